@@ -1,0 +1,124 @@
+# kvreel. `make help` lists the goals.
+#   make V=1                        show every command
+#   make CC=clang                   the other compiler
+#   make SAN=address,undefined test sanitizers, in a build folder of their own
+#   make ARCH=x86-64-v3             code for another machine than this one
+
+CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+ARCH    ?= native
+SAN     ?=
+V       ?=
+PREFIX  ?= /usr/local
+comma   := ,
+BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
+
+PKGS    := jansson yaml-0.1 sqlite3 libcrypto libavformat libavcodec libavutil libswscale
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl
+
+# No -ffast-math anywhere: NaN has to stay NaN. Contraction is off, so that a rounding written
+# in the code is the rounding that happens; the hot loops below ask for FMA by name.
+OPT     ?= -O3 -g
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS)
+CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(WARN) $(SANFLAGS)
+LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
+LDLIBS  += $(PKG_LIBS) -ldl -lm
+
+SRC  := $(sort $(filter-out harness/cli/main.c,$(wildcard harness/*/*.c methods/*.c methods/*/*.c metrics/*.c)))
+OBJ  := $(SRC:%.c=$(BUILD)/%.o)
+MAIN := $(BUILD)/harness/cli/main.o
+TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
+TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
+TEST_HELP := $(sort $(wildcard tests/*.c))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all deps demo test unit cli-test lint format help clean install bench golden
+
+## all: build build/kvreel (the default goal)
+all: $(BUILD)/kvreel
+
+$(BUILD)/kvreel: $(MAIN) $(BUILD)/libkvreel.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(MAIN) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(LDLIBS)
+
+$(BUILD)/libkvreel.a: $(OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
+
+# Hot loops: products and sums may fuse.
+HOT := harness/cache/attend_cpu.c harness/engine/ops_cpu.c
+$(HOT:%.c=$(BUILD)/%.o): CFLAGS += -ffp-contract=fast
+
+# The build's own identity, remade when it changes.
+GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
+BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CC) $(CFLAGS)
+$(BUILD)/build_id: FORCE
+	@mkdir -p $(@D)
+	@echo '$(BUILD_ID)' | cmp -s - $@ || echo '$(BUILD_ID)' > $@
+FORCE:
+$(BUILD)/harness/core/version.o: $(BUILD)/build_id
+$(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) \
+	-DKVR_CC='"$(notdir $(CC))"' -DKVR_CFLAGS='"$(OPT) -march=$(ARCH) -ffp-contract=off $(SANFLAGS)"'
+
+$(BUILD)/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(shell pkg-config --cflags check 2>/dev/null) -MMD -MP -MF $@.d -o $@ $< \
+		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
+		$(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
+
+## deps: install through apt what is missing (says what)
+deps:
+	@sh tools/deps.sh
+
+## demo: BF16 and the RTN methods on the bundled model: a table, a figure, videos
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@sh tools/demo.sh $(BUILD)/kvreel
+
+## test: build and run every test this machine can run
+test: $(BUILD)/kvreel $(TEST_BIN)
+	@sh tools/run-tests.sh $(BUILD) $(TEST_BIN)
+
+## unit: the Check tests alone, without the command line tests
+unit: $(TEST_BIN)
+	@KVREEL_UNIT_ONLY=1 sh tools/run-tests.sh $(BUILD) $(TEST_BIN)
+
+## lint: clang-format, cppcheck, and header self-containment
+lint:
+	@sh tools/lint.sh
+
+## format: let clang-format rewrite the sources
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+## install: copy the program and its models below PREFIX
+install: all
+	install -D -m 755 $(BUILD)/kvreel $(DESTDIR)$(PREFIX)/bin/kvreel
+	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel
+	cp -r models configs $(DESTDIR)$(PREFIX)/share/kvreel/
+
+## help: this list
+help:
+	@sed -n 's/^## \([^:]*\): /  make \1\t/p' Makefile
+
+## clean: remove the build folders
+clean:
+	rm -rf build build-*
+
+-include $(OBJ:.o=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)

@@ -1,0 +1,107 @@
+/* cache.h - the seam: stores the K and V of past chunks, and attends over them.
+ *
+ *     KVR_TRY(kvr_cache_open(&c, dev, plan, &shape, KVR_PATH_STAGED));
+ *     for each chunk, for each pass:
+ *         KVR_TRY(kvr_cache_begin_pass(c, &pass));
+ *         for each layer:
+ *             KVR_TRY(kvr_cache_append(c, layer, k, v));   k, v [T,H,D] of the current chunk
+ *             KVR_TRY(kvr_cache_attend(c, layer, q, out)); q, out [T,H,D]
+ *         KVR_TRY(kvr_cache_end_pass(c));
+ *     kvr_cache_close(&c);
+ *
+ * A layer's cache is a list of segments - n tokens held by one codec - and the current
+ * chunk, uncoded:
+ *
+ *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
+ *
+ * Keys arrive after RoPE, so their order does not matter to attention. What a chunk's last,
+ * clean pass appended is committed (coded, by the plan's cadence); what its earlier passes
+ * appended is seen by that pass alone.
+ *
+ * One cache belongs to one thread; attend uses OpenMP inside and gives the same bytes for
+ * any number of threads. */
+#ifndef KVR_CACHE_CACHE_H
+#define KVR_CACHE_CACHE_H
+
+#include "harness/core/mem.h"
+#include "methods/method.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_cache_shape {
+    int n_layers, n_heads, head_dim; /* L, H, D */
+    int tokens_per_frame;
+    int frames_per_chunk;
+    int capacity_frames; /* frames of the whole rollout */
+    int window_frames;   /* newest frames attention may see, current chunk included; 0 = all */
+    int sink_frames;     /* first frames that stay visible for ever */
+    bool evict;          /* give up what no later pass can see (rolling buffer) */
+    enum kvr_dtype exact; /* KVR_BF16: the reference; KVR_F32: for parity checks */
+};
+
+/* How attention reads what is coded. The answers agree up to rounding. */
+enum kvr_path {
+    KVR_PATH_STAGED, /* decode a bounded piece into scratch, attend, merge */
+};
+
+struct kvr_pass {
+    int chunk;    /* 0, 1, ... */
+    int frame0;   /* first frame of the chunk */
+    int n_frames; /* frames in the chunk */
+    int index;    /* 0 .. steps: which forward of this chunk */
+    bool clean;   /* the last one, whose K and V stay */
+};
+
+/* Bytes of the cache as it is now. */
+struct kvr_cache_bytes {
+    int64_t tokens;     /* committed tokens whose K and V are held, all heads of one layer */
+    size_t bf16;        /* K and V of those tokens in BF16, all layers */
+    size_t nominal;     /* format arithmetic: what the packed format needs, all layers */
+    size_t resident;    /* what segments really hold: tags KV + META */
+    size_t resident_kv; /* the part under tag KV */
+};
+
+struct kvr_cache;
+
+/* Nothing is allocated for a method that stores nothing. `plan` must outlive the cache. */
+enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
+                               const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+                               enum kvr_path path);
+void kvr_cache_close(struct kvr_cache **c);
+
+/* Forget everything: a new video begins. */
+void kvr_cache_reset(struct kvr_cache *c);
+
+/* Chunks come in order; the passes of one chunk have the same frames. A pass that repeats
+ * the last clean pass's chunk replaces what that committed. */
+enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass);
+
+/* Copy the current chunk's k, v (T = n_frames * tokens_per_frame) of one layer, rounded to
+ * shape.exact. Valid until the next append. */
+enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
+
+/* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk. In a clean
+ * pass the chunk is committed afterwards. On KVR_ENOMEM the cache is as before the call. */
+enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
+
+enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
+
+void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
+
+/* What attention would read of the committed tokens visible to the next chunk, oldest first:
+ * k, v [n_tok,H,D] floats, either may be NULL. Returns the number of tokens; with both NULL
+ * only that. */
+int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
+
+/* Nanoseconds spent since reset, by phase. */
+struct kvr_cache_times {
+    int64_t encode_ns, decode_ns, attend_ns; /* attend without decode */
+};
+void kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

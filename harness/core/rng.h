@@ -1,0 +1,33 @@
+/* rng.h - counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011).
+ *
+ * Nothing is drawn "next": a number is a function of (seed, stream, index), so any part
+ * of a noise tensor can be made alone, on any thread, and is the same everywhere. */
+#ifndef KVR_CORE_RNG_H
+#define KVR_CORE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One block: counter[4], key[2] -> out[4]. The published known-answer vectors hold. */
+void kvr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* What a stream is for; keeps draws of different uses apart. */
+enum kvr_rng_use { KVR_RNG_NOISE = 1, KVR_RNG_RENOISE = 2, KVR_RNG_TEST = 3, KVR_RNG_ORDER = 4,
+                   KVR_RNG_WEIGHTS = 5, KVR_RNG_SYNTHETIC = 6, KVR_RNG_BOOTSTRAP = 7 };
+
+/* n values N(0,1) of stream (seed, use, a, b), from element `first` on. Box-Muller in
+ * double precision, rounded to float. */
+void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
+                uint64_t first);
+/* n values uniform in [0,1). */
+void kvr_uniform(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
+                 uint64_t first);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

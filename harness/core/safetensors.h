@@ -1,0 +1,61 @@
+/* safetensors.h - read (memory mapped, strict) and write tensor files.
+ *
+ *     struct kvr_st *f;
+ *     KVR_TRY(kvr_st_open(&f, "dit.safetensors"));
+ *     struct kvr_tensor w;
+ *     KVR_TRY(kvr_st_get(f, "blocks.0.ffn.0.weight", &w));   borrowed until close
+ *     kvr_st_close(&f);
+ *
+ * Layout: 8 bytes little-endian header length N, N bytes of JSON
+ * {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {str: str}},
+ * then the data. Refused, with file and tensor named: a header that is truncated,
+ * too long (100 MB), not JSON, not an object; a duplicate name; an unknown dtype; a
+ * shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows; offsets
+ * that are negative, reversed, beyond the file, overlapping, leaving holes or trailing
+ * bytes, or whose length is not shape x dtype. */
+#ifndef KVR_CORE_SAFETENSORS_H
+#define KVR_CORE_SAFETENSORS_H
+
+#include "harness/core/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_st;
+
+enum kvr_status kvr_st_open(struct kvr_st **out, const char *path);
+/* The same from memory (fuzzing, tests). Does not take `bytes`; it must outlive the reader. */
+enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
+                                   const char *name_for_messages);
+void kvr_st_close(struct kvr_st **f);
+
+int kvr_st_count(const struct kvr_st *f);
+const char *kvr_st_name(const struct kvr_st *f, int i); /* in data order */
+const char *kvr_st_path(const struct kvr_st *f);
+const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
+
+bool kvr_st_has(const struct kvr_st *f, const char *name);
+/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only memory. */
+enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
+/* As kvr_st_get, and the shape must be this one (-1 matches any extent); says both otherwise. */
+enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
+                                  const int64_t *shape, struct kvr_tensor *out);
+/* Copies into a fresh F32 array, converting from any floating dtype. */
+enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_dims,
+                                const int64_t *shape, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                                struct kvr_array *out);
+
+/* Write all tensors at once: to a temporary beside `path`, fsync, rename. metadata: key,
+ * value, key, value, ..., NULL; may be NULL. On failure `path` is as it was. */
+struct kvr_st_item {
+    const char *name;
+    struct kvr_tensor t;
+};
+enum kvr_status kvr_st_write(const char *path, const struct kvr_st_item *items, int n_items,
+                             const char *const *metadata);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,52 @@
+/* status.c - the thread's last message. */
+#include "harness/core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 1024 };
+static _Thread_local char message[MESSAGE_MAX];
+
+enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
+{
+    char text[MESSAGE_MAX]; /* the arguments may point into `message` */
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    memcpy(message, text, sizeof message);
+    return st;
+}
+
+enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
+{
+    char text[MESSAGE_MAX];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n < 0 || n > MESSAGE_MAX - 3)
+        n = MESSAGE_MAX - 3;
+    snprintf(text + n, sizeof text - (size_t)n, ": %s", message);
+    memcpy(message, text, sizeof message);
+    return st;
+}
+
+const char *kvr_error(void)
+{
+    return message;
+}
+
+const char *kvr_status_name(enum kvr_status st)
+{
+    static const char *const names[KVR_N_STATUS] = {
+        "OK",     "EINVAL", "ENOMEM",       "EIO",  "EFULL",      "EFORMAT",   "ENOTFOUND", "EUNSUPPORTED",
+        "ESCHEMA", "EBUSY", "EINTERRUPTED", "ENAN", "ETOLERANCE", "EINTERNAL",
+    };
+
+    return st >= 0 && st < KVR_N_STATUS ? names[st] : "?";
+}

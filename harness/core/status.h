@@ -1,0 +1,63 @@
+/* status.h - what a call came to, and the sentence that explains it.
+ *
+ *     if (group <= 0)
+ *         return kvr_fail(KVR_EINVAL, "sym: group %d, need 1..4096", group);
+ *     KVR_TRY(kvr_buf_alloc(&b, dev, KVR_MEM_KV, n_bytes));
+ *
+ * The message belongs to the calling thread and lives until its next kvr_fail(). */
+#ifndef KVR_CORE_STATUS_H
+#define KVR_CORE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_status {
+    KVR_OK = 0,
+    KVR_EINVAL,       /* usage or configuration: exit code 2 */
+    KVR_ENOMEM,       /* host memory, or the allocator's injected failure */
+    KVR_EIO,          /* read, write, open */
+    KVR_EFULL,        /* no space left */
+    KVR_EFORMAT,      /* a file that lies about itself */
+    KVR_ENOTFOUND,    /* no such file, name, tensor */
+    KVR_EUNSUPPORTED, /* not built here, or not possible with these settings */
+    KVR_ESCHEMA,      /* database of another version */
+    KVR_EBUSY,        /* somebody else holds it */
+    KVR_EINTERRUPTED, /* stopped by the user; can be resumed */
+    KVR_ENAN,         /* a number that is not finite where one must be */
+    KVR_ETOLERANCE,   /* a comparison out of tolerance: exit code 4 */
+    KVR_EINTERNAL,    /* our own bug */
+    KVR_N_STATUS
+};
+
+/* Remember the message for this thread and return `st`. */
+enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+/* Put "prefix: " before this thread's message; returns `st` unchanged. */
+enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+/* The last message of this thread, "" when there was none. Never NULL. */
+const char *kvr_error(void);
+
+/* "EINVAL", ... for logs and rows. */
+const char *kvr_status_name(enum kvr_status st);
+
+#define KVR_TRY(call)                         \
+    do {                                      \
+        enum kvr_status kvr_try_st_ = (call); \
+        if (kvr_try_st_ != KVR_OK)            \
+            return kvr_try_st_;               \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

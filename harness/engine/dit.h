@@ -1,0 +1,48 @@
+/* dit.h - one forward of the causal Wan DiT for one chunk (specs: Wan 2.1, causal).
+ *
+ *     KVR_TRY(kvr_dit_open(&d, dev, model));
+ *     KVR_TRY(kvr_dit_set_prompt(d, P));                    P [text_len, text_dim]
+ *     KVR_TRY(kvr_cache_begin_pass(cache, &pass));
+ *     KVR_TRY(kvr_dit_forward(d, cache, x, t, &pass, out)); x, out [F,C,H,W], t [F]
+ *     KVR_TRY(kvr_cache_end_pass(cache));
+ *     kvr_dit_close(&d);
+ *
+ * Owns the activations and the cross-attention keys and values of the current prompt.
+ * Knows the KV cache only through append and attend. */
+#ifndef KVR_ENGINE_DIT_H
+#define KVR_ENGINE_DIT_H
+
+#include "harness/cache/cache.h"
+#include "harness/engine/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_dit;
+
+enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
+void kvr_dit_close(struct kvr_dit **d);
+
+/* Text MLP and the cross-attention K, V of every layer; replaces the previous prompt's. */
+enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
+
+/* The network's output (flow or x0, as the config says) for the chunk of `pass`. */
+enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                                const float *t, const struct kvr_pass *pass, float *out);
+
+/* Called with named intermediate tensors; for `kvreel engine check` and traces. NULL: off.
+ * Names are those of the parity fixtures without the test letter: "block0.q_rope", ... */
+typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
+void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
+
+/* Nanoseconds in linear layers and in everything else but attention, since open. */
+struct kvr_dit_times {
+    int64_t linear_ns, cross_ns, other_ns;
+};
+void kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* model.h - a model folder: config.json, dit.safetensors (Wan's names) and, for models with
+ * their own vocabulary, prompt_table.safetensors.
+ *
+ *     struct kvr_model *m;
+ *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));
+ *     ... m->config.n_layers ...
+ *     kvr_model_close(&m);
+ *
+ * Every size comes from config.json and is checked against the tensors' shapes. */
+#ifndef KVR_ENGINE_MODEL_H
+#define KVR_ENGINE_MODEL_H
+
+#include "harness/core/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_prediction { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
+
+enum { KVR_MAX_STEPS = 64 };
+
+struct kvr_model_config {
+    int dim, ffn_dim, freq_dim, text_dim, text_len;
+    int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
+    int patch_h, patch_w;                   /* the temporal patch is 1 */
+    double eps;
+    int latent_h, latent_w;
+    int frames_per_chunk;
+    double timestep_shift;
+    int n_steps;
+    double steps[KVR_MAX_STEPS]; /* as listed, before warping: 1000, 750, ... */
+    double context_timestep;
+    enum kvr_prediction prediction;
+    bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
+    float latent_lo, latent_hi;
+    int window_frames; /* the model's own default; 0 = all */
+    int n_vocabulary;  /* 0: prompts come as embeddings */
+    char **vocabulary; /* index = id */
+};
+
+/* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
+enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
+void kvr_model_config_free(struct kvr_model_config *c);
+
+struct kvr_model; /* config and weights; the layout is the engine's own (model_impl.h) */
+
+enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
+void kvr_model_close(struct kvr_model **m);
+
+const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
+const char *kvr_model_sha256(const struct kvr_model *m); /* hex, of config.json + weights files */
+int kvr_model_tokens_per_frame(const struct kvr_model *m);
+int kvr_model_head_dim(const struct kvr_model *m);
+int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */
+
+/* Prompt embedding of vocabulary ids: P[i] = token_embedding[id[i]] + position_embedding[i].
+ * P [text_len, text_dim]. KVR_EUNSUPPORTED for models without a vocabulary. */
+enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,53 @@
+/* sampler.h - the few-step sampler: noise in, clean chunks out.
+ *
+ * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i.
+ * For each chunk: x = noise; for each warped step: x0 from the network, then
+ * x = (1 - sigma') x0 + sigma' eps with fresh eps; last a clean pass at the context timestep
+ * over x0, which leaves the cache. */
+#ifndef KVR_ENGINE_SAMPLER_H
+#define KVR_ENGINE_SAMPLER_H
+
+#include "harness/engine/dit.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_schedule {
+    int n_steps;
+    float timestep[KVR_MAX_STEPS]; /* warped: what the network is conditioned on */
+    float sigma[KVR_MAX_STEPS];
+    float table_timestep[1000], table_sigma[1000];
+};
+void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
+/* sigma of the table's entry nearest to t (first minimum). */
+float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
+
+/* Where noise comes from. step < 0: the initial noise of `frame`; else eps of (chunk, step).
+ * dst [F, frame_elems]. */
+typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0, int n_frames,
+                                     int64_t frame_elems, float *dst);
+/* Philox noise: initial noise is a function of (seed, frame), eps of (seed, chunk, step, frame).
+ * ctx is a const uint64_t * seed. */
+kvr_noise_fn kvr_noise_philox;
+
+struct kvr_sample_hooks {
+    void *ctx;
+    /* Before a chunk's first pass; may change the prompt. NULL: nothing. */
+    enum kvr_status (*chunk_begin)(void *ctx, int chunk);
+    /* The network's x0 of one denoising step, [F, frame_elems]. */
+    enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
+    /* After the clean pass: the chunk is final and committed. */
+    enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
+};
+
+/* n_frames must be a multiple of frames_per_chunk. latents [n_frames, frame_elems] may be NULL.
+ * Models whose latents are RGB have the last x0 of a chunk clamped to latent_range. */
+enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
+                           kvr_noise_fn *noise, void *noise_ctx,
+                           const struct kvr_sample_hooks *hooks, float *latents);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+/* codec.h - how a block of keys or values becomes bytes, and back.
+ *
+ * A codec is a short pipeline of stages, written as text in a method's row:
+ *
+ *     "sym(bits=4,group=16)"                 one grid
+ *     "hadamard | sym(bits=2)"               a transform, then a grid
+ *     "outliers(sigma=6) | asym(bits=4)"     exact values, taken out before the grid is fitted
+ *     "sym(bits=2) + sym(bits=4)"            a grid, and a second one over what it left
+ *     "exact"                                BF16 (or F32, as the cache says)
+ *
+ *     KVR_TRY(kvr_codec_open(&c, "sym(bits=4)", KVR_K, false));
+ *     KVR_TRY(kvr_codec_encode(c, dev, x, shape, &packed));    x [T,H,D] float
+ *     KVR_TRY(kvr_codec_decode(&packed, t0, n, h0, nh, out));  out [n,nh,D] float
+ *     kvr_packed_free(&packed);
+ *     kvr_codec_close(&c);
+ *
+ * A codec is read-only after open and may be shared by threads. */
+#ifndef KVR_METHODS_CODEC_H
+#define KVR_METHODS_CODEC_H
+
+#include "harness/core/dtype.h"
+#include "harness/core/mem.h"
+#include "harness/core/opts.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_side { KVR_K, KVR_V };
+
+/* Arithmetic of the grid fit: F32, or every elementary operation rounded to BF16, as the
+ * study's quantizers ran. */
+enum kvr_compute { KVR_COMPUTE_F32, KVR_COMPUTE_BF16 };
+
+struct kvr_block_shape {
+    int64_t n_tok; /* T */
+    int n_heads;   /* H */
+    int head_dim;  /* D */
+};
+
+enum { KVR_MAX_STAGES = 4 };
+
+enum kvr_stage_kind {
+    KVR_STAGE_TRANSFORM, /* changes the space, stores nothing */
+    KVR_STAGE_EXACT,     /* takes single elements out and keeps them */
+    KVR_STAGE_GRID,      /* codes; the next grid codes what this one left */
+};
+
+/* What one stage stored for one block. */
+struct kvr_stage_data {
+    struct kvr_buf codes; /* KVR_MEM_KV */
+    struct kvr_buf meta;  /* KVR_MEM_META: scales, zero points, indices */
+    int64_t n_exact;      /* elements held exactly (EXACT stages) */
+};
+
+struct kvr_stage_job {
+    const void *opts; /* the stage's own option struct */
+    enum kvr_side side;
+    bool study; /* bug for bug, as the 33-method study ran it */
+    enum kvr_compute compute;
+    enum kvr_dtype exact; /* type of uncoded elements: BF16 or F32 */
+    struct kvr_block_shape shape;
+};
+
+struct kvr_stage_bytes {
+    size_t codes, meta;
+};
+
+/* One kind of stage. Functions are given a job whose opts have passed `check`. */
+struct kvr_stage {
+    const char *name;  /* as written in a pipeline */
+    const char *title; /* one line for `kvreel show` */
+    enum kvr_stage_kind kind;
+    const struct kvr_opt *options;
+    size_t opts_size;
+    bool deterministic; /* same input, same bytes */
+    bool idempotent;    /* coding its own output gives the same codes */
+
+    /* NULL: anything goes. Refuses impossible settings for this head width, with a reason. */
+    enum kvr_status (*check)(const void *opts, int n_heads, int head_dim);
+    /* Smallest number of tokens that can be coded without padding or loss of grid; 1 when NULL. */
+    int (*unit_tokens)(const void *opts);
+    /* Bytes stored for a block, to the byte (without n_exact entries). TRANSFORM: NULL. */
+    void (*bytes)(const struct kvr_stage_job *job, struct kvr_stage_bytes *out);
+    size_t exact_entry_bytes; /* EXACT: bytes of one kept element */
+
+    /* TRANSFORM: x -> transformed x, in place. EXACT: records into `out` and removes from x.
+     * GRID: codes x into `out`, whose buffers are allocated by the caller from `bytes`. */
+    enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+                              struct kvr_stage_data *out);
+    /* TRANSFORM: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out.
+     * GRID: write (add == false) or add (add == true) the decoded values to out. */
+    void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, bool add, float *out);
+};
+
+struct kvr_codec_stage {
+    const struct kvr_stage *stage;
+    void *opts; /* owned by the codec */
+};
+
+struct kvr_codec {
+    char text[256]; /* canonical pipeline, every option spelled out */
+    enum kvr_side side;
+    bool study;
+    enum kvr_compute compute;
+    enum kvr_dtype exact;
+    int n_stages;
+    struct kvr_codec_stage stage[KVR_MAX_STAGES];
+};
+
+/* One coded block. Owns its stage buffers; borrows the codec. */
+struct kvr_packed {
+    const struct kvr_codec *codec;
+    struct kvr_block_shape shape;
+    struct kvr_stage_data stage[KVR_MAX_STAGES];
+};
+
+/* Parse a pipeline. Unknown stage or option: KVR_EINVAL with the nearest match. */
+enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
+                               bool study);
+void kvr_codec_close(struct kvr_codec **c);
+
+/* Set an option ("bits", "group", ...) on every stage that has it. *n_set counts them. */
+enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value,
+                              int *n_set);
+
+enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
+int kvr_codec_unit_tokens(const struct kvr_codec *c);
+bool kvr_codec_is_exact(const struct kvr_codec *c); /* nothing is coded */
+bool kvr_codec_idempotent(const struct kvr_codec *c);
+bool kvr_codec_rotated(const struct kvr_codec *c); /* begins with an orthogonal transform */
+
+/* Format arithmetic for a block, to the byte; n_exact elements held exactly. */
+size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
+                       int64_t n_exact);
+
+/* Code x [T,H,D]. `x` is not changed. `work` is scratch of T*H*D floats owned by the caller.
+ * On failure `out` is empty. Storage comes from `dev`, tags KV and META. */
+enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                 const struct kvr_block_shape *shape, float *work,
+                                 struct kvr_packed *out);
+
+/* Tokens [t0, t0+n) of heads [h0, h0+nh) -> out [n,nh,D]. Thread-safe. */
+void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                      float *out);
+/* The same, but a leading rotation is left in place: what is read is H x / sqrt(D). */
+void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                              float *out);
+
+size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta */
+int64_t kvr_packed_n_exact(const struct kvr_packed *p);
+void kvr_packed_free(struct kvr_packed *p);
+
+/* All stages: methods/codecs/stages.def. NULL-terminated. */
+extern const struct kvr_stage *const kvr_stages[];
+
+#ifdef __cplusplus
+}
+#endif
+#endif
