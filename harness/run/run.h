@@ -1,0 +1,46 @@
+/* run.h - a sweep: plan, run what is not yet in the database, store.
+ *
+ * Each cell runs in a process of its own (`kvreel worker`, given the cell as JSON on stdin,
+ * answering JSON on stdout); the parent is the only writer of the database. A cell that
+ * crashes, hangs or fails is a row; the sweep goes on. */
+#ifndef KVR_RUN_RUN_H
+#define KVR_RUN_RUN_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "harness/core/status.h"
+
+struct kvr_run_options {
+    const char *config_path;
+    const char *db_path;  /* NULL: what the config says, else "kvreel.db" */
+    const char *out_dir;  /* NULL: what the config says, else "out" */
+    int jobs;             /* 0: one per core */
+    const char *filter;   /* NULL: all. "method~^RTN & prompt=3" */
+    const char *retry;    /* NULL, "failed" or "failed:TYPE" */
+    bool force, dry_run;
+    int shard, n_shards;  /* 0 of 1: everything */
+    int timeout_s;        /* 0: what the config says */
+    const char *const *overrides; /* "axis=value", NULL-terminated; may be NULL */
+    FILE *progress;       /* progress lines or bar; NULL: quiet */
+    int argc;
+    char **argv; /* stored with the session */
+};
+
+struct kvr_run_summary {
+    int cells;   /* in the plan, after filter and shard */
+    int ok;      /* measured now and good */
+    int failed;  /* measured now and not */
+    int skipped; /* already in the database, or impossible with a reason */
+    int done_before, unsupported; /* the two parts of skipped */
+    bool interrupted;
+    char db_path[512], out_dir[512];
+};
+
+/* KVR_OK also when cells failed (see the summary); errors are of the sweep as a whole. */
+enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out);
+
+/* `kvreel worker`: run the one cell described on `in`, answer on `out`. Exit code. */
+int kvr_worker_main(FILE *in, FILE *out);
+
+#endif

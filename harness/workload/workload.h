@@ -1,0 +1,63 @@
+/* workload.h - where K, V and Q come from.
+ *
+ * Three kinds behind one interface: `rollout` (the engine generates a video), `trace`
+ * (recorded tensors), `synthetic`. A workload drives a cache through begin_pass, append,
+ * attend, end_pass, and tells what came of it. */
+#ifndef KVR_WORKLOAD_WORKLOAD_H
+#define KVR_WORKLOAD_WORKLOAD_H
+
+#include "harness/cache/cache.h"
+#include "harness/engine/sampler.h"
+#include "metrics/metric.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One rollout: a prompt, a seed, a cache. */
+struct kvr_rollout_request {
+    struct kvr_model *model;
+    const char *prompt; /* text, parsed with the model's vocabulary */
+    uint64_t seed;
+    int latent_frames;
+    int window_frames; /* 0 = all */
+    int sink_frames;
+    bool evict;
+    enum kvr_path path;
+    enum kvr_dtype exact; /* KVR_BF16 */
+};
+
+/* One line of the bytes-over-time trace, taken at the end of each pass. */
+struct kvr_pass_record {
+    int chunk, index;
+    int64_t t_ns; /* since the rollout began */
+    struct kvr_cache_bytes bytes;
+    size_t live_total; /* all tags */
+};
+
+struct kvr_rollout_result {
+    int n, height, width;
+    uint8_t *rgb; /* frames [n, height, width, 3], owned */
+    bool finite;  /* no NaN or infinity in any latent */
+    int64_t wall_ns;
+    struct kvr_dit_times dit;
+    struct kvr_cache_times cache;
+    struct kvr_cache_bytes bytes; /* at the end */
+    struct kvr_mem_stats mem;     /* peak since the rollout began, and by tag at its instant */
+    size_t live_at_start, live_at_end; /* must agree once caches are closed */
+    int n_passes;
+    struct kvr_pass_record *pass; /* owned */
+};
+
+/* Called after each chunk; non-zero stops the rollout with KVR_EINTERRUPTED. */
+typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
+
+enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
+                                const struct kvr_rollout_request *req, kvr_progress_fn *progress,
+                                void *progress_ctx, struct kvr_rollout_result *out);
+void kvr_rollout_result_free(struct kvr_rollout_result *r);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

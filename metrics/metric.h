@@ -1,0 +1,58 @@
+/* metric.h - how far one video is from another; one metric per file, one line in metrics.def.
+ *
+ *     struct kvr_metric_value v;
+ *     KVR_TRY(kvr_metric_compute(kvr_metric_find("psnr"), &ref, &test, &v));
+ *     ... v.value, v.series[0 .. v.n_series) ...
+ *     kvr_metric_value_free(&v);
+ *
+ * Frames are raw 8-bit RGB, before any video encoder. A value that cannot be had is not a
+ * number: `missing` says why and the store keeps NULL. */
+#ifndef KVR_METRICS_METRIC_H
+#define KVR_METRICS_METRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Borrowed view of a video. */
+struct kvr_frames {
+    int n, height, width;
+    const uint8_t *rgb; /* [n, height, width, 3] */
+};
+
+struct kvr_metric_value {
+    double value;        /* pooled; meaningless when missing[0] != 0 */
+    double extra;        /* metric's second number where it has one (psnr: identical frames) */
+    int n_series;        /* frames, or 0 */
+    double *series;      /* per frame, owned */
+    char missing[128];   /* "" or the reason */
+};
+
+struct kvr_metric {
+    const char *name;  /* column name: "psnr" */
+    const char *title; /* one line */
+    const char *unit;  /* "dB", "1" */
+    int direction;     /* +1: higher is better, -1: lower is better */
+    double lo, hi;     /* valid range, checked before anything is stored */
+    int version;       /* part of the cell's key: changes when the number changes */
+    enum kvr_status (*compute)(const struct kvr_frames *ref, const struct kvr_frames *test,
+                               struct kvr_metric_value *out);
+};
+
+extern const struct kvr_metric *const kvr_metrics[]; /* NULL-terminated */
+const struct kvr_metric *kvr_metric_find(const char *name);
+
+/* Checks that the shapes agree (KVR_EINVAL says both), computes, checks the range. */
+enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
+                                   const struct kvr_frames *test, struct kvr_metric_value *out);
+void kvr_metric_value_free(struct kvr_metric_value *v);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
