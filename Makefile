@@ -84,24 +84,24 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
 
 ## deps: install through apt what is missing (says what)
 deps:
-	@sh tools/deps.sh
+	@bash tools/deps.sh
 
 ## demo: BF16 and the RTN methods on the bundled model: a table, a figure, videos
 demo: deps
 	@$(MAKE) --no-print-directory all
-	@sh tools/demo.sh $(BUILD)/kvreel
+	@bash tools/demo.sh $(BUILD)/kvreel
 
 ## test: build and run every test this machine can run
 test: $(BUILD)/kvreel $(TEST_BIN)
-	@sh tools/run-tests.sh $(BUILD) $(TEST_BIN)
+	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
 
 ## unit: the Check tests alone, without the command line tests
 unit: $(TEST_BIN)
-	@KVREEL_UNIT_ONLY=1 sh tools/run-tests.sh $(BUILD) $(TEST_BIN)
+	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
 
 ## lint: clang-format, cppcheck, and header self-containment
 lint:
-	@sh tools/lint.sh
+	@bash tools/lint.sh
 
 ## format: let clang-format rewrite the sources
 format:

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# deps.sh - install through apt what building, testing and the demo need and this machine lacks.
+#
+#     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg
+#     tools/deps.sh --lint    those, and what `make lint` runs
+#
+# Says what it installs. Asks nothing as root or with a sudo that needs no password.
+# With nothing missing it touches neither the network nor the package lists.
+set -euo pipefail
+
+packages=(
+    build-essential pkg-config git
+    libdnnl-dev libjansson-dev libyaml-dev libsqlite3-dev libssl-dev
+    libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
+    check gnuplot-nox fonts-dejavu-core ffmpeg jq sqlite3
+)
+case "${1:-}" in
+'') ;;
+--lint) packages+=(clang clang-format cppcheck) ;;
+*)
+    echo "deps: unknown argument '$1', need --lint or nothing" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    echo "deps: no apt here; kvreel needs what these Debian packages hold: ${packages[*]}" >&2
+    exit 0
+fi
+
+missing=()
+for p in "${packages[@]}"; do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$p")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    echo "deps: nothing to install"
+    exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+        as_root=(sudo)
+    else
+        echo "deps: missing: ${missing[*]}" >&2
+        echo "deps: no way to become root here; run: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+echo "deps: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quiet() {
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        echo "deps: failed: $*" >&2
+        exit 1
+    fi
+}
+quiet "${as_root[@]}" apt-get update
+quiet "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}"
+echo "deps: installed ${#missing[@]} packages"
