@@ -1,0 +1,382 @@
+/* opts.c - options described by a table, set from text. */
+#include "harness/core/opts.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { WORD_MAX = 128, LIST_MAX = 512 };
+
+/* One checked value, not yet stored. */
+struct value {
+    int i;
+    double f;
+    bool b;
+    char s[KVR_OPT_STRING_MAX];
+};
+
+static char *at(void *s, const struct kvr_opt *o)
+{
+    return (char *)s + o->offset;
+}
+
+static void store(const struct kvr_opt *o, void *s, const struct value *v)
+{
+    switch (o->type) {
+    case KVR_OPT_T_INT:
+    case KVR_OPT_T_ENUM:
+        memcpy(at(s, o), &v->i, sizeof v->i);
+        break;
+    case KVR_OPT_T_FLOAT:
+        memcpy(at(s, o), &v->f, sizeof v->f);
+        break;
+    case KVR_OPT_T_BOOL:
+        memcpy(at(s, o), &v->b, sizeof v->b);
+        break;
+    case KVR_OPT_T_STRING:
+        memcpy(at(s, o), v->s, sizeof v->s);
+        break;
+    case KVR_OPT_T_NONE:
+        break;
+    }
+}
+
+void kvr_opts_defaults(const struct kvr_opt *table, void *s)
+{
+    for (const struct kvr_opt *o = table; o && o->name; o++) {
+        struct value v = { .i = (int)o->def, .f = o->def, .b = o->def != 0 };
+
+        if (o->type == KVR_OPT_T_STRING && o->def_text) {
+            assert(strlen(o->def_text) < sizeof v.s);
+            strcpy(v.s, o->def_text);
+        }
+        store(o, s, &v);
+    }
+}
+
+const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name)
+{
+    for (const struct kvr_opt *o = table; o && o->name; o++) {
+        if (strcmp(o->name, name) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+/* "a, b, c" of a NULL-terminated list; ends in "..." when it does not fit. */
+static const char *list_text(const char *const *names, char buf[LIST_MAX])
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (int i = 0; names[i]; i++) {
+        size_t len = strlen(names[i]);
+
+        if (used + len + 6 >= LIST_MAX) {
+            strcpy(buf + used, "...");
+            break;
+        }
+        used += (size_t)sprintf(buf + used, "%s%s", names[i], names[i + 1] ? ", " : "");
+    }
+    return buf;
+}
+
+static enum kvr_status parse_int(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    char *end;
+    long n;
+
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (end == text || *end)
+        return kvr_fail(KVR_EINVAL, "option %s: '%s' is not an integer, need %.0f..%.0f", o->name,
+                        text, o->min, o->max);
+    if (errno || (double)n < o->min || (double)n > o->max)
+        return kvr_fail(KVR_EINVAL, "option %s: %s is out of bounds, need %.0f..%.0f", o->name,
+                        text, o->min, o->max);
+    v->i = (int)n;
+    return KVR_OK;
+}
+
+static enum kvr_status parse_float(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    char *end;
+    double x = strtod(text, &end);
+
+    if (end == text || *end || isnan(x))
+        return kvr_fail(KVR_EINVAL, "option %s: '%s' is not a number, need %g..%g", o->name, text,
+                        o->min, o->max);
+    if (!(x >= o->min && x <= o->max))
+        return kvr_fail(KVR_EINVAL, "option %s: %s is out of bounds, need %g..%g", o->name, text,
+                        o->min, o->max);
+    v->f = x;
+    return KVR_OK;
+}
+
+static enum kvr_status parse_bool(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    static const char *const yes[] = { "true", "yes", "on", "1" };
+    static const char *const no[] = { "false", "no", "off", "0" };
+
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        bool is_yes = strcasecmp(text, yes[i]) == 0;
+
+        if (is_yes || strcasecmp(text, no[i]) == 0) {
+            v->b = is_yes;
+            return KVR_OK;
+        }
+    }
+    return kvr_fail(KVR_EINVAL, "option %s: '%s' is not a truth value, need true or false", o->name,
+                    text);
+}
+
+static enum kvr_status parse_enum(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    char list[LIST_MAX];
+    const char *near;
+
+    for (int i = 0; o->names[i]; i++) {
+        if (strcmp(o->names[i], text) == 0) {
+            v->i = i;
+            return KVR_OK;
+        }
+    }
+    near = kvr_nearest(text, o->names);
+    list_text(o->names, list);
+    if (near)
+        return kvr_fail(KVR_EINVAL, "option %s: '%s' is none of %s; did you mean '%s'?", o->name,
+                        text, list, near);
+    return kvr_fail(KVR_EINVAL, "option %s: '%s' is none of %s", o->name, text, list);
+}
+
+static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    size_t len = strlen(text);
+
+    if (len >= sizeof v->s)
+        return kvr_fail(KVR_EINVAL, "option %s: %zu characters, at most %zu", o->name, len,
+                        sizeof v->s - 1);
+    memset(v->s, 0, sizeof v->s); /* the whole field, so that equal options are equal bytes */
+    memcpy(v->s, text, len);
+    return KVR_OK;
+}
+
+static enum kvr_status parse_value(const struct kvr_opt *o, const char *text, struct value *v)
+{
+    switch (o->type) {
+    case KVR_OPT_T_INT:
+        return parse_int(o, text, v);
+    case KVR_OPT_T_FLOAT:
+        return parse_float(o, text, v);
+    case KVR_OPT_T_BOOL:
+        return parse_bool(o, text, v);
+    case KVR_OPT_T_ENUM:
+        return parse_enum(o, text, v);
+    case KVR_OPT_T_STRING:
+        return parse_string(o, text, v);
+    case KVR_OPT_T_NONE:
+        break;
+    }
+    return kvr_fail(KVR_EINTERNAL, "option %s: the table gives no type", o->name);
+}
+
+static enum kvr_status fail_unknown(const struct kvr_opt *table, const char *name)
+{
+    const char *names[WORD_MAX + 1];
+    char list[LIST_MAX];
+    const char *near;
+    int n = 0;
+
+    for (const struct kvr_opt *o = table; o && o->name && n < WORD_MAX; o++)
+        names[n++] = o->name;
+    names[n] = NULL;
+    if (n == 0)
+        return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown: there are no options here", name);
+    near = kvr_nearest(name, names);
+    if (near)
+        return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown; did you mean '%s'?", name, near);
+    return kvr_fail(KVR_ENOTFOUND, "option '%s' is unknown, there are: %s", name,
+                    list_text(names, list));
+}
+
+static enum kvr_status check(const struct kvr_opt *table, const char *name, const char *text,
+                             const struct kvr_opt **o, struct value *v)
+{
+    *o = kvr_opts_find(table, name);
+    if (!*o)
+        return fail_unknown(table, name);
+    return parse_value(*o, text, v);
+}
+
+enum kvr_status kvr_opts_set(const struct kvr_opt *table, void *s, const char *name,
+                             const char *text)
+{
+    const struct kvr_opt *o;
+    struct value v = { 0 };
+
+    KVR_TRY(check(table, name, text, &o, &v));
+    store(o, s, &v);
+    return KVR_OK;
+}
+
+/* Cut blanks off both ends, in place. */
+static char *trim(char *text)
+{
+    size_t len;
+
+    while (isspace((unsigned char)*text))
+        text++;
+    len = strlen(text);
+    while (len > 0 && isspace((unsigned char)text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+/* One "name=value"; with s NULL it is only checked. */
+static enum kvr_status parse_pair(const struct kvr_opt *table, void *s, char *pair)
+{
+    const struct kvr_opt *o;
+    struct value v = { 0 };
+    char *eq = strchr(pair, '=');
+
+    if (!eq)
+        return kvr_fail(KVR_EINVAL, "option '%s': need name=value", trim(pair));
+    *eq = '\0';
+    KVR_TRY(check(table, trim(pair), trim(eq + 1), &o, &v));
+    if (s)
+        store(o, s, &v);
+    return KVR_OK;
+}
+
+static enum kvr_status parse_list(const struct kvr_opt *table, void *s, const char *text)
+{
+    char *copy = strdup(text);
+    enum kvr_status st = KVR_OK;
+    char *rest = copy;
+    char *pair;
+
+    if (!copy)
+        return kvr_fail(KVR_ENOMEM, "options: no memory");
+    if (*trim(copy)) {
+        while (st == KVR_OK && (pair = strsep(&rest, ",")))
+            st = parse_pair(table, s, pair);
+    }
+    free(copy);
+    return st;
+}
+
+enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char *text)
+{
+    KVR_TRY(parse_list(table, NULL, text)); /* all are checked before one is stored */
+    return parse_list(table, s, text);
+}
+
+/* The shortest text that reads back as x. */
+static void float_text(double x, char *buf, size_t n)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, n, "%.*g", digits, x);
+        if (strtod(buf, NULL) == x)
+            return;
+    }
+}
+
+const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, size_t n)
+{
+    const char *p = (const char *)s + o->offset;
+    int i;
+    double f;
+    bool b;
+
+    if (n == 0)
+        return buf;
+    buf[0] = '\0';
+    switch (o->type) {
+    case KVR_OPT_T_INT:
+        memcpy(&i, p, sizeof i);
+        snprintf(buf, n, "%d", i);
+        break;
+    case KVR_OPT_T_ENUM:
+        memcpy(&i, p, sizeof i);
+        snprintf(buf, n, "%s", o->names[i]);
+        break;
+    case KVR_OPT_T_FLOAT:
+        memcpy(&f, p, sizeof f);
+        float_text(f, buf, n);
+        break;
+    case KVR_OPT_T_BOOL:
+        memcpy(&b, p, sizeof b);
+        snprintf(buf, n, "%s", b ? "true" : "false");
+        break;
+    case KVR_OPT_T_STRING:
+        snprintf(buf, n, "%s", p);
+        break;
+    case KVR_OPT_T_NONE:
+        break;
+    }
+    return buf;
+}
+
+static int min3(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+/* Edit distance with swaps of neighbours (optimal string alignment), case ignored. */
+static int distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    int rows[3][WORD_MAX + 1];
+    int *before = rows[0], *above = rows[1], *row = rows[2];
+
+    for (size_t j = 0; j <= nb; j++)
+        above[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int ca = tolower((unsigned char)a[i - 1]);
+        int *spare;
+
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int cb = tolower((unsigned char)b[j - 1]);
+
+            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (ca != cb));
+            if (i > 1 && j > 1 && ca == tolower((unsigned char)b[j - 2]) &&
+                cb == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < row[j])
+                row[j] = before[j - 2] + 1;
+        }
+        spare = before;
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[nb];
+}
+
+const char *kvr_nearest(const char *word, const char *const *names)
+{
+    size_t len = strlen(word);
+    int best = 1 + (int)(len / 3);
+    const char *near = NULL;
+
+    if (len > WORD_MAX)
+        return NULL;
+    for (int i = 0; names[i]; i++) {
+        size_t n = strlen(names[i]);
+        int d;
+
+        if (n > WORD_MAX)
+            continue;
+        d = distance(word, len, names[i], n);
+        if (d < best || (d == best && !near)) {
+            best = d;
+            near = names[i];
+        }
+    }
+    return near;
+}

@@ -1,0 +1,457 @@
+/* safetensors.c - the reader: one mapped file, one checked table of tensors. */
+#include "harness/core/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
+
+struct entry {
+    const char *name; /* belongs to the parsed header */
+    enum kvr_dtype dtype;
+    int n_dims;
+    int64_t shape[KVR_MAX_DIMS];
+    int64_t begin, end; /* bytes from the start of the data */
+    int order;          /* place in the header */
+};
+
+struct kvr_st {
+    char *path;
+    const unsigned char *bytes;
+    size_t n_bytes;
+    size_t map_bytes; /* 0: the bytes are borrowed */
+    json_t *header;
+    json_t *metadata; /* borrowed from header; may be NULL */
+    int64_t data_start;
+    struct entry *entries;        /* in data order */
+    const struct entry **by_name; /* the same, sorted by name */
+    int n_entries;
+};
+
+static enum kvr_status fail_entry(const struct kvr_st *f, const struct entry *e, const char *what)
+{
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %s", f->path, e->name, what);
+}
+
+static enum kvr_status read_dtype(const struct kvr_st *f, json_t *spec, struct entry *e)
+{
+    json_t *v = json_object_get(spec, "dtype");
+
+    if (!json_is_string(v))
+        return fail_entry(f, e, v ? "dtype is not a string" : "dtype is missing");
+    if (!kvr_dtype_parse(json_string_value(v), &e->dtype))
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': unknown dtype '%.40s'", f->path, e->name,
+                        json_string_value(v));
+    return KVR_OK;
+}
+
+static enum kvr_status read_shape(const struct kvr_st *f, json_t *spec, struct entry *e)
+{
+    json_t *v = json_object_get(spec, "shape");
+    size_t n = json_array_size(v);
+
+    if (!json_is_array(v))
+        return fail_entry(f, e, v ? "shape is not an array" : "shape is missing");
+    if (n > KVR_MAX_DIMS)
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': %zu dimensions, at most %d", f->path,
+                        e->name, n, KVR_MAX_DIMS);
+    e->n_dims = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        json_t *x = json_array_get(v, i);
+
+        if (!json_is_integer(x))
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape[%zu] is not an integer", f->path,
+                            e->name, i);
+        e->shape[i] = json_integer_value(x);
+        if (e->shape[i] < 0)
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape[%zu] is %" PRId64, f->path,
+                            e->name, i, e->shape[i]);
+    }
+    return KVR_OK;
+}
+
+/* An extent of 0 does not excuse the others: their product must fit as well, so that
+ * nobody who multiplies them in another order can overflow. */
+static bool size_of(const struct entry *e, int64_t *n_bytes)
+{
+    int64_t n = (int64_t)kvr_dtype_size(e->dtype);
+    bool empty = false;
+
+    for (int i = 0; i < e->n_dims; i++) {
+        if (e->shape[i] == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(n, e->shape[i], &n))
+            return false;
+    }
+    *n_bytes = empty ? 0 : n;
+    return true;
+}
+
+static enum kvr_status read_offsets(const struct kvr_st *f, json_t *spec, struct entry *e)
+{
+    json_t *v = json_object_get(spec, "data_offsets");
+    int64_t n_data = (int64_t)f->n_bytes - f->data_start;
+    int64_t need;
+
+    if (!json_is_array(v))
+        return fail_entry(f, e, v ? "data_offsets is not an array" : "data_offsets is missing");
+    if (json_array_size(v) != 2 || !json_is_integer(json_array_get(v, 0)) ||
+        !json_is_integer(json_array_get(v, 1)))
+        return fail_entry(f, e, "data_offsets is not two integers");
+    e->begin = json_integer_value(json_array_get(v, 0));
+    e->end = json_integer_value(json_array_get(v, 1));
+    if (e->begin < 0 || e->end < e->begin)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': data_offsets [%" PRId64 ", %" PRId64
+                        ") are negative or reversed",
+                        f->path, e->name, e->begin, e->end);
+    if (e->end > n_data)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': data ends at byte %" PRId64 ", the file has %" PRId64
+                        " (truncated?)",
+                        f->path, e->name, e->end, n_data);
+    if (!size_of(e, &need))
+        return fail_entry(f, e, "the shape overflows");
+    if (e->end - e->begin != need)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: tensor '%s': data_offsets span %" PRId64
+                        " bytes, shape and dtype need %" PRId64,
+                        f->path, e->name, e->end - e->begin, need);
+    return KVR_OK;
+}
+
+static enum kvr_status read_entry(const struct kvr_st *f, json_t *spec, struct entry *e)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(spec))
+        return fail_entry(f, e, "is not an object");
+    json_object_foreach(spec, key, v)
+    {
+        if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 &&
+            strcmp(key, "data_offsets") != 0)
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': unknown key '%.40s'", f->path, e->name,
+                            key);
+    }
+    KVR_TRY(read_dtype(f, spec, e));
+    KVR_TRY(read_shape(f, spec, e));
+    return read_offsets(f, spec, e);
+}
+
+static enum kvr_status read_metadata(struct kvr_st *f, json_t *spec)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(spec))
+        return kvr_fail(KVR_EFORMAT, "%s: __metadata__ is not an object", f->path);
+    json_object_foreach(spec, key, v)
+    {
+        if (!json_is_string(v))
+            return kvr_fail(KVR_EFORMAT, "%s: __metadata__ '%.40s' is not a string", f->path, key);
+    }
+    f->metadata = spec;
+    return KVR_OK;
+}
+
+static int order_by_data(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1;
+    return x->order - y->order;
+}
+
+static int order_by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct entry *const *)a)->name, (*(const struct entry *const *)b)->name);
+}
+
+/* In data order the tensors must tile the data: each begins where the one before ended. */
+static enum kvr_status check_tiling(const struct kvr_st *f)
+{
+    int64_t n_data = (int64_t)f->n_bytes - f->data_start;
+    int64_t done = 0;
+
+    for (int i = 0; i < f->n_entries; i++) {
+        const struct entry *e = &f->entries[i];
+
+        if (e->begin < done)
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' overlaps tensor '%s'", f->path, e->name,
+                            f->entries[i - 1].name);
+        if (e->begin > done)
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a hole of %" PRId64 " bytes before it",
+                            f->path, e->name, e->begin - done);
+        done = e->end;
+    }
+    if (done == n_data)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT, "%s: %" PRId64 " bytes after the last tensor '%s'", f->path,
+                    n_data - done, f->n_entries ? f->entries[f->n_entries - 1].name : "(none)");
+}
+
+static enum kvr_status parse_header(struct kvr_st *f)
+{
+    json_error_t err;
+    uint64_t len = 0;
+    const char *text;
+
+    if (f->n_bytes < LENGTH_BYTES)
+        return kvr_fail(KVR_EFORMAT, "%s: %zu bytes, too short for a safetensors file", f->path,
+                        f->n_bytes);
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        len |= (uint64_t)f->bytes[i] << (8 * i);
+    if (len > HEADER_MAX)
+        return kvr_fail(KVR_EFORMAT, "%s: header of %" PRIu64 " bytes, at most %d", f->path, len,
+                        HEADER_MAX);
+    if (len > f->n_bytes - LENGTH_BYTES)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: header of %" PRIu64 " bytes, the file has %zu more "
+                        "(truncated?)",
+                        f->path, len, f->n_bytes - LENGTH_BYTES);
+    text = (const char *)f->bytes + LENGTH_BYTES;
+    if (len == 0 || text[0] != '{')
+        return kvr_fail(KVR_EFORMAT, "%s: the header is not a JSON object", f->path);
+    f->header = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &err);
+    if (!f->header)
+        return kvr_fail(KVR_EFORMAT, "%s: header byte %d: %s", f->path, err.position, err.text);
+    f->data_start = LENGTH_BYTES + (int64_t)len;
+    return KVR_OK;
+}
+
+static enum kvr_status read_table(struct kvr_st *f)
+{
+    size_t n = json_object_size(f->header);
+    const char *key;
+    json_t *v;
+
+    f->entries = calloc(n + 1, sizeof *f->entries);
+    f->by_name = calloc(n + 1, sizeof *f->by_name);
+    if (!f->entries || !f->by_name)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu tensors", f->path, n);
+    json_object_foreach(f->header, key, v)
+    {
+        struct entry *e = &f->entries[f->n_entries];
+
+        if (strcmp(key, "__metadata__") == 0) {
+            KVR_TRY(read_metadata(f, v));
+            continue;
+        }
+        *e = (struct entry){ .name = key, .order = f->n_entries };
+        KVR_TRY(read_entry(f, v, e));
+        f->n_entries++;
+    }
+    qsort(f->entries, (size_t)f->n_entries, sizeof *f->entries, order_by_data);
+    for (int i = 0; i < f->n_entries; i++)
+        f->by_name[i] = &f->entries[i];
+    qsort(f->by_name, (size_t)f->n_entries, sizeof *f->by_name, order_by_name);
+    return check_tiling(f);
+}
+
+enum kvr_status kvr_st_open_memory(struct kvr_st **out, const void *bytes, size_t n,
+                                   const char *name_for_messages)
+{
+    struct kvr_st *f = calloc(1, sizeof *f);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (f)
+        f->path = strdup(name_for_messages);
+    if (!f || !f->path) {
+        free(f);
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", name_for_messages);
+    }
+    f->bytes = bytes;
+    f->n_bytes = n;
+    st = parse_header(f);
+    if (st == KVR_OK)
+        st = read_table(f);
+    if (st != KVR_OK)
+        kvr_st_close(&f);
+    *out = f;
+    return st;
+}
+
+static enum kvr_status map_file(const char *path, void **map, size_t *n)
+{
+    /* O_NONBLOCK: a FIFO of this name must be refused, not waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum kvr_status st = KVR_OK;
+    struct stat sb;
+
+    *map = NULL;
+    *n = 0;
+    if (fd < 0)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &sb) != 0) {
+        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+    } else if (!S_ISREG(sb.st_mode)) {
+        st = kvr_fail(KVR_EIO, "%s: not a regular file", path);
+    } else if (sb.st_size > 0) {
+        *n = (size_t)sb.st_size;
+        *map = mmap(NULL, *n, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (*map == MAP_FAILED) {
+            *map = NULL;
+            st = kvr_fail(KVR_EIO, "%s: mapping %zu bytes: %s", path, *n, strerror(errno));
+        }
+    }
+    close(fd);
+    return st;
+}
+
+enum kvr_status kvr_st_open(struct kvr_st **out, const char *path)
+{
+    enum kvr_status st;
+    void *map;
+    size_t n;
+
+    *out = NULL;
+    KVR_TRY(map_file(path, &map, &n));
+    st = kvr_st_open_memory(out, map, n, path);
+    if (st == KVR_OK)
+        (*out)->map_bytes = n;
+    else if (map)
+        munmap(map, n);
+    return st;
+}
+
+void kvr_st_close(struct kvr_st **f)
+{
+    struct kvr_st *x = *f;
+
+    if (!x)
+        return;
+    json_decref(x->header);
+    free(x->entries);
+    free(x->by_name);
+    if (x->map_bytes)
+        munmap((void *)(uintptr_t)x->bytes, x->map_bytes);
+    free(x->path);
+    free(x);
+    *f = NULL;
+}
+
+int kvr_st_count(const struct kvr_st *f)
+{
+    return f->n_entries;
+}
+
+const char *kvr_st_name(const struct kvr_st *f, int i)
+{
+    return f->entries[i].name;
+}
+
+const char *kvr_st_path(const struct kvr_st *f)
+{
+    return f->path;
+}
+
+const char *kvr_st_metadata(const struct kvr_st *f, const char *key)
+{
+    return json_string_value(json_object_get(f->metadata, key));
+}
+
+static const struct entry *find(const struct kvr_st *f, const char *name)
+{
+    const struct entry key = { .name = name };
+    const struct entry *const p = &key;
+    const struct entry **hit =
+        bsearch(&p, f->by_name, (size_t)f->n_entries, sizeof *f->by_name, order_by_name);
+
+    return hit ? *hit : NULL;
+}
+
+bool kvr_st_has(const struct kvr_st *f, const char *name)
+{
+    return find(f, name) != NULL;
+}
+
+/* The view, whatever the alignment of its data. */
+static enum kvr_status view(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
+{
+    const struct entry *e = find(f, name);
+
+    *out = (struct kvr_tensor){ 0 };
+    if (!e)
+        return kvr_fail(KVR_ENOTFOUND, "%s: no tensor '%s'", f->path, name);
+    out->data = (void *)(uintptr_t)(f->bytes + f->data_start + e->begin);
+    out->dtype = e->dtype;
+    out->n_dims = e->n_dims;
+    memcpy(out->shape, e->shape, sizeof out->shape);
+    return KVR_OK;
+}
+
+static enum kvr_status check_shape(const struct kvr_st *f, const char *name, int n_dims,
+                                   const int64_t *shape, const struct kvr_tensor *t)
+{
+    bool same = t->n_dims == n_dims;
+    char have[192], want[192];
+
+    for (int i = 0; same && i < n_dims; i++)
+        same = shape[i] == -1 || shape[i] == t->shape[i];
+    if (same)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape %s, need %s", f->path, name,
+                    kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
+                    kvr_shape_text(shape, n_dims, want, sizeof want));
+}
+
+enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
+{
+    struct kvr_tensor t;
+
+    *out = (struct kvr_tensor){ 0 };
+    KVR_TRY(view(f, name, &t));
+    if ((uintptr_t)t.data % kvr_dtype_size(t.dtype) != 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: tensor '%s': data at file byte %" PRId64 " is not aligned for %s",
+                        f->path, name, (int64_t)((const unsigned char *)t.data - f->bytes),
+                        kvr_dtype_name(t.dtype));
+    *out = t;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
+                                  const int64_t *shape, struct kvr_tensor *out)
+{
+    struct kvr_tensor t;
+
+    *out = (struct kvr_tensor){ 0 };
+    KVR_TRY(kvr_st_get(f, name, &t));
+    KVR_TRY(check_shape(f, name, n_dims, shape, &t));
+    *out = t;
+    return KVR_OK;
+}
+
+static bool is_floating(enum kvr_dtype t)
+{
+    return t == KVR_F32 || t == KVR_F64 || t == KVR_F16 || t == KVR_BF16 || t == KVR_F8_E4M3 ||
+           t == KVR_F8_E5M2;
+}
+
+enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_dims,
+                                const int64_t *shape, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                                struct kvr_array *out)
+{
+    struct kvr_tensor t;
+
+    KVR_TRY(view(f, name, &t));
+    KVR_TRY(check_shape(f, name, n_dims, shape, &t));
+    if (!is_floating(t.dtype))
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype %s, need a floating one", f->path,
+                        name, kvr_dtype_name(t.dtype));
+    KVR_TRY(kvr_array_alloc(out, dev, tag, KVR_F32, t.n_dims, t.shape));
+    kvr_to_f32(out->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
+    return KVR_OK;
+}
