@@ -1,0 +1,70 @@
+/* registry.c - the list of metrics, and the checks around each computation. */
+#include "metrics/metric.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METRIC(x) extern const struct kvr_metric kvr_metric_##x;
+#include "metrics/metrics.def"
+#undef METRIC
+
+#define METRIC(x) &kvr_metric_##x,
+const struct kvr_metric *const kvr_metrics[] = {
+#include "metrics/metrics.def"
+    NULL
+};
+#undef METRIC
+
+const struct kvr_metric *kvr_metric_find(const char *name)
+{
+    for (int i = 0; kvr_metrics[i]; i++)
+        if (strcmp(kvr_metrics[i]->name, name) == 0)
+            return kvr_metrics[i];
+    return NULL;
+}
+
+/* NaN must fail, so the test is for being inside. */
+static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_metric_value *v)
+{
+    if (!(v->value >= m->lo && v->value <= m->hi))
+        return kvr_fail(isfinite(v->value) ? KVR_EINTERNAL : KVR_ENAN,
+                        "%s: value %g outside [%g, %g] %s", m->name, v->value, m->lo, m->hi,
+                        m->unit);
+    for (int i = 0; i < v->n_series; i++)
+        if (!(v->series[i] >= m->lo && v->series[i] <= m->hi))
+            return kvr_fail(isfinite(v->series[i]) ? KVR_EINTERNAL : KVR_ENAN,
+                            "%s: frame %d: value %g outside [%g, %g] %s", m->name, i, v->series[i],
+                            m->lo, m->hi, m->unit);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
+                                   const struct kvr_frames *test, struct kvr_metric_value *out)
+{
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    if (ref->n != test->n || ref->height != test->height || ref->width != test->width)
+        return kvr_fail(
+            KVR_EINVAL, "%s: reference has %d frames of %dx%d (width x height), test %d of %dx%d",
+            m->name, ref->n, ref->width, ref->height, test->n, test->width, test->height);
+    if (ref->n <= 0 || ref->height <= 0 || ref->width <= 0) {
+        snprintf(out->missing, sizeof out->missing, "no frames to compare");
+        return KVR_OK;
+    }
+    st = m->compute(ref, test, out);
+    if (st == KVR_OK && !out->missing[0])
+        st = check_range(m, out);
+    if (st != KVR_OK)
+        kvr_metric_value_free(out);
+    return st;
+}
+
+void kvr_metric_value_free(struct kvr_metric_value *v)
+{
+    free(v->series);
+    v->series = NULL;
+    v->n_series = 0;
+}
