@@ -1,7 +1,12 @@
 /* rng.h - counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011).
  *
  * Nothing is drawn "next": a number is a function of (seed, stream, index), so any part
- * of a noise tensor can be made alone, on any thread, and is the same everywhere. */
+ * of a noise tensor can be made alone, on any thread, and is the same everywhere.
+ *
+ * Element i is word i % 4 of block i / 4 (normals: words 2j and 2j + 1 make elements 2j and
+ * 2j + 1). A block is made with
+ *     key     = { low 32 bits of seed, high 32 bits of seed }
+ *     counter = { low 32 bits of block, use << 24 | bits 32..55 of block, a, b } */
 #ifndef KVR_CORE_RNG_H
 #define KVR_CORE_RNG_H
 
@@ -23,7 +28,7 @@ enum kvr_rng_use { KVR_RNG_NOISE = 1, KVR_RNG_RENOISE = 2, KVR_RNG_TEST = 3, KVR
  * double precision, rounded to float. */
 void kvr_normal(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                 uint64_t first);
-/* n values uniform in [0,1). */
+/* n values uniform in [0,1), multiples of 2^-24. */
 void kvr_uniform(float *dst, size_t n, uint64_t seed, enum kvr_rng_use use, uint32_t a, uint32_t b,
                  uint64_t first);
 

@@ -12,7 +12,7 @@
  * too long (100 MB), not JSON, not an object; a duplicate name; an unknown dtype; a
  * shape that is negative, fractional, deeper than KVR_MAX_DIMS or overflows; offsets
  * that are negative, reversed, beyond the file, overlapping, leaving holes or trailing
- * bytes, or whose length is not shape x dtype. */
+ * bytes, or whose length is not shape x dtype; a key that is none of these. */
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 
@@ -36,7 +36,9 @@ const char *kvr_st_path(const struct kvr_st *f);
 const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL when absent */
 
 bool kvr_st_has(const struct kvr_st *f, const char *name);
-/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only memory. */
+/* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only memory. Data that is
+ * not aligned for its dtype (legal, though no common writer makes it) is KVR_EUNSUPPORTED;
+ * kvr_st_read_f32 copes with it. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* As kvr_st_get, and the shape must be this one (-1 matches any extent); says both otherwise. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
@@ -47,7 +49,8 @@ enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_
                                 struct kvr_array *out);
 
 /* Write all tensors at once: to a temporary beside `path`, fsync, rename. metadata: key,
- * value, key, value, ..., NULL; may be NULL. On failure `path` is as it was. */
+ * value, key, value, ..., NULL; may be NULL. On failure `path` is as it was. Wider
+ * dtypes come first in the file; otherwise items keep their order. */
 struct kvr_st_item {
     const char *name;
     struct kvr_tensor t;

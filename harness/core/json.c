@@ -1,0 +1,251 @@
+/* json.c - typed access to parsed JSON. */
+#include "harness/core/json.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum kvr_status kvr_json_load(json_t **out, const char *path)
+{
+    FILE *file = fopen(path, "rbe");
+    json_error_t err;
+
+    *out = NULL;
+    if (!file)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    errno = 0;
+    *out = json_loadf(file, JSON_REJECT_DUPLICATES, &err);
+    if (!*out && ferror(file)) {
+        int e = errno;
+
+        fclose(file);
+        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(e));
+    }
+    fclose(file);
+    if (!*out)
+        return kvr_fail(KVR_EFORMAT, "%s:%d:%d: %s", path, err.line, err.column, err.text);
+    return KVR_OK;
+}
+
+static const char *type_name(const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        return "object";
+    case JSON_ARRAY:
+        return "array";
+    case JSON_STRING:
+        return "string";
+    case JSON_INTEGER:
+        return "integer";
+    case JSON_REAL:
+        return "number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    return "?";
+}
+
+enum need { REQUIRED, OPTIONAL };
+
+/* What stands under `key`; *v NULL for an optional value that is not there. */
+static enum kvr_status look(const json_t *o, const char *where, const char *key, enum need need,
+                            const char *expected, json_t **v)
+{
+    *v = NULL;
+    if (!json_is_object(o))
+        return kvr_fail(KVR_EFORMAT, "%s: expected object, found %s", where,
+                        o ? type_name(o) : "nothing");
+    *v = json_object_get(o, key);
+    if (need == OPTIONAL && json_is_null(*v))
+        *v = NULL;
+    if (!*v && need == REQUIRED)
+        return kvr_fail(KVR_EFORMAT, "%s: %s: missing, expected %s", where, key, expected);
+    return KVR_OK;
+}
+
+static enum kvr_status mismatch(const char *where, const char *key, const char *expected,
+                                const json_t *v)
+{
+    return kvr_fail(KVR_EFORMAT, "%s: %s: expected %s, found %s", where, key, expected,
+                    type_name(v));
+}
+
+static enum kvr_status get_int(const json_t *o, const char *where, const char *key, enum need need,
+                               int64_t *out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "integer", &v));
+    if (v && !json_is_integer(v))
+        return mismatch(where, key, "integer", v);
+    if (v)
+        *out = json_integer_value(v);
+    return KVR_OK;
+}
+
+static enum kvr_status get_real(const json_t *o, const char *where, const char *key, enum need need,
+                                double *out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "number", &v));
+    if (v && !json_is_number(v))
+        return mismatch(where, key, "number", v);
+    if (v)
+        *out = json_number_value(v);
+    return KVR_OK;
+}
+
+static enum kvr_status get_bool(const json_t *o, const char *where, const char *key, enum need need,
+                                bool *out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "boolean", &v));
+    if (v && !json_is_boolean(v))
+        return mismatch(where, key, "boolean", v);
+    if (v)
+        *out = json_is_true(v);
+    return KVR_OK;
+}
+
+static enum kvr_status get_string(const json_t *o, const char *where, const char *key,
+                                  enum need need, const char **out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "string", &v));
+    if (v && !json_is_string(v))
+        return mismatch(where, key, "string", v);
+    if (v)
+        *out = json_string_value(v);
+    return KVR_OK;
+}
+
+static enum kvr_status get_array(const json_t *o, const char *where, const char *key,
+                                 enum need need, json_t **out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "array", &v));
+    if (v && !json_is_array(v))
+        return mismatch(where, key, "array", v);
+    if (v)
+        *out = v;
+    return KVR_OK;
+}
+
+static enum kvr_status get_object(const json_t *o, const char *where, const char *key,
+                                  enum need need, json_t **out)
+{
+    json_t *v;
+
+    KVR_TRY(look(o, where, key, need, "object", &v));
+    if (v && !json_is_object(v))
+        return mismatch(where, key, "object", v);
+    if (v)
+        *out = v;
+    return KVR_OK;
+}
+
+static enum kvr_status get_int_in(const json_t *o, const char *where, const char *key,
+                                  enum need need, int64_t lo, int64_t hi, int *out)
+{
+    int64_t n = 0;
+    json_t *v;
+
+    assert(lo >= INT_MIN && hi <= INT_MAX);
+    KVR_TRY(look(o, where, key, need, "integer", &v));
+    if (!v)
+        return KVR_OK;
+    KVR_TRY(get_int(o, where, key, need, &n));
+    if (n < lo || n > hi)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: %s: %" PRId64 " is out of bounds, need %" PRId64 "..%" PRId64, where,
+                        key, n, lo, hi);
+    *out = (int)n;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out)
+{
+    return get_int(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_real(const json_t *o, const char *where, const char *key, double *out)
+{
+    return get_real(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_bool(const json_t *o, const char *where, const char *key, bool *out)
+{
+    return get_bool(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_string(const json_t *o, const char *where, const char *key,
+                                const char **out)
+{
+    return get_string(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_array(const json_t *o, const char *where, const char *key, json_t **out)
+{
+    return get_array(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_object(const json_t *o, const char *where, const char *key, json_t **out)
+{
+    return get_object(o, where, key, REQUIRED, out);
+}
+
+enum kvr_status kvr_json_int_opt(const json_t *o, const char *where, const char *key, int64_t *out)
+{
+    return get_int(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_real_opt(const json_t *o, const char *where, const char *key, double *out)
+{
+    return get_real(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_bool_opt(const json_t *o, const char *where, const char *key, bool *out)
+{
+    return get_bool(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_string_opt(const json_t *o, const char *where, const char *key,
+                                    const char **out)
+{
+    return get_string(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const char *key,
+                                   json_t **out)
+{
+    return get_array(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_object_opt(const json_t *o, const char *where, const char *key,
+                                    json_t **out)
+{
+    return get_object(o, where, key, OPTIONAL, out);
+}
+
+enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,
+                                int64_t hi, int *out)
+{
+    return get_int_in(o, where, key, REQUIRED, lo, hi, out);
+}
+
+enum kvr_status kvr_json_int_in_opt(const json_t *o, const char *where, const char *key, int64_t lo,
+                                    int64_t hi, int *out)
+{
+    return get_int_in(o, where, key, OPTIONAL, lo, hi, out);
+}

@@ -1,0 +1,57 @@
+/* json.h - read JSON with messages that say where and what was expected.
+ *
+ *     json_t *root;
+ *     KVR_TRY(kvr_json_load(&root, "models/nano/config.json"));
+ *     int64_t dim;
+ *     enum kvr_status st = kvr_json_int(root, path, "dim", &dim);
+ *     ...
+ *     json_decref(root);
+ *
+ * Getters take the object, a name of it for messages (file, or file and place), and a key.
+ * A key that is absent or of the wrong type is KVR_EFORMAT: "file: dim: expected integer,
+ * found string". The _opt kind leaves `out` alone when the key is absent or null. On failure
+ * `out` is as it was. What is given belongs to the object. */
+#ifndef KVR_CORE_JSON_H
+#define KVR_CORE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Duplicate keys are refused. KVR_ENOTFOUND, KVR_EIO, or KVR_EFORMAT "file:line:column: ...". */
+enum kvr_status kvr_json_load(json_t **out, const char *path);
+
+enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);
+enum kvr_status kvr_json_real(const json_t *o, const char *where, const char *key, double *out);
+enum kvr_status kvr_json_bool(const json_t *o, const char *where, const char *key, bool *out);
+enum kvr_status kvr_json_string(const json_t *o, const char *where, const char *key,
+                                const char **out);
+enum kvr_status kvr_json_array(const json_t *o, const char *where, const char *key, json_t **out);
+enum kvr_status kvr_json_object(const json_t *o, const char *where, const char *key, json_t **out);
+
+enum kvr_status kvr_json_int_opt(const json_t *o, const char *where, const char *key, int64_t *out);
+enum kvr_status kvr_json_real_opt(const json_t *o, const char *where, const char *key, double *out);
+enum kvr_status kvr_json_bool_opt(const json_t *o, const char *where, const char *key, bool *out);
+enum kvr_status kvr_json_string_opt(const json_t *o, const char *where, const char *key,
+                                    const char **out);
+enum kvr_status kvr_json_array_opt(const json_t *o, const char *where, const char *key,
+                                   json_t **out);
+enum kvr_status kvr_json_object_opt(const json_t *o, const char *where, const char *key,
+                                    json_t **out);
+
+/* As kvr_json_int and kvr_json_int_opt, and the value must be in [lo, hi]. */
+enum kvr_status kvr_json_int_in(const json_t *o, const char *where, const char *key, int64_t lo,
+                                int64_t hi, int *out);
+enum kvr_status kvr_json_int_in_opt(const json_t *o, const char *where, const char *key, int64_t lo,
+                                    int64_t hi, int *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

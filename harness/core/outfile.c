@@ -1,0 +1,140 @@
+/* outfile.c - temporary, sync, rename. */
+#include "harness/core/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/core/path.h"
+
+enum { NAME_TRIES = 1000 };
+
+struct kvr_out {
+    char *path;
+    char *temporary;
+    int fd;
+};
+
+static enum kvr_status fail_errno(const char *path, const char *doing, int e)
+{
+    return kvr_fail(e == ENOSPC || e == EDQUOT ? KVR_EFULL : KVR_EIO, "%s: %s: %s", path, doing,
+                    strerror(e));
+}
+
+/* A fresh name beside the target, so that the rename stays inside one file system. O_EXCL and
+ * plain open() rather than mkstemp(), whose files only the owner may read. */
+static enum kvr_status open_temporary(struct kvr_out *o)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if (asprintf(&o->temporary, "%s.tmp-%ld-%d", o->path, (long)getpid(), i) < 0) {
+            o->temporary = NULL;
+            return kvr_fail(KVR_ENOMEM, "%s: no memory", o->path);
+        }
+        o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (o->fd >= 0)
+            return KVR_OK;
+        free(o->temporary);
+        o->temporary = NULL;
+        if (errno != EEXIST)
+            break;
+    }
+    return fail_errno(o->path, "cannot create a file beside it", errno);
+}
+
+enum kvr_status kvr_out_open(struct kvr_out **out, const char *path)
+{
+    struct kvr_out *o = calloc(1, sizeof *o);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!o)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    o->fd = -1;
+    o->path = strdup(path);
+    if (!o->path)
+        st = kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    else if (kvr_path_is_dir(path)) /* now, rather than after everything has been written */
+        st = fail_errno(path, "cannot write", EISDIR);
+    else
+        st = open_temporary(o);
+    if (st != KVR_OK)
+        kvr_out_drop(&o);
+    *out = o;
+    return st;
+}
+
+enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n)
+{
+    const char *bytes = p;
+
+    while (n > 0) {
+        ssize_t done = write(o->fd, bytes, n);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail_errno(o->path, "writing", errno);
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return KVR_OK;
+}
+
+/* Make the rename itself durable. Some file systems cannot sync a directory; the file is
+ * in place and whole either way, so that is no failure. */
+static void sync_directory(const char *path)
+{
+    char *dir = kvr_path_dir(path);
+    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(dir);
+}
+
+static enum kvr_status commit(struct kvr_out *o)
+{
+    int fd = o->fd;
+
+    if (fsync(fd) != 0)
+        return fail_errno(o->path, "syncing", errno);
+    o->fd = -1;
+    if (close(fd) != 0)
+        return fail_errno(o->path, "closing", errno);
+    if (rename(o->temporary, o->path) != 0)
+        return fail_errno(o->path, "renaming the temporary file", errno);
+    free(o->temporary);
+    o->temporary = NULL;
+    sync_directory(o->path);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_out_commit(struct kvr_out **o)
+{
+    enum kvr_status st = commit(*o);
+
+    kvr_out_drop(o);
+    return st;
+}
+
+void kvr_out_drop(struct kvr_out **o)
+{
+    struct kvr_out *x = *o;
+
+    if (!x)
+        return;
+    if (x->fd >= 0)
+        close(x->fd);
+    if (x->temporary) {
+        unlink(x->temporary);
+        free(x->temporary);
+    }
+    free(x->path);
+    free(x);
+    *o = NULL;
+}

@@ -1,0 +1,91 @@
+/* path.c - join, split, ask, make. */
+#include "harness/core/path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+char *kvr_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+    char *out;
+
+    if (n == 0 || name[0] == '/')
+        return strdup(name);
+    if (asprintf(&out, "%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name) < 0)
+        return NULL;
+    return out;
+}
+
+char *kvr_path_dir(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/') /* trailing slashes */
+        n--;
+    while (n > 0 && path[n - 1] != '/') /* the last part */
+        n--;
+    if (n == 0)
+        return strdup(".");
+    while (n > 1 && path[n - 1] == '/') /* the slashes before it */
+        n--;
+    return strndup(path, n);
+}
+
+const char *kvr_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+bool kvr_path_exists(const char *path)
+{
+    struct stat sb;
+
+    return stat(path, &sb) == 0;
+}
+
+bool kvr_path_is_dir(const char *path)
+{
+    struct stat sb;
+
+    return stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
+}
+
+static enum kvr_status make_one(const char *path)
+{
+    int e;
+
+    if (mkdir(path, 0777) == 0)
+        return KVR_OK;
+    e = errno;
+    if (kvr_path_is_dir(path)) /* asked afterwards, so that two who make it both succeed */
+        return KVR_OK;
+    return kvr_fail(e == ENOSPC || e == EDQUOT ? KVR_EFULL : KVR_EIO,
+                    "%s: cannot make the directory: %s", path, strerror(e));
+}
+
+enum kvr_status kvr_mkdirs(const char *path)
+{
+    char *copy = strdup(path);
+    enum kvr_status st = KVR_OK;
+
+    if (!copy)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    if (!*copy)
+        st = kvr_fail(KVR_EINVAL, "cannot make a directory with an empty name");
+    for (char *p = copy + 1; st == KVR_OK && *copy && *p; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        st = make_one(copy);
+        *p = '/';
+    }
+    if (st == KVR_OK)
+        st = make_one(copy);
+    free(copy);
+    return st;
+}

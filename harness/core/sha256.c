@@ -1,0 +1,103 @@
+/* sha256.c - SHA-256 through libcrypto. */
+#include "harness/core/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 64 * 1024 };
+
+enum kvr_status kvr_sha256_open(struct kvr_sha256 *h)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+    h->ctx = NULL;
+    if (!ctx)
+        return kvr_fail(KVR_ENOMEM, "sha256: no memory");
+    if (EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(ctx);
+        return kvr_fail(KVR_EUNSUPPORTED, "sha256: libcrypto does not offer it");
+    }
+    h->ctx = ctx;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n)
+{
+    if (n > 0 && EVP_DigestUpdate(h->ctx, p, n) != 1)
+        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto refuses %zu bytes", n);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char md[32];
+    bool done = !hex || EVP_DigestFinal_ex(h->ctx, md, NULL) == 1;
+
+    EVP_MD_CTX_free(h->ctx);
+    h->ctx = NULL;
+    if (!done)
+        return kvr_fail(KVR_EINTERNAL, "sha256: libcrypto gives no digest");
+    if (!hex)
+        return KVR_OK;
+    for (int i = 0; i < 32; i++) {
+        hex[2 * i] = digits[md[i] >> 4];
+        hex[2 * i + 1] = digits[md[i] & 15];
+    }
+    hex[64] = '\0';
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX])
+{
+    struct kvr_sha256 h;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sha256_open(&h));
+    st = kvr_sha256_add(&h, p, n);
+    if (st != KVR_OK) {
+        kvr_sha256_close(&h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&h, hex);
+}
+
+static enum kvr_status add_file(struct kvr_sha256 *h, int fd, const char *path)
+{
+    unsigned char buf[READ_BYTES];
+
+    for (;;) {
+        ssize_t n = read(fd, buf, sizeof buf);
+
+        if (n == 0)
+            return KVR_OK;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+        KVR_TRY(kvr_sha256_add(h, buf, (size_t)n));
+    }
+}
+
+enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct kvr_sha256 h = { 0 };
+    enum kvr_status st;
+
+    if (fd < 0)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    st = kvr_sha256_open(&h);
+    if (st == KVR_OK)
+        st = add_file(&h, fd, path);
+    close(fd);
+    if (st != KVR_OK) {
+        kvr_sha256_close(&h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&h, hex);
+}

@@ -1,0 +1,39 @@
+/* sha256.h - content hashes: cells are keyed by them, files are recorded with them.
+ *
+ *     char hex[KVR_SHA256_HEX];
+ *     KVR_TRY(kvr_sha256_hex("abc", 3, hex));
+ *
+ *     struct kvr_sha256 h;
+ *     KVR_TRY(kvr_sha256_open(&h));
+ *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
+ *     KVR_TRY(kvr_sha256_close(&h, hex));       frees, whatever it returns */
+#ifndef KVR_CORE_SHA256_H
+#define KVR_CORE_SHA256_H
+
+#include <stddef.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the end */
+
+struct kvr_sha256 {
+    void *ctx;
+};
+
+enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
+enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
+/* Leaves {0}. hex may be NULL: the state is dropped. Copes with {0} when hex is NULL. */
+enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
+
+enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);
+/* Of a whole file. KVR_ENOTFOUND, KVR_EIO name the file. */
+enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
