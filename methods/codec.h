@@ -6,7 +6,7 @@
  *     "hadamard | sym(bits=2)"               a transform, then a grid
  *     "outliers(sigma=6) | asym(bits=4)"     exact values, taken out before the grid is fitted
  *     "sym(bits=2) + sym(bits=4)"            a grid, and a second one over what it left
- *     "exact"                                BF16 (or F32, as the cache says)
+ *     "exact"                                uncoded BF16; "exact(type=f32)" for parity checks
  *
  *     KVR_TRY(kvr_codec_open(&c, "sym(bits=4)", KVR_K, false));
  *     KVR_TRY(kvr_codec_encode(c, dev, x, shape, &packed));    x [T,H,D] float
@@ -58,7 +58,6 @@ struct kvr_stage_job {
     enum kvr_side side;
     bool study; /* bug for bug, as the 33-method study ran it */
     enum kvr_compute compute;
-    enum kvr_dtype exact; /* type of uncoded elements: BF16 or F32 */
     struct kvr_block_shape shape;
 };
 
@@ -104,7 +103,6 @@ struct kvr_codec {
     enum kvr_side side;
     bool study;
     enum kvr_compute compute;
-    enum kvr_dtype exact;
     int n_stages;
     struct kvr_codec_stage stage[KVR_MAX_STAGES];
 };

@@ -90,9 +90,9 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
-/* What attention would read of the committed tokens visible to the next chunk, oldest first:
- * k, v [n_tok,H,D] floats, either may be NULL. Returns the number of tokens; with both NULL
- * only that. */
+/* What attention reads of the committed tokens visible to the last pass (its own chunk
+ * included once committed), oldest first: k, v [n_tok,H,D] floats, either may be NULL.
+ * Returns the number of tokens; with both NULL only that. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
 /* Nanoseconds spent since reset, by phase. */

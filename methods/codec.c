@@ -1,0 +1,392 @@
+/* codec.c - pipelines of stages: parsing, coding, decoding, bytes. */
+#include "methods/codec.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
+#include "methods/codecs/stages.def"
+#undef STAGE
+
+#define STAGE(name) &kvr_stage_##name,
+const struct kvr_stage *const kvr_stages[] = {
+#include "methods/codecs/stages.def"
+    NULL
+};
+#undef STAGE
+
+static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
+{
+    const char *names[32];
+    int n = 0;
+
+    for (int i = 0; kvr_stages[i]; i++) {
+        if (!strcmp(kvr_stages[i]->name, name)) {
+            *out = kvr_stages[i];
+            return KVR_OK;
+        }
+        assert(n < 31);
+        names[n++] = kvr_stages[i]->name;
+    }
+    names[n] = NULL;
+    const char *near = kvr_nearest(name, names);
+    return kvr_fail(KVR_EINVAL, "codec: no stage '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}
+
+/* Canonical text: every option of every stage. */
+static void write_text(struct kvr_codec *c)
+{
+    size_t n = 0;
+    char value[KVR_OPT_STRING_MAX];
+
+    c->text[0] = 0;
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage *st = c->stage[i].stage;
+        const char *join = i == 0 ? ""
+                           : st->kind == KVR_STAGE_GRID &&
+                                   c->stage[i - 1].stage->kind == KVR_STAGE_GRID
+                               ? " + "
+                               : " | ";
+
+        n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s%s", join, st->name);
+        if (n >= sizeof c->text)
+            return;
+        for (const struct kvr_opt *o = st->options; o && o->name; o++) {
+            n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s%s=%s",
+                                  o == st->options ? "(" : ",", o->name,
+                                  kvr_opts_text(o, c->stage[i].opts, value, sizeof value));
+            if (n >= sizeof c->text)
+                return;
+        }
+        if (st->options && st->options->name && n < sizeof c->text)
+            n += (size_t)snprintf(c->text + n, sizeof c->text - n, ")");
+        if (n >= sizeof c->text)
+            return;
+    }
+}
+
+static char *trim(char *s)
+{
+    char *end;
+
+    while (isspace((unsigned char)*s))
+        s++;
+    end = s + strlen(s);
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
+}
+
+/* "name" or "name(a=1,b=2)"; text is changed. */
+static enum kvr_status add_stage(struct kvr_codec *c, char *text)
+{
+    struct kvr_codec_stage *slot = &c->stage[c->n_stages];
+    char *name = trim(text), *open = strchr(name, '('), *args = NULL;
+
+    if (c->n_stages == KVR_MAX_STAGES)
+        return kvr_fail(KVR_EINVAL, "codec: more than %d stages", KVR_MAX_STAGES);
+    if (open) {
+        char *close = strrchr(open, ')');
+
+        if (!close || close[1])
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '(' without ')' at the end", name);
+        *open = *close = 0;
+        args = open + 1;
+        name = trim(name);
+    }
+    KVR_TRY(find_stage(&slot->stage, name));
+    slot->opts = calloc(1, slot->stage->opts_size ? slot->stage->opts_size : 1);
+    if (!slot->opts)
+        return kvr_fail(KVR_ENOMEM, "codec: no memory");
+    c->n_stages++;
+    kvr_opts_defaults(slot->stage->options, slot->opts);
+    if (args) {
+        enum kvr_status st = kvr_opts_parse(slot->stage->options, slot->opts, args);
+
+        if (st != KVR_OK)
+            return kvr_fail_prefix(KVR_EINVAL, "codec: %s", name);
+    }
+    return KVR_OK;
+}
+
+/* Transforms and exact stages first, then grids joined by '+'. */
+static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
+{
+    bool grid = false;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage *st = c->stage[i].stage;
+
+        if (st->kind != KVR_STAGE_GRID && grid)
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' cannot follow a grid", text, st->name);
+        if (st->kind == KVR_STAGE_GRID && grid && joins[i] != '+')
+            return kvr_fail(KVR_EINVAL, "codec: '%s': grids are joined by '+'", text);
+        if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
+            return kvr_fail(KVR_EINVAL, "codec: '%s': '+' stands between two grids", text);
+        grid = grid || st->kind == KVR_STAGE_GRID;
+    }
+    if (!grid)
+        return kvr_fail(KVR_EINVAL, "codec: '%s': no grid stage (exact, sym, ...)", text);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kvr_side side,
+                               bool study)
+{
+    struct kvr_codec *c = calloc(1, sizeof *c);
+    char copy[256], joins[KVR_MAX_STAGES + 1] = { 0 };
+    enum kvr_status st = KVR_OK;
+    char *p = copy, join = 0;
+
+    if (!c)
+        return kvr_fail(KVR_ENOMEM, "codec: no memory");
+    c->side = side;
+    c->study = study;
+    if (strlen(text) >= sizeof copy) {
+        st = kvr_fail(KVR_EINVAL, "codec: pipeline longer than %zu characters", sizeof copy - 1);
+        goto fail;
+    }
+    strcpy(copy, text);
+    while (p) {
+        char *end = p + strcspn(p, "|+"), next = *end;
+
+        *end = 0;
+        if (c->n_stages < KVR_MAX_STAGES)
+            joins[c->n_stages] = join;
+        st = add_stage(c, p);
+        if (st != KVR_OK)
+            goto fail;
+        join = next;
+        p = next ? end + 1 : NULL;
+    }
+    st = check_order(c, text, joins);
+    if (st != KVR_OK)
+        goto fail;
+    write_text(c);
+    *out = c;
+    return KVR_OK;
+fail:
+    kvr_codec_close(&c);
+    return st;
+}
+
+void kvr_codec_close(struct kvr_codec **c)
+{
+    if (!*c)
+        return;
+    for (int i = 0; i < (*c)->n_stages; i++)
+        free((*c)->stage[i].opts);
+    free(*c);
+    *c = NULL;
+}
+
+enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set)
+{
+    *n_set = 0;
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage *st = c->stage[i].stage;
+
+        if (!kvr_opts_find(st->options, name))
+            continue;
+        enum kvr_status e = kvr_opts_set(st->options, c->stage[i].opts, name, value);
+        if (e != KVR_OK)
+            return kvr_fail_prefix(e, "%s", st->name);
+        ++*n_set;
+    }
+    if (*n_set)
+        write_text(c);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim)
+{
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage *st = c->stage[i].stage;
+
+        if (!st->check)
+            continue;
+        enum kvr_status e = st->check(c->stage[i].opts, n_heads, head_dim);
+        if (e != KVR_OK)
+            return kvr_fail_prefix(e, "%s", st->name);
+    }
+    return KVR_OK;
+}
+
+int kvr_codec_unit_tokens(const struct kvr_codec *c)
+{
+    int unit = 1;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage *st = c->stage[i].stage;
+        int u = st->unit_tokens ? st->unit_tokens(c->stage[i].opts) : 1;
+
+        unit = u > unit ? u : unit;
+    }
+    return unit;
+}
+
+bool kvr_codec_is_exact(const struct kvr_codec *c)
+{
+    return c->n_stages == 1 && !strcmp(c->stage[0].stage->name, "exact");
+}
+
+bool kvr_codec_idempotent(const struct kvr_codec *c)
+{
+    for (int i = 0; i < c->n_stages; i++)
+        if (!c->stage[i].stage->idempotent)
+            return false;
+    return true;
+}
+
+bool kvr_codec_rotated(const struct kvr_codec *c)
+{
+    return c->stage[0].stage->kind == KVR_STAGE_TRANSFORM;
+}
+
+static struct kvr_stage_job job_of(const struct kvr_codec *c, int i,
+                                   const struct kvr_block_shape *shape)
+{
+    return (struct kvr_stage_job){
+        .opts = c->stage[i].opts,
+        .side = c->side,
+        .study = c->study,
+        .compute = c->compute,
+        .shape = *shape,
+    };
+}
+
+size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
+                       int64_t n_exact)
+{
+    size_t total = 0;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        struct kvr_stage_job job = job_of(c, i, shape);
+        struct kvr_stage_bytes b = { 0 };
+
+        if (c->stage[i].stage->bytes)
+            c->stage[i].stage->bytes(&job, &b);
+        total += b.codes + b.meta;
+        if (c->stage[i].stage->kind == KVR_STAGE_EXACT)
+            total += (size_t)n_exact * c->stage[i].stage->exact_entry_bytes;
+    }
+    return total;
+}
+
+enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                 const struct kvr_block_shape *shape, float *work,
+                                 struct kvr_packed *out)
+{
+    const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
+    bool owns_copy = false;
+    enum kvr_status st = KVR_OK;
+
+    *out = (struct kvr_packed){ .codec = c, .shape = *shape };
+    for (int i = 0; i < c->n_stages && st == KVR_OK; i++) {
+        const struct kvr_stage *stage = c->stage[i].stage;
+        struct kvr_stage_job job = job_of(c, i, shape);
+        struct kvr_stage_data *d = &out->stage[i];
+        const bool last = i + 1 == c->n_stages;
+
+        if (!last && !owns_copy) { /* something will be changed: change the copy */
+            memcpy(work, x, (size_t)n * sizeof *x);
+            x = work;
+            owns_copy = true;
+        }
+        if (stage->kind == KVR_STAGE_GRID) {
+            struct kvr_stage_bytes b = { 0 };
+
+            stage->bytes(&job, &b);
+            st = kvr_buf_alloc(&d->codes, dev, KVR_MEM_KV, b.codes);
+            if (st == KVR_OK)
+                st = kvr_buf_alloc(&d->meta, dev, KVR_MEM_META, b.meta);
+        }
+        /* Only TRANSFORM and EXACT stages change x, and they are never last. */
+        if (st == KVR_OK)
+            st = stage->encode(&job, dev, owns_copy ? work : (float *)(uintptr_t)x, d);
+        if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
+            struct kvr_buf seen = { 0 };
+
+            /* What this grid left over: x - x^. */
+            st = kvr_buf_alloc(&seen, dev, KVR_MEM_SCRATCH, (size_t)n * sizeof *x);
+            if (st == KVR_OK) {
+                float *xhat = seen.p;
+
+                stage->decode(&job, d, 0, shape->n_tok, 0, shape->n_heads, false, xhat);
+                for (int64_t e = 0; e < n; e++)
+                    work[e] -= xhat[e];
+                kvr_buf_free(&seen);
+            }
+        }
+    }
+    if (st != KVR_OK)
+        kvr_packed_free(out);
+    return st;
+}
+
+static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
+                        int h0, int nh, float *out)
+{
+    const struct kvr_codec *c = p->codec;
+    bool add = false;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        if (c->stage[i].stage->kind != KVR_STAGE_GRID)
+            continue;
+        struct kvr_stage_job job = job_of(c, i, &p->shape);
+
+        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, add, out);
+        add = true;
+    }
+    /* Back through what came before the grids, last first. */
+    for (int i = c->n_stages - 1; i >= first_undone; i--) {
+        if (c->stage[i].stage->kind == KVR_STAGE_GRID)
+            continue;
+        struct kvr_stage_job job = job_of(c, i, &p->shape);
+
+        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, false, out);
+    }
+}
+
+void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                      float *out)
+{
+    decode_from(p, 0, t0, n, h0, nh, out);
+}
+
+void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                              float *out)
+{
+    decode_from(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
+}
+
+size_t kvr_packed_bytes(const struct kvr_packed *p)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < KVR_MAX_STAGES; i++)
+        n += p->stage[i].codes.n_bytes + p->stage[i].meta.n_bytes;
+    return n;
+}
+
+int64_t kvr_packed_n_exact(const struct kvr_packed *p)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < KVR_MAX_STAGES; i++)
+        n += p->stage[i].n_exact;
+    return n;
+}
+
+void kvr_packed_free(struct kvr_packed *p)
+{
+    for (int i = 0; i < KVR_MAX_STAGES; i++) {
+        kvr_buf_free(&p->stage[i].codes);
+        kvr_buf_free(&p->stage[i].meta);
+    }
+    *p = (struct kvr_packed){ 0 };
+}

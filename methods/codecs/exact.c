@@ -1,0 +1,65 @@
+/* exact.c - no coding: elements as BF16 (the reference) or F32, [T,H,D] row-major. */
+#include "harness/core/dtype.h"
+#include "methods/codec.h"
+
+struct exact_opts {
+    int type;
+};
+
+static const char *const type_names[] = { "bf16", "f32", NULL };
+static const struct kvr_opt options[] = {
+    KVR_OPT_ENUM(struct exact_opts, type, 0, type_names, "element type"),
+    { 0 }
+};
+
+static enum kvr_dtype dtype_of(const struct kvr_stage_job *job)
+{
+    return ((const struct exact_opts *)job->opts)->type == 1 ? KVR_F32 : KVR_BF16;
+}
+
+static void exact_bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+{
+    const struct kvr_block_shape *s = &job->shape;
+
+    out->codes = (size_t)(s->n_tok * s->n_heads * s->head_dim) * kvr_dtype_size(dtype_of(job));
+    out->meta = 0;
+}
+
+static enum kvr_status exact_encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+                                    struct kvr_stage_data *out)
+{
+    const struct kvr_block_shape *s = &job->shape;
+
+    (void)dev;
+    kvr_from_f32(out->codes.p, dtype_of(job), x, (size_t)(s->n_tok * s->n_heads * s->head_dim));
+    return KVR_OK;
+}
+
+static void exact_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                         int64_t t0, int64_t n, int h0, int nh, bool add, float *out)
+{
+    const struct kvr_block_shape *s = &job->shape;
+    const size_t size = kvr_dtype_size(dtype_of(job));
+    const size_t width = (size_t)nh * (size_t)s->head_dim;
+
+    (void)add; /* nothing precedes an exact stage */
+    for (int64_t t = 0; t < n; t++) {
+        const char *src = (const char *)in->codes.p +
+                          (size_t)(((t0 + t) * s->n_heads + h0) * s->head_dim) * size;
+
+        kvr_to_f32(out + (size_t)t * width, src, dtype_of(job), width);
+    }
+}
+
+const struct kvr_stage kvr_stage_exact = {
+    .name = "exact",
+    .title = "uncoded elements",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct exact_opts),
+    .deterministic = true,
+    .idempotent = true,
+    .bytes = exact_bytes,
+    .encode = exact_encode,
+    .decode = exact_decode,
+};
