@@ -22,17 +22,20 @@ enum kvr_status kvr_fail(enum kvr_status st, const char *fmt, ...)
 
 enum kvr_status kvr_fail_prefix(enum kvr_status st, const char *fmt, ...)
 {
-    char text[MESSAGE_MAX];
+    char old[MESSAGE_MAX];
     va_list ap;
     int n;
 
+    memcpy(old, message, sizeof old);
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
+    n = vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
-    if (n < 0 || n > MESSAGE_MAX - 3)
-        n = MESSAGE_MAX - 3;
-    snprintf(text + n, sizeof text - (size_t)n, ": %s", message);
-    memcpy(message, text, sizeof message);
+    for (const char *p = ": "; n >= 0 && n < MESSAGE_MAX - 1 && *p; p++)
+        message[n++] = *p;
+    for (const char *p = old; n >= 0 && n < MESSAGE_MAX - 1 && *p; p++)
+        message[n++] = *p;
+    if (n >= 0 && n < MESSAGE_MAX)
+        message[n] = 0;
     return st;
 }
 
