@@ -1,0 +1,205 @@
+/* put.c - a session, and a finished cell with everything that hangs on it. */
+#include "harness/store/sql.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *x)
+{
+    static const char sql[] = "INSERT INTO session VALUES(?1, strftime('%Y-%m-%dT%H:%M:%SZ', "
+                              "'now'), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+                              "?15, ?16)";
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "tttttttiititittt", x->id, x->argv, x->config_path, x->config_text, x->host,
+                 x->os, x->cpu_model, (int64_t)x->n_cpus, x->memory_bytes, x->governor,
+                 (int64_t)x->jobs, x->git_hash, (int64_t)x->git_dirty, x->compiler, x->cflags,
+                 x->libraries);
+    st = kvr_sql_step(s, q, "writing the session");
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
+{
+    static const char sql[] = "INSERT INTO cell VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    static const char settings[] = "ttti"
+                                   "ttttttttt" /* spec .. prompt */
+                                   "iiiii"     /* seed .. evict */
+                                   "ttii"      /* path .. repeat */
+                                   "ttt"       /* outcome .. log_tail */
+                                   "ittt";     /* attempt .. finished */
+    const char *numbers = r->measured ? "iiiiiiiiii" : "nnnnnnnnnn";
+    char types[64];
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    sqlite3_snprintf(sizeof types, types, "%s%s", settings, numbers);
+    kvr_sql_bind(q, types, r->key, r->rollout, r->baseline, (int64_t)r->is_baseline, r->spec,
+                 r->method, r->name, r->reading, r->family, r->model, r->suite, r->prompt_id,
+                 r->prompt, (int64_t)r->seed, (int64_t)r->frames, (int64_t)r->window,
+                 (int64_t)r->sink, (int64_t)r->evict, r->path, r->backend, (int64_t)r->threads,
+                 (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason, r->log_tail, attempt,
+                 r->session, r->started, r->finished, r->wall_ns, r->bf16_bytes, r->nominal_bytes,
+                 r->resident_bytes, r->max_nominal_bytes, r->max_resident_bytes, r->peak_bytes,
+                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes);
+    st = kvr_sql_step(s, q, "writing a cell");
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_series(struct kvr_store *s, const struct kvr_row *r,
+                                  const struct kvr_row_metric *m)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO series VALUES(?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < m->n_series; i++) {
+        kvr_sql_bind(q, "ttid", r->key, m->name, (int64_t)i, m->series[i]);
+        st = kvr_sql_step(s, q, "writing a series");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_metrics(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO metric VALUES(?,?,?,?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_metrics; i++) {
+        const struct kvr_row_metric *m = &r->metric[i];
+
+        kvr_sql_bind(q, "ttdtidt", r->key, m->name, m->missing ? NAN : m->value, m->unit,
+                     (int64_t)m->n, m->missing ? NAN : m->extra, m->missing);
+        st = kvr_sql_step(s, q, "writing a metric");
+        if (st == KVR_OK)
+            st = put_series(s, r, m);
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_mem(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO mem VALUES(?,?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_mem; i++) {
+        const struct kvr_row_mem *m = &r->mem[i];
+
+        kvr_sql_bind(q, "ttiii", r->key, m->tag, m->at_peak, m->tag_peak, m->live_end);
+        st = kvr_sql_step(s, q, "writing memory");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO pass VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_passes; i++) {
+        const struct kvr_row_pass *p = &r->pass[i];
+
+        kvr_sql_bind(q, "tiiiiiiiiii", r->key, (int64_t)i, (int64_t)p->chunk, (int64_t)p->pass,
+                     p->t_ns, p->tokens, p->bf16, p->nominal, p->resident, p->resident_kv,
+                     p->live_total);
+        st = kvr_sql_step(s, q, "writing a pass");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_samples(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO sample VALUES(?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_samples; i++) {
+        const struct kvr_row_sample *x = &r->sample[i];
+
+        kvr_sql_bind(q, "ttii", r->key, x->kind, (int64_t)x->round, x->ns);
+        st = kvr_sql_step(s, q, "writing a sample");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_artifacts(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO artifact VALUES(?,?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_artifacts; i++) {
+        const struct kvr_row_artifact *a = &r->artifact[i];
+
+        kvr_sql_bind(q, "tttit", r->key, a->kind, a->path, a->bytes, a->sha256);
+        st = kvr_sql_step(s, q, "writing an artifact");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+/* Take an earlier attempt out; its number goes on in the new one. */
+static enum kvr_status drop_earlier(struct kvr_store *s, const char *key, int64_t *attempt)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st;
+    int rc;
+
+    *attempt = 1;
+    KVR_TRY(kvr_sql_prepare(s, &q, "SELECT attempt FROM cell WHERE key = ?"));
+    kvr_sql_bind(q, "t", key);
+    rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW)
+        *attempt = sqlite3_column_int64(q, 0) + 1;
+    st = rc == SQLITE_ROW || rc == SQLITE_DONE ? KVR_OK
+                                               : kvr_sql_fail(s->db, s->path, "reading a cell");
+    sqlite3_finalize(q);
+    if (st != KVR_OK || *attempt == 1)
+        return st;
+    KVR_TRY(kvr_sql_prepare(s, &q, "DELETE FROM cell WHERE key = ?"));
+    kvr_sql_bind(q, "t", key);
+    st = kvr_sql_step(s, q, "replacing a cell");
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
+{
+    int64_t attempt;
+
+    KVR_TRY(drop_earlier(s, r->key, &attempt));
+    KVR_TRY(put_cell(s, r, attempt));
+    KVR_TRY(put_metrics(s, r));
+    KVR_TRY(put_mem(s, r));
+    KVR_TRY(put_passes(s, r));
+    KVR_TRY(put_samples(s, r));
+    return put_artifacts(s, r);
+}
+
+enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
+{
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a cell"));
+    st = put_all(s, r);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", "writing a cell");
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}

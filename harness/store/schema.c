@@ -1,0 +1,195 @@
+/* schema.c - the database. Long tables hold what was measured; views give the wide ones.
+ *
+ * Every number that can be missing is NULL with a reason beside it. Cells are keyed by a hash
+ * of their spec, so that databases of shards can be joined. */
+#include "harness/store/store.h"
+
+const char kvr_store_schema[] =
+    "CREATE TABLE session(\n"
+    "  id TEXT PRIMARY KEY,\n"
+    "  started TEXT NOT NULL,\n"
+    "  argv TEXT NOT NULL,\n" /* JSON array */
+    "  config_path TEXT NOT NULL,\n"
+    "  config_text TEXT NOT NULL,\n"
+    "  host TEXT NOT NULL,\n"
+    "  os TEXT NOT NULL,\n"
+    "  cpu_model TEXT NOT NULL,\n"
+    "  n_cpus INTEGER NOT NULL,\n"
+    "  memory_bytes INTEGER NOT NULL,\n"
+    "  governor TEXT NOT NULL,\n"
+    "  jobs INTEGER NOT NULL,\n"
+    "  git_hash TEXT NOT NULL,\n"
+    "  git_dirty INTEGER NOT NULL CHECK(git_dirty IN (0, 1)),\n"
+    "  compiler TEXT NOT NULL,\n"
+    "  cflags TEXT NOT NULL,\n"
+    "  libraries TEXT NOT NULL\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE cell(\n"
+    "  key TEXT PRIMARY KEY,\n"   /* sha256 of spec, 32 digits */
+    "  rollout TEXT NOT NULL,\n"  /* the same of the part that makes the frames */
+    "  baseline TEXT NOT NULL,\n" /* key of the BF16 cell it is compared with */
+    "  is_baseline INTEGER NOT NULL CHECK(is_baseline IN (0, 1)),\n"
+    "  spec TEXT NOT NULL CHECK(json_valid(spec)),\n"
+    "  method TEXT NOT NULL,\n" /* as shown: name, reading, options */
+    "  name TEXT NOT NULL,\n"
+    "  reading TEXT NOT NULL CHECK(reading IN ('intended', 'study')),\n"
+    "  family TEXT NOT NULL,\n"
+    "  model TEXT NOT NULL,\n"
+    "  suite TEXT NOT NULL,\n"
+    "  prompt_id TEXT NOT NULL,\n"
+    "  prompt TEXT NOT NULL,\n"
+    "  seed INTEGER NOT NULL,\n"
+    "  frames INTEGER NOT NULL,\n"
+    "  window INTEGER NOT NULL,\n"
+    "  sink INTEGER NOT NULL,\n"
+    "  evict INTEGER NOT NULL CHECK(evict IN (0, 1)),\n"
+    "  path TEXT NOT NULL,\n"
+    "  backend TEXT NOT NULL,\n"
+    "  threads INTEGER NOT NULL,\n"
+    "  repeat INTEGER NOT NULL,\n"
+    "  outcome TEXT NOT NULL CHECK(outcome IN ('OK', 'SKIPPED', 'UNSUPPORTED', 'OOM_HOST',\n"
+    "    'TIMEOUT', 'SIGNAL', 'NAN', 'INVALID', 'ERROR', 'INTERRUPTED')),\n"
+    "  reason TEXT NOT NULL CHECK(outcome = 'OK' OR reason <> ''),\n"
+    "  log_tail TEXT NOT NULL,\n"
+    "  attempt INTEGER NOT NULL,\n"
+    "  session TEXT NOT NULL REFERENCES session(id),\n"
+    "  started TEXT NOT NULL,\n"
+    "  finished TEXT NOT NULL,\n"
+    "  wall_ns INTEGER,\n"
+    "  bf16_bytes INTEGER,\n"        /* at the end of the rollout: K and V in BF16, */
+    "  nominal_bytes INTEGER,\n"     /* what the packed format needs by arithmetic, */
+    "  resident_bytes INTEGER,\n"    /* what the cache really holds */
+    "  max_nominal_bytes INTEGER,\n" /* highest over the passes */
+    "  max_resident_bytes INTEGER,\n"
+    "  peak_bytes INTEGER,\n" /* highest total of all tags */
+    "  live_start_bytes INTEGER,\n"
+    "  live_end_bytes INTEGER,\n"
+    "  host_peak_bytes INTEGER,\n" /* VmHWM of the worker */
+    "  CHECK(outcome <> 'OK' OR (wall_ns IS NOT NULL AND peak_bytes IS NOT NULL))\n"
+    ") STRICT, WITHOUT ROWID;\n"
+    "CREATE INDEX cell_method ON cell(model, method);\n"
+    "CREATE INDEX cell_baseline ON cell(baseline);\n"
+
+    "CREATE TABLE metric(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  name TEXT NOT NULL,\n"
+    "  value REAL,\n"
+    "  unit TEXT NOT NULL,\n"
+    "  n INTEGER NOT NULL,\n" /* pooled over so many frames */
+    "  extra REAL,\n"         /* the metric's second number: psnr, identical frames */
+    "  missing TEXT,\n"       /* why there is no value */
+    "  PRIMARY KEY(cell, name),\n"
+    "  CHECK((value IS NULL) <> (missing IS NULL))\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE series(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  name TEXT NOT NULL,\n"
+    "  idx INTEGER NOT NULL,\n" /* frame */
+    "  value REAL,\n"
+    "  PRIMARY KEY(cell, name, idx)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE mem(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  tag TEXT NOT NULL,\n"
+    "  at_peak INTEGER NOT NULL,\n"  /* bytes held when the total was highest */
+    "  tag_peak INTEGER NOT NULL,\n" /* the tag's own highest */
+    "  live_end INTEGER NOT NULL,\n"
+    "  PRIMARY KEY(cell, tag)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE pass(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  idx INTEGER NOT NULL,\n"
+    "  chunk INTEGER NOT NULL,\n"
+    "  pass INTEGER NOT NULL,\n" /* which forward of the chunk */
+    "  t_ns INTEGER NOT NULL,\n"
+    "  tokens INTEGER NOT NULL,\n"
+    "  bf16_bytes INTEGER NOT NULL,\n"
+    "  nominal_bytes INTEGER NOT NULL,\n"
+    "  resident_bytes INTEGER NOT NULL,\n"
+    "  resident_kv_bytes INTEGER NOT NULL,\n"
+    "  live_bytes INTEGER NOT NULL,\n"
+    "  PRIMARY KEY(cell, idx)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE sample(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  kind TEXT NOT NULL,\n"
+    "  round INTEGER NOT NULL,\n"
+    "  ns INTEGER NOT NULL,\n"
+    "  PRIMARY KEY(cell, kind, round)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    "CREATE TABLE artifact(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  kind TEXT NOT NULL,\n"
+    "  path TEXT NOT NULL CHECK(substr(path, 1, 1) <> '/'),\n" /* relative to the out folder */
+    "  bytes INTEGER NOT NULL,\n"
+    "  sha256 TEXT NOT NULL,\n"
+    "  PRIMARY KEY(cell, kind)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    /* One row per cell with the metrics as columns. */
+    "CREATE VIEW cells_wide AS\n"
+    "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
+    "  c.prompt_id, c.prompt, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend,\n"
+    "  c.threads, c.repeat, c.outcome, c.reason,\n"
+    "  (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'psnr') AS psnr_db,\n"
+    "  (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'ssim') AS ssim,\n"
+    "  (SELECT extra FROM metric m WHERE m.cell = c.key AND m.name = 'psnr')\n"
+    "    AS identical_frames,\n"
+    "  c.bf16_bytes, c.nominal_bytes, c.resident_bytes,\n"
+    "  c.max_nominal_bytes, c.max_resident_bytes,\n"
+    "  CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,\n"
+    "  CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,\n"
+    "  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session\n"
+    "FROM cell c;\n"
+
+    /* One row per method, model and settings. Means are over the cells that have the number;
+     * n_ok beside n_attempted says when that is not all of them. */
+    "CREATE VIEW summary AS\n"
+    "WITH ok AS (SELECT *,\n"
+    "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path,\n"
+    "      threads ORDER BY runtime_s) AS rank,\n"
+    "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, threads)\n"
+    "      AS n\n"
+    "  FROM cells_wide WHERE outcome = 'OK'),\n"
+    "med AS (SELECT method, model, frames, window, sink, evict, path, threads,\n"
+    "    avg(runtime_s) AS runtime_s FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2)\n"
+    "  GROUP BY method, model, frames, window, sink, evict, path, threads)\n"
+    "SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline, w.model,\n"
+    "  w.frames, w.window, w.sink, w.evict, w.path, w.threads,\n"
+    "  count(*) FILTER (WHERE w.outcome = 'OK') AS n_ok, count(*) AS n_attempted,\n"
+    "  avg(w.psnr_db) FILTER (WHERE w.outcome = 'OK') AS psnr_db,\n"
+    "  avg(w.ssim) FILTER (WHERE w.outcome = 'OK') AS ssim,\n"
+    "  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /\n"
+    "    nullif(sum(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK'), 0) AS compression,\n"
+    "  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /\n"
+    "    nullif(sum(w.resident_bytes) FILTER (WHERE w.outcome = 'OK'), 0)\n"
+    "    AS resident_compression,\n"
+    "  avg(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') AS bf16_bytes,\n"
+    "  avg(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK') AS nominal_bytes,\n"
+    "  avg(w.resident_bytes) FILTER (WHERE w.outcome = 'OK') AS resident_bytes,\n"
+    "  max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,\n"
+    "  med.runtime_s\n"
+    "FROM cells_wide w LEFT JOIN med USING (method, model, frames, window, sink, evict, path,\n"
+    "  threads)\n"
+    "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.threads\n"
+    "ORDER BY w.model, w.frames, w.window, is_baseline DESC, w.method;\n"
+
+    /* How complete the table is. */
+    "CREATE VIEW coverage AS\n"
+    "SELECT model, suite, method, count(*) AS n_attempted,\n"
+    "  count(*) FILTER (WHERE outcome = 'OK') AS n_ok,\n"
+    "  count(*) FILTER (WHERE outcome = 'UNSUPPORTED') AS n_unsupported,\n"
+    "  count(*) FILTER (WHERE outcome IN ('SKIPPED', 'INTERRUPTED')) AS n_open,\n"
+    "  count(*) FILTER (WHERE outcome NOT IN ('OK', 'UNSUPPORTED', 'SKIPPED', 'INTERRUPTED'))\n"
+    "    AS n_failed\n"
+    "FROM cell GROUP BY model, suite, method ORDER BY model, suite, method;\n"
+
+    "CREATE VIEW failures AS\n"
+    "SELECT outcome, method, model, prompt_id, seed, frames, reason, attempt, finished, log_tail,\n"
+    "  key FROM cell WHERE outcome <> 'OK' ORDER BY outcome, method, prompt_id;\n";

@@ -1,0 +1,140 @@
+/* session.c - provenance: where and with what. */
+#include "harness/store/store.h"
+
+#include <dnnl.h>
+#include <jansson.h>
+#include <libavutil/avutil.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include "harness/core/version.h"
+
+/* First line of a file, "unknown" when there is none. */
+static void first_line(const char *path, char *out, size_t n)
+{
+    FILE *f = fopen(path, "r");
+
+    snprintf(out, n, "unknown");
+    if (!f)
+        return;
+    if (!fgets(out, (int)n, f) || out[strspn(out, " \t\n")] == 0)
+        snprintf(out, n, "unknown");
+    out[strcspn(out, "\n")] = 0;
+    fclose(f);
+}
+
+static void cpu_model(char *out, size_t n)
+{
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[512];
+
+    snprintf(out, n, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
+static char *libraries(void)
+{
+    const dnnl_version_t *d = dnnl_version();
+    unsigned av = avutil_version();
+    char *text = NULL;
+
+    if (asprintf(&text, "sqlite %s, libyaml %s, jansson %s, oneDNN %d.%d.%d, libavutil %u.%u.%u",
+                 sqlite3_libversion(), yaml_get_version_string(), JANSSON_VERSION, d->major,
+                 d->minor, d->patch, av >> 16, av >> 8 & 255, av & 255) < 0)
+        return NULL;
+    return text;
+}
+
+static char *argv_json(int argc, char *const *argv)
+{
+    json_t *a = json_array();
+    char *text;
+
+    for (int i = 0; a && i < argc; i++) {
+        json_t *s = json_string(argv[i]);
+
+        json_array_append_new(a, s ? s : json_string("(not UTF-8)"));
+    }
+    text = a ? json_dumps(a, 0) : NULL;
+    json_decref(a);
+    return text;
+}
+
+static enum kvr_status make_id(char id[40])
+{
+    unsigned char b[16];
+
+    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+        return kvr_fail(KVR_EIO, "session: no random bytes");
+    for (int i = 0; i < 16; i++)
+        sprintf(id + 2 * i, "%02x", b[i]);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
+                                   const char *config_path, const char *config_text, int jobs)
+{
+    char host[256], cpu[256], governor[64], os[256];
+    struct utsname u;
+
+    memset(s, 0, sizeof *s);
+    KVR_TRY(make_id(s->id));
+    if (gethostname(host, sizeof host) != 0)
+        snprintf(host, sizeof host, "unknown");
+    host[sizeof host - 1] = 0;
+    if (uname(&u) == 0)
+        snprintf(os, sizeof os, "%.60s %.60s %.60s", u.sysname, u.release, u.machine);
+    else
+        snprintf(os, sizeof os, "unknown");
+    cpu_model(cpu, sizeof cpu);
+    first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
+    s->argv = argv_json(argc, argv);
+    s->config_path = strdup(config_path);
+    s->config_text = strdup(config_text);
+    s->host = strdup(host);
+    s->os = strdup(os);
+    s->cpu_model = strdup(cpu);
+    s->governor = strdup(governor);
+    s->libraries = libraries();
+    s->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    s->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    s->jobs = jobs;
+    s->git_hash = kvr_git_hash();
+    s->git_dirty = kvr_git_dirty();
+    s->compiler = kvr_compiler();
+    s->cflags = kvr_cflags();
+    if (s->argv && s->config_path && s->config_text && s->host && s->os && s->cpu_model &&
+        s->governor && s->libraries)
+        return KVR_OK;
+    kvr_session_free(s);
+    return kvr_fail(KVR_ENOMEM, "session: no memory");
+}
+
+void kvr_session_free(struct kvr_session *s)
+{
+    free(s->argv);
+    free(s->config_path);
+    free(s->config_text);
+    free(s->host);
+    free(s->os);
+    free(s->cpu_model);
+    free(s->governor);
+    free(s->libraries);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,136 @@
+/* sql.c - thin helpers over SQLite. */
+#include "harness/store/sql.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+static enum kvr_status status_of(sqlite3 *db)
+{
+    int rc = sqlite3_errcode(db);
+    int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
+
+    switch (rc) {
+    case SQLITE_FULL:
+        return KVR_EFULL;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return KVR_EBUSY;
+    case SQLITE_NOMEM:
+        return KVR_ENOMEM;
+    case SQLITE_NOTADB:
+        return KVR_ESCHEMA;
+    case SQLITE_CORRUPT:
+        return KVR_EFORMAT;
+    case SQLITE_CONSTRAINT:
+        return KVR_EINTERNAL;
+    case SQLITE_IOERR: /* a quota or a file size limit shows here, not as SQLITE_FULL */
+        return os == ENOSPC || os == EDQUOT || os == EFBIG ? KVR_EFULL : KVR_EIO;
+    default:
+        return KVR_EIO;
+    }
+}
+
+enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
+{
+    enum kvr_status st = db ? status_of(db) : KVR_ENOMEM;
+
+    if (st == KVR_EFULL)
+        return kvr_fail(st, "store: %s: %s: no space left (%s)", path, what, sqlite3_errmsg(db));
+    if (st == KVR_EBUSY)
+        return kvr_fail(st, "store: %s: %s: another process is writing to it", path, what);
+    if (st == KVR_ESCHEMA)
+        return kvr_fail(st, "store: %s: not a kvreel database (not SQLite at all)", path);
+    return kvr_fail(st, "store: %s: %s: %s", path, what, db ? sqlite3_errmsg(db) : "no memory");
+}
+
+static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *q = NULL;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        return kvr_sql_fail(db, path, "reading");
+    if (sqlite3_step(q) != SQLITE_ROW) {
+        sqlite3_finalize(q);
+        return kvr_sql_fail(db, path, "reading");
+    }
+    *out = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty)
+{
+    int64_t app = 0, version = 0, n_tables = 0;
+
+    KVR_TRY(pragma_int(db, path, "PRAGMA application_id", &app));
+    KVR_TRY(pragma_int(db, path, "PRAGMA user_version", &version));
+    KVR_TRY(pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &n_tables));
+    *empty = app == 0 && version == 0 && n_tables == 0;
+    if (*empty)
+        return KVR_OK;
+    if (app != KVR_STORE_APP_ID)
+        return kvr_fail(KVR_ESCHEMA, "store: %s: a SQLite file, but not a kvreel database", path);
+    if (version != KVR_STORE_VERSION)
+        return kvr_fail(
+            KVR_ESCHEMA,
+            "store: %s: schema version %lld, this kvreel writes version %d; use another "
+            "file, or the kvreel that wrote it",
+            path, (long long)version, KVR_STORE_VERSION);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what)
+{
+    if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return kvr_sql_fail(s->db, s->path, what);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql)
+{
+    if (sqlite3_prepare_v2(s->db, sql, -1, out, NULL) != SQLITE_OK)
+        return kvr_sql_fail(s->db, s->path, "preparing a statement");
+    return KVR_OK;
+}
+
+void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...)
+{
+    va_list ap;
+
+    va_start(ap, types);
+    for (int i = 1; *types; i++, types++) {
+        double d;
+
+        switch (*types) {
+        case 't':
+            sqlite3_bind_text(q, i, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+            break;
+        case 'i':
+            sqlite3_bind_int64(q, i, va_arg(ap, int64_t));
+            break;
+        case 'd':
+            d = va_arg(ap, double);
+            if (isnan(d))
+                sqlite3_bind_null(q, i);
+            else
+                sqlite3_bind_double(q, i, d);
+            break;
+        default:
+            sqlite3_bind_null(q, i);
+        }
+    }
+    va_end(ap);
+}
+
+enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what)
+{
+    enum kvr_status st = KVR_OK;
+
+    if (sqlite3_step(q) != SQLITE_DONE)
+        st = kvr_sql_fail(s->db, s->path, what);
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+    return st;
+}

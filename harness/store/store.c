@@ -1,0 +1,210 @@
+/* store.c - the one writer. */
+#include "harness/store/sql.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "harness/core/path.h"
+
+enum { BUSY_MS = 10000 };
+
+static const char *const outcome_names[KVR_N_OUTCOMES] = {
+    "OK",     "SKIPPED", "UNSUPPORTED", "OOM_HOST", "TIMEOUT",
+    "SIGNAL", "NAN",     "INVALID",     "ERROR",    "INTERRUPTED",
+};
+
+const char *kvr_outcome_name(enum kvr_outcome o)
+{
+    return o >= 0 && o < KVR_N_OUTCOMES ? outcome_names[o] : "?";
+}
+
+bool kvr_outcome_parse(const char *name, enum kvr_outcome *out)
+{
+    for (int i = 0; i < KVR_N_OUTCOMES; i++)
+        if (strcmp(name, outcome_names[i]) == 0) {
+            *out = (enum kvr_outcome)i;
+            return true;
+        }
+    return false;
+}
+
+/* WAL keeps its index in shared memory and its locks in the page cache of one host. */
+static bool on_network(const char *path)
+{
+    static const long magic[] = {
+        0x6969,     /* NFS */
+        0x0BD00BD0, /* Lustre */
+        0x47504653, /* GPFS */
+        0x19830326, /* BeeGFS */
+        0x517B,     /* SMB */
+        0xFF534D42, /* CIFS */
+        0xFE534D42, /* SMB2 */
+        0x65735546, /* FUSE: sshfs and the like */
+        0x01021997, /* 9P */
+        0x00C36400, /* Ceph */
+    };
+    char *dir = kvr_path_dir(path);
+    struct statfs f;
+    bool yes = false;
+
+    if (dir && statfs(dir, &f) == 0)
+        for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
+            yes = yes || (unsigned long)(unsigned)f.f_type == (unsigned long)magic[i];
+    free(dir);
+    return yes;
+}
+
+static enum kvr_status create(struct kvr_store *s)
+{
+    char ids[128];
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "creating the tables"));
+    st = kvr_sql_exec(s, kvr_store_schema, "creating the tables");
+    sqlite3_snprintf(sizeof ids, ids, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                     KVR_STORE_APP_ID, KVR_STORE_VERSION);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, ids, "creating the tables");
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", "creating the tables");
+    if (st != KVR_OK)
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}
+
+/* Another writer shows as EBUSY now, not after the first cell has been measured. */
+static enum kvr_status check_writable(struct kvr_store *s)
+{
+    if (sqlite3_db_readonly(s->db, "main") == 1)
+        return kvr_fail(KVR_EIO, "store: %s: cannot be written", s->path);
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "opening for writing"));
+    return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
+}
+
+static enum kvr_status set_up(struct kvr_store *s)
+{
+    bool empty;
+
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    KVR_TRY(kvr_sql_check_version(s->db, s->path, &empty));
+    KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = ON", "opening"));
+    if (on_network(s->path))
+        KVR_TRY(kvr_sql_exec(s,
+                             "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;"
+                             "PRAGMA synchronous = FULL",
+                             "opening"));
+    else
+        KVR_TRY(kvr_sql_exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", "opening"));
+    if (empty)
+        KVR_TRY(create(s));
+    return check_writable(s);
+}
+
+/* SQLite says "unable to open database file" for all of these. */
+static enum kvr_status explain_open(const char *path)
+{
+    char *dir = kvr_path_dir(path);
+    enum kvr_status st;
+
+    if (!dir)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    if (kvr_path_is_dir(path))
+        st = kvr_fail(KVR_EIO, "store: %s: is a folder", path);
+    else if (!kvr_path_is_dir(dir))
+        st = kvr_fail(KVR_ENOTFOUND, "store: %s: no folder %s", path, dir);
+    else if (access(dir, W_OK) != 0)
+        st = kvr_fail(KVR_EIO, "store: %s: folder %s: %s", path, dir, strerror(errno));
+    else
+        st = kvr_fail(KVR_EIO, "store: %s: cannot be opened", path);
+    free(dir);
+    return st;
+}
+
+enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
+{
+    struct kvr_store *s = calloc(1, sizeof *s);
+    enum kvr_status st;
+    int rc;
+
+    *out = NULL;
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    }
+    rc = sqlite3_open_v2(path, &s->db,
+                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_CANTOPEN)
+        st = explain_open(path);
+    else if (rc != SQLITE_OK)
+        st = kvr_sql_fail(s->db, path, "opening");
+    else
+        st = set_up(s);
+    if (st != KVR_OK) {
+        kvr_store_close(&s);
+        return st;
+    }
+    *out = s;
+    return KVR_OK;
+}
+
+void kvr_store_close(struct kvr_store **s)
+{
+    if (!*s)
+        return;
+    sqlite3_close((*s)->db);
+    free((*s)->path);
+    free(*s);
+    *s = NULL;
+}
+
+enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out)
+{
+    static const char sql[] = "SELECT outcome, reason, coalesce(wall_ns, 0), a.path, a.sha256 "
+                              "FROM cell LEFT JOIN artifact a ON a.cell = key AND a.kind = "
+                              "'frames' WHERE key = ?";
+    enum kvr_status st = KVR_OK;
+    sqlite3_stmt *q;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "t", key);
+    rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) {
+        const char *path = (const char *)sqlite3_column_text(q, 3);
+        const char *sha = (const char *)sqlite3_column_text(q, 4);
+
+        out->found = true;
+        if (!kvr_outcome_parse((const char *)sqlite3_column_text(q, 0), &out->outcome))
+            st = kvr_fail(KVR_EFORMAT, "store: %s: cell %s has an unknown outcome", s->path, key);
+        sqlite3_snprintf(sizeof out->reason, out->reason, "%s", sqlite3_column_text(q, 1));
+        out->wall_ns = sqlite3_column_int64(q, 2);
+        sqlite3_snprintf(sizeof out->frames_path, out->frames_path, "%s", path ? path : "");
+        sqlite3_snprintf(sizeof out->frames_sha256, out->frames_sha256, "%s", sha ? sha : "");
+    } else if (rc != SQLITE_DONE) {
+        st = kvr_sql_fail(s->db, s->path, "reading a cell");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames)
+{
+    static const char sql[] =
+        "WITH t AS (SELECT wall_ns, row_number() OVER (ORDER BY wall_ns) AS r, count(*) OVER () "
+        "AS n FROM cell WHERE outcome = 'OK' AND model = ? AND name = ? AND frames = ?) "
+        "SELECT wall_ns FROM t WHERE r = (n + 1) / 2";
+    sqlite3_stmt *q;
+    int64_t ns = 0;
+
+    if (kvr_sql_prepare(s, &q, sql) != KVR_OK)
+        return 0;
+    kvr_sql_bind(q, "tti", model, name, (int64_t)frames);
+    if (sqlite3_step(q) == SQLITE_ROW)
+        ns = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return ns;
+}

@@ -1,0 +1,181 @@
+/* store.h - one SQLite file holds every measurement: sessions, cells and what came of them.
+ *
+ *     struct kvr_store *s;
+ *     KVR_TRY(kvr_store_open(&s, "kvreel.db"));
+ *     KVR_TRY(kvr_store_session(s, &session));             once per run
+ *     KVR_TRY(kvr_store_put(s, &row));                     a finished cell, in one transaction
+ *     kvr_store_close(&s);
+ *
+ * One writer at a time. A row that kvr_store_put() has returned KVR_OK for survives a crash
+ * of this process; a row it failed on leaves no trace. Reading is kvr_store_query(), which
+ * opens the file read-only. Tables and views: schema.c. */
+#ifndef KVR_STORE_STORE_H
+#define KVR_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/core/mem.h"
+#include "harness/core/status.h"
+
+enum {
+    KVR_STORE_VERSION = 1,         /* PRAGMA user_version */
+    KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
+};
+
+/* What came of a cell. */
+enum kvr_outcome {
+    KVR_OUT_OK,
+    KVR_OUT_SKIPPED,     /* not tried: what it depends on failed */
+    KVR_OUT_UNSUPPORTED, /* impossible with these settings; the reason says why */
+    KVR_OUT_OOM_HOST,
+    KVR_OUT_TIMEOUT,
+    KVR_OUT_SIGNAL,  /* the worker died */
+    KVR_OUT_NAN,     /* a latent was not finite */
+    KVR_OUT_INVALID, /* measured, but not to be trusted: leaked memory, other frames than before */
+    KVR_OUT_ERROR,   /* the worker said so; the reason is its message */
+    KVR_OUT_INTERRUPTED, /* stopped by the user */
+    KVR_N_OUTCOMES
+};
+const char *kvr_outcome_name(enum kvr_outcome o); /* "OK", "SKIPPED", ... */
+bool kvr_outcome_parse(const char *name, enum kvr_outcome *out);
+
+/* Where and with what a run was made. Every field is text or number, never NULL; what cannot
+ * be known is "unknown". Owned strings: kvr_session_free. */
+struct kvr_session {
+    char id[40]; /* random, so that databases can be merged */
+    char *argv;  /* as a JSON array */
+    char *config_path, *config_text;
+    char *host, *os, *cpu_model, *governor;
+    int n_cpus, jobs;
+    int64_t memory_bytes;
+    const char *git_hash, *compiler, *cflags; /* borrowed, static */
+    bool git_dirty;
+    char *libraries; /* "sqlite 3.40.1, libyaml 0.2.5, ..." */
+};
+enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
+                                   const char *config_path, const char *config_text, int jobs);
+void kvr_session_free(struct kvr_session *s);
+
+/* A number, or the reason why there is none. */
+struct kvr_row_metric {
+    const char *name, *unit;
+    double value;
+    int n;               /* what it was pooled over */
+    const char *missing; /* NULL: value counts */
+    double extra;        /* the metric's second number; NaN when it has none */
+    int n_series;
+    const double *series; /* per frame; NaN is stored as NULL */
+};
+
+struct kvr_row_mem {
+    const char *tag;
+    int64_t at_peak;  /* held when the total was highest */
+    int64_t tag_peak; /* its own highest */
+    int64_t live_end;
+};
+
+struct kvr_row_pass {
+    int chunk, pass;
+    int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
+};
+
+struct kvr_row_sample {
+    const char *kind; /* "rollout", "encode", "decode", "attend", "linear", "cross", "other", ... */
+    int round;
+    int64_t ns;
+};
+
+struct kvr_row_artifact {
+    const char *kind, *path; /* "frames", "video"; relative to the out folder */
+    int64_t bytes;
+    const char *sha256;
+};
+
+/* One attempt at a cell. Everything is borrowed for the call. */
+struct kvr_row {
+    const char *key, *rollout, *baseline; /* content hashes; baseline: key of the BF16 cell */
+    const char *spec;                     /* canonical JSON */
+    const char *session;
+    const char *method; /* label shown: "RTN_INT4", "RTN_INT4@study bits=3" */
+    const char *name, *reading, *family;
+    const char *model, *suite, *prompt_id, *prompt;
+    uint64_t seed;
+    int frames, window, sink, threads, repeat;
+    bool evict, is_baseline;
+    const char *path, *backend;
+
+    enum kvr_outcome outcome;
+    const char *reason, *log_tail;  /* "" when there is nothing to say */
+    const char *started, *finished; /* ISO 8601, UTC */
+
+    bool measured; /* the numbers below count; else they become NULL */
+    int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
+    int64_t max_nominal_bytes, max_resident_bytes; /* over the rollout's passes */
+    int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
+
+    int n_metrics, n_mem, n_passes, n_samples, n_artifacts;
+    const struct kvr_row_metric *metric;
+    const struct kvr_row_mem *mem;
+    const struct kvr_row_pass *pass;
+    const struct kvr_row_sample *sample;
+    const struct kvr_row_artifact *artifact;
+};
+
+struct kvr_store;
+
+/* Creates the file when it is not there. KVR_ESCHEMA: of another version, or not ours (the
+ * message has both versions); KVR_EBUSY: another writer; KVR_EIO: cannot be opened or written. */
+enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
+void kvr_store_close(struct kvr_store **s);
+
+enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
+
+/* Insert, or replace an earlier attempt at the same key (its `attempt` goes on counting).
+ * KVR_EFULL: no space; the database is as it was. */
+enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
+
+/* What is known of a cell. */
+struct kvr_known {
+    bool found;
+    enum kvr_outcome outcome;
+    char reason[256];
+    char frames_path[512], frames_sha256[65]; /* "" when there is no frames artifact */
+    int64_t wall_ns;                          /* 0 when not measured */
+};
+enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
+
+/* Median rollout time of OK cells of this model and method name with `frames` frames, on any
+ * host; 0 when there is none. */
+int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames);
+
+/* One value of a result row. */
+enum kvr_value_type {
+    KVR_VALUE_NULL,
+    KVR_VALUE_INT,
+    KVR_VALUE_REAL,
+    KVR_VALUE_TEXT,
+    KVR_VALUE_BLOB
+};
+struct kvr_value {
+    enum kvr_value_type type;
+    int64_t i;
+    double r;
+    const char *text; /* TEXT and BLOB, borrowed until the callback returns */
+    int n_bytes;
+};
+
+/* Called once with `row` == NULL for the column names (also when no row follows), then for
+ * each row. Non-zero stops quietly. */
+typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
+                       const struct kvr_value *row);
+
+/* One reading statement on a database opened read-only. KVR_ENOTFOUND: no such file;
+ * KVR_ESCHEMA: not a kvreel database of this version; KVR_EINVAL: bad SQL, more than one
+ * statement, or one that would write. */
+enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
+
+/* The statements that make an empty database. */
+extern const char kvr_store_schema[];
+
+#endif

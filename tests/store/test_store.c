@@ -1,0 +1,439 @@
+/* test_store.c - what is put is there, once; what cannot be put leaves no trace. */
+#include <check.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/store/store.h"
+
+static char dir[64], db[128];
+
+static void make_dir(void)
+{
+    strcpy(dir, "/tmp/kvr_store_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(db, sizeof db, "%s/a.db", dir);
+}
+
+static void remove_dir(void)
+{
+    char cmd[128];
+
+    chmod(dir, 0700);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static void add_session(struct kvr_store *s, char id[40])
+{
+    static char arg0[] = "kvreel", arg1[] = "run";
+    char *argv[] = { arg0, arg1, NULL };
+    struct kvr_session x;
+
+    ck_assert_int_eq(kvr_session_gather(&x, 2, argv, "configs/a.yaml", "methods: []\n", 2), KVR_OK);
+    ck_assert_msg(kvr_store_session(s, &x) == KVR_OK, "%s", kvr_error());
+    memcpy(id, x.id, 40);
+    kvr_session_free(&x);
+}
+
+static struct kvr_row make_row(const char *key, const char *session, enum kvr_outcome o)
+{
+    struct kvr_row r = {
+        .key = key,
+        .rollout = "r0",
+        .baseline = "b0",
+        .spec = "{\"format\": 1}",
+        .session = session,
+        .method = "RTN_INT4@study bits=3",
+        .name = "RTN_INT4",
+        .reading = "study",
+        .family = "RTN",
+        .model = "nano",
+        .suite = "s",
+        .prompt_id = "p1",
+        .prompt = "a disc",
+        .seed = 7,
+        .frames = 42,
+        .window = 21,
+        .threads = 1,
+        .path = "staged",
+        .backend = "cpu",
+        .outcome = o,
+        .reason = o == KVR_OUT_OK ? "" : "because",
+        .log_tail = "",
+        .started = "2026-01-01T00:00:00Z",
+        .finished = "2026-01-01T00:00:01Z",
+        .measured = o == KVR_OUT_OK,
+        .wall_ns = 1500000000,
+        .bf16_bytes = 1000,
+        .nominal_bytes = 250,
+        .resident_bytes = 260,
+        .peak_bytes = 5000,
+    };
+    return r;
+}
+
+static int keep_first(void *ctx, int n, const char *const *names, const struct kvr_value *row)
+{
+    (void)n, (void)names;
+    if (row)
+        *(struct kvr_value *)ctx = *row;
+    return row != NULL;
+}
+
+/* The first value of the first row; NULL type when there is no row. */
+static struct kvr_value ask(const char *sql)
+{
+    struct kvr_value v = { 0 };
+
+    ck_assert_msg(kvr_store_query(db, sql, keep_first, &v) == KVR_OK, "%s: %s", sql, kvr_error());
+    return v;
+}
+
+START_TEST(put_and_read)
+{
+    double series[3] = { 30.0, NAN, 32.0 };
+    struct kvr_row_metric metrics[2] = {
+        { .name = "psnr",
+          .unit = "dB",
+          .value = 31.5,
+          .n = 3,
+          .extra = 1,
+          .n_series = 3,
+          .series = series },
+        { .name = "ssim", .unit = "1", .n = 3, .missing = "frames too small", .extra = NAN },
+    };
+    struct kvr_row_mem mem = { "KV", 100, 200, 0 };
+    struct kvr_row_pass pass = { 0, 4, 10, 108, 1000, 250, 260, 200, 4000 };
+    struct kvr_row_sample sample = { "encode", 0, 12345 };
+    struct kvr_row_artifact art = { "frames", "frames/k1.safetensors", 99, "abc" };
+    struct kvr_store *s;
+    struct kvr_known known;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    r.n_metrics = 2, r.metric = metrics;
+    r.n_mem = r.n_passes = r.n_samples = r.n_artifacts = 1;
+    r.mem = &mem, r.pass = &pass, r.sample = &sample, r.artifact = &art;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_store_known(s, "k1", &known), KVR_OK);
+    ck_assert(known.found && known.outcome == KVR_OUT_OK);
+    ck_assert_str_eq(known.frames_path, "frames/k1.safetensors");
+    ck_assert_int_eq(known.wall_ns, 1500000000);
+    ck_assert_int_eq(kvr_store_known(s, "k2", &known), KVR_OK);
+    ck_assert(!known.found);
+    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 42), 1500000000);
+    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 43), 0);
+    kvr_store_close(&s);
+
+    ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 31.5);
+    ck_assert_int_eq(ask("SELECT ssim FROM summary").type, KVR_VALUE_NULL);
+    ck_assert_double_eq(ask("SELECT compression FROM summary").r, 4.0);
+    ck_assert_double_eq(ask("SELECT runtime_s FROM summary").r, 1.5);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE missing IS NOT NULL").i, 1);
+    ck_assert_int_eq(ask("SELECT count(value) FROM series").i, 2);
+    ck_assert_int_eq(ask("SELECT nominal_bytes FROM pass").i, 250);
+    ck_assert_int_eq(ask("SELECT at_peak FROM mem").i, 100);
+    ck_assert_int_eq(ask("SELECT count(*) FROM session WHERE cpu_model <> ''").i, 1);
+}
+END_TEST
+
+START_TEST(replaced_not_doubled)
+{
+    double series[2] = { 1, 2 };
+    struct kvr_row_metric m = { .name = "psnr",
+                                .unit = "dB",
+                                .value = 1,
+                                .n = 2,
+                                .extra = 0,
+                                .n_series = 2,
+                                .series = series };
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_TIMEOUT);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    r = make_row("k1", id, KVR_OUT_OK);
+    r.n_metrics = 1, r.metric = &m;
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 1);
+    ck_assert_int_eq(ask("SELECT attempt FROM cell").i, 3);
+    ck_assert_int_eq(ask("SELECT count(*) FROM series").i, 2);
+}
+END_TEST
+
+/* A row that breaks a rule in its last part leaves nothing of its first. */
+START_TEST(all_or_nothing)
+{
+    struct kvr_row_artifact art = { "frames", "/absolute/path", 99, "abc" };
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    r.n_artifacts = 1, r.artifact = &art;
+    ck_assert_int_ne(kvr_store_put(s, &r), KVR_OK);
+    r.key = "k2";
+    ck_assert_int_ne(kvr_store_put(s, &r), KVR_OK);
+    r = make_row("k3", "no such session", KVR_OUT_OK);
+    ck_assert_int_ne(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 1);
+    ck_assert_int_eq(ask("SELECT attempt FROM cell").i, 1);
+}
+END_TEST
+
+START_TEST(failure_needs_a_reason)
+{
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_SIGNAL);
+    r.reason = "";
+    ck_assert_int_ne(kvr_store_put(s, &r), KVR_OK);
+    r.reason = "killed by signal 11";
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE wall_ns IS NULL").i, 1);
+    ck_assert_int_eq(ask("SELECT n_failed FROM coverage").i, 1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM failures WHERE outcome = 'SIGNAL'").i, 1);
+}
+END_TEST
+
+static void raw_exec(const char *path, const char *sql)
+{
+    sqlite3 *h;
+
+    ck_assert_int_eq(sqlite3_open(path, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(h);
+}
+
+START_TEST(other_schema_refused)
+{
+    struct kvr_store *s;
+    struct kvr_value v;
+    FILE *f;
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    raw_exec(db, "PRAGMA user_version = 99");
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
+    ck_assert_ptr_null(s);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "99"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "version 1"));
+    ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
+
+    unlink(db);
+    raw_exec(db, "CREATE TABLE a(b)");
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
+
+    f = fopen(db, "w");
+    for (int i = 0; i < 200; i++)
+        fputs("this is not a database at all\n", f);
+    fclose(f);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
+    ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
+}
+END_TEST
+
+START_TEST(query_only_reads)
+{
+    static const char *const bad[] = {
+        "DELETE FROM cell",
+        "INSERT INTO session VALUES(1)",
+        "CREATE TABLE x(a)",
+        "DROP VIEW summary",
+        "PRAGMA user_version = 3",
+        "PRAGMA journal_mode = DELETE",
+        "ATTACH '/tmp/other.db' AS o",
+        "VACUUM INTO '/tmp/kvr_never.db'",
+        "BEGIN",
+        "SELECT 1; DELETE FROM cell",
+        "SELECT load_extension('x')",
+        "SELEC 1",
+        "SELECT nothing FROM cell",
+        "",
+        "-- nothing",
+    };
+    struct kvr_store *s;
+    struct kvr_value v = { 0 };
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(kvr_store_query(db, bad[i], keep_first, &v) == KVR_EINVAL, "'%s': %s", bad[i],
+                      kvr_error());
+    ck_assert_int_eq(access("/tmp/kvr_never.db", F_OK), -1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell;  ").i, 1);
+    ck_assert_int_eq(ask("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n "
+                         "< 5) SELECT sum(n) FROM t")
+                         .i,
+                     15);
+    ck_assert_int_eq(ask("PRAGMA user_version").i, 1);
+}
+END_TEST
+
+START_TEST(folder_problems)
+{
+    struct kvr_store *s;
+    char path[160];
+
+    ck_assert_int_eq(kvr_store_open(&s, dir), KVR_EIO);
+    snprintf(path, sizeof path, "%s/none/a.db", dir);
+    ck_assert_int_eq(kvr_store_open(&s, path), KVR_ENOTFOUND);
+    if (geteuid() == 0)
+        return; /* to root every folder is writable */
+    chmod(dir, 0500);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_EIO);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "ermission"));
+}
+END_TEST
+
+/* A child that may write so many bytes per file: what it has been told is stored, stays. */
+static int fill_until_full(int fd, rlim_t limit)
+{
+    struct rlimit lim = { limit, limit };
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40], key[32];
+    int n = 0;
+
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &lim);
+    if (kvr_store_open(&s, db) != KVR_OK)
+        return 1;
+    add_session(s, id);
+    for (; n < 100000; n++) {
+        enum kvr_status st;
+
+        snprintf(key, sizeof key, "k%d", n);
+        r = make_row(key, id, KVR_OUT_OK);
+        st = kvr_store_put(s, &r);
+        if (st == KVR_EFULL)
+            break;
+        if (st != KVR_OK)
+            return 2;
+    }
+    kvr_store_close(&s);
+    return write(fd, &n, sizeof n) == sizeof n ? 0 : 3;
+}
+
+START_TEST(full_disk_loses_nothing)
+{
+    int fds[2], n = 0, status;
+    struct kvr_store *s;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(fill_until_full(fds[1], 400 * 1024));
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: %d", status);
+    ck_assert_int_eq(read(fds[0], &n, sizeof n), sizeof n);
+    close(fds[0]);
+    close(fds[1]);
+    ck_assert_int_gt(n, 10);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, n);
+    ck_assert_int_eq(ask("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> "
+                         "'ok'")
+                         .i,
+                     0);
+}
+END_TEST
+
+/* Killed at any moment: what was reported as stored is there, whole. */
+START_TEST(killed_writer_loses_nothing)
+{
+    int fds[2], n = 0, got;
+    struct kvr_store *s;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct kvr_row r;
+        char id[40], key[32];
+
+        if (kvr_store_open(&s, db) != KVR_OK)
+            _exit(1);
+        add_session(s, id);
+        for (int i = 1;; i++) {
+            snprintf(key, sizeof key, "k%d", i);
+            r = make_row(key, id, KVR_OUT_OK);
+            if (kvr_store_put(s, &r) != KVR_OK || write(fds[1], &i, sizeof i) != sizeof i)
+                _exit(1);
+        }
+    }
+    close(fds[1]);
+    while (n < 20 && read(fds[0], &got, sizeof got) == sizeof got)
+        n = got;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (read(fds[0], &got, sizeof got) == sizeof got)
+        n = got;
+    close(fds[0]);
+    ck_assert_int_ge(n, 20);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    got = (int)ask("SELECT count(*) FROM cell").i;
+    ck_assert_msg(got == n || got == n + 1, "told of %d, found %d", n, got);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store");
+    TCase *tc = tcase_create("store");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, put_and_read);
+    tcase_add_test(tc, replaced_not_doubled);
+    tcase_add_test(tc, all_or_nothing);
+    tcase_add_test(tc, failure_needs_a_reason);
+    tcase_add_test(tc, other_schema_refused);
+    tcase_add_test(tc, query_only_reads);
+    tcase_add_test(tc, folder_problems);
+    tcase_add_test(tc, full_disk_loses_nothing);
+    tcase_add_test(tc, killed_writer_loses_nothing);
+    suite_add_tcase(suite, tc);
+    sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed != 0;
+}
