@@ -1,0 +1,567 @@
+/* config.c - the keys of a sweep. Reading is all or nothing: on failure nothing is kept. */
+#include "harness/plan/config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/find.h"
+
+enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
+
+static const char *const path_names[] = { "staged", NULL };
+
+static const char *const config_keys[] = { "name",    "question", "model",   "suite",   "prompts",
+                                           "methods", "frames",   "window",  "sink",    "evict",
+                                           "path",    "seed",     "repeats", "threads", "timeout_s",
+                                           "metrics", "db",       "out",     NULL };
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "config: no memory");
+}
+
+static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
+{
+    *out = kvr_yaml_count(n);
+    if (*out < 1 || *out > MAX_LIST)
+        return kvr_yaml_fail(n, "expected 1..%d entries, got %d", MAX_LIST, *out);
+    return KVR_OK;
+}
+
+/* --- axes of numbers ------------------------------------------------------------------- */
+
+static enum kvr_status axis_alloc(struct kvr_axis *a, int n)
+{
+    a->value = calloc((size_t)n, sizeof *a->value);
+    a->at = calloc((size_t)n, sizeof *a->at);
+    if (!a->value || !a->at)
+        return no_memory();
+    a->n = n;
+    return KVR_OK;
+}
+
+static enum kvr_status check_unique(const struct kvr_axis *a)
+{
+    for (int i = 0; i < a->n; i++)
+        for (int j = 0; j < i; j++)
+            if (a->value[i] == a->value[j])
+                return kvr_yaml_fail(a->at[i], "'%s' is listed twice", a->at[i]->text);
+    return KVR_OK;
+}
+
+typedef enum kvr_status parse_fn(const struct kvr_yaml_node *n, long long *out);
+
+static enum kvr_status parse_frames(const struct kvr_yaml_node *n, long long *out)
+{
+    return kvr_yaml_int(n, 1, 100000, out);
+}
+
+static enum kvr_status parse_sink(const struct kvr_yaml_node *n, long long *out)
+{
+    return kvr_yaml_int(n, 0, 100000, out);
+}
+
+static enum kvr_status parse_window(const struct kvr_yaml_node *n, long long *out)
+{
+    if (n->kind == KVR_YAML_SCALAR && strcmp(n->text, "model") == 0) {
+        *out = KVR_WINDOW_OF_MODEL;
+        return KVR_OK;
+    }
+    return kvr_yaml_int(n, 0, 100000, out);
+}
+
+static enum kvr_status parse_evict(const struct kvr_yaml_node *n, long long *out)
+{
+    bool b;
+
+    KVR_TRY(kvr_yaml_bool(n, &b));
+    *out = b;
+    return KVR_OK;
+}
+
+static enum kvr_status parse_seed(const struct kvr_yaml_node *n, long long *out)
+{
+    return kvr_yaml_int(n, 0, LLONG_MAX / 2, out);
+}
+
+/* Absent: one entry of `def`, or none when def is LLONG_MIN. */
+static enum kvr_status read_axis(const struct kvr_yaml_node *root, const char *key, parse_fn *parse,
+                                 long long def, struct kvr_axis *a)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
+    int count;
+
+    if (!n) {
+        if (def == LLONG_MIN)
+            return KVR_OK;
+        KVR_TRY(axis_alloc(a, 1));
+        a->value[0] = def;
+        a->at[0] = root;
+        return KVR_OK;
+    }
+    KVR_TRY(list_length(n, &count));
+    KVR_TRY(axis_alloc(a, count));
+    for (int i = 0; i < count; i++) {
+        a->at[i] = kvr_yaml_at(n, i);
+        KVR_TRY(parse(a->at[i], &a->value[i]));
+    }
+    return check_unique(a);
+}
+
+static enum kvr_status read_number(const struct kvr_yaml_node *root, const char *key, int lo,
+                                   int hi, int def, int *out)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
+    long long v = def;
+
+    if (n)
+        KVR_TRY(kvr_yaml_int(n, lo, hi, &v));
+    *out = (int)v;
+    return KVR_OK;
+}
+
+/* --- models ---------------------------------------------------------------------------- */
+
+static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                  struct kvr_config_model *m)
+{
+    char dir[PATH_MAX];
+    const char *text, *slash;
+    enum kvr_status st;
+    size_t len;
+
+    KVR_TRY(kvr_yaml_string(n, &text));
+    st = kvr_find_path(&kvr_find_model, text, c->path, dir, sizeof dir);
+    if (st != KVR_OK)
+        return kvr_yaml_fail(n, "%s", kvr_error());
+    len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        dir[--len] = 0;
+    m->at = n;
+    m->dir = strdup(dir);
+    if (!m->dir)
+        return no_memory();
+    slash = strrchr(m->dir, '/');
+    m->name = slash ? slash + 1 : m->dir;
+    return KVR_OK;
+}
+
+static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "model");
+    int count;
+
+    if (!n)
+        return kvr_yaml_fail(root, "no 'model'");
+    KVR_TRY(list_length(n, &count));
+    c->model = calloc((size_t)count, sizeof *c->model);
+    if (!c->model)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        KVR_TRY(read_model(c, kvr_yaml_at(n, i), &c->model[i]));
+        c->n_models++;
+        for (int j = 0; j < i; j++)
+            if (strcmp(c->model[i].name, c->model[j].name) == 0)
+                return kvr_yaml_fail(c->model[i].at, "model '%s' is listed twice",
+                                     c->model[i].name);
+    }
+    return KVR_OK;
+}
+
+/* --- suites and prompts ----------------------------------------------------------------- */
+
+static enum kvr_status pick_by_id(struct kvr_config_suite *s, const struct kvr_yaml_node *n,
+                                  struct kvr_prompt_line *out)
+{
+    const char *id;
+
+    KVR_TRY(kvr_yaml_string(n, &id));
+    for (int i = 0; i < s->suite.n_prompts; i++)
+        if (strcmp(s->suite.prompt[i].id, id) == 0) {
+            *out = s->suite.prompt[i];
+            return KVR_OK;
+        }
+    return kvr_yaml_fail(n, "suite '%s' has no prompt '%s' (%d prompts, '%s' to '%s')", s->name, id,
+                         s->suite.n_prompts, s->suite.prompt[0].id,
+                         s->suite.prompt[s->suite.n_prompts - 1].id);
+}
+
+/* `pick`: NULL all, a number the first so many, a list those ids. */
+static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr_yaml_node *pick)
+{
+    int all = s->suite.n_prompts;
+    long long n = all;
+
+    if (pick && pick->kind == KVR_YAML_MAP)
+        return kvr_yaml_fail(pick, "expected a number of prompts or a list of ids");
+    if (pick && pick->kind == KVR_YAML_SCALAR)
+        KVR_TRY(kvr_yaml_int(pick, 1, all, &n));
+    if (pick && pick->kind == KVR_YAML_LIST) {
+        int count;
+
+        KVR_TRY(list_length(pick, &count));
+        n = count;
+    }
+    s->prompt = calloc((size_t)n, sizeof *s->prompt);
+    if (!s->prompt)
+        return no_memory();
+    for (int i = 0; i < n; i++) {
+        if (!pick || pick->kind == KVR_YAML_SCALAR) {
+            s->prompt[i] = s->suite.prompt[i];
+            continue;
+        }
+        KVR_TRY(pick_by_id(s, pick->item[i], &s->prompt[i]));
+        for (int j = 0; j < i; j++)
+            if (s->prompt[i].index == s->prompt[j].index)
+                return kvr_yaml_fail(pick->item[i], "'%s' is listed twice", s->prompt[i].id);
+    }
+    s->n_prompts = (int)n;
+    return KVR_OK;
+}
+
+static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                  const struct kvr_yaml_node *pick, struct kvr_config_suite *s)
+{
+    static const char *const keys[] = { "suite", "prompts", NULL };
+    const struct kvr_yaml_node *name_at = n;
+    char path[PATH_MAX];
+    const char *name;
+    enum kvr_status st;
+
+    if (n->kind == KVR_YAML_MAP) {
+        KVR_TRY(kvr_yaml_keys(n, keys));
+        name_at = kvr_yaml_get(n, "suite");
+        if (!name_at)
+            return kvr_yaml_fail(n, "no 'suite' here");
+        if (kvr_yaml_get(n, "prompts"))
+            pick = kvr_yaml_get(n, "prompts");
+    }
+    KVR_TRY(kvr_yaml_string(name_at, &name));
+    st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);
+    if (st != KVR_OK)
+        return kvr_yaml_fail(name_at, "%s", kvr_error());
+    KVR_TRY(kvr_suite_read(&s->suite, path));
+    s->name = s->suite.name;
+    s->frames = s->suite.frames;
+    s->seed = s->suite.seed;
+    return pick_prompts(s, pick);
+}
+
+static bool are_prompts(const struct kvr_yaml_node *n)
+{
+    return n && n->kind == KVR_YAML_LIST && n->n > 0 && n->item[0]->kind == KVR_YAML_MAP;
+}
+
+static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "suite");
+    const struct kvr_yaml_node *prompts = kvr_yaml_get(root, "prompts");
+    int count;
+
+    if (n && are_prompts(prompts))
+        return kvr_yaml_fail(prompts, "prompts are written here, or come from a suite: not both");
+    if (!n && !are_prompts(prompts))
+        return kvr_yaml_fail(prompts ? prompts : root,
+                             "no 'suite', and no 'prompts' list of {id, text}");
+    if (!n) {
+        c->suite = calloc(1, sizeof *c->suite);
+        if (!c->suite)
+            return no_memory();
+        c->n_suites = 1;
+        c->suite->name = "inline";
+        return kvr_prompts_read(prompts, &c->suite->prompt, &c->suite->n_prompts);
+    }
+    KVR_TRY(list_length(n, &count));
+    c->suite = calloc((size_t)count, sizeof *c->suite);
+    if (!c->suite)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        c->n_suites++;
+        KVR_TRY(read_suite(c, kvr_yaml_at(n, i), prompts, &c->suite[i]));
+        for (int j = 0; j < i; j++)
+            if (strcmp(c->suite[i].name, c->suite[j].name) == 0)
+                return kvr_yaml_fail(kvr_yaml_at(n, i), "suite '%s' is listed twice",
+                                     c->suite[i].name);
+    }
+    return KVR_OK;
+}
+
+/* --- methods ---------------------------------------------------------------------------- */
+
+static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_method *m)
+{
+    struct kvr_config_method *bigger;
+
+    if (c->n_methods == MAX_METHODS)
+        return kvr_yaml_fail(m->at, "more than %d methods", MAX_METHODS);
+    bigger = realloc(c->method, ((size_t)c->n_methods + 1) * sizeof *bigger);
+    if (!bigger)
+        return no_memory();
+    c->method = bigger;
+    c->method[c->n_methods++] = *m;
+    return KVR_OK;
+}
+
+/* Every combination of the options' values. */
+static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_config_method *base,
+                                      const struct kvr_yaml_node *options)
+{
+    int digit[MAX_SETTINGS] = { 0 }, size[MAX_SETTINGS], n = options->n, i;
+
+    for (i = 0; i < n; i++)
+        KVR_TRY(list_length(options->item[i], &size[i]));
+    do {
+        struct kvr_config_method m = *base;
+        enum kvr_status st;
+
+        m.n_settings = n;
+        m.setting = calloc((size_t)n + 1, sizeof *m.setting);
+        if (!m.setting)
+            return no_memory();
+        for (i = 0; i < n; i++) {
+            st = kvr_yaml_string(kvr_yaml_at(options->item[i], digit[i]), &m.setting[i].value);
+
+            m.setting[i].name = options->key[i]->text;
+            if (st != KVR_OK) {
+                free(m.setting);
+                return st;
+            }
+        }
+        st = add_method(c, &m);
+        if (st != KVR_OK) {
+            free(m.setting);
+            return st;
+        }
+        for (i = n - 1; i >= 0 && ++digit[i] == size[i]; i--)
+            digit[i] = 0;
+    } while (i >= 0);
+    return KVR_OK;
+}
+
+static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_node *n)
+{
+    static const char *const keys[] = { "method", "options", "label", NULL };
+    struct kvr_config_method m = { .at = n };
+    const struct kvr_yaml_node *name, *options, *label;
+
+    if (n->kind != KVR_YAML_MAP) {
+        KVR_TRY(kvr_yaml_string(n, &m.spec));
+        return add_method(c, &m);
+    }
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    name = kvr_yaml_get(n, "method");
+    options = kvr_yaml_get(n, "options");
+    label = kvr_yaml_get(n, "label");
+    if (!name)
+        return kvr_yaml_fail(n, "no 'method' here");
+    KVR_TRY(kvr_yaml_string(name, &m.spec));
+    m.at = name;
+    if (label)
+        KVR_TRY(kvr_yaml_string(label, &m.label));
+    if (!options)
+        return add_method(c, &m);
+    if (options->kind != KVR_YAML_MAP || options->n > MAX_SETTINGS)
+        return kvr_yaml_fail(options, "expected a map of at most %d options, this is %s",
+                             MAX_SETTINGS, kvr_yaml_kind_name(options));
+    return expand_options(c, &m, options);
+}
+
+static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "methods");
+    int count;
+
+    if (!n)
+        return kvr_yaml_fail(root, "no 'methods'");
+    KVR_TRY(list_length(n, &count));
+    for (int i = 0; i < count; i++)
+        KVR_TRY(read_method(c, kvr_yaml_at(n, i)));
+    return KVR_OK;
+}
+
+/* --- names ------------------------------------------------------------------------------ */
+
+static enum kvr_status read_paths(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "path");
+    int count = 1;
+
+    if (n)
+        KVR_TRY(list_length(n, &count));
+    c->cache_path = calloc((size_t)count, sizeof *c->cache_path);
+    if (!c->cache_path)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        const char *text = path_names[0];
+        int j = 0;
+
+        if (n)
+            KVR_TRY(kvr_yaml_string(kvr_yaml_at(n, i), &text));
+        while (path_names[j] && strcmp(path_names[j], text) != 0)
+            j++;
+        if (!path_names[j])
+            return kvr_yaml_fail(kvr_yaml_at(n, i), "'%s' is not an attention path; there is '%s'",
+                                 text, path_names[0]);
+        c->cache_path[c->n_paths++] = path_names[j];
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char *name,
+                                      const struct kvr_metric **out)
+{
+    const char *known[64] = { 0 };
+    const char *near;
+
+    *out = kvr_metric_find(name);
+    if (*out)
+        return KVR_OK;
+    for (int i = 0; i < 63 && kvr_metrics[i]; i++)
+        known[i] = kvr_metrics[i]->name;
+    near = kvr_nearest(name, known);
+    return kvr_yaml_fail(at, "unknown metric '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    static const char *const def[] = { "psnr", "ssim" };
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "metrics");
+    int count = 2;
+
+    if (n)
+        KVR_TRY(list_length(n, &count));
+    c->metric = calloc((size_t)count, sizeof *c->metric);
+    if (!c->metric)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        const struct kvr_yaml_node *at = n ? kvr_yaml_at(n, i) : root;
+        const char *name = n ? NULL : def[i];
+
+        if (n)
+            KVR_TRY(kvr_yaml_string(at, &name));
+        KVR_TRY(require_metric(at, name, &c->metric[i]));
+        for (int j = 0; j < i; j++)
+            if (c->metric[j] == c->metric[i])
+                return kvr_yaml_fail(at, "metric '%s' is listed twice", name);
+        c->n_metrics++;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status read_text(const struct kvr_yaml_node *root, const char *key, const char *def,
+                                 const char **out)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
+
+    *out = def;
+    return n ? kvr_yaml_string(n, out) : KVR_OK;
+}
+
+/* "configs/demo.yaml" -> "demo"; lives in c->path's allocation, behind the path itself. */
+static const char *name_of_file(struct kvr_config *c)
+{
+    char *copy = c->path + strlen(c->path) + 1;
+    const char *slash = strrchr(c->path, '/');
+    char *dot;
+
+    strcpy(copy, slash ? slash + 1 : c->path);
+    dot = strrchr(copy, '.');
+    if (dot && dot != copy)
+        *dot = 0;
+    return copy;
+}
+
+static enum kvr_status read_keys(struct kvr_config *c)
+{
+    const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
+
+    if (!root)
+        return kvr_fail(KVR_EINVAL, "%s: empty", c->path);
+    KVR_TRY(kvr_yaml_keys(root, config_keys));
+    KVR_TRY(read_text(root, "name", name_of_file(c), &c->name));
+    KVR_TRY(read_text(root, "question", "", &c->question));
+    KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
+    KVR_TRY(read_text(root, "out", "out", &c->out));
+    KVR_TRY(read_models(c, root));
+    KVR_TRY(read_suites(c, root));
+    KVR_TRY(read_methods(c, root));
+    KVR_TRY(read_paths(c, root));
+    KVR_TRY(read_metrics(c, root));
+    KVR_TRY(read_axis(root, "frames", parse_frames, LLONG_MIN, &c->frames));
+    KVR_TRY(read_axis(root, "window", parse_window, KVR_WINDOW_OF_MODEL, &c->window));
+    KVR_TRY(read_axis(root, "sink", parse_sink, 0, &c->sink));
+    KVR_TRY(read_axis(root, "evict", parse_evict, 0, &c->evict));
+    KVR_TRY(read_axis(root, "seed", parse_seed, LLONG_MIN, &c->seed));
+    KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
+    KVR_TRY(read_number(root, "threads", 1, 1024, 1, &c->threads));
+    return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);
+}
+
+static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_status st,
+                              const char *const *overrides)
+{
+    if (st == KVR_OK) {
+        size_t n = strlen(path) + 1;
+
+        c->path = calloc(2, n); /* the path, then room for the sweep's name */
+        if (c->path)
+            memcpy(c->path, path, n);
+        else
+            st = no_memory();
+    }
+    for (int i = 0; st == KVR_OK && overrides && overrides[i]; i++)
+        st = kvr_yaml_override(c->doc, overrides[i]);
+    if (st == KVR_OK)
+        st = read_keys(c);
+    if (st != KVR_OK)
+        kvr_config_free(c);
+    return st;
+}
+
+enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
+                                const char *const *overrides)
+{
+    memset(c, 0, sizeof *c);
+    return finish(c, path, kvr_yaml_read(&c->doc, path), overrides);
+}
+
+enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
+                                     const char *const *overrides)
+{
+    memset(c, 0, sizeof *c);
+    return finish(c, path, kvr_yaml_read_text(&c->doc, text, strlen(text), path), overrides);
+}
+
+static void axis_free(struct kvr_axis *a)
+{
+    free(a->value);
+    free(a->at);
+}
+
+void kvr_config_free(struct kvr_config *c)
+{
+    for (int i = 0; i < c->n_models; i++)
+        free(c->model[i].dir);
+    for (int i = 0; i < c->n_suites; i++) {
+        free(c->suite[i].prompt);
+        kvr_suite_free(&c->suite[i].suite);
+    }
+    for (int i = 0; i < c->n_methods; i++)
+        free(c->method[i].setting);
+    axis_free(&c->frames);
+    axis_free(&c->window);
+    axis_free(&c->sink);
+    axis_free(&c->evict);
+    axis_free(&c->seed);
+    free(c->model);
+    free(c->suite);
+    free(c->method);
+    free(c->cache_path);
+    free(c->metric);
+    free(c->path);
+    kvr_yaml_close(&c->doc);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,90 @@
+/* config.h - a sweep as its YAML says it; every list is an axis of a product.
+ *
+ *     question: how much does a low-bit cache cost?   what the sweep is for
+ *     name: demo                       default: the file's name
+ *     model: nano                      below models/, or a path; or a list
+ *     suite:                           below configs/suites/, or a path; or a list
+ *       - {suite: moviegen-nano, prompts: 4}         the first 4
+ *       - {suite: storyeval-nano, prompts: [se02]}   these
+ *     prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say; or in place
+ *                                                    of suites
+ *     methods:
+ *       - BF16
+ *       - RTN_INT4@study
+ *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
+ *     frames: 42                       latent frames; default: the suite's
+ *     window: model                    newest frames attention may see; 0 = all
+ *     sink: 0                          first frames that stay visible
+ *     evict: false                     give up what no later pass can see
+ *     path: staged
+ *     seed: 0                          base seed; default: the suite's
+ *     repeats: 1                       the same cell so many times
+ *     threads: 1                       of one worker
+ *     timeout_s: 600                   of one cell
+ *     metrics: [psnr, ssim]
+ *     db: kvreel.db
+ *     out: out
+ *
+ * The strings belong to the document. */
+#ifndef KVR_PLAN_CONFIG_H
+#define KVR_PLAN_CONFIG_H
+
+#include "harness/plan/suite.h"
+#include "methods/method.h"
+#include "metrics/metric.h"
+
+struct kvr_config_model {
+    const char *name; /* last part of the folder's path */
+    char *dir;
+    const struct kvr_yaml_node *at;
+};
+
+/* Prompts of one suite, or those written in the sweep itself (name "inline"). */
+struct kvr_config_suite {
+    const char *name;
+    struct kvr_suite suite; /* {0} for inline prompts */
+    int frames;             /* 0: does not say */
+    uint64_t seed;
+    int n_prompts;
+    struct kvr_prompt_line *prompt;
+};
+
+/* One method with one value for each of its options. */
+struct kvr_config_method {
+    const char *spec;  /* as written: "RTN_INT4@study" */
+    const char *label; /* NULL: made from the spec and the options */
+    int n_settings;
+    struct kvr_setting *setting;
+    const struct kvr_yaml_node *at;
+};
+
+struct kvr_axis {
+    int n;
+    long long *value;
+    const struct kvr_yaml_node **at;
+};
+
+enum { KVR_WINDOW_OF_MODEL = -1 };
+
+struct kvr_config {
+    struct kvr_yaml *doc;
+    char *path;
+    const char *name, *question, *db, *out;
+    int n_models, n_suites, n_methods, n_paths, n_metrics;
+    struct kvr_config_model *model;
+    struct kvr_config_suite *suite;
+    struct kvr_config_method *method;
+    const char **cache_path; /* names of attention paths */
+    const struct kvr_metric **metric;
+    struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
+    int repeats, threads, timeout_s;
+};
+
+/* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */
+enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
+                                const char *const *overrides);
+enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
+                                     const char *const *overrides);
+void kvr_config_free(struct kvr_config *c); /* copes with {0} */
+
+#endif

@@ -1,0 +1,31 @@
+/* find.h - where models/ and configs/ are: the names in a sweep are not paths.
+ *
+ * Looked up, in this order: below the working directory, beside the config file and its
+ * parent folder, below $KVREEL_DATA, below PREFIX/share/kvreel of the program, and in the
+ * folder above the program's own (a build tree). */
+#ifndef KVR_PLAN_FIND_H
+#define KVR_PLAN_FIND_H
+
+#include <stddef.h>
+
+#include "harness/core/status.h"
+
+struct kvr_find {
+    const char *what;   /* for messages: "model", "suite" */
+    const char *folder; /* "models", "configs/suites" */
+    const char *suffix; /* "", ".yaml" */
+    const char *inside; /* a file that must be in a folder that is found ("config.json"), or NULL */
+};
+extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config;
+
+/* Path of `name` into `out`. A name with a '/' or with the suffix is a path: relative to the
+ * working directory, then to the config file. `config_path` may be NULL. KVR_ENOTFOUND has
+ * the nearest name. */
+enum kvr_status kvr_find_path(const struct kvr_find *f, const char *name, const char *config_path,
+                              char *out, size_t n);
+
+/* Names that kvr_find_path would find, sorted, each once: a NULL-terminated array in one
+ * allocation; free() it. */
+enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path, char ***out);
+
+#endif

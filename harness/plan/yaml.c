@@ -1,0 +1,537 @@
+/* yaml.c - libyaml events to a tree, and the typed readers. */
+#include "harness/plan/yaml.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "harness/core/opts.h"
+
+/* Everything a document allocates hangs in one list and goes with it. */
+struct block {
+    struct block *next;
+};
+
+struct anchor {
+    struct anchor *next;
+    const char *name;
+    struct kvr_yaml_node *node;
+    bool open; /* its collection has not ended yet */
+};
+
+struct kvr_yaml {
+    struct block *blocks;
+    struct kvr_yaml_node *root;
+    char *text;
+};
+
+struct builder {
+    struct kvr_yaml *doc;
+    yaml_parser_t parser;
+    const char *file;
+    struct anchor *anchors;
+};
+
+static void *doc_alloc(struct kvr_yaml *y, size_t n)
+{
+    struct block *b = calloc(1, sizeof *b + n);
+
+    if (!b)
+        return NULL;
+    b->next = y->blocks;
+    y->blocks = b;
+    return b + 1;
+}
+
+static char *doc_strdup(struct kvr_yaml *y, const char *s, size_t n)
+{
+    char *copy = doc_alloc(y, n + 1);
+
+    if (copy)
+        memcpy(copy, s, n);
+    return copy;
+}
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+}
+
+enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
+{
+    char text[768];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n->line == 0) /* an override: there is no line */
+        return kvr_fail(KVR_EINVAL, "%s: %s", n->file, text);
+    return kvr_fail(KVR_EINVAL, "%s:%d:%d: %s", n->file, n->line, n->column, text);
+}
+
+static enum kvr_status fail_at(const struct builder *b, yaml_mark_t m, const char *what)
+{
+    return kvr_fail(KVR_EINVAL, "%s:%zu:%zu: %s", b->file, m.line + 1, m.column + 1, what);
+}
+
+static enum kvr_status next_event(struct builder *b, yaml_event_t *e)
+{
+    if (yaml_parser_parse(&b->parser, e))
+        return KVR_OK;
+    if (b->parser.error == YAML_MEMORY_ERROR)
+        return no_memory();
+    if (b->parser.error == YAML_READER_ERROR)
+        return kvr_fail(KVR_EINVAL, "%s: %s at byte %zu", b->file,
+                        b->parser.problem ? b->parser.problem : "unreadable",
+                        b->parser.problem_offset);
+    return fail_at(b, b->parser.problem_mark, b->parser.problem ? b->parser.problem : "not YAML");
+}
+
+static struct kvr_yaml_node *new_node(struct builder *b, enum kvr_yaml_kind kind, yaml_mark_t m)
+{
+    struct kvr_yaml_node *n = doc_alloc(b->doc, sizeof *n);
+
+    if (!n)
+        return NULL;
+    n->kind = kind;
+    n->file = b->file;
+    n->line = (int)m.line + 1;
+    n->column = (int)m.column + 1;
+    n->weight = 1;
+    return n;
+}
+
+static enum kvr_status remember(struct builder *b, const yaml_char_t *name, struct kvr_yaml_node *n,
+                                bool open, struct anchor **out)
+{
+    struct anchor *a;
+
+    *out = NULL;
+    if (!name)
+        return KVR_OK;
+    a = doc_alloc(b->doc, sizeof *a);
+    if (!a)
+        return no_memory();
+    a->name = doc_strdup(b->doc, (const char *)name, strlen((const char *)name));
+    if (!a->name)
+        return no_memory();
+    a->node = n;
+    a->open = open;
+    a->next = b->anchors; /* the newest of a name wins */
+    b->anchors = a;
+    *out = a;
+    return KVR_OK;
+}
+
+static enum kvr_status grow(struct kvr_yaml *y, struct kvr_yaml_node ***v, int n)
+{
+    struct kvr_yaml_node **bigger;
+
+    if (n & (n - 1)) /* room doubles at powers of two */
+        return KVR_OK;
+    bigger = doc_alloc(y, (size_t)(n ? 2 * n : 1) * sizeof **v);
+    if (!bigger)
+        return no_memory();
+    if (n)
+        memcpy(bigger, *v, (size_t)n * sizeof **v);
+    *v = bigger;
+    return KVR_OK;
+}
+
+static enum kvr_status add_entry(struct kvr_yaml *y, struct kvr_yaml_node *to,
+                                 struct kvr_yaml_node *key, struct kvr_yaml_node *item)
+{
+    if (to->kind == KVR_YAML_MAP)
+        KVR_TRY(grow(y, &to->key, to->n));
+    KVR_TRY(grow(y, &to->item, to->n));
+    if (to->kind == KVR_YAML_MAP)
+        to->key[to->n] = key;
+    to->item[to->n++] = item;
+    to->weight += item->weight + (key ? 1 : 0);
+    if (to->weight > KVR_YAML_MAX_NODES)
+        return kvr_yaml_fail(item, "more than %d values, aliases expanded", KVR_YAML_MAX_NODES);
+    return KVR_OK;
+}
+
+static enum kvr_status build(struct builder *b, yaml_event_t *e, int depth,
+                             struct kvr_yaml_node **out);
+
+static enum kvr_status build_scalar(struct builder *b, const yaml_event_t *e,
+                                    struct kvr_yaml_node **out)
+{
+    const char *s = (const char *)e->data.scalar.value;
+    size_t n = e->data.scalar.length;
+    struct kvr_yaml_node *node;
+    struct anchor *a;
+
+    if (e->data.scalar.tag)
+        return fail_at(b, e->start_mark, "tags are not used here");
+    if (memchr(s, 0, n))
+        return fail_at(b, e->start_mark, "a NUL character in a value");
+    node = new_node(b, KVR_YAML_SCALAR, e->start_mark);
+    if (!node)
+        return no_memory();
+    node->text = doc_strdup(b->doc, s, n);
+    if (!node->text)
+        return no_memory();
+    node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    *out = node;
+    return remember(b, e->data.scalar.anchor, node, false, &a);
+}
+
+static enum kvr_status build_alias(struct builder *b, const yaml_event_t *e,
+                                   struct kvr_yaml_node **out)
+{
+    const char *name = (const char *)e->data.alias.anchor;
+    const struct anchor *a;
+    struct kvr_yaml_node *copy;
+
+    for (a = b->anchors; a && strcmp(a->name, name) != 0; a = a->next)
+        ;
+    if (!a)
+        return fail_at(b, e->start_mark, "an alias of an anchor that is not there");
+    if (a->open)
+        return fail_at(b, e->start_mark, "an alias inside the very thing it stands for");
+    copy = doc_alloc(b->doc, sizeof *copy);
+    if (!copy)
+        return no_memory();
+    *copy = *a->node; /* shares what is below: nothing is expanded */
+    copy->line = (int)e->start_mark.line + 1;
+    copy->column = (int)e->start_mark.column + 1;
+    *out = copy;
+    return KVR_OK;
+}
+
+static enum kvr_status check_key(const struct builder *b, const yaml_event_t *e,
+                                 const struct kvr_yaml_node *map)
+{
+    const char *text;
+
+    if (e->type != YAML_SCALAR_EVENT)
+        return fail_at(b, e->start_mark, "a key must be plain text");
+    text = (const char *)e->data.scalar.value;
+    for (int i = 0; i < map->n; i++)
+        if (strcmp(map->key[i]->text, text) == 0)
+            return kvr_fail(KVR_EINVAL, "%s:%zu:%zu: '%s' is given twice, first at line %d",
+                            b->file, e->start_mark.line + 1, e->start_mark.column + 1, text,
+                            map->key[i]->line);
+    return KVR_OK;
+}
+
+/* One entry of a collection whose first event is `e`. Consumes `e`. */
+static enum kvr_status build_entry(struct builder *b, yaml_event_t *e, int depth,
+                                   struct kvr_yaml_node *to)
+{
+    struct kvr_yaml_node *key = NULL, *item = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (to->kind == KVR_YAML_MAP) {
+        st = check_key(b, e, to);
+        if (st == KVR_OK)
+            st = build_scalar(b, e, &key);
+        yaml_event_delete(e);
+        if (st != KVR_OK)
+            return st;
+        KVR_TRY(next_event(b, e));
+    }
+    st = build(b, e, depth + 1, &item);
+    yaml_event_delete(e);
+    return st == KVR_OK ? add_entry(b->doc, to, key, item) : st;
+}
+
+static enum kvr_status build_collection(struct builder *b, const yaml_event_t *e, int depth,
+                                        struct kvr_yaml_node **out)
+{
+    bool map = e->type == YAML_MAPPING_START_EVENT;
+    yaml_event_type_t end = map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
+    const yaml_char_t *tag = map ? e->data.mapping_start.tag : e->data.sequence_start.tag;
+    const yaml_char_t *name = map ? e->data.mapping_start.anchor : e->data.sequence_start.anchor;
+    struct kvr_yaml_node *node;
+    struct anchor *a;
+
+    if (tag)
+        return fail_at(b, e->start_mark, "tags are not used here");
+    if (depth >= KVR_YAML_MAX_DEPTH)
+        return fail_at(b, e->start_mark, "nested too deeply");
+    node = new_node(b, map ? KVR_YAML_MAP : KVR_YAML_LIST, e->start_mark);
+    if (!node)
+        return no_memory();
+    KVR_TRY(remember(b, name, node, true, &a));
+    for (;;) {
+        yaml_event_t child;
+
+        KVR_TRY(next_event(b, &child));
+        if (child.type == end) {
+            yaml_event_delete(&child);
+            break;
+        }
+        KVR_TRY(build_entry(b, &child, depth, node));
+    }
+    if (a)
+        a->open = false;
+    *out = node;
+    return KVR_OK;
+}
+
+/* The node that begins with `e`. Does not delete `e`. */
+static enum kvr_status build(struct builder *b, yaml_event_t *e, int depth,
+                             struct kvr_yaml_node **out)
+{
+    switch (e->type) {
+    case YAML_SCALAR_EVENT:
+        return build_scalar(b, e, out);
+    case YAML_ALIAS_EVENT:
+        return build_alias(b, e, out);
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return build_collection(b, e, depth, out);
+    default:
+        return fail_at(b, e->start_mark, "not a value");
+    }
+}
+
+static enum kvr_status build_document(struct builder *b, struct kvr_yaml_node **root)
+{
+    bool seen = false;
+
+    *root = NULL;
+    for (;;) {
+        yaml_event_t e;
+        enum kvr_status st = KVR_OK;
+        bool end;
+
+        KVR_TRY(next_event(b, &e));
+        end = e.type == YAML_STREAM_END_EVENT;
+        if (e.type == YAML_DOCUMENT_START_EVENT && seen)
+            st = fail_at(b, e.start_mark, "a second document; one file holds one");
+        else if (e.type == YAML_DOCUMENT_START_EVENT)
+            seen = true;
+        else if (e.type != YAML_STREAM_START_EVENT && e.type != YAML_DOCUMENT_END_EVENT && !end)
+            st = build(b, &e, 0, root);
+        yaml_event_delete(&e);
+        if (st != KVR_OK || end)
+            return st;
+    }
+}
+
+static enum kvr_status parse_into(struct kvr_yaml *y, const char *text, size_t n, const char *name,
+                                  struct kvr_yaml_node **root)
+{
+    struct builder b = { .doc = y };
+    enum kvr_status st;
+
+    b.file = doc_strdup(y, name, strlen(name));
+    if (!b.file)
+        return no_memory();
+    if (n > KVR_YAML_MAX_BYTES)
+        return kvr_fail(KVR_EINVAL, "%s: %zu bytes, at most %d", name, n, KVR_YAML_MAX_BYTES);
+    if (!yaml_parser_initialize(&b.parser))
+        return no_memory();
+    yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, n);
+    yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
+    st = build_document(&b, root);
+    yaml_parser_delete(&b.parser);
+    return st;
+}
+
+enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
+                                   const char *name)
+{
+    struct kvr_yaml *y = calloc(1, sizeof *y);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!y)
+        return no_memory();
+    st = parse_into(y, text, n, name, &y->root);
+    if (st == KVR_OK) {
+        y->text = doc_strdup(y, text, n);
+        st = y->text ? KVR_OK : no_memory();
+    }
+    if (st != KVR_OK) {
+        kvr_yaml_close(&y);
+        return st;
+    }
+    *out = y;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text;
+    size_t n;
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!f)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    text = malloc(KVR_YAML_MAX_BYTES + 1);
+    if (!text) {
+        fclose(f);
+        return no_memory();
+    }
+    n = fread(text, 1, KVR_YAML_MAX_BYTES + 1, f);
+    if (ferror(f))
+        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+    else
+        st = kvr_yaml_read_text(out, text, n, path);
+    fclose(f);
+    free(text);
+    return st;
+}
+
+void kvr_yaml_close(struct kvr_yaml **y)
+{
+    if (!*y)
+        return;
+    for (struct block *b = (*y)->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(*y);
+    *y = NULL;
+}
+
+const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y)
+{
+    return y->root;
+}
+
+const char *kvr_yaml_text_of_file(const struct kvr_yaml *y)
+{
+    return y->text;
+}
+
+/* Nodes of an override have no place in a file. */
+static void unplace(struct kvr_yaml_node *n)
+{
+    n->line = n->column = 0;
+    for (int i = 0; n->kind != KVR_YAML_SCALAR && i < n->n; i++) {
+        if (n->kind == KVR_YAML_MAP)
+            unplace(n->key[i]);
+        unplace(n->item[i]);
+    }
+}
+
+enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
+{
+    const char *eq = strchr(assignment, '=');
+    struct kvr_yaml_node *value = NULL, *key;
+
+    if (!eq || eq == assignment)
+        return kvr_fail(KVR_EINVAL, "'%s': an override is written key=value", assignment);
+    if (!y->root || y->root->kind != KVR_YAML_MAP)
+        return kvr_fail(KVR_EINVAL, "'%s': the config is not a map of keys", assignment);
+    KVR_TRY(parse_into(y, eq + 1, strlen(eq + 1), assignment, &value));
+    key = doc_alloc(y, sizeof *key);
+    if (!key)
+        return no_memory();
+    key->text = doc_strdup(y, assignment, (size_t)(eq - assignment));
+    if (!key->text)
+        return no_memory();
+    key->file = doc_strdup(y, assignment, strlen(assignment));
+    if (!key->file)
+        return no_memory();
+    if (!value)
+        return kvr_yaml_fail(key, "no value");
+    unplace(value);
+    for (int i = 0; i < y->root->n; i++)
+        if (strcmp(y->root->key[i]->text, key->text) == 0) {
+            y->root->item[i] = value;
+            return KVR_OK;
+        }
+    return add_entry(y, y->root, key, value);
+}
+
+const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key)
+{
+    if (!map || map->kind != KVR_YAML_MAP)
+        return NULL;
+    for (int i = 0; i < map->n; i++)
+        if (strcmp(map->key[i]->text, key) == 0)
+            return map->item[i];
+    return NULL;
+}
+
+const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n)
+{
+    static const char *const names[] = { "a single value", "a list", "a map" };
+
+    return names[n->kind];
+}
+
+enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed)
+{
+    if (n->kind != KVR_YAML_MAP)
+        return kvr_yaml_fail(n, "expected a map of keys, this is %s", kvr_yaml_kind_name(n));
+    for (int i = 0; i < n->n; i++) {
+        const char *word = n->key[i]->text;
+        const char *near;
+        int j = 0;
+
+        while (allowed[j] && strcmp(allowed[j], word) != 0)
+            j++;
+        if (allowed[j])
+            continue;
+        near = kvr_nearest(word, allowed);
+        return kvr_yaml_fail(n->key[i], "'%s' is not a key here%s%s%s", word,
+                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out)
+{
+    if (n->kind != KVR_YAML_SCALAR)
+        return kvr_yaml_fail(n, "expected text, this is %s", kvr_yaml_kind_name(n));
+    if (!n->text[0] || (!n->quoted && (!strcmp(n->text, "~") || !strcmp(n->text, "null"))))
+        return kvr_yaml_fail(n, "expected text, nothing stands here");
+    *out = n->text;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
+                             long long *out)
+{
+    long long v;
+    char *end;
+
+    if (n->kind != KVR_YAML_SCALAR)
+        return kvr_yaml_fail(n, "expected a whole number, this is %s", kvr_yaml_kind_name(n));
+    errno = 0;
+    v = strtoll(n->text, &end, 10);
+    if (n->quoted || end == n->text || *end)
+        return kvr_yaml_fail(n, "expected a whole number, got '%s'", n->text);
+    if (errno || v < lo || v > hi)
+        return kvr_yaml_fail(n, "%s is out of range, need %lld..%lld", n->text, lo, hi);
+    *out = v;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out)
+{
+    if (n->kind != KVR_YAML_SCALAR)
+        return kvr_yaml_fail(n, "expected true or false, this is %s", kvr_yaml_kind_name(n));
+    if (!n->quoted && strcmp(n->text, "true") == 0)
+        *out = true;
+    else if (!n->quoted && strcmp(n->text, "false") == 0)
+        *out = false;
+    else
+        return kvr_yaml_fail(n, "expected true or false, got '%s'", n->text);
+    return KVR_OK;
+}
+
+int kvr_yaml_count(const struct kvr_yaml_node *n)
+{
+    return n->kind == KVR_YAML_LIST ? n->n : 1;
+}
+
+const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i)
+{
+    return n->kind == KVR_YAML_LIST ? n->item[i] : n;
+}

@@ -1,0 +1,75 @@
+/* yaml.h - YAML as a small tree whose every node knows its file, line and column.
+ *
+ *     struct kvr_yaml *y;
+ *     KVR_TRY(kvr_yaml_read(&y, "configs/demo.yaml"));
+ *     const struct kvr_yaml_node *n = kvr_yaml_get(kvr_yaml_root(y), "frames");
+ *     KVR_TRY(kvr_yaml_int(n, 1, 100000, &frames));
+ *     kvr_yaml_close(&y);
+ *
+ * Nodes and their text belong to the document. Refused with file, line and column: what is
+ * not YAML, a key given twice, a key that is not plain text, explicit tags, NUL characters,
+ * a second document, aliases of something unfinished, and more than KVR_YAML_MAX_BYTES,
+ * _DEPTH or _NODES (aliases counted as often as they are used). */
+#ifndef KVR_PLAN_YAML_H
+#define KVR_PLAN_YAML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "harness/core/status.h"
+
+enum { KVR_YAML_MAX_BYTES = 1 << 20, KVR_YAML_MAX_DEPTH = 16, KVR_YAML_MAX_NODES = 100000 };
+
+enum kvr_yaml_kind { KVR_YAML_SCALAR, KVR_YAML_LIST, KVR_YAML_MAP };
+
+struct kvr_yaml_node {
+    enum kvr_yaml_kind kind;
+    const char *file;
+    int line, column;           /* from 1 */
+    const char *text;           /* SCALAR */
+    bool quoted;                /* SCALAR in quotes or a block: text whatever it looks like */
+    int n;                      /* LIST, MAP: entries */
+    struct kvr_yaml_node **key; /* MAP: scalars */
+    struct kvr_yaml_node **item;
+    int weight; /* nodes below and including this one, aliases expanded */
+};
+
+struct kvr_yaml;
+
+enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path);
+/* The same from memory; `name` stands for the file in messages. Copies both. */
+enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size_t n,
+                                   const char *name);
+void kvr_yaml_close(struct kvr_yaml **y);
+
+/* NULL for an empty document. */
+const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
+const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
+
+/* Replace or add a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").
+ * Messages about it name the argument. The root must be a map. */
+enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
+
+/* KVR_EINVAL with "file:line:column: " before the message. */
+enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* NULL when `map` has no such key. */
+const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key);
+
+/* `n` must be a map, and each of its keys one of the NULL-terminated `allowed`. */
+enum kvr_status kvr_yaml_keys(const struct kvr_yaml_node *n, const char *const *allowed);
+
+/* Typed values. Say what was expected and what stands there. */
+enum kvr_status kvr_yaml_string(const struct kvr_yaml_node *n, const char **out);
+enum kvr_status kvr_yaml_int(const struct kvr_yaml_node *n, long long lo, long long hi,
+                             long long *out);
+enum kvr_status kvr_yaml_bool(const struct kvr_yaml_node *n, bool *out);
+
+/* "one or many": the i-th of a list, or the scalar or map itself as a list of one. */
+int kvr_yaml_count(const struct kvr_yaml_node *n);
+const struct kvr_yaml_node *kvr_yaml_at(const struct kvr_yaml_node *n, int i);
+
+const char *kvr_yaml_kind_name(const struct kvr_yaml_node *n); /* "a list", "a map", ... */
+
+#endif
