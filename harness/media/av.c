@@ -1,0 +1,70 @@
+/* av.c - FFmpeg's messages kept for ours, and its file names. */
+#include "harness/media/av.h"
+
+#include <errno.h>
+#include <libavutil/error.h>
+#include <libavutil/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPLAINT_MAX = 256 };
+static _Thread_local char complaint[COMPLAINT_MAX]; /* of the call this thread is in */
+
+static void keep_complaint(void *ctx, int level, const char *fmt, va_list ap)
+{
+    size_t n;
+
+    (void)ctx;
+    if (level > AV_LOG_ERROR)
+        return;
+    vsnprintf(complaint, sizeof complaint, fmt, ap);
+    n = strlen(complaint);
+    while (n > 0 && (complaint[n - 1] == '\n' || complaint[n - 1] == '.'))
+        complaint[--n] = '\0';
+}
+
+void kvr_av_begin(void)
+{
+    complaint[0] = '\0';
+    av_log_set_level(AV_LOG_ERROR);
+    av_log_set_callback(keep_complaint);
+}
+
+static enum kvr_status status_of(int averror)
+{
+    switch (averror) {
+    case AVERROR(ENOENT):
+        return KVR_ENOTFOUND;
+    case AVERROR(ENOMEM):
+        return KVR_ENOMEM;
+    case AVERROR(ENOSPC):
+    case AVERROR(EDQUOT):
+        return KVR_EFULL;
+    case AVERROR_INVALIDDATA:
+    case AVERROR_EOF:
+        return KVR_EFORMAT;
+    default:
+        return KVR_EIO;
+    }
+}
+
+enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
+{
+    char reason[AV_ERROR_MAX_STRING_SIZE] = "";
+
+    av_strerror(averror, reason, sizeof reason);
+    if (complaint[0])
+        return kvr_fail(status_of(averror), "%s: %s: %s (%s)", path, what, reason, complaint);
+    return kvr_fail(status_of(averror), "%s: %s: %s", path, what, reason);
+}
+
+char *kvr_av_url(const char *path)
+{
+    size_t n = strlen(path) + sizeof "file:";
+    char *url = malloc(n);
+
+    if (url)
+        snprintf(url, n, "file:%s", path);
+    return url;
+}
