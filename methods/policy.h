@@ -1,0 +1,126 @@
+/* policy.h - which token is held by which codec, and which is not held at all.
+ *
+ * Two parts answer, in this order, by writing one byte per token:
+ *
+ *     tiers       token -> tier: an index into the plan's codecs (0 is the base)
+ *     retention   tokens of tier 0 that are given up -> ZERO, POOLED or DROPPED
+ *
+ * A row of methods.def names them as text: tiers "saliency(important=0.2)", retention
+ * "saliency(retained=0.45,fill=pooled)". Both may look at the layer's new keys and values and
+ * keep a state per layer.
+ *
+ * As intended, the map covers the tokens written so far; only the new chunk's keys and values
+ * are given (older ones are coded already and are not decoded for a decision); all tokens of a
+ * unit (frame or chunk) get the same byte unless the part says `unit = KVR_UNIT_TOKEN`, which
+ * then decides for the new chunk's tokens alone. A token never gains fidelity: the cache moves
+ * it to a coarser tier or gives it up, and ignores a wish to move it back.
+ *
+ * As the study ran it, the map covers the whole capacity, k and v are the complete dense
+ * tensors, and every call decides afresh for every token. */
+#ifndef KVR_METHODS_POLICY_H
+#define KVR_METHODS_POLICY_H
+
+#include "harness/core/mem.h"
+#include "harness/core/opts.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_MAX_TIERS = 3 };
+
+/* Besides tier indices, what a token's byte may be. */
+enum {
+    KVR_TOKEN_ZERO = 253,    /* decodes to zero, still counted by softmax: the study's pruning */
+    KVR_TOKEN_POOLED = 254,  /* its frame is held as one mean token of multiplicity n */
+    KVR_TOKEN_DROPPED = 255, /* gone */
+};
+
+enum kvr_unit { KVR_UNIT_CHUNK, KVR_UNIT_FRAME, KVR_UNIT_TOKEN };
+
+struct kvr_policy_ctx {
+    bool study;
+    int layer, n_layers;
+    int tokens_per_frame;  /* S */
+    int frames_per_chunk;
+    int n_heads, head_dim; /* H, D */
+    double beta;           /* this layer's budget factor (layer_budget) */
+
+    int64_t n_tok;    /* length of the map: capacity (study), tokens written (intended) */
+    int64_t n_active; /* tokens written so far; the last frame may be partial */
+    int64_t new0;     /* first token whose k, v are given: 0 (study), the new chunk's (intended) */
+    const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
+    const float *v;   /* counts are wanted (`kvreel predict`): scores are then all equal */
+};
+
+/* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
+struct kvr_policy_state {
+    struct kvr_buf buf; /* KVR_MEM_META, grown by the part itself */
+    int64_t n;          /* the part's own use: frames the buffer speaks of */
+    int64_t n_planned;  /* the part's own use: frames when a plan was last made */
+};
+
+/* Side information that the study's format stores and section "byte accounting" counts. */
+struct kvr_study_counts {
+    int64_t capacity, active; /* tokens */
+    int64_t stored;           /* tokens held by codecs */
+    int64_t pooled_frames;
+};
+
+struct kvr_tiers {
+    const char *name, *title;
+    const struct kvr_opt *options;
+    size_t opts_size;
+    int n_tiers;
+    const char *tier_names[KVR_MAX_TIERS]; /* "old", "recent", "important" */
+    enum kvr_unit unit;
+    bool active_only; /* study: tokens beyond n_active are not coded at all (map: ZERO) */
+    enum kvr_status (*check)(const void *opts);
+    /* map [n_tok]: a tier for every token. Retention runs afterwards on the same map. */
+    enum kvr_status (*assign)(const void *opts, const struct kvr_policy_ctx *ctx,
+                              struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+    size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
+};
+
+struct kvr_retention {
+    const char *name, *title;
+    const struct kvr_opt *options;
+    size_t opts_size;
+    enum kvr_unit unit;
+    enum kvr_status (*check)(const void *opts);
+    /* Changes bytes of tier 0 only. */
+    enum kvr_status (*assign)(const void *opts, const struct kvr_policy_ctx *ctx,
+                              struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+    size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
+};
+
+/* All parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
+extern const struct kvr_tiers *const kvr_tiers_parts[];
+extern const struct kvr_retention *const kvr_retention_parts[];
+
+/* A part with its options, as named by a row. part == NULL: none ("", everything is tier 0 and
+ * kept). opts are owned. */
+struct kvr_tiers_use {
+    const struct kvr_tiers *part;
+    void *opts;
+};
+struct kvr_retention_use {
+    const struct kvr_retention *part;
+    void *opts;
+};
+enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
+enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
+void kvr_tiers_close(struct kvr_tiers_use *u);
+void kvr_retention_close(struct kvr_retention_use *u);
+
+/* A layer's budget factor. `which`: "none" (1), "linear" (min + l/(L-1) (max-min), 1 when L is
+ * 1), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take
+ * the table at the same relative depth, linearly between entries), or a file of one number per
+ * line and layer ('#' comments), as `kvreel profile` writes it. */
+enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer,
+                                 int n_layers, double *beta);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
