@@ -1,0 +1,224 @@
+/* args.c - the option parser of the command line. */
+#include "harness/cli/args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/opts.h"
+
+enum { MAX_ARGS = 64 };
+
+static const struct kvr_arg *find_long(const struct kvr_arg *args, const char *name, size_t n)
+{
+    for (; args->name; args++)
+        if (strlen(args->name) == n && memcmp(args->name, name, n) == 0)
+            return args;
+    return NULL;
+}
+
+static const struct kvr_arg *find_letter(const struct kvr_arg *args, char letter)
+{
+    for (; args->name; args++)
+        if (args->letter == letter)
+            return args;
+    return NULL;
+}
+
+static enum kvr_status unknown(const struct kvr_command *cmd, const char *name, size_t n)
+{
+    const char *names[MAX_ARGS + 2];
+    char word[64];
+    int count = 0;
+    const char *near;
+
+    snprintf(word, sizeof word, "%.*s", (int)n, name);
+    for (const struct kvr_arg *a = cmd->args; a->name && count < MAX_ARGS; a++)
+        names[count++] = a->name;
+    names[count++] = "help";
+    names[count] = NULL;
+    near = kvr_nearest(word, names);
+    if (near)
+        return kvr_fail(KVR_EINVAL, "%s: unknown option --%s; did you mean --%s?", cmd->name, word,
+                        near);
+    return kvr_fail(KVR_EINVAL, "%s: unknown option --%s; `kvreel %s --help` lists them", cmd->name,
+                    word, cmd->name);
+}
+
+static enum kvr_status set_number(const struct kvr_command *cmd, const struct kvr_arg *a, void *at,
+                                  const char *text)
+{
+    bool whole = a->type == KVR_ARG_T_INT;
+    char *end;
+    double x;
+
+    errno = 0;
+    x = whole ? (double)strtol(text, &end, 10) : strtod(text, &end);
+    if (end == text || *end || errno || !(x >= a->min && x <= a->max))
+        return kvr_fail(KVR_EINVAL, "%s: --%s: '%s', need %s from %g to %g", cmd->name, a->name,
+                        text, whole ? "a whole number" : "a number", a->min, a->max);
+    if (whole)
+        *(int *)at = (int)x;
+    else
+        *(double *)at = x;
+    return KVR_OK;
+}
+
+static enum kvr_status set_value(const struct kvr_command *cmd, const struct kvr_arg *a, void *opts,
+                                 const char *text)
+{
+    void *at = (char *)opts + a->offset;
+
+    switch (a->type) {
+    case KVR_ARG_T_TEXT:
+        *(const char **)at = text;
+        return KVR_OK;
+    case KVR_ARG_T_INT:
+    case KVR_ARG_T_REAL:
+        return set_number(cmd, a, at, text);
+    case KVR_ARG_T_U64: {
+        char *end;
+        unsigned long long x;
+
+        errno = 0;
+        x = strtoull(text, &end, 10);
+        if (end == text || *end || errno || strchr(text, '-'))
+            return kvr_fail(KVR_EINVAL, "%s: --%s: '%s', need a whole number from 0 to 2^64 - 1",
+                            cmd->name, a->name, text);
+        *(uint64_t *)at = x;
+        return KVR_OK;
+    }
+    case KVR_ARG_T_LIST: {
+        struct kvr_arg_list *l = at;
+
+        if (l->n == KVR_ARG_LIST_MAX)
+            return kvr_fail(KVR_EINVAL, "%s: --%s given more than %d times", cmd->name, a->name,
+                            KVR_ARG_LIST_MAX);
+        l->v[l->n++] = text;
+        l->v[l->n] = NULL;
+        return KVR_OK;
+    }
+    case KVR_ARG_T_FLAG:
+    case KVR_ARG_T_END:
+        break;
+    }
+    return kvr_fail(KVR_EINTERNAL, "%s: --%s has no type", cmd->name, a->name);
+}
+
+static enum kvr_status defaults(const struct kvr_command *cmd, void *opts)
+{
+    memset(opts, 0, cmd->opts_size);
+    for (const struct kvr_arg *a = cmd->args; a->name; a++)
+        if (a->def)
+            KVR_TRY(set_value(cmd, a, opts, a->def));
+    return KVR_OK;
+}
+
+/* One --long option at argv[*i]; moves *i past its value. */
+static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char **argv, int *i,
+                                  void *opts)
+{
+    const char *name = argv[*i] + 2;
+    size_t n = strcspn(name, "=");
+    const char *value = name[n] == '=' ? name + n + 1 : NULL;
+    const struct kvr_arg *a = find_long(cmd->args, name, n);
+
+    if (!a)
+        return unknown(cmd, name, n);
+    if (a->type == KVR_ARG_T_FLAG) {
+        if (value)
+            return kvr_fail(KVR_EINVAL, "%s: --%s takes no value", cmd->name, a->name);
+        *(bool *)((char *)opts + a->offset) = true;
+        return KVR_OK;
+    }
+    if (!value) {
+        if (*i + 1 >= argc)
+            return kvr_fail(KVR_EINVAL, "%s: --%s needs %s", cmd->name, a->name, a->value);
+        value = argv[++*i];
+    }
+    return set_value(cmd, a, opts, value);
+}
+
+/* A cluster of short options at argv[*i]: flags, and last one that may take a value. */
+static enum kvr_status parse_short(const struct kvr_command *cmd, int argc, char **argv, int *i,
+                                   void *opts, bool *help)
+{
+    for (const char *p = argv[*i] + 1; *p; p++) {
+        const struct kvr_arg *a = find_letter(cmd->args, *p);
+
+        if (!a && *p == 'h') {
+            *help = true;
+            return KVR_OK;
+        }
+        if (!a)
+            return kvr_fail(KVR_EINVAL, "%s: unknown option -%c; `kvreel %s --help` lists them",
+                            cmd->name, *p, cmd->name);
+        if (a->type == KVR_ARG_T_FLAG) {
+            *(bool *)((char *)opts + a->offset) = true;
+            continue;
+        }
+        if (p[1])
+            return set_value(cmd, a, opts, p + 1);
+        if (*i + 1 >= argc)
+            return kvr_fail(KVR_EINVAL, "%s: -%c needs %s", cmd->name, *p, a->value);
+        return set_value(cmd, a, opts, argv[++*i]);
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
+                               void *opts, const char **words, struct kvr_call *call)
+{
+    bool only_words = false;
+
+    *call = (struct kvr_call){
+        .command = cmd, .opts = opts, .words = words, .argc = argc, .argv = argv
+    };
+    KVR_TRY(defaults(cmd, opts));
+    for (int i = first; i < argc; i++) {
+        const char *arg = argv[i];
+
+        if (only_words || arg[0] != '-' || !arg[1])
+            words[call->n_words++] = arg;
+        else if (strcmp(arg, "--") == 0)
+            only_words = true;
+        else if (strcmp(arg, "--help") == 0)
+            call->help = true;
+        else if (arg[1] == '-')
+            KVR_TRY(parse_long(cmd, argc, argv, &i, opts));
+        else
+            KVR_TRY(parse_short(cmd, argc, argv, &i, opts, &call->help));
+        if (call->help)
+            return KVR_OK;
+    }
+    words[call->n_words] = NULL;
+    if (call->n_words < cmd->min_words)
+        return kvr_fail(KVR_EINVAL, "%s: too few arguments; usage: kvreel %s %s", cmd->name,
+                        cmd->name, cmd->usage);
+    if (call->n_words > cmd->max_words)
+        return kvr_fail(KVR_EINVAL, "%s: '%s' is one argument too many; usage: kvreel %s %s",
+                        cmd->name, words[cmd->max_words], cmd->name, cmd->usage);
+    return KVR_OK;
+}
+
+void kvr_args_help(const struct kvr_command *cmd, FILE *to)
+{
+    if (cmd->examples)
+        fprintf(to, "Examples:\n%s\n", cmd->examples);
+    fprintf(to, "Usage: kvreel %s %s\n  %s\n", cmd->name, cmd->usage, cmd->summary);
+    fprintf(to, "\nOptions:\n");
+    for (const struct kvr_arg *a = cmd->args; a->name; a++) {
+        char head[64];
+
+        snprintf(head, sizeof head, "%s%c%s --%s%s%s", a->letter ? "-" : " ",
+                 a->letter ? a->letter : ' ', a->letter ? "," : " ", a->name, a->value ? " " : "",
+                 a->value ? a->value : "");
+        fprintf(to, "  %-28s %s", head, a->help);
+        if (a->def)
+            fprintf(to, " [%s]", a->def);
+        fputc('\n', to);
+    }
+    fprintf(to, "  %-28s %s\n", "-h, --help", "this text");
+    if (cmd->details)
+        fprintf(to, "\n%s", cmd->details);
+}

@@ -1,0 +1,111 @@
+/* args.h - one table describes a command's options; parsing, --help and the tests read it.
+ *
+ *     struct run_opts { const char *db; int jobs; bool json; };
+ *     static const struct kvr_arg args[] = {
+ *         KVR_ARG_TEXT(struct run_opts, db, "db", 0, "FILE", NULL, "the database"),
+ *         KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024, "workers"),
+ *         KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print JSON"),
+ *         { 0 },
+ *     };
+ *
+ * Long options take --opt=value and --opt value, short ones -j4 and -j 4; `--` ends them;
+ * words may stand among them. Texts are borrowed from argv. */
+#ifndef KVR_CLI_ARGS_H
+#define KVR_CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "harness/core/status.h"
+
+enum kvr_arg_type {
+    KVR_ARG_T_END,
+    KVR_ARG_T_FLAG, /* bool */
+    KVR_ARG_T_TEXT, /* const char *, NULL without a default */
+    KVR_ARG_T_INT,  /* int */
+    KVR_ARG_T_U64,  /* uint64_t */
+    KVR_ARG_T_REAL, /* double */
+    KVR_ARG_T_LIST, /* struct kvr_arg_list: the option may be given again and again */
+};
+
+enum { KVR_ARG_LIST_MAX = 64 };
+
+struct kvr_arg_list {
+    int n;
+    const char *v[KVR_ARG_LIST_MAX + 1]; /* NULL-terminated */
+};
+
+struct kvr_arg {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: no short form */
+    enum kvr_arg_type type;
+    size_t offset;
+    const char *value; /* what the help calls the value; NULL for flags */
+    const char *def;   /* default as text; NULL: zero */
+    double min, max;   /* INT, REAL */
+    const char *help;
+};
+
+#define KVR_ARG_FLAG(S, f, name, letter, help)                                                     \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_FLAG, offsetof(S, f), NULL, NULL, 0, 0, help                       \
+    }
+#define KVR_ARG_TEXT(S, f, name, letter, value, def, help)                                         \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_TEXT, offsetof(S, f), value, def, 0, 0, help                       \
+    }
+#define KVR_ARG_INT(S, f, name, letter, value, def, lo, hi, help)                                  \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_INT, offsetof(S, f), value, def, lo, hi, help                      \
+    }
+#define KVR_ARG_U64(S, f, name, letter, value, def, help)                                          \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_U64, offsetof(S, f), value, def, 0, 0, help                        \
+    }
+#define KVR_ARG_REAL(S, f, name, letter, value, def, lo, hi, help)                                 \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_REAL, offsetof(S, f), value, def, lo, hi, help                     \
+    }
+#define KVR_ARG_LIST(S, f, name, letter, value, help)                                              \
+    {                                                                                              \
+        name, letter, KVR_ARG_T_LIST, offsetof(S, f), value, NULL, 0, 0, help                      \
+    }
+
+struct kvr_call;
+
+struct kvr_command {
+    const char *name;
+    const char *summary;  /* one line, for `kvreel help` */
+    const char *usage;    /* what follows "kvreel NAME " */
+    const char *examples; /* lines, shown first; NULL for hidden commands */
+    const char *details;  /* shown last; may be NULL */
+    const struct kvr_arg *args;
+    size_t opts_size;
+    int min_words, max_words;
+    bool hidden;
+    int (*run)(const struct kvr_call *call); /* the exit code */
+};
+
+/* One invocation, parsed. */
+struct kvr_call {
+    const struct kvr_command *command;
+    const void *opts;   /* the command's own struct */
+    const char **words; /* what was no option, NULL-terminated */
+    int n_words;
+    bool help; /* -h or --help was among the options: nothing else was checked */
+    int argc;  /* of the whole program */
+    char **argv;
+};
+
+/* Parse argv[first..argc) into `opts` (opts_size bytes, defaults filled in here) and `words`
+ * (room for argc + 1). KVR_EINVAL names the option, the value and the limits, with the nearest
+ * option for an unknown one. */
+enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **argv, int first,
+                               void *opts, const char **words, struct kvr_call *call);
+
+/* Help text of one command: usage, examples, options. */
+void kvr_args_help(const struct kvr_command *cmd, FILE *to);
+
+#endif

@@ -1,0 +1,98 @@
+/* cli.c - exit codes, messages and JSON on stdout, shared by every command. */
+#include "harness/cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define COMMAND(name) extern const struct kvr_command kvr_command_##name;
+#include "harness/cli/commands.def"
+#undef COMMAND
+
+#define COMMAND(name) &kvr_command_##name,
+const struct kvr_command *const kvr_commands[] = {
+#include "harness/cli/commands.def"
+    NULL
+};
+#undef COMMAND
+
+const struct kvr_command *kvr_command_find(const char *name)
+{
+    for (int i = 0; kvr_commands[i]; i++)
+        if (strcmp(kvr_commands[i]->name, name) == 0)
+            return kvr_commands[i];
+    return NULL;
+}
+
+int kvr_cli_exit(enum kvr_status st)
+{
+    switch (st) {
+    case KVR_OK:
+        return KVR_EXIT_OK;
+    case KVR_EINVAL:
+    case KVR_ENOTFOUND:
+    case KVR_EFORMAT:
+    case KVR_EUNSUPPORTED:
+    case KVR_ESCHEMA:
+        return KVR_EXIT_USAGE;
+    case KVR_ETOLERANCE:
+        return KVR_EXIT_TOLERANCE;
+    case KVR_EINTERRUPTED:
+        return KVR_EXIT_INTERRUPTED;
+    case KVR_ENOMEM:
+    case KVR_EIO:
+    case KVR_EFULL:
+    case KVR_EBUSY:
+    case KVR_ENAN:
+    case KVR_EINTERNAL:
+    case KVR_N_STATUS:
+        break;
+    }
+    return KVR_EXIT_INTERNAL;
+}
+
+int kvr_cli_fail(enum kvr_status st)
+{
+    const char *message = kvr_error();
+
+    fprintf(stderr, "kvreel: %s\n", message[0] ? message : kvr_status_name(st));
+    return kvr_cli_exit(st);
+}
+
+int kvr_cli_json(json_t *doc, int code)
+{
+    int rc;
+
+    if (!doc)
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "no memory for the JSON output"));
+    errno = 0;
+    rc = json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    json_decref(doc);
+    if (rc || putchar('\n') == EOF) {
+        if (errno == EPIPE)
+            return code;
+        return kvr_cli_fail(kvr_fail(KVR_EIO, "stdout: %s", strerror(errno)));
+    }
+    return code;
+}
+
+enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
+                                 char *buf, size_t n_buf)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < list->n; i++) {
+        size_t n = strlen(list->v[i]) + 1;
+        char *eq;
+
+        if (n > n_buf - used)
+            return kvr_fail(KVR_EINVAL, "options longer than %zu bytes together", n_buf);
+        memcpy(buf + used, list->v[i], n);
+        eq = strchr(buf + used, '=');
+        if (!eq || eq == buf + used)
+            return kvr_fail(KVR_EINVAL, "option '%s', need key=value", list->v[i]);
+        *eq = '\0';
+        out[i] = (struct kvr_setting){ .name = buf + used, .value = eq + 1 };
+        used += n;
+    }
+    return KVR_OK;
+}

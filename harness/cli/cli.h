@@ -1,0 +1,42 @@
+/* cli.h - what the commands share: where output goes, and how a status becomes an exit code.
+ *
+ * Data goes to stdout, everything else to stderr. Nothing below harness/cli prints or exits. */
+#ifndef KVR_CLI_CLI_H
+#define KVR_CLI_CLI_H
+
+#include <jansson.h>
+
+#include "harness/cli/args.h"
+#include "methods/method.h"
+
+/* Exit codes: documented in README.md and docs/, relied on by scripts. */
+enum kvr_exit {
+    KVR_EXIT_OK = 0,
+    KVR_EXIT_INTERNAL = 1,
+    KVR_EXIT_USAGE = 2,
+    KVR_EXIT_FAILED_CELLS = 3,
+    KVR_EXIT_TOLERANCE = 4,
+    KVR_EXIT_NOTHING = 5,
+    KVR_EXIT_INTERRUPTED = 75,
+};
+
+/* All commands, NULL-terminated, in the order of commands.def. */
+extern const struct kvr_command *const kvr_commands[];
+const struct kvr_command *kvr_command_find(const char *name);
+
+/* Exit code of a status: what the user got wrong is 2, our own trouble 1. */
+int kvr_cli_exit(enum kvr_status st);
+
+/* Print "kvreel: MESSAGE" to stderr and return the exit code. */
+int kvr_cli_fail(enum kvr_status st);
+
+/* Print one JSON document to stdout; takes the reference. Returns `code`, or the exit code of
+ * the failure to write. `doc` NULL (no memory) is such a failure. */
+int kvr_cli_json(json_t *doc, int code);
+
+/* "key=value" texts as settings; `buf` [n_buf] holds the copies that `out` [list->n] points into.
+ */
+enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,
+                                 char *buf, size_t n_buf);
+
+#endif

@@ -1,0 +1,129 @@
+/* cmd_doctor.c - `kvreel doctor`: does this machine have what measuring needs? */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/libraries.h"
+#include "harness/plan/find.h"
+
+struct doctor_opts {
+    bool json;
+};
+
+static json_t *check(const char *name, bool ok, const char *found)
+{
+    return json_pack("{s:s, s:b, s:s}", "name", name, "ok", ok, "found", found);
+}
+
+static bool in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char file[1024];
+
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+
+        snprintf(file, sizeof file, "%.*s/%s", (int)n, path, program);
+        if (access(file, X_OK) == 0)
+            return true;
+        path += n + (path[n] == ':');
+    }
+    return false;
+}
+
+static json_t *check_program(const char *program, const char *without)
+{
+    bool there = in_path(program);
+
+    return check(program, there, there ? "installed" : without);
+}
+
+static json_t *check_models(void)
+{
+    char **names;
+    char text[256] = "";
+    bool any;
+
+    if (kvr_find_names(&kvr_find_model, NULL, &names) != KVR_OK)
+        return check("models", false, kvr_error());
+    any = names[0] != NULL;
+    for (int i = 0; names[i]; i++) {
+        size_t used = strlen(text);
+
+        snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    free(names);
+    return check("models", any, any ? text : "none; run from the folder that holds models/");
+}
+
+/* Timings taken under another governor drift with load; they are still stored with it. */
+static json_t *check_governor(void)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "r");
+    char text[64] = "not told by this system";
+    bool ok = true;
+
+    if (f) {
+        if (fgets(text, sizeof text, f)) {
+            text[strcspn(text, "\n")] = '\0';
+            ok = strcmp(text, "performance") == 0;
+        }
+        fclose(f);
+    }
+    return check("cpu governor", ok, text);
+}
+
+static json_t *check_cpu(void)
+{
+    char name[128], text[192];
+
+    snprintf(text, sizeof text, "%s, %ld cores", kvr_cpu_name(name, sizeof name),
+             sysconf(_SC_NPROCESSORS_ONLN));
+    return check("cpu", true, text);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct doctor_opts *o = call->opts;
+    json_t *list = json_array();
+    json_t *entry;
+    size_t i;
+
+    json_array_append_new(list, check_cpu());
+    json_array_append_new(list, check_governor());
+    json_array_append_new(list, check_models());
+    json_array_append_new(
+        list, check("working folder", access(".", W_OK) == 0,
+                    access(".", W_OK) == 0 ? "writable" : "read-only; use --db and --out"));
+    json_array_append_new(
+        list, check_program("gnuplot", "missing: plots are written as script and data"));
+    json_array_append_new(list,
+                          check_program("ffmpeg", "missing: not needed, useful to look at videos"));
+    if (o->json)
+        return kvr_cli_json(list, KVR_EXIT_OK);
+    json_array_foreach(list, i, entry)
+    {
+        printf("%-5s %-15s %s\n", json_is_true(json_object_get(entry, "ok")) ? "ok" : "note",
+               json_string_value(json_object_get(entry, "name")),
+               json_string_value(json_object_get(entry, "found")));
+    }
+    json_decref(list);
+    return KVR_EXIT_OK;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_FLAG(struct doctor_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_doctor = {
+    .name = "doctor",
+    .summary = "does this machine have what measuring needs?",
+    .usage = "[--json]",
+    .examples = "  kvreel doctor\n  kvreel doctor --json\n",
+    .args = args,
+    .opts_size = sizeof(struct doctor_opts),
+    .max_words = 0,
+    .run = run,
+};

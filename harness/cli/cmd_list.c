@@ -1,0 +1,240 @@
+/* cmd_list.c - `kvreel list`: what can be measured, with what, on what. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/rows.h"
+#include "harness/core/opts.h"
+#include "harness/engine/model.h"
+#include "harness/plan/find.h"
+#include "harness/plan/suite.h"
+#include "metrics/metric.h"
+
+struct list_opts {
+    bool json;
+};
+
+/* Bits per element depend on the head width for codecs with scales per group; the published
+ * numbers are for this one (Wan 2.1 1.3B). */
+enum { LIST_HEADS = 12, LIST_HEAD_DIM = 128 };
+
+/* Each kind fills a JSON array of objects; the text table is made from it. */
+typedef enum kvr_status list_fn(json_t *out);
+
+static enum kvr_status add(json_t *out, json_t *entry)
+{
+    if (!entry || json_array_append_new(out, entry))
+        return kvr_fail(KVR_ENOMEM, "list: no memory");
+    return KVR_OK;
+}
+
+static enum kvr_status list_methods(json_t *out)
+{
+    for (int i = 0; kvr_methods[i]; i++) {
+        const struct kvr_method *m = kvr_methods[i];
+        struct kvr_plan *plan;
+        double bits;
+
+        KVR_TRY(kvr_plan_open(&plan, m->name, NULL, 0));
+        bits = kvr_plan_bits(plan, LIST_HEADS, LIST_HEAD_DIM);
+        kvr_plan_close(&plan);
+        KVR_TRY(add(out, json_pack("{s:s, s:s, s:b, s:o, s:s, s:s}", "name", m->name, "family",
+                                   m->family, "study", m->study, "bits_per_element",
+                                   bits >= 0 ? json_real(bits) : json_null(), "title", m->title,
+                                   "paper", m->paper)));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status list_metrics(json_t *out)
+{
+    for (int i = 0; kvr_metrics[i]; i++) {
+        const struct kvr_metric *m = kvr_metrics[i];
+
+        KVR_TRY(
+            add(out, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:s}", "name", m->name, "unit",
+                               m->unit, "better", m->direction > 0 ? "higher" : "lower", "lowest",
+                               m->lo, "highest", m->hi, "version", m->version, "title", m->title)));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status add_model(json_t *out, const char *name, const char *dir)
+{
+    struct kvr_model_config c = { 0 };
+    char path[1024];
+
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    KVR_TRY(kvr_model_config_read(&c, path));
+    KVR_TRY(add(
+        out, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "name", name, "layers",
+                       c.n_layers, "heads", c.n_heads, "head_dim", c.dim / c.n_heads,
+                       "tokens_per_frame", c.latent_h / c.patch_h * (c.latent_w / c.patch_w),
+                       "frames_per_chunk", c.frames_per_chunk, "window_frames", c.window_frames,
+                       "prediction", c.prediction == KVR_PREDICT_X0 ? "x0" : "flow", "path", dir)));
+    kvr_model_config_free(&c);
+    return KVR_OK;
+}
+
+static enum kvr_status add_suite(json_t *out, const char *name, const char *path)
+{
+    struct kvr_suite s = { 0 };
+    enum kvr_status st = kvr_suite_read(&s, path);
+
+    if (st == KVR_OK)
+        st = add(out, json_pack("{s:s, s:i, s:i, s:I, s:s, s:s, s:s}", "name", name, "prompts",
+                                s.n_prompts, "frames", s.frames, "seed", (json_int_t)s.seed,
+                                "model", s.model, "title", s.title, "path", path));
+    kvr_suite_free(&s);
+    return st;
+}
+
+/* One file that cannot be read does not hide the others: it is told, and the list goes on. */
+static enum kvr_status list_found(json_t *out, const struct kvr_find *f,
+                                  enum kvr_status (*one)(json_t *, const char *, const char *))
+{
+    char **names;
+    enum kvr_status worst = KVR_OK;
+
+    KVR_TRY(kvr_find_names(f, NULL, &names));
+    for (int i = 0; names[i]; i++) {
+        char path[1024];
+        enum kvr_status st = kvr_find_path(f, names[i], NULL, path, sizeof path);
+
+        if (st == KVR_OK)
+            st = one(out, names[i], path);
+        if (st != KVR_OK) {
+            kvr_cli_fail(st);
+            worst = st;
+        }
+    }
+    free(names);
+    return worst == KVR_OK ? KVR_OK : kvr_fail(worst, "list: not every %s could be read", f->what);
+}
+
+static enum kvr_status list_models(json_t *out)
+{
+    return list_found(out, &kvr_find_model, add_model);
+}
+
+static enum kvr_status list_suites(json_t *out)
+{
+    return list_found(out, &kvr_find_suite, add_suite);
+}
+
+static const struct {
+    const char *name;
+    list_fn *fill;
+} kinds[] = {
+    { "methods", list_methods },
+    { "metrics", list_metrics },
+    { "models", list_models },
+    { "suites", list_suites },
+};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static enum kvr_status fill(const char *kind, json_t *out)
+{
+    const char *names[N_KINDS + 1] = { 0 };
+    const char *near;
+
+    for (int i = 0; i < N_KINDS; i++) {
+        if (strcmp(kinds[i].name, kind) == 0)
+            return kinds[i].fill(out);
+        names[i] = kinds[i].name;
+    }
+    near = kvr_nearest(kind, names);
+    return kvr_fail(KVR_EINVAL, "list: '%s', need methods, metrics, models or suites%s%s%s", kind,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+enum { MAX_COLUMNS = 16 };
+
+static const char *cell_text(const json_t *v, char *buf, size_t n)
+{
+    if (json_is_string(v))
+        return json_string_value(v);
+    if (json_is_integer(v))
+        snprintf(buf, n, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(buf, n, "%g", json_real_value(v));
+    else
+        snprintf(buf, n, "%s", json_is_true(v) ? "yes" : json_is_false(v) ? "no" : "-");
+    return buf;
+}
+
+/* Long texts that the table leaves to --json and `kvreel show`. */
+static bool in_text(const char *key)
+{
+    return strcmp(key, "paper") != 0 && strcmp(key, "path") != 0;
+}
+
+/* One row per object; the keys of the first name the columns. */
+static enum kvr_status print_text(const json_t *list)
+{
+    struct kvr_rows rows;
+    const char *cells[MAX_COLUMNS] = { 0 };
+    char buf[MAX_COLUMNS][32];
+    const char *key;
+    json_t *value;
+    int n = 0;
+
+    json_object_foreach(json_array_get(list, 0), key, value)
+    {
+        if (n < MAX_COLUMNS && in_text(key))
+            cells[n++] = key;
+    }
+    kvr_rows_begin(&rows, KVR_ROWS_TEXT, n, cells);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        n = 0;
+        json_object_foreach(json_array_get(list, i), key, value)
+        {
+            if (n < MAX_COLUMNS && in_text(key)) {
+                cells[n] = cell_text(value, buf[n], sizeof buf[n]);
+                n++;
+            }
+        }
+        kvr_rows_add(&rows, cells);
+    }
+    return kvr_rows_end(&rows);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct list_opts *o = call->opts;
+    json_t *list = json_array();
+    enum kvr_status st =
+        list ? fill(call->words[0], list) : kvr_fail(KVR_ENOMEM, "list: no memory");
+    int code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+
+    if (st != KVR_OK && json_array_size(list) == 0) {
+        json_decref(list);
+        return code;
+    }
+    if (o->json)
+        return kvr_cli_json(list, code);
+    st = print_text(list);
+    json_decref(list);
+    return st == KVR_OK ? code : kvr_cli_fail(st);
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_FLAG(struct list_opts, json, "json", 0, "print a JSON array"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_list = {
+    .name = "list",
+    .summary = "the methods, metrics, models and suites there are",
+    .usage = "methods|metrics|models|suites [--json]",
+    .examples = "  kvreel list methods\n"
+                "  kvreel list methods --json | jq -r '.[].name'\n"
+                "  kvreel list suites\n",
+    .details = "bits_per_element is for 12 heads of 128 channels, side information included;\n"
+               "null where it depends on the data.\n",
+    .args = args,
+    .opts_size = sizeof(struct list_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

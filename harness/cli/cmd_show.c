@@ -1,0 +1,197 @@
+/* cmd_show.c - `kvreel show`: all the registry knows of one method. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/rows.h"
+
+struct show_opts {
+    bool json;
+    struct kvr_arg_list set;
+};
+
+static const char *const type_names[] = {
+    [KVR_OPT_T_NONE] = "none", [KVR_OPT_T_INT] = "int",   [KVR_OPT_T_FLOAT] = "float",
+    [KVR_OPT_T_BOOL] = "bool", [KVR_OPT_T_ENUM] = "enum", [KVR_OPT_T_STRING] = "string",
+};
+
+/* A value as JSON of its own type. */
+static json_t *typed(const struct kvr_opt *o, double number, const char *text)
+{
+    switch (o->type) {
+    case KVR_OPT_T_INT:
+        return json_integer((json_int_t)number);
+    case KVR_OPT_T_FLOAT:
+        return json_real(number);
+    case KVR_OPT_T_BOOL:
+        return json_boolean(number != 0);
+    case KVR_OPT_T_ENUM:
+        return json_string(o->names[(int)number]);
+    case KVR_OPT_T_STRING:
+    case KVR_OPT_T_NONE:
+        break;
+    }
+    return json_string(text ? text : "");
+}
+
+/* {name, stage, type, default, value, min, max, choices, help}: the name is what -O takes. */
+static json_t *option_json(const struct kvr_codec *c, const struct kvr_codec_stage *s,
+                           const struct kvr_opt *o)
+{
+    char text[KVR_OPT_STRING_MAX];
+    json_t *j = json_pack("{s:s+, s:s, s:s}", "name", c->side == KVR_K ? "k." : "v.", o->name,
+                          "stage", s->stage->name, "type", type_names[o->type]);
+
+    json_object_set_new(j, "default", typed(o, o->def, o->def_text));
+    json_object_set_new(j, "value", json_string(kvr_opts_text(o, s->opts, text, sizeof text)));
+    if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
+        json_object_set_new(j, "min", typed(o, o->min, NULL));
+        json_object_set_new(j, "max", typed(o, o->max, NULL));
+    }
+    if (o->type == KVR_OPT_T_ENUM) {
+        json_t *choices = json_array();
+
+        for (int i = 0; o->names[i]; i++)
+            json_array_append_new(choices, json_string(o->names[i]));
+        json_object_set_new(j, "choices", choices);
+    }
+    json_object_set_new(j, "help", json_string(o->help));
+    return j;
+}
+
+static json_t *options_json(const struct kvr_plan *p)
+{
+    const struct kvr_codec *sides[2] = { p->k, p->v };
+    json_t *list = json_array();
+
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < sides[side]->n_stages; i++) {
+            const struct kvr_codec_stage *s = &sides[side]->stage[i];
+
+            for (const struct kvr_opt *o = s->stage->options; o && o->name; o++)
+                json_array_append_new(list, option_json(sides[side], s, o));
+        }
+    return list;
+}
+
+static json_t *axes_json(const struct kvr_plan *p)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "codec_k", p->k->text, "codec_v",
+                     p->v->text, "tiers", "none", "retention", "all", "cadence",
+                     p->cadence == KVR_CADENCE_PASS ? "every pass" : "clean pass", "recode",
+                     p->cadence == KVR_CADENCE_PASS ? "all" : "never", "position", "absolute",
+                     "correction", "none");
+}
+
+static json_t *method_json(const struct kvr_plan *p)
+{
+    const struct kvr_method *m = p->method;
+    double bits = kvr_plan_bits(p, 12, 128);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "name", m->name, "reading",
+                     p->reading == KVR_STUDY ? "study" : "intended", "family", m->family, "title",
+                     m->title, "paper", m->paper, "study", m->study, "bits_per_element",
+                     bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
+                     options_json(p));
+}
+
+static void print_axes(const json_t *axes)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)axes, key, value)
+        printf("  %-11s %s\n", key, json_string_value(value));
+}
+
+static void print_limits(const json_t *o, char *buf, size_t n)
+{
+    const json_t *choices = json_object_get(o, "choices");
+    size_t used = 0;
+
+    buf[0] = '\0';
+    if (json_object_get(o, "min")) {
+        snprintf(buf, n, "%g..%g", json_number_value(json_object_get(o, "min")),
+                 json_number_value(json_object_get(o, "max")));
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(choices) && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? "|" : "",
+                                 json_string_value(json_array_get(choices, i)));
+}
+
+static enum kvr_status print_text(const json_t *doc)
+{
+    static const char *const columns[] = { "option", "value", "limits", "stage", "help" };
+    const json_t *options = json_object_get(doc, "options");
+    struct kvr_rows rows;
+
+    printf("%s (%s reading)\n  %s\n  family %s; %s\n",
+           json_string_value(json_object_get(doc, "name")),
+           json_string_value(json_object_get(doc, "reading")),
+           json_string_value(json_object_get(doc, "title")),
+           json_string_value(json_object_get(doc, "family")),
+           json_string_value(json_object_get(doc, "paper")));
+    printf("\naxes\n");
+    print_axes(json_object_get(doc, "axes"));
+    if (json_array_size(options) == 0) {
+        printf("\nno options\n");
+        return KVR_OK;
+    }
+    printf("\noptions (-O name=value; without k. or v. both sides are set)\n");
+    kvr_rows_begin(&rows, KVR_ROWS_TEXT, 5, columns);
+    for (size_t i = 0; i < json_array_size(options); i++) {
+        const json_t *o = json_array_get(options, i);
+        char limits[160];
+        const char *cells[5] = { json_string_value(json_object_get(o, "name")),
+                                 json_string_value(json_object_get(o, "value")), limits,
+                                 json_string_value(json_object_get(o, "stage")),
+                                 json_string_value(json_object_get(o, "help")) };
+
+        print_limits(o, limits, sizeof limits);
+        kvr_rows_add(&rows, cells);
+    }
+    return kvr_rows_end(&rows);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct show_opts *o = call->opts;
+    struct kvr_setting set[KVR_ARG_LIST_MAX];
+    char buf[4096];
+    struct kvr_plan *plan;
+    json_t *doc;
+    enum kvr_status st = kvr_cli_settings(&o->set, set, buf, sizeof buf);
+
+    if (st == KVR_OK)
+        st = kvr_plan_open(&plan, call->words[0], set, o->set.n);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    doc = method_json(plan);
+    kvr_plan_close(&plan);
+    if (o->json || !doc)
+        return kvr_cli_json(doc, KVR_EXIT_OK);
+    st = print_text(doc);
+    json_decref(doc);
+    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_LIST(struct show_opts, set, "option", 'O', "KEY=VALUE",
+                 "set an option, see the effect"),
+    KVR_ARG_FLAG(struct show_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_show = {
+    .name = "show",
+    .summary = "what is known of one method: axes, options, paper",
+    .usage = "METHOD[@study] [options]",
+    .examples = "  kvreel show RTN_INT4\n"
+                "  kvreel show RTN_INT4@study --json\n"
+                "  kvreel show RTN_INT4 -O bits=3 -O k.group=32\n",
+    .args = args,
+    .opts_size = sizeof(struct show_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

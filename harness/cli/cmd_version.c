@@ -1,0 +1,55 @@
+/* cmd_version.c - `kvreel version`: what this program is made of. */
+#include "harness/cli/cli.h"
+#include "harness/cli/libraries.h"
+#include "harness/core/version.h"
+
+struct version_opts {
+    bool json;
+};
+
+static json_t *version_json(void)
+{
+    char cpu[128];
+
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "version", kvr_version(), "git",
+                     kvr_git_hash(), "dirty", kvr_git_dirty(), "compiler", kvr_compiler(), "cflags",
+                     kvr_cflags(), "cpu", kvr_cpu_name(cpu, sizeof cpu), "libraries",
+                     kvr_libraries_json());
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct version_opts *o = call->opts;
+    json_t *doc = version_json();
+    const char *key;
+    json_t *value;
+
+    if (o->json || !doc)
+        return kvr_cli_json(doc, KVR_EXIT_OK);
+    printf("kvreel %s, git %s%s\n", kvr_version(), kvr_git_hash(),
+           kvr_git_dirty() ? " with changes" : "");
+    printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
+    printf("  cpu          %s\n", json_string_value(json_object_get(doc, "cpu")));
+    json_object_foreach(json_object_get(doc, "libraries"), key, value)
+    {
+        printf("  %-12s %s\n", key, json_string_value(value));
+    }
+    json_decref(doc);
+    return KVR_EXIT_OK;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_FLAG(struct version_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_version = {
+    .name = "version",
+    .summary = "git hash, compiler, libraries, CPU",
+    .usage = "[--json]",
+    .examples = "  kvreel version\n  kvreel --version\n  kvreel version --json\n",
+    .args = args,
+    .opts_size = sizeof(struct version_opts),
+    .max_words = 0,
+    .run = run,
+};

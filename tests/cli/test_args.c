@@ -1,0 +1,201 @@
+/* test_args.c - the option parser: every form of an option, every way to get one wrong. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/args.h"
+
+struct opts {
+    const char *text, *with_default;
+    int n;
+    uint64_t seed;
+    double x;
+    bool flag, other;
+    struct kvr_arg_list list;
+};
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct opts, text, "text", 't', "TEXT", NULL, "a text"),
+    KVR_ARG_TEXT(struct opts, with_default, "place", 0, "DIR", "here", "has a default"),
+    KVR_ARG_INT(struct opts, n, "jobs", 'j', "N", "4", 0, 16, "a whole number"),
+    KVR_ARG_U64(struct opts, seed, "seed", 0, "N", NULL, "64 bits"),
+    KVR_ARG_REAL(struct opts, x, "limit", 0, "X", NULL, 0, 1, "a number"),
+    KVR_ARG_FLAG(struct opts, flag, "flag", 'f', "a flag"),
+    KVR_ARG_FLAG(struct opts, other, "other", 'o', "another"),
+    KVR_ARG_LIST(struct opts, list, "set", 's', "K=V", "many"),
+    { 0 },
+};
+
+static const struct kvr_command command = {
+    .name = "try",
+    .summary = "for the test",
+    .usage = "A [B]",
+    .examples = "  kvreel try a\n",
+    .args = args,
+    .opts_size = sizeof(struct opts),
+    .min_words = 1,
+    .max_words = 2,
+};
+
+enum { MAX_WORDS = 32 };
+
+static struct opts got;
+static const char *words[MAX_WORDS + 1];
+static struct kvr_call call;
+
+/* Parse a line that is split at blanks; "kvreel try" is put before it. */
+static enum kvr_status parse(const char *line)
+{
+    static char buf[512];
+    static char *argv[MAX_WORDS];
+    int argc = 0;
+
+    snprintf(buf, sizeof buf, "kvreel try %s", line);
+    for (char *w = strtok(buf, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    return kvr_args_parse(&command, argc, argv, 2, &got, words, &call);
+}
+
+START_TEST(defaults_and_words)
+{
+    ck_assert_int_eq(parse("a"), KVR_OK);
+    ck_assert_int_eq(got.n, 4);
+    ck_assert_str_eq(got.with_default, "here");
+    ck_assert_ptr_null(got.text);
+    ck_assert(!got.flag);
+    ck_assert_int_eq(call.n_words, 1);
+    ck_assert_str_eq(call.words[0], "a");
+    ck_assert_ptr_null(call.words[1]);
+}
+END_TEST
+
+START_TEST(every_form)
+{
+    static const char *const lines[] = {
+        "a --text=v --jobs=7 --flag",
+        "--text v --jobs 7 a --flag",
+        "-t v -j 7 -f a",
+        "-tv -j7 a -f",
+        "-fj7 a -tv",
+    };
+
+    ck_assert_int_eq(parse(lines[_i]), KVR_OK);
+    ck_assert_str_eq(got.text, "v");
+    ck_assert_int_eq(got.n, 7);
+    ck_assert(got.flag);
+    ck_assert(!got.other);
+    ck_assert_str_eq(call.words[0], "a");
+}
+END_TEST
+
+START_TEST(values_that_look_like_options)
+{
+    ck_assert_int_eq(parse("a --text --flag"), KVR_OK);
+    ck_assert_str_eq(got.text, "--flag");
+    ck_assert(!got.flag);
+    ck_assert_int_eq(parse("a --text="), KVR_OK);
+    ck_assert_str_eq(got.text, "");
+    ck_assert_int_eq(parse("-- --flag -j"), KVR_OK);
+    ck_assert(!got.flag);
+    ck_assert_str_eq(call.words[0], "--flag");
+    ck_assert_str_eq(call.words[1], "-j");
+    ck_assert_int_eq(parse("-"), KVR_OK); /* a lone dash is a word */
+    ck_assert_str_eq(call.words[0], "-");
+}
+END_TEST
+
+START_TEST(lists_grow)
+{
+    ck_assert_int_eq(parse("a -s x=1 --set=y=2 --set z=3"), KVR_OK);
+    ck_assert_int_eq(got.list.n, 3);
+    ck_assert_str_eq(got.list.v[1], "y=2");
+    ck_assert_ptr_null(got.list.v[3]);
+    ck_assert_int_eq(parse("a"), KVR_OK); /* nothing is left of the call before */
+    ck_assert_int_eq(got.list.n, 0);
+}
+END_TEST
+
+START_TEST(numbers)
+{
+    ck_assert_int_eq(parse("a --seed 18446744073709551615 --limit 0.25"), KVR_OK);
+    ck_assert_uint_eq(got.seed, UINT64_MAX);
+    ck_assert(got.x == 0.25); /* exact in binary */
+}
+END_TEST
+
+START_TEST(refused)
+{
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
+        { "a --jbos 3", "did you mean --jobs?" },
+        { "a --zzzzzzzz", "unknown option --zzzzzzzz" },
+        { "a -z", "unknown option -z" },
+        { "a --jobs", "--jobs needs N" },
+        { "a -j", "-j needs N" },
+        { "a --jobs=17", "'17', need a whole number from 0 to 16" },
+        { "a --jobs=3x", "'3x'" },
+        { "a --jobs=", "''" },
+        { "a --seed=-1", "'-1'" },
+        { "a --seed=18446744073709551616", "need a whole number from 0 to 2^64 - 1" },
+        { "a --limit=nan", "'nan'" },
+        { "a --limit=1.5", "from 0 to 1" },
+        { "a --flag=yes", "--flag takes no value" },
+        { "a b c", "'c' is one argument too many" },
+        { "--flag", "usage: kvreel try A [B]" },
+    };
+
+    ck_assert_int_eq(parse(cases[_i].line), KVR_EINVAL);
+    ck_assert_msg(strstr(kvr_error(), cases[_i].says), "%s: says \"%s\"", cases[_i].line,
+                  kvr_error());
+}
+END_TEST
+
+START_TEST(help_wins)
+{
+    ck_assert_int_eq(parse("--help"), KVR_OK); /* although a word is missing */
+    ck_assert(call.help);
+    ck_assert_int_eq(parse("-fh"), KVR_OK);
+    ck_assert(call.help);
+    ck_assert_int_eq(parse("a"), KVR_OK);
+    ck_assert(!call.help);
+}
+END_TEST
+
+START_TEST(help_has_everything)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+
+    kvr_args_help(&command, f);
+    fclose(f);
+    ck_assert_int_eq(strncmp(text, "Examples:\n", 10), 0);
+    for (const struct kvr_arg *a = args; a->name; a++)
+        ck_assert_msg(strstr(text, a->help) && strstr(text, a->name), "no --%s", a->name);
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("args");
+    TCase *t = tcase_create("args");
+    SRunner *sr = srunner_create(s);
+    int n_failed;
+
+    tcase_add_test(t, defaults_and_words);
+    tcase_add_loop_test(t, every_form, 0, 5);
+    tcase_add_test(t, values_that_look_like_options);
+    tcase_add_test(t, lists_grow);
+    tcase_add_test(t, numbers);
+    tcase_add_loop_test(t, refused, 0, 15);
+    tcase_add_test(t, help_wins);
+    tcase_add_test(t, help_has_everything);
+    suite_add_tcase(s, t);
+    srunner_set_fork_status(sr, CK_NOFORK);
+    srunner_run_all(sr, CK_NORMAL);
+    n_failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
