@@ -413,7 +413,7 @@ enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_
 
     *out = (struct kvr_tensor){ 0 };
     KVR_TRY(view(f, name, &t));
-    if ((uintptr_t)t.data % kvr_dtype_size(t.dtype) != 0)
+    if (kvr_tensor_bytes(&t) > 0 && (uintptr_t)t.data % kvr_dtype_size(t.dtype) != 0)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: tensor '%s': data at file byte %" PRId64 " is not aligned for %s",
                         f->path, name, (int64_t)((const unsigned char *)t.data - f->bytes),

@@ -42,19 +42,24 @@ static json_t *describe(const struct kvr_tensor *t, int64_t begin, int64_t end)
                      "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
+static enum kvr_status set_text(const char *path, json_t *o, const char *key, const char *text)
+{
+    if (!text)
+        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' has no value", path, key);
+    if (json_object_get(o, key))
+        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' is given twice", path, key);
+    if (json_object_set_new(o, key, json_string(text)) != 0)
+        return kvr_fail(KVR_EINVAL, "%s: metadata '%s' is not UTF-8 text", path, key);
+    return KVR_OK;
+}
+
 static enum kvr_status add_metadata(const char *path, json_t *header, const char *const *metadata)
 {
     json_t *o = json_object();
     enum kvr_status st = KVR_OK;
 
-    for (; metadata && metadata[0] && st == KVR_OK; metadata += 2) {
-        if (!metadata[1])
-            st = kvr_fail(KVR_EINVAL, "%s: metadata '%s' has no value", path, metadata[0]);
-        else if (json_object_get(o, metadata[0]))
-            st = kvr_fail(KVR_EINVAL, "%s: metadata '%s' is given twice", path, metadata[0]);
-        else if (json_object_set_new(o, metadata[0], json_string(metadata[1])) != 0)
-            st = kvr_fail(KVR_EINVAL, "%s: metadata '%s' is not UTF-8 text", path, metadata[0]);
-    }
+    for (int i = 0; st == KVR_OK && metadata && metadata[i]; i += 2)
+        st = set_text(path, o, metadata[i], metadata[i + 1]);
     if (st == KVR_OK && json_object_size(o) > 0)
         json_object_set(header, "__metadata__", o);
     json_decref(o);

@@ -1,0 +1,166 @@
+/* test_json.c - what the typed getters say. */
+#include "harness/core/json.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char text[] = "{\"i\": 7, \"r\": 2.5, \"b\": true, \"s\": \"abc\", \"a\": [1, 2],\n"
+                           " \"o\": {\"x\": 1}, \"n\": null, \"big\": 3000000000}";
+
+static json_t *parse(void)
+{
+    json_t *o = json_loads(text, 0, NULL);
+
+    ck_assert_ptr_nonnull(o);
+    return o;
+}
+
+static void says(const char *what)
+{
+    ck_assert_msg(strstr(kvr_error(), what), "'%s' does not say '%s'", kvr_error(), what);
+}
+
+START_TEST(right_types)
+{
+    json_t *o = parse(), *x = NULL;
+    const char *s = NULL;
+    int64_t i = 0;
+    double r = 0;
+    bool b = false;
+    int n = 0;
+
+    ck_assert_int_eq(kvr_json_int(o, "f", "i", &i), KVR_OK);
+    ck_assert_int_eq(i, 7);
+    ck_assert_int_eq(kvr_json_real(o, "f", "r", &r), KVR_OK);
+    ck_assert(r == 2.5);
+    ck_assert_int_eq(kvr_json_real(o, "f", "i", &r), KVR_OK); /* an integer is a number */
+    ck_assert(r == 7.0);
+    ck_assert_int_eq(kvr_json_bool(o, "f", "b", &b), KVR_OK);
+    ck_assert(b);
+    ck_assert_int_eq(kvr_json_string(o, "f", "s", &s), KVR_OK);
+    ck_assert_str_eq(s, "abc");
+    ck_assert_int_eq(kvr_json_array(o, "f", "a", &x), KVR_OK);
+    ck_assert_uint_eq(json_array_size(x), 2);
+    ck_assert_int_eq(kvr_json_object(o, "f", "o", &x), KVR_OK);
+    ck_assert_uint_eq(json_object_size(x), 1);
+    ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 7, 7, &n), KVR_OK);
+    ck_assert_int_eq(n, 7);
+    json_decref(o);
+}
+END_TEST
+
+START_TEST(wrong_types_say_what_was_found)
+{
+    json_t *o = parse(), *x = NULL;
+    const char *s = "kept";
+    int64_t i = 5;
+    double r = 5;
+    bool b = true;
+    int n = 5;
+
+    ck_assert_int_eq(kvr_json_int(o, "f.json", "s", &i), KVR_EFORMAT);
+    ck_assert_str_eq(kvr_error(), "f.json: s: expected integer, found string");
+    ck_assert_int_eq(kvr_json_int(o, "f", "r", &i), KVR_EFORMAT);
+    says("found number");
+    ck_assert_int_eq(kvr_json_real(o, "f", "n", &r), KVR_EFORMAT);
+    says("expected number, found null");
+    ck_assert_int_eq(kvr_json_bool(o, "f", "i", &b), KVR_EFORMAT);
+    says("expected boolean, found integer");
+    ck_assert_int_eq(kvr_json_string(o, "f", "a", &s), KVR_EFORMAT);
+    says("expected string, found array");
+    ck_assert_int_eq(kvr_json_array(o, "f", "o", &x), KVR_EFORMAT);
+    says("expected array, found object");
+    ck_assert_int_eq(kvr_json_object_opt(o, "f", "b", &x), KVR_EFORMAT);
+    says("expected object, found boolean");
+    ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 8, 9, &n), KVR_EFORMAT);
+    says("i: 7 is out of bounds, need 8..9");
+    ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "big", 0, INT32_MAX, &n), KVR_EFORMAT);
+    says("3000000000");
+    ck_assert_int_eq(kvr_json_int(json_object_get(o, "a"), "f", "i", &i), KVR_EFORMAT);
+    says("f: expected object, found array");
+    ck_assert_int_eq(kvr_json_int(NULL, "f", "i", &i), KVR_EFORMAT);
+    says("found nothing");
+    ck_assert(i == 5 && r == 5.0 && b && n == 5 && !x && strcmp(s, "kept") == 0);
+    json_decref(o);
+}
+END_TEST
+
+START_TEST(missing_is_an_error_or_a_default)
+{
+    json_t *o = parse();
+    int64_t i = 5;
+    int n = 6;
+
+    ck_assert_int_eq(kvr_json_int(o, "f", "gone", &i), KVR_EFORMAT);
+    ck_assert_str_eq(kvr_error(), "f: gone: missing, expected integer");
+    ck_assert_int_eq(kvr_json_int_opt(o, "f", "gone", &i), KVR_OK);
+    ck_assert_int_eq(kvr_json_int_opt(o, "f", "n", &i), KVR_OK); /* null */
+    ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "gone", 0, 1, &n), KVR_OK);
+    ck_assert(i == 5 && n == 6);
+    ck_assert_int_eq(kvr_json_int_opt(o, "f", "i", &i), KVR_OK);
+    ck_assert_int_eq(i, 7);
+    json_decref(o);
+}
+END_TEST
+
+static enum kvr_status load_text(const char *content, json_t **o, char path[64])
+{
+    enum kvr_status st;
+    int fd;
+    FILE *f;
+
+    strcpy(path, "/tmp/kvreel-json-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    f = fdopen(fd, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(content, f);
+    ck_assert_int_eq(fclose(f), 0);
+    st = kvr_json_load(o, path);
+    unlink(path);
+    return st;
+}
+
+START_TEST(files)
+{
+    char path[64], place[96];
+    json_t *o;
+
+    ck_assert_int_eq(load_text(text, &o, path), KVR_OK);
+    ck_assert_uint_eq(json_object_size(o), 8);
+    json_decref(o);
+    ck_assert_int_eq(load_text("{\n\"a\": 1,\n\"b\" 2}", &o, path), KVR_EFORMAT);
+    ck_assert_ptr_null(o);
+    snprintf(place, sizeof place, "%s:3:", path);
+    says(place);
+    ck_assert_int_eq(load_text("{\"a\": 1, \"a\": 1}", &o, path), KVR_EFORMAT);
+    says("duplicate");
+    ck_assert_int_eq(load_text("", &o, path), KVR_EFORMAT);
+    ck_assert_int_eq(kvr_json_load(&o, path), KVR_ENOTFOUND);
+    says(path);
+    ck_assert_int_eq(kvr_json_load(&o, "/"), KVR_EIO);
+    ck_assert_ptr_null(o);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("json");
+    TCase *tc = tcase_create("json");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_add_test(tc, right_types);
+    tcase_add_test(tc, wrong_types_say_what_was_found);
+    tcase_add_test(tc, missing_is_an_error_or_a_default);
+    tcase_add_test(tc, files);
+    suite_add_tcase(s, tc);
+    srunner_set_fork_status(sr, CK_NOFORK);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,84 @@
+/* fuzz_safetensors.c - whatever the bytes say, the reader refuses them with a message or hands
+ * out tensors that lie inside them.
+ *
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. With -DKVR_FUZZ_MAIN the program
+ * replays the files given as arguments. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static void read_all(const struct kvr_st *f, struct kvr_dev *dev, const uint8_t *bytes, size_t n)
+{
+    size_t total = 0;
+
+    for (int i = 0; i < kvr_st_count(f); i++) {
+        const char *name = kvr_st_name(f, i);
+        struct kvr_array a = { 0 };
+        struct kvr_tensor t;
+
+        assert(kvr_st_has(f, name));
+        if (kvr_st_get(f, name, &t) == KVR_OK) {
+            const uint8_t *data = t.data;
+            size_t size = kvr_tensor_bytes(&t);
+
+            assert(data >= bytes && data + size <= bytes + n);
+            total += size;
+        }
+        if (kvr_st_read_f32(f, name, 1, (const int64_t[]){ -1 }, dev, KVR_MEM_IO, &a) == KVR_OK)
+            kvr_array_free(&a);
+    }
+    assert(total <= n);
+    kvr_st_metadata(f, "format");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    struct kvr_dev *dev;
+    struct kvr_st *f;
+
+    if (kvr_dev_open(&dev, KVR_CPU) != KVR_OK)
+        abort();
+    kvr_mem_set_limit(dev, (size_t)1 << 26);
+    if (kvr_st_open_memory(&f, bytes, n, "fuzz") == KVR_OK)
+        read_all(f, dev, bytes, n);
+    else
+        assert(!f && strncmp(kvr_error(), "fuzz: ", 6) == 0);
+    kvr_st_close(&f);
+    kvr_dev_close(&dev);
+    return 0;
+}
+
+#ifdef KVR_FUZZ_MAIN
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        FILE *file = fopen(argv[i], "rb");
+        uint8_t *bytes = NULL;
+        size_t n = 0, got;
+
+        if (!file) {
+            perror(argv[i]);
+            return EXIT_FAILURE;
+        }
+        do {
+            bytes = realloc(bytes, n + 65536);
+            if (!bytes)
+                abort();
+            got = fread(bytes + n, 1, 65536, file);
+            n += got;
+        } while (got > 0);
+        fclose(file);
+        /* A block of exactly n bytes, so that a sanitizer sees one byte too far. */
+        bytes = realloc(bytes, n ? n : 1);
+        LLVMFuzzerTestOneInput(bytes, n);
+        free(bytes);
+    }
+    return EXIT_SUCCESS;
+}
+#endif
