@@ -1,0 +1,58 @@
+/* prompt.h - English prompts for models with a vocabulary of their own.
+ *
+ *     struct kvr_prompt p;
+ *     KVR_TRY(kvr_prompt_parse(cfg, "a large red disc bounces over a plain blue background",
+ *                              14, &p));
+ *     ... p.act[kvr_prompt_act_at(&p, chunk)].ids ...
+ *
+ * A prompt is one or more acts, parted by ";" or "|" ("; then" reads the same):
+ *
+ *     act        = ["@" chunk ":"] object ["in front of" object]
+ *                  [("over" | "on" | "against") background] ["," camera]
+ *     object     = words in any order: size, colour, texture, shape, motion, direction
+ *     background = kind, colour ["background"]
+ *     camera     = "static camera" | "camera" ("static" | "pans" direction)
+ *
+ * The words are those of the model's vocabulary ("color:red" is read as "red"); a motion may
+ * stand in its other forms (bounce, bouncing); articles and the like are skipped. What an act
+ * leaves out keeps its value from the act before. In the first act it is: large, red, solid,
+ * disc, still, no second object, a plain background, blue (white behind a blue object), a static
+ * camera; a second object: large, white, solid, disc, still. A drift without a direction goes
+ * right; the other motions have none.
+ *
+ * An act begins at the chunk it names; the k-th of n acts without one at floor(k * chunks / n). */
+#ifndef KVR_WORKLOAD_PROMPT_H
+#define KVR_WORKLOAD_PROMPT_H
+
+#include "harness/engine/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* size, colour, texture, shape, motion, direction of object 1; the same of object 2;
+ * background, its colour, camera; padding. */
+enum { KVR_PROMPT_SLOTS = 16, KVR_MAX_ACTS = 32, KVR_PROMPT_MAX = 4096 };
+
+struct kvr_prompt {
+    int n_acts;
+    struct {
+        int from_chunk;            /* act 0 begins at 0, the rest ascend */
+        int ids[KVR_PROMPT_SLOTS]; /* indices of the vocabulary */
+    } act[KVR_MAX_ACTS];
+};
+
+/* Parse `text` for a video of `n_chunks` chunks. An unknown word is KVR_EINVAL naming the word,
+ * its place (counted in characters from 1) and the nearest known word, and so is anything else
+ * the grammar refuses; a model without a vocabulary, or without the words or the 16 slots the
+ * grammar needs, is KVR_EUNSUPPORTED. On failure `out` is unchanged. */
+enum kvr_status kvr_prompt_parse(const struct kvr_model_config *cfg, const char *text, int n_chunks,
+                                 struct kvr_prompt *out);
+
+/* The act that is on at `chunk`. */
+int kvr_prompt_act_at(const struct kvr_prompt *p, int chunk);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
