@@ -12,7 +12,8 @@
 
 enum { WORD_MAX = 128, LIST_MAX = 512 };
 
-/* One checked value, not yet stored. */
+/* One checked value, not yet stored. Starts as all zeros: a string option is stored with its
+ * whole field, so that equal options are equal bytes. */
 struct value {
     int i;
     double f;
@@ -161,7 +162,6 @@ static enum kvr_status parse_string(const struct kvr_opt *o, const char *text, s
     if (len >= sizeof v->s)
         return kvr_fail(KVR_EINVAL, "option %s: %zu characters, at most %zu", o->name, len,
                         sizeof v->s - 1);
-    memset(v->s, 0, sizeof v->s); /* the whole field, so that equal options are equal bytes */
     memcpy(v->s, text, len);
     return KVR_OK;
 }

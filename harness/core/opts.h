@@ -19,8 +19,14 @@
 extern "C" {
 #endif
 
-enum kvr_opt_type { KVR_OPT_T_NONE, KVR_OPT_T_INT, KVR_OPT_T_FLOAT, KVR_OPT_T_BOOL,
-                    KVR_OPT_T_ENUM, KVR_OPT_T_STRING };
+enum kvr_opt_type {
+    KVR_OPT_T_NONE,
+    KVR_OPT_T_INT,
+    KVR_OPT_T_FLOAT,
+    KVR_OPT_T_BOOL,
+    KVR_OPT_T_ENUM,
+    KVR_OPT_T_STRING
+};
 
 enum { KVR_OPT_STRING_MAX = 256 }; /* a string option is char[KVR_OPT_STRING_MAX] in the struct */
 
@@ -34,6 +40,8 @@ struct kvr_opt {
     const char *help;
 };
 
+/* One row each. */
+/* clang-format off */
 #define KVR_OPT_INT(S, f, d, lo, hi, h) \
     { #f, KVR_OPT_T_INT, offsetof(S, f), d, lo, hi, NULL, NULL, h }     /* int */
 #define KVR_OPT_FLOAT(S, f, d, lo, hi, h) \
@@ -44,6 +52,7 @@ struct kvr_opt {
     { #f, KVR_OPT_T_ENUM, offsetof(S, f), d, 0, 0, nm, NULL, h }        /* int */
 #define KVR_OPT_STRING(S, f, d, h) \
     { #f, KVR_OPT_T_STRING, offsetof(S, f), 0, 0, 0, NULL, d, h }       /* char[KVR_OPT_STRING_MAX] */
+/* clang-format on */
 
 /* Fill `s` with the defaults. `table` may be NULL (no options). */
 void kvr_opts_defaults(const struct kvr_opt *table, void *s);

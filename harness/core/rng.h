@@ -21,8 +21,15 @@ extern "C" {
 void kvr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* What a stream is for; keeps draws of different uses apart. */
-enum kvr_rng_use { KVR_RNG_NOISE = 1, KVR_RNG_RENOISE = 2, KVR_RNG_TEST = 3, KVR_RNG_ORDER = 4,
-                   KVR_RNG_WEIGHTS = 5, KVR_RNG_SYNTHETIC = 6, KVR_RNG_BOOTSTRAP = 7 };
+enum kvr_rng_use {
+    KVR_RNG_NOISE = 1,
+    KVR_RNG_RENOISE = 2,
+    KVR_RNG_TEST = 3,
+    KVR_RNG_ORDER = 4,
+    KVR_RNG_WEIGHTS = 5,
+    KVR_RNG_SYNTHETIC = 6,
+    KVR_RNG_BOOTSTRAP = 7
+};
 
 /* n values N(0,1) of stream (seed, use, a, b), from element `first` on. Box-Muller in
  * double precision, rounded to float. */

@@ -50,11 +50,11 @@ const char *kvr_error(void);
 /* "EINVAL", ... for logs and rows. */
 const char *kvr_status_name(enum kvr_status st);
 
-#define KVR_TRY(call)                         \
-    do {                                      \
-        enum kvr_status kvr_try_st_ = (call); \
-        if (kvr_try_st_ != KVR_OK)            \
-            return kvr_try_st_;               \
+#define KVR_TRY(call)                                                                              \
+    do {                                                                                           \
+        enum kvr_status kvr_try_st_ = (call);                                                      \
+        if (kvr_try_st_ != KVR_OK)                                                                 \
+            return kvr_try_st_;                                                                    \
     } while (0)
 
 #ifdef __cplusplus

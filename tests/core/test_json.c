@@ -77,6 +77,8 @@ START_TEST(wrong_types_say_what_was_found)
     says("expected object, found boolean");
     ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 8, 9, &n), KVR_EFORMAT);
     says("i: 7 is out of bounds, need 8..9");
+    ck_assert_int_eq(kvr_json_int_in(o, "f", "i", 5, 6, &n), KVR_EFORMAT);
+    says("i: 7 is out of bounds, need 5..6");
     ck_assert_int_eq(kvr_json_int_in_opt(o, "f", "big", 0, INT32_MAX, &n), KVR_EFORMAT);
     says("3000000000");
     ck_assert_int_eq(kvr_json_int(json_object_get(o, "a"), "f", "i", &i), KVR_EFORMAT);

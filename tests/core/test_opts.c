@@ -90,7 +90,7 @@ static const struct {
     { "bits", "-9223372036854775809", KVR_EINVAL, { "bounds", "bits", "2..8" } },
     { "clip", "1.0001", KVR_EINVAL, { "clip", "1.0001", "0..1" } },
     { "clip", "-1", KVR_EINVAL, { "clip", "-1", "0..1" } },
-    { "clip", "nan", KVR_EINVAL, { "clip", "nan", "0..1" } },
+    { "clip", "nan", KVR_EINVAL, { "clip", "nan", "not a number" } },
     { "clip", "inf", KVR_EINVAL, { "clip", "inf", "0..1" } },
     { "clip", "0.5 ", KVR_EINVAL, { "clip", "0.5 ", "0..1" } },
     { "clip", "half", KVR_EINVAL, { "clip", "half", "number" } },
