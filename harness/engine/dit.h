@@ -23,6 +23,8 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
+const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
+struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 
 /* Text MLP and the cross-attention K, V of every layer; replaces the previous prompt's. */
 enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);

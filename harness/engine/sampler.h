@@ -22,6 +22,12 @@ struct kvr_schedule {
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
+int kvr_schedule_index(const struct kvr_schedule *s, float t); /* that entry */
+
+/* x0 = x - sigma flow, in float64, rounded. */
+void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
+/* x = (1 - sigma) x0 + sigma eps, in float32. */
+void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 
 /* Where noise comes from. step < 0: the initial noise of `frame`; else eps of (chunk, step).
  * dst [F, frame_elems]. */
@@ -41,8 +47,10 @@ struct kvr_sample_hooks {
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
 };
 
-/* n_frames must be a multiple of frames_per_chunk. latents [n_frames, frame_elems] may be NULL.
- * Models whose latents are RGB have the last x0 of a chunk clamped to latent_range. */
+/* A new video: the cache is reset first. n_frames must be a multiple of frames_per_chunk. latents
+ * [n_frames, frame_elems] may be NULL. Models whose latents are RGB have the last x0 of a chunk
+ * clamped to latent_range. KVR_ENAN when the network's output is not finite. What a hook returns
+ * other than KVR_OK ends the run. */
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
                            kvr_noise_fn *noise, void *noise_ctx,
                            const struct kvr_sample_hooks *hooks, float *latents);

@@ -1,0 +1,444 @@
+/* check.c - runs what a parity folder recorded and compares every tensor. */
+#include "harness/engine/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/engine/check_report.h"
+#include "harness/engine/sampler.h"
+
+/* Float32 rounding of the same formulas is 5e-7 and 3e-6; the smallest mistake known to hide
+ * (another GELU) is 7e-5. */
+static const struct kvr_tolerance parity = { 1e-5, 1e-4 };
+
+struct checker {
+    const char *dir;
+    struct kvr_check_report *report;
+    struct kvr_dev *dev;
+    struct kvr_model *m;
+    const struct kvr_model_config *c;
+    struct kvr_dit *d;
+    struct kvr_plan *plan;
+    struct kvr_schedule schedule;
+    struct kvr_st *file; /* the one being compared */
+    int64_t chunk_elems; /* values of a chunk of latents */
+    int64_t chunk_kv;    /* values of a chunk's keys in one layer */
+    const char *test;    /* "a", ...: prefix of tap names; NULL: do not compare taps */
+    enum kvr_status tap_status;
+};
+
+static enum kvr_status compare(struct checker *k, const char *name, const float *x, int64_t n)
+{
+    struct kvr_tensor golden;
+
+    if (!kvr_st_has(k->file, name) || kvr_check_has(k->report, name))
+        return KVR_OK;
+    KVR_TRY(kvr_st_get(k->file, name, &golden));
+    return kvr_check_compare(k->report, name, x, n, &golden, &parity);
+}
+
+static enum kvr_status compare_part(struct checker *k, const char *test, const char *part,
+                                    const float *x, int64_t n)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s.%s", test, part);
+    return compare(k, name, x, n);
+}
+
+/* Recorded floats of exactly n values. */
+static enum kvr_status input(const struct checker *k, const char *name, int64_t n,
+                             const float **out)
+{
+    struct kvr_tensor t;
+
+    KVR_TRY(kvr_st_get(k->file, name, &t));
+    if (t.dtype != KVR_F32)
+        return kvr_fail(KVR_EFORMAT, "%s: '%s' is %s, need F32", kvr_st_path(k->file), name,
+                        kvr_dtype_name(t.dtype));
+    if (kvr_tensor_count(&t) != n)
+        return kvr_fail(KVR_EFORMAT, "%s: '%s' has %lld values, the configuration wants %lld",
+                        kvr_st_path(k->file), name, (long long)kvr_tensor_count(&t), (long long)n);
+    *out = t.data;
+    return KVR_OK;
+}
+
+/* Tensors nobody compared: inputs are expected, anything else is said to be unknown. */
+static enum kvr_status note_the_rest(struct checker *k, const char *const *inputs)
+{
+    for (int i = 0; i < kvr_st_count(k->file); i++) {
+        const char *name = kvr_st_name(k->file, i);
+        bool is_input = false;
+
+        for (int j = 0; inputs[j]; j++)
+            is_input |= strcmp(name, inputs[j]) == 0;
+        if (!is_input && !kvr_check_has(k->report, name))
+            KVR_TRY(kvr_check_note(k->report, name, KVR_CHECK_UNKNOWN,
+                                   "the engine does not know what this is"));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status open_cache(struct checker *k, struct kvr_cache **out, int n_frames,
+                                  int window, int sink)
+{
+    const struct kvr_cache_shape shape = {
+        .n_layers = k->c->n_layers,
+        .n_heads = k->c->n_heads,
+        .head_dim = kvr_model_head_dim(k->m),
+        .tokens_per_frame = kvr_model_tokens_per_frame(k->m),
+        .frames_per_chunk = k->c->frames_per_chunk,
+        .capacity_frames = n_frames,
+        .window_frames = window,
+        .sink_frames = sink,
+        .evict = window != 0,
+        .exact = KVR_F32,
+    };
+
+    return kvr_cache_open(out, k->dev, k->plan, &shape, KVR_PATH_STAGED);
+}
+
+static enum kvr_status set_prompt(struct checker *k)
+{
+    const float *P;
+
+    KVR_TRY(input(k, "prompt_embeds", (int64_t)k->c->text_len * k->c->text_dim, &P));
+    return kvr_dit_set_prompt(k->d, P);
+}
+
+/* ---- scheduler ------------------------------------------------------------------------ */
+
+/* "shift5.sigmas": the table for a shift of 5. */
+static enum kvr_status check_tables(struct checker *k, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    struct kvr_model_config other = *k->c;
+    struct kvr_schedule s;
+    char number[16];
+    char *end;
+
+    if (!dot || strncmp(name, "shift", 5) != 0 || dot - name - 5 >= (int)sizeof number)
+        return KVR_OK;
+    snprintf(number, sizeof number, "%.*s", (int)(dot - name - 5), name + 5);
+    other.timestep_shift = strtod(number, &end);
+    if (end == number || *end || !(other.timestep_shift > 0))
+        return KVR_OK;
+    kvr_schedule_make(&s, &other);
+    if (strcmp(dot, ".sigmas") == 0)
+        return compare(k, name, s.table_sigma, 1000);
+    if (strcmp(dot, ".timesteps") == 0)
+        return compare(k, name, s.table_timestep, 1000);
+    return KVR_OK;
+}
+
+static enum kvr_status check_scheduler(struct checker *k)
+{
+    static const char *const inputs[] = { NULL };
+    const struct kvr_schedule *s = &k->schedule;
+    const float context = (float)k->c->context_timestep;
+    float index[KVR_MAX_STEPS], context_index = (float)kvr_schedule_index(s, context);
+    float context_sigma = kvr_schedule_sigma(s, context);
+
+    for (int i = 0; i < kvr_st_count(k->file); i++)
+        KVR_TRY(check_tables(k, kvr_st_name(k->file, i)));
+    for (int i = 0; i < s->n_steps; i++)
+        index[i] = (float)kvr_schedule_index(s, s->timestep[i]);
+    KVR_TRY(compare(k, "denoise.timesteps", s->timestep, s->n_steps));
+    KVR_TRY(compare(k, "denoise.index", index, s->n_steps));
+    KVR_TRY(compare(k, "denoise.sigmas", s->sigma, s->n_steps));
+    KVR_TRY(compare(k, "context.index", &context_index, 1));
+    KVR_TRY(compare(k, "context.sigma", &context_sigma, 1));
+    return note_the_rest(k, inputs);
+}
+
+/* ---- single forwards ------------------------------------------------------------------ */
+
+static void tap(void *ctx, const char *name, const float *data, int64_t n)
+{
+    struct checker *k = ctx;
+
+    if (!k->test || k->tap_status != KVR_OK)
+        return;
+    k->tap_status = compare(k, name, data, n);
+    if (k->tap_status == KVR_OK)
+        k->tap_status = compare_part(k, k->test, name, data, n);
+}
+
+/* What the cache holds of the last layer. k, v have room for `room` values each. */
+static enum kvr_status compare_cache(struct checker *k, const char *test,
+                                     const struct kvr_cache *cache, float *keys, float *values)
+{
+    const int64_t token = k->c->dim, tail = k->chunk_kv;
+    int64_t n = kvr_cache_read(cache, k->c->n_layers - 1, keys, values) * token;
+
+    KVR_TRY(compare_part(k, test, "cache_k_last", keys, n));
+    KVR_TRY(compare_part(k, test, "cache_v_last", values, n));
+    if (n < tail)
+        return KVR_OK;
+    KVR_TRY(compare_part(k, test, "cache_k_last_tail", keys + n - tail, tail));
+    return compare_part(k, test, "cache_v_last_tail", values + n - tail, tail);
+}
+
+struct forward_test {
+    const char *name; /* "a" */
+    const char *x;    /* input */
+    const char *t;    /* NULL: all zero */
+    int chunk;
+    bool fresh; /* empties the cache first */
+};
+
+static const struct forward_test forward_tests[] = {
+    { "b", "a.x", "b.timestep", 0, true },
+    { "a", "a.x", "a.timestep", 0, true },
+    { "c", "c.x", "c.timestep", 1, false },
+    { "d", "c.x0", NULL, 1, false },
+};
+
+/* work: a chunk of latents twice, then a cache's keys and values. */
+static enum kvr_status forward_test(struct checker *k, const struct forward_test *f,
+                                    struct kvr_cache *cache, float *work)
+{
+    static const float zeros[64];
+    const int n_frames = k->c->frames_per_chunk;
+    const int64_t n = k->chunk_elems, frame = n / n_frames;
+    const struct kvr_pass pass = {
+        .chunk = f->chunk, .frame0 = f->chunk * n_frames, .n_frames = n_frames, .clean = true
+    }; /* so that the cache keeps it */
+    float *out = work, *x0 = work + n, *keys = work + 2 * n;
+    const float *x, *t = zeros;
+
+    if (!kvr_st_has(k->file, f->x) || (f->t && !kvr_st_has(k->file, f->t)))
+        return KVR_OK;
+    KVR_TRY(input(k, f->x, n, &x));
+    if (f->t)
+        KVR_TRY(input(k, f->t, n_frames, &t));
+    if (f->fresh)
+        kvr_cache_reset(cache);
+    k->test = f->name;
+    KVR_TRY(kvr_cache_begin_pass(cache, &pass));
+    KVR_TRY(kvr_dit_forward(k->d, cache, x, t, &pass, out));
+    KVR_TRY(kvr_cache_end_pass(cache));
+    KVR_TRY(k->tap_status);
+    KVR_TRY(compare_part(k, f->name, "flow", out, n));
+    for (int i = 0; i < n_frames; i++)
+        kvr_x0_from_flow(frame, x + i * frame, out + i * frame,
+                         kvr_schedule_sigma(&k->schedule, t[i]), x0 + i * frame);
+    KVR_TRY(compare_part(k, f->name, "x0", x0, n));
+    return compare_cache(k, f->name, cache, keys, keys + 2 * k->chunk_kv);
+}
+
+static enum kvr_status check_forward(struct checker *k)
+{
+    static const char *const inputs[] = { "prompt_embeds", "a.x", "a.timestep", "b.timestep",
+                                          "c.timestep",    "c.x", NULL };
+    const int64_t room = 2 * k->chunk_elems + 4 * k->chunk_kv;
+    struct kvr_cache *cache = NULL;
+    struct kvr_buf work = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_alloc(&work, k->dev, KVR_MEM_IO, (size_t)room * sizeof(float)));
+    st = open_cache(k, &cache, 2 * k->c->frames_per_chunk, 0, 0);
+    kvr_dit_tap(k->d, tap, k);
+    k->test = "a"; /* cross-attention's keys and values are recorded with test a */
+    if (st == KVR_OK)
+        st = set_prompt(k);
+    for (size_t i = 0; i < sizeof forward_tests / sizeof *forward_tests && st == KVR_OK; i++)
+        st = forward_test(k, &forward_tests[i], cache, work.p);
+    kvr_dit_tap(k->d, NULL, NULL);
+    k->test = NULL;
+    kvr_cache_close(&cache);
+    kvr_buf_free(&work);
+    return st == KVR_OK ? note_the_rest(k, inputs) : st;
+}
+
+/* ---- rollouts ------------------------------------------------------------------------- */
+
+struct rollout {
+    struct checker *k;
+    const char *name;
+    struct kvr_cache *cache;
+    int n_chunks, window, sink;
+    const float *noise;   /* [T, frame] */
+    const float *renoise; /* [chunks, steps - 1, chunk] */
+    float *latents, *x0;  /* [T, frame], [chunks, steps, chunk] */
+    float *keys, *values; /* what the last pass could see of the last layer, [<= T * S, d] */
+};
+
+static enum kvr_status recorded_noise(void *ctx, int chunk, int step, int frame0, int n_frames,
+                                      int64_t frame_elems, float *dst)
+{
+    const struct rollout *r = ctx;
+    const int64_t n = n_frames * frame_elems;
+    const int per_chunk = r->k->c->n_steps - 1;
+
+    memcpy(dst,
+           step < 0 ? r->noise + frame0 * frame_elems
+                    : r->renoise + ((int64_t)chunk * per_chunk + step) * n,
+           (size_t)n * sizeof *dst);
+    return KVR_OK;
+}
+
+static enum kvr_status keep_x0(void *ctx, int chunk, int step, const float *x0, int n_frames)
+{
+    struct rollout *r = ctx;
+    const int64_t n = r->k->chunk_elems;
+
+    (void)n_frames;
+    memcpy(r->x0 + ((int64_t)chunk * r->k->c->n_steps + step) * n, x0, (size_t)n * sizeof *x0);
+    return KVR_OK;
+}
+
+static enum kvr_status rollout(struct rollout *r)
+{
+    struct checker *k = r->k;
+    const int n_frames = r->n_chunks * k->c->frames_per_chunk;
+    const struct kvr_sample_hooks hooks = { .ctx = r, .step = keep_x0 };
+    enum kvr_status st;
+
+    KVR_TRY(open_cache(k, &r->cache, n_frames, r->window, r->sink));
+    st = kvr_sample(k->d, r->cache, n_frames, recorded_noise, r, &hooks, r->latents);
+    if (st == KVR_OK)
+        st = compare_part(k, r->name, "latents", r->latents, r->n_chunks * k->chunk_elems);
+    if (st == KVR_OK)
+        st = compare_part(k, r->name, "x0", r->x0,
+                          (int64_t)r->n_chunks * k->c->n_steps * k->chunk_elems);
+    if (st == KVR_OK)
+        st = compare_cache(k, r->name, r->cache, r->keys, r->values);
+    kvr_cache_close(&r->cache);
+    return st;
+}
+
+/* "global.latents" and "roll_w6_s1.latents" name runs; anything else does not. */
+static bool parse_run(const char *tensor, char name[64], int *window, int *sink)
+{
+    const char *dot = strchr(tensor, '.');
+    int used = 0;
+
+    if (!dot || strcmp(dot, ".latents") != 0 || dot - tensor >= 64)
+        return false;
+    snprintf(name, 64, "%.*s", (int)(dot - tensor), tensor);
+    *window = *sink = 0;
+    if (strcmp(name, "global") == 0)
+        return true;
+    return sscanf(name, "roll_w%d_s%d%n", window, sink, &used) == 2 && !name[used] && *window > 0 &&
+           *sink >= 0;
+}
+
+static enum kvr_status check_runs(struct checker *k, struct rollout *base, struct kvr_buf *work)
+{
+    const int64_t n = k->chunk_elems, kv = base->n_chunks * k->chunk_kv;
+    const float steps = (float)k->c->context_timestep;
+    float timesteps[KVR_MAX_STEPS + 1];
+    char name[64];
+
+    base->latents = work->p;
+    base->x0 = base->latents + base->n_chunks * n;
+    base->keys = base->x0 + (int64_t)base->n_chunks * k->c->n_steps * n;
+    base->values = base->keys + kv;
+    memcpy(timesteps, k->schedule.timestep, (size_t)k->c->n_steps * sizeof *timesteps);
+    timesteps[k->c->n_steps] = steps;
+    KVR_TRY(compare(k, "timesteps", timesteps, k->c->n_steps + 1));
+    for (int i = 0; i < kvr_st_count(k->file); i++) {
+        struct rollout r = *base;
+
+        if (!parse_run(kvr_st_name(k->file, i), name, &r.window, &r.sink))
+            continue;
+        r.name = name;
+        KVR_TRY(rollout(&r));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status check_loop(struct checker *k)
+{
+    static const char *const inputs[] = { "prompt_embeds", "noise", "renoise", NULL };
+    struct rollout base = { .k = k };
+    struct kvr_buf work = { 0 };
+    struct kvr_tensor noise;
+    enum kvr_status st;
+    int64_t room;
+
+    KVR_TRY(kvr_st_get(k->file, "noise", &noise));
+    if (kvr_tensor_count(&noise) < k->chunk_elems || kvr_tensor_count(&noise) % k->chunk_elems)
+        return kvr_fail(KVR_EFORMAT, "%s: 'noise' has %lld values, not whole chunks of %lld",
+                        kvr_st_path(k->file), (long long)kvr_tensor_count(&noise),
+                        (long long)k->chunk_elems);
+    base.n_chunks = (int)(kvr_tensor_count(&noise) / k->chunk_elems);
+    KVR_TRY(input(k, "noise", base.n_chunks * k->chunk_elems, &base.noise));
+    KVR_TRY(input(k, "renoise", (int64_t)base.n_chunks * (k->c->n_steps - 1) * k->chunk_elems,
+                  &base.renoise));
+    KVR_TRY(set_prompt(k));
+    room = base.n_chunks * ((1 + k->c->n_steps) * k->chunk_elems + 2 * k->chunk_kv);
+    KVR_TRY(kvr_buf_alloc(&work, k->dev, KVR_MEM_IO, (size_t)room * sizeof(float)));
+    st = check_runs(k, &base, &work);
+    kvr_buf_free(&work);
+    return st == KVR_OK ? note_the_rest(k, inputs) : st;
+}
+
+/* ---- the folder ----------------------------------------------------------------------- */
+
+static enum kvr_status check_file(struct checker *k, const char *name,
+                                  enum kvr_status (*fn)(struct checker *k))
+{
+    char *path = kvr_path_join(k->dir, name);
+    enum kvr_status st = KVR_OK;
+
+    if (!path)
+        return kvr_fail(KVR_ENOMEM, "check: no memory");
+    if (!kvr_path_exists(path)) {
+        free(path);
+        return KVR_OK;
+    }
+    if (!fn)
+        st = kvr_check_note(k->report, name, KVR_CHECK_NOT_BUILT, "the decoder is not built");
+    else {
+        st = kvr_st_open(&k->file, path);
+        if (st == KVR_OK)
+            st = fn(k);
+        kvr_st_close(&k->file);
+    }
+    free(path);
+    return st;
+}
+
+static enum kvr_status check_all(struct checker *k)
+{
+    KVR_TRY(kvr_dev_open(&k->dev, KVR_CPU));
+    KVR_TRY(kvr_model_open(&k->m, k->dev, k->dir));
+    k->c = kvr_model_config(k->m);
+    k->chunk_elems = kvr_model_frame_elems(k->m) * k->c->frames_per_chunk;
+    k->chunk_kv = (int64_t)k->c->frames_per_chunk * kvr_model_tokens_per_frame(k->m) * k->c->dim;
+    kvr_schedule_make(&k->schedule, k->c);
+    KVR_TRY(kvr_dit_open(&k->d, k->dev, k->m));
+    KVR_TRY(kvr_plan_open(&k->plan, "F32", NULL, 0));
+    KVR_TRY(check_file(k, "scheduler.safetensors", check_scheduler));
+    KVR_TRY(check_file(k, "forward.safetensors", check_forward));
+    KVR_TRY(check_file(k, "loop.safetensors", check_loop));
+    KVR_TRY(check_file(k, "vae_golden.safetensors", NULL));
+    if (k->report->n == 0)
+        return kvr_fail(KVR_ENOTFOUND,
+                        "%s: nothing recorded: need scheduler.safetensors, "
+                        "forward.safetensors or loop.safetensors",
+                        k->dir);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir)
+{
+    struct checker k = { .dir = dir, .report = out };
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    st = check_all(&k);
+    kvr_plan_close(&k.plan);
+    kvr_dit_close(&k.d);
+    kvr_model_close(&k.m);
+    kvr_dev_close(&k.dev);
+    if (st != KVR_OK)
+        kvr_check_report_free(out);
+    else
+        kvr_check_conclude(out);
+    return st;
+}

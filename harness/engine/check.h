@@ -1,0 +1,64 @@
+/* check.h - the engine against recorded tensors.
+ *
+ *     struct kvr_check_report r;
+ *     KVR_TRY(kvr_engine_check(&r, "tests/fixtures/wan_tiny"));
+ *     for (int i = 0; i < r.n; i++)
+ *         ... r.entries[i].name, .rel_l2, .status ...
+ *     r.ok: nothing failed
+ *     kvr_check_report_free(&r);
+ *
+ * A folder laid out like the fixture: config.json, dit.safetensors, and any of
+ *   scheduler.safetensors  tables of the sampler
+ *   forward.safetensors    single forwards a, b, c, d with intermediate tensors
+ *   loop.safetensors       whole rollouts: global, roll_w{window}_s{sink}
+ *   vae_golden.safetensors the decoder, which is not built
+ * Sizes come from the configuration and the files; the cache runs exact (method F32). */
+#ifndef KVR_ENGINE_CHECK_H
+#define KVR_ENGINE_CHECK_H
+
+#include <stdbool.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_check_status {
+    KVR_CHECK_OK,
+    KVR_CHECK_FAIL,
+    KVR_CHECK_NOT_BUILT, /* recorded, but this build has nothing to compare */
+    KVR_CHECK_UNKNOWN,   /* a tensor whose meaning is not known */
+};
+
+struct kvr_check_entry {
+    char name[96];
+    double rel_l2;  /* ||x - golden|| / ||golden||; NaN when nothing was compared */
+    double max_abs; /* largest |x - golden| */
+    enum kvr_check_status status;
+    char note[160]; /* why it failed or was not compared; "" otherwise */
+};
+
+struct kvr_check_report {
+    struct kvr_check_entry *entries;
+    int n, cap;
+    bool ok; /* something was compared and nothing failed */
+};
+
+/* KVR_OK when the comparison could be made, whatever it found; else why it could not, and the
+ * report is empty. */
+enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir);
+
+/* A model folder with golden.safetensors: prompt_tokens [P,T] I64, noise [P, chunks, steps,
+ * frames, C, H, W] (step 0: initial noise, then the re-noising), frames [P, F, C, H, W]. Entries
+ * "prompt{p}.frames" and "prompt{p}.first" (two chunks). Tolerances of the relative L2 come from
+ * golden.json {"rel_l2", "rel_l2_first"} when the folder has one, else 5e-3 and 1e-3. */
+enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir);
+
+void kvr_check_report_free(struct kvr_check_report *r);
+const char *kvr_check_status_name(enum kvr_check_status s); /* "ok", "fail", "not built", ... */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

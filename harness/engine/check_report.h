@@ -1,0 +1,26 @@
+/* check_report.h - collects comparisons. Private to harness/engine. */
+#ifndef KVR_ENGINE_CHECK_REPORT_H
+#define KVR_ENGINE_CHECK_REPORT_H
+
+#include "harness/core/safetensors.h"
+#include "harness/engine/check.h"
+
+struct kvr_tolerance {
+    double rel_l2, max_abs;
+};
+
+/* Compare `n` floats with a recorded tensor of any numeric type; a count that differs fails. */
+enum kvr_status kvr_check_compare(struct kvr_check_report *r, const char *name, const float *x,
+                                  int64_t n, const struct kvr_tensor *golden,
+                                  const struct kvr_tolerance *tol);
+
+/* An entry without numbers. */
+enum kvr_status kvr_check_note(struct kvr_check_report *r, const char *name,
+                               enum kvr_check_status status, const char *note);
+
+bool kvr_check_has(const struct kvr_check_report *r, const char *name);
+
+/* r->ok from the entries. */
+void kvr_check_conclude(struct kvr_check_report *r);
+
+#endif

@@ -1,0 +1,50 @@
+/* gemm.h - linear layers: Y[M,N] = X[M,K] W[N,K]^T + b, through oneDNN.
+ *
+ *     KVR_TRY(kvr_gemm_open(&g, dev));
+ *     KVR_TRY(kvr_linear_open(&q, g, n, k, w, b));        packs: w and b may go afterwards
+ *     KVR_TRY(kvr_linear_prepare(q, m));                  builds what m rows need
+ *     KVR_TRY(kvr_linear_run(g, m, x, 3, qkv, outs));     three layers over the same rows
+ *     kvr_linear_close(&q);
+ *     kvr_gemm_close(&g);                                 after its layers
+ *
+ * The product is cut into tiles whose sizes depend on M and N alone; each tile is computed by
+ * one thread with a single-threaded primitive. So the bytes of Y do not depend on the number
+ * of threads. One kvr_gemm belongs to one thread (which may open an OpenMP team). */
+#ifndef KVR_ENGINE_GEMM_H
+#define KVR_ENGINE_GEMM_H
+
+#include <stdint.h>
+
+#include "harness/core/mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_LINEAR_MAX_FUSED = 4 };
+
+struct kvr_gemm;
+struct kvr_linear;
+
+enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev);
+/* Copes with NULL. Its layers must have been closed. */
+void kvr_gemm_close(struct kvr_gemm **g);
+
+/* w [n,k] row-major, b [n] or NULL for none. The packed copy is held under KVR_MEM_WEIGHTS. */
+enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                const float *w, const float *b);
+void kvr_linear_close(struct kvr_linear **l);
+int kvr_linear_n(const struct kvr_linear *l);
+int kvr_linear_k(const struct kvr_linear *l);
+
+/* Make the primitives for m rows, so that kvr_linear_run(m) allocates nothing. */
+enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
+
+/* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. */
+enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
+                               const struct kvr_linear *const *l, float *const *y);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,433 @@
+/* model.c - a model folder into packed weights.
+ *
+ * Weights are found under their checkpoint names. A leading "model." and the path components
+ * that wrapped training modules leave behind are ignored. Every tensor the configuration wants
+ * must be there in its shape, and nothing else. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/engine/model_impl.h"
+
+enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
+
+struct loader {
+    struct kvr_model *m;
+    struct kvr_st *file;
+    int n;        /* tensors in the file */
+    char **names; /* canonical */
+    bool *used;
+    struct kvr_buf weight, bias; /* one tensor as F32, before packing */
+};
+
+/* Delete every occurrence of `part` from `s`. */
+static void delete_part(char *s, const char *part)
+{
+    size_t n = strlen(part);
+    char *at;
+
+    while ((at = strstr(s, part)))
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+static char *canonical(const char *name)
+{
+    char *s = strdup(name);
+
+    if (!s)
+        return NULL;
+    delete_part(s, "_fsdp_wrapped_module.");
+    delete_part(s, "_checkpoint_wrapped_module.");
+    if (strncmp(s, "model.", 6) == 0)
+        memmove(s, s + 6, strlen(s + 6) + 1);
+    return s;
+}
+
+static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const char *path)
+{
+    l->m = m;
+    KVR_TRY(kvr_st_open(&l->file, path));
+    l->n = kvr_st_count(l->file);
+    l->names = calloc((size_t)l->n + 1, sizeof *l->names);
+    l->used = calloc((size_t)l->n + 1, sizeof *l->used);
+    if (!l->names || !l->used)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", path, l->n);
+    for (int i = 0; i < l->n; i++) {
+        l->names[i] = canonical(kvr_st_name(l->file, i));
+        if (!l->names[i])
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", path, l->n);
+        for (int j = 0; j < i; j++)
+            if (strcmp(l->names[i], l->names[j]) == 0)
+                return kvr_fail(KVR_EFORMAT, "%s: '%s' and '%s' are the same weight '%s'", path,
+                                kvr_st_name(l->file, j), kvr_st_name(l->file, i), l->names[i]);
+    }
+    return KVR_OK;
+}
+
+static void loader_close(struct loader *l)
+{
+    for (int i = 0; l->names && i < l->n; i++)
+        free(l->names[i]);
+    free(l->names);
+    free(l->used);
+    kvr_buf_free(&l->weight);
+    kvr_buf_free(&l->bias);
+    kvr_st_close(&l->file);
+}
+
+/* The tensor `name` of this very shape and a floating type checkpoints use. */
+static enum kvr_status find(struct loader *l, const char *name, int n_dims, const int64_t *shape,
+                            struct kvr_tensor *out)
+{
+    char want[96], have[96];
+    int i = 0;
+
+    while (i < l->n && strcmp(l->names[i], name) != 0)
+        i++;
+    if (i == l->n)
+        return kvr_fail(KVR_ENOTFOUND, "%s: weight '%s' is missing", kvr_st_path(l->file), name);
+    l->used[i] = true;
+    KVR_TRY(kvr_st_get(l->file, kvr_st_name(l->file, i), out));
+    if (out->n_dims != n_dims || memcmp(out->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
+        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has shape %s, the configuration wants %s",
+                        kvr_st_path(l->file), name,
+                        kvr_shape_text(out->shape, out->n_dims, have, sizeof have),
+                        kvr_shape_text(shape, n_dims, want, sizeof want));
+    if (out->dtype != KVR_F32 && out->dtype != KVR_BF16 && out->dtype != KVR_F16)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: weight '%s' is %s, need F32, BF16 or F16",
+                        kvr_st_path(l->file), name, kvr_dtype_name(out->dtype));
+    return KVR_OK;
+}
+
+static enum kvr_status check_finite(const struct loader *l, const char *name, const float *x,
+                                    int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(x[i] - x[i] == 0))
+            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+                            kvr_st_path(l->file), name, (double)x[i], (long long)i);
+    return KVR_OK;
+}
+
+static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
+                                const int64_t *shape, struct kvr_buf *to)
+{
+    struct kvr_tensor t;
+    int64_t n;
+
+    KVR_TRY(find(l, name, n_dims, shape, &t));
+    n = kvr_tensor_count(&t);
+    KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
+    kvr_to_f32(to->p, t.data, t.dtype, (size_t)n);
+    return check_finite(l, name, to->p, n);
+}
+
+/* `layer`.weight and .bias; the weight may have more dimensions than two (patch embedding). */
+static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **out,
+                                          const char *layer, int n_dims, const int64_t *shape)
+{
+    char name[NAME_MAX_LEN];
+    int64_t k = 1;
+
+    for (int i = 1; i < n_dims; i++)
+        k *= shape[i];
+    snprintf(name, sizeof name, "%s.weight", layer);
+    KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
+    snprintf(name, sizeof name, "%s.bias", layer);
+    KVR_TRY(read_f32(l, name, 1, shape, &l->bias));
+    return kvr_linear_open(out, l->m->gemm, (int)shape[0], (int)k, l->weight.p, l->bias.p);
+}
+
+static enum kvr_status load_linear(struct loader *l, struct kvr_linear **out, const char *layer,
+                                   int n, int k)
+{
+    const int64_t shape[2] = { n, k };
+
+    return load_linear_shaped(l, out, layer, 2, shape);
+}
+
+static enum kvr_status load_vector(struct loader *l, const float **out, const char *name,
+                                   int n_dims, const int64_t *shape)
+{
+    struct kvr_model *m = l->m;
+    struct kvr_array *a = &m->vectors[m->n_vectors];
+    struct kvr_tensor t;
+
+    assert(m->n_vectors <= VECTORS_PER_BLOCK * m->config.n_layers);
+    KVR_TRY(find(l, name, n_dims, shape, &t));
+    KVR_TRY(kvr_array_alloc(a, m->dev, KVR_MEM_WEIGHTS, KVR_F32, n_dims, shape));
+    m->n_vectors++;
+    kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
+    *out = a->t.data;
+    return check_finite(l, name, a->t.data, kvr_tensor_count(&t));
+}
+
+static enum kvr_status load_block(struct loader *l, int i)
+{
+    const struct kvr_model_config *c = &l->m->config;
+    struct kvr_block *b = &l->m->blocks[i];
+    const int d = c->dim;
+    const int64_t one[1] = { d }, six[3] = { 1, 6, d };
+    const struct {
+        const char *name;
+        struct kvr_linear **to;
+        int n, k;
+    } linears[] = {
+        { "self_attn.q", &b->q, d, d },       { "self_attn.k", &b->k, d, d },
+        { "self_attn.v", &b->v, d, d },       { "self_attn.o", &b->o, d, d },
+        { "cross_attn.q", &b->cq, d, d },     { "cross_attn.k", &b->ck, d, d },
+        { "cross_attn.v", &b->cv, d, d },     { "cross_attn.o", &b->co, d, d },
+        { "ffn.0", &b->ffn0, c->ffn_dim, d }, { "ffn.2", &b->ffn2, d, c->ffn_dim },
+    };
+    const struct {
+        const char *name;
+        const float **to;
+    } vectors[] = {
+        { "self_attn.norm_q.weight", &b->norm_q },
+        { "self_attn.norm_k.weight", &b->norm_k },
+        { "cross_attn.norm_q.weight", &b->cross_norm_q },
+        { "cross_attn.norm_k.weight", &b->cross_norm_k },
+        { "norm3.weight", &b->norm3_w },
+        { "norm3.bias", &b->norm3_b },
+    };
+    char name[NAME_MAX_LEN];
+
+    for (size_t j = 0; j < sizeof linears / sizeof *linears; j++) {
+        snprintf(name, sizeof name, "blocks.%d.%s", i, linears[j].name);
+        KVR_TRY(load_linear(l, linears[j].to, name, linears[j].n, linears[j].k));
+    }
+    for (size_t j = 0; j < sizeof vectors / sizeof *vectors; j++) {
+        snprintf(name, sizeof name, "blocks.%d.%s", i, vectors[j].name);
+        KVR_TRY(load_vector(l, vectors[j].to, name, 1, one));
+    }
+    snprintf(name, sizeof name, "blocks.%d.modulation", i);
+    return load_vector(l, &b->modulation, name, 3, six);
+}
+
+static enum kvr_status load_weights(struct loader *l)
+{
+    struct kvr_model *m = l->m;
+    const struct kvr_model_config *c = &m->config;
+    const int d = c->dim;
+    const int64_t patch[5] = { d, c->in_dim, 1, c->patch_h, c->patch_w }, two[3] = { 1, 2, d };
+
+    KVR_TRY(load_linear_shaped(l, &m->patch, "patch_embedding", 5, patch));
+    KVR_TRY(load_linear(l, &m->text0, "text_embedding.0", d, c->text_dim));
+    KVR_TRY(load_linear(l, &m->text2, "text_embedding.2", d, d));
+    KVR_TRY(load_linear(l, &m->time0, "time_embedding.0", d, c->freq_dim));
+    KVR_TRY(load_linear(l, &m->time2, "time_embedding.2", d, d));
+    KVR_TRY(load_linear(l, &m->time_proj, "time_projection.1", 6 * d, d));
+    for (int i = 0; i < c->n_layers; i++)
+        KVR_TRY(load_block(l, i));
+    KVR_TRY(load_vector(l, &m->head_modulation, "head.modulation", 3, two));
+    KVR_TRY(load_linear(l, &m->head, "head.head", c->out_dim * c->patch_h * c->patch_w, d));
+    for (int i = 0; i < l->n; i++)
+        if (!l->used[i])
+            return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has no place in this configuration",
+                            kvr_st_path(l->file), kvr_st_name(l->file, i));
+    return KVR_OK;
+}
+
+static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
+{
+    const struct kvr_model_config *c = &m->config;
+    const int64_t tokens[2] = { c->n_vocabulary, c->text_dim };
+    const int64_t positions[2] = { c->text_len, c->text_dim };
+    struct kvr_st *f;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_st_open(&f, path));
+    st = kvr_st_read_f32(f, "token_embedding", 2, tokens, m->dev, KVR_MEM_WEIGHTS, &m->tokens);
+    if (st == KVR_OK)
+        st = kvr_st_read_f32(f, "position_embedding", 2, positions, m->dev, KVR_MEM_WEIGHTS,
+                             &m->positions);
+    kvr_st_close(&f);
+    return st;
+}
+
+static enum kvr_status hash_file(struct kvr_sha256 *h, const char *path)
+{
+    char hex[KVR_SHA256_HEX];
+
+    KVR_TRY(kvr_sha256_file(path, hex));
+    return kvr_sha256_add(h, hex, KVR_SHA256_HEX - 1);
+}
+
+/* The hash of the files' hashes, in the order config, weights, prompt table. */
+static enum kvr_status hash_files(struct kvr_model *m, const char *config, const char *weights,
+                                  const char *table)
+{
+    struct kvr_sha256 h;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sha256_open(&h));
+    st = hash_file(&h, config);
+    if (st == KVR_OK)
+        st = hash_file(&h, weights);
+    if (st == KVR_OK && m->config.n_vocabulary)
+        st = hash_file(&h, table);
+    if (st != KVR_OK) {
+        kvr_sha256_close(&h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&h, m->sha256);
+}
+
+struct paths {
+    char *config, *weights, *table;
+};
+
+static enum kvr_status paths_make(struct paths *p, const char *dir)
+{
+    static const char *const names[] = { "dit.safetensors", "diffusion_pytorch_model.safetensors" };
+
+    p->config = kvr_path_join(dir, "config.json");
+    p->table = kvr_path_join(dir, "prompt_table.safetensors");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        free(p->weights);
+        p->weights = kvr_path_join(dir, names[i]);
+        if (p->weights && kvr_path_exists(p->weights))
+            break;
+        if (i + 1 == sizeof names / sizeof *names && p->weights)
+            return kvr_fail(KVR_ENOTFOUND, "%s: neither %s nor %s is there", dir, names[0],
+                            names[1]);
+    }
+    if (!p->config || !p->weights || !p->table)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    return KVR_OK;
+}
+
+static enum kvr_status load_all(struct kvr_model *m, const struct paths *p)
+{
+    struct loader l = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_gemm_open(&m->gemm, m->dev));
+    m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
+    m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
+    if (!m->blocks || !m->vectors)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", p->weights, m->config.n_layers);
+    st = loader_open(&l, m, p->weights);
+    if (st == KVR_OK)
+        st = load_weights(&l);
+    loader_close(&l);
+    if (st != KVR_OK)
+        return st;
+    if (m->config.n_vocabulary)
+        KVR_TRY(load_prompt_table(m, p->table));
+    return hash_files(m, p->config, p->weights, p->table);
+}
+
+enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir)
+{
+    struct kvr_model *m = calloc(1, sizeof *m);
+    struct paths p = { 0 };
+    enum kvr_status st;
+
+    if (!m)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    m->dev = dev;
+    p.config = kvr_path_join(dir, "config.json");
+    st = p.config ? kvr_model_config_read(&m->config, p.config)
+                  : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    free(p.config);
+    p.config = NULL;
+    if (st == KVR_OK)
+        st = paths_make(&p, dir);
+    if (st == KVR_OK)
+        st = load_all(m, &p);
+    free(p.config);
+    free(p.weights);
+    free(p.table);
+    if (st != KVR_OK) {
+        kvr_model_close(&m);
+        return st;
+    }
+    *out = m;
+    return KVR_OK;
+}
+
+static void block_close(struct kvr_block *b)
+{
+    struct kvr_linear **const all[] = { &b->q,  &b->k,  &b->v,  &b->o,    &b->cq,
+                                        &b->ck, &b->cv, &b->co, &b->ffn0, &b->ffn2 };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        kvr_linear_close(all[i]);
+}
+
+void kvr_model_close(struct kvr_model **pm)
+{
+    struct kvr_model *m = pm ? *pm : NULL;
+
+    if (!m)
+        return;
+    for (int i = 0; m->blocks && i < m->config.n_layers; i++)
+        block_close(&m->blocks[i]);
+    free(m->blocks);
+    for (int i = 0; i < m->n_vectors; i++)
+        kvr_array_free(&m->vectors[i]);
+    free(m->vectors);
+    kvr_linear_close(&m->patch);
+    kvr_linear_close(&m->text0);
+    kvr_linear_close(&m->text2);
+    kvr_linear_close(&m->time0);
+    kvr_linear_close(&m->time2);
+    kvr_linear_close(&m->time_proj);
+    kvr_linear_close(&m->head);
+    kvr_gemm_close(&m->gemm);
+    kvr_array_free(&m->tokens);
+    kvr_array_free(&m->positions);
+    kvr_model_config_free(&m->config);
+    free(m);
+    *pm = NULL;
+}
+
+const struct kvr_model_config *kvr_model_config(const struct kvr_model *m)
+{
+    return &m->config;
+}
+
+const char *kvr_model_sha256(const struct kvr_model *m)
+{
+    return m->sha256;
+}
+
+int kvr_model_tokens_per_frame(const struct kvr_model *m)
+{
+    return m->config.latent_h / m->config.patch_h * (m->config.latent_w / m->config.patch_w);
+}
+
+int kvr_model_head_dim(const struct kvr_model *m)
+{
+    return m->config.dim / m->config.n_heads;
+}
+
+int64_t kvr_model_frame_elems(const struct kvr_model *m)
+{
+    return (int64_t)m->config.in_dim * m->config.latent_h * m->config.latent_w;
+}
+
+enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P)
+{
+    const struct kvr_model_config *c = &m->config;
+    const float *tokens = m->tokens.t.data, *positions = m->positions.t.data;
+
+    if (!c->n_vocabulary)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "model: prompts come as embeddings, it has no vocabulary");
+    if (n_ids != c->text_len)
+        return kvr_fail(KVR_EINVAL, "model: prompt of %d ids, need %d", n_ids, c->text_len);
+    for (int i = 0; i < n_ids; i++)
+        if (ids[i] < 0 || ids[i] >= c->n_vocabulary)
+            return kvr_fail(KVR_EINVAL, "model: prompt id %d at place %d, must be 0..%d", ids[i], i,
+                            c->n_vocabulary - 1);
+    for (int i = 0; i < n_ids; i++)
+        for (int j = 0; j < c->text_dim; j++)
+            P[(int64_t)i * c->text_dim + j] =
+                tokens[(int64_t)ids[i] * c->text_dim + j] + positions[(int64_t)i * c->text_dim + j];
+    return KVR_OK;
+}

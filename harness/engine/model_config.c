@@ -1,0 +1,266 @@
+/* model_config.c - config.json, key by key: type, bounds, and what they mean together. */
+#include "harness/engine/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/json.h"
+#include "harness/core/opts.h"
+#include "harness/engine/ops.h"
+
+struct reader {
+    const json_t *root;
+    const char *path;
+};
+
+/* Entry i of the array under `key` as a number within [lo, hi]. */
+static enum kvr_status number_at(const struct reader *r, const char *key, const json_t *array,
+                                 int i, double lo, double hi, double *out)
+{
+    const json_t *v = json_array_get(array, (size_t)i);
+    double x;
+
+    if (!json_is_number(v))
+        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: expected a number", r->path, key, i);
+    x = json_number_value(v);
+    if (!(x >= lo && x <= hi))
+        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: %g is not within %g..%g", r->path, key, i, x, lo,
+                        hi);
+    *out = x;
+    return KVR_OK;
+}
+
+/* The same, and whole. */
+static enum kvr_status whole_at(const struct reader *r, const char *key, const json_t *array, int i,
+                                int lo, int hi, double *out)
+{
+    KVR_TRY(number_at(r, key, array, i, lo, hi, out));
+    if (*out != floor(*out))
+        return kvr_fail(KVR_EFORMAT, "%s: %s[%d]: %g is not a whole number", r->path, key, i, *out);
+    return KVR_OK;
+}
+
+static enum kvr_status real_in(const struct reader *r, const char *key, double lo, double hi,
+                               double *out)
+{
+    double x = 0;
+
+    KVR_TRY(kvr_json_real(r->root, r->path, key, &x));
+    if (!(x >= lo && x <= hi))
+        return kvr_fail(KVR_EFORMAT, "%s: %s: %g is not within %g..%g", r->path, key, x, lo, hi);
+    *out = x;
+    return KVR_OK;
+}
+
+static enum kvr_status array_of(const struct reader *r, const char *key, size_t lo, size_t hi,
+                                json_t **out)
+{
+    json_t *v = NULL;
+
+    KVR_TRY(kvr_json_array(r->root, r->path, key, &v));
+    if (json_array_size(v) < lo || json_array_size(v) > hi)
+        return kvr_fail(KVR_EFORMAT, "%s: %s: %zu entries, need %zu..%zu", r->path, key,
+                        json_array_size(v), lo, hi);
+    *out = v;
+    return KVR_OK;
+}
+
+static bool has(const struct reader *r, const char *key)
+{
+    return json_object_get(r->root, key) != NULL;
+}
+
+/* A part this engine always has: the key may be absent, but not false. */
+static enum kvr_status must_be_on(const struct reader *r, const char *key)
+{
+    bool on = true;
+
+    KVR_TRY(kvr_json_bool_opt(r->root, r->path, key, &on));
+    if (!on)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: %s is false; only models with it are supported",
+                        r->path, key);
+    return KVR_OK;
+}
+
+/* One of `names`; when the key is absent `out` stays as it is. */
+static enum kvr_status choice(const struct reader *r, const char *key, const char *const *names,
+                              int *out)
+{
+    const char *text = NULL, *near;
+
+    KVR_TRY(kvr_json_string_opt(r->root, r->path, key, &text));
+    if (!text)
+        return KVR_OK;
+    for (int i = 0; names[i]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = i;
+            return KVR_OK;
+        }
+    near = kvr_nearest(text, names);
+    return kvr_fail(KVR_EFORMAT, "%s: %s: unknown value \"%.40s\"; did you mean \"%s\"?", r->path,
+                    key, text, near ? near : names[0]);
+}
+
+static enum kvr_status read_sizes(const struct reader *r, struct kvr_model_config *c)
+{
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "dim", 2, 1 << 16, &c->dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "ffn_dim", 1, 1 << 18, &c->ffn_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "freq_dim", 2, 1 << 14, &c->freq_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "text_dim", 1, 1 << 16, &c->text_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "text_len", 1, KVR_OPS_MAX_TEXT, &c->text_len));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "in_dim", 1, 1024, &c->in_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "out_dim", 1, 1024, &c->out_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "num_heads", 1, 1024, &c->n_heads));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "num_layers", 1, 1024, &c->n_layers));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "latent_height", 1, 8192, &c->latent_h));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "latent_width", 1, 8192, &c->latent_w));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "frames_per_chunk", 1, 64, &c->frames_per_chunk));
+    if (c->dim % c->n_heads || c->dim / c->n_heads % 2)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: dim %d over num_heads %d must be a whole, even head width", r->path,
+                        c->dim, c->n_heads);
+    if (c->freq_dim % 2)
+        return kvr_fail(KVR_EFORMAT, "%s: freq_dim %d must be even", r->path, c->freq_dim);
+    if (c->in_dim != c->out_dim)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: in_dim %d and out_dim %d must be equal", r->path,
+                        c->in_dim, c->out_dim);
+    return KVR_OK;
+}
+
+static enum kvr_status read_patch(const struct reader *r, struct kvr_model_config *c)
+{
+    json_t *v;
+    double patch[3];
+
+    KVR_TRY(array_of(r, "patch_size", 3, 3, &v));
+    for (int i = 0; i < 3; i++)
+        KVR_TRY(whole_at(r, "patch_size", v, i, 1, 64, &patch[i]));
+    if (patch[0] != 1)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: patch_size spans %g frames; only 1 is supported",
+                        r->path, patch[0]);
+    c->patch_h = (int)patch[1];
+    c->patch_w = (int)patch[2];
+    if (c->latent_h % c->patch_h || c->latent_w % c->patch_w)
+        return kvr_fail(KVR_EFORMAT, "%s: patch_size %d x %d does not divide the latent %d x %d",
+                        r->path, c->patch_h, c->patch_w, c->latent_h, c->latent_w);
+    return KVR_OK;
+}
+
+static enum kvr_status read_schedule(const struct reader *r, struct kvr_model_config *c)
+{
+    json_t *v;
+
+    KVR_TRY(real_in(r, "timestep_shift", 1e-3, 1e3, &c->timestep_shift));
+    KVR_TRY(array_of(r, "denoising_steps", 1, KVR_MAX_STEPS, &v));
+    c->n_steps = (int)json_array_size(v);
+    for (int i = 0; i < c->n_steps; i++) {
+        KVR_TRY(whole_at(r, "denoising_steps", v, i, 1, 1000, &c->steps[i]));
+        if (i && c->steps[i] >= c->steps[i - 1])
+            return kvr_fail(KVR_EFORMAT, "%s: denoising_steps must fall, found %g after %g",
+                            r->path, c->steps[i], c->steps[i - 1]);
+    }
+    if (has(r, "context_timestep"))
+        KVR_TRY(real_in(r, "context_timestep", 0, 1000, &c->context_timestep));
+    return KVR_OK;
+}
+
+static enum kvr_status read_latents(const struct reader *r, struct kvr_model_config *c)
+{
+    static const char *const predictions[] = { "flow", "x0", NULL };
+    static const char *const spaces[] = { "vae", "rgb", NULL };
+    int prediction = KVR_PREDICT_FLOW, space = 0;
+    double range[2] = { -1, 1 };
+    json_t *v;
+
+    KVR_TRY(choice(r, "prediction", predictions, &prediction));
+    KVR_TRY(choice(r, "latent_space", spaces, &space));
+    c->prediction = (enum kvr_prediction)prediction;
+    c->latent_is_rgb = space == 1;
+    if (has(r, "latent_range")) {
+        KVR_TRY(array_of(r, "latent_range", 2, 2, &v));
+        for (int i = 0; i < 2; i++)
+            KVR_TRY(number_at(r, "latent_range", v, i, -1e6, 1e6, &range[i]));
+        if (!(range[0] < range[1]))
+            return kvr_fail(KVR_EFORMAT, "%s: latent_range [%g, %g] is empty", r->path, range[0],
+                            range[1]);
+    }
+    c->latent_lo = (float)range[0];
+    c->latent_hi = (float)range[1];
+    if (c->latent_is_rgb && c->in_dim != 3)
+        return kvr_fail(KVR_EFORMAT, "%s: latent_space is \"rgb\" but in_dim is %d, not 3", r->path,
+                        c->in_dim);
+    KVR_TRY(kvr_json_int_in_opt(r->root, r->path, "window_frames", 0, 1024, &c->window_frames));
+    if (c->window_frames && c->window_frames < c->frames_per_chunk)
+        return kvr_fail(KVR_EFORMAT, "%s: window_frames %d is less than a chunk of %d frames",
+                        r->path, c->window_frames, c->frames_per_chunk);
+    return KVR_OK;
+}
+
+static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_config *c)
+{
+    json_t *v;
+    size_t n;
+
+    if (!has(r, "vocabulary"))
+        return KVR_OK;
+    KVR_TRY(array_of(r, "vocabulary", 1, 1 << 16, &v));
+    n = json_array_size(v);
+    c->vocabulary = calloc(n, sizeof *c->vocabulary);
+    if (!c->vocabulary)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu words", r->path, n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *word = json_array_get(v, i);
+
+        if (!json_is_string(word))
+            return kvr_fail(KVR_EFORMAT, "%s: vocabulary[%zu]: expected a string", r->path, i);
+        c->vocabulary[i] = strdup(json_string_value(word));
+        if (!c->vocabulary[i])
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for %zu words", r->path, n);
+        c->n_vocabulary = (int)i + 1;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status read_all(const struct reader *r, struct kvr_model_config *c)
+{
+    static const char *const types[] = { "t2v", "t2v-causal", NULL };
+    int type = 0;
+
+    KVR_TRY(choice(r, "model_type", types, &type));
+    KVR_TRY(must_be_on(r, "qk_norm"));
+    KVR_TRY(must_be_on(r, "cross_attn_norm"));
+    KVR_TRY(read_sizes(r, c));
+    KVR_TRY(read_patch(r, c));
+    KVR_TRY(real_in(r, "eps", 0, 1, &c->eps));
+    KVR_TRY(read_schedule(r, c));
+    KVR_TRY(read_latents(r, c));
+    return read_vocabulary(r, c);
+}
+
+enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path)
+{
+    struct reader r = { .path = path };
+    json_t *root = NULL;
+    enum kvr_status st;
+
+    memset(c, 0, sizeof *c);
+    KVR_TRY(kvr_json_load(&root, path));
+    r.root = root;
+    if (json_is_object(root))
+        st = read_all(&r, c);
+    else
+        st = kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+    json_decref(root);
+    if (st != KVR_OK)
+        kvr_model_config_free(c);
+    return st;
+}
+
+void kvr_model_config_free(struct kvr_model_config *c)
+{
+    for (int i = 0; i < c->n_vocabulary; i++)
+        free(c->vocabulary[i]);
+    free(c->vocabulary);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,37 @@
+/* model_impl.h - a loaded model as the engine sees it. Private to harness/engine. */
+#ifndef KVR_ENGINE_MODEL_IMPL_H
+#define KVR_ENGINE_MODEL_IMPL_H
+
+#include "harness/core/sha256.h"
+#include "harness/engine/gemm.h"
+#include "harness/engine/model.h"
+
+struct kvr_block {
+    struct kvr_linear *q, *k, *v, *o;     /* [d,d] */
+    struct kvr_linear *cq, *ck, *cv, *co; /* cross-attention, [d,d] */
+    struct kvr_linear *ffn0, *ffn2;       /* [f,d], [d,f] */
+    const float *modulation;              /* [6,d] */
+    const float *norm_q, *norm_k;         /* [d] */
+    const float *cross_norm_q, *cross_norm_k;
+    const float *norm3_w, *norm3_b;
+};
+
+struct kvr_model {
+    struct kvr_dev *dev;
+    struct kvr_model_config config;
+    char sha256[KVR_SHA256_HEX];
+    struct kvr_gemm *gemm;
+    struct kvr_linear *patch;         /* [d, C*ph*pw] */
+    struct kvr_linear *text0, *text2; /* [d, text_dim], [d,d] */
+    struct kvr_linear *time0, *time2; /* [d, freq_dim], [d,d] */
+    struct kvr_linear *time_proj;     /* [6d, d] */
+    struct kvr_linear *head;          /* [C*ph*pw, d] */
+    const float *head_modulation;     /* [2,d] */
+    struct kvr_block *blocks;         /* [n_layers] */
+    struct kvr_array *vectors;        /* what the float pointers above point into */
+    int n_vectors;
+    struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
+    struct kvr_array positions; /* [text_len, text_dim] */
+};
+
+#endif
