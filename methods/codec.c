@@ -46,11 +46,10 @@ static void write_text(struct kvr_codec *c)
     c->text[0] = 0;
     for (int i = 0; i < c->n_stages; i++) {
         const struct kvr_stage *st = c->stage[i].stage;
-        const char *join = i == 0 ? ""
-                           : st->kind == KVR_STAGE_GRID &&
-                                   c->stage[i - 1].stage->kind == KVR_STAGE_GRID
-                               ? " + "
-                               : " | ";
+        const char *join =
+            i == 0                                                                        ? ""
+            : st->kind == KVR_STAGE_GRID && c->stage[i - 1].stage->kind == KVR_STAGE_GRID ? " + "
+                                                                                          : " | ";
 
         n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s%s", join, st->name);
         if (n >= sizeof c->text)
@@ -127,6 +126,10 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
             return kvr_fail(KVR_EINVAL, "codec: '%s': grids are joined by '+'", text);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
             return kvr_fail(KVR_EINVAL, "codec: '%s': '+' stands between two grids", text);
+        if (joins[i] == '+' &&
+            (!strcmp(st->name, "exact") || !strcmp(c->stage[i - 1].stage->name, "exact")))
+            return kvr_fail(KVR_EINVAL, "codec: '%s': 'exact' leaves nothing to a second grid",
+                            text);
         grid = grid || st->kind == KVR_STAGE_GRID;
     }
     if (!grid)
@@ -236,10 +239,8 @@ bool kvr_codec_is_exact(const struct kvr_codec *c)
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
 {
-    for (int i = 0; i < c->n_stages; i++)
-        if (!c->stage[i].stage->idempotent)
-            return false;
-    return true;
+    /* Two grids in a row are not: the first one's range moves with what the second put back. */
+    return c->n_stages == 1 && c->stage[0].stage->idempotent;
 }
 
 bool kvr_codec_rotated(const struct kvr_codec *c)
@@ -247,6 +248,17 @@ bool kvr_codec_rotated(const struct kvr_codec *c)
     return c->stage[0].stage->kind == KVR_STAGE_TRANSFORM;
 }
 
+static int n_grids(const struct kvr_codec *c, int end)
+{
+    int n = 0;
+
+    for (int i = 0; i < end; i++)
+        n += c->stage[i].stage->kind == KVR_STAGE_GRID;
+    return n;
+}
+
+/* A chain of grids is added up in FP32 and rounded once, and what the first one left is FP32:
+ * so compute=bf16 concerns the fit of the first grid alone, as in the study. */
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i,
                                    const struct kvr_block_shape *shape)
 {
@@ -254,7 +266,7 @@ static struct kvr_stage_job job_of(const struct kvr_codec *c, int i,
         .opts = c->stage[i].opts,
         .side = c->side,
         .study = c->study,
-        .compute = c->compute,
+        .compute = n_grids(c, i) > 0 ? KVR_COMPUTE_F32 : c->compute,
         .shape = *shape,
     };
 }
@@ -309,18 +321,9 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
         if (st == KVR_OK)
             st = stage->encode(&job, dev, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
-            struct kvr_buf seen = { 0 };
-
-            /* What this grid left over: x - x^. */
-            st = kvr_buf_alloc(&seen, dev, KVR_MEM_SCRATCH, (size_t)n * sizeof *x);
-            if (st == KVR_OK) {
-                float *xhat = seen.p;
-
-                stage->decode(&job, d, 0, shape->n_tok, 0, shape->n_heads, false, xhat);
-                for (int64_t e = 0; e < n; e++)
-                    work[e] -= xhat[e];
-                kvr_buf_free(&seen);
-            }
+            /* The next grid codes what this one left over. */
+            job.compute = KVR_COMPUTE_F32;
+            stage->decode(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
     }
     if (st != KVR_OK)
@@ -328,32 +331,37 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
     return st;
 }
 
-static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
-                        int h0, int nh, float *out)
+static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n, int h0,
+                        int nh, float *out)
 {
     const struct kvr_codec *c = p->codec;
-    bool add = false;
+    enum kvr_decode_mode mode = KVR_DECODE_SET;
+    const bool chain = n_grids(c, c->n_stages) > 1;
 
     for (int i = 0; i < c->n_stages; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
             continue;
         struct kvr_stage_job job = job_of(c, i, &p->shape);
 
-        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, add, out);
-        add = true;
+        if (chain)
+            job.compute = KVR_COMPUTE_F32;
+        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, mode, out);
+        mode = KVR_DECODE_ADD;
     }
+    if (chain && c->compute == KVR_COMPUTE_BF16)
+        for (int64_t e = 0; e < n * nh * p->shape.head_dim; e++)
+            out[e] = kvr_bf16_to_f32(kvr_f32_to_bf16(out[e]));
     /* Back through what came before the grids, last first. */
     for (int i = c->n_stages - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
         struct kvr_stage_job job = job_of(c, i, &p->shape);
 
-        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, false, out);
+        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
     }
 }
 
-void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
-                      float *out)
+void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh, float *out)
 {
     decode_from(p, 0, t0, n, h0, nh, out);
 }
@@ -362,6 +370,23 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out)
 {
     decode_from(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
+}
+
+void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out)
+{
+    const struct kvr_codec *c = p->codec;
+    const int last = c->n_stages - 1; /* always a grid */
+
+    *out = (struct kvr_steps){ 0 };
+    for (int i = 0; i <= last; i++) {
+        const struct kvr_stage *stage = c->stage[i].stage;
+        struct kvr_stage_job job = job_of(c, i, &p->shape);
+
+        if (stage->kind == KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
+            *out = (struct kvr_steps){ .rotated = true };
+        if (stage->steps && (stage->kind == KVR_STAGE_EXACT || i == last))
+            stage->steps(&job, &p->stage[i], out);
+    }
 }
 
 size_t kvr_packed_bytes(const struct kvr_packed *p)

@@ -65,6 +65,43 @@ struct kvr_stage_bytes {
     size_t codes, meta;
 };
 
+enum kvr_decode_mode {
+    KVR_DECODE_SET, /* out = decoded */
+    KVR_DECODE_ADD, /* out += decoded */
+    KVR_DECODE_SUB, /* out -= decoded: what a grid left over */
+};
+
+/* Which elements of a block share a step, so that a correction can square it without
+ * materialising one number per element. With C = H*D channels, channel c = h*D + d: */
+enum kvr_steps_kind {
+    KVR_STEPS_NONE,     /* no error: exact */
+    KVR_STEPS_TOKENS,   /* step[t / group * C + c]: `group` tokens of a channel */
+    KVR_STEPS_CHANNELS, /* step[(t * C + c) / group]: `group` channels of a head of a token */
+    KVR_STEPS_TOKEN,    /* step[t]: a whole token */
+};
+
+/* How the error of an element goes with the element. */
+enum kvr_noise_sign {
+    KVR_NOISE_DITHER,   /* about uniform within a step, about independent of the element */
+    KVR_NOISE_TERNARY,  /* levels -1, 0, 1: a wide dead zone, the error opposes the element */
+    KVR_NOISE_CENTROID, /* E[x | code] = decoded: the error opposes the element */
+    KVR_NOISE_UNKNOWN,
+};
+
+/* Borrowed from a coded block. A step may be negative (its square is what counts) and is not
+ * finite where the block held a NaN or an infinity. */
+struct kvr_steps {
+    enum kvr_steps_kind kind;
+    int group; /* elements sharing a step; TOKEN, NONE: 0 */
+    const kvr_f16 *step;
+    enum kvr_noise_sign sign;
+    bool rotated; /* steps are those of H x / sqrt(D): use the rotated query */
+    /* Elements held exactly, error 0: ascending flat indices (t*H + h)*D + d. In rotated
+     * space where the transform precedes the EXACT stage. */
+    const int32_t *exact;
+    int64_t n_exact;
+};
+
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */
 struct kvr_stage {
     const char *name;  /* as written in a pipeline */
@@ -73,7 +110,9 @@ struct kvr_stage {
     const struct kvr_opt *options;
     size_t opts_size;
     bool deterministic; /* same input, same bytes */
-    bool idempotent;    /* coding its own output gives the same codes */
+    /* Coding what it decodes to gives the same values again, bit for bit, as long as its steps
+     * are normal FP16 numbers. */
+    bool idempotent;
 
     /* NULL: anything goes. Refuses impossible settings for this head width, with a reason. */
     enum kvr_status (*check)(const void *opts, int n_heads, int head_dim);
@@ -88,9 +127,14 @@ struct kvr_stage {
     enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
                               struct kvr_stage_data *out);
     /* TRANSFORM: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out.
-     * GRID: write (add == false) or add (add == true) the decoded values to out. */
+     * GRID: set, add or subtract the decoded values, as `mode` says. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
-                   int64_t n, int h0, int nh, bool add, float *out);
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
+
+    /* GRID: where an element's step is (kind, group, step, sign). NULL: no error. EXACT: fills
+     * exact and n_exact. Other fields are left alone. */
+    void (*steps)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_steps *out);
 };
 
 struct kvr_codec_stage {
@@ -120,8 +164,7 @@ enum kvr_status kvr_codec_open(struct kvr_codec **out, const char *text, enum kv
 void kvr_codec_close(struct kvr_codec **c);
 
 /* Set an option ("bits", "group", ...) on every stage that has it. *n_set counts them. */
-enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value,
-                              int *n_set);
+enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char *value, int *n_set);
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
@@ -145,6 +188,10 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 /* The same, but a leading rotation is left in place: what is read is H x / sqrt(D). */
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
+
+/* The error of a coded block: the step of its LAST grid (what earlier stages lost is coded by
+ * the later ones). Borrows from `p`. */
+void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out);
 
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta */
 int64_t kvr_packed_n_exact(const struct kvr_packed *p);

@@ -8,8 +8,7 @@ struct exact_opts {
 
 static const char *const type_names[] = { "bf16", "f32", NULL };
 static const struct kvr_opt options[] = {
-    KVR_OPT_ENUM(struct exact_opts, type, 0, type_names, "element type"),
-    { 0 }
+    KVR_OPT_ENUM(struct exact_opts, type, 0, type_names, "element type"), { 0 }
 };
 
 static enum kvr_dtype dtype_of(const struct kvr_stage_job *job)
@@ -36,16 +35,17 @@ static enum kvr_status exact_encode(const struct kvr_stage_job *job, struct kvr_
 }
 
 static void exact_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                         int64_t t0, int64_t n, int h0, int nh, bool add, float *out)
+                         int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                         float *out)
 {
     const struct kvr_block_shape *s = &job->shape;
     const size_t size = kvr_dtype_size(dtype_of(job));
     const size_t width = (size_t)nh * (size_t)s->head_dim;
 
-    (void)add; /* nothing precedes an exact stage */
+    (void)mode; /* nothing precedes an exact stage */
     for (int64_t t = 0; t < n; t++) {
-        const char *src = (const char *)in->codes.p +
-                          (size_t)(((t0 + t) * s->n_heads + h0) * s->head_dim) * size;
+        const char *src =
+            (const char *)in->codes.p + (size_t)(((t0 + t) * s->n_heads + h0) * s->head_dim) * size;
 
         kvr_to_f32(out + (size_t)t * width, src, dtype_of(job), width);
     }

@@ -50,12 +50,20 @@ static enum kvr_status sym_encode(const struct kvr_stage_job *job, struct kvr_de
     return KVR_OK;
 }
 
-static void sym_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                       int64_t t0, int64_t n, int h0, int nh, bool add, float *out)
+static void sym_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                       int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
     struct kvr_grid g = grid_of(job->opts);
 
-    kvr_grid_decode(&g, job, in, t0, n, h0, nh, add, out);
+    kvr_grid_decode(&g, job, in, t0, n, h0, nh, mode, out);
+}
+
+static void sym_steps(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                      struct kvr_steps *out)
+{
+    struct kvr_grid g = grid_of(job->opts);
+
+    kvr_grid_steps(&g, job, in, out);
 }
 
 const struct kvr_stage kvr_stage_sym = {
@@ -71,4 +79,5 @@ const struct kvr_stage kvr_stage_sym = {
     .bytes = sym_bytes,
     .encode = sym_encode,
     .decode = sym_decode,
+    .steps = sym_steps,
 };

@@ -178,8 +178,8 @@ static inline float keep_max(float a, float x)
     return a != a || x <= a ? a : x;
 }
 
-static void store_set(const struct kvr_grid *g, struct kvr_stage_data *out, int64_t sets,
-                      int64_t i, const struct set *r)
+static void store_set(const struct kvr_grid *g, struct kvr_stage_data *out, int64_t sets, int64_t i,
+                      const struct set *r)
 {
     kvr_f16 *meta = out->meta.p;
 
@@ -234,12 +234,11 @@ static void encode_block(const struct kvr_grid *g, const struct kvr_stage_job *j
                     code[c] = quantize(0, s[c], off[c], pre[c], post[c], top, job->compute);
             else if (bf16)
                 for (int c = 0; c < m; c++)
-                    code[c] = quantize(row[c], s[c], off[c], pre[c], post[c], top,
-                                       KVR_COMPUTE_BF16);
+                    code[c] =
+                        quantize(row[c], s[c], off[c], pre[c], post[c], top, KVR_COMPUTE_BF16);
             else
                 for (int c = 0; c < m; c++)
-                    code[c] =
-                        quantize(row[c], s[c], off[c], pre[c], post[c], top, KVR_COMPUTE_F32);
+                    code[c] = quantize(row[c], s[c], off[c], pre[c], post[c], top, KVR_COMPUTE_F32);
         }
         kvr_pack(out->codes.p, stored, channels, g->bits, t, rows, c0, m, codes);
     }
@@ -370,7 +369,7 @@ static void load_sets(const struct kvr_grid *g, const struct kvr_stage_job *job,
 
 void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
-                     bool add, float *out)
+                     enum kvr_decode_mode mode, float *out)
 {
     const int64_t channels = n_channels(job), stored = stored_tokens(job);
     const int64_t width = (int64_t)nh * job->shape.head_dim;
@@ -391,18 +390,30 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                 load_sets(g, job, in, t, first + c0, m, s, z, off);
             }
             kvr_unpack_token(in->codes.p, stored, channels, g->bits, t, first + c0, m, code);
-            if (bf16)
-                for (int c = 0; c < m; c++) {
-                    float v = round_to(((float)code[c] - z[c]) * s[c] + off[c], job->compute);
+            for (int c = 0; c < m; c++) {
+                float v = ((float)code[c] - z[c]) * s[c] + off[c];
 
-                    dst[c] = add ? dst[c] + v : v;
-                }
-            else if (add)
-                for (int c = 0; c < m; c++)
-                    dst[c] += ((float)code[c] - z[c]) * s[c] + off[c];
-            else
-                for (int c = 0; c < m; c++)
-                    dst[c] = ((float)code[c] - z[c]) * s[c] + off[c];
+                if (bf16)
+                    v = round_to(v, KVR_COMPUTE_BF16);
+                dst[c] = mode == KVR_DECODE_SET   ? v
+                         : mode == KVR_DECODE_ADD ? dst[c] + v
+                                                  : dst[c] - v;
+            }
         }
     }
+}
+
+void kvr_grid_steps(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                    const struct kvr_stage_data *in, struct kvr_steps *out)
+{
+    static const enum kvr_steps_kind kind[] = {
+        [KVR_AXIS_TOKENS] = KVR_STEPS_TOKENS,
+        [KVR_AXIS_CHANNELS] = KVR_STEPS_CHANNELS,
+        [KVR_AXIS_TOKEN] = KVR_STEPS_TOKEN,
+    };
+
+    out->kind = kind[g->axis];
+    out->group = g->axis == KVR_AXIS_TOKEN ? 0 : g->group;
+    out->step = in->meta.p;
+    out->sign = job->study && !g->asym && g->bits == 2 ? KVR_NOISE_TERNARY : KVR_NOISE_DITHER;
 }

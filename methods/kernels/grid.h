@@ -49,6 +49,8 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
                      struct kvr_stage_data *out);
 void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
-                     bool add, float *out);
+                     enum kvr_decode_mode mode, float *out);
+void kvr_grid_steps(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                    const struct kvr_stage_data *in, struct kvr_steps *out);
 
 #endif
