@@ -1,0 +1,161 @@
+/* policy.c - the parts of policy.h by name, and their text form "name(option=value,...)". */
+#include "methods/policy.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIERS(name) extern const struct kvr_tiers kvr_tiers_##name;
+#include "methods/tiers/tiers.def"
+#undef TIERS
+
+#define TIERS(name) &kvr_tiers_##name,
+const struct kvr_tiers *const kvr_tiers_parts[] = {
+#include "methods/tiers/tiers.def"
+    NULL,
+};
+#undef TIERS
+
+#define RETENTION(name) extern const struct kvr_retention kvr_retention_##name;
+#include "methods/retention/retention.def"
+#undef RETENTION
+
+#define RETENTION(name) &kvr_retention_##name,
+const struct kvr_retention *const kvr_retention_parts[] = {
+#include "methods/retention/retention.def"
+    NULL,
+};
+#undef RETENTION
+
+enum { TEXT_MAX = 512 };
+
+/* A text taken apart; points into `copy`. */
+struct words {
+    char copy[TEXT_MAX];
+    const char *name; /* "" for none */
+    const char *args; /* NULL without parentheses */
+};
+
+static char *trim(char *s)
+{
+    char *end;
+
+    while (isspace((unsigned char)*s))
+        s++;
+    end = s + strlen(s);
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
+}
+
+static enum kvr_status split(struct words *w, const char *axis, const char *text)
+{
+    char *name, *open, *close;
+
+    if (strlen(text) >= sizeof w->copy)
+        return kvr_fail(KVR_EINVAL, "%s: text of %zu characters, at most %zu", axis, strlen(text),
+                        sizeof w->copy - 1);
+    strcpy(w->copy, text);
+    name = trim(w->copy);
+    open = strchr(name, '(');
+    w->args = NULL;
+    if (open) {
+        close = strrchr(open, ')');
+        if (!close || close[1])
+            return kvr_fail(KVR_EINVAL, "%s: '%s': '(' without ')' at the end", axis, name);
+        *open = *close = 0;
+        w->args = open + 1;
+        name = trim(name);
+        if (!*name)
+            return kvr_fail(KVR_EINVAL, "%s: '%s': no name before '('", axis, text);
+    }
+    w->name = name;
+    return KVR_OK;
+}
+
+static enum kvr_status fail_unknown(const char *axis, const char *name, const char *const *names)
+{
+    const char *near = kvr_nearest(name, names);
+
+    return kvr_fail(KVR_ENOTFOUND, "%s: no part '%s'%s%s%s", axis, name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* Options of one part: defaults, then args, then the part's own check. */
+static enum kvr_status read_options(void **out, const char *axis, const struct words *w,
+                                    const struct kvr_opt *table, size_t size,
+                                    enum kvr_status (*check)(const void *opts))
+{
+    void *opts = calloc(1, size ? size : 1);
+    enum kvr_status st = KVR_OK;
+
+    if (!opts)
+        return kvr_fail(KVR_ENOMEM, "%s: %s: no memory", axis, w->name);
+    kvr_opts_defaults(table, opts);
+    if (w->args)
+        st = kvr_opts_parse(table, opts, w->args);
+    if (st == KVR_OK && check)
+        st = check(opts);
+    if (st != KVR_OK) {
+        free(opts);
+        return kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EINVAL, "%s: %s", axis, w->name);
+    }
+    *out = opts;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text)
+{
+    const char *names[sizeof kvr_tiers_parts / sizeof *kvr_tiers_parts] = { NULL };
+    struct words w;
+
+    *out = (struct kvr_tiers_use){ 0 };
+    KVR_TRY(split(&w, "tiers", text ? text : ""));
+    if (!*w.name)
+        return KVR_OK;
+    for (int i = 0; kvr_tiers_parts[i]; i++) {
+        const struct kvr_tiers *p = kvr_tiers_parts[i];
+
+        if (!strcmp(p->name, w.name)) {
+            KVR_TRY(read_options(&out->opts, "tiers", &w, p->options, p->opts_size, p->check));
+            out->part = p;
+            return KVR_OK;
+        }
+        names[i] = p->name;
+    }
+    return fail_unknown("tiers", w.name, names);
+}
+
+enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text)
+{
+    const char *names[sizeof kvr_retention_parts / sizeof *kvr_retention_parts] = { NULL };
+    struct words w;
+
+    *out = (struct kvr_retention_use){ 0 };
+    KVR_TRY(split(&w, "retention", text ? text : ""));
+    if (!*w.name)
+        return KVR_OK;
+    for (int i = 0; kvr_retention_parts[i]; i++) {
+        const struct kvr_retention *p = kvr_retention_parts[i];
+
+        if (!strcmp(p->name, w.name)) {
+            KVR_TRY(read_options(&out->opts, "retention", &w, p->options, p->opts_size, p->check));
+            out->part = p;
+            return KVR_OK;
+        }
+        names[i] = p->name;
+    }
+    return fail_unknown("retention", w.name, names);
+}
+
+void kvr_tiers_close(struct kvr_tiers_use *u)
+{
+    free(u->opts);
+    *u = (struct kvr_tiers_use){ 0 };
+}
+
+void kvr_retention_close(struct kvr_retention_use *u)
+{
+    free(u->opts);
+    *u = (struct kvr_retention_use){ 0 };
+}

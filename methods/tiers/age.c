@@ -1,0 +1,59 @@
+/* age.c - the tiers `age`: the newest share of the cache in a tier of its own.
+ *
+ * As the study ran it the share is of the capacity: with 42 frames and ratio 0.3 the tier
+ * `recent` begins at frame 29.4, which is still empty for 70 % of a rollout, and its format
+ * holds a mask (1 B) and an index (8 B) per token. As intended the share is of the chunks
+ * written so far, and the plan needs no side information. */
+#include "methods/kernels/share.h"
+#include "methods/policy.h"
+
+#include <string.h>
+
+struct age_opts {
+    double ratio;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct age_opts, ratio, 0.3, 0, 1, "newest share in the tier `recent`"),
+    { 0 },
+};
+
+static int64_t first_recent(const struct age_opts *o, const struct kvr_policy_ctx *ctx)
+{
+    const int64_t chunk = (int64_t)ctx->frames_per_chunk * ctx->tokens_per_frame;
+    const int64_t n_chunks = (ctx->n_active + chunk - 1) / chunk;
+
+    if (ctx->study)
+        return ctx->n_tok - kvr_share(o->ratio * (double)ctx->n_tok, 1, ctx->n_tok);
+    return (n_chunks - kvr_share(o->ratio * (double)n_chunks, 1, n_chunks)) * chunk;
+}
+
+static enum kvr_status age_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                  struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map)
+{
+    const int64_t first = first_recent(opts, ctx);
+
+    (void)dev;
+    (void)state;
+    memset(map, 0, (size_t)first);
+    memset(map + first, 1, (size_t)(ctx->n_tok - first));
+    return KVR_OK;
+}
+
+static size_t age_side_bytes(const void *opts, const struct kvr_study_counts *n)
+{
+    (void)opts;
+    return 9 * (size_t)n->capacity;
+}
+
+const struct kvr_tiers kvr_tiers_age = {
+    .name = "age",
+    .title = "the newest share apart from the rest",
+    .options = options,
+    .opts_size = sizeof(struct age_opts),
+    .n_tiers = 2,
+    .tier_names = { "old", "recent" },
+    .unit = KVR_UNIT_CHUNK,
+    .assign = age_assign,
+    .study_side_bytes = age_side_bytes,
+};

@@ -1,0 +1,53 @@
+/* recent.c - the tiers `recent`: the newest chunks in a tier of their own.
+ *
+ * As the study ran it (RECENT2): the last min(active, chunks * frames_per_chunk * S) tokens of
+ * the active prefix, wherever that cuts; nothing beyond the prefix is coded. As intended: whole
+ * chunks, a last partial one counted as one, so that a chunk moves once and as a whole. */
+#include "methods/policy.h"
+
+#include <string.h>
+
+struct recent_opts {
+    int chunks;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct recent_opts, chunks, 2, 1, 4096, "newest chunks in the tier `recent`"),
+    { 0 },
+};
+
+static int64_t first_recent(const struct recent_opts *o, const struct kvr_policy_ctx *ctx)
+{
+    const int64_t chunk = (int64_t)ctx->frames_per_chunk * ctx->tokens_per_frame;
+    int64_t first = ctx->n_active - o->chunks * chunk;
+
+    if (!ctx->study)
+        first = ((ctx->n_active + chunk - 1) / chunk - o->chunks) * chunk;
+    return first > 0 ? first : 0;
+}
+
+static enum kvr_status recent_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                     struct kvr_dev *dev, struct kvr_policy_state *state,
+                                     uint8_t *map)
+{
+    const int64_t first = first_recent(opts, ctx);
+
+    (void)dev;
+    (void)state;
+    memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);
+    memset(map, 0, (size_t)first);
+    memset(map + first, 1, (size_t)(ctx->n_active - first));
+    return KVR_OK;
+}
+
+const struct kvr_tiers kvr_tiers_recent = {
+    .name = "recent",
+    .title = "the newest chunks apart from the rest",
+    .options = options,
+    .opts_size = sizeof(struct recent_opts),
+    .n_tiers = 2,
+    .tier_names = { "old", "recent" },
+    .unit = KVR_UNIT_CHUNK,
+    .active_only = true,
+    .assign = recent_assign,
+};
