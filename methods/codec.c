@@ -116,6 +116,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
 static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
 {
     bool grid = false;
+    int exact = 0;
 
     for (int i = 0; i < c->n_stages; i++) {
         const struct kvr_stage *st = c->stage[i].stage;
@@ -124,6 +125,8 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
             return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' cannot follow a grid", text, st->name);
         if (st->kind == KVR_STAGE_GRID && grid && joins[i] != '+')
             return kvr_fail(KVR_EINVAL, "codec: '%s': grids are joined by '+'", text);
+        if (st->kind == KVR_STAGE_EXACT && exact++)
+            return kvr_fail(KVR_EINVAL, "codec: '%s': more than one '%s'", text, st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
             return kvr_fail(KVR_EINVAL, "codec: '%s': '+' stands between two grids", text);
         if (joins[i] == '+' &&

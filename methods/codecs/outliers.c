@@ -1,0 +1,339 @@
+/* outliers.c - the stage `outliers`: elements beyond sigma standard deviations of the whole
+ * block are held exactly, and kept from widening the range of the grid that follows.
+ *
+ * Entry: FP16 value, int32 flat index (t*H + h)*D + d, ascending. Values in `codes`, indices in
+ * `meta`: 6 bytes an element.
+ *
+ * An element is an outlier where |x| > tau max(sigma, 1e-8), sigma the population standard
+ * deviation, summed in double over fixed pieces: the same for any number of threads. Of more
+ * than max_ratio T H D the largest are kept, equal ones by index. What the grid sees in their
+ * place:
+ *
+ *     left=fill    the channel's nearest earlier element that is no outlier; before the first
+ *                  such one, the first; in a channel of outliers alone, 0
+ *     left=clamp   the bound with the element's sign (the study's QAQ)
+ *     left=keep    the element itself, which still sets the range (the study's TPTQ)
+ *
+ * In the study reading `fill` and `clamp` take sigma over the block padded with zeros to a
+ * multiple of 16 tokens, as QAQ did; `keep` does not, as TPTQ did not. As intended, a value
+ * beyond FP16 is held as +-65504. A block with a NaN or an infinity has no finite sigma and so
+ * no outliers: all of it reaches the grid, which notices. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "methods/kernels/grid.h"
+
+enum { LEFT_FILL, LEFT_CLAMP, LEFT_KEEP };
+
+struct outliers_opts {
+    double sigma, max_ratio;
+    int left;
+};
+
+static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000, "standard deviations that are normal"),
+    KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1, "largest part of the elements held"),
+    KVR_OPT_ENUM(struct outliers_opts, left, LEFT_FILL, left_names, "what the grid sees instead"),
+    { 0 }
+};
+
+/* Work is cut into PIECES runs of whole SPANs, whatever the number of threads. */
+enum { PIECES = 64, SPAN = 1024 };
+
+struct run {
+    int64_t begin, end;
+};
+
+static struct run piece_of(int64_t n, int i)
+{
+    const int64_t spans = (n + SPAN - 1) / SPAN, each = (spans + PIECES - 1) / PIECES * SPAN;
+    const int64_t begin = i * each, end = begin + each;
+
+    return (struct run){ begin < n ? begin : n, end < n ? end : n };
+}
+
+/* Count, mean and sum of squared differences from it; merged as Chan, Golub, LeVeque 1979. */
+struct moments {
+    double n, mean, m2;
+};
+
+static void merge(struct moments *a, struct moments b)
+{
+    const double n = a->n + b.n, diff = b.mean - a->mean;
+
+    if (b.n == 0)
+        return;
+    a->m2 += b.m2 + diff * diff * (a->n * b.n / n);
+    a->mean += diff * (b.n / n);
+    a->n = n;
+}
+
+static struct moments moments_of(const float *x, int64_t n)
+{
+    enum { LANES = 16 };
+    double sum[LANES] = { 0 }, square[LANES] = { 0 };
+    struct moments m = { .n = (double)n };
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            sum[j] += (double)x[i + j];
+    for (; i < n; i++)
+        sum[0] += (double)x[i];
+    for (int j = 0; j < LANES; j++)
+        m.mean += sum[j];
+    m.mean /= m.n;
+    for (i = 0; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            const double d = (double)x[i + j] - m.mean;
+
+            square[j] += d * d;
+        }
+    for (; i < n; i++)
+        square[0] += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+    for (int j = 0; j < LANES; j++)
+        m.m2 += square[j];
+    return m;
+}
+
+static float to_compute(double x, enum kvr_compute compute)
+{
+    return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16((float)x)) : (float)x;
+}
+
+/* NaN when the block is not finite. */
+static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n)
+{
+    const struct outliers_opts *o = job->opts;
+    const int64_t ragged = job->shape.n_tok % KVR_STUDY_BLOCK;
+    struct moments part[PIECES] = { 0 }, all = { 0 };
+    float sigma;
+
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < PIECES; i++) {
+        const struct run r = piece_of(n, i);
+
+        for (int64_t e = r.begin; e < r.end; e += SPAN)
+            merge(&part[i], moments_of(x + e, r.end - e < SPAN ? r.end - e : SPAN));
+    }
+    for (int i = 0; i < PIECES; i++)
+        merge(&all, part[i]);
+    if (job->study && o->left != LEFT_KEEP && ragged)
+        merge(&all, (struct moments){
+                        .n = (double)((KVR_STUDY_BLOCK - ragged) * (n / job->shape.n_tok)) });
+    sigma = to_compute(sqrt(all.m2 / all.n), job->compute);
+    if (!(sigma <= FLT_MAX))
+        return NAN;
+    if (sigma < 1e-8f)
+        sigma = to_compute(1e-8, job->compute);
+    return to_compute(o->sigma * (double)sigma, job->compute);
+}
+
+/* An element is held if |x| > bound and, as a number of its bits, |x| > above; also the first
+ * `ties` of those with |x| == above. The bits of positive floats are in their order. */
+struct choice {
+    float bound;
+    uint32_t above;
+    int64_t ties;
+};
+
+static inline uint32_t magnitude(float x)
+{
+    return kvr_f32_bits(x) & 0x7fffffffu;
+}
+
+static int64_t count_over(const float *x, int64_t n, float bound)
+{
+    int64_t total = 0;
+
+#pragma omp parallel for schedule(static) reduction(+ : total)
+    for (int i = 0; i < PIECES; i++) {
+        const struct run r = piece_of(n, i);
+
+        for (int64_t e = r.begin; e < r.end; e += SPAN) {
+            const int m = r.end - e < SPAN ? (int)(r.end - e) : SPAN;
+            int some = 0;
+
+            for (int j = 0; j < m; j++)
+                some += fabsf(x[e + j]) > bound;
+            total += some;
+        }
+    }
+    return total;
+}
+
+/* Elements beyond the bound whose magnitude is in bin `b` of those that agree with `prefix`
+ * above bit shift + 8; the bins are the next 8 bits. */
+static void histogram(const float *x, int64_t n, float bound, int shift, uint32_t prefix,
+                      int64_t bins[256])
+{
+    memset(bins, 0, 256 * sizeof *bins);
+    for (int64_t e = 0; e < n; e++) {
+        const uint32_t u = magnitude(x[e]);
+
+        if (fabsf(x[e]) > bound && (shift == 24 || u >> (shift + 8) == prefix >> (shift + 8)))
+            bins[(u >> shift) & 255]++;
+    }
+}
+
+/* The `keep` largest: narrows the smallest kept magnitude down, eight bits at a time. */
+static void choose_largest(const float *x, int64_t n, int64_t keep, struct choice *c)
+{
+    int64_t bins[256], left = keep;
+    uint32_t prefix = 0;
+
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        uint32_t b = 255;
+
+        histogram(x, n, c->bound, shift, prefix, bins);
+        for (; b > 0 && bins[b] < left; b--)
+            left -= bins[b];
+        prefix |= b << shift;
+    }
+    c->above = prefix;
+    c->ties = left;
+}
+
+static void record(const struct kvr_stage_job *job, const float *x, int64_t n, struct choice c,
+                   struct kvr_stage_data *out)
+{
+    kvr_f16 *value = out->codes.p;
+    int32_t *index = out->meta.p;
+    int64_t k = 0;
+
+    for (int64_t e0 = 0; e0 < n && k < out->n_exact; e0 += 64) {
+        const int64_t end = n - e0 < 64 ? n : e0 + 64;
+        int some = 0;
+
+        for (int64_t e = e0; e < end; e++)
+            some += fabsf(x[e]) > c.bound;
+        for (int64_t e = e0; e < end && some; e++) {
+            const uint32_t u = magnitude(x[e]);
+
+            if (!(fabsf(x[e]) > c.bound) || u < c.above || (u == c.above && c.ties-- <= 0))
+                continue;
+            value[k] = kvr_f32_to_f16(x[e]);
+            if ((value[k] & 0x7fffu) == 0x7c00u && !job->study)
+                value[k]--; /* infinity to 65504 */
+            index[k++] = (int32_t)e;
+        }
+    }
+}
+
+/* First entry whose index is not below `want`. */
+static int64_t lower_bound(const int32_t *index, int64_t n, int64_t want)
+{
+    int64_t lo = 0;
+
+    while (n > 0) {
+        const int64_t half = n / 2;
+
+        if (index[lo + half] < want) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return lo;
+}
+
+/* Entries are ascending, so the token before has been filled already. */
+static void fill(float *x, int64_t n, int64_t channels, const int32_t *index, int64_t n_exact)
+{
+    for (int64_t k = 0; k < n_exact; k++) {
+        const int64_t e = index[k];
+        int64_t next = e + channels;
+
+        if (e >= channels) {
+            x[e] = x[e - channels];
+            continue;
+        }
+        for (; next < n; next += channels) {
+            const int64_t at = lower_bound(index, n_exact, next);
+
+            if (at == n_exact || index[at] != next)
+                break;
+        }
+        x[e] = next < n ? x[next] : 0;
+    }
+}
+
+static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                       float *x, struct kvr_stage_data *out)
+{
+    const struct outliers_opts *o = job->opts;
+    const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
+    const int64_t n = job->shape.n_tok * channels;
+    const int64_t most = (int64_t)(o->max_ratio * (double)n);
+    struct choice c = { 0 };
+    int64_t n_exact;
+
+    if (n > INT32_MAX)
+        return kvr_fail(KVR_EINVAL, "outliers: %lld elements in a block, the index ends at %d",
+                        (long long)n, INT32_MAX);
+    c.bound = bound_of(job, x, n);
+    n_exact = isnan(c.bound) ? 0 : count_over(x, n, c.bound);
+    if (n_exact > most) {
+        n_exact = most;
+        if (most)
+            choose_largest(x, n, most, &c);
+    }
+    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
+    KVR_TRY(kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
+    out->n_exact = n_exact;
+    if (!n_exact)
+        return KVR_OK;
+    record(job, x, n, c, out);
+    if (o->left == LEFT_FILL)
+        fill(x, n, channels, out->meta.p, n_exact);
+    for (int64_t k = 0; k < n_exact && o->left == LEFT_CLAMP; k++) {
+        float *p = x + ((const int32_t *)out->meta.p)[k];
+
+        *p = copysignf(c.bound, *p);
+    }
+    return KVR_OK;
+}
+
+static void outliers_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                            int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                            float *out)
+{
+    const int d = job->shape.head_dim;
+    const int64_t channels = (int64_t)job->shape.n_heads * d, end = (t0 + n) * channels;
+    const kvr_f16 *value = in->codes.p;
+    const int32_t *index = in->meta.p;
+
+    (void)mode;
+    for (int64_t k = lower_bound(index, in->n_exact, t0 * channels);
+         k < in->n_exact && index[k] < end; k++) {
+        const int64_t t = index[k] / channels - t0, c = index[k] % channels - (int64_t)h0 * d;
+
+        if (c >= 0 && c < (int64_t)nh * d)
+            out[t * nh * d + c] = to_compute((double)kvr_f16_to_f32(value[k]), job->compute);
+    }
+}
+
+static void outliers_steps(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                           struct kvr_steps *out)
+{
+    (void)job;
+    out->exact = in->meta.p;
+    out->n_exact = in->n_exact;
+}
+
+const struct kvr_stage kvr_stage_outliers = {
+    .name = "outliers",
+    .title = "elements beyond sigma standard deviations, held in FP16",
+    .kind = KVR_STAGE_EXACT,
+    .options = options,
+    .opts_size = sizeof(struct outliers_opts),
+    .deterministic = true,
+    .idempotent = false, /* sigma moves */
+    .exact_entry_bytes = sizeof(kvr_f16) + sizeof(int32_t),
+    .encode = outliers_encode,
+    .decode = outliers_decode,
+    .steps = outliers_steps,
+};
