@@ -41,7 +41,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test unit cli-test lint format help clean install bench golden
+.PHONY: all deps demo test unit cli-test lint format help clean install
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -98,6 +98,10 @@ test: $(BUILD)/kvreel $(TEST_BIN)
 ## unit: the Check tests alone, without the command line tests
 unit: $(TEST_BIN)
 	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
+
+## cli-test: the tests of the command line alone
+cli-test: $(BUILD)/kvreel
+	@bash tools/run-tests.sh $(BUILD)
 
 ## lint: clang-format, cppcheck, and header self-containment
 lint:

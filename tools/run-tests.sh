@@ -13,6 +13,8 @@ logs=$build/test-logs
 mkdir -p "$logs"
 cores=$(nproc 2>/dev/null || echo 2)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores < 4 ? cores : 4))}
+# Waiting threads that spin steal the cores of other work on the machine, each other's included.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export CK_VERBOSITY=${CK_VERBOSITY:-normal}
 # A wrong test must not hang the run; sanitizers are slow, so the limit is wide.
 limit=${KVREEL_TEST_TIMEOUT:-900}

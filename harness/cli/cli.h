@@ -34,6 +34,9 @@ int kvr_cli_fail(enum kvr_status st);
  * the failure to write. `doc` NULL (no memory) is such a failure. */
 int kvr_cli_json(json_t *doc, int code);
 
+/* Print an array of flat objects as a text table; `keys` (NULL-terminated) names the columns. */
+enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys);
+
 /* "key=value" texts as settings; `buf` [n_buf] holds the copies that `out` [list->n] points into.
  */
 enum kvr_status kvr_cli_settings(const struct kvr_arg_list *list, struct kvr_setting *out,

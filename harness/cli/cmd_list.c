@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/cli/rows.h"
 #include "harness/core/opts.h"
 #include "harness/engine/model.h"
 #include "harness/plan/find.h"
@@ -122,98 +121,55 @@ static enum kvr_status list_suites(json_t *out)
     return list_found(out, &kvr_find_suite, add_suite);
 }
 
-static const struct {
+enum { MAX_COLUMNS = 10 };
+
+static const struct kind {
     const char *name;
     list_fn *fill;
+    const char *columns[MAX_COLUMNS]; /* of the text table: short ones */
 } kinds[] = {
-    { "methods", list_methods },
-    { "metrics", list_metrics },
-    { "models", list_models },
-    { "suites", list_suites },
+    { "methods", list_methods, { "name", "family", "study", "bits_per_element", "title" } },
+    { "metrics", list_metrics, { "name", "unit", "better", "lowest", "highest", "title" } },
+    { "models",
+      list_models,
+      { "name", "layers", "heads", "head_dim", "tokens_per_frame", "frames_per_chunk",
+        "window_frames", "prediction" } },
+    { "suites", list_suites, { "name", "prompts", "frames", "seed", "model", "title" } },
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static enum kvr_status fill(const char *kind, json_t *out)
+static enum kvr_status find_kind(const char *name, const struct kind **out)
 {
     const char *names[N_KINDS + 1] = { 0 };
     const char *near;
 
     for (int i = 0; i < N_KINDS; i++) {
-        if (strcmp(kinds[i].name, kind) == 0)
-            return kinds[i].fill(out);
+        *out = &kinds[i];
+        if (strcmp(kinds[i].name, name) == 0)
+            return KVR_OK;
         names[i] = kinds[i].name;
     }
-    near = kvr_nearest(kind, names);
-    return kvr_fail(KVR_EINVAL, "list: '%s', need methods, metrics, models or suites%s%s%s", kind,
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_EINVAL, "list: '%s', need methods, metrics, models or suites%s%s%s", name,
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
-enum { MAX_COLUMNS = 16 };
-
-static const char *cell_text(const json_t *v, char *buf, size_t n)
-{
-    if (json_is_string(v))
-        return json_string_value(v);
-    if (json_is_integer(v))
-        snprintf(buf, n, "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(buf, n, "%g", json_real_value(v));
-    else
-        snprintf(buf, n, "%s", json_is_true(v) ? "yes" : json_is_false(v) ? "no" : "-");
-    return buf;
-}
-
-/* Long texts that the table leaves to --json and `kvreel show`. */
-static bool in_text(const char *key)
-{
-    return strcmp(key, "paper") != 0 && strcmp(key, "path") != 0;
-}
-
-/* One row per object; the keys of the first name the columns. */
-static enum kvr_status print_text(const json_t *list)
-{
-    struct kvr_rows rows;
-    const char *cells[MAX_COLUMNS] = { 0 };
-    char buf[MAX_COLUMNS][32];
-    const char *key;
-    json_t *value;
-    int n = 0;
-
-    json_object_foreach(json_array_get(list, 0), key, value)
-    {
-        if (n < MAX_COLUMNS && in_text(key))
-            cells[n++] = key;
-    }
-    kvr_rows_begin(&rows, KVR_ROWS_TEXT, n, cells);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        n = 0;
-        json_object_foreach(json_array_get(list, i), key, value)
-        {
-            if (n < MAX_COLUMNS && in_text(key)) {
-                cells[n] = cell_text(value, buf[n], sizeof buf[n]);
-                n++;
-            }
-        }
-        kvr_rows_add(&rows, cells);
-    }
-    return kvr_rows_end(&rows);
 }
 
 static int run(const struct kvr_call *call)
 {
     const struct list_opts *o = call->opts;
-    json_t *list = json_array();
-    enum kvr_status st =
-        list ? fill(call->words[0], list) : kvr_fail(KVR_ENOMEM, "list: no memory");
-    int code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    const struct kind *kind;
+    json_t *list;
+    enum kvr_status st = find_kind(call->words[0], &kind);
+    int code;
 
-    if (st != KVR_OK && json_array_size(list) == 0) {
-        json_decref(list);
-        return code;
-    }
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    list = json_array();
+    st = kind->fill(list);
+    code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (o->json)
-        return kvr_cli_json(list, code);
-    st = print_text(list);
+        return kvr_cli_json(list, code); /* what could be read, with the exit code of the rest */
+    st = kvr_cli_table(list, kind->columns);
     json_decref(list);
     return st == KVR_OK ? code : kvr_cli_fail(st);
 }

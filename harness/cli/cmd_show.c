@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/cli/rows.h"
 
 struct show_opts {
     bool json;
@@ -33,16 +32,26 @@ static json_t *typed(const struct kvr_opt *o, double number, const char *text)
     return json_string(text ? text : "");
 }
 
-/* {name, stage, type, default, value, min, max, choices, help}: the name is what -O takes. */
-static json_t *option_json(const struct kvr_codec *c, const struct kvr_codec_stage *s,
-                           const struct kvr_opt *o)
+/* "2..8" or "tokens|channels" for the text table. */
+static void limits(const struct kvr_opt *o, char *buf, size_t n)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT)
+        snprintf(buf, n, "%g..%g", o->min, o->max);
+    for (int i = 0; o->type == KVR_OPT_T_ENUM && o->names[i] && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? "|" : "", o->names[i]);
+}
+
+/* {name, type, default, value, min, max, choices, help}: the name is what -O takes. */
+static json_t *option_json(const char *prefix, const struct kvr_opt *o, const char *value)
 {
     char text[KVR_OPT_STRING_MAX];
-    json_t *j = json_pack("{s:s+, s:s, s:s}", "name", c->side == KVR_K ? "k." : "v.", o->name,
-                          "stage", s->stage->name, "type", type_names[o->type]);
+    json_t *j = json_pack("{s:s+, s:s}", "name", prefix, o->name, "type", type_names[o->type]);
 
     json_object_set_new(j, "default", typed(o, o->def, o->def_text));
-    json_object_set_new(j, "value", json_string(kvr_opts_text(o, s->opts, text, sizeof text)));
+    json_object_set_new(j, "value", json_string(value));
     if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
         json_object_set_new(j, "min", typed(o, o->min, NULL));
         json_object_set_new(j, "max", typed(o, o->max, NULL));
@@ -54,32 +63,36 @@ static json_t *option_json(const struct kvr_codec *c, const struct kvr_codec_sta
             json_array_append_new(choices, json_string(o->names[i]));
         json_object_set_new(j, "choices", choices);
     }
+    limits(o, text, sizeof text);
+    json_object_set_new(j, "limits", json_string(text));
     json_object_set_new(j, "help", json_string(o->help));
     return j;
 }
 
+static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    json_array_append_new(ctx, option_json(prefix, o, value));
+}
+
 static json_t *options_json(const struct kvr_plan *p)
 {
-    const struct kvr_codec *sides[2] = { p->k, p->v };
     json_t *list = json_array();
 
-    for (int side = 0; side < 2; side++)
-        for (int i = 0; i < sides[side]->n_stages; i++) {
-            const struct kvr_codec_stage *s = &sides[side]->stage[i];
-
-            for (const struct kvr_opt *o = s->stage->options; o && o->name; o++)
-                json_array_append_new(list, option_json(sides[side], s, o));
-        }
+    kvr_plan_visit(p, add_option, list);
     return list;
+}
+
+static void add_axis(void *ctx, const char *axis, const char *text)
+{
+    json_object_set_new(ctx, axis, json_string(text));
 }
 
 static json_t *axes_json(const struct kvr_plan *p)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "codec_k", p->k->text, "codec_v",
-                     p->v->text, "tiers", "none", "retention", "all", "cadence",
-                     p->cadence == KVR_CADENCE_PASS ? "every pass" : "clean pass", "recode",
-                     p->cadence == KVR_CADENCE_PASS ? "all" : "never", "position", "absolute",
-                     "correction", "none");
+    json_t *o = json_object();
+
+    kvr_plan_axes(p, add_axis, o);
+    return o;
 }
 
 static json_t *method_json(const struct kvr_plan *p)
@@ -103,27 +116,10 @@ static void print_axes(const json_t *axes)
         printf("  %-11s %s\n", key, json_string_value(value));
 }
 
-static void print_limits(const json_t *o, char *buf, size_t n)
-{
-    const json_t *choices = json_object_get(o, "choices");
-    size_t used = 0;
-
-    buf[0] = '\0';
-    if (json_object_get(o, "min")) {
-        snprintf(buf, n, "%g..%g", json_number_value(json_object_get(o, "min")),
-                 json_number_value(json_object_get(o, "max")));
-        return;
-    }
-    for (size_t i = 0; i < json_array_size(choices) && used < n; i++)
-        used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? "|" : "",
-                                 json_string_value(json_array_get(choices, i)));
-}
-
 static enum kvr_status print_text(const json_t *doc)
 {
-    static const char *const columns[] = { "option", "value", "limits", "stage", "help" };
+    static const char *const columns[] = { "name", "value", "limits", "help", NULL };
     const json_t *options = json_object_get(doc, "options");
-    struct kvr_rows rows;
 
     printf("%s (%s reading)\n  %s\n  family %s; %s\n",
            json_string_value(json_object_get(doc, "name")),
@@ -138,19 +134,7 @@ static enum kvr_status print_text(const json_t *doc)
         return KVR_OK;
     }
     printf("\noptions (-O name=value; without k. or v. both sides are set)\n");
-    kvr_rows_begin(&rows, KVR_ROWS_TEXT, 5, columns);
-    for (size_t i = 0; i < json_array_size(options); i++) {
-        const json_t *o = json_array_get(options, i);
-        char limits[160];
-        const char *cells[5] = { json_string_value(json_object_get(o, "name")),
-                                 json_string_value(json_object_get(o, "value")), limits,
-                                 json_string_value(json_object_get(o, "stage")),
-                                 json_string_value(json_object_get(o, "help")) };
-
-        print_limits(o, limits, sizeof limits);
-        kvr_rows_add(&rows, cells);
-    }
-    return kvr_rows_end(&rows);
+    return kvr_cli_table(options, columns);
 }
 
 static int run(const struct kvr_call *call)

@@ -1,0 +1,99 @@
+/* cmd_engine.c - `kvreel engine check`: the engine against recorded tensors. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/engine/check.h"
+
+struct engine_opts {
+    bool json;
+};
+
+static json_t *real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+/* `ok` is null for what was not compared: it is neither good nor bad. */
+static json_t *entry_json(const struct kvr_check_entry *e)
+{
+    bool compared = e->status == KVR_CHECK_OK || e->status == KVR_CHECK_FAIL;
+
+    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:s}", "name", e->name, "rel_l2",
+                     real_or_null(e->rel_l2), "max_abs", real_or_null(e->max_abs), "ok",
+                     compared ? json_boolean(e->status == KVR_CHECK_OK) : json_null(), "status",
+                     kvr_check_status_name(e->status), "note", e->note);
+}
+
+static json_t *report_json(const struct kvr_check_report *r)
+{
+    json_t *tensors = json_array();
+
+    for (int i = 0; i < r->n; i++)
+        json_array_append_new(tensors, entry_json(&r->entries[i]));
+    return json_pack("{s:b, s:o}", "ok", r->ok, "tensors", tensors);
+}
+
+/* A model folder has a golden rollout; the parity data has single forwards and loops. */
+static enum kvr_status check(struct kvr_check_report *r, const char *dir)
+{
+    char *golden = kvr_path_join(dir, "golden.safetensors");
+    bool is_model = golden && kvr_path_exists(golden);
+
+    free(golden);
+    return is_model ? kvr_golden_check(r, dir) : kvr_engine_check(r, dir);
+}
+
+static int run(const struct kvr_call *call)
+{
+    static const char *const columns[] = { "name", "rel_l2", "max_abs", "status", "note", NULL };
+    const struct engine_opts *o = call->opts;
+    struct kvr_check_report r = { 0 };
+    json_t *doc;
+    enum kvr_status st;
+    int code;
+
+    if (strcmp(call->words[0], "check") != 0)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "engine: '%s', need check; usage: kvreel engine check DIR",
+                                     call->words[0]));
+    st = check(&r, call->words[1]);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = r.ok ? KVR_EXIT_OK : KVR_EXIT_TOLERANCE;
+    doc = report_json(&r);
+    if (o->json) {
+        code = kvr_cli_json(doc, code);
+    } else {
+        st = kvr_cli_table(json_object_get(doc, "tensors"), columns);
+        json_decref(doc);
+        if (st != KVR_OK)
+            code = kvr_cli_fail(st);
+    }
+    if (!r.ok)
+        fprintf(stderr, "kvreel: engine check: %s: out of tolerance\n", call->words[1]);
+    kvr_check_report_free(&r);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_FLAG(struct engine_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_engine = {
+    .name = "engine",
+    .summary = "compare the engine with recorded tensors",
+    .usage = "check DIR [--json]",
+    .examples = "  kvreel engine check tests/fixtures/wan_tiny\n"
+                "  kvreel engine check models/nano                a model's golden rollout\n"
+                "  kvreel engine check tests/fixtures/wan_tiny --json | jq .ok\n",
+    .details = "Exit code 4 when a tensor is out of tolerance.\n",
+    .args = args,
+    .opts_size = sizeof(struct engine_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

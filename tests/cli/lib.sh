@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# lib.sh - what the end-to-end tests of the command line share. Each script is called from the
+# repository's root as `bash tests/cli/test_x.sh path/to/kvreel` and prints one line per check:
+# "ok - ...", "FAIL - ..." or "skip - ... (reason)". Its exit status is 1 when one failed.
+
+kvreel=$(realpath "$1")
+root=$PWD
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-cli-XXXXXX")
+out=$work/stdout
+err=$work/stderr
+n_failed=0
+export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
+
+finish() {
+    local rc=$?
+    chmod -R u+w "$work" 2>/dev/null
+    rm -rf "$work"
+    [ "$rc" -ne 0 ] || [ "$n_failed" -eq 0 ] || rc=1
+    exit "$rc"
+}
+trap finish EXIT
+
+ok() { echo "ok - $*"; }
+skip() { echo "skip - $1 ($2)"; }
+fail() {
+    echo "FAIL - $*"
+    n_failed=$((n_failed + 1))
+}
+
+# check NAME COMMAND...: passes when the command succeeds.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/check" 2>&1; then
+        ok "$name"
+    else
+        fail "$name"
+        sed 's/^/  /' "$work/check" | head -n 20
+    fi
+}
+
+# exits CODE NAME ARGS...: runs kvreel with ARGS, keeps $out and $err, passes on that exit code.
+exits() {
+    local want=$1 name=$2 rc
+    shift 2
+    "$kvreel" "$@" >"$out" 2>"$err"
+    rc=$?
+    if [ "$rc" -eq "$want" ]; then
+        ok "$name"
+    else
+        fail "$name: exit $rc, expected $want: kvreel $*"
+        sed 's/^/  stderr: /' "$err" | tail -n 10
+    fi
+}
+
+# says NAME PATTERN: passes when the last stderr matches the extended regular expression.
+says() { check "$1" grep -qE -- "$2" "$err"; }
+# prints NAME PATTERN: the same for stdout.
+prints() { check "$1" grep -qE -- "$2" "$out"; }
+# json NAME FILTER: passes when the jq filter is true of the last stdout.
+json() { check "$1" jq -e "$2" "$out"; }
+
+# sql FILE STATEMENT: one value, for checks of the database behind kvreel's back.
+sql() { sqlite3 -readonly "$1" "$2"; }
+
+# A sweep that takes seconds: two prompts, three methods, 6 frames.
+tiny_config() { # FILE [FRAMES]
+    cat >"$1" <<YAML
+question: does the path from a prompt to the database hold together?
+model: nano
+prompts:
+  - {id: red, text: a large red disc drifts right over a plain blue background}
+  - {id: green, text: a large green square drifts left over a plain white background}
+methods: [BF16, RTN_INT4, RTN_INT2]
+frames: ${2:-6}
+YAML
+}

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# engine check: parity with recorded tensors, and a damaged recording that must not pass.
+. tests/cli/lib.sh || exit 1
+fixture=$(dirname "$(find tests/fixtures -name forward.safetensors | head -n 1)")
+
+exits 0 "engine check" engine check "$fixture"
+exits 0 "engine check --json" engine check "$fixture" --json
+json "every tensor is told" \
+    '.ok == true and (.tensors | length > 20) and all(.tensors[]; has("name") and has("rel_l2") and has("max_abs") and has("ok"))'
+json "the network's output is within 1e-5" '.tensors[] | select(.name | test("a\\.flow$")) | .rel_l2 <= 1e-5'
+
+# A hundred weights become zero.
+cp -r "$fixture" "$work/hurt"
+chmod -R u+w "$work/hurt"
+size=$(stat -c %s "$work/hurt/dit.safetensors")
+dd if=/dev/zero of="$work/hurt/dit.safetensors" bs=1 count=400 seek=$((size - 8000)) conv=notrunc status=none
+exits 4 "a damaged weight is out of tolerance" engine check "$work/hurt" --json
+json "and says which" '.ok == false and any(.tensors[]; .ok == false)'
+
+exits 2 "no such folder" engine check "$work/absent"
+says "names it" 'absent'
+exits 2 "an unknown verb" engine chek "$fixture"
+head -c 5000 "$fixture/dit.safetensors" >"$work/hurt/dit.safetensors"
+exits 2 "truncated weights" engine check "$work/hurt"
+says "names the file" 'dit.safetensors'
