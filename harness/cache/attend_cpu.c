@@ -1,7 +1,9 @@
-/* attend_cpu.c - staged attention with an online softmax.
+/* attend_cpu.c - attention over spans with an online softmax.
  *
- * For each piece (up to PIECE tokens): all threads decode it tile by tile (TILE tokens of one
- * head), then each (head, block of queries) updates its own state
+ * Keys and values are read in tiles: up to TILE tokens of one head, from one span or several
+ * short ones. staged: all threads decode the tiles of a piece (PIECE tokens) into scratch, then
+ * each (head, block of queries) attends to them. fused: each (head, run of queries) decodes the
+ * tiles it attends to, in its own cache. Either way every query updates its own state
  *
  *     m' = max(m, max_j s_j),  l' = l e^(m-m') + sum_j e^(s_j-m'),
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
@@ -15,11 +17,14 @@
 #include <string.h>
 
 #include "harness/core/clock.h"
+#include "methods/kernels/fwht.h"
 
 enum {
-    TILE = 64,   /* tokens of one head decoded and attended to together */
-    PIECE = 512, /* tokens staged at once */
-    QBLOCK = 24, /* queries of one task */
+    TILE = 64,    /* tokens of one head decoded and attended to together */
+    PIECE = 512,  /* tokens staged at once */
+    TILES = PIECE / TILE,
+    QBLOCK = 24,  /* queries multiplied at once */
+    QRUN = 384,   /* queries that share a decoded tile on the fused path */
     PAD = 16,    /* value rows are padded to whole vectors */
     MAX_D = 256,
 };
@@ -128,68 +133,111 @@ static inline vec exp_neg(vec x)
     return (vec)(((ivec)p & ~nan) | (bits & nan));
 }
 
-static void load_tile(const struct kvr_attend_job *job, const struct kvr_span *span, int64_t t0,
-                      int n, int h, bool values, float *out)
-{
-    const int d = job->head_dim;
-
-    if (span->seg) {
-        kvr_codec_decode(values ? &span->seg->v : &span->seg->k, span->t0 + t0, n, h, 1, out);
-        return;
-    }
-    const char *base = values ? job->current.v : job->current.k;
-    const size_t size = kvr_dtype_size(job->current.dtype);
-
-    for (int t = 0; t < n; t++)
-        kvr_to_f32(out + t * d,
-                   base + (size_t)(((span->t0 + t0 + t) * job->n_heads + h) * d) * size,
-                   job->current.dtype, (size_t)d);
-}
-
-/* Where one piece's tiles come from. */
-struct tile {
+/* A stretch of one span, and where in its tile it lies. */
+struct part {
     const struct kvr_span *span;
     int64_t t0;
-    int n;
+    int n, at;
 };
 
-static void stage_tile(const struct kvr_attend_job *job, const struct tile *tile, int h, float *k,
-                       float *v)
+/* All parts of a tile are in the same space: keys rotated or not, values rotated or not. */
+struct tile {
+    struct part part[TILE];
+    int n_parts, n;
+    bool rot_k, rot_v;
+};
+
+/* One tile of one head, decoded. */
+struct staged {
+    float *k;    /* [D][TILE] */
+    float *v;    /* [TILE][padded D] */
+    float *bias; /* [TILE]: log of the multiplicity */
+};
+
+/* What the queries have come to; one row per (head, query). */
+struct state {
+    float *mx, *sum;        /* [H*T] */
+    float *acc, *acc_rot;   /* [H*T][padded D]: outputs in plain and in rotated space */
+    float *q, *q_rot;       /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
+};
+
+static bool rotated(const struct kvr_span *s, bool values)
+{
+    const struct kvr_packed *p = s->seg ? values ? &s->seg->v : &s->seg->k : NULL;
+
+    return p && p->codec && kvr_codec_rotated(p->codec);
+}
+
+static void load(const struct kvr_attend_job *job, const struct part *p, int h, bool values,
+                 float *out)
+{
+    const int d = job->head_dim;
+    const struct kvr_span *s = p->span;
+
+    if (s->seg && s->seg->kind == KVR_SEG_ZERO) {
+        memset(out, 0, (size_t)(p->n * d) * sizeof *out);
+    } else if (s->seg) {
+        kvr_codec_decode_rotated(values ? &s->seg->v : &s->seg->k, s->t0 + p->t0, p->n, h, 1, out);
+    } else {
+        const char *base = values ? s->raw.v : s->raw.k;
+        const size_t size = kvr_dtype_size(s->raw.dtype);
+
+        for (int t = 0; t < p->n; t++)
+            kvr_to_f32(out + t * d,
+                       base + (size_t)(((s->t0 + p->t0 + t) * job->n_heads + h) * d) * size,
+                       s->raw.dtype, (size_t)d);
+    }
+}
+
+static void stage(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                  struct staged out)
 {
     const int d = job->head_dim, dp = padded(d);
     float row[TILE * MAX_D];
 
-    load_tile(job, tile->span, tile->t0, tile->n, h, false, row);
-    for (int c = 0; c < d; c++) {
-        for (int t = 0; t < tile->n; t++)
-            k[c * TILE + t] = row[t * d + c];
-        for (int t = tile->n; t < TILE; t++)
-            k[c * TILE + t] = 0;
-    }
-    if (d == dp) {
-        load_tile(job, tile->span, tile->t0, tile->n, h, true, v);
-    } else {
-        load_tile(job, tile->span, tile->t0, tile->n, h, true, row);
-        for (int t = 0; t < tile->n; t++) {
-            memcpy(v + t * dp, row + t * d, (size_t)d * sizeof *v);
-            memset(v + t * dp + d, 0, (size_t)(dp - d) * sizeof *v);
+    for (int i = 0; i < tile->n_parts; i++) {
+        const struct part *p = &tile->part[i];
+
+        load(job, p, h, false, row);
+        for (int c = 0; c < d; c++)
+            for (int t = 0; t < p->n; t++)
+                out.k[c * TILE + p->at + t] = row[t * d + c];
+        if (d == dp) {
+            load(job, p, h, true, out.v + p->at * dp);
+        } else {
+            load(job, p, h, true, row);
+            for (int t = 0; t < p->n; t++) {
+                memcpy(out.v + (p->at + t) * dp, row + t * d, (size_t)d * sizeof *row);
+                memset(out.v + (p->at + t) * dp + d, 0, (size_t)(dp - d) * sizeof *row);
+            }
         }
+        for (int t = 0; t < p->n; t++)
+            out.bias[p->at + t] = p->span->log_m;
     }
-    memset(v + tile->n * dp, 0, (size_t)((TILE - tile->n) * dp) * sizeof *v);
+    if (tile->n < TILE) {
+        for (int c = 0; c < d; c++)
+            memset(out.k + c * TILE + tile->n, 0, (size_t)(TILE - tile->n) * sizeof *out.k);
+        memset(out.v + tile->n * dp, 0, (size_t)((TILE - tile->n) * dp) * sizeof *out.v);
+        memset(out.bias + tile->n, 0, (size_t)(TILE - tile->n) * sizeof *out.bias);
+    }
 }
 
-/* One tile into the state of m queries: mx, sum [m]; acc [m][dp]. q is scaled by 1/sqrt(D). */
-static void update(const float *q, int m, int d, const float *k, const float *v, int n, float *mx,
-                   float *sum, float *acc)
+/* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
+static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
+                        const struct tile *tile, struct staged kv)
 {
-    const int dp = padded(d), wide = (n + VLEN - 1) / VLEN * VLEN;
+    const int d = job->head_dim, dp = padded(d), n = tile->n;
+    const int wide = (n + VLEN - 1) / VLEN * VLEN;
+    const float *q = (tile->rot_k ? st->q_rot : st->q) + at * d;
+    float *acc = (tile->rot_v ? st->acc_rot : st->acc) + at * dp;
     float s[QBLOCK * TILE];
 
-    memset(s, 0, sizeof s);
-    mul(q, d, k, TILE, s, TILE, d, m, wide);
+    for (int i = 0; i < m; i++)
+        memcpy(s + i * TILE, kv.bias, TILE * sizeof *s);
+    mul(q, d, kv.k, TILE, s, TILE, d, m, wide);
     for (int i = 0; i < m; i++) {
         float *row = s + i * TILE;
-        float top = mx[i], shrink;
+        float top = st->mx[at + i], shrink, sum = 0;
         vec total = { 0 };
 
         for (int j = 0; j < n; j++)
@@ -200,125 +248,231 @@ static void update(const float *q, int m, int d, const float *k, const float *v,
                 row[t] = 0;
             total += *(vec *)(row + j);
         }
-        shrink = expf(mx[i] - top);
-        mx[i] = top;
-        float t = 0;
         for (int j = 0; j < VLEN; j++)
-            t += total[j];
-        sum[i] = sum[i] * shrink + t;
+            sum += total[j];
+        shrink = expf(st->mx[at + i] - top);
+        st->mx[at + i] = top;
+        st->sum[at + i] = st->sum[at + i] * shrink + sum;
         if (shrink != 1.0f)
-            for (int c = 0; c < dp; c += VLEN)
-                *(vec *)(acc + i * dp + c) *= shrink;
+            for (int c = 0; c < dp; c += VLEN) {
+                *(vec *)(st->acc + (at + i) * dp + c) *= shrink;
+                if (st->acc_rot)
+                    *(vec *)(st->acc_rot + (at + i) * dp + c) *= shrink;
+            }
     }
-    mul(s, TILE, v, dp, acc, dp, n, m, dp);
+    mul(s, TILE, kv.v, dp, acc, dp, n, m, dp);
 }
 
-static size_t state_floats(int64_t n_query, int n_heads, int head_dim)
+static size_t staged_floats(int head_dim)
 {
-    /* max, sum, output, and the query scaled and gathered by head */
-    return (size_t)(n_query * n_heads) * (size_t)(2 + padded(head_dim) + head_dim);
+    return (size_t)TILE * (size_t)(head_dim + padded(head_dim) + 1);
+}
+
+static struct staged staged_at(float *base, int head_dim)
+{
+    return (struct staged){
+        .k = base,
+        .v = base + TILE * head_dim,
+        .bias = base + TILE * (head_dim + padded(head_dim)),
+    };
 }
 
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev, int n_heads,
-                                   int head_dim, int64_t max_query)
+                                   int head_dim, int64_t max_query, bool staged, bool rotated_too)
 {
-    const size_t h = (size_t)n_heads;
+    const size_t rows = (size_t)n_heads * (size_t)max_query;
+    const size_t per_row = 2 + (size_t)(rotated_too ? 2 : 1) * (size_t)(padded(head_dim) + head_dim);
 
     if (head_dim > MAX_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", head_dim, MAX_D);
-    KVR_TRY(kvr_buf_reserve(&s->k, dev, KVR_MEM_SCRATCH,
-                            h * PIECE * (size_t)head_dim * sizeof(float)));
-    KVR_TRY(kvr_buf_reserve(&s->v, dev, KVR_MEM_SCRATCH,
-                            h * PIECE * (size_t)padded(head_dim) * sizeof(float)));
-    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH,
-                           state_floats(max_query, n_heads, head_dim) * sizeof(float));
+    if (staged)
+        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH,
+                                (size_t)n_heads * TILES * staged_floats(head_dim) * sizeof(float)));
+    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, rows * per_row * sizeof(float));
 }
 
 void kvr_attend_release(struct kvr_attend_scratch *s)
 {
-    kvr_buf_free(&s->k);
-    kvr_buf_free(&s->v);
+    kvr_buf_free(&s->tiles);
     kvr_buf_free(&s->state);
 }
 
-/* The next piece: tiles from span *i, token *t on. Returns how many. */
-static int next_piece(const struct kvr_attend_job *job, int *i, int64_t *t, struct tile *tiles)
-{
-    int n = 0;
+/* Where the next tile begins. */
+struct cursor {
+    int span;
+    int64_t t;
+};
 
-    while (*i < job->n_spans && n < PIECE / TILE) {
-        const struct kvr_span *span = &job->spans[*i];
-        const int64_t left = span->n - *t;
+/* The next tile, empty at the end. */
+static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct tile *out)
+{
+    out->n = out->n_parts = 0;
+    while (c->span < job->n_spans && out->n < TILE) {
+        const struct kvr_span *s = &job->spans[c->span];
+        const int64_t left = s->n - c->t;
+        const bool rk = rotated(s, false), rv = rotated(s, true);
 
         if (left <= 0) {
-            ++*i;
-            *t = 0;
+            c->span++;
+            c->t = 0;
             continue;
         }
-        tiles[n++] = (struct tile){ span, *t, left < TILE ? (int)left : TILE };
-        *t += tiles[n - 1].n;
+        if (out->n && (rk != out->rot_k || rv != out->rot_v))
+            return;
+        out->rot_k = rk;
+        out->rot_v = rv;
+        struct part *p = &out->part[out->n_parts++];
+
+        *p = (struct part){ s, c->t, left < TILE - out->n ? (int)left : TILE - out->n, out->n };
+        c->t += p->n;
+        out->n += p->n;
     }
-    return n;
 }
 
-void kvr_attend_staged(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+static void begin(const struct kvr_attend_job *job, const struct state *st)
 {
     const int d = job->head_dim, dp = padded(d), heads = job->n_heads;
     const int64_t n = job->n_query;
-    const int n_blocks = (int)((n + QBLOCK - 1) / QBLOCK);
     const float scale = 1.0f / sqrtf((float)d);
-    float *k = s->k.p, *v = s->v.p;
-    float *mx = s->state.p, *sum = mx + n * heads, *acc = sum + n * heads;
-    float *q = acc + n * heads * dp;
-    struct tile tiles[PIECE / TILE];
-    int64_t t = 0, stamp = kvr_now_ns();
-    int n_tiles, i = 0;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) collapse(2)
     for (int h = 0; h < heads; h++)
         for (int64_t r = 0; r < n; r++) {
             const int64_t at = h * n + r;
 
-            mx[at] = -INFINITY;
-            sum[at] = 0;
-            memset(acc + at * dp, 0, (size_t)dp * sizeof *acc);
+            st->mx[at] = -INFINITY;
+            st->sum[at] = 0;
+            memset(st->acc + at * dp, 0, (size_t)dp * sizeof(float));
             for (int c = 0; c < d; c++)
-                q[at * d + c] = job->q[(r * heads + h) * d + c] * scale;
+                st->q[at * d + c] = job->q[(r * heads + h) * d + c] * scale;
+            if (st->acc_rot) {
+                memset(st->acc_rot + at * dp, 0, (size_t)dp * sizeof(float));
+                memcpy(st->q_rot + at * d, st->q + at * d, (size_t)d * sizeof(float));
+                kvr_fwht(st->q_rot + at * d, 1, d, KVR_COMPUTE_F32);
+            }
         }
-    while ((n_tiles = next_piece(job, &i, &t, tiles)) > 0) {
+}
+
+static void finish(const struct kvr_attend_job *job, const struct state *st)
+{
+    const int d = job->head_dim, dp = padded(d), heads = job->n_heads;
+    const int64_t n = job->n_query;
+
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int h = 0; h < heads; h++)
+        for (int64_t r = 0; r < n; r++) {
+            const int64_t at = h * n + r;
+            const float inv = 1.0f / st->sum[at];
+            float *acc = st->acc + at * dp;
+
+            if (st->acc_rot) { /* back from rotated space, once per output */
+                float *rot = st->acc_rot + at * dp;
+
+                kvr_fwht(rot, 1, d, KVR_COMPUTE_F32);
+                for (int c = 0; c < d; c++)
+                    acc[c] += rot[c];
+            }
+            for (int c = 0; c < d; c++)
+                job->out[(r * heads + h) * d + c] = acc[c] * inv;
+        }
+}
+
+static void attend_run(const struct kvr_attend_job *job, const struct state *st, int h, int64_t r0,
+                       int64_t r1, const struct tile *tile, struct staged kv)
+{
+    for (int64_t r = r0; r < r1; r += QBLOCK)
+        attend_tile(job, st, h * job->n_query + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK, tile,
+                    kv);
+}
+
+static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
+                       int64_t *stamp)
+{
+    const int heads = job->n_heads, d = job->head_dim;
+    const int64_t n = job->n_query;
+    const int blocks = (int)((n + QBLOCK - 1) / QBLOCK);
+    struct tile tile[TILES];
+    struct cursor c = { 0 };
+
+    for (;;) {
+        int n_tiles = 0;
+
+        while (n_tiles < TILES) {
+            next_tile(job, &c, &tile[n_tiles]);
+            if (tile[n_tiles].n == 0)
+                break;
+            n_tiles++;
+        }
+        if (!n_tiles)
+            return;
         int64_t now = kvr_now_ns();
 
-        *job->attend_ns += now - stamp;
-        stamp = now;
+        *job->attend_ns += now - *stamp;
+        *stamp = now;
 #pragma omp parallel for schedule(static) collapse(2)
         for (int h = 0; h < heads; h++)
-            for (int p = 0; p < n_tiles; p++)
-                stage_tile(job, &tiles[p], h, k + (size_t)(h * n_tiles + p) * (size_t)(d * TILE),
-                           v + (size_t)(h * n_tiles + p) * (size_t)(dp * TILE));
+            for (int i = 0; i < n_tiles; i++)
+                stage(job, &tile[i], h,
+                      staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
         now = kvr_now_ns();
-        *job->decode_ns += now - stamp;
-        stamp = now;
+        *job->decode_ns += now - *stamp;
+        *stamp = now;
 #pragma omp parallel for schedule(dynamic) collapse(2)
         for (int h = 0; h < heads; h++)
-            for (int b = 0; b < n_blocks; b++) {
-                const int64_t at = h * n + (int64_t)b * QBLOCK;
-                const int m = n - (int64_t)b * QBLOCK < QBLOCK ? (int)(n - (int64_t)b * QBLOCK)
-                                                              : QBLOCK;
+            for (int b = 0; b < blocks; b++) {
+                const int64_t r0 = (int64_t)b * QBLOCK, r1 = r0 + QBLOCK < n ? r0 + QBLOCK : n;
 
-                for (int p = 0; p < n_tiles; p++)
-                    update(q + at * d, m, d, k + (size_t)(h * n_tiles + p) * (size_t)(d * TILE),
-                           v + (size_t)(h * n_tiles + p) * (size_t)(dp * TILE), tiles[p].n,
-                           mx + at, sum + at, acc + at * dp);
+                for (int i = 0; i < n_tiles; i++)
+                    attend_run(job, st, h, r0, r1, &tile[i],
+                               staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
             }
     }
-#pragma omp parallel for schedule(static)
-    for (int h = 0; h < heads; h++)
-        for (int64_t r = 0; r < n; r++) {
-            const int64_t at = h * n + r;
-            const float inv = 1.0f / sum[at];
+}
 
-            for (int c = 0; c < d; c++)
-                job->out[(r * heads + h) * d + c] = acc[at * dp + c] * inv;
+static void run_fused(const struct kvr_attend_job *job, const struct state *st)
+{
+    const int heads = job->n_heads, d = job->head_dim;
+    const int64_t n = job->n_query;
+    const int runs = (int)((n + QRUN - 1) / QRUN);
+
+#pragma omp parallel for schedule(dynamic) collapse(2)
+    for (int h = 0; h < heads; h++)
+        for (int i = 0; i < runs; i++) {
+            const int64_t r0 = (int64_t)i * QRUN, r1 = r0 + QRUN < n ? r0 + QRUN : n;
+            float own[TILE * (MAX_D + MAX_D + 1)] __attribute__((aligned(64)));
+            struct staged kv = staged_at(own, d);
+            struct cursor c = { 0 };
+            struct tile tile;
+
+            for (next_tile(job, &c, &tile); tile.n; next_tile(job, &c, &tile)) {
+                stage(job, &tile, h, kv);
+                attend_run(job, st, h, r0, r1, &tile, kv);
+            }
         }
+}
+
+void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+{
+    const size_t rows = (size_t)job->n_heads * (size_t)job->n_query;
+    const size_t d = (size_t)job->head_dim, dp = (size_t)padded(job->head_dim);
+    struct state st = { .mx = s->state.p };
+    bool any_rotated = false;
+    int64_t stamp = kvr_now_ns();
+
+    for (int i = 0; i < job->n_spans; i++)
+        any_rotated |= rotated(&job->spans[i], false) || rotated(&job->spans[i], true);
+    st.sum = st.mx + rows;
+    st.acc = st.sum + rows;
+    st.q = st.acc + rows * dp;
+    if (any_rotated) {
+        st.acc_rot = st.q + rows * d;
+        st.q_rot = st.acc_rot + rows * dp;
+    }
+    begin(job, &st);
+    if (job->fused)
+        run_fused(job, &st);
+    else
+        run_staged(job, &st, s->tiles.p, &stamp);
+    finish(job, &st);
     *job->attend_ns += kvr_now_ns() - stamp;
 }

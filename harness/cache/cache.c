@@ -1,16 +1,12 @@
-/* cache.c - segments per layer, what of them a pass may see, and when they are made. */
+/* cache.c - what a pass may see, attention over it, and when layers store. */
 #include "harness/cache/cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cache/attend.h"
+#include "harness/cache/layer.h"
 #include "harness/core/clock.h"
-
-struct layer {
-    struct kvr_segment *seg; /* oldest first */
-    int n, cap;
-};
 
 struct kvr_cache {
     struct kvr_dev *dev;
@@ -18,7 +14,8 @@ struct kvr_cache {
     struct kvr_cache_shape shape;
     enum kvr_path path;
 
-    struct layer *layer; /* [L] */
+    struct kvr_layer *layer; /* [L] */
+    struct kvr_layer_scratch layer_scratch;
     struct kvr_span *spans;
     int spans_cap;
 
@@ -27,20 +24,39 @@ struct kvr_cache {
     int appended; /* layer whose k, v are in `current`; -1: none */
 
     struct kvr_buf current_k, current_v; /* [T,H,D] in shape.exact */
-    struct kvr_buf values, work;         /* [T,H,D] F32: codec input and scratch */
-    struct kvr_attend_scratch scratch;
+    struct kvr_buf values_k, values_v;   /* F32: [T,H,D], or [capacity,H,D] when all is recoded */
+    struct kvr_buf dense_k, dense_v;     /* path dense: [capacity,H,D] in shape.exact */
+    struct kvr_buf held;                 /* path dense: [capacity] */
+    struct kvr_attend_scratch attend;
     struct kvr_cache_times times;
 };
 
-void kvr_segment_free(struct kvr_segment *s)
-{
-    kvr_packed_free(&s->k);
-    kvr_packed_free(&s->v);
-}
+const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
 static int64_t chunk_tokens(const struct kvr_cache *c)
 {
     return (int64_t)c->shape.frames_per_chunk * c->shape.tokens_per_frame;
+}
+
+static int64_t capacity_tokens(const struct kvr_cache *c)
+{
+    return (int64_t)c->shape.capacity_frames * c->shape.tokens_per_frame;
+}
+
+static int64_t pass_begin(const struct kvr_cache *c)
+{
+    return (int64_t)c->pass.frame0 * c->shape.tokens_per_frame;
+}
+
+static int64_t pass_tokens(const struct kvr_cache *c)
+{
+    return (int64_t)c->pass.n_frames * c->shape.tokens_per_frame;
+}
+
+/* The study never gives anything up; its buffer has room for the whole rollout. */
+static bool evicts(const struct kvr_cache *c)
+{
+    return c->shape.evict && !kvr_plan_is_study(c->plan);
 }
 
 static enum kvr_status check_shape(const struct kvr_cache_shape *s)
@@ -61,12 +77,54 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
     return KVR_OK;
 }
 
+static bool any_rotated(const struct kvr_plan *p)
+{
+    for (int t = 0; t < p->n_tiers; t++)
+        if (kvr_codec_rotated(p->k[t]) || kvr_codec_rotated(p->v[t]))
+            return true;
+    return false;
+}
+
+static enum kvr_status alloc_buffers(struct kvr_cache *c)
+{
+    const struct kvr_cache_shape *s = &c->shape;
+    const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
+    const size_t chunk = (size_t)chunk_tokens(c) * width;
+    const size_t all = (size_t)capacity_tokens(c) * width;
+    const size_t size = kvr_dtype_size(s->exact);
+    const bool dense = c->path == KVR_PATH_DENSE;
+    const size_t values = dense || kvr_plan_is_study(c->plan) ? all : chunk;
+
+    KVR_TRY(kvr_buf_alloc(&c->current_k, c->dev, KVR_MEM_SCRATCH, chunk * size));
+    KVR_TRY(kvr_buf_alloc(&c->current_v, c->dev, KVR_MEM_SCRATCH, chunk * size));
+    KVR_TRY(kvr_buf_alloc(&c->values_k, c->dev, KVR_MEM_SCRATCH, values * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&c->values_v, c->dev, KVR_MEM_SCRATCH, values * sizeof(float)));
+    if (dense) {
+        KVR_TRY(kvr_buf_alloc(&c->dense_k, c->dev, KVR_MEM_SCRATCH, all * size));
+        KVR_TRY(kvr_buf_alloc(&c->dense_v, c->dev, KVR_MEM_SCRATCH, all * size));
+        KVR_TRY(kvr_buf_alloc(&c->held, c->dev, KVR_MEM_SCRATCH, (size_t)capacity_tokens(c)));
+    }
+    /* What coding needs, so that no pass has to allocate it. */
+    const bool study = kvr_plan_is_study(c->plan);
+    const size_t coded = study ? all : chunk;
+
+    KVR_TRY(kvr_buf_reserve(&c->layer_scratch.map, c->dev, KVR_MEM_SCRATCH,
+                            (size_t)capacity_tokens(c)));
+    KVR_TRY(kvr_buf_reserve(&c->layer_scratch.work, c->dev, KVR_MEM_SCRATCH,
+                            coded * sizeof(float)));
+    if (c->plan->tiers.part || c->plan->retention.part)
+        KVR_TRY(kvr_buf_reserve(&c->layer_scratch.gather, c->dev, KVR_MEM_SCRATCH,
+                                2 * coded * sizeof(float)));
+    return kvr_attend_reserve(&c->attend, c->dev, s->n_heads, s->head_dim, chunk_tokens(c),
+                              c->path != KVR_PATH_FUSED, any_rotated(c->plan));
+}
+
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
                                enum kvr_path path)
 {
     struct kvr_cache *c;
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
 
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_plan_check(plan, shape->n_heads, shape->head_dim));
@@ -79,53 +137,34 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     c->path = path;
     c->appended = -1;
     c->layer = calloc((size_t)shape->n_layers, sizeof *c->layer);
-    if (!c->layer) {
+    if (!c->layer)
         st = kvr_fail(KVR_ENOMEM, "cache: no memory");
-        goto fail;
+    for (int i = 0; i < shape->n_layers && st == KVR_OK; i++) {
+        const struct kvr_layer_geometry geo = {
+            .layer = i,
+            .n_layers = shape->n_layers,
+            .n_heads = shape->n_heads,
+            .head_dim = shape->head_dim,
+            .tokens_per_frame = shape->tokens_per_frame,
+            .frames_per_chunk = shape->frames_per_chunk,
+            .capacity = capacity_tokens(c),
+        };
+        st = kvr_layer_open(&c->layer[i], dev, plan, &geo, &c->layer_scratch, false);
     }
-    const size_t elems = (size_t)(chunk_tokens(c) * shape->n_heads * shape->head_dim);
-    const size_t exact = elems * kvr_dtype_size(shape->exact);
-
-    st = kvr_buf_alloc(&c->current_k, dev, KVR_MEM_SCRATCH, exact);
     if (st == KVR_OK)
-        st = kvr_buf_alloc(&c->current_v, dev, KVR_MEM_SCRATCH, exact);
-    if (st == KVR_OK)
-        st = kvr_buf_alloc(&c->values, dev, KVR_MEM_SCRATCH, elems * sizeof(float));
-    if (st == KVR_OK)
-        st = kvr_buf_alloc(&c->work, dev, KVR_MEM_SCRATCH, elems * sizeof(float));
-    if (st == KVR_OK)
-        st = kvr_attend_reserve(&c->scratch, dev, shape->n_heads, shape->head_dim,
-                                chunk_tokens(c));
-    if (st != KVR_OK)
-        goto fail;
+        st = alloc_buffers(c);
+    if (st != KVR_OK) {
+        kvr_cache_close(&c);
+        return st;
+    }
     *out = c;
     return KVR_OK;
-fail:
-    kvr_cache_close(&c);
-    return st;
-}
-
-/* Remove segments for which keep[] is false, holding the order. */
-static void drop_segments(struct layer *l, const bool *keep)
-{
-    int n = 0;
-
-    for (int i = 0; i < l->n; i++) {
-        if (keep[i])
-            l->seg[n++] = l->seg[i];
-        else
-            kvr_segment_free(&l->seg[i]);
-    }
-    l->n = n;
 }
 
 void kvr_cache_reset(struct kvr_cache *c)
 {
-    for (int i = 0; i < c->shape.n_layers; i++) {
-        for (int j = 0; j < c->layer[i].n; j++)
-            kvr_segment_free(&c->layer[i].seg[j]);
-        c->layer[i].n = 0;
-    }
+    for (int i = 0; i < c->shape.n_layers; i++)
+        kvr_layer_reset(&c->layer[i]);
     c->in_pass = false;
     c->appended = -1;
     c->pass = (struct kvr_pass){ 0 };
@@ -138,77 +177,45 @@ void kvr_cache_close(struct kvr_cache **pc)
 
     if (!c)
         return;
-    if (c->layer) {
-        kvr_cache_reset(c);
-        for (int i = 0; i < c->shape.n_layers; i++)
-            free(c->layer[i].seg);
-    }
+    for (int i = 0; c->layer && i < c->shape.n_layers; i++)
+        kvr_layer_close(&c->layer[i]);
     free(c->layer);
     free(c->spans);
+    kvr_layer_scratch_free(&c->layer_scratch);
     kvr_buf_free(&c->current_k);
     kvr_buf_free(&c->current_v);
-    kvr_buf_free(&c->values);
-    kvr_buf_free(&c->work);
-    kvr_attend_release(&c->scratch);
+    kvr_buf_free(&c->values_k);
+    kvr_buf_free(&c->values_v);
+    kvr_buf_free(&c->dense_k);
+    kvr_buf_free(&c->dense_v);
+    kvr_buf_free(&c->held);
+    kvr_attend_release(&c->attend);
     free(c);
     *pc = NULL;
 }
 
-/* Frames [first, end) a pass may see besides the sink. */
-static int window_begin(const struct kvr_cache *c)
-{
-    const int end = c->pass.frame0 + c->pass.n_frames;
-    const int recent = c->shape.window_frames - c->shape.sink_frames;
-
-    if (c->shape.window_frames == 0 || end <= c->shape.window_frames)
-        return 0;
-    return end - recent;
-}
-
-/* The visible runs of tokens [tok0, tok0 + n): at most two. Returns how many. */
-static int visible_runs(const struct kvr_cache *c, int64_t tok0, int64_t n, int64_t run[2][2])
+/* Tokens before `end` that the current pass may see: the sink, and the newest
+ * window - sink frames, the chunk's own counted. */
+static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
 {
     const int64_t s = c->shape.tokens_per_frame;
-    const int64_t sink_end = c->shape.window_frames ? c->shape.sink_frames * s : 0;
-    const int64_t begin = window_begin(c) * s, end = tok0 + n;
-    int k = 0;
+    const int last = c->pass.frame0 + c->pass.n_frames;
+    struct kvr_visible seen = { 0 };
+    int64_t begin = 0, sink = c->shape.sink_frames * s;
 
-    if (tok0 < sink_end && sink_end < begin) {
-        run[k][0] = tok0;
-        run[k++][1] = end < sink_end ? end : sink_end;
-    } else if (tok0 < sink_end) { /* sink and window touch: one run */
-        run[k][0] = tok0;
-        run[k++][1] = end;
-        return k;
+    if (c->shape.window_frames && last > c->shape.window_frames)
+        begin = (last - (c->shape.window_frames - c->shape.sink_frames)) * s;
+    if (begin <= sink) {
+        begin = 0;
+    } else if (sink > 0) {
+        seen.run[seen.n][0] = 0;
+        seen.run[seen.n++][1] = sink < end ? sink : end;
     }
-    if (end > begin) {
-        run[k][0] = tok0 > begin ? tok0 : begin;
-        run[k++][1] = end;
+    if (begin < end) {
+        seen.run[seen.n][0] = begin;
+        seen.run[seen.n++][1] = end;
     }
-    return k;
-}
-
-static void give_up_unseen(struct kvr_cache *c)
-{
-    int64_t run[2][2];
-
-    for (int l = 0; l < c->shape.n_layers; l++) {
-        struct layer *layer = &c->layer[l];
-        int first = 0;
-
-        for (; first < layer->n; first++) {
-            const struct kvr_segment *s = &layer->seg[first];
-
-            if (visible_runs(c, s->tok0, s->n_tok, run) == 0)
-                break;
-        }
-        if (first == layer->n)
-            continue;
-        bool keep[layer->n];
-        for (int i = 0; i < layer->n; i++)
-            keep[i] = visible_runs(c, layer->seg[i].tok0, layer->seg[i].n_tok, run) > 0;
-        drop_segments(layer, keep);
-    }
+    return seen;
 }
 
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass)
@@ -224,14 +231,13 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
     c->pass = *pass;
     c->in_pass = true;
     c->appended = -1;
-    if (c->shape.evict)
-        give_up_unseen(c);
-    return KVR_OK;
-}
+    if (evicts(c)) {
+        const struct kvr_visible seen = visible(c, capacity_tokens(c));
 
-static int64_t pass_tokens(const struct kvr_cache *c)
-{
-    return (int64_t)c->pass.n_frames * c->shape.tokens_per_frame;
+        for (int i = 0; i < c->shape.n_layers; i++)
+            kvr_layer_evict(&c->layer[i], &seen);
+    }
+    return KVR_OK;
 }
 
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v)
@@ -244,12 +250,6 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
     kvr_from_f32(c->current_v.p, c->shape.exact, v, n);
     c->appended = layer;
     return KVR_OK;
-}
-
-/* Is this committed segment in the past of the current pass? */
-static bool is_past(const struct kvr_cache *c, const struct kvr_segment *s)
-{
-    return s->chunk < c->pass.chunk;
 }
 
 static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
@@ -266,77 +266,123 @@ static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
     return KVR_OK;
 }
 
-/* What this pass sees of a layer's committed segments, oldest first. */
-static enum kvr_status past_spans(struct kvr_cache *c, const struct layer *l, bool own_chunk,
-                                  int *n_out)
+/* Visible tokens that are held, packed together: values_k, values_v as F32. */
+static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
+                            const struct kvr_visible *seen)
 {
-    int n = 0;
+    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    float *k = c->values_k.p, *v = c->values_v.p;
+    int64_t n = 0;
 
-    KVR_TRY(reserve_spans(c, 2 * l->n + 1));
-    for (int i = 0; i < l->n; i++) {
-        const struct kvr_segment *s = &l->seg[i];
-        int64_t run[2][2];
-        int k;
+    for (int r = 0; r < seen->n; r++) {
+        const int64_t begin = seen->run[r][0], m = seen->run[r][1] - begin, n0 = n;
+        const uint8_t *held = c->held.p;
 
-        if (!is_past(c, s) && !(own_chunk && s->chunk == c->pass.chunk))
-            continue;
-        k = visible_runs(c, s->tok0, s->n_tok, run);
-        for (int j = 0; j < k; j++)
-            c->spans[n++] =
-                (struct kvr_span){ s, run[j][0] - s->tok0, run[j][1] - run[j][0] };
+        kvr_layer_dense(l, begin, begin + m, k + (size_t)n0 * width, v + (size_t)n0 * width,
+                        c->held.p);
+        for (int64_t t = 0; t < m; t++) {
+            if (!held[t])
+                continue;
+            if (n != n0 + t) {
+                memcpy(k + (size_t)n * width, k + (size_t)(n0 + t) * width, width * sizeof *k);
+                memcpy(v + (size_t)n * width, v + (size_t)(n0 + t) * width, width * sizeof *v);
+            }
+            n++;
+        }
     }
-    *n_out = n;
+    return n;
+}
+
+/* What attention reads of layer l in this pass, before the chunk itself. */
+static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
+{
+    const struct kvr_visible seen = visible(c, pass_begin(c));
+    const int64_t t0 = kvr_now_ns();
+
+    if (c->path != KVR_PATH_DENSE) {
+        KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
+        *n_out = kvr_layer_spans(l, &seen, c->spans);
+        return KVR_OK;
+    }
+    KVR_TRY(reserve_spans(c, 2));
+    const int64_t n = gather_dense(c, l, &seen);
+    const size_t elems = (size_t)(n * c->shape.n_heads * c->shape.head_dim);
+
+    kvr_from_f32(c->dense_k.p, c->shape.exact, c->values_k.p, elems);
+    kvr_from_f32(c->dense_v.p, c->shape.exact, c->values_v.p, elems);
+    c->spans[0] = (struct kvr_span){
+        .raw = { c->dense_k.p, c->dense_v.p, c->shape.exact }, .n = n
+    };
+    *n_out = 1;
+    c->times.decode_ns += kvr_now_ns() - t0;
     return KVR_OK;
 }
 
-/* Code the current chunk and put it at the end of the layer, in place of what an earlier
- * clean pass of this chunk left. */
-static enum kvr_status commit(struct kvr_cache *c, struct layer *l)
+/* The chunk's keys and values as F32, at token `at` of values. */
+static void current_values(struct kvr_cache *c, int64_t at)
 {
-    const struct kvr_block_shape shape = { pass_tokens(c), c->shape.n_heads, c->shape.head_dim };
-    const size_t n = (size_t)(shape.n_tok * shape.n_heads * shape.head_dim);
-    struct kvr_segment s = {
-        .chunk = c->pass.chunk,
-        .tok0 = (int64_t)c->pass.frame0 * c->shape.tokens_per_frame,
-        .n_tok = shape.n_tok,
-    };
-    enum kvr_status st;
+    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const size_t n = (size_t)pass_tokens(c) * width;
 
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 16;
-        struct kvr_segment *p = realloc(l->seg, (size_t)cap * sizeof *p);
+    kvr_to_f32((float *)c->values_k.p + (size_t)at * width, c->current_k.p, c->shape.exact, n);
+    kvr_to_f32((float *)c->values_v.p + (size_t)at * width, c->current_v.p, c->shape.exact, n);
+}
 
-        if (!p)
-            return kvr_fail(KVR_ENOMEM, "cache: no memory for segments");
-        l->seg = p;
-        l->cap = cap;
+static void round_to_exact(struct kvr_cache *c, float *x, size_t n)
+{
+    if (c->shape.exact != KVR_BF16)
+        return;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+}
+
+/* The study: decode everything, write the chunk over it, code everything again. */
+static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
+{
+    const int64_t end = pass_begin(c) + pass_tokens(c);
+    const size_t n = (size_t)(capacity_tokens(c) * c->shape.n_heads * c->shape.head_dim);
+    const int64_t t0 = kvr_now_ns();
+
+    kvr_layer_dense(l, 0, capacity_tokens(c), c->values_k.p, c->values_v.p, NULL);
+    round_to_exact(c, c->values_k.p, n);
+    round_to_exact(c, c->values_v.p, n);
+    c->times.decode_ns += kvr_now_ns() - t0;
+    current_values(c, pass_begin(c));
+    return kvr_layer_recode(l, c->values_k.p, c->values_v.p,
+                            end > l->n_active ? end : l->n_active);
+}
+
+static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
+{
+    const int64_t t0 = kvr_now_ns(), decode_ns = c->times.decode_ns;
+
+    if (!kvr_plan_is_study(c->plan)) {
+        if (!c->pass.clean)
+            return KVR_OK;
+        current_values(c, 0);
+        KVR_TRY(kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c)));
+    } else {
+        if (!c->pass.clean && c->plan->method->study_cadence == KVR_CLEAN_PASS)
+            return KVR_OK;
+        KVR_TRY(recode(c, l));
     }
-    kvr_to_f32(c->values.p, c->current_k.p, c->shape.exact, n);
-    st = kvr_codec_encode(c->plan->k, c->dev, c->values.p, &shape, c->work.p, &s.k);
-    if (st == KVR_OK) {
-        kvr_to_f32(c->values.p, c->current_v.p, c->shape.exact, n);
-        st = kvr_codec_encode(c->plan->v, c->dev, c->values.p, &shape, c->work.p, &s.v);
-    }
-    if (st != KVR_OK) {
-        kvr_segment_free(&s);
-        return st;
-    }
-    while (l->n && l->seg[l->n - 1].chunk >= c->pass.chunk)
-        kvr_segment_free(&l->seg[--l->n]);
-    l->seg[l->n++] = s;
+    c->times.encode_ns += kvr_now_ns() - t0 - (c->times.decode_ns - decode_ns);
     return KVR_OK;
 }
 
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)
 {
-    struct layer *l;
+    struct kvr_layer *l;
     int n_spans;
 
     if (layer < 0 || c->appended != layer)
         return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
     l = &c->layer[layer];
-    KVR_TRY(past_spans(c, l, false, &n_spans));
-    c->spans[n_spans++] = (struct kvr_span){ NULL, 0, pass_tokens(c) };
+    KVR_TRY(past_spans(c, l, &n_spans));
+    c->spans[n_spans++] = (struct kvr_span){
+        .raw = { c->current_k.p, c->current_v.p, c->shape.exact }, .n = pass_tokens(c)
+    };
 
     const struct kvr_attend_job job = {
         .n_heads = c->shape.n_heads,
@@ -346,19 +392,13 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .out = out,
         .spans = c->spans,
         .n_spans = n_spans,
-        .current = { c->current_k.p, c->current_v.p, c->shape.exact },
+        .fused = c->path == KVR_PATH_FUSED,
         .decode_ns = &c->times.decode_ns,
         .attend_ns = &c->times.attend_ns,
     };
-    kvr_attend_staged(&job, &c->scratch);
-    if (c->pass.clean) {
-        const int64_t t0 = kvr_now_ns();
-
-        KVR_TRY(commit(c, l));
-        c->times.encode_ns += kvr_now_ns() - t0;
-    }
+    kvr_attend(&job, &c->attend);
     c->appended = -1;
-    return KVR_OK;
+    return store(c, l);
 }
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
@@ -369,50 +409,60 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
     return KVR_OK;
 }
 
-void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
+/* Tokens that an uncoded cache of this shape would hold now. */
+static int64_t reference_tokens(const struct kvr_cache *c)
 {
-    *out = (struct kvr_cache_bytes){ 0 };
-    for (int i = 0; i < c->shape.n_layers; i++)
-        for (int j = 0; j < c->layer[i].n; j++) {
-            const struct kvr_segment *s = &c->layer[i].seg[j];
-            const int64_t elems = s->n_tok * c->shape.n_heads * c->shape.head_dim;
+    const int64_t active = c->layer[0].n_active, chunk = chunk_tokens(c);
+    const struct kvr_visible seen = visible(c, capacity_tokens(c));
+    int64_t n = 0;
 
-            if (i == 0)
-                out->tokens += s->n_tok;
-            out->bf16 += 2 * (size_t)elems * sizeof(kvr_bf16);
-            out->nominal += kvr_codec_bytes(s->k.codec, &s->k.shape, kvr_packed_n_exact(&s->k)) +
-                            kvr_codec_bytes(s->v.codec, &s->v.shape, kvr_packed_n_exact(&s->v));
-            out->resident += kvr_packed_bytes(&s->k) + kvr_packed_bytes(&s->v);
-            for (int t = 0; t < KVR_MAX_STAGES; t++)
-                out->resident_kv += s->k.stage[t].codes.n_bytes + s->v.stage[t].codes.n_bytes;
-        }
+    if (kvr_plan_is_study(c->plan))
+        return active ? capacity_tokens(c) : 0;
+    if (!evicts(c))
+        return active;
+    for (int64_t t = 0; t < active; t += chunk) { /* whole chunks go at once */
+        const int64_t end = t + chunk < active ? t + chunk : active;
+        bool any = false;
+
+        for (int r = 0; r < seen.n; r++)
+            any |= seen.run[r][0] < end && t < seen.run[r][1];
+        n += any ? end - t : 0;
+    }
+    return n;
 }
 
-int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
+void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 {
     const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
-    const struct layer *l = &c->layer[layer];
-    int64_t total = 0;
 
-    for (int i = 0; i < l->n; i++) {
-        const struct kvr_segment *s = &l->seg[i];
-        int64_t run[2][2];
-        int n;
+    *out = (struct kvr_cache_bytes){ .tokens = reference_tokens(c) };
+    out->bf16 = 2 * (size_t)out->tokens * width * sizeof(kvr_bf16) * (size_t)c->shape.n_layers;
+    for (int i = 0; i < c->shape.n_layers; i++) {
+        size_t codes;
 
-        if (s->chunk > c->pass.chunk)
-            continue;
-        n = visible_runs(c, s->tok0, s->n_tok, run);
-        for (int j = 0; j < n; j++) {
-            const int64_t t0 = run[j][0] - s->tok0, m = run[j][1] - run[j][0];
-
-            if (k)
-                kvr_codec_decode(&s->k, t0, m, 0, c->shape.n_heads, k + (size_t)total * width);
-            if (v)
-                kvr_codec_decode(&s->v, t0, m, 0, c->shape.n_heads, v + (size_t)total * width);
-            total += m;
-        }
+        out->nominal += kvr_layer_nominal(&c->layer[i]);
+        out->resident += kvr_layer_resident(&c->layer[i], &codes);
+        out->resident_kv += codes;
     }
-    return total;
+}
+
+int64_t kvr_cache_read(struct kvr_cache *c, int layer, float *k, float *v)
+{
+    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const struct kvr_layer *l = &c->layer[layer];
+    const struct kvr_visible seen =
+        visible(c, l->n_active < capacity_tokens(c) ? l->n_active : capacity_tokens(c));
+    int64_t n = 0;
+
+    for (int r = 0; r < seen.n; r++)
+        for (int64_t t = seen.run[r][0]; t < seen.run[r][1]; t++) {
+            uint8_t held;
+
+            kvr_layer_dense(l, t, t + 1, k ? k + (size_t)n * width : NULL,
+                            v ? v + (size_t)n * width : NULL, &held);
+            n += held;
+        }
+    return n;
 }
 
 void kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out)

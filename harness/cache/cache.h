@@ -15,8 +15,9 @@
  *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
  *
  * Keys arrive after RoPE, so their order does not matter to attention. What a chunk's last,
- * clean pass appended is committed (coded, by the plan's cadence); what its earlier passes
- * appended is seen by that pass alone.
+ * clean pass appended is committed (coded once); what its earlier passes appended is seen by
+ * that pass alone. In the study reading the whole cache is decoded and coded again after every
+ * pass, the current chunk's passing state included, and nothing is ever evicted.
  *
  * One cache belongs to one thread; attend uses OpenMP inside and gives the same bytes for
  * any number of threads. */
@@ -44,7 +45,10 @@ struct kvr_cache_shape {
 /* How attention reads what is coded. The answers agree up to rounding. */
 enum kvr_path {
     KVR_PATH_STAGED, /* decode a bounded piece into scratch, attend, merge */
+    KVR_PATH_FUSED,  /* decode inside the attention loop, nothing in scratch */
+    KVR_PATH_DENSE,  /* rebuild an uncoded cache of the layer, as the study does */
 };
+extern const char *const kvr_path_names[]; /* NULL-terminated */
 
 struct kvr_pass {
     int chunk;    /* 0, 1, ... */
@@ -56,8 +60,9 @@ struct kvr_pass {
 
 /* Bytes of the cache as it is now. */
 struct kvr_cache_bytes {
-    int64_t tokens;     /* committed tokens whose K and V are held, all heads of one layer */
-    size_t bf16;        /* K and V of those tokens in BF16, all layers */
+    int64_t tokens;     /* tokens an uncoded cache would hold now, in one layer; in the study
+                         * reading the capacity */
+    size_t bf16;        /* their K and V in BF16, all layers */
     size_t nominal;     /* format arithmetic: what the packed format needs, all layers */
     size_t resident;    /* what segments really hold: tags KV + META */
     size_t resident_kv; /* the part under tag KV */
@@ -93,7 +98,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 /* What attention reads of the committed tokens visible to the last pass (its own chunk
  * included once committed), oldest first: k, v [n_tok,H,D] floats, either may be NULL.
  * Returns the number of tokens; with both NULL only that. */
-int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
+int64_t kvr_cache_read(struct kvr_cache *c, int layer, float *k, float *v);
 
 /* Nanoseconds spent since reset, by phase. */
 struct kvr_cache_times {

@@ -1,28 +1,51 @@
-/* segment.h - n tokens of one layer held by one codec, and the views attention gets. */
+/* segment.h - some tokens of one layer held in one way, and the runs of them a pass sees. */
 #ifndef KVR_CACHE_SEGMENT_H
 #define KVR_CACHE_SEGMENT_H
 
-#include "harness/cache/cache.h"
+#include "harness/core/mem.h"
+#include "methods/codec.h"
+
+enum kvr_segment_kind {
+    KVR_SEG_CODED,  /* every token, by a codec */
+    KVR_SEG_POOLED, /* one mean token that stands for all of them: log m = log n */
+    KVR_SEG_ZERO,   /* one zero key and value that stand for all of them; nothing stored */
+};
 
 struct kvr_segment {
-    int chunk;          /* which chunk's clean pass made it */
-    int64_t tok0;       /* absolute index of the first token: frame * tokens_per_frame + s */
-    int64_t n_tok;      /* tokens, contiguous from tok0 */
-    struct kvr_packed k, v;
+    enum kvr_segment_kind kind;
+    int tier;
+    int64_t tok0;   /* absolute index of the first token: frame * tokens_per_frame + s */
+    int64_t n_tok;  /* tokens stood for */
+    bool listed;         /* not contiguous: `list` says which */
+    struct kvr_buf list; /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
+    struct kvr_packed k, v;      /* [n_tok,H,D]; POOLED: [1,H,D] */
 };
 
 void kvr_segment_free(struct kvr_segment *s);
+size_t kvr_segment_resident(const struct kvr_segment *s); /* bytes held: codes, meta, list */
 
-/* A run of tokens that one attention call sees: of a segment, or of the current chunk. */
-struct kvr_span {
-    const struct kvr_segment *seg; /* NULL: the current chunk */
-    int64_t t0, n;                 /* tokens within the segment or chunk */
+/* Absolute token index of the i-th token. */
+int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i);
+/* First i whose token index is >= tok. */
+int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok);
+
+/* Tokens visible to a pass: at most two runs [begin, end), ascending. */
+struct kvr_visible {
+    int n;
+    int64_t run[2][2];
 };
 
-/* The current chunk, uncoded: [T,H,D] in the cache's exact type. */
-struct kvr_current {
-    const void *k, *v;
+/* A run of tokens for attention: of a segment, or raw in memory (current chunk, dense copy). */
+struct kvr_raw {
+    const void *k, *v; /* [T,H,D] of `dtype` */
     enum kvr_dtype dtype;
+};
+
+struct kvr_span {
+    const struct kvr_segment *seg; /* NULL: raw */
+    struct kvr_raw raw;
+    int64_t t0, n;  /* stored tokens within the segment or the raw tensors */
+    float log_m;    /* log of the multiplicity each stands for */
 };
 
 #endif

@@ -1,0 +1,177 @@
+/* layer.c - opening, reading and counting what a layer holds. */
+#include "harness/cache/layer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
+                               const struct kvr_plan *plan, const struct kvr_layer_geometry *geo,
+                               struct kvr_layer_scratch *scratch, bool dry)
+{
+    const struct kvr_plan_opts *o = &plan->opts;
+
+    *l = (struct kvr_layer){
+        .dev = dev, .plan = plan, .geo = *geo, .scratch = scratch, .dry = dry
+    };
+    return kvr_layer_budget(o->layer_budget, o->budget_min, o->budget_max, geo->layer,
+                            geo->n_layers, &l->beta);
+}
+
+void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
+{
+    kvr_buf_free(&s->gather);
+    kvr_buf_free(&s->work);
+    kvr_buf_free(&s->map);
+}
+
+void kvr_layer_reset(struct kvr_layer *l)
+{
+    for (int i = 0; i < l->n; i++)
+        kvr_segment_free(&l->seg[i]);
+    l->n = 0;
+    l->n_active = 0;
+    l->study_side_bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        kvr_buf_free(&l->state[i].buf);
+        l->state[i] = (struct kvr_policy_state){ 0 };
+    }
+}
+
+void kvr_layer_close(struct kvr_layer *l)
+{
+    kvr_layer_reset(l);
+    free(l->seg);
+    *l = (struct kvr_layer){ 0 };
+}
+
+/* Does any token of the segment lie in a visible run? */
+static bool any_visible(const struct kvr_segment *s, const struct kvr_visible *seen)
+{
+    for (int i = 0; i < seen->n; i++)
+        if (kvr_segment_lower(s, seen->run[i][0]) < kvr_segment_lower(s, seen->run[i][1]))
+            return true;
+    return false;
+}
+
+void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen)
+{
+    int n = 0;
+
+    for (int i = 0; i < l->n; i++) {
+        if (any_visible(&l->seg[i], seen))
+            l->seg[n++] = l->seg[i];
+        else
+            kvr_segment_free(&l->seg[i]);
+    }
+    l->n = n;
+}
+
+int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
+                    struct kvr_span *spans)
+{
+    int n = 0;
+
+    for (int i = 0; i < l->n; i++)
+        for (int r = 0; r < seen->n; r++) {
+            const struct kvr_segment *s = &l->seg[i];
+            const int64_t a = kvr_segment_lower(s, seen->run[r][0]);
+            const int64_t b = kvr_segment_lower(s, seen->run[r][1]);
+
+            if (a >= b)
+                continue;
+            if (spans && s->kind == KVR_SEG_CODED)
+                spans[n] = (struct kvr_span){ .seg = s, .t0 = a, .n = b - a };
+            else if (spans)
+                spans[n] = (struct kvr_span){ .seg = s, .n = 1, .log_m = logf((float)(b - a)) };
+            n++;
+        }
+    return n;
+}
+
+/* Stored values of one segment into their places. */
+static void scatter(const struct kvr_segment *s, const struct kvr_packed *p, int64_t begin,
+                    int64_t end, size_t width, float *out)
+{
+    enum { STEP = 64 };
+    const int64_t a = kvr_segment_lower(s, begin), b = kvr_segment_lower(s, end);
+    const int heads = p->shape.n_heads;
+
+    if (a >= b || s->kind == KVR_SEG_ZERO)
+        return;
+    if (s->kind == KVR_SEG_CODED && !s->listed) {
+        const int64_t n_steps = (b - a + STEP - 1) / STEP;
+
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n_steps; i++) {
+            const int64_t t = a + i * STEP, n = b - t < STEP ? b - t : STEP;
+
+            kvr_codec_decode(p, t, n, 0, heads, out + (size_t)(s->tok0 + t - begin) * width);
+        }
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t i = a; i < b; i++)
+        kvr_codec_decode(p, s->kind == KVR_SEG_CODED ? i : 0, 1, 0, heads,
+                         out + (size_t)(kvr_segment_token(s, i) - begin) * width);
+}
+
+void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
+                     uint8_t *held)
+{
+    const size_t width = (size_t)l->geo.n_heads * (size_t)l->geo.head_dim;
+    const size_t n = (size_t)(end - begin);
+
+    if (k)
+        memset(k, 0, n * width * sizeof *k);
+    if (v)
+        memset(v, 0, n * width * sizeof *v);
+    if (held)
+        memset(held, 0, n);
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        if (k)
+            scatter(s, &s->k, begin, end, width, k);
+        if (v)
+            scatter(s, &s->v, begin, end, width, v);
+        if (held)
+            for (int64_t t = kvr_segment_lower(s, begin); t < kvr_segment_lower(s, end); t++)
+                held[kvr_segment_token(s, t) - begin] = 1;
+    }
+}
+
+static size_t packed_nominal(const struct kvr_packed *p)
+{
+    return p->codec ? kvr_codec_bytes(p->codec, &p->shape, kvr_packed_n_exact(p)) : 0;
+}
+
+size_t kvr_layer_nominal(const struct kvr_layer *l)
+{
+    const bool study = kvr_plan_is_study(l->plan);
+    size_t total = l->study_side_bytes;
+
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        total += packed_nominal(&s->k) + packed_nominal(&s->v);
+        if (s->listed && !study) /* the study counts its indices by its own rules */
+            total += (size_t)s->n_tok * sizeof(int32_t);
+    }
+    return total;
+}
+
+size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes)
+{
+    size_t total = l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+
+    *codes = 0;
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        total += kvr_segment_resident(s);
+        for (int t = 0; t < KVR_MAX_STAGES; t++)
+            *codes += s->k.stage[t].codes.n_bytes + s->v.stage[t].codes.n_bytes;
+    }
+    return total;
+}

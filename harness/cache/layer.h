@@ -1,0 +1,74 @@
+/* layer.h - what one layer has stored: segments, and how they come to be.
+ *
+ * As intended (`commit`): a chunk's keys and values are coded once, when its clean pass ends;
+ * later a unit may move to a coarser tier or be given up, never back.
+ * As the study ran it (`recode`): the complete dense tensors are decided on and coded afresh.
+ *
+ * Independent of passes and attention, so that `kvreel codec` and `kvreel predict` use the same
+ * code as a rollout. Without data (`dry`) only the bytes are worked out. */
+#ifndef KVR_CACHE_LAYER_H
+#define KVR_CACHE_LAYER_H
+
+#include "harness/cache/segment.h"
+#include "methods/method.h"
+
+struct kvr_layer_geometry {
+    int layer, n_layers;
+    int n_heads, head_dim;
+    int tokens_per_frame, frames_per_chunk;
+    int64_t capacity; /* tokens of the whole rollout */
+};
+
+/* Working memory, shared by the layers of one cache; grows when needed, KVR_MEM_SCRATCH. */
+struct kvr_layer_scratch {
+    struct kvr_buf gather, work, map;
+};
+void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
+
+struct kvr_layer {
+    struct kvr_dev *dev;
+    const struct kvr_plan *plan;
+    struct kvr_layer_geometry geo;
+    double beta; /* budget factor */
+    struct kvr_layer_scratch *scratch; /* borrowed */
+    bool dry;
+    struct kvr_segment *seg; /* ascending by first token */
+    int n, cap;
+    int64_t n_active;        /* tokens written so far */
+    size_t study_side_bytes; /* masks and indices that the study's format counts */
+    struct kvr_policy_state state[2]; /* tiers; retention, when it is another part */
+};
+
+enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
+                               const struct kvr_plan *plan, const struct kvr_layer_geometry *geo,
+                               struct kvr_layer_scratch *scratch, bool dry);
+void kvr_layer_close(struct kvr_layer *l);
+void kvr_layer_reset(struct kvr_layer *l); /* a new video */
+
+/* Tokens [tok0, tok0 + n), k, v [n,H,D] F32 (already rounded to the cache's type); NULL when
+ * dry. Whatever was stored from tok0 on is replaced. On KVR_ENOMEM the layer is as before. */
+enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v,
+                                 int64_t tok0, int64_t n);
+
+/* The study: k, v [capacity,H,D] F32, of which n_active tokens are written. */
+enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
+                                 int64_t n_active);
+
+/* Give up segments of which nothing in `seen` is left. */
+void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
+
+/* Spans of what is stored and visible, in order; spans == NULL counts. Returns how many. */
+int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
+                    struct kvr_span *spans);
+
+/* What a read gives for tokens [begin, end): k, v [end-begin,H,D], either NULL. Pooled tokens
+ * are repeated; what is zero, dropped or not written is 0. `held` (may be NULL) [end-begin]
+ * gets 1 for tokens that attention sees. */
+void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
+                     uint8_t *held);
+
+/* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */
+size_t kvr_layer_nominal(const struct kvr_layer *l);
+size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
+
+#endif

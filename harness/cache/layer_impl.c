@@ -1,0 +1,181 @@
+/* layer_impl.c - making segments, asking the policy. */
+#include "harness/cache/layer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment **out)
+{
+    if (list->n == list->cap) {
+        const int cap = list->cap ? list->cap * 2 : 16;
+        struct kvr_segment *p = realloc(list->seg, (size_t)cap * sizeof *p);
+
+        if (!p)
+            return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", cap);
+        list->seg = p;
+        list->cap = cap;
+    }
+    *out = &list->seg[list->n++];
+    **out = (struct kvr_segment){ 0 };
+    return KVR_OK;
+}
+
+void kvr_segment_list_free(struct kvr_segment_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        kvr_segment_free(&list->seg[i]);
+    free(list->seg);
+    *list = (struct kvr_segment_list){ 0 };
+}
+
+enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active,
+                                 int64_t new0, const float *k, const float *v, uint8_t **map)
+{
+    const struct kvr_tiers_use *tiers = &l->plan->tiers;
+    const struct kvr_retention_use *retention = &l->plan->retention;
+    const struct kvr_policy_ctx ctx = {
+        .study = kvr_plan_is_study(l->plan),
+        .layer = l->geo.layer,
+        .n_layers = l->geo.n_layers,
+        .tokens_per_frame = l->geo.tokens_per_frame,
+        .frames_per_chunk = l->geo.frames_per_chunk,
+        .n_heads = l->geo.n_heads,
+        .head_dim = l->geo.head_dim,
+        .beta = l->beta,
+        .n_tok = n_tok,
+        .n_active = n_active,
+        .new0 = new0,
+        .k = k,
+        .v = v,
+    };
+    /* Parts of one name are one idea: they share what they remember. */
+    const bool shared = tiers->part && retention->part &&
+                        !strcmp(tiers->part->name, retention->part->name);
+
+    KVR_TRY(kvr_buf_reserve(&l->scratch->map, l->dev, KVR_MEM_SCRATCH, (size_t)n_tok));
+    *map = l->scratch->map.p;
+    memset(*map, 0, (size_t)n_tok);
+    if (tiers->part)
+        KVR_TRY(tiers->part->assign(tiers->opts, &ctx, l->dev, &l->state[0], *map));
+    if (retention->part)
+        KVR_TRY(retention->part->assign(retention->opts, &ctx, l->dev, &l->state[shared ? 0 : 1],
+                                        *map));
+    return KVR_OK;
+}
+
+enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
+                               int64_t tok0, int64_t n, struct kvr_segment *out)
+{
+    const struct kvr_block_shape shape = { n, l->geo.n_heads, l->geo.head_dim };
+    const struct kvr_codec *ck = l->plan->k[tier], *cv = l->plan->v[tier];
+
+    *out = (struct kvr_segment){ .kind = KVR_SEG_CODED, .tier = tier, .tok0 = tok0, .n_tok = n };
+    if (l->dry) {
+        out->k = (struct kvr_packed){ .codec = ck, .shape = shape };
+        out->v = (struct kvr_packed){ .codec = cv, .shape = shape };
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
+                            (size_t)n * kvr_layer_width(l) * sizeof *k));
+    KVR_TRY(kvr_codec_encode(ck, l->dev, k, &shape, l->scratch->work.p, &out->k));
+    enum kvr_status st = kvr_codec_encode(cv, l->dev, v, &shape, l->scratch->work.p, &out->v);
+
+    if (st != KVR_OK)
+        kvr_segment_free(out);
+    return st;
+}
+
+/* Rows of x named by list, one after the other. */
+static void gather(const float *x, size_t width, const int32_t *list, int64_t n, int64_t tok0,
+                   float *out)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + (size_t)i * width, x + (size_t)(list[i] - tok0) * width, width * sizeof *x);
+}
+
+enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
+                                     const float *k, const float *v, int64_t tok0, int64_t n,
+                                     struct kvr_segment *out)
+{
+    const size_t width = kvr_layer_width(l);
+    int64_t first = 0, last = n - 1, count = 0;
+    struct kvr_buf list = { 0 };
+    enum kvr_status st;
+
+    *out = (struct kvr_segment){ 0 };
+    for (int64_t t = 0; t < n; t++)
+        count += map[t] == tier;
+    if (!count)
+        return KVR_OK;
+    while (map[first] != tier)
+        first++;
+    while (map[last] != tier)
+        last--;
+    if (last - first + 1 == count)
+        return kvr_layer_code(l, tier, kvr_row(k, width, first), kvr_row(v, width, first),
+                              tok0 + first, count, out);
+    if (l->dry) {
+        KVR_TRY(kvr_layer_code(l, tier, NULL, NULL, tok0 + first, count, out));
+        out->listed = true;
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_buf_alloc(&list, l->dev, KVR_MEM_META, (size_t)count * sizeof(int32_t)));
+    int32_t *p = list.p;
+
+    for (int64_t t = first; t <= last; t++)
+        if (map[t] == tier)
+            *p++ = (int32_t)(tok0 + t);
+    st = kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
+                         2 * (size_t)count * width * sizeof(float));
+    if (st == KVR_OK) {
+        float *gk = l->scratch->gather.p, *gv = gk + (size_t)count * width;
+
+        gather(k, width, list.p, count, tok0, gk);
+        gather(v, width, list.p, count, tok0, gv);
+        st = kvr_layer_code(l, tier, gk, gv, tok0 + first, count, out);
+    }
+    if (st != KVR_OK) {
+        kvr_buf_free(&list);
+        return st;
+    }
+    out->listed = true;
+    out->list = list;
+    return KVR_OK;
+}
+
+/* Means over tokens, in double, rounded once. */
+static void mean_token(const float *x, size_t width, int64_t n, float *out)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t c = 0; c < width; c++) {
+        double sum = 0;
+
+        for (int64_t t = 0; t < n; t++)
+            sum += x[(size_t)t * width + c];
+        out[c] = (float)(sum / (double)n);
+    }
+}
+
+enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
+                               int64_t n, struct kvr_segment *out)
+{
+    const struct kvr_block_shape one = { 1, l->geo.n_heads, l->geo.head_dim };
+    const size_t width = kvr_layer_width(l);
+    enum kvr_status st;
+
+    *out = (struct kvr_segment){ .kind = KVR_SEG_POOLED, .tok0 = tok0, .n_tok = n };
+    if (l->dry) {
+        out->k = out->v = (struct kvr_packed){ .codec = l->plan->pooled, .shape = one };
+        return KVR_OK;
+    }
+    float mean[width];
+
+    mean_token(k, width, n, mean);
+    KVR_TRY(kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->k));
+    mean_token(v, width, n, mean);
+    st = kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->v);
+    if (st != KVR_OK)
+        kvr_segment_free(out);
+    return st;
+}

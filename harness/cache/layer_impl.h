@@ -1,0 +1,43 @@
+/* layer_impl.h - what commit and recode share: making segments, asking the policy. */
+#ifndef KVR_CACHE_LAYER_IMPL_H
+#define KVR_CACHE_LAYER_IMPL_H
+
+#include "harness/cache/layer.h"
+
+/* A growing array of segments being made; freed whole when something fails. */
+struct kvr_segment_list {
+    struct kvr_segment *seg;
+    int n, cap;
+};
+enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment **out);
+void kvr_segment_list_free(struct kvr_segment_list *list); /* and the segments in it */
+
+static inline size_t kvr_layer_width(const struct kvr_layer *l)
+{
+    return (size_t)l->geo.n_heads * (size_t)l->geo.head_dim;
+}
+
+static inline const float *kvr_row(const float *x, size_t width, int64_t t)
+{
+    return x ? x + (size_t)t * width : NULL;
+}
+
+/* Ask tiers, then retention: map [n_tok], all 0 where the plan has neither. */
+enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active,
+                                 int64_t new0, const float *k, const float *v, uint8_t **map);
+
+/* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
+enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
+                               int64_t tok0, int64_t n, struct kvr_segment *out);
+
+/* A segment of the tokens t in [0, n) with map[t] == tier; token t is tok0 + t; k, v [n,H,D].
+ * Nothing is made (n_tok 0) when there are none. */
+enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
+                                     const float *k, const float *v, int64_t tok0, int64_t n,
+                                     struct kvr_segment *out);
+
+/* One mean token for [tok0, tok0 + n). */
+enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
+                               int64_t n, struct kvr_segment *out);
+
+#endif

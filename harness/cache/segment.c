@@ -1,0 +1,39 @@
+/* segment.c - tokens of a segment, its memory. */
+#include "harness/cache/segment.h"
+
+void kvr_segment_free(struct kvr_segment *s)
+{
+    kvr_packed_free(&s->k);
+    kvr_packed_free(&s->v);
+    kvr_buf_free(&s->list);
+}
+
+size_t kvr_segment_resident(const struct kvr_segment *s)
+{
+    return kvr_packed_bytes(&s->k) + kvr_packed_bytes(&s->v) + s->list.n_bytes;
+}
+
+int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i)
+{
+    return s->listed ? ((const int32_t *)s->list.p)[i] : s->tok0 + i;
+}
+
+int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok)
+{
+    int64_t lo = 0, hi = s->n_tok;
+
+    if (!s->listed) {
+        int64_t i = tok - s->tok0;
+
+        return i < 0 ? 0 : i > s->n_tok ? s->n_tok : i;
+    }
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (((const int32_t *)s->list.p)[mid] < tok)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
