@@ -1,9 +1,8 @@
 /* method.h - a cache method is a row of parts.
  *
- *     const struct kvr_method *m = kvr_method_find("RTN_INT4");
  *     struct kvr_plan *p;
- *     KVR_TRY(kvr_plan_open(&p, "RTN_INT4@study", opts, n_opts));
- *     ... kvr_cache_open(&cache, dev, p, &shape) ...
+ *     KVR_TRY(kvr_plan_open(&p, "RTN_INT4@study", settings, n_settings));
+ *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
  *     kvr_plan_close(&p);
  *
  * Rows live in methods.def. A new method is a row there; a new part is a file. */
@@ -11,57 +10,102 @@
 #define KVR_METHODS_METHOD_H
 
 #include "methods/codec.h"
+#include "methods/policy.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* INTENDED: what the method's idea says. STUDY: bug for bug as the 33-method study ran it. */
 enum kvr_reading { KVR_INTENDED, KVR_STUDY };
 
-/* When coding happens. */
-enum kvr_cadence {
-    KVR_CADENCE_CLEAN, /* at the clean pass of a chunk, once, and never again */
-    KVR_CADENCE_PASS,  /* after every pass; the whole cache is decoded and coded again */
-};
+/* When coding happens. As intended every chunk is coded once, at its clean pass; these are the
+ * study's two habits, both of which decode and code the whole cache again. */
+enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 
+/* Which tokens the study's quantizer was handed. */
+enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
+
+/* One row. NULL texts mean "none"; see docs/methods.md. */
 struct kvr_method {
     const char *name;   /* as the study writes it: RTN_INT4 */
     const char *family; /* colour of the plots: RTN, KIVI, ... */
     const char *title;  /* one line */
     const char *paper;  /* citation */
     bool study;         /* one of the 33 names */
-    const char *k, *v;  /* codec pipelines */
+    const char *k, *v;  /* codec pipelines of tier 0 */
+    const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* of tiers 1, 2; [0] unused */
+    const char *tiers;     /* "age(ratio=0.3)" */
+    const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
+    const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
+    /* The study reading, where it differs by more than the parts know themselves. */
+    const char *study_k, *study_v;
+    enum kvr_cadence study_cadence;
+    enum kvr_study_span study_span;
+    const char *differs; /* what the readings do differently, and why; one paragraph */
 };
 
-/* All methods, in the order of methods.def. */
-extern const struct kvr_method *const kvr_methods[]; /* NULL-terminated */
+/* All methods, in the order of methods.def, then those of loaded plug-ins. NULL-terminated. */
+extern const struct kvr_method *const kvr_methods[];
 const struct kvr_method *kvr_method_find(const char *name); /* NULL when unknown */
 /* KVR_ENOTFOUND with the nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
 
 struct kvr_setting {
-    const char *name, *value; /* "bits", "4"; "k.group", "32" */
+    const char *name, *value; /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8" */
 };
 
-/* A method with its reading and options settled: what a cache is opened with. */
+struct kvr_plan_opts {
+    int compute;                             /* enum kvr_compute */
+    char layer_budget[KVR_OPT_STRING_MAX];   /* see kvr_layer_budget() */
+    double budget_min, budget_max;
+};
+extern const struct kvr_opt kvr_plan_options[];
+
+/* A method with its reading and options settled: what a cache is opened with. Read-only. */
 struct kvr_plan {
     const struct kvr_method *method;
     enum kvr_reading reading;
     char name[96]; /* "RTN_INT4", "RTN_INT4@study" */
-    enum kvr_cadence cadence;
-    struct kvr_codec *k, *v;
+    struct kvr_plan_opts opts;
+    int n_tiers;
+    struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
+    struct kvr_codec *pooled; /* what mean tokens are held in: "exact" */
+    struct kvr_tiers_use tiers;         /* part NULL: one tier */
+    struct kvr_retention_use retention; /* part NULL: keep everything */
 };
 
-/* `spec` is NAME, NAME@study or NAME@intended. */
+/* `spec` is NAME, NAME@study or NAME@intended. A setting goes to the plan's own option of that
+ * name, else to every codec and part that has it; a prefix narrows it: a tier's name, then
+ * `k.` or `v.`, or `tiers.`, `retention.`. */
 enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                               const struct kvr_setting *settings, int n_settings);
 void kvr_plan_close(struct kvr_plan **p);
 
+static inline bool kvr_plan_is_study(const struct kvr_plan *p)
+{
+    return p->reading == KVR_STUDY;
+}
+
+/* "old", "recent", ...; "all" for a plan of one tier. */
+const char *kvr_plan_tier_name(const struct kvr_plan *p, int tier);
+
 /* Can this plan run on this shape? Refuses with a reason. */
 enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_dim);
 
+/* Every axis of the plan as text: "codec_k" or "codec_k.recent", ..., "tiers", "retention",
+ * "cadence", "recode", "reuse", "correction". Together with the options they say all that
+ * makes one plan differ from another. */
+typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
+void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx);
+
+/* Every option of the plan with its present value, for `kvreel show` and the cell's key. */
+typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
+                               const char *value);
+void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx);
+
 /* Bits per stored scalar, K and V averaged, side information included, no padding; < 0 when
- * it depends on the data. */
+ * it depends on tiers, retention or the data. */
 double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus

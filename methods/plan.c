@@ -5,6 +5,18 @@
 
 #include "methods/method.h"
 
+static const char *const compute_names[] = { "f32", "bf16", NULL };
+
+const struct kvr_opt kvr_plan_options[] = {
+    KVR_OPT_ENUM(struct kvr_plan_opts, compute, KVR_COMPUTE_F32, compute_names,
+                 "arithmetic of the grid fit"),
+    KVR_OPT_STRING(struct kvr_plan_opts, layer_budget, "none",
+                   "none, linear, profiled (= moviegen), storyeval, or a file"),
+    KVR_OPT_FLOAT(struct kvr_plan_opts, budget_min, 0.7, 0, 10, "linear budget of the first layer"),
+    KVR_OPT_FLOAT(struct kvr_plan_opts, budget_max, 1.3, 0, 10, "linear budget of the last layer"),
+    { 0 }
+};
+
 /* NAME, NAME@study, NAME@intended. */
 static enum kvr_status split_spec(const char *spec, char *name, size_t n,
                                   enum kvr_reading *reading)
@@ -26,33 +38,116 @@ static enum kvr_status split_spec(const char *spec, char *name, size_t n,
     return KVR_OK;
 }
 
-/* "bits" goes to both codecs, "k.bits" and "v.bits" to one. */
+const char *kvr_plan_tier_name(const struct kvr_plan *p, int tier)
+{
+    return p->tiers.part ? p->tiers.part->tier_names[tier] : "all";
+}
+
+static bool starts(const char **name, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (strncmp(*name, word, n) || (*name)[n] != '.')
+        return false;
+    *name += n + 1;
+    return true;
+}
+
+/* Set an option of a part, if it has it; counts. */
+static enum kvr_status set_part(const char *part, const struct kvr_opt *table, void *opts,
+                                const char *name, const char *value, int *n_set)
+{
+    if (!table || !kvr_opts_find(table, name))
+        return KVR_OK;
+    enum kvr_status st = kvr_opts_set(table, opts, name, value);
+
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "%s", part);
+    ++*n_set;
+    return KVR_OK;
+}
+
 static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
 {
     const char *name = s->name;
-    bool to_k = true, to_v = true;
-    int nk = 0, nv = 0;
+    bool to_k = true, to_v = true, to_tiers = true, to_retention = true;
+    int n_set = 0, only_tier = -1;
 
-    if (!strncmp(name, "k.", 2) || !strncmp(name, "v.", 2)) {
-        to_k = name[0] == 'k';
-        to_v = name[0] == 'v';
-        name += 2;
-    }
-    if (!strcmp(name, "compute") && to_k && to_v) {
-        if (strcmp(s->value, "f32") && strcmp(s->value, "bf16"))
-            return kvr_fail(KVR_EINVAL, "%s: compute is '%s', expected f32 or bf16", p->name,
-                            s->value);
-        p->k->compute = p->v->compute =
-            strcmp(s->value, "bf16") ? KVR_COMPUTE_F32 : KVR_COMPUTE_BF16;
+    KVR_TRY(set_part("plan", kvr_plan_options, &p->opts, name, s->value, &n_set));
+    if (n_set)
         return KVR_OK;
+    if (starts(&name, "tiers")) {
+        to_k = to_v = to_retention = false;
+    } else if (starts(&name, "retention")) {
+        to_k = to_v = to_tiers = false;
+    } else {
+        for (int t = 0; t < p->n_tiers; t++)
+            if (starts(&name, kvr_plan_tier_name(p, t)))
+                only_tier = t;
+        if (starts(&name, "k"))
+            to_v = to_tiers = to_retention = false;
+        else if (starts(&name, "v"))
+            to_k = to_tiers = to_retention = false;
+        else if (only_tier >= 0)
+            to_tiers = to_retention = false;
     }
-    if (to_k)
-        KVR_TRY(kvr_codec_set(p->k, name, s->value, &nk));
-    if (to_v)
-        KVR_TRY(kvr_codec_set(p->v, name, s->value, &nv));
-    if (nk + nv == 0)
+    for (int t = 0; t < p->n_tiers; t++) {
+        int n;
+
+        if (only_tier >= 0 && t != only_tier)
+            continue;
+        if (to_k) {
+            KVR_TRY(kvr_codec_set(p->k[t], name, s->value, &n));
+            n_set += n;
+        }
+        if (to_v) {
+            KVR_TRY(kvr_codec_set(p->v[t], name, s->value, &n));
+            n_set += n;
+        }
+    }
+    if (to_tiers && p->tiers.part)
+        KVR_TRY(set_part(p->tiers.part->name, p->tiers.part->options, p->tiers.opts, name,
+                         s->value, &n_set));
+    if (to_retention && p->retention.part)
+        KVR_TRY(set_part(p->retention.part->name, p->retention.part->options, p->retention.opts,
+                         name, s->value, &n_set));
+    if (n_set == 0)
         return kvr_fail(KVR_EINVAL, "%s has no option '%s' (`kvreel show %s` lists them)", p->name,
                         s->name, p->method->name);
+    return KVR_OK;
+}
+
+static enum kvr_status open_codecs(struct kvr_plan *p)
+{
+    const struct kvr_method *m = p->method;
+    const bool study = p->reading == KVR_STUDY;
+
+    KVR_TRY(kvr_codec_open(&p->pooled, "exact", KVR_K, study));
+    p->n_tiers = p->tiers.part ? p->tiers.part->n_tiers : 1;
+    for (int t = 0; t < p->n_tiers; t++) {
+        const char *k = t ? m->tier_k[t] : study && m->study_k ? m->study_k : m->k;
+        const char *v = t ? m->tier_v[t] : study && m->study_v ? m->study_v : m->v;
+
+        /* A row need not name a codec for a tier its options leave empty. */
+        KVR_TRY(kvr_codec_open(&p->k[t], k ? k : m->k, KVR_K, study));
+        KVR_TRY(kvr_codec_open(&p->v[t], v ? v : m->v, KVR_V, study));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status settle(struct kvr_plan *p)
+{
+    if (!strcmp(p->opts.layer_budget, "profiled"))
+        strcpy(p->opts.layer_budget, "moviegen");
+    for (int t = 0; t < p->n_tiers; t++)
+        p->k[t]->compute = p->v[t]->compute = p->opts.compute;
+    if (p->opts.budget_min > p->opts.budget_max)
+        return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
+                        p->opts.budget_max);
+    if (p->tiers.part && p->tiers.part->check)
+        KVR_TRY(p->tiers.part->check(p->tiers.opts));
+    if (p->retention.part && p->retention.part->check)
+        KVR_TRY(p->retention.part->check(p->retention.opts));
     return KVR_OK;
 }
 
@@ -77,19 +172,21 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                       p->method->name);
         goto fail;
     }
-    if (p->reading == KVR_STUDY) {
-        st = kvr_fail(KVR_EUNSUPPORTED, "%s: the study reading is not built yet", p->name);
-        goto fail;
-    }
-    p->cadence = KVR_CADENCE_CLEAN;
-    st = kvr_codec_open(&p->k, p->method->k, KVR_K, p->reading == KVR_STUDY);
+    kvr_opts_defaults(kvr_plan_options, &p->opts);
+    if (p->reading == KVR_STUDY)
+        strcpy(p->opts.layer_budget, "moviegen");
+    st = kvr_tiers_open(&p->tiers, p->method->tiers);
     if (st == KVR_OK)
-        st = kvr_codec_open(&p->v, p->method->v, KVR_V, p->reading == KVR_STUDY);
+        st = kvr_retention_open(&p->retention, p->method->retention);
+    if (st == KVR_OK)
+        st = open_codecs(p);
     for (int i = 0; i < n_settings && st == KVR_OK; i++) {
         st = apply(p, &settings[i]);
         if (st != KVR_OK)
             st = kvr_fail_prefix(st, "%s=%s", settings[i].name, settings[i].value);
     }
+    if (st == KVR_OK)
+        st = settle(p);
     if (st != KVR_OK)
         goto fail;
     *out = p;
@@ -103,19 +200,104 @@ void kvr_plan_close(struct kvr_plan **p)
 {
     if (!*p)
         return;
-    kvr_codec_close(&(*p)->k);
-    kvr_codec_close(&(*p)->v);
+    for (int t = 0; t < KVR_MAX_TIERS; t++) {
+        kvr_codec_close(&(*p)->k[t]);
+        kvr_codec_close(&(*p)->v[t]);
+    }
+    kvr_codec_close(&(*p)->pooled);
+    kvr_tiers_close(&(*p)->tiers);
+    kvr_retention_close(&(*p)->retention);
     free(*p);
     *p = NULL;
 }
 
 enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_dim)
 {
-    enum kvr_status st = kvr_codec_check(p->k, n_heads, head_dim);
+    for (int t = 0; t < p->n_tiers; t++) {
+        enum kvr_status st = kvr_codec_check(p->k[t], n_heads, head_dim);
 
-    if (st == KVR_OK)
-        st = kvr_codec_check(p->v, n_heads, head_dim);
-    return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", p->name);
+        if (st == KVR_OK)
+            st = kvr_codec_check(p->v[t], n_heads, head_dim);
+        if (st != KVR_OK)
+            return kvr_fail_prefix(st, "%s", p->name);
+    }
+    return KVR_OK;
+}
+
+static void visit_table(const char *prefix, const struct kvr_opt *table, const void *opts,
+                        kvr_plan_visit_fn *fn, void *ctx)
+{
+    char value[KVR_OPT_STRING_MAX];
+
+    for (const struct kvr_opt *o = table; o && o->name; o++)
+        fn(ctx, prefix, o, kvr_opts_text(o, opts, value, sizeof value));
+}
+
+void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx)
+{
+    char prefix[64];
+
+    visit_table("", kvr_plan_options, &p->opts, fn, ctx);
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int side = 0; side < 2; side++) {
+            const struct kvr_codec *c = side ? p->v[t] : p->k[t];
+
+            if (p->n_tiers > 1)
+                snprintf(prefix, sizeof prefix, "%s.%c.", kvr_plan_tier_name(p, t), "kv"[side]);
+            else
+                snprintf(prefix, sizeof prefix, "%c.", "kv"[side]);
+            for (int i = 0; i < c->n_stages; i++)
+                visit_table(prefix, c->stage[i].stage->options, c->stage[i].opts, fn, ctx);
+        }
+    if (p->tiers.part)
+        visit_table("tiers.", p->tiers.part->options, p->tiers.opts, fn, ctx);
+    if (p->retention.part)
+        visit_table("retention.", p->retention.part->options, p->retention.opts, fn, ctx);
+}
+
+/* "name(a=1,b=2)" */
+static const char *part_text(const char *name, const struct kvr_opt *table, const void *opts,
+                             char *buf, size_t n)
+{
+    char value[KVR_OPT_STRING_MAX];
+    size_t at = (size_t)snprintf(buf, n, "%s", name);
+
+    for (const struct kvr_opt *o = table; o && o->name && at < n; o++)
+        at += (size_t)snprintf(buf + at, n - at, "%s%s=%s", o == table ? "(" : ",", o->name,
+                               kvr_opts_text(o, opts, value, sizeof value));
+    if (table && table->name && at < n)
+        snprintf(buf + at, n - at, ")");
+    return buf;
+}
+
+void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
+{
+    const bool study = p->reading == KVR_STUDY;
+    char axis[64], text[512];
+
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int side = 0; side < 2; side++) {
+            snprintf(axis, sizeof axis, p->n_tiers > 1 ? "codec_%c.%s" : "codec_%c", "kv"[side],
+                     kvr_plan_tier_name(p, t));
+            fn(ctx, axis, side ? p->v[t]->text : p->k[t]->text);
+        }
+    fn(ctx, "tiers",
+       p->tiers.part ? part_text(p->tiers.part->name, p->tiers.part->options, p->tiers.opts, text,
+                                 sizeof text)
+                     : "none");
+    fn(ctx, "retention",
+       p->retention.part ? part_text(p->retention.part->name, p->retention.part->options,
+                                     p->retention.opts, text, sizeof text)
+                         : "all");
+    fn(ctx, "cadence",
+       !study || p->method->study_cadence == KVR_CLEAN_PASS ? "clean pass" : "every pass");
+    fn(ctx, "recode", study ? "all" : "never");
+    if (study)
+        fn(ctx, "coded_span", p->method->study_span == KVR_SPAN_CAPACITY ? "capacity" : "active");
+    fn(ctx, "position", "absolute");
+    fn(ctx, "reuse", p->method->reuse ? p->method->reuse : "none");
+    for (const struct kvr_opt *o = kvr_plan_options; o->name; o++)
+        fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
 double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim)
@@ -124,6 +306,12 @@ double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim)
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 
-    return 8.0 *
-           (double)(kvr_codec_bytes(p->k, &shape, 0) + kvr_codec_bytes(p->v, &shape, 0)) / n;
+    if (p->n_tiers > 1 || p->retention.part)
+        return -1;
+    for (int i = 0; i < KVR_MAX_STAGES; i++)
+        if ((i < p->k[0]->n_stages && p->k[0]->stage[i].stage->kind == KVR_STAGE_EXACT) ||
+            (i < p->v[0]->n_stages && p->v[0]->stage[i].stage->kind == KVR_STAGE_EXACT))
+            return -1;
+    return 8.0 * (double)(kvr_codec_bytes(p->k[0], &shape, 0) + kvr_codec_bytes(p->v[0], &shape, 0)) /
+           n;
 }

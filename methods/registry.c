@@ -3,15 +3,11 @@
 
 #include "methods/method.h"
 
-#define METHOD(sym, name_, family_, study_, k_, v_, title_, paper_)                  \
-    static const struct kvr_method method_##sym = {                                  \
-        .name = name_, .family = family_, .study = study_, .k = k_, .v = v_,         \
-        .title = title_, .paper = paper_,                                            \
-    };
+#define METHOD(sym, ...) static const struct kvr_method method_##sym = { __VA_ARGS__ };
 #include "methods/methods.def"
 #undef METHOD
 
-#define METHOD(sym, name_, family_, study_, k_, v_, title_, paper_) &method_##sym,
+#define METHOD(sym, ...) &method_##sym,
 const struct kvr_method *const kvr_methods[] = {
 #include "methods/methods.def"
     NULL

@@ -446,7 +446,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
     }
 }
 
-int64_t kvr_cache_read(struct kvr_cache *c, int layer, float *k, float *v)
+int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 {
     const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
     const struct kvr_layer *l = &c->layer[layer];

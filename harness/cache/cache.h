@@ -98,7 +98,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 /* What attention reads of the committed tokens visible to the last pass (its own chunk
  * included once committed), oldest first: k, v [n_tok,H,D] floats, either may be NULL.
  * Returns the number of tokens; with both NULL only that. */
-int64_t kvr_cache_read(struct kvr_cache *c, int layer, float *k, float *v);
+int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
 /* Nanoseconds spent since reset, by phase. */
 struct kvr_cache_times {
