@@ -309,14 +309,18 @@ static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_con
                                       const struct kvr_yaml_node *options)
 {
     int digit[MAX_SETTINGS] = { 0 }, size[MAX_SETTINGS], n = options->n, i;
+    bool several = false;
 
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         KVR_TRY(list_length(options->item[i], &size[i]));
+        several = several || size[i] > 1;
+    }
     do {
         struct kvr_config_method m = *base;
         enum kvr_status st;
 
         m.n_settings = n;
+        m.expanded = several;
         m.setting = calloc((size_t)n + 1, sizeof *m.setting);
         if (!m.setting)
             return no_memory();

@@ -55,6 +55,7 @@ struct kvr_config_method {
     const char *label; /* NULL: made from the spec and the options */
     int n_settings;
     struct kvr_setting *setting;
+    bool expanded; /* one of several combinations of listed options */
     const struct kvr_yaml_node *at;
 };
 

@@ -7,32 +7,36 @@
 #define KVR_RUN_RUN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "harness/core/status.h"
 
 struct kvr_run_options {
     const char *config_path;
-    const char *db_path;  /* NULL: what the config says, else "kvreel.db" */
-    const char *out_dir;  /* NULL: what the config says, else "out" */
-    int jobs;             /* 0: one per core */
-    const char *filter;   /* NULL: all. "method~^RTN & prompt=3" */
-    const char *retry;    /* NULL, "failed" or "failed:TYPE" */
+    const char *db_path; /* NULL: what the config says, else "kvreel.db" */
+    const char *out_dir; /* NULL: what the config says, else "out" */
+    int jobs;            /* 0: one per core */
+    const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
+    const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     bool force, dry_run;
-    int shard, n_shards;  /* 0 of 1: everything */
-    int timeout_s;        /* 0: what the config says */
+    int shard, n_shards;          /* 0 of 1: everything */
+    int timeout_s;                /* 0: what the config says */
     const char *const *overrides; /* "axis=value", NULL-terminated; may be NULL */
-    FILE *progress;       /* progress lines or bar; NULL: quiet */
+    FILE *progress;               /* progress lines or bar; NULL: quiet */
     int argc;
     char **argv; /* stored with the session */
 };
 
 struct kvr_run_summary {
-    int cells;   /* in the plan, after filter and shard */
-    int ok;      /* measured now and good */
-    int failed;  /* measured now and not */
-    int skipped; /* already in the database, or impossible with a reason */
+    int cells;                    /* in the plan, after filter and shard */
+    int ok;                       /* measured now and good */
+    int failed;                   /* measured now and not */
+    int skipped;                  /* already in the database, or impossible with a reason */
     int done_before, unsupported; /* the two parts of skipped */
+    int failed_before; /* in the database as failed, and not asked for again; part of done_before */
+    int to_run;        /* cells that were, or in a dry run would be, measured */
+    int64_t estimate_ns; /* of to_run, from the database's history; 0: no history */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

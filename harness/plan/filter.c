@@ -1,0 +1,251 @@
+/* filter.c - terms over the fields of a cell. */
+#include "harness/plan/filter.h"
+
+#include <ctype.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/opts.h"
+
+enum { MAX_TERMS = 32 };
+
+enum op { EQ, NE, MATCH, NO_MATCH, LT, LE, GT, GE };
+
+/* Longer spellings first: "<=" begins like "<". */
+static const struct {
+    const char *text;
+    enum op op;
+} ops[] = { { "!=", NE }, { "!~", NO_MATCH }, { "<=", LE }, { ">=", GE }, { "==", EQ },
+            { "=", EQ },  { "~", MATCH },     { "<", LT },  { ">", GT } };
+
+static const char *const fields[] = { "method", "name",  "reading", "family", "model",  "suite",
+                                      "prompt", "text",  "path",    "seed",   "frames", "window",
+                                      "sink",   "evict", "threads", "repeat", "key",    NULL };
+
+struct term {
+    int field; /* index into fields */
+    enum op op;
+    char *value;
+    bool numeric; /* value is a number, all of it */
+    double number;
+    regex_t regex;
+    bool has_regex;
+};
+
+struct kvr_filter {
+    int n;
+    struct term term[MAX_TERMS];
+};
+
+static char *trimmed(const char *s, size_t n)
+{
+    while (n > 0 && isspace((unsigned char)*s))
+        s++, n--;
+    while (n > 0 && isspace((unsigned char)s[n - 1]))
+        n--;
+    if (n >= 2 && (s[0] == '\'' || s[0] == '"') && s[n - 1] == s[0])
+        s++, n -= 2;
+    return strndup(s, n);
+}
+
+static enum kvr_status parse_field(struct term *t, const char *word, const char *all)
+{
+    const char *near;
+
+    for (t->field = 0; fields[t->field]; t->field++)
+        if (strcmp(fields[t->field], word) == 0)
+            return KVR_OK;
+    near = kvr_nearest(word, fields);
+    return kvr_fail(KVR_EINVAL, "filter '%s': no field '%s'%s%s%s", all, word,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status parse_value(struct term *t, const char *all)
+{
+    char *end;
+    int rc;
+
+    t->number = strtod(t->value, &end);
+    t->numeric = end != t->value && *end == 0;
+    if (t->op >= LT && !t->numeric)
+        return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number to compare %s with", all,
+                        t->value, fields[t->field]);
+    if (t->op != MATCH && t->op != NO_MATCH)
+        return KVR_OK;
+    rc = regcomp(&t->regex, t->value, REG_EXTENDED | REG_NOSUB);
+    if (rc != 0) {
+        char why[128];
+
+        regerror(rc, &t->regex, why, sizeof why);
+        return kvr_fail(KVR_EINVAL, "filter '%s': regular expression '%s': %s", all, t->value, why);
+    }
+    t->has_regex = true;
+    return KVR_OK;
+}
+
+static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const char *all)
+{
+    size_t at = 0;
+    char *word;
+    enum kvr_status st;
+
+    while (at < n && !strchr("=!~<>", s[at]))
+        at++;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        size_t len = strlen(ops[i].text);
+
+        if (at + len > n || memcmp(s + at, ops[i].text, len) != 0)
+            continue;
+        t->op = ops[i].op;
+        word = trimmed(s, at);
+        t->value = trimmed(s + at + len, n - at - len);
+        if (!word || !t->value) {
+            free(word);
+            return kvr_fail(KVR_ENOMEM, "filter: no memory");
+        }
+        st = parse_field(t, word, all);
+        free(word);
+        return st == KVR_OK ? parse_value(t, all) : st;
+    }
+    return kvr_fail(KVR_EINVAL, "filter '%s': '%.*s' has no operator (= != ~ !~ < <= > >=)", all,
+                    (int)n, s);
+}
+
+/* Up to the next '&' outside quotes. */
+static size_t term_length(const char *s)
+{
+    char quote = 0;
+    size_t n = 0;
+
+    for (; s[n] && (quote || s[n] != '&'); n++) {
+        if (quote && s[n] == quote)
+            quote = 0;
+        else if (!quote && (s[n] == '\'' || s[n] == '"'))
+            quote = s[n];
+    }
+    return n;
+}
+
+enum kvr_status kvr_filter_open(struct kvr_filter **out, const char *text)
+{
+    struct kvr_filter *f = calloc(1, sizeof *f);
+    const char *s = text;
+    enum kvr_status st = KVR_OK;
+
+    *out = NULL;
+    if (!f)
+        return kvr_fail(KVR_ENOMEM, "filter: no memory");
+    for (;;) {
+        size_t n = term_length(s);
+
+        if (f->n == MAX_TERMS) {
+            st = kvr_fail(KVR_EINVAL, "filter '%s': more than %d terms", text, MAX_TERMS);
+            break;
+        }
+        st = parse_term(&f->term[f->n++], s, n, text);
+        if (st != KVR_OK || !s[n])
+            break;
+        s += n + 1;
+    }
+    if (st != KVR_OK) {
+        kvr_filter_close(&f);
+        return st;
+    }
+    *out = f;
+    return KVR_OK;
+}
+
+void kvr_filter_close(struct kvr_filter **f)
+{
+    if (!*f)
+        return;
+    for (int i = 0; i < (*f)->n; i++) {
+        free((*f)->term[i].value);
+        if ((*f)->term[i].has_regex)
+            regfree(&(*f)->term[i].regex);
+    }
+    free(*f);
+    *f = NULL;
+}
+
+/* A field's text; for those that are numbers also *number. */
+static const char *field_of(const struct kvr_cell *c, const char *field, char *buf, size_t n,
+                            double *number)
+{
+    const struct {
+        const char *name, *text;
+    } texts[] = { { "method", c->label },
+                  { "name", c->name },
+                  { "reading", c->reading },
+                  { "family", c->family },
+                  { "model", c->model->name },
+                  { "suite", c->suite->name },
+                  { "prompt", c->prompt->id },
+                  { "text", c->prompt->text },
+                  { "path", c->path },
+                  { "evict", c->evict ? "true" : "false" },
+                  { "key", c->key } };
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        { "seed", (double)c->seed }, { "frames", c->frames },   { "window", c->window },
+        { "sink", c->sink },         { "threads", c->threads }, { "repeat", c->repeat }
+    };
+
+    if (strcmp(field, "prompt") == 0)
+        *number = c->prompt->index + 1;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].name, field) == 0)
+            return texts[i].text;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(numbers[i].name, field) == 0) {
+            *number = numbers[i].value;
+            snprintf(buf, n, "%.17g", numbers[i].value);
+            return buf;
+        }
+    return "";
+}
+
+static bool term_holds(const struct term *t, const struct kvr_cell *c)
+{
+    char buf[32], *end;
+    double x = 0;
+    const char *text = field_of(c, fields[t->field], buf, sizeof buf, &x);
+    bool numbered = x != 0 || text == buf, equal;
+
+    if (!numbered) { /* ids like "12" compare as numbers too */
+        x = strtod(text, &end);
+        numbered = end != text && *end == 0;
+    }
+    equal = strcmp(text, t->value) == 0 || (numbered && t->numeric && x == t->number);
+    switch (t->op) {
+    case EQ:
+        return equal;
+    case NE:
+        return !equal;
+    case MATCH:
+        return regexec(&t->regex, text, 0, NULL, 0) == 0;
+    case NO_MATCH:
+        return regexec(&t->regex, text, 0, NULL, 0) != 0;
+    case LT:
+        return numbered && x < t->number;
+    case LE:
+        return numbered && x <= t->number;
+    case GT:
+        return numbered && x > t->number;
+    case GE:
+        return numbered && x >= t->number;
+    }
+    return false;
+}
+
+bool kvr_filter_match(const struct kvr_filter *f, const struct kvr_cell *cell)
+{
+    for (int i = 0; i < f->n; i++)
+        if (!term_holds(&f->term[i], cell))
+            return false;
+    return true;
+}

@@ -1,0 +1,13 @@
+/* parts.h - a method's settled plan as JSON: the part of a cell's key that is the method. */
+#ifndef KVR_PLAN_PARTS_H
+#define KVR_PLAN_PARTS_H
+
+#include <jansson.h>
+
+#include "methods/method.h"
+
+/* Axis -> text, options spelled out: all that makes one plan differ from another. NULL: no
+ * memory. The caller owns it. */
+json_t *kvr_parts_json(const struct kvr_plan *p);
+
+#endif

@@ -1,0 +1,456 @@
+/* sweep.c - the product of the axes, group by group. */
+#include "harness/plan/sweep.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/sha256.h"
+#include "harness/plan/filter.h"
+#include "harness/plan/parts.h"
+#include "harness/workload/prompt.h"
+
+enum { MAX_CELLS = 1000000 };
+
+static const char baseline_name[] = "BF16";
+
+/* One point of all axes but the method. */
+struct point {
+    const struct kvr_model_facts *facts;
+    const struct kvr_config_model *model;
+    const struct kvr_config_suite *suite;
+    const struct kvr_prompt_line *prompt;
+    const struct kvr_yaml_node *frames_at; /* NULL: the suite's own length */
+    uint64_t seed;
+    int frames, window, sink, repeat;
+    bool evict;
+    const char *path;
+};
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "plan: no memory");
+}
+
+enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN])
+{
+    char hex[KVR_SHA256_HEX];
+
+    KVR_TRY(kvr_sha256_hex(text, strlen(text), hex));
+    memcpy(key, hex, KVR_KEY_LEN - 1);
+    key[KVR_KEY_LEN - 1] = 0;
+    return KVR_OK;
+}
+
+/* --- specs ------------------------------------------------------------------------------ */
+
+static char *canonical(const json_t *j)
+{
+    return j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+}
+
+static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
+{
+    char *text = canonical(j);
+    enum kvr_status st = text ? kvr_cell_hash(text, key) : no_memory();
+
+    free(text);
+    return st;
+}
+
+/* What all methods of a group share. */
+static json_t *group_json(const struct point *p, int threads)
+{
+    return json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
+                     "s:s, s:i}",
+                     "format", KVR_CELL_FORMAT, "workload", "rollout", "model", "name",
+                     p->model->name, "sha256", p->facts->sha256, "prompt", "suite", p->suite->name,
+                     "id", p->prompt->id, "text", p->prompt->text, "seed", (json_int_t)p->seed,
+                     "frames", p->frames, "window", p->window, "sink", p->sink, "evict",
+                     (int)p->evict, "path", p->path, "backend", "cpu", "threads", threads);
+}
+
+static json_t *options_json(const struct kvr_setting *s, int n)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; o && i < n; i++)
+        json_object_set_new(o, s[i].name, json_string(s[i].value));
+    return o;
+}
+
+static json_t *metrics_json(const struct kvr_config *c)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; o && i < c->n_metrics; i++)
+        json_object_set_new(o, c->metric[i]->name, json_integer(c->metric[i]->version));
+    return o;
+}
+
+/* Keys of a cell: the group's part, the method's, then what is done with the frames. */
+static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
+                                 const struct point *p, const struct kvr_plan *plan)
+{
+    const struct kvr_config_method *m = cell->method;
+    json_t *j = group_json(p, cell->threads);
+    enum kvr_status st = hash_json(j, cell->group);
+
+    if (st == KVR_OK &&
+        (json_object_set_new(j, "method", json_string(cell->name)) ||
+         json_object_set_new(j, "reading", json_string(cell->reading)) ||
+         json_object_set_new(j, "options",
+                             options_json(m ? m->setting : NULL, m ? m->n_settings : 0)) ||
+         json_object_set_new(j, "parts", plan ? kvr_parts_json(plan) : json_null())))
+        st = no_memory();
+    if (st == KVR_OK)
+        st = hash_json(j, cell->rollout);
+    if (st == KVR_OK && (json_object_set_new(j, "metrics", metrics_json(config)) ||
+                         json_object_set_new(j, "repeat", json_integer(cell->repeat)) ||
+                         json_object_set_new(j, "kind", json_string("bench"))))
+        st = no_memory();
+    if (st == KVR_OK) {
+        cell->spec = canonical(j);
+        st = cell->spec ? kvr_cell_hash(cell->spec, cell->key) : no_memory();
+    }
+    json_decref(j);
+    return st;
+}
+
+/* --- cells ------------------------------------------------------------------------------ */
+
+static enum kvr_status grow(struct kvr_sweep *s, struct kvr_cell **out)
+{
+    if (s->n_cells == MAX_CELLS)
+        return kvr_fail(KVR_EINVAL, "%s: more than %d cells", s->config->path, MAX_CELLS);
+    if ((s->n_cells & (s->n_cells - 1)) == 0) {
+        size_t room = s->n_cells ? 2 * (size_t)s->n_cells : 1;
+        struct kvr_cell *bigger = realloc(s->cell, room * sizeof *bigger);
+
+        if (!bigger)
+            return no_memory();
+        s->cell = bigger;
+    }
+    *out = &s->cell[s->n_cells];
+    memset(*out, 0, sizeof **out);
+    return KVR_OK;
+}
+
+/* A given label speaks for its options, unless they were listed with several values. */
+static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
+{
+    bool named = m && m->label;
+    size_t n;
+
+    if (named)
+        snprintf(cell->label, sizeof cell->label, "%s", m->label);
+    else
+        snprintf(cell->label, sizeof cell->label, "%s%s", cell->name,
+                 strcmp(cell->reading, "study") == 0 ? "@study" : "");
+    for (int i = 0; m && (!named || m->expanded) && i < m->n_settings; i++) {
+        n = strlen(cell->label);
+        snprintf(cell->label + n, sizeof cell->label - n, " %s=%s", m->setting[i].name,
+                 m->setting[i].value);
+    }
+}
+
+/* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
+ * any other is an error of the config. */
+static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
+                                   struct kvr_plan **plan)
+{
+    const struct kvr_config_method *m = cell->method;
+    const struct kvr_model_config *c = p->facts->config;
+    const char *spec = m ? m->spec : baseline_name, *at = strchr(spec, '@');
+    const struct kvr_method *row;
+    enum kvr_status st;
+
+    snprintf(cell->name, sizeof cell->name, "%.*s", at ? (int)(at - spec) : (int)strlen(spec),
+             spec);
+    cell->reading = at && strcmp(at, "@study") == 0 ? "study" : "intended";
+    row = kvr_method_find(cell->name);
+    cell->family = row ? row->family : "";
+    cell->possible = true;
+    st = kvr_plan_open(plan, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
+    if (st == KVR_OK) {
+        st = kvr_plan_check(*plan, c->n_heads, c->dim / c->n_heads);
+        if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
+            st = KVR_EUNSUPPORTED;
+    }
+    if (st == KVR_EUNSUPPORTED) {
+        cell->possible = false;
+        snprintf(cell->reason, sizeof cell->reason, "%.255s", kvr_error());
+        return KVR_OK;
+    }
+    if (st == KVR_EINVAL || st == KVR_ENOTFOUND)
+        return m ? kvr_yaml_fail(m->at, "%s", kvr_error()) : st;
+    return st;
+}
+
+static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
+                                const struct kvr_config_method *m, int baseline,
+                                const char *impossible)
+{
+    struct kvr_plan *plan = NULL;
+    struct kvr_cell *cell = NULL;
+    enum kvr_status st;
+
+    KVR_TRY(grow(s, &cell));
+    cell->method = m;
+    cell->model = p->model;
+    cell->suite = p->suite;
+    cell->prompt = p->prompt;
+    cell->seed = p->seed;
+    cell->frames = p->frames;
+    cell->window = p->window;
+    cell->sink = p->sink;
+    cell->evict = p->evict;
+    cell->path = p->path;
+    cell->backend = "cpu";
+    cell->threads = s->config->threads;
+    cell->repeat = p->repeat;
+    cell->baseline = baseline;
+    cell->selected = true;
+    st = open_method(cell, p, &plan);
+    if (st == KVR_OK && impossible) {
+        cell->possible = false;
+        snprintf(cell->reason, sizeof cell->reason, "%s", impossible);
+    }
+    if (st == KVR_OK) {
+        make_label(cell, m);
+        st = make_keys(cell, s->config, p, plan);
+    }
+    kvr_plan_close(&plan);
+    if (st != KVR_OK) {
+        free(cell->spec);
+        return st;
+    }
+    s->n_cells++;
+    return KVR_OK;
+}
+
+static bool is_baseline(const struct kvr_config_method *m)
+{
+    return (strcmp(m->spec, baseline_name) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
+           m->n_settings == 0;
+}
+
+static enum kvr_status check_labels(const struct kvr_sweep *s, int first)
+{
+    const struct kvr_cell *last = &s->cell[s->n_cells - 1];
+
+    for (int i = first; i < s->n_cells - 1; i++)
+        if (strcmp(s->cell[i].label, last->label) == 0)
+            return kvr_yaml_fail(
+                last->method->at, "method '%s' is listed twice%s", last->label,
+                strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
+    return KVR_OK;
+}
+
+/* Whether this prompt can be had from this model for so many frames. `why` is filled when it
+ * cannot although nothing is wrong with the config. */
+static enum kvr_status check_point(const struct point *p, char *why, size_t n)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_yaml_node *at = p->frames_at ? p->frames_at : p->model->at;
+    struct kvr_prompt parsed;
+    enum kvr_status st;
+
+    why[0] = 0;
+    if (p->frames % c->frames_per_chunk != 0)
+        return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->frames,
+                             c->frames_per_chunk, p->model->name);
+    if (!c->latent_is_rgb) {
+        snprintf(why, n, "VAE decoder not built: the latents of model %s are not RGB",
+                 p->model->name);
+        return KVR_OK;
+    }
+    st = kvr_prompt_parse(c, p->prompt->text, p->frames / c->frames_per_chunk, &parsed);
+    if (st == KVR_EUNSUPPORTED) {
+        snprintf(why, n, "%.250s", kvr_error());
+        return KVR_OK;
+    }
+    return st == KVR_EINVAL
+               ? kvr_yaml_fail(p->prompt->at, "prompt '%s': %s", p->prompt->id, kvr_error())
+               : st;
+}
+
+/* The group of one point: the baseline, then every other method in its order. */
+static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
+{
+    const struct kvr_config *c = s->config;
+    const struct kvr_config_method *base = NULL;
+    int first = s->n_cells;
+    char why[256];
+
+    KVR_TRY(check_point(p, why, sizeof why));
+    for (int i = 0; i < c->n_methods; i++)
+        if (!base && is_baseline(&c->method[i]))
+            base = &c->method[i];
+    KVR_TRY(add_cell(s, p, base, first, why[0] ? why : NULL));
+    for (int i = 0; i < c->n_methods; i++) {
+        if (&c->method[i] == base)
+            continue;
+        KVR_TRY(add_cell(s, p, &c->method[i], first, why[0] ? why : NULL));
+        KVR_TRY(check_labels(s, first));
+    }
+    return KVR_OK;
+}
+
+/* --- the product ------------------------------------------------------------------------ */
+
+static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
+{
+    const struct kvr_config *c = s->config;
+    int wanted = p->facts->config->window_frames;
+
+    for (int w = 0; w < c->window.n; w++)
+        for (int k = 0; k < c->sink.n; k++)
+            for (int e = 0; e < c->evict.n; e++)
+                for (int a = 0; a < c->n_paths; a++)
+                    for (p->repeat = 0; p->repeat < c->repeats; p->repeat++) {
+                        p->window = c->window.value[w] == KVR_WINDOW_OF_MODEL
+                                        ? wanted
+                                        : (int)c->window.value[w];
+                        p->sink = (int)c->sink.value[k];
+                        p->evict = c->evict.value[e] != 0;
+                        p->path = c->cache_path[a];
+                        KVR_TRY(add_group(s, p));
+                    }
+    return KVR_OK;
+}
+
+static enum kvr_status over_prompts(struct kvr_sweep *s, struct point *p)
+{
+    const struct kvr_config *c = s->config;
+    int n_frames = c->frames.n ? c->frames.n : 1, n_seeds = c->seed.n ? c->seed.n : 1;
+
+    if (!c->frames.n && !p->suite->frames)
+        return kvr_yaml_fail(kvr_yaml_root(c->doc), "no 'frames', and suite '%s' has none",
+                             p->suite->name);
+    for (int i = 0; i < p->suite->n_prompts; i++)
+        for (int f = 0; f < n_frames; f++)
+            for (int k = 0; k < n_seeds; k++) {
+                uint64_t base = c->seed.n ? (uint64_t)c->seed.value[k] : p->suite->seed;
+
+                p->prompt = &p->suite->prompt[i];
+                p->seed = base + (uint64_t)p->prompt->index;
+                p->frames = c->frames.n ? (int)c->frames.value[f] : p->suite->frames;
+                p->frames_at = c->frames.n ? c->frames.at[f] : NULL;
+                KVR_TRY(over_settings(s, p));
+            }
+    return KVR_OK;
+}
+
+static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_facts *facts,
+                                   int n_facts)
+{
+    const struct kvr_config *c = s->config;
+
+    for (int m = 0; m < c->n_models; m++)
+        for (int i = 0; i < c->n_suites; i++) {
+            struct point p = { .model = &c->model[m], .suite = &c->suite[i] };
+
+            for (int k = 0; k < n_facts; k++)
+                if (strcmp(facts[k].name, p.model->name) == 0)
+                    p.facts = &facts[k];
+            if (!p.facts)
+                return kvr_fail(KVR_EINTERNAL, "plan: model %s was not looked at", p.model->name);
+            KVR_TRY(over_prompts(s, &p));
+        }
+    return KVR_OK;
+}
+
+/* --- names of videos -------------------------------------------------------------------- */
+
+static void name_video(struct kvr_cell *c)
+{
+    int n = snprintf(c->video, sizeof c->video, "%s-%s", c->prompt->id, c->label);
+
+    for (int i = 0; i < n && c->video[i]; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=",
+                    c->video[i]))
+            c->video[i] = '_';
+}
+
+static int by_video(const void *a, const void *b)
+{
+    return strcmp((*(struct kvr_cell *const *)a)->video, (*(struct kvr_cell *const *)b)->video);
+}
+
+/* Names that several cells want get the cell's key behind them. */
+static enum kvr_status name_videos(struct kvr_sweep *s)
+{
+    struct kvr_cell **v = malloc(((size_t)s->n_cells + 1) * sizeof *v);
+    bool again, next = false;
+
+    if (!v)
+        return no_memory();
+    for (int i = 0; i < s->n_cells; i++) {
+        name_video(&s->cell[i]);
+        v[i] = &s->cell[i];
+    }
+    qsort(v, (size_t)s->n_cells, sizeof *v, by_video);
+    for (int i = 0; i < s->n_cells; i++) {
+        again = next;
+        next = i + 1 < s->n_cells && strcmp(v[i]->video, v[i + 1]->video) == 0;
+        if (again || next) {
+            size_t n = strlen(v[i]->video);
+
+            snprintf(v[i]->video + n, sizeof v[i]->video - n, "-%.8s", v[i]->key);
+        }
+    }
+    free(v);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
+                               const struct kvr_model_facts *facts, int n_facts)
+{
+    enum kvr_status st;
+
+    memset(s, 0, sizeof *s);
+    s->config = config;
+    st = over_models(s, facts, n_facts);
+    if (st == KVR_OK)
+        st = name_videos(s);
+    if (st != KVR_OK)
+        kvr_sweep_free(s);
+    return st;
+}
+
+void kvr_sweep_free(struct kvr_sweep *s)
+{
+    for (int i = 0; i < s->n_cells; i++)
+        free(s->cell[i].spec);
+    free(s->cell);
+    memset(s, 0, sizeof *s);
+}
+
+/* Shards by group, so that a baseline is made once. */
+static bool in_shard(const struct kvr_cell *c, int shard, int n_shards)
+{
+    char head[17] = { 0 };
+
+    memcpy(head, c->group, 16);
+    return (int)(strtoull(head, NULL, 16) % (unsigned)n_shards) == shard;
+}
+
+enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards)
+{
+    struct kvr_filter *f = NULL;
+
+    if (n_shards < 1 || shard < 0 || shard >= n_shards)
+        return kvr_fail(KVR_EINVAL, "shard %d of %d: need 0 <= i < N", shard, n_shards);
+    if (filter)
+        KVR_TRY(kvr_filter_open(&f, filter));
+    for (int i = 0; i < s->n_cells; i++)
+        s->cell[i].selected =
+            in_shard(&s->cell[i], shard, n_shards) && (!f || kvr_filter_match(f, &s->cell[i]));
+    for (int i = 0; i < s->n_cells; i++)
+        if (s->cell[i].selected)
+            s->cell[s->cell[i].baseline].selected = true;
+    kvr_filter_close(&f);
+    return KVR_OK;
+}

@@ -1,0 +1,75 @@
+/* sweep.h - a config becomes cells: method x workload x prompt x seed x settings.
+ *
+ *     KVR_TRY(kvr_config_read(&config, "configs/demo.yaml", NULL));
+ *     KVR_TRY(kvr_sweep_make(&sweep, &config, facts, n_facts));
+ *     KVR_TRY(kvr_sweep_select(&sweep, "method~^RTN", 0, 1));
+ *     ... sweep->cell[i].spec ...
+ *     kvr_sweep_free(&sweep);
+ *
+ * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that defines its
+ * number; its key is a hash of that. Same key, same result: that is what resuming rests on.
+ * Cells that share all but the method form a group and are compared with the group's BF16
+ * cell, which is added when it is not listed. */
+#ifndef KVR_PLAN_SWEEP_H
+#define KVR_PLAN_SWEEP_H
+
+#include "harness/engine/model.h"
+#include "harness/plan/config.h"
+#include "harness/store/store.h"
+
+/* Part of every key. Raise it when the same spec means another number: a change of the
+ * engine's or the cache's arithmetic, of noise, of how frames become bytes. */
+enum { KVR_CELL_FORMAT = 1 };
+
+enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
+
+/* What the plan must know of a model. Borrowed for the call. */
+struct kvr_model_facts {
+    const char *name, *sha256;
+    const struct kvr_model_config *config;
+};
+
+struct kvr_cell {
+    char key[KVR_KEY_LEN];     /* of the spec */
+    char rollout[KVR_KEY_LEN]; /* of the part that makes the frames: without metrics and repeat */
+    char group[KVR_KEY_LEN];   /* of the part that is not the method */
+    char *spec;                /* owned */
+    char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
+    char name[96];             /* "RTN_INT4" */
+    char video[256];           /* file name without suffix, unlike all others of the sweep */
+    const char *reading, *family;
+    const struct kvr_config_method *method; /* NULL: an implied baseline */
+    const struct kvr_config_model *model;
+    const struct kvr_config_suite *suite;
+    const struct kvr_prompt_line *prompt;
+    uint64_t seed;
+    int frames, window, sink, threads, repeat;
+    bool evict;
+    const char *path, *backend;
+    int baseline;  /* index of the group's BF16 cell; its own for that one */
+    bool selected; /* by filter and shard */
+    bool possible; /* else the outcome is UNSUPPORTED, with this reason */
+    char reason[256];
+};
+
+struct kvr_sweep {
+    const struct kvr_config *config;
+    int n_cells;
+    struct kvr_cell *cell; /* groups together, each with its baseline first */
+};
+
+/* `config` must outlive the sweep. All cells are selected. KVR_EINVAL with file, line and
+ * column: unknown methods and options, prompts the model cannot read, frames that are not
+ * whole chunks. What cannot run although it is written correctly is a cell that is not possible. */
+enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
+                               const struct kvr_model_facts *facts, int n_facts);
+void kvr_sweep_free(struct kvr_sweep *s); /* copes with {0} */
+
+/* Keep what `filter` (NULL: all) matches in shard `shard` of `n_shards`, and the baselines
+ * those cells need. A group is never split over shards. */
+enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
+
+/* The first 32 hex digits of sha256. */
+enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN]);
+
+#endif

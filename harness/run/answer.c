@@ -1,0 +1,324 @@
+/* answer.c - JSON to a row; what does not parse is a row, too. */
+#include "harness/run/answer.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* The arrays a row borrows; freed together. */
+struct parts {
+    json_t *root;
+    struct kvr_row_metric *metric;
+    struct kvr_row_mem *mem;
+    struct kvr_row_pass *pass;
+    struct kvr_row_sample *sample;
+    struct kvr_row_artifact *artifact;
+};
+
+static void parts_free(struct parts *p, const struct kvr_row *r)
+{
+    for (int i = 0; p->metric && i < r->n_metrics; i++)
+        free((void *)p->metric[i].series);
+    free(p->metric);
+    free(p->mem);
+    free(p->pass);
+    free(p->sample);
+    free(p->artifact);
+    json_decref(p->root);
+}
+
+static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a)
+{
+    const struct kvr_cell *c = a->cell;
+
+    *r = (struct kvr_row){
+        .key = c->key,
+        .rollout = c->rollout,
+        .baseline = a->baseline_key,
+        .spec = c->spec,
+        .session = a->session,
+        .method = c->label,
+        .name = c->name,
+        .reading = c->reading,
+        .family = c->family,
+        .model = c->model->name,
+        .suite = c->suite->name,
+        .prompt_id = c->prompt->id,
+        .prompt = c->prompt->text,
+        .seed = c->seed,
+        .frames = c->frames,
+        .window = c->window,
+        .sink = c->sink,
+        .threads = c->threads,
+        .repeat = c->repeat,
+        .evict = c->evict,
+        .is_baseline = strcmp(c->key, a->baseline_key) == 0,
+        .path = c->path,
+        .backend = c->backend,
+        .log_tail = a->log_tail ? a->log_tail : "",
+        .started = a->started,
+        .finished = a->finished,
+    };
+}
+
+static int64_t integer(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static double number(const json_t *v)
+{
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static const char *text(const json_t *v, const char *otherwise)
+{
+    return json_is_string(v) ? json_string_value(v) : otherwise;
+}
+
+static bool read_metrics(const json_t *list, struct parts *p, struct kvr_row *r)
+{
+    size_t n = json_array_size(list);
+
+    p->metric = calloc(n + 1, sizeof *p->metric);
+    for (size_t i = 0; p->metric && i < n; i++) {
+        const json_t *o = json_array_get(list, i), *series = json_object_get(o, "series");
+        struct kvr_row_metric *m = &p->metric[i];
+        size_t k = json_array_size(series);
+        double *values = calloc(k + 1, sizeof *values);
+
+        if (!values)
+            return false;
+        for (size_t j = 0; j < k; j++)
+            values[j] = number(json_array_get(series, j));
+        *m = (struct kvr_row_metric){
+            .name = text(json_object_get(o, "name"), "?"),
+            .unit = text(json_object_get(o, "unit"), "?"),
+            .n = (int)integer(o, "n"),
+            .value = number(json_object_get(o, "value")),
+            .extra = number(json_object_get(o, "extra")),
+            .missing = text(json_object_get(o, "missing"), NULL),
+            .n_series = (int)k,
+            .series = values,
+        };
+        if (!m->missing && !isfinite(m->value))
+            m->missing = "not a finite number";
+        r->n_metrics = (int)i + 1;
+    }
+    r->metric = p->metric;
+    return p->metric != NULL;
+}
+
+static bool read_mem(const json_t *list, struct parts *p, struct kvr_row *r)
+{
+    size_t n = json_array_size(list);
+
+    p->mem = calloc(n + 1, sizeof *p->mem);
+    for (size_t i = 0; p->mem && i < n; i++) {
+        const json_t *a = json_array_get(list, i);
+
+        p->mem[i] = (struct kvr_row_mem){ text(json_array_get(a, 0), "?"),
+                                          json_integer_value(json_array_get(a, 1)),
+                                          json_integer_value(json_array_get(a, 2)),
+                                          json_integer_value(json_array_get(a, 3)) };
+    }
+    r->n_mem = (int)n;
+    r->mem = p->mem;
+    return p->mem != NULL;
+}
+
+static bool read_passes(const json_t *list, struct parts *p, struct kvr_row *r)
+{
+    size_t n = json_array_size(list);
+
+    p->pass = calloc(n + 1, sizeof *p->pass);
+    for (size_t i = 0; p->pass && i < n; i++) {
+        int64_t v[9];
+
+        for (size_t k = 0; k < 9; k++)
+            v[k] = json_integer_value(json_array_get(json_array_get(list, i), k));
+        p->pass[i] =
+            (struct kvr_row_pass){ (int)v[0], (int)v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8] };
+    }
+    r->n_passes = (int)n;
+    r->pass = p->pass;
+    return p->pass != NULL;
+}
+
+static bool read_samples(json_t *o, struct parts *p, struct kvr_row *r)
+{
+    const char *kind;
+    json_t *ns;
+
+    p->sample = calloc(json_object_size(o) + 1, sizeof *p->sample);
+    if (!p->sample)
+        return false;
+    json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
+        (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
+    r->sample = p->sample;
+    return true;
+}
+
+static bool read_artifacts(const json_t *list, struct parts *p, struct kvr_row *r)
+{
+    size_t n = json_array_size(list);
+
+    p->artifact = calloc(n + 1, sizeof *p->artifact);
+    for (size_t i = 0; p->artifact && i < n; i++) {
+        const json_t *a = json_array_get(list, i);
+
+        p->artifact[i] = (struct kvr_row_artifact){ text(json_array_get(a, 0), "?"),
+                                                    text(json_array_get(a, 1), "?"),
+                                                    json_integer_value(json_array_get(a, 2)),
+                                                    text(json_array_get(a, 3), "?") };
+    }
+    r->n_artifacts = (int)n;
+    r->artifact = p->artifact;
+    return p->artifact != NULL;
+}
+
+static bool read_numbers(struct parts *p, struct kvr_row *r)
+{
+    const json_t *o = p->root;
+
+    r->measured = true;
+    r->wall_ns = integer(o, "wall_ns");
+    r->bf16_bytes = integer(o, "bf16_bytes");
+    r->nominal_bytes = integer(o, "nominal_bytes");
+    r->resident_bytes = integer(o, "resident_bytes");
+    r->max_nominal_bytes = integer(o, "max_nominal_bytes");
+    r->max_resident_bytes = integer(o, "max_resident_bytes");
+    r->peak_bytes = integer(o, "peak_bytes");
+    r->live_start_bytes = integer(o, "live_start_bytes");
+    r->live_end_bytes = integer(o, "live_end_bytes");
+    r->host_peak_bytes = integer(o, "host_peak_bytes");
+    return read_metrics(json_object_get(o, "metrics"), p, r) &&
+           read_mem(json_object_get(o, "mem"), p, r) &&
+           read_passes(json_object_get(o, "passes"), p, r) &&
+           read_samples(json_object_get(o, "samples"), p, r) &&
+           read_artifacts(json_object_get(o, "artifacts"), p, r);
+}
+
+/* The worker ended without an answer: why? */
+static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, size_t n)
+{
+    int status = a->wait_status;
+
+    if (a->stopped) {
+        snprintf(why, n, "stopped by the user");
+        return KVR_OUT_INTERRUPTED;
+    }
+    if (a->timed_out) {
+        snprintf(why, n, "not finished after %d s", a->timeout_s);
+        return KVR_OUT_TIMEOUT;
+    }
+    if (WIFSIGNALED(status)) {
+        int sig = WTERMSIG(status);
+        const char *name = sigabbrev_np(sig);
+
+        snprintf(why, n, "worker killed by signal %d (SIG%s)%s", sig, name ? name : "?",
+                 sig == SIGKILL ? ": perhaps the system was out of memory" : "");
+        return KVR_OUT_SIGNAL;
+    }
+    snprintf(why, n, "worker ended with code %d and no answer", WEXITSTATUS(status));
+    return KVR_OUT_ERROR;
+}
+
+/* Numbers that arrived and still must not be used. */
+static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *r,
+                             const struct kvr_verdict *v, char *why, size_t n)
+{
+    if (r->live_start_bytes != r->live_end_bytes) {
+        snprintf(why, n, "memory: %" PRId64 " bytes live before the rollout, %" PRId64 " after",
+                 r->live_start_bytes, r->live_end_bytes);
+        return KVR_OUT_INVALID;
+    }
+    if (!v->frames_sha256[0]) {
+        snprintf(why, n, "the answer names no frames");
+        return KVR_OUT_INVALID;
+    }
+    if (a->expected_frames && a->expected_frames[0] &&
+        strcmp(a->expected_frames, v->frames_sha256) != 0) {
+        snprintf(why, n,
+                 "frames differ from an earlier run of the same cell: sha256 %.12s, "
+                 "then %.12s",
+                 v->frames_sha256, a->expected_frames);
+        return KVR_OUT_INVALID;
+    }
+    return KVR_OUT_OK;
+}
+
+static void summarise(struct kvr_verdict *v, const struct kvr_row *r)
+{
+    v->wall_ns = r->wall_ns;
+    for (int i = 0; i < r->n_metrics; i++) {
+        double x = r->metric[i].missing ? NAN : r->metric[i].value;
+
+        if (strcmp(r->metric[i].name, "psnr") == 0)
+            v->psnr = x;
+        if (strcmp(r->metric[i].name, "ssim") == 0)
+            v->ssim = x;
+    }
+    for (int i = 0; i < r->n_artifacts; i++)
+        if (strcmp(r->artifact[i].kind, "frames") == 0) {
+            snprintf(v->frames_path, sizeof v->frames_path, "%s", r->artifact[i].path);
+            snprintf(v->frames_sha256, sizeof v->frames_sha256, "%s", r->artifact[i].sha256);
+        }
+}
+
+static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struct kvr_row *r,
+                             struct kvr_verdict *v)
+{
+    const char *outcome;
+    bool whole;
+
+    if (!a->answer && a->reason) {
+        v->outcome = a->outcome;
+        snprintf(v->reason, sizeof v->reason, "%s", a->reason);
+        return KVR_OK;
+    }
+    whole = a->answer && !a->timed_out && !a->stopped && WIFEXITED(a->wait_status) &&
+            WEXITSTATUS(a->wait_status) == 0;
+    p->root = whole ? json_loads(a->answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    outcome = text(json_object_get(p->root, "outcome"), "");
+    if (!kvr_outcome_parse(outcome, &v->outcome)) {
+        v->outcome = without_answer(a, v->reason, sizeof v->reason);
+        return KVR_OK;
+    }
+    snprintf(v->reason, sizeof v->reason, "%s", text(json_object_get(p->root, "reason"), "?"));
+    v->disk_full = strcmp(text(json_object_get(p->root, "status"), ""), "EFULL") == 0;
+    if (v->outcome != KVR_OUT_OK) {
+        if (!v->reason[0])
+            snprintf(v->reason, sizeof v->reason, "the worker gave no reason");
+        return KVR_OK;
+    }
+    if (!read_numbers(p, r))
+        return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
+    summarise(v, r);
+    v->outcome = gate(a, r, v, v->reason, sizeof v->reason);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt *a,
+                                  struct kvr_verdict *out)
+{
+    struct parts p = { 0 };
+    struct kvr_row r;
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    out->psnr = out->ssim = NAN;
+    fill_cell(&r, a);
+    st = judge(a, &p, &r, out);
+    r.outcome = out->outcome;
+    r.reason = out->reason;
+    if (st == KVR_OK && !out->disk_full)
+        st = kvr_store_put(s, &r);
+    parts_free(&p, &r);
+    return st;
+}

@@ -1,0 +1,144 @@
+/* choose.c - resume by key: OK and UNSUPPORTED stay, failures stay unless asked for, what was
+ * skipped or interrupted is tried again. */
+#include "harness/run/choose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+
+struct retry {
+    bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
+};
+
+static bool is_failure(enum kvr_outcome o)
+{
+    return o != KVR_OUT_OK && o != KVR_OUT_UNSUPPORTED && o != KVR_OUT_SKIPPED &&
+           o != KVR_OUT_INTERRUPTED;
+}
+
+/* "failed" or "failed:TIMEOUT,SIGNAL". */
+static enum kvr_status parse_retry(struct retry *r, const char *text)
+{
+    char copy[256], *save = NULL;
+
+    memset(r, 0, sizeof *r);
+    if (!text)
+        return KVR_OK;
+    r->any = true;
+    if (strcmp(text, "failed") == 0) {
+        for (int o = 0; o < KVR_N_OUTCOMES; o++)
+            r->only[o] = is_failure((enum kvr_outcome)o);
+        return KVR_OK;
+    }
+    if (strncmp(text, "failed:", 7) != 0 || strlen(text) >= sizeof copy)
+        return kvr_fail(KVR_EINVAL, "retry '%s': expected failed, or failed:TYPE,...", text);
+    snprintf(copy, sizeof copy, "%s", text + 7);
+    for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+        enum kvr_outcome o;
+
+        if (!kvr_outcome_parse(w, &o) || !is_failure(o))
+            return kvr_fail(KVR_EINVAL,
+                            "retry '%s': '%s' is none of OOM_HOST, TIMEOUT, SIGNAL, "
+                            "NAN, INVALID, ERROR",
+                            text, w);
+        r->only[o] = true;
+    }
+    return KVR_OK;
+}
+
+static bool frames_exist(const char *out_dir, const struct kvr_known *known)
+{
+    char *path = known->frames_path[0] ? kvr_path_join(out_dir, known->frames_path) : NULL;
+    bool yes = path && kvr_path_exists(path);
+
+    free(path);
+    return yes;
+}
+
+static void keep(struct kvr_job *j, const struct kvr_known *known, struct kvr_run_summary *s)
+{
+    s->done_before++;
+    if (known->outcome == KVR_OUT_OK) {
+        j->state = KVR_DONE;
+        snprintf(j->frames_path, sizeof j->frames_path, "%s", known->frames_path);
+        snprintf(j->frames_sha256, sizeof j->frames_sha256, "%s", known->frames_sha256);
+        return;
+    }
+    j->state = KVR_FAILED;
+    snprintf(j->reason, sizeof j->reason, "%s", known->reason);
+    s->failed_before += is_failure(known->outcome);
+}
+
+static void choose_one(struct kvr_job *j, const struct kvr_known *known,
+                       const struct kvr_run_options *opts, const struct retry *retry,
+                       struct kvr_run_summary *s)
+{
+    bool finished =
+        known->found && known->outcome != KVR_OUT_SKIPPED && known->outcome != KVR_OUT_INTERRUPTED;
+
+    if (!j->cell->possible) {
+        j->state = KVR_FAILED;
+        snprintf(j->reason, sizeof j->reason, "%s", j->cell->reason);
+        s->unsupported++;
+    } else if (finished && !opts->force && !retry->only[known->outcome]) {
+        keep(j, known, s);
+    } else {
+        j->state = KVR_WAITING;
+        s->to_run++;
+    }
+}
+
+/* A finished baseline whose frames are gone is made again if somebody needs it. */
+static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, const char *out_dir,
+                        struct kvr_run_summary *s)
+{
+    for (int i = 0; i < sweep->n_cells; i++) {
+        struct kvr_job *b = &jobs[sweep->cell[i].baseline];
+        struct kvr_known known = { 0 };
+
+        if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE)
+            continue;
+        snprintf(known.frames_path, sizeof known.frames_path, "%s", b->frames_path);
+        if (frames_exist(out_dir, &known))
+            continue;
+        b->state = KVR_WAITING;
+        b->expect_same_frames = true;
+        s->done_before--;
+        s->to_run++;
+    }
+}
+
+enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
+                           const struct kvr_run_options *opts, const char *out_dir,
+                           struct kvr_run_summary *summary)
+{
+    struct kvr_job *jobs = calloc((size_t)sweep->n_cells + 1, sizeof *jobs);
+    struct retry retry;
+    enum kvr_status st = parse_retry(&retry, opts->retry);
+
+    if (st == KVR_OK && !jobs)
+        st = kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
+    for (int i = 0; st == KVR_OK && i < sweep->n_cells; i++) {
+        struct kvr_known known = { 0 };
+
+        jobs[i].cell = &sweep->cell[i];
+        if (!sweep->cell[i].selected)
+            continue;
+        summary->cells++;
+        if (store)
+            st = kvr_store_known(store, sweep->cell[i].key, &known);
+        if (st == KVR_OK)
+            choose_one(&jobs[i], &known, opts, &retry, summary);
+    }
+    if (st == KVR_OK)
+        need_frames(jobs, sweep, out_dir, summary);
+    summary->skipped = summary->done_before + summary->unsupported;
+    if (st != KVR_OK) {
+        free(jobs);
+        return st;
+    }
+    *out = jobs;
+    return KVR_OK;
+}

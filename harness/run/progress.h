@@ -1,0 +1,27 @@
+/* progress.h - how a sweep shows that it moves: a bar with the time left on a terminal, else
+ * one line per finished cell. Failures are always a line. */
+#ifndef KVR_RUN_PROGRESS_H
+#define KVR_RUN_PROGRESS_H
+
+#include <stdio.h>
+
+#include "harness/run/answer.h"
+
+struct kvr_progress {
+    FILE *out; /* NULL: quiet */
+    bool bar, color;
+    int total, done, failed, jobs;
+    int64_t t0_ns, estimate_ns; /* estimate: of one cell, before the first has finished */
+};
+
+void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,
+                        int64_t estimate_ns);
+/* A sentence on a line of its own. */
+void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void kvr_progress_cell(struct kvr_progress *p, const struct kvr_cell *c,
+                       const struct kvr_verdict *v);
+void kvr_progress_tick(struct kvr_progress *p); /* redraws the bar */
+void kvr_progress_end(struct kvr_progress *p);
+
+#endif

@@ -1,0 +1,228 @@
+/* spawn.c - processes and pipes. */
+#include "harness/run/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* The environment with OMP_NUM_THREADS replaced; one allocation, `own` inside it. */
+static char **environment(int threads)
+{
+    size_t n = 0, k = 0;
+    char **env, *own;
+
+    while (environ[n])
+        n++;
+    env = malloc((n + 2) * sizeof *env + 64);
+    if (!env)
+        return NULL;
+    own = (char *)(env + n + 2);
+    snprintf(own, 64, "OMP_NUM_THREADS=%d", threads);
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0)
+            env[k++] = environ[i];
+    env[k++] = own;
+    env[k] = NULL;
+    return env;
+}
+
+static int spawn(pid_t *pid, int in, int out, int err, char **env)
+{
+    static char name[] = "kvreel", command[] = "worker";
+    char *argv[] = { name, command, NULL };
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, defaults;
+    int rc;
+
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGTERM);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    posix_spawn_file_actions_adddup2(&files, in, 0);
+    posix_spawn_file_actions_adddup2(&files, out, 1);
+    posix_spawn_file_actions_adddup2(&files, err, 2);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &defaults);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
+    rc = posix_spawn(pid, "/proc/self/exe", &files, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return rc;
+}
+
+static enum kvr_status open_pipes(int p[3][2])
+{
+    for (int i = 0; i < 3; i++)
+        if (pipe2(p[i], O_CLOEXEC) != 0)
+            return kvr_fail(KVR_EIO, "run: pipe: %s", strerror(errno));
+    return KVR_OK;
+}
+
+/* The request is smaller than a pipe's buffer, so this does not wait for the reader. */
+static enum kvr_status write_request(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return errno == EPIPE ? KVR_OK /* it died at once: its wait status will tell */
+                                  : kvr_fail(KVR_EIO, "run: worker's pipe: %s", strerror(errno));
+        p += k;
+        n -= (size_t)k;
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads)
+{
+    int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    char **env = environment(threads);
+    enum kvr_status st;
+    int rc;
+
+    memset(c, 0, sizeof *c);
+    c->out = c->err = -1;
+    st = env ? open_pipes(p) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    if (st == KVR_OK) {
+        rc = spawn(&c->pid, p[0][0], p[1][1], p[2][1], env);
+        if (rc != 0) {
+            c->pid = 0;
+            st = kvr_fail(KVR_EIO, "run: cannot start a worker: %s", strerror(rc));
+        }
+    }
+    if (st == KVR_OK) {
+        fcntl(p[1][0], F_SETFL, O_NONBLOCK);
+        fcntl(p[2][0], F_SETFL, O_NONBLOCK);
+        c->out = p[1][0];
+        c->err = p[2][0];
+        p[1][0] = p[2][0] = -1;
+        st = write_request(p[0][1], request, n);
+    }
+    for (int i = 0; i < 3; i++) {
+        close_fd(&p[i][0]);
+        close_fd(&p[i][1]);
+    }
+    free(env);
+    if (st != KVR_OK)
+        kvr_child_free(c);
+    return st;
+}
+
+static bool keep_answer(struct kvr_child *c, const char *p, size_t n)
+{
+    if (c->n_answer + n + 1 > KVR_ANSWER_MAX)
+        return false;
+    if (c->n_answer + n + 1 > c->room) {
+        size_t room = 2 * (c->n_answer + n + 1);
+        char *bigger = realloc(c->answer, room);
+
+        if (!bigger)
+            return false;
+        c->answer = bigger;
+        c->room = room;
+    }
+    memcpy(c->answer + c->n_answer, p, n);
+    c->n_answer += n;
+    c->answer[c->n_answer] = 0;
+    return true;
+}
+
+static void keep_tail(struct kvr_child *c, const char *p, size_t n)
+{
+    const size_t max = KVR_TAIL_MAX - 1;
+    size_t drop;
+
+    if (n > max) {
+        p += n - max;
+        n = max;
+    }
+    drop = c->n_tail + n > max ? c->n_tail + n - max : 0;
+    memmove(c->tail, c->tail + drop, c->n_tail - drop);
+    c->n_tail -= drop;
+    memcpy(c->tail + c->n_tail, p, n);
+    c->n_tail += n;
+    c->tail[c->n_tail] = 0;
+}
+
+static void drain(struct kvr_child *c, int *fd)
+{
+    char buf[16384];
+    ssize_t n;
+
+    while (*fd >= 0) {
+        n = read(*fd, buf, sizeof buf);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0)
+            close_fd(fd);
+        else if (fd == &c->err)
+            keep_tail(c, buf, (size_t)n);
+        else if (!keep_answer(c, buf, (size_t)n))
+            close_fd(fd);
+    }
+}
+
+void kvr_child_read(struct kvr_child *c)
+{
+    drain(c, &c->out);
+    drain(c, &c->err);
+}
+
+bool kvr_child_reap(struct kvr_child *c, int *status)
+{
+    if (c->pid <= 0 || waitpid(c->pid, status, WNOHANG) != c->pid)
+        return false;
+    kill(-c->pid, SIGKILL);
+    c->pid = 0;
+    kvr_child_read(c);
+    return true;
+}
+
+void kvr_child_kill(struct kvr_child *c)
+{
+    if (c->pid > 0)
+        kill(-c->pid, SIGKILL);
+}
+
+void kvr_child_free(struct kvr_child *c)
+{
+    if (c->pid > 0) {
+        kill(-c->pid, SIGKILL);
+        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        c->pid = 0;
+    }
+    if (c->room || c->answer)
+        free(c->answer);
+    if (c->out > 0)
+        close(c->out);
+    if (c->err > 0)
+        close(c->err);
+    memset(c, 0, sizeof *c);
+    c->out = c->err = -1;
+}

@@ -1,0 +1,402 @@
+/* worker.c - one cell: generate, compare, write, answer.
+ *
+ * Request, one JSON object on stdin:
+ *     spec             the cell, as the plan wrote it
+ *     model_dir        where the model is on this machine
+ *     out_dir          artifacts go below it
+ *     frames, video    paths below out_dir; video may be null
+ *     reference        path of the baseline's frames, or null: this is the baseline
+ *     reference_sha256 what those frames' file must be
+ * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/core/json.h"
+#include "harness/core/path.h"
+#include "harness/core/sha256.h"
+#include "harness/media/media.h"
+#include "harness/run/run.h"
+#include "harness/workload/workload.h"
+
+/* Latent RGB frames are shown at half of Wan's 16 frames per second, enlarged to this height. */
+#define VIDEO_FPS 8.0
+enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64 };
+
+static const char where[] = "worker's request";
+
+struct job {
+    json_t *request, *spec; /* spec: borrowed */
+    const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
+    const char *method, *reading, *sha256, *prompt;
+    int64_t seed, n_frames, window, sink, threads;
+    bool evict;
+    json_t *answer;
+};
+
+static enum kvr_status read_request(struct job *j, FILE *in)
+{
+    json_error_t e;
+    json_t *model, *prompt;
+
+    j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
+    if (!j->request)
+        return kvr_fail(KVR_EINVAL, "%s: %s", where, e.text);
+    KVR_TRY(kvr_json_object(j->request, where, "spec", &j->spec));
+    KVR_TRY(kvr_json_string(j->request, where, "model_dir", &j->model_dir));
+    KVR_TRY(kvr_json_string(j->request, where, "out_dir", &j->out_dir));
+    KVR_TRY(kvr_json_string(j->request, where, "frames", &j->frames));
+    KVR_TRY(kvr_json_string_opt(j->request, where, "video", &j->video));
+    KVR_TRY(kvr_json_string_opt(j->request, where, "reference", &j->reference));
+    KVR_TRY(kvr_json_string_opt(j->request, where, "reference_sha256", &j->reference_sha256));
+    KVR_TRY(kvr_json_object(j->spec, where, "model", &model));
+    KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
+    KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
+    KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
+    KVR_TRY(kvr_json_string(j->spec, where, "method", &j->method));
+    KVR_TRY(kvr_json_string(j->spec, where, "reading", &j->reading));
+    KVR_TRY(kvr_json_int(j->spec, where, "seed", &j->seed));
+    KVR_TRY(kvr_json_int(j->spec, where, "frames", &j->n_frames));
+    KVR_TRY(kvr_json_int(j->spec, where, "window", &j->window));
+    KVR_TRY(kvr_json_int(j->spec, where, "sink", &j->sink));
+    KVR_TRY(kvr_json_int(j->spec, where, "threads", &j->threads));
+    return kvr_json_bool(j->spec, where, "evict", &j->evict);
+}
+
+static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
+{
+    struct kvr_setting s[MAX_SETTINGS];
+    char spec[128];
+    json_t *options, *value;
+    const char *key;
+    int n = 0;
+
+    KVR_TRY(kvr_json_object(j->spec, where, "options", &options));
+    json_object_foreach(options, key, value)
+    {
+        if (n == MAX_SETTINGS || !json_is_string(value))
+            return kvr_fail(KVR_EINVAL, "%s: options of more than %d texts", where, MAX_SETTINGS);
+        s[n].name = key;
+        s[n++].value = json_string_value(value);
+    }
+    snprintf(spec, sizeof spec, "%s@%s", j->method, j->reading);
+    return kvr_plan_open(plan, spec, s, n);
+}
+
+/* --- what was measured ------------------------------------------------------------------ */
+
+static int64_t host_peak_bytes(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    long long kib = 0;
+    char line[256];
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %lld", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+static json_t *passes_json(const struct kvr_rollout_result *r)
+{
+    json_t *a = json_array();
+
+    for (int i = 0; a && i < r->n_passes; i++) {
+        const struct kvr_pass_record *p = &r->pass[i];
+
+        json_array_append_new(
+            a, json_pack("[i, i, I, I, I, I, I, I, I]", p->chunk, p->index, (json_int_t)p->t_ns,
+                         (json_int_t)p->bytes.tokens, (json_int_t)p->bytes.bf16,
+                         (json_int_t)p->bytes.nominal, (json_int_t)p->bytes.resident,
+                         (json_int_t)p->bytes.resident_kv, (json_int_t)p->live_total));
+    }
+    return a;
+}
+
+static json_t *mem_json(const struct kvr_mem_stats *m, const struct kvr_mem_stats *end)
+{
+    json_t *a = json_array();
+
+    for (int i = 0; a && i < KVR_N_MEM_TAGS; i++)
+        json_array_append_new(a, json_pack("[s, I, I, I]", kvr_mem_tag_name((enum kvr_mem_tag)i),
+                                           (json_int_t)m->peak[i], (json_int_t)m->tag_peak[i],
+                                           (json_int_t)end->live[i]));
+    return a;
+}
+
+static json_t *samples_json(const struct kvr_rollout_result *r)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "rollout", (json_int_t)r->wall_ns,
+                     "encode", (json_int_t)r->cache.encode_ns, "decode",
+                     (json_int_t)r->cache.decode_ns, "attend", (json_int_t)r->cache.attend_ns,
+                     "linear", (json_int_t)r->dit.linear_ns, "cross", (json_int_t)r->dit.cross_ns,
+                     "other", (json_int_t)r->dit.other_ns);
+}
+
+static enum kvr_status add(struct job *j, const char *key, json_t *value)
+{
+    return json_object_set_new(j->answer, key, value)
+               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               : KVR_OK;
+}
+
+static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
+                                      const struct kvr_rollout_result *r)
+{
+    size_t max_nominal = r->bytes.nominal, max_resident = r->bytes.resident;
+    struct kvr_mem_stats end;
+
+    kvr_mem_stats(dev, &end);
+    for (int i = 0; i < r->n_passes; i++) {
+        const struct kvr_cache_bytes *b = &r->pass[i].bytes;
+
+        max_nominal = b->nominal > max_nominal ? b->nominal : max_nominal;
+        max_resident = b->resident > max_resident ? b->resident : max_resident;
+    }
+    KVR_TRY(add(j, "wall_ns", json_integer(r->wall_ns)));
+    KVR_TRY(add(j, "bf16_bytes", json_integer((json_int_t)r->bytes.bf16)));
+    KVR_TRY(add(j, "nominal_bytes", json_integer((json_int_t)r->bytes.nominal)));
+    KVR_TRY(add(j, "resident_bytes", json_integer((json_int_t)r->bytes.resident)));
+    KVR_TRY(add(j, "max_nominal_bytes", json_integer((json_int_t)max_nominal)));
+    KVR_TRY(add(j, "max_resident_bytes", json_integer((json_int_t)max_resident)));
+    KVR_TRY(add(j, "peak_bytes", json_integer((json_int_t)r->mem.peak_total)));
+    KVR_TRY(add(j, "live_start_bytes", json_integer((json_int_t)r->live_at_start)));
+    KVR_TRY(add(j, "live_end_bytes", json_integer((json_int_t)r->live_at_end)));
+    KVR_TRY(add(j, "host_peak_bytes", json_integer(host_peak_bytes())));
+    KVR_TRY(add(j, "passes", passes_json(r)));
+    KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
+    return add(j, "samples", samples_json(r));
+}
+
+/* --- frames ----------------------------------------------------------------------------- */
+
+static enum kvr_status add_artifact(struct job *j, json_t *list, const char *kind,
+                                    const char *relative)
+{
+    char *path = kvr_path_join(j->out_dir, relative);
+    char hex[KVR_SHA256_HEX];
+    struct stat s;
+    enum kvr_status st = KVR_OK;
+
+    if (!path)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+    if (stat(path, &s) != 0)
+        st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+    if (st == KVR_OK)
+        st = kvr_sha256_file(path, hex);
+    if (st == KVR_OK && json_array_append_new(list, json_pack("[s, s, I, s]", kind, relative,
+                                                              (json_int_t)s.st_size, hex)))
+        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
+    free(path);
+    return st;
+}
+
+static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
+{
+    char *frames = kvr_path_join(j->out_dir, j->frames);
+    char *video = j->video ? kvr_path_join(j->out_dir, j->video) : NULL;
+    int scale = VIDEO_HEIGHT / f->height;
+    json_t *list = json_array();
+    enum kvr_status st;
+
+    if (!frames || (j->video && !video) || !list)
+        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
+    else
+        st = kvr_frames_write(frames, f, VIDEO_FPS);
+    if (st == KVR_OK && video)
+        st = kvr_mp4_write(video, f, VIDEO_FPS, scale > 1 ? scale : 1);
+    if (st == KVR_OK)
+        st = add_artifact(j, list, "frames", j->frames);
+    if (st == KVR_OK && video)
+        st = add_artifact(j, list, "video", j->video);
+    if (st == KVR_OK)
+        st = add(j, "artifacts", json_incref(list));
+    json_decref(list);
+    free(frames);
+    free(video);
+    return st;
+}
+
+static json_t *number_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *metric_json(const struct kvr_metric *m, const struct kvr_metric_value *v, int n)
+{
+    json_t *series = json_array();
+
+    for (int i = 0; series && i < v->n_series; i++)
+        json_array_append_new(series, number_or_null(v->series[i]));
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", m->name, "unit", m->unit, "n",
+                     n, "value", v->missing[0] ? json_null() : number_or_null(v->value), "extra",
+                     v->missing[0] ? json_null() : number_or_null(v->extra), "missing",
+                     v->missing[0] ? json_string(v->missing) : json_null(), "series", series);
+}
+
+static enum kvr_status compare(struct job *j, const struct kvr_frames *ref,
+                               const struct kvr_frames *test)
+{
+    json_t *wanted, *list = json_array(), *version;
+    const char *name;
+    enum kvr_status st;
+
+    if (!list)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+    st = kvr_json_object(j->spec, where, "metrics", &wanted);
+    if (st != KVR_OK) {
+        json_decref(list);
+        return st;
+    }
+    json_object_foreach(wanted, name, version)
+    {
+        const struct kvr_metric *m = kvr_metric_find(name);
+        struct kvr_metric_value v;
+
+        if (!m)
+            st = kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
+        if (st == KVR_OK)
+            st = kvr_metric_compute(m, ref, test, &v);
+        if (st != KVR_OK)
+            break;
+        json_array_append_new(list, metric_json(m, &v, test->n));
+        kvr_metric_value_free(&v);
+    }
+    if (st == KVR_OK)
+        return add(j, "metrics", list);
+    json_decref(list);
+    return st;
+}
+
+static enum kvr_status compare_with_reference(struct job *j, const struct kvr_frames *f)
+{
+    struct kvr_video ref = { 0 };
+    char hex[KVR_SHA256_HEX];
+    enum kvr_status st;
+
+    if (!j->reference)
+        return compare(j, f, f);
+    KVR_TRY(kvr_sha256_file(j->reference, hex));
+    if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: not the baseline's frames any more: sha256 %.12s, "
+                        "the database has %.12s",
+                        j->reference, hex, j->reference_sha256);
+    KVR_TRY(kvr_video_read(&ref, j->reference));
+    st = compare(j, &ref.frames, f);
+    kvr_video_free(&ref);
+    return st;
+}
+
+/* --- the cell --------------------------------------------------------------------------- */
+
+static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
+                               const struct kvr_plan *plan)
+{
+    struct kvr_rollout_request req = {
+        .model = model,
+        .prompt = j->prompt,
+        .seed = (uint64_t)j->seed,
+        .latent_frames = (int)j->n_frames,
+        .window_frames = (int)j->window,
+        .sink_frames = (int)j->sink,
+        .evict = j->evict,
+        .path = KVR_PATH_STAGED,
+        .exact = KVR_BF16,
+    };
+    struct kvr_rollout_result r;
+    struct kvr_frames f;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
+    f = (struct kvr_frames){ r.n, r.height, r.width, r.rgb };
+    st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK)
+        st = write_frames(j, &f);
+    if (st == KVR_OK)
+        st = compare_with_reference(j, &f);
+    kvr_rollout_result_free(&r);
+    return st;
+}
+
+static enum kvr_status run_cell(struct job *j)
+{
+    struct kvr_model *model = NULL;
+    struct kvr_plan *plan = NULL;
+    struct kvr_dev *dev = NULL;
+    enum kvr_status st;
+
+    omp_set_num_threads((int)j->threads);
+    st = kvr_dev_open(&dev, KVR_CPU);
+    if (st == KVR_OK)
+        st = kvr_model_open(&model, dev, j->model_dir);
+    if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
+                      j->model_dir);
+    if (st == KVR_OK)
+        st = open_plan(j, &plan);
+    if (st == KVR_OK)
+        st = measure(j, dev, model, plan);
+    kvr_plan_close(&plan);
+    kvr_model_close(&model);
+    kvr_dev_close(&dev);
+    return st;
+}
+
+static const char *outcome_of(enum kvr_status st)
+{
+    switch (st) {
+    case KVR_OK:
+        return "OK";
+    case KVR_ENOMEM:
+        return "OOM_HOST";
+    case KVR_EUNSUPPORTED:
+        return "UNSUPPORTED";
+    case KVR_ENAN:
+        return "NAN";
+    default:
+        return "ERROR";
+    }
+}
+
+/* No core files: a sweep that crashes a thousand times must not fill the disk. And no worker
+ * outlives a parent that was killed. */
+static void settle_in(void)
+{
+    struct rlimit none = { 0, 0 };
+
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+int kvr_worker_main(FILE *in, FILE *out)
+{
+    struct job j = { .answer = json_object() };
+    enum kvr_status st;
+    int code = 0;
+
+    settle_in();
+    if (!j.answer)
+        return 1;
+    st = read_request(&j, in);
+    if (st == KVR_OK)
+        st = run_cell(&j);
+    json_object_set_new(j.answer, "outcome", json_string(outcome_of(st)));
+    json_object_set_new(j.answer, "status", json_string(kvr_status_name(st)));
+    json_object_set_new(j.answer, "reason", json_string(st == KVR_OK ? "" : kvr_error()));
+    if (json_dumpf(j.answer, out, JSON_COMPACT) != 0 || fflush(out) != 0)
+        code = 1;
+    json_decref(j.answer);
+    json_decref(j.request);
+    return code;
+}

@@ -1,0 +1,212 @@
+/* rollout.c - the engine makes a video chunk by chunk through a cache.
+ *
+ * Latents become bytes as the reference writes video: floor(255 clamp((x - lo) / (hi - lo))),
+ * truncated and not rounded. */
+#include "harness/core/clock.h"
+#include "harness/workload/prompt.h"
+#include "harness/workload/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rollout {
+    const struct kvr_rollout_request *req;
+    const struct kvr_model_config *config;
+    struct kvr_dev *dev;
+    struct kvr_dit *dit;
+    struct kvr_cache *cache;
+    struct kvr_prompt prompt;
+    struct kvr_buf embedding; /* [text_len, text_dim] float, of the current act */
+    struct kvr_rollout_result *out;
+    kvr_progress_fn *progress;
+    void *progress_ctx;
+    int64_t t0_ns;
+    int n_chunks, room, act;
+};
+
+static void record_pass(struct rollout *r, int chunk, int index)
+{
+    struct kvr_rollout_result *out = r->out;
+    struct kvr_pass_record *p;
+    struct kvr_mem_stats mem;
+
+    if (out->n_passes == r->room) /* room was made for all of them */
+        return;
+    p = &out->pass[out->n_passes++];
+    kvr_mem_stats(r->dev, &mem);
+    p->chunk = chunk;
+    p->index = index;
+    p->t_ns = kvr_now_ns() - r->t0_ns;
+    p->live_total = mem.live_total;
+    kvr_cache_bytes(r->cache, &p->bytes);
+}
+
+static enum kvr_status begin_chunk(void *ctx, int chunk)
+{
+    struct rollout *r = ctx;
+    int act = kvr_prompt_act_at(&r->prompt, chunk);
+
+    if (act == r->act)
+        return KVR_OK;
+    KVR_TRY(
+        kvr_model_embed(r->req->model, r->prompt.act[act].ids, KVR_PROMPT_SLOTS, r->embedding.p));
+    KVR_TRY(kvr_dit_set_prompt(r->dit, r->embedding.p));
+    r->act = act;
+    return KVR_OK;
+}
+
+static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x0, int n_frames)
+{
+    (void)x0, (void)n_frames;
+    record_pass(ctx, chunk, step);
+    return KVR_OK;
+}
+
+/* x [F,3,H,W] -> rgb [F,H,W,3]. */
+static bool to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
+{
+    bool finite = true;
+
+    for (int f = 0; f < n_frames; f++)
+        for (int i = 0; i < n_pixels; i++)
+            for (int c = 0; c < 3; c++) {
+                float v = (x[((size_t)f * 3 + (size_t)c) * (size_t)n_pixels + (size_t)i] - lo) /
+                          (hi - lo);
+
+                finite = finite && isfinite(v);
+                v = v > 0.0f ? v : 0.0f; /* NaN becomes 0 */
+                v = v < 1.0f ? v : 1.0f;
+                rgb[((size_t)f * (size_t)n_pixels + (size_t)i) * 3 + (size_t)c] =
+                    (uint8_t)(255.0f * v);
+            }
+    return finite;
+}
+
+static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames, const float *x0)
+{
+    struct rollout *r = ctx;
+    const struct kvr_model_config *c = r->config;
+    int n_pixels = c->latent_h * c->latent_w;
+
+    record_pass(r, chunk, c->n_steps);
+    if (!to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
+                c->latent_lo, c->latent_hi))
+        r->out->finite = false;
+    if (r->progress && r->progress(r->progress_ctx, chunk + 1, r->n_chunks))
+        return kvr_fail(KVR_EINTERRUPTED, "rollout: stopped after chunk %d of %d", chunk + 1,
+                        r->n_chunks);
+    return KVR_OK;
+}
+
+static enum kvr_status check_request(const struct kvr_rollout_request *req,
+                                     const struct kvr_model_config *c)
+{
+    if (!c->latent_is_rgb || c->out_dim != 3)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "rollout: VAE decoder not built: this model's latents are not RGB");
+    if (req->latent_frames < 1 || req->latent_frames % c->frames_per_chunk != 0)
+        return kvr_fail(KVR_EINVAL, "rollout: %d frames, need a multiple of %d", req->latent_frames,
+                        c->frames_per_chunk);
+    if (req->window_frames < 0 || req->sink_frames < 0)
+        return kvr_fail(KVR_EINVAL, "rollout: window %d, sink %d: neither may be negative",
+                        req->window_frames, req->sink_frames);
+    return KVR_OK;
+}
+
+static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan)
+{
+    const struct kvr_model_config *c = r->config;
+    struct kvr_cache_shape shape = {
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .head_dim = kvr_model_head_dim(r->req->model),
+        .tokens_per_frame = kvr_model_tokens_per_frame(r->req->model),
+        .frames_per_chunk = c->frames_per_chunk,
+        .capacity_frames = r->req->latent_frames,
+        .window_frames = r->req->window_frames,
+        .sink_frames = r->req->sink_frames,
+        .evict = r->req->evict,
+        .exact = r->req->exact,
+    };
+
+    return kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path);
+}
+
+static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
+{
+    const struct kvr_model_config *c = r->config;
+    struct kvr_rollout_result *out = r->out;
+
+    r->n_chunks = r->req->latent_frames / c->frames_per_chunk;
+    KVR_TRY(kvr_prompt_parse(c, r->req->prompt, r->n_chunks, &r->prompt));
+    out->n = r->req->latent_frames;
+    out->height = c->latent_h;
+    out->width = c->latent_w;
+    r->room = r->n_chunks * (c->n_steps + 1);
+    out->rgb = calloc((size_t)out->n * (size_t)out->height * (size_t)out->width, 3);
+    out->pass = calloc((size_t)r->room, sizeof *out->pass);
+    if (!out->rgb || !out->pass)
+        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", out->n);
+    KVR_TRY(kvr_buf_alloc(&r->embedding, r->dev, KVR_MEM_ACT,
+                          (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
+    KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));
+    return open_cache(r, plan);
+}
+
+static enum kvr_status generate(struct rollout *r)
+{
+    struct kvr_sample_hooks hooks = {
+        .ctx = r, .chunk_begin = begin_chunk, .step = after_step, .chunk_end = end_chunk
+    };
+    struct kvr_rollout_result *out = r->out;
+    uint64_t seed = r->req->seed;
+    enum kvr_status st;
+
+    r->t0_ns = kvr_now_ns();
+    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_philox, &seed, &hooks, NULL);
+    out->wall_ns = kvr_now_ns() - r->t0_ns;
+    kvr_dit_times(r->dit, &out->dit);
+    kvr_cache_times(r->cache, &out->cache);
+    kvr_cache_bytes(r->cache, &out->bytes);
+    kvr_mem_stats(r->dev, &out->mem);
+    return st;
+}
+
+enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
+                                const struct kvr_rollout_request *req, kvr_progress_fn *progress,
+                                void *progress_ctx, struct kvr_rollout_result *out)
+{
+    struct rollout r = { .req = req, .dev = dev, .out = out, .progress = progress, .act = -1 };
+    struct kvr_mem_stats mem;
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    r.config = kvr_model_config(req->model);
+    r.progress_ctx = progress_ctx;
+    KVR_TRY(check_request(req, r.config));
+    kvr_mem_reset_peak(dev);
+    kvr_mem_stats(dev, &mem);
+    out->live_at_start = mem.live_total;
+    out->finite = true;
+    st = prepare(&r, plan);
+    if (st == KVR_OK)
+        st = generate(&r);
+    kvr_cache_close(&r.cache);
+    kvr_dit_close(&r.dit);
+    kvr_buf_free(&r.embedding);
+    kvr_mem_stats(dev, &mem);
+    out->live_at_end = mem.live_total;
+    if (st == KVR_OK && !out->finite)
+        st = kvr_fail(KVR_ENAN, "rollout: a latent is not finite");
+    if (st != KVR_OK)
+        kvr_rollout_result_free(out);
+    return st;
+}
+
+void kvr_rollout_result_free(struct kvr_rollout_result *r)
+{
+    free(r->rgb);
+    free(r->pass);
+    memset(r, 0, sizeof *r);
+}
