@@ -1,0 +1,178 @@
+/* escape.c - one small writer per kind of file. */
+#include "harness/report/escape.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static int plain(unsigned char c)
+{
+    return c < 32 || c == 127 ? ' ' : c;
+}
+
+void kvr_escape_text(FILE *to, const char *s)
+{
+    for (; *s; s++)
+        fputc(plain((unsigned char)*s), to);
+}
+
+/* An underscore inside a word is no markup (CommonMark), and method names are full of them. */
+static int is_md_markup(const char *start, const char *s)
+{
+    if (*s == '_')
+        return s == start || !isalnum((unsigned char)s[-1]) || !isalnum((unsigned char)s[1]);
+    return strchr("\\`*[]<>|&#~!", *s) != NULL;
+}
+
+void kvr_escape_md(FILE *to, const char *s)
+{
+    for (const char *p = s; *p; p++) {
+        if (is_md_markup(s, p))
+            fputc('\\', to);
+        fputc(plain((unsigned char)*p), to);
+    }
+}
+
+void kvr_escape_latex(FILE *to, const char *s)
+{
+    for (; *s; s++) {
+        switch (*s) {
+        case '\\':
+            fputs("\\textbackslash{}", to);
+            break;
+        case '~':
+            fputs("\\textasciitilde{}", to);
+            break;
+        case '^':
+            fputs("\\textasciicircum{}", to);
+            break;
+        case '<':
+            fputs("\\textless{}", to);
+            break;
+        case '>':
+            fputs("\\textgreater{}", to);
+            break;
+        case '|':
+            fputs("\\textbar{}", to);
+            break;
+        case '"':
+            fputs("\\textquotedbl{}", to);
+            break;
+        case '&':
+        case '%':
+        case '$':
+        case '#':
+        case '_':
+        case '{':
+        case '}':
+            fputc('\\', to);
+            fputc(*s, to);
+            break;
+        default:
+            fputc(plain((unsigned char)*s), to);
+        }
+    }
+}
+
+/* RFC 4180. An empty text is quoted, so that it differs from a missing value. */
+void kvr_escape_csv(FILE *to, const char *s)
+{
+    if (*s && !strpbrk(s, ",\"\r\n")) {
+        fputs(s, to);
+        return;
+    }
+    fputc('"', to);
+    for (; *s; s++) {
+        if (*s == '"')
+            fputc('"', to);
+        fputc(*s, to);
+    }
+    fputc('"', to);
+}
+
+/* Length of the well-formed UTF-8 sequence at s, 0 when there is none. */
+static int utf8_length(const unsigned char *s)
+{
+    int n = s[0] < 0x80                    ? 1
+            : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
+            : (s[0] & 0xf0) == 0xe0        ? 3
+            : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                           : 0;
+
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((n == 3 && s[0] == 0xe0 && s[1] < 0xa0) || (n == 3 && s[0] == 0xed && s[1] > 0x9f) ||
+        (n == 4 && s[0] == 0xf0 && s[1] < 0x90) || (n == 4 && s[0] == 0xf4 && s[1] > 0x8f))
+        return 0; /* overlong, surrogate, beyond U+10FFFF */
+    return n;
+}
+
+void kvr_escape_json(FILE *to, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    fputc('"', to);
+    while (*p) {
+        int n = utf8_length(p);
+
+        if (n == 0) { /* JSON has to be UTF-8: the replacement character */
+            fputs("\\ufffd", to);
+            p++;
+            continue;
+        }
+        if (*p == '"' || *p == '\\')
+            fprintf(to, "\\%c", *p);
+        else if (*p < 32 || *p == 127)
+            fprintf(to, "\\u%04x", *p);
+        else
+            fwrite(p, 1, (size_t)n, to);
+        p += n;
+    }
+    fputc('"', to);
+}
+
+void kvr_escape_tsv(FILE *to, const char *s)
+{
+    for (; *s; s++) {
+        switch (*s) {
+        case '\t':
+            fputs("\\t", to);
+            break;
+        case '\n':
+            fputs("\\n", to);
+            break;
+        case '\r':
+            fputs("\\r", to);
+            break;
+        case '\\':
+            fputs("\\\\", to);
+            break;
+        default:
+            fputc(plain((unsigned char)*s), to);
+        }
+    }
+}
+
+/* Inside single quotes gnuplot knows no escapes, runs no `command` and expands no @macro. What
+ * it does there with two quotes depends on where they stand, so quotes get strings of their
+ * own: 'it' . "'" . 's'. */
+void kvr_escape_gnuplot(FILE *to, const char *s)
+{
+    fputc('\'', to);
+    for (; *s; s++) {
+        if (*s == '\'')
+            fputs("' . \"'\" . '", to);
+        else
+            fputc(plain((unsigned char)*s), to);
+    }
+    fputc('\'', to);
+}
+
+int kvr_escape_width(const char *s)
+{
+    int n = 0;
+
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}

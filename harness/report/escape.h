@@ -1,0 +1,20 @@
+/* escape.h - text of any content into files of a kind, so that it stays where it is put.
+ *
+ * Each writes `s` to `to`. Control characters become spaces in all of them but JSON. */
+#ifndef KVR_REPORT_ESCAPE_H
+#define KVR_REPORT_ESCAPE_H
+
+#include <stdio.h>
+
+void kvr_escape_text(FILE *to, const char *s);    /* a terminal */
+void kvr_escape_md(FILE *to, const char *s);      /* a cell of a Markdown table */
+void kvr_escape_latex(FILE *to, const char *s);   /* LaTeX text mode */
+void kvr_escape_csv(FILE *to, const char *s);     /* a field, quotes included where needed */
+void kvr_escape_json(FILE *to, const char *s);    /* a string, quotes included */
+void kvr_escape_tsv(FILE *to, const char *s);     /* a field: \t, \n, \r and \\ are written out */
+void kvr_escape_gnuplot(FILE *to, const char *s); /* a string expression, quotes included */
+
+/* Columns that `s` takes on a terminal: one per UTF-8 sequence. */
+int kvr_escape_width(const char *s);
+
+#endif

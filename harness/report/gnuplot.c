@@ -1,0 +1,85 @@
+/* gnuplot.c - a child process, its complaints caught. */
+#include "harness/report/gnuplot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static int start(const char *dir, const char *script, int out_fd, pid_t *pid)
+{
+    char *const argv[] = { (char[]){ "gnuplot" }, (char[]){ "-d" }, (char *)(uintptr_t)script,
+                           NULL };
+    posix_spawn_file_actions_t actions;
+    int err = posix_spawn_file_actions_init(&actions);
+
+    if (err)
+        return err;
+    err = posix_spawn_file_actions_addchdir_np(&actions, dir);
+    if (!err)
+        err = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&actions, out_fd, 1);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&actions, out_fd, 2);
+    if (!err)
+        err = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return err;
+}
+
+/* Everything is read, so that the child never blocks; the end of it is kept, on one line. */
+static void read_tail(int fd, char *tail, size_t n)
+{
+    char buf[512];
+    size_t have = 0;
+    ssize_t got;
+
+    while ((got = read(fd, buf, sizeof buf)) > 0 || (got < 0 && errno == EINTR)) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (have == n - 1) {
+                memmove(tail, tail + n / 2, have - n / 2);
+                have -= n / 2;
+            }
+            tail[have++] = buf[i] == '\n' ? ' ' : buf[i];
+        }
+    }
+    while (have > 0 && tail[have - 1] == ' ')
+        have--;
+    tail[have] = '\0';
+}
+
+bool kvr_gnuplot_run(const char *dir, const char *script, char *warning, size_t n)
+{
+    char tail[256] = "";
+    int fd[2], status = 0, err;
+    pid_t pid;
+
+    if (pipe2(fd, O_CLOEXEC) != 0) {
+        snprintf(warning, n, "gnuplot: cannot make a pipe: %s", strerror(errno));
+        return false;
+    }
+    err = start(dir, script, fd[1], &pid);
+    close(fd[1]);
+    if (err) {
+        close(fd[0]);
+        snprintf(warning, n,
+                 "gnuplot cannot be run (%s): %s/%s and its data are written, not drawn",
+                 strerror(err), dir, script);
+        return false;
+    }
+    read_tail(fd[0], tail, sizeof tail);
+    close(fd[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    snprintf(warning, n, "gnuplot failed on %s/%s: %s", dir, script, tail);
+    return false;
+}

@@ -1,0 +1,143 @@
+/* labels.c - greedy placement, refined by rounds. */
+#include "harness/report/labels.h"
+
+#include <math.h>
+
+struct box {
+    double x0, y0, x1, y1;
+};
+
+/* Directions from the point: right and left read best, then above and below, then corners. */
+static const struct direction {
+    double dx, dy; /* unit steps */
+    double cost;
+} directions[] = {
+    { 1, 0, 0.0 },      { -1, 0, 1.0 },      { 0.7, 0.7, 0.5 }, { 0.7, -0.7, 0.5 },
+    { -0.7, 0.7, 1.5 }, { -0.7, -0.7, 1.5 }, { 0, 1, 2.0 },     { 0, -1, 2.0 },
+};
+enum { N_DIRECTIONS = sizeof directions / sizeof directions[0], ROUNDS = 6 };
+
+static const double gaps[] = { 4, 9, 15, 22, 30, 40, 52, 66, 84 };
+enum { N_GAPS = sizeof gaps / sizeof gaps[0], NEAR_GAPS = 3 };
+
+static struct box text_box(const struct kvr_label *l, double height)
+{
+    return (struct box){ l->left, l->bottom, l->left + l->width, l->bottom + height };
+}
+
+static double overlap(const struct box *a, const struct box *b)
+{
+    double w = fmin(a->x1, b->x1) - fmax(a->x0, b->x0);
+    double h = fmin(a->y1, b->y1) - fmax(a->y0, b->y0);
+
+    return w > 0 && h > 0 ? w * h : 0.0;
+}
+
+/* Length of the segment inside the box (Liang and Barsky 1984). */
+static double inside(const struct kvr_segment *s, const struct box *b)
+{
+    double dx = s->x1 - s->x0, dy = s->y1 - s->y0, t0 = 0.0, t1 = 1.0;
+    const double p[4] = { -dx, dx, -dy, dy };
+    const double q[4] = { s->x0 - b->x0, b->x1 - s->x0, s->y0 - b->y0, b->y1 - s->y0 };
+
+    for (int i = 0; i < 4; i++) {
+        if (p[i] == 0.0) {
+            if (q[i] < 0.0)
+                return 0.0;
+        } else if (p[i] < 0.0) {
+            t0 = fmax(t0, q[i] / p[i]);
+        } else {
+            t1 = fmin(t1, q[i] / p[i]);
+        }
+    }
+    return t1 > t0 ? (t1 - t0) * hypot(dx, dy) : 0.0;
+}
+
+/* The corner or edge of the text that faces the point stands `gap` off the mark. */
+static void stand(struct kvr_label *l, const struct kvr_label_field *f, int d, int g)
+{
+    const struct direction *dir = &directions[d];
+    double off = f->radius + gaps[g];
+
+    l->left = l->x + dir->dx * off - (dir->dx > 0 ? 0.0 : dir->dx < 0 ? l->width : l->width / 2);
+    l->bottom = l->y + dir->dy * off -
+                (dir->dy > 0   ? 0.0
+                 : dir->dy < 0 ? f->height
+                               : f->height / 2);
+    l->leader = g >= NEAR_GAPS;
+    l->end_x = fmin(fmax(l->x, l->left), l->left + l->width);
+    l->end_y = l->end_x == l->x ? fmin(fmax(l->y, l->bottom), l->bottom + f->height)
+                                : l->bottom + f->height / 2;
+}
+
+static struct kvr_segment leader_of(const struct kvr_label *l)
+{
+    return (struct kvr_segment){ l->x, l->y, l->end_x, l->end_y };
+}
+
+static double cost(const struct kvr_label *labels, int n_placed, int self,
+                   const struct kvr_label_field *f)
+{
+    const struct kvr_label *l = &labels[self];
+    struct box b = text_box(l, f->height);
+    struct kvr_segment own = leader_of(l), other;
+    double c = 0.0;
+
+    if (b.x0 < f->left || b.x1 > f->right || b.y0 < f->bottom || b.y1 > f->top)
+        c += 1e6;
+    for (int i = 0; i < n_placed; i++) {
+        struct box o = text_box(&labels[i], f->height);
+
+        if (i == self)
+            continue;
+        c += 20.0 * overlap(&b, &o);
+        other = leader_of(&labels[i]);
+        if (labels[i].leader)
+            c += 3.0 * inside(&other, &b);
+        if (l->leader)
+            c += 3.0 * inside(&own, &o);
+    }
+    for (int i = 0; i < f->n_points; i++) {
+        struct box mark = { f->px[i] - f->radius, f->py[i] - f->radius, f->px[i] + f->radius,
+                            f->py[i] + f->radius };
+
+        c += 10.0 * overlap(&b, &mark);
+        if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
+            c += 1.0 * inside(&own, &mark);
+    }
+    for (int i = 0; i < f->n_lines; i++)
+        c += 2.0 * inside(&f->lines[i], &b);
+    return c;
+}
+
+static void settle(struct kvr_label *labels, int n_placed, int self,
+                   const struct kvr_label_field *f)
+{
+    double best = INFINITY;
+    int best_d = 0, best_g = 0;
+
+    for (int g = 0; g < N_GAPS; g++)
+        for (int d = 0; d < N_DIRECTIONS; d++) {
+            double c = gaps[g] + 4.0 * directions[d].cost;
+
+            if (c >= best)
+                continue;
+            stand(&labels[self], f, d, g);
+            c += cost(labels, n_placed, self, f);
+            if (c < best) {
+                best = c;
+                best_d = d;
+                best_g = g;
+            }
+        }
+    stand(&labels[self], f, best_d, best_g);
+}
+
+void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f)
+{
+    for (int i = 0; i < n; i++)
+        settle(labels, i, i, f);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < n; i++)
+            settle(labels, n, i, f);
+}

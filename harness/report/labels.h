@@ -1,0 +1,35 @@
+/* labels.h - where names stand beside points, so that they do not cover each other.
+ *
+ * Pixels, y upwards. Every label tries places around its point, near ones first, and takes the
+ * one that covers least: of other labels, of points, of given lines. A few rounds let earlier
+ * labels make room for later ones. The same input gives the same places. */
+#ifndef KVR_REPORT_LABELS_H
+#define KVR_REPORT_LABELS_H
+
+#include "harness/core/status.h"
+
+struct kvr_label {
+    double x, y;         /* of the point */
+    double width;        /* of the text */
+    double left, bottom; /* out: lower left corner of the text */
+    int leader;          /* out: far enough from its point to need a line to it ... */
+    double end_x, end_y; /* out: ... which ends here, at the text's edge */
+};
+
+struct kvr_segment {
+    double x0, y0, x1, y1;
+};
+
+struct kvr_label_field {
+    double left, right, bottom, top; /* no text leaves this box */
+    double height;                   /* of a line of text */
+    double radius;                   /* of a point's mark */
+    int n_points;                    /* marks to keep clear of; may be more than the labels */
+    const double *px, *py;
+    int n_lines;
+    const struct kvr_segment *lines;
+};
+
+void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);
+
+#endif

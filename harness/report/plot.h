@@ -1,0 +1,63 @@
+/* plot.h - figures from the database: a gnuplot script, its data, and pictures.
+ *
+ *     struct kvr_plot_result r;
+ *     KVR_TRY(kvr_plot("kvreel.db", "pareto", "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG, &r));
+ *     if (r.warning[0])
+ *         fprintf(stderr, "%s\n", r.warning);
+ *
+ * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads
+ * the data by column names and can be edited and run again. Methods of one family share a
+ * colour, the shape says how many bits a cached scalar takes; the names stand beside the
+ * points. Rows measured with different settings (model, frames, window, ...) are not mixed:
+ * the second group of settings goes to pareto-2.*, and so on, each with its own caption.
+ *
+ * The same rows give the same files. */
+#ifndef KVR_REPORT_PLOT_H
+#define KVR_REPORT_PLOT_H
+
+#include "harness/report/table.h"
+
+enum { KVR_PLOT_SVG = 1, KVR_PLOT_PNG = 2, KVR_PLOT_PDF = 4 };
+
+/* "svg,png" -> bits; KVR_EINVAL names the formats. */
+enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
+
+struct kvr_axis {
+    const char *column; /* of the statement */
+    const char *label;  /* with its unit */
+    int better;         /* +1: more is better, -1: less is, 0: neither, so no front */
+    bool log;           /* equal steps are equal ratios */
+    double scale;       /* drawn = stored * scale; 0 means 1 */
+    double lo, hi;      /* the axis does not go beyond, where lo < hi: SSIM ends at 1 */
+};
+
+/* One figure: a row of plots.c. The statement gives the columns of the axes and `method`
+ * (text), `family` (text), `bits` (number or NULL), `is_baseline` (0 or 1), `n_ok` and
+ * `n_attempted`; any other column goes to the data file as well. */
+struct kvr_plot_spec {
+    const char *name, *title;
+    const char *sql;
+    struct kvr_axis x, y;
+    const char *const *settings; /* columns that make a group; ends with NULL */
+};
+extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
+
+struct kvr_plot_result {
+    int n_figures;     /* groups of settings that had something to draw */
+    int n_rows;        /* rows of the statement */
+    int n_left_out;    /* those without x or y; they are in the data file */
+    bool drawn;        /* gnuplot made the pictures */
+    char warning[512]; /* "" or why there are no pictures */
+};
+
+/* KVR_ENOTFOUND: no such plot, with the nearest name; KVR_EINVAL: nothing to draw. Without
+ * gnuplot, or when it fails, data and script stay, `warning` says why, and it is KVR_OK. */
+enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
+                         unsigned formats, struct kvr_plot_result *out);
+
+/* The same from rows at hand. `host` goes into the caption. */
+enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
+                               const char *host, const char *out_dir, unsigned formats,
+                               struct kvr_plot_result *out);
+
+#endif

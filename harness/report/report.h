@@ -1,0 +1,30 @@
+/* report.h - the tables of a database, by name.
+ *
+ *     struct kvr_table *t;
+ *     KVR_TRY(kvr_report_table(&t, "kvreel.db", "summary"));
+ *     st = kvr_table_write(t, KVR_TABLE_TEXT, stdout);
+ *     kvr_table_close(&t);
+ *
+ * A table is a row of tables.c: a statement, how its columns are shown, which of them go to
+ * the note when they do not vary. */
+#ifndef KVR_REPORT_REPORT_H
+#define KVR_REPORT_REPORT_H
+
+#include "harness/report/table.h"
+
+struct kvr_report {
+    const char *name, *title;
+    const char *sql;
+    const struct kvr_column *columns; /* ends with name NULL */
+    const char *const *fold;          /* ends with NULL */
+};
+
+extern const struct kvr_report kvr_reports[]; /* ends with name NULL */
+
+/* KVR_ENOTFOUND with the nearest name; else what kvr_table_query() says. */
+enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name);
+
+/* "nano-host (CPU model)" of every session that has cells, joined with "; ". free(). */
+enum kvr_status kvr_report_hosts(char **out, const char *db_path);
+
+#endif

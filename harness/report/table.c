@@ -1,0 +1,251 @@
+/* table.c - holding rows. How they become text: table_write.c. */
+#include "harness/report/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void free_column(struct kvr_column *c)
+{
+    free((char *)(uintptr_t)c->name);
+    free((char *)(uintptr_t)c->head);
+    free((char *)(uintptr_t)c->unit);
+}
+
+static char *copy(const char *s)
+{
+    return s ? strdup(s) : NULL;
+}
+
+/* False without memory; what was copied so far is in `to`. */
+static bool copy_column(struct kvr_column *to, const struct kvr_column *from)
+{
+    *to = *from;
+    to->name = copy(from->name);
+    to->head = copy(from->head);
+    to->unit = copy(from->unit);
+    return to->name && (to->head || !from->head) && (to->unit || !from->unit);
+}
+
+enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
+                               const struct kvr_column *columns)
+{
+    struct kvr_table *t = calloc(1, sizeof *t);
+
+    *out = NULL;
+    if (!t)
+        return kvr_fail(KVR_ENOMEM, "table: no memory");
+    t->n_columns = n_columns;
+    t->column = calloc((size_t)n_columns + 1, sizeof *t->column);
+    for (int i = 0; i < n_columns; i++) {
+        if (!t->column || !copy_column(&t->column[i], &columns[i])) {
+            kvr_table_close(&t);
+            return kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", n_columns);
+        }
+    }
+    *out = t;
+    return KVR_OK;
+}
+
+void kvr_table_close(struct kvr_table **pt)
+{
+    struct kvr_table *t = *pt;
+
+    if (!t)
+        return;
+    for (int i = 0; i < t->n_rows * t->n_columns; i++)
+        free((char *)(uintptr_t)t->cell[i].text);
+    for (int i = 0; t->column && i < t->n_columns; i++)
+        free_column(&t->column[i]);
+    free(t->cell);
+    free(t->column);
+    free(t->title);
+    free(t->note);
+    free(t);
+    *pt = NULL;
+}
+
+static enum kvr_status grow(struct kvr_table *t)
+{
+    int room = t->room ? 2 * t->room : 16;
+    struct kvr_value *p =
+        realloc(t->cell, (size_t)room * (size_t)(t->n_columns + 1) * sizeof *t->cell);
+
+    if (!p)
+        return kvr_fail(KVR_ENOMEM, "table: no memory for %d rows", room);
+    t->cell = p;
+    t->room = room;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
+{
+    struct kvr_value *to;
+
+    if (t->n_rows == t->room)
+        KVR_TRY(grow(t));
+    to = t->cell + (size_t)t->n_rows * (size_t)t->n_columns;
+    for (int i = 0; i < t->n_columns; i++) {
+        bool bytes = row[i].type == KVR_VALUE_TEXT || row[i].type == KVR_VALUE_BLOB;
+
+        to[i] = row[i];
+        to[i].text = bytes ? strndup(row[i].text ? row[i].text : "", (size_t)row[i].n_bytes) : NULL;
+        if (bytes && !to[i].text) {
+            while (i-- > 0)
+                free((char *)(uintptr_t)to[i].text);
+            return kvr_fail(KVR_ENOMEM, "table: no memory for row %d", t->n_rows);
+        }
+        if (bytes) /* a zero byte ends what can be shown */
+            to[i].n_bytes = (int)strlen(to[i].text);
+    }
+    t->n_rows++;
+    return KVR_OK;
+}
+
+struct filler {
+    struct kvr_table *t;
+    const struct kvr_column *known;
+    enum kvr_status st;
+};
+
+static int fill(void *ctx, int n, const char *const *names, const struct kvr_value *row)
+{
+    struct filler *f = ctx;
+
+    if (!row) {
+        struct kvr_column *columns = calloc((size_t)n + 1, sizeof *columns);
+
+        if (!columns) {
+            f->st = kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", n);
+            return 1;
+        }
+        for (int i = 0; i < n; i++) {
+            columns[i] = (struct kvr_column){ .name = names[i], .digits = -1 };
+            for (const struct kvr_column *k = f->known; k && k->name; k++)
+                if (strcmp(k->name, names[i]) == 0)
+                    columns[i] = *k;
+        }
+        f->st = kvr_table_open(&f->t, n, columns);
+        free(columns);
+    } else {
+        f->st = kvr_table_add(f->t, row);
+    }
+    return f->st != KVR_OK;
+}
+
+enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
+                                const struct kvr_column *known)
+{
+    struct filler f = { .known = known, .st = KVR_OK };
+    enum kvr_status st = kvr_store_query(db_path, sql, fill, &f);
+
+    *out = NULL;
+    if (st == KVR_OK)
+        st = f.st;
+    if (st != KVR_OK) {
+        kvr_table_close(&f.t);
+        return st;
+    }
+    *out = f.t;
+    return KVR_OK;
+}
+
+int kvr_table_find(const struct kvr_table *t, const char *name)
+{
+    for (int i = 0; i < t->n_columns; i++)
+        if (strcmp(t->column[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int column)
+{
+    return &t->cell[(size_t)row * (size_t)t->n_columns + (size_t)column];
+}
+
+double kvr_table_number(const struct kvr_table *t, int row, int column)
+{
+    const struct kvr_value *v = column < 0 ? NULL : kvr_table_at(t, row, column);
+
+    if (v && v->type == KVR_VALUE_INT)
+        return (double)v->i;
+    if (v && v->type == KVR_VALUE_REAL)
+        return v->r;
+    return NAN;
+}
+
+const char *kvr_table_text(const struct kvr_table *t, int row, int column)
+{
+    const struct kvr_value *v = column < 0 ? NULL : kvr_table_at(t, row, column);
+
+    return v && v->type == KVR_VALUE_TEXT ? v->text : "";
+}
+
+static bool same(const struct kvr_value *a, const struct kvr_value *b)
+{
+    if (a->type != b->type)
+        return false;
+    switch (a->type) {
+    case KVR_VALUE_INT:
+        return a->i == b->i;
+    case KVR_VALUE_REAL:
+        return a->r == b->r;
+    case KVR_VALUE_TEXT:
+    case KVR_VALUE_BLOB:
+        return strcmp(a->text, b->text) == 0;
+    case KVR_VALUE_NULL:
+        break;
+    }
+    return true;
+}
+
+static void drop_column(struct kvr_table *t, int c)
+{
+    struct kvr_value *to = t->cell;
+
+    for (int i = 0; i < t->n_rows * t->n_columns; i++) {
+        if (i % t->n_columns == c)
+            free((char *)(uintptr_t)t->cell[i].text);
+        else
+            *to++ = t->cell[i];
+    }
+    free_column(&t->column[c]);
+    memmove(t->column + c, t->column + c + 1, (size_t)(t->n_columns - c - 1) * sizeof *t->column);
+    t->n_columns--;
+}
+
+enum kvr_status kvr_table_note(struct kvr_table *t, const char *text)
+{
+    char *note = NULL;
+
+    if (asprintf(&note, "%s%s%s", t->note ? t->note : "", t->note ? ", " : "", text) < 0)
+        return kvr_fail(KVR_ENOMEM, "table: no memory for a note");
+    free(t->note);
+    t->note = note;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
+{
+    for (; *names && t->n_rows > 0; names++) {
+        int c = kvr_table_find(t, *names);
+        const struct kvr_value *v;
+        char text[256];
+        bool all = c >= 0;
+
+        for (int r = 1; all && r < t->n_rows; r++)
+            all = same(kvr_table_at(t, 0, c), kvr_table_at(t, r, c));
+        if (!all)
+            continue;
+        v = kvr_table_at(t, 0, c);
+        if (v->type == KVR_VALUE_INT)
+            snprintf(text, sizeof text, "%s %lld", *names, (long long)v->i);
+        else if (v->type == KVR_VALUE_REAL)
+            snprintf(text, sizeof text, "%s %.6g", *names, v->r);
+        else
+            snprintf(text, sizeof text, "%s %s", *names, v->text ? v->text : "-");
+        KVR_TRY(kvr_table_note(t, text));
+        drop_column(t, c);
+    }
+    return KVR_OK;
+}

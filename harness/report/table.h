@@ -1,0 +1,71 @@
+/* table.h - a small typed table, and its five ways to text.
+ *
+ *     struct kvr_table *t;
+ *     KVR_TRY(kvr_table_query(&t, "kvreel.db", "SELECT method, ssim FROM summary"));
+ *     st = kvr_table_write(t, KVR_TABLE_MD, stdout);
+ *     kvr_table_close(&t);
+ *
+ * Text, Markdown and LaTeX are for reading: heads, units, scaled and rounded values, "-" for
+ * what is missing. CSV and JSON are for programs: the columns' own names, values as they are
+ * stored, an empty field or null for what is missing. Whatever a cell holds, it stays in its
+ * cell: separators, markup and control characters are escaped. */
+#ifndef KVR_REPORT_TABLE_H
+#define KVR_REPORT_TABLE_H
+
+#include <stdio.h>
+
+#include "harness/store/store.h"
+
+enum kvr_table_format {
+    KVR_TABLE_TEXT,
+    KVR_TABLE_MD,
+    KVR_TABLE_CSV,
+    KVR_TABLE_JSON,
+    KVR_TABLE_LATEX,
+    KVR_N_TABLE_FORMATS
+};
+/* "txt", "md", "csv", "json", "latex"; KVR_EINVAL names them all. */
+enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out);
+
+struct kvr_column {
+    const char *name; /* as in SQL, CSV and JSON */
+    const char *head; /* as shown; NULL: name */
+    const char *unit; /* shown behind the head; NULL: none */
+    double scale;     /* shown value = stored value * scale; 0 means 1 */
+    int digits;       /* behind the point of what is shown; < 0: six significant ones */
+};
+
+struct kvr_table {
+    char *title, *note; /* owned; NULL: none. Text, Markdown and LaTeX show them */
+    int n_columns, n_rows;
+    struct kvr_column *column; /* [n_columns], names and heads owned */
+    struct kvr_value *cell;    /* [n_rows, n_columns], texts owned and terminated */
+    int room;                  /* rows that `cell` has room for */
+};
+
+enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
+                               const struct kvr_column *columns);
+/* Copies one row [n_columns]. On KVR_ENOMEM the table is as before. */
+enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
+void kvr_table_close(struct kvr_table **t);
+
+/* The rows of one reading statement. `known` (may be NULL; ends with name NULL) tells how to
+ * show the columns that it names; the others are shown as they come. */
+enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
+                                const struct kvr_column *known);
+
+int kvr_table_find(const struct kvr_table *t, const char *name); /* column or -1 */
+const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int column);
+double kvr_table_number(const struct kvr_table *t, int row, int column);    /* NaN: none */
+const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": none */
+
+/* Of the columns in `names` (ends with NULL), those with the same value in every row leave the
+ * table and are said in the note: "model nano, frames 42". */
+enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
+/* Put ", text" behind the note. */
+enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
+
+/* KVR_EFULL or KVR_EIO when `to` does not take it. */
+enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format format, FILE *to);
+
+#endif

@@ -1,0 +1,128 @@
+/* tables.c - the tables that `kvreel report` knows. */
+#include "harness/report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/opts.h"
+
+#define MIB (1.0 / (1024.0 * 1024.0))
+
+static const struct kvr_column columns[] = {
+    { .name = "bits", .digits = 2 },
+    { .name = "compression", .unit = "(x)", .digits = 2 },
+    { .name = "resident_compression", .head = "resident", .unit = "(x)", .digits = 2 },
+    { .name = "psnr_db", .head = "PSNR", .unit = "(dB)", .digits = 2 },
+    { .name = "ssim", .head = "SSIM", .digits = 4 },
+    { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 2 },
+    { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "n", .head = "n ok" },
+    { .name = "n_attempted", .head = "attempted" },
+    { .name = "n_ok", .head = "ok" },
+    { .name = "n_unsupported", .head = "unsupported" },
+    { .name = "n_open", .head = "open" },
+    { .name = "n_failed", .head = "failed" },
+    { .name = NULL },
+};
+
+static const char *const settings[] = { "model", "suite",   "frames", "window", "sink",
+                                        "evict", "threads", "path",   NULL };
+
+const struct kvr_report kvr_reports[] = {
+    /* The reference first, then from the least to the most compressed, as fidelity falls. */
+    { .name = "summary",
+      .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime",
+      .sql =
+          "SELECT method, reading, 16.0 / compression AS bits, compression,\n"
+          "  resident_compression, psnr_db, ssim, resident_bytes, peak_bytes, runtime_s,\n"
+          "  n_ok || '/' || n_attempted AS n, model, frames, window, sink, evict, path, threads\n"
+          "FROM summary\n"
+          "ORDER BY model, frames, window, sink, evict, path, threads, is_baseline DESC,\n"
+          "  compression IS NULL, round(compression, 3), ssim DESC, method",
+      .columns = columns,
+      .fold = settings },
+    { .name = "coverage",
+      .title = "How complete the measurements are",
+      .sql = "SELECT method, n_ok, n_attempted, n_failed, n_unsupported, n_open, model, suite\n"
+             "FROM coverage",
+      .columns = columns,
+      .fold = settings },
+    { .name = "failures",
+      .title = "Cells that gave no result",
+      .sql = "SELECT outcome, method, prompt_id AS prompt, seed, reason, attempt, model, frames\n"
+             "FROM failures",
+      .columns = columns,
+      .fold = settings },
+    { .name = NULL },
+};
+
+static const struct kvr_report *find(const char *name)
+{
+    for (int i = 0; kvr_reports[i].name; i++)
+        if (strcmp(name, kvr_reports[i].name) == 0)
+            return &kvr_reports[i];
+    return NULL;
+}
+
+static enum kvr_status fail_unknown(const char *name)
+{
+    const char *names[sizeof kvr_reports / sizeof kvr_reports[0]];
+    const char *near;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        names[i] = kvr_reports[i].name;
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_ENOTFOUND, "no table '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}
+
+enum kvr_status kvr_report_hosts(char **out, const char *db_path)
+{
+    struct kvr_table *t;
+    enum kvr_status st = KVR_OK;
+
+    *out = NULL;
+    KVR_TRY(
+        kvr_table_query(&t, db_path,
+                        "SELECT group_concat(host, '; ') FROM (SELECT DISTINCT host || ' (' ||\n"
+                        "  cpu_model || ')' AS host FROM session\n"
+                        "  WHERE id IN (SELECT session FROM cell) ORDER BY host)",
+                        NULL));
+    *out = strdup(t->n_rows == 1 && kvr_table_text(t, 0, 0)[0] ? kvr_table_text(t, 0, 0)
+                                                               : "unknown host");
+    if (!*out)
+        st = kvr_fail(KVR_ENOMEM, "report: no memory");
+    kvr_table_close(&t);
+    return st;
+}
+
+static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, const char *db_path)
+{
+    char *hosts = NULL;
+    enum kvr_status st;
+
+    t->title = strdup(r->title);
+    if (!t->title)
+        return kvr_fail(KVR_ENOMEM, "report: no memory");
+    KVR_TRY(kvr_table_fold(t, r->fold));
+    KVR_TRY(kvr_report_hosts(&hosts, db_path));
+    st = kvr_table_note(t, hosts);
+    free(hosts);
+    return st;
+}
+
+enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name)
+{
+    const struct kvr_report *r = find(name);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!r)
+        return fail_unknown(name);
+    KVR_TRY(kvr_table_query(out, db_path, r->sql, r->columns));
+    st = finish(*out, r, db_path);
+    if (st != KVR_OK)
+        kvr_table_close(out);
+    return st;
+}

@@ -1,0 +1,363 @@
+/* test_plot.c - the script and the data of a figure against golden files, hostile names, the
+ * front, label placement, and what happens without gnuplot.
+ *
+ * KVREEL_GOLDEN=write rewrites the golden files; look at the difference before keeping it. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/report/labels.h"
+#include "harness/report/plot.h"
+#include "tests/report/values.h"
+
+static char dir[] = "/tmp/kvreel-test-plot-XXXXXX";
+static const char *const outputs[] = {
+    "pareto.tsv",   "pareto.gp",   "pareto.svg",   "pareto.png",
+    "pareto-2.tsv", "pareto-2.gp", "pareto-2.svg", "pareto-2.png"
+};
+
+static void make_dir(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static const char *in_dir(const char *name)
+{
+    static char buf[128];
+
+    snprintf(buf, sizeof buf, "%s/%s", dir, name);
+    return buf;
+}
+
+static void remove_dir(void)
+{
+    remove_store(in_dir("x.db"));
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
+        unlink(in_dir(outputs[i]));
+    ck_assert_msg(rmdir(dir) == 0, "something is left in %s", dir);
+    memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
+}
+
+/* malloc'd, NULL when there is no such file. */
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *s = NULL;
+    size_t n = 0;
+
+    if (!f)
+        return NULL;
+    if (getdelim(&s, &n, '\0', f) < 0 && s)
+        s[0] = '\0';
+    fclose(f);
+    return s;
+}
+
+static const struct kvr_plot_spec *pareto(void)
+{
+    const struct kvr_plot_spec *s = kvr_plots;
+
+    while (strcmp(s->name, "pareto") != 0)
+        s++;
+    return s;
+}
+
+struct row {
+    const char *method, *family;
+    double compression, ssim; /* NaN: NULL */
+    int n_ok, window;
+};
+
+static struct kvr_table *make_rows(const struct row *rows, int n)
+{
+    static const struct kvr_column columns[] = {
+        { .name = "method" }, { .name = "family" },      { .name = "is_baseline" },
+        { .name = "bits" },   { .name = "compression" }, { .name = "ssim" },
+        { .name = "n_ok" },   { .name = "n_attempted" }, { .name = "model" },
+        { .name = "window" },
+    };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 10, columns), KVR_OK);
+    for (int i = 0; i < n; i++) {
+        bool none = isnan(rows[i].compression);
+        const struct kvr_value v[] = { text(rows[i].method),
+                                       text(rows[i].family),
+                                       integer(strcmp(rows[i].method, "BF16") == 0),
+                                       none ? null() : real(16.0 / rows[i].compression),
+                                       none ? null() : real(rows[i].compression),
+                                       isnan(rows[i].ssim) ? null() : real(rows[i].ssim),
+                                       integer(rows[i].n_ok),
+                                       integer(4),
+                                       text("nano"),
+                                       integer(rows[i].window) };
+
+        ck_assert_int_eq(kvr_table_add(t, v), KVR_OK);
+    }
+    return t;
+}
+
+/* What a quote, a tab, a back-quoted command, a macro or a comment sign could do to a script. */
+static const struct row golden_rows[] = {
+    { "BF16", "BF16", 1.0, 1.0, 4, 21 },
+    { "RTN_INT4", "RTN", 3.2, 0.71, 4, 21 },
+    { "RTN_INT2", "RTN", 5.333, 0.4, 3, 21 },
+    { "RTN_K2_V4", "RTN", 4.0, 0.3, 4, 21 },
+    { "''; system('x''')\t`y`\n\"@z\\", "#it's", 3.2, 0.55, 4, 21 },
+    { "FAILED", "RTN", NAN, NAN, 0, 21 },
+};
+enum { N_GOLDEN = sizeof golden_rows / sizeof golden_rows[0] };
+
+static void compare_golden(const char *name)
+{
+    char golden[128];
+    char *got = slurp(in_dir(name)), *want;
+
+    snprintf(golden, sizeof golden, "tests/report/golden/%s", name);
+    ck_assert_msg(got != NULL, "%s was not written", name);
+    if (getenv("KVREEL_GOLDEN")) {
+        FILE *f = fopen(golden, "wb");
+
+        ck_assert_ptr_nonnull(f);
+        fputs(got, f);
+        fclose(f);
+    }
+    want = slurp(golden);
+    ck_assert_msg(want != NULL, "%s is not there (tests run in the repository's root)", golden);
+    ck_assert_str_eq(got, want);
+    free(got);
+    free(want);
+}
+
+START_TEST(script_and_data_are_golden)
+{
+    struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
+    struct kvr_plot_result r;
+
+    ck_assert_msg(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG | KVR_PLOT_PNG, &r) ==
+                      KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_int_eq(r.n_figures, 1);
+    ck_assert_int_eq(r.n_rows, N_GOLDEN);
+    ck_assert_int_eq(r.n_left_out, 1);
+    compare_golden("pareto.tsv");
+    compare_golden("pareto.gp");
+    if (r.drawn) {
+        ck_assert_int_eq(access(in_dir("pareto.svg"), R_OK), 0);
+        ck_assert_int_eq(access(in_dir("pareto.png"), R_OK), 0);
+    } else {
+        ck_assert_msg(strstr(r.warning, "gnuplot cannot be run") != NULL, "%s", r.warning);
+    }
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* The pictures, too, are the same twice; and hostile names are shown, not obeyed. */
+START_TEST(pictures_are_deterministic)
+{
+    struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
+    struct kvr_plot_result r;
+    char *svg[2];
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG, &r), KVR_OK);
+        svg[i] = slurp(in_dir("pareto.svg"));
+    }
+    if (r.drawn) {
+        ck_assert(svg[0] && svg[1]);
+        ck_assert_str_eq(svg[0], svg[1]);
+        ck_assert_msg(strstr(svg[0], "system(") != NULL, "the hostile name is not shown");
+        ck_assert_msg(strstr(svg[0], "`y`") != NULL, "a command was run");
+    }
+    free(svg[0]);
+    free(svg[1]);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(settings_are_not_mixed)
+{
+    struct row rows[] = { { "BF16", "BF16", 1.0, 1.0, 4, 21 },
+                          { "RTN_INT4", "RTN", 3.2, 0.7, 4, 21 },
+                          { "BF16", "BF16", 1.0, 1.0, 4, 0 },
+                          { "RTN_INT4", "RTN", 3.2, 0.6, 4, 0 } };
+    struct kvr_table *t = make_rows(rows, 4);
+    struct kvr_plot_result r;
+    char *first, *second;
+
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_int_eq(r.n_figures, 2);
+    first = slurp(in_dir("pareto.gp"));
+    second = slurp(in_dir("pareto-2.gp"));
+    ck_assert(first && second);
+    ck_assert_ptr_nonnull(strstr(first, "n = 4 per method; model nano, window 21"));
+    ck_assert_ptr_nonnull(strstr(second, "n = 4 per method; model nano, window 0"));
+    free(first);
+    free(second);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(nothing_to_draw_is_an_error)
+{
+    struct row rows[] = { { "FAILED", "RTN", NAN, NAN, 0, 21 } };
+    struct kvr_table *t = make_rows(rows, 1), *none = make_rows(rows, 0);
+    struct kvr_plot_result r;
+
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+    ck_assert_msg(strstr(kvr_error(), "nothing to draw") != NULL, "%s", kvr_error());
+    ck_assert_int_eq(kvr_plot_table(pareto(), none, "h", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+    kvr_table_close(&t);
+    kvr_table_close(&none);
+}
+END_TEST
+
+START_TEST(one_point_has_axes)
+{
+    struct row rows[] = { { "BF16", "BF16", 1.0, 1.0, 4, 21 } };
+    struct kvr_table *t = make_rows(rows, 1);
+    struct kvr_plot_result r;
+    char *s;
+
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_msg(!r.drawn || !r.warning[0], "%s", r.warning);
+    s = slurp(in_dir("pareto.gp"));
+    ck_assert_ptr_nonnull(s);
+    ck_assert_ptr_null(strstr(s, "inf"));
+    for (const char *p = s; (p = strstr(p, "nan")) != NULL; p += 4)
+        ck_assert_msg(p[3] == 'o', "%s", p); /* the model's name */
+    free(s);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(without_gnuplot_the_files_stay)
+{
+    struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
+    struct kvr_plot_result r;
+    char *path = strdup(getenv("PATH"));
+
+    setenv("PATH", "/nonexistent", 1);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    setenv("PATH", path, 1);
+    free(path);
+    ck_assert(!r.drawn);
+    ck_assert_msg(strstr(r.warning, "gnuplot cannot be run") && strstr(r.warning, "pareto.gp"),
+                  "%s", r.warning);
+    ck_assert_int_eq(access(in_dir("pareto.tsv"), R_OK), 0);
+    ck_assert_int_eq(access(in_dir("pareto.gp"), R_OK), 0);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(folder_that_cannot_be_made_is_named)
+{
+    struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
+    struct kvr_plot_result r;
+
+    ck_assert_int_ne(kvr_plot_table(pareto(), t, "h", "/dev/null/x", KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_msg(strstr(kvr_error(), "/dev/null") != NULL, "%s", kvr_error());
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(every_plot_reads_the_store)
+{
+    char db[128];
+
+    snprintf(db, sizeof db, "%s", in_dir("x.db"));
+    fill_store(db);
+    for (int i = 0; kvr_plots[i].name; i++) {
+        struct kvr_plot_result r;
+        char name[128];
+
+        ck_assert_msg(kvr_plot(db, kvr_plots[i].name, dir, KVR_PLOT_SVG, &r) == KVR_OK, "%s: %s",
+                      kvr_plots[i].name, kvr_error());
+        ck_assert_int_eq(r.n_figures, 1);
+        ck_assert_int_eq(r.n_left_out, 1);
+        ck_assert_msg(!r.warning[0] || !r.drawn, "%s", r.warning);
+        for (const char *const *s = (const char *const[]){ "tsv", "gp", "svg", NULL }; *s; s++) {
+            snprintf(name, sizeof name, "%s.%s", kvr_plots[i].name, *s);
+            unlink(in_dir(name));
+        }
+    }
+}
+END_TEST
+
+START_TEST(names_and_formats_are_checked)
+{
+    struct kvr_plot_result r;
+    unsigned formats = 0;
+
+    ck_assert_int_eq(kvr_plot("x.db", "parreto", dir, KVR_PLOT_SVG, &r), KVR_ENOTFOUND);
+    ck_assert_msg(strstr(kvr_error(), "did you mean 'pareto'") != NULL, "%s", kvr_error());
+    ck_assert_int_eq(kvr_plot_formats_parse("svg,png", &formats), KVR_OK);
+    ck_assert_uint_eq(formats, KVR_PLOT_SVG | KVR_PLOT_PNG);
+    ck_assert_int_eq(kvr_plot_formats_parse("svg,gif", &formats), KVR_EINVAL);
+    ck_assert_int_eq(kvr_plot_formats_parse("", &formats), KVR_EINVAL);
+}
+END_TEST
+
+/* Twelve points on a small circle: no two names may cover each other or leave the field. */
+START_TEST(labels_do_not_overlap)
+{
+    enum { N = 12 };
+    struct kvr_label l[N];
+    double px[N], py[N];
+    struct kvr_label_field f = { .left = 0,
+                                 .right = 700,
+                                 .bottom = 0,
+                                 .top = 450,
+                                 .height = 14,
+                                 .radius = 6,
+                                 .n_points = N,
+                                 .px = px,
+                                 .py = py };
+
+    for (int i = 0; i < N; i++) {
+        px[i] = 350 + 40 * cos(i * 0.5236);
+        py[i] = 225 + 40 * sin(i * 0.5236);
+        l[i] = (struct kvr_label){ .x = px[i], .y = py[i], .width = 90 };
+    }
+    kvr_labels_place(l, N, &f);
+    for (int i = 0; i < N; i++) {
+        ck_assert(l[i].left >= 0 && l[i].left + l[i].width <= 700);
+        ck_assert(l[i].bottom >= 0 && l[i].bottom + 14 <= 450);
+        for (int j = 0; j < i; j++) {
+            bool apart = l[i].left + 90 <= l[j].left || l[j].left + 90 <= l[i].left ||
+                         l[i].bottom + 14 <= l[j].bottom || l[j].bottom + 14 <= l[i].bottom;
+
+            ck_assert_msg(apart, "labels %d and %d overlap", i, j);
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("plot");
+    TCase *tc = tcase_create("plot");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, script_and_data_are_golden);
+    tcase_add_test(tc, pictures_are_deterministic);
+    tcase_add_test(tc, settings_are_not_mixed);
+    tcase_add_test(tc, nothing_to_draw_is_an_error);
+    tcase_add_test(tc, one_point_has_axes);
+    tcase_add_test(tc, without_gnuplot_the_files_stay);
+    tcase_add_test(tc, folder_that_cannot_be_made_is_named);
+    tcase_add_test(tc, every_plot_reads_the_store);
+    tcase_add_test(tc, names_and_formats_are_checked);
+    tcase_add_test(tc, labels_do_not_overlap);
+    suite_add_tcase(s, tc);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,356 @@
+/* test_table.c - the five ways to text, hostile cells, folding, and reading from SQL. */
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/report/escape.h"
+#include "harness/report/report.h"
+#include "tests/report/values.h"
+
+static const struct kvr_column columns[] = {
+    { .name = "method", .digits = -1 },
+    { .name = "ssim", .head = "SSIM", .digits = 3 },
+    { .name = "bytes", .head = "KV", .unit = "(KiB)", .scale = 1.0 / 1024, .digits = 1 },
+    { .name = "n", .digits = -1 },
+    { .name = "model", .digits = -1 },
+};
+
+static struct kvr_table *sample(void)
+{
+    const struct kvr_value rows[3][5] = {
+        { text("BF16"), real(1.0), integer(4096), integer(3), text("nano") },
+        { text("RTN_INT4"), real(0.1 + 0.2), integer(1280), integer(10), text("nano") },
+        { text("broken"), null(), null(), integer(0), text("nano") },
+    };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 5, columns), KVR_OK);
+    for (int r = 0; r < 3; r++)
+        ck_assert_int_eq(kvr_table_add(t, rows[r]), KVR_OK);
+    return t;
+}
+
+/* malloc'd. */
+static char *written(const struct kvr_table *t, enum kvr_table_format format)
+{
+    char *s = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&s, &n);
+
+    ck_assert_int_eq(kvr_table_write(t, format, f), KVR_OK);
+    fclose(f);
+    return s;
+}
+
+static void expect(const struct kvr_table *t, enum kvr_table_format format, const char *want)
+{
+    char *got = written(t, format);
+
+    ck_assert_str_eq(got, want);
+    free(got);
+}
+
+START_TEST(formats)
+{
+    struct kvr_table *t = sample();
+    const char *fold[] = { "model", "n", "absent", NULL };
+
+    ck_assert_int_eq(kvr_table_fold(t, fold), KVR_OK);
+    t->title = strdup("A_b & c");
+    expect(t, KVR_TABLE_TEXT,
+           "A_b & c\n"
+           "\n"
+           "method     SSIM  KV (KiB)   n\n"
+           "--------  -----  --------  --\n"
+           "BF16      1.000       4.0   3\n"
+           "RTN_INT4  0.300       1.2  10\n"
+           "broken        -         -   0\n"
+           "\n"
+           "model nano\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(markdown)
+{
+    struct kvr_table *t = sample();
+
+    t->note = strdup("note");
+    expect(t, KVR_TABLE_MD,
+           "| method | SSIM | KV (KiB) | n | model |\n"
+           "|---|---:|---:|---:|---|\n"
+           "| BF16 | 1.000 | 4.0 | 3 | nano |\n"
+           "| RTN_INT4 | 0.300 | 1.2 | 10 | nano |\n"
+           "| broken | - | - | 0 | nano |\n"
+           "\n"
+           "note\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* Programs get what is stored: no scaling, no rounding, and every digit that is needed. */
+START_TEST(csv_and_json_keep_the_values)
+{
+    struct kvr_table *t = sample();
+    json_t *doc;
+    char *s;
+
+    expect(t, KVR_TABLE_CSV,
+           "method,ssim,bytes,n,model\n"
+           "BF16,1,4096,3,nano\n"
+           "RTN_INT4,0.30000000000000004,1280,10,nano\n"
+           "broken,,,0,nano\n");
+    s = written(t, KVR_TABLE_JSON);
+    doc = json_loads(s, 0, NULL);
+    ck_assert_msg(doc != NULL, "not JSON: %s", s);
+    ck_assert_int_eq((int)json_array_size(doc), 3);
+    ck_assert(json_number_value(json_object_get(json_array_get(doc, 1), "ssim")) == 0.1 + 0.2);
+    ck_assert(json_integer_value(json_object_get(json_array_get(doc, 0), "bytes")) == 4096);
+    ck_assert(json_is_null(json_object_get(json_array_get(doc, 2), "ssim")));
+    json_decref(doc);
+    free(s);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(latex)
+{
+    struct kvr_table *t = sample();
+
+    t->title = strdup("50% & more");
+    expect(t, KVR_TABLE_LATEX,
+           "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
+           "\\begin{table}\n\\centering\n\\begin{tabular}{lrrrl}\n\\toprule\n"
+           "method & SSIM & KV (KiB) & n & model \\\\\n\\midrule\n"
+           "BF16 & 1.000 & 4.0 & 3 & nano \\\\\n"
+           "RTN\\_INT4 & 0.300 & 1.2 & 10 & nano \\\\\n"
+           "broken & -- & -- & 0 & nano \\\\\n"
+           "\\bottomrule\n\\end{tabular}\n"
+           "\\caption{50\\% \\& more}\n\\end{table}\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(no_rows)
+{
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 2, columns), KVR_OK);
+    expect(t, KVR_TABLE_TEXT, "method  SSIM\n------  ----\n");
+    expect(t, KVR_TABLE_CSV, "method,ssim\n");
+    expect(t, KVR_TABLE_JSON, "[]\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+static int count(const char *s, char c)
+{
+    int n = 0;
+
+    for (; *s; s++)
+        n += *s == c;
+    return n;
+}
+
+/* One name with everything that ends a cell somewhere. */
+static const char hostile[] = "a|b,\"c\"\t\n\\d<x>&$#_{}^~%'`e`\x1b[31m\xff";
+
+START_TEST(hostile_text_stays_in_its_cell)
+{
+    struct kvr_column c[] = { { .name = "m", .digits = -1 }, { .name = "k", .digits = -1 } };
+    const struct kvr_value row[] = { text(hostile), integer(7) };
+    struct kvr_table *t;
+    json_t *doc;
+    char *s;
+
+    ck_assert_int_eq(kvr_table_open(&t, 2, c), KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, row), KVR_OK);
+
+    s = written(t, KVR_TABLE_TEXT); /* head, rule, one line; nothing a terminal obeys */
+    ck_assert_ptr_null(strchr(s, '\x1b'));
+    ck_assert_ptr_null(strchr(s, '\t'));
+    ck_assert_ptr_nonnull(strstr(s, "  7\n"));
+    ck_assert_int_eq(count(s, '\n'), 3);
+    free(s);
+
+    s = written(t, KVR_TABLE_MD);
+    ck_assert_msg(
+        strstr(s, "| a\\|b,\"c\"  \\\\d\\<x\\>\\&$\\#\\_{}^\\~%'\\`e\\` \\[31m\xff | 7 |\n") !=
+            NULL,
+        "%s", s);
+    free(s);
+
+    s = written(t, KVR_TABLE_CSV);
+    ck_assert_str_eq(s, "m,k\n\"a|b,\"\"c\"\"\t\n\\d<x>&$#_{}^~%'`e`\x1b[31m\xff\",7\n");
+    free(s);
+
+    s = written(t, KVR_TABLE_JSON);
+    doc = json_loads(s, 0, NULL);
+    ck_assert_msg(doc != NULL, "not JSON: %s", s);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(doc, 0), "m")),
+                     "a|b,\"c\"\t\n\\d<x>&$#_{}^~%'`e`\x1b[31m\xef\xbf\xbd");
+    json_decref(doc);
+    free(s);
+
+    s = written(t, KVR_TABLE_LATEX);
+    ck_assert_msg(strstr(s, "a\\textbar{}b,\\textquotedbl{}c\\textquotedbl{}  \\textbackslash{}d"
+                            "\\textless{}x\\textgreater{}\\&\\$\\#\\_\\{\\}\\textasciicircum{}"
+                            "\\textasciitilde{}\\%'`e` [31m\xff & 7 \\\\\n") != NULL,
+                  "%s", s);
+    free(s);
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(utf8_is_checked_for_json)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        { "\xc3\xa9", "\"\xc3\xa9\"" },
+        { "\xe2\x82\xac", "\"\xe2\x82\xac\"" },
+        { "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"" },
+        { "\xc0\x80", "\"\\ufffd\\ufffd\"" },                       /* overlong */
+        { "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"" },            /* surrogate */
+        { "\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" }, /* beyond the last */
+        { "\xe2\x82", "\"\\ufffd\\ufffd\"" },                       /* cut short */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *s = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&s, &n);
+
+        kvr_escape_json(f, cases[i].in);
+        fclose(f);
+        ck_assert_str_eq(s, cases[i].out);
+        free(s);
+    }
+}
+END_TEST
+
+START_TEST(numbers_that_are_not_finite_are_missing)
+{
+    struct kvr_column c[] = { { .name = "x", .digits = 2 } };
+    const struct kvr_value nan_row = real(NAN), inf_row = real(INFINITY);
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 1, c), KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, &nan_row), KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, &inf_row), KVR_OK);
+    expect(t, KVR_TABLE_TEXT, "x\n-\n-\n-\n");
+    expect(t, KVR_TABLE_JSON, "[\n {\"x\": null},\n {\"x\": null}\n]\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(folding_keeps_what_varies)
+{
+    struct kvr_table *t = sample();
+    const char *fold[] = { "model", "ssim", NULL };
+
+    ck_assert_int_eq(kvr_table_fold(t, fold), KVR_OK);
+    ck_assert_str_eq(t->note, "model nano");
+    ck_assert_int_eq(t->n_columns, 4);
+    ck_assert_int_eq(kvr_table_find(t, "model"), -1);
+    ck_assert_str_eq(kvr_table_text(t, 1, 0), "RTN_INT4");
+    ck_assert(kvr_table_number(t, 2, 3) == 0.0);
+    ck_assert(isnan(kvr_table_number(t, 2, 1)));
+    kvr_table_close(&t);
+}
+END_TEST
+
+START_TEST(names_are_suggested)
+{
+    enum kvr_table_format format;
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_format_parse("latex", &format), KVR_OK);
+    ck_assert_int_eq(format, KVR_TABLE_LATEX);
+    ck_assert_int_eq(kvr_table_format_parse("xml", &format), KVR_EINVAL);
+    ck_assert_int_eq(kvr_report_table(&t, "x.db", "sumary"), KVR_ENOTFOUND);
+    ck_assert_msg(strstr(kvr_error(), "did you mean 'summary'") != NULL, "%s", kvr_error());
+    ck_assert_int_eq(kvr_report_table(&t, "/nonexistent/x.db", "summary"), KVR_ENOTFOUND);
+    ck_assert_ptr_null(t);
+}
+END_TEST
+
+/* A database as a sweep leaves it; every table of the report can be made from it. */
+START_TEST(every_report_reads_the_store)
+{
+    char path[] = "/tmp/kvreel-test-table-XXXXXX";
+    int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(path);
+    fill_store(path);
+    for (int i = 0; kvr_reports[i].name; i++) {
+        struct kvr_table *t;
+        char *s;
+
+        ck_assert_msg(kvr_report_table(&t, path, kvr_reports[i].name) == KVR_OK, "%s: %s",
+                      kvr_reports[i].name, kvr_error());
+        s = written(t, KVR_TABLE_TEXT);
+        ck_assert_msg(strstr(s, "BF16") != NULL || strstr(s, "TIMEOUT") != NULL, "%s", s);
+        ck_assert_msg(strstr(s, "model nano") != NULL, "%s", s);
+        free(s);
+        kvr_table_close(&t);
+    }
+    remove_store(path);
+}
+END_TEST
+
+START_TEST(summary_shows_counts_and_misses)
+{
+    char path[] = "/tmp/kvreel-test-table-XXXXXX";
+    int fd = mkstemp(path);
+    struct kvr_table *t;
+
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(path);
+    fill_store(path);
+    ck_assert_msg(kvr_report_table(&t, path, "summary") == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(t->n_rows, 3);
+    ck_assert_str_eq(kvr_table_text(t, 0, kvr_table_find(t, "method")), "BF16");
+    ck_assert_str_eq(kvr_table_text(t, 1, kvr_table_find(t, "method")), "RTN_INT4");
+    ck_assert_str_eq(kvr_table_text(t, 1, kvr_table_find(t, "n")), "2/2");
+    ck_assert(kvr_table_number(t, 1, kvr_table_find(t, "compression")) == 3.2);
+    ck_assert(kvr_table_number(t, 1, kvr_table_find(t, "bits")) == 5.0);
+    ck_assert_str_eq(kvr_table_text(t, 2, kvr_table_find(t, "method")), "RTN_INT2");
+    ck_assert_str_eq(kvr_table_text(t, 2, kvr_table_find(t, "n")), "0/1");
+    ck_assert(isnan(kvr_table_number(t, 2, kvr_table_find(t, "ssim"))));
+    kvr_table_close(&t);
+    remove_store(path);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("table");
+    TCase *tc = tcase_create("table");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_add_test(tc, formats);
+    tcase_add_test(tc, markdown);
+    tcase_add_test(tc, csv_and_json_keep_the_values);
+    tcase_add_test(tc, latex);
+    tcase_add_test(tc, no_rows);
+    tcase_add_test(tc, hostile_text_stays_in_its_cell);
+    tcase_add_test(tc, utf8_is_checked_for_json);
+    tcase_add_test(tc, numbers_that_are_not_finite_are_missing);
+    tcase_add_test(tc, folding_keeps_what_varies);
+    tcase_add_test(tc, names_are_suggested);
+    tcase_add_test(tc, every_report_reads_the_store);
+    tcase_add_test(tc, summary_shows_counts_and_misses);
+    suite_add_tcase(s, tc);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
