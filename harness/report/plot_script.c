@@ -17,10 +17,9 @@ static const char *const palette[] = {
 enum { N_PALETTE = sizeof palette / sizeof palette[0] };
 
 const struct kvr_fig_shape kvr_fig_shapes[] = {
-    { 2.5, 11, "under 2.5 bits" },     { 3.5, 9, "2.5 to 3.5 bits" },
-    { 4.5, 13, "3.5 to 4.5 bits" },    { 6.0, 5, "4.5 to 6 bits" },
-    { 10.0, 15, "6 to 10 bits" },      { INFINITY, 7, "10 bits or more" },
-    { INFINITY, 6, "bits not known" },
+    { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
+    { 6.0, 5, "4.5 to 6" },       { 10.0, 15, "6 to 10" },  { INFINITY, 7, "10 or more" },
+    { INFINITY, 6, "not known" },
 };
 
 static const char *colour(const struct kvr_figure *f, int family)
@@ -190,6 +189,9 @@ static void put_key(const struct kvr_figure *f, FILE *to)
         fprintf(to, ", \\\n    keyentry with points pt 7 ps size lc rgb '%s' title ", colour(f, k));
         kvr_escape_gnuplot(to, f->family[k]);
     }
+    fputs(", \\\n    keyentry with points pt 0 lc rgb '#ffffff' title ' ', \\\n"
+          "    keyentry with points pt 0 lc rgb '#ffffff' title 'bits per scalar'",
+          to);
     for (int k = 0; k < KVR_FIG_N_SHAPES; k++) {
         bool any = false;
 
@@ -249,7 +251,7 @@ static void put_head(const struct kvr_figure *f, FILE *to)
             (double)KVR_FIG_LEFT / KVR_FIG_WIDTH, (double)KVR_FIG_RIGHT / KVR_FIG_WIDTH,
             (double)KVR_FIG_BOTTOM / KVR_FIG_HEIGHT, (double)KVR_FIG_TOP / KVR_FIG_HEIGHT);
     fputs("set border 3 lw 0.8 lc rgb hair\n"
-          "set grid lw 0.5 lc rgb '#e6e6e6'\n"
+          "set grid back lt 1 lw 0.5 lc rgb '#dddddd'\n"
           "set tics nomirror out scale 0.5 textcolor rgb ink\n"
           "set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 "
           "textcolor rgb ink font 'Sans,11'\n",

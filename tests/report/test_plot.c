@@ -26,7 +26,7 @@ static void make_dir(void)
 
 static const char *in_dir(const char *name)
 {
-    static char buf[128];
+    static char buf[256];
 
     snprintf(buf, sizeof buf, "%s/%s", dir, name);
     return buf;

@@ -19,7 +19,7 @@ set rmargin at screen 0.808
 set bmargin at screen 0.1625
 set tmargin at screen 0.9125
 set border 3 lw 0.8 lc rgb hair
-set grid lw 0.5 lc rgb '#e6e6e6'
+set grid back lt 1 lw 0.5 lc rgb '#dddddd'
 set tics nomirror out scale 0.5 textcolor rgb ink
 set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 textcolor rgb ink font 'Sans,11'
 set label 10001 'Compression against fidelity' at screen 0.02, 0.955 left font 'Sans:Bold,14' textcolor rgb ink
@@ -57,10 +57,12 @@ plot \
         with points pt variable ps size lc rgb variable notitle, \
     keyentry with points pt 7 ps size lc rgb '#0072B2' title '#it' . "'" . 's', \
     keyentry with points pt 7 ps size lc rgb '#009E73' title 'RTN', \
-    keyentry with points pt 9 ps size lc rgb '#777777' title '2.5 to 3.5 bits', \
-    keyentry with points pt 13 ps size lc rgb '#777777' title '3.5 to 4.5 bits', \
-    keyentry with points pt 5 ps size lc rgb '#777777' title '4.5 to 6 bits', \
-    keyentry with points pt 7 ps size lc rgb '#777777' title '10 bits or more'
+    keyentry with points pt 0 lc rgb '#ffffff' title ' ', \
+    keyentry with points pt 0 lc rgb '#ffffff' title 'bits per scalar', \
+    keyentry with points pt 9 ps size lc rgb '#777777' title '2.5 to 3.5', \
+    keyentry with points pt 13 ps size lc rgb '#777777' title '3.5 to 4.5', \
+    keyentry with points pt 5 ps size lc rgb '#777777' title '4.5 to 6', \
+    keyentry with points pt 7 ps size lc rgb '#777777' title '10 or more'
 
 set terminal pngcairo size 1000,640 noenhanced background '#ffffff' font font
 set output 'pareto.png'
