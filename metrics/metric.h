@@ -26,11 +26,11 @@ struct kvr_frames {
 };
 
 struct kvr_metric_value {
-    double value;        /* pooled; meaningless when missing[0] != 0 */
-    double extra;        /* metric's second number where it has one (psnr: identical frames) */
-    int n_series;        /* frames, or 0 */
-    double *series;      /* per frame, owned */
-    char missing[128];   /* "" or the reason */
+    double value;      /* pooled; meaningless when missing[0] != 0 */
+    double extra;      /* metric's second number where it has one (psnr: identical frames) */
+    int n_series;      /* frames, or 0 */
+    double *series;    /* per frame, owned */
+    char missing[128]; /* "" or the reason */
 };
 
 struct kvr_metric {
