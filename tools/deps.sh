@@ -60,7 +60,8 @@ quiet() {
         exit 1
     fi
 }
-quiet "${as_root[@]}" apt-get update
+# A list that cannot be refreshed may still do: the packages may be in the cache.
+"${as_root[@]}" apt-get update >"$log" 2>&1 || echo "deps: apt-get update failed, going on" >&2
 quiet "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}"
 echo "deps: installed ${#missing[@]} packages"

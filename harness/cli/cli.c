@@ -2,7 +2,9 @@
 #include "harness/cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND(name) extern const struct kvr_command kvr_command_##name;
 #include "harness/cli/commands.def"
@@ -58,6 +60,20 @@ int kvr_cli_fail(enum kvr_status st)
     return kvr_cli_exit(st);
 }
 
+bool kvr_cli_reader_left(void)
+{
+    struct pollfd p = { .fd = STDOUT_FILENO };
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+int kvr_cli_wrote(enum kvr_status st, int code)
+{
+    if (st == KVR_OK || kvr_cli_reader_left())
+        return code;
+    return kvr_cli_fail(st);
+}
+
 int kvr_cli_json(json_t *doc, int code)
 {
     int rc;
@@ -67,11 +83,8 @@ int kvr_cli_json(json_t *doc, int code)
     errno = 0;
     rc = json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
     json_decref(doc);
-    if (rc || putchar('\n') == EOF) {
-        if (errno == EPIPE)
-            return code;
-        return kvr_cli_fail(kvr_fail(KVR_EIO, "stdout: %s", strerror(errno)));
-    }
+    if (rc || putchar('\n') == EOF)
+        return kvr_cli_wrote(kvr_fail(KVR_EIO, "stdout: %s", strerror(errno)), code);
     return code;
 }
 

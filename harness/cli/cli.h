@@ -30,6 +30,11 @@ int kvr_cli_exit(enum kvr_status st);
 /* Print "kvreel: MESSAGE" to stderr and return the exit code. */
 int kvr_cli_fail(enum kvr_status st);
 
+/* Exit code of writing to stdout, `code` when that went well. A reader that went away (`| head`)
+ * has what it wanted: that is no error. */
+int kvr_cli_wrote(enum kvr_status st, int code);
+bool kvr_cli_reader_left(void);
+
 /* Print one JSON document to stdout; takes the reference. Returns `code`, or the exit code of
  * the failure to write. `doc` NULL (no memory) is such a failure. */
 int kvr_cli_json(json_t *doc, int code);

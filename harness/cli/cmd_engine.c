@@ -69,8 +69,7 @@ static int run(const struct kvr_call *call)
     } else {
         st = kvr_cli_table(json_object_get(doc, "tensors"), columns);
         json_decref(doc);
-        if (st != KVR_OK)
-            code = kvr_cli_fail(st);
+        code = kvr_cli_wrote(st, code);
     }
     if (!r.ok)
         fprintf(stderr, "kvreel: engine check: %s: out of tolerance\n", call->words[1]);

@@ -171,7 +171,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(list, code); /* what could be read, with the exit code of the rest */
     st = kvr_cli_table(list, kind->columns);
     json_decref(list);
-    return st == KVR_OK ? code : kvr_cli_fail(st);
+    return kvr_cli_wrote(st, code);
 }
 
 static const struct kvr_arg args[] = {

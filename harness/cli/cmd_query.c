@@ -25,7 +25,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(st);
     st = kvr_table_write(t, format, stdout);
     kvr_table_close(&t);
-    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    return kvr_cli_wrote(st, KVR_EXIT_OK);
 }
 
 static const struct kvr_arg args[] = {

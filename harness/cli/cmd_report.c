@@ -50,6 +50,7 @@ static int run(const struct kvr_call *call)
     enum kvr_table_format format;
     struct kvr_table *t;
     enum kvr_status st;
+    int code = KVR_EXIT_OK;
 
     if (o->list)
         return list_tables();
@@ -58,9 +59,12 @@ static int run(const struct kvr_call *call)
         st = kvr_report_table(&t, o->db, o->table);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    st = o->out ? write_file(t, format, o->out) : kvr_table_write(t, format, stdout);
+    if (o->out)
+        st = write_file(t, format, o->out);
+    else
+        code = kvr_cli_wrote(kvr_table_write(t, format, stdout), KVR_EXIT_OK);
     kvr_table_close(&t);
-    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    return st == KVR_OK ? code : kvr_cli_fail(st);
 }
 
 static const struct kvr_arg args[] = {

@@ -156,7 +156,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_json(doc, KVR_EXIT_OK);
     st = print_text(doc);
     json_decref(doc);
-    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    return kvr_cli_wrote(st, KVR_EXIT_OK);
 }
 
 static const struct kvr_arg args[] = {

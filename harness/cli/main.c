@@ -78,10 +78,10 @@ static int finish(int code)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    if (errno == EPIPE)
+    if (code != KVR_EXIT_OK || kvr_cli_reader_left())
         return code;
     fprintf(stderr, "kvreel: stdout: %s\n", errno ? strerror(errno) : "write failed");
-    return code ? code : KVR_EXIT_INTERNAL;
+    return KVR_EXIT_INTERNAL;
 }
 
 static int dispatch(int argc, char **argv)

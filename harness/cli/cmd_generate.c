@@ -1,0 +1,268 @@
+/* cmd_generate.c - `kvreel generate`: one prompt, one method, a video to look at. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/media/media.h"
+#include "harness/plan/find.h"
+#include "harness/workload/workload.h"
+
+struct generate_opts {
+    const char *method, *prompt, *model, *out;
+    uint64_t seed;
+    int frames, window, fps, scale, columns;
+    bool reference, json, quiet;
+    struct kvr_arg_list set;
+};
+
+enum { MAX_PATH = 1024 };
+
+/* One rollout with what it was asked for. */
+struct clip {
+    struct kvr_plan *plan;
+    struct kvr_rollout_result r;
+};
+
+static struct kvr_frames frames_of(const struct clip *c)
+{
+    return (struct kvr_frames){
+        .n = c->r.n, .height = c->r.height, .width = c->r.width, .rgb = c->r.rgb
+    };
+}
+
+static int progress(void *ctx, int done, int total)
+{
+    const char *name = ctx;
+
+    if (name)
+        fprintf(stderr, "kvreel: %s: chunk %d of %d\n", name, done, total);
+    return 0;
+}
+
+static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_model *model,
+                            const struct generate_opts *o, const char *method,
+                            const struct kvr_setting *set, int n_set)
+{
+    const struct kvr_model_config *config = kvr_model_config(model);
+    struct kvr_rollout_request req = {
+        .model = model,
+        .prompt = o->prompt,
+        .seed = o->seed,
+        .latent_frames = o->frames,
+        .window_frames = o->window >= 0 ? o->window : config->window_frames,
+        .path = KVR_PATH_STAGED,
+        .exact = KVR_BF16,
+    };
+
+    if (o->frames % config->frames_per_chunk)
+        return kvr_fail(KVR_EINVAL,
+                        "generate: --frames %d, need a multiple of %d (frames per chunk)",
+                        o->frames, config->frames_per_chunk);
+    KVR_TRY(kvr_plan_open(&c->plan, method, set, n_set));
+    KVR_TRY(kvr_plan_check(c->plan, config->n_heads, config->dim / config->n_heads));
+    KVR_TRY(kvr_rollout_run(dev, c->plan, &req, progress, o->quiet ? NULL : c->plan->name, &c->r));
+    if (!c->r.finite)
+        return kvr_fail(KVR_ENAN, "generate: %s: a latent is not finite", c->plan->name);
+    return KVR_OK;
+}
+
+static void clip_free(struct clip *c)
+{
+    kvr_rollout_result_free(&c->r);
+    kvr_plan_close(&c->plan);
+}
+
+/* "DIR/RTN_INT4-seed1-a-large-red-disc" */
+static void stem(char *out, size_t n, const struct generate_opts *o, const struct kvr_plan *plan)
+{
+    size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, plan->name,
+                                   (unsigned long long)o->seed);
+    size_t room = used + 48 < n ? used + 48 : n - 1;
+    bool dash = true; /* the last character is one already */
+
+    for (const char *p = o->prompt; *p && used < room; p++) {
+        if (isalnum((unsigned char)*p)) {
+            out[used++] = (char)tolower((unsigned char)*p);
+            dash = false;
+        } else if (!dash) {
+            out[used++] = '-';
+            dash = true;
+        }
+    }
+    while (used > 0 && out[used - 1] == '-')
+        used--;
+    out[used] = '\0';
+}
+
+/* Frames, video and contact sheet; their paths go into `doc`. */
+static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
+                                   const struct clip *ref, const struct clip *clip)
+{
+    struct kvr_sheet_row rows[2];
+    struct kvr_frames f = frames_of(clip);
+    char base[MAX_PATH], path[MAX_PATH + 16];
+    int n = 0;
+
+    KVR_TRY(kvr_mkdirs(o->out));
+    stem(base, sizeof base, o, clip->plan);
+    snprintf(path, sizeof path, "%s.safetensors", base);
+    KVR_TRY(kvr_frames_write(path, &f, o->fps));
+    json_object_set_new(doc, "frames_file", json_string(path));
+    snprintf(path, sizeof path, "%s.mp4", base);
+    KVR_TRY(kvr_mp4_write(path, &f, o->fps, o->scale));
+    json_object_set_new(doc, "video", json_string(path));
+    if (ref)
+        rows[n++] = (struct kvr_sheet_row){ .label = ref->plan->name, .frames = frames_of(ref) };
+    rows[n++] = (struct kvr_sheet_row){ .label = clip->plan->name, .frames = f };
+    snprintf(path, sizeof path, "%s.png", base);
+    KVR_TRY(kvr_sheet_write(path, rows, n, o->columns < f.n ? o->columns : f.n, 2));
+    json_object_set_new(doc, "sheet", json_string(path));
+    return KVR_OK;
+}
+
+static enum kvr_status score(json_t *doc, const struct clip *ref, const struct clip *clip)
+{
+    struct kvr_frames a = frames_of(ref), b = frames_of(clip);
+
+    for (int i = 0; kvr_metrics[i]; i++) {
+        struct kvr_metric_value v = { 0 };
+        char key[64];
+
+        KVR_TRY(kvr_metric_compute(kvr_metrics[i], &a, &b, &v));
+        snprintf(key, sizeof key, "%s%s", kvr_metrics[i]->name,
+                 strcmp(kvr_metrics[i]->unit, "dB") == 0 ? "_db" : "");
+        json_object_set_new(doc, key, v.missing[0] ? json_null() : json_real(v.value));
+        kvr_metric_value_free(&v);
+    }
+    return KVR_OK;
+}
+
+static json_t *describe(const struct generate_opts *o, const struct clip *c)
+{
+    const struct kvr_cache_bytes *b = &c->r.bytes;
+    json_t *tags = json_object();
+    json_t *doc =
+        json_pack("{s:s, s:s, s:I, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o, s:I}", "method",
+                  c->plan->name, "prompt", o->prompt, "seed", (json_int_t)o->seed, "frames", c->r.n,
+                  "height", c->r.height, "width", c->r.width, "seconds",
+                  (double)c->r.wall_ns * 1e-9, "bf16_bytes", (json_int_t)b->bf16, "nominal_bytes",
+                  (json_int_t)b->nominal, "resident_bytes", (json_int_t)b->resident, "compression",
+                  b->nominal ? json_real((double)b->bf16 / (double)b->nominal) : json_null(),
+                  "peak_bytes", (json_int_t)c->r.mem.peak_total);
+
+    for (int t = 0; t < KVR_N_MEM_TAGS; t++)
+        json_object_set_new(tags, kvr_mem_tag_name(t), json_integer((json_int_t)c->r.mem.peak[t]));
+    json_object_set_new(doc, "peak_by_tag", tags);
+    return doc;
+}
+
+static enum kvr_status generate(json_t **doc, const struct generate_opts *o, struct kvr_dev *dev,
+                                struct kvr_model *model)
+{
+    struct kvr_setting set[KVR_ARG_LIST_MAX];
+    char buf[4096];
+    struct clip clip = { 0 }, ref = { 0 };
+    enum kvr_status st = kvr_cli_settings(&o->set, set, buf, sizeof buf);
+
+    if (st == KVR_OK && o->reference)
+        st = roll(&ref, dev, model, o, "BF16", NULL, 0);
+    if (st == KVR_OK)
+        st = roll(&clip, dev, model, o, o->method, set, o->set.n);
+    if (st == KVR_OK) {
+        *doc = describe(o, &clip);
+        st = write_files(*doc, o, o->reference ? &ref : NULL, &clip);
+    }
+    if (st == KVR_OK && o->reference)
+        st = score(*doc, &ref, &clip);
+    clip_free(&ref);
+    clip_free(&clip);
+    return st;
+}
+
+static void print_text(const json_t *doc)
+{
+    printf("%s, %lld frames in %.2f s, cache %.2fx smaller than BF16\n",
+           json_string_value(json_object_get(doc, "method")),
+           (long long)json_integer_value(json_object_get(doc, "frames")),
+           json_number_value(json_object_get(doc, "seconds")),
+           json_number_value(json_object_get(doc, "compression")));
+    if (json_object_get(doc, "ssim"))
+        printf("against BF16: PSNR %.2f dB, SSIM %.4f\n",
+               json_number_value(json_object_get(doc, "psnr_db")),
+               json_number_value(json_object_get(doc, "ssim")));
+    printf("video   %s\nsheet   %s\nframes  %s\n", json_string_value(json_object_get(doc, "video")),
+           json_string_value(json_object_get(doc, "sheet")),
+           json_string_value(json_object_get(doc, "frames_file")));
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct generate_opts *o = call->opts;
+    struct kvr_dev *dev = NULL;
+    struct kvr_model *model = NULL;
+    char dir[MAX_PATH];
+    json_t *doc = NULL;
+    enum kvr_status st = KVR_OK;
+    int code;
+
+    if (!o->prompt)
+        st = kvr_fail(KVR_EINVAL, "generate: no prompt; give one with -p 'a large red disc ...'");
+    if (st == KVR_OK)
+        st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
+    if (st == KVR_OK)
+        st = kvr_dev_open(&dev, KVR_CPU);
+    if (st == KVR_OK)
+        st = kvr_model_open(&model, dev, dir);
+    if (st == KVR_OK)
+        st = generate(&doc, o, dev, model);
+    code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    kvr_model_close(&model);
+    kvr_dev_close(&dev);
+    if (st == KVR_OK && o->json)
+        return kvr_cli_json(doc, code);
+    if (st == KVR_OK)
+        print_text(doc);
+    json_decref(doc);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct generate_opts, method, "method", 'm', "METHOD", "BF16",
+                 "NAME, or NAME@study"),
+    KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL, "what to show"),
+    KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
+    KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
+    KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),
+    KVR_ARG_INT(struct generate_opts, window, "window", 'w', "N", "-1", -1, 100000,
+                "newest frames attention may see; 0: all, -1: the model's"),
+    KVR_ARG_TEXT(struct generate_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
+    KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate",
+                 "where the files go"),
+    KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
+                 "a BF16 rollout as well: PSNR, SSIM, both on the sheet"),
+    KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "8", 1, 240,
+                "frames a second of the MP4"),
+    KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "6", 1, 64,
+                "pixels of the MP4 per pixel of the video"),
+    KVR_ARG_INT(struct generate_opts, columns, "columns", 0, "N", "8", 1, 64,
+                "frames on the contact sheet"),
+    KVR_ARG_FLAG(struct generate_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct generate_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_generate = {
+    .name = "generate",
+    .summary = "one prompt, one method: a video and a contact sheet",
+    .usage = "-p 'PROMPT' [-m METHOD] [options]",
+    .examples =
+        "  kvreel generate -p 'a large red disc bounces over a plain blue background'\n"
+        "  kvreel generate -m RTN_INT2 --reference -p 'a small green square drifts left'\n"
+        "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n",
+    .args = args,
+    .opts_size = sizeof(struct generate_opts),
+    .max_words = 0,
+    .run = run,
+};

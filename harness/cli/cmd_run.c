@@ -1,0 +1,147 @@
+/* cmd_run.c - `kvreel run`: a sweep, resumed where it stopped. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/run/run.h"
+
+struct run_opts {
+    const char *db, *out, *filter, *retry, *shard;
+    int jobs, timeout_s;
+    bool dry_run, force, json, quiet;
+    struct kvr_arg_list set;
+};
+
+static enum kvr_status parse_shard(const char *text, int *shard, int *n_shards)
+{
+    char rest;
+
+    *shard = 0;
+    *n_shards = 1;
+    if (!text)
+        return KVR_OK;
+    if (sscanf(text, "%d/%d%c", shard, n_shards, &rest) != 2 || *n_shards < 1 || *shard < 0 ||
+        *shard >= *n_shards)
+        return kvr_fail(KVR_EINVAL, "run: --shard '%s', need i/N with 0 <= i < N", text);
+    return KVR_OK;
+}
+
+static json_t *summary_json(const struct kvr_run_summary *s)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}", "cells",
+                     s->cells, "ok", s->ok, "failed", s->failed, "skipped", s->skipped,
+                     "done_before", s->done_before, "failed_before", s->failed_before,
+                     "unsupported", s->unsupported, "to_run", s->to_run, "estimate_s",
+                     s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(),
+                     "interrupted", s->interrupted, "db", s->db_path, "out", s->out_dir);
+}
+
+static void print_text(const struct kvr_run_summary *s, bool dry_run)
+{
+    if (dry_run) {
+        printf("%d cells: %d to run, %d done before, %d unsupported", s->cells, s->to_run,
+               s->done_before, s->unsupported);
+        if (s->estimate_ns)
+            printf("; about %.0f s", (double)s->estimate_ns * 1e-9);
+        putchar('\n');
+        return;
+    }
+    printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d unsupported)%s\n", s->cells,
+           s->ok, s->failed, s->skipped, s->done_before, s->unsupported,
+           s->interrupted ? ", interrupted" : "");
+}
+
+static int verdict(const struct kvr_run_summary *s, bool dry_run)
+{
+    if (s->interrupted)
+        return KVR_EXIT_INTERRUPTED;
+    if (dry_run)
+        return KVR_EXIT_OK;
+    if (s->failed + s->failed_before > 0)
+        return KVR_EXIT_FAILED_CELLS;
+    /* What an earlier run measured stands; a plan of nothing, or of impossible cells, does not. */
+    if (s->ok + s->done_before == 0)
+        return KVR_EXIT_NOTHING;
+    return KVR_EXIT_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct run_opts *o = call->opts;
+    struct kvr_run_summary s = { 0 };
+    struct kvr_run_options r = {
+        .config_path = call->words[0],
+        .db_path = o->db,
+        .out_dir = o->out,
+        .jobs = o->jobs,
+        .filter = o->filter,
+        .retry = o->retry,
+        .force = o->force,
+        .dry_run = o->dry_run,
+        .timeout_s = o->timeout_s,
+        .overrides = o->set.n ? o->set.v : NULL,
+        .progress = o->quiet ? NULL : stderr,
+        .argc = call->argc,
+        .argv = call->argv,
+    };
+    enum kvr_status st = parse_shard(o->shard, &r.shard, &r.n_shards);
+    int code;
+
+    if (st == KVR_OK)
+        st = kvr_run(&r, &s);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = verdict(&s, o->dry_run);
+    if (o->json)
+        code = kvr_cli_json(summary_json(&s), code);
+    else
+        print_text(&s, o->dry_run);
+    if (code == KVR_EXIT_INTERRUPTED)
+        fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
+    if (code == KVR_EXIT_NOTHING)
+        fprintf(stderr, "kvreel: nothing was measured\n");
+    if (code == KVR_EXIT_FAILED_CELLS)
+        fprintf(stderr,
+                "kvreel: %d cells failed; see `kvreel query --db %s 'SELECT * FROM "
+                "failures'`, run again with --retry failed\n",
+                s.failed, s.db_path);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct run_opts, db, "db", 0, "FILE", NULL,
+                 "database; default: the config's, else kvreel.db"),
+    KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
+                 "frames and videos; default: the config's, else out"),
+    KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
+                "cells at a time; 0: one per core"),
+    KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
+                 "only matching cells, e.g. 'method~^RTN & seed=1'"),
+    KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "say what would run, measure nothing"),
+    KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
+                 "failed, or failed:TYPE: run those cells again"),
+    KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),
+    KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
+                 "the i-th of N equal parts of the plan, i from 0"),
+    KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
+                "limit per cell; 0: the config's"),
+    KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE", "override an axis of the config"),
+    KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary as JSON"),
+    KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_run = {
+    .name = "run",
+    .summary = "run a sweep; finished cells are never silently run again",
+    .usage = "CONFIG.yaml [options]",
+    .examples = "  kvreel run configs/demo.yaml --dry-run           what would be done\n"
+                "  kvreel run configs/demo.yaml --db out/demo.db    do it; again resumes\n"
+                "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
+    .details = "The first Ctrl-C lets running cells finish, the second stops them; either way\n"
+               "the same command goes on where it stopped (exit code 75).\n",
+    .args = args,
+    .opts_size = sizeof(struct run_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# generate: a prompt becomes a video, a contact sheet and raw frames.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+prompt='a large red disc drifts right over a plain blue background'
+
+exits 0 "generate" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g --reference --json
+json "it tells bytes and quality" \
+    '.frames == 6 and .compression > 2 and .nominal_bytes <= .resident_bytes and .ssim <= 1 and .peak_bytes > 0'
+mp4=$(jq -r .video "$out")
+png=$(jq -r .sheet "$out")
+raw=$(jq -r .frames_file "$out")
+check "the contact sheet is a PNG" bash -c "head -c 4 '$png' | grep -aq PNG"
+if command -v ffprobe >/dev/null; then
+    check "the video is H.264 with 6 frames" bash -c \
+        "ffprobe -v error -count_frames -show_entries stream=codec_name,nb_read_frames -of csv=p=0 '$mp4' | grep -qx 'h264,6'"
+else
+    skip "the video is H.264" "ffprobe is not installed"
+fi
+cp "$raw" first.safetensors
+exits 0 "generate again" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g -q
+check "the same frames, byte for byte" cmp first.safetensors "$raw"
+check "quiet is quiet" test ! -s "$err"
+OMP_NUM_THREADS=1 exits 0 "generate with one thread" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 3 -o g -q
+check "the same frames for any number of threads" cmp first.safetensors "$raw"
+exits 0 "generate with another seed" generate -m RTN_INT4 -p "$prompt" --frames 6 --seed 4 -o g -q --json
+check "other frames" bash -c "! cmp -s first.safetensors '$(jq -r .frames_file "$out")'"
+
+exits 2 "no prompt" generate
+exits 2 "an unknown word" generate -p 'a large red dics drifts right over a plain blue background' --frames 6 -o g
+says "names the word" 'dics'
+exits 2 "an unknown method" generate -m RTN_INT5 -p "$prompt" --frames 6 -o g
+says "names the nearest method" 'did you mean .RTN_INT'
+exits 2 "an unknown model" generate --model nanno -p "$prompt" -o g
+says "names the nearest model" 'nano'
+exits 2 "frames that make no whole chunks" generate -p "$prompt" --frames 7 -o g
+exits 2 "an option the method does not have" generate -m RTN_INT4 -O bitz=3 -p "$prompt" --frames 6 -o g
+says "names the option" 'bitz'

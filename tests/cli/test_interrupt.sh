@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Ctrl-C and kill -9 in the middle of a sweep: what was measured stays, the rest follows, and
+# nothing is measured twice.
+. tests/cli/lib.sh || exit 1
+tiny_config "$work/long.yaml" 21
+sed -i 's/^frames/seed: [1, 2, 3]\nframes/' "$work/long.yaml"
+cd "$work" || exit 1
+
+measured() { sql "$1" "SELECT count(*) FROM cell WHERE outcome='OK'" 2>/dev/null || echo 0; }
+
+# start DB: in the background, with SIGINT as a terminal would deliver it.
+start() {
+    env --default-signal=INT "$kvreel" run long.yaml --db "$1" --out "o-$1" --jobs 1 >run.out 2>run.err &
+    pid=$!
+    for _ in $(seq 600); do
+        [ "$(measured "$1")" -ge 2 ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.1
+    done
+}
+
+# What was measured before the stop, as text: it must be there unchanged afterwards.
+rows() { sql "$1" "SELECT key, started, finished, attempt FROM cell WHERE outcome='OK' ORDER BY key"; }
+
+resume() { # DB NAME
+    local before after
+    before=$(rows "$1")
+    exits 0 "$2: the same command resumes" run long.yaml --db "$1" --out "o-$1" --jobs 1 --json
+    json "$2: the plan is whole again" '.cells == 18 and .failed == 0 and .ok + .skipped == 18'
+    check "$2: it measured only what was missing" \
+        test "$(jq .ok "$out")" -eq $((18 - $(printf '%s\n' "$before" | grep -c .)))
+    check "$2: every cell is there once" \
+        test "$(sql "$1" "SELECT count(*) || ' ' || count(DISTINCT key) FROM cell WHERE outcome='OK'")" = '18 18'
+    after=$(rows "$1")
+    check "$2: nothing measured before was touched" \
+        bash -c 'test -z "$(comm -23 <(printf "%s\n" "$1") <(printf "%s\n" "$2"))"' _ "$before" "$after"
+    check "$2: the database is sound" test "$(sql "$1" 'PRAGMA integrity_check')" = ok
+}
+
+start int.db
+kill -INT "$pid"
+wait "$pid"
+rc=$?
+n=$(measured int.db)
+if [ "$rc" -eq 0 ]; then
+    skip "Ctrl-C" "the sweep was over before the signal"
+else
+    check "Ctrl-C gives exit 75" test "$rc" -eq 75
+    check "Ctrl-C stopped it in the middle ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
+    resume int.db "after Ctrl-C"
+fi
+
+start kill.db
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+n=$(measured kill.db)
+check "kill -9 left what was measured ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
+resume kill.db "after kill -9"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# list, show, help, version: the registry in words and in JSON, and what a typing error gets.
+. tests/cli/lib.sh || exit 1
+
+exits 0 "list methods" list methods
+prints "the table names a method" '^RTN_INT4 '
+exits 0 "list methods --json" list methods --json
+json "methods have the keys of the contract" \
+    'length >= 4 and all(.[]; has("name") and has("family") and has("paper") and has("study") and has("bits_per_element"))'
+json "BF16 takes 16 bits" 'any(.[]; .name == "BF16" and .bits_per_element == 16)'
+json "fewer bits for RTN_INT2 than for RTN_INT4" \
+    '(.[] | select(.name == "RTN_INT2").bits_per_element) < (.[] | select(.name == "RTN_INT4").bits_per_element)'
+for kind in metrics models suites; do
+    exits 0 "list $kind" list "$kind"
+    exits 0 "list $kind --json" list $kind --json
+    json "$kind have names" 'length >= 1 and all(.[]; .name | length > 0)'
+done
+exits 2 "list of an unknown kind" list metods
+says "names the nearest kind" 'methods'
+
+exits 0 "show" show RTN_INT4
+exits 0 "show --json" show RTN_INT4 --json
+json "show has the keys of the contract" \
+    '.name == "RTN_INT4" and .reading == "intended" and (.axes | type == "object") and (.options | type == "array")'
+json "an option has default and bounds" 'any(.options[]; .name == "k.bits" and .default == 4 and .min < .max)'
+exits 2 "show a reading there is not" show RTN_INT4@studdy
+exits 0 "show with an option" show RTN_INT4 -O bits=3 --json
+json "the option took effect" '.axes.codec_k | test("bits=3")'
+exits 2 "show an unknown method" show RTN_INT44
+says "names the nearest method" 'RTN_INT4'
+exits 2 "an option out of bounds" show RTN_INT4 -O bits=99
+says "names option and value" 'bits.*99'
+
+exits 2 "no command at all"
+exits 2 "an unknown command" lst
+says "names the nearest command" "did you mean 'list'"
+exits 2 "an unknown option" run --jbs 3 x.yaml
+says "names the nearest option" 'did you mean --jobs'
+exits 2 "a number that is none" run x.yaml --jobs=many
+says "names the limits" "'many'.*from 0 to"
+exits 2 "an option without its value" run x.yaml --db
+exits 2 "a word too many" version now
+for command in list show run generate compare query report plot engine version doctor; do
+    exits 0 "$command --help" "$command" --help
+    check "$command --help begins with examples" sh -c "head -n 1 '$out' | grep -q '^Examples:'"
+done
+exits 0 "--help" --help
+exits 0 "--version" --version
+prints "the version names SQLite" 'sqlite +[0-9]'
+exits 0 "version --json" version --json
+json "the version has a git hash" '.git | length > 0'
+exits 0 "doctor" doctor
+exits 0 "doctor --json" doctor --json
+json "doctor lists checks" 'length >= 4 and all(.[]; has("ok"))'
+
+exits 0 "after -- a dash is a word" show -- RTN_INT4
+check "data on stdout, nothing on stderr" test ! -s "$err"
+check "a reader that leaves is no error" bash -o pipefail -c "'$kvreel' list methods --json | head -n 1"
+if [ -e /dev/full ]; then
+    "$kvreel" list methods >/dev/full 2>"$err"
+    check "a full disk behind stdout gives exit 1" test $? -eq 1
+    says "and says so" 'No space left'
+else
+    skip "a full disk behind stdout" "no /dev/full here"
+fi

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# run, query, compare, report, plot on a sweep that takes seconds.
+. tests/cli/lib.sh || exit 1
+tiny_config "$work/tiny.yaml"
+cd "$work" || exit 1
+run=(run tiny.yaml --db t.db --out o --jobs 2)
+
+exits 0 "dry run" "${run[@]}" --dry-run --json
+json "dry run counts the cells" '.cells == 6 and .ok == 0'
+check "dry run leaves no database" test ! -e t.db
+exits 0 "run" "${run[@]}" --json
+json "every cell is ok" '.cells == 6 and .ok == 6 and .failed == 0 and .skipped == 0'
+exits 0 "the same again" "${run[@]}" --json
+json "finished cells are skipped" '.cells == 6 and .ok == 0 and .skipped == 6'
+exits 0 "--force" "${run[@]}" --force --json --filter 'method=RTN_INT4'
+json "force measures again, the filter chooses (and what those are compared with)" \
+    '.cells == 4 and .ok == 4'
+exits 2 "a filter that is none" "${run[@]}" --filter 'methd~x'
+exits 5 "a filter nothing passes" "${run[@]}" --filter 'method=BF16 & seed=987654'
+exits 2 "a shard that is none" "${run[@]}" --shard 3/2
+
+n=0
+for i in 0 1 2; do
+    "$kvreel" run tiny.yaml --db "s$i.db" --out o --shard $i/3 --json -q >"$out" 2>"$err"
+    check "shard $i of 3 measures its cells, or says that it has none" \
+        jq -e ".ok == .cells and ((.cells > 0) == ($? == 0))" "$out"
+    n=$((n + $(jq .cells "$out")))
+done
+check "the shards are the whole plan" test $n -eq 6
+
+exits 0 "query" query --db t.db 'SELECT method, ssim FROM summary'
+prints "a row per method" '^RTN_INT2 '
+exits 0 "query --json" query --db t.db --json \
+    'SELECT method, compression, psnr_db, ssim FROM summary ORDER BY compression'
+json "three rows" 'length == 3'
+json "compression rises as bits fall" '[.[].method] == ["BF16", "RTN_INT4", "RTN_INT2"]'
+json "quality falls with it" '.[1].ssim > .[2].ssim and .[1].psnr_db > .[2].psnr_db'
+json "INT4 is harmed, and not destroyed" '.[1].ssim < 1 and .[1].ssim > 0.5'
+exits 0 "query --csv" query --db t.db --csv 'SELECT method FROM summary'
+prints "CSV has a header" '^method$'
+exits 0 "query --md" query --db t.db --md 'SELECT method, ssim FROM summary'
+prints "Markdown has a rule" '^\|-+'
+exits 2 "bad SQL" query --db t.db 'SELEC 1'
+says "says what SQLite says" 'syntax error'
+before=$(sha256sum t.db)
+exits 2 "SQL that writes" query --db t.db 'DELETE FROM cell'
+check "the database is as it was" test "$before" = "$(sha256sum t.db)"
+exits 2 "no such database" query --db none.db 'SELECT 1'
+check "and none is made" test ! -e none.db
+
+ref=$(find o -name '*.safetensors' | sort | head -n 1)
+exits 0 "compare with itself" compare "$ref" "$ref" --json
+json "all frames are identical" '.frames == .identical_frames and .ssim == 1 and .frames > 0 and has("psnr_db")'
+other=$(find o -name '*.safetensors' | sort | sed -n 2p)
+exits 4 "compare out of tolerance" compare "$ref" "$other" --min-psnr 99.9 --min-ssim 0.99999
+exits 2 "compare with nothing" compare "$ref" absent.mp4
+says "names the file" 'absent.mp4'
+head -c 1000 "$ref" >cut.safetensors
+exits 2 "compare with a truncated file" compare "$ref" cut.safetensors
+
+for format in txt md csv latex json; do
+    exits 0 "report --format $format" report --db t.db --table summary --format "$format"
+    prints "it has the methods ($format)" 'RTN.*INT4'
+done
+exits 2 "report of an unknown table" report --db t.db --table summry
+exits 0 "plot pareto" plot pareto --db t.db -o fig
+check "the plot's script and data are there" bash -c 'ls fig/*.gp && ls fig/*.tsv'
+if command -v gnuplot >/dev/null; then
+    check "the figure is there" bash -c 'ls fig/*.svg && ls fig/*.png'
+else
+    skip "the figure" "gnuplot is not installed"
+fi
+exits 2 "an unknown plot" plot parto --db t.db -o fig
