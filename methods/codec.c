@@ -292,6 +292,15 @@ size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *
     return total;
 }
 
+static void copy(float *dst, const float *src, int64_t n)
+{
+    enum { PART = 1 << 15 };
+
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += PART)
+        memcpy(dst + i, src + i, (size_t)(n - i < PART ? n - i : PART) * sizeof *dst);
+}
+
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out)
@@ -308,7 +317,7 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
         const bool last = i + 1 == c->n_stages;
 
         if (!last && !owns_copy) { /* something will be changed: change the copy */
-            memcpy(work, x, (size_t)n * sizeof *x);
+            copy(work, x, n);
             x = work;
             owns_copy = true;
         }

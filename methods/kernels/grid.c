@@ -2,10 +2,20 @@
 #include "methods/kernels/grid.h"
 
 #include <math.h>
+#include <omp.h>
+#include <string.h>
 
 #include "methods/kernels/pack.h"
 
-enum { STRIP = 256, ROWS = 16 }; /* channels, tokens handled together */
+enum {
+    STRIP = 256,                 /* channels handled together */
+    ROWS = 16,                   /* tokens handled together */
+    FIT = ROWS * STRIP / 8 + 16, /* sets: 8 is the shortest group; 16 keep rows off one another */
+    PARALLEL_FROM = 1 << 17      /* elements worth waking other threads for */
+};
+
+/* The tokens that the study adds. */
+static const float padding[STRIP];
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
@@ -53,139 +63,219 @@ void kvr_grid_bytes(const struct kvr_grid *g, const struct kvr_stage_job *job,
     out->meta = (size_t)kvr_grid_sets(g, job) * sizeof(kvr_f16) * (g->asym ? 2 : 1);
 }
 
-/* One set: its range in, everything coding and decoding need out. */
-struct set {
-    float s;         /* the step that codes are fitted to */
-    float pre, post; /* q = rne((x - m)/s + pre) + post */
-    float m;
-    kvr_f16 step, zero; /* as stored */
+/* Sets that are fitted together: each row of numbers is one loop. */
+struct sets {
+    float lo[FIT], hi[FIT];       /* range */
+    uint32_t largest[FIT];        /* of the magnitudes' bits: tells NaN and infinity from numbers */
+    float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s never 0 */
+    float m[FIT], pre[FIT];       /* post is the same for all */
+    kvr_f16 step[FIT], zero[FIT]; /* as stored */
 };
 
-static float round_to(float x, enum kvr_compute compute)
+static inline float bf16_of(float x)
 {
-    return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
+    return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
 }
 
-/* Nearest FP16 not below (up) or not above x; finite x beyond FP16 becomes +-65504. */
-static kvr_f16 f16_towards(float x, bool up)
+/* Nearest FP16 not below x[i] >= 0, 65504 at most. */
+static void f16_up(kvr_f16 *restrict h, const float *restrict x, int n)
 {
-    kvr_f16 h = kvr_f32_to_f16(x);
-    float back = kvr_f16_to_f32(h);
+    float back[FIT];
 
-    if (!isfinite(x))
-        return h;
-    if (up ? back < x : back > x) {
-        if (back == 0) /* a zero of either sign steps to the smallest subnormal */
-            h = up ? 0x0001 : 0x8001;
-        else if ((back > 0) == up)
-            h++;
-        else
-            h--;
+    kvr_from_f32(h, KVR_F16, x, (size_t)n);
+    kvr_to_f32(back, h, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const unsigned up = h[i] + (back[i] < x[i] ? 1u : 0u);
+
+        h[i] = (kvr_f16)(up < 0x7c00u ? up : 0x7bffu);
     }
-    if ((h & 0x7fffu) >= 0x7c00u)
-        h = (kvr_f16)((h & 0x8000u) | 0x7bffu);
-    return h;
 }
 
-static float clampf(float x, float lo, float hi)
+/* Nearest FP16 not above x[i], -65504 at least. */
+static void f16_down(kvr_f16 *restrict h, const float *restrict x, int n)
 {
-    return x >= lo ? (x <= hi ? x : hi) : lo; /* NaN becomes lo */
+    float back[FIT];
+
+    kvr_from_f32(h, KVR_F16, x, (size_t)n);
+    kvr_to_f32(back, h, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const unsigned away = h[i] & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+        const unsigned down = (h[i] + (back[i] > x[i] ? away : 0u)) & 0xffffu;
+        const unsigned size = down & 0x7fffu;
+
+        h[i] = (kvr_f16)((down & 0x8000u) | (size < 0x7c00u ? size : 0x7bffu));
+    }
 }
 
-/* As the study: qmax = 2^(b-1) - 1; INT2 is ternary.
- * As intended: the code -qmax-1 is used too. The side with the larger magnitude takes the
+/* As the study: step = range / levels, no smaller than 1e-8, used unrounded. */
+static void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r, int n)
+{
+    const float q_top = (float)((1 << g->bits) - 1);
+    const float qmax = (float)((1 << (g->bits - 1)) - 1); /* INT2 is ternary */
+    const float eps = bf16 ? bf16_of(1e-8f) : 1e-8f;
+
+    for (int i = 0; i < n; i++) {
+        const float lo = bf16 ? bf16_of(r->lo[i]) : r->lo[i];
+        const float hi = bf16 ? bf16_of(r->hi[i]) : r->hi[i];
+        const float wide = g->asym ? hi - lo : hi > -lo ? hi : -lo;
+        float s = (bf16 ? bf16_of(wide) : wide) / (g->asym ? q_top : qmax), z;
+
+        s = bf16 ? bf16_of(s) : s;
+        s = s < eps ? eps : s;
+        z = -lo / s;
+        z = rintf(bf16 ? bf16_of(z) : z);
+        z = z > 0 ? z : 0;
+        r->s[i] = s;
+        r->m[i] = 0;
+        r->pre[i] = !g->asym ? 0 : z < q_top ? z : q_top;
+    }
+    kvr_from_f32(r->step, KVR_F16, r->s, (size_t)n);
+    kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
+}
+
+/* As intended: the code -qmax-1 is used too. The side with the larger magnitude takes the
  * negative codes; the sign of s says which side that is. It never clips, and its step is
  * never larger than the study's. */
-static void fit_sym(struct set *r, float lo, float hi, int bits, const struct kvr_stage_job *job)
+static void fit_sym(int bits, struct sets *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
-    const float pos = hi > 0 ? hi : 0, neg = lo < 0 ? -lo : 0;
 
-    r->pre = r->m = 0;
-    r->post = (float)(1 << (bits - 1));
-    r->zero = 0;
-    if (job->study) {
-        float amax = pos > neg ? pos : neg;
+    for (int i = 0; i < n; i++) {
+        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
+        const float wide = (pos > neg ? pos : neg) / (qmax + 1);
+        const float narrow = (pos > neg ? neg : pos) / qmax;
 
-        r->s = round_to(amax / qmax, job->compute);
-        if (r->s < round_to(1e-8f, job->compute))
-            r->s = round_to(1e-8f, job->compute);
-        r->step = kvr_f32_to_f16(r->s);
-    } else {
-        const bool flip = pos > neg;
-        const float wide = (flip ? pos : neg) / (qmax + 1), narrow = (flip ? neg : pos) / qmax;
-
-        r->step = f16_towards(wide > narrow ? wide : narrow, true);
-        if (flip)
-            r->step |= 0x8000u;
-        r->s = kvr_f16_to_f32(r->step);
+        r->s[i] = wide > narrow ? wide : narrow;
+        r->m[i] = r->pre[i] = 0;
     }
+    f16_up(r->step, r->s, n);
+    for (int i = 0; i < n; i++) {
+        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
+
+        r->step[i] = (kvr_f16)(r->step[i] | (pos > neg ? 0x8000u : 0u));
+    }
+    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
 }
 
-static void fit_asym(struct set *r, float lo, float hi, int bits, const struct kvr_stage_job *job)
+/* As intended: from the minimum up. */
+static void fit_asym(int bits, struct sets *r, int n)
 {
     const float q_top = (float)((1 << bits) - 1);
 
-    r->post = 0;
-    if (job->study) {
-        const enum kvr_compute c = job->compute;
-
-        r->s = round_to(round_to(hi - lo, c) / q_top, c);
-        if (r->s < round_to(1e-8f, c))
-            r->s = round_to(1e-8f, c);
-        r->m = 0;
-        r->pre = clampf(rintf(round_to(-lo / r->s, c)), 0, q_top);
-        r->step = kvr_f32_to_f16(r->s);
-        r->zero = kvr_f32_to_f16(r->pre);
-    } else {
-        r->zero = f16_towards(lo, false);
-        r->m = kvr_f16_to_f32(r->zero);
-        r->step = f16_towards((hi - r->m) / q_top, true);
-        r->s = kvr_f16_to_f32(r->step);
-        r->pre = 0;
+    f16_down(r->zero, r->lo, n);
+    kvr_to_f32(r->m, r->zero, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        r->s[i] = (r->hi[i] - r->m[i]) / q_top;
+        r->pre[i] = 0;
     }
+    f16_up(r->step, r->s, n);
+    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
 }
 
-static void fit(const struct kvr_grid *g, const struct kvr_stage_job *job, float lo, float hi,
-                struct set *r)
+static void fit(const struct kvr_grid *g, const struct kvr_stage_job *job, struct sets *r, int n)
 {
-    if (g->asym)
-        fit_asym(r, lo, hi, g->bits, job);
+    if (job->study)
+        fit_study(g, job->compute == KVR_COMPUTE_BF16, r, n);
+    else if (g->asym)
+        fit_asym(g->bits, r, n);
     else
-        fit_sym(r, lo, hi, g->bits, job);
-    if (!isfinite(lo) || !isfinite(hi)) {
-        r->s = NAN;
-        r->step = 0x7e00;
+        fit_sym(g->bits, r, n);
+    for (int i = 0; i < n; i++) {
+        const bool bad = r->largest[i] >= 0x7f800000u;
+
+        /* A step of 0 means a range of 0: every x - m is 0, whatever divides it. */
+        r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
+        r->step[i] = bad ? 0x7e00 : r->step[i];
     }
 }
 
-static uint8_t quantize(float x, float s, float m, float pre, float post, float top,
-                        enum kvr_compute c)
+/* NaN gives code 0; the step of its set is NaN. */
+static inline uint8_t code_of(float x, float s, float m, float pre, float post, float top,
+                              bool bf16)
 {
-    float v = s != 0 ? round_to(round_to((x - m) / s, c) + pre, c) : 0;
+    float v;
 
-    return (uint8_t)clampf(rintf(v) + post, 0, top);
+    if (bf16)
+        v = bf16_of(bf16_of(bf16_of(x - m) / s) + pre);
+    else
+        v = (x - m) / s + pre;
+    v = rintf(v) + post;
+    v = v > 0 ? v : 0;
+    v = v < top ? v : top;
+    return (uint8_t)(int)v;
 }
 
-/* A NaN once met stays. */
-static inline float keep_min(float a, float x)
+/* A row whose every element has a set of its own. */
+static void code_across(uint8_t *restrict code, const float *restrict x,
+                        const struct sets *restrict r, int n, float post, float top, bool bf16)
 {
-    return a != a || x >= a ? a : x;
+    if (bf16)
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], r->s[c], r->m[c], r->pre[c], post, top, true);
+    else
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], r->s[c], r->m[c], r->pre[c], post, top, false);
 }
 
-static inline float keep_max(float a, float x)
+/* A row of one set. */
+static void code_along(uint8_t *restrict code, const float *restrict x, float s, float m, float pre,
+                       int n, float post, float top, bool bf16)
 {
-    return a != a || x <= a ? a : x;
+    if (bf16)
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s, m, pre, post, top, true);
+    else
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-static void store_set(const struct kvr_grid *g, struct kvr_stage_data *out, int64_t sets, int64_t i,
-                      const struct set *r)
+static inline uint32_t magnitude(float x)
+{
+    return kvr_f32_bits(x) & 0x7fffffffu;
+}
+
+static void range_across(struct sets *restrict r, const float *restrict x, int n)
+{
+    for (int c = 0; c < n; c++) {
+        const uint32_t size = magnitude(x[c]);
+
+        r->lo[c] = x[c] < r->lo[c] ? x[c] : r->lo[c];
+        r->hi[c] = x[c] > r->hi[c] ? x[c] : r->hi[c];
+        r->largest[c] = size > r->largest[c] ? size : r->largest[c];
+    }
+}
+
+static void range_along(struct sets *r, int i, const float *x, int64_t n)
+{
+    float lo = x[0], hi = x[0];
+    uint32_t largest = 0;
+
+#pragma omp simd reduction(min : lo) reduction(max : hi) reduction(max : largest)
+    for (int64_t c = 0; c < n; c++) {
+        const uint32_t size = magnitude(x[c]);
+
+        lo = x[c] < lo ? x[c] : lo;
+        hi = x[c] > hi ? x[c] : hi;
+        largest = size > largest ? size : largest;
+    }
+    r->lo[i] = lo;
+    r->hi[i] = hi;
+    r->largest[i] = largest;
+}
+
+static void store_sets(const struct kvr_grid *g, struct kvr_stage_data *out, int64_t n_sets,
+                       int64_t at, const struct sets *r, int from, int n)
 {
     kvr_f16 *meta = out->meta.p;
 
-    meta[i] = r->step;
+    memcpy(meta + at, r->step + from, (size_t)n * sizeof *meta);
     if (g->asym)
-        meta[sets + i] = r->zero;
+        memcpy(meta + n_sets + at, r->zero + from, (size_t)n * sizeof *meta);
+}
+
+static float post_of(const struct kvr_grid *g)
+{
+    return g->asym ? 0 : (float)(1 << (g->bits - 1));
 }
 
 /* Sets along tokens: one block of tokens, one strip of channels. */
@@ -193,107 +283,74 @@ static void encode_block(const struct kvr_grid *g, const struct kvr_stage_job *j
                          struct kvr_stage_data *out, int64_t b, int64_t c0, int m)
 {
     const int64_t channels = n_channels(job), stored = stored_tokens(job);
-    const int64_t sets = kvr_grid_sets(g, job);
     const int64_t t0 = b * g->group;
     const int64_t end = t0 + g->group < stored ? t0 + g->group : stored;
     const int64_t have = end < job->shape.n_tok ? end : job->shape.n_tok;
-    const float top = (float)((1 << g->bits) - 1);
+    const float top = (float)((1 << g->bits) - 1), post = post_of(g);
     const bool bf16 = job->compute == KVR_COMPUTE_BF16;
-    float lo[STRIP], hi[STRIP], s[STRIP], off[STRIP], pre[STRIP], post[STRIP];
+    const float *first = have < end ? padding : x + t0 * channels + c0;
     uint8_t codes[ROWS * STRIP];
+    struct sets r;
 
-    for (int c = 0; c < m; c++)
-        lo[c] = hi[c] = have < end ? 0 : x[t0 * channels + c0 + c];
-    for (int64_t t = t0; t < have; t++) {
-        const float *restrict row = x + t * channels + c0;
-
-        for (int c = 0; c < m; c++) {
-            lo[c] = keep_min(lo[c], row[c]);
-            hi[c] = keep_max(hi[c], row[c]);
-        }
-    }
     for (int c = 0; c < m; c++) {
-        struct set r;
-
-        fit(g, job, lo[c], hi[c], &r);
-        store_set(g, out, sets, b * channels + c0 + c, &r);
-        s[c] = r.s;
-        off[c] = r.m;
-        pre[c] = r.pre;
-        post[c] = r.post;
+        r.lo[c] = r.hi[c] = first[c];
+        r.largest[c] = 0;
     }
+    for (int64_t t = t0; t < have; t++)
+        range_across(&r, x + t * channels + c0, m);
+    fit(g, job, &r, m);
+    store_sets(g, out, kvr_grid_sets(g, job), b * channels + c0, &r, 0, m);
     for (int64_t t = t0; t < end; t += ROWS) {
         const int rows = end - t < ROWS ? (int)(end - t) : ROWS;
 
-        for (int i = 0; i < rows; i++) {
-            const float *restrict row = x + (t + i) * channels + c0;
-            uint8_t *restrict code = codes + i * m;
-
-            if (t + i >= job->shape.n_tok)
-                for (int c = 0; c < m; c++)
-                    code[c] = quantize(0, s[c], off[c], pre[c], post[c], top, job->compute);
-            else if (bf16)
-                for (int c = 0; c < m; c++)
-                    code[c] =
-                        quantize(row[c], s[c], off[c], pre[c], post[c], top, KVR_COMPUTE_BF16);
-            else
-                for (int c = 0; c < m; c++)
-                    code[c] = quantize(row[c], s[c], off[c], pre[c], post[c], top, KVR_COMPUTE_F32);
-        }
+        for (int i = 0; i < rows; i++)
+            code_across(codes + i * m, t + i < have ? x + (t + i) * channels + c0 : padding, &r, m,
+                        post, top, bf16);
         kvr_pack(out->codes.p, stored, channels, g->bits, t, rows, c0, m, codes);
     }
 }
 
-static float min_of(const float *x, int64_t n)
-{
-    float a = x[0];
-
-    for (int64_t i = 1; i < n; i++)
-        a = keep_min(a, x[i]);
-    return a;
-}
-
-static float max_of(const float *x, int64_t n)
-{
-    float a = x[0];
-
-    for (int64_t i = 1; i < n; i++)
-        a = keep_max(a, x[i]);
-    return a;
-}
-
-/* Sets within a token: ROWS tokens, one set (or a strip of a wide one) at a time. */
+/* Sets within a token: ROWS tokens; as many sets of each as fill a strip, or one wide set. */
 static void encode_rows(const struct kvr_grid *g, const struct kvr_stage_job *job, const float *x,
                         struct kvr_stage_data *out, int64_t t0)
 {
     const int64_t channels = n_channels(job), stored = stored_tokens(job);
-    const int64_t sets = kvr_grid_sets(g, job);
+    const int64_t n_sets = kvr_grid_sets(g, job);
     const int64_t width = g->axis == KVR_AXIS_TOKEN ? channels : g->group;
+    const int64_t span = width < STRIP ? STRIP / width * width : width;
     const int rows = stored - t0 < ROWS ? (int)(stored - t0) : ROWS;
-    const float top = (float)((1 << g->bits) - 1);
+    const int have = job->shape.n_tok - t0 < rows ? (int)(job->shape.n_tok - t0) : rows;
+    const float top = (float)((1 << g->bits) - 1), post = post_of(g);
+    const bool bf16 = job->compute == KVR_COMPUTE_BF16;
     uint8_t codes[ROWS * STRIP];
+    struct sets r;
 
-    for (int64_t first = 0; first < channels; first += width) {
-        struct set r[ROWS];
+    for (int64_t first = 0; first < channels; first += span) {
+        const int64_t last = channels - first < span ? channels : first + span;
+        const int k = (int)((last - first) / width); /* sets of a token */
 
-        for (int i = 0; i < rows; i++) {
-            const bool pad = t0 + i >= job->shape.n_tok;
-            const float *row = x + (t0 + i) * channels + first;
-
-            fit(g, job, pad ? 0 : min_of(row, width), pad ? 0 : max_of(row, width), &r[i]);
-            store_set(g, out, sets, ((t0 + i) * channels + first) / width, &r[i]);
-        }
-        for (int64_t c0 = first; c0 < first + width; c0 += STRIP) {
-            const int m = first + width - c0 < STRIP ? (int)(first + width - c0) : STRIP;
-
-            for (int i = 0; i < rows; i++) {
-                const bool pad = t0 + i >= job->shape.n_tok;
-                const float *restrict row = x + (t0 + i) * channels + c0;
-
-                for (int c = 0; c < m; c++)
-                    codes[i * m + c] = quantize(pad ? 0 : row[c], r[i].s, r[i].m, r[i].pre,
-                                                r[i].post, top, job->compute);
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < k; j++) {
+                if (i < have)
+                    range_along(&r, i * k + j, x + (t0 + i) * channels + first + j * width, width);
+                else
+                    range_along(&r, i * k + j, padding, 1);
             }
+        fit(g, job, &r, rows * k);
+        for (int i = 0; i < rows; i++)
+            store_sets(g, out, n_sets, ((t0 + i) * channels + first) / width, &r, i * k, k);
+        for (int64_t c0 = first; c0 < last; c0 += STRIP) {
+            const int m = last - c0 < STRIP ? (int)(last - c0) : STRIP;
+            const int piece = k > 1 ? (int)width : m;
+
+            for (int i = 0; i < rows; i++)
+                for (int j = 0; j < k; j++) {
+                    const float *row = i < have ? x + (t0 + i) * channels + c0 : padding;
+                    const int at = i * k + j;
+
+                    code_along(codes + i * m + j * piece, row + j * piece, r.s[at], r.m[at],
+                               r.pre[at], piece, post, top, bf16);
+                }
             kvr_pack(out->codes.p, stored, channels, g->bits, t0, rows, c0, m, codes);
         }
     }
@@ -322,48 +379,190 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
     }
 }
 
-/* Per-channel step, zero and offset of token t, for m channels from c0 on. */
-static void load_sets(const struct kvr_grid *g, const struct kvr_stage_job *job,
-                      const struct kvr_stage_data *in, int64_t t, int64_t c0, int m, float *s,
-                      float *z, float *off)
+/* x^ = (q - z) s + off of some sets. */
+struct levels {
+    float s[STRIP], z[STRIP], off[STRIP];
+};
+
+static inline float level(unsigned byte, int shift, unsigned mask, float s, float z, float off,
+                          bool bf16)
 {
-    const int64_t channels = n_channels(job), sets = kvr_grid_sets(g, job);
-    const kvr_f16 *steps = in->meta.p, *zeros = steps + sets;
-    const float half = (float)(1 << (g->bits - 1));
+    const float x = ((float)(int)((byte >> shift) & mask) - z) * s;
 
-    if (g->axis == KVR_AXIS_TOKENS) {
-        const int64_t i = t / g->group * channels + c0;
+    return bf16 ? bf16_of(bf16_of(x) + off) : x + off;
+}
 
-        kvr_to_f32(s, steps + i, KVR_F16, (size_t)m);
-        if (g->asym)
-            kvr_to_f32(job->study ? z : off, zeros + i, KVR_F16, (size_t)m);
-    } else {
-        const int64_t width = g->axis == KVR_AXIS_TOKEN ? channels : g->group;
+static inline float combine(float old, float x, enum kvr_decode_mode mode)
+{
+    return mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? old + x : old - x;
+}
 
-        for (int c = 0; c < m;) {
-            const int64_t i = (t * channels + c0 + c) / width;
-            const int64_t end = (i + 1) * width - t * channels - c0;
-            const int stop = end < m ? (int)end : m;
-            const float si = kvr_f16_to_f32(steps[i]);
-            const float zi = g->asym ? kvr_f16_to_f32(zeros[i]) : 0;
+/* A packed row of one token: where it begins, what part of each byte. */
+struct code_row {
+    const uint8_t *p;
+    int shift;
+    unsigned mask;
+};
 
-            for (; c < stop; c++) {
-                s[c] = si;
-                z[c] = job->study ? zi : 0;
-                off[c] = job->study ? 0 : zi;
-            }
+static inline __attribute__((always_inline)) void across(float *restrict out, struct code_row r,
+                                                         int n, const struct levels *restrict v,
+                                                         bool bf16, enum kvr_decode_mode mode)
+{
+    const uint8_t *restrict code = r.p;
+
+    for (int c = 0; c < n; c++)
+        out[c] = combine(out[c], level(code[c], r.shift, r.mask, v->s[c], v->z[c], v->off[c], bf16),
+                         mode);
+}
+
+static inline __attribute__((always_inline)) void along(float *restrict out, struct code_row r,
+                                                        int n, float s, float z, float off,
+                                                        bool bf16, enum kvr_decode_mode mode)
+{
+    const uint8_t *restrict code = r.p;
+
+    for (int c = 0; c < n; c++)
+        out[c] = combine(out[c], level(code[c], r.shift, r.mask, s, z, off, bf16), mode);
+}
+
+/* Every element of the row has a set of its own. */
+static void decode_across(float *out, struct code_row r, int n, const struct levels *v, bool bf16,
+                          enum kvr_decode_mode mode)
+{
+    if (bf16)
+        across(out, r, n, v, true, mode);
+    else if (mode == KVR_DECODE_SET)
+        across(out, r, n, v, false, KVR_DECODE_SET);
+    else if (mode == KVR_DECODE_ADD)
+        across(out, r, n, v, false, KVR_DECODE_ADD);
+    else
+        across(out, r, n, v, false, KVR_DECODE_SUB);
+}
+
+/* Set i has all of the row. */
+static void decode_along(float *out, struct code_row r, int n, const struct levels *v, int i,
+                         bool bf16, enum kvr_decode_mode mode)
+{
+    const float s = v->s[i], z = v->z[i], off = v->off[i];
+
+    if (bf16)
+        along(out, r, n, s, z, off, true, mode);
+    else if (mode == KVR_DECODE_SET)
+        along(out, r, n, s, z, off, false, KVR_DECODE_SET);
+    else if (mode == KVR_DECODE_ADD)
+        along(out, r, n, s, z, off, false, KVR_DECODE_ADD);
+    else
+        along(out, r, n, s, z, off, false, KVR_DECODE_SUB);
+}
+
+/* Sets [at, at + n). */
+static void load_levels(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                        const struct kvr_stage_data *in, int64_t at, int n, struct levels *v)
+{
+    const kvr_f16 *steps = in->meta.p;
+    const float half = post_of(g);
+
+    kvr_to_f32(v->s, steps + at, KVR_F16, (size_t)n);
+    for (int c = 0; c < n; c++) {
+        v->z[c] = half;
+        v->off[c] = 0;
+    }
+    if (g->asym)
+        kvr_to_f32(job->study ? v->z : v->off, steps + kvr_grid_sets(g, job) + at, KVR_F16,
+                   (size_t)n);
+}
+
+/* Codes of channels [c0, c0 + n) of token t; `spare` holds n bytes. */
+static struct code_row code_row(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                                const struct kvr_stage_data *in, int64_t t, int64_t c0, int n,
+                                uint8_t *spare)
+{
+    const int64_t channels = n_channels(job);
+
+    if (g->bits & (g->bits - 1)) { /* several planes: put together */
+        kvr_unpack_token(in->codes.p, stored_tokens(job), channels, g->bits, t, c0, n, spare);
+        return (struct code_row){ spare, 0, 255 };
+    }
+    return (struct code_row){
+        (const uint8_t *)in->codes.p + t / (8 / g->bits) * channels + c0,
+        (int)(t % (8 / g->bits)) * g->bits,
+        (1u << g->bits) - 1u,
+    };
+}
+
+/* What is decoded, and where to. */
+struct decode {
+    const struct kvr_grid *g;
+    const struct kvr_stage_job *job;
+    const struct kvr_stage_data *in;
+    int64_t first, width; /* channels */
+    enum kvr_decode_mode mode;
+};
+
+/* Tokens [t, end) within one block, all channels. */
+static void decode_block(const struct decode *d, int64_t t0, int64_t end, float *out)
+{
+    const bool bf16 = d->job->compute == KVR_COMPUTE_BF16;
+    uint8_t spare[STRIP];
+    struct levels v;
+
+    for (int64_t c0 = 0; c0 < d->width; c0 += STRIP) {
+        const int m = d->width - c0 < STRIP ? (int)(d->width - c0) : STRIP;
+
+        load_levels(d->g, d->job, d->in, t0 / d->g->group * n_channels(d->job) + d->first + c0, m,
+                    &v);
+        for (int64_t t = t0; t < end; t++) {
+            const struct code_row r = code_row(d->g, d->job, d->in, t, d->first + c0, m, spare);
+
+            decode_across(out + (t - t0) * d->width + c0, r, m, &v, bf16, d->mode);
         }
     }
-    for (int c = 0; c < m; c++) {
-        if (!g->asym) {
-            z[c] = half;
-            off[c] = 0;
-        } else if (g->axis == KVR_AXIS_TOKENS) {
-            if (job->study)
-                off[c] = 0;
-            else
-                z[c] = 0;
+}
+
+/* One token whose sets lie along its channels. */
+static void decode_token(const struct decode *d, int64_t t, float *out)
+{
+    const int64_t channels = n_channels(d->job), end = d->first + d->width;
+    const int64_t set = d->g->axis == KVR_AXIS_TOKEN ? channels : d->g->group;
+    const bool bf16 = d->job->compute == KVR_COMPUTE_BF16;
+    uint8_t spare[STRIP];
+    struct levels v;
+
+    for (int64_t c0 = d->first; c0 < end; c0 += STRIP) {
+        const int m = end - c0 < STRIP ? (int)(end - c0) : STRIP;
+        const int64_t first_set = (t * channels + c0) / set;
+        const int64_t last_set = (t * channels + c0 + m - 1) / set;
+        struct code_row r = code_row(d->g, d->job, d->in, t, c0, m, spare);
+
+        load_levels(d->g, d->job, d->in, first_set, (int)(last_set - first_set) + 1, &v);
+        for (int64_t c = c0, i = 0; c < c0 + m; i++) {
+            const int64_t next = (first_set + i + 1) * set - t * channels;
+            const int n = (int)((next < c0 + m ? next : c0 + m) - c);
+
+            decode_along(out + c - d->first, r, n, &v, (int)i, bf16, d->mode);
+            r.p += n;
+            c += n;
         }
+    }
+}
+
+/* Tokens [t0, end) to out, whose first row is t0. */
+static void decode_run(const struct decode *d, int64_t t0, int64_t end, float *out)
+{
+    const int64_t group = d->g->group;
+    const int64_t begin = t0;
+
+    while (t0 < end) {
+        int64_t next = t0 + 1;
+
+        if (d->g->axis == KVR_AXIS_TOKENS) {
+            next = (t0 / group + 1) * group;
+            next = next < end ? next : end;
+            decode_block(d, t0, next, out + (t0 - begin) * d->width);
+        } else {
+            decode_token(d, t0, out + (t0 - begin) * d->width);
+        }
+        t0 = next;
     }
 }
 
@@ -371,35 +570,28 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
                      const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
                      enum kvr_decode_mode mode, float *out)
 {
-    const int64_t channels = n_channels(job), stored = stored_tokens(job);
-    const int64_t width = (int64_t)nh * job->shape.head_dim;
-    const int64_t first = (int64_t)h0 * job->shape.head_dim;
-    const bool bf16 = job->compute == KVR_COMPUTE_BF16;
+    const struct decode d = {
+        .g = g,
+        .job = job,
+        .in = in,
+        .first = (int64_t)h0 * job->shape.head_dim,
+        .width = (int64_t)nh * job->shape.head_dim,
+        .mode = mode,
+    };
+    /* Cut where blocks are, so that no block's steps are loaded twice. */
+    const int64_t cut = g->axis == KVR_AXIS_TOKENS ? g->group : ROWS;
+    const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 
-    for (int64_t c0 = 0; c0 < width; c0 += STRIP) {
-        const int m = width - c0 < STRIP ? (int)(width - c0) : STRIP;
-        int64_t block = -1;
-        float s[STRIP], z[STRIP], off[STRIP];
-        uint8_t code[STRIP];
+    if (n * d.width < PARALLEL_FROM || omp_in_parallel()) {
+        decode_run(&d, t0, t0 + n, out);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t b = first; b <= last; b++) {
+        const int64_t begin = b * cut > t0 ? b * cut : t0;
+        const int64_t end = (b + 1) * cut < t0 + n ? (b + 1) * cut : t0 + n;
 
-        for (int64_t t = t0; t < t0 + n; t++) {
-            float *restrict dst = out + (t - t0) * width + c0;
-
-            if (g->axis != KVR_AXIS_TOKENS || t / g->group != block) {
-                block = t / g->group;
-                load_sets(g, job, in, t, first + c0, m, s, z, off);
-            }
-            kvr_unpack_token(in->codes.p, stored, channels, g->bits, t, first + c0, m, code);
-            for (int c = 0; c < m; c++) {
-                float v = ((float)code[c] - z[c]) * s[c] + off[c];
-
-                if (bf16)
-                    v = round_to(v, KVR_COMPUTE_BF16);
-                dst[c] = mode == KVR_DECODE_SET   ? v
-                         : mode == KVR_DECODE_ADD ? dst[c] + v
-                                                  : dst[c] - v;
-            }
-        }
+        decode_run(&d, begin, end, out + (begin - t0) * d.width);
     }
 }
 

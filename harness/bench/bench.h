@@ -1,0 +1,26 @@
+/* bench.h - rows of the micro-benchmarks (`kvreel bench`).
+ *
+ * A row is measured against a reference in the same process, the two taking turns, so that a
+ * busy or a slow machine moves both. */
+#ifndef KVR_BENCH_BENCH_H
+#define KVR_BENCH_BENCH_H
+
+#include "harness/core/mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_bench_row {
+    char name[64];         /* "quantise.RTN_INT4.k" */
+    const char *unit;      /* of median and min: "GB/s" */
+    double median, min;    /* over the rounds */
+    double ratio;          /* median of (this / reference) round by round */
+    const char *reference; /* what it is compared with: "memcpy" */
+    int n;                 /* rounds */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

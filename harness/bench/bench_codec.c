@@ -1,0 +1,228 @@
+/* bench_codec.c - see bench_codec.h. */
+#include "harness/bench/bench_codec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/clock.h"
+#include "harness/core/rng.h"
+#include "methods/kernels/fwht.h"
+
+static const struct pipeline {
+    const char *name, *text;
+    enum kvr_side side;
+} pipelines[] = {
+    { "RTN_INT4", "sym(bits=4)", KVR_K },
+    { "RTN_INT2", "sym(bits=2)", KVR_K },
+    { "KIVI_INT4.k", "asym(bits=4)", KVR_K },
+    { "KIVI_INT4.v", "asym(bits=4,axis=token)", KVR_V },
+    { "QUAROT_KV_INT4", "hadamard | sym(bits=4)", KVR_K },
+    { "PRQ_INT2", "sym(bits=2) + sym(bits=4)", KVR_K },
+    { "QAQ_INT4.k", "outliers(sigma=6) | asym(bits=4)", KVR_K },
+};
+enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines, MAX_ROUNDS = 1000 };
+_Static_assert(2 * N_PIPELINES <= KVR_BENCH_CODEC_ROWS, "two rows a pipeline");
+
+/* Memory of one run, all of it the device's. */
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_block_shape shape;
+    size_t n; /* elements */
+    int rounds;
+    struct kvr_buf x, work, out;       /* float [n] */
+    struct kvr_buf copy_from, copy_to; /* BF16 [n] */
+};
+
+static void kit_close(struct kit *k)
+{
+    kvr_buf_free(&k->x);
+    kvr_buf_free(&k->work);
+    kvr_buf_free(&k->out);
+    kvr_buf_free(&k->copy_from);
+    kvr_buf_free(&k->copy_to);
+}
+
+/* Normal numbers, one channel of each head ten times as large, a few single ones thirty. */
+static void fill(struct kit *k)
+{
+    float *x = k->x.p;
+    kvr_bf16 *b = k->copy_from.p;
+
+    kvr_normal(x, k->n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
+    for (size_t i = 0; i < k->n; i++) {
+        if (i % (size_t)k->shape.head_dim == 5)
+            x[i] *= 10;
+        if (i % 10007 == 0)
+            x[i] *= 30;
+    }
+    kvr_from_f32(b, KVR_BF16, x, k->n);
+    kvr_to_f32(x, b, KVR_BF16, k->n);
+}
+
+static enum kvr_status kit_open(struct kit *k)
+{
+    KVR_TRY(kvr_buf_alloc(&k->x, k->dev, KVR_MEM_IO, k->n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->work, k->dev, KVR_MEM_SCRATCH, k->n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->out, k->dev, KVR_MEM_SCRATCH, k->n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->copy_from, k->dev, KVR_MEM_IO, k->n * sizeof(kvr_bf16)));
+    KVR_TRY(kvr_buf_alloc(&k->copy_to, k->dev, KVR_MEM_IO, k->n * sizeof(kvr_bf16)));
+    fill(k);
+    return KVR_OK;
+}
+
+static float step_of(const struct kvr_steps *s, size_t e, size_t channels)
+{
+    const size_t t = e / channels;
+
+    switch (s->kind) {
+    case KVR_STEPS_TOKENS:
+        return kvr_f16_to_f32(s->step[t / (size_t)s->group * channels + e % channels]);
+    case KVR_STEPS_CHANNELS:
+        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
+    case KVR_STEPS_TOKEN:
+        return kvr_f16_to_f32(s->step[t]);
+    default:
+        return 0;
+    }
+}
+
+/* Nothing that is faster than right is reported. */
+static enum kvr_status check(struct kit *k, const struct pipeline *line, const struct kvr_packed *p)
+{
+    const size_t channels = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
+    struct kvr_steps s;
+    float *want = k->work.p;
+    const float *got = k->out.p;
+    int64_t held = 0;
+
+    kvr_codec_steps(p, &s);
+    memcpy(want, k->x.p, k->n * sizeof *want);
+    if (s.rotated)
+        kvr_fwht(want, (int64_t)(k->n / (size_t)k->shape.head_dim), k->shape.head_dim,
+                 KVR_COMPUTE_F32);
+    kvr_codec_decode_rotated(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
+    for (size_t e = 0; e < k->n; e++) {
+        const bool exact = held < s.n_exact && (size_t)s.exact[held] == e;
+        const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
+        /* Half a step, and four roundings of floats; FP16 keeps 11 bits. */
+        const float tol =
+            exact ? size * 0x1p-11f : 0.5f * fabsf(step_of(&s, e, channels)) + size * 0x1p-21f;
+
+        held += exact;
+        if (!(err <= tol))
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: %s: element %zu: %g coded as %g, off by %g > %g", line->name, e,
+                            (double)want[e], (double)got[e], (double)err, (double)tol);
+    }
+    return KVR_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+}
+
+/* BF16 bytes of the block per second, in GB. */
+static double speed(const struct kit *k, int64_t ns)
+{
+    return (double)(k->n * sizeof(kvr_bf16)) / (double)(ns > 0 ? ns : 1);
+}
+
+static double copy_once(struct kit *k)
+{
+    enum { PARTS = 64 };
+    const size_t bytes = k->n * sizeof(kvr_bf16), part = bytes / PARTS + 1;
+    const int64_t t0 = kvr_now_ns();
+
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < PARTS; i++) {
+        const size_t begin = part * (size_t)i;
+
+        if (begin < bytes)
+            memcpy((char *)k->copy_to.p + begin, (char *)k->copy_from.p + begin,
+                   bytes - begin < part ? bytes - begin : part);
+    }
+    return speed(k, kvr_now_ns() - t0);
+}
+
+static void write_row(struct kvr_bench_row *row, const char *what, const char *name, double *v,
+                      double *ratio, int n)
+{
+    *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "memcpy", .n = n };
+    snprintf(row->name, sizeof row->name, "%s.%s", what, name);
+    row->median = median(v, n);
+    row->min = v[0];
+    row->ratio = median(ratio, n);
+}
+
+static enum kvr_status time_pipeline(struct kit *k, const struct pipeline *line,
+                                     const struct kvr_codec *c, struct kvr_bench_row rows[2])
+{
+    double in[MAX_ROUNDS], out[MAX_ROUNDS], in_ratio[MAX_ROUNDS], out_ratio[MAX_ROUNDS];
+    struct kvr_packed p = { 0 };
+    enum kvr_status st = kvr_codec_encode(c, k->dev, k->x.p, &k->shape, k->work.p, &p);
+
+    if (st == KVR_OK)
+        st = check(k, line, &p);
+    for (int i = 0; i < k->rounds && st == KVR_OK; i++) {
+        int64_t t0;
+
+        kvr_packed_free(&p);
+        in_ratio[i] = 1 / copy_once(k);
+        t0 = kvr_now_ns();
+        st = kvr_codec_encode(c, k->dev, k->x.p, &k->shape, k->work.p, &p);
+        in[i] = speed(k, kvr_now_ns() - t0);
+        in_ratio[i] *= in[i];
+        if (st != KVR_OK)
+            break;
+        out_ratio[i] = 1 / copy_once(k);
+        t0 = kvr_now_ns();
+        kvr_codec_decode(&p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
+        out[i] = speed(k, kvr_now_ns() - t0);
+        out_ratio[i] *= out[i];
+    }
+    kvr_packed_free(&p);
+    if (st != KVR_OK)
+        return st;
+    write_row(&rows[0], "quantise", line->name, in, in_ratio, k->rounds);
+    write_row(&rows[1], "dequantise", line->name, out, out_ratio, k->rounds);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                int rounds, struct kvr_bench_row *rows, int *n_rows)
+{
+    struct kit k = { .dev = dev, .rounds = rounds };
+    enum kvr_status st;
+
+    *n_rows = 0;
+    if (rounds < 3 || rounds > MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
+    k.shape = shape ? *shape : (struct kvr_block_shape){ 4680, 12, 128 };
+    k.n = (size_t)k.shape.n_tok * (size_t)k.shape.n_heads * (size_t)k.shape.head_dim;
+    st = kit_open(&k);
+    for (int i = 0; i < N_PIPELINES && st == KVR_OK; i++) {
+        struct kvr_codec *c = NULL;
+
+        st = kvr_codec_open(&c, pipelines[i].text, pipelines[i].side, false);
+        if (st == KVR_OK)
+            st = kvr_codec_check(c, k.shape.n_heads, k.shape.head_dim);
+        if (st == KVR_OK)
+            st = time_pipeline(&k, &pipelines[i], c, rows + *n_rows);
+        if (st == KVR_OK)
+            *n_rows += 2;
+        kvr_codec_close(&c);
+    }
+    kit_close(&k);
+    return st;
+}

@@ -1,0 +1,31 @@
+/* bench_codec.h - how fast blocks are coded and decoded.
+ *
+ *     struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+ *     int n;
+ *     KVR_TRY(kvr_bench_codec(dev, NULL, 15, rows, &n));
+ *
+ * One chunk of Wan 1.3B, [4680,12,128], values as BF16 holds them. Speed is BF16 bytes of the
+ * block per second, whatever is really read or written; the reference is a memcpy of those
+ * bytes by as many threads. */
+#ifndef KVR_BENCH_CODEC_H
+#define KVR_BENCH_CODEC_H
+
+#include "harness/bench/bench.h"
+#include "methods/codec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_BENCH_CODEC_ROWS = 16 };
+
+/* `shape` NULL: the default. rounds >= 3. Writes *n_rows <= KVR_BENCH_CODEC_ROWS rows.
+ * Before anything is timed every decoded element has to lie within half a step of what was
+ * coded (held elements: within FP16's rounding), else KVR_ETOLERANCE. */
+enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                int rounds, struct kvr_bench_row *rows, int *n_rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
