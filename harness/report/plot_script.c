@@ -237,8 +237,8 @@ static void put_head(const struct kvr_figure *f, FILE *to)
             "set datafile separator tab\n"
             "set datafile columnheaders\n"
             "set encoding utf8\n\n"
-            "font = 'Sans,12'\n"
-            "label_font = 'Sans,9'\n"
+            "font = 'sans-serif,12'\n"
+            "label_font = 'sans-serif,9'\n"
             "size = 1.4\n"
             "ink = '#222222'\n"
             "faint_ink = '#757575'\n"
@@ -254,7 +254,7 @@ static void put_head(const struct kvr_figure *f, FILE *to)
           "set grid back lt 1 lw 0.5 lc rgb '#dddddd'\n"
           "set tics nomirror out scale 0.5 textcolor rgb ink\n"
           "set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 "
-          "textcolor rgb ink font 'Sans,11'\n",
+          "textcolor rgb ink font 'sans-serif,11'\n",
           to);
 }
 
@@ -264,11 +264,12 @@ static void put_texts(const struct kvr_figure *f, FILE *to)
 
     fputs("set label 10001 ", to);
     kvr_escape_gnuplot(to, f->spec->title);
-    fputs(" at screen 0.02, 0.955 left font 'Sans:Bold,14' textcolor rgb ink\n", to);
+    fputs(" at screen 0.02, 0.955 left font 'sans-serif,15' textcolor rgb ink\n", to);
     for (int i = 0; i < 2; i++) {
         fprintf(to, "set label %d ", 10002 + i);
         kvr_escape_gnuplot(to, f->caption[i]);
-        fprintf(to, " at screen 0.02, %g left font 'Sans,9' textcolor rgb '#666666'\n", height[i]);
+        fprintf(to, " at screen 0.02, %g left font 'sans-serif,9' textcolor rgb '#666666'\n",
+                height[i]);
     }
 }
 
@@ -276,7 +277,9 @@ static const struct {
     unsigned format;
     const char *terminal, *suffix;
 } terminals[] = {
-    { KVR_PLOT_SVG, "svg size 1000,640 dynamic noenhanced background '#ffffff' font font", "svg" },
+    { KVR_PLOT_SVG,
+      "svg size 1000,640 dynamic noenhanced background '#ffffff' font font fontscale 1.333",
+      "svg" },
     { KVR_PLOT_PNG, "pngcairo size 1000,640 noenhanced background '#ffffff' font font", "png" },
     { KVR_PLOT_PDF, "pdfcairo size 10in,6.4in noenhanced background '#ffffff' font font", "pdf" },
 };

@@ -6,8 +6,8 @@ set datafile separator tab
 set datafile columnheaders
 set encoding utf8
 
-font = 'Sans,12'
-label_font = 'Sans,9'
+font = 'sans-serif,12'
+label_font = 'sans-serif,9'
 size = 1.4
 ink = '#222222'
 faint_ink = '#757575'
@@ -21,10 +21,10 @@ set tmargin at screen 0.9125
 set border 3 lw 0.8 lc rgb hair
 set grid back lt 1 lw 0.5 lc rgb '#dddddd'
 set tics nomirror out scale 0.5 textcolor rgb ink
-set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 textcolor rgb ink font 'Sans,11'
-set label 10001 'Compression against fidelity' at screen 0.02, 0.955 left font 'Sans:Bold,14' textcolor rgb ink
-set label 10002 'n = 3 to 4 per method; model nano, window 21; 1 method without a result left out' at screen 0.02, 0.052 left font 'Sans,9' textcolor rgb '#666666'
-set label 10003 'a host' at screen 0.02, 0.02 left font 'Sans,9' textcolor rgb '#666666'
+set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 textcolor rgb ink font 'sans-serif,11'
+set label 10001 'Compression against fidelity' at screen 0.02, 0.955 left font 'sans-serif,15' textcolor rgb ink
+set label 10002 'n = 3 to 4 per method; model nano, window 21; 1 method without a result left out' at screen 0.02, 0.052 left font 'sans-serif,9' textcolor rgb '#666666'
+set label 10003 'a host' at screen 0.02, 0.02 left font 'sans-serif,9' textcolor rgb '#666666'
 set xlabel 'compression of the KV cache (BF16 bytes / nominal bytes)'
 set xrange [0.845868479:6.30476266]
 set logscale x 2
@@ -47,7 +47,7 @@ x	y
 5.333	0.4
 EOD
 
-set terminal svg size 1000,640 dynamic noenhanced background '#ffffff' font font
+set terminal svg size 1000,640 dynamic noenhanced background '#ffffff' font font fontscale 1.333
 set output 'pareto.svg'
 plot \
     $front using 1:2 with fsteps lw 1.5 lc rgb hair title 'Pareto front', \
