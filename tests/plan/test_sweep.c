@@ -1,0 +1,361 @@
+/* test_sweep.c - cells and their keys: same settings same key, any other setting another key. */
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/filter.h"
+#include "harness/plan/sweep.h"
+
+static struct kvr_model_config model;
+
+static void read_model(void)
+{
+    ck_assert_msg(kvr_model_config_read(&model, "models/nano/config.json") == KVR_OK, "%s",
+                  kvr_error());
+}
+
+static void free_model(void)
+{
+    kvr_model_config_free(&model);
+}
+
+#define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* The nano model's config under a made-up hash: keys do not hang on its weights. */
+static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *text,
+                            const char *const *overrides, const char *sha256)
+{
+    struct kvr_model_facts facts = { "nano", sha256, &model };
+    enum kvr_status st;
+
+    memset(s, 0, sizeof *s);
+    st = kvr_config_read_text(c, text, "a.yaml", overrides);
+    return st == KVR_OK ? kvr_sweep_make(s, c, &facts, 1) : st;
+}
+
+static void must_make(struct kvr_config *c, struct kvr_sweep *s, const char *text,
+                      const char *const *overrides)
+{
+    ck_assert_msg(make(c, s, text, overrides, SHA) == KVR_OK, "%s", kvr_error());
+}
+
+static void drop(struct kvr_config *c, struct kvr_sweep *s)
+{
+    kvr_sweep_free(s);
+    kvr_config_free(c);
+}
+
+#define ONE                                                                                        \
+    "model: nano\n"                                                                                \
+    "prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]\n"           \
+    "methods: [RTN_INT4]\nframes: 6\nseed: 5\n"
+
+START_TEST(baseline_is_implied)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    must_make(&c, &s, ONE, NULL);
+    ck_assert_int_eq(s.n_cells, 2);
+    ck_assert_str_eq(s.cell[0].label, "BF16");
+    ck_assert_ptr_null(s.cell[0].method);
+    ck_assert_int_eq(s.cell[0].baseline, 0);
+    ck_assert_int_eq(s.cell[1].baseline, 0);
+    ck_assert_str_eq(s.cell[1].label, "RTN_INT4");
+    ck_assert_int_eq((int)s.cell[1].seed, 5);
+    ck_assert_int_eq(s.cell[1].window, 21);
+    ck_assert_str_eq(s.cell[0].group, s.cell[1].group);
+    ck_assert_str_ne(s.cell[0].rollout, s.cell[1].rollout);
+    drop(&c, &s);
+    { /* listed or implied: the same cell */
+        static const char *const both[] = { "methods=[RTN_INT4, BF16]", NULL };
+        struct kvr_config c2;
+        struct kvr_sweep s2;
+
+        must_make(&c, &s, ONE, NULL);
+        must_make(&c2, &s2, ONE, both);
+        ck_assert_int_eq(s2.n_cells, 2);
+        ck_assert_str_eq(s.cell[0].key, s2.cell[0].key);
+        ck_assert_str_eq(s.cell[1].key, s2.cell[1].key);
+        drop(&c, &s);
+        drop(&c2, &s2);
+    }
+}
+END_TEST
+
+/* Keys of databases in the world: they may change with KVR_CELL_FORMAT alone. */
+START_TEST(pinned)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+    char key[KVR_KEY_LEN], *again;
+    json_t *spec;
+
+    ck_assert_int_eq(kvr_cell_hash("abc", key), KVR_OK);
+    ck_assert_str_eq(key, "ba7816bf8f01cfea414140de5dae2223"); /* FIPS 180-2 */
+    must_make(&c, &s, ONE, NULL);
+    ck_assert_str_eq(s.cell[0].group, "d9d76aa01c427de674a45bb6d4d9780c");
+    spec = json_loads(s.cell[1].spec, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_ptr_nonnull(spec);
+    again = json_dumps(spec, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENSURE_ASCII);
+    ck_assert_str_eq(again, s.cell[1].spec);
+    ck_assert_int_eq(json_integer_value(json_object_get(spec, "format")), KVR_CELL_FORMAT);
+    ck_assert_int_eq(kvr_cell_hash(again, key), KVR_OK);
+    ck_assert_str_eq(key, s.cell[1].key);
+    free(again);
+    json_decref(spec);
+    drop(&c, &s);
+}
+END_TEST
+
+static const char *const changes[] = {
+    "frames=9",
+    "window=9",
+    "sink=3",
+    "evict=true",
+    "seed=6",
+    "threads=2",
+    "metrics=[psnr]",
+    "methods=[{method: RTN_INT4, options: {bits: 3}}]",
+    "methods=[RTN_INT2]",
+    "prompts=[{id: p2, text: a large red disc bounces over a plain blue background}]",
+    "prompts=[{id: p1, text: a large red ring bounces over a plain blue background}]",
+};
+enum { N_CHANGES = sizeof changes / sizeof *changes };
+
+START_TEST(any_setting_changes_the_key)
+{
+    char keys[N_CHANGES + 2][KVR_KEY_LEN];
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    for (int i = 0; i < N_CHANGES + 2; i++) {
+        const char *overrides[] = { i < N_CHANGES ? changes[i] : NULL, NULL };
+        const char *sha = i == N_CHANGES + 1 ? "f" SHA : SHA; /* other weights */
+
+        ck_assert_msg(make(&c, &s, ONE, overrides, sha) == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(s.n_cells, 2);
+        memcpy(keys[i], s.cell[1].key, KVR_KEY_LEN);
+        for (int j = 0; j < i; j++)
+            ck_assert_msg(strcmp(keys[i], keys[j]) != 0, "%d and %d have one key", i, j);
+        drop(&c, &s);
+    }
+}
+END_TEST
+
+/* What does not change frames leaves the rollout's hash alone. */
+START_TEST(rollout_is_without_metrics)
+{
+    static const char *const fewer[] = { "metrics=[psnr]", "repeats=2", NULL };
+    struct kvr_config c, c2;
+    struct kvr_sweep s, s2;
+
+    must_make(&c, &s, ONE, NULL);
+    must_make(&c2, &s2, ONE, fewer);
+    ck_assert_int_eq(s2.n_cells, 4);
+    ck_assert_str_eq(s.cell[1].rollout, s2.cell[1].rollout);
+    ck_assert_str_eq(s.cell[1].rollout, s2.cell[3].rollout);
+    ck_assert_str_ne(s2.cell[1].key, s2.cell[3].key);
+    ck_assert_int_eq(s2.cell[3].baseline, 2);
+    drop(&c, &s);
+    drop(&c2, &s2);
+}
+END_TEST
+
+START_TEST(product)
+{
+    static const char text[] = "model: nano\n"
+                               "suite: [{suite: moviegen-nano, prompts: 3}, "
+                               "{suite: storyeval-nano, prompts: 2}]\n"
+                               "methods: [BF16, RTN_INT4, {method: RTN_INT4, options: {bits: [2, "
+                               "3]}}]\n"
+                               "frames: [42, 48]\nwindow: [0, 6]\nevict: [false, true]\n";
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    must_make(&c, &s, text, NULL);
+    ck_assert_int_eq(s.n_cells, 5 * 2 * 2 * 2 * 4);
+    for (int i = 0; i < s.n_cells; i++) {
+        ck_assert_int_eq(s.cell[i].baseline, i / 4 * 4);
+        ck_assert(s.cell[i].possible);
+        for (int j = 0; j < i; j++) {
+            ck_assert_str_ne(s.cell[i].key, s.cell[j].key);
+            ck_assert_str_ne(s.cell[i].video, s.cell[j].video);
+        }
+    }
+    ck_assert_str_eq(s.cell[2].label, "RTN_INT4 bits=2");
+    drop(&c, &s);
+}
+END_TEST
+
+static const struct {
+    const char *override, *message;
+} bad[] = {
+    { "frames=7", "frames=7: 7 frames are not whole chunks of 3 (model nano)" },
+    { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
+    { "methods=[RTN_INT4@paper]", "methods=[RTN_INT4@paper]: " },
+    { "methods=[{method: RTN_INT4, options: {bitz: 3}}]", "methods=" },
+    { "methods=[{method: RTN_INT4, options: {bits: 99}}]", "methods=" },
+    { "methods=[RTN_INT4, RTN_INT4]", "methods=[RTN_INT4, RTN_INT4]: method 'RTN_INT4' is listed" },
+    { "methods=[BF16, BF16]", "methods=[BF16, BF16]: method 'BF16' is listed twice" },
+    { "methods=[RTN_INT2, {method: RTN_INT4, label: RTN_INT2}]", "methods=" },
+    { "prompts=[{id: p1, text: a large red dics bounces}]",
+      "prompts=[{id: p1, text: a large red dics bounces}]: prompt 'p1': " },
+};
+
+START_TEST(refusals)
+{
+    const char *overrides[] = { bad[_i].override, NULL };
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    ck_assert_int_eq(make(&c, &s, ONE, overrides, SHA), KVR_EINVAL);
+    ck_assert_int_eq(s.n_cells, 0);
+    ck_assert_msg(strncmp(kvr_error(), bad[_i].message, strlen(bad[_i].message)) == 0,
+                  "'%s', expected '%s'", kvr_error(), bad[_i].message);
+    kvr_config_free(&c);
+}
+END_TEST
+
+/* A place in the file when there is one. */
+START_TEST(refusal_has_a_place)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    ck_assert_int_eq(
+        make(&c, &s, "model: nano\nsuite: moviegen-nano\nmethods:\n  - RTN_INT5\n", NULL, SHA),
+        KVR_EINVAL);
+    ck_assert_msg(strncmp(kvr_error(), "a.yaml:4:5: ", 12) == 0, "%s", kvr_error());
+    kvr_config_free(&c);
+}
+END_TEST
+
+START_TEST(impossible_is_a_cell)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    model.latent_is_rgb = false;
+    must_make(&c, &s, ONE, NULL);
+    ck_assert_int_eq(s.n_cells, 2);
+    ck_assert(!s.cell[0].possible && !s.cell[1].possible);
+    ck_assert_ptr_nonnull(strstr(s.cell[1].reason, "VAE"));
+    drop(&c, &s);
+}
+END_TEST
+
+#define MANY                                                                                       \
+    "model: nano\nsuite: moviegen-nano\nprompts: 8\nmethods: [BF16, RTN_INT4, RTN_INT2]\n"         \
+    "frames: 6\n"
+
+static int count(const struct kvr_sweep *s)
+{
+    int n = 0;
+
+    for (int i = 0; i < s->n_cells; i++)
+        n += s->cell[i].selected;
+    return n;
+}
+
+static const struct {
+    const char *text;
+    int n; /* selected of 24, baselines included; < 0: refused */
+} filters[] = {
+    { "method~^RTN", 24 },
+    { "method=BF16", 8 },
+    { "method = RTN_INT4", 16 },
+    { "method~^RTN & prompt=mg03", 3 },
+    { "prompt=3", 3 },
+    { "prompt<=2 & method=BF16", 2 },
+    { "prompt!=3 & method!=RTN_INT2", 14 },
+    { "text~'red' & method=BF16", -2 }, /* some, checked by hand below */
+    { "seed>=1000 & seed<1002", 6 },
+    { "frames=6", 24 },
+    { "frames>6", 0 },
+    { "family=RTN", 24 },
+    { "evict=false", 24 },
+    { "method~\"INT4&\"", 0 },
+    { "methud=BF16", -1 },
+    { "method", -1 },
+    { "method~[", -1 },
+    { "seed<many", -1 },
+    { "", -1 },
+    { "method=BF16 &", -1 },
+};
+
+START_TEST(filter)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+    enum kvr_status st;
+
+    must_make(&c, &s, MANY, NULL);
+    st = kvr_sweep_select(&s, filters[_i].text, 0, 1);
+    if (filters[_i].n == -1) {
+        ck_assert_int_eq(st, KVR_EINVAL);
+        ck_assert_msg(strncmp(kvr_error(), "filter '", 8) == 0, "%s", kvr_error());
+    } else {
+        ck_assert_msg(st == KVR_OK, "%s", kvr_error());
+        if (filters[_i].n >= 0)
+            ck_assert_msg(count(&s) == filters[_i].n, "%s: %d", filters[_i].text, count(&s));
+        for (int i = 0; i < s.n_cells; i++)
+            if (filters[_i].n == -2)
+                ck_assert_int_eq(s.cell[i].selected,
+                                 strstr(s.cell[i].prompt->text, "red") != NULL &&
+                                     strcmp(s.cell[i].label, "BF16") == 0);
+    }
+    drop(&c, &s);
+}
+END_TEST
+
+/* Shards are disjoint, complete, and keep a group together. */
+START_TEST(shards)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+    int times[64] = { 0 };
+
+    must_make(&c, &s, MANY, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(kvr_sweep_select(&s, NULL, i, 3), KVR_OK);
+        for (int k = 0; k < s.n_cells; k++) {
+            times[k] += s.cell[k].selected;
+            ck_assert_int_eq(s.cell[k].selected, s.cell[s.cell[k].baseline].selected);
+        }
+    }
+    for (int k = 0; k < s.n_cells; k++)
+        ck_assert_int_eq(times[k], 1);
+    ck_assert_int_eq(kvr_sweep_select(&s, NULL, 3, 3), KVR_EINVAL);
+    ck_assert_int_eq(kvr_sweep_select(&s, NULL, -1, 3), KVR_EINVAL);
+    drop(&c, &s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sweep");
+    TCase *tc = tcase_create("sweep");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_checked_fixture(tc, read_model, free_model);
+    tcase_add_test(tc, baseline_is_implied);
+    tcase_add_test(tc, pinned);
+    tcase_add_test(tc, any_setting_changes_the_key);
+    tcase_add_test(tc, rollout_is_without_metrics);
+    tcase_add_test(tc, product);
+    tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
+    tcase_add_test(tc, refusal_has_a_place);
+    tcase_add_test(tc, impossible_is_a_cell);
+    tcase_add_loop_test(tc, filter, 0, sizeof filters / sizeof *filters);
+    tcase_add_test(tc, shards);
+    suite_add_tcase(suite, tc);
+    sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed != 0;
+}
