@@ -1,0 +1,525 @@
+/* test_run.c - sweeps end to end: what is stored, what survives, what becomes of workers that
+ * crash, hang, babble or are killed, and of parents that are.
+ *
+ * This program is its own worker: started with the argument `worker` it does as kvreel does,
+ * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:
+ * "segv:RTN_INT2". */
+#include <check.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/run/run.h"
+#include "harness/store/store.h"
+
+extern char **environ;
+
+static char dir[64], config[96], db[96], out[96];
+
+static void write_config(const char *methods, const char *more)
+{
+    FILE *f = fopen(config, "w");
+
+    ck_assert_ptr_nonnull(f);
+    fprintf(f,
+            "model: nano\n"
+            "prompts:\n"
+            "  - {id: a, text: a large red disc bounces over a plain blue background}\n"
+            "  - {id: b, text: a large green ring stays still over a plain white background}\n"
+            "methods: %s\nframes: 6\nseed: 3\n%s",
+            methods, more);
+    fclose(f);
+}
+
+static void set_up(void)
+{
+    strcpy(dir, "/tmp/kvr_run_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(config, sizeof config, "%s/c.yaml", dir);
+    snprintf(db, sizeof db, "%s/a.db", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    unsetenv("KVR_TEST_FAULT");
+    write_config("[BF16, RTN_INT4, RTN_INT2]", "");
+}
+
+static void tear_down(void)
+{
+    char cmd[128];
+
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static struct kvr_run_options options(void)
+{
+    static char arg0[] = "test_run";
+    static char *argv[] = { arg0, NULL };
+
+    return (struct kvr_run_options){
+        .config_path = config, .db_path = db, .out_dir = out, .jobs = 2, .argc = 1, .argv = argv
+    };
+}
+
+static struct kvr_run_summary must_run(const struct kvr_run_options *o)
+{
+    struct kvr_run_summary s;
+
+    ck_assert_msg(kvr_run(o, &s) == KVR_OK, "%s", kvr_error());
+    return s;
+}
+
+struct answer {
+    int rows;
+    int64_t i;
+    char text[512];
+};
+
+static int keep(void *ctx, int n, const char *const *names, const struct kvr_value *row)
+{
+    struct answer *a = ctx;
+
+    (void)n, (void)names;
+    if (!row)
+        return 0;
+    a->rows++;
+    a->i = row[0].i;
+    snprintf(a->text, sizeof a->text, "%s", row[0].type == KVR_VALUE_TEXT ? row[0].text : "");
+    return 0;
+}
+
+static struct answer ask_of(const char *path, const char *sql)
+{
+    struct answer a = { 0 };
+
+    ck_assert_msg(kvr_store_query(path, sql, keep, &a) == KVR_OK, "%s: %s", sql, kvr_error());
+    return a;
+}
+
+static struct answer ask(const char *sql)
+{
+    return ask_of(db, sql);
+}
+
+START_TEST(end_to_end)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s = must_run(&o);
+    char path[256];
+    struct answer a;
+
+    ck_assert_int_eq(s.cells, 6);
+    ck_assert_int_eq(s.ok, 6);
+    ck_assert_int_eq(s.failed + s.skipped, 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE name = 'psnr'").i, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM series WHERE name = 'ssim'").i, 36);
+    /* Two chunks of four steps and a clean pass. */
+    ck_assert_int_eq(ask("SELECT count(*) FROM pass").i, 6 * 10);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE live_start_bytes <> live_end_bytes").i,
+                     0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE peak_bytes <> (SELECT sum(at_peak) FROM "
+                         "mem WHERE cell = key)")
+                         .i,
+                     0);
+    /* Fewer bits: fewer bytes, a worse picture. */
+    ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide a JOIN cells_wide b USING (prompt_id) "
+                         "WHERE a.name = 'RTN_INT4' AND b.name = 'RTN_INT2' AND a.psnr_db > "
+                         "b.psnr_db AND a.nominal_bytes > b.nominal_bytes AND a.resident_bytes < "
+                         "a.bf16_bytes")
+                         .i,
+                     2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide WHERE is_baseline AND ssim = 1 AND "
+                         "compression = 1")
+                         .i,
+                     2);
+    for (int i = 0; i < 2; i++) {
+        struct stat info;
+        char sql[128];
+
+        snprintf(sql, sizeof sql, "SELECT path FROM artifact WHERE kind = '%s' LIMIT 1",
+                 i ? "video" : "frames");
+        a = ask(sql);
+        snprintf(path, sizeof path, "%s/%.150s", out, a.text);
+        ck_assert_int_eq(stat(path, &info), 0);
+        ck_assert_int_gt(info.st_size, 1000);
+    }
+    s = must_run(&o); /* again: nothing to do */
+    ck_assert_int_eq(s.ok, 0);
+    ck_assert_int_eq(s.done_before, 6);
+    ck_assert_int_eq(ask("SELECT max(attempt) FROM cell").i, 1);
+    o.force = true;
+    o.filter = "method=RTN_INT4 & prompt=a";
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 2); /* the cell and its baseline */
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 2").i, 2);
+}
+END_TEST
+
+START_TEST(jobs_do_not_change_results)
+{
+    static const char sql[] = "SELECT group_concat(key || sha256 || value, ' ') FROM (SELECT key, "
+                              "sha256, value FROM cell JOIN artifact a ON a.cell = key JOIN metric "
+                              "m ON m.cell = key ORDER BY key, a.kind, m.name)";
+    struct kvr_run_options o = options();
+    struct answer one, two;
+    char db2[128];
+
+    o.jobs = 1;
+    ck_assert_int_eq(must_run(&o).ok, 6);
+    one = ask(sql);
+    snprintf(db2, sizeof db2, "%s/b.db", dir);
+    o.db_path = db2;
+    o.jobs = 3;
+    ck_assert_int_eq(must_run(&o).ok, 6);
+    two = ask_of(db2, sql);
+    ck_assert_int_gt((int)strlen(one.text), 200);
+    ck_assert_str_eq(one.text, two.text);
+}
+END_TEST
+
+static const struct {
+    const char *fault, *outcome, *reason;
+} faults[] = {
+    { "segv", "SIGNAL", "killed by signal 11 (SIGSEGV)" },
+    { "kill", "SIGNAL", "killed by signal 9 (SIGKILL)" },
+    { "hang", "TIMEOUT", "not finished after 2 s" },
+    { "exit", "ERROR", "ended with code 7 and no answer" },
+    { "babble", "ERROR", "ended with code 0 and no answer" },
+    { "half", "ERROR", "no answer" },
+    { "nan", "NAN", "a latent is not finite" },
+    { "leak", "INVALID", "bytes live before the rollout" },
+    { "oom", "OOM_HOST", "no memory" },
+};
+
+START_TEST(faulty_worker)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    struct answer a;
+    char fault[64];
+
+    o.filter = "method=BF16 & prompt=a";
+    ck_assert_int_eq(must_run(&o).ok, 1);
+    snprintf(fault, sizeof fault, "%s:RTN_INT2", faults[_i].fault);
+    setenv("KVR_TEST_FAULT", fault, 1);
+    o.filter = "prompt=a";
+    if (strcmp(faults[_i].fault, "hang") == 0) {
+        o.filter = "method=RTN_INT2 & prompt=a"; /* no good cell is under this limit */
+        o.timeout_s = 2;
+    }
+    s = must_run(&o);
+    unsetenv("KVR_TEST_FAULT");
+    ck_assert_int_eq(s.failed, 1);
+    ck_assert_int_eq(s.ok, o.timeout_s == 2 ? 0 : 1);
+    a = ask("SELECT outcome FROM cell WHERE name = 'RTN_INT2'");
+    ck_assert_int_eq(a.rows, 1);
+    ck_assert_str_eq(a.text, faults[_i].outcome);
+    a = ask("SELECT reason FROM cell WHERE name = 'RTN_INT2'");
+    ck_assert_msg(strstr(a.text, faults[_i].reason) != NULL, "'%s'", a.text);
+    a = ask("SELECT log_tail FROM cell WHERE name = 'RTN_INT2'");
+    ck_assert_msg(strstr(a.text, "last words") != NULL, "'%s'", a.text);
+}
+END_TEST
+
+START_TEST(retry_by_type)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    setenv("KVR_TEST_FAULT", "segv:RTN_INT2", 1);
+    s = must_run(&o);
+    unsetenv("KVR_TEST_FAULT");
+    ck_assert_int_eq(s.failed, 2);
+    ck_assert_int_eq(s.ok, 4);
+    s = must_run(&o); /* not again unless asked */
+    ck_assert_int_eq(s.failed + s.ok, 0);
+    ck_assert_int_eq(s.failed_before, 2);
+    o.retry = "failed:TIMEOUT";
+    ck_assert_int_eq(must_run(&o).ok, 0);
+    o.retry = "failed:SIGNAL";
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 2 AND outcome = 'OK'").i, 2);
+}
+END_TEST
+
+START_TEST(failed_baseline_skips)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    setenv("KVR_TEST_FAULT", "segv:BF16", 1);
+    s = must_run(&o);
+    unsetenv("KVR_TEST_FAULT");
+    ck_assert_int_eq(s.ok, 0);
+    ck_assert_int_eq(s.failed, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'SKIPPED' AND reason LIKE "
+                         "'its baseline failed: %signal 11%'")
+                         .i,
+                     4);
+    o.retry = "failed"; /* the baselines; what was skipped for them follows by itself */
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 6);
+}
+END_TEST
+
+START_TEST(lost_frames_are_made_again)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    char path[256];
+
+    o.filter = "method=BF16 & prompt=a";
+    ck_assert_int_eq(must_run(&o).ok, 1);
+    snprintf(path, sizeof path, "%s/%.150s", out,
+             ask("SELECT path FROM artifact WHERE kind = 'frames'").text);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(must_run(&o).to_run, 0); /* nobody needs them */
+    o.filter = "method=RTN_INT4 & prompt=a";
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 2);
+    ck_assert_int_eq(access(path, R_OK), 0);
+    { /* frames that are not those that were measured are not compared with */
+        FILE *f = fopen(path, "r+");
+
+        fseek(f, -10, SEEK_END);
+        fputs("damage", f);
+        fclose(f);
+    }
+    o.filter = "method=RTN_INT2 & prompt=a";
+    s = must_run(&o);
+    ck_assert_int_eq(s.failed, 1);
+    ck_assert_ptr_nonnull(strstr(ask("SELECT reason FROM cell WHERE name = 'RTN_INT2'").text,
+                                 "not the baseline's frames any more"));
+}
+END_TEST
+
+/* This program again, running the sweep; killed or interrupted when `n` cells are stored. */
+static pid_t start_sweep(void)
+{
+    static char name[] = "test_run", verb[] = "sweep";
+    char *argv[] = { name, verb, config, db, out, NULL };
+    pid_t pid;
+
+    ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    return pid;
+}
+
+static int count_now(void)
+{
+    struct answer a = { 0 };
+
+    return kvr_store_query(db, "SELECT count(*) FROM cell", keep, &a) == KVR_OK ? (int)a.i : 0;
+}
+
+static void wait_for_cells(int n)
+{
+    for (int i = 0; i < 3000 && count_now() < n; i++)
+        usleep(20000);
+    ck_assert_int_ge(count_now(), n);
+}
+
+START_TEST(killed_parent)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    int stored, status;
+    pid_t pid = start_sweep();
+
+    wait_for_cells(2);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    stored = count_now();
+    s = must_run(&o);
+    ck_assert_int_eq(s.done_before, stored);
+    ck_assert_int_eq(s.ok, 6 - stored);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK' AND attempt = 1").i, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric").i, 12);
+    ck_assert_int_eq(ask("SELECT count(*) FROM pass").i, 60);
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+    struct kvr_run_options o = options();
+    int stored, status;
+    pid_t pid = start_sweep();
+
+    wait_for_cells(1);
+    kill(pid, SIGINT);
+    waitpid(pid, &status, 0);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 75, "%d", status);
+    stored = count_now();
+    ck_assert_int_lt(stored, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome <> 'OK'").i, 0);
+    ck_assert_int_eq(must_run(&o).ok, 6 - stored);
+    ck_assert_int_eq(ask("SELECT max(attempt) FROM cell").i, 1);
+}
+END_TEST
+
+START_TEST(interrupted_twice)
+{
+    struct kvr_run_options o = options();
+    int status;
+    pid_t pid;
+
+    setenv("KVR_TEST_FAULT", "hang:RTN_INT4", 1);
+    pid = start_sweep();
+    wait_for_cells(2);
+    sleep(1); /* both workers hang now, or one does */
+    kill(pid, SIGINT);
+    usleep(300000);
+    kill(pid, SIGINT);
+    waitpid(pid, &status, 0);
+    unsetenv("KVR_TEST_FAULT");
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 75, "%d", status);
+    ck_assert_int_ge(ask("SELECT count(*) FROM cell WHERE outcome = 'INTERRUPTED'").i, 1);
+    must_run(&o);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 6);
+}
+END_TEST
+
+START_TEST(dry_run_leaves_nothing)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    o.dry_run = true;
+    s = must_run(&o);
+    ck_assert_int_eq(s.cells, 6);
+    ck_assert_int_eq(s.to_run, 6);
+    ck_assert_int_eq(s.ok, 0);
+    ck_assert_int_eq(access(db, F_OK), -1);
+    ck_assert_int_eq(access(out, F_OK), -1);
+}
+END_TEST
+
+START_TEST(wrong_options)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    o.retry = "sometimes";
+    ck_assert_int_eq(kvr_run(&o, &s), KVR_EINVAL);
+    o.retry = "failed:OK";
+    ck_assert_int_eq(kvr_run(&o, &s), KVR_EINVAL);
+    o.retry = NULL;
+    o.filter = "nonsense";
+    ck_assert_int_eq(kvr_run(&o, &s), KVR_EINVAL);
+    o.filter = NULL;
+    o.out_dir = "/proc/nowhere";
+    ck_assert_int_eq(kvr_run(&o, &s), KVR_EIO);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "/proc/nowhere"));
+    o = options();
+    o.config_path = "no/such.yaml";
+    ck_assert_int_eq(kvr_run(&o, &s), KVR_ENOTFOUND);
+}
+END_TEST
+
+/* --- the faulty worker ------------------------------------------------------------------ */
+
+/* Answers as the real worker would if the rollout had come to this. */
+static int false_answer(const char *fault)
+{
+    if (strcmp(fault, "nan") == 0)
+        printf("{\"outcome\": \"NAN\", \"status\": \"ENAN\", \"reason\": \"a latent is not "
+               "finite\"}");
+    else if (strcmp(fault, "oom") == 0)
+        printf("{\"outcome\": \"OOM_HOST\", \"status\": \"ENOMEM\", \"reason\": \"no memory\"}");
+    else if (strcmp(fault, "leak") == 0)
+        printf("{\"outcome\": \"OK\", \"reason\": \"\", \"live_start_bytes\": 10, "
+               "\"live_end_bytes\": 74}");
+    else if (strcmp(fault, "half") == 0)
+        printf("{\"outcome\": \"OK\", \"reas");
+    else
+        printf("hello");
+    return 0;
+}
+
+static int worker(void)
+{
+    const char *fault = getenv("KVR_TEST_FAULT"), *method = fault ? strchr(fault, ':') : NULL;
+    char request[65536], wanted[128], what[32];
+    size_t n = fread(request, 1, sizeof request - 1, stdin);
+    FILE *in = fmemopen(request, n, "r");
+
+    request[n] = 0;
+    if (!in)
+        return 1;
+    if (method) {
+        snprintf(wanted, sizeof wanted, "\"method\":\"%.100s\"", method + 1);
+        snprintf(what, sizeof what, "%.*s", (int)(method - fault), fault);
+    }
+    if (!method || !strstr(request, wanted)) {
+        int code = kvr_worker_main(in, stdout);
+
+        fclose(in);
+        return code;
+    }
+    fputs("last words\n", stderr);
+    if (strcmp(what, "segv") == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
+        raise(SIGSEGV);
+    }
+    if (strcmp(what, "kill") == 0)
+        raise(SIGKILL);
+    if (strcmp(what, "hang") == 0)
+        sleep(600);
+    if (strcmp(what, "exit") == 0)
+        return 7;
+    return false_answer(what);
+}
+
+static int sweep(char **argv)
+{
+    struct kvr_run_options o = { .config_path = argv[2],
+                                 .db_path = argv[3],
+                                 .out_dir = argv[4],
+                                 .jobs = 2,
+                                 .argc = 1,
+                                 .argv = argv };
+    struct kvr_run_summary s;
+
+    if (kvr_run(&o, &s) != KVR_OK)
+        return 1;
+    return s.interrupted ? 75 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    Suite *suite;
+    TCase *tc;
+    SRunner *sr;
+    int failed;
+
+    if (argc == 2 && strcmp(argv[1], "worker") == 0)
+        return worker();
+    if (argc == 5 && strcmp(argv[1], "sweep") == 0)
+        return sweep(argv);
+    suite = suite_create("run");
+    tc = tcase_create("run");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, end_to_end);
+    tcase_add_test(tc, jobs_do_not_change_results);
+    tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);
+    tcase_add_test(tc, retry_by_type);
+    tcase_add_test(tc, failed_baseline_skips);
+    tcase_add_test(tc, lost_frames_are_made_again);
+    tcase_add_test(tc, killed_parent);
+    tcase_add_test(tc, interrupted);
+    tcase_add_test(tc, interrupted_twice);
+    tcase_add_test(tc, dry_run_leaves_nothing);
+    tcase_add_test(tc, wrong_options);
+    suite_add_tcase(suite, tc);
+    sr = srunner_create(suite);
+    srunner_set_fork_status(sr, CK_NOFORK); /* the engine's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed != 0;
+}
