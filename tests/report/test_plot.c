@@ -266,9 +266,8 @@ END_TEST
 
 START_TEST(every_plot_reads_the_store)
 {
-    char db[128];
+    char *db = strdup(in_dir("x.db"));
 
-    snprintf(db, sizeof db, "%s", in_dir("x.db"));
     fill_store(db);
     for (int i = 0; kvr_plots[i].name; i++) {
         struct kvr_plot_result r;
@@ -284,6 +283,7 @@ START_TEST(every_plot_reads_the_store)
             unlink(in_dir(name));
         }
     }
+    free(db);
 }
 END_TEST
 
