@@ -63,10 +63,26 @@ void kvr_grid_bytes(const struct kvr_grid *g, const struct kvr_stage_job *job,
     out->meta = (size_t)kvr_grid_sets(g, job) * sizeof(kvr_f16) * (g->asym ? 2 : 1);
 }
 
+/* Floats as integers of the same order: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN. So
+ * minimum and maximum need no thought about NaN, and a compiler may take them in any order. */
+static inline int32_t order_of(float x)
+{
+    const uint32_t u = kvr_f32_bits(x);
+
+    return (int32_t)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+}
+
+static inline float float_of(int32_t order)
+{
+    const uint32_t u = (uint32_t)order;
+
+    return kvr_bits_f32(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+}
+
 /* Sets that are fitted together: each row of numbers is one loop. */
 struct sets {
+    int32_t low[FIT], high[FIT];  /* range, as order_of() has it */
     float lo[FIT], hi[FIT];       /* range */
-    uint32_t largest[FIT];        /* of the magnitudes' bits: tells NaN and infinity from numbers */
     float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s never 0 */
     float m[FIT], pre[FIT];       /* post is the same for all */
     kvr_f16 step[FIT], zero[FIT]; /* as stored */
@@ -174,6 +190,12 @@ static void fit_asym(int bits, struct sets *r, int n)
 
 static void fit(const struct kvr_grid *g, const struct kvr_stage_job *job, struct sets *r, int n)
 {
+    const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
+
+    for (int i = 0; i < n; i++) {
+        r->lo[i] = float_of(r->low[i]);
+        r->hi[i] = float_of(r->high[i]);
+    }
     if (job->study)
         fit_study(g, job->compute == KVR_COMPUTE_BF16, r, n);
     else if (g->asym)
@@ -181,7 +203,7 @@ static void fit(const struct kvr_grid *g, const struct kvr_stage_job *job, struc
     else
         fit_sym(g->bits, r, n);
     for (int i = 0; i < n; i++) {
-        const bool bad = r->largest[i] >= 0x7f800000u;
+        const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
 
         /* A step of 0 means a range of 0: every x - m is 0, whatever divides it. */
         r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
@@ -229,38 +251,28 @@ static void code_along(uint8_t *restrict code, const float *restrict x, float s,
             code[c] = code_of(x[c], s, m, pre, post, top, false);
 }
 
-static inline uint32_t magnitude(float x)
-{
-    return kvr_f32_bits(x) & 0x7fffffffu;
-}
-
 static void range_across(struct sets *restrict r, const float *restrict x, int n)
 {
     for (int c = 0; c < n; c++) {
-        const uint32_t size = magnitude(x[c]);
+        const int32_t v = order_of(x[c]);
 
-        r->lo[c] = x[c] < r->lo[c] ? x[c] : r->lo[c];
-        r->hi[c] = x[c] > r->hi[c] ? x[c] : r->hi[c];
-        r->largest[c] = size > r->largest[c] ? size : r->largest[c];
+        r->low[c] = v < r->low[c] ? v : r->low[c];
+        r->high[c] = v > r->high[c] ? v : r->high[c];
     }
 }
 
 static void range_along(struct sets *r, int i, const float *x, int64_t n)
 {
-    float lo = x[0], hi = x[0];
-    uint32_t largest = 0;
+    int32_t low = INT32_MAX, high = INT32_MIN;
 
-#pragma omp simd reduction(min : lo) reduction(max : hi) reduction(max : largest)
     for (int64_t c = 0; c < n; c++) {
-        const uint32_t size = magnitude(x[c]);
+        const int32_t v = order_of(x[c]);
 
-        lo = x[c] < lo ? x[c] : lo;
-        hi = x[c] > hi ? x[c] : hi;
-        largest = size > largest ? size : largest;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
     }
-    r->lo[i] = lo;
-    r->hi[i] = hi;
-    r->largest[i] = largest;
+    r->low[i] = low;
+    r->high[i] = high;
 }
 
 static void store_sets(const struct kvr_grid *g, struct kvr_stage_data *out, int64_t n_sets,
@@ -292,10 +304,8 @@ static void encode_block(const struct kvr_grid *g, const struct kvr_stage_job *j
     uint8_t codes[ROWS * STRIP];
     struct sets r;
 
-    for (int c = 0; c < m; c++) {
-        r.lo[c] = r.hi[c] = first[c];
-        r.largest[c] = 0;
-    }
+    for (int c = 0; c < m; c++)
+        r.low[c] = r.high[c] = order_of(first[c]);
     for (int64_t t = t0; t < have; t++)
         range_across(&r, x + t * channels + c0, m);
     fit(g, job, &r, m);
