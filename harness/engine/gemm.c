@@ -468,8 +468,8 @@ enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, in
     }
     n_threads = omp_get_max_threads();
     team = n_threads < g->n_threads ? n_threads : g->n_threads;
-    if (team > first[n_layers])
-        team = (int)first[n_layers];
+    if (first[n_layers] == 1)
+        team = 1; /* else never less: a runtime may rebuild its threads when the size changes */
     if (team == 1)
         one_thread();
 #pragma omp parallel for schedule(static) num_threads(team) reduction(| : bad) if (team > 1)

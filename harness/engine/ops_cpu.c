@@ -4,13 +4,13 @@
 #include "harness/engine/ops.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <string.h>
 
 #include "harness/core/dtype.h"
 
 /* Below WORTH_A_TEAM values a team costs more than it saves. Elementwise work is dealt in whole
  * BLOCKs, so that a value is in the vector part or in the tail whatever the team. */
-enum { WORTH_A_TEAM = 1 << 14, BLOCK = 4096, LANES = 16 };
+enum { WORTH_A_TEAM = 1 << 16, BLOCK = 4096, LANES = 16 };
 
 /* e^x to about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. Clamped to
  * +-87, where it stays a normal number; written so that NaN passes through. */
@@ -293,24 +293,27 @@ static void cross_pack(struct kvr_cross *c, const float *k, const float *v)
     }
 }
 
-/* acc[q][l] = sum_i a[q][i] * b[i][l]: QUERIES rows of a against one lane block of b. */
-static inline void block_product(const float *const a[QUERIES], int n, const float *b,
-                                 int64_t b_stride, float acc[QUERIES][LANES])
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+/* out[r][l] = sum_i a[r][i] * b[i][l]: `rows` rows of a against one lane block of b. Inlined with
+ * a constant `rows`, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void block_product(int rows, int n, const float *a,
+                                                                int64_t a_stride, const float *b,
+                                                                int64_t b_stride, float *out,
+                                                                int64_t out_stride)
 {
-    for (int q = 0; q < QUERIES; q++)
-        for (int l = 0; l < LANES; l++)
-            acc[q][l] = 0.0f;
+    lanes acc[QUERIES] = { 0 };
+
     for (int i = 0; i < n; i++) {
-        const float *line = b + i * b_stride;
+        lanes line;
 
+        memcpy(&line, b + i * b_stride, sizeof line);
 #pragma GCC unroll 8
-        for (int q = 0; q < QUERIES; q++) {
-            float s = a[q][i];
-
-            for (int l = 0; l < LANES; l++)
-                acc[q][l] += s * line[l];
-        }
+        for (int r = 0; r < rows; r++)
+            acc[r] += a[r * a_stride + i] * line;
     }
+    for (int r = 0; r < rows; r++)
+        memcpy(out + r * out_stride, &acc[r], sizeof acc[r]);
 }
 
 /* Scores to probabilities in place, without dividing; returns their sum. */
@@ -328,35 +331,34 @@ static inline float softmax_row(float *s, int n, float scale)
     return sum;
 }
 
-/* One head of `n` <= QUERIES tokens; rows past n repeat the last and are not stored. */
-static void attend_block(const struct kvr_cross *c, int h, int d, int n, const float *q, float *out)
+/* One head of `rows` tokens, 1 or QUERIES. */
+static inline __attribute__((always_inline)) void
+attend_rows(int rows, const struct kvr_cross *c, int h, int d, const float *q, float *out)
 {
+    /* A row of scores is a little longer than a power of two: no two rows share cache sets. */
+    enum { ROW = KVR_OPS_MAX_TEXT + LANES };
     const int kp = round_lanes(c->n_keys), dp = round_lanes(c->head_dim);
     const float *k = c->k + (int64_t)h * c->head_dim * kp;
     const float *v = c->v + (int64_t)h * c->n_keys * dp;
     const float scale = 1.0f / sqrtf((float)c->head_dim);
-    float score[QUERIES][KVR_OPS_MAX_TEXT], acc[QUERIES][LANES], inv[QUERIES];
-    const float *rows[QUERIES], *probs[QUERIES];
+    float score[QUERIES * ROW], acc[QUERIES * LANES];
 
-    for (int i = 0; i < QUERIES; i++) {
-        rows[i] = q + (int64_t)(i < n ? i : n - 1) * d + (int64_t)h * c->head_dim;
-        probs[i] = score[i];
+    q += (int64_t)h * c->head_dim;
+    out += (int64_t)h * c->head_dim;
+    for (int j = 0; j < kp; j += LANES)
+        block_product(rows, c->head_dim, q, d, k + j, kp, score + j, ROW);
+    for (int r = 0; r < rows; r++) {
+        float *row = score + r * ROW, inv = 1.0f / softmax_row(row, c->n_keys, scale);
+
+        for (int j = 0; j < c->n_keys; j++)
+            row[j] *= inv;
     }
-    for (int j = 0; j < kp; j += LANES) {
-        block_product(rows, c->head_dim, k + j, kp, acc);
-        for (int i = 0; i < QUERIES; i++)
-            for (int l = 0; l < LANES; l++)
-                score[i][j + l] = acc[i][l];
-    }
-    for (int i = 0; i < QUERIES; i++)
-        inv[i] = 1.0f / softmax_row(score[i], c->n_keys, scale);
     for (int i0 = 0; i0 < c->head_dim; i0 += LANES) {
         int width = c->head_dim - i0 < LANES ? c->head_dim - i0 : LANES;
 
-        block_product(probs, c->n_keys, v + i0, dp, acc);
-        for (int i = 0; i < n; i++)
-            for (int l = 0; l < width; l++)
-                out[(int64_t)i * d + (int64_t)h * c->head_dim + i0 + l] = acc[i][l] * inv[i];
+        block_product(rows, c->n_keys, score, ROW, v + i0, dp, acc, LANES);
+        for (int r = 0; r < rows; r++)
+            memcpy(out + (int64_t)r * d + i0, acc + r * LANES, (size_t)width * sizeof *out);
     }
 }
 
@@ -371,7 +373,11 @@ static void cross_attend(const struct kvr_rows *r, const struct kvr_cross *c, co
             int64_t t0 = b * QUERIES;
             int n = r->n - t0 < QUERIES ? (int)(r->n - t0) : QUERIES;
 
-            attend_block(c, h, r->d, n, q + t0 * r->d, out + t0 * r->d);
+            if (n == QUERIES)
+                attend_rows(QUERIES, c, h, r->d, q + t0 * r->d, out + t0 * r->d);
+            else
+                for (int64_t t = t0; t < t0 + n; t++)
+                    attend_rows(1, c, h, r->d, q + t * r->d, out + t * r->d);
         }
 }
 

@@ -1,0 +1,429 @@
+/* test_ops.c - each small operation and the linear layer against its formula in double precision,
+ * on sizes that fill no vector and no block, and with NaN. */
+#include "harness/engine/ops.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "harness/engine/gemm.h"
+
+static const struct kvr_ops *const ops = &kvr_ops_cpu;
+
+/* Sums of d float32 products in vector lanes: the error of a row's mean or norm stays below
+ * sqrt(d) half ulps of its largest term, 1e-6 for d <= 1100 and values of size 1; everything
+ * after it is a handful of roundings. Outputs are of size 1 to 4. */
+static const double tol = 5e-6;
+
+static float *fresh(int64_t n, uint32_t stream)
+{
+    float *x = malloc((size_t)n * sizeof *x);
+
+    ck_assert_ptr_nonnull(x);
+    kvr_normal(x, (size_t)n, 7, KVR_RNG_TEST, stream, 0, 0);
+    return x;
+}
+
+static void near_to(double have, double want, double tolerance, const char *what, int64_t at)
+{
+    ck_assert_msg(fabs(have - want) <= tolerance, "%s[%lld]: %.9g, want %.9g", what, (long long)at,
+                  have, want);
+}
+
+struct size {
+    int64_t n;
+    int d, per_frame;
+};
+static const struct size sizes[] = { { 1, 1, 1 },      { 3, 7, 1 },      { 5, 16, 2 },
+                                     { 7, 33, 3 },     { 108, 192, 36 }, { 45, 257, 15 },
+                                     { 130, 1100, 44 } };
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static struct kvr_rows rows_of(int i)
+{
+    return (struct kvr_rows){ sizes[i].n, sizes[i].d, sizes[i].per_frame };
+}
+
+static int64_t frames_of(int i)
+{
+    return (sizes[i].n + sizes[i].per_frame - 1) / sizes[i].per_frame;
+}
+
+static void moments(const float *x, int d, double eps, double *mean, double *inv)
+{
+    double sum = 0, square = 0;
+
+    for (int i = 0; i < d; i++)
+        sum += x[i];
+    *mean = sum / d;
+    for (int i = 0; i < d; i++)
+        square += (x[i] - *mean) * (x[i] - *mean);
+    *inv = 1 / sqrt(square / d + eps);
+}
+
+START_TEST(layer_norm)
+{
+    const struct kvr_rows r = rows_of(_i);
+    const int64_t stride = 6 * r.d, frames = frames_of(_i);
+    float *x = fresh(r.n * r.d, 1), *mod = fresh(frames * stride, 2), *w = fresh(r.d, 3);
+    float *b = fresh(r.d, 4), *y = malloc((size_t)(r.n * r.d) * 2 * sizeof *y), *z = y + r.n * r.d;
+    const double eps = 1e-6;
+
+    ops->norm_modulate(&r, x, mod, mod + r.d, stride, eps, y);
+    ops->norm_affine(&r, x, w, b, eps, z);
+    for (int64_t n = 0; n < r.n; n++) {
+        const float *m = mod + n / r.tokens_per_frame * stride;
+        double mean, inv;
+
+        moments(x + n * r.d, r.d, eps, &mean, &inv);
+        /* A row of one value has variance 0: its error grows by 1/sqrt(eps), but x - mean = 0. */
+        for (int i = 0; i < r.d; i++) {
+            int64_t at = n * r.d + i;
+            double norm = (x[at] - mean) * inv;
+
+            near_to(y[at], norm * (1 + (double)m[r.d + i]) + m[i], 4 * tol, "modulated", at);
+            near_to(z[at], norm * w[i] + b[i], 4 * tol, "affine", at);
+        }
+    }
+    x[0] = NAN; /* row 0 is lost, the others are as they were */
+    float kept = r.n > 1 ? y[r.d] : 0;
+    ops->norm_modulate(&r, x, mod, mod + r.d, stride, eps, y);
+    ck_assert(isnan(y[0]) && isnan(y[r.d - 1]));
+    ck_assert(r.n == 1 || y[r.d] == kept);
+    free(x);
+    free(mod);
+    free(w);
+    free(b);
+    free(y);
+}
+END_TEST
+
+START_TEST(rms_norm)
+{
+    const struct kvr_rows r = rows_of(_i);
+    float *x = fresh(r.n * r.d, 1), *w = fresh(r.d, 2), *y = fresh(r.n * r.d, 1);
+
+    ops->rms_norm(&r, w, 1e-6, y);
+    for (int64_t n = 0; n < r.n; n++) {
+        double square = 0;
+
+        for (int i = 0; i < r.d; i++)
+            square += (double)x[n * r.d + i] * x[n * r.d + i];
+        for (int i = 0; i < r.d; i++)
+            near_to(y[n * r.d + i], x[n * r.d + i] / sqrt(square / r.d + 1e-6) * w[i], 2 * tol,
+                    "rms", n * r.d + i);
+    }
+    y[r.d - 1] = NAN;
+    ops->rms_norm(&r, w, 1e-6, y);
+    ck_assert(isnan(y[0]));
+    free(x);
+    free(w);
+    free(y);
+}
+END_TEST
+
+START_TEST(gated_add)
+{
+    const struct kvr_rows r = rows_of(_i);
+    float *x = fresh(r.n * r.d, 1), *y = fresh(r.n * r.d, 2), *z = fresh(r.n * r.d, 1);
+    float *g = fresh(frames_of(_i) * 3 * r.d, 3), *plain = fresh(r.n * r.d, 1);
+
+    ops->add(&r, y, g, 3 * r.d, z);
+    ops->add(&r, y, NULL, 0, plain);
+    for (int64_t at = 0; at < r.n * r.d; at++) {
+        int64_t frame = at / r.d / r.tokens_per_frame;
+
+        near_to(z[at], x[at] + (double)y[at] * g[frame * 3 * r.d + at % r.d], tol, "gated", at);
+        near_to(plain[at], (double)x[at] + y[at], tol, "added", at);
+    }
+    free(x);
+    free(y);
+    free(z);
+    free(g);
+    free(plain);
+}
+END_TEST
+
+/* Relative error of e^x is 2 ulp (2.4e-7), of the quotient one more. Where the function is
+ * below 1e-30 in size, it may be 0 in the one and tiny in the other. */
+START_TEST(activations)
+{
+    enum { N = 20011 };
+    static float x[N], g[N], s[N];
+
+    for (int i = 0; i < N; i++)
+        x[i] = ((float)i - N / 2) / 400; /* -25 .. 25 */
+    x[0] = -300;
+    x[1] = 300;
+    x[2] = -0.0f;
+    x[3] = NAN;
+    memcpy(g, x, sizeof g);
+    ops->gelu(N, g);
+    ops->silu(N, x, s);
+    for (int i = 0; i < N; i++) {
+        double u = x[i], z = sqrt(2 / M_PI) * (u + 0.044715 * u * u * u);
+        /* 0.5 u (1 + tanh z), without the cancellation that -z brings to double precision */
+        double gelu = u / (1 + exp(-2 * z)), silu = u / (1 + exp(-u));
+
+        if (i == 3) {
+            ck_assert(isnan(g[i]) && isnan(s[i]));
+            continue;
+        }
+        /* z is rounded to float32, so e^(-2z) inherits |2z| half ulps */
+        near_to(g[i], gelu, 1e-30 + fabs(gelu) * (6e-7 + 2.4e-7 * fabs(z)), "gelu", i);
+        near_to(s[i], silu, 1e-30 + fabs(silu) * 6e-7, "silu", i);
+        if (fabs(u) < 3) /* the form in which it is written down */
+            near_to(g[i], 0.5 * u * (1 + tanh(z)), 1e-6, "gelu", i);
+    }
+}
+END_TEST
+
+START_TEST(sinusoid)
+{
+    float out[64];
+
+    kvr_time_sinusoid(937.5f, 64, out);
+    for (int k = 0; k < 32; k++) {
+        double angle = 937.5 / pow(10000, k / 32.0);
+
+        near_to(out[k], cos(angle), 1e-7, "cosines first", k);
+        near_to(out[32 + k], sin(angle), 1e-7, "sines", k);
+    }
+    kvr_time_sinusoid(0, 6, out);
+    for (int k = 0; k < 6; k++)
+        ck_assert(out[k] == (k < 3 ? 1.0f : 0.0f));
+}
+END_TEST
+
+/* Pairs are adjacent; time takes what height and width leave, and each axis starts at 1. */
+START_TEST(rotary)
+{
+    static const int dims[] = { 2, 6, 16, 64, 128 };
+    const int D = dims[_i], c = D / 2, g = c / 3, heads = 3;
+    const struct kvr_rows r = { 5, heads * D, 1 };
+    float *x = fresh(r.n * r.d, 1), *y = fresh(r.n * r.d, 1);
+    double *co = malloc((size_t)(r.n * c) * sizeof *co),
+           *si = malloc((size_t)(r.n * c) * sizeof *si);
+
+    for (int n = 0; n < r.n; n++)
+        kvr_rope_angles(D, 40 + n, n % 2, 3 * n, co + n * c, si + n * c);
+    ops->rope(&r, D, co, si, y);
+    for (int n = 0; n < r.n; n++)
+        for (int h = 0; h < heads; h++)
+            for (int p = 0; p < c; p++) {
+                int n_time = c - 2 * g;
+                int axis = p < n_time ? 0 : p < n_time + g ? 1 : 2;
+                int k = axis == 0 ? p : axis == 1 ? p - n_time : p - n_time - g;
+                double pos = axis == 0 ? 40 + n : axis == 1 ? n % 2 : 3 * n;
+                double angle = pos * pow(10000, -(double)k / (axis == 0 ? n_time : g));
+                int64_t at = (int64_t)n * r.d + h * D + 2 * p;
+                double a = x[at], b = x[at + 1];
+
+                /* the float32 result of a float64 rotation */
+                near_to(y[at], a * cos(angle) - b * sin(angle), 5e-7, "even", at);
+                near_to(y[at + 1], a * sin(angle) + b * cos(angle), 5e-7, "odd", at);
+            }
+    free(x);
+    free(y);
+    free(co);
+    free(si);
+}
+END_TEST
+
+START_TEST(patches)
+{
+    const struct kvr_patching p = { 2, 3, 6, 8, 2, 4 };
+    const int gh = 3, gw = 2, per = 3 * 2 * 4;
+    const int64_t n = 2 * 3 * 6 * 8;
+    float *x = fresh(n, 1), *cut = malloc((size_t)n * sizeof *cut), *y = fresh(n, 2);
+    float *out = malloc((size_t)n * sizeof *out);
+
+    ops->patchify(&p, x, cut);
+    ops->unpatchify(&p, y, out);
+    for (int f = 0; f < 2; f++)
+        for (int c = 0; c < 3; c++)
+            for (int row = 0; row < 6; row++)
+                for (int col = 0; col < 8; col++) {
+                    int token = (f * gh + row / 2) * gw + col / 4, a = row % 2, b = col % 4;
+                    float pixel = x[((f * 3 + c) * 6 + row) * 8 + col];
+
+                    ck_assert(cut[token * per + (c * 2 + a) * 4 + b] == pixel);
+                    ck_assert(out[((f * 3 + c) * 6 + row) * 8 + col] ==
+                              y[token * per + (a * 4 + b) * 3 + c]);
+                }
+    free(x);
+    free(cut);
+    free(y);
+    free(out);
+}
+END_TEST
+
+struct cross_case {
+    int64_t n;
+    int keys, heads, D;
+};
+static const struct cross_case cross_cases[] = {
+    { 1, 1, 1, 2 }, { 9, 5, 2, 10 }, { 108, 16, 3, 64 }, { 45, 17, 2, 128 }, { 13, 512, 1, 48 }
+};
+enum { N_CROSS = sizeof cross_cases / sizeof *cross_cases };
+
+static void cross_definition(const struct cross_case *c, const float *q, const float *k,
+                             const float *v, int64_t n, int h, double *out)
+{
+    const int d = c->heads * c->D;
+    double p[512], top = -INFINITY, sum = 0;
+
+    for (int j = 0; j < c->keys; j++) {
+        p[j] = 0;
+        for (int i = 0; i < c->D; i++)
+            p[j] += (double)q[n * d + h * c->D + i] * k[j * d + h * c->D + i];
+        p[j] /= sqrt(c->D);
+        top = fmax(top, p[j]);
+    }
+    for (int j = 0; j < c->keys; j++)
+        sum += p[j] = exp(p[j] - top);
+    for (int i = 0; i < c->D; i++) {
+        out[i] = 0;
+        for (int j = 0; j < c->keys; j++)
+            out[i] += p[j] / sum * v[j * d + h * c->D + i];
+    }
+}
+
+START_TEST(cross_attention)
+{
+    const struct cross_case *c = &cross_cases[_i];
+    const struct kvr_rows r = { c->n, c->heads * c->D, 1 };
+    float *q = fresh(r.n * r.d, 1), *k = fresh((int64_t)c->keys * r.d, 2);
+    float *v = fresh((int64_t)c->keys * r.d, 3), *out = fresh(r.n * r.d + 1, 4);
+    struct kvr_cross cross = { c->keys, c->heads, c->D, NULL, NULL };
+    const float guard = out[r.n * r.d];
+    double want[128];
+
+    cross.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 5);
+    cross.v = fresh(kvr_cross_v_floats(c->keys, c->heads, c->D), 6);
+    ops->cross_pack(&cross, k, v);
+    ops->cross_attend(&r, &cross, q, out);
+    for (int64_t n = 0; n < c->n; n++)
+        for (int h = 0; h < c->heads; h++) {
+            cross_definition(c, q, k, v, n, h, want);
+            for (int i = 0; i < c->D; i++)
+                near_to(out[n * r.d + h * c->D + i], want[i], tol, "attended", n);
+        }
+    ck_assert(out[r.n * r.d] == guard);
+    q[0] = NAN;
+    ops->cross_attend(&r, &cross, q, out);
+    ck_assert(isnan(out[0]) && isnan(out[c->D - 1]));
+    ck_assert(c->n == 1 || !isnan(out[r.d]));
+    free(q);
+    free(k);
+    free(v);
+    free(out);
+    free(cross.k);
+    free(cross.v);
+}
+END_TEST
+
+struct linear_case {
+    int64_t m;
+    int n, k;
+    bool bias;
+};
+static const struct linear_case linear_cases[] = {
+    { 1, 1, 1, true },      { 3, 1152, 192, true },   { 64, 384, 16, true },  { 65, 385, 33, true },
+    { 109, 50, 200, true }, { 108, 768, 192, false }, { 200, 1000, 7, true },
+};
+enum { N_LINEAR = sizeof linear_cases / sizeof *linear_cases };
+
+START_TEST(linear_layer)
+{
+    const struct linear_case *c = &linear_cases[_i];
+    float *x = fresh(c->m * c->k, 1), *w = fresh((int64_t)c->n * c->k, 2), *b = fresh(c->n, 3);
+    float *y = fresh(c->m * c->n + 1, 4);
+    const float guard = y[c->m * c->n];
+    struct kvr_dev *dev;
+    struct kvr_gemm *g;
+    struct kvr_linear *l;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_gemm_open(&g, dev) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_linear_open(&l, g, c->n, c->k, w, c->bias ? b : NULL) == KVR_OK, "%s",
+                  kvr_error());
+    const struct kvr_linear *const layers[1] = { l };
+    ck_assert_msg(kvr_linear_run(g, c->m, x, 1, layers, &y) == KVR_OK, "%s", kvr_error());
+    for (int64_t m = 0; m < c->m; m++)
+        for (int n = 0; n < c->n; n++) {
+            double sum = c->bias ? b[n] : 0;
+
+            for (int k = 0; k < c->k; k++)
+                sum += (double)x[m * c->k + k] * w[(int64_t)n * c->k + k];
+            /* k products of size 1: sqrt(k) half ulps of a sum of size sqrt(k) */
+            near_to(y[m * c->n + n], sum, 1e-6 * (c->k + 1), "linear", m * c->n + n);
+        }
+    ck_assert(y[c->m * c->n] == guard);
+    x[0] = NAN;
+    ck_assert_int_eq(kvr_linear_run(g, c->m, x, 1, layers, &y), KVR_OK);
+    for (int n = 0; n < c->n; n++)
+        ck_assert(isnan(y[n]));
+    ck_assert(c->m == 1 || !isnan(y[c->n]));
+    kvr_linear_close(&l);
+    kvr_gemm_close(&g);
+    kvr_dev_close(&dev);
+    free(x);
+    free(w);
+    free(b);
+    free(y);
+}
+END_TEST
+
+/* The n-th allocation fails: nothing is left behind (the device asserts that on close). */
+START_TEST(linear_without_memory)
+{
+    float w[64 * 8] = { 0 }, b[64] = { 0 };
+    struct kvr_linear *l = NULL;
+    struct kvr_gemm *g;
+    struct kvr_dev *dev;
+    bool ok = false;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    for (uint64_t n = 1; n < 20 && !ok; n++) {
+        ck_assert_msg(kvr_gemm_open(&g, dev) == KVR_OK, "%s", kvr_error());
+        kvr_mem_fail_after(dev, n);
+        ok = kvr_linear_open(&l, g, 64, 8, w, b) == KVR_OK;
+        kvr_mem_fail_after(dev, 0);
+        ck_assert(ok || l == NULL);
+        kvr_linear_close(&l);
+        kvr_gemm_close(&g);
+    }
+    ck_assert(ok);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("ops");
+    TCase *tc = tcase_create("definitions");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_loop_test(tc, layer_norm, 0, N_SIZES);
+    tcase_add_loop_test(tc, rms_norm, 0, N_SIZES);
+    tcase_add_loop_test(tc, gated_add, 0, N_SIZES);
+    tcase_add_test(tc, activations);
+    tcase_add_test(tc, sinusoid);
+    tcase_add_loop_test(tc, rotary, 0, 5);
+    tcase_add_test(tc, patches);
+    tcase_add_loop_test(tc, cross_attention, 0, N_CROSS);
+    tcase_add_loop_test(tc, linear_layer, 0, N_LINEAR);
+    tcase_add_test(tc, linear_without_memory);
+    suite_add_tcase(s, tc);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,433 @@
+/* test_sampler.c - the schedule against recorded tables, where noise comes from, and the order of
+ * things in a rollout. */
+#include "harness/engine/sampler.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "tests/tiny_model.h"
+
+#define FIXTURE "tests/fixtures/wan_tiny"
+
+static const struct kvr_model_config wan = { .timestep_shift = 5,
+                                             .n_steps = 4,
+                                             .steps = { 1000, 750, 500, 250 } };
+
+/* ---- schedule ------------------------------------------------------------------------- */
+
+/* The recorded table is reproduced to the last float but a few; 2e-9 is far below the 6e-8
+ * that one float near 1 is wide. */
+START_TEST(tables_are_the_recorded_ones)
+{
+    struct kvr_model_config c = wan;
+    struct kvr_schedule s;
+    struct kvr_st *f;
+    struct kvr_tensor t;
+
+    ck_assert_msg(kvr_st_open(&f, FIXTURE "/scheduler.safetensors") == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_st_get(f, "shift5.sigmas", &t), KVR_OK);
+    kvr_schedule_make(&s, &c);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_msg(fabs((double)s.table_sigma[i] - ((const float *)t.data)[i]) <= 2e-9,
+                      "sigma %d", i);
+    c.timestep_shift = 8;
+    ck_assert_int_eq(kvr_st_get(f, "shift8.sigmas", &t), KVR_OK);
+    kvr_schedule_make(&s, &c);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_msg(fabs((double)s.table_sigma[i] - ((const float *)t.data)[i]) <= 2e-9,
+                      "sigma %d", i);
+    kvr_st_close(&f);
+}
+END_TEST
+
+START_TEST(table_follows_its_formula)
+{
+    struct kvr_schedule s;
+
+    kvr_schedule_make(&s, &wan);
+    for (int i = 0; i < 1000; i++) {
+        double u = 1 - i / 1000.0, sigma = 5 * u / (1 + 4 * u);
+
+        /* four float32 roundings of numbers below 5, relative to sigma's size: 3e-7 */
+        ck_assert_msg(fabs(s.table_sigma[i] - sigma) <= 3e-7, "sigma %d", i);
+        ck_assert_msg(fabs(s.table_timestep[i] - 1000 * sigma) <= 4e-4, "timestep %d", i);
+    }
+}
+END_TEST
+
+START_TEST(steps_are_warped)
+{
+    static const float timesteps[] = { 1000.0f, 937.5f, 833.33331f, 625.0f };
+    static const float sigmas[] = { 1.0f, 0.9375f, 0.83333331f, 0.625f };
+    struct kvr_schedule s;
+
+    kvr_schedule_make(&s, &wan);
+    ck_assert_int_eq(s.n_steps, 4);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(s.timestep[i] == timesteps[i]);
+        ck_assert(s.sigma[i] == sigmas[i]);
+        ck_assert_int_eq(kvr_schedule_index(&s, timesteps[i]), 250 * i);
+    }
+    ck_assert_int_eq(kvr_schedule_index(&s, 0), 999);
+    ck_assert_int_eq(kvr_schedule_index(&s, 2000), 0);
+}
+END_TEST
+
+START_TEST(first_of_two_equally_near)
+{
+    struct kvr_schedule s;
+
+    memset(&s, 0, sizeof s);
+    s.table_timestep[10] = 980;
+    s.table_timestep[11] = 978;
+    ck_assert_int_eq(kvr_schedule_index(&s, 979), 10);
+}
+END_TEST
+
+START_TEST(conversions)
+{
+    enum { N = 1003 };
+    static float x[N], flow[N], x0[N], eps[N], again[N];
+
+    kvr_normal(x, N, 1, KVR_RNG_TEST, 0, 0, 0);
+    kvr_normal(flow, N, 1, KVR_RNG_TEST, 1, 0, 0);
+    kvr_normal(eps, N, 1, KVR_RNG_TEST, 2, 0, 0);
+    kvr_x0_from_flow(N, x, flow, 0.9375f, x0);
+    kvr_renoise(N, x0, eps, 0.625f, again);
+    for (int i = 0; i < N; i++) {
+        ck_assert(x0[i] == (float)((double)x[i] - 0.9375 * (double)flow[i]));
+        ck_assert(again[i] == 0.375f * x0[i] + 0.625f * eps[i]);
+    }
+}
+END_TEST
+
+/* ---- noise ---------------------------------------------------------------------------- */
+
+START_TEST(noise_is_a_function_of_its_place)
+{
+    enum { N = 30, F = 3 };
+    uint64_t seed = 5, other = 6;
+    float a[F * N], b[F * N], c[F * N];
+
+    /* initial noise belongs to the frame, whatever chunk asks for it */
+    kvr_noise_philox(&seed, 1, -1, 3, F, N, a);
+    kvr_noise_philox(&seed, 9, -1, 4, 2, N, b);
+    ck_assert(memcmp(a + N, b, 2 * N * sizeof *a) == 0);
+    ck_assert(memcmp(a, b, N * sizeof *a) != 0);
+    kvr_noise_philox(&other, 1, -1, 3, F, N, b);
+    ck_assert(memcmp(a, b, N * sizeof *a) != 0);
+    /* re-noising belongs to (chunk, step, frame), and is not the initial noise */
+    kvr_noise_philox(&seed, 1, 0, 3, F, N, b);
+    ck_assert(memcmp(a, b, N * sizeof *a) != 0);
+    kvr_noise_philox(&seed, 1, 1, 3, F, N, c);
+    ck_assert(memcmp(b, c, N * sizeof *a) != 0);
+    kvr_noise_philox(&seed, 2, 0, 3, F, N, c);
+    ck_assert(memcmp(b, c, N * sizeof *a) != 0);
+    ck_assert(memcmp(b, b + N, N * sizeof *a) != 0);
+    kvr_noise_philox(&seed, 1, 0, 3, 1, N, c);
+    ck_assert(memcmp(b, c, N * sizeof *a) == 0);
+}
+END_TEST
+
+/* ---- rollouts ------------------------------------------------------------------------- */
+
+static const struct tiny_size flow_size = { .dim = 24,
+                                            .ffn = 20,
+                                            .freq = 8,
+                                            .text_dim = 6,
+                                            .text_len = 3,
+                                            .channels = 4,
+                                            .heads = 2,
+                                            .layers = 2,
+                                            .patch_h = 1,
+                                            .patch_w = 2,
+                                            .height = 2,
+                                            .width = 6,
+                                            .frames = 2 };
+static const struct tiny_size rgb_size = {
+    .dim = 24,
+    .ffn = 20,
+    .freq = 8,
+    .text_dim = 6,
+    .text_len = 3,
+    .channels = 3,
+    .heads = 2,
+    .layers = 2,
+    .patch_h = 1,
+    .patch_w = 2,
+    .height = 2,
+    .width = 6,
+    .frames = 2,
+    .keys = ", \"prediction\": \"x0\", \"latent_space\": \"rgb\", \"latent_range\": [-0.25, 0.5]"
+};
+
+enum { CHUNKS = 3, FRAMES = 2 * CHUNKS };
+
+struct rig {
+    char dir[64];
+    struct kvr_dev *dev;
+    struct kvr_model *m;
+    struct kvr_dit *d;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache;
+    int64_t chunk; /* values */
+    float P[3 * 6];
+};
+
+static void rig_open(struct rig *r, const struct tiny_size *size)
+{
+    struct kvr_cache_shape shape = { .frames_per_chunk = 2,
+                                     .capacity_frames = FRAMES,
+                                     .exact = KVR_F32 };
+
+    memset(r, 0, sizeof *r);
+    tiny_model_make(r->dir, size, NULL);
+    ck_assert_int_eq(kvr_dev_open(&r->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_model_open(&r->m, r->dev, r->dir) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_dit_open(&r->d, r->dev, r->m) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_plan_open(&r->plan, "F32", NULL, 0) == KVR_OK, "%s", kvr_error());
+    shape.n_layers = size->layers;
+    shape.n_heads = size->heads;
+    shape.head_dim = size->dim / size->heads;
+    shape.tokens_per_frame = kvr_model_tokens_per_frame(r->m);
+    ck_assert_msg(kvr_cache_open(&r->cache, r->dev, r->plan, &shape, KVR_PATH_STAGED) == KVR_OK,
+                  "%s", kvr_error());
+    r->chunk = 2 * kvr_model_frame_elems(r->m);
+    kvr_normal(r->P, 3 * 6, 3, KVR_RNG_TEST, 0, 0, 0);
+    ck_assert_int_eq(kvr_dit_set_prompt(r->d, r->P), KVR_OK);
+}
+
+/* Closing the device asserts that nothing is left. */
+static void rig_close(struct rig *r)
+{
+    kvr_cache_close(&r->cache);
+    kvr_plan_close(&r->plan);
+    kvr_dit_close(&r->d);
+    kvr_model_close(&r->m);
+    kvr_dev_close(&r->dev);
+    tiny_model_remove(r->dir);
+}
+
+struct diary {
+    char text[256];
+    float last[512]; /* the newest x0 */
+    int64_t chunk;
+    int stop_at; /* chunk_begin of this chunk ends the run; -1: none */
+};
+
+static enum kvr_status begin(void *ctx, int chunk)
+{
+    struct diary *d = ctx;
+
+    snprintf(d->text + strlen(d->text), 8, "b%d ", chunk);
+    return chunk == d->stop_at ? kvr_fail(KVR_EINTERRUPTED, "enough") : KVR_OK;
+}
+
+static enum kvr_status step(void *ctx, int chunk, int index, const float *x0, int n_frames)
+{
+    struct diary *d = ctx;
+
+    ck_assert_int_eq(n_frames, 2);
+    snprintf(d->text + strlen(d->text), 12, "s%d.%d ", chunk, index);
+    memcpy(d->last, x0, (size_t)d->chunk * sizeof *x0);
+    return KVR_OK;
+}
+
+static enum kvr_status end(void *ctx, int chunk, int frame0, int n_frames, const float *x0)
+{
+    struct diary *d = ctx;
+
+    ck_assert_int_eq(frame0, 2 * chunk);
+    ck_assert_int_eq(n_frames, 2);
+    snprintf(d->text + strlen(d->text), 8, "e%d ", chunk);
+    ck_assert(memcmp(d->last, x0, (size_t)d->chunk * sizeof *x0) == 0);
+    return KVR_OK;
+}
+
+START_TEST(hooks_come_in_order)
+{
+    struct rig r;
+    struct diary d = { .stop_at = -1 };
+    const struct kvr_sample_hooks hooks = { &d, begin, step, end };
+    uint64_t seed = 1;
+    float latents[CHUNKS * 512];
+
+    rig_open(&r, &flow_size);
+    d.chunk = r.chunk;
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, latents) ==
+                      KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_str_eq(d.text, "b0 s0.0 s0.1 e0 b1 s1.0 s1.1 e1 b2 s2.0 s2.1 e2 ");
+    ck_assert(memcmp(latents + 2 * r.chunk, d.last, (size_t)r.chunk * sizeof *latents) == 0);
+    d = (struct diary){ .stop_at = 1, .chunk = r.chunk };
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, NULL),
+                     KVR_EINTERRUPTED);
+    ck_assert_str_eq(d.text, "b0 s0.0 s0.1 e0 b1 ");
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, 3, kvr_noise_philox, &seed, NULL, NULL), KVR_EINVAL);
+    rig_close(&r);
+}
+END_TEST
+
+/* Nothing of one rollout reaches the next. */
+START_TEST(a_rollout_repeats)
+{
+    struct rig r;
+    uint64_t seed = 1, other = 2;
+    float a[CHUNKS * 512], b[CHUNKS * 512], c[CHUNKS * 512];
+    const size_t n = (size_t)CHUNKS;
+    float kept;
+
+    rig_open(&r, &flow_size);
+    kept = r.P[0];
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, a), KVR_OK);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &other, NULL, b), KVR_OK);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, c), KVR_OK);
+    ck_assert(memcmp(a, c, n * (size_t)r.chunk * sizeof *a) == 0);
+    ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) != 0);
+    /* another prompt is another video, and coming back to it is not */
+    r.P[0] += 1;
+    ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
+    ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) != 0);
+    r.P[0] = kept;
+    ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
+    ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* A model of RGB frames is clamped to its range, at the end of a chunk and not before. */
+struct extremes {
+    float lo[2], hi[2]; /* of step 0, of step 1 */
+    int64_t chunk;
+};
+
+static enum kvr_status note_extremes(void *ctx, int chunk, int index, const float *x0, int n_frames)
+{
+    struct extremes *e = ctx;
+
+    (void)chunk;
+    (void)n_frames;
+    for (int64_t i = 0; i < e->chunk; i++) {
+        e->lo[index] = fminf(e->lo[index], x0[i]);
+        e->hi[index] = fmaxf(e->hi[index], x0[i]);
+    }
+    return KVR_OK;
+}
+
+START_TEST(rgb_is_clamped_once)
+{
+    struct rig r;
+    struct extremes e = { 0 };
+    const struct kvr_sample_hooks hooks = { .ctx = &e, .step = note_extremes };
+    uint64_t seed = 1;
+
+    rig_open(&r, &rgb_size);
+    e.chunk = r.chunk;
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, NULL) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert(e.lo[0] < -0.25f && e.hi[0] > 0.5f);
+    ck_assert(e.lo[1] == -0.25f && e.hi[1] == 0.5f);
+    rig_close(&r);
+}
+END_TEST
+
+static enum kvr_status nan_noise(void *ctx, int chunk, int index, int frame0, int n_frames,
+                                 int64_t frame_elems, float *dst)
+{
+    (void)ctx;
+    (void)frame0;
+    for (int64_t i = 0; i < n_frames * frame_elems; i++)
+        dst[i] = chunk == 1 && index < 0 ? NAN : 0.5f;
+    return KVR_OK;
+}
+
+START_TEST(not_a_number_ends_the_run)
+{
+    struct rig r;
+
+    rig_open(&r, &rgb_size);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, nan_noise, NULL, NULL, NULL), KVR_ENAN);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "chunk 1"));
+    rig_close(&r);
+}
+END_TEST
+
+/* Once a shape has been seen, a noisy pass asks the allocator for nothing. */
+START_TEST(forward_allocates_nothing)
+{
+    const struct kvr_pass pass = { .n_frames = 2 };
+    const float t[2] = { 500, 500 };
+    struct kvr_mem_stats before, after;
+    float x[512], out[512];
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    kvr_normal(x, (size_t)r.chunk, 1, KVR_RNG_TEST, 0, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(kvr_cache_begin_pass(r.cache, &pass), KVR_OK);
+        kvr_mem_stats(r.dev, &before);
+        ck_assert_msg(kvr_dit_forward(r.d, r.cache, x, t, &pass, out) == KVR_OK, "%s", kvr_error());
+        kvr_mem_stats(r.dev, &after);
+        ck_assert_int_eq(kvr_cache_end_pass(r.cache), KVR_OK);
+    }
+    ck_assert_uint_eq(before.n_allocs, after.n_allocs);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(forward_refuses)
+{
+    const float t[2] = { 500, 500 };
+    struct kvr_pass pass = { .n_frames = 1 };
+    float x[512] = { 0 }, out[512];
+    struct kvr_dit *bare;
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    ck_assert_int_eq(kvr_dit_forward(r.d, r.cache, x, t, &pass, out), KVR_EINVAL);
+    pass.n_frames = 2;
+    pass.frame0 = 1023; /* frames 1023 and 1024: positions end at 1023 */
+    ck_assert_int_eq(kvr_dit_forward(r.d, r.cache, x, t, &pass, out), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "1023"));
+    pass.frame0 = 0;
+    ck_assert_int_eq(kvr_dit_open(&bare, r.dev, r.m), KVR_OK);
+    ck_assert_int_eq(kvr_dit_forward(bare, r.cache, x, t, &pass, out), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "prompt"));
+    kvr_dit_close(&bare);
+    rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sampler");
+    TCase *tc = tcase_create("sampler");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, tables_are_the_recorded_ones);
+    tcase_add_test(tc, table_follows_its_formula);
+    tcase_add_test(tc, steps_are_warped);
+    tcase_add_test(tc, first_of_two_equally_near);
+    tcase_add_test(tc, conversions);
+    tcase_add_test(tc, noise_is_a_function_of_its_place);
+    tcase_add_test(tc, hooks_come_in_order);
+    tcase_add_test(tc, a_rollout_repeats);
+    tcase_add_test(tc, rgb_is_clamped_once);
+    tcase_add_test(tc, not_a_number_ends_the_run);
+    tcase_add_test(tc, forward_allocates_nothing);
+    tcase_add_test(tc, forward_refuses);
+    suite_add_tcase(s, tc);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,264 @@
+/* test_wan_tiny.c - the engine against recorded tensors of a small Wan model, and whether the
+ * comparison would notice that something is wrong. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/core/safetensors.h"
+#include "harness/engine/check.h"
+
+#define FIXTURE "tests/fixtures/wan_tiny"
+
+static const char *const parts[] = { "config.json", "dit.safetensors", "scheduler.safetensors",
+                                     "forward.safetensors", "loop.safetensors" };
+
+static const struct kvr_check_entry *find(const struct kvr_check_report *r, const char *name)
+{
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->entries[i].name, name) == 0)
+            return &r->entries[i];
+    return NULL;
+}
+
+/* Tolerances are the fixture's own contract: 1e-5 and 1e-4, twenty times the rounding of float32
+ * against float64 and below the smallest mistake its authors found to hide (7e-5). */
+START_TEST(every_tensor_agrees)
+{
+    struct kvr_check_report r;
+
+    ck_assert_msg(kvr_engine_check(&r, FIXTURE) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < r.n; i++) {
+        const struct kvr_check_entry *e = &r.entries[i];
+
+        ck_assert_msg(e->status == KVR_CHECK_OK, "%s: %s: relative L2 %g, absolute %g %s", e->name,
+                      kvr_check_status_name(e->status), e->rel_l2, e->max_abs, e->note);
+        ck_assert_msg(e->rel_l2 <= 1e-5 && e->max_abs <= 1e-4, "%s: %g %g", e->name, e->rel_l2,
+                      e->max_abs);
+    }
+    ck_assert(r.ok);
+    kvr_check_report_free(&r);
+}
+END_TEST
+
+/* Not one recorded result may drop out of the comparison unnoticed: inputs are all there is to
+ * subtract from what the files hold. */
+START_TEST(every_recorded_result_is_compared)
+{
+    static const char *const inputs[] = { "prompt_embeds", "a.x",        "a.timestep", "b.timestep",
+                                          "c.x",           "c.timestep", "noise",      "renoise" };
+    struct kvr_check_report r;
+
+    ck_assert_msg(kvr_engine_check(&r, FIXTURE) == KVR_OK, "%s", kvr_error());
+    for (size_t p = 2; p < sizeof parts / sizeof *parts; p++) {
+        char path[256];
+        struct kvr_st *f;
+
+        snprintf(path, sizeof path, "%s/%s", FIXTURE, parts[p]);
+        ck_assert_msg(kvr_st_open(&f, path) == KVR_OK, "%s", kvr_error());
+        for (int i = 0; i < kvr_st_count(f); i++) {
+            bool is_input = false;
+
+            for (size_t j = 0; j < sizeof inputs / sizeof *inputs; j++)
+                is_input |= strcmp(kvr_st_name(f, i), inputs[j]) == 0;
+            ck_assert_msg(is_input || find(&r, kvr_st_name(f, i)), "%s of %s was not compared",
+                          kvr_st_name(f, i), parts[p]);
+        }
+        kvr_st_close(&f);
+    }
+    kvr_check_report_free(&r);
+}
+END_TEST
+
+/* ---- damage --------------------------------------------------------------------------- */
+
+struct folder {
+    char path[64];
+};
+
+static void in_folder(const struct folder *d, const char *name, char out[512])
+{
+    snprintf(out, 512, "%s/%s", d->path, name);
+}
+
+/* A folder whose files are links to the fixture's. */
+static void folder_make(struct folder *d)
+{
+    strcpy(d->path, "/tmp/kvr_engine_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(d->path));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char from[256], to[512];
+        char *target;
+
+        snprintf(from, sizeof from, "%s/%s", FIXTURE, parts[i]);
+        target = realpath(from, NULL);
+        ck_assert_ptr_nonnull(target);
+        in_folder(d, parts[i], to);
+        ck_assert_int_eq(symlink(target, to), 0);
+        free(target);
+    }
+}
+
+static void folder_remove(const struct folder *d)
+{
+    char path[512];
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        in_folder(d, parts[i], path);
+        unlink(path);
+    }
+    in_folder(d, "vae_golden.safetensors", path);
+    unlink(path);
+    rmdir(d->path);
+}
+
+static char *read_whole(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *bytes;
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    bytes = malloc(*n);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(fread(bytes, 1, *n, f), *n);
+    fclose(f);
+    return bytes;
+}
+
+/* In the folder's copy of `file`, overwrite `count` bytes of `tensor` from byte `at` on. */
+static void damage(const struct folder *d, const char *file, const char *tensor, size_t at,
+                   const void *with, size_t count)
+{
+    char path[512];
+    struct kvr_tensor t;
+    struct kvr_st *st;
+    size_t n;
+    char *bytes;
+    FILE *f;
+
+    in_folder(d, file, path);
+    bytes = read_whole(path, &n);
+    ck_assert_msg(kvr_st_open_memory(&st, bytes, n, file) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_st_get(st, tensor, &t) == KVR_OK, "%s", kvr_error());
+    memcpy((char *)t.data + at, with, count);
+    kvr_st_close(&st);
+    ck_assert_int_eq(unlink(path), 0);
+    f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+    ck_assert_int_eq(fclose(f), 0);
+    free(bytes);
+}
+
+static const char *const damaged_weights[] = {
+    "blocks.1.ffn.0.weight",
+    "blocks.1.self_attn.k.weight",
+    "blocks.0.cross_attn.norm_q.weight",
+    "head.head.bias",
+};
+
+/* One byte of one weight: the top one, that is its sign and most of its exponent. */
+START_TEST(one_wrong_weight_byte_is_noticed)
+{
+    const unsigned char wrong = 0x40; /* 2.0 and more, where weights are below 1 or near it */
+    const char *tensor = damaged_weights[_i];
+    const struct kvr_check_entry *e;
+    struct kvr_check_report r;
+    struct folder d;
+
+    folder_make(&d);
+    damage(&d, "dit.safetensors", tensor, 3, &wrong, 1);
+    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(!r.ok, "damage in %s passed", tensor);
+    e = find(&r, "global.latents");
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(e->status, KVR_CHECK_FAIL);
+    e = find(&r, "shift5.sigmas"); /* no weight takes part in it */
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(e->status, KVR_CHECK_OK);
+    kvr_check_report_free(&r);
+    folder_remove(&d);
+}
+END_TEST
+
+START_TEST(nan_never_agrees)
+{
+    const float nan = NAN;
+    const struct kvr_check_entry *e;
+    struct kvr_check_report r;
+    struct folder d;
+
+    folder_make(&d);
+    damage(&d, "forward.safetensors", "a.flow", 8, &nan, sizeof nan);
+    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    e = find(&r, "a.flow");
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(e->status, KVR_CHECK_FAIL);
+    ck_assert(isnan(e->rel_l2) && isnan(e->max_abs));
+    ck_assert(!r.ok);
+    kvr_check_report_free(&r);
+    folder_remove(&d);
+}
+END_TEST
+
+START_TEST(decoder_is_not_claimed)
+{
+    const struct kvr_check_entry *e;
+    struct kvr_check_report r;
+    struct folder d;
+    char path[512];
+    FILE *f;
+
+    folder_make(&d);
+    in_folder(&d, "vae_golden.safetensors", path);
+    f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    e = find(&r, "vae_golden.safetensors");
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(e->status, KVR_CHECK_NOT_BUILT);
+    ck_assert(isnan(e->rel_l2));
+    ck_assert(r.ok);
+    kvr_check_report_free(&r);
+    folder_remove(&d);
+}
+END_TEST
+
+START_TEST(empty_folder_says_why)
+{
+    struct kvr_check_report r;
+
+    ck_assert_int_eq(kvr_engine_check(&r, "tests/fixtures/no_such_folder"), KVR_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "no_such_folder"));
+    ck_assert_int_eq(r.n, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("wan_tiny");
+    TCase *tc = tcase_create("parity");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, every_tensor_agrees);
+    tcase_add_test(tc, every_recorded_result_is_compared);
+    tcase_add_loop_test(tc, one_wrong_weight_byte_is_noticed, 0,
+                        sizeof damaged_weights / sizeof *damaged_weights);
+    tcase_add_test(tc, nan_never_agrees);
+    tcase_add_test(tc, decoder_is_not_claimed);
+    tcase_add_test(tc, empty_folder_says_why);
+    suite_add_tcase(s, tc);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
