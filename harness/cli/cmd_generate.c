@@ -79,7 +79,7 @@ static void stem(char *out, size_t n, const struct generate_opts *o, const struc
 {
     size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, plan->name,
                                    (unsigned long long)o->seed);
-    size_t room = used + 48 < n ? used + 48 : n - 1;
+    size_t from = used, room = used + 40 < n ? used + 40 : n - 1;
     bool dash = true; /* the last character is one already */
 
     for (const char *p = o->prompt; *p && used < room; p++) {
@@ -91,6 +91,9 @@ static void stem(char *out, size_t n, const struct generate_opts *o, const struc
             dash = true;
         }
     }
+    if (used == room) /* cut between words */
+        while (used > from + 1 && out[used - 1] != '-')
+            used--;
     while (used > 0 && out[used - 1] == '-')
         used--;
     out[used] = '\0';

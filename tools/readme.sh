@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# readme.sh - bring the README's pictures and its table up to date with the last `make demo`.
+#
+#     tools/readme.sh build/kvreel
+set -euo pipefail
+
+kvreel=${1:-build/kvreel}
+dir=out/demo
+db=$dir/demo.db
+[ -e "$db" ] || {
+    echo "readme: no $db; run make demo first" >&2
+    exit 1
+}
+
+mkdir -p docs/img
+rows=()
+for method in BF16 RTN_INT4 RTN_INT2; do
+    rows+=("$method=$dir/run/$("$kvreel" query --db "$db" --csv "
+        SELECT artifact.path FROM cell JOIN artifact ON cell = key
+        WHERE kind = 'frames' AND method = '$method' ORDER BY prompt_id LIMIT 1" |
+        tail -n 1 | tr -d '\r')")
+done
+"$kvreel" sheet docs/img/sheet.png "${rows[@]}" --columns 8
+cp "$dir/figures/pareto.png" docs/img/pareto.png
+
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+"$kvreel" query --db "$db" --md "
+    SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
+           round(ssim, 3) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
+           round(runtime_s, 2) AS 'runtime, s', n_ok || '/' || n_attempted AS n
+    FROM summary ORDER BY compression" >"$table"
+{
+    echo
+    echo "Means over the demo's prompts, median runtime; 42 latent frames, window 21, one thread a"
+    echo "cell and two cells at a time on: $("$kvreel" version --json | jq -r .cpu)."
+} >>"$table"
+sed -i -e '/^<!-- demo: /,/^<!-- end of demo/{//!d}' -e "/^<!-- demo: /r $table" README.md
