@@ -115,8 +115,8 @@ const struct kvr_command kvr_command_compare = {
     .summary = "fidelity of one video, or raw frame file, against another",
     .usage = "REFERENCE TEST [options]",
     .examples =
-        "  kvreel compare bf16.safetensors int4.safetensors    raw frames: the real numbers\n"
-        "  kvreel compare bf16.mp4 int4.mp4 --json             after a video encoder\n"
+        "  kvreel compare bf16.safetensors int4.safetensors  # raw frames: the real numbers\n"
+        "  kvreel compare bf16.mp4 int4.mp4 --json           # after a video encoder\n"
         "  kvreel compare a.safetensors b.safetensors --min-psnr 30\n",
     .args = args,
     .opts_size = sizeof(struct compare_opts),

@@ -87,7 +87,7 @@ const struct kvr_command kvr_command_engine = {
     .summary = "compare the engine with recorded tensors",
     .usage = "check DIR [--json]",
     .examples = "  kvreel engine check tests/fixtures/wan_tiny\n"
-                "  kvreel engine check models/nano                a model's golden rollout\n"
+                "  kvreel engine check models/nano              # a model's golden rollout\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --json | jq .ok\n",
     .details = "Exit code 4 when a tensor is out of tolerance.\n",
     .args = args,

@@ -45,7 +45,7 @@ const struct kvr_command kvr_command_plot = {
     .usage = "[pareto] [options]",
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot pareto --db out/demo/demo.db -o figures\n"
-                "  gnuplot figures/pareto.gp              after editing the script\n",
+                "  gnuplot figures/pareto.gp            # after editing the script\n",
     .details = "Without gnuplot the script and the data are written all the same.\n",
     .args = args,
     .opts_size = sizeof(struct plot_opts),

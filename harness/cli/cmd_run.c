@@ -134,8 +134,8 @@ const struct kvr_command kvr_command_run = {
     .name = "run",
     .summary = "run a sweep; finished cells are never silently run again",
     .usage = "CONFIG.yaml [options]",
-    .examples = "  kvreel run configs/demo.yaml --dry-run           what would be done\n"
-                "  kvreel run configs/demo.yaml --db out/demo.db    do it; again resumes\n"
+    .examples = "  kvreel run configs/demo.yaml --dry-run         # what would be done\n"
+                "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
     .details = "The first Ctrl-C lets running cells finish, the second stops them; either way\n"
                "the same command goes on where it stopped (exit code 75).\n",

@@ -12,9 +12,9 @@
 static void help(FILE *to)
 {
     fputs("Examples:\n"
-          "  kvreel list methods                          what can be measured\n"
-          "  kvreel run configs/demo.yaml                 a sweep; run it again and it resumes\n"
-          "  kvreel query 'SELECT * FROM summary'         ask the database\n"
+          "  kvreel list methods                        # what can be measured\n"
+          "  kvreel run configs/demo.yaml               # a sweep; run it again and it resumes\n"
+          "  kvreel query 'SELECT * FROM summary'       # ask the database\n"
           "\n"
           "Usage: kvreel COMMAND [options]\n"
           "  Which way of compressing the KV cache helps an autoregressive video model?\n"
