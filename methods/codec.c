@@ -274,10 +274,10 @@ static struct kvr_stage_job job_of(const struct kvr_codec *c, int i,
     };
 }
 
-size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
-                       int64_t n_exact)
+struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
+                                              const struct kvr_block_shape *shape, int64_t n_exact)
 {
-    size_t total = 0;
+    struct kvr_stage_bytes total = { 0 };
 
     for (int i = 0; i < c->n_stages; i++) {
         struct kvr_stage_job job = job_of(c, i, shape);
@@ -285,11 +285,22 @@ size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *
 
         if (c->stage[i].stage->bytes)
             c->stage[i].stage->bytes(&job, &b);
-        total += b.codes + b.meta;
-        if (c->stage[i].stage->kind == KVR_STAGE_EXACT)
-            total += (size_t)n_exact * c->stage[i].stage->exact_entry_bytes;
+        if (c->stage[i].stage->kind == KVR_STAGE_EXACT) {
+            b.meta = (size_t)n_exact * sizeof(int32_t);
+            b.codes = (size_t)n_exact * c->stage[i].stage->exact_entry_bytes - b.meta;
+        }
+        total.codes += b.codes;
+        total.meta += b.meta;
     }
     return total;
+}
+
+size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
+                       int64_t n_exact)
+{
+    const struct kvr_stage_bytes b = kvr_codec_bytes_by_tag(c, shape, n_exact);
+
+    return b.codes + b.meta;
 }
 
 static void copy(float *dst, const float *src, int64_t n)

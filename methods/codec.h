@@ -120,7 +120,7 @@ struct kvr_stage {
     int (*unit_tokens)(const void *opts);
     /* Bytes stored for a block, to the byte (without n_exact entries). TRANSFORM: NULL. */
     void (*bytes)(const struct kvr_stage_job *job, struct kvr_stage_bytes *out);
-    size_t exact_entry_bytes; /* EXACT: bytes of one kept element */
+    size_t exact_entry_bytes; /* EXACT: bytes of one kept element, 4 of them its index */
 
     /* TRANSFORM: x -> transformed x, in place. EXACT: records into `out` and removes from x.
      * GRID: codes x into `out`, whose buffers are allocated by the caller from `bytes`. */
@@ -175,6 +175,9 @@ bool kvr_codec_rotated(const struct kvr_codec *c); /* begins with an orthogonal 
 /* Format arithmetic for a block, to the byte; n_exact elements held exactly. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
                        int64_t n_exact);
+/* The same by tag: KV and META. */
+struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
+                                              const struct kvr_block_shape *shape, int64_t n_exact);
 
 /* Code x [T,H,D]. `x` is not changed. `work` is scratch of T*H*D floats owned by the caller.
  * On failure `out` is empty. Storage comes from `dev`, tags KV and META. */

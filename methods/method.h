@@ -10,6 +10,7 @@
 #define KVR_METHODS_METHOD_H
 
 #include "methods/codec.h"
+#include "methods/corrections/correction.h"
 #include "methods/policy.h"
 
 #ifdef __cplusplus
@@ -35,7 +36,7 @@ struct kvr_method {
     bool study;         /* one of the 33 names */
     const char *k, *v;  /* codec pipelines of tier 0 */
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS]; /* of tiers 1, 2; [0] unused */
-    const char *tiers;     /* "age(ratio=0.3)" */
+    const char *tiers;                                         /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
     /* The study reading, where it differs by more than the parts know themselves. */
@@ -56,8 +57,9 @@ struct kvr_setting {
 };
 
 struct kvr_plan_opts {
-    int compute;                             /* enum kvr_compute */
-    char layer_budget[KVR_OPT_STRING_MAX];   /* see kvr_layer_budget() */
+    int compute;                           /* enum kvr_compute */
+    int correction;                        /* index into kvr_correction_names */
+    char layer_budget[KVR_OPT_STRING_MAX]; /* see kvr_layer_budget() */
     double budget_min, budget_max;
 };
 extern const struct kvr_opt kvr_plan_options[];
@@ -66,18 +68,18 @@ extern const struct kvr_opt kvr_plan_options[];
 struct kvr_plan {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    char name[96]; /* "RTN_INT4", "RTN_INT4@study" */
+    char name[96]; /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_plan_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
-    struct kvr_codec *pooled; /* what mean tokens are held in: "exact" */
+    struct kvr_codec *pooled;           /* what mean tokens are held in: "exact" */
     struct kvr_tiers_use tiers;         /* part NULL: one tier */
     struct kvr_retention_use retention; /* part NULL: keep everything */
 };
 
-/* `spec` is NAME, NAME@study or NAME@intended. A setting goes to the plan's own option of that
- * name, else to every codec and part that has it; a prefix narrows it: a tier's name, then
- * `k.` or `v.`, or `tiers.`, `retention.`. */
+/* `spec` is NAME, NAME@study or NAME@intended, then +CORRECTION if wanted. A setting goes to the
+ * plan's own option of that name, else to every codec and part that has it; a prefix narrows it: a
+ * tier's name, then `k.` or `v.`, or `tiers.`, `retention.`. */
 enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                               const struct kvr_setting *settings, int n_settings);
 void kvr_plan_close(struct kvr_plan **p);
@@ -89,6 +91,9 @@ static inline bool kvr_plan_is_study(const struct kvr_plan *p)
 
 /* "old", "recent", ...; "all" for a plan of one tier. */
 const char *kvr_plan_tier_name(const struct kvr_plan *p, int tier);
+
+/* A sentence when the plan is known to mislead (taylor over a ternary grid), else NULL. */
+const char *kvr_plan_warning(const struct kvr_plan *p);
 
 /* Can this plan run on this shape? Refuses with a reason. */
 enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_dim);

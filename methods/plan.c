@@ -10,6 +10,8 @@ static const char *const compute_names[] = { "f32", "bf16", NULL };
 const struct kvr_opt kvr_plan_options[] = {
     KVR_OPT_ENUM(struct kvr_plan_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
+    KVR_OPT_ENUM(struct kvr_plan_opts, correction, 0, kvr_correction_names,
+                 "what is taken off the scores of coded keys"),
     KVR_OPT_STRING(struct kvr_plan_opts, layer_budget, "none",
                    "none, linear, profiled (= moviegen), storyeval, or a file"),
     KVR_OPT_FLOAT(struct kvr_plan_opts, budget_min, 0.7, 0, 10, "linear budget of the first layer"),
@@ -17,9 +19,8 @@ const struct kvr_opt kvr_plan_options[] = {
     { 0 }
 };
 
-/* NAME, NAME@study, NAME@intended. */
-static enum kvr_status split_spec(const char *spec, char *name, size_t n,
-                                  enum kvr_reading *reading)
+/* NAME, NAME@study, NAME@intended; `spec` ends before a '+'. */
+static enum kvr_status split_spec(const char *spec, char *name, size_t n, enum kvr_reading *reading)
 {
     const char *at = strchr(spec, '@');
     size_t len = at ? (size_t)(at - spec) : strlen(spec);
@@ -106,8 +107,8 @@ static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
         }
     }
     if (to_tiers && p->tiers.part)
-        KVR_TRY(set_part(p->tiers.part->name, p->tiers.part->options, p->tiers.opts, name,
-                         s->value, &n_set));
+        KVR_TRY(set_part(p->tiers.part->name, p->tiers.part->options, p->tiers.opts, name, s->value,
+                         &n_set));
     if (to_retention && p->retention.part)
         KVR_TRY(set_part(p->retention.part->name, p->retention.part->options, p->retention.opts,
                          name, s->value, &n_set));
@@ -137,6 +138,11 @@ static enum kvr_status open_codecs(struct kvr_plan *p)
 
 static enum kvr_status settle(struct kvr_plan *p)
 {
+    if (p->opts.correction) {
+        const size_t n = strlen(p->name);
+
+        snprintf(p->name + n, sizeof p->name - n, "+%s", kvr_correction_names[p->opts.correction]);
+    }
     if (!strcmp(p->opts.layer_budget, "profiled"))
         strcpy(p->opts.layer_budget, "moviegen");
     for (int t = 0; t < p->n_tiers; t++)
@@ -155,12 +161,14 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                               const struct kvr_setting *settings, int n_settings)
 {
     struct kvr_plan *p = calloc(1, sizeof *p);
-    char name[80];
+    char name[80], head[96];
+    const char *plus = strchr(spec, '+');
     enum kvr_status st;
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "plan: no memory");
-    st = split_spec(spec, name, sizeof name, &p->reading);
+    snprintf(head, sizeof head, "%.*s", plus ? (int)(plus - spec) : (int)strlen(spec), spec);
+    st = split_spec(head, name, sizeof name, &p->reading);
     if (st == KVR_OK)
         st = kvr_method_require(&p->method, name);
     if (st != KVR_OK)
@@ -180,6 +188,8 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
         st = kvr_retention_open(&p->retention, p->method->retention);
     if (st == KVR_OK)
         st = open_codecs(p);
+    if (st == KVR_OK && plus)
+        st = kvr_opts_set(kvr_plan_options, &p->opts, "correction", plus + 1);
     for (int i = 0; i < n_settings && st == KVR_OK; i++) {
         st = apply(p, &settings[i]);
         if (st != KVR_OK)
@@ -222,6 +232,33 @@ enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_d
             return kvr_fail_prefix(st, "%s", p->name);
     }
     return KVR_OK;
+}
+
+static enum kvr_noise_sign noise_sign(const struct kvr_codec *c)
+{
+    const struct kvr_packed nothing = { .codec = c, .shape = { 0, 1, 64 } };
+    struct kvr_steps steps;
+
+    kvr_codec_steps(&nothing, &steps);
+    return steps.sign;
+}
+
+const char *kvr_plan_warning(const struct kvr_plan *p)
+{
+    if (p->opts.correction == 0 || !strcmp(kvr_correction_names[p->opts.correction], "energy"))
+        return NULL;
+    for (int t = 0; t < p->n_tiers; t++)
+        switch (noise_sign(p->k[t])) {
+        case KVR_NOISE_TERNARY:
+            return "the correction assumes errors independent of the key; a three-level grid has "
+                   "a dead zone, and it takes off about twice too much (use energy)";
+        case KVR_NOISE_CENTROID:
+            return "the correction assumes errors independent of the key; for a centroid codec "
+                   "its sign is wrong (use energy)";
+        default:
+            break;
+        }
+    return NULL;
 }
 
 static void visit_table(const char *prefix, const struct kvr_opt *table, const void *opts,
@@ -312,6 +349,6 @@ double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim)
         if ((i < p->k[0]->n_stages && p->k[0]->stage[i].stage->kind == KVR_STAGE_EXACT) ||
             (i < p->v[0]->n_stages && p->v[0]->stage[i].stage->kind == KVR_STAGE_EXACT))
             return -1;
-    return 8.0 * (double)(kvr_codec_bytes(p->k[0], &shape, 0) + kvr_codec_bytes(p->v[0], &shape, 0)) /
-           n;
+    return 8.0 *
+           (double)(kvr_codec_bytes(p->k[0], &shape, 0) + kvr_codec_bytes(p->v[0], &shape, 0)) / n;
 }

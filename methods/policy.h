@@ -41,7 +41,7 @@ enum kvr_unit { KVR_UNIT_CHUNK, KVR_UNIT_FRAME, KVR_UNIT_TOKEN };
 struct kvr_policy_ctx {
     bool study;
     int layer, n_layers;
-    int tokens_per_frame;  /* S */
+    int tokens_per_frame; /* S */
     int frames_per_chunk;
     int n_heads, head_dim; /* H, D */
     double beta;           /* this layer's budget factor (layer_budget) */
@@ -117,8 +117,8 @@ void kvr_retention_close(struct kvr_retention_use *u);
  * 1), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take
  * the table at the same relative depth, linearly between entries), or a file of one number per
  * line and layer ('#' comments), as `kvreel profile` writes it. */
-enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer,
-                                 int n_layers, double *beta);
+enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
+                                 double *beta);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #define KVR_CACHE_ATTEND_H
 
 #include "harness/cache/segment.h"
+#include "methods/corrections/correction.h"
 
 /* Scratch that lives as long as the cache. */
 struct kvr_attend_scratch {
@@ -21,10 +22,17 @@ struct kvr_attend_job {
     float *out;            /* [T,H,D] */
     const struct kvr_span *spans;
     int n_spans;
+    const struct kvr_correction *correction; /* NULL: none */
     bool fused; /* decode inside the attention loop; else stage bounded pieces in scratch */
     int64_t *decode_ns, *attend_ns; /* added to */
 };
 
+/* What kvr_attend_reserve allocates. */
+struct kvr_attend_bytes {
+    size_t tiles, state;
+};
+struct kvr_attend_bytes kvr_attend_scratch_bytes(int n_heads, int head_dim, int64_t max_query,
+                                                 bool staged, bool rotated_too);
 /* Make scratch large enough; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev, int n_heads,
                                    int head_dim, int64_t max_query, bool staged, bool rotated_too);

@@ -20,11 +20,11 @@
 #include "methods/kernels/fwht.h"
 
 enum {
-    TILE = 64,    /* tokens of one head decoded and attended to together */
-    PIECE = 512,  /* tokens staged at once */
+    TILE = 64,   /* tokens of one head decoded and attended to together */
+    PIECE = 512, /* tokens staged at once */
     TILES = PIECE / TILE,
-    QBLOCK = 24,  /* queries multiplied at once */
-    QRUN = 384,   /* queries that share a decoded tile on the fused path */
+    QBLOCK = 24, /* queries multiplied at once */
+    QRUN = 384,  /* queries that share a decoded tile on the fused path */
     PAD = 16,    /* value rows are padded to whole vectors */
     MAX_D = 256,
 };
@@ -66,14 +66,14 @@ static inline __attribute__((always_inline)) void mul_block(const float *a, int6
             *(vec *)(c + i * ldc + j * VLEN) = acc[i][j];
 }
 
-#define CASE(M)                                                       \
-    case M:                                                           \
-        if (nv == 4)                                                  \
-            mul_block(a, lda, b, ldb, c, ldc, k, M, 4);               \
-        else if (nv == 2)                                             \
-            mul_block(a, lda, b, ldb, c, ldc, k, M, 2);               \
-        else                                                          \
-            mul_block(a, lda, b, ldb, c, ldc, k, M, 1);               \
+#define CASE(M)                                                                                    \
+    case M:                                                                                        \
+        if (nv == 4)                                                                               \
+            mul_block(a, lda, b, ldb, c, ldc, k, M, 4);                                            \
+        else if (nv == 2)                                                                          \
+            mul_block(a, lda, b, ldb, c, ldc, k, M, 2);                                            \
+        else                                                                                       \
+            mul_block(a, lda, b, ldb, c, ldc, k, M, 1);                                            \
         break;
 
 static void mul_rows(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
@@ -156,9 +156,9 @@ struct staged {
 
 /* What the queries have come to; one row per (head, query). */
 struct state {
-    float *mx, *sum;        /* [H*T] */
-    float *acc, *acc_rot;   /* [H*T][padded D]: outputs in plain and in rotated space */
-    float *q, *q_rot;       /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
+    float *mx, *sum;      /* [H*T] */
+    float *acc, *acc_rot; /* [H*T][padded D]: outputs in plain and in rotated space */
+    float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
 };
 
 static bool rotated(const struct kvr_span *s, bool values)
@@ -222,9 +222,40 @@ static void stage(const struct kvr_attend_job *job, const struct tile *tile, int
     }
 }
 
+/* Take the correction off the scores of coded keys; q [m][D] is in the tile's key space. */
+static void correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                    const float *q, int m, float *s)
+{
+    const int d = job->head_dim;
+    float q2[QBLOCK * MAX_D];
+
+    for (int i = 0; i < m * d; i++)
+        q2[i] = q[i] * q[i];
+    for (int i = 0; i < tile->n_parts; i++) {
+        const struct part *p = &tile->part[i];
+        const struct kvr_segment *seg = p->span->seg;
+
+        if (!seg || seg->kind != KVR_SEG_CODED || kvr_codec_is_exact(seg->k.codec))
+            continue;
+        job->correction->apply(&(struct kvr_correction_job){
+            .k = &seg->k,
+            .moments = seg->moments.p,
+            .t0 = p->span->t0 + p->t0,
+            .n = p->n,
+            .h = h,
+            .q = q,
+            .q2 = q2,
+            .m = m,
+            .d = d,
+            .s = s + p->at,
+            .stride = TILE,
+        });
+    }
+}
+
 /* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
-static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int64_t at, int m,
-                        const struct tile *tile, struct staged kv)
+static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
+                        int m, const struct tile *tile, struct staged kv)
 {
     const int d = job->head_dim, dp = padded(d), n = tile->n;
     const int wide = (n + VLEN - 1) / VLEN * VLEN;
@@ -235,6 +266,8 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     for (int i = 0; i < m; i++)
         memcpy(s + i * TILE, kv.bias, TILE * sizeof *s);
     mul(q, d, kv.k, TILE, s, TILE, d, m, wide);
+    if (job->correction)
+        correct(job, tile, h, q, m, s);
     for (int i = 0; i < m; i++) {
         float *row = s + i * TILE;
         float top = st->mx[at + i], shrink, sum = 0;
@@ -277,18 +310,30 @@ static struct staged staged_at(float *base, int head_dim)
     };
 }
 
+struct kvr_attend_bytes kvr_attend_scratch_bytes(int n_heads, int head_dim, int64_t max_query,
+                                                 bool staged, bool rotated_too)
+{
+    const size_t rows = (size_t)n_heads * (size_t)max_query;
+    const size_t per_row =
+        2 + (size_t)(rotated_too ? 2 : 1) * (size_t)(padded(head_dim) + head_dim);
+
+    return (struct kvr_attend_bytes){
+        .tiles = staged ? (size_t)n_heads * TILES * staged_floats(head_dim) * sizeof(float) : 0,
+        .state = rows * per_row * sizeof(float),
+    };
+}
+
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev, int n_heads,
                                    int head_dim, int64_t max_query, bool staged, bool rotated_too)
 {
-    const size_t rows = (size_t)n_heads * (size_t)max_query;
-    const size_t per_row = 2 + (size_t)(rotated_too ? 2 : 1) * (size_t)(padded(head_dim) + head_dim);
+    const struct kvr_attend_bytes need =
+        kvr_attend_scratch_bytes(n_heads, head_dim, max_query, staged, rotated_too);
 
     if (head_dim > MAX_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", head_dim, MAX_D);
-    if (staged)
-        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH,
-                                (size_t)n_heads * TILES * staged_floats(head_dim) * sizeof(float)));
-    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, rows * per_row * sizeof(float));
+    if (need.tiles)
+        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
+    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);
 }
 
 void kvr_attend_release(struct kvr_attend_scratch *s)
@@ -381,8 +426,8 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
                        int64_t r1, const struct tile *tile, struct staged kv)
 {
     for (int64_t r = r0; r < r1; r += QBLOCK)
-        attend_tile(job, st, h * job->n_query + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK, tile,
-                    kv);
+        attend_tile(job, st, h, h * job->n_query + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK,
+                    tile, kv);
 }
 
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,

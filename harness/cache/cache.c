@@ -29,6 +29,8 @@ struct kvr_cache {
     struct kvr_buf held;                 /* path dense: [capacity] */
     struct kvr_attend_scratch attend;
     struct kvr_cache_times times;
+    kvr_cache_observe_fn *observe;
+    void *observe_ctx;
 };
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
@@ -85,36 +87,68 @@ static bool any_rotated(const struct kvr_plan *p)
     return false;
 }
 
+/* Bytes of the working memory that open allocates. */
+struct buffer_sizes {
+    size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
+    size_t map, work, gather;            /* what coding needs, so that no pass has to allocate */
+    struct kvr_attend_bytes attend;
+};
+
+static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kvr_cache_shape *s,
+                                    enum kvr_path path)
+{
+    const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
+    const size_t frame = (size_t)s->tokens_per_frame;
+    const size_t chunk = (size_t)s->frames_per_chunk * frame * width;
+    const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
+    const size_t size = kvr_dtype_size(s->exact);
+    const bool dense = path == KVR_PATH_DENSE, study = kvr_plan_is_study(plan);
+    const size_t coded = study ? all : chunk;
+
+    return (struct buffer_sizes){
+        .current = chunk * size,
+        .values = (dense || study ? all : chunk) * sizeof(float),
+        .dense = dense ? all * size : 0,
+        .held = dense ? capacity : 0,
+        .map = capacity,
+        .work = coded * sizeof(float),
+        .gather = plan->tiers.part || plan->retention.part ? 2 * coded * sizeof(float) : 0,
+        .attend = kvr_attend_scratch_bytes(s->n_heads, s->head_dim, (int64_t)(chunk / width),
+                                           path != KVR_PATH_FUSED, any_rotated(plan)),
+    };
+}
+
+size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+                               enum kvr_path path)
+{
+    const struct buffer_sizes b = sizes_of(plan, shape, path);
+
+    return 2 * (b.current + b.values + b.dense) + b.held + b.map + b.work + b.gather +
+           b.attend.tiles + b.attend.state;
+}
+
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
 {
     const struct kvr_cache_shape *s = &c->shape;
-    const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
-    const size_t chunk = (size_t)chunk_tokens(c) * width;
-    const size_t all = (size_t)capacity_tokens(c) * width;
-    const size_t size = kvr_dtype_size(s->exact);
-    const bool dense = c->path == KVR_PATH_DENSE;
-    const size_t values = dense || kvr_plan_is_study(c->plan) ? all : chunk;
+    const struct buffer_sizes b = sizes_of(c->plan, s, c->path);
+    const struct {
+        struct kvr_buf *buf;
+        size_t n_bytes;
+    } all[] = {
+        { &c->current_k, b.current },
+        { &c->current_v, b.current },
+        { &c->values_k, b.values },
+        { &c->values_v, b.values },
+        { &c->dense_k, b.dense },
+        { &c->dense_v, b.dense },
+        { &c->held, b.held },
+        { &c->layer_scratch.map, b.map },
+        { &c->layer_scratch.work, b.work },
+        { &c->layer_scratch.gather, b.gather },
+    };
 
-    KVR_TRY(kvr_buf_alloc(&c->current_k, c->dev, KVR_MEM_SCRATCH, chunk * size));
-    KVR_TRY(kvr_buf_alloc(&c->current_v, c->dev, KVR_MEM_SCRATCH, chunk * size));
-    KVR_TRY(kvr_buf_alloc(&c->values_k, c->dev, KVR_MEM_SCRATCH, values * sizeof(float)));
-    KVR_TRY(kvr_buf_alloc(&c->values_v, c->dev, KVR_MEM_SCRATCH, values * sizeof(float)));
-    if (dense) {
-        KVR_TRY(kvr_buf_alloc(&c->dense_k, c->dev, KVR_MEM_SCRATCH, all * size));
-        KVR_TRY(kvr_buf_alloc(&c->dense_v, c->dev, KVR_MEM_SCRATCH, all * size));
-        KVR_TRY(kvr_buf_alloc(&c->held, c->dev, KVR_MEM_SCRATCH, (size_t)capacity_tokens(c)));
-    }
-    /* What coding needs, so that no pass has to allocate it. */
-    const bool study = kvr_plan_is_study(c->plan);
-    const size_t coded = study ? all : chunk;
-
-    KVR_TRY(kvr_buf_reserve(&c->layer_scratch.map, c->dev, KVR_MEM_SCRATCH,
-                            (size_t)capacity_tokens(c)));
-    KVR_TRY(kvr_buf_reserve(&c->layer_scratch.work, c->dev, KVR_MEM_SCRATCH,
-                            coded * sizeof(float)));
-    if (c->plan->tiers.part || c->plan->retention.part)
-        KVR_TRY(kvr_buf_reserve(&c->layer_scratch.gather, c->dev, KVR_MEM_SCRATCH,
-                                2 * coded * sizeof(float)));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        KVR_TRY(kvr_buf_alloc(all[i].buf, c->dev, KVR_MEM_SCRATCH, all[i].n_bytes));
     return kvr_attend_reserve(&c->attend, c->dev, s->n_heads, s->head_dim, chunk_tokens(c),
                               c->path != KVR_PATH_FUSED, any_rotated(c->plan));
 }
@@ -128,6 +162,11 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
 
     KVR_TRY(check_shape(shape));
     KVR_TRY(kvr_plan_check(plan, shape->n_heads, shape->head_dim));
+    if (path == KVR_PATH_DENSE && plan->opts.correction)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: the dense path forgets which keys were coded; a correction needs "
+                        "path staged or fused",
+                        plan->name);
     c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "cache: no memory");
@@ -249,7 +288,15 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
     kvr_from_f32(c->current_k.p, c->shape.exact, k, n);
     kvr_from_f32(c->current_v.p, c->shape.exact, v, n);
     c->appended = layer;
+    if (c->observe)
+        return c->observe(c->observe_ctx, &c->pass, layer, k, v);
     return KVR_OK;
+}
+
+void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observe_fn *fn, void *ctx)
+{
+    c->observe = fn;
+    c->observe_ctx = ctx;
 }
 
 static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
@@ -310,9 +357,8 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
 
     kvr_from_f32(c->dense_k.p, c->shape.exact, c->values_k.p, elems);
     kvr_from_f32(c->dense_v.p, c->shape.exact, c->values_v.p, elems);
-    c->spans[0] = (struct kvr_span){
-        .raw = { c->dense_k.p, c->dense_v.p, c->shape.exact }, .n = n
-    };
+    c->spans[0] =
+        (struct kvr_span){ .raw = { c->dense_k.p, c->dense_v.p, c->shape.exact }, .n = n };
     *n_out = 1;
     c->times.decode_ns += kvr_now_ns() - t0;
     return KVR_OK;
@@ -349,8 +395,7 @@ static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
     round_to_exact(c, c->values_v.p, n);
     c->times.decode_ns += kvr_now_ns() - t0;
     current_values(c, pass_begin(c));
-    return kvr_layer_recode(l, c->values_k.p, c->values_v.p,
-                            end > l->n_active ? end : l->n_active);
+    return kvr_layer_recode(l, c->values_k.p, c->values_v.p, end > l->n_active ? end : l->n_active);
 }
 
 static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
@@ -380,9 +425,9 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
     l = &c->layer[layer];
     KVR_TRY(past_spans(c, l, &n_spans));
-    c->spans[n_spans++] = (struct kvr_span){
-        .raw = { c->current_k.p, c->current_v.p, c->shape.exact }, .n = pass_tokens(c)
-    };
+    c->spans[n_spans++] =
+        (struct kvr_span){ .raw = { c->current_k.p, c->current_v.p, c->shape.exact },
+                           .n = pass_tokens(c) };
 
     const struct kvr_attend_job job = {
         .n_heads = c->shape.n_heads,
@@ -392,6 +437,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .out = out,
         .spans = c->spans,
         .n_spans = n_spans,
+        .correction = kvr_correction_at(c->plan->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
         .decode_ns = &c->times.decode_ns,
         .attend_ns = &c->times.attend_ns,

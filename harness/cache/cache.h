@@ -35,10 +35,10 @@ struct kvr_cache_shape {
     int n_layers, n_heads, head_dim; /* L, H, D */
     int tokens_per_frame;
     int frames_per_chunk;
-    int capacity_frames; /* frames of the whole rollout */
-    int window_frames;   /* newest frames attention may see, current chunk included; 0 = all */
-    int sink_frames;     /* first frames that stay visible for ever */
-    bool evict;          /* give up what no later pass can see (rolling buffer) */
+    int capacity_frames;  /* frames of the whole rollout */
+    int window_frames;    /* newest frames attention may see, current chunk included; 0 = all */
+    int sink_frames;      /* first frames that stay visible for ever */
+    bool evict;           /* give up what no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* KVR_BF16: the reference; KVR_F32: for parity checks */
 };
 
@@ -76,6 +76,10 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                enum kvr_path path);
 void kvr_cache_close(struct kvr_cache **c);
 
+/* SCRATCH that kvr_cache_open would allocate; a pass adds nothing lasting to it. */
+size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+                               enum kvr_path path);
+
 /* Forget everything: a new video begins. */
 void kvr_cache_reset(struct kvr_cache *c);
 
@@ -99,6 +103,12 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
  * included once committed), oldest first: k, v [n_tok,H,D] floats, either may be NULL.
  * Returns the number of tokens; with both NULL only that. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
+
+/* Shows every append to `fn` (NULL: nobody): k, v [T,H,D] of the chunk as they arrived. What it
+ * returns becomes the append's own status. */
+typedef enum kvr_status kvr_cache_observe_fn(void *ctx, const struct kvr_pass *pass, int layer,
+                                             const float *k, const float *v);
+void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observe_fn *fn, void *ctx);
 
 /* Nanoseconds spent since reset, by phase. */
 struct kvr_cache_times {

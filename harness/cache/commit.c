@@ -30,8 +30,9 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
     const int64_t step = unit == KVR_UNIT_FRAME ? l->geo.tokens_per_frame : n;
     const size_t width = kvr_layer_width(l);
 
-    for (int64_t t = 0; t < n; t += step) {
-        const int64_t m = n - t < step ? n - t : step;
+    for (int64_t t = 0, m; t < n; t += m) {
+        m = step - (unit == KVR_UNIT_FRAME ? (tok0 + t) % step : 0); /* segments end with frames */
+        m = n - t < m ? n - t : m;
 
         for (int tier = 0; tier < l->plan->n_tiers; tier++) {
             struct kvr_segment s, *slot;
@@ -76,8 +77,8 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
     if (!l->dry) {
         const size_t n = (size_t)old->n_tok * width;
 
-        KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
-                                2 * n * sizeof(float)));
+        KVR_TRY(
+            kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * n * sizeof(float)));
         float *dk = l->scratch->gather.p, *dv = dk + n;
 
         kvr_codec_decode(&old->k, 0, old->n_tok, 0, l->geo.n_heads, dk);
@@ -90,64 +91,86 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
     return kvr_layer_code(l, want, k, v, old->tok0, old->n_tok, out);
 }
 
-enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v,
-                                 int64_t tok0, int64_t n)
+/* What becomes of a stored segment. */
+struct change {
+    bool same; /* it stays; else `now`, possibly nothing, takes its place */
+    struct kvr_segment now;
+};
+
+static enum kvr_status make_room(struct kvr_layer *l, int n)
 {
-    const bool moves = unit_of(l->plan) != KVR_UNIT_TOKEN &&
-                       (l->plan->tiers.part || l->plan->retention.part);
-    struct kvr_segment_list fresh = { 0 };
-    struct kvr_segment *moved = NULL, *room;
-    enum kvr_status st = KVR_OK;
-    uint8_t *map;
-    int n_past = 0, w = 0;
+    struct kvr_segment *room;
 
-    KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, k, v, &map));
-    while (n_past < l->n && l->seg[n_past].tok0 < tok0)
-        n_past++;
-    bool same[n_past + 1]; /* segment i stays; else moved[i], possibly nothing, takes its place */
+    if (n <= l->cap)
+        return KVR_OK;
+    room = realloc(l->seg, 2 * (size_t)n * sizeof *room);
+    if (!room)
+        return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", 2 * n);
+    l->seg = room;
+    l->cap = 2 * n;
+    return KVR_OK;
+}
 
-    moved = calloc((size_t)n_past + 1, sizeof *moved);
-    if (!moved)
-        return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", n_past);
-    for (int i = 0; i < n_past && st == KVR_OK; i++) {
-        same[i] = true;
-        if (moves)
-            st = move(l, &l->seg[i], map[l->seg[i].tok0], &same[i], &moved[i]);
-    }
-    if (st == KVR_OK)
-        st = add_new(l, map + tok0, k, v, tok0, n, &fresh);
-    if (st == KVR_OK && n_past + fresh.n > l->cap) {
-        const int cap = 2 * (n_past + fresh.n);
+/* Nothing can fail any more: put the changes and the new segments into the layer. */
+static void replace(struct kvr_layer *l, const struct change *past, int n_past,
+                    const struct kvr_segment_list *fresh)
+{
+    int w = 0;
 
-        room = realloc(l->seg, (size_t)cap * sizeof *room);
-        if (room) {
-            l->seg = room;
-            l->cap = cap;
-        } else {
-            st = kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", cap);
-        }
-    }
-    if (st != KVR_OK) {
-        for (int i = 0; i < n_past; i++)
-            kvr_segment_free(&moved[i]);
-        free(moved);
-        kvr_segment_list_free(&fresh);
-        return st;
-    }
+    l->made = (struct kvr_layer_bytes){ 0 };
     for (int i = 0; i < l->n; i++) {
-        if (i < n_past && same[i]) {
+        if (i < n_past && past[i].same) {
             l->seg[w++] = l->seg[i];
             continue;
         }
         kvr_segment_free(&l->seg[i]);
-        if (i < n_past && moved[i].n_tok)
-            l->seg[w++] = moved[i];
+        if (i < n_past && past[i].now.n_tok) {
+            kvr_layer_count_made(l, &past[i].now);
+            l->seg[w++] = past[i].now;
+        }
     }
-    for (int i = 0; i < fresh.n; i++)
-        l->seg[w++] = fresh.seg[i];
+    for (int i = 0; i < fresh->n; i++) {
+        kvr_layer_count_made(l, &fresh->seg[i]);
+        l->seg[w++] = fresh->seg[i];
+    }
     l->n = w;
-    l->n_active = tok0 + n;
-    free(moved);
-    free(fresh.seg);
-    return KVR_OK;
+}
+
+enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
+                                 int64_t n)
+{
+    const bool moves =
+        unit_of(l->plan) != KVR_UNIT_TOKEN && (l->plan->tiers.part || l->plan->retention.part);
+    struct kvr_segment_list fresh = { 0 };
+    enum kvr_status st = KVR_OK;
+    struct change *past;
+    uint8_t *map;
+    int n_past = 0;
+
+    KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, k, v, &map));
+    while (n_past < l->n && l->seg[n_past].tok0 < tok0)
+        n_past++;
+    past = calloc((size_t)n_past + 1, sizeof *past);
+    if (!past)
+        return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", n_past);
+    for (int i = 0; i < n_past && st == KVR_OK; i++) {
+        past[i].same = true;
+        if (moves)
+            st = move(l, &l->seg[i], map[l->seg[i].tok0], &past[i].same, &past[i].now);
+    }
+    if (st == KVR_OK)
+        st = add_new(l, map + tok0, k, v, tok0, n, &fresh);
+    if (st == KVR_OK)
+        st = make_room(l, n_past + fresh.n);
+    if (st == KVR_OK) {
+        replace(l, past, n_past, &fresh);
+        l->n_active = tok0 + n;
+        free(fresh.seg);
+    } else {
+        for (int i = 0; i < n_past; i++)
+            kvr_segment_free(&past[i].now);
+        kvr_segment_list_free(&fresh);
+    }
+    free(past);
+    return st;
 }

@@ -1,5 +1,5 @@
 /* layer.c - opening, reading and counting what a layer holds. */
-#include "harness/cache/layer.h"
+#include "harness/cache/layer_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,9 +11,8 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
 {
     const struct kvr_plan_opts *o = &plan->opts;
 
-    *l = (struct kvr_layer){
-        .dev = dev, .plan = plan, .geo = *geo, .scratch = scratch, .dry = dry
-    };
+    *l =
+        (struct kvr_layer){ .dev = dev, .plan = plan, .geo = *geo, .scratch = scratch, .dry = dry };
     return kvr_layer_budget(o->layer_budget, o->budget_min, o->budget_max, geo->layer,
                             geo->n_layers, &l->beta);
 }
@@ -146,6 +145,15 @@ static size_t packed_nominal(const struct kvr_packed *p)
     return p->codec ? kvr_codec_bytes(p->codec, &p->shape, kvr_packed_n_exact(p)) : 0;
 }
 
+size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k)
+{
+    const struct kvr_correction *c = kvr_correction_at(l->plan->opts.correction);
+
+    return c && !kvr_codec_is_exact(k) ? (size_t)c->moments * (size_t)l->geo.n_heads *
+                                             (size_t)l->geo.head_dim * sizeof(kvr_f16)
+                                       : 0;
+}
+
 size_t kvr_layer_nominal(const struct kvr_layer *l)
 {
     const bool study = kvr_plan_is_study(l->plan);
@@ -155,6 +163,8 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
         const struct kvr_segment *s = &l->seg[i];
 
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
+        if (s->kind == KVR_SEG_CODED)
+            total += kvr_layer_moments_bytes(l, s->k.codec);
         if (s->listed && !study) /* the study counts its indices by its own rules */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
@@ -172,6 +182,56 @@ size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes)
         total += kvr_segment_resident(s);
         for (int t = 0; t < KVR_MAX_STAGES; t++)
             *codes += s->k.stage[t].codes.n_bytes + s->v.stage[t].codes.n_bytes;
+    }
+    return total;
+}
+
+static void add_packed(const struct kvr_packed *p, bool dry, struct kvr_layer_bytes *out)
+{
+    if (dry && p->codec) {
+        const struct kvr_stage_bytes b =
+            kvr_codec_bytes_by_tag(p->codec, &p->shape, kvr_packed_n_exact(p));
+
+        out->kv += b.codes;
+        out->meta += b.meta;
+    }
+    for (int t = 0; t < KVR_MAX_STAGES && !dry; t++) {
+        out->kv += p->stage[t].codes.n_bytes;
+        out->meta += p->stage[t].meta.n_bytes;
+    }
+}
+
+struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
+                                              const struct kvr_segment *s)
+{
+    struct kvr_layer_bytes b = { 0 };
+
+    add_packed(&s->k, l->dry, &b);
+    add_packed(&s->v, l->dry, &b);
+    if (s->listed)
+        b.meta += (size_t)s->n_tok * sizeof(int32_t);
+    if (s->kind == KVR_SEG_CODED)
+        b.meta += kvr_layer_moments_bytes(l, s->k.codec);
+    return b;
+}
+
+void kvr_layer_count_made(struct kvr_layer *l, const struct kvr_segment *s)
+{
+    const struct kvr_layer_bytes b = kvr_layer_segment_held(l, s);
+
+    l->made.kv += b.kv;
+    l->made.meta += b.meta;
+}
+
+struct kvr_layer_bytes kvr_layer_held(const struct kvr_layer *l)
+{
+    struct kvr_layer_bytes total = { .meta = l->state[0].buf.n_bytes + l->state[1].buf.n_bytes };
+
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_layer_bytes b = kvr_layer_segment_held(l, &l->seg[i]);
+
+        total.kv += b.kv;
+        total.meta += b.meta;
     }
     return total;
 }

@@ -25,17 +25,22 @@ struct kvr_layer_scratch {
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
 
+struct kvr_layer_bytes {
+    size_t kv, meta; /* by tag */
+};
+
 struct kvr_layer {
     struct kvr_dev *dev;
     const struct kvr_plan *plan;
     struct kvr_layer_geometry geo;
-    double beta; /* budget factor */
+    double beta;                       /* budget factor */
     struct kvr_layer_scratch *scratch; /* borrowed */
     bool dry;
     struct kvr_segment *seg; /* ascending by first token */
     int n, cap;
-    int64_t n_active;        /* tokens written so far */
-    size_t study_side_bytes; /* masks and indices that the study's format counts */
+    int64_t n_active;            /* tokens written so far */
+    size_t study_side_bytes;     /* masks and indices that the study's format counts */
+    struct kvr_layer_bytes made; /* by the last commit or recode, while what it replaced was held */
     struct kvr_policy_state state[2]; /* tiers; retention, when it is another part */
 };
 
@@ -47,10 +52,11 @@ void kvr_layer_reset(struct kvr_layer *l); /* a new video */
 
 /* Tokens [tok0, tok0 + n), k, v [n,H,D] F32 (already rounded to the cache's type); NULL when
  * dry. Whatever was stored from tok0 on is replaced. On KVR_ENOMEM the layer is as before. */
-enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v,
-                                 int64_t tok0, int64_t n);
+enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
+                                 int64_t n);
 
-/* The study: k, v [capacity,H,D] F32, of which n_active tokens are written. */
+/* The study: k, v [capacity,H,D] F32, of which n_active tokens are written. On KVR_ENOMEM what is
+ * stored is as before; the policy may have scored already. */
 enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const float *v,
                                  int64_t n_active);
 
@@ -67,8 +73,14 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
+/* Bytes a segment of this key codec keeps for the plan's correction. */
+size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k);
+
 /* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
+/* The same by tag, also of a dry layer: codes and side information that would be held. A dry
+ * policy remembers as a real one does. */
+struct kvr_layer_bytes kvr_layer_held(const struct kvr_layer *l);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/kernels/fwht.h"
+
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment **out)
 {
     if (list->n == list->cap) {
@@ -28,8 +30,8 @@ void kvr_segment_list_free(struct kvr_segment_list *list)
     *list = (struct kvr_segment_list){ 0 };
 }
 
-enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active,
-                                 int64_t new0, const float *k, const float *v, uint8_t **map)
+enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
+                                 const float *k, const float *v, uint8_t **map)
 {
     const struct kvr_tiers_use *tiers = &l->plan->tiers;
     const struct kvr_retention_use *retention = &l->plan->retention;
@@ -49,8 +51,8 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .v = v,
     };
     /* Parts of one name are one idea: they share what they remember. */
-    const bool shared = tiers->part && retention->part &&
-                        !strcmp(tiers->part->name, retention->part->name);
+    const bool shared =
+        tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
     KVR_TRY(kvr_buf_reserve(&l->scratch->map, l->dev, KVR_MEM_SCRATCH, (size_t)n_tok));
     *map = l->scratch->map.p;
@@ -60,6 +62,27 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     if (retention->part)
         KVR_TRY(retention->part->assign(retention->opts, &ctx, l->dev, &l->state[shared ? 0 : 1],
                                         *map));
+    return KVR_OK;
+}
+
+/* What the plan's correction needs to know of the keys k [n,H,D] just coded. */
+static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
+{
+    const struct kvr_correction *c = kvr_correction_at(l->plan->opts.correction);
+    const struct kvr_codec *codec = s->k.codec;
+    const size_t n = (size_t)s->n_tok * kvr_layer_width(l);
+
+    if (!c || !c->moments || kvr_codec_is_exact(codec))
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&s->moments, l->dev, KVR_MEM_META, kvr_layer_moments_bytes(l, codec)));
+    if (kvr_codec_rotated(codec)) {
+        float *work = l->scratch->work.p;
+
+        memcpy(work, k, n * sizeof *k);
+        kvr_fwht(work, s->n_tok * l->geo.n_heads, l->geo.head_dim, KVR_COMPUTE_F32);
+        k = work;
+    }
+    c->prepare(&s->k, k, s->moments.p);
     return KVR_OK;
 }
 
@@ -78,7 +101,10 @@ enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, co
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
                             (size_t)n * kvr_layer_width(l) * sizeof *k));
     KVR_TRY(kvr_codec_encode(ck, l->dev, k, &shape, l->scratch->work.p, &out->k));
-    enum kvr_status st = kvr_codec_encode(cv, l->dev, v, &shape, l->scratch->work.p, &out->v);
+    enum kvr_status st = add_moments(l, k, out);
+
+    if (st == KVR_OK)
+        st = kvr_codec_encode(cv, l->dev, v, &shape, l->scratch->work.p, &out->v);
 
     if (st != KVR_OK)
         kvr_segment_free(out);
@@ -169,7 +195,9 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         out->k = out->v = (struct kvr_packed){ .codec = l->plan->pooled, .shape = one };
         return KVR_OK;
     }
-    float mean[width];
+    /* k and v may lie in scratch.gather, never in scratch.work. */
+    KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
+    float *mean = l->scratch->work.p;
 
     mean_token(k, width, n, mean);
     KVR_TRY(kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->k));

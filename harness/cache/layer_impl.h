@@ -4,6 +4,11 @@
 
 #include "harness/cache/layer.h"
 
+/* Bytes of one segment by tag; of a dry one, what it would hold. */
+struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
+                                              const struct kvr_segment *s);
+void kvr_layer_count_made(struct kvr_layer *l, const struct kvr_segment *s);
+
 /* A growing array of segments being made; freed whole when something fails. */
 struct kvr_segment_list {
     struct kvr_segment *seg;
@@ -23,8 +28,8 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
 }
 
 /* Ask tiers, then retention: map [n_tok], all 0 where the plan has neither. */
-enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active,
-                                 int64_t new0, const float *k, const float *v, uint8_t **map);
+enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
+                                 const float *k, const float *v, uint8_t **map);
 
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,

@@ -43,8 +43,8 @@ static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const
     return KVR_OK;
 }
 
-static enum kvr_status build(struct kvr_layer *l, const float *k, const float *v,
-                             int64_t n_active, struct kvr_segment_list *list, size_t *side_bytes)
+static enum kvr_status build(struct kvr_layer *l, const float *k, const float *v, int64_t n_active,
+                             struct kvr_segment_list *list, size_t *side_bytes)
 {
     const struct kvr_plan *p = l->plan;
     struct kvr_study_counts counts = { .capacity = l->geo.capacity, .active = n_active };
@@ -83,6 +83,9 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
     for (int i = 0; i < l->n; i++)
         kvr_segment_free(&l->seg[i]);
     free(l->seg);
+    l->made = (struct kvr_layer_bytes){ 0 };
+    for (int i = 0; i < list.n; i++)
+        kvr_layer_count_made(l, &list.seg[i]);
     l->seg = list.seg;
     l->n = list.n;
     l->cap = list.cap;

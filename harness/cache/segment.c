@@ -6,11 +6,12 @@ void kvr_segment_free(struct kvr_segment *s)
     kvr_packed_free(&s->k);
     kvr_packed_free(&s->v);
     kvr_buf_free(&s->list);
+    kvr_buf_free(&s->moments);
 }
 
 size_t kvr_segment_resident(const struct kvr_segment *s)
 {
-    return kvr_packed_bytes(&s->k) + kvr_packed_bytes(&s->v) + s->list.n_bytes;
+    return kvr_packed_bytes(&s->k) + kvr_packed_bytes(&s->v) + s->list.n_bytes + s->moments.n_bytes;
 }
 
 int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i)

@@ -14,11 +14,12 @@ enum kvr_segment_kind {
 struct kvr_segment {
     enum kvr_segment_kind kind;
     int tier;
-    int64_t tok0;   /* absolute index of the first token: frame * tokens_per_frame + s */
-    int64_t n_tok;  /* tokens stood for */
-    bool listed;         /* not contiguous: `list` says which */
-    struct kvr_buf list; /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
-    struct kvr_packed k, v;      /* [n_tok,H,D]; POOLED: [1,H,D] */
+    int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
+    int64_t n_tok;          /* tokens stood for */
+    bool listed;            /* not contiguous: `list` says which */
+    struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
+    struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
+    struct kvr_buf moments; /* FP16 [moments][H][D]: what the plan's correction keeps */
 };
 
 void kvr_segment_free(struct kvr_segment *s);
@@ -44,8 +45,8 @@ struct kvr_raw {
 struct kvr_span {
     const struct kvr_segment *seg; /* NULL: raw */
     struct kvr_raw raw;
-    int64_t t0, n;  /* stored tokens within the segment or the raw tensors */
-    float log_m;    /* log of the multiplicity each stands for */
+    int64_t t0, n; /* stored tokens within the segment or the raw tensors */
+    float log_m;   /* log of the multiplicity each stands for */
 };
 
 #endif

@@ -42,8 +42,8 @@ struct kvr_rollout_result {
     int64_t wall_ns;
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
-    struct kvr_cache_bytes bytes; /* at the end */
-    struct kvr_mem_stats mem;     /* peak since the rollout began, and by tag at its instant */
+    struct kvr_cache_bytes bytes;      /* at the end */
+    struct kvr_mem_stats mem;          /* peak since the rollout began, and by tag at its instant */
     size_t live_at_start, live_at_end; /* must agree once caches are closed */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */

@@ -1,0 +1,305 @@
+/* predict.c - dry rollouts. */
+#include "harness/cache/predict.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct kvr_geometry kvr_wan_1_3b = {
+    .name = "wan-1.3b",
+    .n_layers = 30,
+    .n_heads = 12,
+    .head_dim = 128,
+    .tokens_per_frame = 1560,
+    .frames_per_chunk = 3,
+    .pixel_frames = 4,
+    .n_params = 1418996800,
+    .weight_bytes = 2,
+};
+
+const struct kvr_geometry kvr_wan_14b = {
+    .name = "wan-14b",
+    .n_layers = 40,
+    .n_heads = 40,
+    .head_dim = 128,
+    .tokens_per_frame = 1560,
+    .frames_per_chunk = 3,
+    .pixel_frames = 4,
+    .n_params = 14288491584,
+    .weight_bytes = 2,
+};
+
+enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out)
+{
+    const int each = geo->pixel_frames, below = n - (n - 1) % each;
+
+    if (n < 1)
+        return kvr_fail(KVR_EINVAL, "%d frames, need at least 1", n);
+    if (below != n)
+        return kvr_fail(KVR_EINVAL,
+                        "%d frames: %s makes 1 + %d k pixel frames; the nearest are %d and %d", n,
+                        geo->name, each, below, below + each);
+    *out = 1 + (n - 1) / each;
+    return KVR_OK;
+}
+
+/* A dry rollout. */
+struct rollout {
+    const struct kvr_plan *plan;
+    struct kvr_layer *layer; /* [n_layers] */
+    int n_layers;
+    int64_t chunk, tokens;
+    struct kvr_layer_scratch scratch;
+    struct kvr_dev *dev;
+    struct kvr_layer_bytes held, peak;
+};
+
+static void rollout_close(struct rollout *r)
+{
+    for (int i = 0; r->layer && i < r->n_layers; i++)
+        kvr_layer_close(&r->layer[i]);
+    free(r->layer);
+    kvr_layer_scratch_free(&r->scratch);
+    kvr_dev_close(&r->dev);
+}
+
+/* n_layers: how many of geo's layers to follow, from the first. */
+static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *plan,
+                                    const struct kvr_geometry *geo, int latent_frames, int n_layers)
+{
+    struct kvr_layer_geometry g = {
+        .n_layers = geo->n_layers,
+        .n_heads = geo->n_heads,
+        .head_dim = geo->head_dim,
+        .tokens_per_frame = geo->tokens_per_frame,
+        .frames_per_chunk = geo->frames_per_chunk,
+        .capacity = (int64_t)latent_frames * geo->tokens_per_frame,
+    };
+    enum kvr_status st;
+
+    *r = (struct rollout){
+        .plan = plan,
+        .n_layers = n_layers,
+        .chunk = (int64_t)geo->frames_per_chunk * geo->tokens_per_frame,
+        .tokens = g.capacity,
+        .layer = calloc((size_t)n_layers, sizeof *r->layer),
+    };
+    if (!r->layer)
+        return kvr_fail(KVR_ENOMEM, "predict: no memory for %d layers", n_layers);
+    st = kvr_dev_open(&r->dev, KVR_CPU);
+    for (; g.layer < n_layers && st == KVR_OK; g.layer++)
+        st = kvr_layer_open(&r->layer[g.layer], r->dev, plan, &g, &r->scratch, true);
+    if (st != KVR_OK)
+        rollout_close(r);
+    return st;
+}
+
+/* One layer stores the chunk that ends at `end`. */
+static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
+{
+    const struct kvr_layer_bytes before = kvr_layer_held(l);
+    struct kvr_layer_bytes after, both;
+
+    KVR_TRY(kvr_plan_is_study(r->plan) ? kvr_layer_recode(l, NULL, NULL, end)
+                                       : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
+    after = kvr_layer_held(l);
+    both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv, r->held.meta + l->made.meta };
+    /* A policy's memory grows before anything is coded. */
+    both.meta += l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+    if (both.kv + both.meta > r->peak.kv + r->peak.meta)
+        r->peak = both;
+    r->held.kv += after.kv - before.kv;
+    r->held.meta += after.meta - before.meta;
+    return KVR_OK;
+}
+
+static enum kvr_status rollout_run(struct rollout *r)
+{
+    /* The study's second pass over a chunk finds a state as large as the one it makes; the
+     * third adds nothing to that. */
+    const int passes =
+        kvr_plan_is_study(r->plan) && r->plan->method->study_cadence == KVR_EVERY_PASS ? 2 : 1;
+
+    for (int64_t t = 0; t < r->tokens; t += r->chunk)
+        for (int i = 0; i < passes; i++)
+            for (int l = 0; l < r->n_layers; l++)
+                KVR_TRY(
+                    store(r, &r->layer[l], t, t + r->chunk < r->tokens ? t + r->chunk : r->tokens));
+    return KVR_OK;
+}
+
+static size_t nominal_of(const struct rollout *r)
+{
+    size_t total = 0;
+
+    for (int i = 0; i < r->n_layers; i++)
+        total += kvr_layer_nominal(&r->layer[i]);
+    return total;
+}
+
+/* Most elements the EXACT stage of a coded block can hold; 0 without one. */
+static int64_t most_exact(const struct kvr_packed *p, int *stage)
+{
+    const double n = (double)(p->shape.n_tok * p->shape.n_heads * p->shape.head_dim);
+
+    for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
+        const struct kvr_codec_stage *s = &p->codec->stage[i];
+        const struct kvr_opt *o = kvr_opts_find(s->stage->options, "max_ratio");
+        double ratio = 1;
+
+        if (s->stage->kind != KVR_STAGE_EXACT)
+            continue;
+        if (o)
+            memcpy(&ratio, (const char *)s->opts + o->offset, sizeof ratio);
+        *stage = i;
+        return (int64_t)(ratio * n);
+    }
+    return 0;
+}
+
+/* Count every outlier there may be. */
+static bool fill_exact(struct rollout *r)
+{
+    bool any = false;
+    int stage;
+
+    for (int i = 0; i < r->n_layers; i++)
+        for (int s = 0; s < r->layer[i].n; s++) {
+            struct kvr_packed *side[] = { &r->layer[i].seg[s].k, &r->layer[i].seg[s].v };
+
+            for (int j = 0; j < 2; j++) {
+                const int64_t most = most_exact(side[j], &stage);
+
+                if (!most)
+                    continue;
+                side[j]->stage[stage].n_exact = most;
+                any = true;
+            }
+        }
+    return any;
+}
+
+/* Do the tiers' sizes depend on the data, and with them the bytes? The modes of `spatial` but
+ * topk cut by a threshold. Tiers coded alike move a padded block at most. */
+static bool mask_matters(const struct kvr_plan *p)
+{
+    const struct kvr_opt *mode;
+    char text[KVR_OPT_STRING_MAX];
+
+    if (!p->tiers.part || strcmp(p->tiers.part->name, "spatial") != 0)
+        return false;
+    mode = kvr_opts_find(p->tiers.part->options, "mode");
+    return strcmp(kvr_opts_text(mode, p->tiers.opts, text, sizeof text), "topk") != 0 &&
+           (strcmp(p->k[0]->text, p->k[1]->text) != 0 || strcmp(p->v[0]->text, p->v[1]->text) != 0);
+}
+
+static double option_of(const struct kvr_plan *p, const char *name)
+{
+    const struct kvr_opt *o = kvr_opts_find(p->tiers.part->options, name);
+    double x;
+
+    memcpy(&x, (const char *)p->tiers.opts + o->offset, sizeof x);
+    return x;
+}
+
+static enum kvr_status set_target(const struct kvr_plan *p, double share)
+{
+    char text[40];
+
+    snprintf(text, sizeof text, "%.17g", share);
+    return kvr_opts_set(p->tiers.part->options, p->tiers.opts, "target", text);
+}
+
+/* Every foreground there may be, in one layer: layers do not differ in it. The target is put
+ * back; it is the plan's own. */
+static enum kvr_status mask_bounds(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+                                   int latent_frames, struct kvr_prediction *out)
+{
+    const int S = geo->tokens_per_frame;
+    const double target = option_of(plan, "target");
+    enum kvr_status st = KVR_OK, back;
+
+    out->nominal_min = SIZE_MAX;
+    out->nominal_max = 0;
+    for (int n = (int)(option_of(plan, "min") * S); n <= S && st == KVR_OK; n++) {
+        struct rollout r;
+        size_t bytes;
+
+        if (n > (int)(option_of(plan, "max") * S) + 1)
+            break;
+        st = set_target(plan, (double)n / S); /* brought within min and max by the part */
+        if (st == KVR_OK)
+            st = rollout_open(&r, plan, geo, latent_frames, 1);
+        if (st != KVR_OK)
+            break;
+        st = rollout_run(&r);
+        bytes = nominal_of(&r) * (size_t)geo->n_layers;
+        rollout_close(&r);
+        out->nominal_min = bytes < out->nominal_min ? bytes : out->nominal_min;
+        out->nominal_max = bytes > out->nominal_max ? bytes : out->nominal_max;
+    }
+    back = set_target(plan, target);
+    return st != KVR_OK ? st : back;
+}
+
+static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
+                              struct kvr_prediction *out)
+{
+    out->nominal_min = out->nominal_max = out->nominal;
+    if (fill_exact(r)) {
+        out->data_dependent = true;
+        out->nominal_max = nominal_of(r);
+        out->depends = "elements held exactly depend on the data: nominal_bytes counts none, "
+                       "nominal_max all that max_ratio allows";
+    }
+    if (mask_matters(r->plan)) {
+        out->data_dependent = true;
+        out->depends = "the foreground depends on the data: nominal_bytes has the target share, "
+                       "the bounds are those of the smallest and largest foreground";
+        KVR_TRY(mask_bounds(r->plan, geo, out->latent_frames, out));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo,
+                            struct kvr_prediction *out)
+{
+    KVR_TRY(rollout_run(r));
+    out->nominal = nominal_of(r);
+    out->at_peak = r->peak;
+    out->peak = r->peak.kv + r->peak.meta + out->scratch + out->weights;
+    return bounds(r, geo, out);
+}
+
+enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+                            int latent_frames, enum kvr_path path, struct kvr_prediction *out)
+{
+    const struct kvr_cache_shape shape = {
+        .n_layers = geo->n_layers,
+        .n_heads = geo->n_heads,
+        .head_dim = geo->head_dim,
+        .tokens_per_frame = geo->tokens_per_frame,
+        .frames_per_chunk = geo->frames_per_chunk,
+        .capacity_frames = latent_frames,
+        .exact = KVR_BF16,
+    };
+    struct rollout r;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_plan_check(plan, geo->n_heads, geo->head_dim));
+    if ((int64_t)latent_frames * geo->tokens_per_frame > INT32_MAX)
+        return kvr_fail(KVR_EINVAL, "%d frames of %d tokens: token indices end at %d",
+                        latent_frames, geo->tokens_per_frame, INT32_MAX);
+    KVR_TRY(rollout_open(&r, plan, geo, latent_frames, geo->n_layers));
+    *out = (struct kvr_prediction){
+        .latent_frames = latent_frames,
+        .tokens = r.tokens,
+        .bf16 = 2 * (size_t)geo->n_layers * (size_t)r.tokens * (size_t)geo->n_heads *
+                (size_t)geo->head_dim * sizeof(kvr_bf16),
+        .scratch = kvr_cache_scratch_bytes(plan, &shape, path),
+        .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
+    };
+    st = fill(&r, geo, out);
+    rollout_close(&r);
+    return st;
+}

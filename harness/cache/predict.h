@@ -1,0 +1,67 @@
+/* predict.h - what a rollout's cache would take, without running it.
+ *
+ *     struct kvr_prediction p;
+ *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, &p));
+ *     ... p.nominal, p.peak ...
+ *
+ * Layers are driven chunk by chunk as a rollout drives them, but dry: policies decide, codecs
+ * say what they would store, nothing is coded. Whatever depends on the data (exact outliers, a
+ * mask cut by a threshold) is predicted at its cheapest and has bounds. */
+#ifndef KVR_CACHE_PREDICT_H
+#define KVR_CACHE_PREDICT_H
+
+#include "harness/cache/cache.h"
+#include "harness/cache/layer.h"
+
+/* A model's sizes, as far as memory goes. */
+struct kvr_geometry {
+    char name[64];
+    int n_layers, n_heads, head_dim;
+    int tokens_per_frame, frames_per_chunk;
+    int pixel_frames; /* pixel frames a latent frame after the first stands for; 1: all do */
+    int64_t n_params; /* 0: not known */
+    int weight_bytes; /* of one parameter */
+};
+
+/* Wan 2.1 at 480x832, three frames at a time (Self-Forcing). */
+extern const struct kvr_geometry kvr_wan_1_3b, kvr_wan_14b;
+
+struct kvr_prediction {
+    int latent_frames;
+    int64_t tokens;       /* of one layer */
+    size_t bf16, nominal; /* all layers, at the end of the rollout */
+
+    bool data_dependent; /* `nominal` is what the sentence `depends` says */
+    size_t nominal_min, nominal_max;
+    const char *depends; /* NULL: it does not */
+
+    /* The instant the cache holds most: a layer has been coded anew, its old state still held. */
+    struct kvr_layer_bytes at_peak;
+    size_t scratch; /* of the cache: current chunk, values being coded, attention */
+    size_t weights; /* 0: n_params is not known */
+    size_t peak;    /* their sum. Not predicted: activations (ACT), files and frames (IO), and
+                     * the work space of linear layers (a part of SCRATCH) */
+};
+
+enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+                            int latent_frames, enum kvr_path path, struct kvr_prediction *out);
+
+/* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest n that exist. */
+enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
+
+/* The study's peak memory: a constant and what its code held, by the type it stored codes in. */
+struct kvr_study_peak {
+    const char *era;    /* "A", "B" or "C" */
+    const char *stored; /* "int16 codes", ...; era B: why there is nothing to compute */
+    bool known;
+    size_t resident;    /* codes, scales, masks and indices as tensors */
+    size_t non_kv;      /* all else at the peak of the first prompt */
+    size_t left_over;   /* previous prompt's video and latents, still referenced */
+    size_t peak;        /* the sum */
+    size_t packed_peak; /* non_kv and the packed format's own bytes */
+};
+
+/* For a plan in the study reading; its constants are those of wan-1.3b at 42 latent frames. */
+enum kvr_status kvr_predict_study_peak(const struct kvr_plan *plan, struct kvr_study_peak *out);
+
+#endif

@@ -1,0 +1,86 @@
+/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, in the shape the steps have. */
+#include "methods/corrections/correction.h"
+
+static float dot(const float *a, const float *b, int n)
+{
+    float lane[16] = { 0 }, sum = 0;
+    int i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++)
+            lane[j] += a[i + j] * b[i + j];
+    for (int j = 0; j < 16; j++)
+        sum += lane[j];
+    for (; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* One row of squared steps for each run of keys that share it. */
+static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
+{
+    float s2[KVR_CORRECTION_MAX_D];
+
+    for (int j = 0; j < job->n;) {
+        const int64_t t = job->t0 + j, left = group - t % group;
+        const int run = left < job->n - j ? (int)left : job->n - j;
+
+        kvr_squared_steps(job->k, job->h, t, 1, s2);
+        for (int i = 0; i < job->m; i++) {
+            const float c = dot(job->q2 + i * job->d, s2, job->d) / 24.0f;
+            float *row = job->s + i * job->stride + j;
+
+            for (int r = 0; r < run; r++)
+                row[r] -= c;
+        }
+        j += run;
+    }
+}
+
+/* Steps by token and group of channels: sum_g |q_g|^2 s_jg^2. */
+static void apply_by_groups(const struct kvr_correction_job *job, const struct kvr_steps *steps)
+{
+    const int per = steps->group, groups = job->d / per;
+    const int64_t row = (int64_t)job->k->shape.n_heads * groups;
+    float norm2[KVR_CORRECTION_MAX_D], s2[KVR_CORRECTION_MAX_KEYS * KVR_CORRECTION_MAX_D];
+
+    for (int j = 0; j < job->n; j++)
+        for (int g = 0; g < groups; g++) {
+            const float s =
+                kvr_f16_to_f32(steps->step[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
+
+            s2[j * groups + g] = s * s;
+        }
+    for (int i = 0; i < job->m; i++) {
+        for (int g = 0; g < groups; g++) {
+            norm2[g] = 0;
+            for (int c = 0; c < per; c++)
+                norm2[g] += job->q2[i * job->d + g * per + c];
+        }
+        for (int j = 0; j < job->n; j++)
+            job->s[i * job->stride + j] -= dot(norm2, s2 + j * groups, groups) / 24.0f;
+    }
+}
+
+static void taylor_apply(const struct kvr_correction_job *job)
+{
+    struct kvr_steps steps;
+
+    kvr_codec_steps(job->k, &steps);
+    if (steps.kind == KVR_STEPS_NONE)
+        return;
+    if (steps.n_exact) /* keys of one block differ in what they hold exactly */
+        apply_by_rows(job, 1);
+    else if (steps.kind == KVR_STEPS_TOKENS)
+        apply_by_rows(job, steps.group);
+    else if (steps.kind == KVR_STEPS_CHANNELS)
+        apply_by_groups(job, &steps);
+    else
+        apply_by_rows(job, 1);
+}
+
+const struct kvr_correction kvr_correction_taylor = {
+    .name = "taylor",
+    .title = "second order in the step: 1/24 sum q^2 s^2",
+    .apply = taylor_apply,
+};

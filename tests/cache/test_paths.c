@@ -1,0 +1,192 @@
+/* test_paths.c - dense, staged and fused give the same attention, for every method. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/cache.h"
+#include "harness/core/rng.h"
+
+enum { S = 18, FRAMES = 3, H = 2, D = 32, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
+
+/* The outputs of all chunks' last passes, layer 1. */
+static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, int window,
+                    float *out)
+{
+    const struct kvr_cache_shape shape = {
+        .n_layers = LAYERS,
+        .n_heads = H,
+        .head_dim = D,
+        .tokens_per_frame = S,
+        .frames_per_chunk = FRAMES,
+        .capacity_frames = CHUNKS * FRAMES,
+        .window_frames = window,
+        .evict = window != 0,
+        .exact = exact,
+    };
+    const size_t n = CHUNK * H * D;
+    struct kvr_dev *dev;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache;
+    float *x = malloc(3 * n * sizeof *x);
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_plan_open(&plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, path) == KVR_OK, "%s", kvr_error());
+    for (int c = 0; c < CHUNKS; c++)
+        for (int p = 0; p < 2; p++) {
+            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+
+            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+            for (int l = 0; l < LAYERS; l++) {
+                kvr_normal(x, 3 * n, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4 + l), 1, 0);
+                ck_assert_int_eq(kvr_cache_append(cache, l, x, x + n), KVR_OK);
+                ck_assert_msg(kvr_cache_attend(cache, l, x + 2 * n, out + (size_t)c * n) == KVR_OK,
+                              "%s: %s", spec, kvr_error());
+            }
+            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+        }
+    free(x);
+    kvr_cache_close(&cache);
+    kvr_plan_close(&plan);
+    kvr_dev_close(&dev);
+}
+
+static double worst(const float *a, const float *b, size_t n)
+{
+    double w = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const double e = fabs((double)a[i] - b[i]);
+
+        if (w == w && !(e <= w)) /* a NaN, once met, stays */
+            w = e;
+    }
+    return w;
+}
+
+static int n_methods(void)
+{
+    int n = 0;
+
+    while (kvr_methods[n])
+        n++;
+    return n;
+}
+
+/* Exact tokens in F32, so that the dense copy loses nothing: what is left are F32 sums of up to
+ * 324 keys in another order and, for rotated codecs, transforms on the other side of a product:
+ * values of order 1, errors of order sqrt(324) 2^-24 (1e-6), 2e-5 allowed. A study reading rounds
+ * nothing here either. Score errors of the same size become relative errors of the weights. */
+START_TEST(paths_agree)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+    const size_t n = CHUNKS * CHUNK * H * D;
+    float *staged = malloc(n * sizeof *staged), *other = malloc(n * sizeof *other);
+
+    for (int study = 0; study < 1 + m->study; study++) {
+        const int window = (_i + study) % 2 ? 9 : 0;
+        char spec[96];
+        double fused, dense;
+
+        snprintf(spec, sizeof spec, "%s%s", m->name, study ? "@study" : "");
+        rollout(spec, KVR_PATH_STAGED, KVR_F32, window, staged);
+        rollout(spec, KVR_PATH_FUSED, KVR_F32, window, other);
+        fused = worst(staged, other, n);
+        ck_assert_msg(fused <= 2e-5, "%s window %d: fused differs by %g", spec, window, fused);
+        rollout(spec, KVR_PATH_DENSE, KVR_F32, window, other);
+        dense = worst(staged, other, n);
+        ck_assert_msg(dense <= 2e-5, "%s window %d: dense differs by %g", spec, window, dense);
+        other[7] = NAN;
+        ck_assert(!(worst(staged, other, n) <= 2e-5));
+    }
+    free(staged);
+    free(other);
+}
+END_TEST
+
+/* With a BF16 cache the dense path rounds what codecs give to BF16: 2^-9 relative on keys makes
+ * scores of order 1 off by 2^-9, weights and outputs too; 2^-6 leaves room for several sigma. */
+START_TEST(dense_rounds_to_bf16)
+{
+    const size_t n = CHUNKS * CHUNK * H * D;
+    float *staged = malloc(n * sizeof *staged), *dense = malloc(n * sizeof *dense);
+
+    rollout("QUAROT_KV_INT4", KVR_PATH_STAGED, KVR_BF16, 0, staged);
+    rollout("QUAROT_KV_INT4", KVR_PATH_DENSE, KVR_BF16, 0, dense);
+    ck_assert(worst(staged, dense, n) <= 1.0 / 64);
+    ck_assert(worst(staged, dense, n) > 0);
+    free(staged);
+    free(dense);
+}
+END_TEST
+
+static const char *const corrected[] = {
+    "KIVI_INT2+taylor", "QUAROT_KV_INT2+exact", "RTN_INT2@study+energy",
+    "QAQ_INT2+taylor",  "AGE_TIER_INT2+flat",   "FLOWCACHE_SOFT_PRUNE_INT2+energy"
+};
+
+START_TEST(corrected_paths_agree)
+{
+    const size_t n = CHUNKS * CHUNK * H * D;
+    float *staged = malloc(n * sizeof *staged), *other = malloc(n * sizeof *other);
+    char plain[64];
+
+    rollout(corrected[_i], KVR_PATH_STAGED, KVR_F32, 0, staged);
+    rollout(corrected[_i], KVR_PATH_FUSED, KVR_F32, 0, other);
+    ck_assert_msg(worst(staged, other, n) <= 2e-5, "%s", corrected[_i]);
+    /* It does something, and nothing to the first chunk, which has no coded past. */
+    snprintf(plain, sizeof plain, "%s", corrected[_i]);
+    *strchr(plain, '+') = 0;
+    rollout(plain, KVR_PATH_STAGED, KVR_F32, 0, other);
+    ck_assert(worst(staged, other, CHUNK * H * D) == 0);
+    ck_assert(worst(staged, other, n) > 1e-4);
+    free(staged);
+    free(other);
+}
+END_TEST
+
+START_TEST(dense_refuses_a_correction)
+{
+    const struct kvr_cache_shape shape = {
+        .n_layers = 1,
+        .n_heads = 1,
+        .head_dim = 32,
+        .tokens_per_frame = 4,
+        .frames_per_chunk = 1,
+        .capacity_frames = 2,
+        .exact = KVR_F32,
+    };
+    struct kvr_dev *dev;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache = NULL;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_plan_open(&plan, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_DENSE), KVR_EUNSUPPORTED);
+    kvr_plan_close(&plan);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("paths");
+    TCase *t = tcase_create("paths");
+    SRunner *r;
+    int failed;
+
+    tcase_set_timeout(t, 300);
+    tcase_add_loop_test(t, paths_agree, 0, n_methods());
+    tcase_add_test(t, dense_rounds_to_bf16);
+    tcase_add_loop_test(t, corrected_paths_agree, 0, (int)(sizeof corrected / sizeof *corrected));
+    tcase_add_test(t, dense_refuses_a_correction);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_set_fork_status(r, CK_NOFORK);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
