@@ -41,7 +41,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test unit cli-test lint format help clean install
+.PHONY: all deps demo test unit cli-test bench lint format help clean install
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -102,6 +102,10 @@ unit: $(TEST_BIN)
 ## cli-test: the tests of the command line alone
 cli-test: $(BUILD)/kvreel
 	@bash tools/run-tests.sh $(BUILD)
+
+## bench: micro-benchmarks, each beside a reference of the same run
+bench: $(BUILD)/kvreel
+	@$(BUILD)/kvreel bench codec
 
 ## lint: clang-format, cppcheck, and header self-containment
 lint:

@@ -40,7 +40,7 @@ exits 2 "a number that is none" run x.yaml --jobs=many
 says "names the limits" "'many'.*from 0 to"
 exits 2 "an option without its value" run x.yaml --db
 exits 2 "a word too many" version now
-for command in list show run generate compare query report plot engine version doctor; do
+for command in list show run generate compare sheet query report plot engine bench doctor version; do
     exits 0 "$command --help" "$command" --help
     check "$command --help begins with examples" sh -c "head -n 1 '$out' | grep -q '^Examples:'"
 done
