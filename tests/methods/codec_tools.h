@@ -1,0 +1,137 @@
+/* codec_tools.h - what the tests of codecs share: hostile blocks, guarded outputs. */
+#ifndef KVR_TESTS_CODEC_TOOLS_H
+#define KVR_TESTS_CODEC_TOOLS_H
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "methods/codec.h"
+
+enum fill {
+    FILL_NORMAL,
+    FILL_ZERO,
+    FILL_CONSTANT,
+    FILL_OUTLIER_CHANNEL,
+    FILL_OFFSET,
+    FILL_TINY,
+    FILL_HUGE,
+    FILL_BEYOND_FP16,
+    N_FINITE_FILLS,
+    FILL_NAN = N_FINITE_FILLS,
+    FILL_INF,
+    N_FILLS
+};
+
+static const char *const fill_names[N_FILLS] = { "normal", "zero",    "constant", "outlier channel",
+                                                 "offset", "tiny",    "huge",     "beyond FP16",
+                                                 "NaN",    "infinity" };
+
+static inline size_t elements(const struct kvr_block_shape *s)
+{
+    return (size_t)s->n_tok * (size_t)s->n_heads * (size_t)s->head_dim;
+}
+
+/* The element that FILL_NAN and FILL_INF spoil. */
+static inline size_t spoiled(const struct kvr_block_shape *s)
+{
+    return elements(s) / 2;
+}
+
+/* Values that BF16 holds. */
+static inline void fill_block(float *x, const struct kvr_block_shape *s, enum fill how,
+                              uint32_t seed)
+{
+    const size_t n = elements(s);
+
+    kvr_normal(x, n, 11, KVR_RNG_TEST, seed, (uint32_t)how, 0);
+    for (size_t i = 0; i < n; i++) {
+        const size_t d = i % (size_t)s->head_dim;
+
+        if (how == FILL_ZERO)
+            x[i] = 0;
+        if (how == FILL_CONSTANT)
+            x[i] = -3.25f;
+        if (how == FILL_OUTLIER_CHANNEL && d == 3)
+            x[i] = 40 + 10 * x[i];
+        if (how == FILL_OFFSET)
+            x[i] = 10 + 0.5f * x[i];
+        if (how == FILL_TINY)
+            x[i] *= 1e-9f;
+        if (how == FILL_HUGE)
+            x[i] *= 2e4f;
+        if (how == FILL_BEYOND_FP16)
+            x[i] *= 1e9f;
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+    }
+    if (how == FILL_NAN)
+        x[spoiled(s)] = NAN;
+    if (how == FILL_INF)
+        x[spoiled(s)] = -INFINITY;
+}
+
+enum { GUARD = 64 };
+
+/* n bytes between two guards; free with guarded_free. */
+static inline void *guarded(size_t n)
+{
+    unsigned char *p = malloc(n + 2 * GUARD);
+
+    ck_assert_ptr_nonnull(p);
+    memset(p, 0xa5, n + 2 * GUARD);
+    return p + GUARD;
+}
+
+static inline void check_guards(const void *at, size_t n)
+{
+    const unsigned char *p = at;
+
+    for (int i = 0; i < GUARD; i++) {
+        if (p[-1 - i] != 0xa5)
+            ck_abort_msg("byte %d before the output was written", i + 1);
+        if (p[n + (size_t)i] != 0xa5)
+            ck_abort_msg("byte %d after the output was written", i);
+    }
+}
+
+static inline void guarded_free(void *at)
+{
+    free((unsigned char *)at - GUARD);
+}
+
+/* Equal bits, or both NaN; 0 and -0 are equal. */
+static inline bool same(float a, float b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static inline struct kvr_dev *open_dev(void)
+{
+    struct kvr_dev *dev;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    return dev;
+}
+
+static inline struct kvr_codec *open_codec(const char *text, enum kvr_side side, bool study,
+                                           enum kvr_compute compute)
+{
+    struct kvr_codec *c;
+
+    ck_assert_msg(kvr_codec_open(&c, text, side, study) == KVR_OK, "%s", kvr_error());
+    c->compute = compute;
+    return c;
+}
+
+static inline float *floats(size_t n)
+{
+    float *p = calloc(n ? n : 1, sizeof *p);
+
+    ck_assert_ptr_nonnull(p);
+    return p;
+}
+
+#endif
