@@ -1,0 +1,332 @@
+/* test_outliers.c - which elements are held exactly, and what the grid sees in their place. */
+#include "tests/methods/codec_tools.h"
+
+#include <omp.h>
+
+/* What the stage is defined to do, one element at a time. */
+struct want {
+    bool *held;
+    int64_t n;
+    float *left; /* what the grid sees */
+};
+
+static float bound_by_definition(const float *x, int64_t n, int64_t padded, double tau, bool bf16)
+{
+    double mean = 0, square = 0;
+    float sigma;
+
+    for (int64_t i = 0; i < n; i++)
+        mean += (double)x[i];
+    mean /= (double)padded;
+    for (int64_t i = 0; i < n; i++)
+        square += ((double)x[i] - mean) * ((double)x[i] - mean);
+    square += (double)(padded - n) * mean * mean;
+    sigma = (float)sqrt(square / (double)padded);
+    if (!isfinite(sigma))
+        return NAN;
+    if (bf16)
+        sigma = kvr_bf16_to_f32(kvr_f32_to_bf16(sigma));
+    sigma = sigma > 1e-8f ? sigma : 1e-8f;
+    sigma = (float)(tau * (double)sigma);
+    return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(sigma)) : sigma;
+}
+
+enum left { FILL, CLAMP, KEEP };
+static const char *const left_names[] = { "fill", "clamp", "keep" };
+
+static struct want define(const float *x, const struct kvr_block_shape *s, double tau,
+                          double max_ratio, enum left left, bool study, bool bf16)
+{
+    const int64_t n = (int64_t)elements(s), width = s->n_heads * s->head_dim;
+    const int64_t padded = study && left != KEEP ? (s->n_tok + 15) / 16 * 16 * width : n;
+    const float bound = bound_by_definition(x, n, padded, tau, bf16);
+    const int64_t most = (int64_t)(max_ratio * (double)n);
+    struct want w = { calloc((size_t)n, sizeof *w.held), 0, floats((size_t)n) };
+
+    ck_assert_ptr_nonnull(w.held);
+    while (w.n < most) { /* the largest not yet taken, the first of equal ones */
+        int64_t best = -1;
+
+        for (int64_t i = 0; i < n; i++)
+            if (!w.held[i] && fabsf(x[i]) > bound && (best < 0 || fabsf(x[i]) > fabsf(x[best])))
+                best = i;
+        if (best < 0)
+            break;
+        w.held[best] = true;
+        w.n++;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t j = i;
+
+        w.left[i] = x[i];
+        if (!w.held[i] || left == KEEP)
+            continue;
+        if (left == CLAMP) {
+            w.left[i] = x[i] < 0 ? -bound : bound;
+            continue;
+        }
+        while (j >= 0 && w.held[j])
+            j -= width;
+        if (j < 0)
+            for (j = i; j < n && w.held[j];)
+                j += width;
+        w.left[i] = j < n ? x[j] : 0;
+    }
+    return w;
+}
+
+static void free_want(struct want *w)
+{
+    free(w->held);
+    free(w->left);
+}
+
+static float as_held(float x, bool study)
+{
+    const float v = kvr_f16_to_f32(kvr_f32_to_f16(x));
+
+    return isinf(v) && !study ? copysignf(65504, v) : v;
+}
+
+/* With exact(type=f32) for a grid, decoding shows what the grid saw. */
+static void compare(double tau, double max_ratio, enum left left, bool study, bool bf16,
+                    const struct kvr_block_shape *s, const float *x, bool want_some)
+{
+    const size_t n = elements(s), bytes = n * sizeof(float);
+    struct kvr_dev *dev = open_dev();
+    struct want w = define(x, s, tau, max_ratio, left, study, bf16);
+    char text[128];
+    float *work = floats(n), *got = guarded(bytes), *grid = floats(n);
+    struct kvr_codec *c;
+    struct kvr_packed p;
+    const int32_t *index;
+    int64_t k = 0;
+
+    snprintf(text, sizeof text, "outliers(sigma=%g,max_ratio=%g,left=%s)|exact(type=f32)", tau,
+             max_ratio, left_names[left]);
+    c = open_codec(text, KVR_K, study, bf16 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &p), KVR_OK);
+    ck_assert_int_eq(kvr_packed_n_exact(&p), w.n);
+    ck_assert(w.n > 0 || !want_some);
+    ck_assert_uint_eq(p.stage[0].codes.n_bytes, (size_t)w.n * 2);
+    ck_assert_uint_eq(p.stage[0].meta.n_bytes, (size_t)w.n * 4);
+    ck_assert_uint_eq(kvr_packed_bytes(&p), n * 4 + (size_t)w.n * 6);
+    ck_assert_uint_eq(kvr_packed_bytes(&p), kvr_codec_bytes(c, s, w.n));
+    index = p.stage[0].meta.p;
+    kvr_codec_decode(&p, 0, s->n_tok, 0, s->n_heads, got);
+    check_guards(got, bytes);
+    for (size_t i = 0; i < n; i++) {
+        float want = w.held[i] ? as_held(x[i], study) : x[i];
+
+        if (w.held[i] && bf16)
+            want = kvr_bf16_to_f32(kvr_f32_to_bf16(want));
+        if (w.held[i] && index[k++] != (int32_t)i)
+            ck_abort_msg("%s: entry %d is element %d, not %zu", text, (int)k - 1, index[k - 1], i);
+        if (!same(got[i], want))
+            ck_abort_msg("%s: element %zu: %a, not %a", text, i, (double)got[i], (double)want);
+    }
+    c->stage[1].stage->decode(&(struct kvr_stage_job){ .opts = c->stage[1].opts, .shape = *s },
+                              &p.stage[1], 0, s->n_tok, 0, s->n_heads, KVR_DECODE_SET, grid);
+    for (size_t i = 0; i < n; i++)
+        if (!same(grid[i], w.left[i]))
+            ck_abort_msg("%s: the grid saw %a, not %a, at %zu", text, (double)grid[i],
+                         (double)w.left[i], i);
+    kvr_packed_free(&p);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free_want(&w);
+    free(work);
+    free(grid);
+    guarded_free(got);
+}
+
+/* Normal numbers with some large ones: single, in runs along a channel, at the first tokens, and
+ * one channel of nothing else. */
+static float *block(const struct kvr_block_shape *s)
+{
+    const size_t n = elements(s), width = (size_t)(s->n_heads * s->head_dim);
+    float *x = floats(n);
+
+    fill_block(x, s, FILL_NORMAL, 7);
+    for (size_t t = 0; t < (size_t)s->n_tok; t++) {
+        x[t * width + 9] = t % 2 ? 90.0f : -91.0f;
+        if (t < 4)
+            x[t * width + 3] = 100;
+        if (t >= 20 && t < 23)
+            x[t * width + 5] = -100; /* ties in magnitude */
+    }
+    x[7 * width + 1] = 64;
+    return x;
+}
+
+START_TEST(holds_and_leaves_what_is_defined)
+{
+    const struct kvr_block_shape s = { 37, 3, 32 };
+    float *x = block(&s);
+
+    compare(3, 1, _i % 3, _i / 3 & 1, _i / 6, &s, x, true);
+    free(x);
+}
+END_TEST
+
+/* 37 * 96 elements: 0.003 of them are 10, in the midst of the equal ones. */
+START_TEST(a_cap_keeps_the_largest)
+{
+    const struct kvr_block_shape s = { 37, 3, 32 };
+    const double caps[] = { 0, 0.0003, 0.001, 0.0015, 0.003, 0.01, 1 };
+    float *x = block(&s);
+
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
+        compare(3, caps[i], _i % 3, _i / 3, false, &s, x, false);
+    free(x);
+}
+END_TEST
+
+START_TEST(hostile_fills)
+{
+    const struct kvr_block_shape s = { 21, 2, 32 };
+
+    for (int how = 0; how < N_FILLS; how++) {
+        float *x = floats(elements(&s));
+
+        fill_block(x, &s, how, 8);
+        compare(2, 1, _i % 3, _i / 3, false, &s, x, false);
+        free(x);
+    }
+}
+END_TEST
+
+/* Held in the study as FP16's infinity, as intended as its largest number. */
+START_TEST(values_beyond_fp16)
+{
+    const struct kvr_block_shape s = { 16, 1, 64 };
+    float *x = floats(elements(&s));
+
+    fill_block(x, &s, FILL_NORMAL, 9);
+    x[100] = 1e6f;
+    x[200] = -1e6f;
+    compare(6, 1, FILL, _i, false, &s, x, true);
+    free(x);
+}
+END_TEST
+
+/* What is not finite hides in no list of exact elements. */
+START_TEST(nan_reaches_the_output)
+{
+    const struct kvr_block_shape s = { 32, 2, 32 };
+    const size_t n = elements(&s);
+    struct kvr_dev *dev = open_dev();
+    float *x = floats(n), *work = floats(n), *got = floats(n);
+
+    for (int left = 0; left < 3; left++)
+        for (int how = FILL_NAN; how <= FILL_INF; how++) {
+            char text[64];
+            struct kvr_codec *c;
+            struct kvr_packed p;
+
+            snprintf(text, sizeof text, "outliers(left=%s)|asym", left_names[left]);
+            c = open_codec(text, KVR_K, _i, KVR_COMPUTE_F32);
+            fill_block(x, &s, how, 10);
+            ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p), KVR_OK);
+            kvr_codec_decode(&p, 0, s.n_tok, 0, s.n_heads, got);
+            ck_assert(!isfinite(got[spoiled(&s)]));
+            kvr_packed_free(&p);
+            kvr_codec_close(&c);
+        }
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(got);
+}
+END_TEST
+
+/* As intended outliers do not widen the grid: the step is what it would be without them. */
+START_TEST(filled_outliers_leave_the_range_alone)
+{
+    const struct kvr_block_shape s = { 16, 1, 64 };
+    const size_t n = elements(&s);
+    struct kvr_dev *dev = open_dev();
+    float *x = floats(n), *work = floats(n);
+    struct kvr_codec *with = open_codec("outliers|asym", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *without = open_codec("asym", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_packed a, b;
+    struct kvr_steps sa, sb;
+
+    fill_block(x, &s, FILL_NORMAL, 12);
+    x[5 * 64 + 7] = x[4 * 64 + 7]; /* what filling leaves there */
+    ck_assert_int_eq(kvr_codec_encode(without, dev, x, &s, work, &b), KVR_OK);
+    x[5 * 64 + 7] = 500;
+    ck_assert_int_eq(kvr_codec_encode(with, dev, x, &s, work, &a), KVR_OK);
+    kvr_codec_steps(&a, &sa);
+    kvr_codec_steps(&b, &sb);
+    ck_assert_int_eq(sa.n_exact, 1);
+    ck_assert_int_eq(sa.exact[0], 5 * 64 + 7);
+    ck_assert_int_eq(sb.n_exact, 0);
+    ck_assert(memcmp(sa.step, sb.step, 64 * sizeof *sa.step) == 0);
+    kvr_packed_free(&a);
+    kvr_packed_free(&b);
+    kvr_codec_close(&with);
+    kvr_codec_close(&without);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+}
+END_TEST
+
+START_TEST(same_bytes_for_any_thread_count)
+{
+    const struct kvr_block_shape s = { 333, 3, 64 };
+    const size_t n = elements(&s);
+    const int before = omp_get_max_threads();
+    struct kvr_dev *dev = open_dev();
+    struct kvr_codec *c =
+        open_codec("outliers(sigma=2,max_ratio=0.01)|asym", KVR_K, _i, KVR_COMPUTE_F32);
+    float *x = floats(n), *work = floats(n);
+    struct kvr_packed p[3];
+
+    fill_block(x, &s, FILL_OUTLIER_CHANNEL, 13);
+    for (int i = 0; i < 3; i++) {
+        omp_set_num_threads((int[]){ 1, 2, 5 }[i]);
+        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p[i]), KVR_OK);
+    }
+    omp_set_num_threads(before);
+    for (int i = 1; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct kvr_stage_data *a = &p[0].stage[k], *b = &p[i].stage[k];
+
+            ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
+            ck_assert_uint_eq(a->meta.n_bytes, b->meta.n_bytes);
+            ck_assert(memcmp(a->codes.p, b->codes.p, a->codes.n_bytes) == 0);
+            ck_assert(memcmp(a->meta.p, b->meta.p, a->meta.n_bytes) == 0);
+        }
+    for (int i = 0; i < 3; i++)
+        kvr_packed_free(&p[i]);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("outliers");
+    TCase *tc = tcase_create("outliers");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, holds_and_leaves_what_is_defined, 0, 12);
+    tcase_add_loop_test(tc, a_cap_keeps_the_largest, 0, 6);
+    tcase_add_loop_test(tc, hostile_fills, 0, 6);
+    tcase_add_loop_test(tc, values_beyond_fp16, 0, 2);
+    tcase_add_loop_test(tc, nan_reaches_the_output, 0, 2);
+    tcase_add_test(tc, filled_outliers_leave_the_range_alone);
+    tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 2);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
