@@ -1,0 +1,259 @@
+/* saliency.c - frame summaries, their change, and the score made of it. */
+#include "methods/kernels/saliency.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "methods/kernels/abs_sum.h"
+
+/* What a state's buffer holds, for up to `cap` frames:
+ *     summary [cap,H] float | delta [cap] float | score [cap] float
+ *     | rank [cap] kvr_ranked | level [cap] byte */
+struct memory {
+    int32_t n_heads, cap;
+    int32_t left; /* scores wait for the retention of this call */
+    float data[];
+};
+static_assert(sizeof(struct kvr_ranked) == 8 && _Alignof(struct kvr_ranked) == 4,
+              "rank follows floats");
+
+static size_t memory_bytes(int64_t n_heads, int64_t cap)
+{
+    return sizeof(struct memory) +
+           (size_t)cap * ((size_t)(n_heads + 2) * sizeof(float) + sizeof(struct kvr_ranked) + 1);
+}
+
+static float *summary_of(struct memory *m, int64_t f)
+{
+    return m->data + f * m->n_heads;
+}
+
+static float *delta_of(struct memory *m)
+{
+    return m->data + (int64_t)m->cap * m->n_heads;
+}
+
+static float *score_of(struct memory *m)
+{
+    return delta_of(m) + m->cap;
+}
+
+static struct kvr_ranked *rank_of(struct memory *m)
+{
+    return (struct kvr_ranked *)(score_of(m) + m->cap);
+}
+
+static uint8_t *level_of(struct memory *m)
+{
+    return (uint8_t *)(rank_of(m) + m->cap);
+}
+
+int64_t kvr_frames(const struct kvr_policy_ctx *ctx)
+{
+    return (ctx->n_active + ctx->tokens_per_frame - 1) / ctx->tokens_per_frame;
+}
+
+int64_t kvr_frame_tokens(const struct kvr_policy_ctx *ctx, int64_t f)
+{
+    const int64_t left = ctx->n_active - f * ctx->tokens_per_frame;
+
+    return left < ctx->tokens_per_frame ? left : ctx->tokens_per_frame;
+}
+
+void kvr_frame_fill(const struct kvr_policy_ctx *ctx, int64_t f, uint8_t byte, uint8_t *map)
+{
+    memset(map + f * ctx->tokens_per_frame, byte, (size_t)kvr_frame_tokens(ctx, f));
+}
+
+/* Room for n frames; what is known stays. On failure the state is as it was. */
+static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
+                            const struct kvr_policy_ctx *ctx, int64_t n)
+{
+    struct memory *old = state->buf.p, *m;
+    struct kvr_buf buf = { 0 };
+    int64_t cap = (n + 15) / 16 * 16; /* a rollout of 42 frames grows three times */
+
+    if (old && old->n_heads != ctx->n_heads)
+        return kvr_fail(KVR_EINTERNAL, "saliency: layer %d: a state of %d heads, asked for %d",
+                        ctx->layer, old->n_heads, ctx->n_heads);
+    if (old && old->cap >= n)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&buf, dev, KVR_MEM_META, memory_bytes(ctx->n_heads, cap)));
+    m = buf.p;
+    m->n_heads = ctx->n_heads;
+    m->cap = (int32_t)cap;
+    if (old) {
+        const size_t frames = (size_t)old->cap * sizeof(float);
+
+        memcpy(m->data, old->data, frames * (size_t)old->n_heads);
+        memcpy(delta_of(m), delta_of(old), frames);
+        memcpy(score_of(m), score_of(old), frames);
+        memcpy(level_of(m), level_of(old), (size_t)old->cap);
+    }
+    kvr_buf_free(&state->buf);
+    state->buf = buf;
+    return KVR_OK;
+}
+
+/* Mean |x| over tokens [t0, t0 + n) and the channels of head h. */
+static float mean_abs(const float *x, int64_t t0, int64_t n, int n_heads, int h, int head_dim)
+{
+    double sum = 0;
+
+    for (int64_t t = t0; t < t0 + n; t++)
+        sum += kvr_abs_sum(x + (t * n_heads + h) * head_dim, head_dim);
+    return (float)(sum / ((double)n * head_dim));
+}
+
+void kvr_frame_summary(const float *k, const float *v, int64_t t0, int64_t n, int n_heads,
+                       int head_dim, float *summary)
+{
+    for (int h = 0; h < n_heads; h++)
+        summary[h] =
+            mean_abs(k, t0, n, n_heads, h, head_dim) + mean_abs(v, t0, n, n_heads, h, head_dim);
+}
+
+float kvr_summary_delta(const float *now, const float *before, int n_heads)
+{
+    double change = 0, size = 0;
+    float mean;
+
+    for (int h = 0; h < n_heads; h++) {
+        change += fabsf(now[h] - before[h]);
+        size += fabsf(before[h]);
+    }
+    mean = (float)(size / n_heads);
+    return (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
+}
+
+/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. Each frame is
+ * one thread's work, so the number of threads changes nothing. */
+static void summarise(const struct kvr_policy_ctx *ctx, int64_t f0, int64_t n, float *summary)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t f = f0; f < n; f++) {
+        const int64_t begin = f * ctx->tokens_per_frame, end = begin + kvr_frame_tokens(ctx, f);
+        const int64_t from = begin > ctx->new0 ? begin : ctx->new0;
+
+        kvr_frame_summary(ctx->k, ctx->v, from - ctx->new0, end - from, ctx->n_heads, ctx->head_dim,
+                          summary + (f - f0) * ctx->n_heads);
+    }
+}
+
+static void set_ones(float *x, int64_t first, int64_t end)
+{
+    for (int64_t i = first; i < end; i++)
+        x[i] = 1;
+}
+
+/* Study: every frame again, against the tail of the list before. */
+static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                    struct kvr_policy_state *state, int64_t n)
+{
+    struct memory *m = state->buf.p;
+    const int64_t overlap = state->n < n ? state->n : n;
+    struct kvr_buf now = { 0 };
+
+    if (ctx->k && ctx->v) {
+        KVR_TRY(
+            kvr_buf_alloc(&now, dev, KVR_MEM_SCRATCH, (size_t)(n * ctx->n_heads) * sizeof(float)));
+        summarise(ctx, 0, n, now.p);
+    }
+    set_ones(delta_of(m), 0, n);
+    if (!now.p)
+        return KVR_OK;
+    for (int64_t j = 0; j < overlap; j++)
+        delta_of(m)[n - overlap + j] =
+            kvr_summary_delta((const float *)now.p + (n - overlap + j) * ctx->n_heads,
+                              summary_of(m, state->n - overlap + j), ctx->n_heads);
+    memcpy(m->data, now.p, (size_t)(n * ctx->n_heads) * sizeof(float));
+    state->n = n;
+    kvr_buf_free(&now);
+    return KVR_OK;
+}
+
+/* Intended: the new frames once, each against the one before it. A chunk given again replaces
+ * what was known of it. */
+static void deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
+                            int64_t n)
+{
+    struct memory *m = state->buf.p;
+    const int64_t f0 = ctx->new0 / ctx->tokens_per_frame;
+    const int64_t known = state->n < f0 ? state->n : f0;
+
+    set_ones(delta_of(m), known, n);
+    memset(level_of(m) + known, KVR_FRAME_FINE, (size_t)(n - known));
+    if (ctx->k && ctx->v) {
+        summarise(ctx, f0, n, summary_of(m, f0));
+        for (int64_t f = known < f0 ? f0 + 1 : f0; f < n; f++)
+            if (f > 0)
+                delta_of(m)[f] =
+                    kvr_summary_delta(summary_of(m, f), summary_of(m, f - 1), ctx->n_heads);
+    }
+    state->n = n;
+}
+
+/* torch.linspace(0, 1, n)[i] in float: from the nearer end. */
+static float linspace(int64_t i, int64_t n)
+{
+    const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;
+
+    return i < n / 2 || n == 1 ? step * (float)i : 1 - step * (float)(n - 1 - i);
+}
+
+static struct kvr_saliency view(struct kvr_policy_state *state, int64_t n)
+{
+    struct memory *m = state->buf.p;
+
+    return (struct kvr_saliency){
+        .n = n,
+        .delta = delta_of(m),
+        .score = score_of(m),
+        .level = level_of(m),
+        .rank = rank_of(m),
+    };
+}
+
+enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
+                                   const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                   struct kvr_policy_state *state, struct kvr_saliency *out)
+{
+    const int64_t n = kvr_frames(ctx);
+    struct memory *m;
+
+    KVR_TRY(grow(state, dev, ctx, n));
+    m = state->buf.p;
+    m->left = 0;
+    if (!ctx->study)
+        deltas_intended(ctx, state, n);
+    else if (rule->every_call || state->n_planned != n)
+        KVR_TRY(deltas_study(ctx, dev, state, n));
+    /* Kept deltas give the same scores again, and the same scores the same plan: keeping the
+     * plan of the study's `on_growth` is keeping the deltas. */
+    for (int64_t f = 0; f < n; f++)
+        score_of(m)[f] = (float)rule->delta_weight * delta_of(m)[f] +
+                         (float)rule->recency_weight * linspace(f, n);
+    state->n_planned = n;
+    *out = view(state, n);
+    return KVR_OK;
+}
+
+void kvr_saliency_leave(struct kvr_policy_state *state)
+{
+    struct memory *m = state->buf.p;
+
+    m->left = 1;
+}
+
+bool kvr_saliency_take(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
+                       struct kvr_saliency *out)
+{
+    struct memory *m = state->buf.p;
+
+    if (!m || !m->left || state->n_planned != kvr_frames(ctx))
+        return false;
+    m->left = 0;
+    *out = view(state, state->n_planned);
+    return true;
+}

@@ -1,0 +1,114 @@
+/* saliency.c - the retention `saliency`: of the coarse frames the best stay.
+ *
+ * FlowCache's pruning. Of the `rem` frames in tier 0 the rne(retained * beta * rem) with the
+ * best score stay (at least one), the others are given up. Where the tiers are `saliency` too,
+ * their scores are used; otherwise frames are scored here, with the default weights.
+ *
+ * As the study ran it every plan is made afresh: a frame given up may be retained again later,
+ * as zeros or as its mean, and costs full storage from then on. As intended a frame that was
+ * given up stays so; it still counts in `rem`, so the budget is the same. */
+#include "methods/kernels/saliency.h"
+#include "methods/kernels/share.h"
+
+enum { FILL_AUTO, FILL_ZERO, FILL_POOLED, FILL_DROP };
+
+struct saliency_opts {
+    double retained;
+    int fill;
+};
+
+static const char *const fill_names[] = { "auto", "zero", "pooled", "drop", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct saliency_opts, retained, 0.45, 0, 1,
+                  "share of the coarse frames that stays, times the budget"),
+    KVR_OPT_ENUM(struct saliency_opts, fill, FILL_AUTO, fill_names,
+                 "what is left of the others; auto: zero (study), drop (intended)"),
+    { 0 },
+};
+
+static uint8_t fill_byte(const struct saliency_opts *o, bool study)
+{
+    switch (o->fill) {
+    case FILL_ZERO:
+        return KVR_TOKEN_ZERO;
+    case FILL_POOLED:
+        return KVR_TOKEN_POOLED;
+    case FILL_DROP:
+        return KVR_TOKEN_DROPPED;
+    default:
+        return study ? KVR_TOKEN_ZERO : KVR_TOKEN_DROPPED;
+    }
+}
+
+/* Is the whole frame in tier 0? */
+static bool coarse(const struct kvr_policy_ctx *ctx, int64_t f, const uint8_t *map)
+{
+    const uint8_t *token = map + f * ctx->tokens_per_frame;
+
+    for (int64_t t = 0; t < kvr_frame_tokens(ctx, f); t++)
+        if (token[t])
+            return false;
+    return true;
+}
+
+static void give_up(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t f,
+                    uint8_t fill, uint8_t *map)
+{
+    kvr_frame_fill(ctx, f, fill, map);
+    if (!ctx->study)
+        s->level[f] = KVR_FRAME_GONE;
+}
+
+static void prune(const struct saliency_opts *o, const struct kvr_policy_ctx *ctx,
+                  const struct kvr_saliency *s, uint8_t *map)
+{
+    const uint8_t fill = fill_byte(o, ctx->study);
+    int64_t rem = 0, m = 0, k;
+
+    for (int64_t f = 0; f < s->n; f++) {
+        if (!coarse(ctx, f, map))
+            continue;
+        rem++;
+        if (!ctx->study && s->level[f] == KVR_FRAME_GONE)
+            give_up(ctx, s, f, fill, map);
+        else
+            s->rank[m++] = (struct kvr_ranked){ s->score[f], (int32_t)f };
+    }
+    k = kvr_share(o->retained * ctx->beta * (double)rem, 1, rem);
+    kvr_topk(s->rank, m);
+    for (int64_t i = k; i < m; i++)
+        give_up(ctx, s, s->rank[i].index, fill, map);
+}
+
+static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                       struct kvr_dev *dev, struct kvr_policy_state *state,
+                                       uint8_t *map)
+{
+    static const struct kvr_saliency_rule rule = { 0.7, 0.3, false };
+    struct kvr_saliency s;
+
+    if (kvr_frames(ctx) == 0)
+        return KVR_OK;
+    if (!kvr_saliency_take(ctx, state, &s))
+        KVR_TRY(kvr_saliency_score(&rule, ctx, dev, state, &s));
+    prune(opts, ctx, &s, map);
+    return KVR_OK;
+}
+
+/* The span of a pooled frame; its summaries are counted where they are held. */
+static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
+{
+    (void)opts;
+    return 16 * (size_t)n->pooled_frames;
+}
+
+const struct kvr_retention kvr_retention_saliency = {
+    .name = "saliency",
+    .title = "the best of the coarse frames stay",
+    .options = options,
+    .opts_size = sizeof(struct saliency_opts),
+    .unit = KVR_UNIT_FRAME,
+    .assign = saliency_assign,
+    .study_side_bytes = saliency_side_bytes,
+};

@@ -1,0 +1,107 @@
+/* saliency.c - the tiers `saliency`: the newest frames and the important older ones apart.
+ *
+ * FlowCache. Of n frames the newest rne(min(recent * beta, 1) * n) are `recent`; of the older
+ * ones the rne(important * beta * n_old) with the best score are `important` (at least one);
+ * the rest is `old`. methods/kernels/saliency.h has the score and how the readings differ in
+ * it. important=0 is HYBRID: nothing is scored.
+ *
+ * As the study ran it a frame may move between tiers at any call, also back from the coarse
+ * one, although what the coarse codec lost stays lost. As intended only frames that were never
+ * coarse are candidates, so that the budget of the fine tier is spent where it helps. */
+#include "methods/kernels/saliency.h"
+#include "methods/kernels/share.h"
+
+#include <string.h>
+
+enum { OLD, RECENT, IMPORTANT };
+enum { EVERY_CALL, ON_GROWTH };
+
+struct saliency_opts {
+    double recent, important, delta_weight, recency_weight;
+    int refresh;
+};
+
+static const char *const refresh_names[] = { "every_call", "on_growth", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct saliency_opts, recent, 0.25, 0, 1, "newest share, times the budget"),
+    KVR_OPT_FLOAT(struct saliency_opts, important, 0, 0, 1,
+                  "share of the older frames kept fine, times the budget; 0: none"),
+    KVR_OPT_FLOAT(struct saliency_opts, delta_weight, 0.7, 0, 1e6, "weight of a frame's change"),
+    KVR_OPT_FLOAT(struct saliency_opts, recency_weight, 0.3, 0, 1e6, "weight of a frame's age"),
+    KVR_OPT_ENUM(struct saliency_opts, refresh, EVERY_CALL, refresh_names,
+                 "when the study reading scores"),
+    { 0 },
+};
+
+/* Tiers of n frames: the last n_recent are recent, the k best of the others important. `s` NULL:
+ * nothing was scored, k is 0. */
+static void plan(const struct kvr_policy_ctx *ctx, const struct kvr_saliency *s, int64_t n,
+                 int64_t n_recent, int64_t k, uint8_t *map)
+{
+    const bool once = !ctx->study && s; /* a frame that was coarse stays coarse */
+    int64_t m = 0;
+
+    memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);
+    for (int64_t f = 0; f < n; f++) {
+        const bool fine = !once || s->level[f] == KVR_FRAME_FINE;
+
+        kvr_frame_fill(ctx, f, fine && f >= n - n_recent ? RECENT : OLD, map);
+        if (s && fine && f < n - n_recent)
+            s->rank[m++] = (struct kvr_ranked){ s->score[f], (int32_t)f };
+    }
+    if (!s)
+        return;
+    kvr_topk(s->rank, m);
+    for (int64_t i = 0; i < m && i < k; i++)
+        kvr_frame_fill(ctx, s->rank[i].index, IMPORTANT, map);
+    for (int64_t f = 0; f < n && once; f++)
+        if (map[f * ctx->tokens_per_frame] == OLD && s->level[f] == KVR_FRAME_FINE)
+            s->level[f] = KVR_FRAME_COARSE;
+}
+
+static enum kvr_status saliency_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                       struct kvr_dev *dev, struct kvr_policy_state *state,
+                                       uint8_t *map)
+{
+    const struct saliency_opts *o = opts;
+    const struct kvr_saliency_rule rule = { o->delta_weight, o->recency_weight,
+                                            o->refresh == EVERY_CALL };
+    const int64_t n = kvr_frames(ctx);
+    const double share = o->recent * ctx->beta < 1 ? o->recent * ctx->beta : 1;
+    const int64_t n_recent = kvr_share(share * (double)n, 1, n), n_old = n - n_recent;
+    struct kvr_saliency s;
+
+    if (!(o->important > 0) || n == 0) {
+        plan(ctx, NULL, n, n_recent, 0, map);
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_saliency_score(&rule, ctx, dev, state, &s));
+    plan(ctx, &s, n, n_recent, kvr_share(o->important * ctx->beta * (double)n_old, 1, n_old), map);
+    kvr_saliency_leave(state);
+    return KVR_OK;
+}
+
+/* HYBRID holds a mask over the capacity and an index per active token, the others an index per
+ * token they store. */
+static size_t saliency_side_bytes(const void *opts, const struct kvr_study_counts *n)
+{
+    const struct saliency_opts *o = opts;
+
+    if (o->important > 0)
+        return 8 * (size_t)n->stored;
+    return (size_t)n->capacity + 8 * (size_t)n->active;
+}
+
+const struct kvr_tiers kvr_tiers_saliency = {
+    .name = "saliency",
+    .title = "the newest frames, the important older ones, and the rest",
+    .options = options,
+    .opts_size = sizeof(struct saliency_opts),
+    .n_tiers = 3,
+    .tier_names = { "old", "recent", "important" },
+    .unit = KVR_UNIT_FRAME,
+    .active_only = true,
+    .assign = saliency_assign,
+    .study_side_bytes = saliency_side_bytes,
+};

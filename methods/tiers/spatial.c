@@ -1,0 +1,145 @@
+/* spatial.c - the tiers `spatial`: positions whose values change apart from those that rest.
+ *
+ *     a[f,s]  = mean |V| over heads and channels, frame f, position s
+ *     var[s]  = population variance of a over the frames
+ *     topk       the `target` share of positions with the largest variance is foreground
+ *     threshold  positions with var > `var`, their number brought within [min, max]
+ *     hybrid     the positions over the threshold when [min, max] of them are, else `target`
+ *
+ * As the study ran it the frames are those of the capacity, so that frames still empty make
+ * "variance" a measure of magnitude; the mask is made at every call and a token changes tier
+ * with it; the format holds a mask (1 B) and an index (8 B) per token. As intended the frames
+ * are those of the new chunk, whose mask is made once and only for its own tokens: bytes of
+ * older tokens are not written. */
+#include "methods/kernels/abs_sum.h"
+#include "methods/kernels/share.h"
+#include "methods/kernels/topk.h"
+#include "methods/policy.h"
+
+#include <string.h>
+
+enum { BACKGROUND, FOREGROUND };
+enum { TOPK, THRESHOLD, HYBRID };
+
+struct spatial_opts {
+    int mode;
+    double var, min, max, target;
+};
+
+static const char *const mode_names[] = { "topk", "threshold", "hybrid", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_ENUM(struct spatial_opts, mode, HYBRID, mode_names, "how the mask is cut"),
+    KVR_OPT_FLOAT(struct spatial_opts, var, 0.02, 0, 1e30, "variance a foreground position passes"),
+    KVR_OPT_FLOAT(struct spatial_opts, min, 0.45, 0, 1, "smallest foreground share"),
+    KVR_OPT_FLOAT(struct spatial_opts, max, 0.85, 0, 1, "largest foreground share"),
+    KVR_OPT_FLOAT(struct spatial_opts, target, 0.65, 0, 1, "foreground share of topk"),
+    { 0 },
+};
+
+static enum kvr_status spatial_check(const void *opts)
+{
+    const struct spatial_opts *o = opts;
+
+    if (!(o->min <= o->max))
+        return kvr_fail(KVR_EINVAL, "min %g is above max %g", o->min, o->max);
+    return KVR_OK;
+}
+
+/* rank[s] = { variance over n_frames of v [n_frames * S, channels], s }. The means and the
+ * variance are rounded to float once each. A position is one thread's work. */
+static void variances(const float *v, int64_t n_frames, int64_t S, int64_t channels,
+                      struct kvr_ranked *rank)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t s = 0; s < S; s++) {
+        double mean = 0, m2 = 0;
+
+        for (int64_t f = 0; f < n_frames; f++) { /* Welford: one pass over V */
+            const double sum = kvr_abs_sum(v + (f * S + s) * channels, channels);
+            const double a = (float)(sum / (double)channels), d = a - mean;
+
+            mean += d / (double)(f + 1);
+            m2 += d * (a - mean);
+        }
+        rank[s] = (struct kvr_ranked){ (float)(m2 / (double)n_frames), (int32_t)s };
+    }
+}
+
+/* How many positions are foreground, `passing` of S being over the threshold; -1: not known. */
+static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t passing)
+{
+    const int64_t lo = kvr_share(o->min * (double)S, 1, S);
+    const int64_t hi = kvr_share(o->max * (double)S, lo, S);
+
+    if (passing < 0 || o->mode == TOPK)
+        return kvr_share(o->target * (double)S, lo, hi);
+    if (o->mode == THRESHOLD)
+        return passing < lo ? lo : passing > hi ? hi : passing;
+    return passing >= lo && passing <= hi ? passing : kvr_share(o->target * (double)S, lo, hi);
+}
+
+/* mask [S] for n_frames frames of v; v NULL: the first positions. `rank` [S] is scratch. */
+static void make_mask(const struct spatial_opts *o, const struct kvr_policy_ctx *ctx,
+                      const float *v, int64_t n_frames, struct kvr_ranked *rank, uint8_t *mask)
+{
+    const int64_t S = ctx->tokens_per_frame;
+    int64_t passing = v ? 0 : -1, n;
+
+    for (int64_t s = 0; s < S; s++)
+        rank[s] = (struct kvr_ranked){ 0, (int32_t)s };
+    if (v) {
+        variances(v, n_frames, S, (int64_t)ctx->n_heads * ctx->head_dim, rank);
+        for (int64_t s = 0; s < S; s++)
+            passing += rank[s].score > (float)o->var;
+        kvr_topk(rank, S); /* those over the threshold come first */
+    }
+    n = n_foreground(o, S, passing);
+    memset(mask, BACKGROUND, (size_t)S);
+    for (int64_t i = 0; i < n; i++)
+        mask[rank[i].index] = FOREGROUND;
+}
+
+static enum kvr_status spatial_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                      struct kvr_dev *dev, struct kvr_policy_state *state,
+                                      uint8_t *map)
+{
+    const int64_t S = ctx->tokens_per_frame;
+    const int64_t n_frames = (ctx->n_tok - ctx->new0) / S;
+    const int64_t at_once = ctx->study ? n_frames : ctx->frames_per_chunk; /* when counted */
+    const size_t rank_bytes = (size_t)S * sizeof(struct kvr_ranked);
+    uint8_t *out = map + ctx->new0;
+    struct kvr_buf work = { 0 };
+    uint8_t *mask;
+
+    (void)state;
+    memset(out, FOREGROUND, (size_t)(ctx->n_tok - ctx->new0));
+    if (n_frames < 2 || (!ctx->v && at_once < 2))
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&work, dev, KVR_MEM_SCRATCH, rank_bytes + (size_t)S));
+    mask = (uint8_t *)work.p + rank_bytes;
+    make_mask(opts, ctx, ctx->v, n_frames, work.p, mask);
+    for (int64_t f = 0; f < n_frames; f++)
+        memcpy(out + f * S, mask, (size_t)S);
+    kvr_buf_free(&work);
+    return KVR_OK;
+}
+
+static size_t spatial_side_bytes(const void *opts, const struct kvr_study_counts *n)
+{
+    (void)opts;
+    return 9 * (size_t)n->capacity;
+}
+
+const struct kvr_tiers kvr_tiers_spatial = {
+    .name = "spatial",
+    .title = "positions that change apart from positions that rest",
+    .options = options,
+    .opts_size = sizeof(struct spatial_opts),
+    .n_tiers = 2,
+    .tier_names = { "background", "foreground" },
+    .unit = KVR_UNIT_TOKEN,
+    .check = spatial_check,
+    .assign = spatial_assign,
+    .study_side_bytes = spatial_side_bytes,
+};
