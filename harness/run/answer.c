@@ -150,7 +150,7 @@ static bool read_passes(const json_t *list, struct parts *p, struct kvr_row *r)
     return p->pass != NULL;
 }
 
-static bool read_samples(json_t *o, struct parts *p, struct kvr_row *r)
+static bool read_samples(json_t *o, int64_t cell_ns, struct parts *p, struct kvr_row *r)
 {
     const char *kind;
     json_t *ns;
@@ -158,6 +158,7 @@ static bool read_samples(json_t *o, struct parts *p, struct kvr_row *r)
     p->sample = calloc(json_object_size(o) + 1, sizeof *p->sample);
     if (!p->sample)
         return false;
+    p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
     r->sample = p->sample;
@@ -182,7 +183,7 @@ static bool read_artifacts(const json_t *list, struct parts *p, struct kvr_row *
     return p->artifact != NULL;
 }
 
-static bool read_numbers(struct parts *p, struct kvr_row *r)
+static bool read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
 {
     const json_t *o = p->root;
 
@@ -200,7 +201,7 @@ static bool read_numbers(struct parts *p, struct kvr_row *r)
     return read_metrics(json_object_get(o, "metrics"), p, r) &&
            read_mem(json_object_get(o, "mem"), p, r) &&
            read_passes(json_object_get(o, "passes"), p, r) &&
-           read_samples(json_object_get(o, "samples"), p, r) &&
+           read_samples(json_object_get(o, "samples"), cell_ns, p, r) &&
            read_artifacts(json_object_get(o, "artifacts"), p, r);
 }
 
@@ -297,7 +298,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
             snprintf(v->reason, sizeof v->reason, "the worker gave no reason");
         return KVR_OK;
     }
-    if (!read_numbers(p, r))
+    if (!read_numbers(p, a->cell_ns, r))
         return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
     summarise(v, r);
     v->outcome = gate(a, r, v, v->reason, sizeof v->reason);

@@ -12,6 +12,7 @@ struct kvr_attempt {
     const char *started, *finished;
     const char *answer, *log_tail; /* what the worker wrote; answer NULL: there was no worker */
     int wait_status;
+    int64_t cell_ns;         /* from the worker's start to its end: rollout, files, metrics */
     bool timed_out, stopped; /* killed for its time, or by the user */
     int timeout_s;
     enum kvr_outcome outcome; /* without a worker: SKIPPED, UNSUPPORTED, with `reason` */

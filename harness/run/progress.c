@@ -63,7 +63,7 @@ static double seconds_left(const struct kvr_progress *p)
 
     if (p->done >= p->jobs)
         return (double)(kvr_now_ns() - p->t0_ns) / 1e9 / p->done * left;
-    return p->estimate_ns ? (double)p->estimate_ns / 1e9 * left / p->jobs : NAN;
+    return p->estimate_ns ? (double)p->estimate_ns / 1e9 * left / p->total : NAN;
 }
 
 void kvr_progress_tick(struct kvr_progress *p)

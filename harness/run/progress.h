@@ -11,7 +11,7 @@ struct kvr_progress {
     FILE *out; /* NULL: quiet */
     bool bar, color;
     int total, done, failed, jobs;
-    int64_t t0_ns, estimate_ns; /* estimate: of one cell, before the first has finished */
+    int64_t t0_ns, estimate_ns; /* estimate: of the whole, by history; 0: none */
 };
 
 void kvr_progress_begin(struct kvr_progress *p, FILE *out, int total, int jobs,

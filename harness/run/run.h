@@ -36,7 +36,7 @@ struct kvr_run_summary {
     int done_before, unsupported; /* the two parts of skipped */
     int failed_before; /* in the database as failed, and not asked for again; part of done_before */
     int to_run;        /* cells that were, or in a dry run would be, measured */
-    int64_t estimate_ns; /* of to_run, from the database's history; 0: no history */
+    int64_t estimate_ns; /* wall time to_run will take, by the database's history; 0: none */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

@@ -27,7 +27,7 @@ enum { MAX_WORKERS = 256, TICK_MS = 1000 };
 struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* NULL: idle */
-    int64_t deadline_ns;
+    int64_t start_ns, deadline_ns;
     bool timed_out, stopped;
     char started[32];
 };
@@ -158,7 +158,8 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     if (st != KVR_OK)
         return st;
     timestamp(w->started);
-    w->deadline_ns = kvr_now_ns() + (int64_t)r->timeout_s * 1000000000;
+    w->start_ns = kvr_now_ns();
+    w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;
     j->state = KVR_RUNNING;
     r->n_running++;
@@ -222,6 +223,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .answer = w->child.answer ? w->child.answer : "",
         .log_tail = w->child.tail,
         .wait_status = wait_status,
+        .cell_ns = kvr_now_ns() - w->start_ns,
         .timed_out = w->timed_out,
         .stopped = w->stopped,
         .timeout_s = r->timeout_s,
@@ -366,7 +368,7 @@ static enum kvr_status run_jobs(struct runner *r)
     if (!r->workers)
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d workers", r->n_workers);
     kvr_progress_begin(&r->progress, r->opts->progress, r->summary->to_run, r->n_workers,
-                       r->summary->to_run ? r->summary->estimate_ns / r->summary->to_run : 0);
+                       r->summary->estimate_ns);
     r->signal_fd = -1;
     st = catch_signals(r);
     if (st == KVR_OK)
@@ -473,7 +475,7 @@ static int64_t estimate(const struct runner *r)
         sum += ns;
         known += ns > 0;
     }
-    return known ? sum / known * r->summary->to_run : 0;
+    return known ? sum / known * r->summary->to_run / r->n_workers : 0;
 }
 
 static enum kvr_status open_store(struct runner *r)
@@ -496,7 +498,7 @@ static void say_plan(struct runner *r)
     fprintf(f, "%s: %d cells: %d to run, %d done before, %d unsupported; %d at a time",
             r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, r->n_workers);
     if (s->estimate_ns)
-        fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9 / r->n_workers);
+        fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");
     for (int i = 0; r->opts->dry_run && i < r->sweep.n_cells; i++) {
         const struct kvr_job *j = &r->jobs[i];

@@ -78,12 +78,16 @@ static char *argv_json(int argc, char *const *argv)
 
 static enum kvr_status make_id(char id[40])
 {
+    static const char digits[] = "0123456789abcdef";
     unsigned char b[16];
 
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
         return kvr_fail(KVR_EIO, "session: no random bytes");
-    for (int i = 0; i < 16; i++)
-        sprintf(id + 2 * i, "%02x", b[i]);
+    for (int i = 0; i < 16; i++) {
+        id[2 * i] = digits[b[i] >> 4];
+        id[2 * i + 1] = digits[b[i] & 15];
+    }
+    id[32] = 0;
     return KVR_OK;
 }
 
