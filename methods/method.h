@@ -12,6 +12,7 @@
 #include "methods/codec.h"
 #include "methods/corrections/correction.h"
 #include "methods/policy.h"
+#include "methods/reuse.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,11 +76,13 @@ struct kvr_plan {
     struct kvr_codec *pooled;           /* what mean tokens are held in: "exact" */
     struct kvr_tiers_use tiers;         /* part NULL: one tier */
     struct kvr_retention_use retention; /* part NULL: keep everything */
+    bool reuses;                        /* the sampler may skip steps */
+    struct kvr_reuse_opts reuse;
 };
 
 /* `spec` is NAME, NAME@study or NAME@intended, then +CORRECTION if wanted. A setting goes to the
  * plan's own option of that name, else to every codec and part that has it; a prefix narrows it: a
- * tier's name, then `k.` or `v.`, or `tiers.`, `retention.`. */
+ * tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. */
 enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                               const struct kvr_setting *settings, int n_settings);
 void kvr_plan_close(struct kvr_plan **p);

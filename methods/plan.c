@@ -71,26 +71,28 @@ static enum kvr_status set_part(const char *part, const struct kvr_opt *table, v
 static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
 {
     const char *name = s->name;
-    bool to_k = true, to_v = true, to_tiers = true, to_retention = true;
+    bool to_k = true, to_v = true, to_tiers = true, to_retention = true, to_reuse = p->reuses;
     int n_set = 0, only_tier = -1;
 
     KVR_TRY(set_part("plan", kvr_plan_options, &p->opts, name, s->value, &n_set));
     if (n_set)
         return KVR_OK;
     if (starts(&name, "tiers")) {
-        to_k = to_v = to_retention = false;
+        to_k = to_v = to_retention = to_reuse = false;
     } else if (starts(&name, "retention")) {
-        to_k = to_v = to_tiers = false;
+        to_k = to_v = to_tiers = to_reuse = false;
+    } else if (p->reuses && starts(&name, "reuse")) {
+        to_k = to_v = to_tiers = to_retention = false;
     } else {
         for (int t = 0; t < p->n_tiers; t++)
             if (starts(&name, kvr_plan_tier_name(p, t)))
                 only_tier = t;
         if (starts(&name, "k"))
-            to_v = to_tiers = to_retention = false;
+            to_v = to_tiers = to_retention = to_reuse = false;
         else if (starts(&name, "v"))
-            to_k = to_tiers = to_retention = false;
+            to_k = to_tiers = to_retention = to_reuse = false;
         else if (only_tier >= 0)
-            to_tiers = to_retention = false;
+            to_tiers = to_retention = to_reuse = false;
     }
     for (int t = 0; t < p->n_tiers; t++) {
         int n;
@@ -112,6 +114,8 @@ static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
     if (to_retention && p->retention.part)
         KVR_TRY(set_part(p->retention.part->name, p->retention.part->options, p->retention.opts,
                          name, s->value, &n_set));
+    if (to_reuse)
+        KVR_TRY(set_part("reuse", kvr_reuse_options, &p->reuse, name, s->value, &n_set));
     if (n_set == 0)
         return kvr_fail(KVR_EINVAL, "%s has no option '%s' (`kvreel show %s` lists them)", p->name,
                         s->name, p->method->name);
@@ -186,6 +190,8 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
     st = kvr_tiers_open(&p->tiers, p->method->tiers);
     if (st == KVR_OK)
         st = kvr_retention_open(&p->retention, p->method->retention);
+    if (st == KVR_OK)
+        st = kvr_reuse_parse(&p->reuse, &p->reuses, p->method->reuse);
     if (st == KVR_OK)
         st = open_codecs(p);
     if (st == KVR_OK && plus)
@@ -288,6 +294,8 @@ void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx)
         }
     if (p->tiers.part)
         visit_table("tiers.", p->tiers.part->options, p->tiers.opts, fn, ctx);
+    if (p->reuses)
+        visit_table("reuse.", kvr_reuse_options, &p->reuse, fn, ctx);
     if (p->retention.part)
         visit_table("retention.", p->retention.part->options, p->retention.opts, fn, ctx);
 }
@@ -332,7 +340,8 @@ void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
     if (study)
         fn(ctx, "coded_span", p->method->study_span == KVR_SPAN_CAPACITY ? "capacity" : "active");
     fn(ctx, "position", "absolute");
-    fn(ctx, "reuse", p->method->reuse ? p->method->reuse : "none");
+    fn(ctx, "reuse",
+       p->reuses ? part_text("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text) : "none");
     for (const struct kvr_opt *o = kvr_plan_options; o->name; o++)
         fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }

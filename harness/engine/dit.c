@@ -1,5 +1,6 @@
 /* dit.c - the forward: patches, time, blocks, head. Formulas: Wan 2.1 causal, in the order of the
  * reference. All memory is reserved when the network is opened. */
+#include "harness/engine/reuse.h"
 #include "harness/engine/dit.h"
 
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct kvr_dit {
     kvr_dit_tap_fn *tap;
     void *tap_ctx;
     struct kvr_dit_times times;
+    struct kvr_reuse reuse;
 };
 
 /* ---- open ----------------------------------------------------------------------------- */
@@ -185,10 +187,25 @@ void kvr_dit_close(struct kvr_dit **pd)
 
     if (!d)
         return;
+    kvr_reuse_close(&d->reuse);
     kvr_buf_free(&d->arena);
     free(d->cross);
     free(d);
     *pd = NULL;
+}
+
+enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts)
+{
+    kvr_reuse_close(&d->reuse);
+    if (!opts)
+        return KVR_OK;
+    return kvr_reuse_open(&d->reuse, d->dev, opts->threshold, opts->warmup, d->c->n_steps,
+                          (int64_t)d->c->frames_per_chunk * d->tokens_per_frame * d->c->dim);
+}
+
+void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
+{
+    *out = (struct kvr_reuse_counts){ d->reuse.n_compared, d->reuse.n_skipped, d->reuse.total };
 }
 
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d)
@@ -409,7 +426,9 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     d->ops->patchify(&p, x, d->patches);
     KVR_TRY(linear(d, r.n, d->patches, d->m->patch, d->x));
     tap(d, "patch_tokens", d->x, r.n * r.d);
-    for (int i = 0; i < c->n_layers; i++) {
+    const bool skip = kvr_reuse_skip(&d->reuse, pass, d->x);
+
+    for (int i = 0; i < c->n_layers && !skip; i++) {
         add_modulation(d->m->blocks[i].modulation, d->time_mod, pass->n_frames, 6, c->dim, false,
                        d->mod);
         KVR_TRY(self_attention(d, i, &r, cache));
@@ -417,6 +436,8 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
         KVR_TRY(feed_forward(d, i, &r));
         tap_block(d, i, "out", d->x, r.n * r.d);
     }
+    if (!skip)
+        kvr_reuse_keep(&d->reuse, pass, d->x);
     KVR_TRY(head(d, &r, &p, out));
     kvr_cache_times(cache, &after);
     d->times.other_ns += kvr_now_ns() - start - (d->times.linear_ns - linear_before) -

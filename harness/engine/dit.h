@@ -14,6 +14,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/engine/model.h"
+#include "methods/reuse.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,15 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P);
 /* The network's output (flow or x0, as the config says) for the chunk of `pass`. */
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
                                 const float *t, const struct kvr_pass *pass, float *out);
+
+/* Skip denoising steps whose features barely change; NULL: compute every step (the default). */
+enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
+
+struct kvr_reuse_counts {
+    int64_t compared, skipped; /* denoising steps with a step before them; of those, skipped */
+    double total;              /* sum of their relative changes */
+};
+void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out);
 
 /* Called with named intermediate tensors; for `kvreel engine check` and traces. NULL: off.
  * Names are those of the parity fixtures without the test letter: "block0.q_rope", ... */

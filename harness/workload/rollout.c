@@ -151,6 +151,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
     KVR_TRY(kvr_buf_alloc(&r->embedding, r->dev, KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));
+    KVR_TRY(kvr_dit_set_reuse(r->dit, plan->reuses ? &plan->reuse : NULL));
     return open_cache(r, plan);
 }
 
@@ -167,6 +168,7 @@ static enum kvr_status generate(struct rollout *r)
     st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_philox, &seed, &hooks, NULL);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
     kvr_dit_times(r->dit, &out->dit);
+    kvr_dit_reuse_counts(r->dit, &out->reuse);
     kvr_cache_times(r->cache, &out->cache);
     kvr_cache_bytes(r->cache, &out->bytes);
     kvr_mem_stats(r->dev, &out->mem);
