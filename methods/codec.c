@@ -242,8 +242,10 @@ bool kvr_codec_is_exact(const struct kvr_codec *c)
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
 {
-    /* Two grids in a row are not: the first one's range moves with what the second put back. */
-    return c->n_stages == 1 && c->stage[0].stage->idempotent;
+    /* Two grids in a row are not: the first one's range moves with what the second put back.
+     * Decoded values rounded to BF16 move it as well, if by little. */
+    return c->n_stages == 1 && c->stage[0].stage->idempotent &&
+           (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_exact(c));
 }
 
 bool kvr_codec_rotated(const struct kvr_codec *c)
