@@ -7,6 +7,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/engine/check_report.h"
+#include "harness/engine/ops.h"
 #include "harness/engine/sampler.h"
 
 struct golden {
@@ -144,7 +145,7 @@ static enum kvr_status compare(struct golden *g, const char *what, int n,
 static enum kvr_status run_prompt(struct golden *g)
 {
     const int64_t *tokens = (const int64_t *)g->tokens.data + (int64_t)g->index * g->c->text_len;
-    int ids[1024]; /* text_len is bounded by the configuration's reader */
+    int ids[KVR_OPS_MAX_TEXT];
 
     for (int i = 0; i < g->c->text_len; i++) {
         if (tokens[i] < 0 || tokens[i] >= g->c->n_vocabulary)

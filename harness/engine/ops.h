@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { KVR_OPS_MAX_TEXT = 1024 }; /* keys of cross-attention: bounds its score buffer */
+enum { KVR_OPS_MAX_TEXT = 8192 }; /* keys of cross-attention: bounds its score buffer */
 
 struct kvr_rows {
     int64_t n;            /* N */

@@ -229,7 +229,7 @@ static const struct {
     { "dim", "13", KVR_EFORMAT },      /* not a multiple of num_heads */
     { "num_heads", "4", KVR_EFORMAT }, /* heads of odd width */
     { "freq_dim", "7", KVR_EFORMAT },
-    { "text_len", "4096", KVR_EFORMAT },
+    { "text_len", "65536", KVR_EFORMAT },
     { "out_dim", "4", KVR_EUNSUPPORTED },
     { "patch_size", "[1, 2]", KVR_EFORMAT },
     { "patch_size", "[2, 2, 3]", KVR_EUNSUPPORTED },
