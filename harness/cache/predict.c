@@ -1,6 +1,7 @@
 /* predict.c - dry rollouts. */
 #include "harness/cache/predict.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,18 +95,24 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *pl
     return st;
 }
 
+static size_t policy_bytes(const struct kvr_layer *l)
+{
+    return l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+}
+
 /* One layer stores the chunk that ends at `end`. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = kvr_layer_held(l);
+    const size_t policy = policy_bytes(l);
     struct kvr_layer_bytes after, both;
 
     KVR_TRY(kvr_plan_is_study(r->plan) ? kvr_layer_recode(l, NULL, NULL, end)
                                        : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = kvr_layer_held(l);
-    both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv, r->held.meta + l->made.meta };
     /* A policy's memory grows before anything is coded. */
-    both.meta += l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+    both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv,
+                                     r->held.meta + l->made.meta + policy_bytes(l) - policy };
     if (both.kv + both.meta > r->peak.kv + r->peak.meta)
         r->peak = both;
     r->held.kv += after.kv - before.kv;
@@ -193,53 +200,59 @@ static bool mask_matters(const struct kvr_plan *p)
            (strcmp(p->k[0]->text, p->k[1]->text) != 0 || strcmp(p->v[0]->text, p->v[1]->text) != 0);
 }
 
-static double option_of(const struct kvr_plan *p, const char *name)
+static double option_of(const struct kvr_tiers_use *tiers, const char *name)
 {
-    const struct kvr_opt *o = kvr_opts_find(p->tiers.part->options, name);
+    const struct kvr_opt *o = kvr_opts_find(tiers->part->options, name);
     double x;
 
-    memcpy(&x, (const char *)p->tiers.opts + o->offset, sizeof x);
+    memcpy(&x, (const char *)tiers->opts + o->offset, sizeof x);
     return x;
 }
 
-static enum kvr_status set_target(const struct kvr_plan *p, double share)
+static enum kvr_status layer_bytes(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+                                   int latent_frames, size_t *out)
 {
-    char text[40];
+    struct rollout r;
+    enum kvr_status st;
 
-    snprintf(text, sizeof text, "%.17g", share);
-    return kvr_opts_set(p->tiers.part->options, p->tiers.opts, "target", text);
+    KVR_TRY(rollout_open(&r, plan, geo, latent_frames, 1));
+    st = rollout_run(&r);
+    *out = nominal_of(&r);
+    rollout_close(&r);
+    return st;
 }
 
-/* Every foreground there may be, in one layer: layers do not differ in it. The target is put
- * back; it is the plan's own. */
+/* Every foreground there may be, in one layer: layers do not differ in it. */
 static enum kvr_status mask_bounds(const struct kvr_plan *plan, const struct kvr_geometry *geo,
-                                   int latent_frames, struct kvr_prediction *out)
+                                   struct kvr_prediction *out)
 {
-    const int S = geo->tokens_per_frame;
-    const double target = option_of(plan, "target");
-    enum kvr_status st = KVR_OK, back;
+    const double S = geo->tokens_per_frame;
+    const double lo = option_of(&plan->tiers, "min"), hi = option_of(&plan->tiers, "max");
+    struct kvr_plan trial = *plan; /* with options of its own */
+    enum kvr_status st = KVR_OK;
+    size_t bytes;
 
+    trial.tiers.opts = malloc(plan->tiers.part->opts_size);
+    if (!trial.tiers.opts)
+        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+    memcpy(trial.tiers.opts, plan->tiers.opts, plan->tiers.part->opts_size);
     out->nominal_min = SIZE_MAX;
     out->nominal_max = 0;
-    for (int n = (int)(option_of(plan, "min") * S); n <= S && st == KVR_OK; n++) {
-        struct rollout r;
-        size_t bytes;
+    for (double n = rint(lo * S); n <= rint(hi * S) && st == KVR_OK; n++) {
+        char share[40];
 
-        if (n > (int)(option_of(plan, "max") * S) + 1)
-            break;
-        st = set_target(plan, (double)n / S); /* brought within min and max by the part */
+        snprintf(share, sizeof share, "%.17g", n / S);
+        st = kvr_opts_set(trial.tiers.part->options, trial.tiers.opts, "target", share);
         if (st == KVR_OK)
-            st = rollout_open(&r, plan, geo, latent_frames, 1);
+            st = layer_bytes(&trial, geo, out->latent_frames, &bytes);
         if (st != KVR_OK)
             break;
-        st = rollout_run(&r);
-        bytes = nominal_of(&r) * (size_t)geo->n_layers;
-        rollout_close(&r);
+        bytes *= (size_t)geo->n_layers;
         out->nominal_min = bytes < out->nominal_min ? bytes : out->nominal_min;
         out->nominal_max = bytes > out->nominal_max ? bytes : out->nominal_max;
     }
-    back = set_target(plan, target);
-    return st != KVR_OK ? st : back;
+    free(trial.tiers.opts);
+    return st;
 }
 
 static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
@@ -256,7 +269,7 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->data_dependent = true;
         out->depends = "the foreground depends on the data: nominal_bytes has the target share, "
                        "the bounds are those of the smallest and largest foreground";
-        KVR_TRY(mask_bounds(r->plan, geo, out->latent_frames, out));
+        KVR_TRY(mask_bounds(r->plan, geo, out));
     }
     return KVR_OK;
 }

@@ -1,0 +1,136 @@
+/* predict_study.c - where the study's peak memory came from.
+ *
+ * Its column is a constant plus the resident cache, and the cache was never packed: codes were
+ * tensors of whole integers, of a type that changed between its runs.
+ *
+ *     era A   int16 codes, the whole capacity
+ *     era B   an integration that was not published; a transient of 6 to 8 GiB is unexplained
+ *     era C   int8 codes; masks as bytes and indices as int64, per token
+ *
+ * The constant: the BF16 run's own peak is 19,902,781,440 B with a cache of 12,076,646,400 B.
+ * From the second prompt on the previous one's FP32 video (165 x 3 x 480 x 832) and BF16 latents
+ * (42 x 16 x 60 x 104) were still referenced, and the method's figure is its worst prompt. */
+#include "harness/cache/predict.h"
+
+#include <string.h>
+
+enum {
+    FRAMES = 42,
+    VIDEO_BYTES = 165 * 3 * 480 * 832 * 4,
+    LATENT_BYTES = FRAMES * 16 * 60 * 104 * 2,
+};
+static const size_t bf16_peak = 19902781440, bf16_cache = 12076646400;
+
+enum era { A, B, C };
+
+/* Rows that are not of era C. */
+static const struct {
+    const char *method;
+    enum era era;
+} eras[] = {
+    { "BF16", A },
+    { "RTN_INT2", A },
+    { "RTN_INT4", A },
+    { "KIVI_INT2", A },
+    { "KIVI_INT4", A },
+    { "QUAROT_KV_INT2", A },
+    { "QUAROT_KV_INT4", A },
+    { "RTN_K2_V4", B },
+    { "RTN_INT4_RECENT2", B },
+    { "RTN_INT4_REFRESH", B },
+    { "KIVI_K2_V4", B },
+    { "KIVI_INT4_REFRESH", B },
+    { "QUAROT_KV_INT4_RECENT2", B },
+    { "QUAROT_KV_INT4_REFRESH", B },
+};
+
+static enum era era_of(const char *method)
+{
+    for (size_t i = 0; i < sizeof eras / sizeof *eras; i++)
+        if (!strcmp(eras[i].method, method))
+            return eras[i].era;
+    return C;
+}
+
+/* One tensor, its codes as integers of code_bytes. Blocks of 16 tokens are stored whole. */
+static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
+{
+    const struct kvr_block_shape *s = &p->shape;
+    const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
+    const size_t padded = (size_t)(s->n_tok + 15) / 16 * 16;
+    size_t total;
+
+    if (!p->codec)
+        return 0;
+    total = kvr_codec_bytes_by_tag(p->codec, s, 0).meta;
+    if (kvr_codec_is_exact(p->codec))
+        return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
+    for (int i = 0; i < p->codec->n_stages; i++) /* a plane of codes for each grid */
+        if (p->codec->stage[i].stage->kind == KVR_STAGE_GRID)
+            total += padded * width * code_bytes;
+    return total;
+}
+
+static enum kvr_status add_layer(const struct kvr_plan *plan, struct kvr_dev *dev, int layer,
+                                 struct kvr_layer_scratch *scratch, size_t code_bytes,
+                                 struct kvr_study_peak *out)
+{
+    const struct kvr_geometry *wan = &kvr_wan_1_3b;
+    const struct kvr_layer_geometry g = {
+        .layer = layer,
+        .n_layers = wan->n_layers,
+        .n_heads = wan->n_heads,
+        .head_dim = wan->head_dim,
+        .tokens_per_frame = wan->tokens_per_frame,
+        .frames_per_chunk = wan->frames_per_chunk,
+        .capacity = (int64_t)FRAMES * wan->tokens_per_frame,
+    };
+    struct kvr_layer l;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_layer_open(&l, dev, plan, &g, scratch, true));
+    st = kvr_layer_recode(&l, NULL, NULL, g.capacity);
+    out->packed_peak += kvr_layer_nominal(&l);
+    out->resident += l.study_side_bytes;
+    for (int i = 0; i < l.n; i++)
+        out->resident +=
+            tensor_bytes(&l.seg[i].k, code_bytes) + tensor_bytes(&l.seg[i].v, code_bytes);
+    kvr_layer_close(&l);
+    return st;
+}
+
+enum kvr_status kvr_predict_study_peak(const struct kvr_plan *plan, struct kvr_study_peak *out)
+{
+    static const char *const names[] = { "A", "B", "C" };
+    static const char *const stored[] = {
+        "int16 codes over the capacity",
+        "unpublished integration: not reproducible",
+        "int8 codes; masks as bytes, indices as int64",
+    };
+    const enum era era = era_of(plan->method->name);
+    struct kvr_layer_scratch scratch = { 0 };
+    struct kvr_dev *dev = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (!kvr_plan_is_study(plan))
+        return kvr_fail(KVR_EINVAL, "%s: only the study reading (%s@study) was stored by the study",
+                        plan->name, plan->method->name);
+    *out = (struct kvr_study_peak){
+        .era = names[era],
+        .stored = plan->k[0] && kvr_codec_is_exact(plan->k[0]) ? "BF16" : stored[era],
+        .known = era != B,
+        .non_kv = bf16_peak - bf16_cache,
+        .left_over = VIDEO_BYTES + LATENT_BYTES,
+    };
+    KVR_TRY(kvr_dev_open(&dev, KVR_CPU));
+    for (int l = 0; l < kvr_wan_1_3b.n_layers && st == KVR_OK; l++)
+        st = add_layer(plan, dev, l, &scratch, era == A ? 2 : 1, out);
+    kvr_layer_scratch_free(&scratch);
+    kvr_dev_close(&dev);
+    out->packed_peak += out->non_kv;
+    if (out->known)
+        out->peak = out->resident + out->non_kv + out->left_over;
+    else
+        out->resident = 0;
+    return st;
+}

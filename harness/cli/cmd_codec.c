@@ -1,0 +1,360 @@
+/* cmd_codec.c - `kvreel codec`: keys and values through one layer of a method. */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "harness/cache/layer.h"
+#include "harness/cli/cli.h"
+#include "harness/core/safetensors.h"
+
+struct codec_opts {
+    const char *method, *out;
+    bool json, keep_nonfinite;
+    struct kvr_arg_list in, set;
+};
+
+/* What every method is told besides its own options. */
+struct where {
+    int layers, layer, tokens_per_frame, frames_per_chunk, active_tokens;
+};
+static const struct kvr_opt where_options[] = {
+    KVR_OPT_INT(struct where, layers, 1, 1, 4096, "layers of the model"),
+    KVR_OPT_INT(struct where, layer, 0, 0, 4095, "which of them this is"),
+    KVR_OPT_INT(struct where, tokens_per_frame, 1560, 1, INT_MAX, "tokens of a latent frame"),
+    KVR_OPT_INT(struct where, frames_per_chunk, 3, 1, 4096, "frames denoised together"),
+    KVR_OPT_INT(struct where, active_tokens, 0, 0, INT_MAX, "tokens written; 0: all"),
+    { 0 },
+};
+
+enum { MAX_EXTENT = 1 << 16 }; /* heads, channels of a head */
+
+struct job {
+    const struct codec_opts *o;
+    struct where where;
+    struct kvr_plan *plan;
+    struct kvr_dev *dev;
+    struct kvr_layer layer;
+    struct kvr_layer_scratch scratch;
+    struct kvr_array k, v; /* the last IN */
+    struct kvr_array out_k, out_v;
+    int64_t nonfinite_in, nonfinite_out;
+};
+
+static int64_t n_tokens(const struct job *j)
+{
+    return j->k.t.shape[0];
+}
+
+static enum kvr_status check_tensor(const char *path, const char *name, const struct kvr_tensor *t)
+{
+    char shape[128];
+
+    kvr_shape_text(t->shape, t->n_dims, shape, sizeof shape);
+    if (t->dtype != KVR_F32 && t->dtype != KVR_F16 && t->dtype != KVR_BF16)
+        return kvr_fail(KVR_EFORMAT, "%s: %s: dtype %s, need F32, F16 or BF16", path, name,
+                        kvr_dtype_name(t->dtype));
+    if (t->n_dims != 3)
+        return kvr_fail(KVR_EFORMAT, "%s: %s: shape %s, need [tokens, heads, dim]", path, name,
+                        shape);
+    if (t->shape[0] < 1 || t->shape[0] > INT32_MAX)
+        return kvr_fail(KVR_EFORMAT, "%s: %s: %lld tokens, need 1..%d", path, name,
+                        (long long)t->shape[0], INT32_MAX);
+    for (int i = 1; i < 3; i++)
+        if (t->shape[i] < 1 || t->shape[i] > MAX_EXTENT)
+            return kvr_fail(KVR_EFORMAT, "%s: %s: shape %s, heads and dim are within 1..%d", path,
+                            name, shape, MAX_EXTENT);
+    return KVR_OK;
+}
+
+static enum kvr_status read_one(struct job *j, struct kvr_st *f, const char *path,
+                                const struct kvr_tensor *k, struct kvr_array *to, const char *name)
+{
+    struct kvr_tensor t;
+    char have[128], want[128];
+
+    KVR_TRY(kvr_st_get(f, name, &t));
+    KVR_TRY(check_tensor(path, name, &t));
+    if (memcmp(t.shape, k->shape, 3 * sizeof *t.shape) != 0)
+        return kvr_fail(KVR_EFORMAT, "%s: v is %s, k is %s: they must agree", path,
+                        kvr_shape_text(t.shape, 3, have, sizeof have),
+                        kvr_shape_text(k->shape, 3, want, sizeof want));
+    kvr_array_free(to);
+    return kvr_st_read_f32(f, name, 3, t.shape, j->dev, KVR_MEM_IO, to);
+}
+
+static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *path)
+{
+    struct kvr_tensor k;
+
+    KVR_TRY(kvr_st_get(f, "k", &k));
+    KVR_TRY(check_tensor(path, "k", &k));
+    if (j->k.t.data && (k.shape[1] != j->k.t.shape[1] || k.shape[2] != j->k.t.shape[2]))
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: %lld heads of %lld channels, the state before had %lld of %lld", path,
+                        (long long)k.shape[1], (long long)k.shape[2], (long long)j->k.t.shape[1],
+                        (long long)j->k.t.shape[2]);
+    KVR_TRY(read_one(j, f, path, &k, &j->k, "k"));
+    return read_one(j, f, path, &k, &j->v, "v");
+}
+
+/* Counts what is no number; says where the first one is. */
+static int64_t count_nonfinite(const struct kvr_array *a, int64_t *first)
+{
+    const float *x = a->t.data;
+    const int64_t n = kvr_tensor_count(&a->t);
+    int64_t count = 0;
+
+    *first = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) {
+            if (!count++)
+                *first = i;
+        }
+    return count;
+}
+
+static enum kvr_status check_finite(struct job *j, const char *path)
+{
+    const struct kvr_array *side[] = { &j->k, &j->v };
+    const int64_t heads = j->k.t.shape[1], dim = j->k.t.shape[2];
+
+    j->nonfinite_in = 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t first, n = count_nonfinite(side[i], &first);
+
+        j->nonfinite_in += n;
+        if (n && !j->o->keep_nonfinite)
+            return kvr_fail(KVR_EINVAL,
+                            "%s: %c: %lld values are not finite, the first (%g) at token %lld, "
+                            "head %lld, channel %lld (--keep-nonfinite codes them anyway)",
+                            path, "kv"[i], (long long)n,
+                            (double)((const float *)side[i]->t.data)[first],
+                            (long long)(first / dim / heads), (long long)(first / dim % heads),
+                            (long long)(first % dim));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status read_in(struct job *j, const char *path)
+{
+    struct kvr_st *f;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_st_open(&f, path));
+    st = read_pair(j, f, path);
+    kvr_st_close(&f);
+    return st == KVR_OK ? check_finite(j, path) : st;
+}
+
+static enum kvr_status open_layer(struct job *j)
+{
+    const struct kvr_layer_geometry geo = {
+        .layer = j->where.layer,
+        .n_layers = j->where.layers,
+        .n_heads = (int)j->k.t.shape[1],
+        .head_dim = (int)j->k.t.shape[2],
+        .tokens_per_frame = j->where.tokens_per_frame,
+        .frames_per_chunk = j->where.frames_per_chunk,
+        .capacity = n_tokens(j),
+    };
+
+    KVR_TRY(kvr_plan_check(j->plan, geo.n_heads, geo.head_dim));
+    return kvr_layer_open(&j->layer, j->dev, j->plan, &geo, &j->scratch, false);
+}
+
+/* As intended: chunk by chunk, from what is held already to what this state has. Chunks begin at
+ * multiples of their length, so that one cut short by a state's end goes on in the next state. */
+static enum kvr_status commit(struct job *j, int64_t active)
+{
+    const int64_t chunk = (int64_t)j->where.tokens_per_frame * j->where.frames_per_chunk;
+    const size_t width = (size_t)j->layer.geo.n_heads * (size_t)j->layer.geo.head_dim;
+
+    while (j->layer.n_active < active) {
+        const int64_t t = j->layer.n_active, end = (t / chunk + 1) * chunk;
+
+        KVR_TRY(kvr_layer_commit(&j->layer, (const float *)j->k.t.data + (size_t)t * width,
+                                 (const float *)j->v.t.data + (size_t)t * width, t,
+                                 (end < active ? end : active) - t));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status pass(struct job *j, const char *path)
+{
+    int64_t active = j->where.active_tokens;
+
+    KVR_TRY(read_in(j, path));
+    if (!j->layer.dev)
+        KVR_TRY(open_layer(j));
+    if (!active || active > n_tokens(j))
+        active = n_tokens(j);
+    if (active < j->layer.n_active)
+        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the state before had %lld", path,
+                        (long long)active, (long long)j->layer.n_active);
+    j->layer.geo.capacity = n_tokens(j);
+    if (kvr_plan_is_study(j->plan))
+        return kvr_layer_recode(&j->layer, j->k.t.data, j->v.t.data, active);
+    return commit(j, active);
+}
+
+static enum kvr_status write_out(struct job *j)
+{
+    const char *const metadata[] = { "method", j->plan->name, NULL };
+    int64_t first;
+
+    KVR_TRY(kvr_array_alloc(&j->out_k, j->dev, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
+    KVR_TRY(kvr_array_alloc(&j->out_v, j->dev, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
+    kvr_layer_dense(&j->layer, 0, n_tokens(j), j->out_k.t.data, j->out_v.t.data, NULL);
+    j->nonfinite_out = count_nonfinite(&j->out_k, &first) + count_nonfinite(&j->out_v, &first);
+
+    const struct kvr_st_item items[] = { { "k", j->out_k.t }, { "v", j->out_v.t } };
+
+    return kvr_st_write(j->o->out, items, 2, metadata);
+}
+
+/* Mean squared difference; null when it is no number. */
+static json_t *mse_json(const struct kvr_array *a, const struct kvr_array *b)
+{
+    const float *x = a->t.data, *y = b->t.data;
+    const int64_t n = kvr_tensor_count(&a->t);
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)x[i] - (double)y[i];
+
+        sum += d * d;
+    }
+    return isfinite(sum) ? json_real(sum / (double)n) : json_null();
+}
+
+static json_t *report(const struct job *j)
+{
+    const size_t nominal = kvr_layer_nominal(&j->layer);
+    const size_t bf16 = 2 * (size_t)kvr_tensor_count(&j->k.t) * sizeof(kvr_bf16);
+    size_t codes;
+
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}", "method",
+        j->plan->name, "reading", kvr_plan_is_study(j->plan) ? "study" : "intended", "tokens",
+        (json_int_t)n_tokens(j), "heads", (json_int_t)j->k.t.shape[1], "dim",
+        (json_int_t)j->k.t.shape[2], "active_tokens", (json_int_t)j->layer.n_active, "bf16_bytes",
+        (json_int_t)bf16, "nominal_bytes", (json_int_t)nominal, "resident_bytes",
+        (json_int_t)kvr_layer_resident(&j->layer, &codes), "compression",
+        nominal ? json_real((double)bf16 / (double)nominal) : json_null(), "k_mse",
+        mse_json(&j->out_k, &j->k), "v_mse", mse_json(&j->out_v, &j->v), "nonfinite_in",
+        (json_int_t)j->nonfinite_in, "nonfinite_out", (json_int_t)j->nonfinite_out);
+}
+
+/* Settings of `where` are taken out of the list; the others are the method's. */
+static enum kvr_status settle(struct job *j)
+{
+    struct kvr_setting set[KVR_ARG_LIST_MAX];
+    char buf[4096];
+    int n = 0;
+
+    if (!j->o->method || !j->o->in.n || !j->o->out)
+        return kvr_fail(KVR_EINVAL, "codec: needs --method, --in and --out");
+    KVR_TRY(kvr_cli_settings(&j->o->set, set, buf, sizeof buf));
+    kvr_opts_defaults(where_options, &j->where);
+    for (int i = 0; i < j->o->set.n; i++)
+        if (kvr_opts_find(where_options, set[i].name))
+            KVR_TRY(kvr_opts_set(where_options, &j->where, set[i].name, set[i].value));
+        else
+            set[n++] = set[i];
+    if (j->where.layer >= j->where.layers)
+        return kvr_fail(KVR_EINVAL, "layer=%d, need 0..%d (layers=%d)", j->where.layer,
+                        j->where.layers - 1, j->where.layers);
+    return kvr_plan_open(&j->plan, j->o->method, set, n);
+}
+
+static void job_close(struct job *j)
+{
+    if (j->layer.dev)
+        kvr_layer_close(&j->layer);
+    kvr_layer_scratch_free(&j->scratch);
+    kvr_array_free(&j->k);
+    kvr_array_free(&j->v);
+    kvr_array_free(&j->out_k);
+    kvr_array_free(&j->out_v);
+    kvr_plan_close(&j->plan);
+    kvr_dev_close(&j->dev);
+}
+
+static void print_text(const json_t *doc)
+{
+    static const char *const keys[] = {
+        "tokens",        "heads",          "dim",         "bf16_bytes",
+        "nominal_bytes", "resident_bytes", "compression", "k_mse",
+        "v_mse",         "nonfinite_out",  NULL
+    };
+
+    printf("%s (%s reading)\n", json_string_value(json_object_get(doc, "method")),
+           json_string_value(json_object_get(doc, "reading")));
+    for (int i = 0; keys[i]; i++) {
+        const json_t *v = json_object_get(doc, keys[i]);
+
+        if (json_is_null(v))
+            printf("  %-15s not a number\n", keys[i]);
+        else
+            printf("  %-15s %.12g\n", keys[i], json_number_value(v));
+    }
+}
+
+static int run(const struct kvr_call *call)
+{
+    struct job j = { .o = call->opts };
+    json_t *doc = NULL;
+    enum kvr_status st = settle(&j);
+    int code;
+
+    if (st == KVR_OK)
+        st = kvr_dev_open(&j.dev, KVR_CPU);
+    for (int i = 0; i < j.o->in.n && st == KVR_OK; i++)
+        st = pass(&j, j.o->in.v[i]);
+    if (st == KVR_OK)
+        st = write_out(&j);
+    if (st == KVR_OK)
+        doc = report(&j);
+    job_close(&j);
+    code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    if (st == KVR_OK && (j.o->json || !doc))
+        return kvr_cli_json(doc, code);
+    if (st == KVR_OK)
+        print_text(doc);
+    json_decref(doc);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct codec_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
+    KVR_ARG_LIST(struct codec_opts, in, "in", 'i', "FILE",
+                 "k and v, [tokens, heads, dim]; again: the next state of the same cache"),
+    KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
+                 "k and v as attention would read them, F32"),
+    KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
+                 "an option of the method, or one of those below"),
+    KVR_ARG_FLAG(struct codec_opts, keep_nonfinite, "keep-nonfinite", 0,
+                 "code NaN and infinities instead of refusing them; what comes out is counted"),
+    KVR_ARG_FLAG(struct codec_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_codec = {
+    .name = "codec",
+    .summary = "keys and values through one layer of a method: file to file",
+    .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]",
+    .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
+                "  kvreel codec -m FLOWCACHE_PRUNE_INT4@study -i s1.safetensors -i s2.safetensors"
+                " -o out.safetensors -O layers=30 -O layer=4 --json\n",
+    .details =
+        "Besides the method's own (`kvreel show`), -O takes layers=1, layer=0,\n"
+        "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
+        "\n"
+        "In the study reading each IN is the complete cache after a pass and is coded whole; as\n"
+        "intended the first IN is coded chunk by chunk, and each further one adds the tokens it\n"
+        "has beyond those. Dropped tokens are 0 in OUT, a pooled frame is repeated.\n",
+    .args = args,
+    .opts_size = sizeof(struct codec_opts),
+    .max_words = 0,
+    .run = run,
+};

@@ -1,0 +1,261 @@
+/* cmd_predict.c - `kvreel predict`: bytes and peak memory from format arithmetic, no run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/geometry.h"
+#include "harness/plan/find.h"
+
+struct predict_opts {
+    const char *method, *geometry, *path, *as_stored;
+    int frames;
+    bool json;
+    struct kvr_arg_list set;
+};
+
+static const double GiB = 1073741824.0;
+
+static json_t *bytes_json(size_t n)
+{
+    return json_integer((json_int_t)n);
+}
+
+static json_t *ratio_json(size_t whole, size_t part)
+{
+    return part ? json_real((double)whole / (double)part) : json_null();
+}
+
+/* What is not predicted is null: 0 would be a claim. */
+static json_t *tags_json(const struct kvr_prediction *p)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", kvr_mem_tag_name(KVR_MEM_KV),
+                     bytes_json(p->at_peak.kv), kvr_mem_tag_name(KVR_MEM_META),
+                     bytes_json(p->at_peak.meta), kvr_mem_tag_name(KVR_MEM_SCRATCH),
+                     bytes_json(p->scratch), kvr_mem_tag_name(KVR_MEM_WEIGHTS),
+                     p->weights ? bytes_json(p->weights) : json_null(),
+                     kvr_mem_tag_name(KVR_MEM_ACT), kvr_mem_tag_name(KVR_MEM_IO));
+}
+
+static json_t *prediction_json(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+                               const struct predict_opts *o, const struct kvr_prediction *p)
+{
+    json_t *doc =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method", plan->name,
+                  "geometry", geo->name, "path", o->path, "frames", o->frames, "latent_frames",
+                  p->latent_frames, "tokens", (json_int_t)p->tokens, "bf16_bytes",
+                  bytes_json(p->bf16), "nominal_bytes", bytes_json(p->nominal), "compression",
+                  ratio_json(p->bf16, p->nominal), "data_dependent", p->data_dependent);
+
+    if (p->data_dependent) {
+        json_object_set_new(doc, "nominal_bytes_min", bytes_json(p->nominal_min));
+        json_object_set_new(doc, "nominal_bytes_max", bytes_json(p->nominal_max));
+        json_object_set_new(doc, "compression_min", ratio_json(p->bf16, p->nominal_max));
+        json_object_set_new(doc, "compression_max", ratio_json(p->bf16, p->nominal_min));
+        json_object_set_new(doc, "depends", json_string(p->depends));
+    }
+    json_object_set_new(doc, "peak_bytes", bytes_json(p->peak));
+    json_object_set_new(doc, "peak_by_tag", tags_json(p));
+    json_object_set_new(doc, "not_predicted",
+                        json_string("ACT, IO, and the linear layers' work space"));
+    return doc;
+}
+
+/* Column `suite` of `method` in the table of published peaks: GiB, or null. */
+static enum kvr_status published(const char *method, const char *suite, json_t **out)
+{
+    static const struct kvr_find table = { "published table", "configs/published", ".csv", NULL };
+    char path[1024], line[512];
+    const int column = !strcmp(suite, "storyeval") ? 2 : 1;
+    FILE *f;
+
+    *out = json_null();
+    KVR_TRY(kvr_find_path(&table, "kvquant33_peak_gib", NULL, path, sizeof path));
+    f = fopen(path, "r");
+    if (!f)
+        return kvr_fail(KVR_EIO, "%s: cannot be read", path);
+    while (fgets(line, sizeof line, f)) {
+        char *at = line, *cell = NULL;
+
+        for (int i = 0; i <= column; i++) {
+            cell = strsep(&at, ",\r\n");
+            if (!cell || (i == 0 && strcmp(cell, method) != 0)) {
+                cell = NULL;
+                break;
+            }
+        }
+        if (cell && *cell)
+            *out = json_real(strtod(cell, NULL));
+    }
+    fclose(f);
+    return KVR_OK;
+}
+
+static enum kvr_status add_as_stored(json_t *doc, const struct kvr_plan *plan,
+                                     const struct kvr_geometry *geo, const struct predict_opts *o)
+{
+    const bool storyeval = !strcmp(plan->opts.layer_budget, "storyeval");
+    const char *suite = storyeval ? "storyeval" : "moviegen";
+    struct kvr_study_peak s;
+    json_t *value;
+
+    if (strcmp(o->as_stored, "study") != 0)
+        return kvr_fail(KVR_EINVAL, "--as-stored %s: only 'study' is known", o->as_stored);
+    if (strcmp(geo->name, kvr_wan_1_3b.name) != 0 || o->frames != 165)
+        return kvr_fail(KVR_EINVAL,
+                        "--as-stored study: its constants are those of --geometry wan-1.3b "
+                        "--frames 165");
+    KVR_TRY(kvr_predict_study_peak(plan, &s));
+    KVR_TRY(published(plan->method->name, suite, &value));
+    json_object_set_new(
+        doc, "as_stored",
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "era", s.era, "stored",
+                  s.stored, "suite", suite, "resident_bytes",
+                  s.known ? bytes_json(s.resident) : json_null(), "non_kv_bytes",
+                  bytes_json(s.non_kv), "left_over_bytes", bytes_json(s.left_over), "peak_bytes",
+                  s.known ? bytes_json(s.peak) : json_null(), "peak_gib",
+                  s.known ? json_real((double)s.peak / GiB) : json_null(), "published_gib", value,
+                  "packed_peak_bytes", bytes_json(s.packed_peak), "packed_peak_gib",
+                  json_real((double)s.packed_peak / GiB)));
+    return KVR_OK;
+}
+
+static double number(const json_t *doc, const char *key)
+{
+    return json_number_value(json_object_get(doc, key));
+}
+
+static const char *text(const json_t *doc, const char *key)
+{
+    return json_string_value(json_object_get(doc, key));
+}
+
+static void print_as_stored(const json_t *s)
+{
+    const json_t *published_gib = json_object_get(s, "published_gib");
+
+    printf("\nas the study stored it (era %s, %s)\n", text(s, "era"), text(s, "stored"));
+    if (json_is_number(json_object_get(s, "peak_bytes")))
+        printf("  %.4f GiB of cache + %.4f of all else + %.4f left over from the prompt before\n"
+               "  peak %.4f GiB",
+               number(s, "resident_bytes") / GiB, number(s, "non_kv_bytes") / GiB,
+               number(s, "left_over_bytes") / GiB, number(s, "peak_gib"));
+    else
+        printf("  peak not reproducible");
+    if (json_is_number(published_gib))
+        printf(", published %.4f GiB (%s)", json_number_value(published_gib), text(s, "suite"));
+    printf("\n  packed, with nothing left over: %.4f GiB\n", number(s, "packed_peak_gib"));
+}
+
+static void print_text(const json_t *doc)
+{
+    const json_t *tags = json_object_get(doc, "peak_by_tag"), *as_stored;
+    const char *tag;
+    json_t *n;
+
+    printf("%s on %s, %.0f latent frames, %.0f tokens\n", text(doc, "method"),
+           text(doc, "geometry"), number(doc, "latent_frames"), number(doc, "tokens"));
+    printf("  BF16     %14.0f B  %8.4f GiB\n", number(doc, "bf16_bytes"),
+           number(doc, "bf16_bytes") / GiB);
+    printf("  nominal  %14.0f B  %8.4f GiB  %.4f x\n", number(doc, "nominal_bytes"),
+           number(doc, "nominal_bytes") / GiB, number(doc, "compression"));
+    if (json_is_true(json_object_get(doc, "data_dependent")))
+        printf("  bounds   %.0f .. %.0f B, %.4f .. %.4f x\n  %s\n",
+               number(doc, "nominal_bytes_min"), number(doc, "nominal_bytes_max"),
+               number(doc, "compression_max"), number(doc, "compression_min"),
+               text(doc, "depends"));
+    printf("  peak     %14.0f B  %8.4f GiB\n", number(doc, "peak_bytes"),
+           number(doc, "peak_bytes") / GiB);
+    json_object_foreach((json_t *)tags, tag, n)
+    {
+        if (json_is_null(n))
+            printf("    %-8s not predicted\n", tag);
+        else
+            printf("    %-8s %12.0f B\n", tag, json_number_value(n));
+    }
+    as_stored = json_object_get(doc, "as_stored");
+    if (as_stored)
+        print_as_stored(as_stored);
+}
+
+static enum kvr_status path_of(const char *name, enum kvr_path *out)
+{
+    const char *near = kvr_nearest(name, kvr_path_names);
+
+    for (int i = 0; kvr_path_names[i]; i++)
+        if (!strcmp(kvr_path_names[i], name)) {
+            *out = (enum kvr_path)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "--path %s: did you mean '%s'?", name,
+                    near ? near : kvr_path_names[0]);
+}
+
+static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **plan, json_t **doc)
+{
+    struct kvr_setting set[KVR_ARG_LIST_MAX];
+    char buf[4096];
+    struct kvr_geometry geo;
+    struct kvr_prediction p;
+    enum kvr_path path = KVR_PATH_STAGED;
+    int latent_frames;
+
+    if (!o->method || !o->geometry || !o->frames)
+        return kvr_fail(KVR_EINVAL, "predict: needs --method, --geometry and --frames");
+    KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
+    KVR_TRY(kvr_plan_open(plan, o->method, set, o->set.n));
+    KVR_TRY(kvr_geometry_find(o->geometry, &geo));
+    KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
+    KVR_TRY(path_of(o->path, &path));
+    KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, &p));
+    *doc = prediction_json(*plan, &geo, o, &p);
+    if (!*doc)
+        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+    return o->as_stored ? add_as_stored(*doc, *plan, &geo, o) : KVR_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct predict_opts *o = call->opts;
+    struct kvr_plan *plan = NULL;
+    json_t *doc = NULL;
+    enum kvr_status st = predict(o, &plan, &doc);
+    int code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+
+    kvr_plan_close(&plan);
+    if (st == KVR_OK && o->json)
+        return kvr_cli_json(doc, code);
+    if (st == KVR_OK)
+        print_text(doc);
+    json_decref(doc);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct predict_opts, method, "method", 'm', "METHOD", NULL, "NAME, or NAME@study"),
+    KVR_ARG_TEXT(struct predict_opts, geometry, "geometry", 'g', "NAME|FILE", NULL,
+                 "wan-1.3b, wan-14b, a model, or a file with the keys of a config.json"),
+    KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
+                "pixel frames of the video"),
+    KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
+    KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
+                 "attention path: staged, fused or dense"),
+    KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
+                 "study: its peak memory, from the types it stored codes in"),
+    KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_predict = {
+    .name = "predict",
+    .summary = "bytes and peak memory of a method on a model, without a run",
+    .usage = "-m METHOD[@study] --geometry NAME|FILE --frames N [options]",
+    .examples = "  kvreel predict -m RTN_INT4 --geometry wan-1.3b --frames 165\n"
+                "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval"
+                " --geometry wan-1.3b --frames 165\n"
+                "  kvreel predict -m RTN_INT4@study --geometry wan-1.3b --frames 165"
+                " --as-stored study\n",
+    .args = args,
+    .opts_size = sizeof(struct predict_opts),
+    .max_words = 0,
+    .run = run,
+};

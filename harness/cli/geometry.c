@@ -1,0 +1,138 @@
+/* geometry.c - sizes from a config.json, and how many parameters they come to. */
+#include "harness/cli/geometry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/core/json.h"
+#include "harness/core/opts.h"
+#include "harness/core/path.h"
+#include "harness/plan/find.h"
+
+/* What a config says that concerns memory. */
+struct sizes {
+    int dim, heads, layers, h, w, ph, pw, frames_per_chunk;
+    int ffn, freq, text_dim, text_len, in; /* 0: absent */
+    int vocabulary;
+};
+
+/* Weights of the causal Wan DiT: linear layers with biases, RMS norms of q and k, the affine
+ * norm before cross-attention, modulations; prompt tables where the model has a vocabulary. */
+static int64_t count_params(const struct sizes *s)
+{
+    const int64_t d = s->dim, f = s->ffn, square = d * d + d;
+    const int64_t patch = (int64_t)s->in * s->ph * s->pw;
+    const int64_t block = 8 * square + 6 * d + (d * f + f) + (f * d + d) + 6 * d;
+    const int64_t embed =
+        (patch * d + d) + (s->text_dim * d + d) + square + (s->freq * d + d) + square + 6 * square;
+    const int64_t head = (d * patch + patch) + 2 * d;
+    const int64_t words = s->vocabulary ? (int64_t)(s->vocabulary + s->text_len) * s->text_dim : 0;
+
+    if (!s->ffn || !s->freq || !s->text_dim || !s->text_len || !s->in)
+        return 0;
+    return s->layers * block + embed + head + words;
+}
+
+static enum kvr_status read_patch(const json_t *root, const char *path, struct sizes *s)
+{
+    int *const to[] = { &s->ph, &s->pw };
+    json_t *patch;
+
+    KVR_TRY(kvr_json_array(root, path, "patch_size", &patch));
+    if (json_array_size(patch) != 3)
+        return kvr_fail(KVR_EFORMAT, "%s: patch_size: %zu entries, need 3", path,
+                        json_array_size(patch));
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *v = json_array_get(patch, i);
+        const json_int_t n = json_integer_value(v);
+
+        if (!json_is_integer(v) || n < 1 || n > 64 || (i == 0 && n != 1))
+            return kvr_fail(KVR_EFORMAT, "%s: patch_size[%zu]: need 1, then two within 1..64", path,
+                            i);
+        if (i)
+            *to[i - 1] = (int)n;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status read_sizes(const json_t *root, const char *path, struct sizes *s)
+{
+    json_t *words = NULL;
+
+    KVR_TRY(kvr_json_int_in(root, path, "dim", 2, 1 << 16, &s->dim));
+    KVR_TRY(kvr_json_int_in(root, path, "num_heads", 1, 1024, &s->heads));
+    KVR_TRY(kvr_json_int_in(root, path, "num_layers", 1, 1024, &s->layers));
+    KVR_TRY(kvr_json_int_in(root, path, "latent_height", 1, 8192, &s->h));
+    KVR_TRY(kvr_json_int_in(root, path, "latent_width", 1, 8192, &s->w));
+    KVR_TRY(kvr_json_int_in(root, path, "frames_per_chunk", 1, 64, &s->frames_per_chunk));
+    KVR_TRY(read_patch(root, path, s));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "ffn_dim", 1, 1 << 18, &s->ffn));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "freq_dim", 2, 1 << 14, &s->freq));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "text_dim", 1, 1 << 16, &s->text_dim));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "text_len", 1, 1 << 16, &s->text_len));
+    KVR_TRY(kvr_json_int_in_opt(root, path, "in_dim", 1, 1024, &s->in));
+    KVR_TRY(kvr_json_array_opt(root, path, "vocabulary", &words));
+    s->vocabulary = (int)json_array_size(words);
+    if (s->dim % s->heads)
+        return kvr_fail(KVR_EFORMAT, "%s: num_heads %d does not divide dim %d", path, s->heads,
+                        s->dim);
+    if (s->h % s->ph || s->w % s->pw)
+        return kvr_fail(KVR_EFORMAT, "%s: patch_size %d x %d does not divide the latent %d x %d",
+                        path, s->ph, s->pw, s->h, s->w);
+    return KVR_OK;
+}
+
+static enum kvr_status from_json(const json_t *root, const char *name, const char *path,
+                                 struct kvr_geometry *out)
+{
+    struct sizes s = { 0 };
+    const char *space = "vae";
+
+    if (!json_is_object(root))
+        return kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+    KVR_TRY(read_sizes(root, path, &s));
+    KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
+    *out = (struct kvr_geometry){
+        .n_layers = s.layers,
+        .n_heads = s.heads,
+        .head_dim = s.dim / s.heads,
+        .tokens_per_frame = (s.h / s.ph) * (s.w / s.pw),
+        .frames_per_chunk = s.frames_per_chunk,
+        .pixel_frames = strcmp(space, "rgb") == 0 ? 1 : 4,
+        .n_params = count_params(&s),
+        .weight_bytes = 4, /* as the CPU engine holds them */
+    };
+    snprintf(out->name, sizeof out->name, "%s", name);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out)
+{
+    const struct kvr_geometry *const built_in[] = { &kvr_wan_1_3b, &kvr_wan_14b };
+    const char *const names[] = { "wan-1.3b", "wan-14b", NULL };
+    char path[1024], file[1100];
+    json_t *root = NULL;
+    enum kvr_status st;
+
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        if (!strcmp(name, built_in[i]->name)) {
+            *out = *built_in[i];
+            return KVR_OK;
+        }
+    if (kvr_path_exists(name) && !kvr_path_is_dir(name)) {
+        snprintf(file, sizeof file, "%s", name);
+    } else {
+        const char *near = kvr_nearest(name, names);
+
+        st = kvr_find_path(&kvr_find_model, name, NULL, path, sizeof path);
+        if (st == KVR_ENOTFOUND && near)
+            return kvr_fail(st, "no geometry '%s'; did you mean '%s'?", name, near);
+        if (st != KVR_OK)
+            return kvr_fail_prefix(st, "geometry '%s' is neither wan-1.3b nor wan-14b", name);
+        snprintf(file, sizeof file, "%s/config.json", path);
+    }
+    KVR_TRY(kvr_json_load(&root, file));
+    st = from_json(root, name, file, out);
+    json_decref(root);
+    return st;
+}
