@@ -70,9 +70,9 @@ static void add_linear(struct writer *w, const char *layer, int n, int k)
     const int64_t shape[2] = { n, k };
     char name[128];
 
-    snprintf(name, sizeof name, "%s.weight", layer);
+    snprintf(name, sizeof name, "%.100s.weight", layer);
     add(w, name, 2, shape);
-    snprintf(name, sizeof name, "%s.bias", layer);
+    snprintf(name, sizeof name, "%.100s.bias", layer);
     add(w, name, 1, shape);
 }
 
