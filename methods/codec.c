@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -386,15 +387,35 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     }
 }
 
+/* A large part goes through all stages in runs of tokens that stay in a core's own cache. */
+static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
+                           int h0, int nh, float *out)
+{
+    enum { RUN = 64 };
+    const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
+
+    if (n * width < 1 << 17 || omp_in_parallel()) {
+        decode_from(p, first_undone, t0, n, h0, nh, out);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t run = t0 / RUN; run <= (end - 1) / RUN; run++) {
+        const int64_t begin = run * RUN > t0 ? run * RUN : t0;
+        const int64_t stop = (run + 1) * RUN < end ? (run + 1) * RUN : end;
+
+        decode_from(p, first_undone, begin, stop - begin, h0, nh, out + (begin - t0) * width);
+    }
+}
+
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh, float *out)
 {
-    decode_from(p, 0, t0, n, h0, nh, out);
+    decode_in_runs(p, 0, t0, n, h0, nh, out);
 }
 
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out)
 {
-    decode_from(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
+    decode_in_runs(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
 }
 
 void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out)

@@ -1,0 +1,73 @@
+/* test_bench_codec.c - the benchmark of coding: its rows, and its refusal of bad numbers. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/bench/bench_codec.h"
+
+START_TEST(rows_are_complete)
+{
+    const struct kvr_block_shape shape = { 50, 2, 64 };
+    struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+    struct kvr_mem_stats stats;
+    struct kvr_dev *dev;
+    int n = 0;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_bench_codec(dev, &shape, 5, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n, 14);
+    for (int i = 0; i < n; i++) {
+        const char *what = i % 2 ? "dequantise." : "quantise.";
+
+        ck_assert_msg(strncmp(rows[i].name, what, strlen(what)) == 0, "%s", rows[i].name);
+        ck_assert_str_eq(rows[i].unit, "GB/s");
+        ck_assert_str_eq(rows[i].reference, "memcpy");
+        ck_assert_int_eq(rows[i].n, 5);
+        ck_assert(rows[i].min > 0 && rows[i].min <= rows[i].median);
+        ck_assert(rows[i].ratio > 0 && isfinite(rows[i].ratio));
+    }
+    kvr_mem_stats(dev, &stats);
+    ck_assert_uint_eq(stats.live_total, 0);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+START_TEST(what_cannot_be_run_is_refused)
+{
+    const struct kvr_block_shape odd = { 50, 2, 48 };
+    struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+    struct kvr_mem_stats stats;
+    struct kvr_dev *dev;
+    int n = -1;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_bench_codec(dev, NULL, 2, rows, &n), KVR_EINVAL);
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(kvr_bench_codec(dev, &odd, 3, rows, &n), KVR_EINVAL);
+    ck_assert_msg(strstr(kvr_error(), "48") != NULL, "%s", kvr_error());
+    kvr_mem_fail_after(dev, 4);
+    ck_assert_int_eq(kvr_bench_codec(dev, NULL, 3, rows, &n), KVR_ENOMEM);
+    kvr_mem_stats(dev, &stats);
+    ck_assert_uint_eq(stats.live_total, 0);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("bench_codec");
+    TCase *tc = tcase_create("bench_codec");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, rows_are_complete);
+    tcase_add_test(tc, what_cannot_be_run_is_refused);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
