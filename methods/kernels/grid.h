@@ -20,6 +20,11 @@
  * (a range that excludes 0 saturates), and the tokens are padded with zeros to a multiple of
  * 16, which take part in min and max and are stored.
  *
+ * With compute=bf16 every subtraction, division, product and sum of fitting (study), coding and
+ * decoding is rounded to BF16; as intended the steps and minima are FP16 all the same. What lies
+ * beyond FP16: as intended m stops at +-65504 and s at 65504, so such values are clipped; in the
+ * study's reading s becomes infinite and the set decodes to infinities and NaN.
+ *
  * A NaN or infinity makes its set's step non-finite, so that decoding gives NaN: it is noticed.
  *
  * Bytes: codes as pack.h says; meta = steps [sets] FP16, then zero points [sets] FP16. */
