@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/cache.h"
+#include "harness/core/opts.h"
 #include "harness/plan/find.h"
 
 enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
-
-static const char *const path_names[] = { "staged", NULL };
 
 static const char *const config_keys[] = { "name",    "question", "model",   "suite",   "prompts",
                                            "methods", "frames",   "window",  "sink",    "evict",
@@ -387,6 +387,21 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
 
 /* --- names ------------------------------------------------------------------------------ */
 
+static enum kvr_status require_path(const struct kvr_yaml_node *at, const char *name,
+                                    const char **out)
+{
+    const char *near;
+
+    for (int i = 0; kvr_path_names[i]; i++)
+        if (strcmp(kvr_path_names[i], name) == 0) {
+            *out = kvr_path_names[i];
+            return KVR_OK;
+        }
+    near = kvr_nearest(name, kvr_path_names);
+    return kvr_yaml_fail(at, "'%s' is not an attention path%s%s%s", name,
+                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static enum kvr_status read_paths(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "path");
@@ -398,17 +413,15 @@ static enum kvr_status read_paths(struct kvr_config *c, const struct kvr_yaml_no
     if (!c->cache_path)
         return no_memory();
     for (int i = 0; i < count; i++) {
-        const char *text = path_names[0];
-        int j = 0;
+        const char *text = kvr_path_names[KVR_PATH_STAGED];
 
         if (n)
             KVR_TRY(kvr_yaml_string(kvr_yaml_at(n, i), &text));
-        while (path_names[j] && strcmp(path_names[j], text) != 0)
-            j++;
-        if (!path_names[j])
-            return kvr_yaml_fail(kvr_yaml_at(n, i), "'%s' is not an attention path; there is '%s'",
-                                 text, path_names[0]);
-        c->cache_path[c->n_paths++] = path_names[j];
+        KVR_TRY(require_path(n ? kvr_yaml_at(n, i) : root, text, &c->cache_path[i]));
+        c->n_paths++;
+        for (int j = 0; j < i; j++)
+            if (c->cache_path[j] == c->cache_path[i])
+                return kvr_yaml_fail(kvr_yaml_at(n, i), "path '%s' is listed twice", text);
     }
     return KVR_OK;
 }

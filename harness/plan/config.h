@@ -11,12 +11,13 @@
  *     methods:
  *       - BF16
  *       - RTN_INT4@study
+ *       - RTN_INT2+taylor
  *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
  *     frames: 42                       latent frames; default: the suite's
  *     window: model                    newest frames attention may see; 0 = all
  *     sink: 0                          first frames that stay visible
  *     evict: false                     give up what no later pass can see
- *     path: staged
+ *     path: staged                     staged, fused, dense
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker

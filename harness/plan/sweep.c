@@ -100,6 +100,7 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
     if (st == KVR_OK &&
         (json_object_set_new(j, "method", json_string(cell->name)) ||
          json_object_set_new(j, "reading", json_string(cell->reading)) ||
+         json_object_set_new(j, "plan", json_string(cell->plan)) ||
          json_object_set_new(j, "options",
                              options_json(m ? m->setting : NULL, m ? m->n_settings : 0)) ||
          json_object_set_new(j, "parts", plan ? kvr_parts_json(plan) : json_null())))
@@ -143,11 +144,7 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
     bool named = m && m->label;
     size_t n;
 
-    if (named)
-        snprintf(cell->label, sizeof cell->label, "%s", m->label);
-    else
-        snprintf(cell->label, sizeof cell->label, "%s%s", cell->name,
-                 strcmp(cell->reading, "study") == 0 ? "@study" : "");
+    snprintf(cell->label, sizeof cell->label, "%s", named ? m->label : cell->plan);
     for (int i = 0; m && (!named || m->expanded) && i < m->n_settings; i++) {
         n = strlen(cell->label);
         snprintf(cell->label + n, sizeof cell->label - n, " %s=%s", m->setting[i].name,
@@ -166,14 +163,15 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     const struct kvr_method *row;
     enum kvr_status st;
 
-    snprintf(cell->name, sizeof cell->name, "%.*s", at ? (int)(at - spec) : (int)strlen(spec),
-             spec);
-    cell->reading = at && strcmp(at, "@study") == 0 ? "study" : "intended";
+    snprintf(cell->plan, sizeof cell->plan, "%s", spec);
+    snprintf(cell->name, sizeof cell->name, "%.*s", (int)strcspn(spec, "@+"), spec);
+    cell->reading = at && strncmp(at, "@study", 6) == 0 ? "study" : "intended";
     row = kvr_method_find(cell->name);
     cell->family = row ? row->family : "";
     cell->possible = true;
     st = kvr_plan_open(plan, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
     if (st == KVR_OK) {
+        snprintf(cell->plan, sizeof cell->plan, "%s", (*plan)->name);
         st = kvr_plan_check(*plan, c->n_heads, c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
             st = KVR_EUNSUPPORTED;

@@ -36,6 +36,7 @@ struct kvr_cell {
     char *spec;                /* owned */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
+    char plan[96];             /* what kvr_plan_open takes: "RTN_INT4@study+taylor" */
     char video[256];           /* file name without suffix, unlike all others of the sweep */
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */

@@ -120,7 +120,7 @@ void kvr_progress_cell(struct kvr_progress *p, const struct kvr_cell *c,
                        const struct kvr_verdict *v)
 {
     p->done++;
-    p->failed += v->outcome != KVR_OUT_OK;
+    p->failed += v->outcome != KVR_OUT_OK && v->outcome != KVR_OUT_UNSUPPORTED;
     if (!p->out)
         return;
     if (!p->bar || v->outcome != KVR_OUT_OK) {

@@ -36,7 +36,7 @@ static const char where[] = "worker's request";
 struct job {
     json_t *request, *spec; /* spec: borrowed */
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
-    const char *method, *reading, *sha256, *prompt;
+    const char *plan, *sha256, *prompt, *path;
     int64_t seed, n_frames, window, sink, threads;
     bool evict;
     json_t *answer;
@@ -61,8 +61,8 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
-    KVR_TRY(kvr_json_string(j->spec, where, "method", &j->method));
-    KVR_TRY(kvr_json_string(j->spec, where, "reading", &j->reading));
+    KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
+    KVR_TRY(kvr_json_string(j->spec, where, "path", &j->path));
     KVR_TRY(kvr_json_int(j->spec, where, "seed", &j->seed));
     KVR_TRY(kvr_json_int(j->spec, where, "frames", &j->n_frames));
     KVR_TRY(kvr_json_int(j->spec, where, "window", &j->window));
@@ -74,7 +74,6 @@ static enum kvr_status read_request(struct job *j, FILE *in)
 static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
 {
     struct kvr_setting s[MAX_SETTINGS];
-    char spec[128];
     json_t *options, *value;
     const char *key;
     int n = 0;
@@ -87,8 +86,7 @@ static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
         s[n].name = key;
         s[n++].value = json_string_value(value);
     }
-    snprintf(spec, sizeof spec, "%s@%s", j->method, j->reading);
-    return kvr_plan_open(plan, spec, s, n);
+    return kvr_plan_open(plan, j->plan, s, n);
 }
 
 /* --- what was measured ------------------------------------------------------------------ */
@@ -298,7 +296,32 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_fr
     return st;
 }
 
+/* Of a method that skips denoising steps: how many, of those that could have been. */
+static enum kvr_status add_reuse(struct job *j, const struct kvr_reuse_counts *c)
+{
+    json_t *list = json_object_get(j->answer, "metrics");
+
+    if (c->compared == 0)
+        return KVR_OK;
+    return json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:[]}", "name",
+                                                 "steps_skipped", "unit", "1", "n",
+                                                 (int)c->compared, "value", (double)c->skipped,
+                                                 "extra", "missing", "series"))
+               ? kvr_fail(KVR_ENOMEM, "worker: no memory")
+               : KVR_OK;
+}
+
 /* --- the cell --------------------------------------------------------------------------- */
+
+static enum kvr_status find_path(const char *name, enum kvr_path *out)
+{
+    for (int i = 0; kvr_path_names[i]; i++)
+        if (strcmp(kvr_path_names[i], name) == 0) {
+            *out = (enum kvr_path)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
+}
 
 static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
                                const struct kvr_plan *plan)
@@ -311,13 +334,13 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .window_frames = (int)j->window,
         .sink_frames = (int)j->sink,
         .evict = j->evict,
-        .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
     };
     struct kvr_rollout_result r;
     struct kvr_frames f;
     enum kvr_status st;
 
+    KVR_TRY(find_path(j->path, &req.path));
     KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
     f = (struct kvr_frames){ r.n, r.height, r.width, r.rgb };
     st = answer_rollout(j, dev, &r);
@@ -325,6 +348,8 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         st = write_frames(j, &f);
     if (st == KVR_OK)
         st = compare_with_reference(j, &f);
+    if (st == KVR_OK)
+        st = add_reuse(j, &r.reuse);
     kvr_rollout_result_free(&r);
     return st;
 }
