@@ -130,7 +130,9 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan
         .exact = r->req->exact,
     };
 
-    return kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path);
+    KVR_TRY(kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path));
+    kvr_cache_observe(r->cache, r->req->observe, r->req->observe_ctx);
+    return KVR_OK;
 }
 
 static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)

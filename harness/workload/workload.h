@@ -25,6 +25,8 @@ struct kvr_rollout_request {
     bool evict;
     enum kvr_path path;
     enum kvr_dtype exact; /* KVR_BF16 */
+    kvr_cache_observe_fn *observe; /* sees every append; NULL: nobody */
+    void *observe_ctx;
 };
 
 /* One line of the bytes-over-time trace, taken at the end of each pass. */

@@ -1,0 +1,116 @@
+/* profile.c - frame summaries of every layer, forward by forward. */
+#include "harness/workload/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/kernels/saliency.h"
+#include "methods/kernels/share.h"
+
+struct layer {
+    float *now, *before; /* [frames,H] summaries of this forward and of the one before */
+    int n_before;        /* frames in `before` */
+    double sum;          /* of deltas of old frames */
+    int64_t count;
+};
+
+struct kvr_profile {
+    int n_layers, n_heads, head_dim, tokens_per_frame, max_frames;
+    struct layer *layer;
+    float *room;
+};
+
+enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
+                                 int tokens_per_frame, int max_frames)
+{
+    struct kvr_profile *p = calloc(1, sizeof *p);
+    const size_t each = (size_t)max_frames * (size_t)n_heads;
+
+    if (!p)
+        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+    *p = (struct kvr_profile){
+        .n_layers = n_layers,
+        .n_heads = n_heads,
+        .head_dim = head_dim,
+        .tokens_per_frame = tokens_per_frame,
+        .max_frames = max_frames,
+        .layer = calloc((size_t)n_layers, sizeof *p->layer),
+        .room = calloc(2 * (size_t)n_layers * each, sizeof *p->room),
+    };
+    if (!p->layer || !p->room) {
+        kvr_profile_close(&p);
+        return kvr_fail(KVR_ENOMEM, "profile: no memory for %d layers of %d frames", n_layers,
+                        max_frames);
+    }
+    for (int i = 0; i < n_layers; i++) {
+        p->layer[i].now = p->room + (size_t)(2 * i) * each;
+        p->layer[i].before = p->layer[i].now + each;
+    }
+    *out = p;
+    return KVR_OK;
+}
+
+void kvr_profile_close(struct kvr_profile **p)
+{
+    if (!*p)
+        return;
+    free((*p)->layer);
+    free((*p)->room);
+    free(*p);
+    *p = NULL;
+}
+
+void kvr_profile_begin(struct kvr_profile *p)
+{
+    for (int i = 0; i < p->n_layers; i++)
+        p->layer[i].n_before = 0;
+}
+
+enum kvr_status kvr_profile_see(void *ctx, const struct kvr_pass *pass, int layer, const float *k,
+                                const float *v)
+{
+    struct kvr_profile *p = ctx;
+    const int n = pass->frame0 + pass->n_frames, H = p->n_heads, S = p->tokens_per_frame;
+
+    if (layer >= p->n_layers || n > p->max_frames)
+        return kvr_fail(KVR_EINTERNAL, "profile: layer %d of %d, frame %d of %d", layer,
+                        p->n_layers, n, p->max_frames);
+    struct layer *l = &p->layer[layer];
+    const int overlap = l->n_before < n ? l->n_before : n;
+    const int n_old = n - (int)kvr_share(0.25 * n, 1, n);
+
+    for (int f = 0; f < pass->n_frames; f++)
+        kvr_frame_summary(k, v, (int64_t)f * S, S, H, p->head_dim,
+                          l->now + (size_t)(pass->frame0 + f) * (size_t)H);
+    for (int f = 0; f < n_old; f++) {
+        const int was = f - (n - overlap) + (l->n_before - overlap); /* from both lists' ends */
+
+        l->sum += f < n - overlap ? 1
+                                  : kvr_summary_delta(l->now + (size_t)f * (size_t)H,
+                                                      l->before + (size_t)was * (size_t)H, H);
+    }
+    l->count += n_old;
+    memcpy(l->before, l->now, (size_t)n * (size_t)H * sizeof *l->now);
+    l->n_before = n;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
+                                    double *score, double *beta)
+{
+    double min = INFINITY, max = -INFINITY;
+
+    for (int i = 0; i < p->n_layers; i++) {
+        if (!p->layer[i].count)
+            return kvr_fail(KVR_EINVAL, "profile: layer %d has seen no old frame", i);
+        score[i] = p->layer[i].sum / (double)p->layer[i].count;
+        if (!isfinite(score[i]))
+            return kvr_fail(KVR_ENAN, "profile: the score of layer %d is %g", i, score[i]);
+        min = score[i] < min ? score[i] : min;
+        max = score[i] > max ? score[i] : max;
+    }
+    for (int i = 0; i < p->n_layers; i++)
+        beta[i] = lo + (hi - lo) * (max > min ? (score[i] - min) / (max - min) : 0.5);
+    return KVR_OK;
+}

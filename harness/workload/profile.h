@@ -1,0 +1,39 @@
+/* profile.h - FlowCache's profile pass: how much each layer's old frames change.
+ *
+ *     struct kvr_profile *p;
+ *     KVR_TRY(kvr_profile_open(&p, n_layers, n_heads, head_dim, tokens_per_frame, frames));
+ *     for each prompt:
+ *         kvr_profile_begin(p);
+ *         ... a rollout with .observe = kvr_profile_see, .observe_ctx = p ...
+ *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
+ *     kvr_profile_close(&p);
+ *
+ * As the study ran it: at every forward and in every layer, each frame's summary (mean |K| +
+ * mean |V| of each head) is compared with the summaries of the forward before, tail-aligned, and
+ * frames without a counterpart count 1 (methods/kernels/saliency.h). A layer's score is the mean
+ * over all forwards and old frames: all but the newest max(1, rne(0.25 n)) of n. Nothing is
+ * coded, so a frame's summary changes only while its chunk is denoised. */
+#ifndef KVR_WORKLOAD_PROFILE_H
+#define KVR_WORKLOAD_PROFILE_H
+
+#include "harness/cache/cache.h"
+
+struct kvr_profile;
+
+enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
+                                 int tokens_per_frame, int max_frames);
+void kvr_profile_close(struct kvr_profile **p);
+
+/* A new video: what was seen is forgotten, the scores go on. */
+void kvr_profile_begin(struct kvr_profile *p);
+
+/* A kvr_cache_observe_fn; ctx is the profile. */
+enum kvr_status kvr_profile_see(void *ctx, const struct kvr_pass *pass, int layer, const float *k,
+                                const float *v);
+
+/* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), half way when all scores are
+ * equal. KVR_EINVAL when nothing was seen, KVR_ENAN when a score is no number. */
+enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,
+                                    double *score, double *beta);
+
+#endif
