@@ -13,7 +13,7 @@
  * are given (older ones are coded already and are not decoded for a decision); all tokens of a
  * unit (frame or chunk) get the same byte unless the part says `unit = KVR_UNIT_TOKEN`, which
  * then decides for the new chunk's tokens alone. A token never gains fidelity: the cache moves
- * it to a coarser tier or gives it up, and ignores a wish to move it back.
+ * it down to tier 0 or gives it up, and ignores a wish to move it back.
  *
  * As the study ran it, the map covers the whole capacity, k and v are the complete dense
  * tensors, and every call decides afresh for every token. */
@@ -94,9 +94,12 @@ struct kvr_retention {
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
 };
 
-/* All parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
+/* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
 extern const struct kvr_tiers *const kvr_tiers_parts[];
 extern const struct kvr_retention *const kvr_retention_parts[];
+/* Those, then the parts of loaded plug-ins; NULL past the last. */
+const struct kvr_tiers *kvr_tiers_at(int i);
+const struct kvr_retention *kvr_retention_at(int i);
 
 /* A part with its options, as named by a row. part == NULL: none ("", everything is tier 0 and
  * kept). opts are owned. */

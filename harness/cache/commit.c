@@ -2,6 +2,7 @@
 #include "harness/cache/layer_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The finest unit a policy of this plan decides on. */
 static enum kvr_unit unit_of(const struct kvr_plan *p)
@@ -53,6 +54,18 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
     return KVR_OK;
 }
 
+/* May tokens of tier `from` be coded again by tier `to`? Tier 0 is where tokens end: what is
+ * there stays, everything else may fall to it; between the others only downwards. */
+static bool may_move(const struct kvr_layer *l, int from, int to)
+{
+    if (from == to || from == 0)
+        return false;
+    if (!strcmp(l->plan->k[from]->text, l->plan->k[to]->text) &&
+        !strcmp(l->plan->v[from]->text, l->plan->v[to]->text))
+        return false; /* the same bytes again */
+    return to == 0 || tier_cost(l, to) < tier_cost(l, from);
+}
+
 /* What a stored segment becomes; *same when it stays as it is. */
 static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, uint8_t want,
                             bool *same, struct kvr_segment *out)
@@ -64,8 +77,7 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
         return KVR_OK; /* given up before: never restored */
-    if (want < l->plan->n_tiers &&
-        (want == old->tier || tier_cost(l, want) >= tier_cost(l, old->tier)))
+    if (want < l->plan->n_tiers && !may_move(l, old->tier, want))
         return KVR_OK;
     *same = false;
     if (want == KVR_TOKEN_DROPPED)
