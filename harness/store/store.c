@@ -194,9 +194,8 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
 int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames)
 {
     static const char sql[] =
-        "WITH t AS (SELECT ns, row_number() OVER (ORDER BY ns) AS r, count(*) OVER () AS n FROM "
-        "cell JOIN sample ON cell = key AND kind = 'cell' WHERE outcome = 'OK' AND model = ? AND "
-        "name = ? AND frames = ?) SELECT ns FROM t WHERE r = (n + 1) / 2";
+        "SELECT avg(ns) FROM cell JOIN sample ON cell = key AND kind = 'cell' WHERE outcome = "
+        "'OK' AND model = ? AND name = ? AND frames = ?";
     sqlite3_stmt *q;
     int64_t ns = 0;
 

@@ -145,7 +145,7 @@ struct kvr_known {
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 
-/* Median time of a whole OK cell (sample "cell") of this model and method name with `frames`
+/* Mean time of a whole OK cell (sample "cell") of this model and method name with `frames`
  * frames, on any host; 0 when there is none. */
 int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames);
 
