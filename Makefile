@@ -42,7 +42,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test unit cli-test bench lint format help clean install
+.PHONY: all deps demo test unit cli-test bench lint format help clean install plugin-example
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -83,6 +83,17 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
 		$(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
 
+# Plug-ins: the example, and those that the tests expect to be refused.
+EXAMPLES := $(patsubst %.c,$(BUILD)/%.so,$(wildcard examples/plugin/*.c))
+PLUGINS  := $(EXAMPLES) $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugins/*.c))
+$(BUILD)/%.so: %.c
+	$(call say,PLUGIN,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -MMD -MP -MF $@.d -o $@ $<
+
+## plugin-example: build examples/plugin/center.c as a shared object (methods/SKELETON.md)
+plugin-example: $(BUILD)/kvreel $(EXAMPLES)
+
 ## deps: install through apt what is missing (says what)
 deps:
 	@bash tools/deps.sh
@@ -93,15 +104,15 @@ demo: deps
 	@bash tools/demo.sh $(BUILD)/kvreel
 
 ## test: build and run every test this machine can run
-test: $(BUILD)/kvreel $(TEST_BIN)
+test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN)
 	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
 
 ## unit: the Check tests alone, without the command line tests
-unit: $(TEST_BIN)
+unit: $(PLUGINS) $(TEST_BIN)
 	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
 
 ## cli-test: the tests of the command line alone
-cli-test: $(BUILD)/kvreel
+cli-test: $(BUILD)/kvreel $(PLUGINS)
 	@bash tools/run-tests.sh $(BUILD)
 
 ## bench: micro-benchmarks, each beside a reference of the same run
@@ -130,4 +141,4 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)
+-include $(OBJ:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)

@@ -1,7 +1,6 @@
 /* codec.c - pipelines of stages: parsing, coding, decoding, bytes. */
 #include "methods/codec.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <omp.h>
 #include <stdio.h>
@@ -21,19 +20,21 @@ const struct kvr_stage *const kvr_stages[] = {
 
 static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
 {
-    const char *names[32];
+    const char *names[256]; /* of more, the nearest is sought among the first */
+    const struct kvr_stage *s;
+    const char *near;
     int n = 0;
 
-    for (int i = 0; kvr_stages[i]; i++) {
-        if (!strcmp(kvr_stages[i]->name, name)) {
-            *out = kvr_stages[i];
+    for (int i = 0; (s = kvr_stage_at(i)) != NULL; i++) {
+        if (!strcmp(s->name, name)) {
+            *out = s;
             return KVR_OK;
         }
-        assert(n < 31);
-        names[n++] = kvr_stages[i]->name;
+        if (n < 255)
+            names[n++] = s->name;
     }
     names[n] = NULL;
-    const char *near = kvr_nearest(name, names);
+    near = kvr_nearest(name, names);
     return kvr_fail(KVR_EINVAL, "codec: no stage '%s'%s%s%s", name, near ? "; did you mean '" : "",
                     near ? near : "", near ? "'?" : "");
 }
@@ -335,7 +336,7 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
             x = work;
             owns_copy = true;
         }
-        if (stage->kind == KVR_STAGE_GRID) {
+        if (stage->kind == KVR_STAGE_GRID || stage->kind == KVR_STAGE_SHIFT) {
             struct kvr_stage_bytes b = { 0 };
 
             stage->bytes(&job, &b);
@@ -343,7 +344,7 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
             if (st == KVR_OK)
                 st = kvr_buf_alloc(&d->meta, dev, KVR_MEM_META, b.meta);
         }
-        /* Only TRANSFORM and EXACT stages change x, and they are never last. */
+        /* Only a GRID leaves x alone, and the last stage is one. */
         if (st == KVR_OK)
             st = stage->encode(&job, dev, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {

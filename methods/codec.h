@@ -41,7 +41,8 @@ struct kvr_block_shape {
 enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
-    KVR_STAGE_TRANSFORM, /* changes the space, stores nothing */
+    KVR_STAGE_TRANSFORM, /* an orthogonal change of space, stores nothing */
+    KVR_STAGE_SHIFT,     /* takes off what it stores (a mean), in the same space */
     KVR_STAGE_EXACT,     /* takes single elements out and keeps them */
     KVR_STAGE_GRID,      /* codes; the next grid codes what this one left */
 };
@@ -118,15 +119,16 @@ struct kvr_stage {
     enum kvr_status (*check)(const void *opts, int n_heads, int head_dim);
     /* Smallest number of tokens that can be coded without padding or loss of grid; 1 when NULL. */
     int (*unit_tokens)(const void *opts);
-    /* Bytes stored for a block, to the byte (without n_exact entries). TRANSFORM: NULL. */
+    /* Bytes stored for a block, to the byte (without n_exact entries). TRANSFORM, EXACT: NULL. */
     void (*bytes)(const struct kvr_stage_job *job, struct kvr_stage_bytes *out);
     size_t exact_entry_bytes; /* EXACT: bytes of one kept element, 4 of them its index */
 
-    /* TRANSFORM: x -> transformed x, in place. EXACT: records into `out` and removes from x.
-     * GRID: codes x into `out`, whose buffers are allocated by the caller from `bytes`. */
+    /* TRANSFORM: x -> transformed x, in place. EXACT: records into `out` and removes from x; it
+     * allocates. SHIFT: records into `out` and takes it off x. GRID: codes x into `out`; SHIFT
+     * and GRID find the buffers of `out` allocated by the caller from `bytes`. */
     enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
                               struct kvr_stage_data *out);
-    /* TRANSFORM: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out.
+    /* TRANSFORM, SHIFT: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out.
      * GRID: set, add or subtract the decoded values, as `mode` says. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
@@ -200,8 +202,10 @@ size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta *
 int64_t kvr_packed_n_exact(const struct kvr_packed *p);
 void kvr_packed_free(struct kvr_packed *p);
 
-/* All stages: methods/codecs/stages.def. NULL-terminated. */
+/* Built-in stages: methods/codecs/stages.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];
+/* Those, then the stages of loaded plug-ins; NULL past the last. */
+const struct kvr_stage *kvr_stage_at(int i);
 
 #ifdef __cplusplus
 }

@@ -47,8 +47,10 @@ struct kvr_method {
     const char *differs; /* what the readings do differently, and why; one paragraph */
 };
 
-/* All methods, in the order of methods.def, then those of loaded plug-ins. NULL-terminated. */
+/* Built-in methods, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_method *const kvr_methods[];
+/* Those, then the methods of loaded plug-ins (methods/plugin.h); NULL past the last. */
+const struct kvr_method *kvr_method_at(int i);
 const struct kvr_method *kvr_method_find(const char *name); /* NULL when unknown */
 /* KVR_ENOTFOUND with the nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);

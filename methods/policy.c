@@ -27,7 +27,7 @@ const struct kvr_retention *const kvr_retention_parts[] = {
 };
 #undef RETENTION
 
-enum { TEXT_MAX = 512 };
+enum { TEXT_MAX = 512, MAX_NAMES = 255 }; /* of more names, the first are suggested */
 
 /* A text taken apart; points into `copy`. */
 struct words {
@@ -106,44 +106,44 @@ static enum kvr_status read_options(void **out, const char *axis, const struct w
 
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text)
 {
-    const char *names[sizeof kvr_tiers_parts / sizeof *kvr_tiers_parts] = { NULL };
+    const char *names[MAX_NAMES + 1] = { NULL };
+    const struct kvr_tiers *p;
     struct words w;
 
     *out = (struct kvr_tiers_use){ 0 };
     KVR_TRY(split(&w, "tiers", text ? text : ""));
     if (!*w.name)
         return KVR_OK;
-    for (int i = 0; kvr_tiers_parts[i]; i++) {
-        const struct kvr_tiers *p = kvr_tiers_parts[i];
-
+    for (int i = 0; (p = kvr_tiers_at(i)) != NULL; i++) {
         if (!strcmp(p->name, w.name)) {
             KVR_TRY(read_options(&out->opts, "tiers", &w, p->options, p->opts_size, p->check));
             out->part = p;
             return KVR_OK;
         }
-        names[i] = p->name;
+        if (i < MAX_NAMES)
+            names[i] = p->name;
     }
     return fail_unknown("tiers", w.name, names);
 }
 
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text)
 {
-    const char *names[sizeof kvr_retention_parts / sizeof *kvr_retention_parts] = { NULL };
+    const char *names[MAX_NAMES + 1] = { NULL };
+    const struct kvr_retention *p;
     struct words w;
 
     *out = (struct kvr_retention_use){ 0 };
     KVR_TRY(split(&w, "retention", text ? text : ""));
     if (!*w.name)
         return KVR_OK;
-    for (int i = 0; kvr_retention_parts[i]; i++) {
-        const struct kvr_retention *p = kvr_retention_parts[i];
-
+    for (int i = 0; (p = kvr_retention_at(i)) != NULL; i++) {
         if (!strcmp(p->name, w.name)) {
             KVR_TRY(read_options(&out->opts, "retention", &w, p->options, p->opts_size, p->check));
             out->part = p;
             return KVR_OK;
         }
-        names[i] = p->name;
+        if (i < MAX_NAMES)
+            names[i] = p->name;
     }
     return fail_unknown("retention", w.name, names);
 }

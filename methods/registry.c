@@ -1,7 +1,7 @@
-/* registry.c - methods.def as an array, and looking names up in it. */
+/* registry.c - methods.def as an array; what is registered, built in or loaded. */
 #include <string.h>
 
-#include "methods/method.h"
+#include "methods/plugin.h"
 
 #define METHOD(sym, ...) static const struct kvr_method method_##sym = { __VA_ARGS__ };
 #include "methods/methods.def"
@@ -14,24 +14,52 @@ const struct kvr_method *const kvr_methods[] = {
 };
 #undef METHOD
 
+/* One walk for all kinds: the built-in list, then that of each plug-in, less what came before. */
+#define AT(function, type, built_in, list)                                                         \
+    const struct type *function(int i)                                                             \
+    {                                                                                              \
+        const struct type *const *parts = built_in;                                                \
+        int plugin = 0;                                                                            \
+                                                                                                   \
+        for (;;) {                                                                                 \
+            const struct kvr_loaded_plugin *l;                                                     \
+                                                                                                   \
+            for (; parts && *parts; parts++)                                                       \
+                if (i-- == 0)                                                                      \
+                    return *parts;                                                                 \
+            l = kvr_plugin_at(plugin++);                                                           \
+            if (!l)                                                                                \
+                return NULL;                                                                       \
+            parts = l->plugin->list;                                                               \
+        }                                                                                          \
+    }
+
+AT(kvr_stage_at, kvr_stage, kvr_stages, stages)
+AT(kvr_tiers_at, kvr_tiers, kvr_tiers_parts, tiers)
+AT(kvr_retention_at, kvr_retention, kvr_retention_parts, retention)
+AT(kvr_method_at, kvr_method, kvr_methods, methods)
+
 const struct kvr_method *kvr_method_find(const char *name)
 {
-    for (int i = 0; kvr_methods[i]; i++)
-        if (!strcmp(kvr_methods[i]->name, name))
-            return kvr_methods[i];
+    const struct kvr_method *m;
+
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        if (!strcmp(m->name, name))
+            return m;
     return NULL;
 }
 
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name)
 {
-    const char *names[sizeof kvr_methods / sizeof *kvr_methods] = { NULL };
+    const char *names[256] = { NULL }; /* of more, the nearest is sought among the first */
+    const struct kvr_method *m;
     const char *near;
 
     *out = kvr_method_find(name);
     if (*out)
         return KVR_OK;
-    for (int i = 0; kvr_methods[i]; i++)
-        names[i] = kvr_methods[i]->name;
+    for (int i = 0; i < 255 && (m = kvr_method_at(i)) != NULL; i++)
+        names[i] = m->name;
     near = kvr_nearest(name, names);
     return kvr_fail(KVR_ENOTFOUND, "no method '%s'%s%s%s (`kvreel list methods` shows them all)",
                     name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");

@@ -9,6 +9,10 @@
 
 enum { MAX_ARGS = 64 };
 
+/* Every command has it; its offset is into struct kvr_call. */
+static const struct kvr_arg plugin_arg = KVR_ARG_LIST(
+    struct kvr_call, plugins, "plugin", 0, "FILE", "load methods and parts from a shared object");
+
 static const struct kvr_arg *find_long(const struct kvr_arg *args, const char *name, size_t n)
 {
     for (; args->name; args++)
@@ -27,7 +31,7 @@ static const struct kvr_arg *find_letter(const struct kvr_arg *args, char letter
 
 static enum kvr_status unknown(const struct kvr_command *cmd, const char *name, size_t n)
 {
-    const char *names[MAX_ARGS + 2];
+    const char *names[MAX_ARGS + 3];
     char word[64];
     int count = 0;
     const char *near;
@@ -36,6 +40,7 @@ static enum kvr_status unknown(const struct kvr_command *cmd, const char *name, 
     for (const struct kvr_arg *a = cmd->args; a->name && count < MAX_ARGS; a++)
         names[count++] = a->name;
     names[count++] = "help";
+    names[count++] = plugin_arg.name;
     names[count] = NULL;
     near = kvr_nearest(word, names);
     if (near)
@@ -116,13 +121,17 @@ static enum kvr_status defaults(const struct kvr_command *cmd, void *opts)
 
 /* One --long option at argv[*i]; moves *i past its value. */
 static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char **argv, int *i,
-                                  void *opts)
+                                  void *opts, struct kvr_call *call)
 {
     const char *name = argv[*i] + 2;
     size_t n = strcspn(name, "=");
     const char *value = name[n] == '=' ? name + n + 1 : NULL;
     const struct kvr_arg *a = find_long(cmd->args, name, n);
 
+    if (!a && strlen(plugin_arg.name) == n && memcmp(name, plugin_arg.name, n) == 0) {
+        a = &plugin_arg;
+        opts = call;
+    }
     if (!a)
         return unknown(cmd, name, n);
     if (a->type == KVR_ARG_T_FLAG) {
@@ -185,7 +194,7 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
         else if (strcmp(arg, "--help") == 0)
             call->help = true;
         else if (arg[1] == '-')
-            KVR_TRY(parse_long(cmd, argc, argv, &i, opts));
+            KVR_TRY(parse_long(cmd, argc, argv, &i, opts, call));
         else
             KVR_TRY(parse_short(cmd, argc, argv, &i, opts, &call->help));
         if (call->help)
@@ -201,23 +210,28 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
     return KVR_OK;
 }
 
+static void help_line(const struct kvr_arg *a, FILE *to)
+{
+    char head[64];
+
+    snprintf(head, sizeof head, "%s%c%s --%s%s%s", a->letter ? "-" : " ",
+             a->letter ? a->letter : ' ', a->letter ? "," : " ", a->name, a->value ? " " : "",
+             a->value ? a->value : "");
+    fprintf(to, "  %-28s %s", head, a->help);
+    if (a->def)
+        fprintf(to, " [%s]", a->def);
+    fputc('\n', to);
+}
+
 void kvr_args_help(const struct kvr_command *cmd, FILE *to)
 {
     if (cmd->examples)
         fprintf(to, "Examples:\n%s\n", cmd->examples);
     fprintf(to, "Usage: kvreel %s %s\n  %s\n", cmd->name, cmd->usage, cmd->summary);
     fprintf(to, "\nOptions:\n");
-    for (const struct kvr_arg *a = cmd->args; a->name; a++) {
-        char head[64];
-
-        snprintf(head, sizeof head, "%s%c%s --%s%s%s", a->letter ? "-" : " ",
-                 a->letter ? a->letter : ' ', a->letter ? "," : " ", a->name, a->value ? " " : "",
-                 a->value ? a->value : "");
-        fprintf(to, "  %-28s %s", head, a->help);
-        if (a->def)
-            fprintf(to, " [%s]", a->def);
-        fputc('\n', to);
-    }
+    for (const struct kvr_arg *a = cmd->args; a->name; a++)
+        help_line(a, to);
+    help_line(&plugin_arg, to);
     fprintf(to, "  %-28s %s\n", "-h, --help", "this text");
     if (cmd->details)
         fprintf(to, "\n%s", cmd->details);

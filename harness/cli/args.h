@@ -9,7 +9,8 @@
  *     };
  *
  * Long options take --opt=value and --opt value, short ones -j4 and -j 4; `--` ends them;
- * words may stand among them. Texts are borrowed from argv. */
+ * words may stand among them. Every command takes --plugin FILE besides its own, again and
+ * again. Texts are borrowed from argv. */
 #ifndef KVR_CLI_ARGS_H
 #define KVR_CLI_ARGS_H
 
@@ -94,8 +95,9 @@ struct kvr_call {
     const void *opts;   /* the command's own struct */
     const char **words; /* what was no option, NULL-terminated */
     int n_words;
-    bool help; /* -h or --help was among the options: nothing else was checked */
-    int argc;  /* of the whole program */
+    bool help;                   /* -h or --help was among the options: nothing else was checked */
+    struct kvr_arg_list plugins; /* --plugin */
+    int argc;                    /* of the whole program */
     char **argv;
 };
 

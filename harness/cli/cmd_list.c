@@ -29,8 +29,9 @@ static enum kvr_status add(json_t *out, json_t *entry)
 
 static enum kvr_status list_methods(json_t *out)
 {
-    for (int i = 0; kvr_methods[i]; i++) {
-        const struct kvr_method *m = kvr_methods[i];
+    const struct kvr_method *m;
+
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++) {
         struct kvr_plan *plan;
         double bits;
 

@@ -100,11 +100,11 @@ static json_t *method_json(const struct kvr_plan *p)
     const struct kvr_method *m = p->method;
     double bits = kvr_plan_bits(p, 12, 128);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "name", m->name, "reading",
-                     p->reading == KVR_STUDY ? "study" : "intended", "family", m->family, "title",
-                     m->title, "paper", m->paper, "study", m->study, "bits_per_element",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?}", "name", m->name,
+                     "reading", p->reading == KVR_STUDY ? "study" : "intended", "family", m->family,
+                     "title", m->title, "paper", m->paper, "study", m->study, "bits_per_element",
                      bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
-                     options_json(p));
+                     options_json(p), "differs", m->differs);
 }
 
 static void print_axes(const json_t *axes)
@@ -114,6 +114,24 @@ static void print_axes(const json_t *axes)
 
     json_object_foreach((json_t *)axes, key, value)
         printf("  %-11s %s\n", key, json_string_value(value));
+}
+
+/* A paragraph, in lines of at most WIDTH characters unless a word is longer. */
+static void print_differs(const char *text)
+{
+    enum { WIDTH = 96 };
+    size_t column = 0;
+
+    if (!text)
+        return;
+    printf("\nthe two readings\n");
+    for (size_t n; text += strspn(text, " "), (n = strcspn(text, " ")) > 0; text += n) {
+        const bool fits = column && column + 1 + n <= WIDTH;
+
+        printf("%s%.*s", fits ? " " : column ? "\n  " : "  ", (int)n, text);
+        column = fits ? column + 1 + n : n + 2;
+    }
+    printf("\n");
 }
 
 static enum kvr_status print_text(const json_t *doc)
@@ -127,6 +145,7 @@ static enum kvr_status print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "title")),
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
+    print_differs(json_string_value(json_object_get(doc, "differs")));
     printf("\naxes\n");
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {

@@ -8,6 +8,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
+#include "methods/plugin.h"
 
 static void help(FILE *to)
 {
@@ -16,7 +17,7 @@ static void help(FILE *to)
           "  kvreel run configs/demo.yaml               # a sweep; run it again and it resumes\n"
           "  kvreel query 'SELECT * FROM summary'       # ask the database\n"
           "\n"
-          "Usage: kvreel COMMAND [options]\n"
+          "Usage: kvreel [--plugin FILE] COMMAND [options]\n"
           "  Which way of compressing the KV cache helps an autoregressive video model?\n"
           "\nCommands:\n",
           to);
@@ -47,7 +48,19 @@ static int unknown(const char *word)
     return kvr_cli_fail(KVR_EINVAL);
 }
 
-static int run(const struct kvr_command *cmd, int argc, char **argv)
+/* Before the command runs: nothing has looked at the registry yet. */
+static int load_plugins(const struct kvr_arg_list *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        enum kvr_status st = kvr_plugin_load(list->v[i]);
+
+        if (st != KVR_OK)
+            return kvr_cli_fail(st);
+    }
+    return KVR_EXIT_OK;
+}
+
+static int run(const struct kvr_command *cmd, int argc, char **argv, int first)
 {
     void *opts = calloc(1, cmd->opts_size);
     const char **words = calloc((size_t)argc + 1, sizeof *words);
@@ -58,14 +71,16 @@ static int run(const struct kvr_command *cmd, int argc, char **argv)
     if (!opts || !words)
         st = kvr_fail(KVR_ENOMEM, "no memory for the command line");
     else
-        st = kvr_args_parse(cmd, argc, argv, 2, opts, words, &call);
+        st = kvr_args_parse(cmd, argc, argv, first, opts, words, &call);
     if (st != KVR_OK) {
         code = kvr_cli_fail(st);
     } else if (call.help) {
         kvr_args_help(cmd, stdout);
         code = KVR_EXIT_OK;
     } else {
-        code = cmd->run(&call);
+        code = load_plugins(&call.plugins);
+        if (code == KVR_EXIT_OK)
+            code = cmd->run(&call);
     }
     free(words);
     free(opts);
@@ -84,11 +99,37 @@ static int finish(int code)
     return KVR_EXIT_INTERNAL;
 }
 
+/* --plugin may stand before the command, too: *at moves from there to the command's word. */
+static enum kvr_status leading_plugins(int argc, char **argv, int *at, struct kvr_arg_list *list)
+{
+    static const char option[] = "--plugin";
+    const size_t n = sizeof option - 1;
+
+    for (; *at < argc && strncmp(argv[*at], option, n) == 0; ++*at) {
+        const char *rest = argv[*at] + n, *file = *rest == '=' ? rest + 1 : NULL;
+
+        if (*rest && *rest != '=')
+            break;
+        if (!file && *at + 1 < argc)
+            file = argv[++*at];
+        if (!file || list->n == KVR_ARG_LIST_MAX)
+            return kvr_fail(KVR_EINVAL, "--plugin needs FILE, and at most %d times",
+                            KVR_ARG_LIST_MAX);
+        list->v[list->n++] = file;
+    }
+    return KVR_OK;
+}
+
 static int dispatch(int argc, char **argv)
 {
-    const char *word = argc > 1 ? argv[1] : NULL;
+    struct kvr_arg_list plugins = { 0 };
     const struct kvr_command *cmd;
+    const char *word;
+    int at = 1, code;
 
+    if (leading_plugins(argc, argv, &at, &plugins) != KVR_OK)
+        return kvr_cli_fail(KVR_EINVAL);
+    word = at < argc ? argv[at] : NULL;
     if (!word) {
         help(stderr);
         return KVR_EXIT_USAGE;
@@ -96,10 +137,10 @@ static int dispatch(int argc, char **argv)
     if (strcmp(word, "--version") == 0)
         word = "version";
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
-        if (argc > 2) {
-            cmd = kvr_command_find(argv[2]);
+        if (argc > at + 1) {
+            cmd = kvr_command_find(argv[at + 1]);
             if (!cmd)
-                return unknown(argv[2]);
+                return unknown(argv[at + 1]);
             kvr_args_help(cmd, stdout);
         } else {
             help(stdout);
@@ -107,7 +148,10 @@ static int dispatch(int argc, char **argv)
         return KVR_EXIT_OK;
     }
     cmd = kvr_command_find(word);
-    return cmd ? run(cmd, argc, argv) : unknown(word);
+    if (!cmd)
+        return unknown(word);
+    code = load_plugins(&plugins);
+    return code == KVR_EXIT_OK ? run(cmd, argc, argv, at + 1) : code;
 }
 
 /* libgomp's threads spin while they wait, and on a machine that has other work each of them

@@ -1,0 +1,126 @@
+/* plugin.c - opens a shared object, looks it over, and adds what it has to the registry. */
+#include "methods/plugin.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "methods/plugin_file.h"
+
+static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
+
+/* Process state, and the only one the registry has: see plugin.h. */
+static struct kvr_loaded_plugin loaded[KVR_PLUGIN_MAX];
+static int n_loaded;
+
+const struct kvr_loaded_plugin *kvr_plugin_at(int i)
+{
+    return i >= 0 && i < n_loaded ? &loaded[i] : NULL;
+}
+
+/* A row of a plug-in may name parts of the plug-in itself, so texts are read when those are
+ * registered. Only the plug-in's own methods are opened: the others have been. */
+static enum kvr_status open_methods(const struct kvr_plugin *p)
+{
+    for (int i = 0; p->methods && p->methods[i]; i++) {
+        struct kvr_plan *plan;
+        enum kvr_status st = kvr_plan_open(&plan, p->methods[i]->name, NULL, 0);
+
+        if (st != KVR_OK)
+            return kvr_fail_prefix(KVR_EINVAL, "method '%s'", p->methods[i]->name);
+        kvr_plan_close(&plan);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status find_export(void *handle, const char *path, const struct kvr_plugin **out)
+{
+    const struct kvr_loaded_plugin *l;
+
+    *out = dlsym(handle, "kvr_plugin_export");
+    if (!*out)
+        return kvr_fail(KVR_EFORMAT, "plug-in %s: exports no symbol 'kvr_plugin_export'", path);
+    for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
+        if (l->plugin == *out)
+            return KVR_OK; /* the same file under another name */
+    return kvr_plugin_check(*out, path);
+}
+
+static enum kvr_status add(const struct kvr_plugin *p, const char *path, const char *sha256)
+{
+    struct kvr_loaded_plugin *l = &loaded[n_loaded];
+    enum kvr_status st;
+
+    for (int i = 0; i < n_loaded; i++)
+        if (loaded[i].plugin == p)
+            return KVR_OK;
+    if (n_loaded == KVR_PLUGIN_MAX)
+        return kvr_fail(KVR_EINVAL, "plug-in %s: more than %d plug-ins", path, KVR_PLUGIN_MAX);
+    l->plugin = p;
+    strcpy(l->path, path);
+    strcpy(l->sha256, sha256);
+    n_loaded++;
+    st = open_methods(p);
+    if (st != KVR_OK) {
+        n_loaded--;
+        return kvr_fail_prefix(st, "plug-in %s", path);
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_plugin_load(const char *path)
+{
+    char full[KVR_PLUGIN_PATH], sha256[KVR_SHA256_HEX];
+    const struct kvr_plugin *p;
+    enum kvr_status st;
+    struct stat s;
+    void *handle;
+
+    /* An absolute name: a bare one would be looked for where the system's libraries are. */
+    if (!realpath(path, full))
+        return kvr_fail(KVR_ENOTFOUND, "plug-in %s: %s", path, strerror(errno));
+    /* A FIFO would be waited for. */
+    if (stat(full, &s) != 0 || !S_ISREG(s.st_mode))
+        return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
+    KVR_TRY(kvr_plugin_check_file(full));
+    KVR_TRY(kvr_sha256_file(full, sha256));
+    handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return kvr_fail(KVR_EFORMAT, "plug-in %s: cannot be loaded: %s", full, dlerror());
+    st = find_export(handle, full, &p);
+    if (st == KVR_OK)
+        st = add(p, full, sha256);
+    if (st != KVR_OK)
+        dlclose(handle); /* else it stays for as long as the process */
+    return st;
+}
+
+static bool has_stage(const struct kvr_plugin *p, const struct kvr_codec *c)
+{
+    for (int i = 0; p->stages && p->stages[i]; i++)
+        for (int j = 0; c && j < c->n_stages; j++)
+            if (c->stage[j].stage == p->stages[i])
+                return true;
+    return false;
+}
+
+bool kvr_plugin_used(const struct kvr_plugin *p, const struct kvr_plan *plan)
+{
+    for (int i = 0; p->methods && p->methods[i]; i++)
+        if (plan->method == p->methods[i])
+            return true;
+    for (int i = 0; p->tiers && p->tiers[i]; i++)
+        if (plan->tiers.part == p->tiers[i])
+            return true;
+    for (int i = 0; p->retention && p->retention[i]; i++)
+        if (plan->retention.part == p->retention[i])
+            return true;
+    for (int t = 0; t < plan->n_tiers; t++)
+        if (has_stage(p, plan->k[t]) || has_stage(p, plan->v[t]))
+            return true;
+    return false;
+}

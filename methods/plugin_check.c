@@ -1,0 +1,166 @@
+/* plugin_check.c - is what a plug-in exports fit to be registered? Nothing in it is trusted to
+ * be there before it has been looked at. */
+#include <assert.h>
+#include <string.h>
+
+#include "methods/plugin.h"
+
+#define NAME(s) #s,
+static const char *const struct_names[] = { KVR_PLUGIN_STRUCTS(NAME) };
+static const struct kvr_plugin_sizes sizes = { KVR_PLUGIN_STRUCTS(KVR_PLUGIN_SIZE) };
+enum { N_STRUCTS = sizeof struct_names / sizeof *struct_names };
+static_assert(sizeof sizes == N_STRUCTS * sizeof(size_t), "one size per struct");
+
+static enum kvr_status check_abi(const struct kvr_plugin *p)
+{
+    size_t ours[N_STRUCTS], theirs[N_STRUCTS];
+
+    if (p->abi != KVR_PLUGIN_ABI)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "built for ABI %d, this program has ABI %d: build it again", p->abi,
+                        KVR_PLUGIN_ABI);
+    memcpy(ours, &sizes, sizeof ours);
+    memcpy(theirs, &p->sizes, sizeof theirs);
+    for (int i = 0; i < N_STRUCTS; i++)
+        if (theirs[i] != ours[i])
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "struct %s has %zu bytes there and %zu here: build it again",
+                            struct_names[i], theirs[i], ours[i]);
+    return KVR_OK;
+}
+
+/* What stands in pipelines and specs must not hold what separates their parts. */
+static enum kvr_status check_name(const char *what, const char *name)
+{
+    if (!name || !*name)
+        return kvr_fail(KVR_EINVAL, "%s without a name", what);
+    if (strlen(name) > 63 || strpbrk(name, " \t\n,=|+@()"))
+        return kvr_fail(KVR_EINVAL,
+                        "%s '%.64s': a name has at most 63 characters, none of them "
+                        "blank or in ,=|+@()",
+                        what, name);
+    return KVR_OK;
+}
+
+static enum kvr_status check_option(const struct kvr_opt *o, size_t opts_size)
+{
+    static const size_t size[] = {
+        [KVR_OPT_T_INT] = sizeof(int),           [KVR_OPT_T_FLOAT] = sizeof(double),
+        [KVR_OPT_T_BOOL] = sizeof(bool),         [KVR_OPT_T_ENUM] = sizeof(int),
+        [KVR_OPT_T_STRING] = KVR_OPT_STRING_MAX,
+    };
+
+    if (o->type <= KVR_OPT_T_NONE || o->type > KVR_OPT_T_STRING)
+        return kvr_fail(KVR_EINVAL, "option '%s': no type %d", o->name, (int)o->type);
+    if (o->offset > opts_size || size[o->type] > opts_size - o->offset)
+        return kvr_fail(KVR_EINVAL, "option '%s': byte %zu is outside its struct of %zu bytes",
+                        o->name, o->offset, opts_size);
+    if (!o->help || (o->type == KVR_OPT_T_ENUM && (!o->names || !o->names[0])) ||
+        (o->type == KVR_OPT_T_STRING && !o->def_text))
+        return kvr_fail(KVR_EINVAL, "option '%s': without help, choices or default", o->name);
+    return KVR_OK;
+}
+
+static enum kvr_status check_part(const char *what, const char *name, const char *title,
+                                  const struct kvr_opt *options, size_t opts_size)
+{
+    enum kvr_status st = check_name(what, name);
+
+    if (st == KVR_OK && !title)
+        st = kvr_fail(KVR_EINVAL, "%s '%s' without a title", what, name);
+    for (const struct kvr_opt *o = options; st == KVR_OK && o && o->name; o++) {
+        st = check_name("option", o->name);
+        if (st == KVR_OK)
+            st = check_option(o, opts_size);
+        if (st != KVR_OK)
+            st = kvr_fail_prefix(st, "%s '%s'", what, name);
+    }
+    return st;
+}
+
+static enum kvr_status check_stage(const struct kvr_stage *s)
+{
+    KVR_TRY(check_part("stage", s->name, s->title, s->options, s->opts_size));
+    if (s->kind == KVR_STAGE_TRANSFORM) /* attention turns queries by the built-in one alone */
+        return kvr_fail(KVR_EINVAL, "stage '%s': a plug-in cannot have a TRANSFORM", s->name);
+    if (s->kind != KVR_STAGE_SHIFT && s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
+        return kvr_fail(KVR_EINVAL, "stage '%s': no kind %d", s->name, (int)s->kind);
+    if (!s->encode || !s->decode)
+        return kvr_fail(KVR_EINVAL, "stage '%s': without encode or decode", s->name);
+    if (!s->bytes && (s->kind == KVR_STAGE_GRID || s->kind == KVR_STAGE_SHIFT))
+        return kvr_fail(KVR_EINVAL, "stage '%s': stores something, and has no bytes()", s->name);
+    if (s->kind == KVR_STAGE_EXACT && s->exact_entry_bytes < sizeof(int32_t))
+        return kvr_fail(KVR_EINVAL, "stage '%s': entries of %zu bytes hold no index", s->name,
+                        s->exact_entry_bytes);
+    return KVR_OK;
+}
+
+static enum kvr_status check_tiers(const struct kvr_tiers *t)
+{
+    KVR_TRY(check_part("tiers", t->name, t->title, t->options, t->opts_size));
+    if (t->n_tiers < 1 || t->n_tiers > KVR_MAX_TIERS)
+        return kvr_fail(KVR_EINVAL, "tiers '%s': %d tiers, need 1..%d", t->name, t->n_tiers,
+                        KVR_MAX_TIERS);
+    for (int i = 0; i < t->n_tiers; i++)
+        KVR_TRY(check_name("tier", t->tier_names[i]));
+    if (!t->assign)
+        return kvr_fail(KVR_EINVAL, "tiers '%s': without assign", t->name);
+    return KVR_OK;
+}
+
+static enum kvr_status check_retention(const struct kvr_retention *r)
+{
+    KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
+    if (!r->assign)
+        return kvr_fail(KVR_EINVAL, "retention '%s': without assign", r->name);
+    return KVR_OK;
+}
+
+static enum kvr_status check_method(const struct kvr_method *m)
+{
+    KVR_TRY(check_name("method", m->name));
+    if (!m->family || !m->title || !m->paper || !m->k || !m->v)
+        return kvr_fail(KVR_EINVAL, "method '%s': without family, title, paper, k or v", m->name);
+    if (m->study)
+        return kvr_fail(KVR_EINVAL, "method '%s': only the 33 methods of the study have .study",
+                        m->name);
+    return KVR_OK;
+}
+
+/* Each part by itself, then against what is registered and against those before it. */
+#define CHECK_LIST(list, what, check, at)                                                          \
+    for (int i = 0; p->list && p->list[i]; i++) {                                                  \
+        KVR_TRY(check(p->list[i]));                                                                \
+        for (int j = 0; (at)(j); j++)                                                              \
+            if (!strcmp((at)(j)->name, p->list[i]->name))                                          \
+                return kvr_fail(KVR_EINVAL, what " '%s' is there already", p->list[i]->name);      \
+        for (int j = 0; j < i; j++)                                                                \
+            if (!strcmp(p->list[j]->name, p->list[i]->name))                                       \
+                return kvr_fail(KVR_EINVAL, what " '%s' comes twice", p->list[i]->name);           \
+    }
+
+static enum kvr_status check(const struct kvr_plugin *p)
+{
+    const struct kvr_loaded_plugin *l;
+
+    KVR_TRY(check_abi(p));
+    KVR_TRY(check_name("plug-in", p->name));
+    if (!p->version)
+        return kvr_fail(KVR_EINVAL, "without a version");
+    for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
+        if (!strcmp(l->plugin->name, p->name))
+            return kvr_fail(KVR_EINVAL, "a plug-in '%s' is loaded already, from %s", p->name,
+                            l->path);
+    CHECK_LIST(stages, "stage", check_stage, kvr_stage_at)
+    CHECK_LIST(tiers, "tiers", check_tiers, kvr_tiers_at)
+    CHECK_LIST(retention, "retention", check_retention, kvr_retention_at)
+    CHECK_LIST(methods, "method", check_method, kvr_method_at)
+    return KVR_OK;
+}
+
+enum kvr_status kvr_plugin_check(const struct kvr_plugin *p, const char *path)
+{
+    enum kvr_status st = check(p);
+
+    return st == KVR_OK ? KVR_OK : kvr_fail_prefix(st, "plug-in %s", path);
+}

@@ -1,0 +1,59 @@
+/* plugin_file.c - is a file a whole shared object for this machine? The loader maps what the
+ * headers promise, and touching a page that a cut-off file does not have kills the process. */
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "methods/plugin_file.h"
+
+enum { MAX_HEADERS = 256 };
+
+static const char *look(FILE *f, uint64_t size)
+{
+    const uint16_t one = 1;
+    const int order = *(const unsigned char *)&one ? ELFDATA2LSB : ELFDATA2MSB;
+    ElfW(Ehdr) own, h;
+    FILE *self = fopen("/proc/self/exe", "rb");
+    const bool known = self && fread(&own, sizeof own, 1, self) == 1;
+
+    if (self)
+        fclose(self);
+    if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.e_ident, ELFMAG, SELFMAG))
+        return "no ELF file";
+    if (h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        h.e_ident[EI_DATA] != order || (known && h.e_machine != own.e_machine))
+        return "built for another machine";
+    if (h.e_type != ET_DYN || h.e_phentsize != sizeof(ElfW(Phdr)) || h.e_phnum > MAX_HEADERS)
+        return "no dynamic ELF file";
+    for (int i = 0; i < h.e_phnum; i++) {
+        ElfW(Phdr) p;
+
+        if (fseek(f, (long)(h.e_phoff + (uint64_t)i * sizeof p), SEEK_SET) != 0 ||
+            fread(&p, sizeof p, 1, f) != 1)
+            return "cut off";
+        if (p.p_type == PT_LOAD && (p.p_offset > size || p.p_filesz > size - p.p_offset))
+            return "cut off";
+    }
+    return NULL;
+}
+
+enum kvr_status kvr_plugin_check_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    struct stat s;
+    const char *wrong;
+
+    if (!f)
+        return kvr_fail(KVR_EIO, "plug-in %s: %s", path, strerror(errno));
+    wrong = fstat(fileno(f), &s) == 0 ? look(f, (uint64_t)s.st_size) : "no size";
+    fclose(f);
+    if (wrong)
+        return kvr_fail(KVR_EFORMAT, "plug-in %s: not a shared object for this program: %s", path,
+                        wrong);
+    return KVR_OK;
+}
