@@ -9,7 +9,7 @@
 
 #include "harness/core/opts.h"
 
-enum { MAX_TERMS = 32 };
+enum { MAX_TERMS = 32, MAX_PLUS = 8 };
 
 enum op { EQ, NE, MATCH, NO_MATCH, LT, LE, GT, GE };
 
@@ -62,6 +62,22 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* regcomp doubles what stands before a '+' (or repeats it for {n}), so nested ones grow without
+ * bound: forty in a row take gigabytes. */
+static enum kvr_status check_regex(const char *regex, const char *all)
+{
+    int n_plus = 0;
+
+    for (const char *s = regex; *s; s++)
+        n_plus += *s == '+';
+    if (n_plus > MAX_PLUS || strchr(regex, '{'))
+        return kvr_fail(KVR_EINVAL,
+                        "filter '%s': regular expression '%s': at most %d '+', and no counts in "
+                        "braces",
+                        all, regex, MAX_PLUS);
+    return KVR_OK;
+}
+
 static enum kvr_status parse_value(struct term *t, const char *all)
 {
     char *end;
@@ -74,6 +90,7 @@ static enum kvr_status parse_value(struct term *t, const char *all)
                         t->value, fields[t->field]);
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
+    KVR_TRY(check_regex(t->value, all));
     rc = regcomp(&t->regex, t->value, REG_EXTENDED | REG_NOSUB);
     if (rc != 0) {
         char why[128];

@@ -284,6 +284,8 @@ static const struct {
     { "methud=BF16", -1 },
     { "method", -1 },
     { "method~[", -1 },
+    { "method~a++++++++++++++++++++++++++++++++++++++++", -1 },
+    { "method~((a{99}){99}){99}", -1 },
     { "seed<many", -1 },
     { "", -1 },
     { "method=BF16 &", -1 },
