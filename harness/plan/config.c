@@ -8,14 +8,16 @@
 
 #include "harness/cache/cache.h"
 #include "harness/core/opts.h"
+#include "harness/core/path.h"
 #include "harness/plan/find.h"
+#include "methods/plugin.h"
 
 enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 
 static const char *const config_keys[] = { "name",    "question", "model",   "suite",   "prompts",
                                            "methods", "frames",   "window",  "sink",    "evict",
                                            "path",    "seed",     "repeats", "threads", "timeout_s",
-                                           "metrics", "db",       "out",     NULL };
+                                           "metrics", "db",       "out",     "plugins", NULL };
 
 static enum kvr_status no_memory(void)
 {
@@ -167,6 +169,51 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
                 return kvr_yaml_fail(c->model[i].at, "model '%s' is listed twice",
                                      c->model[i].name);
     }
+    return KVR_OK;
+}
+
+/* --- plug-ins --------------------------------------------------------------------------- */
+
+/* As seen from here, else from the config's folder. */
+static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                   char **out)
+{
+    const char *text;
+    char *dir;
+
+    KVR_TRY(kvr_yaml_string(n, &text));
+    dir = kvr_path_dir(c->path);
+    *out = kvr_path_exists(text) ? strdup(text) : dir ? kvr_path_join(dir, text) : NULL;
+    free(dir);
+    if (!*out)
+        return no_memory();
+    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", text);
+}
+
+static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "plugins");
+    int count;
+
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(list_length(n, &count));
+    c->plugin = calloc((size_t)count, sizeof *c->plugin);
+    if (!c->plugin)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        c->plugin[i].at = kvr_yaml_at(n, i);
+        c->n_plugins++;
+        KVR_TRY(find_plugin(c, c->plugin[i].at, &c->plugin[i].path));
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_config_load_plugins(const struct kvr_config *c)
+{
+    for (int i = 0; i < c->n_plugins; i++)
+        if (kvr_plugin_load(c->plugin[i].path) != KVR_OK)
+            return kvr_yaml_fail(c->plugin[i].at, "%s", kvr_error());
     return KVR_OK;
 }
 
@@ -503,6 +550,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
     KVR_TRY(read_models(c, root));
+    KVR_TRY(read_plugins(c, root));
     KVR_TRY(read_suites(c, root));
     KVR_TRY(read_methods(c, root));
     KVR_TRY(read_paths(c, root));
@@ -568,6 +616,9 @@ void kvr_config_free(struct kvr_config *c)
     }
     for (int i = 0; i < c->n_methods; i++)
         free(c->method[i].setting);
+    for (int i = 0; i < c->n_plugins; i++)
+        free(c->plugin[i].path);
+    free(c->plugin);
     axis_free(&c->frames);
     axis_free(&c->window);
     axis_free(&c->sink);

@@ -13,6 +13,8 @@
  *       - RTN_INT4@study
  *       - RTN_INT2+taylor
  *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
+ *     plugins: [mine.so]               shared objects that methods come from (methods/plugin.h),
+ *                                      seen from here or from the config's folder
  *     frames: 42                       latent frames; default: the suite's
  *     window: model                    newest frames attention may see; 0 = all
  *     sink: 0                          first frames that stay visible
@@ -37,6 +39,11 @@
 struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
+    const struct kvr_yaml_node *at;
+};
+
+struct kvr_config_plugin {
+    char *path;
     const struct kvr_yaml_node *at;
 };
 
@@ -74,6 +81,8 @@ struct kvr_config {
     const char *name, *question, *db, *out;
     int n_models, n_suites, n_methods, n_paths, n_metrics;
     struct kvr_config_model *model;
+    int n_plugins;
+    struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
     struct kvr_config_suite *suite;
     struct kvr_config_method *method;
     const char **cache_path; /* names of attention paths */
@@ -88,5 +97,8 @@ enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* copes with {0} */
+
+/* Registers what the config's plug-ins have; before anything asks for its methods. */
+enum kvr_status kvr_config_load_plugins(const struct kvr_config *c);
 
 #endif

@@ -10,4 +10,8 @@
  * memory. The caller owns it. */
 json_t *kvr_parts_json(const struct kvr_plan *p);
 
+/* The plug-ins that the plan uses, name -> sha256 of the file: another build is another cell.
+ * Empty for a plan of built-in parts. NULL: no memory. The caller owns it. */
+json_t *kvr_plugins_json(const struct kvr_plan *p);
+
 #endif

@@ -89,6 +89,20 @@ static json_t *metrics_json(const struct kvr_config *c)
     return o;
 }
 
+/* Without a word when the plan needs none: cells of built-in parts keep their keys. */
+static enum kvr_status add_plugins(json_t *spec, const struct kvr_plan *plan)
+{
+    json_t *o = plan ? kvr_plugins_json(plan) : json_object();
+    const bool any = json_object_size(o) > 0;
+
+    if (!o || (any && json_object_set(spec, "plugins", o))) {
+        json_decref(o);
+        return no_memory();
+    }
+    json_decref(o);
+    return KVR_OK;
+}
+
 /* Keys of a cell: the group's part, the method's, then what is done with the frames. */
 static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                  const struct point *p, const struct kvr_plan *plan)
@@ -105,6 +119,8 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
                              options_json(m ? m->setting : NULL, m ? m->n_settings : 0)) ||
          json_object_set_new(j, "parts", plan ? kvr_parts_json(plan) : json_null())))
         st = no_memory();
+    if (st == KVR_OK)
+        st = add_plugins(j, plan);
     if (st == KVR_OK)
         st = hash_json(j, cell->rollout);
     if (st == KVR_OK && (json_object_set_new(j, "metrics", metrics_json(config)) ||

@@ -21,6 +21,7 @@
 #include "harness/run/choose.h"
 #include "harness/run/progress.h"
 #include "harness/run/spawn.h"
+#include "methods/plugin.h"
 
 enum { MAX_WORKERS = 256, TICK_MS = 1000 };
 
@@ -126,6 +127,18 @@ static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct 
 
 /* --- starting --------------------------------------------------------------------------- */
 
+/* Where the plug-ins that a cell names are on this machine. NULL: no memory. */
+static json_t *plugin_paths(const json_t *spec)
+{
+    json_t *named = json_object_get(spec, "plugins"), *paths = json_array();
+    const struct kvr_loaded_plugin *l;
+
+    for (int i = 0; paths && (l = kvr_plugin_at(i)) != NULL; i++)
+        if (json_object_get(named, l->plugin->name))
+            json_array_append_new(paths, json_string(l->path));
+    return paths;
+}
+
 static char *request_text(const struct runner *r, const struct kvr_job *j)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
@@ -133,8 +146,8 @@ static char *request_text(const struct runner *r, const struct kvr_job *j)
     json_t *spec = json_loads(j->cell->spec, 0, NULL), *o;
     char *text;
 
-    o = json_pack("{s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "spec", spec, "model_dir",
-                  j->cell->model->dir, "out_dir", r->summary->out_dir, "frames",
+    o = json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "plugins", plugin_paths(spec), "spec",
+                  spec, "model_dir", j->cell->model->dir, "out_dir", r->summary->out_dir, "frames",
                   json_sprintf("frames/%s.safetensors", j->cell->rollout), "video",
                   json_sprintf("videos/%s.mp4", j->cell->video), "reference",
                   reference ? json_string(reference) : json_null(), "reference_sha256",
@@ -516,6 +529,7 @@ static enum kvr_status run(struct runner *r)
     const struct kvr_run_options *o = r->opts;
 
     KVR_TRY(kvr_config_read(&r->config, o->config_path, o->overrides));
+    KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(set_paths(r));
     KVR_TRY(make_sweep(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));

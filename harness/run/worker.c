@@ -2,6 +2,7 @@
  *
  * Request, one JSON object on stdin:
  *     spec             the cell, as the plan wrote it
+ *     plugins          shared objects to load first; spec.plugins has what they must be
  *     model_dir        where the model is on this machine
  *     out_dir          artifacts go below it
  *     frames, video    paths below out_dir; video may be null
@@ -26,6 +27,7 @@
 #include "harness/media/media.h"
 #include "harness/run/run.h"
 #include "harness/workload/workload.h"
+#include "methods/plugin.h"
 
 /* Latent RGB frames are shown at half of Wan's 16 frames per second, enlarged to this height. */
 #define VIDEO_FPS 8.0
@@ -354,6 +356,38 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     return st;
 }
 
+/* What the plan saw when it made the cell's key, and nothing else. */
+static enum kvr_status check_plugin(const char *name, const char *sha256)
+{
+    const struct kvr_loaded_plugin *l;
+
+    for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
+        if (strcmp(l->plugin->name, name) == 0) {
+            if (sha256 && strcmp(l->sha256, sha256) == 0)
+                return KVR_OK;
+            return kvr_fail(KVR_EFORMAT, "%s: the plug-in has changed since the plan was made",
+                            l->path);
+        }
+    return kvr_fail(KVR_ENOTFOUND, "%s: no plug-in '%s' among those to load", where, name);
+}
+
+static enum kvr_status load_plugins(const struct job *j)
+{
+    json_t *paths = json_object_get(j->request, "plugins"), *path, *sha256;
+    const char *name;
+    size_t i;
+
+    json_array_foreach(paths, i, path)
+    {
+        if (!json_is_string(path))
+            return kvr_fail(KVR_EINVAL, "%s: plugins: expected paths", where);
+        KVR_TRY(kvr_plugin_load(json_string_value(path)));
+    }
+    json_object_foreach(json_object_get(j->spec, "plugins"), name, sha256)
+        KVR_TRY(check_plugin(name, json_string_value(sha256)));
+    return KVR_OK;
+}
+
 static enum kvr_status run_cell(struct job *j)
 {
     struct kvr_model *model = NULL;
@@ -362,7 +396,9 @@ static enum kvr_status run_cell(struct job *j)
     enum kvr_status st;
 
     omp_set_num_threads((int)j->threads);
-    st = kvr_dev_open(&dev, KVR_CPU);
+    st = load_plugins(j);
+    if (st == KVR_OK)
+        st = kvr_dev_open(&dev, KVR_CPU);
     if (st == KVR_OK)
         st = kvr_model_open(&model, dev, j->model_dir);
     if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
