@@ -1,0 +1,55 @@
+/* cmd_reproduce.c - `kvreel reproduce`: published figures beside ours. */
+#include "harness/cli/cli.h"
+#include "harness/report/reproduce.h"
+
+struct reproduce_opts {
+    const char *db, *format, *quantity;
+    bool json;
+};
+
+static int run(const struct kvr_call *call)
+{
+    const struct reproduce_opts *o = call->opts;
+    enum kvr_table_format format;
+    struct kvr_reproduction r;
+    enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
+    int code;
+
+    if (st == KVR_OK)
+        st = kvr_reproduce(&r, call->words[0], o->db, o->quantity);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = r.n[KVR_VERDICT_OUT] ? KVR_EXIT_TOLERANCE : KVR_EXIT_OK;
+    code = kvr_cli_wrote(kvr_table_write(r.table, format, stdout), code);
+    if (r.n[KVR_VERDICT_OUT])
+        fprintf(stderr, "kvreel: reproduce: %d cells out of tolerance\n", r.n[KVR_VERDICT_OUT]);
+    kvr_reproduction_free(&r);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL,
+                 "a database, for what only a run gives"),
+    KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
+                 "one column alone: compression, peak_vram_gib, ssim, ..."),
+    KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
+                 "txt, md, csv, json or latex"),
+    KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "the same as --format json"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_reproduce = {
+    .name = "reproduce",
+    .summary = "published figures beside ours, each with a verdict",
+    .usage = "study33|jensen|pafu [options]",
+    .examples = "  kvreel reproduce study33 --quantity compression\n"
+                "  kvreel reproduce study33 --db out/study33.db --format md\n"
+                "  kvreel reproduce jensen --db out/corrections.db\n",
+    .details = "Exit code 4 when a cell that can be compared is out of tolerance. Why others\n"
+               "cannot be compared, H1 to H10: docs/reproduction.md\n",
+    .args = args,
+    .opts_size = sizeof(struct reproduce_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

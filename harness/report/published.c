@@ -1,0 +1,130 @@
+/* published.c - comma-separated lines without quotes, comments first. */
+#include "harness/report/published.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/find.h"
+
+static int n_fields(const char *line)
+{
+    int n = 1;
+
+    for (; *line; line++)
+        n += *line == ',';
+    return n;
+}
+
+static void add_source(struct kvr_published *p, const char *comment)
+{
+    size_t n = strlen(p->source);
+
+    snprintf(p->source + n, sizeof p->source - n, "%s%s", n ? " " : "",
+             comment + strspn(comment, "# "));
+}
+
+/* The fields of a line into `to` [n_columns]. */
+static enum kvr_status split(const struct kvr_published *p, char *line, int number, char **to)
+{
+    char *at = line;
+
+    if (n_fields(line) != p->n_columns)
+        return kvr_fail(KVR_EFORMAT, "%s:%d: %d fields, need %d", p->path, number, n_fields(line),
+                        p->n_columns);
+    for (int i = 0; i < p->n_columns; i++) {
+        to[i] = strdup(strsep(&at, ","));
+        if (!to[i])
+            return kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status add_line(struct kvr_published *p, char *line, int number)
+{
+    size_t n = (size_t)p->n_columns;
+    char **cell;
+
+    if (!p->column) {
+        p->n_columns = n_fields(line);
+        p->column = calloc((size_t)p->n_columns, sizeof *p->column);
+        return p->column ? split(p, line, number, p->column)
+                         : kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+    }
+    cell = realloc(p->cell, ((size_t)p->n_rows + 1) * n * sizeof *cell);
+    if (!cell)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", p->path);
+    p->cell = cell;
+    memset(cell + (size_t)p->n_rows * n, 0, n * sizeof *cell);
+    p->n_rows++;
+    return split(p, line, number, cell + (size_t)(p->n_rows - 1) * n);
+}
+
+enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
+{
+    static const struct kvr_find table = { "published table", "configs/published", ".csv", NULL };
+    enum kvr_status st = KVR_OK;
+    char *line = NULL;
+    size_t room = 0;
+    FILE *f;
+
+    *out = (struct kvr_published){ 0 };
+    KVR_TRY(kvr_find_path(&table, name, NULL, out->path, sizeof out->path));
+    f = fopen(out->path, "r");
+    if (!f)
+        return kvr_fail(KVR_EIO, "%s: cannot be read", out->path);
+    for (int number = 1; st == KVR_OK && getline(&line, &room, f) >= 0; number++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] == '#')
+            add_source(out, line);
+        else if (line[0])
+            st = add_line(out, line, number);
+    }
+    if (st == KVR_OK && (ferror(f) || !out->column))
+        st = kvr_fail(KVR_EIO, "%s: cannot be read, or empty", out->path);
+    free(line);
+    fclose(f);
+    if (st != KVR_OK)
+        kvr_published_free(out);
+    return st;
+}
+
+void kvr_published_free(struct kvr_published *p)
+{
+    for (int i = 0; p->column && i < p->n_columns; i++)
+        free(p->column[i]);
+    for (int i = 0; i < p->n_rows * p->n_columns; i++)
+        free(p->cell[i]);
+    free(p->column);
+    free(p->cell);
+    *p = (struct kvr_published){ 0 };
+}
+
+const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column)
+{
+    for (int i = 0; i < p->n_columns; i++)
+        if (strcmp(p->column[i], column) == 0)
+            return p->cell[row * p->n_columns + i];
+    return "";
+}
+
+int kvr_published_find(const struct kvr_published *p, const char *first)
+{
+    for (int r = 0; r < p->n_rows; r++)
+        if (strcmp(p->cell[r * p->n_columns], first) == 0)
+            return r;
+    return -1;
+}
+
+bool kvr_published_number(const char *text, double *value, double *rounding)
+{
+    const char *point = strchr(text, '.');
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end == text || *end || !isfinite(*value))
+        return false;
+    *rounding = 0.5 * pow(10.0, point ? -(double)strlen(point + 1) : 0.0);
+    return true;
+}

@@ -1,0 +1,36 @@
+/* published.h - a file of published figures: configs/published/NAME.csv.
+ *
+ *     struct kvr_published p;
+ *     KVR_TRY(kvr_published_read(&p, "kvquant33_moviegen"));
+ *     ... kvr_published_cell(&p, row, "ssim") ...
+ *     kvr_published_free(&p);
+ *
+ * The first line that is no comment has the names of the columns. Cells are texts, as printed. */
+#ifndef KVR_REPORT_PUBLISHED_H
+#define KVR_REPORT_PUBLISHED_H
+
+#include <stdbool.h>
+
+#include "harness/core/status.h"
+
+struct kvr_published {
+    int n_rows, n_columns;
+    char **column;     /* [n_columns] */
+    char **cell;       /* [n_rows, n_columns], "" where nothing was published */
+    char path[1024];   /* of the file */
+    char source[1024]; /* its comment, on one line */
+};
+
+/* KVR_ENOTFOUND, KVR_EIO; KVR_EFORMAT names file and line of a row that is too short or long. */
+enum kvr_status kvr_published_read(struct kvr_published *out, const char *name);
+void kvr_published_free(struct kvr_published *p); /* copes with {0} */
+
+/* "" where there is no such column. */
+const char *kvr_published_cell(const struct kvr_published *p, int row, const char *column);
+int kvr_published_find(const struct kvr_published *p, const char *first); /* row or -1 */
+
+/* A printed number, and half a unit of its last digit: what it may be off by rounding. False for
+ * "", "inf" and text. */
+bool kvr_published_number(const char *text, double *value, double *rounding);
+
+#endif

@@ -1,0 +1,132 @@
+/* reproduce.c - the papers by name, and the table their rows go to. */
+#include "harness/report/reproduce.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/opts.h"
+#include "harness/report/published.h"
+#include "harness/report/reproduce_rows.h"
+
+const char *const kvr_verdict_names[] = {
+    "exact",
+    "within tolerance",
+    "data-dependent, within bounds",
+    "OUT OF TOLERANCE",
+    "not comparable",
+    "not measured",
+    "not published",
+    NULL,
+};
+
+static const struct {
+    const char *name, *title;
+    enum kvr_status (*rows)(struct kvr_repro *r);
+} papers[] = {
+    { "study33", "The 33-method study, published against kvreel", kvr_reproduce_study33 },
+    { "jensen", "Correction of the attention bias, published against kvreel",
+      kvr_reproduce_jensen },
+    { "pafu", "Size of the cache (PaFu-KV) and claimed speed, published against kvreel",
+      kvr_reproduce_pafu },
+};
+enum { N_PAPERS = sizeof papers / sizeof papers[0] };
+
+const char *const kvr_reproduce_names[] = { "study33", "jensen", "pafu", NULL };
+
+static const struct kvr_column columns[] = {
+    { .name = "suite", .digits = -1 },     { .name = "method", .digits = -1 },
+    { .name = "quantity", .digits = -1 },  { .name = "published", .digits = -1 },
+    { .name = "measured", .digits = 4 },   { .name = "difference", .digits = -1 },
+    { .name = "tolerance", .digits = -1 }, { .name = "verdict", .digits = -1 },
+    { .name = "basis", .digits = -1 },     { .name = "reason", .digits = -1 },
+};
+enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+
+static struct kvr_value text_value(const char *s)
+{
+    if (!s || !*s)
+        return (struct kvr_value){ .type = KVR_VALUE_NULL };
+    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
+}
+
+static struct kvr_value real_value(double v)
+{
+    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
+                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity)
+{
+    return !r->quantity || strcmp(r->quantity, quantity) == 0;
+}
+
+enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row)
+{
+    double published, rounding;
+    bool number = kvr_published_number(row->published, &published, &rounding);
+    struct kvr_value v[N_COLUMNS] = {
+        text_value(row->suite),     text_value(row->method),
+        text_value(row->quantity),  text_value(row->published),
+        real_value(row->measured),  real_value(number ? row->measured - published : NAN),
+        real_value(row->tolerance), text_value(kvr_verdict_names[row->verdict]),
+        text_value(row->basis),     text_value(row->reason),
+    };
+
+    if (!kvr_repro_wants(r, row->quantity))
+        return KVR_OK;
+    r->out->n[row->verdict]++;
+    return kvr_table_add(r->out->table, v);
+}
+
+static enum kvr_status find(const char *name, int *out)
+{
+    const char *near = kvr_nearest(name, kvr_reproduce_names);
+
+    for (*out = 0; *out < N_PAPERS; ++*out)
+        if (strcmp(papers[*out].name, name) == 0)
+            return KVR_OK;
+    return kvr_fail(KVR_ENOTFOUND, "nothing to reproduce called '%s': need %s%s", name,
+                    near ? "perhaps " : "study33, jensen or pafu", near ? near : "");
+}
+
+static enum kvr_status finish(struct kvr_reproduction *out, const char *title)
+{
+    char text[512] = "";
+    size_t n = 0;
+
+    out->table->title = strdup(title);
+    if (!out->table->title)
+        return kvr_fail(KVR_ENOMEM, "reproduce: no memory");
+    for (int i = 0; i < KVR_N_VERDICTS; i++)
+        if (out->n[i])
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%d %s", n ? "; " : "", out->n[i],
+                                  kvr_verdict_names[i]);
+    return kvr_table_note(out->table, text);
+}
+
+enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
+                              const char *quantity)
+{
+    struct kvr_repro r = { .out = out, .db_path = db_path, .quantity = quantity };
+    enum kvr_status st;
+    int i;
+
+    *out = (struct kvr_reproduction){ 0 };
+    KVR_TRY(find(paper, &i));
+    KVR_TRY(kvr_table_open(&out->table, N_COLUMNS, columns));
+    st = papers[i].rows(&r);
+    if (st == KVR_OK && out->table->n_rows == 0)
+        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no quantity '%s'", paper,
+                      quantity ? quantity : "");
+    if (st == KVR_OK)
+        st = finish(out, papers[i].title);
+    if (st != KVR_OK)
+        kvr_reproduction_free(out);
+    return st;
+}
+
+void kvr_reproduction_free(struct kvr_reproduction *r)
+{
+    kvr_table_close(&r->table);
+}

@@ -1,0 +1,32 @@
+/* reproduce_rows.h - what the papers' files share: adding a row with its verdict. */
+#ifndef KVR_REPORT_REPRODUCE_ROWS_H
+#define KVR_REPORT_REPRODUCE_ROWS_H
+
+#include "harness/report/reproduce.h"
+
+struct kvr_repro {
+    struct kvr_reproduction *out;
+    const char *db_path;  /* NULL: none */
+    const char *quantity; /* NULL: all */
+};
+
+/* One published figure. */
+struct kvr_repro_row {
+    const char *suite, *method, *quantity;
+    const char *published; /* as printed; "": not published */
+    double measured;       /* NaN: none */
+    double tolerance;      /* NaN: there is none */
+    const char *basis;     /* what `measured` is: "arithmetic, wan-1.3b", "nano, n = 10" */
+    enum kvr_verdict verdict;
+    const char *reason; /* may be "" */
+};
+enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *row);
+
+/* Is this quantity asked for? */
+bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
+
+enum kvr_status kvr_reproduce_study33(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r);
+
+#endif

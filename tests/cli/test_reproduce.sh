@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Published figures against ours: what arithmetic decides must agree, and a damaged digit is seen.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+exits 0 "study33: compression agrees" reproduce study33 --quantity compression --json
+# 63 rows were published as 33 + 30; three have no ratio; QAQ x 2, TPTQ and one SPATIAL row depend on
+# the data, on both suites.
+json "every closed-form row is exact" \
+    '([.[] | select(.verdict == "exact")] | length) == 52
+     and ([.[] | select(.verdict == "data-dependent, within bounds") | .method] | unique | length) == 4
+     and ([.[] | select(.verdict == "not published")] | length) == 3 and length == 63'
+json "what is data-dependent says how much" \
+    '[.[] | select(.verdict | startswith("data")) | .reason | test("bounds .* depend on")] | all'
+exits 0 "study33: peak memory agrees" reproduce study33 --quantity peak_vram_gib --json
+json "era A to the last digit" \
+    '[.[] | select(.method | test("^(RTN|KIVI|QUAROT_KV)_INT[24]$")) | .verdict == "exact"] | all'
+exits 0 "study33: all columns, no database" reproduce study33 --json
+json "eight columns of 63 rows, each with a verdict" \
+    'length == 504 and all(.[]; .verdict != null and (.verdict == "exact" or .reason != null))'
+exits 0 "jensen" reproduce jensen --json
+json "gains stand beside the figures" 'any(.[]; .quantity == "gain_psnr_db" and .published == "2.280")'
+exits 0 "pafu" reproduce pafu --json
+json "cache sizes are whole frames" \
+    '[.[] | select(.quantity == "cache_tokens") | .verdict == "exact"] | length == 5 and all'
+
+exits 2 "an unknown paper is a usage error" reproduce study34
+says "and names the nearest" study33
+exits 2 "an unknown quantity too" reproduce study33 --quantity compresion
+
+mkdir -p "$work/data/configs"
+cp -r "$root/configs/published" "$work/data/configs/"
+sed -i 's/^RTN_INT4,3.2000/RTN_INT4,3.2002/' "$work/data/configs/published/kvquant33_compression.csv"
+cd "$work/data" || exit 1
+exits 4 "a changed digit is out of tolerance" reproduce study33 --quantity compression --json
+json "in one cell" '[.[] | select(.verdict == "OUT OF TOLERANCE") | .method] == ["RTN_INT4"]'
+sed -i '5s/,/,,/' "$work/data/configs/published/kvquant33_compression.csv"
+exits 2 "a broken table is refused" reproduce study33 --quantity compression
+says "with file and line" 'kvquant33_compression.csv:5: 4 fields, need 3'
