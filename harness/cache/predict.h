@@ -35,7 +35,8 @@ struct kvr_prediction {
     size_t nominal_min, nominal_max;
     const char *depends; /* NULL: it does not */
 
-    /* The instant the cache holds most: a layer has been coded anew, its old state still held. */
+    /* The instant the cache holds most: a layer has been coded anew, its old state still held.
+     * In the study reading, lists of scored frames that lie apart (4 B a token) come on top. */
     struct kvr_layer_bytes at_peak;
     size_t scratch; /* of the cache: current chunk, values being coded, attention */
     size_t weights; /* 0: n_params is not known */

@@ -1,0 +1,644 @@
+/* test_layer.c - one layer of every method in both readings: what it keeps to, and the study's
+ * recoding against a slow model of it. */
+#include <check.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/layer.h"
+#include "harness/core/rng.h"
+
+/* 8 chunks of 3 frames of 10 tokens, and a cut short ninth. */
+enum { S = 10, F = 3, H = 2, D = 16, WIDTH = H * D, CHUNK = S * F, FULL = 8 * CHUNK };
+enum { TOKENS = FULL + 13, LAYERS = 4 };
+
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_plan *plan;
+    struct kvr_layer layer;
+    struct kvr_layer_scratch scratch;
+    float *k, *v; /* [TOKENS,H,D] */
+};
+
+static float *normal(size_t n, uint32_t a)
+{
+    float *x = malloc(n * sizeof *x);
+
+    ck_assert_ptr_nonnull(x);
+    kvr_normal(x, n, 5, KVR_RNG_TEST, a, 0, 0);
+    return x;
+}
+
+static void kit_open(struct kit *t, const char *method, bool study)
+{
+    const struct kvr_layer_geometry geo = { .layer = 1,
+                                            .n_layers = LAYERS,
+                                            .n_heads = H,
+                                            .head_dim = D,
+                                            .tokens_per_frame = S,
+                                            .frames_per_chunk = F,
+                                            .capacity = TOKENS };
+    char spec[96];
+
+    *t = (struct kit){ .k = normal((size_t)TOKENS * WIDTH, 1),
+                       .v = normal((size_t)TOKENS * WIDTH, 2) };
+    snprintf(spec, sizeof spec, "%s%s", method, study ? "@study" : "");
+    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_plan_open(&t->plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->plan, &geo, &t->scratch, false), KVR_OK);
+}
+
+/* What is left on the device afterwards is a leak. */
+static void kit_close(struct kit *t)
+{
+    struct kvr_mem_stats mem;
+
+    kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_mem_stats(t->dev, &mem);
+    ck_assert_msg(mem.live_total == 0, "%s: %zu bytes leaked", t->plan->name, mem.live_total);
+    kvr_plan_close(&t->plan);
+    kvr_dev_close(&t->dev);
+    free(t->k);
+    free(t->v);
+}
+
+static int64_t end_of(int chunk)
+{
+    const int64_t end = (int64_t)(chunk + 1) * CHUNK;
+
+    return end < TOKENS ? end : TOKENS;
+}
+enum { N_CHUNKS = (TOKENS + CHUNK - 1) / CHUNK };
+
+/* The layer after chunk `c`: committed, or recoded with zeros where nothing is written yet. */
+static enum kvr_status store(struct kit *t, int c)
+{
+    const int64_t begin = (int64_t)c * CHUNK, end = end_of(c);
+
+    if (!kvr_plan_is_study(t->plan))
+        return kvr_layer_commit(&t->layer, t->k + begin * WIDTH, t->v + begin * WIDTH, begin,
+                                end - begin);
+
+    float *k = calloc((size_t)TOKENS * WIDTH, sizeof *k);
+    float *v = calloc((size_t)TOKENS * WIDTH, sizeof *v);
+
+    memcpy(k, t->k, (size_t)end * WIDTH * sizeof *k);
+    memcpy(v, t->v, (size_t)end * WIDTH * sizeof *v);
+    enum kvr_status st = kvr_layer_recode(&t->layer, k, v, end);
+
+    free(k);
+    free(v);
+    return st;
+}
+
+/* k, then v, then held, in one allocation. */
+static float *dense(const struct kit *t, uint8_t *held)
+{
+    float *x = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *x);
+
+    ck_assert_ptr_nonnull(x);
+    kvr_layer_dense(&t->layer, 0, TOKENS, x, x + (size_t)TOKENS * WIDTH, held);
+    return x;
+}
+
+static size_t lists(const struct kit *t)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < t->layer.n; i++)
+        n += t->layer.seg[i].list.n_bytes;
+    return n;
+}
+
+/* Nominal, resident and allocated bytes agree. The layer holds more than the format counts by
+ * the memory of its policy; as the study counts, a token list is part of side information
+ * (study_side_bytes, 8 B an index and 1 B a mask entry) instead of the 4 B an entry held. */
+static void check_bytes(const struct kit *t)
+{
+    const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes;
+    size_t codes, resident = kvr_layer_resident(&t->layer, &codes);
+    const size_t nominal = kvr_layer_nominal(&t->layer);
+    const struct kvr_layer_bytes held = kvr_layer_held(&t->layer);
+    struct kvr_mem_stats mem;
+
+    kvr_mem_stats(t->dev, &mem);
+    ck_assert_uint_eq(resident, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META]);
+    ck_assert_uint_eq(codes, mem.live[KVR_MEM_KV]);
+    ck_assert_uint_eq(held.kv, mem.live[KVR_MEM_KV]);
+    ck_assert_uint_eq(held.meta, mem.live[KVR_MEM_META]);
+    if (kvr_plan_is_study(t->plan))
+        ck_assert_msg(resident - policy - lists(t) == nominal - t->layer.study_side_bytes,
+                      "%s: resident %zu, nominal %zu", t->plan->name, resident, nominal);
+    else
+        ck_assert_msg(resident - policy == nominal, "%s: resident %zu, policy %zu, nominal %zu",
+                      t->plan->name, resident, policy, nominal);
+}
+
+/* Every token once, written ones all there unless the plan drops frames; segments ascend. */
+static void check_cover(const struct kit *t, int64_t active, const uint8_t *held)
+{
+    const bool study = kvr_plan_is_study(t->plan);
+    const bool drops = !study && t->plan->retention.part;
+    uint8_t seen[TOKENS] = { 0 };
+    int64_t n = 0, n_held = 0;
+
+    for (int i = 0; i < t->layer.n; i++) {
+        const struct kvr_segment *s = &t->layer.seg[i];
+
+        if (i && !study) /* chunk by chunk; study: tier by tier */
+            ck_assert_int_ge(s->tok0 / CHUNK, t->layer.seg[i - 1].tok0 / CHUNK);
+        ck_assert_int_gt(s->n_tok, 0);
+        for (int64_t j = 0; j < s->n_tok; j++) {
+            const int64_t at = kvr_segment_token(s, j);
+
+            ck_assert(at >= 0 && at < TOKENS && !seen[at]);
+            seen[at] = 1;
+        }
+    }
+    for (int64_t i = 0; i < active; i++) {
+        n += seen[i];
+        n_held += held[i];
+    }
+    ck_assert_int_eq(n, n_held);
+    if (drops)
+        ck_assert_msg(n >= active / 4, "%s: %lld of %lld tokens left", t->plan->name, (long long)n,
+                      (long long)active);
+    else
+        ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->plan->name, (long long)n,
+                      (long long)active);
+    /* The newest chunk is always there. */
+    for (int64_t i = (active - 1) / CHUNK * CHUNK; i < active; i++)
+        ck_assert(held[i]);
+}
+
+/* Coded tokens are where they belong: a misplaced one would be off by two variances; the
+ * coarsest grid, two bits over 16 values, by less than half of one. */
+static void check_values(const struct kit *t, const float *x)
+{
+    for (int i = 0; i < t->layer.n; i++) {
+        const struct kvr_segment *s = &t->layer.seg[i];
+        double sum = 0;
+        int64_t n = 0;
+
+        for (int64_t j = 0; j < s->n_tok && s->kind == KVR_SEG_CODED; j++) {
+            const int64_t at = kvr_segment_token(s, j) * WIDTH;
+
+            if (at >= t->layer.n_active * WIDTH)
+                break;
+            for (int c = 0; c < WIDTH; c++, n += 2) {
+                const double dk = (double)x[at + c] - (double)t->k[at + c];
+                const double dv =
+                    (double)x[(int64_t)TOKENS * WIDTH + at + c] - (double)t->v[at + c];
+
+                sum += dk * dk + dv * dv;
+            }
+        }
+        if (n)
+            ck_assert_msg(sum / (double)n <= 0.5, "%s: tier %d is off by %g", t->plan->name,
+                          s->tier, sum / (double)n);
+    }
+}
+
+static void check_layer(const struct kit *t)
+{
+    uint8_t held[TOKENS];
+    float *x = dense(t, held);
+
+    for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
+        ck_assert(isfinite(x[i]));
+    check_bytes(t);
+    check_cover(t, t->layer.n_active, held);
+    check_values(t, x);
+    free(x);
+}
+
+static void run_all(struct kit *t, const char *method, bool study)
+{
+    kit_open(t, method, study);
+    for (int c = 0; c < N_CHUNKS; c++)
+        ck_assert_msg(store(t, c) == KVR_OK, "%s", kvr_error());
+}
+
+/* Both readings of method _i / 2; false: it has not this one. */
+static bool has_reading(int i)
+{
+    return i % 2 == 0 || kvr_methods[i / 2]->study;
+}
+
+START_TEST(nothing_is_lost)
+{
+    struct kit t;
+
+    if (!has_reading(_i))
+        return;
+    kit_open(&t, kvr_methods[_i / 2]->name, _i % 2);
+    for (int c = 0; c < N_CHUNKS; c++) {
+        ck_assert_msg(store(&t, c) == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(t.layer.n_active, end_of(c));
+        check_layer(&t);
+    }
+    kit_close(&t);
+}
+END_TEST
+
+START_TEST(same_input_same_bytes)
+{
+    struct kit a, b;
+    float *x, *y;
+
+    if (!has_reading(_i))
+        return;
+    run_all(&a, kvr_methods[_i / 2]->name, _i % 2);
+    omp_set_num_threads(3);
+    run_all(&b, kvr_methods[_i / 2]->name, _i % 2);
+    omp_set_num_threads(1);
+    x = dense(&a, NULL);
+    y = dense(&b, NULL);
+    ck_assert(memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x) == 0);
+    ck_assert_int_eq(a.layer.n, b.layer.n);
+    for (int i = 0; i < a.layer.n; i++)
+        for (int s = 0; s < KVR_MAX_STAGES; s++) {
+            const struct kvr_stage_data *p = &a.layer.seg[i].k.stage[s],
+                                        *q = &b.layer.seg[i].k.stage[s];
+
+            ck_assert_uint_eq(p->codes.n_bytes, q->codes.n_bytes);
+            ck_assert_uint_eq(p->meta.n_bytes, q->meta.n_bytes);
+            ck_assert(!p->codes.p || !memcmp(p->codes.p, q->codes.p, p->codes.n_bytes));
+            ck_assert(!p->meta.p || !memcmp(p->meta.p, q->meta.p, p->meta.n_bytes));
+        }
+    free(x);
+    free(y);
+    kit_close(&a);
+    kit_close(&b);
+}
+END_TEST
+
+/* A chunk given again replaces what it stored: as intended, the same bytes. */
+START_TEST(a_chunk_again)
+{
+    struct kit t;
+    float *x, *y;
+    size_t bytes;
+
+    kit_open(&t, kvr_methods[_i]->name, false);
+    for (int c = 0; c < 5; c++)
+        ck_assert_int_eq(store(&t, c), KVR_OK);
+    x = dense(&t, NULL);
+    bytes = kvr_layer_nominal(&t.layer);
+    ck_assert_int_eq(store(&t, 4), KVR_OK);
+    y = dense(&t, NULL);
+    ck_assert_msg(!memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x), "%s", t.plan->name);
+    ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
+    free(x);
+    free(y);
+    kit_close(&t);
+}
+END_TEST
+
+/* The n-th allocation of the fourth chunk fails, for every n there is: what was stored is as it
+ * was, and as intended trying again gives what an undisturbed run gives. */
+START_TEST(failing_allocations)
+{
+    struct kit whole;
+    float *want;
+    bool done = false;
+
+    if (!has_reading(_i))
+        return;
+    kit_open(&whole, kvr_methods[_i / 2]->name, _i % 2);
+    for (int c = 0; c < 4; c++)
+        ck_assert_int_eq(store(&whole, c), KVR_OK);
+    want = dense(&whole, NULL);
+    for (uint64_t n = 1; !done; n++) {
+        struct kit t;
+        float *before, *after;
+        size_t bytes;
+
+        kit_open(&t, kvr_methods[_i / 2]->name, _i % 2);
+        for (int c = 0; c < 3; c++)
+            ck_assert_int_eq(store(&t, c), KVR_OK);
+        before = dense(&t, NULL);
+        bytes = kvr_layer_nominal(&t.layer);
+        kvr_mem_fail_after(t.dev, n);
+        done = store(&t, 3) == KVR_OK;
+        kvr_mem_fail_after(t.dev, 0);
+        after = dense(&t, NULL);
+        if (!done) {
+            ck_assert_msg(!memcmp(before, after, 2 * (size_t)TOKENS * WIDTH * sizeof *before),
+                          "%s: allocation %llu", t.plan->name, (unsigned long long)n);
+            ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
+            ck_assert_int_eq(t.layer.n_active, end_of(2));
+            check_bytes(&t);
+            ck_assert_int_eq(store(&t, 3), KVR_OK);
+            free(after);
+            after = dense(&t, NULL);
+        }
+        if (!kvr_plan_is_study(t.plan))
+            ck_assert_msg(!memcmp(after, want, 2 * (size_t)TOKENS * WIDTH * sizeof *after),
+                          "%s: allocation %llu", t.plan->name, (unsigned long long)n);
+        free(before);
+        free(after);
+        kit_close(&t);
+    }
+    free(want);
+    kit_close(&whole);
+}
+END_TEST
+
+/* Segments of which nothing is visible any more go; the rest reads as before. */
+START_TEST(eviction)
+{
+    const struct kvr_visible seen = { 1, { { FULL - 2 * CHUNK, TOKENS } } };
+    const size_t from = (size_t)(FULL - 2 * CHUNK) * WIDTH, end = (size_t)TOKENS * WIDTH;
+    uint8_t held[TOKENS], held_after[TOKENS];
+    struct kit t;
+    float *x, *y;
+    size_t codes, before;
+
+    run_all(&t, kvr_methods[_i]->name, false);
+    x = dense(&t, held);
+    before = kvr_layer_resident(&t.layer, &codes);
+    kvr_layer_evict(&t.layer, &seen);
+    y = dense(&t, held_after);
+    ck_assert(!memcmp(x + from, y + from, (end - from) * sizeof *x));
+    ck_assert(!memcmp(x + end + from, y + end + from, (end - from) * sizeof *x));
+    ck_assert(!memcmp(held + from / WIDTH, held_after + from / WIDTH, (end - from) / WIDTH));
+    for (size_t i = 0; i < from / WIDTH; i++)
+        ck_assert(!held_after[i]);
+    ck_assert_uint_lt(kvr_layer_resident(&t.layer, &codes), before);
+    check_bytes(&t);
+    free(x);
+    free(y);
+    kit_close(&t);
+}
+END_TEST
+
+/* ---- a slow model of the study's recoding -------------------------------------------------- */
+
+static float f16(float x)
+{
+    return kvr_f16_to_f32(kvr_f32_to_f16(x));
+}
+
+/* Rows list[0 .. n) of x through SYM(b) or ASYM(b), written to out. Blocks of 16 listed rows, the
+ * last padded with zeros; `whole` tokens share a set on V of KIVI, else 16 tokens of a channel. */
+static void slow_grid(const float *x, const int *list, int n, int bits, bool asym, bool whole,
+                      float *out)
+{
+    const float qmax = (float)((1 << (bits - 1)) - 1), q_top = (float)((1 << bits) - 1);
+    const int rows = whole ? 1 : 16, columns = whole ? WIDTH : 1;
+
+    for (int r0 = 0; r0 < n; r0 += rows)
+        for (int c0 = 0; c0 < WIDTH; c0 += columns) {
+            float lo = INFINITY, hi = -INFINITY, s, z = 0;
+
+            for (int r = r0; r < r0 + rows; r++)
+                for (int c = c0; c < c0 + columns; c++) {
+                    const float a = r < n ? x[list[r] * WIDTH + c] : 0;
+
+                    lo = a < lo ? a : lo;
+                    hi = a > hi ? a : hi;
+                }
+            s = asym ? (hi - lo) / q_top : fmaxf(hi, -lo) / qmax;
+            s = fmaxf(s, 1e-8f);
+            if (asym)
+                z = fminf(fmaxf(rintf(-lo / s), 0), q_top);
+            for (int r = r0; r < r0 + rows && r < n; r++)
+                for (int c = c0; c < c0 + columns; c++) {
+                    const float a = x[list[r] * WIDTH + c];
+                    float q = asym ? fminf(fmaxf(rintf(a / s + z), 0), q_top) - z
+                                   : fminf(fmaxf(rintf(a / s), -qmax - 1), qmax);
+
+                    out[list[r] * WIDTH + c] = q * f16(s);
+                }
+        }
+}
+
+enum split { NONE, AGE, RECENT2, HYBRID, MASK };
+
+static int share(double x, int lo, int hi)
+{
+    const int n = (int)rint(x);
+
+    return n < lo ? lo : n > hi ? hi : n;
+}
+
+/* The positions in `tier` 1; 80 % of S with the largest variance over all frames. */
+static void slow_mask(const float *v, bool fg[S])
+{
+    const int frames = TOKENS / S;
+    double var[S] = { 0 };
+
+    for (int s = 0; s < S; s++) {
+        double a[TOKENS / S], mean = 0;
+
+        fg[s] = false;
+        for (int f = 0; f < frames; f++) {
+            a[f] = 0;
+            for (int c = 0; c < WIDTH; c++)
+                a[f] += fabs((double)v[(f * S + s) * WIDTH + c]) / WIDTH;
+            mean += a[f] / frames;
+        }
+        for (int f = 0; f < frames; f++)
+            var[s] += (a[f] - mean) * (a[f] - mean) / frames;
+    }
+    for (int i = 0; i < share(0.8 * S, 1, S); i++) {
+        int best = -1;
+
+        for (int s = 0; s < S; s++)
+            if (!fg[s] && (best < 0 || var[s] > var[best]))
+                best = s;
+        fg[best] = true;
+    }
+}
+
+/* tier of each token; -1: not coded. */
+static void slow_split(enum split split, const float *v, int active, double beta, int *tier)
+{
+    const int n_frames = (active + S - 1) / S;
+    const int recent = share(fmin(0.25 * beta, 1) * n_frames, 1, n_frames);
+    bool fg[S];
+
+    slow_mask(v, fg);
+    for (int t = 0; t < TOKENS; t++)
+        switch (split) {
+        case NONE:
+            tier[t] = 0;
+            break;
+        case AGE:
+            tier[t] = t >= TOKENS - share(0.3 * TOKENS, 1, TOKENS);
+            break;
+        case RECENT2:
+            tier[t] = t >= active ? -1 : t >= active - 2 * CHUNK;
+            break;
+        case HYBRID:
+            tier[t] = t >= active ? -1 : t / S >= n_frames - recent;
+            break;
+        case MASK: /* what is beyond whole frames is foreground */
+            tier[t] = t >= TOKENS / S * S || fg[t % S];
+            break;
+        }
+}
+
+static const struct {
+    const char *method;
+    enum split split;
+    int bits[2]; /* of each tier; 16: BF16 */
+    bool asym;
+} slow[] = {
+    { "RTN_INT2", NONE, { 2 }, false },
+    { "RTN_INT4", NONE, { 4 }, false },
+    { "KIVI_INT2", NONE, { 2 }, true },
+    { "KIVI_INT4", NONE, { 4 }, true },
+    { "AGE_TIER_INT2", AGE, { 2, 4 }, false },
+    { "RTN_INT4_RECENT2", RECENT2, { 4, 16 }, false },
+    { "FLOWCACHE_HYBRID_INT2", HYBRID, { 2, 4 }, false },
+    { "SPATIAL_MIXED_FG_KIVI_INT4_BG_KIVI_INT2", MASK, { 2, 4 }, true },
+};
+
+static void slow_recode(int row, const float *k, const float *v, int active, double beta,
+                        float *out)
+{
+    int tier[TOKENS], list[TOKENS];
+
+    memset(out, 0, 2 * (size_t)TOKENS * WIDTH * sizeof *out);
+    slow_split(slow[row].split, v, active, beta, tier);
+    for (int i = 0; i < 2; i++) {
+        int n = 0;
+
+        for (int t = 0; t < TOKENS; t++)
+            if (tier[t] == i)
+                list[n++] = t;
+        for (int side = 0; side < 2; side++) {
+            float *to = out + (size_t)side * TOKENS * WIDTH;
+
+            for (int j = 0; j < n * WIDTH && slow[row].bits[i] == 16; j++) {
+                const int at = list[j / WIDTH] * WIDTH + j % WIDTH;
+
+                to[at] = kvr_bf16_to_f32(kvr_f32_to_bf16((side ? v : k)[at]));
+            }
+            if (slow[row].bits[i] != 16)
+                slow_grid(side ? v : k, list, n, slow[row].bits[i], slow[row].asym,
+                          slow[row].asym && side, to);
+        }
+    }
+}
+
+/* States after each chunk; channels of one sign and a large one among them, so that KIVI's zero
+ * point saturates. Codes at a rounding tie may differ by one: at most 0.1 % of them. */
+START_TEST(recoding_is_the_slow_model)
+{
+    float *want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want);
+    struct kit t;
+
+    kit_open(&t, slow[_i].method, true);
+    for (int i = 0; i < TOKENS; i++) {
+        t.k[i * WIDTH + 3] += 9;
+        t.v[i * WIDTH + 7] *= 30;
+    }
+    for (int c = 0; c < N_CHUNKS; c++) {
+        float *k = calloc((size_t)TOKENS * WIDTH, sizeof *k);
+        float *v = calloc((size_t)TOKENS * WIDTH, sizeof *v), *got;
+        int n_far = 0;
+
+        memcpy(k, t.k, (size_t)end_of(c) * WIDTH * sizeof *k);
+        memcpy(v, t.v, (size_t)end_of(c) * WIDTH * sizeof *v);
+        slow_recode(_i, k, v, (int)end_of(c), t.layer.beta, want);
+        ck_assert_int_eq(store(&t, c), KVR_OK);
+        got = dense(&t, NULL);
+        for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
+            n_far += !(fabsf(got[i] - want[i]) <= 1e-5f);
+        ck_assert_msg(n_far <= 2 * TOKENS * WIDTH / 1000, "%s: %d values differ after chunk %d",
+                      slow[_i].method, n_far, c);
+        free(k);
+        free(v);
+        free(got);
+    }
+    kit_close(&t);
+    free(want);
+}
+END_TEST
+
+/* The comparison can fail: one value of the slow model's input is another. */
+START_TEST(the_comparison_notices)
+{
+    float *want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want), *got;
+    int n_far = 0;
+    struct kit t;
+
+    run_all(&t, "RTN_INT4", true);
+    t.k[40 * WIDTH + 5] = 50;
+    slow_recode(1, t.k, t.v, TOKENS, 1, want);
+    got = dense(&t, NULL);
+    for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
+        n_far += !(fabsf(got[i] - want[i]) <= 1e-5f);
+    ck_assert_int_ge(n_far, 8); /* its block of 16 has another step */
+    free(got);
+    free(want);
+    kit_close(&t);
+}
+END_TEST
+
+/* States that end within a chunk and a frame go on where they ended. */
+START_TEST(commits_of_any_length)
+{
+    static const int ends[] = { 1, 7, 10, 29, 30, 61, 90, 200, TOKENS };
+    uint8_t held[TOKENS];
+    struct kit t;
+    int64_t at = 0;
+
+    kit_open(&t, kvr_methods[_i]->name, false);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        while (at < ends[i]) {
+            const int64_t chunk_end = (at / CHUNK + 1) * CHUNK;
+            const int64_t end = chunk_end < ends[i] ? chunk_end : ends[i];
+
+            ck_assert_msg(kvr_layer_commit(&t.layer, t.k + at * WIDTH, t.v + at * WIDTH, at,
+                                           end - at) == KVR_OK,
+                          "%s", kvr_error());
+            at = end;
+            check_bytes(&t);
+        }
+    float *x = dense(&t, held);
+
+    for (size_t i = 0; i < 2 * (size_t)TOKENS * WIDTH; i++)
+        ck_assert(isfinite(x[i]));
+    if (!t.plan->retention.part)
+        for (int i = 0; i < TOKENS; i++)
+            ck_assert(held[i]);
+    check_values(&t, x);
+    free(x);
+    kit_close(&t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("layer");
+    TCase *tc = tcase_create("layer");
+    SRunner *sr;
+    int failed, n = 0;
+
+    omp_set_num_threads(1); /* tensors are tiny; waking threads would take most of the time */
+    while (kvr_methods[n])
+        n++;
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, nothing_is_lost, 0, 2 * n);
+    tcase_add_loop_test(tc, same_input_same_bytes, 0, 2 * n);
+    tcase_add_loop_test(tc, a_chunk_again, 0, n);
+    tcase_add_loop_test(tc, failing_allocations, 0, 2 * n);
+    tcase_add_loop_test(tc, eviction, 0, n);
+    tcase_add_loop_test(tc, commits_of_any_length, 0, n);
+    tcase_add_loop_test(tc, recoding_is_the_slow_model, 0, (int)(sizeof slow / sizeof *slow));
+    tcase_add_test(tc, the_comparison_notices);
+    sr = srunner_create(s);
+    srunner_set_fork_status(sr, CK_NOFORK);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# codec: K and V from file to file through every method, and what hostile files get.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+
+# tensors FILE TOKENS HEADS DIM [DTYPE [V_TOKENS [POISON]]]: k and v as a safetensors file, made of
+# the bits of 1.x numbers; POISON replaces the first four bytes of v.
+tensors() {
+    local file=$1 t=$2 h=$3 d=$4 dtype=${5:-F32} tv=${6:-$2} poison=${7:-} size=4
+    [ "$dtype" = F32 ] || [ "$dtype" = I32 ] || size=2
+    local nk=$((t * h * d * size)) nv=$((tv * h * d * size)) head
+    head="{\"k\":{\"dtype\":\"$dtype\",\"shape\":[$t,$h,$d],\"data_offsets\":[0,$nk]},\"v\":{\"dtype\":\"$dtype\",\"shape\":[$tv,$h,$d],\"data_offsets\":[$nk,$((nk + nv))]}}"
+    while [ $((${#head} % 8)) -ne 0 ]; do head="$head "; done
+    # shellcheck disable=SC2059
+    {
+        printf "$(printf '\\x%02x\\x%02x\\0\\0\\0\\0\\0\\0' $((${#head} % 256)) $((${#head} / 256)))"
+        printf '%s' "$head"
+        LC_ALL=C awk -v n=$(((nk + nv) / size)) -v wide=$((size == 4)) 'BEGIN {
+            srand(7)
+            for (i = 0; i < n; i++) {
+                a = 1 + int(rand() * 126); b = rand() < 0.5 ? 63 : 191
+                if (wide) printf "%c%c", 1 + int(rand() * 126), 1 + int(rand() * 126)
+                printf "%c%c", a, b
+            }
+        }' | LC_ALL=C head -c $((nk + nv))
+    } >"$file"
+    [ -z "$poison" ] || printf '%b' "$poison" |
+        dd of="$file" bs=1 seek=$((8 + ${#head} + nk)) conv=notrunc status=none
+}
+
+tensors kv.safetensors 90 2 16
+exits 0 "codec" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O tokens_per_frame=10 --json
+json "it has the keys of the contract" \
+    'has("method") and has("reading") and has("tokens") and has("heads") and has("dim") and has("bf16_bytes") and has("nominal_bytes") and has("resident_bytes") and has("compression") and has("k_mse") and has("v_mse")'
+json "shape and bytes" \
+    '.tokens == 90 and .heads == 2 and .dim == 16 and .bf16_bytes == 2 * 90 * 32 * 2 and .nominal_bytes == .resident_bytes'
+json "it decodes to about what went in" '.k_mse > 0 and .k_mse < 0.1 and .nonfinite_out == 0'
+check "OUT has k and v, F32, of the same shape" bash -c \
+    "head -c 400 out.safetensors | grep -aq '\"dtype\":\"F32\",\"shape\":\[90,2,16\]'"
+exits 0 "the study's reading" codec -m RTN_INT4@study -i kv.safetensors -o out.safetensors --json
+# ceil(90 / 16) = 6 blocks: 96 tokens of 32 channels in 4 bits, 6 * 32 steps of 2 B, twice.
+json "its bytes, padding included" '.reading == "study" and .nominal_bytes == 2 * (96 * 32 / 2 + 2 * 6 * 32)'
+exits 0 "F32 keeps every bit" codec -m F32 -i kv.safetensors -o out.safetensors --json
+json "no error" '.k_mse == 0 and .v_mse == 0'
+exits 0 "successive states" codec -m F32 -i kv.safetensors -i kv.safetensors -o twice.safetensors
+check "adding nothing changes nothing" cmp out.safetensors twice.safetensors
+exits 0 "one method" codec -m KIVI_INT2 -i kv.safetensors -o a.safetensors
+OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m KIVI_INT2 -i kv.safetensors -o b.safetensors
+check "the same bytes" cmp a.safetensors b.safetensors
+
+tensors one.safetensors 1 2 16
+tensors more.safetensors 120 2 16 BF16
+for method in $("$kvreel" list methods --json | jq -r '.[] | .name, (select(.study).name + "@study")'); do
+    "$kvreel" codec -m "$method" -i one.safetensors -o out.safetensors --json >"$out" 2>"$err" &&
+        jq -e '.tokens == 1 and .nominal_bytes > 0 and .nonfinite_out == 0' "$out" >"$work/check" &&
+        "$kvreel" codec -m "$method" -i kv.safetensors -i more.safetensors -o out.safetensors \
+            -O tokens_per_frame=10 -O layers=4 -O layer=2 --json >"$out" 2>"$err" &&
+        jq -e '.tokens == 120 and .nominal_bytes > 0 and .nonfinite_out == 0' "$out" >"$work/check"
+    check "$method: one token, and two states" test $? -eq 0
+done
+exits 0 "fewer tokens written than there is room for" \
+    codec -m FLOWCACHE_HYBRID_INT2@study -i kv.safetensors -o out.safetensors -O tokens_per_frame=10 -O active_tokens=40 --json
+json "a mask over the room, an index for each" '.active_tokens == 40 and .tokens == 90'
+
+tensors nan.safetensors 20 2 16 F32 20 '\x00\x00\xc0\x7f'
+exits 2 "NaN is refused" codec -m RTN_INT4 -i nan.safetensors -o no.safetensors
+says "with count and place" 'v: 1 values.*token 0, head 0, channel 0'
+check "and nothing is written" test ! -e no.safetensors
+exits 0 "unless it is asked for" codec -m RTN_INT4 -i nan.safetensors -o out.safetensors --keep-nonfinite --json
+json "then it is counted" '.nonfinite_in == 1 and .nonfinite_out >= 1 and .v_mse == null and .k_mse > 0'
+exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors -i kv.safetensors -o out.safetensors
+says "names the tokens" '90 tokens.*120'
+tensors odd.safetensors 20 2 24
+exits 2 "a head width that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
+says "names it" 'head_dim 24'
+exits 2 "states of different shapes" codec -m RTN_INT4 -i kv.safetensors -i odd.safetensors -o out.safetensors
+says "names both" '24.*16'
+tensors uneven.safetensors 20 2 16 F32 21
+exits 2 "k and v of different shapes" codec -m RTN_INT4 -i uneven.safetensors -o out.safetensors
+says "names both shapes" '\[21, 2, 16\].*\[20, 2, 16\]'
+tensors ints.safetensors 20 2 16 I32
+exits 2 "a dtype that is no float" codec -m RTN_INT4 -i ints.safetensors -o out.safetensors
+says "names it" 'I32'
+sed 's/"v"/"w"/' kv.safetensors >missing.safetensors
+exits 2 "a tensor missing" codec -m RTN_INT4 -i missing.safetensors -o out.safetensors
+says "names it" "'?v'?"
+head -c 500 kv.safetensors >short.safetensors
+exits 2 "a truncated file" codec -m RTN_INT4 -i short.safetensors -o out.safetensors
+if truncate -s $((8 + 144 + 2 * 2147483648 * 2)) huge.safetensors 2>/dev/null; then
+    head='{"k":{"dtype":"F16","shape":[2147483648,1,1],"data_offsets":[0,4294967296]},"v":{"dtype":"F16","shape":[2147483648,1,1],"data_offsets":[4294967296,8589934592]}}'
+    while [ $((${#head} % 8)) -ne 0 ]; do head="$head "; done
+    truncate -s $((8 + ${#head} + 8589934592)) huge.safetensors
+    # shellcheck disable=SC2059
+    printf "$(printf '\\x%02x\\0\\0\\0\\0\\0\\0\\0' ${#head})$head" | dd of=huge.safetensors conv=notrunc status=none
+    exits 2 "more tokens than an index can name" codec -m RTN_INT4 -i huge.safetensors -o out.safetensors
+    says "names the limit" '2147483648 tokens.*2147483647'
+    rm -f huge.safetensors
+else
+    skip "more tokens than an index can name" "no sparse files here"
+fi
+exits 2 "a layer beyond the last" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O layers=4 -O layer=4
+exits 2 "an option the method does not have" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors -O bitz=3
+says "names it" 'bitz'
+exits 2 "no input" codec -m RTN_INT4 -o out.safetensors
+exits 2 "a file that is not there" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
