@@ -42,7 +42,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test unit cli-test bench lint format help clean install plugin-example
+.PHONY: all deps demo test unit cli-test bench lint format help clean install plugin-example docs
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -126,6 +126,10 @@ lint:
 ## format: let clang-format rewrite the sources
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+## docs: put the registry's tables into docs/methods.md
+docs: $(BUILD)/kvreel
+	@bash tools/methods-table.sh $(BUILD)/kvreel
 
 ## install: copy the program and its models below PREFIX
 install: all

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cli/catalogue.h"
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
 #include "harness/engine/model.h"
@@ -10,7 +11,7 @@
 #include "metrics/metric.h"
 
 struct list_opts {
-    bool json;
+    bool json, md;
 };
 
 /* Bits per element depend on the head width for codecs with scales per group; the published
@@ -165,6 +166,11 @@ static int run(const struct kvr_call *call)
 
     if (st != KVR_OK)
         return kvr_cli_fail(st);
+    if (o->md) {
+        if (kind->fill != list_methods || o->json)
+            return kvr_cli_fail(kvr_fail(KVR_EINVAL, "list: --md is for methods, without --json"));
+        return kvr_cli_wrote(kvr_catalogue_write(stdout), KVR_EXIT_OK);
+    }
     list = json_array();
     st = kind->fill(list);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
@@ -177,13 +183,14 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct list_opts, json, "json", 0, "print a JSON array"),
+    KVR_ARG_FLAG(struct list_opts, md, "md", 0, "methods: the catalogue as Markdown"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_list = {
     .name = "list",
     .summary = "the methods, metrics, models and suites there are",
-    .usage = "methods|metrics|models|suites [--json]",
+    .usage = "methods|metrics|models|suites [--json|--md]",
     .examples = "  kvreel list methods\n"
                 "  kvreel list methods --json | jq -r '.[].name'\n"
                 "  kvreel list suites\n",

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# docs/methods.md against the registry, and the check against a table that is out of date.
+. tests/cli/lib.sh || exit 1
+
+exits 0 "list methods --md" list methods --md
+check "a row per method" test "$(grep -c '^| [A-Z]' "$out")" -eq \
+    "$("$kvreel" list methods --json | jq length)"
+cp docs/methods.md "$work/methods.md"
+check "the tables can be made" bash tools/methods-table.sh "$kvreel" "$work/methods.md"
+check "docs/methods.md is up to date (make docs)" diff docs/methods.md "$work/methods.md"
+sed 's/^| RTN_INT4 .*/| RTN_INT4 | another row |/' docs/methods.md >"$work/old.md"
+check "a wrong row is seen" bash -c "! diff -q docs/methods.md '$work/old.md'"
+check "and put right" bash tools/methods-table.sh "$kvreel" "$work/old.md"
+check "to the same text" diff docs/methods.md "$work/old.md"
+grep -v 'methods:end' docs/methods.md >"$work/open.md"
+check "a marker that is gone is refused" bash -c "! bash tools/methods-table.sh '$kvreel' '$work/open.md'"
+check "and the file stays" bash -c "grep -v 'methods:end' docs/methods.md | cmp - '$work/open.md'"
+exits 2 "--md of metrics" list metrics --md
+exits 2 "--md and --json" list methods --md --json
+
+# What the page says there is.
+while read -r part; do
+    check "docs/methods.md speaks of $part" grep -q "^### .*\b$part\b" docs/methods.md
+done < <(sed -n 's/^\(STAGE\|TIERS\|CORRECTION\)(\(.*\))$/\2/p' methods/codecs/stages.def \
+    methods/tiers/tiers.def methods/corrections/corrections.def)
