@@ -32,8 +32,8 @@ enum { KVR_PLUGIN_ABI = 1 };
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
     X(kvr_tiers)                                                                                   \
-    X(kvr_retention) X(kvr_method) X(kvr_opt) X(kvr_stage_job) X(kvr_stage_data) X(kvr_steps)      \
-        X(kvr_policy_ctx)
+    X(kvr_retention)                                                                               \
+    X(kvr_method) X(kvr_opt) X(kvr_stage_job) X(kvr_stage_data) X(kvr_steps) X(kvr_policy_ctx)
 
 #define KVR_PLUGIN_FIELD(s) size_t s;
 #define KVR_PLUGIN_SIZE(s) sizeof(struct s),

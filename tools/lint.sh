@@ -41,7 +41,7 @@ alone() { # language standard compiler headers...
     for h in "$@"; do
         # The include comes twice: a header without a guard fails here.
         printf '#include "%s"\n#include "%s"\n' "$h" "$h" |
-            "$cc" -x "$lang" -std="$std" -Wall -Wextra -Werror "${flags[@]}" -fopenmp -fsyntax-only - || rc=1
+            "$cc" -x "$lang" -std="$std" -march=native -Wall -Wextra -Werror "${flags[@]}" -fopenmp -fsyntax-only - || rc=1
     done
     return "$rc"
 }
@@ -85,15 +85,17 @@ if have clang 'the second compiler'; then
     step "clang takes every source" clang_builds
 fi
 if have cppcheck cppcheck; then
+    # Without the tests: Check's macros hide from it which assertions end a function.
+    mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
     # System headers are not read (they take minutes), so loops that hide in their macros are
     # spelled out here.
     step "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE \
         '-Djson_object_foreach(o,k,v)=while((k=next_key(o))&&(v=next_value(o)))' \
         '-Djson_array_foreach(a,i,v)=while((v=element(a,i=next_index(a))))' \
         --enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
-        --suppress='*:/usr/*' -j 2 "${sources[@]}"
+        --suppress='*:/usr/*' -j 2 "${product[@]}"
 fi
 if have shellcheck 'shell scripts'; then
-    step "shell scripts" shellcheck -x -S warning "${scripts[@]}"
+    step "shell scripts" shellcheck -x -S warning -e SC2154 "${scripts[@]}"
 fi
 exit $bad

@@ -62,7 +62,7 @@ enum kvr_status kvr_cli_table(const json_t *rows, const char *const *keys)
     enum kvr_status st;
     int n = 0;
 
-    for (; keys[n] && n < MAX_COLUMNS; n++)
+    for (; n < MAX_COLUMNS && keys[n]; n++)
         column[n] = (struct kvr_column){ .name = keys[n], .digits = -1 };
     KVR_TRY(kvr_table_open(&t, n, column));
     st = fill(t, rows, keys, n);

@@ -24,7 +24,7 @@ struct kvr_rollout_request {
     int sink_frames;
     bool evict;
     enum kvr_path path;
-    enum kvr_dtype exact; /* KVR_BF16 */
+    enum kvr_dtype exact;          /* KVR_BF16 */
     kvr_cache_observe_fn *observe; /* sees every append; NULL: nobody */
     void *observe_ctx;
 };
@@ -44,7 +44,7 @@ struct kvr_rollout_result {
     int64_t wall_ns;
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
-    struct kvr_reuse_counts reuse; /* steps skipped, where the method reuses features */
+    struct kvr_reuse_counts reuse;     /* steps skipped, where the method reuses features */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak since the rollout began, and by tag at its instant */
     size_t live_at_start, live_at_end; /* must agree once caches are closed */
