@@ -1,0 +1,339 @@
+/* test_registry.c - what every row of methods.def must keep to. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/method.h"
+
+/* The study's names, in its order. */
+static const char *const study33[] = {
+    "BF16",
+    "RTN_INT2",
+    "RTN_INT4",
+    "RTN_K2_V4",
+    "RTN_INT4_RECENT2",
+    "RTN_INT4_REFRESH",
+    "KIVI_INT2",
+    "KIVI_INT4",
+    "KIVI_K2_V4",
+    "KIVI_INT4_REFRESH",
+    "QUAROT_KV_INT2",
+    "QUAROT_KV_INT4",
+    "QUAROT_KV_INT4_RECENT2",
+    "QUAROT_KV_INT4_REFRESH",
+    "PRQ_INT2",
+    "PRQ_INT4",
+    "QAQ_INT2",
+    "QAQ_INT4",
+    "AGE_TIER_INT2",
+    "AGE_TIER_INT4",
+    "TPTQ_INT2",
+    "FLOWCACHE_HYBRID_INT2",
+    "FLOWCACHE_ADAPTIVE_INT2",
+    "FLOWCACHE_PRUNE_INT2",
+    "FLOWCACHE_PRUNE_INT4",
+    "FLOWCACHE_SOFT_PRUNE_INT2",
+    "FLOWCACHE_SOFT_PRUNE_INT4",
+    "FLOWCACHE_NATIVE",
+    "FLOWCACHE_NATIVE_SOFT_PRUNE_INT4",
+    "SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT2",
+    "SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT4",
+    "SPATIAL_MIXED_FG_KIVI_INT4_BG_KIVI_INT2",
+    "SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2",
+};
+enum { N_STUDY = sizeof study33 / sizeof *study33 };
+_Static_assert(N_STUDY == 33, "the 33-method study");
+
+static int n_methods(void)
+{
+    int n = 0;
+
+    while (kvr_methods[n])
+        n++;
+    return n;
+}
+
+/* Row and reading of a loop test's index; NULL for a reading there is not. */
+static struct kvr_plan *plan_of(int i, const struct kvr_setting *s, int n)
+{
+    const struct kvr_method *m = kvr_methods[i / 2];
+    struct kvr_plan *p;
+    char spec[128];
+
+    if (i % 2 && !m->study)
+        return NULL;
+    snprintf(spec, sizeof spec, "%s%s", m->name, i % 2 ? "@study" : "");
+    ck_assert_msg(kvr_plan_open(&p, spec, s, n) == KVR_OK, "%s: %s", spec, kvr_error());
+    return p;
+}
+
+START_TEST(a_row_says_what_it_is)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+
+    ck_assert(m->name && *m->name);
+    ck_assert_msg(m->family && *m->family, "%s: no family", m->name);
+    ck_assert_msg(m->title && *m->title, "%s: no title", m->name);
+    ck_assert_msg(m->paper && *m->paper, "%s: no paper", m->name);
+    ck_assert_msg(m->k && m->v, "%s: no codec", m->name);
+    ck_assert_msg(!m->study || (m->differs && *m->differs), "%s: no word on its readings", m->name);
+    ck_assert_msg(m->study || (!m->study_k && !m->study_v), "%s: parts of no reading", m->name);
+    for (int j = 0; j < _i; j++)
+        ck_assert_msg(strcmp(kvr_methods[j]->name, m->name) != 0, "%s comes twice", m->name);
+    ck_assert_ptr_eq(kvr_method_at(_i), m);
+    ck_assert_ptr_eq(kvr_method_find(m->name), m);
+}
+END_TEST
+
+START_TEST(the_study_is_complete)
+{
+    int n = 0;
+
+    for (int i = 0; kvr_methods[i]; i++)
+        if (kvr_methods[i]->study) {
+            ck_assert_int_lt(n, N_STUDY);
+            ck_assert_str_eq(kvr_methods[i]->name, study33[n++]);
+        }
+    ck_assert_int_eq(n, N_STUDY);
+    ck_assert_ptr_null(kvr_method_at(n_methods())); /* nothing is loaded here */
+    ck_assert_ptr_null(kvr_method_at(1 << 20));
+}
+END_TEST
+
+/* The canonical text names every option, so it is the codec, and stays itself. */
+static void reparse(const struct kvr_codec *c)
+{
+    struct kvr_codec *again;
+
+    ck_assert_msg(kvr_codec_open(&again, c->text, c->side, c->study) == KVR_OK, "'%s': %s", c->text,
+                  kvr_error());
+    ck_assert_str_eq(again->text, c->text);
+    ck_assert_int_eq(again->n_stages, c->n_stages);
+    kvr_codec_close(&again);
+}
+
+START_TEST(codecs_parse_back)
+{
+    struct kvr_plan *p = plan_of(_i, NULL, 0);
+
+    if (!p)
+        return;
+    for (int t = 0; t < p->n_tiers; t++) {
+        reparse(p->k[t]);
+        reparse(p->v[t]);
+    }
+    kvr_plan_close(&p);
+}
+END_TEST
+
+struct axes {
+    char text[8192];
+    size_t n;
+    int count;
+};
+
+static void add_axis(void *ctx, const char *axis, const char *text)
+{
+    struct axes *a = ctx;
+
+    ck_assert(*axis);
+    ck_assert_msg(text != NULL, "axis %s has no text", axis);
+    a->n += (size_t)snprintf(a->text + a->n, sizeof a->text - a->n, "%s=%s\n", axis, text);
+    ck_assert_uint_lt(a->n, sizeof a->text);
+    a->count++;
+}
+
+START_TEST(axes_are_the_same_every_time)
+{
+    struct axes a = { 0 }, b = { 0 };
+    struct kvr_plan *p = plan_of(_i, NULL, 0);
+
+    if (!p)
+        return;
+    kvr_plan_axes(p, add_axis, &a);
+    kvr_plan_close(&p);
+    p = plan_of(_i, NULL, 0);
+    kvr_plan_axes(p, add_axis, &b);
+    kvr_plan_close(&p);
+    ck_assert_int_ge(a.count, 10);
+    ck_assert_str_eq(a.text, b.text);
+}
+END_TEST
+
+START_TEST(readings_are_told_apart)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+    struct axes a = { 0 }, b = { 0 };
+    struct kvr_plan *p;
+
+    if (!m->study)
+        return;
+    p = plan_of(2 * _i, NULL, 0);
+    kvr_plan_axes(p, add_axis, &a);
+    kvr_plan_close(&p);
+    p = plan_of(2 * _i + 1, NULL, 0);
+    kvr_plan_axes(p, add_axis, &b);
+    kvr_plan_close(&p);
+    ck_assert_str_ne(a.text, b.text);
+}
+END_TEST
+
+START_TEST(two_shapes_fit)
+{
+    static const int shape[][2] = { { 3, 64 }, { 12, 128 } };
+    struct kvr_plan *p = plan_of(_i, NULL, 0);
+
+    if (!p)
+        return;
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        ck_assert_msg(kvr_plan_check(p, shape[i][0], shape[i][1]) == KVR_OK, "%s", kvr_error());
+    kvr_plan_close(&p);
+}
+END_TEST
+
+/* One option at one value: "k.bits", "2". */
+struct
+try {
+    char name[96], value[KVR_OPT_STRING_MAX];
+    bool outside; /* must be refused */
+};
+enum { MAX_TRIES = 512 };
+struct tries {
+    int n;
+    struct try t[MAX_TRIES];
+};
+
+static void add_try(struct tries *all, const char *prefix, const struct kvr_opt *o, bool outside,
+                    const char *value)
+{
+    struct try *t = &all->t[all->n++];
+
+    ck_assert_int_lt(all->n, MAX_TRIES);
+    snprintf(t->name, sizeof t->name, "%s%s", prefix, o->name);
+    snprintf(t->value, sizeof t->value, "%s", value);
+    t->outside = outside;
+}
+
+static void add_number(struct tries *all, const char *prefix, const struct kvr_opt *o, bool outside,
+                       double x)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, o->type == KVR_OPT_T_INT ? "%.0f" : "%.17g", x);
+    add_try(all, prefix, o, outside, text);
+}
+
+static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    struct tries *all = ctx;
+
+    ck_assert_msg(o->help && *o->help, "%s%s has no help", prefix, o->name);
+    add_try(all, prefix, o, false, value); /* what it is, it can be set to */
+    switch (o->type) {
+    case KVR_OPT_T_INT:
+    case KVR_OPT_T_FLOAT:
+        ck_assert_msg(o->min <= o->def && o->def <= o->max, "%s%s: default outside its bounds",
+                      prefix, o->name);
+        add_number(all, prefix, o, false, o->min);
+        add_number(all, prefix, o, false, o->max);
+        add_number(all, prefix, o, true, o->min - 1);
+        add_number(all, prefix, o, true, 2 * o->max + 1);
+        add_try(all, prefix, o, true, "nan");
+        break;
+    case KVR_OPT_T_ENUM:
+        for (int i = 0; o->names[i]; i++)
+            add_try(all, prefix, o, false, o->names[i]);
+        add_try(all, prefix, o, true, "no such choice");
+        break;
+    case KVR_OPT_T_BOOL:
+        add_try(all, prefix, o, false, "true");
+        add_try(all, prefix, o, false, "false");
+        add_try(all, prefix, o, true, "perhaps");
+        break;
+    case KVR_OPT_T_STRING:
+    case KVR_OPT_T_NONE:
+        break;
+    }
+}
+
+/* At its limits an option is taken, or refused in words: together with the others it may be
+ * impossible (saliency(recent=1,important=1)). Beyond them it is refused. */
+START_TEST(options_hold_at_both_ends)
+{
+    struct tries *all = calloc(1, sizeof *all);
+    struct kvr_plan *p = plan_of(_i, NULL, 0);
+    char spec[128];
+    int taken = 0;
+
+    if (!p) {
+        free(all);
+        return;
+    }
+    kvr_plan_visit(p, add_option, all);
+    snprintf(spec, sizeof spec, "%s", p->name);
+    kvr_plan_close(&p);
+    for (int i = 0; i < all->n; i++) {
+        const struct kvr_setting s = { all->t[i].name, all->t[i].value };
+        const char *dot = strrchr(s.name, '.'), *leaf = dot ? dot + 1 : s.name;
+        enum kvr_status st = kvr_plan_open(&p, spec, &s, 1);
+
+        if (st == KVR_OK) {
+            ck_assert_msg(!all->t[i].outside, "%s takes %s=%s", spec, s.name, s.value);
+            st = kvr_plan_check(p, 12, 128);
+            kvr_plan_close(&p);
+            taken += st == KVR_OK;
+        }
+        if (st != KVR_OK) {
+            ck_assert_ptr_null(p);
+            ck_assert_msg(strstr(kvr_error(), leaf) || strstr(kvr_error(), s.value),
+                          "%s: %s=%s: '%s' names neither option nor value", spec, s.name, s.value,
+                          kvr_error());
+        }
+    }
+    ck_assert_int_gt(taken, all->n / 4);
+    free(all);
+}
+END_TEST
+
+START_TEST(unknown_names_are_refused)
+{
+    static const struct kvr_setting wrong = { "bitz", "4" };
+    const struct kvr_method *m;
+    struct kvr_plan *p = NULL;
+
+    ck_assert_int_eq(kvr_method_require(&m, "RTN_INT44"), KVR_ENOTFOUND);
+    ck_assert(strstr(kvr_error(), "RTN_INT4") != NULL);
+    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4+tailor", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_plan_open(&p, "", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4", &wrong, 1), KVR_OK);
+    ck_assert_ptr_null(p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("registry");
+    TCase *tc = tcase_create("registry");
+    const int n = n_methods();
+    SRunner *sr;
+    int failed;
+
+    tcase_add_loop_test(tc, a_row_says_what_it_is, 0, n);
+    tcase_add_test(tc, the_study_is_complete);
+    tcase_add_loop_test(tc, codecs_parse_back, 0, 2 * n);
+    tcase_add_loop_test(tc, axes_are_the_same_every_time, 0, 2 * n);
+    tcase_add_loop_test(tc, readings_are_told_apart, 0, n);
+    tcase_add_loop_test(tc, two_shapes_fit, 0, 2 * n);
+    tcase_add_loop_test(tc, options_hold_at_both_ends, 0, 2 * n);
+    tcase_add_test(tc, unknown_names_are_refused);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_set_fork_status(sr, CK_NOFORK);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? 1 : 0;
+}
