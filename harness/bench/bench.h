@@ -20,6 +20,11 @@ struct kvr_bench_row {
     int n;                 /* rounds */
 };
 
+enum { KVR_BENCH_MAX_ROUNDS = 1000 };
+
+/* Fill a row from n rounds; v and ratio are sorted. Name and unit are the caller's. */
+void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
+
 #ifdef __cplusplus
 }
 #endif

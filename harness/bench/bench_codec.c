@@ -22,7 +22,7 @@ static const struct pipeline {
     { "PRQ_INT2", "sym(bits=2) + sym(bits=4)", KVR_K },
     { "QAQ_INT4.k", "outliers(sigma=6) | asym(bits=4)", KVR_K },
 };
-enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines, MAX_ROUNDS = 1000 };
+enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
 _Static_assert(2 * N_PIPELINES <= KVR_BENCH_CODEC_ROWS, "two rows a pipeline");
 
 /* Memory of one run, all of it the device's. */
@@ -119,19 +119,6 @@ static enum kvr_status check(struct kit *k, const struct pipeline *line, const s
     return KVR_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
 /* BF16 bytes of the block per second, in GB. */
 static double speed(const struct kit *k, int64_t ns)
 {
@@ -158,11 +145,9 @@ static double copy_once(struct kit *k)
 static void write_row(struct kvr_bench_row *row, const char *what, const char *name, double *v,
                       double *ratio, int n)
 {
-    *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "memcpy", .n = n };
+    *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "memcpy" };
     snprintf(row->name, sizeof row->name, "%s.%s", what, name);
-    row->median = median(v, n);
-    row->min = v[0];
-    row->ratio = median(ratio, n);
+    kvr_bench_fill(row, v, ratio, n);
 }
 
 static enum kvr_status time_pipeline(struct kit *k, const struct pipeline *line,

@@ -170,30 +170,30 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     mul(q, d, kv.k, TILE, s, TILE, d, m, wide);
     if (job->correction)
         correct(job, tile, h, q, m, s);
+    for (int i = 0; i < m; i++) /* lanes beyond the last token: e^-inf = 0 */
+        for (int j = n; j < wide; j++)
+            s[i * TILE + j] = -INFINITY;
     for (int i = 0; i < m; i++) {
         float *row = s + i * TILE;
-        float top = st->mx[at + i], shrink, sum = 0;
+        const float old = st->mx[at + i], top = row_max(row, n, old);
         vec total = { 0 };
 
-        for (int j = 0; j < n; j++)
-            top = top != top || row[j] <= top ? top : row[j]; /* a NaN score stays */
         for (int j = 0; j < wide; j += VLEN) {
             *(vec *)(row + j) = exp_neg(*(vec *)(row + j) - top);
-            for (int t = n; t < j + VLEN; t++) /* lanes beyond the last token */
-                row[t] = 0;
             total += *(vec *)(row + j);
         }
-        for (int j = 0; j < VLEN; j++)
-            sum += total[j];
-        shrink = expf(st->mx[at + i] - top);
         st->mx[at + i] = top;
-        st->sum[at + i] = st->sum[at + i] * shrink + sum;
-        if (shrink != 1.0f)
+        if (top != old || top != top) { /* a new maximum, or NaN: what was summed shrinks */
+            const float shrink = expf(old - top);
+
+            st->sum[at + i] *= shrink;
             for (int c = 0; c < dp; c += VLEN) {
                 *(vec *)(st->acc + (at + i) * dp + c) *= shrink;
                 if (st->acc_rot)
                     *(vec *)(st->acc_rot + (at + i) * dp + c) *= shrink;
             }
+        }
+        st->sum[at + i] += lanes_sum(total);
     }
     mul(s, TILE, kv.v, dp, acc, dp, n, m, dp);
 }

@@ -7,6 +7,7 @@
 #define KVR_CACHE_ATTEND_MATH_H
 
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 
 #define VLEN 16
@@ -80,19 +81,54 @@ static inline void mul(const float *a, int64_t lda, const float *b, int64_t ldb,
     }
 }
 
-/* e^x for x <= 0: 2^n times a polynomial in the rest, relative error below 2e-7. NaN stays. */
+/* Largest of `start` and n values; NaN when any is. */
+static inline float row_max(const float *x, int n, float start)
+{
+    vec top = (vec){ 0 } + start;
+    ivec bad = top != top;
+    float m = start, nan = 0;
+    int j = 0;
+
+    for (; j + VLEN <= n; j += VLEN) {
+        const vec v = *(const vec *)(x + j);
+        const ivec more = v > top;
+
+        bad |= v != v;
+        top = (vec)(((ivec)v & more) | ((ivec)top & ~more));
+    }
+    for (int i = 0; i < VLEN; i++) {
+        m = top[i] > m ? top[i] : m;
+        nan += bad[i] ? NAN : 0;
+    }
+    for (; j < n; j++) {
+        m = x[j] > m ? x[j] : m;
+        nan += x[j] != x[j] ? NAN : 0;
+    }
+    return m + nan;
+}
+
+static inline float lanes_sum(vec v)
+{
+    float s = 0;
+
+    for (int i = 0; i < VLEN; i++)
+        s += v[i];
+    return s;
+}
+
+/* e^x for x <= 0: 2^n times a polynomial in the rest, relative error below 2e-7, and 0 below
+ * -87, where e^x is under 2e-38. NaN stays. */
 static inline vec exp_neg(vec x)
 {
     const float log2e = 1.44269504f, ln2_hi = 0.693359375f, ln2_lo = -2.12194440e-4f;
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    const ivec low = x < -87.0f;     /* all ones where true, none for NaN */
-    const ivec bits = (ivec)x;
-    const vec floor_x = (vec){ 0 } - 87.0f;
-    vec y, n, r, p;
+    const ivec in_range = x >= -87.0f;
+    const ivec nan = x != x;
+    const vec y = (vec)((ivec)x & in_range); /* 0 elsewhere, so that the shift below is defined */
+    vec n = y * log2e + magic;
+    const ivec power = ((ivec)n - (ivec)((vec){ 0 } + magic)) * (1 << 23);
+    vec r, p;
 
-    y = (vec)((bits & ~low) | ((ivec)floor_x & low));
-    n = y * log2e + magic;
-    const ivec power = ((ivec)n - (ivec)((vec){ 0 } + magic)) << 23;
     n -= magic;
     r = y - n * ln2_hi;
     r = r - n * ln2_lo;
@@ -102,10 +138,7 @@ static inline vec exp_neg(vec x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    p = (vec)((ivec)p + power);
-    /* The shift above is meaningless for NaN: put it back. */
-    const ivec nan = x != x;
-    return (vec)(((ivec)p & ~nan) | (bits & nan));
+    return (vec)((((ivec)p + power) & in_range) | ((ivec)x & nan));
 }
 
 #endif

@@ -2,7 +2,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
+#include "harness/bench/bench_gemm.h"
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
 
@@ -23,10 +25,14 @@ static const struct bench {
     enum kvr_status (*run)(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
 } benches[] = {
     { "codec", codec },
+    { "attention", kvr_bench_attention },
+    { "gemm", kvr_bench_gemm },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
-static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS, "the rows of every benchmark fit");
+static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS &&
+                  (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS,
+              "the rows of every benchmark fit");
 
 static enum kvr_status find(const char *name, const struct bench **out)
 {
@@ -93,7 +99,7 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_bench = {
     .name = "bench",
     .summary = "micro-benchmarks, each beside a reference of the same run",
-    .usage = "codec [options]",
+    .usage = "codec|attention|gemm [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
                 "  OMP_NUM_THREADS=1 kvreel bench codec\n",

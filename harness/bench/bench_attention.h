@@ -1,0 +1,17 @@
+/* bench_attention.h - attention over packed and uncoded caches, against the bare products.
+ *
+ * Rows "attention.PATH.METHOD.QxK": GFLOP/s counted as 4 Q K H D, decoding included. The
+ * reference "oneDNN products" is Q K^T and S V of the same shape in F32 by the GEMM library over
+ * an already decoded cache, without a softmax: what a library leaves to be gained. Before
+ * anything is timed each row's output must agree with a direct softmax over the decoded cache. */
+#ifndef KVR_BENCH_ATTENTION_H
+#define KVR_BENCH_ATTENTION_H
+
+#include "harness/bench/bench.h"
+
+enum { KVR_BENCH_ATTENTION_ROWS = 16 };
+
+enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                    int *n_rows);
+
+#endif

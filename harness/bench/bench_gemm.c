@@ -1,0 +1,128 @@
+/* bench_gemm.c - see bench_gemm.h. */
+#include "harness/bench/bench_gemm.h"
+
+#include <math.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+
+#include "harness/core/clock.h"
+#include "harness/core/rng.h"
+#include "harness/engine/gemm.h"
+
+/* The bundled model's layers, and a chunk's third of Wan's. */
+static const struct shape {
+    int m, k, n;
+} shapes[] = { { 108, 192, 192 },
+               { 108, 192, 768 },
+               { 108, 768, 192 },
+               { 1560, 1536, 1536 },
+               { 1560, 1536, 8960 } };
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+_Static_assert((int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS, "a row each");
+
+struct kit {
+    const struct shape *s;
+    struct kvr_gemm *gemm;
+    struct kvr_linear *linear;
+    struct kvr_buf x, w, y, reference;
+};
+
+static void kit_close(struct kit *t)
+{
+    kvr_linear_close(&t->linear);
+    kvr_gemm_close(&t->gemm);
+    kvr_buf_free(&t->x);
+    kvr_buf_free(&t->w);
+    kvr_buf_free(&t->y);
+    kvr_buf_free(&t->reference);
+}
+
+static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
+{
+    const size_t m = (size_t)t->s->m, n = (size_t)t->s->n, k = (size_t)t->s->k;
+
+    KVR_TRY(kvr_buf_alloc(&t->x, dev, KVR_MEM_IO, m * k * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->w, dev, KVR_MEM_IO, n * k * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->y, dev, KVR_MEM_IO, m * n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->reference, dev, KVR_MEM_IO, m * n * sizeof(float)));
+    kvr_normal(t->x.p, m * k, 1, KVR_RNG_SYNTHETIC, 2, 0, 0);
+    kvr_normal(t->w.p, n * k, 1, KVR_RNG_SYNTHETIC, 3, 0, 0);
+    KVR_TRY(kvr_gemm_open(&t->gemm, dev));
+    KVR_TRY(kvr_linear_open(&t->linear, t->gemm, t->s->n, t->s->k, t->w.p, NULL));
+    return kvr_linear_prepare(t->linear, t->s->m);
+}
+
+static void plain(struct kit *t)
+{
+    dnnl_sgemm('N', 'T', t->s->m, t->s->n, t->s->k, 1, t->x.p, t->s->k, t->w.p, t->s->k, 0,
+               t->reference.p, t->s->n);
+}
+
+static enum kvr_status packed(struct kit *t)
+{
+    const struct kvr_linear *l = t->linear;
+    float *y = t->y.p;
+
+    return kvr_linear_run(t->gemm, t->s->m, t->x.p, 1, &l, &y);
+}
+
+/* Two F32 sums of k products of order 1, in other orders: sqrt(k) 2^-24 each, 40 times that. */
+static enum kvr_status check(struct kit *t)
+{
+    const double tol = 40 * sqrt(t->s->k) * 0x1p-24 * sqrt(t->s->k);
+    const float *a = t->y.p, *b = t->reference.p;
+
+    plain(t);
+    KVR_TRY(packed(t));
+    for (int64_t i = 0; i < (int64_t)t->s->m * t->s->n; i++)
+        if (!(fabs((double)a[i] - b[i]) <= tol))
+            return kvr_fail(KVR_ETOLERANCE, "bench: gemm element %lld: %g against %g", (long long)i,
+                            (double)a[i], (double)b[i]);
+    return KVR_OK;
+}
+
+static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
+{
+    const double flops = 2.0 * t->s->m * t->s->k * t->s->n;
+    /* Small layers are run several times for one stamp. */
+    const int times = flops < 1e8 ? (int)(1e8 / flops) : 1;
+    double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+
+    for (int i = 0; i < rounds; i++) {
+        int64_t t0 = kvr_now_ns(), reference;
+
+        for (int r = 0; r < times; r++)
+            plain(t);
+        reference = kvr_now_ns() - t0;
+        t0 = kvr_now_ns();
+        for (int r = 0; r < times; r++)
+            KVR_TRY(packed(t));
+        t0 = kvr_now_ns() - t0;
+        v[i] = times * flops / (double)t0;
+        ratio[i] = (double)reference / (double)t0;
+    }
+    *row = (struct kvr_bench_row){ .unit = "GFLOP/s", .reference = "dnnl_sgemm" };
+    snprintf(row->name, sizeof row->name, "gemm.%dx%dx%d", t->s->m, t->s->k, t->s->n);
+    kvr_bench_fill(row, v, ratio, rounds);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                               int *n_rows)
+{
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    *n_rows = 0;
+    for (int i = 0; i < (int)N_SHAPES; i++) {
+        struct kit t = { .s = &shapes[i] };
+        enum kvr_status st = kit_open(&t, dev);
+
+        if (st == KVR_OK)
+            st = check(&t);
+        if (st == KVR_OK)
+            st = time_shape(&t, rounds, &rows[(*n_rows)++]);
+        kit_close(&t);
+        KVR_TRY(st);
+    }
+    return KVR_OK;
+}
