@@ -530,7 +530,7 @@ static void slow_recode(int row, const float *k, const float *v, int active, dou
         for (int t = 0; t < TOKENS; t++)
             if (tier[t] == i)
                 list[n++] = t;
-        for (int side = 0; side < 2; side++) {
+        for (int side = 0; side < 2 && n; side++) {
             float *to = out + (size_t)side * TOKENS * WIDTH;
 
             for (int j = 0; j < n * WIDTH && slow[row].bits[i] == 16; j++) {
