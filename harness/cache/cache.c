@@ -31,6 +31,8 @@ struct kvr_cache {
     struct kvr_cache_times times;
     kvr_cache_observe_fn *observe;
     void *observe_ctx;
+    kvr_cache_watch_fn *watch;
+    void *watch_ctx;
 };
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
@@ -416,6 +418,32 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
     return KVR_OK;
 }
 
+void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
+{
+    c->watch = fn;
+    c->watch_ctx = ctx;
+}
+
+static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, const float *out)
+{
+    const struct kvr_visible seen = visible(c, pass_begin(c));
+
+    return c->watch(c->watch_ctx, &(struct kvr_cache_view){
+                                      .plan = c->plan,
+                                      .shape = &c->shape,
+                                      .path = c->path,
+                                      .pass = &c->pass,
+                                      .layer = layer,
+                                      .past = &c->layer[layer],
+                                      .seen = &seen,
+                                      .n_tok = pass_tokens(c),
+                                      .k = c->current_k.p,
+                                      .v = c->current_v.p,
+                                      .q = q,
+                                      .out = out,
+                                  });
+}
+
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)
 {
     struct kvr_layer *l;
@@ -444,6 +472,8 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
     };
     kvr_attend(&job, &c->attend);
     c->appended = -1;
+    if (c->watch)
+        KVR_TRY(show(c, layer, q, out));
     return store(c, l);
 }
 

@@ -69,6 +69,8 @@ struct kvr_cache_bytes {
 };
 
 struct kvr_cache;
+struct kvr_layer;
+struct kvr_visible;
 
 /* Nothing is allocated for a method that stores nothing. `plan` must outlive the cache. */
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
@@ -109,6 +111,25 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 typedef enum kvr_status kvr_cache_observe_fn(void *ctx, const struct kvr_pass *pass, int layer,
                                              const float *k, const float *v);
 void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observe_fn *fn, void *ctx);
+
+/* What attention read in one layer of one pass, and what it returned. Borrowed for the call. */
+struct kvr_cache_view {
+    const struct kvr_plan *plan;
+    const struct kvr_cache_shape *shape;
+    enum kvr_path path;
+    const struct kvr_pass *pass;
+    int layer;
+    const struct kvr_layer *past;   /* what is stored (layer.h) ... */
+    const struct kvr_visible *seen; /* ... of which the pass saw these tokens */
+    int64_t n_tok;                  /* T, of the current chunk */
+    const void *k, *v;              /* its [T,H,D] in shape->exact */
+    const float *q, *out;           /* [T,H,D] */
+};
+
+/* Shows every attend to `fn` (NULL: nobody) before the pass's keys and values are stored. What
+ * it returns, if not KVR_OK, becomes the attend's own status. */
+typedef enum kvr_status kvr_cache_watch_fn(void *ctx, const struct kvr_cache_view *view);
+void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx);
 
 /* Nanoseconds spent since reset, by phase. */
 struct kvr_cache_times {

@@ -29,6 +29,7 @@ void kvr_layer_reset(struct kvr_layer *l)
     for (int i = 0; i < l->n; i++)
         kvr_segment_free(&l->seg[i]);
     l->n = 0;
+    l->n_coded = 0;
     l->n_active = 0;
     l->study_side_bytes = 0;
     for (int i = 0; i < 2; i++) {

@@ -36,8 +36,9 @@ struct kvr_layer {
     double beta;                       /* budget factor */
     struct kvr_layer_scratch *scratch; /* borrowed */
     bool dry;
-    struct kvr_segment *seg; /* ascending by first token */
+    struct kvr_segment *seg; /* chunk by chunk; in the study reading tier by tier */
     int n, cap;
+    int64_t n_coded;             /* segments coded so far: the last serial */
     int64_t n_active;            /* tokens written so far */
     size_t study_side_bytes;     /* masks and indices that the study's format counts */
     struct kvr_layer_bytes made; /* by the last commit or recode, while what it replaced was held */

@@ -92,7 +92,9 @@ enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, co
     const struct kvr_block_shape shape = { n, l->geo.n_heads, l->geo.head_dim };
     const struct kvr_codec *ck = l->plan->k[tier], *cv = l->plan->v[tier];
 
-    *out = (struct kvr_segment){ .kind = KVR_SEG_CODED, .tier = tier, .tok0 = tok0, .n_tok = n };
+    *out = (struct kvr_segment){
+        .kind = KVR_SEG_CODED, .tier = tier, .serial = ++l->n_coded, .tok0 = tok0, .n_tok = n
+    };
     if (l->dry) {
         out->k = (struct kvr_packed){ .codec = ck, .shape = shape };
         out->v = (struct kvr_packed){ .codec = cv, .shape = shape };
@@ -190,7 +192,9 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
     const size_t width = kvr_layer_width(l);
     enum kvr_status st;
 
-    *out = (struct kvr_segment){ .kind = KVR_SEG_POOLED, .tok0 = tok0, .n_tok = n };
+    *out = (struct kvr_segment){
+        .kind = KVR_SEG_POOLED, .serial = ++l->n_coded, .tok0 = tok0, .n_tok = n
+    };
     if (l->dry) {
         out->k = out->v = (struct kvr_packed){ .codec = l->plan->pooled, .shape = one };
         return KVR_OK;

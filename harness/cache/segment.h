@@ -14,6 +14,7 @@ enum kvr_segment_kind {
 struct kvr_segment {
     enum kvr_segment_kind kind;
     int tier;
+    int64_t serial;         /* which coding of its layer made it, from 1; ZERO: 0 */
     int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
     int64_t n_tok;          /* tokens stood for */
     bool listed;            /* not contiguous: `list` says which */
