@@ -62,13 +62,18 @@ $(HOT:%.c=$(BUILD)/%.o): CFLAGS += -ffp-contract=fast -Wno-psabi
 # The build's own identity, remade when it changes.
 GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
-BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CC) $(CFLAGS)
+# What a stored number depends on: a cell that was measured by other sources is stale.
+CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/engine harness/workload \
+               harness/media methods methods/* metrics,$d/*.c $d/*.h $d/*.def)))
+CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
+BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS)
 $(BUILD)/build_id: FORCE
 	@mkdir -p $(@D)
 	@echo '$(BUILD_ID)' | cmp -s - $@ || echo '$(BUILD_ID)' > $@
 FORCE:
 $(BUILD)/harness/core/version.o: $(BUILD)/build_id
 $(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) \
+	-DKVR_CODE_HASH='"$(CODE_HASH)"' \
 	-DKVR_CC='"$(notdir $(CC))"' -DKVR_CFLAGS='"$(OPT) -march=$(ARCH) -ffp-contract=off $(SANFLAGS)"'
 
 $(BUILD)/%.o: %.c

@@ -7,6 +7,9 @@
 #ifndef KVR_GIT_DIRTY
 #define KVR_GIT_DIRTY 0
 #endif
+#ifndef KVR_CODE_HASH
+#define KVR_CODE_HASH "unknown"
+#endif
 #ifndef KVR_CC
 #define KVR_CC "cc"
 #endif
@@ -37,4 +40,9 @@ const char *kvr_compiler(void)
 const char *kvr_cflags(void)
 {
     return KVR_CFLAGS;
+}
+
+const char *kvr_code_hash(void)
+{
+    return KVR_CODE_HASH;
 }

@@ -213,6 +213,7 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     KVR_TRY(grow(s, &cell));
     cell->method = m;
     cell->model = p->model;
+    snprintf(cell->model_sha256, sizeof cell->model_sha256, "%s", p->facts->sha256);
     cell->suite = p->suite;
     cell->prompt = p->prompt;
     cell->seed = p->seed;

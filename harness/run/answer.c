@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "harness/core/sha256.h"
+
 /* The arrays a row borrows; freed together. */
 struct parts {
     json_t *root;
@@ -32,7 +34,8 @@ static void parts_free(struct parts *p, const struct kvr_row *r)
     json_decref(p->root);
 }
 
-static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a)
+/* `input` [KVR_SHA256_HEX] is filled here and lent to the row. */
+static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *input)
 {
     const struct kvr_cell *c = a->cell;
 
@@ -63,7 +66,12 @@ static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a)
         .log_tail = a->log_tail ? a->log_tail : "",
         .started = a->started,
         .finished = a->finished,
+        .model_sha256 = c->model_sha256,
+        .input_sha256 = input,
+        .noise = "",
     };
+    if (kvr_sha256_hex(c->prompt->text, strlen(c->prompt->text), input) != KVR_OK)
+        strcpy(input, "unknown");
 }
 
 static int64_t integer(const json_t *o, const char *key)
@@ -309,12 +317,13 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
                                   struct kvr_verdict *out)
 {
     struct parts p = { 0 };
+    char input[KVR_SHA256_HEX];
     struct kvr_row r;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
     out->psnr = out->ssim = NAN;
-    fill_cell(&r, a);
+    fill_cell(&r, a, input);
     st = judge(a, &p, &r, out);
     r.outcome = out->outcome;
     r.reason = out->reason;

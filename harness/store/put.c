@@ -9,15 +9,15 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 {
     static const char sql[] = "INSERT INTO session VALUES(?1, strftime('%Y-%m-%dT%H:%M:%SZ', "
                               "'now'), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                              "?15, ?16)";
+                              "?15, ?16, 'none: cpu', ?17, ?18, ?19)";
     sqlite3_stmt *q;
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    kvr_sql_bind(q, "tttttttiititittt", x->id, x->argv, x->config_path, x->config_text, x->host,
+    kvr_sql_bind(q, "tttttttiititittttit", x->id, x->argv, x->config_path, x->config_text, x->host,
                  x->os, x->cpu_model, (int64_t)x->n_cpus, x->memory_bytes, x->governor,
                  (int64_t)x->jobs, x->git_hash, (int64_t)x->git_dirty, x->compiler, x->cflags,
-                 x->libraries);
+                 x->libraries, x->turbo, x->order_seed, x->code);
     st = kvr_sql_step(s, q, "writing the session");
     sqlite3_finalize(q);
     return st;
@@ -26,20 +26,24 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
 {
     static const char sql[] = "INSERT INTO cell VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,"
+                              "?,?,?,?,?)";
     static const char settings[] = "ttti"
                                    "ttttttttt" /* spec .. prompt */
                                    "iiiii"     /* seed .. evict */
                                    "ttii"      /* path .. repeat */
                                    "ttt"       /* outcome .. log_tail */
                                    "ittt";     /* attempt .. finished */
-    const char *numbers = r->measured ? "iiiiiiiiii" : "nnnnnnnnnn";
+    const char *numbers = r->measured ? "iiiiiiiiii" : "xxxxxxxxxx";
+    const char *noise = r->noise ? r->noise : "";
+    const char *verdict = r->outcome != KVR_OUT_OK ? "INVALID" : noise[0] ? "NOISY" : "VALID";
+    const char *codes = r->outcome != KVR_OUT_OK ? kvr_outcome_name(r->outcome) : noise;
     char types[64];
     sqlite3_stmt *q;
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    sqlite3_snprintf(sizeof types, types, "%s%s", settings, numbers);
+    sqlite3_snprintf(sizeof types, types, "%s%sttttt", settings, numbers);
     kvr_sql_bind(q, types, r->key, r->rollout, r->baseline, (int64_t)r->is_baseline, r->spec,
                  r->method, r->name, r->reading, r->family, r->model, r->suite, r->prompt_id,
                  r->prompt, (int64_t)r->seed, (int64_t)r->frames, (int64_t)r->window,
@@ -47,7 +51,10 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
                  (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason, r->log_tail, attempt,
                  r->session, r->started, r->finished, r->wall_ns, r->bf16_bytes, r->nominal_bytes,
                  r->resident_bytes, r->max_nominal_bytes, r->max_resident_bytes, r->peak_bytes,
-                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes);
+                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes,
+                 r->measured ? "no device: backend cpu" : "not measured",
+                 r->model_sha256 ? r->model_sha256 : "unknown",
+                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes);
     st = kvr_sql_step(s, q, "writing a cell");
     sqlite3_finalize(q);
     return st;
@@ -178,12 +185,31 @@ static enum kvr_status drop_earlier(struct kvr_store *s, const char *key, int64_
     return st;
 }
 
+static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
+{
+    const char *frames = NULL;
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    for (int i = 0; i < r->n_artifacts; i++)
+        if (strcmp(r->artifact[i].kind, "frames") == 0)
+            frames = r->artifact[i].sha256;
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?)"));
+    kvr_sql_bind(q, r->measured ? "ttitttttit" : "ttitttttxt", r->key, r->session, attempt,
+                 kvr_outcome_name(r->outcome), r->reason, r->log_tail, r->started, r->finished,
+                 r->wall_ns, frames);
+    st = kvr_sql_step(s, q, "writing an attempt");
+    sqlite3_finalize(q);
+    return st;
+}
+
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
     int64_t attempt;
 
     KVR_TRY(drop_earlier(s, r->key, &attempt));
     KVR_TRY(put_cell(s, r, attempt));
+    KVR_TRY(put_attempt(s, r, attempt));
     KVR_TRY(put_metrics(s, r));
     KVR_TRY(put_mem(s, r));
     KVR_TRY(put_passes(s, r));
@@ -201,5 +227,33 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
         st = kvr_sql_exec(s, "COMMIT", "writing a cell");
     if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}
+
+enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
+                                const char *started, int64_t ns)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO drift VALUES(?,?,?,?,?)"));
+    kvr_sql_bind(q, "titti", session, (int64_t)idx, cell, started, ns);
+    st = kvr_sql_step(s, q, "writing a drift sample");
+    sqlite3_finalize(q);
+    return st;
+}
+
+enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
+{
+    static const char sql[] = "UPDATE cell SET verdict = 'NOISY', verdict_codes = "
+                              "ltrim(verdict_codes || ' ' || ?2) WHERE session = ?1 AND outcome = "
+                              "'OK' AND instr(' ' || verdict_codes || ' ', ' ' || ?2 || ' ') = 0";
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "tt", session, code);
+    st = kvr_sql_step(s, q, "marking a session");
+    sqlite3_finalize(q);
     return st;
 }

@@ -22,7 +22,11 @@ const char kvr_store_schema[] =
     "  git_dirty INTEGER NOT NULL CHECK(git_dirty IN (0, 1)),\n"
     "  compiler TEXT NOT NULL,\n"
     "  cflags TEXT NOT NULL,\n"
-    "  libraries TEXT NOT NULL\n"
+    "  libraries TEXT NOT NULL,\n"
+    "  driver TEXT NOT NULL,\n" /* of the device; "none: cpu" */
+    "  turbo TEXT NOT NULL,\n"
+    "  order_seed INTEGER NOT NULL,\n" /* of the order in which cells were started */
+    "  code TEXT NOT NULL\n"           /* hash of the sources that numbers depend on */
     ") STRICT, WITHOUT ROWID;\n"
 
     "CREATE TABLE cell(\n"
@@ -49,7 +53,8 @@ const char kvr_store_schema[] =
     "  threads INTEGER NOT NULL,\n"
     "  repeat INTEGER NOT NULL,\n"
     "  outcome TEXT NOT NULL CHECK(outcome IN ('OK', 'SKIPPED', 'UNSUPPORTED', 'OOM_HOST',\n"
-    "    'TIMEOUT', 'SIGNAL', 'NAN', 'INVALID', 'ERROR', 'INTERRUPTED')),\n"
+    "    'OOM_DEVICE', 'TIMEOUT', 'SIGNAL', 'NAN', 'DIVERGED', 'INVALID', 'ERROR',\n"
+    "    'INTERRUPTED')),\n"
     "  reason TEXT NOT NULL CHECK(outcome = 'OK' OR reason <> ''),\n"
     "  log_tail TEXT NOT NULL,\n"
     "  attempt INTEGER NOT NULL,\n"
@@ -65,7 +70,16 @@ const char kvr_store_schema[] =
     "  peak_bytes INTEGER,\n" /* highest total of all tags */
     "  live_start_bytes INTEGER,\n"
     "  live_end_bytes INTEGER,\n"
-    "  host_peak_bytes INTEGER,\n" /* VmHWM of the worker */
+    "  host_peak_bytes INTEGER,\n" /* VmHWM of the worker since the rollout began */
+    "  device_bytes INTEGER,\n"    /* what the device says the process took */
+    "  device_missing TEXT,\n"
+    "  model_sha256 TEXT NOT NULL,\n"
+    "  input_sha256 TEXT NOT NULL,\n" /* of the prompt's text */
+    "  verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),\n"
+    "  verdict_codes TEXT NOT NULL,\n" /* why not VALID, blank between codes */
+    "  CHECK((outcome = 'OK') = (verdict <> 'INVALID')),\n"
+    "  CHECK((verdict = 'VALID') = (verdict_codes = '')),\n"
+    "  CHECK((device_bytes IS NULL) <> (device_missing IS NULL)),\n"
     "  CHECK(outcome <> 'OK' OR (wall_ns IS NOT NULL AND peak_bytes IS NOT NULL))\n"
     ") STRICT, WITHOUT ROWID;\n"
     "CREATE INDEX cell_method ON cell(model, method);\n"
@@ -132,7 +146,41 @@ const char kvr_store_schema[] =
     "  PRIMARY KEY(cell, kind)\n"
     ") STRICT, WITHOUT ROWID;\n"
 
-    /* One row per cell with the metrics as columns. */
+    /* Every attempt at every cell, also those that a later one replaced. */
+    "CREATE TABLE attempt(\n"
+    "  cell TEXT NOT NULL,\n"
+    "  session TEXT NOT NULL REFERENCES session(id),\n"
+    "  n INTEGER NOT NULL,\n"
+    "  outcome TEXT NOT NULL,\n"
+    "  reason TEXT NOT NULL,\n"
+    "  log_tail TEXT NOT NULL,\n"
+    "  started TEXT NOT NULL,\n"
+    "  finished TEXT NOT NULL,\n"
+    "  wall_ns INTEGER,\n"
+    "  frames_sha256 TEXT,\n"
+    "  PRIMARY KEY(cell, session, n)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    /* The same baseline at the start, in the middle and at the end of a timed session. */
+    "CREATE TABLE drift(\n"
+    "  session TEXT NOT NULL REFERENCES session(id),\n"
+    "  idx INTEGER NOT NULL,\n"
+    "  cell TEXT NOT NULL,\n"
+    "  started TEXT NOT NULL,\n"
+    "  ns INTEGER NOT NULL,\n"
+    "  PRIMARY KEY(session, idx)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    /* The same cell with two results in two databases that were merged; a < b. */
+    "CREATE TABLE conflict(\n"
+    "  cell TEXT NOT NULL,\n"
+    "  field TEXT NOT NULL,\n"
+    "  a TEXT NOT NULL,\n"
+    "  b TEXT NOT NULL,\n"
+    "  PRIMARY KEY(cell, field, a, b)\n"
+    ") STRICT, WITHOUT ROWID;\n"
+
+    /* One row per cell with the metrics as columns. `machine`: what times may be compared in. */
     "CREATE VIEW cells_wide AS\n"
     "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
     "  c.prompt_id, c.prompt, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend,\n"
@@ -145,21 +193,25 @@ const char kvr_store_schema[] =
     "  c.max_nominal_bytes, c.max_resident_bytes,\n"
     "  CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,\n"
     "  CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,\n"
-    "  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session\n"
-    "FROM cell c;\n"
+    "  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,\n"
+    "  c.verdict, c.verdict_codes, c.device_bytes,\n"
+    "  s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||\n"
+    "    s.driver) AS machine, s.code, c.rollout\n"
+    "FROM cell c JOIN session s ON s.id = c.session;\n"
 
-    /* One row per method, model and settings. Means are over the cells that have the number;
-     * n_ok beside n_attempted says when that is not all of them. */
+    /* One row per method, model, settings and machine. Means are over the cells that have the
+     * number; n_ok beside n_attempted says when that is not all of them. A time counts when its
+     * cell is VALID. */
     "CREATE VIEW summary AS\n"
     "WITH ok AS (SELECT *,\n"
     "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path,\n"
-    "      threads ORDER BY runtime_s) AS rank,\n"
-    "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, threads)\n"
-    "      AS n\n"
-    "  FROM cells_wide WHERE outcome = 'OK'),\n"
-    "med AS (SELECT method, model, frames, window, sink, evict, path, threads,\n"
+    "      threads, machine ORDER BY runtime_s) AS rank,\n"
+    "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, threads,\n"
+    "      machine) AS n\n"
+    "  FROM cells_wide WHERE verdict = 'VALID'),\n"
+    "med AS (SELECT method, model, frames, window, sink, evict, path, threads, machine,\n"
     "    avg(runtime_s) AS runtime_s FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2)\n"
-    "  GROUP BY method, model, frames, window, sink, evict, path, threads)\n"
+    "  GROUP BY method, model, frames, window, sink, evict, path, threads, machine)\n"
     "SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline, w.model,\n"
     "  w.frames, w.window, w.sink, w.evict, w.path, w.threads,\n"
     "  count(*) FILTER (WHERE w.outcome = 'OK') AS n_ok, count(*) AS n_attempted,\n"
@@ -174,11 +226,14 @@ const char kvr_store_schema[] =
     "  avg(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK') AS nominal_bytes,\n"
     "  avg(w.resident_bytes) FILTER (WHERE w.outcome = 'OK') AS resident_bytes,\n"
     "  max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,\n"
-    "  med.runtime_s\n"
+    "  med.runtime_s, w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,\n"
+    "  count(*) FILTER (WHERE w.verdict = 'NOISY') AS n_noisy,\n"
+    "  count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid\n"
     "FROM cells_wide w LEFT JOIN med USING (method, model, frames, window, sink, evict, path,\n"
-    "  threads)\n"
-    "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.threads\n"
-    "ORDER BY w.model, w.frames, w.window, is_baseline DESC, w.method;\n"
+    "  threads, machine)\n"
+    "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.threads,\n"
+    "  w.machine\n"
+    "ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method;\n"
 
     /* How complete the table is. */
     "CREATE VIEW coverage AS\n"

@@ -61,13 +61,34 @@ static char *libraries(void)
     return text;
 }
 
+/* A path below this folder is stored relative to it, another absolute one by its last part: a
+ * database says nothing of whose machine it was made on, and reads the same on another. */
+static char *portable(const char *word)
+{
+    char *cwd = word[0] == '/' ? getcwd(NULL, 0) : NULL, *text = NULL;
+    size_t n = cwd ? strlen(cwd) : 0;
+    const char *last = strrchr(word, '/');
+
+    if (word[0] != '/')
+        text = strdup(word);
+    else if (n > 1 && strncmp(word, cwd, n) == 0 && word[n] == '/')
+        text = strdup(word + n + 1);
+    else if (asprintf(&text, "(elsewhere)%s", last) < 0)
+        text = NULL;
+    free(cwd);
+    return text;
+}
+
 static char *argv_json(int argc, char *const *argv)
 {
     json_t *a = json_array();
     char *text;
 
     for (int i = 0; a && i < argc; i++) {
-        json_t *s = json_string(argv[i]);
+        char *word = portable(argv[i]);
+        json_t *s = word ? json_string(word) : NULL;
+
+        free(word);
 
         json_array_append_new(a, s ? s : json_string("(not UTF-8)"));
     }
@@ -94,7 +115,7 @@ static enum kvr_status make_id(char id[40])
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs)
 {
-    char host[256], cpu[256], governor[64], os[256];
+    char host[256], cpu[256], governor[64], os[256], no_turbo[64];
     struct utsname u;
 
     memset(s, 0, sizeof *s);
@@ -108,8 +129,16 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
         snprintf(os, sizeof os, "unknown");
     cpu_model(cpu, sizeof cpu);
     first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
+    /* One file for each of the two drivers, and they mean opposite things. */
+    first_line("/sys/devices/system/cpu/intel_pstate/no_turbo", no_turbo, sizeof no_turbo);
+    if (strcmp(no_turbo, "unknown") != 0) {
+        s->turbo = strdup(no_turbo[0] == '0' ? "on" : "off");
+    } else {
+        first_line("/sys/devices/system/cpu/cpufreq/boost", no_turbo, sizeof no_turbo);
+        s->turbo = strdup(no_turbo[0] == '1' ? "on" : no_turbo[0] == '0' ? "off" : "unknown");
+    }
     s->argv = argv_json(argc, argv);
-    s->config_path = strdup(config_path);
+    s->config_path = portable(config_path);
     s->config_text = strdup(config_text);
     s->host = strdup(host);
     s->os = strdup(os);
@@ -123,8 +152,9 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     s->git_dirty = kvr_git_dirty();
     s->compiler = kvr_compiler();
     s->cflags = kvr_cflags();
+    s->code = kvr_code_hash();
     if (s->argv && s->config_path && s->config_text && s->host && s->os && s->cpu_model &&
-        s->governor && s->libraries)
+        s->governor && s->libraries && s->turbo)
         return KVR_OK;
     kvr_session_free(s);
     return kvr_fail(KVR_ENOMEM, "session: no memory");
@@ -140,5 +170,6 @@ void kvr_session_free(struct kvr_session *s)
     free(s->cpu_model);
     free(s->governor);
     free(s->libraries);
+    free(s->turbo);
     memset(s, 0, sizeof *s);
 }

@@ -110,6 +110,10 @@ void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...)
         case 'i':
             sqlite3_bind_int64(q, i, va_arg(ap, int64_t));
             break;
+        case 'x':
+            (void)va_arg(ap, int64_t);
+            sqlite3_bind_null(q, i);
+            break;
         case 'd':
             d = va_arg(ap, double);
             if (isnan(d))

@@ -23,7 +23,7 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);
 
 /* Prepare and bind: `types` has a letter per parameter, t text (NULL pointer: NULL), i int64,
- * d double (NaN: NULL), n a NULL without argument. */
+ * d double (NaN: NULL), n a NULL without argument, x an int64 that is not to be kept (NULL). */
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 

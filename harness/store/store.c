@@ -12,8 +12,8 @@
 enum { BUSY_MS = 10000 };
 
 static const char *const outcome_names[KVR_N_OUTCOMES] = {
-    "OK",     "SKIPPED", "UNSUPPORTED", "OOM_HOST", "TIMEOUT",
-    "SIGNAL", "NAN",     "INVALID",     "ERROR",    "INTERRUPTED",
+    "OK",     "SKIPPED", "UNSUPPORTED", "OOM_HOST", "OOM_DEVICE", "TIMEOUT",
+    "SIGNAL", "NAN",     "DIVERGED",    "INVALID",  "ERROR",      "INTERRUPTED",
 };
 
 const char *kvr_outcome_name(enum kvr_outcome o)

@@ -19,7 +19,7 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 1,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 2,         /* PRAGMA user_version */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
@@ -29,11 +29,13 @@ enum kvr_outcome {
     KVR_OUT_SKIPPED,     /* not tried: what it depends on failed */
     KVR_OUT_UNSUPPORTED, /* impossible with these settings; the reason says why */
     KVR_OUT_OOM_HOST,
+    KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
-    KVR_OUT_SIGNAL,  /* the worker died */
-    KVR_OUT_NAN,     /* a latent was not finite */
-    KVR_OUT_INVALID, /* measured, but not to be trusted: leaked memory, other frames than before */
-    KVR_OUT_ERROR,   /* the worker said so; the reason is its message */
+    KVR_OUT_SIGNAL,   /* the worker died */
+    KVR_OUT_NAN,      /* a latent was not finite */
+    KVR_OUT_DIVERGED, /* finite, but far outside of what the model makes */
+    KVR_OUT_INVALID,  /* measured, but not to be trusted: leaked memory, other frames than before */
+    KVR_OUT_ERROR,    /* the worker said so; the reason is its message */
     KVR_OUT_INTERRUPTED, /* stopped by the user */
     KVR_N_OUTCOMES
 };
@@ -51,7 +53,10 @@ struct kvr_session {
     int64_t memory_bytes;
     const char *git_hash, *compiler, *cflags; /* borrowed, static */
     bool git_dirty;
-    char *libraries; /* "sqlite 3.40.1, libyaml 0.2.5, ..." */
+    const char *code; /* hash of the sources that numbers depend on; borrowed, static */
+    char *libraries;  /* "sqlite 3.40.1, libyaml 0.2.5, ..." */
+    char *turbo;
+    int64_t order_seed;
 };
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
@@ -113,6 +118,8 @@ struct kvr_row {
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* over the rollout's passes */
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
+    const char *model_sha256, *input_sha256;
+    const char *noise; /* "" or codes with blanks between: an OK row is NOISY for these */
 
     int n_metrics, n_mem, n_passes, n_samples, n_artifacts;
     const struct kvr_row_metric *metric;
@@ -144,6 +151,13 @@ struct kvr_known {
     int64_t wall_ns;                          /* 0 when not measured */
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
+
+/* A baseline of a timed session measured once more: the `idx`-th time. */
+enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
+                                const char *started, int64_t ns);
+
+/* Give every OK row of the session one more reason to be NOISY. */
+enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code);
 
 /* Mean time of a whole OK cell (sample "cell") of this model and method name with `frames`
  * frames, on any host; 0 when there is none. */
