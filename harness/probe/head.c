@@ -1,0 +1,205 @@
+/* head.c - one head of what attention read, in double: by the method, and from BF16. */
+#include "harness/probe/probe_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t padded(int64_t n)
+{
+    return (n + KVR_PROBE_PAD - 1) / KVR_PROBE_PAD * KVR_PROBE_PAD;
+}
+
+/* y = H x / sqrt(D), in place; D a power of two. As kvr_fwht, unrounded. */
+static void unrotate(double *x, int d)
+{
+    const double scale = 1 / sqrt(d);
+
+    for (int step = 1; step < d; step *= 2)
+        for (int i = 0; i < d; i += 2 * step)
+            for (int j = i; j < i + step; j++) {
+                const double a = x[j], b = x[j + step];
+
+                x[j] = a + b;
+                x[j + step] = a - b;
+            }
+    for (int i = 0; i < d; i++)
+        x[i] *= scale;
+}
+
+int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok)
+{
+    int64_t at = 0;
+
+    for (int r = 0; r < seen->n; r++) {
+        if (tok >= seen->run[r][0] && tok < seen->run[r][1])
+            return at + tok - seen->run[r][0];
+        at += seen->run[r][1] - seen->run[r][0];
+    }
+    return -1;
+}
+
+/* Put a row of K or V into its place. */
+static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, const double *row)
+{
+    if (values) {
+        memcpy(x->v[side] + at * x->wide, row, (size_t)x->d * sizeof *row);
+        return;
+    }
+    for (int c = 0; c < x->d; c++)
+        x->kt[side][c * x->stride + at] = row[c];
+}
+
+/* The i-th stored token of a segment as attention reads it. The dense path decodes into the
+ * cache's exact type; the others leave a rotation in place and turn the query, which without
+ * rounding is the same as turning the key back. */
+static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, bool dense,
+                   int64_t i, double *row)
+{
+    const int d = x->d;
+
+    if (dense) {
+        kvr_codec_decode(p, i, 1, x->h, 1, x->row);
+        for (int c = 0; c < d; c++)
+            row[c] = x->view->shape->exact == KVR_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x->row[c]))
+                                                       : x->row[c];
+        return;
+    }
+    kvr_codec_decode_rotated(p, i, 1, x->h, 1, x->row);
+    for (int c = 0; c < d; c++)
+        row[c] = x->row[c];
+    if (kvr_codec_rotated(p->codec))
+        unrotate(row, d);
+}
+
+static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_segment *s,
+                         bool values)
+{
+    const bool dense = side == METHOD && x->view->path == KVR_PATH_DENSE;
+    const struct kvr_packed *p = values ? &s->v : &s->k;
+    double row[KVR_CORRECTION_MAX_D];
+
+    if (s->kind == KVR_SEG_ZERO)
+        return;
+    if (s->kind == KVR_SEG_POOLED)
+        decode(x, p, dense, 0, row);
+    for (int64_t i = 0; i < s->n_tok; i++) {
+        const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, i));
+
+        if (at < 0)
+            continue;
+        if (s->kind == KVR_SEG_CODED)
+            decode(x, p, dense, i, row);
+        put(x, side, values, at, row);
+    }
+}
+
+static void read_current(struct kvr_probe_head *x, bool values)
+{
+    const struct kvr_cache_view *w = x->view;
+    const int d = x->d;
+    const size_t size = kvr_dtype_size(w->shape->exact);
+    const char *base = values ? w->v : w->k;
+    double row[KVR_CORRECTION_MAX_D];
+
+    for (int64_t t = 0; t < w->n_tok; t++) {
+        kvr_to_f32(x->row, base + (size_t)((t * w->shape->n_heads + x->h) * d) * size,
+                   w->shape->exact, (size_t)d);
+        for (int c = 0; c < d; c++)
+            row[c] = x->row[c];
+        put(x, METHOD, values, x->n_past + t, row);
+        put(x, BF16, values, x->n_past + t, row);
+    }
+}
+
+void kvr_probe_head_read(struct kvr_probe_head *x, int h)
+{
+    x->h = h;
+    for (int side = 0; side < N_SIDES; side++) {
+        memset(x->kt[side], 0, (size_t)x->d * (size_t)x->stride * sizeof(double));
+        memset(x->v[side], 0, (size_t)x->wide * (size_t)x->stride * sizeof(double));
+        for (int i = 0; i < x->layer[side]->n; i++)
+            for (int values = 0; values < 2; values++)
+                read_segment(x, side, &x->layer[side]->seg[i], values);
+    }
+    for (int values = 0; values < 2; values++)
+        read_current(x, values);
+}
+
+static void find_fates(struct kvr_probe_head *x)
+{
+    static const uint8_t fate_of[] = { [KVR_SEG_CODED] = KVR_FATE_CODED,
+                                       [KVR_SEG_POOLED] = KVR_FATE_POOLED,
+                                       [KVR_SEG_ZERO] = KVR_FATE_ZERO };
+
+    for (int i = 0; i < x->layer[METHOD]->n; i++) {
+        const struct kvr_segment *s = &x->layer[METHOD]->seg[i];
+
+        for (int64_t t = 0; t < s->n_tok; t++) {
+            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t));
+
+            if (at < 0)
+                continue;
+            x->fate[at] = fate_of[s->kind];
+            x->serial[at] = s->serial;
+        }
+    }
+}
+
+static enum kvr_status alloc(struct kvr_probe_head *x)
+{
+    const size_t n = (size_t)x->stride, d = (size_t)x->d, wide = (size_t)x->wide;
+    bool ok = true;
+
+    for (int side = 0; side < N_SIDES; side++) {
+        x->kt[side] = malloc(d * n * sizeof(double));
+        x->v[side] = malloc(wide * n * sizeof(double));
+        ok = ok && x->kt[side] && x->v[side];
+    }
+    x->fate = calloc((size_t)x->n_past + 1, sizeof *x->fate);
+    x->age = calloc((size_t)x->n_past + 1, sizeof *x->age);
+    x->token = calloc((size_t)x->n_past + 1, sizeof *x->token);
+    x->serial = calloc((size_t)x->n_past + 1, sizeof *x->serial);
+    x->row = malloc(d * sizeof *x->row);
+    if (ok && x->fate && x->age && x->token && x->serial && x->row)
+        return KVR_OK;
+    kvr_probe_head_close(x);
+    return kvr_fail(KVR_ENOMEM, "probe: no memory for %lld keys", (long long)x->n);
+}
+
+enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_cache_view *view,
+                                    const struct kvr_layer *bf16)
+{
+    const struct kvr_cache_shape *s = view->shape;
+    const int64_t chunk = (int64_t)s->frames_per_chunk * s->tokens_per_frame;
+    int64_t at = 0;
+
+    *x = (struct kvr_probe_head){ .view = view, .layer = { view->past, bf16 }, .d = s->head_dim };
+    for (int r = 0; r < view->seen->n; r++)
+        x->n_past += view->seen->run[r][1] - view->seen->run[r][0];
+    x->n = x->n_past + view->n_tok;
+    x->wide = (int)padded(x->d);
+    x->stride = padded(x->n);
+    KVR_TRY(alloc(x));
+    for (int r = 0; r < view->seen->n; r++)
+        for (int64_t t = view->seen->run[r][0]; t < view->seen->run[r][1]; t++) {
+            x->token[at] = t;
+            x->age[at++] = view->pass->chunk - (int)(t / chunk);
+        }
+    find_fates(x);
+    return KVR_OK;
+}
+
+void kvr_probe_head_close(struct kvr_probe_head *x)
+{
+    for (int side = 0; side < N_SIDES; side++) {
+        free(x->kt[side]);
+        free(x->v[side]);
+    }
+    free(x->fate);
+    free(x->age);
+    free(x->token);
+    free(x->serial);
+    free(x->row);
+    *x = (struct kvr_probe_head){ 0 };
+}

@@ -1,0 +1,74 @@
+/* probe.h - what a method does to attention, measured beside a BF16 cache of the same tokens.
+ *
+ *     struct kvr_probe_opts opts = { .n_passes = 5, .every = 1 };
+ *     KVR_TRY(kvr_probe_open(&p, &opts));
+ *     kvr_cache_watch(cache, kvr_probe_see, p);
+ *     ... a rollout ...
+ *     KVR_TRY(kvr_probe_rows(p, fn, ctx));
+ *     kvr_probe_close(&p);
+ *
+ * At every attend the probe reads what the method's cache gave (codes decoded, summaries and
+ * zeros in the place of what they stand for, corrections applied) and what a BF16 cache fed with
+ * the same keys and values would have given, and does both attentions again in double. With
+ * p^ and p the weights of method and BF16 over all keys, S the visible past of the BF16 cache
+ * (whether or not the method still holds it) and A the sum of weights over S:
+ *
+ *     delta_a           A^ - A: attention that the past gains from the current chunk
+ *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
+ *     attn_out_mse      mean over channels of (sum p^ v^ - sum p v)^2
+ *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
+ *     top1_agreement    share of queries where no key has more p^ than the one with the most p
+ *     mass_bf16         A
+ *     mass_on_zero      p^ on zero-filled tokens
+ *     mass_on_summary   p^ on tokens that a mean token stands for
+ *     mass_lost         p on tokens that the method has dropped
+ *     k_mse, v_mse      over the elements of tokens that attention reads, zeros and means included
+ *     k_rel_error, ...  root of the summed squared error over the summed square
+ *     k_mse_channel_max the worst channel's k_mse
+ *     recodes           how often a token's codes were written anew, after it was first seen
+ *     value_changes     how often that changed what attention reads of it
+ *
+ * p^ is per original token: a mean token's weight is spread evenly over those it stands for, a
+ * dropped one has 0. Passes without a past are left out. The method's own errors steer the
+ * rollout; the probe does not. */
+#ifndef KVR_PROBE_PROBE_H
+#define KVR_PROBE_PROBE_H
+
+#include "harness/cache/cache.h"
+
+struct kvr_probe_opts {
+    int n_passes;  /* forwards of a chunk */
+    int every;     /* every so manieth query of a call is looked at; 1: all */
+    uint64_t seed; /* with layer, chunk and pass it says where the counting starts */
+};
+
+struct kvr_probe;
+
+/* The caches are on the CPU: KVR_EUNSUPPORTED at the first attend otherwise. */
+enum kvr_status kvr_probe_open(struct kvr_probe **out, const struct kvr_probe_opts *opts);
+void kvr_probe_close(struct kvr_probe **p);
+
+/* A kvr_cache_watch_fn; ctx is the probe. One rollout. */
+enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view);
+
+/* A number over all layers, heads, passes, chunks and ages but those given; -1: all. `age` is how
+ * many chunks back a token lies, from 1. `n`: queries or tokens behind it. NaN: no such number. */
+struct kvr_probe_row {
+    const char *name;
+    int layer, head, pass, chunk, age;
+    double value;
+    int64_t n;
+};
+
+/* Non-OK ends the walk and is returned. */
+typedef enum kvr_status kvr_probe_row_fn(void *ctx, const struct kvr_probe_row *row);
+
+/* Overall, by layer, by layer and head, by pass, by chunk, by age, each of the last three also by
+ * layer; delta_a by all four. */
+enum kvr_status kvr_probe_rows(const struct kvr_probe *p, kvr_probe_row_fn *fn, void *ctx);
+
+/* How far what attention returned is from the probe's own attention over what it read: the
+ * largest difference over the root mean square of the output. Rounding, or the probe is wrong. */
+double kvr_probe_residual(const struct kvr_probe *p);
+
+#endif

@@ -1,0 +1,102 @@
+/* probe_impl.h - the probe's parts: one head read in double, its queries weighed, sums. */
+#ifndef KVR_PROBE_PROBE_IMPL_H
+#define KVR_PROBE_PROBE_IMPL_H
+
+#include "harness/cache/layer.h"
+#include "harness/probe/probe.h"
+
+/* The two caches compared. */
+enum { METHOD, BF16, N_SIDES };
+
+/* What became of a token in the method's cache. */
+enum kvr_probe_fate { KVR_FATE_DROPPED, KVR_FATE_CODED, KVR_FATE_POOLED, KVR_FATE_ZERO };
+
+/* Visible past and current chunk of one layer, one head at a time. n = n_past + current. */
+struct kvr_probe_head {
+    const struct kvr_cache_view *view;
+    const struct kvr_layer *layer[N_SIDES];
+    int h, d, wide;            /* D; D padded */
+    int64_t n_past, n, stride; /* stride: n padded */
+    double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
+    double *v[N_SIDES];        /* [stride][wide] */
+    uint8_t *fate;             /* [n_past] */
+    int *age;                  /* [n_past] chunks back */
+    int64_t *token, *serial;   /* [n_past] absolute index; which coding made it */
+    float *row;                /* scratch */
+};
+
+enum { KVR_PROBE_PAD = 16 };
+
+/* Sizes, tokens, ages, fates: all but keys and values. Owns its arrays. */
+enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_cache_view *view,
+                                    const struct kvr_layer *bf16);
+void kvr_probe_head_close(struct kvr_probe_head *x);
+/* Keys and values of head h. */
+void kvr_probe_head_read(struct kvr_probe_head *x, int h);
+
+/* Where token `tok` stands among the visible ones; -1: it is not visible. */
+int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok);
+
+/* What one query comes to. */
+struct kvr_probe_query {
+    double mass[N_SIDES]; /* A of method and BF16 */
+    double jsd, out_se, out_energy, top1, on_zero, on_summary, lost;
+    double residual; /* largest |what attention returned - what was computed here| */
+    double energy;   /* of the latter, mean over channels */
+};
+
+/* Queries list[0..n) of head x: out [n]; by_age [n][ages][N_SIDES] gets the weights by age. */
+enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *list, int n,
+                                int ages, struct kvr_probe_query *out, double *by_age);
+
+/* C[i][j] += sum_k A[i][k] B[k][j]; m <= 4, n a multiple of 16. */
+void kvr_probe_mul(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
+                   int64_t n, double *c, int64_t ldc);
+
+/* Sums that every number is a quotient of. */
+struct kvr_probe_sums {
+    double queries, delta, mass, jsd, out_se, out_energy, top1, on_zero, on_summary, lost;
+    double tokens, elements, se[2], energy[2]; /* K, V */
+};
+
+/* What was read of a token, and how often it was coded. */
+struct kvr_probe_token {
+    int64_t serial;
+    uint64_t hash; /* of its decoded bits, all heads */
+    int32_t recodes, changes;
+    bool seen;
+};
+
+struct kvr_probe_counts {
+    double tokens, recodes, changes;
+};
+
+struct kvr_probe {
+    struct kvr_probe_opts opts;
+    struct kvr_cache_shape shape; /* n_layers 0 until the first attend */
+    int n_chunks;
+    struct kvr_dev *dev;   /* of the BF16 layers: not the method's, whose bytes are counted */
+    struct kvr_plan *bf16; /* plan of the BF16 layers */
+    struct kvr_layer *shadow;
+    struct kvr_layer_scratch scratch;
+    struct kvr_probe_sums *call;     /* [L][H][P][C] */
+    struct kvr_probe_sums *by_age;   /* [L][H][C]: age */
+    double *channel;                 /* [L][2][H][D] squared errors of K, V */
+    double *channel_tokens;          /* [L] tokens in them */
+    struct kvr_probe_token *token;   /* [L][capacity] */
+    struct kvr_probe_counts *counts; /* [L][C]: age */
+    double residual;
+};
+
+static inline struct kvr_probe_sums *kvr_probe_call(const struct kvr_probe *p, int l, int h, int i,
+                                                    int c)
+{
+    return &p->call[((l * p->shape.n_heads + h) * p->opts.n_passes + i) * p->n_chunks + c];
+}
+
+static inline struct kvr_probe_sums *kvr_probe_age(const struct kvr_probe *p, int l, int h, int age)
+{
+    return &p->by_age[(l * p->shape.n_heads + h) * p->n_chunks + age];
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* weigh.c - two attentions of some queries over the same tokens, in double, and how they differ. */
+#include "harness/probe/probe_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/kernels/fwht.h"
+
+enum { QUERIES = 4, LANES = 8 };
+typedef double vec __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+
+/* Inlined for constant m. */
+static inline __attribute__((always_inline)) void mul_block(const double *a, int64_t lda,
+                                                            const double *b, int64_t ldb, int64_t k,
+                                                            double *c, int64_t ldc, const int m)
+{
+    vec acc[QUERIES][2];
+
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < 2; j++)
+            acc[i][j] = *(const vec *)(c + i * ldc + j * LANES);
+    for (int64_t p = 0; p < k; p++) {
+        const vec b0 = *(const vec *)(b + p * ldb), b1 = *(const vec *)(b + p * ldb + LANES);
+
+        for (int i = 0; i < m; i++) {
+            acc[i][0] += a[i * lda + p] * b0;
+            acc[i][1] += a[i * lda + p] * b1;
+        }
+    }
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < 2; j++)
+            *(vec *)(c + i * ldc + j * LANES) = acc[i][j];
+}
+
+void kvr_probe_mul(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
+                   int64_t n, double *c, int64_t ldc)
+{
+    for (int64_t j = 0; j < n; j += 2 * LANES) {
+        if (m == QUERIES)
+            mul_block(a, lda, b + j, ldb, k, c + j, ldc, QUERIES);
+        else
+            for (int i = 0; i < m; i++)
+                mul_block(a + i * lda, lda, b + j, ldb, k, c + i * ldc + j, ldc, 1);
+    }
+}
+
+/* Scratch of one thread: a block of queries. */
+struct block {
+    const struct kvr_probe_head *x;
+    int m;                   /* queries in it */
+    const int64_t *list;     /* which */
+    double *q;               /* [m][D], over sqrt(D) */
+    double *weight[N_SIDES]; /* [m][stride]: scores, then weights */
+    double *out[N_SIDES];    /* [m][wide] */
+    float *fq, *fq2;         /* [m][D] for the correction */
+};
+
+static bool block_alloc(struct block *b, const struct kvr_probe_head *x)
+{
+    const size_t d = (size_t)x->d;
+    bool ok = true;
+
+    *b = (struct block){ .x = x };
+    b->q = malloc(QUERIES * d * sizeof *b->q);
+    for (int side = 0; side < N_SIDES; side++) {
+        b->weight[side] = malloc(QUERIES * (size_t)x->stride * sizeof(double));
+        b->out[side] = malloc(QUERIES * (size_t)x->wide * sizeof(double));
+        ok = ok && b->weight[side] && b->out[side];
+    }
+    b->fq = malloc(2 * QUERIES * d * sizeof *b->fq);
+    b->fq2 = b->fq ? b->fq + QUERIES * d : NULL;
+    return ok && b->q && b->fq;
+}
+
+static void block_free(struct block *b)
+{
+    free(b->q);
+    for (int side = 0; side < N_SIDES; side++) {
+        free(b->weight[side]);
+        free(b->out[side]);
+    }
+    free(b->fq);
+}
+
+static void load_queries(struct block *b)
+{
+    const struct kvr_probe_head *x = b->x;
+    const double scale = 1 / sqrt(x->d);
+
+    for (int i = 0; i < b->m; i++)
+        for (int c = 0; c < x->d; c++)
+            b->q[i * x->d + c] =
+                x->view->q[(b->list[i] * x->view->shape->n_heads + x->h) * x->d + c] * scale;
+}
+
+/* The queries as the method's own correction is given them. */
+static void correction_queries(struct block *b, bool rotated)
+{
+    const int d = b->x->d;
+
+    for (int e = 0; e < b->m * d; e++)
+        b->fq[e] = (float)b->q[e];
+    if (rotated)
+        kvr_fwht(b->fq, b->m, d, KVR_COMPUTE_F32);
+    for (int e = 0; e < b->m * d; e++)
+        b->fq2[e] = b->fq[e] * b->fq[e];
+}
+
+/* Keys [begin, end) of a segment, all visible. */
+static void correct_run(struct block *b, const struct kvr_correction *c,
+                        const struct kvr_segment *s, int64_t begin, int64_t end)
+{
+    const struct kvr_probe_head *x = b->x;
+    float shift[QUERIES * KVR_CORRECTION_MAX_KEYS];
+
+    for (int64_t t = begin; t < end; t += KVR_CORRECTION_MAX_KEYS) {
+        const int n = end - t < KVR_CORRECTION_MAX_KEYS ? (int)(end - t) : KVR_CORRECTION_MAX_KEYS;
+
+        memset(shift, 0, sizeof shift);
+        c->apply(&(struct kvr_correction_job){
+            .k = &s->k,
+            .moments = s->moments.p,
+            .t0 = t,
+            .n = n,
+            .h = x->h,
+            .q = b->fq,
+            .q2 = b->fq2,
+            .m = b->m,
+            .d = x->d,
+            .s = shift,
+            .stride = KVR_CORRECTION_MAX_KEYS,
+        });
+        for (int j = 0; j < n; j++) {
+            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t + j));
+
+            for (int i = 0; i < b->m; i++)
+                b->weight[METHOD][i * x->stride + at] += shift[i * KVR_CORRECTION_MAX_KEYS + j];
+        }
+    }
+}
+
+static void correct(struct block *b)
+{
+    const struct kvr_probe_head *x = b->x;
+    const struct kvr_correction *c = kvr_correction_at(x->view->plan->opts.correction);
+    const struct kvr_layer *l = x->layer[METHOD];
+    int space = -1;
+
+    if (!c)
+        return;
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        if (s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec))
+            continue;
+        if (space != kvr_codec_rotated(s->k.codec)) {
+            space = kvr_codec_rotated(s->k.codec);
+            correction_queries(b, space);
+        }
+        for (int r = 0; r < x->view->seen->n; r++)
+            correct_run(b, c, s, kvr_segment_lower(s, x->view->seen->run[r][0]),
+                        kvr_segment_lower(s, x->view->seen->run[r][1]));
+    }
+}
+
+/* Scores to weights; dropped tokens (fate NULL: none) get 0. */
+static void soften(double *s, int64_t n, const uint8_t *fate, int64_t n_past)
+{
+    double top = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < n; j++) {
+        if (fate && j < n_past && fate[j] == KVR_FATE_DROPPED)
+            s[j] = -INFINITY;
+        top = s[j] > top ? s[j] : top;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        s[j] = exp(s[j] - top);
+        sum += s[j];
+    }
+    for (int64_t j = 0; j < n; j++)
+        s[j] /= sum;
+}
+
+static double half_kl(double p, double m)
+{
+    return p > 0 ? 0.5 * p * log(p / m) : 0;
+}
+
+static void compare_weights(const struct kvr_probe_head *x, const double *method,
+                            const double *bf16, int ages, struct kvr_probe_query *out,
+                            double *by_age)
+{
+    int64_t best = 0;
+
+    for (int64_t j = 0; j < x->n; j++) {
+        const double m = 0.5 * (method[j] + bf16[j]);
+
+        out->jsd += half_kl(method[j], m) + half_kl(bf16[j], m);
+        best = bf16[j] > bf16[best] ? j : best;
+        if (j >= x->n_past)
+            continue;
+        out->mass[METHOD] += method[j];
+        out->mass[BF16] += bf16[j];
+        if (x->age[j] >= 0 && x->age[j] < ages) {
+            by_age[x->age[j] * N_SIDES + METHOD] += method[j];
+            by_age[x->age[j] * N_SIDES + BF16] += bf16[j];
+        }
+        out->on_zero += x->fate[j] == KVR_FATE_ZERO ? method[j] : 0;
+        out->on_summary += x->fate[j] == KVR_FATE_POOLED ? method[j] : 0;
+        out->lost += x->fate[j] == KVR_FATE_DROPPED ? bf16[j] : 0;
+    }
+    out->top1 = 1;
+    for (int64_t j = 0; j < x->n; j++)
+        if (!(method[j] <= method[best]))
+            out->top1 = 0;
+}
+
+static void compare_outputs(const struct kvr_probe_head *x, int64_t query, const double *method,
+                            const double *bf16, struct kvr_probe_query *out)
+{
+    const float *given = x->view->out + (query * x->view->shape->n_heads + x->h) * x->d;
+
+    for (int c = 0; c < x->d; c++) {
+        const double e = method[c] - bf16[c], r = fabs(given[c] - method[c]);
+
+        out->out_se += e * e / x->d;
+        out->out_energy += bf16[c] * bf16[c] / x->d;
+        out->energy += method[c] * method[c] / x->d;
+        if (!(r <= out->residual)) /* a NaN stays */
+            out->residual = r;
+    }
+}
+
+static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, double *by_age)
+{
+    const struct kvr_probe_head *x = b->x;
+
+    load_queries(b);
+    for (int side = 0; side < N_SIDES; side++) {
+        memset(b->weight[side], 0, QUERIES * (size_t)x->stride * sizeof(double));
+        kvr_probe_mul(b->q, x->d, b->m, x->kt[side], x->stride, x->d, x->stride, b->weight[side],
+                      x->stride);
+    }
+    correct(b);
+    for (int side = 0; side < N_SIDES; side++) {
+        memset(b->out[side], 0, QUERIES * (size_t)x->wide * sizeof(double));
+        for (int i = 0; i < b->m; i++)
+            soften(b->weight[side] + i * x->stride, x->n, side == METHOD ? x->fate : NULL,
+                   x->n_past);
+        kvr_probe_mul(b->weight[side], x->stride, b->m, x->v[side], x->wide, x->n, x->wide,
+                      b->out[side], x->wide);
+    }
+    for (int i = 0; i < b->m; i++) {
+        out[i] = (struct kvr_probe_query){ 0 };
+        compare_weights(x, b->weight[METHOD] + i * x->stride, b->weight[BF16] + i * x->stride, ages,
+                        &out[i], by_age + (int64_t)i * ages * N_SIDES);
+        compare_outputs(x, b->list[i], b->out[METHOD] + i * x->wide, b->out[BF16] + i * x->wide,
+                        &out[i]);
+    }
+}
+
+enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *list, int n,
+                                int ages, struct kvr_probe_query *out, double *by_age)
+{
+    const int n_blocks = (n + QUERIES - 1) / QUERIES;
+    bool ok = true;
+
+    memset(by_age, 0, (size_t)n * (size_t)ages * N_SIDES * sizeof *by_age);
+#pragma omp parallel reduction(&& : ok)
+    {
+        struct block b;
+        const bool room = block_alloc(&b, x);
+
+        ok = ok && room;
+#pragma omp for schedule(static)
+        for (int k = 0; k < n_blocks; k++) {
+            const int first = k * QUERIES;
+
+            if (!room)
+                continue;
+            b.m = n - first < QUERIES ? n - first : QUERIES;
+            b.list = list + first;
+            weigh_block(&b, ages, out + first, by_age + (int64_t)first * ages * N_SIDES);
+        }
+        block_free(&b);
+    }
+    return ok ? KVR_OK : kvr_fail(KVR_ENOMEM, "probe: no memory for %lld keys", (long long)x->n);
+}
