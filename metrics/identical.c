@@ -1,25 +1,21 @@
 /* identical.c - how many frames are the same, byte for byte. The series is 1 for such a frame. */
-#include "metrics/metric.h"
-
-#include <stdlib.h>
 #include <string.h>
 
-static enum kvr_status identical_compute(const struct kvr_frames *ref,
-                                         const struct kvr_frames *test,
-                                         struct kvr_metric_value *out)
+#include "metrics/frames.h"
+
+static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 {
-    size_t frame = (size_t)ref->height * (size_t)ref->width * 3;
+    *value =
+        memcmp(kvr_frame_at(in->ref, i), kvr_frame_at(in->test, i), kvr_frame_bytes(in->test)) == 0;
+    return true;
+}
 
-    out->series = malloc((size_t)ref->n * sizeof *out->series);
-    if (!out->series)
-        return kvr_fail(KVR_ENOMEM, "identical_frames: no memory for %d frames", ref->n);
-    out->n_series = ref->n;
-    for (int i = 0; i < ref->n; i++) {
-        size_t at = (size_t)i * frame;
-
-        out->series[i] = memcmp(ref->rgb + at, test->rgb + at, frame) == 0;
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    KVR_TRY(kvr_metric_per_frame(in, out, "identical_frames", 0, in->test->n, of_frame));
+    out->value = 0.0;
+    for (int i = 0; i < out->n_series; i++)
         out->value += out->series[i];
-    }
     return KVR_OK;
 }
 
@@ -31,5 +27,8 @@ const struct kvr_metric kvr_metric_identical = {
     .lo = 0.0,
     .hi = 2147483647.0,
     .version = 1,
-    .compute = identical_compute,
+    .usual = true,
+    .pool = KVR_POOL_SUM,
+    .source = "a count",
+    .compute = compute,
 };

@@ -1,8 +1,9 @@
-/* metric.h - how far one video is from another; one metric per file, one line in metrics.def.
+/* metric.h - how far one video is from another, or how it is by itself; one metric per file,
+ * one line in metrics.def.
  *
  *     struct kvr_metric_value v;
  *     KVR_TRY(kvr_metric_compute(kvr_metric_find("psnr"), &ref, &test, &v));
- *     ... v.value, v.series[0 .. v.n_series) ...
+ *     ... v.value, v.series[v.first .. v.n_series) ...
  *     kvr_metric_value_free(&v);
  *
  * Frames are raw 8-bit RGB, before any video encoder. A value that cannot be had is not a
@@ -25,12 +26,27 @@ struct kvr_frames {
     const uint8_t *rgb; /* [n, height, width, 3] */
 };
 
+/* What a metric sees. Borrowed. */
+struct kvr_metric_input {
+    const struct kvr_frames *ref, *test;
+    int chunk;                 /* frames generated together; 0: not known */
+    const char *lpips_weights; /* path of a safetensors file; NULL: there is none */
+};
+
 struct kvr_metric_value {
     double value;      /* pooled; meaningless when missing[0] != 0 */
     double extra;      /* metric's second number where it has one (psnr: identical frames) */
     int n_series;      /* frames, or 0 */
+    int first;         /* frames before it have no value: NaN in the series */
     double *series;    /* per frame, owned */
     char missing[128]; /* "" or the reason */
+};
+
+/* How the values of several frames become one. */
+enum kvr_pool {
+    KVR_POOL_MEAN,
+    KVR_POOL_DB,  /* decibels of the mean of squared errors; `hi` is the cap */
+    KVR_POOL_SUM, /* a count */
 };
 
 struct kvr_metric {
@@ -38,19 +54,28 @@ struct kvr_metric {
     const char *title; /* one line */
     const char *unit;  /* "dB", "1" */
     int direction;     /* +1: higher is better, -1: lower is better */
-    double lo, hi;     /* valid range, checked before anything is stored */
+    double lo, hi;     /* valid range of value and series, checked before anything is stored */
     int version;       /* part of the cell's key: changes when the number changes */
-    enum kvr_status (*compute)(const struct kvr_frames *ref, const struct kvr_frames *test,
-                               struct kvr_metric_value *out);
+    bool alone;        /* looks at the test video and not at the reference */
+    bool usual;        /* computed where nobody says which */
+    enum kvr_pool pool;
+    const char *source; /* where the definition comes from */
+    enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
 extern const struct kvr_metric *const kvr_metrics[]; /* NULL-terminated */
 const struct kvr_metric *kvr_metric_find(const char *name);
 
 /* Checks that the shapes agree (KVR_EINVAL says both), computes, checks the range. */
+enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
+                                   struct kvr_metric_value *out);
+/* The same of two videos of which nothing else is known. */
 enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
                                    const struct kvr_frames *test, struct kvr_metric_value *out);
 void kvr_metric_value_free(struct kvr_metric_value *v);
+
+/* Values of frames [from, to) as one; those without a value are left out. NaN when none has. */
+double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to);
 
 #ifdef __cplusplus
 }

@@ -8,32 +8,12 @@
  * off by one level: above what a quantised cache reaches on any clip that is not identical,
  * where the customary 60 dB would hide differences between 8-bit methods. `extra` counts the
  * frames that are identical; the per-frame series has the same cap. */
-#include "metrics/metric.h"
-
 #include <math.h>
 #include <stdlib.h>
 
+#include "metrics/frames.h"
+
 #define CAP_DB 100.0
-
-/* Sum of squared differences. 255^2 * 32768 fits 32 bits, which keeps the inner loop in
- * vector registers. */
-static uint64_t squared_error(const uint8_t *a, const uint8_t *b, size_t n)
-{
-    enum { BLOCK = 32768 };
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t end = n - i < BLOCK ? n : i + BLOCK;
-        uint32_t sum = 0;
-
-        for (size_t j = i; j < end; j++) {
-            int d = a[j] - b[j];
-            sum += (uint32_t)(d * d);
-        }
-        total += sum;
-    }
-    return total;
-}
 
 static double decibels(uint64_t sse, double n_samples)
 {
@@ -45,10 +25,10 @@ static double decibels(uint64_t sse, double n_samples)
     return db < CAP_DB ? db : CAP_DB;
 }
 
-static enum kvr_status psnr_compute(const struct kvr_frames *ref, const struct kvr_frames *test,
-                                    struct kvr_metric_value *out)
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    size_t frame = (size_t)ref->height * (size_t)ref->width * 3;
+    const struct kvr_frames *ref = in->ref;
+    size_t frame = kvr_frame_bytes(ref);
     uint64_t total = 0;
     uint64_t *sse = malloc((size_t)ref->n * sizeof *sse);
 
@@ -60,7 +40,7 @@ static enum kvr_status psnr_compute(const struct kvr_frames *ref, const struct k
     out->n_series = ref->n;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < ref->n; i++)
-        sse[i] = squared_error(ref->rgb + (size_t)i * frame, test->rgb + (size_t)i * frame, frame);
+        sse[i] = kvr_sum_squared(kvr_frame_at(ref, i), kvr_frame_at(in->test, i), frame);
     for (int i = 0; i < ref->n; i++) {
         total += sse[i];
         out->series[i] = decibels(sse[i], (double)frame);
@@ -79,5 +59,8 @@ const struct kvr_metric kvr_metric_psnr = {
     .lo = 0.0,
     .hi = CAP_DB,
     .version = 1,
-    .compute = psnr_compute,
+    .usual = true,
+    .pool = KVR_POOL_DB,
+    .source = "10 log10(255^2 / MSE)",
+    .compute = compute,
 };

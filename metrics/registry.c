@@ -32,7 +32,7 @@ static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_
         return kvr_fail(isfinite(v->value) ? KVR_EINTERNAL : KVR_ENAN,
                         "%s: value %g outside [%g, %g] %s", m->name, v->value, m->lo, m->hi,
                         m->unit);
-    for (int i = 0; i < v->n_series; i++)
+    for (int i = v->first; i < v->n_series; i++)
         if (!(v->series[i] >= m->lo && v->series[i] <= m->hi))
             return kvr_fail(isfinite(v->series[i]) ? KVR_EINTERNAL : KVR_ENAN,
                             "%s: frame %d: value %g outside [%g, %g] %s", m->name, i, v->series[i],
@@ -40,9 +40,10 @@ static enum kvr_status check_range(const struct kvr_metric *m, const struct kvr_
     return KVR_OK;
 }
 
-enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
-                                   const struct kvr_frames *test, struct kvr_metric_value *out)
+enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,
+                                   struct kvr_metric_value *out)
 {
+    const struct kvr_frames *ref = in->ref, *test = in->test;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
@@ -54,12 +55,20 @@ enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_
         snprintf(out->missing, sizeof out->missing, "no frames to compare");
         return KVR_OK;
     }
-    st = m->compute(ref, test, out);
+    st = m->compute(in, out);
     if (st == KVR_OK && !out->missing[0])
         st = check_range(m, out);
-    if (st != KVR_OK)
+    if (st != KVR_OK || out->missing[0])
         kvr_metric_value_free(out);
     return st;
+}
+
+enum kvr_status kvr_metric_compute(const struct kvr_metric *m, const struct kvr_frames *ref,
+                                   const struct kvr_frames *test, struct kvr_metric_value *out)
+{
+    const struct kvr_metric_input in = { .ref = ref, .test = test };
+
+    return kvr_metric_measure(m, &in, out);
 }
 
 void kvr_metric_value_free(struct kvr_metric_value *v)
@@ -67,4 +76,33 @@ void kvr_metric_value_free(struct kvr_metric_value *v)
     free(v->series);
     v->series = NULL;
     v->n_series = 0;
+}
+
+/* A frame at the cap counts as one without error. */
+static double squared_error_of(const struct kvr_metric *m, double db)
+{
+    return db < m->hi ? pow(10.0, -db / 10.0) : 0.0;
+}
+
+double kvr_metric_pool(const struct kvr_metric *m, const double *series, int from, int to)
+{
+    double sum = 0.0, mean;
+    int n = 0;
+
+    for (int i = from; i < to; i++)
+        if (!isnan(series[i])) {
+            sum += m->pool == KVR_POOL_DB ? squared_error_of(m, series[i]) : series[i];
+            n++;
+        }
+    if (n == 0)
+        return NAN;
+    mean = sum / n;
+    switch (m->pool) {
+    case KVR_POOL_SUM:
+        return sum;
+    case KVR_POOL_DB:
+        return mean > 0.0 ? fmin(-10.0 * log10(mean), m->hi) : m->hi;
+    default:
+        return mean;
+    }
 }

@@ -12,11 +12,11 @@
  *
  *     SSIM = (2 Sx Sy + n^2 C1)(2 (n Sxy - Sx Sy) + n(n-1) C2)
  *          / ((Sx^2 + Sy^2 + n^2 C1)(n Sxx - Sx^2 + n Syy - Sy^2 + n(n-1) C2))            */
-#include "metrics/metric.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "metrics/frames.h"
 
 enum { WIN = 7, N = WIN * WIN };
 
@@ -85,20 +85,6 @@ static void row_map(const struct columns *c, int n_win)
     }
 }
 
-/* Four partial sums in a fixed order: vector code without leave to reassociate. */
-static double sum(const double *p, int n)
-{
-    double s[4] = { 0 };
-    int i = 0;
-
-    for (; i + 4 <= n; i += 4)
-        for (int j = 0; j < 4; j++)
-            s[j] += p[i + j];
-    for (; i < n; i++)
-        s[0] += p[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
-}
-
 static double frame_ssim(const uint8_t *a, const uint8_t *b, int height, int width,
                          struct columns *c)
 {
@@ -112,16 +98,15 @@ static double frame_ssim(const uint8_t *a, const uint8_t *b, int height, int wid
             columns_add(c, a + (size_t)(y - WIN) * row, b + (size_t)(y - WIN) * row, row, -1);
         if (y >= WIN - 1) {
             row_map(c, n_win);
-            total += sum(c->map, n_win);
+            total += kvr_sum(c->map, n_win);
         }
     }
     return total / ((double)n_win * (height - WIN + 1));
 }
 
-static enum kvr_status ssim_compute(const struct kvr_frames *ref, const struct kvr_frames *test,
-                                    struct kvr_metric_value *out)
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    size_t frame = (size_t)ref->height * (size_t)ref->width * 3;
+    const struct kvr_frames *ref = in->ref;
     int failed = 0;
 
     if (ref->height < WIN || ref->width < WIN) {
@@ -146,9 +131,8 @@ static enum kvr_status ssim_compute(const struct kvr_frames *ref, const struct k
 #pragma omp for schedule(static)
         for (int i = 0; i < ref->n; i++)
             if (!bad)
-                out->series[i] =
-                    frame_ssim(ref->rgb + (size_t)i * frame, test->rgb + (size_t)i * frame,
-                               ref->height, ref->width, &c);
+                out->series[i] = frame_ssim(kvr_frame_at(ref, i), kvr_frame_at(in->test, i),
+                                            ref->height, ref->width, &c);
         if (!bad)
             free(c.memory);
     }
@@ -168,5 +152,7 @@ const struct kvr_metric kvr_metric_ssim = {
     .lo = -1.0,
     .hi = 1.0,
     .version = 1,
-    .compute = ssim_compute,
+    .usual = true,
+    .source = "Wang et al. 2004, with scikit-image's defaults",
+    .compute = compute,
 };

@@ -133,6 +133,8 @@ static enum kvr_status score(json_t *doc, const struct clip *ref, const struct c
         struct kvr_metric_value v = { 0 };
         char key[64];
 
+        if (!kvr_metrics[i]->usual)
+            continue;
         KVR_TRY(kvr_metric_compute(kvr_metrics[i], &a, &b, &v));
         snprintf(key, sizeof key, "%s%s", kvr_metrics[i]->name,
                  strcmp(kvr_metrics[i]->unit, "dB") == 0 ? "_db" : "");

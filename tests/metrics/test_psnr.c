@@ -94,22 +94,18 @@ START_TEST(shapes_must_agree)
 }
 END_TEST
 
-static enum kvr_status nan_compute(const struct kvr_frames *ref, const struct kvr_frames *test,
-                                   struct kvr_metric_value *out)
+static enum kvr_status nan_compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    (void)ref;
-    (void)test;
+    (void)in;
     out->series = calloc(1, sizeof *out->series);
     out->n_series = out->series != NULL;
     out->value = NAN;
     return KVR_OK;
 }
 
-static enum kvr_status high_compute(const struct kvr_frames *ref, const struct kvr_frames *test,
-                                    struct kvr_metric_value *out)
+static enum kvr_status high_compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    (void)ref;
-    (void)test;
+    (void)in;
     out->value = 1.5;
     return KVR_OK;
 }
@@ -139,7 +135,8 @@ START_TEST(registry_is_well_formed)
         const struct kvr_metric *m = kvr_metrics[i];
 
         ck_assert_ptr_eq(kvr_metric_find(m->name), m);
-        ck_assert(m->title && m->unit && m->compute && m->version >= 1 && m->lo < m->hi);
+        ck_assert(m->title && m->unit && m->source && m->compute && m->version >= 1 &&
+                  m->lo < m->hi);
         ck_assert(m->direction == 1 || m->direction == -1);
     }
     ck_assert_ptr_null(kvr_metric_find("psnrr"));

@@ -1,0 +1,36 @@
+/* alexnet.h - the convolutions of AlexNet, up to the five activations that LPIPS reads.
+ *
+ *     KVR_TRY(kvr_alexnet_open(&net, weights));      borrows the file's memory
+ *     if (kvr_alexnet_shape(h, w, shape))            false: the picture is too small
+ *         ok = kvr_alexnet_run(&net, x, h, w, shape, tap);
+ *
+ * Tensors carry torchvision's names: features.{0,3,6,8,10}.{weight,bias}. */
+#ifndef KVR_METRICS_ALEXNET_H
+#define KVR_METRICS_ALEXNET_H
+
+#include "harness/core/safetensors.h"
+
+enum { KVR_ALEXNET_TAPS = 5 };
+
+struct kvr_alexnet {
+    const float *weight[KVR_ALEXNET_TAPS]; /* [out, in, k, k] */
+    const float *bias[KVR_ALEXNET_TAPS];   /* [out] */
+};
+
+struct kvr_alexnet_shape {
+    int channels, height, width;
+};
+
+/* KVR_ENOTFOUND, KVR_EFORMAT: a tensor that is missing, of another shape, or not F32. */
+enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *weights);
+
+/* Shapes of the activations for pictures [3, height, width]. */
+bool kvr_alexnet_shape(int height, int width, struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS]);
+
+/* x [3, height, width] -> tap[i] [channels, height, width] of shape[i], the caller's. One
+ * thread. False: no memory. */
+bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, int width,
+                     const struct kvr_alexnet_shape shape[KVR_ALEXNET_TAPS],
+                     float *const tap[KVR_ALEXNET_TAPS]);
+
+#endif

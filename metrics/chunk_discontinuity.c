@@ -1,0 +1,98 @@
+/* chunk_discontinuity.c - do frames jump where one chunk ends and the next begins?
+ *
+ *     d[i] = ||frame[i] - frame[i-1]||,  i = 1 .. n-1
+ *     value = mean of the C-1 largest d / mean of all d,    C: number of chunks
+ *     extra = mean of d at chunk borders / mean of d inside chunks
+ *
+ * Forcing-KV's definition with the norm of the difference for its optical flow: were all jumps
+ * at borders, the C-1 largest would be just those. 1 is even motion. `extra` needs no guess
+ * where the jumps are. The series is d[i] / mean of all d. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "metrics/frames.h"
+
+static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
+{
+    *value = sqrt((double)kvr_sum_squared(kvr_frame_at(in->test, i), kvr_frame_at(in->test, i - 1),
+                                          kvr_frame_bytes(in->test)));
+    return true;
+}
+
+static int falling(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x < y) - (x > y);
+}
+
+static double border_ratio(const double *d, int n, int chunk)
+{
+    double border = 0.0, inside = 0.0;
+    int n_border = 0, n_inside = 0;
+
+    for (int i = 1; i < n; i++) {
+        if (i % chunk == 0) {
+            border += d[i];
+            n_border++;
+        } else {
+            inside += d[i];
+            n_inside++;
+        }
+    }
+    return n_inside && inside > 0.0 ? border / n_border / (inside / n_inside) : NAN;
+}
+
+static enum kvr_status largest(const double *d, int n, int k, double *mean)
+{
+    double *sorted = malloc((size_t)n * sizeof *sorted), sum = 0.0;
+
+    if (!sorted)
+        return kvr_fail(KVR_ENOMEM, "chunk_discontinuity: no memory for %d frames", n);
+    for (int i = 1; i < n; i++)
+        sorted[i - 1] = d[i];
+    qsort(sorted, (size_t)n - 1, sizeof *sorted, falling);
+    for (int i = 0; i < k; i++)
+        sum += sorted[i];
+    free(sorted);
+    *mean = sum / k;
+    return KVR_OK;
+}
+
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    const int n = in->test->n, chunk = in->chunk;
+    double top = 0.0, mean;
+
+    if (chunk <= 0 || n <= chunk) {
+        snprintf(out->missing, sizeof out->missing, "%s",
+                 chunk <= 0 ? "the number of frames in a chunk is not known" : "one chunk alone");
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_metric_per_frame(in, out, "chunk_discontinuity", 1, in->test->n, of_frame));
+    mean = out->value;
+    if (mean == 0.0) {
+        snprintf(out->missing, sizeof out->missing, "nothing moves: no difference to compare with");
+        return KVR_OK;
+    }
+    KVR_TRY(largest(out->series, n, (n + chunk - 1) / chunk - 1, &top));
+    out->value = top / mean;
+    out->extra = border_ratio(out->series, n, chunk);
+    for (int i = 1; i < n; i++)
+        out->series[i] /= mean;
+    return KVR_OK;
+}
+
+const struct kvr_metric kvr_metric_chunk_discontinuity = {
+    .name = "chunk_discontinuity",
+    .title = "largest frame differences, one per chunk border, over the mean of all (1: even)",
+    .unit = "1",
+    .direction = -1,
+    .lo = 0.0,
+    .hi = 1e6,
+    .version = 1,
+    .alone = true,
+    .source = "after Forcing-KV, with frame differences for optical flow",
+    .compute = compute,
+};

@@ -1,0 +1,89 @@
+/* colour_drift.c - how far the mean colour goes from where it began.
+ *
+ *     c[i] = mean RGB of frame i,   c0 = mean of c over the first chunk
+ *     series[i] = ||c[i] - c0||,   value: mean over the frames after the first chunk
+ *     extra: mean over the last chunk
+ *
+ * In 8-bit levels. Where the chunk is not known it is one frame. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "metrics/frames.h"
+
+static void mean_colour(double c[3], const struct kvr_frames *f, int i)
+{
+    const uint8_t *p = kvr_frame_at(f, i);
+    const size_t n = kvr_frame_bytes(f) / 3;
+    uint64_t sum[3] = { 0, 0, 0 };
+
+    for (size_t k = 0; k < n; k++)
+        for (size_t j = 0; j < 3; j++)
+            sum[j] += p[3 * k + j];
+    for (int j = 0; j < 3; j++)
+        c[j] = (double)sum[j] / (double)n;
+}
+
+static void distances(double *series, const double *colour, int n, int chunk)
+{
+    double c0[3] = { 0, 0, 0 };
+
+    for (int i = 0; i < chunk; i++)
+        for (int j = 0; j < 3; j++)
+            c0[j] += colour[3 * i + j] / chunk;
+    for (int i = 0; i < n; i++) {
+        double s = 0.0;
+
+        for (int j = 0; j < 3; j++)
+            s += (colour[3 * i + j] - c0[j]) * (colour[3 * i + j] - c0[j]);
+        series[i] = sqrt(s);
+    }
+}
+
+static double mean_of(const double *p, int n)
+{
+    double s = 0.0;
+
+    for (int i = 0; i < n; i++)
+        s += p[i];
+    return s / n;
+}
+
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    const int n = in->test->n, chunk = in->chunk > 0 ? in->chunk : 1;
+    double *colour;
+
+    if (n <= chunk) {
+        snprintf(out->missing, sizeof out->missing, "no frame after the first chunk");
+        return KVR_OK;
+    }
+    colour = malloc(3 * (size_t)n * sizeof *colour);
+    out->series = malloc((size_t)n * sizeof *out->series);
+    if (!colour || !out->series) {
+        free(colour);
+        return kvr_fail(KVR_ENOMEM, "colour_drift: no memory for %d frames", n);
+    }
+    out->n_series = n;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < n; i++)
+        mean_colour(colour + 3 * (size_t)i, in->test, i);
+    distances(out->series, colour, n, chunk);
+    free(colour);
+    out->value = mean_of(out->series + chunk, n - chunk);
+    out->extra = mean_of(out->series + n - chunk, chunk);
+    return KVR_OK;
+}
+
+const struct kvr_metric kvr_metric_colour_drift = {
+    .name = "colour_drift",
+    .title = "distance of the mean colour from the first chunk's, mean over later frames",
+    .unit = "levels",
+    .direction = -1,
+    .lo = 0.0,
+    .hi = 442.0,
+    .version = 1,
+    .alone = true,
+    .source = "this program",
+    .compute = compute,
+};

@@ -1,0 +1,158 @@
+/* derived.c - see derived.h. */
+#include "metrics/derived.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics/frames.h"
+
+struct source {
+    const struct kvr_metric *m;
+    const struct kvr_metric_input *in;
+    const struct kvr_metric_value *v;
+};
+
+static enum kvr_status no_memory(const struct source *s)
+{
+    return kvr_fail(KVR_ENOMEM, "%s: no memory for its curves", s->m->name);
+}
+
+static void name_it(struct kvr_derived *d, const struct source *s, const char *suffix)
+{
+    snprintf(d->name, sizeof d->name, "%s.%s", s->m->name, suffix);
+    d->value = d->extra = NAN;
+}
+
+/* The first chunk with a frame that is not the reference's, but not chunk 0: no cache was read
+ * in it. */
+static int first_different_chunk(const struct kvr_metric_input *in, int n_chunks)
+{
+    for (int i = in->chunk; i < in->test->n; i++)
+        if (memcmp(kvr_frame_at(in->ref, i), kvr_frame_at(in->test, i),
+                   kvr_frame_bytes(in->test)) != 0)
+            return i / in->chunk;
+    return n_chunks > 1 ? 1 : 0;
+}
+
+static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
+{
+    const int chunk = s->in->chunk, n = s->v->n_series;
+    const int n_chunks = chunk > 0 ? (s->in->test->n + chunk - 1) / chunk : 0;
+    int first, last = n_chunks - 1;
+
+    name_it(d, s, "drift");
+    if (n_chunks == 0) {
+        snprintf(d->missing, sizeof d->missing, "the number of frames in a chunk is not known");
+        return KVR_OK;
+    }
+    d->series = malloc((size_t)n_chunks * sizeof *d->series);
+    if (!d->series)
+        return no_memory(s);
+    d->n_series = n_chunks;
+    for (int i = 0; i < n_chunks; i++) {
+        const int end = (i + 1) * chunk;
+
+        d->series[i] = kvr_metric_pool(s->m, s->v->series, i * chunk, end < n ? end : n);
+    }
+    first = first_different_chunk(s->in, n_chunks);
+    d->n = chunk;
+    d->extra = first;
+    if (last <= first)
+        snprintf(d->missing, sizeof d->missing, "no chunk after the first that can differ");
+    else if (isnan(d->series[first]) || isnan(d->series[last]))
+        snprintf(d->missing, sizeof d->missing, "chunk %d has no value",
+                 isnan(d->series[first]) ? first : last);
+    else
+        d->value = d->series[last] - d->series[first];
+    return KVR_OK;
+}
+
+static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int step)
+{
+    const int n = s->v->n_series, n_prefixes = n / step;
+
+    name_it(d, s, "prefix");
+    if (n_prefixes == 0) {
+        snprintf(d->missing, sizeof d->missing, "%d frames are less than one prefix of %d", n,
+                 step);
+        return KVR_OK;
+    }
+    d->series = malloc((size_t)n_prefixes * sizeof *d->series);
+    if (!d->series)
+        return no_memory(s);
+    d->n_series = n_prefixes;
+    for (int i = 0; i < n_prefixes; i++)
+        d->series[i] = kvr_metric_pool(s->m, s->v->series, 0, (i + 1) * step);
+    d->n = n_prefixes * step;
+    d->extra = d->n;
+    d->value = d->series[n_prefixes - 1];
+    if (isnan(d->value))
+        snprintf(d->missing, sizeof d->missing, "no frame of the prefix has a value");
+    return KVR_OK;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Nearest rank: the least value that at least 5 % of the frames do not exceed; for metrics
+ * where less is better, the same from the other end. */
+static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct source *s)
+{
+    const int n = s->v->n_series - s->v->first, rank = (n * 5 + 99) / 100;
+    double *sorted = malloc((size_t)n * sizeof *sorted);
+
+    if (!sorted)
+        return no_memory(s);
+    name_it(d, s, "p5");
+    memcpy(sorted, s->v->series + s->v->first, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, rising);
+    d->n = n;
+    d->value = s->m->direction > 0 ? sorted[rank - 1] : sorted[n - rank];
+    d->extra = s->m->direction > 0 ? sorted[0] : sorted[n - 1];
+    free(sorted);
+    return KVR_OK;
+}
+
+static void mean(struct kvr_derived *d, const struct source *s)
+{
+    name_it(d, s, "mean");
+    d->n = s->v->n_series - s->v->first;
+    d->value = 0.0;
+    for (int i = s->v->first; i < s->v->n_series; i++)
+        d->value += s->v->series[i] / d->n;
+}
+
+enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
+                                  const struct kvr_metric_value *v, int prefix_step,
+                                  struct kvr_derived d[KVR_N_DERIVED])
+{
+    const struct source s = { m, in, v };
+    enum kvr_status st;
+
+    memset(d, 0, KVR_N_DERIVED * sizeof *d);
+    if (v->missing[0] || v->n_series <= v->first)
+        return KVR_OK;
+    st = drift(&d[0], &s);
+    if (st == KVR_OK)
+        st = prefix(&d[1], &s, prefix_step);
+    if (st == KVR_OK && m->pool != KVR_POOL_SUM)
+        st = fifth_percentile(&d[2], &s);
+    if (st == KVR_OK && m->pool == KVR_POOL_DB)
+        mean(&d[3], &s);
+    if (st != KVR_OK)
+        kvr_derived_free(d);
+    return st;
+}
+
+void kvr_derived_free(struct kvr_derived d[KVR_N_DERIVED])
+{
+    for (int i = 0; i < KVR_N_DERIVED; i++)
+        free(d[i].series);
+    memset(d, 0, KVR_N_DERIVED * sizeof *d);
+}

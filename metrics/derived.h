@@ -1,0 +1,40 @@
+/* derived.h - what follows from a metric's values per frame: curves over chunks and prefixes,
+ * and how much the end of a rollout is worse than its beginning.
+ *
+ *     struct kvr_derived d[KVR_N_DERIVED];
+ *     KVR_TRY(kvr_metric_derive(m, &in, &v, prefix_step, d));
+ *     for (int i = 0; i < KVR_N_DERIVED; i++)
+ *         ... d[i].name, d[i].value or d[i].missing, d[i].series [d[i].n_series] ...
+ *     kvr_derived_free(d);
+ *
+ * Of metric m:
+ *     m.drift   series: one value per chunk. value: the last chunk less the first chunk in which
+ *               test and reference differ (or the second, when none does before it): what the
+ *               rollout lost from where the cache first mattered to its end. extra: that chunk
+ *     m.prefix  series: over the first 1, 2, 3 .. times `prefix_step` frames. value: over the
+ *               longest of these; extra: its frames
+ *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
+ *     m.mean    plain mean of the values per frame, where the metric pools otherwise */
+#ifndef KVR_METRICS_DERIVED_H
+#define KVR_METRICS_DERIVED_H
+
+#include "metrics/metric.h"
+
+enum { KVR_N_DERIVED = 4 };
+
+struct kvr_derived {
+    char name[64]; /* "" when there is nothing of this kind */
+    double value, extra;
+    int n; /* frames that value was pooled over */
+    int n_series;
+    double *series; /* owned */
+    char missing[128];
+};
+
+/* `v` without a value, or without a series, derives nothing. prefix_step >= 1. */
+enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
+                                  const struct kvr_metric_value *v, int prefix_step,
+                                  struct kvr_derived d[KVR_N_DERIVED]);
+void kvr_derived_free(struct kvr_derived d[KVR_N_DERIVED]);
+
+#endif

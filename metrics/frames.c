@@ -1,0 +1,91 @@
+/* frames.c - see frames.h. Blocks keep sums within 32 bits, which keeps inner loops in vector
+ * registers: 255^2 * 32768 < 2^31. */
+#include "metrics/frames.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { BLOCK = 32768 };
+
+enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
+                                     struct kvr_metric_value *out, const char *name, int first,
+                                     int end, kvr_frame_fn *fn)
+{
+    int failed = 0;
+
+    out->series = malloc((size_t)end * sizeof *out->series);
+    if (!out->series)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d frames", name, end);
+    out->n_series = end;
+    out->first = first;
+    for (int i = 0; i < first; i++)
+        out->series[i] = NAN;
+#pragma omp parallel for schedule(static)
+    for (int i = first; i < end; i++)
+        if (!fn(in, i, &out->series[i])) {
+#pragma omp atomic write
+            failed = 1;
+        }
+    if (failed)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for frames of %dx%d", name, in->test->width,
+                        in->test->height);
+    for (int i = first; i < end; i++)
+        out->value += out->series[i];
+    out->value /= end - first;
+    return KVR_OK;
+}
+
+uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t end = n - i < BLOCK ? n : i + BLOCK;
+        uint32_t sum = 0;
+
+        for (size_t j = i; j < end; j++) {
+            int d = a[j] - b[j];
+            sum += (uint32_t)(d * d);
+        }
+        total += sum;
+    }
+    return total;
+}
+
+uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t end = n - i < BLOCK ? n : i + BLOCK;
+        uint32_t sum = 0;
+
+        for (size_t j = i; j < end; j++) {
+            int d = a[j] - b[j];
+            sum += (uint32_t)(d < 0 ? -d : d);
+        }
+        total += sum;
+    }
+    return total;
+}
+
+double kvr_sum(const double *p, int n)
+{
+    double s[4] = { 0 };
+    int i = 0;
+
+    for (; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; j++)
+            s[j] += p[i + j];
+    for (; i < n; i++)
+        s[0] += p[i];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+void kvr_luma(uint8_t *y, const uint8_t *rgb, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] =
+            (uint8_t)((299u * rgb[3 * i] + 587u * rgb[3 * i + 1] + 114u * rgb[3 * i + 2] + 500u) /
+                      1000u);
+}

@@ -1,0 +1,42 @@
+/* frames.h - what metrics share: a loop over frames, sums of differences, luma.
+ *
+ *     return kvr_metric_per_frame(in, out, "sharpness", 0, in->test->n, of_frame);
+ *
+ * Every frame is computed by one thread alone, so values do not depend on how many there are. */
+#ifndef KVR_METRICS_FRAMES_H
+#define KVR_METRICS_FRAMES_H
+
+#include <stddef.h>
+
+#include "metrics/metric.h"
+
+/* The value of frame i; false when there is no memory. Called by several threads at once. */
+typedef bool kvr_frame_fn(const struct kvr_metric_input *in, int i, double *value);
+
+/* series[first .. end) by `fn`, `value` their mean. KVR_ENOMEM names the metric. */
+enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
+                                     struct kvr_metric_value *out, const char *name, int first,
+                                     int end, kvr_frame_fn *fn);
+
+static inline const uint8_t *kvr_frame_at(const struct kvr_frames *f, int i)
+{
+    return f->rgb + (size_t)i * (size_t)f->height * (size_t)f->width * 3;
+}
+
+static inline size_t kvr_frame_bytes(const struct kvr_frames *f)
+{
+    return (size_t)f->height * (size_t)f->width * 3;
+}
+
+/* Exact sums over n bytes. */
+uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n);  /* (a - b)^2 */
+uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n); /* |a - b| */
+
+/* A sum of doubles as four partial sums in a fixed order: vector code without leave to
+ * reassociate. */
+double kvr_sum(const double *p, int n);
+
+/* Luma of n pixels, ITU-R BT.601: (299 R + 587 G + 114 B) / 1000, rounded to 8 bits. */
+void kvr_luma(uint8_t *y, const uint8_t *rgb, size_t n);
+
+#endif

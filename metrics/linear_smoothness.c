@@ -1,0 +1,54 @@
+/* linear_smoothness.c - how well a frame is the mean of its neighbours:
+ *
+ *     (255 - mean |frame[i] - (frame[i-1] + frame[i+1]) / 2|) / 255
+ *
+ * VBench's motion smoothness asks the same of a frame that a network (AMT) interpolates. A mean
+ * knows nothing of motion, so this is another number under another name: fast and smooth motion
+ * scores lower here than there. */
+#include <stdio.h>
+
+#include "metrics/frames.h"
+
+static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
+{
+    const size_t n = kvr_frame_bytes(in->test);
+    const uint8_t *p = kvr_frame_at(in->test, i - 1), *q = kvr_frame_at(in->test, i),
+                  *r = kvr_frame_at(in->test, i + 1);
+    uint64_t total = 0;
+
+    for (size_t k = 0; k < n; k += 65536) {
+        size_t end = n - k < 65536 ? n : k + 65536;
+        uint32_t sum = 0;
+
+        for (size_t j = k; j < end; j++) {
+            int d = 2 * q[j] - p[j] - r[j];
+            sum += (uint32_t)(d < 0 ? -d : d);
+        }
+        total += sum;
+    }
+    *value = (255.0 - 0.5 * (double)total / (double)n) / 255.0;
+    return true;
+}
+
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    if (in->test->n < 3) {
+        snprintf(out->missing, sizeof out->missing, "%d frames: none has two neighbours",
+                 in->test->n);
+        return KVR_OK;
+    }
+    return kvr_metric_per_frame(in, out, "linear_smoothness", 1, in->test->n - 1, of_frame);
+}
+
+const struct kvr_metric kvr_metric_linear_smoothness = {
+    .name = "linear_smoothness",
+    .title = "1 - mean absolute distance of a frame from its neighbours' mean / 255",
+    .unit = "1",
+    .direction = +1,
+    .lo = 0.0,
+    .hi = 1.0,
+    .version = 1,
+    .alone = true,
+    .source = "after VBench motion_smoothness, arXiv:2311.17982, without its network",
+    .compute = compute,
+};

@@ -1,0 +1,173 @@
+/* test_derived.c - curves over chunks and prefixes and the drift to a rollout's end, by hand. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics/derived.h"
+#include "tests/metrics/cases.h"
+
+enum { N = 8, H = 4, W = 5, FRAME = H * W * 3 };
+
+/* Frames of chunks 0 and 1 (two frames each) are the reference's, chunk 2 is off by 2, the last
+ * by 4: MSE 0, 0, 4, 16. */
+static struct pair late_harm(void)
+{
+    struct pair p = make_pair(CASE_FLAT, N, H, W);
+
+    memset(p.b, 100, 4 * FRAME);
+    memset(p.b + 4 * FRAME, 102, 2 * FRAME);
+    memset(p.b + 6 * FRAME, 104, 2 * FRAME);
+    return p;
+}
+
+static double db(double mse)
+{
+    return 10.0 * log10(255.0 * 255.0 / mse);
+}
+
+static void derive(const char *name, const struct pair *p, int chunk, int step,
+                   struct kvr_derived d[KVR_N_DERIVED])
+{
+    const struct kvr_metric *m = kvr_metric_find(name);
+    const struct kvr_metric_input in = { &p->ref, &p->test, chunk, NULL };
+    struct kvr_metric_value v;
+
+    ck_assert_int_eq(kvr_metric_measure(m, &in, &v), KVR_OK);
+    ck_assert_int_eq(kvr_metric_derive(m, &in, &v, step, d), KVR_OK);
+    kvr_metric_value_free(&v);
+}
+
+static void close_to(double got, double want)
+{
+    /* A power, a mean and a logarithm of numbers below 100. */
+    ck_assert_msg(fabs(got - want) <= 1e-12 * (1.0 + fabs(want)), "%.15g, not %.15g", got, want);
+}
+
+START_TEST(psnr_is_pooled_as_squared_errors)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    derive("psnr", &p, 2, 3, d);
+    ck_assert_str_eq(d[0].name, "psnr.drift");
+    ck_assert_int_eq(d[0].n_series, 4);
+    close_to(d[0].series[0], 100.0);
+    close_to(d[0].series[1], 100.0);
+    close_to(d[0].series[2], db(4));
+    close_to(d[0].series[3], db(16));
+    close_to(d[0].value, db(16) - db(4)); /* from chunk 2 on, where the two first differ */
+    close_to(d[0].extra, 2);
+    ck_assert_str_eq(d[1].name, "psnr.prefix");
+    ck_assert_int_eq(d[1].n_series, 2); /* 3 and 6 of 8 frames */
+    close_to(d[1].series[0], 100.0);
+    close_to(d[1].value, db(8.0 / 6.0));
+    close_to(d[1].extra, 6);
+    ck_assert_str_eq(d[2].name, "psnr.p5");
+    close_to(d[2].value, db(16));
+    ck_assert_str_eq(d[3].name, "psnr.mean");
+    close_to(d[3].value, (4 * 100.0 + 2 * db(4) + 2 * db(16)) / 8);
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+START_TEST(means_of_what_has_a_value)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    /* |difference| of neighbours: -, 0, 0, 0, 2, 0, 2, 0. */
+    derive("temporal_flicker", &p, 2, 5, d);
+    close_to(d[0].series[0], 1.0); /* frame 1 alone */
+    close_to(d[0].series[2], 1.0 - 1.0 / 255);
+    close_to(d[0].value, 0.0);
+    close_to(d[1].value, 1.0 - 0.5 / 255);
+    close_to(d[2].value, 1.0 - 2.0 / 255);
+    ck_assert_str_eq(d[3].name, "");
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+START_TEST(a_count_stays_a_count)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    derive("identical_frames", &p, 2, 5, d);
+    close_to(d[0].series[0], 2);
+    close_to(d[0].series[3], 0);
+    close_to(d[1].value, 4);
+    ck_assert_str_eq(d[2].name, "");
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+START_TEST(worse_is_the_other_end_where_less_is_better)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    derive("colour_drift", &p, 2, 5, d);
+    close_to(d[2].value, 4 * sqrt(3));
+    close_to(d[0].value, 2 * sqrt(3)); /* chunk 3 less chunk 2 */
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+START_TEST(the_baseline_drifts_from_its_second_chunk)
+{
+    struct pair p = late_harm(), same = p;
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    same.ref = p.test;
+    derive("sharpness", &same, 2, 5, d);
+    close_to(d[0].extra, 1);
+    ck_assert_str_eq(d[0].missing, "");
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+START_TEST(reasons)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    derive("psnr", &p, 0, 9, d);
+    ck_assert_str_eq(d[0].missing, "the number of frames in a chunk is not known");
+    ck_assert_str_eq(d[1].missing, "8 frames are less than one prefix of 9");
+    ck_assert(isnan(d[0].value) && isnan(d[1].value));
+    kvr_derived_free(d);
+    derive("psnr", &p, 8, 4, d);
+    ck_assert_str_eq(d[0].missing, "no chunk after the first that can differ");
+    kvr_derived_free(d);
+    derive("ssim", &p, 2, 4, d); /* 4x5 pixels: no ssim, nothing to derive */
+    ck_assert_str_eq(d[0].name, "");
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("derived");
+    TCase *tc = tcase_create("derived");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    tcase_add_test(tc, psnr_is_pooled_as_squared_errors);
+    tcase_add_test(tc, means_of_what_has_a_value);
+    tcase_add_test(tc, a_count_stays_a_count);
+    tcase_add_test(tc, worse_is_the_other_end_where_less_is_better);
+    tcase_add_test(tc, the_baseline_drifts_from_its_second_chunk);
+    tcase_add_test(tc, reasons);
+    suite_add_tcase(s, tc);
+    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
