@@ -171,15 +171,6 @@ const char kvr_store_schema[] =
     "  PRIMARY KEY(session, idx)\n"
     ") STRICT, WITHOUT ROWID;\n"
 
-    /* The same cell with two results in two databases that were merged; a < b. */
-    "CREATE TABLE conflict(\n"
-    "  cell TEXT NOT NULL,\n"
-    "  field TEXT NOT NULL,\n"
-    "  a TEXT NOT NULL,\n"
-    "  b TEXT NOT NULL,\n"
-    "  PRIMARY KEY(cell, field, a, b)\n"
-    ") STRICT, WITHOUT ROWID;\n"
-
     /* One row per cell with the metrics as columns. `machine`: what times may be compared in. */
     "CREATE VIEW cells_wide AS\n"
     "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
@@ -234,6 +225,16 @@ const char kvr_store_schema[] =
     "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.threads,\n"
     "  w.machine\n"
     "ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method;\n"
+
+    /* A cell that was measured twice, with other frames: the machines or the builds differ, or
+     * something is not reproducible. Both attempts are kept. */
+    "CREATE VIEW conflict AS\n"
+    "SELECT a.cell, c.method, c.prompt_id, a.frames_sha256 AS frames_a,\n"
+    "  b.frames_sha256 AS frames_b, sa.host AS host_a, sb.host AS host_b,\n"
+    "  sa.code = sb.code AS same_code, a.session AS session_a, b.session AS session_b\n"
+    "FROM attempt a JOIN attempt b ON a.cell = b.cell AND a.frames_sha256 < b.frames_sha256\n"
+    "JOIN session sa ON sa.id = a.session JOIN session sb ON sb.id = b.session\n"
+    "JOIN cell c ON c.key = a.cell WHERE a.outcome = 'OK' AND b.outcome = 'OK';\n"
 
     /* How complete the table is. */
     "CREATE VIEW coverage AS\n"

@@ -1,0 +1,145 @@
+/* cmd_merge.c - `kvreel merge`: the databases of shards become one. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/store/merge.h"
+
+struct merge_opts {
+    const char *out;
+    bool json;
+};
+
+struct state {
+    struct kvr_store *store;
+    json_t *shards;
+    int merged, failed;
+};
+
+/* A shard that cannot be read is reported, and the others are joined. */
+static enum kvr_status merge_file(struct state *s, const char *path)
+{
+    struct kvr_merge m;
+    enum kvr_status st = kvr_store_merge(s->store, path, &m);
+
+    if (st == KVR_ENOMEM || st == KVR_EFULL || st == KVR_EBUSY)
+        return st;
+    s->merged += st == KVR_OK;
+    s->failed += st != KVR_OK;
+    if (st != KVR_OK)
+        fprintf(stderr, "kvreel: %s\n", kvr_error());
+    json_array_append_new(
+        s->shards,
+        st == KVR_OK ? json_pack("{s:s, s:I, s:I, s:I}", "path", path, "cells", (json_int_t)m.cells,
+                                 "added", (json_int_t)m.added, "replaced", (json_int_t)m.replaced)
+                     : json_pack("{s:s, s:s}", "path", path, "error", kvr_error()));
+    return KVR_OK;
+}
+
+static int is_database(const struct dirent *e)
+{
+    const char *dot = strrchr(e->d_name, '.');
+
+    return dot && strcmp(dot, ".db") == 0;
+}
+
+static enum kvr_status merge_folder(struct state *s, const char *dir, const char *out)
+{
+    struct dirent **names;
+    int n = scandir(dir, &names, is_database, alphasort);
+    enum kvr_status st = n < 0 ? kvr_fail(KVR_EIO, "merge: %s: cannot be read", dir) : KVR_OK;
+
+    for (int i = 0; i < n; i++) {
+        char *path = kvr_path_join(dir, names[i]->d_name);
+
+        if (st == KVR_OK && !path)
+            st = kvr_fail(KVR_ENOMEM, "merge: no memory");
+        if (st == KVR_OK && strcmp(path, out) != 0)
+            st = merge_file(s, path);
+        free(path);
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+    return st;
+}
+
+static int report(struct state *s, int64_t conflicts, const struct merge_opts *o)
+{
+    int code = s->failed       ? KVR_EXIT_USAGE
+               : s->merged < 1 ? KVR_EXIT_NOTHING
+               : conflicts     ? KVR_EXIT_TOLERANCE
+                               : KVR_EXIT_OK;
+    size_t i;
+    json_t *x;
+
+    if (conflicts)
+        fprintf(stderr,
+                "kvreel: %lld pairs of attempts at one cell have other frames; see `kvreel query "
+                "--db %s 'SELECT * FROM conflict'`\n",
+                (long long)conflicts, o->out);
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:s, s:O, s:i, s:i, s:I}", "db", o->out, "shards",
+                                      s->shards, "merged", s->merged, "failed", s->failed,
+                                      "conflicts", (json_int_t)conflicts),
+                            code);
+    json_array_foreach(s->shards, i, x) if (!json_object_get(x, "error"))
+        printf("%s: %lld cells, %lld new, %lld better than before\n",
+               json_string_value(json_object_get(x, "path")),
+               (long long)json_integer_value(json_object_get(x, "cells")),
+               (long long)json_integer_value(json_object_get(x, "added")),
+               (long long)json_integer_value(json_object_get(x, "replaced")));
+    return code;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct merge_opts *o = call->opts;
+    struct state s = { .shards = json_array() };
+    int64_t conflicts = 0;
+    enum kvr_status st = kvr_store_open(&s.store, o->out);
+    int code;
+
+    for (int i = 0; st == KVR_OK && i < call->n_words; i++) {
+        const char *w = call->words[i];
+
+        if (strcmp(w, o->out) == 0)
+            st = kvr_fail(KVR_EINVAL, "merge: %s: is where the others go", w);
+        else
+            st = kvr_path_is_dir(w) ? merge_folder(&s, w, o->out) : merge_file(&s, w);
+    }
+    if (st == KVR_OK)
+        st = kvr_store_conflicts(s.store, &conflicts);
+    kvr_store_close(&s.store);
+    code = st == KVR_OK ? report(&s, conflicts, o) : kvr_cli_fail(st);
+    json_decref(s.shards);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct merge_opts, out, "output", 'o', "FILE", "kvreel.db",
+                 "the database that takes them; made when it is not there"),
+    KVR_ARG_FLAG(struct merge_opts, json, "json", 0, "what was joined, as JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_merge = {
+    .name = "merge",
+    .summary = "join the databases of shards; again changes nothing",
+    .usage = "SHARD.db|FOLDER ... [-o FILE]",
+    .examples = "  kvreel merge out/shards -o kvreel.db           # all *.db of a folder\n"
+                "  kvreel merge a.db b.db -o both.db --json\n"
+                "  kvreel query --db both.db 'SELECT * FROM conflict'\n",
+    .details =
+        "Of two attempts at one cell the better one is shown: OK before anything else, then\n"
+        "the later. Both stay in the table `attempt`; those that contradict each other are\n"
+        "rows of the view `conflict`, and the exit code is 4. A file that cannot be read is\n"
+        "reported, the others are joined, and the exit code is 2.\n",
+    .args = args,
+    .opts_size = sizeof(struct merge_opts),
+    .min_words = 1,
+    .max_words = 4096,
+    .run = run,
+};

@@ -1,0 +1,168 @@
+/* merge.c - a shard is attached, its better rows copied table by table.
+ *
+ * Which tables there are is asked of the database: those that hang on a cell go with their cell,
+ * the others are joined row by row. */
+#include "harness/store/merge.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/store/sql.h"
+
+/* `x` beats `y`; a total order, as a session makes a cell's n-th attempt once. */
+#define RANK(x)                                                                                    \
+    "(CASE " x ".outcome WHEN 'OK' THEN 5 WHEN 'UNSUPPORTED' THEN 4 WHEN 'SKIPPED' THEN 2 WHEN "   \
+    "'INTERRUPTED' THEN 1 ELSE 3 END, " x ".finished, " x ".session, " x ".attempt)"
+
+static enum kvr_status number(struct kvr_store *s, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    if (sqlite3_step(q) == SQLITE_ROW)
+        *out = sqlite3_column_int64(q, 0);
+    else
+        st = kvr_sql_fail(s->db, s->path, "merging");
+    sqlite3_finalize(q);
+    return st;
+}
+
+/* What is wrong with a file must be known before it is attached to a good one. */
+static enum kvr_status check_shard(const char *path)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *q = NULL;
+    bool empty;
+    enum kvr_status st;
+
+    if (access(path, R_OK) != 0)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "merge: %s: %s", path,
+                        strerror(errno));
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        st = kvr_sql_fail(db, path, "opening");
+    else
+        st = kvr_sql_check_version(db, path, &empty);
+    if (st == KVR_OK && empty)
+        st = kvr_fail(KVR_ESCHEMA, "merge: %s: empty, not a kvreel database", path);
+    if (st == KVR_OK &&
+        (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
+         sqlite3_step(q) != SQLITE_ROW))
+        st = kvr_sql_fail(db, path, "checking");
+    if (st == KVR_OK && strcmp((const char *)sqlite3_column_text(q, 0), "ok") != 0)
+        st = kvr_fail(KVR_EFORMAT, "merge: %s: damaged: %s", path, sqlite3_column_text(q, 0));
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return st;
+}
+
+static enum kvr_status attach(struct kvr_store *s, const char *path)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "ATTACH ? AS shard"));
+    kvr_sql_bind(q, "t", path);
+    st = kvr_sql_step(s, q, "attaching a shard");
+    sqlite3_finalize(q);
+    return st;
+}
+
+/* Tables of one version have the same statements. */
+static enum kvr_status same_tables(struct kvr_store *s, const char *path)
+{
+    int64_t differ = 0;
+
+    KVR_TRY(number(s,
+                   "SELECT count(*) FROM (SELECT name, sql FROM main.sqlite_schema WHERE type = "
+                   "'table' EXCEPT SELECT name, sql FROM shard.sqlite_schema)",
+                   &differ));
+    return differ ? kvr_fail(KVR_ESCHEMA, "merge: %s: its tables are not this database's", path)
+                  : KVR_OK;
+}
+
+/* Every attempt at a cell that is there already, here and in the shard. */
+static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
+{
+    static const char better[] =
+        "CREATE TEMP TABLE incoming AS SELECT b.key, a.key IS NOT NULL AS known FROM shard.cell b "
+        "LEFT JOIN main.cell a ON a.key = b.key WHERE a.key IS NULL OR " RANK("b") " > " RANK("a");
+
+    KVR_TRY(kvr_sql_exec(s, "DROP TABLE IF EXISTS temp.incoming", "merging"));
+    KVR_TRY(kvr_sql_exec(s, better, "merging"));
+    KVR_TRY(number(s, "SELECT count(*) FROM shard.cell", &out->cells));
+    KVR_TRY(number(s, "SELECT count(*) FROM temp.incoming WHERE NOT known", &out->added));
+    return number(s, "SELECT count(*) FROM temp.incoming WHERE known", &out->replaced);
+}
+
+static enum kvr_status copy_table(struct kvr_store *s, const char *name, const char *cell_column)
+{
+    char *sql =
+        cell_column
+            ? sqlite3_mprintf("INSERT INTO main.\"%w\" SELECT * FROM shard.\"%w\" WHERE "
+                              "\"%w\" IN (SELECT key FROM temp.incoming)",
+                              name, name, cell_column)
+            : sqlite3_mprintf("INSERT OR IGNORE INTO main.\"%w\" SELECT * FROM shard.\"%w\"", name,
+                              name);
+    enum kvr_status st = sql ? kvr_sql_exec(s, sql, "merging") : KVR_ENOMEM;
+
+    sqlite3_free(sql);
+    return st == KVR_ENOMEM ? kvr_fail(st, "merge: no memory") : st;
+}
+
+/* All tables but session and cell, which must be there before what refers to them. */
+static enum kvr_status copy_others(struct kvr_store *s)
+{
+    static const char sql[] =
+        "SELECT t.name, (SELECT f.\"from\" FROM pragma_foreign_key_list(t.name) f WHERE "
+        "f.\"table\" = 'cell') FROM main.sqlite_schema t WHERE t.type = 'table' AND t.name NOT IN "
+        "('session', 'cell') AND t.name NOT LIKE 'sqlite_%'";
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW)
+        st = copy_table(s, (const char *)sqlite3_column_text(q, 0),
+                        (const char *)sqlite3_column_text(q, 1));
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status copy_all(struct kvr_store *s, struct kvr_merge *out)
+{
+    KVR_TRY(choose(s, out));
+    KVR_TRY(copy_table(s, "session", NULL));
+    KVR_TRY(kvr_sql_exec(s,
+                         "DELETE FROM main.cell WHERE key IN (SELECT key FROM temp.incoming WHERE "
+                         "known)",
+                         "merging"));
+    KVR_TRY(copy_table(s, "cell", "key"));
+    return copy_others(s);
+}
+
+enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out)
+{
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(check_shard(shard));
+    KVR_TRY(attach(s, shard));
+    st = same_tables(s, shard);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "merging");
+    if (st == KVR_OK)
+        st = copy_all(s, out);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", "merging");
+    if (!sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_exec(s->db, "DROP TABLE IF EXISTS temp.incoming", NULL, NULL, NULL);
+    sqlite3_exec(s->db, "DETACH shard", NULL, NULL, NULL);
+    return st;
+}
+
+enum kvr_status kvr_store_conflicts(struct kvr_store *s, int64_t *n)
+{
+    return number(s, "SELECT count(*) FROM conflict", n);
+}
