@@ -2,6 +2,7 @@
  * leaves the cache. */
 #include "harness/engine/sampler.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "harness/core/rng.h"
@@ -79,6 +80,19 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
     return kvr_cache_end_pass(r->cache);
 }
 
+static enum kvr_status not_finite(const struct run *r, const struct kvr_pass *pass)
+{
+    int64_t i = 0;
+
+    while (i + 1 < r->n && isfinite(r->x0[i]))
+        i++;
+    return kvr_fail(KVR_ENAN,
+                    "sampler: chunk %d step %d: frame %lld: the network's output is not finite "
+                    "(%g at value %lld of the frame)",
+                    pass->chunk, pass->index, (long long)(pass->frame0 + i / r->frame_elems),
+                    (double)r->x0[i], (long long)(i % r->frame_elems));
+}
+
 static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
 {
     const struct kvr_schedule *s = &r->schedule;
@@ -91,8 +105,7 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     else
         memcpy(r->x0, r->out, (size_t)r->n * sizeof *r->x0);
     if (!all_finite(r->n, r->x0))
-        return kvr_fail(KVR_ENAN, "sampler: chunk %d step %d: the network's output is not finite",
-                        pass->chunk, step);
+        return not_finite(r, pass);
     if (last && r->c->latent_is_rgb)
         clamp(r->n, r->c->latent_lo, r->c->latent_hi, r->x0);
     if (r->hooks && r->hooks->step)

@@ -63,10 +63,10 @@ static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x
     return KVR_OK;
 }
 
-/* x [F,3,H,W] -> rgb [F,H,W,3]. */
-static bool to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
+/* x [F,3,H,W] -> rgb [F,H,W,3]. The first frame with a value that is not finite, or -1. */
+static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, float lo, float hi)
 {
-    bool finite = true;
+    int bad = -1;
 
     for (int f = 0; f < n_frames; f++)
         for (int i = 0; i < n_pixels; i++)
@@ -74,25 +74,30 @@ static bool to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, flo
                 float v = (x[((size_t)f * 3 + (size_t)c) * (size_t)n_pixels + (size_t)i] - lo) /
                           (hi - lo);
 
-                finite = finite && isfinite(v);
+                if (bad < 0 && !isfinite(v))
+                    bad = f;
                 v = v > 0.0f ? v : 0.0f; /* NaN becomes 0 */
                 v = v < 1.0f ? v : 1.0f;
                 rgb[((size_t)f * (size_t)n_pixels + (size_t)i) * 3 + (size_t)c] =
                     (uint8_t)(255.0f * v);
             }
-    return finite;
+    return bad;
 }
 
 static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames, const float *x0)
 {
     struct rollout *r = ctx;
     const struct kvr_model_config *c = r->config;
-    int n_pixels = c->latent_h * c->latent_w;
+    int n_pixels = c->latent_h * c->latent_w, bad;
 
     record_pass(r, chunk, c->n_steps);
-    if (!to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
-                c->latent_lo, c->latent_hi))
+    bad = to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
+                 c->latent_lo, c->latent_hi);
+    if (bad >= 0) {
         r->out->finite = false;
+        return kvr_fail(KVR_ENAN, "rollout: chunk %d: frame %d: a latent is not finite", chunk,
+                        frame0 + bad);
+    }
     if (r->progress && r->progress(r->progress_ctx, chunk + 1, r->n_chunks))
         return kvr_fail(KVR_EINTERRUPTED, "rollout: stopped after chunk %d of %d", chunk + 1,
                         r->n_chunks);
@@ -201,8 +206,6 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan
     kvr_buf_free(&r.embedding);
     kvr_mem_stats(dev, &mem);
     out->live_at_end = mem.live_total;
-    if (st == KVR_OK && !out->finite)
-        st = kvr_fail(KVR_ENAN, "rollout: a latent is not finite");
     if (st != KVR_OK)
         kvr_rollout_result_free(out);
     return st;

@@ -353,7 +353,7 @@ START_TEST(not_a_number_ends_the_run)
 
     rig_open(&r, &rgb_size);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, nan_noise, NULL, NULL, NULL), KVR_ENAN);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "chunk 1"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "chunk 1 step 0: frame 2:"));
     rig_close(&r);
 }
 END_TEST
