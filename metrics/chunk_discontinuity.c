@@ -27,13 +27,13 @@ static int falling(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static double border_ratio(const double *d, int n, int chunk)
+static double border_ratio(const double *d, const struct kvr_metric_input *in)
 {
     double border = 0.0, inside = 0.0;
     int n_border = 0, n_inside = 0;
 
-    for (int i = 1; i < n; i++) {
-        if (i % chunk == 0) {
+    for (int i = 1; i < in->test->n; i++) {
+        if ((i + in->lead) % in->chunk == 0) {
             border += d[i];
             n_border++;
         } else {
@@ -62,12 +62,13 @@ static enum kvr_status largest(const double *d, int n, int k, double *mean)
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    const int n = in->test->n, chunk = in->chunk;
+    const int n = in->test->n, n_chunks = kvr_chunk_count(in);
     double top = 0.0, mean;
 
-    if (chunk <= 0 || n <= chunk) {
+    if (n_chunks < 2) {
         snprintf(out->missing, sizeof out->missing, "%s",
-                 chunk <= 0 ? "the number of frames in a chunk is not known" : "one chunk alone");
+                 n_chunks == 0 ? "the number of frames in a chunk is not known"
+                               : "one chunk alone");
         return KVR_OK;
     }
     KVR_TRY(kvr_metric_per_frame(in, out, "chunk_discontinuity", 1, in->test->n, of_frame));
@@ -76,9 +77,9 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
         snprintf(out->missing, sizeof out->missing, "nothing moves: no difference to compare with");
         return KVR_OK;
     }
-    KVR_TRY(largest(out->series, n, (n + chunk - 1) / chunk - 1, &top));
+    KVR_TRY(largest(out->series, n, n_chunks - 1, &top));
     out->value = top / mean;
-    out->extra = border_ratio(out->series, n, chunk);
+    out->extra = border_ratio(out->series, in);
     for (int i = 1; i < n; i++)
         out->series[i] /= mean;
     return KVR_OK;

@@ -51,7 +51,9 @@ static double mean_of(const double *p, int n)
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
 {
-    const int n = in->test->n, chunk = in->chunk > 0 ? in->chunk : 1;
+    const int n = in->test->n, n_chunks = kvr_chunk_count(in);
+    const int chunk = n_chunks ? kvr_chunk_begin(in, 1) : 1;
+    const int last = n_chunks ? kvr_chunk_begin(in, n_chunks - 1) : n - 1;
     double *colour;
 
     if (n <= chunk) {
@@ -71,7 +73,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     distances(out->series, colour, n, chunk);
     free(colour);
     out->value = mean_of(out->series + chunk, n - chunk);
-    out->extra = mean_of(out->series + n - chunk, chunk);
+    out->extra = mean_of(out->series + last, n - last);
     return KVR_OK;
 }
 

@@ -29,18 +29,23 @@ static void name_it(struct kvr_derived *d, const struct source *s, const char *s
  * in it. */
 static int first_different_chunk(const struct kvr_metric_input *in, int n_chunks)
 {
-    for (int i = in->chunk; i < in->test->n; i++)
-        if (memcmp(kvr_frame_at(in->ref, i), kvr_frame_at(in->test, i),
-                   kvr_frame_bytes(in->test)) != 0)
-            return i / in->chunk;
+    for (int c = 1; c < n_chunks; c++)
+        for (int i = kvr_chunk_begin(in, c); i < kvr_chunk_begin(in, c + 1); i++)
+            if (memcmp(kvr_frame_at(in->ref, i), kvr_frame_at(in->test, i),
+                       kvr_frame_bytes(in->test)) != 0)
+                return c;
     return n_chunks > 1 ? 1 : 0;
+}
+
+static int min(int a, int b)
+{
+    return a < b ? a : b;
 }
 
 static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
 {
-    const int chunk = s->in->chunk, n = s->v->n_series;
-    const int n_chunks = chunk > 0 ? (s->in->test->n + chunk - 1) / chunk : 0;
-    int first, last = n_chunks - 1;
+    const int n = s->v->n_series, n_chunks = kvr_chunk_count(s->in), last = n_chunks - 1;
+    int first;
 
     name_it(d, s, "drift");
     if (n_chunks == 0) {
@@ -51,13 +56,11 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     if (!d->series)
         return no_memory(s);
     d->n_series = n_chunks;
-    for (int i = 0; i < n_chunks; i++) {
-        const int end = (i + 1) * chunk;
-
-        d->series[i] = kvr_metric_pool(s->m, s->v->series, i * chunk, end < n ? end : n);
-    }
+    for (int c = 0; c < n_chunks; c++)
+        d->series[c] = kvr_metric_pool(s->m, s->v->series, min(kvr_chunk_begin(s->in, c), n),
+                                       min(kvr_chunk_begin(s->in, c + 1), n));
     first = first_different_chunk(s->in, n_chunks);
-    d->n = chunk;
+    d->n = s->in->test->n - kvr_chunk_begin(s->in, last);
     d->extra = first;
     if (last <= first)
         snprintf(d->missing, sizeof d->missing, "no chunk after the first that can differ");

@@ -28,6 +28,20 @@ static inline size_t kvr_frame_bytes(const struct kvr_frames *f)
     return (size_t)f->height * (size_t)f->width * 3;
 }
 
+/* Chunks of the test video, of which the last may be short; 0 when not known. */
+static inline int kvr_chunk_count(const struct kvr_metric_input *in)
+{
+    return in->chunk > 0 ? (in->test->n + in->lead + in->chunk - 1) / in->chunk : 0;
+}
+
+/* First frame of chunk c; of the one after the last: the number of frames. */
+static inline int kvr_chunk_begin(const struct kvr_metric_input *in, int c)
+{
+    const int at = c * in->chunk - in->lead;
+
+    return at < 0 ? 0 : at < in->test->n ? at : in->test->n;
+}
+
 /* Exact sums over n bytes. */
 uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n);  /* (a - b)^2 */
 uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n); /* |a - b| */

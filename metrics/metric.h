@@ -30,6 +30,7 @@ struct kvr_frames {
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
     int chunk;                 /* frames generated together; 0: not known */
+    int lead;                  /* so many fewer in the first chunk (a VAE's first latent frame) */
     const char *lpips_weights; /* path of a safetensors file; NULL: there is none */
 };
 

@@ -6,7 +6,7 @@
  *     sharpness:         mean over frames of var(Laplacian of luma)
  *     chunk_discontinuity: d = norms of diff(b); mean(sort(d)[-(C-1):]) / mean(d), and the mean
  *                        of d at borders over that inside
- *     colour_drift:      norms of (mean colour - its mean over b[:2]); mean over b[2:], b[-2:] */
+ *     colour_drift:      norms of (mean colour - its mean over b[:2]); mean over b[2:], the last chunk */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static const struct recorded {
     { "chunk_discontinuity", CASE_NOISE, 3, 16, 20, 1.00556709582618, 1.01119652377313 },
     { "chunk_discontinuity", CASE_SMOOTH, 4, 33, 29, 1.02737320822891, 0.979368781171367 },
     { "chunk_discontinuity", CASE_FAINT, 5, 40, 64, 1.00000077198597, 0.999999485343174 },
-    { "colour_drift", CASE_NOISE, 3, 16, 20, 9.47143294291775, 6.93857411259444 },
+    { "colour_drift", CASE_NOISE, 3, 16, 20, 9.47143294291775, 9.47143294291775 },
     { "colour_drift", CASE_SMOOTH, 4, 33, 29, 0.998922762677029, 0.998922762677029 },
     { "colour_drift", CASE_FAINT, 5, 40, 64, 0.000524821428751135, 0.000478415965380378 },
 };
@@ -51,7 +51,7 @@ static double tolerance(double value)
 
 static struct kvr_metric_value measure(const char *name, const struct pair *p, int chunk)
 {
-    const struct kvr_metric_input in = { &p->ref, &p->test, chunk, NULL };
+    const struct kvr_metric_input in = { .ref = &p->ref, .test = &p->test, .chunk = chunk };
     struct kvr_metric_value v;
     enum kvr_status st = kvr_metric_measure(kvr_metric_find(name), &in, &v);
 
@@ -155,7 +155,9 @@ START_TEST(hostile_sizes)
         for (int chunk = 0; chunk < 5; chunk++)
             for (int i = 0; kvr_metrics[i]; i++) {
                 struct pair p = make_pair(CASE_NOISE, sizes[s][0], sizes[s][1], sizes[s][2]);
-                const struct kvr_metric_input in = { &p.ref, &p.test, chunk, NULL };
+                const struct kvr_metric_input in = { .ref = &p.ref,
+                                                     .test = &p.test,
+                                                     .chunk = chunk };
                 struct kvr_metric_value v = measure(kvr_metrics[i]->name, &p, chunk);
                 struct kvr_derived d[KVR_N_DERIVED];
 

@@ -29,7 +29,7 @@ static void derive(const char *name, const struct pair *p, int chunk, int step,
                    struct kvr_derived d[KVR_N_DERIVED])
 {
     const struct kvr_metric *m = kvr_metric_find(name);
-    const struct kvr_metric_input in = { &p->ref, &p->test, chunk, NULL };
+    const struct kvr_metric_input in = { .ref = &p->ref, .test = &p->test, .chunk = chunk };
     struct kvr_metric_value v;
 
     ck_assert_int_eq(kvr_metric_measure(m, &in, &v), KVR_OK);
@@ -131,6 +131,37 @@ START_TEST(the_baseline_drifts_from_its_second_chunk)
 }
 END_TEST
 
+/* A VAE's first latent frame is one picture, the others are several: chunks of 0, 1 2 3, 4 5 6, 7
+ * when a chunk is 3 and 2 of the first are not there. */
+START_TEST(a_short_first_chunk)
+{
+    struct pair p = late_harm();
+    const struct kvr_metric *m = kvr_metric_find("psnr");
+    const struct kvr_metric_input in = { .ref = &p.ref, .test = &p.test, .chunk = 3, .lead = 2 };
+    struct kvr_derived d[KVR_N_DERIVED];
+    struct kvr_metric_value v;
+
+    ck_assert_int_eq(kvr_metric_measure(m, &in, &v), KVR_OK);
+    ck_assert_int_eq(kvr_metric_derive(m, &in, &v, 4, d), KVR_OK);
+    ck_assert_int_eq(d[0].n_series, 4);
+    close_to(d[0].series[1], 100.0);
+    close_to(d[0].series[2], db((4 + 4 + 16) / 3.0));
+    close_to(d[0].value, db(16) - db(8));
+    close_to(d[0].extra, 2);
+    kvr_derived_free(d);
+    kvr_metric_value_free(&v);
+    ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("chunk_discontinuity"), &in, &v), KVR_OK);
+    /* Jumps of 2 before frames 4 and 6: 4 is a border, as are 1 and 7; 2, 3, 5, 6 are inside. */
+    close_to(v.extra, (2 / 3.0) / (2 / 4.0));
+    close_to(v.value, (4 / 3.0) / (4 / 7.0));
+    kvr_metric_value_free(&v);
+    ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("colour_drift"), &in, &v), KVR_OK);
+    close_to(v.extra, 4 * sqrt(3));
+    kvr_metric_value_free(&v);
+    free_pair(&p);
+}
+END_TEST
+
 START_TEST(reasons)
 {
     struct pair p = late_harm();
@@ -163,6 +194,7 @@ int main(void)
     tcase_add_test(tc, a_count_stays_a_count);
     tcase_add_test(tc, worse_is_the_other_end_where_less_is_better);
     tcase_add_test(tc, the_baseline_drifts_from_its_second_chunk);
+    tcase_add_test(tc, a_short_first_chunk);
     tcase_add_test(tc, reasons);
     suite_add_tcase(s, tc);
     srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */

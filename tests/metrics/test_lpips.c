@@ -98,7 +98,9 @@ static void make_weights(void)
 static enum kvr_status measure(const struct pair *p, const char *weights,
                                struct kvr_metric_value *v)
 {
-    const struct kvr_metric_input in = { &p->ref, &p->test, 0, weights };
+    const struct kvr_metric_input in = { .ref = &p->ref,
+                                         .test = &p->test,
+                                         .lpips_weights = weights };
 
     return kvr_metric_measure(kvr_metric_find("lpips"), &in, v);
 }
