@@ -427,21 +427,25 @@ void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
 static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, const float *out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
+    const int64_t t0 = kvr_now_ns();
+    enum kvr_status st;
 
-    return c->watch(c->watch_ctx, &(struct kvr_cache_view){
-                                      .plan = c->plan,
-                                      .shape = &c->shape,
-                                      .path = c->path,
-                                      .pass = &c->pass,
-                                      .layer = layer,
-                                      .past = &c->layer[layer],
-                                      .seen = &seen,
-                                      .n_tok = pass_tokens(c),
-                                      .k = c->current_k.p,
-                                      .v = c->current_v.p,
-                                      .q = q,
-                                      .out = out,
-                                  });
+    st = c->watch(c->watch_ctx, &(struct kvr_cache_view){
+                                    .plan = c->plan,
+                                    .shape = &c->shape,
+                                    .path = c->path,
+                                    .pass = &c->pass,
+                                    .layer = layer,
+                                    .past = &c->layer[layer],
+                                    .seen = &seen,
+                                    .n_tok = pass_tokens(c),
+                                    .k = c->current_k.p,
+                                    .v = c->current_v.p,
+                                    .q = q,
+                                    .out = out,
+                                });
+    c->times.watch_ns += kvr_now_ns() - t0;
+    return st;
 }
 
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)

@@ -134,6 +134,7 @@ void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx);
 /* Nanoseconds spent since reset, by phase. */
 struct kvr_cache_times {
     int64_t encode_ns, decode_ns, attend_ns; /* attend without decode */
+    int64_t watch_ns;                        /* the watcher's own; 0 without one */
 };
 void kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 

@@ -443,6 +443,6 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     d->times.other_ns += kvr_now_ns() - start - (d->times.linear_ns - linear_before) -
                          (d->times.cross_ns - cross_before) - (after.encode_ns - before.encode_ns) -
                          (after.decode_ns - before.decode_ns) -
-                         (after.attend_ns - before.attend_ns);
+                         (after.attend_ns - before.attend_ns) - (after.watch_ns - before.watch_ns);
     return KVR_OK;
 }

@@ -14,10 +14,13 @@
 
 enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 
-static const char *const config_keys[] = { "name",    "question", "model",   "suite",   "prompts",
-                                           "methods", "frames",   "window",  "sink",    "evict",
-                                           "path",    "seed",     "repeats", "threads", "timeout_s",
-                                           "metrics", "db",       "out",     "plugins", NULL };
+const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
+
+static const char *const config_keys[] = {
+    "name", "question",    "model", "suite", "prompts", "methods", "frames",    "window",
+    "sink", "evict",       "path",  "seed",  "repeats", "threads", "timeout_s", "metrics",
+    "kind", "probe_every", "db",    "out",   "plugins", NULL
+};
 
 static enum kvr_status no_memory(void)
 {
@@ -434,41 +437,45 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
 
 /* --- names ------------------------------------------------------------------------------ */
 
-static enum kvr_status require_path(const struct kvr_yaml_node *at, const char *name,
-                                    const char **out)
+/* Which of the NULL-terminated names; `what` is what they are names of. */
+static enum kvr_status require_name(const struct kvr_yaml_node *at, const char *name,
+                                    const char *const *names, const char *what, const char **out)
 {
     const char *near;
 
-    for (int i = 0; kvr_path_names[i]; i++)
-        if (strcmp(kvr_path_names[i], name) == 0) {
-            *out = kvr_path_names[i];
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = names[i];
             return KVR_OK;
         }
-    near = kvr_nearest(name, kvr_path_names);
-    return kvr_yaml_fail(at, "'%s' is not an attention path%s%s%s", name,
-                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    near = kvr_nearest(name, names);
+    return kvr_yaml_fail(at, "'%s' is not %s%s%s%s", name, what, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
 }
 
-static enum kvr_status read_paths(struct kvr_config *c, const struct kvr_yaml_node *root)
+/* A list of such names, or the first of them when the key is absent. */
+static enum kvr_status read_names(const struct kvr_yaml_node *root, const char *key,
+                                  const char *const *names, const char *what, const char ***list,
+                                  int *n_list)
 {
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, "path");
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
     int count = 1;
 
     if (n)
         KVR_TRY(list_length(n, &count));
-    c->cache_path = calloc((size_t)count, sizeof *c->cache_path);
-    if (!c->cache_path)
+    *list = calloc((size_t)count, sizeof **list);
+    if (!*list)
         return no_memory();
     for (int i = 0; i < count; i++) {
-        const char *text = kvr_path_names[KVR_PATH_STAGED];
+        const char *text = names[0];
 
         if (n)
             KVR_TRY(kvr_yaml_string(kvr_yaml_at(n, i), &text));
-        KVR_TRY(require_path(n ? kvr_yaml_at(n, i) : root, text, &c->cache_path[i]));
-        c->n_paths++;
+        KVR_TRY(require_name(n ? kvr_yaml_at(n, i) : root, text, names, what, &(*list)[i]));
+        ++*n_list;
         for (int j = 0; j < i; j++)
-            if (c->cache_path[j] == c->cache_path[i])
-                return kvr_yaml_fail(kvr_yaml_at(n, i), "path '%s' is listed twice", text);
+            if ((*list)[j] == (*list)[i])
+                return kvr_yaml_fail(kvr_yaml_at(n, i), "%s '%s' is listed twice", key, text);
     }
     return KVR_OK;
 }
@@ -553,7 +560,9 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_plugins(c, root));
     KVR_TRY(read_suites(c, root));
     KVR_TRY(read_methods(c, root));
-    KVR_TRY(read_paths(c, root));
+    KVR_TRY(
+        read_names(root, "path", kvr_path_names, "an attention path", &c->cache_path, &c->n_paths));
+    KVR_TRY(read_names(root, "kind", kvr_run_kinds, "a kind of run", &c->kind, &c->n_kinds));
     KVR_TRY(read_metrics(c, root));
     KVR_TRY(read_axis(root, "frames", parse_frames, LLONG_MIN, &c->frames));
     KVR_TRY(read_axis(root, "window", parse_window, KVR_WINDOW_OF_MODEL, &c->window));
@@ -562,6 +571,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_axis(root, "seed", parse_seed, LLONG_MIN, &c->seed));
     KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
     KVR_TRY(read_number(root, "threads", 1, 1024, 1, &c->threads));
+    KVR_TRY(read_number(root, "probe_every", 1, 1000000, 1, &c->probe_every));
     return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);
 }
 
@@ -628,6 +638,7 @@ void kvr_config_free(struct kvr_config *c)
     free(c->suite);
     free(c->method);
     free(c->cache_path);
+    free(c->kind);
     free(c->metric);
     free(c->path);
     kvr_yaml_close(&c->doc);

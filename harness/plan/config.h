@@ -20,6 +20,8 @@
  *     sink: 0                          first frames that stay visible
  *     evict: false                     give up what no later pass can see
  *     path: staged                     staged, fused, dense
+ *     kind: bench                      bench: timed; probe: what attention does (harness/probe)
+ *     probe_every: 1                   a probe looks at every so manieth query
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
@@ -79,17 +81,20 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    int n_models, n_suites, n_methods, n_paths, n_metrics;
+    int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics;
     struct kvr_config_model *model;
     int n_plugins;
     struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
     struct kvr_config_suite *suite;
     struct kvr_config_method *method;
     const char **cache_path; /* names of attention paths */
+    const char **kind;       /* "bench", "probe" */
     const struct kvr_metric **metric;
     struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
-    int repeats, threads, timeout_s;
+    int repeats, threads, timeout_s, probe_every;
 };
+
+extern const char *const kvr_run_kinds[]; /* NULL-terminated */
 
 /* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,

@@ -20,9 +20,10 @@ static const struct {
 } ops[] = { { "!=", NE }, { "!~", NO_MATCH }, { "<=", LE }, { ">=", GE }, { "==", EQ },
             { "=", EQ },  { "~", MATCH },     { "<", LT },  { ">", GT } };
 
-static const char *const fields[] = { "method", "name",  "reading", "family", "model",  "suite",
-                                      "prompt", "text",  "path",    "seed",   "frames", "window",
-                                      "sink",   "evict", "threads", "repeat", "key",    NULL };
+static const char *const fields[] = { "method",  "name",   "reading", "family", "model",
+                                      "suite",   "prompt", "text",    "path",   "kind",
+                                      "seed",    "frames", "window",  "sink",   "evict",
+                                      "threads", "repeat", "key",     NULL };
 
 struct term {
     int field; /* index into fields */
@@ -202,6 +203,7 @@ static const char *field_of(const struct kvr_cell *c, const char *field, char *b
                   { "prompt", c->prompt->id },
                   { "text", c->prompt->text },
                   { "path", c->path },
+                  { "kind", c->kind },
                   { "evict", c->evict ? "true" : "false" },
                   { "key", c->key } };
     const struct {

@@ -25,7 +25,7 @@ struct point {
     uint64_t seed;
     int frames, window, sink, repeat;
     bool evict;
-    const char *path;
+    const char *path, *kind;
 };
 
 static enum kvr_status no_memory(void)
@@ -125,7 +125,9 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
         st = hash_json(j, cell->rollout);
     if (st == KVR_OK && (json_object_set_new(j, "metrics", metrics_json(config)) ||
                          json_object_set_new(j, "repeat", json_integer(cell->repeat)) ||
-                         json_object_set_new(j, "kind", json_string("bench"))))
+                         json_object_set_new(j, "kind", json_string(cell->kind)) ||
+                         (cell->query_stride &&
+                          json_object_set_new(j, "probe_every", json_integer(cell->query_stride)))))
         st = no_memory();
     if (st == KVR_OK) {
         cell->spec = canonical(j);
@@ -222,6 +224,8 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->sink = p->sink;
     cell->evict = p->evict;
     cell->path = p->path;
+    cell->kind = p->kind;
+    cell->query_stride = strcmp(p->kind, "probe") == 0 ? s->config->probe_every : 0;
     cell->backend = "cpu";
     cell->threads = s->config->threads;
     cell->repeat = p->repeat;
@@ -315,6 +319,21 @@ static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
 
 /* --- the product ------------------------------------------------------------------------ */
 
+/* A probe's numbers would be the same again: it is not repeated. */
+static enum kvr_status over_runs(struct kvr_sweep *s, struct point *p)
+{
+    const struct kvr_config *c = s->config;
+
+    for (int k = 0; k < c->n_kinds; k++) {
+        const bool timed = strcmp(c->kind[k], "bench") == 0;
+
+        p->kind = c->kind[k];
+        for (p->repeat = 0; p->repeat < (timed ? c->repeats : 1); p->repeat++)
+            KVR_TRY(add_group(s, p));
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
@@ -323,16 +342,14 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
     for (int w = 0; w < c->window.n; w++)
         for (int k = 0; k < c->sink.n; k++)
             for (int e = 0; e < c->evict.n; e++)
-                for (int a = 0; a < c->n_paths; a++)
-                    for (p->repeat = 0; p->repeat < c->repeats; p->repeat++) {
-                        p->window = c->window.value[w] == KVR_WINDOW_OF_MODEL
-                                        ? wanted
-                                        : (int)c->window.value[w];
-                        p->sink = (int)c->sink.value[k];
-                        p->evict = c->evict.value[e] != 0;
-                        p->path = c->cache_path[a];
-                        KVR_TRY(add_group(s, p));
-                    }
+                for (int a = 0; a < c->n_paths; a++) {
+                    p->window = c->window.value[w] == KVR_WINDOW_OF_MODEL ? wanted
+                                                                          : (int)c->window.value[w];
+                    p->sink = (int)c->sink.value[k];
+                    p->evict = c->evict.value[e] != 0;
+                    p->path = c->cache_path[a];
+                    KVR_TRY(over_runs(s, p));
+                }
     return KVR_OK;
 }
 

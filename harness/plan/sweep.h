@@ -47,10 +47,11 @@ struct kvr_cell {
     uint64_t seed;
     int frames, window, sink, threads, repeat;
     bool evict;
-    const char *path, *backend;
-    int baseline;  /* index of the group's BF16 cell; its own for that one */
-    bool selected; /* by filter and shard */
-    bool possible; /* else the outcome is UNSUPPORTED, with this reason */
+    const char *path, *backend, *kind;
+    int query_stride; /* of a probe; else 0 */
+    int baseline;     /* index of the group's BF16 cell; its own for that one */
+    bool selected;    /* by filter and shard */
+    bool possible;    /* else the outcome is UNSUPPORTED, with this reason */
     char reason[256];
 };
 

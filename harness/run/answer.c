@@ -20,6 +20,7 @@ struct parts {
     struct kvr_row_pass *pass;
     struct kvr_row_sample *sample;
     struct kvr_row_artifact *artifact;
+    struct kvr_row_probe *probe;
 };
 
 static void parts_free(struct parts *p, const struct kvr_row *r)
@@ -31,6 +32,7 @@ static void parts_free(struct parts *p, const struct kvr_row *r)
     free(p->pass);
     free(p->sample);
     free(p->artifact);
+    free(p->probe);
     json_decref(p->root);
 }
 
@@ -63,6 +65,8 @@ static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *inpu
         .is_baseline = strcmp(c->key, a->baseline_key) == 0,
         .path = c->path,
         .backend = c->backend,
+        .kind = c->kind,
+        .query_stride = c->query_stride,
         .log_tail = a->log_tail ? a->log_tail : "",
         .started = a->started,
         .finished = a->finished,
@@ -140,22 +144,78 @@ static bool read_mem(const json_t *list, struct parts *p, struct kvr_row *r)
     return p->mem != NULL;
 }
 
+/* [chunk, pass, ns, bytes..., [bytes by tag], null or [ns by phase]] */
+static struct kvr_row_pass read_pass(const json_t *a)
+{
+    const json_t *tags = json_array_get(a, 9), *phases = json_array_get(a, 10);
+    struct kvr_row_pass p;
+    int64_t v[9], ns[6];
+
+    for (size_t k = 0; k < 9; k++)
+        v[k] = json_integer_value(json_array_get(a, k));
+    for (size_t k = 0; k < 6; k++)
+        ns[k] = json_integer_value(json_array_get(phases, k));
+    p = (struct kvr_row_pass){
+        .chunk = (int)v[0],
+        .pass = (int)v[1],
+        .t_ns = v[2],
+        .tokens = v[3],
+        .bf16 = v[4],
+        .nominal = v[5],
+        .resident = v[6],
+        .resident_kv = v[7],
+        .live_total = v[8],
+        .has_phases = json_is_array(phases),
+        .encode_ns = ns[0],
+        .decode_ns = ns[1],
+        .attend_ns = ns[2],
+        .linear_ns = ns[3],
+        .cross_ns = ns[4],
+        .other_ns = ns[5],
+    };
+    for (size_t k = 0; k < KVR_N_MEM_TAGS; k++)
+        p.by_tag[k] = json_integer_value(json_array_get(tags, k));
+    return p;
+}
+
 static bool read_passes(const json_t *list, struct parts *p, struct kvr_row *r)
 {
     size_t n = json_array_size(list);
 
     p->pass = calloc(n + 1, sizeof *p->pass);
-    for (size_t i = 0; p->pass && i < n; i++) {
-        int64_t v[9];
-
-        for (size_t k = 0; k < 9; k++)
-            v[k] = json_integer_value(json_array_get(json_array_get(list, i), k));
-        p->pass[i] =
-            (struct kvr_row_pass){ (int)v[0], (int)v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8] };
-    }
+    for (size_t i = 0; p->pass && i < n; i++)
+        p->pass[i] = read_pass(json_array_get(list, i));
     r->n_passes = (int)n;
     r->pass = p->pass;
     return p->pass != NULL;
+}
+
+/* [name, layer, head, step, chunk, age, value or null, n] */
+static bool read_probes(const json_t *list, struct parts *p, struct kvr_row *r)
+{
+    size_t n = json_array_size(list);
+
+    p->probe = calloc(n + 1, sizeof *p->probe);
+    for (size_t i = 0; p->probe && i < n; i++) {
+        const json_t *a = json_array_get(list, i);
+        int at[5];
+
+        for (size_t k = 0; k < 5; k++)
+            at[k] = (int)json_integer_value(json_array_get(a, 1 + k));
+        p->probe[i] = (struct kvr_row_probe){
+            .name = text(json_array_get(a, 0), "?"),
+            .layer = at[0],
+            .head = at[1],
+            .step = at[2],
+            .chunk = at[3],
+            .age = at[4],
+            .value = number(json_array_get(a, 6)),
+            .n = json_integer_value(json_array_get(a, 7)),
+        };
+    }
+    r->n_probes = (int)n;
+    r->probe = p->probe;
+    return p->probe != NULL;
 }
 
 static bool read_samples(json_t *o, int64_t cell_ns, struct parts *p, struct kvr_row *r)
@@ -210,6 +270,7 @@ static bool read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
            read_mem(json_object_get(o, "mem"), p, r) &&
            read_passes(json_object_get(o, "passes"), p, r) &&
            read_samples(json_object_get(o, "samples"), cell_ns, p, r) &&
+           read_probes(json_object_get(o, "probes"), p, r) &&
            read_artifacts(json_object_get(o, "artifacts"), p, r);
 }
 

@@ -481,9 +481,10 @@ static int64_t estimate(const struct runner *r)
 
     for (int i = 0; r->store && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
-        int64_t ns = r->jobs[i].state == KVR_WAITING
-                         ? kvr_store_typical_ns(r->store, c->model->name, c->name, c->frames)
-                         : 0;
+        int64_t ns =
+            r->jobs[i].state == KVR_WAITING
+                ? kvr_store_typical_ns(r->store, c->model->name, c->name, c->frames, c->kind)
+                : 0;
 
         sum += ns;
         known += ns > 0;

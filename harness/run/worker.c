@@ -8,6 +8,7 @@
  *     frames, video    paths below out_dir; video may be null
  *     reference        path of the baseline's frames, or null: this is the baseline
  *     reference_sha256 what those frames' file must be
+ * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
 #include <jansson.h>
@@ -26,6 +27,8 @@
 #include "harness/core/sha256.h"
 #include "harness/media/media.h"
 #include "harness/run/run.h"
+#include "harness/run/score.h"
+#include "harness/run/worker_probe.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
@@ -39,7 +42,7 @@ struct job {
     json_t *request, *spec; /* spec: borrowed */
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *plan, *sha256, *prompt, *path;
-    int64_t seed, n_frames, window, sink, threads;
+    int64_t seed, n_frames, window, sink, threads, query_stride; /* stride: 0 without a probe */
     bool evict;
     json_t *answer;
 };
@@ -70,6 +73,7 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_int(j->spec, where, "window", &j->window));
     KVR_TRY(kvr_json_int(j->spec, where, "sink", &j->sink));
     KVR_TRY(kvr_json_int(j->spec, where, "threads", &j->threads));
+    KVR_TRY(kvr_json_int_opt(j->spec, where, "probe_every", &j->query_stride));
     return kvr_json_bool(j->spec, where, "evict", &j->evict);
 }
 
@@ -107,18 +111,37 @@ static int64_t host_peak_bytes(void)
     return kib * 1024;
 }
 
-static json_t *passes_json(const struct kvr_rollout_result *r)
+static json_t *tags_json(const struct kvr_pass_record *p)
+{
+    json_t *a = json_array();
+
+    for (int i = 0; a && i < KVR_N_MEM_TAGS; i++)
+        json_array_append_new(a, json_integer((json_int_t)p->live[i]));
+    return a;
+}
+
+static json_t *phases_json(const struct kvr_pass_record *p)
+{
+    return json_pack("[I, I, I, I, I, I]", (json_int_t)p->cache.encode_ns,
+                     (json_int_t)p->cache.decode_ns, (json_int_t)p->cache.attend_ns,
+                     (json_int_t)p->dit.linear_ns, (json_int_t)p->dit.cross_ns,
+                     (json_int_t)p->dit.other_ns);
+}
+
+static json_t *passes_json(const struct kvr_rollout_result *r, bool phases)
 {
     json_t *a = json_array();
 
     for (int i = 0; a && i < r->n_passes; i++) {
         const struct kvr_pass_record *p = &r->pass[i];
 
-        json_array_append_new(
-            a, json_pack("[i, i, I, I, I, I, I, I, I]", p->chunk, p->index, (json_int_t)p->t_ns,
-                         (json_int_t)p->bytes.tokens, (json_int_t)p->bytes.bf16,
-                         (json_int_t)p->bytes.nominal, (json_int_t)p->bytes.resident,
-                         (json_int_t)p->bytes.resident_kv, (json_int_t)p->live_total));
+        json_array_append_new(a,
+                              json_pack("[i, i, I, I, I, I, I, I, I, o, o]", p->chunk, p->index,
+                                        (json_int_t)p->t_ns, (json_int_t)p->bytes.tokens,
+                                        (json_int_t)p->bytes.bf16, (json_int_t)p->bytes.nominal,
+                                        (json_int_t)p->bytes.resident,
+                                        (json_int_t)p->bytes.resident_kv, (json_int_t)p->live_total,
+                                        tags_json(p), phases ? phases_json(p) : json_null()));
     }
     return a;
 }
@@ -173,7 +196,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
     KVR_TRY(add(j, "live_start_bytes", json_integer((json_int_t)r->live_at_start)));
     KVR_TRY(add(j, "live_end_bytes", json_integer((json_int_t)r->live_at_end)));
     KVR_TRY(add(j, "host_peak_bytes", json_integer(host_peak_bytes())));
-    KVR_TRY(add(j, "passes", passes_json(r)));
+    KVR_TRY(add(j, "passes", passes_json(r, j->query_stride > 0)));
     KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
     return add(j, "samples", samples_json(r));
 }
@@ -227,65 +250,48 @@ static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
     return st;
 }
 
-static json_t *number_or_null(double x)
+static enum kvr_status compare(struct job *j, const struct kvr_model_config *c,
+                               const struct kvr_frames *ref, const struct kvr_frames *test)
 {
-    return isfinite(x) ? json_real(x) : json_null();
-}
+    const int n_latent = (int)j->n_frames, stride = (test->n + n_latent - 1) / n_latent;
+    char *frames = kvr_path_join(j->out_dir, j->frames);
+    char *video = j->video ? kvr_path_join(j->out_dir, j->video) : NULL;
+    struct kvr_score_input in = {
+        .commands = json_object_get(j->spec, "commands"),
+        .ref = ref,
+        .test = test,
+        .chunk = c->frames_per_chunk * stride,
+        .lead = n_latent * stride - test->n,
+        .prefix_step = kvr_score_prefix_step(test->n, n_latent, c->frames_per_chunk),
+        .video = video,
+        .frames = frames,
+        .reference = j->reference ? j->reference : frames,
+    };
+    json_t *wanted, *list;
+    enum kvr_status st = frames && (video || !j->video)
+                             ? kvr_json_object(j->spec, where, "metrics", &wanted)
+                             : kvr_fail(KVR_ENOMEM, "worker: no memory");
 
-static json_t *metric_json(const struct kvr_metric *m, const struct kvr_metric_value *v, int n)
-{
-    json_t *series = json_array();
-
-    for (int i = 0; series && i < v->n_series; i++)
-        json_array_append_new(series, number_or_null(v->series[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", m->name, "unit", m->unit, "n",
-                     n, "value", v->missing[0] ? json_null() : number_or_null(v->value), "extra",
-                     v->missing[0] ? json_null() : number_or_null(v->extra), "missing",
-                     v->missing[0] ? json_string(v->missing) : json_null(), "series", series);
-}
-
-static enum kvr_status compare(struct job *j, const struct kvr_frames *ref,
-                               const struct kvr_frames *test)
-{
-    json_t *wanted, *list = json_array(), *version;
-    const char *name;
-    enum kvr_status st;
-
-    if (!list)
-        return kvr_fail(KVR_ENOMEM, "worker: no memory");
-    st = kvr_json_object(j->spec, where, "metrics", &wanted);
-    if (st != KVR_OK) {
-        json_decref(list);
-        return st;
-    }
-    json_object_foreach(wanted, name, version)
-    {
-        const struct kvr_metric *m = kvr_metric_find(name);
-        struct kvr_metric_value v;
-
-        if (!m)
-            st = kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
-        if (st == KVR_OK)
-            st = kvr_metric_compute(m, ref, test, &v);
-        if (st != KVR_OK)
-            break;
-        json_array_append_new(list, metric_json(m, &v, test->n));
-        kvr_metric_value_free(&v);
+    if (st == KVR_OK) {
+        in.metrics = wanted;
+        st = kvr_score(&in, &list);
     }
     if (st == KVR_OK)
-        return add(j, "metrics", list);
-    json_decref(list);
+        st = add(j, "metrics", list);
+    free(frames);
+    free(video);
     return st;
 }
 
-static enum kvr_status compare_with_reference(struct job *j, const struct kvr_frames *f)
+static enum kvr_status compare_with_reference(struct job *j, const struct kvr_model_config *c,
+                                              const struct kvr_frames *f)
 {
     struct kvr_video ref = { 0 };
     char hex[KVR_SHA256_HEX];
     enum kvr_status st;
 
     if (!j->reference)
-        return compare(j, f, f);
+        return compare(j, c, f, f);
     KVR_TRY(kvr_sha256_file(j->reference, hex));
     if (j->reference_sha256 && strcmp(hex, j->reference_sha256) != 0)
         return kvr_fail(KVR_EFORMAT,
@@ -293,7 +299,7 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_fr
                         "the database has %.12s",
                         j->reference, hex, j->reference_sha256);
     KVR_TRY(kvr_video_read(&ref, j->reference));
-    st = compare(j, &ref.frames, f);
+    st = compare(j, c, &ref.frames, f);
     kvr_video_free(&ref);
     return st;
 }
@@ -325,8 +331,9 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
     return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
 }
 
+/* probe: NULL in a timed run */
 static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                               const struct kvr_plan *plan)
+                               const struct kvr_plan *plan, struct kvr_probe *probe)
 {
     struct kvr_rollout_request req = {
         .model = model,
@@ -343,16 +350,38 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     enum kvr_status st;
 
     KVR_TRY(find_path(j->path, &req.path));
+    if (probe) {
+        req.watch = kvr_probe_see;
+        req.watch_ctx = probe;
+        req.phases = true;
+    }
     KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
     f = (struct kvr_frames){ r.n, r.height, r.width, r.rgb };
     st = answer_rollout(j, dev, &r);
     if (st == KVR_OK)
         st = write_frames(j, &f);
     if (st == KVR_OK)
-        st = compare_with_reference(j, &f);
+        st = compare_with_reference(j, kvr_model_config(model), &f);
     if (st == KVR_OK)
         st = add_reuse(j, &r.reuse);
+    if (st == KVR_OK && probe)
+        st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
     kvr_rollout_result_free(&r);
+    return st;
+}
+
+static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
+                                      const struct kvr_plan *plan)
+{
+    const struct kvr_probe_opts opts = { .n_passes = kvr_model_config(model)->n_steps + 1,
+                                         .every = (int)j->query_stride,
+                                         .seed = (uint64_t)j->seed };
+    struct kvr_probe *probe;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_probe_open(&probe, &opts));
+    st = measure(j, dev, model, plan, probe);
+    kvr_probe_close(&probe);
     return st;
 }
 
@@ -407,7 +436,8 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = open_plan(j, &plan);
     if (st == KVR_OK)
-        st = measure(j, dev, model, plan);
+        st = j->query_stride ? measure_probed(j, dev, model, plan)
+                             : measure(j, dev, model, plan, NULL);
     kvr_plan_close(&plan);
     kvr_model_close(&model);
     kvr_dev_close(&dev);

@@ -27,7 +27,7 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
 {
     static const char sql[] = "INSERT INTO cell VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
                               "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,"
-                              "?,?,?,?,?)";
+                              "?,?,?,?,?,?,?)";
     static const char settings[] = "ttti"
                                    "ttttttttt" /* spec .. prompt */
                                    "iiiii"     /* seed .. evict */
@@ -38,12 +38,14 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     const char *noise = r->noise ? r->noise : "";
     const char *verdict = r->outcome != KVR_OUT_OK ? "INVALID" : noise[0] ? "NOISY" : "VALID";
     const char *codes = r->outcome != KVR_OUT_OK ? kvr_outcome_name(r->outcome) : noise;
+    const char *kind = r->kind ? r->kind : "bench";
     char types[64];
     sqlite3_stmt *q;
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    sqlite3_snprintf(sizeof types, types, "%s%sttttt", settings, numbers);
+    sqlite3_snprintf(sizeof types, types, "%s%stttttt%s", settings, numbers,
+                     strcmp(kind, "probe") == 0 ? "i" : "x");
     kvr_sql_bind(q, types, r->key, r->rollout, r->baseline, (int64_t)r->is_baseline, r->spec,
                  r->method, r->name, r->reading, r->family, r->model, r->suite, r->prompt_id,
                  r->prompt, (int64_t)r->seed, (int64_t)r->frames, (int64_t)r->window,
@@ -54,7 +56,8 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
                  r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes,
                  r->measured ? "no device: backend cpu" : "not measured",
                  r->model_sha256 ? r->model_sha256 : "unknown",
-                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes);
+                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes, kind,
+                 (int64_t)r->query_stride);
     st = kvr_sql_step(s, q, "writing a cell");
     sqlite3_finalize(q);
     return st;
@@ -115,13 +118,19 @@ static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
     sqlite3_stmt *q;
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO pass VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+    KVR_TRY(kvr_sql_prepare(s, &q,
+                            "INSERT INTO pass VALUES(?,?,?,?,?,?,?,?,?,?,?,"
+                            "?,?,?,?,?,?,?,?,?,?,?,?)"));
     for (int i = 0; st == KVR_OK && i < r->n_passes; i++) {
         const struct kvr_row_pass *p = &r->pass[i];
 
-        kvr_sql_bind(q, "tiiiiiiiiii", r->key, (int64_t)i, (int64_t)p->chunk, (int64_t)p->pass,
-                     p->t_ns, p->tokens, p->bf16, p->nominal, p->resident, p->resident_kv,
-                     p->live_total);
+        kvr_sql_bind(q, p->has_phases ? "tiiiiiiiiiiiiiiiiiiiiii" : "tiiiiiiiiiiiiiiiixxxxxx",
+                     r->key, (int64_t)i, (int64_t)p->chunk, (int64_t)p->pass, p->t_ns, p->tokens,
+                     p->bf16, p->nominal, p->resident, p->resident_kv, p->live_total,
+                     p->by_tag[KVR_MEM_KV], p->by_tag[KVR_MEM_META], p->by_tag[KVR_MEM_SCRATCH],
+                     p->by_tag[KVR_MEM_WEIGHTS], p->by_tag[KVR_MEM_ACT], p->by_tag[KVR_MEM_IO],
+                     p->encode_ns, p->decode_ns, p->attend_ns, p->linear_ns, p->cross_ns,
+                     p->other_ns);
         st = kvr_sql_step(s, q, "writing a pass");
     }
     sqlite3_finalize(q);
@@ -139,6 +148,40 @@ static enum kvr_status put_samples(struct kvr_store *s, const struct kvr_row *r)
 
         kvr_sql_bind(q, "ttii", r->key, x->kind, (int64_t)x->round, x->ns);
         st = kvr_sql_step(s, q, "writing a sample");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+/* A place, or NULL for all. */
+static char place(int index)
+{
+    return index < 0 ? 'x' : 'i';
+}
+
+static enum kvr_status put_probes(struct kvr_store *s, const struct kvr_row *r)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO probe VALUES(?,?,?,?,?,?,?,?,?)"));
+    for (int i = 0; st == KVR_OK && i < r->n_probes; i++) {
+        const struct kvr_row_probe *p = &r->probe[i];
+        const char types[] = { 't',
+                               't',
+                               place(p->layer),
+                               place(p->head),
+                               place(p->step),
+                               place(p->chunk),
+                               place(p->age),
+                               'd',
+                               'i',
+                               0 };
+
+        kvr_sql_bind(q, types, r->key, p->name, (int64_t)p->layer, (int64_t)p->head,
+                     (int64_t)p->step, (int64_t)p->chunk, (int64_t)p->age,
+                     isfinite(p->value) ? p->value : NAN, p->n);
+        st = kvr_sql_step(s, q, "writing a probe");
     }
     sqlite3_finalize(q);
     return st;
@@ -214,6 +257,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(put_mem(s, r));
     KVR_TRY(put_passes(s, r));
     KVR_TRY(put_samples(s, r));
+    KVR_TRY(put_probes(s, r));
     return put_artifacts(s, r);
 }
 

@@ -77,6 +77,9 @@ const char kvr_store_schema[] =
     "  input_sha256 TEXT NOT NULL,\n" /* of the prompt's text */
     "  verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),\n"
     "  verdict_codes TEXT NOT NULL,\n" /* why not VALID, blank between codes */
+    "  run_kind TEXT NOT NULL CHECK(run_kind IN ('bench', 'probe')),\n"
+    "  query_stride INTEGER,\n" /* of a probe: every so manieth query was looked at */
+    "  CHECK((run_kind = 'probe') = (query_stride IS NOT NULL)),\n"
     "  CHECK((outcome = 'OK') = (verdict <> 'INVALID')),\n"
     "  CHECK((verdict = 'VALID') = (verdict_codes = '')),\n"
     "  CHECK((device_bytes IS NULL) <> (device_missing IS NULL)),\n"
@@ -125,9 +128,36 @@ const char kvr_store_schema[] =
     "  nominal_bytes INTEGER NOT NULL,\n"
     "  resident_bytes INTEGER NOT NULL,\n"
     "  resident_kv_bytes INTEGER NOT NULL,\n"
-    "  live_bytes INTEGER NOT NULL,\n"
+    "  live_bytes INTEGER NOT NULL,\n" /* of all tags; of each: */
+    "  kv_bytes INTEGER NOT NULL,\n"
+    "  meta_bytes INTEGER NOT NULL,\n"
+    "  scratch_bytes INTEGER NOT NULL,\n"
+    "  weights_bytes INTEGER NOT NULL,\n"
+    "  act_bytes INTEGER NOT NULL,\n"
+    "  io_bytes INTEGER NOT NULL,\n"
+    "  encode_ns INTEGER,\n" /* of this pass alone; probes only, never timed rows */
+    "  decode_ns INTEGER,\n"
+    "  attend_ns INTEGER,\n"
+    "  linear_ns INTEGER,\n"
+    "  cross_ns INTEGER,\n"
+    "  other_ns INTEGER,\n"
     "  PRIMARY KEY(cell, idx)\n"
     ") STRICT, WITHOUT ROWID;\n"
+
+    /* What attention did, of cells of run_kind 'probe'. NULL in a place: over all of them. */
+    "CREATE TABLE probe(\n"
+    "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
+    "  name TEXT NOT NULL,\n"
+    "  layer INTEGER,\n"
+    "  head INTEGER,\n"
+    "  step INTEGER,\n" /* which forward of the chunk */
+    "  chunk INTEGER,\n"
+    "  age INTEGER,\n" /* chunks back, from 1 */
+    "  value REAL,\n"
+    "  n INTEGER NOT NULL\n" /* queries or tokens behind it */
+    ") STRICT;\n"
+    "CREATE UNIQUE INDEX probe_place ON probe(cell, name, coalesce(layer, -1),\n"
+    "  coalesce(head, -1), coalesce(step, -1), coalesce(chunk, -1), coalesce(age, -1));\n"
 
     "CREATE TABLE sample(\n"
     "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"
@@ -185,21 +215,21 @@ const char kvr_store_schema[] =
     "  CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,\n"
     "  CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,\n"
     "  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,\n"
-    "  c.verdict, c.verdict_codes, c.device_bytes,\n"
+    "  c.verdict, c.verdict_codes, c.device_bytes, c.run_kind,\n"
     "  s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||\n"
     "    s.driver) AS machine, s.code, c.rollout\n"
     "FROM cell c JOIN session s ON s.id = c.session;\n"
 
-    /* One row per method, model, settings and machine. Means are over the cells that have the
-     * number; n_ok beside n_attempted says when that is not all of them. A time counts when its
-     * cell is VALID. */
+    /* One row per method, model, settings and machine, of timed cells. Means are over the cells
+     * that have the number; n_ok beside n_attempted says when that is not all of them. A time
+     * counts when its cell is VALID. */
     "CREATE VIEW summary AS\n"
     "WITH ok AS (SELECT *,\n"
     "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path,\n"
     "      threads, machine ORDER BY runtime_s) AS rank,\n"
     "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, threads,\n"
     "      machine) AS n\n"
-    "  FROM cells_wide WHERE verdict = 'VALID'),\n"
+    "  FROM cells_wide WHERE verdict = 'VALID' AND run_kind = 'bench'),\n"
     "med AS (SELECT method, model, frames, window, sink, evict, path, threads, machine,\n"
     "    avg(runtime_s) AS runtime_s FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2)\n"
     "  GROUP BY method, model, frames, window, sink, evict, path, threads, machine)\n"
@@ -222,6 +252,7 @@ const char kvr_store_schema[] =
     "  count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid\n"
     "FROM cells_wide w LEFT JOIN med USING (method, model, frames, window, sink, evict, path,\n"
     "  threads, machine)\n"
+    "WHERE w.run_kind = 'bench'\n"
     "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.threads,\n"
     "  w.machine\n"
     "ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method;\n"
@@ -238,14 +269,64 @@ const char kvr_store_schema[] =
 
     /* How complete the table is. */
     "CREATE VIEW coverage AS\n"
-    "SELECT model, suite, method, count(*) AS n_attempted,\n"
+    "SELECT model, suite, method, run_kind, count(*) AS n_attempted,\n"
     "  count(*) FILTER (WHERE outcome = 'OK') AS n_ok,\n"
     "  count(*) FILTER (WHERE outcome = 'UNSUPPORTED') AS n_unsupported,\n"
     "  count(*) FILTER (WHERE outcome IN ('SKIPPED', 'INTERRUPTED')) AS n_open,\n"
     "  count(*) FILTER (WHERE outcome NOT IN ('OK', 'UNSUPPORTED', 'SKIPPED', 'INTERRUPTED'))\n"
     "    AS n_failed\n"
-    "FROM cell GROUP BY model, suite, method ORDER BY model, suite, method;\n"
+    "FROM cell GROUP BY model, suite, method, run_kind\n"
+    "ORDER BY model, suite, method, run_kind;\n"
 
     "CREATE VIEW failures AS\n"
     "SELECT outcome, method, model, prompt_id, seed, frames, reason, attempt, finished, log_tail,\n"
-    "  key FROM cell WHERE outcome <> 'OK' ORDER BY outcome, method, prompt_id;\n";
+    "  key FROM cell WHERE outcome <> 'OK' ORDER BY outcome, method, prompt_id;\n"
+
+    /* A probed number by layer and head, averaged over cells (prompts, seeds). What does not
+     * depend on the head has one row per layer. */
+    "CREATE VIEW probe_heads AS\n"
+    "SELECT c.method, c.is_baseline, c.model, c.frames, c.window, c.sink, c.evict, c.path,\n"
+    "  p.name, p.layer, p.head, avg(p.value) AS value, sum(p.n) AS n,\n"
+    "  count(DISTINCT p.cell) AS n_cells\n"
+    "FROM probe p JOIN cell c ON c.key = p.cell\n"
+    "WHERE c.outcome = 'OK' AND p.value IS NOT NULL AND p.layer IS NOT NULL\n"
+    "  AND (p.head IS NOT NULL OR p.name IN ('recodes', 'value_changes'))\n"
+    "  AND p.step IS NULL AND p.chunk IS NULL AND p.age IS NULL\n"
+    "GROUP BY c.method, c.model, c.frames, c.window, c.sink, c.evict, c.path, p.name, p.layer,\n"
+    "  p.head;\n"
+
+    /* Mean, median and 95th percentile (nearest rank) over the heads of a layer. */
+    "CREATE VIEW probe_by_layer AS\n"
+    "WITH r AS (SELECT *,\n"
+    "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path, name,\n"
+    "      layer ORDER BY value) AS rank,\n"
+    "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, name,\n"
+    "      layer) AS heads FROM probe_heads)\n"
+    "SELECT method, max(is_baseline) AS is_baseline, model, frames, window, sink, evict, path,\n"
+    "  name, layer, avg(value) AS mean,\n"
+    "  avg(value) FILTER (WHERE rank IN ((heads + 1) / 2, (heads + 2) / 2)) AS median,\n"
+    "  max(value) FILTER (WHERE rank = (95 * heads + 99) / 100) AS p95,\n"
+    "  heads, max(n_cells) AS n_cells\n"
+    "FROM r GROUP BY method, model, frames, window, sink, evict, path, name, layer;\n"
+
+    /* The same over all heads of all layers. */
+    "CREATE VIEW probe_summary AS\n"
+    "WITH r AS (SELECT *,\n"
+    "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path, name\n"
+    "      ORDER BY value) AS rank,\n"
+    "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, name)\n"
+    "      AS heads FROM probe_heads)\n"
+    "SELECT method, max(is_baseline) AS is_baseline, model, frames, window, sink, evict, path,\n"
+    "  name, avg(value) AS mean,\n"
+    "  avg(value) FILTER (WHERE rank IN ((heads + 1) / 2, (heads + 2) / 2)) AS median,\n"
+    "  max(value) FILTER (WHERE rank = (95 * heads + 99) / 100) AS p95,\n"
+    "  heads, max(n_cells) AS n_cells\n"
+    "FROM r GROUP BY method, model, frames, window, sink, evict, path, name;\n"
+
+    "CREATE VIEW probe_by_age AS\n"
+    "SELECT c.method, max(c.is_baseline) AS is_baseline, c.model, c.frames, c.window, c.sink,\n"
+    "  c.evict, c.path, p.name, p.age, avg(p.value) AS mean, sum(p.n) AS n,\n"
+    "  count(DISTINCT p.cell) AS n_cells\n"
+    "FROM probe p JOIN cell c ON c.key = p.cell\n"
+    "WHERE c.outcome = 'OK' AND p.layer IS NULL AND p.age IS NOT NULL AND p.value IS NOT NULL\n"
+    "GROUP BY c.method, c.model, c.frames, c.window, c.sink, c.evict, c.path, p.name, p.age;\n";

@@ -191,17 +191,18 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     return st;
 }
 
-int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames)
+int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames,
+                             const char *kind)
 {
     static const char sql[] =
         "SELECT avg(ns) FROM cell JOIN sample ON cell = key AND kind = 'cell' WHERE outcome = "
-        "'OK' AND model = ? AND name = ? AND frames = ?";
+        "'OK' AND model = ? AND name = ? AND frames = ? AND run_kind = ?";
     sqlite3_stmt *q;
     int64_t ns = 0;
 
     if (kvr_sql_prepare(s, &q, sql) != KVR_OK)
         return 0;
-    kvr_sql_bind(q, "tti", model, name, (int64_t)frames);
+    kvr_sql_bind(q, "ttit", model, name, (int64_t)frames, kind);
     if (sqlite3_step(q) == SQLITE_ROW)
         ns = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);

@@ -19,7 +19,7 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 2,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 3,         /* PRAGMA user_version */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
@@ -83,6 +83,17 @@ struct kvr_row_mem {
 struct kvr_row_pass {
     int chunk, pass;
     int64_t t_ns, tokens, bf16, nominal, resident, resident_kv, live_total;
+    int64_t by_tag[KVR_N_MEM_TAGS]; /* live_total by tag */
+    bool has_phases;                /* else they become NULL */
+    int64_t encode_ns, decode_ns, attend_ns, linear_ns, cross_ns, other_ns;
+};
+
+/* A place of -1: over all of them. A value that is not finite becomes NULL. */
+struct kvr_row_probe {
+    const char *name;
+    int layer, head, step, chunk, age;
+    double value;
+    int64_t n;
 };
 
 struct kvr_row_sample {
@@ -109,6 +120,8 @@ struct kvr_row {
     int frames, window, sink, threads, repeat;
     bool evict, is_baseline;
     const char *path, *backend;
+    const char *kind; /* "bench", "probe"; NULL: bench */
+    int query_stride; /* of a probe */
 
     enum kvr_outcome outcome;
     const char *reason, *log_tail;  /* "" when there is nothing to say */
@@ -121,12 +134,13 @@ struct kvr_row {
     const char *model_sha256, *input_sha256;
     const char *noise; /* "" or codes with blanks between: an OK row is NOISY for these */
 
-    int n_metrics, n_mem, n_passes, n_samples, n_artifacts;
+    int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes;
     const struct kvr_row_metric *metric;
     const struct kvr_row_mem *mem;
     const struct kvr_row_pass *pass;
     const struct kvr_row_sample *sample;
     const struct kvr_row_artifact *artifact;
+    const struct kvr_row_probe *probe;
 };
 
 struct kvr_store;
@@ -161,7 +175,8 @@ enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const 
 
 /* Mean time of a whole OK cell (sample "cell") of this model and method name with `frames`
  * frames, on any host; 0 when there is none. */
-int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames);
+int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames,
+                             const char *kind);
 
 /* One value of a result row. */
 enum kvr_value_type {

@@ -23,7 +23,29 @@ struct rollout {
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, room, act;
+    struct kvr_cache_times cache_times; /* until the last pass */
+    struct kvr_dit_times dit_times;
 };
+
+/* What the phases took since the last pass. A watcher's own time is in none of them. */
+static void record_phases(struct rollout *r, struct kvr_pass_record *p)
+{
+    const struct kvr_cache_times c = r->cache_times;
+    const struct kvr_dit_times d = r->dit_times;
+
+    kvr_cache_times(r->cache, &r->cache_times);
+    kvr_dit_times(r->dit, &r->dit_times);
+    p->cache = (struct kvr_cache_times){
+        .encode_ns = r->cache_times.encode_ns - c.encode_ns,
+        .decode_ns = r->cache_times.decode_ns - c.decode_ns,
+        .attend_ns = r->cache_times.attend_ns - c.attend_ns,
+    };
+    p->dit = (struct kvr_dit_times){
+        .linear_ns = r->dit_times.linear_ns - d.linear_ns,
+        .cross_ns = r->dit_times.cross_ns - d.cross_ns,
+        .other_ns = r->dit_times.other_ns - d.other_ns,
+    };
+}
 
 static void record_pass(struct rollout *r, int chunk, int index)
 {
@@ -39,7 +61,10 @@ static void record_pass(struct rollout *r, int chunk, int index)
     p->index = index;
     p->t_ns = kvr_now_ns() - r->t0_ns;
     p->live_total = mem.live_total;
+    memcpy(p->live, mem.live, sizeof p->live);
     kvr_cache_bytes(r->cache, &p->bytes);
+    if (r->req->phases)
+        record_phases(r, p);
 }
 
 static enum kvr_status begin_chunk(void *ctx, int chunk)
@@ -137,6 +162,7 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path));
     kvr_cache_observe(r->cache, r->req->observe, r->req->observe_ctx);
+    kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
     return KVR_OK;
 }
 

@@ -27,6 +27,9 @@ struct kvr_rollout_request {
     enum kvr_dtype exact;          /* KVR_BF16 */
     kvr_cache_observe_fn *observe; /* sees every append; NULL: nobody */
     void *observe_ctx;
+    kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
+    void *watch_ctx;
+    bool phases; /* keep each pass's time by phase; not in a timed run */
 };
 
 /* One line of the bytes-over-time trace, taken at the end of each pass. */
@@ -35,6 +38,9 @@ struct kvr_pass_record {
     int64_t t_ns; /* since the rollout began */
     struct kvr_cache_bytes bytes;
     size_t live_total; /* all tags */
+    size_t live[KVR_N_MEM_TAGS];
+    struct kvr_cache_times cache; /* of this pass alone, if asked for */
+    struct kvr_dit_times dit;
 };
 
 struct kvr_rollout_result {

@@ -89,6 +89,14 @@ static int keep_first(void *ctx, int n, const char *const *names, const struct k
     return row != NULL;
 }
 
+static int keep_text(void *ctx, int n, const char *const *names, const struct kvr_value *row)
+{
+    (void)n, (void)names;
+    if (row)
+        snprintf(ctx, 64, "%s", row->type == KVR_VALUE_TEXT ? row->text : "");
+    return row != NULL;
+}
+
 /* The first value of the first row; NULL type when there is no row. */
 static struct kvr_value ask(const char *sql)
 {
@@ -96,6 +104,15 @@ static struct kvr_value ask(const char *sql)
 
     ck_assert_msg(kvr_store_query(db, sql, keep_first, &v) == KVR_OK, "%s: %s", sql, kvr_error());
     return v;
+}
+
+/* The same of a text, kept until the next call. */
+static const char *ask_text(const char *sql)
+{
+    static char text[64];
+
+    ck_assert_msg(kvr_store_query(db, sql, keep_text, text) == KVR_OK, "%s: %s", sql, kvr_error());
+    return text;
 }
 
 START_TEST(put_and_read)
@@ -112,7 +129,15 @@ START_TEST(put_and_read)
         { .name = "ssim", .unit = "1", .n = 3, .missing = "frames too small", .extra = NAN },
     };
     struct kvr_row_mem mem = { "KV", 100, 200, 0 };
-    struct kvr_row_pass pass = { 0, 4, 10, 108, 1000, 250, 260, 200, 4000 };
+    struct kvr_row_pass pass = { .pass = 4,
+                                 .t_ns = 10,
+                                 .tokens = 108,
+                                 .bf16 = 1000,
+                                 .nominal = 250,
+                                 .resident = 260,
+                                 .resident_kv = 200,
+                                 .live_total = 4000,
+                                 .by_tag = { [KVR_MEM_KV] = 200, [KVR_MEM_IO] = 7 } };
     struct kvr_row_sample sample = { "cell", 0, 12345 };
     struct kvr_row_artifact art = { "frames", "frames/k1.safetensors", 99, "abc" };
     struct kvr_store *s;
@@ -133,8 +158,8 @@ START_TEST(put_and_read)
     ck_assert_int_eq(known.wall_ns, 1500000000);
     ck_assert_int_eq(kvr_store_known(s, "k2", &known), KVR_OK);
     ck_assert(!known.found);
-    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 42), 12345);
-    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 43), 0);
+    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 42, "bench"), 12345);
+    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 43, "bench"), 0);
     kvr_store_close(&s);
 
     ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 31.5);
@@ -144,6 +169,9 @@ START_TEST(put_and_read)
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE missing IS NOT NULL").i, 1);
     ck_assert_int_eq(ask("SELECT count(value) FROM series").i, 2);
     ck_assert_int_eq(ask("SELECT nominal_bytes FROM pass").i, 250);
+    ck_assert_int_eq(ask("SELECT kv_bytes + io_bytes FROM pass").i, 207);
+    ck_assert_int_eq(ask("SELECT encode_ns FROM pass").type, KVR_VALUE_NULL);
+    ck_assert_str_eq(ask_text("SELECT run_kind FROM cell"), "bench");
     ck_assert_int_eq(ask("SELECT at_peak FROM mem").i, 100);
     ck_assert_int_eq(ask("SELECT count(*) FROM session WHERE cpu_model <> ''").i, 1);
 }
@@ -243,7 +271,7 @@ START_TEST(other_schema_refused)
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
     ck_assert_ptr_null(s);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "99"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "version 2"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "version 3"));
     ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
 
     unlink(db);
@@ -256,6 +284,50 @@ START_TEST(other_schema_refused)
     fclose(f);
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
     ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
+}
+END_TEST
+
+/* Probes are rows of their own: never in the timed summary; NULL is a place over all of them. */
+START_TEST(probes_are_kept_apart)
+{
+    struct kvr_row_probe probes[22] = {
+        { "delta_a", -1, -1, -1, -1, -1, 0.25, 80 },
+        { "delta_a", -1, -1, -1, -1, 2, INFINITY, 40 },
+    };
+    struct kvr_row_pass pass = { .has_phases = true, .attend_ns = 12, .other_ns = 3 };
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    /* Twenty heads of two layers: 1, 2, ..., 20. */
+    for (int i = 0; i < 20; i++)
+        probes[2 + i] = (struct kvr_row_probe){ "delta_a", i / 10, i % 10, -1, -1, -1, i + 1, 2 };
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    r = make_row("k2", id, KVR_OUT_OK);
+    r.kind = "probe", r.query_stride = 3;
+    r.n_probes = 22, r.probe = probes;
+    r.n_passes = 1, r.pass = &pass;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    probes[1] = probes[0]; /* a place has one number */
+    r.key = "k3";
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_EINTERNAL);
+    kvr_store_close(&s);
+
+    ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);
+    ck_assert_int_eq(ask("SELECT query_stride FROM cell WHERE run_kind = 'probe'").i, 3);
+    ck_assert_int_eq(ask("SELECT attend_ns FROM pass").i, 12);
+    ck_assert_double_eq(ask("SELECT value FROM probe WHERE layer IS NULL AND age IS NULL").r, 0.25);
+    ck_assert_int_eq(ask("SELECT value FROM probe WHERE age = 2").type, KVR_VALUE_NULL);
+    ck_assert_double_eq(ask("SELECT mean FROM probe_summary").r, 10.5);
+    ck_assert_double_eq(ask("SELECT median FROM probe_summary").r, 10.5);
+    ck_assert_double_eq(ask("SELECT p95 FROM probe_summary").r, 19); /* rank 0.95 * 20 */
+    ck_assert_double_eq(ask("SELECT p95 FROM probe_by_layer WHERE layer = 0").r, 10);
+    ck_assert_double_eq(ask("SELECT median FROM probe_by_layer WHERE layer = 1").r, 15.5);
+    ck_assert_int_eq(ask("SELECT n_cells FROM probe_by_layer").i, 1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_by_age").i, 0); /* its one value is NULL */
 }
 END_TEST
 
@@ -432,6 +504,7 @@ int main(void)
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, put_and_read);
+    tcase_add_test(tc, probes_are_kept_apart);
     tcase_add_test(tc, replaced_not_doubled);
     tcase_add_test(tc, all_or_nothing);
     tcase_add_test(tc, failure_needs_a_reason);
