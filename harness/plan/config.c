@@ -496,29 +496,56 @@ static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char
                          near ? near : "", near ? "'?" : "");
 }
 
+static enum kvr_status read_metric(struct kvr_config *c, const struct kvr_yaml_node *at,
+                                   const char *name)
+{
+    KVR_TRY(require_metric(at, name, &c->metric[c->n_metrics]));
+    for (int j = 0; j < c->n_metrics; j++)
+        if (c->metric[j] == c->metric[c->n_metrics])
+            return kvr_yaml_fail(at, "metric '%s' is listed twice", name);
+    c->n_metrics++;
+    return KVR_OK;
+}
+
+static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_node *at)
+{
+    if (c->n_commands == KVR_MAX_COMMANDS)
+        return kvr_yaml_fail(at, "more than %d commands", KVR_MAX_COMMANDS);
+    KVR_TRY(kvr_config_command_read(at, &c->command[c->n_commands]));
+    for (int j = 0; j < c->n_commands; j++)
+        if (strcmp(c->command[j].name, c->command[c->n_commands].name) == 0)
+            return kvr_yaml_fail(at, "two commands named '%s': give one of them another 'name'",
+                                 c->command[j].name);
+    c->n_commands++;
+    return KVR_OK;
+}
+
+/* Names, and maps with a command; without the key, or with commands alone, the usual two. */
 static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const def[] = { "psnr", "ssim" };
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "metrics");
-    int count = 2;
+    int count = 0;
 
     if (n)
         KVR_TRY(list_length(n, &count));
-    c->metric = calloc((size_t)count, sizeof *c->metric);
-    if (!c->metric)
+    c->metric = calloc((size_t)count + 2, sizeof *c->metric);
+    c->command = calloc(KVR_MAX_COMMANDS, sizeof *c->command);
+    if (!c->metric || !c->command)
         return no_memory();
     for (int i = 0; i < count; i++) {
-        const struct kvr_yaml_node *at = n ? kvr_yaml_at(n, i) : root;
-        const char *name = n ? NULL : def[i];
+        const struct kvr_yaml_node *at = kvr_yaml_at(n, i);
+        const char *name;
 
-        if (n)
-            KVR_TRY(kvr_yaml_string(at, &name));
-        KVR_TRY(require_metric(at, name, &c->metric[i]));
-        for (int j = 0; j < i; j++)
-            if (c->metric[j] == c->metric[i])
-                return kvr_yaml_fail(at, "metric '%s' is listed twice", name);
-        c->n_metrics++;
+        if (at->kind == KVR_YAML_MAP) {
+            KVR_TRY(read_command(c, at));
+            continue;
+        }
+        KVR_TRY(kvr_yaml_string(at, &name));
+        KVR_TRY(read_metric(c, at, name));
     }
+    for (int i = 0; i < 2 && count == c->n_commands; i++)
+        KVR_TRY(read_metric(c, root, def[i]));
     return KVR_OK;
 }
 
@@ -640,6 +667,7 @@ void kvr_config_free(struct kvr_config *c)
     free(c->cache_path);
     free(c->kind);
     free(c->metric);
+    free(c->command);
     free(c->path);
     kvr_yaml_close(&c->doc);
     memset(c, 0, sizeof *c);

@@ -26,7 +26,7 @@
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
  *     timeout_s: 600                   of one cell
- *     metrics: [psnr, ssim]
+ *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     db: kvreel.db
  *     out: out
  *
@@ -34,6 +34,7 @@
 #ifndef KVR_PLAN_CONFIG_H
 #define KVR_PLAN_CONFIG_H
 
+#include "harness/plan/commands.h"
 #include "harness/plan/suite.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
@@ -81,7 +82,7 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics;
+    int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics, n_commands;
     struct kvr_config_model *model;
     int n_plugins;
     struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
@@ -90,6 +91,7 @@ struct kvr_config {
     const char **cache_path; /* names of attention paths */
     const char **kind;       /* "bench", "probe" */
     const struct kvr_metric **metric;
+    struct kvr_config_command *command;
     struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
     int repeats, threads, timeout_s, probe_every;
 };

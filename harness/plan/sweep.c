@@ -123,11 +123,15 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
         st = add_plugins(j, plan);
     if (st == KVR_OK)
         st = hash_json(j, cell->rollout);
-    if (st == KVR_OK && (json_object_set_new(j, "metrics", metrics_json(config)) ||
-                         json_object_set_new(j, "repeat", json_integer(cell->repeat)) ||
-                         json_object_set_new(j, "kind", json_string(cell->kind)) ||
-                         (cell->query_stride &&
-                          json_object_set_new(j, "probe_every", json_integer(cell->query_stride)))))
+    if (st == KVR_OK &&
+        (json_object_set_new(j, "metrics", metrics_json(config)) ||
+         (config->n_commands &&
+          json_object_set_new(j, "commands",
+                              kvr_config_commands_json(config->command, config->n_commands))) ||
+         json_object_set_new(j, "repeat", json_integer(cell->repeat)) ||
+         json_object_set_new(j, "kind", json_string(cell->kind)) ||
+         (cell->query_stride &&
+          json_object_set_new(j, "probe_every", json_integer(cell->query_stride)))))
         st = no_memory();
     if (st == KVR_OK) {
         cell->spec = canonical(j);

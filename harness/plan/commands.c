@@ -1,0 +1,105 @@
+/* commands.c - see commands.h. */
+#include "harness/plan/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "metrics/metric.h"
+
+static enum kvr_status check_name(const struct kvr_yaml_node *at, const char *name)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+    if (!name[0] || strlen(name) > 63 || name[strspn(name, allowed)])
+        return kvr_yaml_fail(at, "'%s': need 1..63 letters, digits, '_' or '-'", name);
+    return KVR_OK;
+}
+
+/* "python3 a/b/score.py {video}" -> "python3"; "/opt/my.score" -> "my_score". */
+static void program_name(const char *command, char out[64])
+{
+    size_t len, n = 0;
+    const char *p;
+
+    command += strspn(command, " \t'\"");
+    len = strcspn(command, " \t'\"");
+    p = command + len;
+    while (p > command && p[-1] != '/')
+        p--;
+    for (; p < command + len && n < 63; p++)
+        out[n++] = strchr(".+@:=,{}", *p) ? '_' : *p;
+    out[n] = 0;
+}
+
+static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_config_command *out)
+{
+    const int count = kvr_yaml_count(n);
+
+    if (count < 1 || count > KVR_MAX_SCORES)
+        return kvr_yaml_fail(n, "expected 1..%d names, got %d", KVR_MAX_SCORES, count);
+    for (int i = 0; i < count; i++) {
+        const struct kvr_yaml_node *at = kvr_yaml_at(n, i);
+
+        KVR_TRY(kvr_yaml_string(at, &out->score[i]));
+        KVR_TRY(check_name(at, out->score[i]));
+        for (int j = 0; j < i; j++)
+            if (strcmp(out->score[j], out->score[i]) == 0)
+                return kvr_yaml_fail(at, "'%s' is listed twice", out->score[i]);
+    }
+    out->n_scores = count;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
+                                        struct kvr_config_command *out)
+{
+    static const char *const keys[] = { "command", "name", "scores", "unit", "timeout_s", NULL };
+    const struct kvr_yaml_node *command = kvr_yaml_get(n, "command"), *at = command;
+    long long timeout = 60;
+
+    memset(out, 0, sizeof *out);
+    out->unit = "unknown";
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    if (!command)
+        return kvr_yaml_fail(n, "no 'command' here");
+    KVR_TRY(kvr_yaml_string(command, &out->command));
+    if (!out->command[strspn(out->command, " \t\n")])
+        return kvr_yaml_fail(command, "an empty command");
+    program_name(out->command, out->own);
+    out->name = out->own;
+    if (kvr_yaml_get(n, "name")) {
+        at = kvr_yaml_get(n, "name");
+        KVR_TRY(kvr_yaml_string(at, &out->name));
+    }
+    KVR_TRY(check_name(at, out->name));
+    if (kvr_metric_find(out->name))
+        return kvr_yaml_fail(at, "'%s' is a metric of kvreel's own", out->name);
+    if (kvr_yaml_get(n, "unit"))
+        KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "unit"), &out->unit));
+    if (kvr_yaml_get(n, "scores"))
+        KVR_TRY(read_scores(kvr_yaml_get(n, "scores"), out));
+    if (kvr_yaml_get(n, "timeout_s"))
+        KVR_TRY(kvr_yaml_int(kvr_yaml_get(n, "timeout_s"), 1, 86400, &timeout));
+    out->timeout_s = (int)timeout;
+    return KVR_OK;
+}
+
+json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; list && i < n; i++) {
+        json_t *scores = json_array();
+
+        for (int k = 0; k < c[i].n_scores; k++)
+            json_array_append_new(scores, json_string(c[i].score[k]));
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", c[i].name,
+                                                  "command", c[i].command, "unit", c[i].unit,
+                                                  "timeout_s", c[i].timeout_s, "scores", scores))) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}

@@ -1,0 +1,37 @@
+/* commands.h - programs that score a video, as a sweep names them among its metrics.
+ *
+ *     metrics:
+ *       - psnr
+ *       - command: "python3 score.py --video {video}"   words as in a shell, but no shell runs it
+ *         name: aesthetic            default: the program's own name
+ *         scores: [mean, worst]      optional: the names that its JSON must have
+ *         unit: "1"                  of all of them; default: unknown
+ *         timeout_s: 60
+ *
+ * {video} is the cell's MP4, {frames} its raw frames, {reference} the baseline's raw frames. The
+ * program prints one JSON object {score: number, ...}; harness/run/external.h runs it. */
+#ifndef KVR_PLAN_COMMANDS_H
+#define KVR_PLAN_COMMANDS_H
+
+#include <jansson.h>
+
+#include "harness/plan/yaml.h"
+
+enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
+
+/* Strings belong to the document, except `name`, which may lie in `own`. */
+struct kvr_config_command {
+    const char *name, *command, *unit;
+    char own[64];
+    int timeout_s, n_scores;
+    const char *score[KVR_MAX_SCORES];
+};
+
+/* KVR_EINVAL has file, line and column. */
+enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
+                                        struct kvr_config_command *out);
+
+/* Part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}. NULL: no memory. */
+json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n);
+
+#endif

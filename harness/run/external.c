@@ -1,0 +1,265 @@
+/* external.c - split, start, wait, parse. */
+#include "harness/run/external.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/core/clock.h"
+
+enum { MAX_WORDS = 256, MAX_OUTPUT = 1 << 20, EXEC_FAILED = 127 };
+
+/* --- words ------------------------------------------------------------------------------ */
+
+struct words {
+    int n;
+    char *word[MAX_WORDS + 1]; /* NULL-terminated; owned */
+};
+
+static void words_free(struct words *w)
+{
+    for (int i = 0; i < w->n; i++)
+        free(w->word[i]);
+}
+
+/* `text` with the placeholders replaced. */
+static enum kvr_status substitute(const struct kvr_external *e, const char *text, char **out)
+{
+    const struct {
+        const char *name, *value;
+    } holders[] = { { "{video}", e->video },
+                    { "{frames}", e->frames },
+                    { "{reference}", e->reference } };
+    size_t n = 0;
+    FILE *f = open_memstream(out, &n);
+
+    if (!f)
+        return kvr_fail(KVR_ENOMEM, "external: no memory");
+    while (*text) {
+        bool found = false;
+
+        for (size_t i = 0; i < 3 && !found; i++)
+            if (strncmp(text, holders[i].name, strlen(holders[i].name)) == 0) {
+                if (!holders[i].value) {
+                    fclose(f);
+                    free(*out);
+                    return kvr_fail(KVR_ENOTFOUND, "this cell has no %s", holders[i].name);
+                }
+                fputs(holders[i].value, f);
+                text += strlen(holders[i].name);
+                found = true;
+            }
+        if (!found)
+            fputc(*text++, f);
+    }
+    if (fclose(f) != 0)
+        return kvr_fail(KVR_ENOMEM, "external: no memory");
+    return KVR_OK;
+}
+
+/* The next word of *p into `word`, which is as large as the command. False: no more words. */
+static bool next_word(const char **p, char *word, bool *open_quote)
+{
+    const char *s = *p + strspn(*p, " \t\n");
+    char quote = 0;
+    size_t n = 0;
+
+    *open_quote = false;
+    if (!*s)
+        return false;
+    for (; *s && (quote || !strchr(" \t\n", *s)); s++) {
+        if (*s == quote)
+            quote = 0;
+        else if (!quote && (*s == '\'' || *s == '"'))
+            quote = *s;
+        else if (*s == '\\' && quote != '\'' && s[1])
+            word[n++] = *++s;
+        else
+            word[n++] = *s;
+    }
+    word[n] = 0;
+    *open_quote = quote != 0;
+    *p = s;
+    return true;
+}
+
+static enum kvr_status split(const struct kvr_external *e, struct words *w)
+{
+    const char *p = e->command;
+    char *word = malloc(strlen(p) + 1);
+    enum kvr_status st = word ? KVR_OK : kvr_fail(KVR_ENOMEM, "external: no memory");
+    bool open_quote;
+
+    while (st == KVR_OK && next_word(&p, word, &open_quote)) {
+        if (open_quote)
+            st = kvr_fail(KVR_EINVAL, "a quote is not closed in: %s", e->command);
+        else if (w->n == MAX_WORDS)
+            st = kvr_fail(KVR_EINVAL, "more than %d words in: %s", MAX_WORDS, e->command);
+        else
+            st = substitute(e, word, &w->word[w->n]);
+        w->n += st == KVR_OK;
+    }
+    if (st == KVR_OK && w->n == 0)
+        st = kvr_fail(KVR_EINVAL, "an empty command");
+    free(word);
+    return st;
+}
+
+/* --- the process ------------------------------------------------------------------------ */
+
+/* In the child. A group of its own, so that a timeout reaches what the program starts; and it
+ * does not outlive us. */
+static void become(char *const *argv, int out)
+{
+    int in = open("/dev/null", O_RDONLY);
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (in >= 0)
+        dup2(in, 0);
+    dup2(out, 1);
+    execvp(argv[0], argv);
+    _exit(EXEC_FAILED);
+}
+
+struct output {
+    char *text; /* [MAX_OUTPUT + 1], terminated */
+    size_t n;
+    bool ended;
+};
+
+/* Take what is there. */
+static void drain(struct output *o, int fd)
+{
+    while (!o->ended) {
+        ssize_t k = read(fd, o->text + o->n, MAX_OUTPUT - o->n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0 && errno == EAGAIN)
+            return;
+        o->ended = k <= 0; /* the end, or no room for more */
+        o->n += k > 0 ? (size_t)k : 0;
+    }
+}
+
+/* Until the program has ended. False: not in time. */
+static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
+{
+    const int64_t deadline = kvr_now_ns() + (int64_t)timeout_s * 1000000000;
+
+    for (;;) {
+        struct pollfd fds[2] = { { .fd = pid_fd, .events = POLLIN },
+                                 { .fd = o->ended ? -1 : out_fd, .events = POLLIN } };
+        int64_t left = (deadline - kvr_now_ns()) / 1000000;
+
+        if (left <= 0)
+            return false;
+        if (poll(fds, 2, left < 1000 ? (int)left + 1 : 1000) < 0 && errno != EINTR)
+            return false;
+        drain(o, out_fd);
+        if (fds[0].revents)
+            return true;
+    }
+}
+
+static enum kvr_status judge(const char *program, int status, const struct output *o)
+{
+    if (WIFSIGNALED(status))
+        return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, WTERMSIG(status),
+                        sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+    if (WEXITSTATUS(status) == EXEC_FAILED && o->n == 0)
+        return kvr_fail(KVR_ENOTFOUND, "%s: could not be started, or ended with code %d", program,
+                        EXEC_FAILED);
+    if (WEXITSTATUS(status) != 0)
+        return kvr_fail(KVR_EIO, "%s: ended with code %d", program, WEXITSTATUS(status));
+    if (o->n == MAX_OUTPUT)
+        return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
+    return KVR_OK;
+}
+
+static enum kvr_status run(char *const *argv, int timeout_s, struct output *o)
+{
+    int p[2], pid_fd = -1, status = 0;
+    bool in_time = false;
+    pid_t pid;
+
+    if (pipe2(p, O_CLOEXEC) != 0)
+        return kvr_fail(KVR_EIO, "external: pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid == 0)
+        become(argv, p[1]);
+    close(p[1]);
+    if (pid > 0) {
+        fcntl(p[0], F_SETFL, O_NONBLOCK);
+        pid_fd = pidfd_open(pid, 0);
+        in_time = pid_fd >= 0 && wait_for(pid_fd, p[0], timeout_s, o);
+        kill(-pid, SIGKILL); /* the group may not be there yet, or hold more than the program */
+        if (!in_time)
+            kill(pid, SIGKILL);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        drain(o, p[0]);
+    }
+    close(p[0]);
+    if (pid_fd >= 0)
+        close(pid_fd);
+    o->text[o->n] = 0;
+    if (pid < 0 || pid_fd < 0)
+        return kvr_fail(KVR_EIO, "%s: could not be started: %s", argv[0], strerror(errno));
+    if (!in_time)
+        return kvr_fail(KVR_EIO, "%s: not done after %d s", argv[0], timeout_s);
+    return judge(argv[0], status, o);
+}
+
+/* --- what it printed -------------------------------------------------------------------- */
+
+static enum kvr_status parse(const char *program, const struct output *o, json_t **out)
+{
+    json_error_t e;
+    json_t *doc = json_loads(o->text, JSON_REJECT_DUPLICATES, &e), *value;
+    const char *key;
+
+    if (!doc)
+        return kvr_fail(KVR_EFORMAT, "%s: printed no JSON: line %d: %s", program, e.line, e.text);
+    if (!json_is_object(doc) || json_object_size(doc) == 0) {
+        json_decref(doc);
+        return kvr_fail(KVR_EFORMAT, "%s: printed JSON, but no object with scores", program);
+    }
+    json_object_foreach(doc, key, value)
+    {
+        if (!json_is_number(value) && !json_is_null(value)) {
+            enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: '%s' is not a number", program, key);
+
+            json_decref(doc);
+            return st;
+        }
+    }
+    *out = doc;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out)
+{
+    struct output o = { .text = malloc(MAX_OUTPUT + 1) };
+    struct words w = { 0 };
+    enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: no memory");
+
+    *out = NULL;
+    if (st == KVR_OK)
+        st = run(w.word, e->timeout_s, &o);
+    if (st == KVR_OK)
+        st = parse(w.word[0], &o, out);
+    words_free(&w);
+    free(o.text);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* external.h - any program as a metric: it is given the files of a cell and prints JSON.
+ *
+ *     json_t *scores;
+ *     if (kvr_external_run(&e, &scores) == KVR_OK)      {"name": number or null, ...}
+ *         ...
+ *     else
+ *         ... kvr_error() says why there is no score ... */
+#ifndef KVR_RUN_EXTERNAL_H
+#define KVR_RUN_EXTERNAL_H
+
+#include <jansson.h>
+
+#include "harness/core/status.h"
+
+struct kvr_external {
+    const char *command; /* words as a shell splits them (quotes, backslash); no shell runs it */
+    int timeout_s;
+    const char *video, *frames, *reference; /* what {video} .. stand for; NULL: there is none */
+};
+
+/* Runs the program with its stderr as ours and no stdin, waits, reads its stdout. Failures, each
+ * with the reason: a quote that is not closed, a file that is not there, a program that cannot be
+ * started, is killed, ends with another code than 0, prints more than 1 MiB, is not done in time
+ * (it and what it started are killed), or prints anything but one JSON object of numbers and
+ * nulls. On KVR_OK *out is the caller's. */
+enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out);
+
+#endif

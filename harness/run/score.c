@@ -1,0 +1,179 @@
+/* score.c - see score.h. */
+#include "harness/run/score.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "harness/core/json.h"
+#include "harness/plan/find.h"
+#include "harness/run/external.h"
+#include "metrics/derived.h"
+
+enum { STUDY_STEP = 50, LATENT_STRIDE = 4 };
+
+static const struct kvr_find lpips_folder = { "LPIPS weights", "models", "",
+                                              "alexnet.safetensors" };
+
+int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk)
+{
+    const int step = STUDY_STEP / LATENT_STRIDE / frames_per_chunk * frames_per_chunk;
+
+    if (n_frames > n_latent)
+        return STUDY_STEP;
+    return step > 0 ? step : frames_per_chunk;
+}
+
+static json_t *number_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static enum kvr_status add(json_t *list, const char *name, const char *unit, int n, double value,
+                           double extra, const char *missing, const double *series, int n_series)
+{
+    json_t *s = json_array();
+
+    for (int i = 0; s && i < n_series; i++)
+        json_array_append_new(s, number_or_null(series[i]));
+    if (json_array_append_new(
+            list, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", name, "unit", unit, "n",
+                            n, "value", missing[0] ? json_null() : number_or_null(value), "extra",
+                            missing[0] ? json_null() : number_or_null(extra), "missing",
+                            missing[0] ? json_string(missing) : json_null(), "series", s)))
+        return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    return KVR_OK;
+}
+
+static enum kvr_status add_derived(json_t *list, const struct kvr_metric *m,
+                                   const struct kvr_metric_input *in,
+                                   const struct kvr_metric_value *v, int prefix_step)
+{
+    struct kvr_derived d[KVR_N_DERIVED];
+    enum kvr_status st;
+
+    KVR_TRY(kvr_metric_derive(m, in, v, prefix_step, d));
+    st = KVR_OK;
+    for (int i = 0; st == KVR_OK && i < KVR_N_DERIVED; i++)
+        if (d[i].name[0])
+            st = add(list, d[i].name, m->unit, d[i].n, d[i].value, d[i].extra, d[i].missing,
+                     d[i].series, d[i].n_series);
+    kvr_derived_free(d);
+    return st;
+}
+
+static enum kvr_status add_metric(json_t *list, const char *name, const struct kvr_score_input *in,
+                                  const char *lpips_weights)
+{
+    const struct kvr_metric_input mi = { .ref = in->ref,
+                                         .test = in->test,
+                                         .chunk = in->chunk,
+                                         .lead = in->lead,
+                                         .lpips_weights = lpips_weights };
+    const struct kvr_metric *m = kvr_metric_find(name);
+    struct kvr_metric_value v;
+    enum kvr_status st;
+
+    if (!m)
+        return kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
+    KVR_TRY(kvr_metric_measure(m, &mi, &v));
+    st =
+        add(list, m->name, m->unit, in->test->n, v.value, v.extra, v.missing, v.series, v.n_series);
+    if (st == KVR_OK)
+        st = add_derived(list, m, &mi, &v, in->prefix_step);
+    kvr_metric_value_free(&v);
+    return st;
+}
+
+/* --- programs --------------------------------------------------------------------------- */
+
+struct command {
+    const char *name, *unit;
+    json_t *scores; /* names that must be there; may be empty */
+};
+
+static enum kvr_status add_score(json_t *list, const struct command *c, const char *score,
+                                 const json_t *value, const char *missing)
+{
+    char name[160];
+
+    snprintf(name, sizeof name, "%s.%s", c->name, score);
+    return add(list, name, c->unit, 1, json_number_value(value), NAN, missing, NULL, 0);
+}
+
+static enum kvr_status add_failure(json_t *list, const struct command *c, const char *why)
+{
+    size_t n = json_array_size(c->scores);
+
+    if (n == 0)
+        return add(list, c->name, c->unit, 0, NAN, NAN, why, NULL, 0);
+    for (size_t i = 0; i < n; i++)
+        KVR_TRY(add_score(list, c, json_string_value(json_array_get(c->scores, i)), NULL, why));
+    return KVR_OK;
+}
+
+static enum kvr_status add_scores(json_t *list, const struct command *c, json_t *got)
+{
+    size_t n = json_array_size(c->scores);
+    const char *key;
+    json_t *value;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(c->scores, i));
+
+        value = json_object_get(got, name);
+        KVR_TRY(add_score(list, c, name, value,
+                          json_is_number(value) ? ""
+                          : value               ? "the program gave null"
+                                                : "not among what the program printed"));
+    }
+    if (n > 0)
+        return KVR_OK;
+    json_object_foreach(got, key, value) KVR_TRY(
+        add_score(list, c, key, value, json_is_number(value) ? "" : "the program gave null"));
+    return KVR_OK;
+}
+
+static enum kvr_status add_command(json_t *list, const json_t *o, const struct kvr_score_input *in)
+{
+    static const char where[] = "a command of the sweep";
+    struct kvr_external e = { .video = in->video,
+                              .frames = in->frames,
+                              .reference = in->reference };
+    struct command c;
+    json_t *got;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_json_string(o, where, "name", &c.name));
+    KVR_TRY(kvr_json_string(o, where, "unit", &c.unit));
+    KVR_TRY(kvr_json_array(o, where, "scores", &c.scores));
+    KVR_TRY(kvr_json_string(o, where, "command", &e.command));
+    KVR_TRY(kvr_json_int_in(o, where, "timeout_s", 1, 86400, &e.timeout_s));
+    if (kvr_external_run(&e, &got) != KVR_OK)
+        return add_failure(list, &c, kvr_error());
+    st = add_scores(list, &c, got);
+    json_decref(got);
+    return st;
+}
+
+enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
+{
+    char dir[PATH_MAX], weights[PATH_MAX + 32];
+    bool has_weights = kvr_find_path(&lpips_folder, "lpips", NULL, dir, sizeof dir) == KVR_OK;
+    json_t *list = json_array(), *version, *command;
+    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    const char *name;
+    size_t i;
+
+    snprintf(weights, sizeof weights, "%s/%s", has_weights ? dir : "", lpips_folder.inside);
+    json_object_foreach((json_t *)in->metrics, name, version) if (st == KVR_OK) st =
+        add_metric(list, name, in, has_weights ? weights : NULL);
+    json_array_foreach(in->commands, i, command) if (st == KVR_OK) st =
+        add_command(list, command, in);
+    if (st != KVR_OK) {
+        json_decref(list);
+        return st;
+    }
+    *out = list;
+    return KVR_OK;
+}

@@ -1,0 +1,27 @@
+/* score.h - every metric of a cell: the built-in ones, what follows from them, and programs. */
+#ifndef KVR_RUN_SCORE_H
+#define KVR_RUN_SCORE_H
+
+#include <jansson.h>
+
+#include "metrics/metric.h"
+
+/* Borrowed. */
+struct kvr_score_input {
+    const json_t *metrics;  /* {"psnr": 1, ...}: names and versions, as in the cell's spec */
+    const json_t *commands; /* harness/plan/commands.h; NULL: none */
+    const struct kvr_frames *ref, *test;
+    int chunk, lead;                        /* as in struct kvr_metric_input */
+    int prefix_step;                        /* frames */
+    const char *video, *frames, *reference; /* paths; NULL: there is none */
+};
+
+/* Prefixes are of 50 pixel frames, as the study has them; of latent frames, four of which a
+ * pixel frame stands for, whole chunks of at most 12. */
+int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
+
+/* A list of {name, unit, n, value, extra, missing, series}. A program that fails gives NULL with
+ * the reason; a built-in metric that fails is the status, because that is our own fault. */
+enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
+
+#endif
