@@ -1,0 +1,81 @@
+/* cmd_stats.c - `kvreel stats`: paired differences, medians, coverage. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/report/stat_tables.h"
+
+struct stats_opts {
+    const char *db, *metric, *against, *where, *format;
+    double level;
+    uint64_t seed;
+    bool across, json;
+};
+
+static int run(const struct kvr_call *call)
+{
+    const struct stats_opts *o = call->opts;
+    const struct kvr_stat_options s = { .db = o->db,
+                                        .metric = o->metric,
+                                        .against = o->against,
+                                        .where = o->where,
+                                        .level = o->level,
+                                        .seed = o->seed,
+                                        .across_machines = o->across };
+    const char *what = call->words[0];
+    enum kvr_table_format format;
+    struct kvr_table *t = NULL;
+    enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
+    int code = KVR_EXIT_OK;
+
+    if (st == KVR_OK && strcmp(what, "paired") == 0)
+        st = kvr_stat_paired(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "timing") == 0)
+        st = kvr_stat_timing(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "coverage") == 0)
+        st = kvr_stat_coverage(&t, &s);
+    else if (st == KVR_OK)
+        st = kvr_fail(KVR_EINVAL, "stats: '%s' is none of paired, timing, coverage", what);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    if (t->n_rows == 0)
+        code = KVR_EXIT_NOTHING;
+    st = kvr_table_write(t, format, stdout);
+    kvr_table_close(&t);
+    return kvr_cli_wrote(st, code);
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
+                 "paired: a metric, or runtime_s, peak_bytes, resident_bytes, compression"),
+    KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
+                 "paired: the method that the others are compared with"),
+    KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
+                 "condition on cells_wide, e.g. 'frames = 42'"),
+    KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
+                 "coverage of the intervals"),
+    KVR_ARG_U64(struct stats_opts, seed, "seed", 0, "N", "0", "of the bootstrap"),
+    KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
+                 "compare what unlike machines measured"),
+    KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
+                 "txt, md, csv, json, latex"),
+    KVR_ARG_FLAG(struct stats_opts, json, "json", 0, "the same as --format json"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_stats = {
+    .name = "stats",
+    .summary = "paired differences with intervals, medians of repeats, coverage",
+    .usage = "paired|timing|coverage [options]",
+    .examples = "  kvreel stats paired --metric ssim --against RTN_INT4\n"
+                "  kvreel stats timing --db out/timing.db --json\n"
+                "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
+    .details = "Pairs share model, prompt, seed and settings; the interval of the mean difference\n"
+               "is a BCa bootstrap over the pairs. Methods of one group cannot be told from the\n"
+               "group's best. What unlike machines measured is compared only when asked for.\n",
+    .args = args,
+    .opts_size = sizeof(struct stats_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# stats and merge on a sweep that ran in two shards.
+. tests/cli/lib.sh || exit 1
+tiny_config "$work/tiny.yaml"
+cd "$work" || exit 1
+mkdir shards
+
+# By prompt: with so few cells --shard 0/2 may well be all of them.
+exits 0 "one half" run tiny.yaml --db shards/s0.db --out o --filter prompt=red -q
+exits 0 "the other" run tiny.yaml --db shards/s1.db --out o --filter prompt=green -q
+exits 0 "merge a folder" merge shards -o all.db --json
+json "two shards, six cells" '.merged == 2 and ([.shards[].added] | add) == 6 and .conflicts == 0'
+before=$(sql all.db 'SELECT * FROM cell ORDER BY key; SELECT * FROM metric ORDER BY 1, 2')
+exits 0 "merge again" merge shards shards/s1.db -o all.db --json
+json "changes nothing" '[.shards[] | .added + .replaced] | add == 0'
+check "the content is as it was" test "$before" = \
+    "$(sql all.db 'SELECT * FROM cell ORDER BY key; SELECT * FROM metric ORDER BY 1, 2')"
+exits 0 "the merged database is the sweep: nothing is left to run" \
+    run tiny.yaml --db all.db --out o --json
+json "all done before" '.ok == 0 and .done_before == 6'
+
+head -c 2000 shards/s1.db >cut.db
+exits 2 "damaged shards are named, the others joined" merge cut.db shards/s0.db -o some.db --json
+json "one joined, one not" '.merged == 1 and .failed == 1'
+says "by name" 'cut\.db'
+exits 2 "a shard that is not there" merge none.db -o some.db
+exits 2 "a database into itself" merge all.db -o all.db
+
+# The same cell with other frames: both attempts stay, and are reported.
+cp all.db other.db
+sqlite3 other.db "UPDATE attempt SET frames_sha256 = 'f' || frames_sha256, n = n + 1"
+exits 4 "contradicting shards" merge other.db -o all.db --json
+json "are counted" '.conflicts == 6'
+check "and both kept" test "$(sql all.db 'SELECT count(*) FROM attempt')" -eq 12
+
+exits 0 "stats paired" stats paired -m ssim --against RTN_INT4 --db all.db --json
+json "the best is first" '[.[].tie_group] == ([.[].tie_group] | sort) and .[0].method == "BF16"'
+json "an interval around each difference" \
+    'all(.[] | select(.method != "RTN_INT4"); .lo <= .difference and .difference <= .hi and .n_pairs == 2)'
+exits 0 "stats timing" stats timing --db all.db --json
+json "one sample has no interval" 'all(.[]; .n == 1 and .lo_s == null and .median_s > 0)'
+json "phases explain the time" 'all(.[]; .attributed > 0.5 and .attributed <= 1)'
+exits 0 "stats coverage" stats coverage --db all.db --format csv
+prints "a row per method" '^RTN_INT4,1/1,1/1$'
+exits 2 "stats of nothing known" stats mean --db all.db
+exits 2 "an unknown metric" stats paired -m psrn --db all.db
+exits 2 "an unknown method to compare with" stats paired --against NONE --db all.db
+
+# Two machines in one database.
+sqlite3 all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
+exits 2 "unlike machines are not compared" stats paired --db all.db
+says "unless asked" 'across-machines'
+exits 0 "when asked they are" stats paired --across-machines --db all.db
+check "the summary keeps them apart" test \
+    "$(sql all.db 'SELECT count(DISTINCT machine) FROM summary')" -eq 2
