@@ -104,6 +104,66 @@ static struct answer ask(const char *sql)
     return ask_of(db, sql);
 }
 
+/* The probe's numbers are stored, its frames are those of the timed run, BF16 is what it is. */
+START_TEST(probes)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    write_config("[BF16, KIVI_INT2@study]", "kind: [bench, probe]\nprobe_every: 7\n");
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 8);
+    ck_assert_int_eq(
+        ask("SELECT count(*) FROM cell WHERE run_kind = 'probe' AND query_stride = 7").i, 4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe JOIN cell ON key = cell AND run_kind = "
+                         "'bench'")
+                         .i,
+                     0);
+    ck_assert_int_eq(ask("SELECT count(DISTINCT cell) FROM probe WHERE name = 'delta_a' AND head "
+                         "IS NOT NULL AND chunk = 1")
+                         .i,
+                     4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM (SELECT rollout FROM cell JOIN artifact ON cell = "
+                         "key AND artifact.kind = 'frames' GROUP BY rollout HAVING count(*) = 2 "
+                         "AND count(DISTINCT sha256) = 1)")
+                         .i,
+                     4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric m JOIN cell ON key = m.cell WHERE m.name IN "
+                         "('delta_a', 'jsd', 'k_rel_error', 'recodes') AND value = 0 AND "
+                         "is_baseline")
+                         .i,
+                     8);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric m JOIN cell ON key = m.cell WHERE m.name IN "
+                         "('jsd', 'k_rel_error', 'recodes') AND value > 0 AND NOT is_baseline")
+                         .i,
+                     6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE name = 'probe_residual' AND value <= "
+                         "1e-3")
+                         .i,
+                     4);
+    /* Phases by pass where nobody times, bytes by tag everywhere; a pass is no longer than the
+     * time since the one before. */
+    ck_assert_int_eq(ask("SELECT count(*) FROM pass JOIN cell ON key = cell WHERE (attend_ns IS "
+                         "NULL) <> (run_kind = 'bench')")
+                         .i,
+                     0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM pass WHERE live_bytes <> kv_bytes + meta_bytes + "
+                         "scratch_bytes + weights_bytes + act_bytes + io_bytes OR kv_bytes <> "
+                         "resident_kv_bytes")
+                         .i,
+                     0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM (SELECT encode_ns + decode_ns + attend_ns + "
+                         "linear_ns + cross_ns + other_ns AS sum, t_ns - lag(t_ns, 1, 0) OVER "
+                         "(PARTITION BY cell ORDER BY idx) AS took FROM pass) WHERE sum > took OR "
+                         "sum <= 0")
+                         .i,
+                     0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary WHERE n_ok = 2").i, 2);
+    s = must_run(&o);
+    ck_assert_int_eq(s.skipped, 8);
+}
+END_TEST
+
 START_TEST(end_to_end)
 {
     struct kvr_run_options o = options();
@@ -505,6 +565,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, end_to_end);
+    tcase_add_test(tc, probes);
     tcase_add_test(tc, jobs_do_not_change_results);
     tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);
     tcase_add_test(tc, retry_by_type);
