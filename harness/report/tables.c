@@ -26,6 +26,25 @@ static const struct kvr_column columns[] = {
     { .name = NULL },
 };
 
+/* Probed numbers are shares of attention, divergences and relative errors. */
+static const struct kvr_column probe_columns[] = {
+    { .name = "delta_a", .head = "dA", .digits = 4 },
+    { .name = "delta_a_median", .head = "median", .digits = 4 },
+    { .name = "delta_a_p95", .head = "p95", .digits = 4 },
+    { .name = "mass_bf16", .head = "A bf16", .digits = 3 },
+    { .name = "jsd", .head = "JSD", .digits = 4 },
+    { .name = "attn_out_rel", .head = "output", .unit = "(rel.)", .digits = 3 },
+    { .name = "top1_agreement", .head = "top-1", .digits = 3 },
+    { .name = "mass_on_zero", .head = "on zeros", .digits = 3 },
+    { .name = "mass_on_summary", .head = "on means", .digits = 3 },
+    { .name = "mass_lost", .head = "lost", .digits = 3 },
+    { .name = "k_rel_error", .head = "K", .unit = "(rel.)", .digits = 3 },
+    { .name = "v_rel_error", .head = "V", .unit = "(rel.)", .digits = 3 },
+    { .name = "recodes", .digits = 1 },
+    { .name = "value_changes", .head = "changes", .digits = 1 },
+    { .name = NULL },
+};
+
 static const char *const settings[] = { "model", "suite",   "frames", "window", "sink",
                                         "evict", "threads", "path",   NULL };
 
@@ -53,6 +72,65 @@ const struct kvr_report kvr_reports[] = {
       .sql = "SELECT outcome, method, prompt_id AS prompt, seed, reason, attempt, model, frames\n"
              "FROM failures",
       .columns = columns,
+      .fold = settings },
+    { .name = "probes",
+      .title = "What attention does, beside a BF16 cache of the same tokens: means over all heads",
+      .sql = "SELECT method,\n"
+             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
+             "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
+             "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
+             "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
+             "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_on_zero') AS mass_on_zero,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_on_summary') AS mass_on_summary,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_lost') AS mass_lost,\n"
+             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
+             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
+             "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
+             "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
+             "  max(n_cells) AS n, model, frames, window, sink, evict, path\n"
+             "FROM probe_summary\n"
+             "GROUP BY method, model, frames, window, sink, evict, path\n"
+             "ORDER BY model, frames, window, sink, evict, path, max(is_baseline) DESC,\n"
+             "  method",
+      .columns = probe_columns,
+      .fold = settings },
+    { .name = "probes_by_layer",
+      .title = "What attention does, by layer: means over its heads",
+      .sql = "SELECT method, layer,\n"
+             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
+             "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
+             "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
+             "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
+             "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
+             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
+             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
+             "  max(n_cells) AS n, model, frames, window, sink, evict, path\n"
+             "FROM probe_by_layer\n"
+             "GROUP BY method, model, frames, window, sink, evict, path, layer\n"
+             "ORDER BY model, frames, window, sink, evict, path, max(is_baseline) DESC,\n"
+             "  method, layer",
+      .columns = probe_columns,
+      .fold = settings },
+    { .name = "probes_by_age",
+      .title = "What attention does, by the age of a token in chunks",
+      .sql = "SELECT method, age,\n"
+             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
+             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
+             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
+             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
+             "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
+             "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
+             "  max(n_cells) AS n, model, frames, window, sink, evict, path\n"
+             "FROM probe_by_age\n"
+             "GROUP BY method, model, frames, window, sink, evict, path, age\n"
+             "ORDER BY model, frames, window, sink, evict, path, max(is_baseline) DESC,\n"
+             "  method, age",
+      .columns = probe_columns,
       .fold = settings },
     { .name = NULL },
 };

@@ -167,6 +167,40 @@ START_TEST(rollout_is_without_metrics)
 }
 END_TEST
 
+/* A probe is a cell of its own, with its own baseline, of the same rollout; never repeated. */
+START_TEST(kinds_are_apart)
+{
+    static const char *const both[] = { "kind=[bench, probe]", "repeats=2", NULL };
+    static const char *const third[] = { "kind=probe", "probe_every=3", NULL };
+    static const char *const bench[] = { "probe_every=3", NULL };
+    struct kvr_config c, c2, c3;
+    struct kvr_sweep s, s2, s3;
+
+    must_make(&c, &s, ONE, both);
+    ck_assert_int_eq(s.n_cells, 2 * 3);
+    ck_assert_str_eq(s.cell[1].kind, "bench");
+    ck_assert_str_eq(s.cell[5].kind, "probe");
+    ck_assert_int_eq(s.cell[1].query_stride, 0);
+    ck_assert_int_eq(s.cell[5].query_stride, 1);
+    ck_assert_int_eq(s.cell[5].baseline, 4);
+    ck_assert_str_eq(s.cell[5].rollout, s.cell[1].rollout);
+    ck_assert_str_ne(s.cell[5].key, s.cell[1].key);
+    ck_assert_str_ne(s.cell[5].video, s.cell[1].video);
+    ck_assert_int_eq(kvr_sweep_select(&s, "kind=probe", 0, 1), KVR_OK);
+    ck_assert(s.cell[5].selected && s.cell[4].selected && !s.cell[1].selected);
+
+    /* The stride is part of a probe's key, and of no other. */
+    must_make(&c2, &s2, ONE, third);
+    ck_assert_int_eq(s2.cell[1].query_stride, 3);
+    ck_assert_str_ne(s2.cell[1].key, s.cell[5].key);
+    must_make(&c3, &s3, ONE, bench);
+    ck_assert_str_eq(s3.cell[1].key, s.cell[1].key);
+    drop(&c, &s);
+    drop(&c2, &s2);
+    drop(&c3, &s3);
+}
+END_TEST
+
 START_TEST(product)
 {
     static const char text[] = "model: nano\n"
@@ -351,6 +385,7 @@ int main(void)
     tcase_add_test(tc, pinned);
     tcase_add_test(tc, any_setting_changes_the_key);
     tcase_add_test(tc, rollout_is_without_metrics);
+    tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, product);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, refusal_has_a_place);
