@@ -33,7 +33,7 @@ LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
 LDLIBS  += $(PKG_LIBS) -ldl -lm
 
 SRC  := $(sort $(filter-out harness/cli/main.c,$(wildcard harness/*/*.c methods/*.c methods/*/*.c metrics/*.c)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o)
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o)
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -75,6 +75,21 @@ $(BUILD)/harness/core/version.o: $(BUILD)/build_id
 $(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) \
 	-DKVR_CODE_HASH='"$(CODE_HASH)"' \
 	-DKVR_CC='"$(notdir $(CC))"' -DKVR_CFLAGS='"$(OPT) -march=$(ARCH) -ffp-contract=off $(SANFLAGS)"'
+
+# The report's page, style and script, as arrays in the program. Scripts in the order they run in.
+REPORT := plots/report
+REPORT_JS := $(addprefix $(REPORT)/,$(addsuffix .js,util data chart table pareto limits player memory \
+	prompts drift main))
+$(BUILD)/$(REPORT)/page.c: $(REPORT)/page.html
+$(BUILD)/$(REPORT)/style.c: $(REPORT)/style.css
+$(BUILD)/$(REPORT)/script.c: $(REPORT_JS)
+$(BUILD)/$(REPORT)/page.c $(BUILD)/$(REPORT)/style.c $(BUILD)/$(REPORT)/script.c: \
+	$(BUILD)/$(REPORT)/%.c: $(REPORT)/embed.sh
+	$(call say,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)sh $(REPORT)/embed.sh kvr_report_$* $(filter-out %.sh,$^) > $@
+$(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)

@@ -1,13 +1,15 @@
-/* cmd_report.c - `kvreel report`: the tables of a database. */
+/* cmd_report.c - `kvreel report`: the tables of a database, and the page to open in a browser. */
 #include <stdlib.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/outfile.h"
+#include "harness/report/html.h"
 #include "harness/report/report.h"
 
 struct report_opts {
-    const char *db, *table, *format, *out;
-    bool list;
+    const char *db, *table, *format, *out, *media;
+    double cap_mb;
+    bool list, single_file;
 };
 
 static int list_tables(void)
@@ -44,6 +46,29 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     return st;
 }
 
+static int write_page(const struct report_opts *o)
+{
+    const struct kvr_html_options options = {
+        .media_dir = o->media,
+        .single_file = o->single_file,
+        .cap_bytes = (int64_t)(o->cap_mb * 1e6),
+    };
+    struct kvr_html_result r;
+    enum kvr_status st = kvr_html_write(o->db, o->out ? o->out : "report", &options, &r);
+
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    printf("%s\n", r.path);
+    fprintf(stderr, "%d cells, %d videos%s, %.1f MB\n", r.n_cells, r.n_videos,
+            o->single_file ? " inside" : " in assets/", (double)r.bytes / 1e6);
+    if (r.n_without)
+        fprintf(stderr, "kvreel: report: %d videos left out: %s\n", r.n_without,
+                o->single_file && r.n_videos ? "the file would be larger than --cap"
+                                             : "not found; --media says where the sweep's "
+                                               "files are");
+    return KVR_EXIT_OK;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct report_opts *o = call->opts;
@@ -54,9 +79,11 @@ static int run(const struct kvr_call *call)
 
     if (o->list)
         return list_tables();
-    st = kvr_table_format_parse(o->format, &format);
+    if (o->single_file || (o->out && !o->table && !o->format))
+        return write_page(o);
+    st = kvr_table_format_parse(o->format ? o->format : "txt", &format);
     if (st == KVR_OK)
-        st = kvr_report_table(&t, o->db, o->table);
+        st = kvr_report_table(&t, o->db, o->table ? o->table : "summary");
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (o->out)
@@ -69,20 +96,29 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
-    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", "summary", "which table"),
-    KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json or latex"),
-    KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE", NULL, "default: stdout"),
+    KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL,
+                 "which table; default: summary"),
+    KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", NULL,
+                 "txt, md, csv, json or latex; default: txt"),
+    KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
+                 "a table's file, default stdout; without --table: the page's folder"),
+    KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,
+                 "the page with videos inside, as many as fit"),
+    KVR_ARG_REAL(struct report_opts, cap_mb, "cap", 0, "MB", "10", 0.5, 1000,
+                 "size of a single file"),
+    KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
+                 "the sweep's out folder; default: looked for around the database"),
     KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "the tables there are"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_report = {
     .name = "report",
-    .summary = "tables for people and papers",
-    .usage = "[--table NAME] [--format FORMAT] [options]",
+    .summary = "tables for people and papers, and a page to open in a browser",
+    .usage = "[--table NAME] [--format FORMAT] | -o DIR [--single-file] [options]",
     .examples = "  kvreel report\n"
                 "  kvreel report --db out/demo/demo.db --format md\n"
+                "  kvreel report --db out/demo/demo.db -o report   # report/index.html\n"
                 "  kvreel report --table summary --format latex -o table2.tex\n",
     .args = args,
     .opts_size = sizeof(struct report_opts),

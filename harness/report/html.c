@@ -1,0 +1,327 @@
+/* html.c - the page from its parts, and the videos to its side or into it. */
+#include "harness/report/html.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/core/outfile.h"
+#include "harness/core/path.h"
+#include "harness/core/sha256.h"
+#include "harness/report/table.h"
+
+enum { DEFAULT_CAP = 10 * 1000 * 1000 };
+
+/* Videos in the order in which they go into a single file: prompt by prompt the reference, then of
+ * each family the most compressed, then the others. */
+static const char video_sql[] =
+    "WITH v AS (SELECT c.key, a.path, c.prompt_id, c.suite, c.is_baseline, c.family, c.method,\n"
+    "  row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family\n"
+    "    ORDER BY c.reading, c.nominal_bytes, c.method, c.key) AS rank\n"
+    "  FROM cell c JOIN artifact a ON a.cell = c.key WHERE a.kind = 'video')\n"
+    "SELECT key, path FROM v\n"
+    "ORDER BY suite, prompt_id, is_baseline DESC, rank, family, method, key";
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "report: no memory");
+}
+
+/* ------------------------------------------------------------- where the videos are */
+
+static bool has(const char *dir, const char *path)
+{
+    char *full = dir ? kvr_path_join(dir, path) : NULL;
+    bool found = full && kvr_path_exists(full);
+
+    free(full);
+    return found;
+}
+
+/* The sweep's out folder: as told, else around the database, where `path` exists. NULL: nowhere. */
+static char *find_media(const char *db_path, const char *told, const char *path)
+{
+    static const char *const near[] = { "", "out", "run" };
+    char *dir, *found = NULL, *stem;
+
+    if (told)
+        return has(told, path) ? strdup(told) : NULL;
+    dir = kvr_path_dir(db_path);
+    for (size_t i = 0; dir && !found && i < sizeof near / sizeof near[0]; i++) {
+        char *at = *near[i] ? kvr_path_join(dir, near[i]) : strdup(dir);
+
+        if (has(at, path))
+            found = at;
+        else
+            free(at);
+    }
+    free(dir);
+    stem = strdup(db_path); /* out/study33.db with out/study33/ beside it */
+    if (stem && !found && strlen(stem) > 3 && strcmp(stem + strlen(stem) - 3, ".db") == 0) {
+        stem[strlen(stem) - 3] = '\0';
+        if (has(stem, path)) {
+            found = stem;
+            stem = NULL;
+        }
+    }
+    free(stem);
+    return found ? found : has("out", path) ? strdup("out") : NULL;
+}
+
+static enum kvr_status read_file(const char *path, char **out, size_t *n)
+{
+    struct stat info;
+    FILE *f = fopen(path, "rb");
+
+    *out = NULL;
+    *n = 0;
+    if (!f || fstat(fileno(f), &info) != 0) {
+        if (f)
+            fclose(f);
+        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+    }
+    *out = malloc((size_t)info.st_size + 1);
+    if (*out)
+        *n = fread(*out, 1, (size_t)info.st_size, f);
+    fclose(f);
+    if (!*out)
+        return no_memory();
+    return *n == (size_t)info.st_size ? KVR_OK : kvr_fail(KVR_EIO, "%s: cannot be read", path);
+}
+
+static enum kvr_status write_file(const char *path, const char *p, size_t n)
+{
+    struct kvr_out *out;
+    enum kvr_status st = kvr_out_open(&out, path);
+
+    if (st != KVR_OK)
+        return st;
+    st = kvr_out_write(out, p, n);
+    if (st == KVR_OK)
+        return kvr_out_commit(&out);
+    kvr_out_drop(&out);
+    return st;
+}
+
+/* A second name for the same file where the disk is the same, else a copy. */
+static enum kvr_status give_file(const char *from, const char *to)
+{
+    char *bytes;
+    size_t n;
+    enum kvr_status st;
+
+    if (unlink(to) != 0 && errno != ENOENT)
+        return kvr_fail(KVR_EIO, "%s: %s", to, strerror(errno));
+    if (link(from, to) == 0)
+        return KVR_OK;
+    KVR_TRY(read_file(from, &bytes, &n));
+    st = write_file(to, bytes, n);
+    free(bytes);
+    return st;
+}
+
+static void put_base64(FILE *to, const unsigned char *p, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (size_t i = 0; i < n; i += 3) {
+        unsigned v = (unsigned)p[i] << 16 | (i + 1 < n ? (unsigned)p[i + 1] << 8 : 0) |
+                     (i + 2 < n ? p[i + 2] : 0);
+
+        fputc(digits[v >> 18], to);
+        fputc(digits[v >> 12 & 63], to);
+        fputc(i + 1 < n ? digits[v >> 6 & 63] : '=', to);
+        fputc(i + 2 < n ? digits[v & 63] : '=', to);
+    }
+}
+
+/* ------------------------------------------------------------- videos */
+
+struct videos {
+    const char *db_path, *out_dir;
+    const struct kvr_html_options *o;
+    int64_t room; /* bytes left in a single file */
+    struct kvr_html_result *result;
+    FILE *to;
+};
+
+static enum kvr_status put_inline(struct videos *v, const char *key, const char *from)
+{
+    char *bytes;
+    size_t n;
+    enum kvr_status st;
+    struct stat info;
+    int64_t needs;
+
+    if (stat(from, &info) != 0)
+        return kvr_fail(KVR_EIO, "%s: %s", from, strerror(errno));
+    needs = ((int64_t)info.st_size + 2) / 3 * 4 + 100;
+    if (needs > v->room) {
+        v->result->n_without++;
+        return KVR_OK;
+    }
+    st = read_file(from, &bytes, &n);
+    if (st == KVR_OK) {
+        fprintf(v->to, "%s\"%s\":\"data:video/mp4;base64,", v->result->n_videos ? ",\n" : "", key);
+        put_base64(v->to, (const unsigned char *)bytes, n);
+        fputc('"', v->to);
+        v->room -= needs;
+        v->result->n_videos++;
+    }
+    free(bytes);
+    return st;
+}
+
+static enum kvr_status put_beside(struct videos *v, const char *key, const char *from)
+{
+    char *dir = kvr_path_join(v->out_dir, "assets"), *name = NULL, *to = NULL;
+    enum kvr_status st = dir ? kvr_mkdirs(dir) : no_memory();
+
+    if (st == KVR_OK && (asprintf(&name, "%s.mp4", key) < 0 || !(to = kvr_path_join(dir, name))))
+        st = no_memory();
+    if (st == KVR_OK)
+        st = give_file(from, to);
+    if (st == KVR_OK)
+        fprintf(v->to, "%s\"%s\":\"assets/%s\"", v->result->n_videos++ ? ",\n" : "", key, name);
+    free(dir);
+    free(name);
+    free(to);
+    return st;
+}
+
+/* Keys become names of files and stand in the page. */
+static bool is_key(const char *key)
+{
+    return key[0] && key[strspn(key, "0123456789abcdef")] == '\0';
+}
+
+static enum kvr_status put_videos(struct videos *v)
+{
+    struct kvr_table *t;
+    char *media = NULL;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_table_query(&t, v->db_path, video_sql, NULL));
+    st = KVR_OK;
+    if (t->n_rows)
+        media = find_media(v->db_path, v->o->media_dir, kvr_table_text(t, 0, 1));
+    fputc('{', v->to);
+    for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
+        const char *key = kvr_table_text(t, r, 0), *path = kvr_table_text(t, r, 1);
+        char *from;
+
+        if (!media || !is_key(key) || strstr(path, "..") || !has(media, path)) {
+            v->result->n_without++;
+            continue;
+        }
+        from = kvr_path_join(media, path);
+        st = !from               ? no_memory()
+             : v->o->single_file ? put_inline(v, key, from)
+                                 : put_beside(v, key, from);
+        free(from);
+    }
+    fputs("}\n", v->to);
+    free(media);
+    kvr_table_close(&t);
+    return st;
+}
+
+/* ------------------------------------------------------------- the page */
+
+/* 'sha256-...' of a script or style, as a content security policy wants it. */
+static enum kvr_status put_hash(FILE *to, const char *text)
+{
+    char hex[KVR_SHA256_HEX];
+    unsigned char raw[32];
+
+    KVR_TRY(kvr_sha256_hex(text, strlen(text), hex));
+    for (int i = 0; i < 32; i++) {
+        unsigned byte;
+
+        sscanf(hex + 2 * i, "%2x", &byte);
+        raw[i] = (unsigned char)byte;
+    }
+    fputs("'sha256-", to);
+    put_base64(to, raw, sizeof raw);
+    fputc('\'', to);
+    return KVR_OK;
+}
+
+/* The page with its marks {{style}}, {{script}}, ... filled in. The videos come last, when it is
+ * known how much room is left. */
+static enum kvr_status put_page(struct videos *v, FILE *to)
+{
+    const char *at = kvr_report_page;
+    enum kvr_status st = KVR_OK;
+
+    v->to = to;
+    while (st == KVR_OK && *at) {
+        const char *mark = strstr(at, "{{");
+
+        if (!mark) {
+            fputs(at, to);
+            break;
+        }
+        fwrite(at, 1, (size_t)(mark - at), to);
+        at = mark;
+        if (strncmp(at, "{{style}}", 9) == 0)
+            fputs(kvr_report_style, to);
+        else if (strncmp(at, "{{script}}", 10) == 0)
+            fputs(kvr_report_script, to);
+        else if (strncmp(at, "{{style_hash}}", 14) == 0)
+            st = put_hash(to, kvr_report_style);
+        else if (strncmp(at, "{{script_hash}}", 15) == 0)
+            st = put_hash(to, kvr_report_script);
+        else if (strncmp(at, "{{data}}", 8) == 0)
+            st = kvr_html_data(v->db_path, to);
+        else if (strncmp(at, "{{videos}}", 10) == 0) {
+            int64_t cap = v->o->cap_bytes ? v->o->cap_bytes : DEFAULT_CAP;
+
+            /* What is still to come: the script and the markup behind. */
+            v->room = cap - ftell(to) - (int64_t)strlen(kvr_report_script) - (int64_t)strlen(at);
+            st = put_videos(v);
+        }
+        at = strstr(at, "}}");
+        at = at ? at + 2 : "";
+    }
+    return st;
+}
+
+static enum kvr_status count_cells(const char *db_path, int *n)
+{
+    struct kvr_table *t;
+
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT count(*) FROM cell", NULL));
+    *n = (int)kvr_table_number(t, 0, 0);
+    kvr_table_close(&t);
+    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "report: %s has no cells", db_path);
+}
+
+enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
+                               const struct kvr_html_options *options, struct kvr_html_result *out)
+{
+    struct videos v = { .db_path = db_path, .out_dir = out_dir, .o = options, .result = out };
+    char *page = NULL;
+    size_t n = 0;
+    FILE *to;
+    enum kvr_status st;
+
+    *out = (struct kvr_html_result){ 0 };
+    KVR_TRY(count_cells(db_path, &out->n_cells));
+    KVR_TRY(kvr_mkdirs(out_dir));
+    snprintf(out->path, sizeof out->path, "%s/index.html", out_dir);
+    to = open_memstream(&page, &n);
+    if (!to)
+        return no_memory();
+    st = put_page(&v, to);
+    if (fclose(to) != 0 && st == KVR_OK)
+        st = no_memory();
+    if (st == KVR_OK)
+        st = write_file(out->path, page, n);
+    out->bytes = (int64_t)n;
+    free(page);
+    return st;
+}

@@ -1,0 +1,42 @@
+/* html.h - a report to open in a browser: one page, offline, with the videos beside it.
+ *
+ *     struct kvr_html_result r;
+ *     KVR_TRY(kvr_html_write("out/demo.db", "report", &(struct kvr_html_options){ 0 }, &r));
+ *
+ * writes report/index.html, and report/assets/ with the videos. The page's markup, style and
+ * script are plots/report/, built into the program; the data stand in the page as JSON. It needs
+ * no server and no network: it works from file://. The same database gives the same files. */
+#ifndef KVR_REPORT_HTML_H
+#define KVR_REPORT_HTML_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "harness/core/status.h"
+
+struct kvr_html_options {
+    const char *media_dir; /* the sweep's out folder; NULL: looked for near the database */
+    bool single_file;      /* videos go into the page, as many as fit */
+    int64_t cap_bytes;     /* of that file; 0: 10 MB */
+};
+
+struct kvr_html_result {
+    char path[1024]; /* of the page */
+    int64_t bytes;   /* its size */
+    int n_cells, n_videos;
+    int n_without; /* cells with a video in the database that is not in the report */
+};
+
+/* KVR_ENOTFOUND, KVR_ESCHEMA as kvr_store_query(); KVR_EIO, KVR_EFULL name the file. */
+enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
+                               const struct kvr_html_options *options, struct kvr_html_result *out);
+
+/* The data of the page, as one JSON object that can stand inside a script element: whatever texts
+ * the database holds, no '<' comes out. */
+enum kvr_status kvr_html_data(const char *db_path, FILE *to);
+
+/* Built from plots/report/ by the Makefile. */
+extern const char kvr_report_page[], kvr_report_style[], kvr_report_script[];
+
+#endif

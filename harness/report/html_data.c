@@ -1,0 +1,141 @@
+/* html_data.c - what the page shows, as JSON: each statement a table {"c": columns, "r": rows}.
+ *
+ * Columns whose name ends with _json hold arrays that SQLite made of numbers; they go out as they
+ * are. Long series are arrays of one row, so that a page of a thousand cells stays small. */
+#include "harness/report/html.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/escape.h"
+#include "harness/report/table.h"
+
+static const struct {
+    const char *name, *sql;
+} tables[] = {
+    { "sessions", "SELECT id, started, host, os, cpu_model, n_cpus, memory_bytes, governor, jobs,\n"
+                  "  git_hash, git_dirty, compiler, cflags, libraries, argv, config_path,\n"
+                  "  config_text FROM session WHERE id IN (SELECT session FROM cell)\n"
+                  "ORDER BY started, id" },
+    { "cells",
+      "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
+      "  c.prompt_id, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend, c.threads,\n"
+      "  c.repeat, c.outcome, c.reason, CASE c.outcome WHEN 'OK' THEN '' ELSE c.log_tail END\n"
+      "  AS log, c.attempt, c.session, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
+      "  bf16, c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,\n"
+      "  (SELECT round(value, 4) FROM metric WHERE cell = c.key AND name = 'psnr') AS psnr,\n"
+      "  (SELECT round(value, 6) FROM metric WHERE cell = c.key AND name = 'ssim') AS ssim\n"
+      "FROM cell c ORDER BY c.model, c.is_baseline DESC, c.method, c.suite, c.prompt_id, c.seed,\n"
+      "  c.repeat, c.key" },
+    { "prompts", "SELECT suite, prompt_id AS id, min(prompt) AS text FROM cell\n"
+                 "GROUP BY suite, prompt_id ORDER BY suite, prompt_id" },
+    { "series", "SELECT cell, name, json_group_array(value) AS value_json FROM\n"
+                "  (SELECT cell, name, round(value, CASE name WHEN 'psnr' THEN 2 ELSE 4 END)\n"
+                "   AS value FROM series ORDER BY cell, name, idx)\n"
+                "GROUP BY cell, name ORDER BY cell, name" },
+    { "passes", "SELECT cell, json_group_array(ms) AS ms_json, json_group_array(live) AS\n"
+                "  live_json, json_group_array(resident) AS resident_json, json_group_array(kv)\n"
+                "  AS kv_json, json_group_array(nominal) AS nominal_json FROM (SELECT cell,\n"
+                "  t_ns / 1000000 AS ms, live_bytes AS live, resident_bytes AS resident,\n"
+                "  resident_kv_bytes AS kv, nominal_bytes AS nominal FROM pass\n"
+                "  ORDER BY cell, idx) GROUP BY cell ORDER BY cell" },
+    { "mem", "SELECT cell, json_group_object(tag, at_peak) AS at_peak_json FROM\n"
+             "  (SELECT cell, tag, at_peak FROM mem ORDER BY cell, tag) GROUP BY cell\n"
+             "ORDER BY cell" },
+    { "samples", "SELECT cell, json_group_object(kind, ms) AS ms_json FROM (SELECT cell, kind,\n"
+                 "  sum(ns) / 1000000 AS ms FROM sample GROUP BY cell, kind ORDER BY cell, kind)\n"
+                 "GROUP BY cell ORDER BY cell" },
+};
+
+static bool is_raw(const char *column)
+{
+    size_t n = strlen(column);
+
+    return n > 5 && strcmp(column + n - 5, "_json") == 0;
+}
+
+static void put_value(FILE *to, const struct kvr_value *v, bool raw)
+{
+    switch (v->type) {
+    case KVR_VALUE_INT:
+        fprintf(to, "%lld", (long long)v->i);
+        return;
+    case KVR_VALUE_REAL:
+        if (!isfinite(v->r))
+            break;
+        fprintf(to, "%.12g", v->r);
+        return;
+    case KVR_VALUE_TEXT:
+        if (raw)
+            fputs(v->text, to);
+        else
+            kvr_escape_json(to, v->text);
+        return;
+    case KVR_VALUE_BLOB:
+    case KVR_VALUE_NULL:
+        break;
+    }
+    fputs("null", to);
+}
+
+static void put_table(FILE *to, const struct kvr_table *t)
+{
+    fputs("{\"c\":[", to);
+    for (int c = 0; c < t->n_columns; c++) {
+        const char *name = t->column[c].name;
+
+        fprintf(to, "%s\"%.*s\"", c ? "," : "", (int)(strlen(name) - (is_raw(name) ? 5 : 0)), name);
+    }
+    fputs("],\"r\":[", to);
+    for (int r = 0; r < t->n_rows; r++) {
+        fputs(r ? ",\n[" : "\n[", to);
+        for (int c = 0; c < t->n_columns; c++) {
+            if (c)
+                fputc(',', to);
+            put_value(to, kvr_table_at(t, r, c), is_raw(t->column[c].name));
+        }
+        fputc(']', to);
+    }
+    fputs("]}", to);
+}
+
+/* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
+ */
+static void put_safely(FILE *to, const char *json, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (json[i] == '<')
+            fputs("\\u003c", to);
+        else
+            fputc(json[i], to);
+}
+
+enum kvr_status kvr_html_data(const char *db_path, FILE *to)
+{
+    char *json = NULL;
+    size_t n = 0;
+    FILE *plain = open_memstream(&json, &n);
+    enum kvr_status st = KVR_OK;
+
+    if (!plain)
+        return kvr_fail(KVR_ENOMEM, "report: no memory");
+    fputs("{\"format\":1", plain);
+    for (size_t i = 0; st == KVR_OK && i < sizeof tables / sizeof tables[0]; i++) {
+        struct kvr_table *t;
+
+        st = kvr_table_query(&t, db_path, tables[i].sql, NULL);
+        if (st != KVR_OK)
+            break;
+        fprintf(plain, ",\n\"%s\":", tables[i].name);
+        put_table(plain, t);
+        kvr_table_close(&t);
+    }
+    fputs("}\n", plain);
+    if (fclose(plain) != 0 && st == KVR_OK)
+        st = kvr_fail(KVR_ENOMEM, "report: no memory for the data");
+    if (st == KVR_OK)
+        put_safely(to, json, n);
+    free(json);
+    return st;
+}

@@ -1,0 +1,126 @@
+// data.js - the database's rows, and what is shown of them: one setting, the chosen suite and reading.
+const D = JSON.parse($("data").textContent);
+const VIDEOS = JSON.parse($("videos").textContent);
+const table = name => D[name].r.map(r => Object.fromEntries(D[name].c.map((c, i) => [c, r[i]])));
+const byKey = (rows, of) => new Map(rows.map(r => [r.cell, of(r)]));
+
+const CELLS = table("cells"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
+const SERIES = { psnr: new Map(), ssim: new Map() };
+for (const r of table("series")) if (SERIES[r.name]) SERIES[r.name].set(r.cell, r.value);
+const PASSES = byKey(table("passes"), r => r), MEM = byKey(table("mem"), r => r.at_peak), SAMPLES = byKey(table("samples"), r => r.ms);
+
+const SETTINGS = ["model", "frames", "window", "sink", "evict", "path", "threads", "backend"];
+const groupOf = c => SETTINGS.map(k => k + " " + c[k]).join(", ");
+const GROUPS = [...new Set(CELLS.map(groupOf))];
+const SUITES = [...new Set(CELLS.map(c => c.suite))];
+const promptKey = c => [c.suite, c.prompt_id, c.seed, c.repeat].join("\u0000");
+for (const c of CELLS) {
+  c.group = groupOf(c);
+  c.pkey = promptKey(c);
+  c.compression = c.nominal ? c.bf16 / c.nominal : null;
+  c.compression_r = c.resident ? c.bf16 / c.resident : null;
+}
+const promptText = c => (PROMPTS.find(p => p.suite === c.suite && p.id === c.prompt_id) || { text: "" }).text;
+
+// What can be plotted, sorted, limited. better: +1 more is better, -1 less is.
+const METRICS = {
+  compression: { label: "compression", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
+  compression_r: { label: "resident", unit: "\u00d7", better: 1, log: true, digits: 2, group: "cost" },
+  resident: { label: "KV held", unit: "MiB", better: -1, digits: 2, scale: 1 / MiB, group: "cost" },
+  peak: { label: "peak memory", unit: "MiB", better: -1, digits: 1, scale: 1 / MiB, group: "cost" },
+  runtime: { label: "runtime", unit: "s", better: -1, digits: 2, group: "cost" },
+  ssim: { label: "SSIM", unit: "", better: 1, digits: 4, group: "quality", min: -1, max: 1 },
+  psnr: { label: "PSNR", unit: "dB", better: 1, digits: 2, group: "quality", min: 0, max: 100 },
+};
+const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
+const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
+
+// Okabe and Ito's colours, then Paul Tol's muted ones: a family's, as in the figures of `kvreel plot`.
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6a5fb8", "#b0446a", "#999933", "#44AA99", "#AA4499", "#a0522d", "#6699CC", "#888888"];
+const FAMILIES = [...new Set(CELLS.map(c => c.family))].sort();
+const familyColour = f => COLOURS[FAMILIES.indexOf(f) % COLOURS.length];
+const colourOf = m => m.is_baseline ? "var(--ink)" : familyColour(m.family);
+
+// Shape of a method: the bits that a cached scalar takes.
+const SHAPES = [
+  { below: 2.5, name: "under 2.5", d: "M-6,-4.6L6,-4.6L0,6Z" }, { below: 3.5, name: "2.5 to 3.5", d: "M-6,4.6L6,4.6L0,-6Z" },
+  { below: 4.5, name: "3.5 to 4.5", d: "M0,-6.6L6.2,0L0,6.6L-6.2,0Z" }, { below: 6, name: "4.5 to 6", d: "M-4.9,-4.9H4.9V4.9H-4.9Z" },
+  { below: 10, name: "6 to 10", d: "M0,-6L5.7,-1.9L3.5,4.9L-3.5,4.9L-5.7,-1.9Z" }, { below: Infinity, name: "10 or more", d: "M-5.4,0A5.4,5.4 0 1 0 5.4,0A5.4,5.4 0 1 0 -5.4,0Z" },
+];
+const shapeOf = bits => SHAPES.find(x => bits < x.below) || SHAPES[SHAPES.length - 1];
+// A mark: filled as intended, hollow as the study ran it.
+function mark(m, scale) {
+  return s("path", { d: shapeOf(m.bits).d, transform: scale ? "scale(" + scale + ")" : null,
+    fill: m.reading === "study" ? "var(--card)" : colourOf(m), stroke: colourOf(m), "stroke-width": 1.7 });
+}
+const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
+
+const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
+let METHODS = []; // of the current view, the reference first
+const listeners = [];
+const onChange = fn => listeners.push(fn);
+
+function summarise(name, cells) {
+  const ok = cells.filter(c => c.outcome === "OK"), one = cells[0];
+  const sum = k => ok.reduce((a, c) => a + (c[k] || 0), 0);
+  const m = { name, family: one.family, reading: one.reading, is_baseline: one.is_baseline, cells, n_ok: ok.length, n: cells.length, v: {}, half: {}, lo: {}, hi: {} };
+  for (const k of ["ssim", "psnr", "resident"]) {
+    const a = mean(ok.map(c => c[k]));
+    m.v[k] = a.v === null ? null : a.v * (METRICS[k].scale || 1);
+    m.half[k] = a.half === null ? null : a.half * (METRICS[k].scale || 1);
+  }
+  m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
+  m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;
+  m.v.peak = ok.length ? Math.max(...ok.map(c => c.peak)) / MiB : null;
+  const t = median(ok.map(c => c.runtime));
+  m.v.runtime = t.v;
+  for (const k of Object.keys(METRICS)) {
+    m.lo[k] = k === "runtime" ? t.lo : m.half[k] ? m.v[k] - m.half[k] : null;
+    m.hi[k] = k === "runtime" ? t.hi : m.half[k] ? m.v[k] + m.half[k] : null;
+    if (k === "runtime") m.half[k] = t.lo === null ? null : Math.max(t.hi - t.v, t.v - t.lo);
+  }
+  m.bits = m.v.compression ? 16 / m.v.compression : NaN;
+  return m;
+}
+
+function refresh() {
+  const of = new Map();
+  for (const c of CELLS) {
+    if (c.group !== state.group || (state.suite && c.suite !== state.suite)) continue;
+    if (state.reading && c.reading !== state.reading && !c.is_baseline) continue;
+    if (!of.has(c.method)) of.set(c.method, []);
+    of.get(c.method).push(c);
+  }
+  const all = [...of].map(([name, cells]) => summarise(name, cells)), want = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const total = all.length;
+  METHODS = all.filter(m => m.is_baseline || want.every(w => m.name.toLowerCase().includes(w)));
+  METHODS.sort((a, b) => b.is_baseline - a.is_baseline || (a.v.compression || 0) - (b.v.compression || 0) || a.name.localeCompare(b.name));
+  $("f-count").textContent = METHODS.length === total ? total + " methods" : METHODS.length + " of " + total + " methods";
+  for (const fn of listeners) fn();
+}
+const method = name => METHODS.find(m => m.name === name) || null;
+const reference = () => METHODS.find(m => m.is_baseline) || null;
+const pickListeners = [];
+function pick(name) {
+  state.picked = state.picked === name ? null : name;
+  for (const fn of pickListeners) fn();
+}
+
+// Does a dominate b: nowhere worse, somewhere better? Differences within both intervals are none.
+function dominates(a, b, objectives, noise) {
+  let better = false;
+  for (const k of objectives) {
+    const gain = (a.v[k] - b.v[k]) * METRICS[k].better;
+    const tol = noise ? Math.hypot(a.half[k] || 0, b.half[k] || 0) : 0;
+    if (gain < -tol - 1e-9) return false;
+    if (gain > tol + 1e-9) better = true;
+  }
+  return better;
+}
+function frontier(methods, objectives, noise) {
+  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const by = new Map();
+  for (const b of full) by.set(b, full.filter(a => a !== b && dominates(a, b, objectives, noise)));
+  return { front: full.filter(m => !by.get(m).length), by, missing: methods.filter(m => !full.includes(m)) };
+}
+const currentObjectives = () => [...document.querySelectorAll("#p-objectives input:checked")].map(i => i.value);

@@ -1,0 +1,85 @@
+// main.js - the head of the page, coverage, failures, sessions, theme; then the first drawing.
+const uniq = (rows, of) => [...new Set(rows.map(of))];
+const parsed = (text, other) => { try { return JSON.parse(text); } catch { return other; } };
+const quoted = a => /^[\w@%+=:,.\/-]+$/.test(a) ? a : "'" + a.replace(/'/g, "'\\''") + "'";
+const commandOf = x => parsed(x.argv, []).map((a, i) => quoted(i ? a : a.split("/").pop())).join(" ");
+
+function drawFacts() {
+  const count = o => CELLS.filter(c => o.includes(c.outcome)).length, ok = count(["OK"]), un = count(["UNSUPPORTED"]), open = count(["SKIPPED", "INTERRUPTED"]), bad = CELLS.length - ok - un - open;
+  const question = SESSIONS.map(x => (x.config_text.match(/^question:\s*(.*)$/m) || [])[1]).find(Boolean);
+  $("question").textContent = question || "KV-cache compression for autoregressive video";
+  const facts = [
+    ["Cells", `${ok} of ${CELLS.length} measured` + (bad ? `, ${bad} failed` : "") + (un ? `, ${un} unsupported` : "") + (open ? `, ${open} open` : "")],
+    ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}`).join("; ")],
+    ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
+    ["Models", uniq(CELLS, c => c.model).join(", ")],
+    ["Suites", SUITES.join(", ") + ": " + uniq(CELLS, c => c.suite + c.prompt_id).length + " prompts"],
+    ["Length", uniq(CELLS, c => c.frames).join(", ") + " latent frames, window " + uniq(CELLS, c => c.window || "all").join(", ")],
+    ["Build", uniq(SESSIONS, x => x.git_hash.slice(0, 10) + (x.git_dirty ? " with local changes" : "")).join("; ") + ", " + uniq(SESSIONS, x => x.compiler).join("; ")],
+    ["Started", SESSIONS.length ? SESSIONS[0].started + (SESSIONS.length > 1 ? " (" + SESSIONS.length + " sessions)" : "") : ""],
+  ];
+  put($("facts"), facts.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+}
+
+function drawCoverage() {
+  const names = uniq(CELLS, c => c.method);
+  put($("coverage"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), SUITES.map(x => h("th", {}, x)))), h("tbody", {}, names.map(n => h("tr", {}, h("td", {}, n), SUITES.map(x => {
+    const all = CELLS.filter(c => c.method === n && c.suite === x), ok = all.filter(c => c.outcome === "OK").length;
+    return h("td", { class: ok < all.length ? "short" : null }, all.length ? ok + "/" + all.length : "\u2013");
+  }))))));
+}
+
+function drawFailures() {
+  const bad = CELLS.filter(c => c.outcome !== "OK");
+  if (!bad.length) { put($("fail"), h("p", {}, "No cell failed.")); return; }
+  put($("fail"), h("p", {}, bad.length + " cells gave no result:"), bad.map(c => {
+    const session = SESSIONS.find(x => x.id === c.session);
+    const again = `kvreel run ${session ? quoted(session.config_path) : "CONFIG.yaml"} --retry failed --filter ${quoted(`method=${c.method} & prompt=${c.prompt_id} & seed=${c.seed}`)}`;
+    return h("div", { class: "fail" }, h("b", {}, c.outcome), ` ${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}, attempt ${c.attempt}: ${c.reason}`, h("div", {}, h("code", {}, again)),
+      c.log ? h("details", {}, h("summary", {}, "Last lines of its log"), h("pre", {}, c.log)) : null);
+  }));
+}
+
+function drawSessions() {
+  put($("sessions"), SESSIONS.map(x => h("details", {}, h("summary", {}, "Session " + x.id.slice(0, 8) + ", " + x.started),
+    h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Memory", bytes(x.memory_bytes)], ["Jobs at a time", x.jobs],
+      ["Commit", x.git_hash + (x.git_dirty ? " with local changes" : "")], ["Compiler", x.compiler + " " + x.cflags], ["Libraries", x.libraries]].map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, String(v))))),
+    h("h3", {}, x.config_path), h("pre", {}, x.config_text))));
+}
+
+const THEMES = ["auto", "light", "dark"];
+let theme = "auto";
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+function setTheme(t) {
+  theme = THEMES.includes(t) ? t : "auto";
+  document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
+  $("theme").textContent = "Theme: " + theme;
+  try { localStorage.setItem("kvreel-theme", theme); } catch { /* storage may be closed to files */ }
+}
+$("theme").onclick = () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3]);
+systemDark.addEventListener("change", () => setTheme(theme));
+let stored = "auto";
+try { stored = localStorage.getItem("kvreel-theme") || "auto"; } catch { /* the same */ }
+setTheme(stored);
+
+options($("f-group"), GROUPS.map(g => [g, g]));
+$("f-group-l").hidden = GROUPS.length < 2;
+options($("f-suite"), [["", "all"], ...SUITES.map(x => [x, x])]);
+$("f-group").onchange = () => { state.group = $("f-group").value; refresh(); };
+$("f-suite").onchange = () => { state.suite = $("f-suite").value; refresh(); };
+$("f-reading").onchange = () => { state.reading = $("f-reading").value; refresh(); };
+$("f-text").oninput = () => { state.text = $("f-text").value; refresh(); };
+let resizing = 0, lastWidth = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === lastWidth) return;
+  lastWidth = innerWidth;
+  clearTimeout(resizing);
+  resizing = setTimeout(() => { drawPareto(); drawMemory(); drawDrift(); }, 120);
+});
+
+drawFacts();
+drawCoverage();
+drawFailures();
+drawSessions();
+refresh();
+document.documentElement.dataset.ready = "1";

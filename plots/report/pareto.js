@@ -1,0 +1,113 @@
+// pareto.js - two measures against each other, the front over any of them, who dominates whom.
+const measures = Object.keys(METRICS).map(k => [k, title(k)]);
+options($("p-x"), measures, "compression");
+options($("p-y"), measures, "ssim");
+put($("p-objectives"), $("p-objectives").firstElementChild, Object.keys(METRICS).map(k => h("label", {},
+  h("input", { type: "checkbox", value: k, checked: k === "compression" || k === "ssim", onchange: () => drawPareto() }), METRICS[k].label, METRICS[k].better > 0 ? " \u2191" : " \u2193")));
+
+function why(b, a, objectives) {
+  const parts = objectives.map(k => [k, (a.v[k] - b.v[k]) * METRICS[k].better]).filter(([, g]) => g > 1e-9)
+    .map(([k]) => `${METRICS[k].label} ${show(k, a.v[k])} instead of ${show(k, b.v[k])}`);
+  return parts.join(", ");
+}
+function dominatedText(m, r, objectives) {
+  if (r.front.includes(m)) return "on the front";
+  if (!r.by.has(m)) return "has no value for every objective";
+  const first = r.by.get(m).find(a => r.front.includes(a)) || r.by.get(m)[0], more = r.by.get(m).length - 1;
+  return `dominated by ${first.name}: ${why(m, first, objectives)}${more ? ` (and by ${more} more)` : ""}`;
+}
+function describe(m, r, objectives) {
+  const lines = [m.name + (m.n_ok < m.n ? ` (${m.n_ok} of ${m.n} cells)` : "")];
+  for (const k of Object.keys(METRICS)) if (m.v[k] !== null) lines.push(`${METRICS[k].label}: ${show(k, m.v[k])}`);
+  if (r) lines.push(dominatedText(m, r, objectives));
+  return lines.join("\n");
+}
+
+// Names beside points: the first free place around each.
+function placeNames(list, taken, box) {
+  const out = [];
+  for (const p of list) {
+    const w = p.text.length * 6.7, spots = [];
+    for (const g of [10, 18, 28, 40, 54]) spots.push([g, 4], [-g - w, 4], [-w / 2, -g], [-w / 2, g + 9], [g * 0.7, -g * 0.7], [g * 0.7, g * 0.7 + 8], [-g * 0.7 - w, -g * 0.7], [-g * 0.7 - w, g * 0.7 + 8]);
+    let best = null, cost = Infinity;
+    for (const [dx, dy] of spots) {
+      const b = { x0: p.x + dx, x1: p.x + dx + w, y0: p.y + dy - 11, y1: p.y + dy + 3 };
+      let c = Math.hypot(dx < 0 ? dx + w : dx, dy) * 0.4;
+      if (b.x0 < box.L + 2 || b.x1 > box.R + 8 || b.y0 < box.T || b.y1 > box.B - 2) c += 1e5;
+      for (const t of taken) {
+        const ox = Math.min(b.x1, t.x1) - Math.max(b.x0, t.x0), oy = Math.min(b.y1, t.y1) - Math.max(b.y0, t.y0);
+        if (ox > 0 && oy > 0) c += ox * oy * 3;
+      }
+      if (c < cost) { cost = c; best = { b, dx, dy }; }
+    }
+    if (cost > 400 && !p.must) continue;
+    taken.push(best.b);
+    out.push({ ...p, tx: best.b.x0, ty: best.b.y1 - 3, far: Math.hypot(best.dx < 0 ? best.dx + w : best.dx, best.dy) > 24, w });
+  }
+  return out;
+}
+
+function drawPareto() {
+  const kx = $("p-x").value, ky = $("p-y").value, objectives = currentObjectives(), noise = $("p-noise").checked;
+  const r = frontier(METHODS, objectives.length ? objectives : [kx, ky], noise), used = objectives.length ? objectives : [kx, ky];
+  const pts = METHODS.filter(m => Number.isFinite(m.v[kx]) && Number.isFinite(m.v[ky]));
+  const w = widthOf($("p-chart")), ht = w < 560 ? 400 : 520;
+  const ax = k => { const [lo, hi] = extent(pts.map(m => m.v[k]), METRICS[k].log, METRICS[k].min, METRICS[k].max); return { lo, hi, log: METRICS[k].log, label: title(k) + (METRICS[k].better > 0 ? ", more is better" : ", less is better") }; };
+  if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
+  const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
+  const front = r.front.filter(m => pts.includes(m));
+
+  const steps = []; // boxes around the line, for names to keep off
+  // The step line only where the front is that of the two axes.
+  if (used.length === 2 && used.includes(kx) && used.includes(ky) && kx !== ky) {
+    const line = [...front].sort((a, b) => a.v[kx] - b.v[kx]), d = [];
+    line.forEach((m, i) => {
+      const x = f.X(m.v[kx]), y = f.Y(m.v[ky]);
+      if (i) { const px = f.X(line[i - 1].v[kx]), py = f.Y(line[i - 1].v[ky]); d.push(METRICS[kx].better > 0 ? [px, y] : [x, py]); }
+      d.push([x, y]);
+    });
+    f.svg.append(s("path", { d: path(d), class: "front" }));
+    for (let i = 1; i < d.length; i++) steps.push({ x0: Math.min(d[i][0], d[i - 1][0]) - 1, x1: Math.max(d[i][0], d[i - 1][0]) + 1, y0: Math.min(d[i][1], d[i - 1][1]) - 1.5, y1: Math.max(d[i][1], d[i - 1][1]) + 1.5 });
+  }
+  const inFront = new Set(front), order = [...pts].sort((a, b) => inFront.has(a) - inFront.has(b) || (a.name === state.picked) - (b.name === state.picked));
+  for (const m of order) {
+    const x = f.X(m.v[kx]), y = f.Y(m.v[ky]), faded = !inFront.has(m) && m.name !== state.picked;
+    const g = s("g", { class: "pt" + (m.name === state.picked ? " picked" : ""), tabindex: 0, role: "button", "aria-label": describe(m, r, used), "data-method": m.name,
+      onclick: () => pick(m.name), onkeydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); pick(m.name); } }, ...tip.on(() => describe(m, r, used)) });
+    if ($("p-bars").checked)
+      for (const [k, c] of [[kx, f.X], [ky, f.Y]]) if (m.lo[k] !== null && m.hi[k] !== null) {
+        const a = c(Math.max(m.lo[k], k === kx ? 1e-9 : -1e9)), b = c(m.hi[k]);
+        g.append(s("line", k === kx ? { x1: clamp(a, f.L, f.R), x2: clamp(b, f.L, f.R), y1: y, y2: y } : { y1: clamp(a, f.T, f.B), y2: clamp(b, f.T, f.B), x1: x, x2: x }));
+        g.lastChild.setAttribute("stroke", colourOf(m));
+        g.lastChild.setAttribute("opacity", faded ? 0.25 : 0.7);
+      }
+    const at = s("g", { transform: `translate(${x} ${y})`, opacity: faded ? 0.6 : 1 }, mark(m), s("circle", { r: 9, class: "ring" }), s("circle", { r: 11, fill: "transparent" }));
+    g.append(at);
+    f.svg.append(g);
+  }
+  const taken = steps.concat(pts.map(m => ({ x0: f.X(m.v[kx]) - 7, x1: f.X(m.v[kx]) + 7, y0: f.Y(m.v[ky]) - 7, y1: f.Y(m.v[ky]) + 7 })));
+  const named = order.filter(m => $("p-names").checked || inFront.has(m) || m.name === state.picked || m.is_baseline).reverse();
+  for (const n of placeNames(named.map(m => ({ x: f.X(m.v[kx]), y: f.Y(m.v[ky]), text: m.name, m, must: m.name === state.picked || m.is_baseline })), taken, f)) {
+    if (n.far) f.svg.append(s("line", { x1: n.x, y1: n.y, x2: clamp(n.x, n.tx, n.tx + n.w), y2: n.ty - 4, class: "axis" }));
+    f.svg.append(s("text", { x: n.tx, y: n.ty, class: "tiny halo", "pointer-events": "none", style: n.m.name === state.picked ? { fontWeight: "600" } : {} }, n.text));
+  }
+  put($("p-chart"), f.svg);
+
+  const fams = FAMILIES.filter(x => pts.some(m => m.family === x && !m.is_baseline)), shapes = SHAPES.filter(x => pts.some(m => shapeOf(m.bits) === x));
+  const key = (p, t) => h("span", {}, s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, p), t);
+  put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per scalar"),
+    shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the study ran it") : null);
+  const m = method(state.picked);
+  $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}.`;
+  put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", { style: { textAlign: "left" } }, "verdict"))),
+    h("tbody", {}, [...r.front, ...METHODS.filter(x => !r.front.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
+}
+for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
+  // The front follows the axes until objectives are chosen by hand.
+  const want = new Set([$("p-x").value, $("p-y").value]);
+  for (const i of document.querySelectorAll("#p-objectives input")) i.checked = want.has(i.value);
+  drawPareto();
+};
+for (const id of ["p-noise", "p-bars", "p-names"]) $(id).onchange = drawPareto;
+onChange(drawPareto);
+pickListeners.push(drawPareto);

@@ -1,0 +1,107 @@
+// report_checks.js - runs inside the report's page, put there by test_html.sh: uses it as a reader
+// would and writes one line per check to the console.
+(async () => {
+  const lines = [], say = (ok, name, more) => lines.push((ok ? "ok" : "FAIL") + " - " + name + (ok || !more ? "" : ": " + more));
+  const sleep = ms => new Promise(r => setTimeout(r, ms));
+  const until = async (f, ms) => { for (let t = 0; t < ms; t += 20) { if (f()) return true; await sleep(20); } return false; };
+  const all = sel => [...document.querySelectorAll(sel)];
+  const column = i => all("#table tbody tr").map(r => parseFloat(r.cells[i].textContent)).filter(Number.isFinite);
+  const sorted = (v, sign) => v.every((x, i) => !i || sign * (x - v[i - 1]) >= 0);
+  try {
+    say(document.documentElement.dataset.ready === "1", "the page drew itself");
+    say(all("#table tbody tr").length === METHODS.length && METHODS.length >= 3, "the table has a row per method", all("#table tbody tr").length);
+    const heads = all("#table thead th"), ssim = heads.findIndex(t => t.textContent.startsWith("SSIM"));
+    heads[ssim].querySelector("button").click();
+    say(sorted(column(ssim), -1) && column(ssim).length >= 3, "a click on SSIM sorts, best first", column(ssim));
+    all("#table thead th")[ssim].querySelector("button").click();
+    say(sorted(column(ssim), 1) && all("#table thead th")[ssim].getAttribute("aria-sort") === "ascending", "another turns it round");
+    all("#table thead th")[ssim].querySelector("button").click();
+
+    const winners = () => all("#l-list li").map(x => x.dataset.method), before = winners().length;
+    const slider = $("l-compression");
+    slider.value = 1000;
+    slider.dispatchEvent(new Event("input"));
+    const most = Math.max(...METHODS.map(m => m.v.compression || 0));
+    say(before > winners().length && winners().every(n => METHODS.find(m => m.name === n).v.compression >= most * (1 - 1e-9)), "a slider filters the winners", winners().join());
+    $("l-reset").click();
+    say(winners().length === before, "reset brings them back");
+
+    const front = frontier(METHODS, ["compression", "ssim"], false);
+    say(front.front.length > 0 && [...front.by].every(([b, by]) => by.every(a => a.v.compression >= b.v.compression - 1e-9 && a.v.ssim >= b.v.ssim - 1e-9)), "who dominates is nowhere worse");
+    say(all("#p-chart .pt").length > 2 && $("p-list").textContent.includes("dominated by"), "the front and its verdicts are drawn");
+    const point = document.querySelector("#p-chart .pt:not(.picked)");
+    point.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    say(state.picked === point.dataset.method && all("#table tr.picked").length === 1, "Enter on a point picks the method everywhere");
+
+    $("f-text").value = "INT4";
+    $("f-text").dispatchEvent(new Event("input"));
+    say(METHODS.every(m => m.is_baseline || m.name.includes("INT4")), "the filter filters");
+    $("f-text").value = "";
+    $("f-text").dispatchEvent(new Event("input"));
+
+    const evil = [...$("v-prompt").options].find(o => o.text.includes("red"));
+    $("v-prompt").value = evil.value;
+    $("v-prompt").onchange();
+    say($("v-text").textContent.includes("<" + "/script><" + "script>window.owned = 1") && !window.owned && !document.querySelector("main img, main b.evil"), "a prompt is text, whatever it holds");
+
+    $("v-panes").value = "6";
+    $("v-panes").onchange();
+    const n = videos().length;
+    say(player.panes.length === Math.min(6, player.panes.length) && n >= 2, "videos load", n);
+    const ready = await until(() => videos().every(v => v.readyState >= 2), 8000);
+    say(ready, "every pane has a picture", videos().map(v => v.readyState + (v.error ? " " + v.error.message : "")).join());
+    const still = () => videos().every(v => !v.seeking && v.readyState >= 2);
+    // What stands on the screen is within half a frame of what should.
+    const within = () => offsets().every(o => Math.abs(o) <= 0.5);
+    let good = true, seen = "";
+    for (const f of [player.n - 1, 0, Math.floor(player.n / 2), 1, player.n - 2]) {
+      seek(f);
+      await until(() => still() && within(), 3000);
+      if (!within() || player.frame !== f) { good = false; seen += f + ": " + offsets() + " "; }
+    }
+    say(good, "seeking puts every pane on the frame", seen);
+    say(videos().every(v => v.shown !== null), "and the browser says which picture it shows");
+    good = true;
+    seek(0);
+    await until(() => still() && within(), 3000);
+    for (let f = 1; f < Math.min(player.n, 6); f++) {
+      $("v-next").click();
+      await until(() => still() && within(), 3000);
+      if (player.frame !== f || !within()) { good = false; seen += f + ": " + offsets() + " "; }
+    }
+    say(good, "stepping moves every pane by one frame", seen);
+    seek(0);
+    await until(() => still() && within(), 3000);
+    $("v-loop").checked = false;
+    $("v-loop").onchange();
+    play();
+    await until(() => player.frame >= 2, 8000);
+    let spread = 0, moved = 0;
+    for (let i = 0; i < 12 && player.playing; i++) {
+      const t = videos().map(v => v.currentTime * player.fps);
+      spread = Math.max(spread, Math.max(...t) - Math.min(...t));
+      moved = Math.max(moved, player.frame);
+      await sleep(30);
+    }
+    pause();
+    say(moved > 0 && spread <= 0.5 + 1e-6, "playing keeps the panes within half a frame of each other", "spread " + spread.toFixed(3) + " frames, moved " + moved);
+    $("v-worst").click();
+    const low = player.panes.filter(p => p.cell && !p.cell.is_baseline).map(p => SERIES.ssim.get(p.cell.key)).filter(Boolean);
+    const least = Math.min(...low.flat());
+    say(low.some(v => v[player.frame] === least), "the worst frame is the worst", player.frame);
+    for (const mode of ["wipe", "diff", "side"]) {
+      $("v-mode").value = mode;
+      $("v-mode").onchange();
+      await until(() => still(), 3000);
+      say(player.stage.length === (mode === "side" ? 0 : 2) && $("v-stage").hidden === (mode === "side"), "view " + mode);
+    }
+    say(all("#heat tbody td").length > 0 && all("#d-chart path").length > 0 && all("#m-charts svg").length > 0, "heat map, drift and memory are drawn");
+    const csv = tableCsv().trim().split("\n");
+    say(csv.length === METHODS.length + 1 && csv[0].startsWith("method,"), "the table as CSV");
+    say(document.documentElement.scrollWidth <= innerWidth + 1, "nothing sticks out to the side", document.documentElement.scrollWidth + " of " + innerWidth);
+  } catch (e) {
+    say(false, "the checks ran", e.stack);
+  }
+  for (const line of lines) console.log("check: " + line.replace(/\s+/g, " "));
+  console.log("check: done");
+})();

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The report's page: made from a sweep, opened in a browser where there is one.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/page.yaml" <<'YAML'
+question: does the page hold whatever a prompt says?
+model: nano
+prompts:
+  - {id: red, text: a large red disc drifts right over a plain blue background}
+  - {id: green, text: a large green square drifts left over a plain white background}
+methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, KIVI_INT4]
+frames: 9
+YAML
+"$kvreel" run "$work/page.yaml" --db "$work/page.db" --out "$work/out" -q >"$out" 2>"$err" ||
+    fail "the sweep runs: $(tail -n 3 "$err")"
+# The bundled model refuses such prompts; other models and merged databases may hold them.
+sqlite3 "$work/page.db" "UPDATE cell SET prompt = 'a </script><script>window.owned = 1</script>' ||
+    ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id = 'red'" ||
+    fail "the prompt is changed"
+exits 0 "the page is written" report --db "$work/page.db" --media "$work/out" -o "$work/rep"
+prints "and named" 'rep/index.html$'
+check "with the videos beside it" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 10
+exits 0 "the same again" report --db "$work/page.db" --media "$work/out" -o "$work/rep2"
+check "gives the same page" cmp "$work/rep/index.html" "$work/rep2/index.html"
+exits 0 "one file" report --db "$work/page.db" --media "$work/out" -o "$work/one" --single-file
+check "holds the videos" grep -q 'data:video/mp4;base64' "$work/one/index.html"
+check "and nothing beside" test ! -e "$work/one/assets"
+exits 0 "one small file" report --db "$work/page.db" --media "$work/out" -o "$work/small" \
+    --single-file --cap 0.5
+check "stays under its cap" test "$(stat -c %s "$work/small/index.html")" -le 500000
+says "and says what it leaves out" 'left out'
+check "no address of anywhere else" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
+check "nothing ends a script early" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
+exits 2 "a database without cells is refused" report --db "$work/none.db" -o "$work/rep3"
+exits 0 "tables are as before" report --db "$work/page.db" --table summary --format csv -o "$work/t.csv"
+check "in a file" grep -q '^method,' "$work/t.csv"
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ]; then
+    skip "the page in a browser" "no chromium here"
+    exit
+fi
+open_page() { # FILE SIZE: the page as it is after a while, its complaints in $err
+    timeout -k 5 90 "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
+        --user-data-dir="$work/profile" --window-size="$2" --enable-logging=stderr --timeout=20000 \
+        --dump-dom "file://$1" >"$out" 2>"$err"
+}
+open_page "$work/rep/index.html" 1400,900
+check "it opens from file://" grep -q 'data-ready="1"' "$out"
+check "without a word on the console" bash -c "! grep CONSOLE '$err'"
+
+# The checks are a script of their own, which the page's policy would rightly refuse. They take a
+# while, so the browser stays until they are done.
+run_checks() { # FILE SIZE NAME
+    local pid
+    "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
+        --user-data-dir="$work/profile-$3" --window-size="$2" --enable-logging=stderr \
+        --remote-debugging-port=0 "file://$1" >/dev/null 2>"$err" &
+    pid=$!
+    for _ in $(seq 300); do
+        grep -q '"check: done"' "$err" && break
+        sleep 0.2
+    done
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+}
+for kind in rep one; do
+    size=1400,900
+    [ $kind = one ] && size=420,900
+    sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//' "$work/$kind/index.html" >"$work/$kind/checks.html"
+    { echo '<script>'; cat "$root/tests/cli/report_checks.js"; echo '</script>'; } >>"$work/$kind/checks.html"
+    run_checks "$work/$kind/checks.html" "$size" "$kind"
+    check "the checks came to an end ($kind)" grep -q '"check: done"' "$err"
+    while IFS= read -r line; do
+        case $line in
+        "ok - "*) ok "$kind: ${line#ok - }" ;;
+        "FAIL - "*) fail "$kind: ${line#FAIL - }" ;;
+        esac
+    done < <(sed -n 's/.*CONSOLE[^"]*"check: \(.*\)", source: .*/\1/p' "$err")
+    check "nothing else on the console ($kind)" bash -c "! grep CONSOLE '$err' | grep -v '\"check: '"
+done
