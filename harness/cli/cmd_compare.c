@@ -1,25 +1,93 @@
 /* cmd_compare.c - `kvreel compare`: how far one video is from another. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/opts.h"
 #include "harness/media/media.h"
+#include "harness/run/score.h"
 
 struct compare_opts {
     bool json, series;
     double min_psnr, min_ssim;
+    int chunk;
+    const char *metrics;
 };
 
+enum { MAX_METRICS = 64 };
+
+/* --- which ------------------------------------------------------------------------------- */
+
+static enum kvr_status find(const char *name, const struct kvr_metric **out)
+{
+    const char *names[MAX_METRICS + 1] = { 0 };
+    const char *near;
+
+    *out = kvr_metric_find(name);
+    if (*out)
+        return KVR_OK;
+    for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
+        names[i] = kvr_metrics[i]->name;
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_EINVAL, "compare: no metric '%s'%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status add_named(const struct kvr_metric **list, int *n, const char *name)
+{
+    KVR_TRY(find(name, &list[*n]));
+    for (int i = 0; i < *n; i++)
+        if (list[i] == list[*n])
+            return kvr_fail(KVR_EINVAL, "compare: metric '%s' is listed twice", name);
+    if (++*n == MAX_METRICS)
+        return kvr_fail(KVR_EINVAL, "compare: more than %d metrics", MAX_METRICS - 1);
+    return KVR_OK;
+}
+
+/* "all", "psnr,sharpness", or NULL: the usual ones. */
+static enum kvr_status choose(const char *text, const struct kvr_metric **list, int *n)
+{
+    char copy[1024], *save = NULL;
+
+    *n = 0;
+    if (!text || strcmp(text, "all") == 0) {
+        for (int i = 0; kvr_metrics[i]; i++)
+            if (text || kvr_metrics[i]->usual)
+                list[(*n)++] = kvr_metrics[i];
+        return KVR_OK;
+    }
+    if (strlen(text) >= sizeof copy)
+        return kvr_fail(KVR_EINVAL, "compare: --metrics has more than %zu characters",
+                        sizeof copy - 1);
+    strcpy(copy, text);
+    for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save))
+        KVR_TRY(add_named(list, n, w));
+    return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "compare: --metrics names none");
+}
+
+/* --- numbers ----------------------------------------------------------------------------- */
+
+static void add_series(json_t *doc, const struct kvr_metric *m, const struct kvr_metric_value *v)
+{
+    json_t *list = json_array();
+    char key[64];
+
+    for (int i = 0; i < v->n_series; i++)
+        json_array_append_new(list,
+                              v->series[i] == v->series[i] ? json_real(v->series[i]) : json_null());
+    snprintf(key, sizeof key, "%s_per_frame", m->name);
+    json_object_set_new(doc, key, list);
+}
+
 /* One metric as JSON members NAME_UNIT: value or null, with the reason beside it. */
-static enum kvr_status add(json_t *doc, const struct kvr_metric *m, const struct kvr_video *ref,
-                           const struct kvr_video *test, bool series)
+static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
+                           const struct kvr_metric_input *in, bool series)
 {
     struct kvr_metric_value v = { 0 };
     char key[64];
-    enum kvr_status st = kvr_metric_compute(m, &ref->frames, &test->frames, &v);
 
-    if (st != KVR_OK)
-        return st;
+    KVR_TRY(kvr_metric_measure(m, in, &v));
     snprintf(key, sizeof key, "%s%s", m->name, strcmp(m->unit, "dB") == 0 ? "_db" : "");
     if (v.missing[0]) {
         json_object_set_new(doc, key, json_null());
@@ -30,24 +98,29 @@ static enum kvr_status add(json_t *doc, const struct kvr_metric *m, const struct
     } else {
         json_object_set_new(doc, key, json_real(v.value));
     }
-    if (series && v.n_series) {
-        json_t *list = json_array();
-
-        for (int i = 0; i < v.n_series; i++)
-            json_array_append_new(list, v.series[i] == v.series[i] ? json_real(v.series[i])
-                                                                   : json_null());
-        snprintf(key, sizeof key, "%s_per_frame", m->name);
-        json_object_set_new(doc, key, list);
-    }
+    if (series && v.n_series)
+        add_series(doc, m, &v);
     kvr_metric_value_free(&v);
     return KVR_OK;
 }
 
-static enum kvr_status measure(json_t *doc, const struct kvr_call *call, bool series)
+static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
 {
+    const struct compare_opts *o = call->opts;
+    const struct kvr_metric *list[MAX_METRICS + 1];
     struct kvr_video ref = { 0 }, test = { 0 };
-    enum kvr_status st = kvr_video_read(&ref, call->words[0]);
+    char weights[PATH_MAX];
+    const struct kvr_metric_input in = {
+        .ref = &ref.frames,
+        .test = &test.frames,
+        .chunk = o->chunk,
+        .lpips_weights = kvr_score_lpips_weights(weights, sizeof weights) ? weights : NULL,
+    };
+    int n;
+    enum kvr_status st = choose(o->metrics, list, &n);
 
+    if (st == KVR_OK)
+        st = kvr_video_read(&ref, call->words[0]);
     if (st == KVR_OK)
         st = kvr_video_read(&test, call->words[1]);
     if (st == KVR_OK) {
@@ -57,11 +130,44 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call, bool se
         json_object_set_new(doc, "height", json_integer(ref.frames.height));
         json_object_set_new(doc, "width", json_integer(ref.frames.width));
     }
-    for (int i = 0; st == KVR_OK && kvr_metrics[i]; i++)
-        st = add(doc, kvr_metrics[i], &ref, &test, series);
+    for (int i = 0; st == KVR_OK && i < n; i++)
+        st = add(doc, list[i], &in, o->series);
     kvr_video_free(&ref);
     kvr_video_free(&test);
     return st;
+}
+
+/* One line with the usual names, then a line for each of the others. */
+static void print(const json_t *doc, bool usual)
+{
+    static const char *const shown[] = { "reference", "test", "frames",           "height",
+                                         "width",     "ok",   "identical_frames", "psnr_db",
+                                         "ssim",      NULL };
+    const char *key;
+    json_t *value;
+
+    printf("%lld frames", (long long)json_integer_value(json_object_get(doc, "frames")));
+    if (json_is_number(json_object_get(doc, "psnr_db")))
+        printf("  PSNR %.2f dB", json_number_value(json_object_get(doc, "psnr_db")));
+    if (json_is_number(json_object_get(doc, "ssim")))
+        printf("  SSIM %.4f", json_number_value(json_object_get(doc, "ssim")));
+    if (json_is_number(json_object_get(doc, "identical_frames")))
+        printf("  %lld identical frames",
+               (long long)json_integer_value(json_object_get(doc, "identical_frames")));
+    printf("\n");
+    json_object_foreach((json_t *)(uintptr_t)doc, key, value)
+    {
+        bool known = usual;
+
+        for (int i = 0; shown[i]; i++)
+            known = known || (strcmp(shown[i], key) == 0 && !json_is_null(value));
+        if (known || json_is_array(value) || json_is_null(value))
+            continue;
+        if (json_is_string(value))
+            printf("%s: %s\n", key, json_string_value(value));
+        else
+            printf("%s %.6g\n", key, json_number_value(value));
+    }
 }
 
 /* A limit that was given and not met. A missing value meets no limit. */
@@ -74,7 +180,7 @@ static int run(const struct kvr_call *call)
 {
     const struct compare_opts *o = call->opts;
     json_t *doc = json_object();
-    enum kvr_status st = measure(doc, call, o->series);
+    enum kvr_status st = measure(doc, call);
     bool ok;
     int code;
 
@@ -87,11 +193,7 @@ static int run(const struct kvr_call *call)
     code = ok ? KVR_EXIT_OK : KVR_EXIT_TOLERANCE;
     if (o->json)
         return kvr_cli_json(doc, code);
-    printf("%lld frames  PSNR %.2f dB  SSIM %.4f  %lld identical frames\n",
-           (long long)json_integer_value(json_object_get(doc, "frames")),
-           json_number_value(json_object_get(doc, "psnr_db")),
-           json_number_value(json_object_get(doc, "ssim")),
-           (long long)json_integer_value(json_object_get(doc, "identical_frames")));
+    print(doc, !o->metrics);
     json_decref(doc);
     if (!ok)
         fprintf(stderr, "kvreel: compare: out of tolerance (--min-psnr %g, --min-ssim %g)\n",
@@ -104,6 +206,10 @@ static const struct kvr_arg args[] = {
                  "exit 4 when the PSNR is lower"),
     KVR_ARG_REAL(struct compare_opts, min_ssim, "min-ssim", 0, "X", NULL, 0, 1,
                  "exit 4 when the SSIM is lower"),
+    KVR_ARG_TEXT(struct compare_opts, metrics, "metrics", 'm', "LIST", NULL,
+                 "names with commas between, or all; default: psnr,ssim,identical_frames"),
+    KVR_ARG_INT(struct compare_opts, chunk, "chunk", 'c', "N", "0", 0, 100000,
+                "frames of a chunk, for chunk_discontinuity and colour_drift"),
     KVR_ARG_FLAG(struct compare_opts, series, "series", 0,
                  "with --json: the values per frame, too"),
     KVR_ARG_FLAG(struct compare_opts, json, "json", 0, "print JSON"),
@@ -117,7 +223,8 @@ const struct kvr_command kvr_command_compare = {
     .examples =
         "  kvreel compare bf16.safetensors int4.safetensors  # raw frames: the real numbers\n"
         "  kvreel compare bf16.mp4 int4.mp4 --json           # after a video encoder\n"
-        "  kvreel compare a.safetensors b.safetensors --min-psnr 30\n",
+        "  kvreel compare a.safetensors b.safetensors --min-psnr 30\n"
+        "  kvreel compare a.mp4 b.mp4 --metrics all --chunk 12 --json --series\n",
     .args = args,
     .opts_size = sizeof(struct compare_opts),
     .min_words = 2,

@@ -156,16 +156,24 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
     return st;
 }
 
+bool kvr_score_lpips_weights(char *out, size_t n)
+{
+    char dir[PATH_MAX - 64];
+
+    if (kvr_find_path(&lpips_folder, "lpips", NULL, dir, sizeof dir) != KVR_OK)
+        return false;
+    return (size_t)snprintf(out, n, "%s/%s", dir, lpips_folder.inside) < n;
+}
+
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
 {
-    char dir[PATH_MAX], weights[PATH_MAX + 32];
-    bool has_weights = kvr_find_path(&lpips_folder, "lpips", NULL, dir, sizeof dir) == KVR_OK;
+    char weights[PATH_MAX];
+    const bool has_weights = kvr_score_lpips_weights(weights, sizeof weights);
     json_t *list = json_array(), *version, *command;
     enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
     const char *name;
     size_t i;
 
-    snprintf(weights, sizeof weights, "%s/%s", has_weights ? dir : "", lpips_folder.inside);
     json_object_foreach((json_t *)in->metrics, name, version) if (st == KVR_OK) st =
         add_metric(list, name, in, has_weights ? weights : NULL);
     json_array_foreach(in->commands, i, command) if (st == KVR_OK) st =

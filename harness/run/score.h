@@ -20,6 +20,10 @@ struct kvr_score_input {
  * pixel frame stands for, whole chunks of at most 12. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
+/* Path of the LPIPS weights, models/lpips/alexnet.safetensors below a data folder
+ * (harness/plan/find.h), into `out`. False when there are none. */
+bool kvr_score_lpips_weights(char *out, size_t n);
+
 /* A list of {name, unit, n, value, extra, missing, series}. A program that fails gives NULL with
  * the reason; a built-in metric that fails is the status, because that is our own fault. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
