@@ -105,6 +105,8 @@ static void add_query(struct kvr_probe_sums *s, const struct kvr_probe_query *q)
     s->mass += q->mass[BF16];
     s->jsd += q->jsd;
     s->out_se += q->out_se;
+    s->out_k_se += q->k_se;
+    s->out_v_se += q->v_se;
     s->out_energy += q->out_energy;
     s->top1 += q->top1;
     s->on_zero += q->on_zero;

@@ -17,6 +17,8 @@
  *     jsd               1/2 KL(p || m) + 1/2 KL(p^ || m), m = (p + p^) / 2, natural logarithm
  *     attn_out_mse      mean over channels of (sum p^ v^ - sum p v)^2
  *     attn_out_rel      root of the summed squared difference over the summed square of sum p v
+ *     attn_out_rel_k    the same with the method's weights and BF16 values: what keys do alone
+ *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
  *     top1_agreement    share of queries where no key has more p^ than the one with the most p
  *     mass_bf16         A
  *     mass_on_zero      p^ on zero-filled tokens

@@ -52,7 +52,7 @@ struct block {
     const int64_t *list;     /* which */
     double *q;               /* [m][D], over sqrt(D) */
     double *weight[N_SIDES]; /* [m][stride]: scores, then weights */
-    double *out[N_SIDES];    /* [m][wide] */
+    double *out[2][2];       /* [weights of][values of] [m][wide] */
     float *fq, *fq2;         /* [m][D] for the correction */
 };
 
@@ -65,8 +65,11 @@ static bool block_alloc(struct block *b, const struct kvr_probe_head *x)
     b->q = malloc(QUERIES * d * sizeof *b->q);
     for (int side = 0; side < N_SIDES; side++) {
         b->weight[side] = malloc(QUERIES * (size_t)x->stride * sizeof(double));
-        b->out[side] = malloc(QUERIES * (size_t)x->wide * sizeof(double));
-        ok = ok && b->weight[side] && b->out[side];
+        ok = ok && b->weight[side];
+        for (int values = 0; values < N_SIDES; values++) {
+            b->out[side][values] = malloc(QUERIES * (size_t)x->wide * sizeof(double));
+            ok = ok && b->out[side][values];
+        }
     }
     b->fq = malloc(2 * QUERIES * d * sizeof *b->fq);
     b->fq2 = b->fq ? b->fq + QUERIES * d : NULL;
@@ -78,7 +81,8 @@ static void block_free(struct block *b)
     free(b->q);
     for (int side = 0; side < N_SIDES; side++) {
         free(b->weight[side]);
-        free(b->out[side]);
+        free(b->out[side][METHOD]);
+        free(b->out[side][BF16]);
     }
     free(b->fq);
 }
@@ -216,17 +220,24 @@ static void compare_weights(const struct kvr_probe_head *x, const double *method
             out->top1 = 0;
 }
 
-static void compare_outputs(const struct kvr_probe_head *x, int64_t query, const double *method,
-                            const double *bf16, struct kvr_probe_query *out)
+static void compare_outputs(const struct block *b, int i, struct kvr_probe_query *out)
 {
-    const float *given = x->view->out + (query * x->view->shape->n_heads + x->h) * x->d;
+    const struct kvr_probe_head *x = b->x;
+    const float *given =
+        x->view->out + (b->list[i] * x->view->shape->n_heads + x->h) * (int64_t)x->d;
+    const int64_t at = (int64_t)i * x->wide;
 
     for (int c = 0; c < x->d; c++) {
-        const double e = method[c] - bf16[c], r = fabs(given[c] - method[c]);
+        const double method = b->out[METHOD][METHOD][at + c], bf16 = b->out[BF16][BF16][at + c];
+        const double e = method - bf16, r = fabs(given[c] - method);
+        const double ek = b->out[METHOD][BF16][at + c] - bf16;
+        const double ev = b->out[BF16][METHOD][at + c] - bf16;
 
         out->out_se += e * e / x->d;
-        out->out_energy += bf16[c] * bf16[c] / x->d;
-        out->energy += method[c] * method[c] / x->d;
+        out->k_se += ek * ek / x->d;
+        out->v_se += ev * ev / x->d;
+        out->out_energy += bf16 * bf16 / x->d;
+        out->energy += method * method / x->d;
         if (!(r <= out->residual)) /* a NaN stays */
             out->residual = r;
     }
@@ -244,19 +255,20 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
     }
     correct(b);
     for (int side = 0; side < N_SIDES; side++) {
-        memset(b->out[side], 0, QUERIES * (size_t)x->wide * sizeof(double));
         for (int i = 0; i < b->m; i++)
             soften(b->weight[side] + i * x->stride, x->n, side == METHOD ? x->fate : NULL,
                    x->n_past);
-        kvr_probe_mul(b->weight[side], x->stride, b->m, x->v[side], x->wide, x->n, x->wide,
-                      b->out[side], x->wide);
+        for (int values = 0; values < N_SIDES; values++) {
+            memset(b->out[side][values], 0, QUERIES * (size_t)x->wide * sizeof(double));
+            kvr_probe_mul(b->weight[side], x->stride, b->m, x->v[values], x->wide, x->n, x->wide,
+                          b->out[side][values], x->wide);
+        }
     }
     for (int i = 0; i < b->m; i++) {
         out[i] = (struct kvr_probe_query){ 0 };
         compare_weights(x, b->weight[METHOD] + i * x->stride, b->weight[BF16] + i * x->stride, ages,
                         &out[i], by_age + (int64_t)i * ages * N_SIDES);
-        compare_outputs(x, b->list[i], b->out[METHOD] + i * x->wide, b->out[BF16] + i * x->wide,
-                        &out[i]);
+        compare_outputs(b, i, &out[i]);
     }
 }
 

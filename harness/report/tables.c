@@ -34,6 +34,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = "mass_bf16", .head = "A bf16", .digits = 3 },
     { .name = "jsd", .head = "JSD", .digits = 4 },
     { .name = "attn_out_rel", .head = "output", .unit = "(rel.)", .digits = 3 },
+    { .name = "attn_out_rel_k", .head = "K alone", .unit = "(rel.)", .digits = 3 },
+    { .name = "attn_out_rel_v", .head = "V alone", .unit = "(rel.)", .digits = 3 },
     { .name = "top1_agreement", .head = "top-1", .digits = 3 },
     { .name = "mass_on_zero", .head = "on zeros", .digits = 3 },
     { .name = "mass_on_summary", .head = "on means", .digits = 3 },
@@ -82,6 +84,8 @@ const struct kvr_report kvr_reports[] = {
              "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
              "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel_v') AS attn_out_rel_v,\n"
              "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
              "  max(mean) FILTER (WHERE name = 'mass_on_zero') AS mass_on_zero,\n"
              "  max(mean) FILTER (WHERE name = 'mass_on_summary') AS mass_on_summary,\n"
@@ -106,6 +110,8 @@ const struct kvr_report kvr_reports[] = {
              "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
              "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"
+             "  max(mean) FILTER (WHERE name = 'attn_out_rel_v') AS attn_out_rel_v,\n"
              "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
              "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
              "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"

@@ -6,9 +6,11 @@
 
 /* Overall numbers that are metrics of the cell too. */
 static const char *const metrics[] = {
-    "delta_a",         "mass_bf16", "jsd",         "attn_out_mse", "attn_out_rel", "top1_agreement",
-    "mass_on_zero",    "mass_lost", "k_rel_error", "v_rel_error",  "recodes",      "value_changes",
-    "mass_on_summary",
+    "delta_a",         "mass_bf16",      "jsd",
+    "attn_out_mse",    "attn_out_rel",   "top1_agreement",
+    "mass_on_zero",    "mass_lost",      "k_rel_error",
+    "v_rel_error",     "recodes",        "value_changes",
+    "mass_on_summary", "attn_out_rel_k", "attn_out_rel_v",
 };
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
