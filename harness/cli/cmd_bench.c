@@ -5,6 +5,7 @@
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_gemm.h"
+#include "harness/bench/bench_metrics.h"
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
 
@@ -27,11 +28,13 @@ static const struct bench {
     { "codec", codec },
     { "attention", kvr_bench_attention },
     { "gemm", kvr_bench_gemm },
+    { "metrics", kvr_bench_metrics },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
 static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS &&
-                  (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS,
+                  (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS &&
+                  (int)KVR_BENCH_METRICS_ROWS <= (int)MAX_ROWS,
               "the rows of every benchmark fit");
 
 static enum kvr_status find(const char *name, const struct bench **out)
@@ -99,7 +102,7 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_bench = {
     .name = "bench",
     .summary = "micro-benchmarks, each beside a reference of the same run",
-    .usage = "codec|attention|gemm [options]",
+    .usage = "codec|attention|gemm|metrics [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
                 "  OMP_NUM_THREADS=1 kvreel bench codec\n",

@@ -1,0 +1,133 @@
+/* bench_metrics.c - see bench_metrics.h. */
+#include "harness/bench/bench_metrics.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/clock.h"
+#include "harness/run/score.h"
+
+enum { FRAMES = 6, HEIGHT = 480, WIDTH = 832, CHUNK = 3, FRAME_BYTES = HEIGHT * WIDTH * 3 };
+
+struct kit {
+    uint8_t *a, *b, *same; /* [FRAMES, HEIGHT, WIDTH, 3]; same: a copy of a */
+    struct kvr_frames ref, test;
+    struct kvr_metric_input in;
+    char weights[PATH_MAX];
+};
+
+static void kit_close(struct kit *k)
+{
+    free(k->a);
+    free(k->b);
+    free(k->same);
+}
+
+/* Slopes that move, and eight levels of noise on them. */
+static void fill(struct kit *k)
+{
+    uint32_t s = 1;
+
+    for (int t = 0; t < FRAMES; t++)
+        for (int y = 0; y < HEIGHT; y++)
+            for (int x = 0; x < 3 * WIDTH; x++) {
+                size_t i = (size_t)t * FRAME_BYTES + (size_t)(y * 3 * WIDTH + x);
+                int v = (x + 2 * y + 5 * t) / 4 % 240;
+
+                s = 1664525u * s + 1013904223u;
+                k->a[i] = k->same[i] = (uint8_t)v;
+                k->b[i] = (uint8_t)(v + (int)(s >> 29));
+            }
+}
+
+static enum kvr_status kit_open(struct kit *k)
+{
+    const size_t n = (size_t)FRAMES * FRAME_BYTES;
+
+    k->a = malloc(n);
+    k->b = malloc(n);
+    k->same = malloc(n);
+    if (!k->a || !k->b || !k->same)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory for %d frames", FRAMES);
+    fill(k);
+    k->ref = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->a };
+    k->test = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->b };
+    k->in = (struct kvr_metric_input){ .ref = &k->ref, .test = &k->test, .chunk = CHUNK };
+    if (kvr_score_lpips_weights(k->weights, sizeof k->weights))
+        k->in.lpips_weights = k->weights;
+    return KVR_OK;
+}
+
+static double per_second(int64_t ns)
+{
+    return FRAMES * 1e9 / (double)(ns > 0 ? ns : 1);
+}
+
+static enum kvr_status read_once(const struct kit *k, double *speed)
+{
+    const int64_t t0 = kvr_now_ns();
+    int different = 0;
+
+#pragma omp parallel for schedule(static) reduction(+ : different)
+    for (int i = 0; i < FRAMES; i++)
+        different += memcmp(k->a + (size_t)i * FRAME_BYTES, k->same + (size_t)i * FRAME_BYTES,
+                            FRAME_BYTES) != 0;
+    *speed = per_second(kvr_now_ns() - t0);
+    return different ? kvr_fail(KVR_EINTERNAL, "bench: %d copies of frames differ", different)
+                     : KVR_OK;
+}
+
+/* *there: whether the metric has a value here. */
+static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric *m, double *speed,
+                                    bool *there)
+{
+    const int64_t t0 = kvr_now_ns();
+    struct kvr_metric_value v;
+
+    KVR_TRY(kvr_metric_measure(m, &k->in, &v));
+    *speed = per_second(kvr_now_ns() - t0);
+    *there = !v.missing[0];
+    kvr_metric_value_free(&v);
+    return KVR_OK;
+}
+
+static enum kvr_status time_metric(const struct kit *k, const struct kvr_metric *m, int rounds,
+                                   struct kvr_bench_row *rows, int *n_rows)
+{
+    double speed[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS], reading;
+    struct kvr_bench_row *row = &rows[*n_rows];
+    bool there;
+
+    KVR_TRY(measure_once(k, m, &speed[0], &there)); /* not counted */
+    if (!there)
+        return KVR_OK;
+    for (int i = 0; i < rounds; i++) {
+        KVR_TRY(read_once(k, &reading));
+        KVR_TRY(measure_once(k, m, &speed[i], &there));
+        ratio[i] = speed[i] / reading;
+    }
+    *row = (struct kvr_bench_row){ .unit = "frames/s", .reference = "memcmp" };
+    snprintf(row->name, sizeof row->name, "metric.%s", m->name);
+    kvr_bench_fill(row, speed, ratio, rounds);
+    ++*n_rows;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bench_metrics(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                  int *n_rows)
+{
+    struct kit k = { 0 };
+    enum kvr_status st;
+
+    (void)dev; /* metrics run on the host */
+    *n_rows = 0;
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    st = kit_open(&k);
+    for (int i = 0; st == KVR_OK && kvr_metrics[i] && *n_rows < KVR_BENCH_METRICS_ROWS; i++)
+        st = time_metric(&k, kvr_metrics[i], rounds, rows, n_rows);
+    kit_close(&k);
+    return st;
+}

@@ -1,0 +1,23 @@
+/* bench_metrics.h - frames per second of every metric.
+ *
+ * Six frames of 480x832 in two chunks, a moving picture and the same with noise; the reference
+ * reads both videos once (memcmp). LPIPS takes part where its weights are. */
+#ifndef KVR_BENCH_BENCH_METRICS_H
+#define KVR_BENCH_BENCH_METRICS_H
+
+#include "harness/bench/bench.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_BENCH_METRICS_ROWS = 32 };
+
+/* rounds >= 3. Writes *n_rows <= KVR_BENCH_METRICS_ROWS rows. */
+enum kvr_status kvr_bench_metrics(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                  int *n_rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
