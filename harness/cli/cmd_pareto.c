@@ -1,0 +1,77 @@
+/* cmd_pareto.c - `kvreel pareto`: the front of any objectives, and who dominates the rest. */
+#include "harness/cli/cli.h"
+#include "harness/report/pareto.h"
+
+struct pareto_opts {
+    const char *db, *objectives, *where, *format, *published;
+    bool json, exact, front, list;
+};
+
+static int list_frontiers(void)
+{
+    for (const struct kvr_frontier *f = kvr_frontiers; f->name; f++)
+        printf("%-12s %-32s %s\n", f->name, f->title, f->objectives);
+    return KVR_EXIT_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct pareto_opts *o = call->opts;
+    const struct kvr_pareto_options p = {
+        .db_path = o->db,
+        .published = o->published,
+        .objectives = o->objectives,
+        .where = o->where,
+        .exact = o->exact,
+        .front_only = o->front,
+    };
+    enum kvr_table_format format;
+    struct kvr_table *t;
+    enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
+    int code;
+
+    if (o->list)
+        return list_frontiers();
+    if (st == KVR_OK && o->published && o->where)
+        st = kvr_fail(KVR_EINVAL, "pareto: --where is about a database, not --published");
+    if (st == KVR_OK)
+        st = kvr_pareto(&t, &p);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = kvr_cli_wrote(kvr_table_write(t, format, stdout), KVR_EXIT_OK);
+    kvr_table_close(&t);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct pareto_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
+                 "ssim:max,compression:max",
+                 "NAME:max,NAME:min: columns of cells_wide or metrics; or a frontier's name"),
+    KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
+                 "who takes part: a condition on the view summary"),
+    KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
+                 "moviegen or storyeval: the study's printed figures instead of a database"),
+    KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0, "every difference counts, noise too"),
+    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "only those on the front"),
+    KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "the study's four frontiers"),
+    KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
+                 "txt, md, csv, json or latex"),
+    KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "the same as --format json"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_pareto = {
+    .name = "pareto",
+    .summary = "the front of any objectives, and who dominates the rest",
+    .usage = "[--objectives LIST] [--where SQL] [options]",
+    .examples = "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
+                "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
+                " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
+                "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
+                "  kvreel pareto --published moviegen --objectives systems --front\n",
+    .args = args,
+    .opts_size = sizeof(struct pareto_opts),
+    .max_words = 0,
+    .run = run,
+};
