@@ -1,0 +1,78 @@
+/* cmd_import.c - `kvreel import`: scores that another program gave to the videos of a sweep. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/store/vbench.h"
+
+struct import_opts {
+    const char *db;
+    bool json;
+};
+
+static enum kvr_status import(const struct import_opts *o, const char *file,
+                              struct kvr_vbench_result *r)
+{
+    struct kvr_store *s;
+    enum kvr_status st;
+
+    if (!kvr_path_exists(o->db))
+        return kvr_fail(KVR_ENOTFOUND, "import: %s: no such database", o->db);
+    KVR_TRY(kvr_store_open(&s, o->db));
+    st = kvr_store_vbench(s, file, r);
+    kvr_store_close(&s);
+    return st;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct import_opts *o = call->opts;
+    struct kvr_vbench_result r = { 0 };
+    const json_t *name;
+    enum kvr_status st;
+    size_t i;
+    int code;
+
+    if (strcmp(call->words[0], "vbench") != 0)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "import: '%s', need vbench: no other kind of file is known",
+                                     call->words[0]));
+    st = import(o, call->words[1], &r);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = r.stored ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
+    json_array_foreach(r.unmatched, i, name)
+        fprintf(stderr, "kvreel: import: no cell has the video %s\n", json_string_value(name));
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i, s:o}", "dimensions", r.dimensions,
+                                      "videos", r.videos, "matched", r.matched, "stored", r.stored,
+                                      "unmatched", r.unmatched),
+                            code);
+    printf("%d dimensions, %d scores of videos, %d with a cell, %d rows stored\n", r.dimensions,
+           r.videos, r.matched, r.stored);
+    json_decref(r.unmatched);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct import_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_FLAG(struct import_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_import = {
+    .name = "import",
+    .summary = "scores that another program gave to the videos of a sweep",
+    .usage = "vbench FILE [options]",
+    .examples = "  kvreel import vbench evaluation_results/run_eval_results.json --db out/demo.db\n"
+                "  kvreel query --db out/demo.db \"SELECT * FROM metric WHERE name LIKE "
+                "'vbench.%'\"\n",
+    .details =
+        "Videos are found by their file names. Scores are stored between 0 and 1, whichever\n"
+        "scale the file has them in. Exit code 5: no video belongs to a cell.\n",
+    .args = args,
+    .opts_size = sizeof(struct import_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# import vbench: scales, file names, and files that are none.
+. tests/cli/lib.sh || exit 1
+tiny_config "$work/tiny.yaml"
+cd "$work" || exit 1
+"$kvreel" run tiny.yaml --db t.db --out o --jobs 2 --filter 'prompt=red' -q >"$out" 2>"$err" || exit 1
+mapfile -t videos < <(find o/videos -name '*.mp4' | sort)
+check "three videos" test ${#videos[@]} -eq 3
+
+# The scale of VBench's own files: imaging_quality has 0..100 below an aggregate of 0..1.
+cat >r.json <<JSON
+{
+  "subject_consistency": [0.9, [
+    {"video_path": "/data/x/${videos[0]##*/}", "video_results": 0.8},
+    {"video_path": "/data/x/${videos[1]##*/}", "video_results": 0.9},
+    {"video_path": "/data/x/${videos[2]##*/}", "video_results": 1.0}]],
+  "imaging_quality": [0.605, [
+    {"video_path": "${videos[0]}", "video_results": 60.0},
+    {"video_path": "${videos[1]}", "video_results": 61.0}]],
+  "small_percent": [0.005, [{"video_path": "${videos[0]}", "video_results": 0.5}]],
+  "percent": [70, [{"video_path": "${videos[0]}", "video_results": 70}]],
+  "dynamic_degree": [0.5, [
+    {"video_path": "${videos[0]}", "video_results": true},
+    {"video_path": "${videos[1]%.mp4}.avi", "video_results": false}]],
+  "unscored": [null, [
+    {"video_path": "${videos[0]}", "video_results": null},
+    {"video_path": "elsewhere.mp4", "video_results": 0.5}]]
+}
+JSON
+exits 0 "import" import vbench r.json --db t.db --json
+json "counts" '.dimensions == 6 and .videos == 11 and .matched == 10 and .stored == 10 and .unmatched == ["elsewhere.mp4"]'
+says "names what has no cell" 'no cell has the video elsewhere.mp4'
+value() { # DIMENSION VIDEO
+    sql t.db "SELECT coalesce(round(m.value, 6), 'NULL: ' || missing) FROM metric m JOIN artifact a \
+        ON a.cell = m.cell WHERE a.kind = 'video' AND 'o/' || a.path = '$2' AND m.name = 'vbench.$1'"
+}
+same() { check "$1" test "$2" = "$3"; }
+same "a score as it is" "$(value subject_consistency "${videos[1]}")" 0.9
+same "a score of 0..100" "$(value imaging_quality "${videos[1]}")" 0.61
+same "a small score of 0..100, known by its aggregate" "$(value small_percent "${videos[0]}")" 0.005
+same "both of 0..100" "$(value percent "${videos[0]}")" 0.7
+same "true is 1" "$(value dynamic_degree "${videos[0]}")" 1.0
+same "another suffix" "$(value dynamic_degree "${videos[1]}")" 0.0
+same "no number" "$(value unscored "${videos[0]}")" "NULL: VBench gives no number for this video"
+
+n=$(sql t.db "SELECT count(*) FROM metric")
+exits 0 "the same again" import vbench r.json --db t.db
+same "replaces, and adds nothing" "$(sql t.db "SELECT count(*) FROM metric")" "$n"
+
+bad() { # NAME PATTERN JSON
+    printf '%s' "$3" >bad.json
+    exits 2 "$1" import vbench bad.json --db t.db
+    says "$1: says why" "$2"
+    same "$1: leaves nothing behind" "$(sql t.db "SELECT count(*) FROM metric")" "$n"
+}
+v="\"video_path\": \"${videos[0]}\", \"video_results\""
+bad "scales that fit nothing" 'x: the mean of its videos is 67.5, its aggregate 0.739' \
+    "{\"y\": [0.5, [{$v: 0.5}]], \"x\": [0.739, [{$v: 67.5}]]}"
+bad "a score above 100" '101, outside' "{\"x\": [null, [{$v: 101}]]}"
+bad "a negative score" '-0.1, outside' "{\"x\": [null, [{$v: -0.1}]]}"
+bad "no pair" 'expected \[aggregate' '{"x": 0.5}'
+bad "no dimension" 'no dimension' '{}'
+bad "a list" 'expected one object' '[]'
+bad "a video without a path" "no 'video_path'" '{"x": [0.5, [{"video_results": 0.5}]]}'
+bad "no JSON" 'bad.json:1' '{'
+exits 2 "no such file" import vbench none.json --db t.db
+exits 2 "no such database" import vbench r.json --db none.db
+check "and none is made" test ! -e none.db
+exits 2 "another kind" import vbensh r.json --db t.db
+echo '{"x": [0.5, [{"video_path": "elsewhere.mp4", "video_results": 0.5}]]}' >far.json
+exits 5 "nothing belongs here" import vbench far.json --db t.db
