@@ -4,10 +4,12 @@
 #include "harness/cli/cli.h"
 #include "harness/run/run.h"
 
+#define MIB (1024.0 * 1024.0)
+
 struct run_opts {
     const char *db, *out, *filter, *retry, *shard;
-    int jobs, timeout_s;
-    bool dry_run, force, json, quiet;
+    int jobs, timeout_s, limit;
+    bool dry_run, force, stale, json, quiet;
     struct kvr_arg_list set;
 };
 
@@ -25,12 +27,22 @@ static enum kvr_status parse_shard(const char *text, int *shard, int *n_shards)
     return KVR_OK;
 }
 
-static json_t *summary_json(const struct kvr_run_summary *s)
+static json_t *bytes_json(int64_t n)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}", "cells",
-                     s->cells, "ok", s->ok, "failed", s->failed, "skipped", s->skipped,
-                     "done_before", s->done_before, "failed_before", s->failed_before,
-                     "unsupported", s->unsupported, "to_run", s->to_run, "estimate_s",
+    return n ? json_integer((json_int_t)n) : json_null();
+}
+
+/* `plan`: of a dry run, by method; NULL: none. Takes the reference. */
+static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
+{
+    return json_pack("{s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, "
+                     "s:b, s:s, s:s}",
+                     "noisy", s->noisy, "limited", s->limited, "memory_bytes",
+                     bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes),
+                     "methods", plan, "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed",
+                     s->failed, "skipped", s->skipped, "done_before", s->done_before,
+                     "failed_before", s->failed_before, "unsupported", s->unsupported, "to_run",
+                     s->to_run, "estimate_s",
                      s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(),
                      "interrupted", s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
@@ -40,14 +52,42 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
     if (dry_run) {
         printf("%d cells: %d to run, %d done before, %d unsupported", s->cells, s->to_run,
                s->done_before, s->unsupported);
-        if (s->estimate_ns)
-            printf("; about %.0f s", (double)s->estimate_ns * 1e-9);
+        if (s->limited)
+            printf(", %d left for another time", s->limited);
+        if (s->n_stale)
+            printf(", %d measured by other code", s->n_stale);
         putchar('\n');
+        if (s->estimate_ns)
+            printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
+                   (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
+                   (double)s->disk_bytes / MIB);
+        else
+            printf("No earlier cell like these: time, memory and disk are not known\n");
         return;
     }
     printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d unsupported)%s\n", s->cells,
            s->ok, s->failed, s->skipped, s->done_before, s->unsupported,
            s->interrupted ? ", interrupted" : "");
+    if (s->noisy)
+        printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
+               s->noisy);
+}
+
+static void print_line(void *ctx, const struct kvr_plan_line *l)
+{
+    (void)ctx;
+    printf("%-32s %4d cells: %d to run, %d done, %d failed, %d unsupported%s%s\n", l->method,
+           l->cells, l->to_run, l->done, l->failed, l->unsupported, l->reason[0] ? ": " : "",
+           l->reason);
+}
+
+static void keep_line(void *ctx, const struct kvr_plan_line *l)
+{
+    json_array_append_new(ctx,
+                          json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "method", l->method,
+                                    "cells", l->cells, "to_run", l->to_run, "done", l->done,
+                                    "failed", l->failed, "unsupported", l->unsupported, "left_out",
+                                    l->left_out, "reason", l->reason));
 }
 
 static int verdict(const struct kvr_run_summary *s, bool dry_run)
@@ -68,6 +108,7 @@ static int run(const struct kvr_call *call)
 {
     const struct run_opts *o = call->opts;
     struct kvr_run_summary s = { 0 };
+    json_t *plan = o->json && o->dry_run ? json_array() : NULL;
     struct kvr_run_options r = {
         .config_path = call->words[0],
         .db_path = o->db,
@@ -76,10 +117,14 @@ static int run(const struct kvr_call *call)
         .filter = o->filter,
         .retry = o->retry,
         .force = o->force,
+        .stale = o->stale,
+        .limit = o->limit,
         .dry_run = o->dry_run,
         .timeout_s = o->timeout_s,
         .overrides = o->set.n ? o->set.v : NULL,
         .progress = o->quiet ? NULL : stderr,
+        .plan_line = o->json ? keep_line : print_line,
+        .plan_ctx = plan,
         .argc = call->argc,
         .argv = call->argv,
     };
@@ -88,11 +133,13 @@ static int run(const struct kvr_call *call)
 
     if (st == KVR_OK)
         st = kvr_run(&r, &s);
-    if (st != KVR_OK)
+    if (st != KVR_OK) {
+        json_decref(plan);
         return kvr_cli_fail(st);
+    }
     code = verdict(&s, o->dry_run);
     if (o->json)
-        code = kvr_cli_json(summary_json(&s), code);
+        code = kvr_cli_json(summary_json(&s, plan), code);
     else
         print_text(&s, o->dry_run);
     if (code == KVR_EXIT_INTERRUPTED)
@@ -120,6 +167,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
                  "failed, or failed:TYPE: run those cells again"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),
+    KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
+                 "run again what other code than this measured"),
+    KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
+                "no more than so many cells now; 0: all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
                  "the i-th of N equal parts of the plan, i from 0"),
     KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,

@@ -17,9 +17,10 @@ enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 
 static const char *const config_keys[] = {
-    "name", "question",    "model", "suite", "prompts", "methods", "frames",    "window",
-    "sink", "evict",       "path",  "seed",  "repeats", "threads", "timeout_s", "metrics",
-    "kind", "probe_every", "db",    "out",   "plugins", NULL
+    "name",        "question", "model",  "suite",   "prompts",    "methods",    "frames",
+    "window",      "sink",     "evict",  "path",    "seed",       "repeats",    "threads",
+    "timeout_s",   "metrics",  "timing", "warmup",  "order_seed", "memory_mib", "kind",
+    "probe_every", "db",       "out",    "plugins", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -125,6 +126,14 @@ static enum kvr_status read_number(const struct kvr_yaml_node *root, const char 
         KVR_TRY(kvr_yaml_int(n, lo, hi, &v));
     *out = (int)v;
     return KVR_OK;
+}
+
+static enum kvr_status read_flag(const struct kvr_yaml_node *root, const char *key, bool *out)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
+
+    *out = false;
+    return n ? kvr_yaml_bool(n, out) : KVR_OK;
 }
 
 /* --- models ---------------------------------------------------------------------------- */
@@ -597,6 +606,10 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_axis(root, "evict", parse_evict, 0, &c->evict));
     KVR_TRY(read_axis(root, "seed", parse_seed, LLONG_MIN, &c->seed));
     KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
+    KVR_TRY(read_flag(root, "timing", &c->timing));
+    KVR_TRY(read_number(root, "warmup", 0, 100, c->timing ? 1 : 0, &c->warmup));
+    KVR_TRY(read_number(root, "order_seed", 0, INT_MAX, 0, &c->order_seed));
+    KVR_TRY(read_number(root, "memory_mib", 0, 1 << 30, 0, &c->memory_mib));
     KVR_TRY(read_number(root, "threads", 1, 1024, 1, &c->threads));
     KVR_TRY(read_number(root, "probe_every", 1, 1000000, 1, &c->probe_every));
     return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);

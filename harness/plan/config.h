@@ -25,6 +25,11 @@
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
+ *     timing: false                    times are what is asked for: one cell at a time, a warm-up,
+ *                                      the baseline again in the middle and at the end
+ *     warmup: 0                        rollouts before the measured one; with timing: 1
+ *     order_seed: 0                    of the order in which cells are started
+ *     memory_mib: 0                    address space of one worker; 0: no limit
  *     timeout_s: 600                   of one cell
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     db: kvreel.db
@@ -93,6 +98,10 @@ struct kvr_config {
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
     struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
+    /* timing: one cell at a time, warm, with a drift check; warmup: rollouts before the measured
+     * one; memory_mib: of one worker, 0 no limit. */
+    bool timing;
+    int warmup, order_seed, memory_mib;
     int repeats, threads, timeout_s, probe_every;
 };
 

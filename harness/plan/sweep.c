@@ -133,6 +133,12 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
          (cell->query_stride &&
           json_object_set_new(j, "probe_every", json_integer(cell->query_stride)))))
         st = no_memory();
+    /* A time taken beside other cells, or cold, is not the one that a timed sweep asks for. */
+    if (st == KVR_OK && (cell->timing || cell->warmup) &&
+        json_object_set_new(
+            j, "timing",
+            json_pack("{s:b, s:i}", "alone", (int)cell->timing, "warmup", cell->warmup)))
+        st = no_memory();
     if (st == KVR_OK) {
         cell->spec = canonical(j);
         st = cell->spec ? kvr_cell_hash(cell->spec, cell->key) : no_memory();
@@ -233,6 +239,8 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->backend = "cpu";
     cell->threads = s->config->threads;
     cell->repeat = p->repeat;
+    cell->timing = s->config->timing && strcmp(p->kind, "bench") == 0;
+    cell->warmup = strcmp(p->kind, "bench") == 0 ? s->config->warmup : 0;
     cell->baseline = baseline;
     cell->selected = true;
     st = open_method(cell, p, &plan);

@@ -46,6 +46,8 @@ struct kvr_cell {
     const struct kvr_prompt_line *prompt;
     uint64_t seed;
     int frames, window, sink, threads, repeat;
+    int warmup;  /* rollouts before the measured one */
+    bool timing; /* its times are what is asked for */
     bool evict;
     const char *path, *backend, *kind;
     int query_stride; /* of a probe; else 0 */

@@ -21,6 +21,7 @@ struct parts {
     struct kvr_row_sample *sample;
     struct kvr_row_artifact *artifact;
     struct kvr_row_probe *probe;
+    char noise[128];
 };
 
 static void parts_free(struct parts *p, const struct kvr_row *r)
@@ -218,17 +219,21 @@ static bool read_probes(const json_t *list, struct parts *p, struct kvr_row *r)
     return p->probe != NULL;
 }
 
-static bool read_samples(json_t *o, int64_t cell_ns, struct parts *p, struct kvr_row *r)
+static bool read_samples(json_t *o, const json_t *warmup, int64_t cell_ns, struct parts *p,
+                         struct kvr_row *r)
 {
     const char *kind;
+    size_t i;
     json_t *ns;
 
-    p->sample = calloc(json_object_size(o) + 1, sizeof *p->sample);
+    p->sample = calloc(json_object_size(o) + json_array_size(warmup) + 1, sizeof *p->sample);
     if (!p->sample)
         return false;
     p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
+    json_array_foreach(warmup, i, ns) p->sample[r->n_samples++] =
+        (struct kvr_row_sample){ "warmup", (int)i, json_integer_value(ns) };
     r->sample = p->sample;
     return true;
 }
@@ -269,9 +274,22 @@ static bool read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
     return read_metrics(json_object_get(o, "metrics"), p, r) &&
            read_mem(json_object_get(o, "mem"), p, r) &&
            read_passes(json_object_get(o, "passes"), p, r) &&
-           read_samples(json_object_get(o, "samples"), cell_ns, p, r) &&
+           read_samples(json_object_get(o, "samples"), json_object_get(o, "warmup_ns"), cell_ns, p,
+                        r) &&
            read_probes(json_object_get(o, "probes"), p, r) &&
            read_artifacts(json_object_get(o, "artifacts"), p, r);
+}
+
+/* Libraries that cannot pass on a failed allocation say so and abort. */
+static bool died_of_memory(const struct kvr_attempt *a)
+{
+    static const char *const words[] = { "bad_alloc", "ut of memory", "annot allocate memory",
+                                         "Thread creation failed", NULL };
+
+    for (int i = 0; words[i]; i++)
+        if (a->log_tail && strstr(a->log_tail, words[i]))
+            return true;
+    return false;
 }
 
 /* The worker ended without an answer: why? */
@@ -291,9 +309,21 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
         int sig = WTERMSIG(status);
         const char *name = sigabbrev_np(sig);
 
+        if (sig == SIGKILL && a->oom_killed) {
+            snprintf(why, n, "the kernel killed the worker: the machine was out of memory");
+            return KVR_OUT_OOM_HOST;
+        }
+        if (a->limited && died_of_memory(a)) {
+            snprintf(why, n, "worker ended by SIG%s at its memory limit", name ? name : "?");
+            return KVR_OUT_OOM_HOST;
+        }
         snprintf(why, n, "worker killed by signal %d (SIG%s)%s", sig, name ? name : "?",
                  sig == SIGKILL ? ": perhaps the system was out of memory" : "");
         return KVR_OUT_SIGNAL;
+    }
+    if (a->limited && died_of_memory(a)) {
+        snprintf(why, n, "worker ended with code %d at its memory limit", WEXITSTATUS(status));
+        return KVR_OUT_OOM_HOST;
     }
     snprintf(why, n, "worker ended with code %d and no answer", WEXITSTATUS(status));
     return KVR_OUT_ERROR;
@@ -321,6 +351,21 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
         return KVR_OUT_INVALID;
     }
     return KVR_OUT_OK;
+}
+
+/* Of a timed row: what was going on beside it, and time that no phase explains. */
+static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r, char buf[128])
+{
+    int64_t explained = 0;
+
+    snprintf(buf, 128, "%.100s", a->noise ? a->noise : "");
+    for (int i = 0; i < r->n_samples; i++)
+        if (strcmp(r->sample[i].kind, "cell") != 0 && strcmp(r->sample[i].kind, "rollout") != 0 &&
+            strcmp(r->sample[i].kind, "warmup") != 0)
+            explained += r->sample[i].ns;
+    if (a->cell->timing && explained < r->wall_ns / 10 * 9)
+        strcat(buf, buf[0] ? " UNATTRIBUTED" : "UNATTRIBUTED");
+    return buf;
 }
 
 static void summarise(struct kvr_verdict *v, const struct kvr_row *r)
@@ -361,6 +406,8 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
         return KVR_OK;
     }
     snprintf(v->reason, sizeof v->reason, "%s", text(json_object_get(p->root, "reason"), "?"));
+    if (v->outcome == KVR_OUT_ERROR && strstr(v->reason, "annot allocate memory"))
+        v->outcome = KVR_OUT_OOM_HOST; /* a mapping or a thread, not one of our own buffers */
     v->disk_full = strcmp(text(json_object_get(p->root, "status"), ""), "EFULL") == 0;
     if (v->outcome != KVR_OUT_OK) {
         if (!v->reason[0])
@@ -370,6 +417,8 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     if (!read_numbers(p, a->cell_ns, r))
         return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
     summarise(v, r);
+    r->noise = noise_of(a, r, p->noise);
+    v->noisy = r->noise[0] != 0;
     v->outcome = gate(a, r, v, v->reason, sizeof v->reason);
     return KVR_OK;
 }

@@ -15,6 +15,9 @@ struct kvr_attempt {
     int64_t cell_ns;         /* from the worker's start to its end: rollout, files, metrics */
     bool timed_out, stopped; /* killed for its time, or by the user */
     int timeout_s;
+    bool limited;             /* its memory was: what it dies of may be that */
+    bool oom_killed;          /* the kernel killed something for want of memory meanwhile */
+    const char *noise;        /* codes of what disturbed it; NULL: nothing */
     enum kvr_outcome outcome; /* without a worker: SKIPPED, UNSUPPORTED, with `reason` */
     const char *reason;
     const char *expected_frames; /* sha256 the frames must have, or "" */
@@ -27,6 +30,7 @@ struct kvr_verdict {
     int64_t wall_ns;
     double psnr, ssim; /* NaN when not measured */
     char frames_path[512], frames_sha256[65];
+    bool noisy;
     bool disk_full; /* the worker could not write: the row was not stored */
 };
 

@@ -1,5 +1,5 @@
-/* choose.c - resume by key: OK and UNSUPPORTED stay, failures stay unless asked for, what was
- * skipped or interrupted is tried again. */
+/* choose.c - resume by key: OK and UNSUPPORTED stay (unless older than the code, and that is
+ * asked), failures stay unless asked for, what was skipped or interrupted is tried again. */
 #include "harness/run/choose.h"
 
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/core/version.h"
 
 struct retry {
     bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
@@ -61,6 +62,7 @@ static void keep(struct kvr_job *j, const struct kvr_known *known, struct kvr_ru
 {
     s->done_before++;
     if (known->outcome == KVR_OUT_OK) {
+        s->n_stale += strcmp(known->code, kvr_code_hash()) != 0;
         j->state = KVR_DONE;
         snprintf(j->frames_path, sizeof j->frames_path, "%s", known->frames_path);
         snprintf(j->frames_sha256, sizeof j->frames_sha256, "%s", known->frames_sha256);
@@ -75,6 +77,8 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
                        const struct kvr_run_options *opts, const struct retry *retry,
                        struct kvr_run_summary *s)
 {
+    bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
+                 strcmp(known->code, kvr_code_hash()) != 0;
     bool finished =
         known->found && known->outcome != KVR_OUT_SKIPPED && known->outcome != KVR_OUT_INTERRUPTED;
 
@@ -82,7 +86,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
         j->state = KVR_FAILED;
         snprintf(j->reason, sizeof j->reason, "%s", j->cell->reason);
         s->unsupported++;
-    } else if (finished && !opts->force && !retry->only[known->outcome]) {
+    } else if (finished && !opts->force && !stale && !retry->only[known->outcome]) {
         keep(j, known, s);
     } else {
         j->state = KVR_WAITING;

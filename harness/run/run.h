@@ -12,6 +12,14 @@
 
 #include "harness/core/status.h"
 
+/* Of a plan, one method. Borrowed for the call. */
+struct kvr_plan_line {
+    const char *method;
+    int cells, to_run, done, failed, unsupported, left_out; /* left_out: by `limit` */
+    const char *reason;                                     /* of the first that will not run */
+};
+typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
+
 struct kvr_run_options {
     const char *config_path;
     const char *db_path; /* NULL: what the config says, else "kvreel.db" */
@@ -20,10 +28,14 @@ struct kvr_run_options {
     const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     bool force, dry_run;
+    bool stale;                   /* run again what other code measured */
+    int limit;                    /* > 0: no more cells than these, in their order */
     int shard, n_shards;          /* 0 of 1: everything */
     int timeout_s;                /* 0: what the config says */
     const char *const *overrides; /* "axis=value", NULL-terminated; may be NULL */
     FILE *progress;               /* progress lines or bar; NULL: quiet */
+    kvr_plan_line_fn *plan_line;  /* of a dry run, per method; NULL: nobody asks */
+    void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
 };
@@ -36,7 +48,12 @@ struct kvr_run_summary {
     int done_before, unsupported; /* the two parts of skipped */
     int failed_before; /* in the database as failed, and not asked for again; part of done_before */
     int to_run;        /* cells that were, or in a dry run would be, measured */
-    int64_t estimate_ns; /* wall time to_run will take, by the database's history; 0: none */
+    int limited;       /* left for another time by `limit` */
+    int noisy;         /* of ok: measured, but the time is not to be trusted */
+    int n_stale;       /* of done_before: by other code than this */
+    int64_t memory_bytes; /* to_run at a time will hold, by history; 0: not known */
+    int64_t disk_bytes;   /* to_run will write, by history; 0: not known */
+    int64_t estimate_ns;  /* wall time to_run will take, by the database's history; 0: none */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

@@ -16,20 +16,29 @@
 #include <unistd.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/hostmem.h"
 #include "harness/core/path.h"
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
+#include "harness/run/lines.h"
+#include "harness/run/order.h"
 #include "harness/run/progress.h"
 #include "harness/run/spawn.h"
+#include "harness/store/history.h"
 #include "methods/plugin.h"
 
-enum { MAX_WORKERS = 256, TICK_MS = 1000 };
+enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
+
+/* A baseline that moves by more than this from the beginning of a timed session to its end makes
+ * the session's times noisy; other programs may take this part of the machine meanwhile. */
+static const double max_drift = 0.02, max_load = 0.1;
 
 struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* NULL: idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped;
+    bool timed_out, stopped, drift; /* drift: a baseline once more, no cell */
+    int64_t busy_ns, oom_kills;     /* the host's counters when it started */
     char started[32];
 };
 
@@ -39,12 +48,16 @@ struct runner {
     struct kvr_config config;
     struct kvr_sweep sweep;
     struct kvr_job *jobs;
+    int *order;
     struct kvr_store *store;
     struct kvr_session session;
     struct kvr_progress progress;
     struct worker *workers;
-    int n_workers, n_running, next; /* next: all jobs before it are not WAITING */
-    int timeout_s, signals;         /* signals: how often the user asked to stop */
+    int n_workers, n_running, next; /* next: place in the order; before it nobody is WAITING */
+    int n_started, n_drift;         /* cells; drift measurements that were started */
+    int64_t drift_ns[N_DRIFT];
+    struct kvr_job *drift_job;      /* the baseline that is measured again */
+    int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
     int signal_fd;
     sigset_t old_mask;
     struct sigaction old_pipe;
@@ -113,6 +126,7 @@ static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct 
     snprintf(j->reason, sizeof j->reason, "%s", v->reason);
     snprintf(j->frames_path, sizeof j->frames_path, "%s", v->frames_path);
     snprintf(j->frames_sha256, sizeof j->frames_sha256, "%s", v->frames_sha256);
+    r->summary->noisy += v->outcome == KVR_OUT_OK && v->noisy;
     if (v->outcome == KVR_OUT_OK)
         r->summary->ok++;
     else if (v->outcome == KVR_OUT_UNSUPPORTED) {
@@ -139,18 +153,22 @@ static json_t *plugin_paths(const json_t *spec)
     return paths;
 }
 
-static char *request_text(const struct runner *r, const struct kvr_job *j)
+static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
     char *reference = b == j ? NULL : kvr_path_join(r->summary->out_dir, b->frames_path);
-    json_t *spec = json_loads(j->cell->spec, 0, NULL), *o;
+    json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *o;
     char *text;
 
-    o = json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "plugins", plugin_paths(spec), "spec",
-                  spec, "model_dir", j->cell->model->dir, "out_dir", r->summary->out_dir, "frames",
-                  json_sprintf("frames/%s.safetensors", j->cell->rollout), "video",
-                  json_sprintf("videos/%s.mp4", j->cell->video), "reference",
-                  reference ? json_string(reference) : json_null(), "reference_sha256",
+    if (r->config.memory_mib && spec)
+        memory = json_integer((json_int_t)r->config.memory_mib << 20);
+    o = json_pack("{s:o*, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory,
+                  "plugins", plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir,
+                  "out_dir", r->summary->out_dir, "frames",
+                  drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
+                        : json_sprintf("frames/%s.safetensors", j->cell->rollout),
+                  "video", drift ? json_null() : json_sprintf("videos/%s.mp4", j->cell->video),
+                  "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
                   reference ? json_string(b->frames_sha256) : json_null());
     text = o ? json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(o);
@@ -158,9 +176,9 @@ static char *request_text(const struct runner *r, const struct kvr_job *j)
     return text;
 }
 
-static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job *j)
+static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job *j, bool drift)
 {
-    char *request = request_text(r, j);
+    char *request = request_text(r, j, drift);
     enum kvr_status st;
 
     if (!request)
@@ -174,7 +192,13 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     w->start_ns = kvr_now_ns();
     w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;
-    j->state = KVR_RUNNING;
+    w->drift = drift;
+    w->busy_ns = j->cell->timing ? kvr_host_busy_ns() : 0;
+    w->oom_kills = kvr_host_oom_kills();
+    if (!drift) {
+        j->state = KVR_RUNNING;
+        r->n_started++;
+    }
     r->n_running++;
     return KVR_OK;
 }
@@ -194,10 +218,10 @@ static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kv
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     *out = NULL;
-    while (r->next < r->sweep.n_cells && r->jobs[r->next].state != KVR_WAITING)
+    while (r->next < r->sweep.n_cells && r->jobs[r->order[r->next]].state != KVR_WAITING)
         r->next++;
     for (int i = r->next; i < r->sweep.n_cells; i++) {
-        struct kvr_job *j = &r->jobs[i], *b = &r->jobs[j->cell->baseline];
+        struct kvr_job *j = &r->jobs[r->order[i]], *b = &r->jobs[j->cell->baseline];
 
         if (j->state != KVR_WAITING)
             continue;
@@ -211,6 +235,25 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
     return KVR_OK;
 }
 
+/* In a timed session the first baseline is measured again: at once, when half of the cells have
+ * been started, and after the last. NULL: not now. */
+static struct kvr_job *drift_due(const struct runner *r, bool cells_left)
+{
+    const int half = (r->summary->to_run + 1) / 2;
+
+    if (!r->drift_job || r->n_running > 0 || r->n_drift == N_DRIFT)
+        return NULL;
+    if (r->n_drift == 0 || (r->n_drift == 1 && r->n_started >= half) || !cells_left)
+        return r->drift_job;
+    return NULL;
+}
+
+static enum kvr_status start_drift(struct runner *r, struct worker *w)
+{
+    r->n_drift++;
+    return start(r, w, r->drift_job, true);
+}
+
 static enum kvr_status fill_workers(struct runner *r)
 {
     for (int i = 0; i < r->n_workers && !r->signals; i++) {
@@ -219,14 +262,72 @@ static enum kvr_status fill_workers(struct runner *r)
         if (r->workers[i].job)
             continue;
         KVR_TRY(next_job(r, &j));
+        if (drift_due(r, j != NULL)) {
+            KVR_TRY(start_drift(r, &r->workers[i]));
+            continue;
+        }
         if (!j)
             return KVR_OK;
-        KVR_TRY(start(r, &r->workers[i], j));
+        KVR_TRY(start(r, &r->workers[i], j, false));
     }
     return KVR_OK;
 }
 
 /* --- finishing -------------------------------------------------------------------------- */
+
+/* What other programs did of the machine's work while a timed cell ran. */
+static const char *disturbance(const struct runner *r, const struct worker *w)
+{
+    const int64_t wall = kvr_now_ns() - w->start_ns, busy = kvr_host_busy_ns() - w->busy_ns;
+    const double share = (double)(busy - w->child.cpu_ns) / (double)wall / r->n_cpus;
+    const bool loaded = w->busy_ns && share > max_load, crowded = r->n_workers > 1;
+
+    if (!w->job->cell->timing)
+        return "";
+    return loaded && crowded ? "LOAD JOBS" : loaded ? "LOAD" : crowded ? "JOBS" : "";
+}
+
+/* A drift measurement: only its time is kept. One that failed leaves the session unchecked, and
+ * that is noisy, too. */
+static enum kvr_status finish_drift(struct runner *r, struct worker *w)
+{
+    json_t *answer =
+        w->child.answer ? json_loads(w->child.answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    const int64_t ns = json_integer_value(json_object_get(answer, "wall_ns"));
+    char name[64], *path;
+    enum kvr_status st = KVR_OK;
+
+    json_decref(answer);
+    r->drift_ns[r->n_drift - 1] = ns;
+    if (ns > 0)
+        st = kvr_store_drift(r->store, r->session.id, r->n_drift - 1, w->job->cell->key, w->started,
+                             ns);
+    snprintf(name, sizeof name, "frames/drift-%.8s.safetensors", r->session.id);
+    path = kvr_path_join(r->summary->out_dir, name);
+    if (path)
+        unlink(path);
+    free(path);
+    return st;
+}
+
+static enum kvr_status judge_drift(struct runner *r)
+{
+    int64_t lo = INT64_MAX, hi = 0;
+
+    if (r->n_drift < 2)
+        return KVR_OK;
+    for (int i = 0; i < r->n_drift; i++) {
+        lo = r->drift_ns[i] < lo ? r->drift_ns[i] : lo;
+        hi = r->drift_ns[i] > hi ? r->drift_ns[i] : hi;
+    }
+    if (lo > 0 && (double)(hi - lo) <= max_drift * (double)lo)
+        return KVR_OK;
+    kvr_progress_say(&r->progress,
+                     "the baseline took from %.3f to %.3f s in this session: its times are NOISY",
+                     (double)lo / 1e9, (double)hi / 1e9);
+    r->summary->noisy = r->summary->ok;
+    return kvr_store_noisy(r->store, r->session.id, "DRIFT");
+}
 
 static enum kvr_status finish(struct runner *r, struct worker *w, int wait_status)
 {
@@ -241,12 +342,23 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .stopped = w->stopped,
         .timeout_s = r->timeout_s,
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
+        .limited = r->config.memory_mib > 0,
+        .oom_killed = kvr_host_oom_kills() != w->oom_kills,
+        .noise = disturbance(r, w),
     };
     struct kvr_verdict v;
-    enum kvr_status st = store_attempt(r, j, &a, &v);
+    enum kvr_status st;
 
-    if (st == KVR_OK)
-        st = settle(r, j, &v);
+    if (w->drift) {
+        st = finish_drift(r, w);
+    } else {
+        st = store_attempt(r, j, &a, &v);
+        if (st == KVR_OK)
+            st = settle(r, j, &v);
+        if (st == KVR_OK && j->cell->timing && j->state == KVR_DONE && !r->drift_job &&
+            j->cell->baseline == (int)(j - r->jobs))
+            r->drift_job = j;
+    }
     kvr_child_free(&w->child);
     w->job = NULL;
     r->n_running--;
@@ -351,7 +463,7 @@ static enum kvr_status loop(struct runner *r)
     for (;;) {
         KVR_TRY(fill_workers(r));
         if (r->n_running == 0)
-            return KVR_OK;
+            return judge_drift(r);
         KVR_TRY(wait_for_something(r));
     }
 }
@@ -464,6 +576,8 @@ static int count_workers(const struct runner *r)
     cpu_set_t set;
     int n = r->opts->jobs;
 
+    if (n <= 0 && r->config.timing)
+        n = 1; /* beside others a cell takes longer */
     if (n <= 0) {
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
         n /= r->config.threads;
@@ -472,24 +586,59 @@ static int count_workers(const struct runner *r)
     return n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
-/* From the history of this database; cells it knows nothing of count as the average of those
- * it does. */
-static int64_t estimate(const struct runner *r)
+static int by_size(const void *a, const void *b)
 {
-    int64_t sum = 0;
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* From the history of this database; cells it knows nothing of count as the average of those
+ * it does. Memory: as many workers as run at a time, each the largest that is left. */
+static void estimate(struct runner *r)
+{
+    int64_t ns = 0, disk = 0, *host = calloc((size_t)r->sweep.n_cells + 1, sizeof *host);
+    struct kvr_run_summary *s = r->summary;
     int known = 0;
 
-    for (int i = 0; r->store && i < r->sweep.n_cells; i++) {
+    for (int i = 0; host && r->store && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
-        int64_t ns =
-            r->jobs[i].state == KVR_WAITING
-                ? kvr_store_typical_ns(r->store, c->model->name, c->name, c->frames, c->kind)
-                : 0;
+        const struct kvr_like like = { c->rollout, c->model->name, c->name,  c->kind,
+                                       c->path,    c->frames,      c->window };
+        struct kvr_expected e = { 0 };
 
-        sum += ns;
-        known += ns > 0;
+        if (r->jobs[i].state == KVR_WAITING)
+            kvr_store_expect(r->store, &like, &e);
+        host[i] = e.host_bytes;
+        ns += e.cell_ns;
+        disk += e.disk_bytes;
+        known += e.cell_ns > 0;
     }
-    return known ? sum / known * r->summary->to_run / r->n_workers : 0;
+    if (known) {
+        s->estimate_ns = ns / known * s->to_run / r->n_workers;
+        s->disk_bytes = disk / known * s->to_run;
+        qsort(host, (size_t)r->sweep.n_cells, sizeof *host, by_size);
+        for (int i = 0; i < r->n_workers && i < s->to_run; i++)
+            s->memory_bytes += host[i] ? host[i] : host[0];
+    }
+    free(host);
+}
+
+/* The first so many of those that would run, in their order; a baseline stands before what needs
+ * it. */
+static void apply_limit(struct runner *r)
+{
+    int n = 0;
+
+    for (int i = 0; r->opts->limit > 0 && i < r->sweep.n_cells; i++) {
+        struct kvr_job *j = &r->jobs[r->order[i]];
+
+        if (j->state == KVR_WAITING && ++n > r->opts->limit) {
+            j->state = KVR_LEFT_OUT;
+            r->summary->to_run--;
+            r->summary->limited++;
+        }
+    }
 }
 
 static enum kvr_status open_store(struct runner *r)
@@ -514,15 +663,6 @@ static void say_plan(struct runner *r)
     if (s->estimate_ns)
         fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");
-    for (int i = 0; r->opts->dry_run && i < r->sweep.n_cells; i++) {
-        const struct kvr_job *j = &r->jobs[i];
-
-        if (j->cell->selected && !j->cell->possible)
-            fprintf(f, "  unsupported: %s %s: %s\n", j->cell->prompt->id, j->cell->label,
-                    j->reason);
-        else if (j->state == KVR_WAITING)
-            fprintf(f, "  to run: %s %s\n", j->cell->prompt->id, j->cell->label);
-    }
 }
 
 static enum kvr_status run(struct runner *r)
@@ -536,16 +676,22 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(open_store(r));
     KVR_TRY(kvr_choose(&r->jobs, r->store, &r->sweep, o, r->summary->out_dir, r->summary));
+    KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.order_seed));
+    apply_limit(r);
+    r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.timeout_s;
     r->n_workers = count_workers(r);
-    r->summary->estimate_ns = estimate(r);
+    estimate(r);
     say_plan(r);
+    if (o->dry_run && o->plan_line)
+        KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, o->plan_line, o->plan_ctx));
     if (o->dry_run || r->summary->cells == 0)
         return KVR_OK;
     if (r->summary->to_run == 0 && r->summary->unsupported == 0)
         return KVR_OK;
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
                                kvr_yaml_text_of_file(r->config.doc), r->n_workers));
+    r->session.order_seed = r->config.order_seed;
     KVR_TRY(kvr_store_session(r->store, &r->session));
     return run_jobs(r);
 }
@@ -560,6 +706,7 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
     kvr_store_close(&r.store);
     kvr_session_free(&r.session);
     free(r.jobs);
+    free(r.order);
     kvr_sweep_free(&r.sweep);
     kvr_config_free(&r.config);
     return st;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,10 +194,18 @@ void kvr_child_read(struct kvr_child *c)
     drain(c, &c->err);
 }
 
+static int64_t nanoseconds(struct timeval t)
+{
+    return ((int64_t)t.tv_sec * 1000000 + t.tv_usec) * 1000;
+}
+
 bool kvr_child_reap(struct kvr_child *c, int *status)
 {
-    if (c->pid <= 0 || waitpid(c->pid, status, WNOHANG) != c->pid)
+    struct rusage used;
+
+    if (c->pid <= 0 || wait4(c->pid, status, WNOHANG, &used) != c->pid)
         return false;
+    c->cpu_ns = nanoseconds(used.ru_utime) + nanoseconds(used.ru_stime);
     kill(-c->pid, SIGKILL);
     c->pid = 0;
     kvr_child_read(c);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "harness/core/status.h"
@@ -25,6 +26,7 @@ struct kvr_child {
     size_t n_answer, room;
     char tail[KVR_TAIL_MAX]; /* the end of its stderr, terminated */
     size_t n_tail;
+    int64_t cpu_ns; /* of it and its children, once reaped */
 };
 
 /* `{/proc/self/exe} worker`, with `request` on its stdin and OMP_NUM_THREADS set. */

@@ -8,6 +8,7 @@
  *     frames, video    paths below out_dir; video may be null
  *     reference        path of the baseline's frames, or null: this is the baseline
  *     reference_sha256 what those frames' file must be
+ *     memory_bytes     address space it may take; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/core/hostmem.h"
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
@@ -44,6 +46,7 @@ struct job {
     const char *plan, *sha256, *prompt, *path;
     int64_t seed, n_frames, window, sink, threads, query_stride; /* stride: 0 without a probe */
     bool evict;
+    int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
     json_t *answer;
 };
 
@@ -74,6 +77,8 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_int(j->spec, where, "sink", &j->sink));
     KVR_TRY(kvr_json_int(j->spec, where, "threads", &j->threads));
     KVR_TRY(kvr_json_int_opt(j->spec, where, "probe_every", &j->query_stride));
+    KVR_TRY(kvr_json_int_opt(j->request, where, "memory_bytes", &j->memory_bytes));
+    j->warmup = json_integer_value(json_object_get(json_object_get(j->spec, "timing"), "warmup"));
     return kvr_json_bool(j->spec, where, "evict", &j->evict);
 }
 
@@ -96,20 +101,6 @@ static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
 }
 
 /* --- what was measured ------------------------------------------------------------------ */
-
-static int64_t host_peak_bytes(void)
-{
-    FILE *f = fopen("/proc/self/status", "r");
-    long long kib = 0;
-    char line[256];
-
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmHWM: %lld", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib * 1024;
-}
 
 static json_t *tags_json(const struct kvr_pass_record *p)
 {
@@ -195,7 +186,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
     KVR_TRY(add(j, "peak_bytes", json_integer((json_int_t)r->mem.peak_total)));
     KVR_TRY(add(j, "live_start_bytes", json_integer((json_int_t)r->live_at_start)));
     KVR_TRY(add(j, "live_end_bytes", json_integer((json_int_t)r->live_at_end)));
-    KVR_TRY(add(j, "host_peak_bytes", json_integer(host_peak_bytes())));
+    KVR_TRY(add(j, "host_peak_bytes", json_integer(kvr_host_peak_bytes())));
     KVR_TRY(add(j, "passes", passes_json(r, j->query_stride > 0)));
     KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
     return add(j, "samples", samples_json(r));
@@ -332,6 +323,27 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
 }
 
 /* probe: NULL in a timed run */
+/* The same rollout, thrown away: code and weights are in the caches, pages are there. Its times
+ * are kept, apart from the one that counts. */
+static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_plan *plan,
+                               const struct kvr_rollout_request *req)
+{
+    json_t *list = json_array();
+
+    for (int64_t i = 0; list && i < j->warmup; i++) {
+        struct kvr_rollout_result r;
+        enum kvr_status st = kvr_rollout_run(dev, plan, req, NULL, NULL, &r);
+
+        if (st != KVR_OK) {
+            json_decref(list);
+            return st;
+        }
+        json_array_append_new(list, json_integer(r.wall_ns));
+        kvr_rollout_result_free(&r);
+    }
+    return add(j, "warmup_ns", list);
+}
+
 static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
                                const struct kvr_plan *plan, struct kvr_probe *probe)
 {
@@ -350,11 +362,13 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     enum kvr_status st;
 
     KVR_TRY(find_path(j->path, &req.path));
+    KVR_TRY(warm_up(j, dev, plan, &req));
     if (probe) {
         req.watch = kvr_probe_see;
         req.watch_ctx = probe;
         req.phases = true;
     }
+    kvr_host_peak_reset();
     KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
     f = (struct kvr_frames){ r.n, r.height, r.width, r.rgb };
     st = answer_rollout(j, dev, &r);
@@ -470,6 +484,15 @@ static void settle_in(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+/* What does not fit becomes an allocation that fails, and that an outcome. */
+static void limit_memory(int64_t bytes)
+{
+    struct rlimit most = { (rlim_t)bytes, (rlim_t)bytes };
+
+    if (bytes > 0)
+        setrlimit(RLIMIT_AS, &most);
+}
+
 int kvr_worker_main(FILE *in, FILE *out)
 {
     struct job j = { .answer = json_object() };
@@ -480,6 +503,8 @@ int kvr_worker_main(FILE *in, FILE *out)
     if (!j.answer)
         return 1;
     st = read_request(&j, in);
+    if (st == KVR_OK)
+        limit_memory(j.memory_bytes);
     if (st == KVR_OK)
         st = run_cell(&j);
     json_object_set_new(j.answer, "outcome", json_string(outcome_of(st)));

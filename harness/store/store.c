@@ -162,7 +162,8 @@ void kvr_store_close(struct kvr_store **s)
 
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out)
 {
-    static const char sql[] = "SELECT outcome, reason, coalesce(wall_ns, 0), a.path, a.sha256 "
+    static const char sql[] = "SELECT outcome, reason, coalesce(wall_ns, 0), a.path, a.sha256, "
+                              "(SELECT code FROM session WHERE id = cell.session) "
                               "FROM cell LEFT JOIN artifact a ON a.cell = key AND a.kind = "
                               "'frames' WHERE key = ?";
     enum kvr_status st = KVR_OK;
@@ -182,6 +183,7 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
             st = kvr_fail(KVR_EFORMAT, "store: %s: cell %s has an unknown outcome", s->path, key);
         sqlite3_snprintf(sizeof out->reason, out->reason, "%s", sqlite3_column_text(q, 1));
         out->wall_ns = sqlite3_column_int64(q, 2);
+        sqlite3_snprintf(sizeof out->code, out->code, "%s", sqlite3_column_text(q, 5));
         sqlite3_snprintf(sizeof out->frames_path, out->frames_path, "%s", path ? path : "");
         sqlite3_snprintf(sizeof out->frames_sha256, out->frames_sha256, "%s", sha ? sha : "");
     } else if (rc != SQLITE_DONE) {

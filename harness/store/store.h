@@ -163,6 +163,7 @@ struct kvr_known {
     char reason[256];
     char frames_path[512], frames_sha256[65]; /* "" when there is no frames artifact */
     int64_t wall_ns;                          /* 0 when not measured */
+    char code[32];                            /* of the build that measured it */
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 

@@ -1,0 +1,49 @@
+/* lines.c - counting. */
+#include "harness/run/lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct kvr_plan_line *find(struct kvr_plan_line *lines, int *n, const char *method)
+{
+    for (int i = 0; i < *n; i++)
+        if (strcmp(lines[i].method, method) == 0)
+            return &lines[i];
+    lines[*n] = (struct kvr_plan_line){ .method = method, .reason = "" };
+    return &lines[(*n)++];
+}
+
+static void count(struct kvr_plan_line *l, const struct kvr_job *j)
+{
+    l->cells++;
+    if (!j->cell->possible) {
+        l->unsupported++;
+        l->reason = l->reason[0] ? l->reason : j->cell->reason;
+    } else if (j->state == KVR_WAITING) {
+        l->to_run++;
+    } else if (j->state == KVR_DONE) {
+        l->done++;
+    } else if (j->state == KVR_FAILED) {
+        l->failed++;
+        l->reason = l->reason[0] ? l->reason : j->reason;
+    } else {
+        l->left_out++;
+    }
+}
+
+enum kvr_status kvr_plan_lines(const struct kvr_job *jobs, const struct kvr_sweep *sweep,
+                               kvr_plan_line_fn *fn, void *ctx)
+{
+    struct kvr_plan_line *lines = calloc((size_t)sweep->n_cells + 1, sizeof *lines);
+    int n = 0;
+
+    if (!lines)
+        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+    for (int i = 0; i < sweep->n_cells; i++)
+        if (sweep->cell[i].selected)
+            count(find(lines, &n, sweep->cell[i].label), &jobs[i]);
+    for (int i = 0; i < n; i++)
+        fn(ctx, &lines[i]);
+    free(lines);
+    return KVR_OK;
+}

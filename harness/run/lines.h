@@ -1,0 +1,11 @@
+/* lines.h - a plan by method: what would run, what is there, what cannot run and why. */
+#ifndef KVR_RUN_LINES_H
+#define KVR_RUN_LINES_H
+
+#include "harness/run/choose.h"
+
+/* Calls `fn` once per method, in the order of the sweep. */
+enum kvr_status kvr_plan_lines(const struct kvr_job *jobs, const struct kvr_sweep *sweep,
+                               kvr_plan_line_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,69 @@
+/* order.c - sorted by round, by a hash of (seed, group), baseline first, a hash of (seed, cell). */
+#include "harness/run/order.h"
+
+#include <stdlib.h>
+
+struct place {
+    int index, round, rank; /* rank: 0 for the baseline */
+    uint64_t group, cell;
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->round != y->round)
+        return x->round - y->round;
+    if (x->group != y->group)
+        return compare(x->group, y->group);
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    return x->cell != y->cell ? compare(x->cell, y->cell) : x->index - y->index;
+}
+
+/* FNV-1a over the seed, the round and the text, then mixed (splitmix64's last steps), so that
+ * neighbouring seeds give unrelated orders. */
+static uint64_t hash(uint64_t seed, int round, const char *text)
+{
+    uint64_t h = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
+
+    h = (h ^ (uint64_t)round) * 1099511628211u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9u;
+    h = (h ^ h >> 27) * 0x94D049BB133111EBu;
+    return h ^ h >> 31;
+}
+
+enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t seed)
+{
+    struct place *p = malloc(((size_t)sweep->n_cells + 1) * sizeof *p);
+    int *order = malloc(((size_t)sweep->n_cells + 1) * sizeof *order);
+
+    if (!p || !order) {
+        free(p);
+        free(order);
+        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
+    }
+    for (int i = 0; i < sweep->n_cells; i++) {
+        const struct kvr_cell *c = &sweep->cell[i];
+        const char *base = sweep->cell[c->baseline].key;
+
+        p[i] = (struct place){ .index = i,
+                               .round = c->repeat,
+                               .rank = c->baseline != i,
+                               .group = hash(seed, c->repeat, base),
+                               .cell = hash(seed, c->repeat, c->key) };
+    }
+    qsort(p, (size_t)sweep->n_cells, sizeof *p, by_place);
+    for (int i = 0; i < sweep->n_cells; i++)
+        order[i] = p[i].index;
+    free(p);
+    *out = order;
+    return KVR_OK;
+}

@@ -1,0 +1,48 @@
+/* history.c - three questions, the narrowest first. */
+#include "harness/store/history.h"
+
+#include <string.h>
+
+#include "harness/store/sql.h"
+
+/* Every cell once; its artifacts and its time beside it. */
+#define TAKEN                                                                                      \
+    "SELECT avg((SELECT max(ns) FROM sample x WHERE x.cell = c.key AND x.kind = 'cell')), "        \
+    "max(c.host_peak_bytes), avg((SELECT sum(bytes) FROM artifact a WHERE a.cell = c.key)), "      \
+    "count(*) FROM cell c WHERE c.outcome = 'OK' AND c.run_kind = ? AND "
+
+static bool ask(sqlite3_stmt *q, struct kvr_expected *out)
+{
+    bool found = sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int64(q, 3) > 0 &&
+                 sqlite3_column_int64(q, 0) > 0;
+
+    if (found)
+        *out = (struct kvr_expected){ sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1),
+                                      sqlite3_column_int64(q, 2) };
+    sqlite3_finalize(q);
+    return found;
+}
+
+void kvr_store_expect(struct kvr_store *s, const struct kvr_like *l, struct kvr_expected *out)
+{
+    sqlite3_stmt *q;
+
+    memset(out, 0, sizeof *out);
+    if (kvr_sql_prepare(s, &q, TAKEN "c.rollout = ?") != KVR_OK)
+        return;
+    kvr_sql_bind(q, "tt", l->kind, l->rollout);
+    if (ask(q, out))
+        return;
+    if (kvr_sql_prepare(s, &q,
+                        TAKEN "c.model = ? AND c.name = ? AND c.frames = ? AND c.window = ? "
+                              "AND c.path = ?") != KVR_OK)
+        return;
+    kvr_sql_bind(q, "tttiit", l->kind, l->model, l->name, (int64_t)l->frames, (int64_t)l->window,
+                 l->path);
+    if (ask(q, out))
+        return;
+    if (kvr_sql_prepare(s, &q, TAKEN "c.model = ? AND c.name = ? AND c.frames = ?") != KVR_OK)
+        return;
+    kvr_sql_bind(q, "ttti", l->kind, l->model, l->name, (int64_t)l->frames);
+    ask(q, out);
+}

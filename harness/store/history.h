@@ -1,0 +1,22 @@
+/* history.h - what a cell will take, by what cells like it have taken. */
+#ifndef KVR_STORE_HISTORY_H
+#define KVR_STORE_HISTORY_H
+
+#include "harness/store/store.h"
+
+struct kvr_like {
+    const char *rollout; /* the very same rollout comes first, */
+    const char *model, *name, *kind, *path;
+    int frames, window; /* then the same method with these, then with these frames alone */
+};
+
+struct kvr_expected {
+    int64_t cell_ns;    /* from a worker's start to its end; 0: nothing is known */
+    int64_t host_bytes; /* the most that a worker of these held */
+    int64_t disk_bytes; /* of its artifacts */
+};
+
+/* From OK cells of this database, on any machine. */
+void kvr_store_expect(struct kvr_store *s, const struct kvr_like *like, struct kvr_expected *out);
+
+#endif
