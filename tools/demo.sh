@@ -17,6 +17,7 @@ echo "demo: configs/demo.yaml, two cells at a time"
 echo
 "$kvreel" report --db "$db" --table summary
 "$kvreel" plot pareto --db "$db" -o "$dir/figures" >/dev/null
+"$kvreel" report --db "$db" --media "$dir/run" -o "$dir/report" >/dev/null
 
 # Each prompt under every cache, one row each, from the raw frames of the run.
 mkdir -p "$dir/sheets"
@@ -34,5 +35,6 @@ echo "database        $db"
 echo "figure          $(ls "$dir"/figures/*.svg 2>/dev/null || ls "$dir"/figures/*.gp)"
 echo "videos          $dir/run/videos ($(find "$dir/run/videos" -name '*.mp4' | wc -l) of them)"
 echo "contact sheets  $(echo "$dir"/sheets/*.png)"
+echo "report          $dir/report/index.html    open it in a browser"
 echo
 echo "ask it:  $kvreel query --db $db 'SELECT method, compression, ssim FROM summary'"

@@ -10,29 +10,37 @@
 
 #include "harness/report/escape.h"
 #include "harness/report/table.h"
+#include "metrics/metric.h"
 
 static const struct {
     const char *name, *sql;
 } tables[] = {
-    { "sessions", "SELECT id, started, host, os, cpu_model, n_cpus, memory_bytes, governor, jobs,\n"
-                  "  git_hash, git_dirty, compiler, cflags, libraries, argv, config_path,\n"
-                  "  config_text FROM session WHERE id IN (SELECT session FROM cell)\n"
-                  "ORDER BY started, id" },
+    { "sessions",
+      "SELECT id, started, host, os, cpu_model, n_cpus, memory_bytes, governor, jobs,\n"
+      "  git_hash, git_dirty, compiler, cflags, libraries, driver, turbo, argv, config_path,\n"
+      "  config_text FROM session WHERE id IN (SELECT session FROM cell)\n"
+      "ORDER BY started, id" },
     { "cells",
       "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
       "  c.prompt_id, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend, c.threads,\n"
       "  c.repeat, c.outcome, c.reason, CASE c.outcome WHEN 'OK' THEN '' ELSE c.log_tail END\n"
-      "  AS log, c.attempt, c.session, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
+      "  AS log, c.attempt, c.session, c.verdict, c.verdict_codes,\n"
+      "  c.run_kind, w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
       "  bf16, c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,\n"
       "  (SELECT round(value, 4) FROM metric WHERE cell = c.key AND name = 'psnr') AS psnr,\n"
       "  (SELECT round(value, 6) FROM metric WHERE cell = c.key AND name = 'ssim') AS ssim\n"
-      "FROM cell c ORDER BY c.model, c.is_baseline DESC, c.method, c.suite, c.prompt_id, c.seed,\n"
+      "FROM cell c JOIN cells_wide w USING(key) ORDER BY c.model, c.is_baseline DESC, c.method, "
+      "c.suite, c.prompt_id, c.seed,\n"
       "  c.repeat, c.key" },
     { "prompts", "SELECT suite, prompt_id AS id, min(prompt) AS text FROM cell\n"
                  "GROUP BY suite, prompt_id ORDER BY suite, prompt_id" },
+    { "metrics", "SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM\n"
+                 "  (SELECT cell, name, value FROM metric WHERE value IS NOT NULL AND name NOT IN\n"
+                 "   ('psnr', 'ssim') AND instr(name, '.') = 0 ORDER BY cell, name)\n"
+                 "GROUP BY cell ORDER BY cell" },
     { "series", "SELECT cell, name, json_group_array(value) AS value_json FROM\n"
                 "  (SELECT cell, name, round(value, CASE name WHEN 'psnr' THEN 2 ELSE 4 END)\n"
-                "   AS value FROM series ORDER BY cell, name, idx)\n"
+                "   AS value FROM series WHERE name IN ('psnr', 'ssim') ORDER BY cell, name, idx)\n"
                 "GROUP BY cell, name ORDER BY cell, name" },
     { "passes", "SELECT cell, json_group_array(ms) AS ms_json, json_group_array(live) AS\n"
                 "  live_json, json_group_array(resident) AS resident_json, json_group_array(kv)\n"
@@ -100,6 +108,22 @@ static void put_table(FILE *to, const struct kvr_table *t)
     fputs("]}", to);
 }
 
+/* Which way is better, of everything that the registry knows. */
+static void put_metrics(FILE *to)
+{
+    for (int i = 0; kvr_metrics[i]; i++) {
+        const struct kvr_metric *m = kvr_metrics[i];
+
+        fprintf(to, "%s{\"name\":", i ? "," : "");
+        kvr_escape_json(to, m->name);
+        fputs(",\"title\":", to);
+        kvr_escape_json(to, m->title);
+        fputs(",\"unit\":", to);
+        kvr_escape_json(to, strcmp(m->unit, "1") == 0 ? "" : m->unit);
+        fprintf(to, ",\"better\":%d}", m->direction);
+    }
+}
+
 /* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
  */
 static void put_safely(FILE *to, const char *json, size_t n)
@@ -120,7 +144,9 @@ enum kvr_status kvr_html_data(const char *db_path, FILE *to)
 
     if (!plain)
         return kvr_fail(KVR_ENOMEM, "report: no memory");
-    fputs("{\"format\":1", plain);
+    fputs("{\"format\":1,\n\"metric_defs\":[", plain);
+    put_metrics(plain);
+    fputc(']', plain);
     for (size_t i = 0; st == KVR_OK && i < sizeof tables / sizeof tables[0]; i++) {
         struct kvr_table *t;
 

@@ -4,12 +4,13 @@ const VIDEOS = JSON.parse($("videos").textContent);
 const table = name => D[name].r.map(r => Object.fromEntries(D[name].c.map((c, i) => [c, r[i]])));
 const byKey = (rows, of) => new Map(rows.map(r => [r.cell, of(r)]));
 
-const CELLS = table("cells"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
+// Probed cells carry no times and no fidelity of their own; their numbers are `kvreel report -t probes`.
+const CELLS = table("cells").filter(c => c.run_kind === "bench"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
 const SERIES = { psnr: new Map(), ssim: new Map() };
 for (const r of table("series")) if (SERIES[r.name]) SERIES[r.name].set(r.cell, r.value);
 const PASSES = byKey(table("passes"), r => r), MEM = byKey(table("mem"), r => r.at_peak), SAMPLES = byKey(table("samples"), r => r.ms);
 
-const SETTINGS = ["model", "frames", "window", "sink", "evict", "path", "threads", "backend"];
+const SETTINGS = ["model", "frames", "window", "sink", "evict", "path", "threads", "backend", "machine"];
 const groupOf = c => SETTINGS.map(k => k + " " + c[k]).join(", ");
 const GROUPS = [...new Set(CELLS.map(groupOf))];
 const SUITES = [...new Set(CELLS.map(c => c.suite))];
@@ -32,6 +33,11 @@ const METRICS = {
   ssim: { label: "SSIM", unit: "", better: 1, digits: 4, group: "quality", min: -1, max: 1 },
   psnr: { label: "PSNR", unit: "dB", better: 1, digits: 2, group: "quality", min: 0, max: 100 },
 };
+const OTHERS = byKey(table("metrics"), r => r.value);
+for (const d of D.metric_defs)
+  if (!METRICS[d.name] && CELLS.some(c => (OTHERS.get(c.key) || {})[d.name] !== undefined))
+    METRICS[d.name] = { label: d.name, unit: d.unit, better: d.better, digits: 4, group: "quality", other: true };
+for (const c of CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].other) c[k] = (OTHERS.get(c.key) || {})[k] ?? null;
 const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
 const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
 
@@ -64,25 +70,26 @@ function summarise(name, cells) {
   const ok = cells.filter(c => c.outcome === "OK"), one = cells[0];
   const sum = k => ok.reduce((a, c) => a + (c[k] || 0), 0);
   const m = { name, family: one.family, reading: one.reading, is_baseline: one.is_baseline, cells, n_ok: ok.length, n: cells.length, v: {}, half: {}, lo: {}, hi: {} };
-  for (const k of ["ssim", "psnr", "resident"]) {
+  for (const k of ["ssim", "psnr", "resident", ...Object.keys(METRICS).filter(k => METRICS[k].other)]) {
     const a = mean(ok.map(c => c[k]));
     m.v[k] = a.v === null ? null : a.v * (METRICS[k].scale || 1);
-    m.half[k] = a.half === null ? null : a.half * (METRICS[k].scale || 1);
+    for (const e of ["half", "lo", "hi"]) m[e][k] = a[e] === null ? null : a[e] * (METRICS[k].scale || 1);
   }
   m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
   m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;
   m.v.peak = ok.length ? Math.max(...ok.map(c => c.peak)) / MiB : null;
-  const t = median(ok.map(c => c.runtime));
+  // As in the tables: a time counts when its cell is VALID.
+  const t = median(ok.filter(c => c.verdict === "VALID").map(c => c.runtime));
   m.v.runtime = t.v;
   for (const k of Object.keys(METRICS)) {
-    m.lo[k] = k === "runtime" ? t.lo : m.half[k] ? m.v[k] - m.half[k] : null;
-    m.hi[k] = k === "runtime" ? t.hi : m.half[k] ? m.v[k] + m.half[k] : null;
-    if (k === "runtime") m.half[k] = t.lo === null ? null : Math.max(t.hi - t.v, t.v - t.lo);
+    for (const e of ["half", "lo", "hi"]) if (m[e][k] === undefined) m[e][k] = null;
+    if (k === "runtime" && t.lo !== null) Object.assign(m.lo, { runtime: t.lo }), Object.assign(m.hi, { runtime: t.hi }), m.half.runtime = Math.max(t.hi - t.v, t.v - t.lo);
   }
   m.bits = m.v.compression ? 16 / m.v.compression : NaN;
   return m;
 }
 
+const made = new Map();
 function refresh() {
   const of = new Map();
   for (const c of CELLS) {
@@ -91,7 +98,8 @@ function refresh() {
     if (!of.has(c.method)) of.set(c.method, []);
     of.get(c.method).push(c);
   }
-  const all = [...of].map(([name, cells]) => summarise(name, cells)), want = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  // A method's cells depend on the setting and the suite alone; intervals are worth keeping.
+  const all = [...of].map(([name, cells]) => { const k = [state.group, state.suite, name].join("\u0000"); if (!made.has(k)) made.set(k, summarise(name, cells)); return made.get(k); }), want = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const total = all.length;
   METHODS = all.filter(m => m.is_baseline || want.every(w => m.name.toLowerCase().includes(w)));
   METHODS.sort((a, b) => b.is_baseline - a.is_baseline || (a.v.compression || 0) - (b.v.compression || 0) || a.name.localeCompare(b.name));

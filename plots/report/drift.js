@@ -3,7 +3,7 @@ let drawn = null; // names; null: those of the front
 function driftOf(m, k) {
   const all = m.cells.filter(c => c.outcome === "OK").map(c => SERIES[k].get(c.key)).filter(Boolean);
   if (!all.length) return null;
-  return Array.from({ length: Math.max(...all.map(v => v.length)) }, (_, i) => mean(all.map(v => v[i])));
+  return Array.from({ length: Math.max(...all.map(v => v.length)) }, (_, i) => mean(all.map(v => v[i]), 500));
 }
 const frontNames = () => { const r = frontier(METHODS, ["compression", "ssim"], true); return r.front.filter(m => !m.is_baseline).sort((a, b) => b.v.ssim - a.v.ssim).map(m => m.name); };
 function drawDrift() {
@@ -20,7 +20,7 @@ function drawDrift() {
   const Y = v => f.Y(clamp(v, lo, hi)), DASH = ["", "6 3", "2 2", "8 3 2 3", "1 3"], used = {};
   for (const { m, v } of curves) {
     const pts = v.map((x, i) => [f.X(i), Y(x.v)]), nth = used[m.family] = (used[m.family] || 0) + 1;
-    if (v.some(x => x.half)) f.svg.append(s("path", { d: path([...v.map((x, i) => [f.X(i), Y(x.v + (x.half || 0))]), ...v.map((x, i) => [f.X(i), Y(x.v - (x.half || 0))]).reverse()]) + "Z", fill: colourOf(m), opacity: 0.13 }));
+    if (v.some(x => x.half)) f.svg.append(s("path", { d: path([...v.map((x, i) => [f.X(i), Y(x.hi ?? x.v)]), ...v.map((x, i) => [f.X(i), Y(x.lo ?? x.v)]).reverse()]) + "Z", fill: colourOf(m), opacity: 0.13 }));
     f.svg.append(s("path", { d: path(pts), fill: "none", stroke: colourOf(m), "stroke-width": m.name === state.picked ? 3 : 1.8, "stroke-dasharray": DASH[(nth - 1) % DASH.length], ...tip.on(() => `${m.name}\nfirst ${num(v[0].v, M.digits)}, last ${num(v[v.length - 1].v, M.digits)}`) }));
     // A mark every so often, so that family and bits can be told without colour.
     for (let i = 5 + 3 * curves.indexOf(curves.find(c => c.m === m)) % 9; i < v.length; i += 13) f.svg.append(s("g", { transform: `translate(${pts[i][0]} ${pts[i][1]}) scale(.75)` }, mark(m)));

@@ -8,9 +8,11 @@ function drawFacts() {
   const count = o => CELLS.filter(c => o.includes(c.outcome)).length, ok = count(["OK"]), un = count(["UNSUPPORTED"]), open = count(["SKIPPED", "INTERRUPTED"]), bad = CELLS.length - ok - un - open;
   const question = SESSIONS.map(x => (x.config_text.match(/^question:\s*(.*)$/m) || [])[1]).find(Boolean);
   $("question").textContent = question || "KV-cache compression for autoregressive video";
+  const noise = uniq(CELLS.filter(c => c.verdict === "NOISY").flatMap(c => c.verdict_codes.split(" ")), x => x);
   const facts = [
     ["Cells", `${ok} of ${CELLS.length} measured` + (bad ? `, ${bad} failed` : "") + (un ? `, ${un} unsupported` : "") + (open ? `, ${open} open` : "")],
-    ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}`).join("; ")],
+    ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
+    ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
     ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
     ["Models", uniq(CELLS, c => c.model).join(", ")],
     ["Suites", SUITES.join(", ") + ": " + uniq(CELLS, c => c.suite + c.prompt_id).length + " prompts"],
@@ -43,7 +45,7 @@ function drawFailures() {
 function drawSessions() {
   put($("sessions"), SESSIONS.map(x => h("details", {}, h("summary", {}, "Session " + x.id.slice(0, 8) + ", " + x.started),
     h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Memory", bytes(x.memory_bytes)], ["Jobs at a time", x.jobs],
-      ["Commit", x.git_hash + (x.git_dirty ? " with local changes" : "")], ["Compiler", x.compiler + " " + x.cflags], ["Libraries", x.libraries]].map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, String(v))))),
+      ["Commit", x.git_hash + (x.git_dirty ? " with local changes" : "")], ["Compiler", x.compiler + " " + x.cflags], ["Libraries", x.libraries], ["Device driver", x.driver], ["Turbo", x.turbo]].map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, String(v))))),
     h("h3", {}, x.config_path), h("pre", {}, x.config_text))));
 }
 

@@ -1,6 +1,5 @@
-// player.js - up to six videos under one clock. A frame is shown by seeking to its middle; while
-// playing, whoever is off by more than half a frame is put right, smaller lags are made up by speed.
-const player = { key: "", frame: 0, n: 1, fps: 8, playing: false, panes: [], stage: [], speed: 1, loop: true, t0: 0, f0: 0 };
+// player.js - up to six videos under one clock. A frame is shown by seeking to its middle.
+const player = { key: "", frame: 0, n: 1, fps: 8, playing: false, panes: [], stage: [], speed: 1, loop: true };
 const PANE_MAX = 6;
 const cellsOfPrompt = key => CELLS.filter(c => c.group === state.group && c.pkey === key);
 const seriesOf = c => (c && SERIES[$("v-metric").value].get(c.key)) || null;
@@ -35,8 +34,6 @@ const timeOf = frame => (frame + 0.5) / player.fps;
 
 function seek(frame) {
   player.frame = clamp(Math.round(frame), 0, player.n - 1);
-  player.t0 = performance.now();
-  player.f0 = player.frame;
   for (const v of videos()) {
     const t = clamp(timeOf(player.frame), 0, (v.duration || Infinity) - 1e-3);
     if (v.readyState > 0 && Math.abs(v.currentTime - t) > 1e-4) v.currentTime = t;
@@ -55,37 +52,28 @@ function play() {
   if (player.frame >= player.n - 1) seek(0);
   player.playing = true;
   $("v-play").textContent = "Pause";
-  player.t0 = performance.now();
-  player.f0 = player.frame;
   for (const v of videos()) { v.playbackRate = player.speed; v.play().catch(() => {}); }
   requestAnimationFrame(tick);
 }
-const waiting = v => v.seeking || v.readyState < 3;
 
-function tick(now) {
+// Nobody seeks while playing: the clock is the slowest picture, small leads are taken back by speed,
+// and who is ahead by nearly half a frame waits. So a slow machine plays slowly, but together.
+function tick() {
   if (!player.playing) return;
-  const all = videos(), half = 0.5 / player.fps;
-  if (all.some(waiting)) { // the clock stands while anybody loads
-    player.f0 = player.frame;
-    player.t0 = now;
-    for (const v of all) if (!waiting(v) && !v.paused) v.pause();
+  const all = videos(), half = 0.5 / player.fps, last = v => Math.min(v.currentTime, v.duration || Infinity);
+  const clock = Math.min(...all.map(last)), end = Math.min(...all.map(v => v.duration || Infinity));
+  player.frame = clamp(Math.floor(clock * player.fps), 0, player.n - 1);
+  if (clock >= end - 1e-3 || all.every(v => v.ended)) {
+    if (!player.loop) { pause(); return; }
+    seek(0);
     requestAnimationFrame(tick);
     return;
   }
-  let at = player.f0 + ((now - player.t0) / 1000) * player.speed * player.fps;
-  if (at >= player.n) {
-    if (player.loop) { seek(0); requestAnimationFrame(tick); return; }
-    player.frame = player.n - 1;
-    pause();
-    return;
-  }
-  player.frame = Math.floor(at);
-  const t = at / player.fps;
   for (const v of all) {
-    if (v.paused) v.play().catch(() => {});
-    const off = v.currentTime - t;
-    if (Math.abs(off) > half) v.currentTime = clamp(t, 0, v.duration - 1e-3);
-    else v.playbackRate = clamp(player.speed * (1 - 2 * off), 0.0625, 4);
+    const ahead = last(v) - clock;
+    if (ahead > 0.7 * half) { if (!v.paused) v.pause(); continue; }
+    v.playbackRate = clamp(player.speed * (1 - 3 * ahead * player.fps / 8), 0.0625, 4);
+    if (v.paused && !v.ended) v.play().catch(() => {});
   }
   drawCursor();
   requestAnimationFrame(tick);
@@ -235,7 +223,7 @@ $("v-end").onclick = () => { pause(); seek(player.n - 1); };
 $("v-back").onclick = () => { pause(); seek(player.frame - 1); };
 $("v-next").onclick = () => { pause(); seek(player.frame + 1); };
 $("v-seek").oninput = () => { pause(); seek(Number($("v-seek").value)); };
-$("v-speed").onchange = () => { player.speed = Number($("v-speed").value); player.t0 = performance.now(); player.f0 = player.frame; };
+$("v-speed").onchange = () => { player.speed = Number($("v-speed").value); };
 $("v-loop").onchange = () => { player.loop = $("v-loop").checked; };
 $("v-worst").onclick = worstOfAll;
 document.addEventListener("keydown", e => {

@@ -1,5 +1,5 @@
 // prompts.js - method x prompt: which prompts a method fails on.
-const HEAT = ["ssim", "psnr", "runtime", "peak", "compression"];
+const HEAT = ["ssim", "psnr", ...Object.keys(METRICS).filter(k => METRICS[k].other), "runtime", "peak", "compression"];
 options($("h-metric"), HEAT.map(k => [k, title(k)]), "ssim");
 // Viridis, whose lightness grows with the value, for any eye.
 const VIRIDIS = [[68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142], [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37]];

@@ -36,16 +36,16 @@ function cell(m, col) {
     return h("td", {}, d === null ? "\u2013" : (d > 0 ? "+" : "") + num(d, METRICS[col.slice(2)].digits));
   }
   const lo = m.lo[col], hi = m.hi[col], M = METRICS[col];
-  return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null ? h("span", { class: "ci" }, m.half[col] !== null && col !== "runtime" ? " \u00b1" + num(m.half[col], M.digits) : " " + num(lo, M.digits) + "\u2013" + num(hi, M.digits)) : null);
+  return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null && hi > lo ? h("span", { class: "ci" }, " " + num(lo, M.digits) + "\u2013" + num(hi, M.digits)) : null);
 }
 
 function drawTable() {
   const cols = columns();
   put($("table"),
-    h("thead", {}, h("tr", {}, head("name", "method", ""), cols.map(c => c.startsWith("d:") ? head(c, "\u0394 " + METRICS[c.slice(2)].label, METRICS[c.slice(2)].unit) : head(c, METRICS[c].label, METRICS[c].unit)), head("n", "n", "ok / tried"))),
+    h("thead", {}, h("tr", {}, head("name", "method", ""), head("n", "n", "ok / tried"), cols.map(c => c.startsWith("d:") ? head(c, "\u0394 " + METRICS[c.slice(2)].label, METRICS[c.slice(2)].unit) : head(c, METRICS[c].label, METRICS[c].unit)))),
     h("tbody", {}, sortedMethods().map(m => h("tr", { class: (m.is_baseline ? "base " : "") + (m.name === state.picked ? "picked" : ""), "data-method": m.name, onclick: () => pick(m.name) },
-      h("td", { title: m.name }, h("span", { class: "name" }, swatch(m), m.name)), cols.map(c => cell(m, c)),
-      h("td", { class: m.n_ok < m.n ? "short" : null }, m.n_ok + "/" + m.n)))));
+      h("td", { title: m.name }, h("span", { class: "name" }, swatch(m), m.name)),
+      h("td", { class: m.n_ok < m.n ? "short" : null }, m.n_ok + "/" + m.n), cols.map(c => cell(m, c))))));
 }
 
 function copied(text, what) {

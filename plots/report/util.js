@@ -52,17 +52,44 @@ const tip = {
   },
 };
 
-// Quantiles of Student's t, 97.5 %, for 1 .. 30 degrees of freedom; beyond that a close formula.
-const T975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-  2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042];
-const t975 = df => df <= 30 ? T975[df - 1] : 1.96 + 2.4 / df;
+// Standard normal distribution and its inverse, good to 1e-4: enough for the ends of intervals.
+function normalCdf(z) {
+  const t = 1 / (1 + 0.2316419 * Math.abs(z)), d = 0.3989422804 * Math.exp(-z * z / 2);
+  const p = d * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
+  return z > 0 ? 1 - p : p;
+}
+function normalQuantile(p) {
+  const q = p < 0.5 ? p : 1 - p, t = Math.sqrt(-2 * Math.log(q));
+  const z = t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t);
+  return p < 0.5 ? -z : z;
+}
 
-function mean(values) {
-  const v = values.filter(Number.isFinite), n = v.length;
-  if (!n) return { n: 0, v: null, half: null };
-  const m = v.reduce((a, b) => a + b, 0) / n;
-  const ss = v.reduce((a, b) => a + (b - m) * (b - m), 0);
-  return { n, v: m, half: n > 1 ? t975(n - 1) * Math.sqrt(ss / (n - 1) / n) : null };
+// Mean and its 95 % BCa bootstrap interval (Efron 1987), as `kvreel pareto` has it; the same values
+// always give the same interval.
+function mean(values, resamples = 2000) {
+  const v = values.filter(Number.isFinite), n = v.length, m = v.reduce((a, b) => a + b, 0) / n;
+  if (!n) return { n: 0, v: null, half: null, lo: null, hi: null };
+  if (n === 1) return { n, v: m, half: null, lo: null, hi: null };
+  if (v.every(x => x === v[0])) return { n, v: m, half: 0, lo: m, hi: m };
+  let seed = 0x9e3779b9, below = 0;
+  const draw = new Float64Array(resamples);
+  for (let i = 0; i < resamples; i++) {
+    let sum = 0;
+    for (let k = 0; k < n; k++) {
+      seed ^= seed << 13; seed ^= seed >>> 17; seed ^= seed << 5;
+      sum += v[(seed >>> 0) % n];
+    }
+    draw[i] = sum / n;
+    below += draw[i] < m ? 1 : draw[i] === m ? 0.5 : 0;
+  }
+  draw.sort();
+  const z0 = normalQuantile(clamp(below / resamples, 0.5 / resamples, 1 - 0.5 / resamples));
+  let cubes = 0, squares = 0; // of the jackknife: leaving v[k] out moves the mean by (m - v[k]) / (n - 1)
+  for (const x of v) { const d = (x - m) / (n - 1); cubes += d * d * d; squares += d * d; }
+  const a = cubes / (6 * Math.pow(squares, 1.5));
+  const end = z => { const w = z0 + z; return draw[clamp(Math.floor(normalCdf(z0 + w / (1 - a * w)) * resamples), 0, resamples - 1)]; };
+  const lo = end(-1.959964), hi = end(1.959964);
+  return { n, v: m, lo, hi, half: Math.max(hi - m, m - lo) };
 }
 
 // Median; from six values on its order-statistic 95 % interval, else the range.

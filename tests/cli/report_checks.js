@@ -83,8 +83,9 @@
       moved = Math.max(moved, player.frame);
       await sleep(30);
     }
+    const states = videos().map(v => [v.readyState, v.seeking, v.paused].join("/")).join(" ");
     pause();
-    say(moved > 0 && spread <= 0.5 + 1e-6, "playing keeps the panes within half a frame of each other", "spread " + spread.toFixed(3) + " frames, moved " + moved);
+    say(moved > 0 && spread <= 0.5 + 1e-6, "playing keeps the panes within half a frame of each other", "spread " + spread.toFixed(3) + " frames, moved " + moved + " " + states);
     $("v-worst").click();
     const low = player.panes.filter(p => p.cell && !p.cell.is_baseline).map(p => SERIES.ssim.get(p.cell.key)).filter(Boolean);
     const least = Math.min(...low.flat());
