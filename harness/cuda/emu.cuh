@@ -1,0 +1,385 @@
+/* emu.cuh - the part of CUDA C++ that kernels here are written in, for the host's compiler.
+ *
+ * The threads of a block are fibers. One runs until it waits (a barrier, a warp operation) or
+ * ends; then another one does, chosen by the stream's seed. Blocks run one after the other, in
+ * an order also chosen by the seed. What a device lets pass is an error here:
+ *
+ *     memory      an access outside its array or buffer, or not aligned; a read of bytes that
+ *                 nobody has written; two threads of a launch at one byte, one of them writing,
+ *                 without a barrier between them (or __syncwarp, within a warp)
+ *     barriers    __syncthreads that some threads left the kernel without, or met elsewhere
+ *     warps       an operation whose mask names a lane that has left, or not the caller; a
+ *                 shuffle from outside the mask; threads that wait for one another
+ *
+ * The first error ends the launch; kvr_stream_sync() returns it, with kernel, block, thread and
+ * array. Not here: textures, grid-wide barriers, blocks that wait for other blocks, fences. */
+#ifndef KVR_CUDA_EMU_CUH
+#define KVR_CUDA_EMU_CUH
+
+#include <cmath>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+
+#include "harness/core/dtype.h"
+#include "harness/cuda/stream.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
+};
+
+namespace kvr_emu
+{
+
+/* What a kernel sees of where it is; the language has these as variables. */
+struct place {
+    uint3 thread, block;
+    dim3 block_dim, grid_dim;
+    unsigned linear; /* of the thread in its block */
+};
+extern thread_local struct place *here; /* NULL on the host */
+
+[[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- memory ---------------------------------------------------------------------------- */
+
+struct region; /* an allocation, or a block's shared array */
+enum access { READ, WRITE, ATOMIC };
+
+struct region *find(const void *p);
+struct region *shared_array(const void *id, const char *name, size_t n_bytes);
+struct region *shared_dynamic();
+void *begin(struct region *r);
+/* Check and record an access of n bytes at address p. */
+void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how);
+
+template <class T> class element;
+
+/* A pointer that knows what it points into. T may be const. */
+template <class T> class pointer
+{
+    uintptr_t at;
+    struct region *in;
+
+  public:
+    pointer(uintptr_t p, struct region *r) : at(p), in(r)
+    {
+    }
+    pointer(T *p) : at((uintptr_t)p), in(find(p)) /* an argument of a kernel */
+    {
+    }
+    template <class U, class = std::enable_if_t<std::is_same<T, const U>::value>>
+    pointer(pointer<U> p) : at(p.address()), in(p.inside())
+    {
+    }
+    uintptr_t address() const
+    {
+        return at;
+    }
+    struct region *inside() const
+    {
+        return in;
+    }
+    pointer operator+(int64_t i) const
+    {
+        return pointer(at + (uintptr_t)i * sizeof(T), in);
+    }
+    element<T> operator[](int64_t i) const
+    {
+        return element<T>(*this + i);
+    }
+    element<T> operator*() const
+    {
+        return element<T>(*this);
+    }
+    explicit operator bool() const
+    {
+        return at != 0;
+    }
+    T *touched(enum access how) const
+    {
+        touch(in, at, sizeof(T), alignof(T), how);
+        return (T *)at;
+    }
+};
+
+template <class T> class element
+{
+    using value = std::remove_const_t<T>;
+    pointer<T> p;
+
+  public:
+    explicit element(pointer<T> at) : p(at)
+    {
+    }
+    element(const element &) = default;
+    operator value() const
+    {
+        return *p.touched(READ);
+    }
+    const element &operator=(value v) const
+    {
+        *p.touched(WRITE) = v;
+        return *this;
+    }
+    const element &operator=(const element &other) const
+    {
+        return *this = (value)other;
+    }
+    const element &operator+=(value v) const
+    {
+        return *this = (value)((value) * this + v);
+    }
+    const element &operator*=(value v) const
+    {
+        return *this = (value)((value) * this * v);
+    }
+};
+
+/* ---- warps ----------------------------------------------------------------------------- */
+
+enum warp_kind {
+    SHFL,
+    SHFL_UP,
+    SHFL_DOWN,
+    SHFL_XOR,
+    BALLOT,
+    MATCH_ANY,
+    REDUCE_ADD,
+    REDUCE_MIN,
+    REDUCE_MAX,
+    SYNC,
+};
+uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int width,
+              const char *file, int line);
+
+template <class T>
+T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const char *file, int line)
+{
+    uint64_t bits = 0;
+
+    static_assert(sizeof v <= sizeof bits, "a shuffle moves at most 8 bytes");
+    std::memcpy(&bits, &v, sizeof v);
+    bits = warp(kind, mask, bits, arg, width, file, line);
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* ---- launches -------------------------------------------------------------------------- */
+
+void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t shared_bytes,
+         void (*body)(void *), void *arg);
+
+template <class... P, class... A>
+void launch(struct kvr_stream *s, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
+            size_t shared_bytes, A... a)
+{
+    struct call {
+        void (*kernel)(P...);
+        std::tuple<P...> args;
+    } c = { kernel, std::tuple<P...>(static_cast<P>(a)...) };
+
+    run(
+        s, name, grid, block, shared_bytes,
+        [](void *p) {
+            struct call *mine = (struct call *)p;
+
+            std::apply(mine->kernel, mine->args);
+        },
+        &c);
+}
+
+} // namespace kvr_emu
+
+template <class T> using kvr_global = kvr_emu::pointer<T>;
+template <class T> using kvr_shared = kvr_emu::pointer<T>;
+
+/* Every declaration is a type of its own, and so has an id of its own. */
+#define KVR_SHARED(T, name, n)                                                                     \
+    const kvr_shared<T> name = [] {                                                                \
+        static const char id = 0;                                                                  \
+        struct kvr_emu::region *r = kvr_emu::shared_array(&id, #name, sizeof(T) * (size_t)(n));    \
+                                                                                                   \
+        return kvr_shared<T>((uintptr_t)kvr_emu::begin(r), r);                                     \
+    }()
+#define KVR_SHARED_DYNAMIC(T, name)                                                                \
+    const kvr_shared<T> name((uintptr_t)kvr_emu::begin(kvr_emu::shared_dynamic()),                 \
+                             kvr_emu::shared_dynamic())
+#define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
+    kvr_emu::launch(s, #kernel, kernel, dim3(grid), dim3(block), (size_t)(shared), __VA_ARGS__)
+
+#define threadIdx (kvr_emu::here->thread)
+#define blockIdx (kvr_emu::here->block)
+#define blockDim (kvr_emu::here->block_dim)
+#define gridDim (kvr_emu::here->grid_dim)
+#define warpSize 32
+
+/* ---- the language's functions ------------------------------------------------------------ */
+
+#define KVR_EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+void __syncthreads(KVR_EMU_AT);
+
+static inline void __syncwarp(unsigned mask = ~0u, KVR_EMU_AT)
+{
+    kvr_emu::warp(kvr_emu::SYNC, mask, 0, 0, 32, file, line);
+}
+template <class T>
+static inline T __shfl_sync(unsigned mask, T v, int lane, int width = 32, KVR_EMU_AT)
+{
+    return kvr_emu::shuffle(kvr_emu::SHFL, mask, v, lane, width, file, line);
+}
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, KVR_EMU_AT)
+{
+    return kvr_emu::shuffle(kvr_emu::SHFL_UP, mask, v, (int)by, width, file, line);
+}
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, KVR_EMU_AT)
+{
+    return kvr_emu::shuffle(kvr_emu::SHFL_DOWN, mask, v, (int)by, width, file, line);
+}
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T v, int bits, int width = 32, KVR_EMU_AT)
+{
+    return kvr_emu::shuffle(kvr_emu::SHFL_XOR, mask, v, bits, width, file, line);
+}
+static inline unsigned __ballot_sync(unsigned mask, int yes, KVR_EMU_AT)
+{
+    return (unsigned)kvr_emu::warp(kvr_emu::BALLOT, mask, yes != 0, 0, 32, file, line);
+}
+static inline int __any_sync(unsigned mask, int yes, KVR_EMU_AT)
+{
+    return __ballot_sync(mask, yes, file, line) != 0;
+}
+static inline int __all_sync(unsigned mask, int yes, KVR_EMU_AT)
+{
+    return __ballot_sync(mask, yes, file, line) == mask;
+}
+static inline unsigned __match_any_sync(unsigned mask, unsigned v, KVR_EMU_AT)
+{
+    return (unsigned)kvr_emu::warp(kvr_emu::MATCH_ANY, mask, v, 0, 32, file, line);
+}
+static inline int __reduce_add_sync(unsigned mask, int v, KVR_EMU_AT)
+{
+    return (int)kvr_emu::warp(kvr_emu::REDUCE_ADD, mask, (uint64_t)v, 0, 32, file, line);
+}
+static inline int __reduce_min_sync(unsigned mask, int v, KVR_EMU_AT)
+{
+    return (int)kvr_emu::warp(kvr_emu::REDUCE_MIN, mask, (uint64_t)v, 0, 32, file, line);
+}
+static inline int __reduce_max_sync(unsigned mask, int v, KVR_EMU_AT)
+{
+    return (int)kvr_emu::warp(kvr_emu::REDUCE_MAX, mask, (uint64_t)v, 0, 32, file, line);
+}
+
+template <class T> static inline T atomicAdd(kvr_emu::pointer<T> p, T v)
+{
+    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+
+    *at = (T)(old + v);
+    return old;
+}
+template <class T> static inline T atomicMax(kvr_emu::pointer<T> p, T v)
+{
+    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+
+    *at = old > v ? old : v;
+    return old;
+}
+template <class T> static inline T atomicMin(kvr_emu::pointer<T> p, T v)
+{
+    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+
+    *at = old < v ? old : v;
+    return old;
+}
+template <class T> static inline T atomicOr(kvr_emu::pointer<T> p, T v)
+{
+    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+
+    *at = old | v;
+    return old;
+}
+template <class T> static inline T atomicCAS(kvr_emu::pointer<T> p, T compare, T v)
+{
+    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+
+    *at = old == compare ? v : old;
+    return old;
+}
+template <class T> static inline std::remove_const_t<T> __ldg(kvr_emu::pointer<T> p)
+{
+    return *p;
+}
+
+/* FP16 and BF16, as the library converts them. */
+struct __half {
+    kvr_f16 bits;
+};
+struct __nv_bfloat16 {
+    kvr_bf16 bits;
+};
+static inline __half __float2half_rn(float x)
+{
+    return { kvr_f32_to_f16(x) };
+}
+static inline float __half2float(__half h)
+{
+    return kvr_f16_to_f32(h.bits);
+}
+static inline unsigned short __half_as_ushort(__half h)
+{
+    return h.bits;
+}
+static inline __half __ushort_as_half(unsigned short u)
+{
+    return { u };
+}
+static inline __nv_bfloat16 __float2bfloat16_rn(float x)
+{
+    return { kvr_f32_to_bf16(x) };
+}
+static inline float __bfloat162float(__nv_bfloat16 h)
+{
+    return kvr_bf16_to_f32(h.bits);
+}
+
+static inline unsigned __float_as_uint(float x)
+{
+    return kvr_f32_bits(x);
+}
+static inline float __uint_as_float(unsigned u)
+{
+    return kvr_bits_f32(u);
+}
+static inline int __popc(unsigned u)
+{
+    return __builtin_popcount(u);
+}
+static inline int __clz(int u)
+{
+    return u ? __builtin_clz((unsigned)u) : 32;
+}
+static inline int __ffs(int u)
+{
+    return __builtin_ffs(u);
+}
+static inline float __fmaf_rn(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+
+#endif

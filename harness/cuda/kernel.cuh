@@ -1,0 +1,59 @@
+/* kernel.cuh - what a .cu file includes, and the dialect it is written in.
+ *
+ *     static __global__ void twice(int64_t n, kvr_global<float> x)
+ *     {
+ *         const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+ *
+ *         KVR_SHARED(float, tile, 128);
+ *         ...
+ *     }
+ *     void kvr_twice_cuda(struct kvr_stream *s, float *x, int64_t n)
+ *     {
+ *         KVR_LAUNCH(twice, kvr_blocks(n, 128), 128, 0, s, n, x);
+ *     }
+ *
+ * nvcc sees plain CUDA C++: kvr_global<T> is T *__restrict__, kvr_shared<T> is T *. The host's
+ * compiler sees emu.cuh, where both are checked pointers. So in a kernel memory is reached by
+ * p[i], *p and p + i only, elements are read and written whole, atomics take p + i, and kernels
+ * are named in kernels.def. */
+#ifndef KVR_CUDA_KERNEL_CUH
+#define KVR_CUDA_KERNEL_CUH
+
+#include "harness/cuda/stream.h"
+
+#ifdef KVR_EMULATED
+#include "harness/cuda/emu.cuh"
+#else
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+template <class T> using kvr_global = T *__restrict__;
+template <class T> using kvr_shared = T *;
+
+/* n elements of T that a block shares; n is a constant. */
+#define KVR_SHARED(T, name, n) __shared__ T name[n]
+/* The block's dynamic shared memory as elements of T; once per kernel. */
+#define KVR_SHARED_DYNAMIC(T, name)                                                                \
+    extern __shared__ __align__(16) unsigned char kvr_dynamic_[];                                  \
+    T *const name = reinterpret_cast<T *>(kvr_dynamic_)
+
+extern "C" cudaStream_t kvr_stream_ready(struct kvr_stream *s);
+extern "C" bool kvr_stream_may_launch(const struct kvr_stream *s);
+extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
+
+#define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
+    do {                                                                                           \
+        if (kvr_stream_may_launch(s)) {                                                            \
+            kernel<<<grid, block, shared, kvr_stream_ready(s)>>>(__VA_ARGS__);                     \
+            kvr_stream_launched(s, #kernel);                                                       \
+        }                                                                                          \
+    } while (0)
+#endif
+
+/* Blocks of `size` that n things take; at least one, since a grid cannot be empty. */
+static inline unsigned kvr_blocks(int64_t n, int64_t size)
+{
+    return n > 0 ? (unsigned)((n + size - 1) / size) : 1u;
+}
+
+#endif

@@ -1,0 +1,353 @@
+/* sins.cu - see sins.h. */
+#include "harness/cuda/kernel.cuh"
+
+#include "tests/cuda/sins.h"
+
+static __device__ int64_t global_index()
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __global__ void innocent(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = x[global_index()];
+    __syncthreads();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+}
+
+static __global__ void innocent_dynamic(kvr_global<float> x)
+{
+    KVR_SHARED_DYNAMIC(float, tile);
+
+    tile[threadIdx.x] = x[global_index()];
+    __syncwarp();
+    x[global_index()] = tile[threadIdx.x ^ 1u];
+}
+
+static __global__ void global_past_the_end(kvr_global<float> x)
+{
+    x[global_index() + 1] = 0;
+}
+
+static __global__ void global_before_the_start(kvr_global<float> x)
+{
+    if (global_index() == 0)
+        x[0] = x[-1];
+}
+
+static __global__ void not_device_memory(kvr_global<float> x, kvr_global<const float> host)
+{
+    x[global_index()] = host[0];
+}
+
+static __global__ void misaligned(kvr_global<float> x, kvr_global<unsigned char> bytes)
+{
+    const kvr_global<float> odd((uintptr_t)bytes.address() + 2, bytes.inside());
+
+    x[global_index()] = odd[0];
+}
+
+static __global__ void shared_past_the_end(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    KVR_SHARED(float, next, SIN_THREADS);
+
+    next[threadIdx.x] = 0;
+    tile[threadIdx.x + 1] = x[global_index()];
+}
+
+static __global__ void dynamic_past_the_end(kvr_global<float> x)
+{
+    KVR_SHARED_DYNAMIC(float, tile);
+
+    tile[threadIdx.x] = x[global_index()];
+}
+
+static __global__ void shared_unwritten(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    if (threadIdx.x)
+        tile[threadIdx.x] = 1;
+    __syncthreads();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+}
+
+static __global__ void global_unwritten(kvr_global<float> x, kvr_global<const float> fresh)
+{
+    x[global_index()] = fresh[global_index()];
+}
+
+static __global__ void barrier_some_left(kvr_global<float> x)
+{
+    if (threadIdx.x == 5)
+        return;
+    x[global_index()] = 1;
+    __syncthreads();
+}
+
+static __global__ void barrier_elsewhere(kvr_global<float> x)
+{
+    x[global_index()] = 1;
+    if (threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+}
+
+static __global__ void race_write_read(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = x[global_index()];
+    x[global_index()] = tile[threadIdx.x ^ 32u];
+}
+
+static __global__ void race_within_a_warp(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = x[global_index()];
+    x[global_index()] = tile[threadIdx.x ^ 1u];
+}
+
+/* A shuffle brings lanes together but orders no memory. */
+static __global__ void race_across_a_shuffle(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = x[global_index()];
+    (void)__shfl_sync(~0u, 1, 0);
+    x[global_index()] = tile[threadIdx.x ^ 1u];
+}
+
+static __global__ void race_read_write(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = x[global_index()];
+    __syncthreads();
+    if (threadIdx.x < 32)
+        x[global_index()] = tile[threadIdx.x ^ 32u];
+    else
+        tile[threadIdx.x] = 0;
+}
+
+static __global__ void race_write_write(kvr_global<float> x)
+{
+    KVR_SHARED(int, flag, 1);
+
+    x[global_index()] = 1;
+    flag[0] = 1;
+}
+
+static __global__ void race_between_blocks(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 1;
+}
+
+static __global__ void race_between_blocks_read(kvr_global<float> x)
+{
+    x[global_index()] = x[(global_index() + SIN_THREADS) % (SIN_BLOCKS * SIN_THREADS)];
+}
+
+static __global__ void atomic_and_plain(kvr_global<float> x)
+{
+    KVR_SHARED(int, sum, 1);
+
+    if (!threadIdx.x)
+        sum[0] = 0;
+    __syncthreads();
+    atomicAdd(sum + 0, 1);
+    x[global_index()] = (float)(int)sum[0];
+}
+
+static __global__ void warp_lane_left(kvr_global<float> x)
+{
+    if (threadIdx.x == 3)
+        return;
+    x[global_index()] = __shfl_sync(~0u, 1.0f, 0);
+}
+
+static __global__ void warp_not_in_the_mask(kvr_global<float> x)
+{
+    x[global_index()] = __shfl_sync(0xffffu, 1.0f, 0);
+}
+
+static __global__ void warp_reads_outside(kvr_global<float> x)
+{
+    if (threadIdx.x % 32 < 16)
+        x[global_index()] = __shfl_sync(0xffffu, 1.0f, 20);
+}
+
+static __global__ void warp_one_waits(kvr_global<float> x)
+{
+    x[global_index()] = 1;
+    if (threadIdx.x % 32 == 0)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+static __global__ void too_much_shared(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, 13 * 1024);
+
+    tile[threadIdx.x] = x[global_index()];
+}
+
+#define COMMIT(name, bytes)                                                                        \
+    static void commit_##name(struct kvr_stream *s, float *x)                                      \
+    {                                                                                              \
+        KVR_LAUNCH(name, SIN_BLOCKS, SIN_THREADS, bytes, s, x);                                    \
+    }
+COMMIT(innocent, 0)
+COMMIT(innocent_dynamic, SIN_THREADS * sizeof(float))
+COMMIT(global_past_the_end, 0)
+COMMIT(global_before_the_start, 0)
+COMMIT(shared_past_the_end, 0)
+COMMIT(dynamic_past_the_end, SIN_THREADS * sizeof(float) - 4)
+COMMIT(shared_unwritten, 0)
+COMMIT(barrier_some_left, 0)
+COMMIT(barrier_elsewhere, 0)
+COMMIT(race_write_read, 0)
+COMMIT(race_within_a_warp, 0)
+COMMIT(race_across_a_shuffle, 0)
+COMMIT(race_read_write, 0)
+COMMIT(race_write_write, 0)
+COMMIT(race_between_blocks, 0)
+COMMIT(race_between_blocks_read, 0)
+COMMIT(atomic_and_plain, 0)
+COMMIT(warp_lane_left, 0)
+COMMIT(warp_not_in_the_mask, 0)
+COMMIT(warp_reads_outside, 0)
+COMMIT(warp_one_waits, 0)
+COMMIT(too_much_shared, 0)
+
+static void commit_not_device_memory(struct kvr_stream *s, float *x)
+{
+    const float host = 1, *p = &host;
+
+    KVR_LAUNCH(not_device_memory, SIN_BLOCKS, SIN_THREADS, 0, s, x, p);
+}
+
+static void commit_misaligned(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(misaligned, SIN_BLOCKS, SIN_THREADS, 0, s, x, (unsigned char *)x);
+}
+
+static void commit_global_unwritten(struct kvr_stream *s, float *x)
+{
+    void *fresh;
+
+    if (kvr_device_alloc(s, &fresh, SIN_BLOCKS * SIN_THREADS * sizeof(float)) != KVR_OK)
+        return;
+    KVR_LAUNCH(global_unwritten, SIN_BLOCKS, SIN_THREADS, 0, s, x, (const float *)fresh);
+    kvr_device_free(s, fresh);
+}
+
+static void commit_too_many_threads(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH(innocent, 1, 2048, 0, s, x);
+}
+
+#define SIN(name, expect)                                                                          \
+    {                                                                                              \
+#name, commit_##name, expect                                                               \
+    }
+const struct sin sins[] = {
+    SIN(innocent, NULL),
+    SIN(innocent_dynamic, NULL),
+    SIN(global_past_the_end, "4 bytes written at byte 1024 of 1024"),
+    SIN(global_before_the_start, "4 bytes read at byte -4 of 1024"),
+    SIN(not_device_memory, "is not device memory"),
+    SIN(misaligned, "not aligned"),
+    SIN(shared_past_the_end, "shared memory 'tile': 4 bytes written at byte 256 of 256"),
+    SIN(dynamic_past_the_end, "shared memory 'dynamic': 4 bytes written at byte 252 of 252"),
+    SIN(shared_unwritten, "shared memory 'tile', byte 0: read, but nobody has written it"),
+    SIN(global_unwritten, "read, but nobody has written it"),
+    SIN(barrier_some_left, "divergent __syncthreads: 1 of 64 threads have left"),
+    SIN(barrier_elsewhere, "divergent __syncthreads: thread 0 waits at"),
+    SIN(race_write_read, "shared memory 'tile'"),
+    SIN(race_within_a_warp, "shared memory 'tile'"),
+    SIN(race_across_a_shuffle, "without a barrier between"),
+    SIN(race_read_write, "without a barrier between"),
+    SIN(race_write_write, "written, written by thread"),
+    SIN(race_between_blocks, "of another block in the same launch"),
+    SIN(race_between_blocks_read, "of another block in the same launch"),
+    SIN(atomic_and_plain, "without a barrier between"),
+    SIN(warp_lane_left, "lane"),
+    SIN(warp_not_in_the_mask, "does not name the caller"),
+    SIN(warp_reads_outside, "lane 20 is read, the mask is 0000ffff"),
+    SIN(warp_one_waits, "waits in a warp operation"),
+    SIN(too_much_shared, "53248 bytes in all, at most 49152"),
+    SIN(too_many_threads, "a block of 2048"),
+};
+const int n_sins = sizeof sins / sizeof sins[0];
+
+static __global__ void sum_kernel(kvr_global<const float> x, kvr_global<float> y)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    float v;
+
+    tile[threadIdx.x] = x[global_index()];
+    __syncthreads();
+    if (threadIdx.x < 32)
+        tile[threadIdx.x] += tile[threadIdx.x + 32];
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    v = tile[threadIdx.x];
+    for (int h = 16; h; h /= 2)
+        v += __shfl_down_sync(~0u, v, (unsigned)h);
+    if (!threadIdx.x)
+        y[blockIdx.x] = v;
+}
+
+void sin_sum(struct kvr_stream *s, const float *x, float *y)
+{
+    KVR_LAUNCH(sum_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, x, y);
+}
+
+static __global__ void count_kernel(kvr_global<int> out)
+{
+    atomicAdd(out + threadIdx.x % 3, 1);
+}
+
+void sin_count(struct kvr_stream *s, int *out)
+{
+    KVR_LAUNCH(count_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, out);
+}
+
+static __global__ void order_kernel(kvr_global<int> next, kvr_global<int> order)
+{
+    order[atomicAdd(next, 1)] = (int)global_index();
+}
+
+void sin_order(struct kvr_stream *s, int *next, int *order)
+{
+    KVR_LAUNCH(order_kernel, SIN_BLOCKS, SIN_THREADS, 0, s, next, order);
+}
+
+static __global__ void warp_kernel(kvr_global<int> out)
+{
+    const int i = (int)threadIdx.x, v = 10 * i;
+
+    out[0 * SIN_THREADS + i] = __shfl_sync(~0u, v, 3, 8);
+    out[1 * SIN_THREADS + i] = __shfl_up_sync(~0u, v, 2);
+    out[2 * SIN_THREADS + i] = __shfl_down_sync(~0u, v, 2, 16);
+    out[3 * SIN_THREADS + i] = __shfl_xor_sync(~0u, v, 5);
+    out[4 * SIN_THREADS + i] = (int)__ballot_sync(~0u, i % 3 == 0);
+    out[5 * SIN_THREADS + i] = (int)__match_any_sync(~0u, (unsigned)i % 5);
+    out[6 * SIN_THREADS + i] = __reduce_min_sync(~0u, -v) + __reduce_max_sync(~0u, v);
+    out[7 * SIN_THREADS + i] = __reduce_add_sync(~0u, i) + 1000 * __any_sync(~0u, i == 40) +
+                               5000 * __all_sync(~0u, i < 32);
+}
+
+void sin_warp(struct kvr_stream *s, int *out)
+{
+    KVR_LAUNCH(warp_kernel, 1, SIN_THREADS, 0, s, out);
+}

@@ -1,0 +1,193 @@
+/* test_emu.c - what the emulated device must notice, what it must compute, what seeds change. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/sins.h"
+
+enum { N = SIN_BLOCKS * SIN_THREADS, SEEDS = 8 };
+
+static struct kvr_stream *open_stream(uint64_t seed)
+{
+    struct kvr_stream *s;
+
+    ck_assert_msg(kvr_stream_open(&s) == KVR_OK, "%s", kvr_error());
+    kvr_stream_seed(s, seed);
+    return s;
+}
+
+static void *device(struct kvr_stream *s, const void *host, size_t n)
+{
+    void *p;
+
+    ck_assert_int_eq(kvr_device_alloc(s, &p, n), KVR_OK);
+    ck_assert_int_eq(kvr_device_put(s, p, host, n), KVR_OK);
+    return p;
+}
+
+START_TEST(sin_is_caught)
+{
+    const struct sin *sin = &sins[_i / SEEDS];
+    struct kvr_stream *s = open_stream((uint64_t)(_i % SEEDS));
+    float x[N] = { 0 }, *d = device(s, x, sizeof x);
+    enum kvr_status st;
+
+    sin->commit(s, d);
+    st = kvr_stream_sync(s);
+    if (!sin->expect) {
+        ck_assert_msg(st == KVR_OK, "%s: %s", sin->name, kvr_error());
+    } else {
+        ck_assert_msg(st == KVR_EINTERNAL, "%s: nothing was noticed", sin->name);
+        ck_assert_msg(strstr(kvr_error(), sin->expect) != NULL, "%s: %s", sin->name, kvr_error());
+        ck_assert_int_eq(kvr_stream_launches(s, sin->name), 0);
+    }
+    /* The device goes on after an error. */
+    sins[0].commit(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "after %s: %s", sin->name, kvr_error());
+    ck_assert_int_ge(kvr_stream_launches(s, sins[0].name), 1);
+    kvr_stream_close(&s);
+}
+END_TEST
+
+/* An error stays until it is collected, and what follows it is not run. */
+START_TEST(errors_stay)
+{
+    struct kvr_stream *s = open_stream(1);
+    float x[N] = { 0 }, *d = device(s, x, sizeof x);
+
+    sins[2].commit(s, d);
+    sins[0].commit(s, d);
+    ck_assert_int_eq(kvr_stream_sync(s), KVR_EINTERNAL);
+    ck_assert_msg(strstr(kvr_error(), sins[2].name) != NULL, "%s", kvr_error());
+    ck_assert_int_eq(kvr_stream_launches(s, sins[0].name), 0);
+    ck_assert_int_eq(kvr_stream_sync(s), KVR_OK);
+    kvr_stream_close(&s);
+}
+END_TEST
+
+START_TEST(sums)
+{
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    float x[N], y[SIN_BLOCKS] = { 0 }, *dx, *dy;
+
+    for (int i = 0; i < N; i++)
+        x[i] = (float)i;
+    dx = device(s, x, sizeof x);
+    dy = device(s, y, sizeof y);
+    sin_sum(s, dx, dy);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, y, dy, sizeof y), KVR_OK);
+    for (int b = 0; b < SIN_BLOCKS; b++)
+        ck_assert_float_eq(y[b], (float)(SIN_THREADS * b * SIN_THREADS + 63 * 32));
+    kvr_stream_close(&s);
+}
+END_TEST
+
+START_TEST(atomics_add_up)
+{
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    int out[3] = { 0 }, *d = device(s, out, sizeof out);
+
+    sin_count(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, out, d, sizeof out), KVR_OK);
+    ck_assert_int_eq(out[0], SIN_BLOCKS * 22);
+    ck_assert_int_eq(out[1], SIN_BLOCKS * 21);
+    ck_assert_int_eq(out[2], SIN_BLOCKS * 21);
+    kvr_stream_close(&s);
+}
+END_TEST
+
+static void order_of(uint64_t seed, int order[N])
+{
+    struct kvr_stream *s = open_stream(seed);
+    int zero = 0, *next = device(s, &zero, sizeof zero), *d;
+
+    memset(order, 0, N * sizeof *order);
+    d = device(s, order, N * sizeof *order);
+    sin_order(s, next, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, order, d, N * sizeof *order), KVR_OK);
+    kvr_stream_close(&s);
+}
+
+/* A seed is an order of blocks and threads; the same one again is the same order. */
+START_TEST(seeds_are_orders)
+{
+    int a[N], b[N], c[N], seen[N] = { 0 };
+
+    order_of(1, a);
+    order_of(1, b);
+    order_of(2, c);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert(memcmp(a, c, sizeof a) != 0);
+    for (int i = 0; i < N; i++)
+        seen[a[i]]++;
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(seen[i], 1);
+}
+END_TEST
+
+START_TEST(warp_operations)
+{
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    int out[8 * SIN_THREADS] = { 0 }, *d = device(s, out, sizeof out);
+
+    sin_warp(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, out, d, sizeof out), KVR_OK);
+    for (int i = 0; i < SIN_THREADS; i++) {
+        const int lane = i % 32, first = i - lane;
+        unsigned thirds = 0, fifths = 0;
+
+        for (int l = 0; l < 32; l++) {
+            thirds |= (unsigned)((first + l) % 3 == 0) << l;
+            fifths |= (unsigned)((first + l) % 5 == i % 5) << l;
+        }
+        ck_assert_int_eq(out[i], 10 * (i / 8 * 8 + 3));
+        ck_assert_int_eq(out[SIN_THREADS + i], 10 * (lane < 2 ? i : i - 2));
+        ck_assert_int_eq(out[2 * SIN_THREADS + i], 10 * (i % 16 < 14 ? i + 2 : i));
+        ck_assert_int_eq(out[3 * SIN_THREADS + i], 10 * (i ^ 5));
+        ck_assert_uint_eq((unsigned)out[4 * SIN_THREADS + i], thirds);
+        ck_assert_uint_eq((unsigned)out[5 * SIN_THREADS + i], fifths);
+        ck_assert_int_eq(out[6 * SIN_THREADS + i], 0);
+        ck_assert_int_eq(out[7 * SIN_THREADS + i], first ? 1520 + 1000 : 496 + 5000);
+    }
+    kvr_stream_close(&s);
+}
+END_TEST
+
+START_TEST(copies_stay_inside)
+{
+    struct kvr_stream *s = open_stream(0);
+    char x[8] = { 0 }, *d = device(s, x, sizeof x);
+
+    ck_assert_int_eq(kvr_device_put(s, d + 1, x, sizeof x), KVR_EINVAL);
+    ck_assert_int_eq(kvr_device_get(s, x, x, sizeof x), KVR_EINVAL);
+    kvr_device_free(s, d);
+    ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_EINVAL);
+    kvr_stream_close(&s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("emulated device");
+    TCase *tc = tcase_create("emulated device");
+    SRunner *sr = srunner_create(s);
+    int failed;
+
+    suite_add_tcase(s, tc);
+    tcase_add_loop_test(tc, sin_is_caught, 0, n_sins * SEEDS);
+    tcase_add_test(tc, errors_stay);
+    tcase_add_loop_test(tc, sums, 0, SEEDS);
+    tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);
+    tcase_add_test(tc, seeds_are_orders);
+    tcase_add_loop_test(tc, warp_operations, 0, SEEDS);
+    tcase_add_test(tc, copies_stay_inside);
+    srunner_set_fork_status(sr, CK_NOFORK);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
