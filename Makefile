@@ -42,7 +42,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all deps demo test unit cli-test bench lint format help clean install plugin-example docs
+.PHONY: all cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -103,6 +103,55 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
 		$(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
 
+# CUDA. On every machine the host's compiler builds the kernels for the tests, emulated
+# (docs/cuda.md); nvcc builds them for devices where there is one.
+NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
+CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
+	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS)
+NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
+	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
+CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
+CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
+CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
+EMU_OBJ   := $(BUILD)/harness/cuda/emu.o $(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out \
+	harness/cuda/stream_cuda.cu,$(CU)) $(wildcard tests/cuda/*.cu))
+ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
+
+$(BUILD)/harness/cuda/emu.o: harness/cuda/emu.cc
+	$(call say,CXX,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.emu.o: %.cu
+	$(call say,EMU,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
+
+# What ptxas says of registers and spills stays beside the object (tools/lint.sh reads it).
+$(BUILD)/%.cuda.o: %.cu
+	$(call say,NVCC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $< 2>$@.log || { cat $@.log; exit 1; }
+
+$(BUILD)/tests/cuda/test_%: LDFLAGS += $(EMU_OBJ) $(CUDA_TEST)
+$(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels: $(EMU_OBJ) $(CUDA_TEST)
+
+$(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ) $(TEST_HELP:%.c=$(BUILD)/%.o) \
+		$(BUILD)/libkvreel.a
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check) \
+		-L$(dir $(NVCC))../lib64 -lcudart_static -lstdc++ -lrt -lpthread
+
+## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, where there is nvcc
+cuda: $(if $(NVCC),$(CUDA_OBJ))
+	@$(if $(NVCC),:,echo 'cuda: no nvcc here')
+
+## test-cuda: run the CUDA kernels: on the CPU, emulated, and on a device if there is one
+test-cuda: $(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels $(ON_DEVICE)
+	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $^
+	@grep -h '^CUDA: ' $(patsubst %,$(BUILD)/test-logs/tests_cuda_%.log,test_kernels $(notdir $(ON_DEVICE)))
+
 # Plug-ins: the example, and those that the tests expect to be refused.
 EXAMPLES := $(patsubst %.c,$(BUILD)/%.so,$(wildcard examples/plugin/*.c))
 PLUGINS  := $(EXAMPLES) $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/plugins/*.c))
@@ -124,8 +173,8 @@ demo: deps
 	@bash tools/demo.sh $(BUILD)/kvreel
 
 ## test: build and run every test this machine can run
-test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN)
-	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
+test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)
+	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
 
 ## unit: the Check tests alone, without the command line tests
 unit: $(PLUGINS) $(TEST_BIN)
@@ -165,4 +214,4 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)
+-include $(OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)

@@ -60,6 +60,7 @@ run_unit() { # program
     fi
     local good=$((checks - failures - errors))
     report "$name" "$rc" "$good" "$bad" $((SECONDS - start)) "$log"
+    grep '^CUDA: ' "$log"
 }
 
 run_cli() { # script

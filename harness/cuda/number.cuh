@@ -1,0 +1,33 @@
+/* number.cuh - conversions in kernels, to the bit what harness/core/dtype.h does on the CPU. */
+#ifndef KVR_CUDA_NUMBER_CUH
+#define KVR_CUDA_NUMBER_CUH
+
+#include "harness/core/dtype.h"
+#include "harness/cuda/kernel.cuh"
+
+/* To the nearest BF16, ties to even. */
+static __device__ __forceinline__ float kvr_round_bf16(float x)
+{
+    const unsigned u = __float_as_uint(x);
+
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return __uint_as_float((u & 0xffff0000u) | 0x400000u);
+    return __uint_as_float((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+}
+
+/* A NaN keeps its sign and the top of its payload, which the hardware's conversion drops. */
+static __device__ __forceinline__ kvr_f16 kvr_half_of(float x)
+{
+    const unsigned u = __float_as_uint(x);
+
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (kvr_f16)(((u >> 16) & 0x8000u) | 0x7e00u | ((u >> 13) & 0x3ffu));
+    return __half_as_ushort(__float2half_rn(x));
+}
+
+static __device__ __forceinline__ float kvr_float_of(kvr_f16 h)
+{
+    return __half2float(__ushort_as_half(h));
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* kernels_cuda.h - launchers of the methods' kernels.
+ *
+ * Every pointer is device memory of the stream unless it says "host"; shapes, formats and
+ * arithmetic are those of the CPU's functions named beside each, and so are the bytes, except
+ * where a line says otherwise. A launcher neither allocates nor waits; what goes wrong shows at
+ * kvr_stream_sync(). n 0 launches nothing. */
+#ifndef KVR_METHODS_KERNELS_CUDA_H
+#define KVR_METHODS_KERNELS_CUDA_H
+
+#include "harness/cuda/stream.h"
+#include "methods/kernels/grid.h"
+#include "methods/kernels/topk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* kvr_pack of the whole tensor: codes [n_tok, channels] -> planes. */
+void kvr_pack_cuda(struct kvr_stream *s, uint8_t *packed, int64_t n_tok, int64_t channels, int bits,
+                   const uint8_t *codes);
+/* kvr_unpack_token of all tokens: planes -> codes [n_tok, channels]. */
+void kvr_unpack_cuda(struct kvr_stream *s, const uint8_t *packed, int64_t n_tok, int64_t channels,
+                     int bits, uint8_t *codes);
+
+/* kvr_grid_encode: x [T,H,D] -> codes, meta (kvr_grid_bytes). job->opts is not read. */
+void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                          const struct kvr_stage_job *job, const float *x, void *codes, void *meta);
+/* kvr_grid_decode. A NaN may have another payload. */
+void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                          const struct kvr_stage_job *job, const void *codes, const void *meta,
+                          int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                          float *out);
+
+/* kvr_fwht. A NaN may have another payload. */
+void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,27 @@
+/* both.h - what the tests of CUDA kernels share: one stream, copies, guarded outputs.
+ *
+ * Emulated, buffers have their exact size and every access is checked; on a device outputs lie
+ * between guard bytes. */
+#ifndef KVR_TESTS_BOTH_H
+#define KVR_TESTS_BOTH_H
+
+#include "harness/cuda/stream.h"
+#include "tests/methods/codec_tools.h"
+
+extern struct kvr_stream *both_stream; /* opened by main */
+
+/* Device memory with these n bytes. */
+void *both_in(const void *host, size_t n);
+/* Device memory for n bytes of output, not written yet. */
+void *both_out(size_t n);
+/* Device memory for n bytes of output that start as `host`. */
+void *both_inout(const void *host, size_t n);
+/* Wait; fail the test on an error; copy the output to host; check its guards. */
+void both_get(void *host, const void *out, size_t n, const char *what);
+/* Everything that both_in, both_out and both_inout gave. */
+void both_free(void);
+
+TCase *cases_codec(void);
+TCase *cases_policy(void);
+
+#endif

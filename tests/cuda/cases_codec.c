@@ -1,0 +1,216 @@
+/* cases_codec.c - packing, grids and the transform: CPU against CUDA.
+ *
+ * Packed bytes have to be equal. Decoded values have to be equal too: the kernels do the CPU's
+ * operations in the CPU's order, each rounded once (no contraction), and IEEE division and square
+ * root are exact; only the payload of a NaN differs between machines. So no tolerance. */
+#include "methods/kernels/fwht.h"
+#include "methods/kernels/kernels_cuda.h"
+#include "methods/kernels/pack.h"
+#include "tests/cuda/both.h"
+
+static const struct {
+    int64_t n_tok, channels;
+} pack_shapes[] = { { 1, 1 }, { 7, 3 }, { 8, 130 }, { 41, 19 } };
+
+START_TEST(pack_and_unpack)
+{
+    const int bits = _i % 8 + 1;
+    const int64_t T = pack_shapes[_i / 8].n_tok, C = pack_shapes[_i / 8].channels;
+    const size_t n = (size_t)(T * C), n_packed = kvr_pack_bytes(T, C, bits);
+    uint8_t *codes = malloc(n), *back = malloc(n), *cpu = malloc(n_packed), *gpu = malloc(n_packed);
+    uint8_t *d_codes, *d_packed, *d_back;
+
+    for (size_t i = 0; i < n; i++)
+        codes[i] = (uint8_t)((i * 2654435761u >> 7) & ((1u << bits) - 1u));
+    kvr_pack(cpu, T, C, bits, 0, T, 0, C, codes);
+    d_codes = both_in(codes, n);
+    d_packed = both_out(n_packed);
+    d_back = both_out(n);
+    kvr_pack_cuda(both_stream, d_packed, T, C, bits, d_codes);
+    both_get(gpu, d_packed, n_packed, "pack");
+    ck_assert_mem_eq(gpu, cpu, n_packed);
+    kvr_unpack_cuda(both_stream, both_in(cpu, n_packed), T, C, bits, d_back);
+    both_get(back, d_back, n, "unpack");
+    ck_assert_mem_eq(back, codes, n);
+    both_free();
+    free(codes);
+    free(back);
+    free(cpu);
+    free(gpu);
+}
+END_TEST
+
+/* The axes with the groups that make their own paths: shorter and longer than a warp, than the
+ * channels a block codes at a time; blocks of tokens that end in the middle of a byte. */
+struct axis_case {
+    enum kvr_axis axis;
+    int group;
+    struct kvr_block_shape shape;
+};
+static const struct axis_case axes[] = {
+    { KVR_AXIS_TOKENS, 16, { 37, 2, 32 } },    { KVR_AXIS_TOKENS, 8, { 21, 1, 16 } },
+    { KVR_AXIS_TOKENS, 64, { 70, 3, 8 } },     { KVR_AXIS_CHANNELS, 8, { 13, 2, 24 } },
+    { KVR_AXIS_CHANNELS, 16, { 9, 3, 128 } },  { KVR_AXIS_CHANNELS, 64, { 17, 1, 64 } },
+    { KVR_AXIS_CHANNELS, 512, { 3, 1, 512 } }, { KVR_AXIS_TOKEN, 16, { 11, 3, 20 } },
+    { KVR_AXIS_TOKEN, 16, { 5, 5, 64 } },      { KVR_AXIS_TOKENS, 16, { 1, 1, 1 } },
+};
+enum { N_AXES = sizeof axes / sizeof axes[0] };
+
+/* bits, asym, study, compute: every width, and every reading at the widths that methods use. */
+static const struct {
+    int bits;
+    bool asym, study;
+    enum kvr_compute compute;
+} readings[] = {
+    { 2, false, false, KVR_COMPUTE_F32 }, { 2, false, true, KVR_COMPUTE_F32 },
+    { 2, false, true, KVR_COMPUTE_BF16 }, { 4, false, false, KVR_COMPUTE_BF16 },
+    { 4, false, true, KVR_COMPUTE_BF16 }, { 2, true, false, KVR_COMPUTE_F32 },
+    { 2, true, true, KVR_COMPUTE_BF16 },  { 4, true, true, KVR_COMPUTE_F32 },
+    { 4, true, false, KVR_COMPUTE_BF16 }, { 3, false, false, KVR_COMPUTE_F32 },
+    { 5, true, true, KVR_COMPUTE_F32 },   { 6, false, true, KVR_COMPUTE_F32 },
+    { 7, true, false, KVR_COMPUTE_F32 },  { 8, false, false, KVR_COMPUTE_F32 },
+    { 8, true, true, KVR_COMPUTE_BF16 },
+};
+enum { N_READINGS = sizeof readings / sizeof readings[0] };
+
+static void same_floats(const float *a, const float *b, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!same(a[i], b[i]))
+            ck_abort_msg("%s: element %zu: %a on the CPU, %a on CUDA", what, i, (double)a[i],
+                         (double)b[i]);
+}
+
+struct coded {
+    struct kvr_grid g;
+    struct kvr_stage_job job;
+    struct kvr_stage_bytes bytes;
+    struct kvr_stage_data cpu, gpu; /* host memory */
+};
+
+/* Tokens [t0, t0 + n) of heads [h0, h0 + nh), from what the other backend packed. */
+static void check_decode(const struct coded *c, int64_t t0, int64_t n, int h0, int nh,
+                         enum kvr_decode_mode mode, const char *what)
+{
+    const size_t size = (size_t)(n * nh * c->job.shape.head_dim);
+    float *want = floats(size), *from_gpu = floats(size), *got = floats(size);
+    float *d_out;
+
+    for (size_t i = 0; i < size; i++)
+        want[i] = from_gpu[i] = (float)(i % 7) - 3;
+    d_out = mode == KVR_DECODE_SET ? both_out(size * sizeof *want)
+                                   : both_inout(want, size * sizeof *want);
+    kvr_grid_decode(&c->g, &c->job, &c->cpu, t0, n, h0, nh, mode, want);
+    kvr_grid_decode(&c->g, &c->job, &c->gpu, t0, n, h0, nh, mode, from_gpu);
+    same_floats(want, from_gpu, size, what);
+    kvr_grid_decode_cuda(both_stream, &c->g, &c->job, both_in(c->cpu.codes.p, c->bytes.codes),
+                         both_in(c->cpu.meta.p, c->bytes.meta), t0, n, h0, nh, mode, d_out);
+    both_get(got, d_out, size * sizeof *got, what);
+    same_floats(want, got, size, what);
+    both_free();
+    free(want);
+    free(from_gpu);
+    free(got);
+}
+
+static void check_grid(const struct axis_case *a, int r, enum fill fill)
+{
+    struct coded c = {
+        .g = { .bits = readings[r].bits,
+               .axis = a->axis,
+               .group = a->group,
+               .asym = readings[r].asym },
+        .job = { .study = readings[r].study, .compute = readings[r].compute, .shape = a->shape },
+    };
+    const size_t n = elements(&a->shape);
+    const int64_t T = a->shape.n_tok;
+    struct kvr_dev *dev = open_dev();
+    float *x = floats(n);
+    void *codes, *meta;
+    char what[128];
+
+    snprintf(what, sizeof what, "%s %d bits, axis %s, group %d, %s%s, %s",
+             c.g.asym ? "asym" : "sym", c.g.bits, kvr_axis_names[a->axis], a->group,
+             c.job.study ? "study" : "intended", c.job.compute == KVR_COMPUTE_BF16 ? " bf16" : "",
+             fill_names[fill]);
+    fill_block(x, &a->shape, fill, (uint32_t)r);
+    kvr_grid_bytes(&c.g, &c.job, &c.bytes);
+    for (int i = 0; i < 2; i++) {
+        struct kvr_stage_data *d = i ? &c.gpu : &c.cpu;
+
+        ck_assert_int_eq(kvr_buf_alloc(&d->codes, dev, KVR_MEM_KV, c.bytes.codes), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&d->meta, dev, KVR_MEM_META, c.bytes.meta), KVR_OK);
+    }
+    kvr_grid_encode(&c.g, &c.job, x, &c.cpu);
+    codes = both_out(c.bytes.codes);
+    meta = both_out(c.bytes.meta);
+    kvr_grid_encode_cuda(both_stream, &c.g, &c.job, both_in(x, n * sizeof *x), codes, meta);
+    both_get(c.gpu.codes.p, codes, c.bytes.codes, what);
+    both_get(c.gpu.meta.p, meta, c.bytes.meta, what);
+    both_free();
+    ck_assert_msg(!memcmp(c.cpu.meta.p, c.gpu.meta.p, c.bytes.meta), "%s: steps differ", what);
+    ck_assert_msg(!memcmp(c.cpu.codes.p, c.gpu.codes.p, c.bytes.codes), "%s: codes differ", what);
+    check_decode(&c, 0, T, 0, a->shape.n_heads, KVR_DECODE_SET, what);
+    check_decode(&c, T / 3, (T + 2) / 3, a->shape.n_heads / 2, 1,
+                 r % 2 ? KVR_DECODE_ADD : KVR_DECODE_SUB, what);
+    kvr_buf_free(&c.cpu.codes);
+    kvr_buf_free(&c.cpu.meta);
+    kvr_buf_free(&c.gpu.codes);
+    kvr_buf_free(&c.gpu.meta);
+    kvr_dev_close(&dev);
+    free(x);
+}
+
+START_TEST(grid)
+{
+    const struct axis_case *a = &axes[_i / N_READINGS];
+
+    for (int fill = 0; fill < N_FILLS; fill++)
+        check_grid(a, _i % N_READINGS, (enum fill)fill);
+}
+END_TEST
+
+/* One damaged byte must be noticed by what compares. */
+START_TEST(comparison_can_fail)
+{
+    const float a[2] = { 1, NAN }, b[2] = { 1, NAN }, c[2] = { 1, 2 };
+
+    ck_assert(same(a[0], b[0]) && same(a[1], b[1]));
+    ck_assert(!same(a[1], c[1]) && !same(c[1], a[1]));
+}
+END_TEST
+
+static const int widths[] = { 2, 8, 16, 32, 64, 128, 256, 512, 1024 };
+
+START_TEST(transform)
+{
+    const enum kvr_compute compute = _i % 2 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32;
+    const struct kvr_block_shape shape = { 3, 3, widths[_i / 2] };
+    const size_t n = elements(&shape);
+    float *x = floats(n), *y = floats(n), *d_x;
+
+    for (int fill = 0; fill < N_FILLS; fill++) {
+        fill_block(x, &shape, (enum fill)fill, 3);
+        d_x = both_inout(x, n * sizeof *x);
+        kvr_fwht(x, 9, shape.head_dim, compute);
+        kvr_fwht_cuda(both_stream, d_x, 9, shape.head_dim, compute);
+        both_get(y, d_x, n * sizeof *y, fill_names[fill]);
+        same_floats(x, y, n, fill_names[fill]);
+        both_free();
+    }
+    free(x);
+    free(y);
+}
+END_TEST
+
+TCase *cases_codec(void)
+{
+    TCase *tc = tcase_create("codec");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, pack_and_unpack, 0, 8 * 4);
+    tcase_add_loop_test(tc, grid, 0, N_AXES * N_READINGS);
+    tcase_add_test(tc, comparison_can_fail);
+    tcase_add_loop_test(tc, transform, 0, 2 * 9);
+    return tc;
+}
