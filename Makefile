@@ -42,7 +42,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
+.PHONY: all fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -183,6 +183,10 @@ unit: $(PLUGINS) $(TEST_BIN)
 ## cli-test: the tests of the command line alone
 cli-test: $(BUILD)/kvreel $(PLUGINS)
 	@bash tools/run-tests.sh $(BUILD)
+
+## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
+fault-campaign: $(BUILD)/tests/run/test_faults
+	@KVR_FAULTS=$${KVR_FAULTS:-200} $(BUILD)/tests/run/test_faults
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel

@@ -25,6 +25,7 @@
 #include "harness/run/progress.h"
 #include "harness/run/spawn.h"
 #include "harness/store/history.h"
+#include "harness/store/lock.h"
 #include "methods/plugin.h"
 
 enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
@@ -58,7 +59,7 @@ struct runner {
     int64_t drift_ns[N_DRIFT];
     struct kvr_job *drift_job;      /* the baseline that is measured again */
     int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
-    int signal_fd;
+    int signal_fd, lock;
     sigset_t old_mask;
     struct sigaction old_pipe;
 };
@@ -648,6 +649,8 @@ static enum kvr_status open_store(struct runner *r)
         return KVR_OK;
     if (!r->opts->dry_run)
         KVR_TRY(make_folders(r->summary));
+    if (!r->opts->dry_run)
+        KVR_TRY(kvr_store_lock(&r->lock, r->summary->db_path));
     return kvr_store_open(&r->store, r->summary->db_path);
 }
 
@@ -698,12 +701,13 @@ static enum kvr_status run(struct runner *r)
 
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out)
 {
-    struct runner r = { .opts = opts, .summary = out };
+    struct runner r = { .opts = opts, .summary = out, .lock = -1 };
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
     st = run(&r);
     kvr_store_close(&r.store);
+    kvr_store_unlock(&r.lock);
     kvr_session_free(&r.session);
     free(r.jobs);
     free(r.order);

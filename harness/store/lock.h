@@ -1,0 +1,14 @@
+/* lock.h - one run on one database.
+ *
+ * SQLite would let two runs take turns, and both would measure the same cells. The lock is a
+ * file beside the database, and it is the kernel's: it ends with the process, however that ends. */
+#ifndef KVR_STORE_LOCK_H
+#define KVR_STORE_LOCK_H
+
+#include "harness/core/status.h"
+
+/* Into *fd, which kvr_store_unlock() takes back. KVR_EBUSY names the process that has it. */
+enum kvr_status kvr_store_lock(int *fd, const char *db_path);
+void kvr_store_unlock(int *fd); /* copes with -1 */
+
+#endif
