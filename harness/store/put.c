@@ -301,3 +301,38 @@ enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const 
     sqlite3_finalize(q);
     return st;
 }
+
+static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row *r)
+{
+    static const char *const sql[] = { "DELETE FROM metric WHERE cell = ? AND name = ?",
+                                       "DELETE FROM series WHERE cell = ? AND name = ?" };
+
+    for (int i = 0; i < 2; i++) {
+        enum kvr_status st = KVR_OK;
+        sqlite3_stmt *q;
+
+        KVR_TRY(kvr_sql_prepare(s, &q, sql[i]));
+        for (int k = 0; st == KVR_OK && k < r->n_metrics; k++) {
+            kvr_sql_bind(q, "tt", r->key, r->metric[k].name);
+            st = kvr_sql_step(s, q, "replacing a metric");
+        }
+        sqlite3_finalize(q);
+        KVR_TRY(st);
+    }
+    return put_metrics(s, r);
+}
+
+enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
+                                  const struct kvr_row_metric *metric, int n)
+{
+    const struct kvr_row r = { .key = cell, .metric = metric, .n_metrics = n };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing metrics"));
+    st = replace_metrics(s, &r);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", "writing metrics");
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}

@@ -156,6 +156,11 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
  * KVR_EFULL: no space; the database is as it was. */
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 
+/* Metrics of a cell that is there, with their series; those of the same names are replaced. All
+ * of them or none. */
+enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
+                                  const struct kvr_row_metric *metric, int n);
+
 /* What is known of a cell. */
 struct kvr_known {
     bool found;

@@ -1,0 +1,119 @@
+/* cmd_score.c - `kvreel score`: more metrics for cells that were measured before. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/opts.h"
+#include "harness/plan/commands.h"
+#include "harness/run/rescore.h"
+#include "metrics/metric.h"
+
+struct score_opts {
+    const char *db, *out, *command, *name;
+    int timeout_s;
+    bool force, json;
+};
+
+enum { MAX_METRICS = 64 };
+
+static enum kvr_status find(const char *name, const struct kvr_metric **out)
+{
+    const char *names[MAX_METRICS + 1] = { 0 };
+    const char *near;
+
+    *out = kvr_metric_find(name);
+    if (*out)
+        return KVR_OK;
+    for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)
+        names[i] = kvr_metrics[i]->name;
+    near = kvr_nearest(name, names);
+    return kvr_fail(KVR_EINVAL, "score: no metric '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json_t **commands)
+{
+    const struct score_opts *o = call->opts;
+
+    for (int i = 0; i < call->n_words; i++) {
+        const struct kvr_metric *m;
+
+        KVR_TRY(find(call->words[i], &m));
+        json_object_set_new(metrics, m->name, json_integer(m->version));
+    }
+    if (!o->command != !o->name)
+        return kvr_fail(KVR_EINVAL, "score: --command and --name belong together");
+    if (o->command) {
+        const struct kvr_config_command c = {
+            .name = o->name, .command = o->command, .unit = "unknown", .timeout_s = o->timeout_s
+        };
+
+        if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
+            return kvr_fail(KVR_EINVAL,
+                            "score: --name %s: a metric of kvreel's own, or not a plain word",
+                            o->name);
+        *commands = kvr_config_commands_json(&c, 1);
+    }
+    if (call->n_words == 0 && !o->command)
+        return kvr_fail(KVR_EINVAL, "score: which metric? `kvreel list metrics` has them");
+    return KVR_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct score_opts *o = call->opts;
+    json_t *metrics = json_object(), *commands = NULL;
+    struct kvr_rescore_summary s = { 0 };
+    enum kvr_status st = choose(call, metrics, &commands);
+    int code;
+
+    if (st == KVR_OK)
+        st = kvr_rescore(&(struct kvr_rescore_options){ .db_path = o->db,
+                                                        .out_dir = o->out,
+                                                        .metrics = metrics,
+                                                        .commands = commands,
+                                                        .force = o->force,
+                                                        .progress = stderr },
+                         &s);
+    json_decref(metrics);
+    json_decref(commands);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = s.failed ? KVR_EXIT_FAILED_CELLS : s.cells ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:i, s:i, s:i, s:i}", "cells", s.cells, "scored", s.scored,
+                                      "had", s.had, "failed", s.failed),
+                            code);
+    printf("%d cells: %d scored, %d had it all, %d failed\n", s.cells, s.scored, s.had, s.failed);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct score_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct score_opts, out, "out", 'o', "DIR", "out",
+                 "folder with the sweep's frames"),
+    KVR_ARG_TEXT(struct score_opts, command, "command", 'c', "TEXT", NULL,
+                 "a program, as in a sweep's metrics: {video}, {frames}, {reference}"),
+    KVR_ARG_TEXT(struct score_opts, name, "name", 0, "NAME", NULL,
+                 "what its scores are filed under"),
+    KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
+                "seconds it may take for one cell"),
+    KVR_ARG_FLAG(struct score_opts, force, "force", 0, "also where the metric is there already"),
+    KVR_ARG_FLAG(struct score_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_score = {
+    .name = "score",
+    .summary = "more metrics for cells that were measured before, from their frames",
+    .usage = "METRIC... [options]",
+    .examples =
+        "  kvreel score ms_ssim lpips --db out/demo.db --out out/demo\n"
+        "  kvreel score --command 'python3 score.py {video}' --name mine --db d.db -o out\n",
+    .details = "Nothing is generated again. Frames that are gone, or are not those that were\n"
+               "measured, fail that cell alone (exit code 3).\n",
+    .args = args,
+    .opts_size = sizeof(struct score_opts),
+    .min_words = 0,
+    .max_words = MAX_METRICS,
+    .run = run,
+};

@@ -1,0 +1,334 @@
+/* rescore.c - see rescore.h. */
+#include "harness/run/rescore.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/core/sha256.h"
+#include "harness/engine/model.h"
+#include "harness/media/media.h"
+#include "harness/plan/find.h"
+#include "harness/run/score.h"
+#include "harness/store/store.h"
+
+/* A finished cell and its files. Owned strings; NULL where there is no such file. */
+struct cell {
+    char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video;
+    int n_latent;
+    char *has; /* names of its metrics, each with a newline before and behind */
+};
+
+struct work {
+    const struct kvr_rescore_options *o;
+    struct kvr_rescore_summary *out;
+    struct kvr_store *store;
+    struct cell *cell;
+    int n_cells, room;
+    bool no_memory;
+    struct kvr_video ref; /* of the baseline that was read last */
+    char *ref_path;
+};
+
+/* --- what there is ----------------------------------------------------------------------- */
+
+static char *copy(const struct kvr_value *v)
+{
+    return v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
+}
+
+static int read_cell(void *ctx, int n_columns, const char *const *names,
+                     const struct kvr_value *row)
+{
+    struct work *w = ctx;
+    struct cell *c;
+
+    (void)n_columns, (void)names;
+    if (!row)
+        return 0;
+    if (w->n_cells == w->room) {
+        int room = w->room ? 2 * w->room : 64;
+        struct cell *bigger = realloc(w->cell, (size_t)room * sizeof *bigger);
+
+        if (!bigger) {
+            w->no_memory = true;
+            return 1;
+        }
+        w->cell = bigger;
+        w->room = room;
+    }
+    c = &w->cell[w->n_cells++];
+    *c = (struct cell){ .key = copy(&row[0]),
+                        .label = copy(&row[1]),
+                        .model = copy(&row[2]),
+                        .n_latent = (int)row[3].i,
+                        .frames = copy(&row[4]),
+                        .sha256 = copy(&row[5]),
+                        .reference = copy(&row[6]),
+                        .reference_sha256 = copy(&row[7]),
+                        .video = copy(&row[8]),
+                        .has = copy(&row[9]) };
+    w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
+    return w->no_memory;
+}
+
+static enum kvr_status read_cells(struct work *w)
+{
+    /* In the order of baselines, so that each one's frames are read once. */
+    static const char sql[] =
+        "SELECT c.key, c.prompt_id || ' ' || c.method, c.model, c.frames, f.path, f.sha256, "
+        "b.path, b.sha256, v.path, (SELECT char(10) || group_concat(name, char(10)) || char(10) "
+        "FROM metric m WHERE m.cell = c.key) FROM cell c "
+        "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
+        "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
+        "LEFT JOIN artifact v ON v.cell = c.key AND v.kind = 'video' "
+        "WHERE c.outcome = 'OK' ORDER BY c.baseline, c.key";
+
+    KVR_TRY(kvr_store_query(w->o->db_path, sql, read_cell, w));
+    return w->no_memory ? kvr_fail(KVR_ENOMEM, "score: no memory") : KVR_OK;
+}
+
+static bool has_metric(const struct cell *c, const char *name)
+{
+    char line[160];
+
+    snprintf(line, sizeof line, "\n%s\n", name);
+    return c->has && strstr(c->has, line);
+}
+
+/* A command is there when it left a row of its own name or of one of its scores. */
+static bool has_command(const struct cell *c, const json_t *command)
+{
+    const char *name = json_string_value(json_object_get(command, "name"));
+    char line[160];
+
+    snprintf(line, sizeof line, "\n%s.", name);
+    return has_metric(c, name) || (c->has && strstr(c->has, line));
+}
+
+/* What is asked for and not there yet. */
+static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
+                                    json_t **commands)
+{
+    const json_t *command;
+    const char *name;
+    json_t *version;
+    size_t i;
+
+    *metrics = json_object();
+    *commands = json_array();
+    if (!*metrics || !*commands)
+        return kvr_fail(KVR_ENOMEM, "score: no memory");
+    json_object_foreach((json_t *)(uintptr_t)w->o->metrics, name, version)
+    {
+        if (w->o->force || !has_metric(c, name))
+            json_object_set(*metrics, name, version);
+    }
+    json_array_foreach(w->o->commands, i, command)
+    {
+        if (w->o->force || !has_command(c, command))
+            json_array_append(*commands, (json_t *)(uintptr_t)command);
+    }
+    return KVR_OK;
+}
+
+/* --- frames ------------------------------------------------------------------------------ */
+
+static enum kvr_status read_frames(const char *path, const char *sha256, struct kvr_video *out)
+{
+    char hex[KVR_SHA256_HEX];
+
+    KVR_TRY(kvr_sha256_file(path, hex));
+    if (!sha256 || strcmp(hex, sha256) != 0)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: not the frames that were measured: sha256 %.12s, the "
+                        "database has %.12s",
+                        path, hex, sha256 ? sha256 : "none");
+    return kvr_video_read(out, path);
+}
+
+static enum kvr_status read_reference(struct work *w, const struct cell *c, const char *path)
+{
+    if (w->ref_path && strcmp(w->ref_path, path) == 0)
+        return KVR_OK;
+    kvr_video_free(&w->ref);
+    free(w->ref_path);
+    w->ref_path = NULL;
+    KVR_TRY(read_frames(path, c->reference_sha256, &w->ref));
+    w->ref_path = strdup(path);
+    return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
+}
+
+/* Frames of a chunk; 0 where the model is not on this machine. */
+static int chunk_of(const char *model)
+{
+    struct kvr_model_config config = { 0 };
+    char dir[1024], path[1100];
+    int chunk = 0;
+
+    if (kvr_find_path(&kvr_find_model, model, NULL, dir, sizeof dir) != KVR_OK)
+        return 0;
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    if (kvr_model_config_read(&config, path) == KVR_OK)
+        chunk = config.frames_per_chunk;
+    kvr_model_config_free(&config);
+    return chunk;
+}
+
+/* --- rows -------------------------------------------------------------------------------- */
+
+static double number(const json_t *v)
+{
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static enum kvr_status put(struct work *w, const struct cell *c, const json_t *list)
+{
+    const size_t n = json_array_size(list);
+    struct kvr_row_metric *row = calloc(n + 1, sizeof *row);
+    enum kvr_status st = row ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
+
+    for (size_t i = 0; st == KVR_OK && i < n; i++) {
+        const json_t *o = json_array_get(list, i), *series = json_object_get(o, "series");
+        const size_t k = json_array_size(series);
+        double *values = calloc(k + 1, sizeof *values);
+
+        if (!values)
+            st = kvr_fail(KVR_ENOMEM, "score: no memory");
+        for (size_t j = 0; values && j < k; j++)
+            values[j] = number(json_array_get(series, j));
+        row[i] = (struct kvr_row_metric){
+            .name = json_string_value(json_object_get(o, "name")),
+            .unit = json_string_value(json_object_get(o, "unit")),
+            .n = (int)json_integer_value(json_object_get(o, "n")),
+            .value = number(json_object_get(o, "value")),
+            .extra = number(json_object_get(o, "extra")),
+            .missing = json_string_value(json_object_get(o, "missing")),
+            .n_series = (int)k,
+            .series = values,
+        };
+    }
+    if (st == KVR_OK)
+        st = kvr_store_metrics(w->store, c->key, row, (int)n);
+    for (size_t i = 0; row && i < n; i++)
+        free((void *)(uintptr_t)row[i].series);
+    free(row);
+    return st;
+}
+
+static enum kvr_status score_frames(struct work *w, const struct cell *c, const json_t *metrics,
+                                    const json_t *commands, const char *const path[3])
+{
+    const int chunk = chunk_of(c->model);
+    struct kvr_video test = { 0 };
+    json_t *list = NULL;
+    int stride;
+    enum kvr_status st = read_reference(w, c, path[1]);
+
+    if (st == KVR_OK)
+        st = read_frames(path[0], c->sha256, &test);
+    if (st == KVR_OK) {
+        stride = (test.frames.n + c->n_latent - 1) / c->n_latent;
+        st = kvr_score(
+            &(struct kvr_score_input){
+                .metrics = metrics,
+                .commands = commands,
+                .ref = &w->ref.frames,
+                .test = &test.frames,
+                .chunk = chunk * stride,
+                .lead = c->n_latent * stride - test.frames.n,
+                .prefix_step = kvr_score_prefix_step(test.frames.n, c->n_latent, chunk ? chunk : 1),
+                .video = path[2],
+                .frames = path[0],
+                .reference = path[1],
+            },
+            &list);
+    }
+    if (st == KVR_OK)
+        st = put(w, c, list);
+    json_decref(list);
+    kvr_video_free(&test);
+    return st;
+}
+
+static enum kvr_status score_cell(struct work *w, const struct cell *c, const json_t *metrics,
+                                  const json_t *commands)
+{
+    char *path[3] = { NULL };
+    enum kvr_status st = KVR_OK;
+
+    if (!c->frames || !c->reference)
+        return kvr_fail(KVR_ENOTFOUND, "the database names no frames");
+    path[0] = kvr_path_join(w->o->out_dir, c->frames);
+    path[1] = kvr_path_join(w->o->out_dir, c->reference);
+    path[2] = c->video ? kvr_path_join(w->o->out_dir, c->video) : NULL;
+    if (!path[0] || !path[1] || (c->video && !path[2]))
+        st = kvr_fail(KVR_ENOMEM, "score: no memory");
+    if (st == KVR_OK)
+        st = score_frames(w, c, metrics, commands, (const char *const *)path);
+    for (int i = 0; i < 3; i++)
+        free(path[i]);
+    return st;
+}
+
+/* Trouble with the machine ends it, trouble with a cell is the cell's. */
+static enum kvr_status one(struct work *w, const struct cell *c)
+{
+    json_t *metrics, *commands;
+    enum kvr_status st = still_wanted(w, c, &metrics, &commands);
+
+    if (st == KVR_OK && json_object_size(metrics) + json_array_size(commands) == 0) {
+        w->out->had++;
+    } else if (st == KVR_OK) {
+        st = score_cell(w, c, metrics, commands);
+        w->out->scored += st == KVR_OK;
+        if (st == KVR_ENOTFOUND || st == KVR_EFORMAT || st == KVR_EIO || st == KVR_EINVAL) {
+            w->out->failed++;
+            if (w->o->progress)
+                fprintf(w->o->progress, "kvreel: score: %s: %s\n", c->label, kvr_error());
+            st = KVR_OK;
+        }
+    }
+    json_decref(metrics);
+    json_decref(commands);
+    return st;
+}
+
+static void work_free(struct work *w)
+{
+    for (int i = 0; i < w->n_cells; i++) {
+        char *const own[] = { w->cell[i].key,
+                              w->cell[i].label,
+                              w->cell[i].model,
+                              w->cell[i].frames,
+                              w->cell[i].sha256,
+                              w->cell[i].reference,
+                              w->cell[i].reference_sha256,
+                              w->cell[i].video,
+                              w->cell[i].has };
+
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+            free(own[k]);
+    }
+    free(w->cell);
+    free(w->ref_path);
+    kvr_video_free(&w->ref);
+    kvr_store_close(&w->store);
+}
+
+enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_rescore_summary *out)
+{
+    struct work w = { .o = o, .out = out };
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    st = read_cells(&w);
+    if (st == KVR_OK)
+        st = kvr_store_open(&w.store, o->db_path);
+    out->cells = w.n_cells;
+    for (int i = 0; st == KVR_OK && i < w.n_cells; i++)
+        st = one(&w, &w.cell[i]);
+    work_free(&w);
+    return st;
+}
