@@ -109,6 +109,7 @@ static void add_query(struct kvr_probe_sums *s, const struct kvr_probe_query *q)
     s->out_v_se += q->v_se;
     s->out_energy += q->out_energy;
     s->top1 += q->top1;
+    s->keys += q->keys;
     s->on_zero += q->on_zero;
     s->on_summary += q->on_summary;
     s->lost += q->lost;

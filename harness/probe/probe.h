@@ -21,6 +21,7 @@
  *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
  *     top1_agreement    share of queries where no key has more p^ than the one with the most p
  *     mass_bf16         A
+ *     keys_bf16         1 / sum p^2: how many keys a query attends to
  *     mass_on_zero      p^ on zero-filled tokens
  *     mass_on_summary   p^ on tokens that a mean token stands for
  *     mass_lost         p on tokens that the method has dropped

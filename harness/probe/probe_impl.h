@@ -40,7 +40,7 @@ int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok);
 /* What one query comes to. */
 struct kvr_probe_query {
     double mass[N_SIDES]; /* A of method and BF16 */
-    double jsd, out_se, k_se, v_se, out_energy, top1, on_zero, on_summary, lost;
+    double jsd, out_se, k_se, v_se, out_energy, top1, keys, on_zero, on_summary, lost;
     double residual; /* largest |what attention returned - what was computed here| */
     double energy;   /* of the latter, mean over channels */
 };
@@ -55,7 +55,7 @@ void kvr_probe_mul(const double *a, int64_t lda, int m, const double *b, int64_t
 
 /* Sums that every number is a quotient of. */
 struct kvr_probe_sums {
-    double queries, delta, mass, jsd, top1, on_zero, on_summary, lost;
+    double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
     double out_se, out_k_se, out_v_se, out_energy; /* of the output: both errors, one alone */
     double tokens, elements, se[2], energy[2];     /* K, V */
 };

@@ -20,6 +20,7 @@ static const struct {
     { "attn_out_rel_k", SUM(out_k_se), SUM(out_energy), SUM(queries), true, false },
     { "attn_out_rel_v", SUM(out_v_se), SUM(out_energy), SUM(queries), true, false },
     { "top1_agreement", SUM(top1), SUM(queries), SUM(queries), false, false },
+    { "keys_bf16", SUM(keys), SUM(queries), SUM(queries), false, false },
     { "mass_on_zero", SUM(on_zero), SUM(queries), SUM(queries), false, false },
     { "mass_on_summary", SUM(on_summary), SUM(queries), SUM(queries), false, false },
     { "mass_lost", SUM(lost), SUM(queries), SUM(queries), false, false },

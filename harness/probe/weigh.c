@@ -195,12 +195,14 @@ static void compare_weights(const struct kvr_probe_head *x, const double *method
                             const double *bf16, int ages, struct kvr_probe_query *out,
                             double *by_age)
 {
+    double squares = 0;
     int64_t best = 0;
 
     for (int64_t j = 0; j < x->n; j++) {
         const double m = 0.5 * (method[j] + bf16[j]);
 
         out->jsd += half_kl(method[j], m) + half_kl(bf16[j], m);
+        squares += bf16[j] * bf16[j];
         best = bf16[j] > bf16[best] ? j : best;
         if (j >= x->n_past)
             continue;
@@ -214,6 +216,7 @@ static void compare_weights(const struct kvr_probe_head *x, const double *method
         out->on_summary += x->fate[j] == KVR_FATE_POOLED ? method[j] : 0;
         out->lost += x->fate[j] == KVR_FATE_DROPPED ? bf16[j] : 0;
     }
+    out->keys = 1 / squares;
     out->top1 = 1;
     for (int64_t j = 0; j < x->n; j++)
         if (!(method[j] <= method[best]))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/report/paper_sql.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -17,6 +18,14 @@ static const struct kvr_column columns[] = {
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 2 },
     { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "lpips", .head = "LPIPS", .digits = 4 },
+    { .name = "drift", .head = "SSIM drift", .digits = 4 },
+    { .name = "psnr_se", .head = "se", .digits = 2 },
+    { .name = "ssim_se", .head = "se", .digits = 4 },
+    { .name = "lpips_se", .head = "se", .digits = 4 },
+    { .name = "smoothness", .digits = 4 },
+    { .name = "sharpness", .digits = 2 },
+    { .name = "pearson", .digits = 4 },
     { .name = "n", .head = "n ok" },
     { .name = "n_attempted", .head = "attempted" },
     { .name = "n_ok", .head = "ok" },
@@ -32,6 +41,7 @@ static const struct kvr_column probe_columns[] = {
     { .name = "delta_a_median", .head = "median", .digits = 4 },
     { .name = "delta_a_p95", .head = "p95", .digits = 4 },
     { .name = "mass_bf16", .head = "A bf16", .digits = 3 },
+    { .name = "keys_bf16", .head = "keys", .digits = 0 },
     { .name = "jsd", .head = "JSD", .digits = 4 },
     { .name = "attn_out_rel", .head = "output", .unit = "(rel.)", .digits = 3 },
     { .name = "attn_out_rel_k", .head = "K alone", .unit = "(rel.)", .digits = 3 },
@@ -47,8 +57,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-static const char *const settings[] = { "model", "suite",   "frames", "window", "sink",
-                                        "evict", "threads", "path",   NULL };
+static const char *const settings[] = { "model", "suite",   "frames", "window",  "sink",
+                                        "evict", "threads", "path",   "machine", NULL };
 
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
@@ -61,6 +71,36 @@ const struct kvr_report kvr_reports[] = {
           "FROM summary\n"
           "ORDER BY model, frames, window, sink, evict, path, threads, is_baseline DESC,\n"
           "  compression IS NULL, round(compression, 3), ssim DESC, method",
+      .columns = columns,
+      .fold = settings },
+    { .name = "table2",
+      .title = "The study's Table 2: all suites together, in its columns",
+      .sql = KVR_SQL_STUDY(""),
+      .columns = columns,
+      .fold = settings },
+    { .name = "appendix_c",
+      .title = "The study's Appendix C: each suite by itself",
+      .sql = KVR_SQL_STUDY("w.suite, "),
+      .columns = columns,
+      .fold = settings },
+    { .name = "bias",
+      .title = "Correction of the attention bias: means with standard errors",
+      .sql = KVR_SQL_BIAS,
+      .columns = columns,
+      .fold = settings },
+    { .name = "cache_size",
+      .title = "Fidelity against the number of cached tokens of a layer",
+      .sql = KVR_SQL_CACHE_SIZE,
+      .columns = columns,
+      .fold = settings },
+    { .name = "options",
+      .title = "What each method was made of",
+      .sql = KVR_SQL_OPTIONS,
+      .columns = columns,
+      .fold = settings },
+    { .name = "suites",
+      .title = "Do the suites agree? Correlation of the methods' means",
+      .sql = KVR_SQL_SUITES,
       .columns = columns,
       .fold = settings },
     { .name = "coverage",
@@ -82,6 +122,7 @@ const struct kvr_report kvr_reports[] = {
              "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
              "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
              "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
+             "  max(mean) FILTER (WHERE name = 'keys_bf16') AS keys_bf16,\n"
              "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"
@@ -108,6 +149,7 @@ const struct kvr_report kvr_reports[] = {
              "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
              "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
              "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
+             "  max(mean) FILTER (WHERE name = 'keys_bf16') AS keys_bf16,\n"
              "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
              "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"

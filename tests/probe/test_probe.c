@@ -32,7 +32,7 @@ enum {
 /* What one attend came to for one head, summed over queries. By age: delta, mass and errors. */
 struct record {
     int layer, head, pass, chunk, age; /* age -1: over all ages */
-    double queries, delta, mass, jsd, top1, on_zero, on_summary, lost;
+    double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
     double out_se, only_k_se, only_v_se, out_energy;
     double tokens, k_se, k_energy, v_se, v_energy;
 };
@@ -183,6 +183,7 @@ static void weigh(const struct kvr_cache_view *w, int h, const double *q, struct
 static void add_query(struct record *all, struct record *ages, const struct token *tok, int64_t n)
 {
     double out[D] = { 0 }, bout[D] = { 0 }, kout[D] = { 0 }, vout[D] = { 0 };
+    double squares = 0;
     int64_t top = 0, btop = 0;
 
     for (int64_t j = 0; j < n; j++) {
@@ -191,6 +192,7 @@ static void add_query(struct record *all, struct record *ages, const struct toke
         all->jsd += (p > 0 ? p / 2 * log(p / m) : 0) + (b > 0 ? b / 2 * log(b / m) : 0);
         top = p > tok[top].p ? j : top;
         btop = b > tok[btop].bp ? j : btop;
+        squares += b * b;
         for (int c = 0; c < D; c++) {
             out[c] += p * tok[j].v[c];
             bout[c] += b * tok[j].bv[c];
@@ -208,6 +210,7 @@ static void add_query(struct record *all, struct record *ages, const struct toke
         all->lost += tok[j].fate == 'd' ? b : 0;
     }
     all->queries++;
+    all->keys += 1 / squares;
     all->top1 += tok[btop].p >= tok[top].p * (1 - 1e-12); /* copies of one summary agree */
     for (int c = 0; c < D; c++) {
         all->out_se += (out[c] - bout[c]) * (out[c] - bout[c]) / D;
@@ -425,6 +428,7 @@ static double expected(const struct direct *d, const struct kvr_probe_row *row, 
         { "attn_out_rel_k", sqrt(s.only_k_se / s.out_energy), s.queries },
         { "attn_out_rel_v", sqrt(s.only_v_se / s.out_energy), s.queries },
         { "top1_agreement", s.top1 / s.queries, s.queries },
+        { "keys_bf16", s.keys / s.queries, s.queries },
         { "mass_on_zero", s.on_zero / s.queries, s.queries },
         { "mass_on_summary", s.on_summary / s.queries, s.queries },
         { "mass_lost", s.lost / s.queries, s.queries },
