@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/report/paper_sql.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -17,6 +18,14 @@ static const struct kvr_column columns[] = {
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 2 },
     { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "lpips", .head = "LPIPS", .digits = 4 },
+    { .name = "drift", .head = "SSIM drift", .digits = 4 },
+    { .name = "psnr_se", .head = "se", .digits = 2 },
+    { .name = "ssim_se", .head = "se", .digits = 4 },
+    { .name = "lpips_se", .head = "se", .digits = 4 },
+    { .name = "smoothness", .digits = 4 },
+    { .name = "sharpness", .digits = 2 },
+    { .name = "pearson", .digits = 4 },
     { .name = "n", .head = "n ok" },
     { .name = "n_attempted", .head = "attempted" },
     { .name = "n_ok", .head = "ok" },
@@ -48,8 +57,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-static const char *const settings[] = { "model", "suite",   "frames", "window", "sink",
-                                        "evict", "threads", "path",   NULL };
+static const char *const settings[] = { "model", "suite",   "frames", "window",  "sink",
+                                        "evict", "threads", "path",   "machine", NULL };
 
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
@@ -62,6 +71,36 @@ const struct kvr_report kvr_reports[] = {
           "FROM summary\n"
           "ORDER BY model, frames, window, sink, evict, path, threads, is_baseline DESC,\n"
           "  compression IS NULL, round(compression, 3), ssim DESC, method",
+      .columns = columns,
+      .fold = settings },
+    { .name = "table2",
+      .title = "The study's Table 2: all suites together, in its columns",
+      .sql = KVR_SQL_STUDY(""),
+      .columns = columns,
+      .fold = settings },
+    { .name = "appendix_c",
+      .title = "The study's Appendix C: each suite by itself",
+      .sql = KVR_SQL_STUDY("w.suite, "),
+      .columns = columns,
+      .fold = settings },
+    { .name = "bias",
+      .title = "Correction of the attention bias: means with standard errors",
+      .sql = KVR_SQL_BIAS,
+      .columns = columns,
+      .fold = settings },
+    { .name = "cache_size",
+      .title = "Fidelity against the number of cached tokens of a layer",
+      .sql = KVR_SQL_CACHE_SIZE,
+      .columns = columns,
+      .fold = settings },
+    { .name = "options",
+      .title = "What each method was made of",
+      .sql = KVR_SQL_OPTIONS,
+      .columns = columns,
+      .fold = settings },
+    { .name = "suites",
+      .title = "Do the suites agree? Correlation of the methods' means",
+      .sql = KVR_SQL_SUITES,
       .columns = columns,
       .fold = settings },
     { .name = "coverage",

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every query of docs/queries.md answers, and every table of `kvreel report` can be made.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/q.yaml" <<'YAML'
+question: do the documented queries answer?
+model: nano
+suite:
+  - {suite: moviegen-nano, prompts: 1}
+  - {suite: storyeval-nano, prompts: 1}
+methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, RTN_INT2+taylor]
+frames: 6
+YAML
+"$kvreel" run "$work/q.yaml" --db "$work/q.db" --out "$work/out" -q >"$out" 2>"$err" ||
+    fail "the sweep runs: $(tail -n 3 "$err")"
+# One cell that did not work out, for the queries about those.
+sqlite3 "$work/q.db" "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
+    verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'RTN_INT4')" ||
+    fail "a cell is made to fail"
+
+mkdir "$work/sql"
+awk -v dir="$work/sql" '/^### /{n = $2 + 0} /^```sql/{on = 1; next} /^```/{on = 0} on{print > (dir "/" sprintf("%02d", n))}' \
+    docs/queries.md
+check "there are twenty" test "$(find "$work/sql" -type f | wc -l)" -eq 20
+for file in "$work"/sql/*; do
+    n=$(basename "$file")
+    exits 0 "query $n" query --db "$work/q.db" "$(cat "$file")" --csv
+    check "query $n has an answer" test "$(wc -l <"$out")" -gt 1
+done
+
+"$kvreel" report --list >"$work/tables"
+while read -r name _; do
+    case $name in probe*) continue ;; esac # of probed cells alone
+    exits 0 "table $name" report --db "$work/q.db" -t "$name" -f csv
+    check "table $name has rows" test "$(wc -l <"$out")" -gt 1
+    exits 0 "table $name in LaTeX" report --db "$work/q.db" -t "$name" -f latex
+done <"$work/tables"
+# Against SQLite's own arithmetic.
+exits 0 "the study's columns" report --db "$work/q.db" -t appendix_c -f json
+want=$(sql "$work/q.db" "SELECT avg(value) FROM metric JOIN cell ON cell = key WHERE metric.name = 'ssim'
+    AND method = 'RTN_INT2' AND suite = 'storyeval-nano'")
+json "have the mean of the cells" "[.[] | select(.method == \"RTN_INT2\" and .suite == \"storyeval-nano\") |
+    (.ssim - $want | fabs) < 1e-12] == [true]"
+exits 0 "the table of corrections" report --db "$work/q.db" -t bias -f json
+json "has the carrier with and without" '[.[] | .carrier + " " + .correction] == ["RTN_INT2 none", "RTN_INT2 taylor"]'
