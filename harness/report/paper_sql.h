@@ -19,7 +19,7 @@
                                    "  w.window, w.sink, w.evict, w.path, w.threads, w.machine\n"   \
                                    "FROM cells_wide w WHERE w.run_kind = 'bench'\n"                \
                                    "GROUP BY " suite "w.method, w.model, w.frames, w.window, "     \
-                                                     "w.sink, w.evict, w.path,\n"                  \
+                                   "w.sink, w.evict, w.path,\n"                                    \
                                    "  w.threads, w.machine\n"                                      \
                                    "ORDER BY w.model, w.frames, w.window, w.sink, w.evict, "       \
                                    "w.path, w.threads, w.machine,\n"                               \
@@ -78,7 +78,7 @@
 
 /* What a method was made of, from the cells themselves. */
 #define KVR_SQL_OPTIONS                                                                            \
-    "SELECT DISTINCT method, reading, coalesce(json_extract(spec, '$.parts.codec_k'),\n"           \
+    "SELECT DISTINCT method, reading, model, coalesce(json_extract(spec, '$.parts.codec_k'),\n"    \
     "    json_extract(spec, '$.parts.\"codec_k.recent\"') || ' / ' ||\n"                           \
     "    json_extract(spec, '$.parts.\"codec_k.old\"')) AS codec_k,\n"                             \
     "  coalesce(json_extract(spec, '$.parts.codec_v'),\n"                                          \

@@ -294,6 +294,13 @@ START_TEST(every_report_reads_the_store)
 
         ck_assert_msg(kvr_report_table(&t, path, kvr_reports[i].name) == KVR_OK, "%s: %s",
                       kvr_reports[i].name, kvr_error());
+        /* Nothing was corrected, and there is one suite. */
+        if (strcmp(kvr_reports[i].name, "bias") == 0 ||
+            strcmp(kvr_reports[i].name, "suites") == 0) {
+            ck_assert_int_eq(t->n_rows, 0);
+            kvr_table_close(&t);
+            continue;
+        }
         s = written(t, KVR_TABLE_TEXT);
         ck_assert_msg(strstr(s, "BF16") != NULL || strstr(s, "TIMEOUT") != NULL, "%s", s);
         ck_assert_msg(strstr(s, "model nano") != NULL, "%s", s);
