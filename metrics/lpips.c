@@ -10,6 +10,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "metrics/alexnet.h"
 #include "metrics/frames.h"
@@ -49,28 +50,32 @@ static void to_input(float *x, const uint8_t *rgb, size_t n)
             x[c * n + i] = ((float)rgb[3 * i + c] / 127.5f - 1.0f - shift[c]) / scale[c];
 }
 
-/* a, b [C, n]. */
-static double distance(const float *a, const float *b, const float *head, int channels, size_t n)
+/* a, b [C, n]; work [3, n]. Channel by channel, so that memory is read in its order. */
+static double distance(const float *a, const float *b, const float *head, int channels, size_t n,
+                       double *work)
 {
-    double total = 0.0;
+    double *restrict aa = work, *restrict bb = work + n, *restrict d = work + 2 * n;
 
+    memset(work, 0, 3 * n * sizeof *work);
+    for (size_t c = 0; c < (size_t)channels; c++)
+        for (size_t i = 0; i < n; i++) {
+            aa[i] += (double)a[c * n + i] * (double)a[c * n + i];
+            bb[i] += (double)b[c * n + i] * (double)b[c * n + i];
+        }
     for (size_t i = 0; i < n; i++) {
-        double aa = 0.0, bb = 0.0, d = 0.0;
-
-        for (size_t c = 0; c < (size_t)channels; c++) {
-            aa += (double)a[c * n + i] * (double)a[c * n + i];
-            bb += (double)b[c * n + i] * (double)b[c * n + i];
-        }
-        aa = 1.0 / (sqrt(aa) + 1e-10);
-        bb = 1.0 / (sqrt(bb) + 1e-10);
-        for (size_t c = 0; c < (size_t)channels; c++) {
-            double e = (double)a[c * n + i] * aa - (double)b[c * n + i] * bb;
-
-            d += (double)head[c] * e * e;
-        }
-        total += d;
+        aa[i] = 1.0 / (sqrt(aa[i]) + 1e-10);
+        bb[i] = 1.0 / (sqrt(bb[i]) + 1e-10);
     }
-    return total / (double)n;
+    for (size_t c = 0; c < (size_t)channels; c++) {
+        const double weight = (double)head[c];
+
+        for (size_t i = 0; i < n; i++) {
+            double e = (double)a[c * n + i] * aa[i] - (double)b[c * n + i] * bb[i];
+
+            d[i] += weight * e * e;
+        }
+    }
+    return kvr_sum(d, (int)n) / (double)n;
 }
 
 static bool of_frame(const struct net *net, const struct kvr_metric_input *in, int i, double *value)
@@ -78,14 +83,20 @@ static bool of_frame(const struct net *net, const struct kvr_metric_input *in, i
     const size_t n = kvr_frame_bytes(in->test) / 3;
     size_t floats = 3 * n, taps = 0;
     float *tap[2][TAPS], *x;
+    double *work;
     bool ok;
 
     for (int t = 0; t < TAPS; t++)
         taps += (size_t)net->shape[t].channels * (size_t)net->shape[t].height *
                 (size_t)net->shape[t].width;
     x = malloc((floats + 2 * taps) * sizeof *x);
-    if (!x)
+    /* The first activation has the most positions. */
+    work = malloc(3 * (size_t)net->shape[0].height * (size_t)net->shape[0].width * sizeof *work);
+    if (!x || !work) {
+        free(x);
+        free(work);
         return false;
+    }
     for (int side = 0; side < 2; side++)
         for (int t = 0; t < TAPS; t++) {
             tap[side][t] = x + floats;
@@ -101,8 +112,9 @@ static bool of_frame(const struct net *net, const struct kvr_metric_input *in, i
     *value = 0.0;
     for (int t = 0; t < TAPS && ok; t++)
         *value += distance(tap[0][t], tap[1][t], net->head[t], net->shape[t].channels,
-                           (size_t)net->shape[t].height * (size_t)net->shape[t].width);
+                           (size_t)net->shape[t].height * (size_t)net->shape[t].width, work);
     free(x);
+    free(work);
     return ok;
 }
 

@@ -69,3 +69,14 @@ check "and none is made" test ! -e none.db
 exits 2 "another kind" import vbensh r.json --db t.db
 echo '{"x": [0.5, [{"video_path": "elsewhere.mp4", "video_results": 0.5}]]}' >far.json
 exits 5 "nothing belongs here" import vbench far.json --db t.db
+
+# One file name, several rollouts: the folders tell them apart, or nothing does.
+sqlite3 t.db "UPDATE artifact SET path = 'run' || cell || '/same.mp4' WHERE kind = 'video'"
+cell=$(sql t.db "SELECT cell FROM artifact WHERE kind = 'video' LIMIT 1")
+echo "{\"x\": [0.5, [{\"video_path\": \"/data/run$cell/same.mp4\", \"video_results\": 0.5}]]}" >one.json
+exits 0 "a name of several rollouts, with its folder" import vbench one.json --db t.db --json
+json "finds the one" '.stored == 1'
+same "the right one" "$(sql t.db "SELECT cell FROM metric WHERE name = 'vbench.x'")" "$cell"
+echo '{"x": [0.5, [{"video_path": "same.mp4", "video_results": 0.5}]]}' >one.json
+exits 2 "without its folder" import vbench one.json --db t.db
+says "is refused" 'is the video of several rollouts'
