@@ -94,6 +94,7 @@ const struct kvr_metric kvr_metric_chunk_discontinuity = {
     .hi = 1e6,
     .version = 1,
     .alone = true,
+    .whole = true,
     .source = "after Forcing-KV, with frame differences for optical flow",
     .compute = compute,
 };

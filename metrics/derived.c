@@ -142,9 +142,9 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
     if (v->missing[0] || v->n_series <= v->first)
         return KVR_OK;
     st = drift(&d[0], &s);
-    if (st == KVR_OK)
+    if (st == KVR_OK && !m->whole)
         st = prefix(&d[1], &s, prefix_step);
-    if (st == KVR_OK && m->pool != KVR_POOL_SUM)
+    if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
         st = fifth_percentile(&d[2], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)
         mean(&d[3], &s);

@@ -14,7 +14,8 @@
  *     m.prefix  series: over the first 1, 2, 3 .. times `prefix_step` frames. value: over the
  *               longest of these; extra: its frames
  *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
- *     m.mean    plain mean of the values per frame, where the metric pools otherwise */
+ *     m.mean    plain mean of the values per frame, where the metric pools otherwise
+ * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 

@@ -59,6 +59,7 @@ struct kvr_metric {
     int version;       /* part of the cell's key: changes when the number changes */
     bool alone;        /* looks at the test video and not at the reference */
     bool usual;        /* computed where nobody says which */
+    bool whole;        /* of the video as a whole: its value is no pool of its series */
     enum kvr_pool pool;
     const char *source; /* where the definition comes from */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);

@@ -52,11 +52,12 @@ static enum kvr_status list_metrics(json_t *out)
     for (int i = 0; kvr_metrics[i]; i++) {
         const struct kvr_metric *m = kvr_metrics[i];
 
-        KVR_TRY(add(out, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:b, s:s, s:s}", "name", m->name,
-                                   "unit", m->unit, "better", m->direction > 0 ? "higher" : "lower",
-                                   "lowest", m->lo, "highest", m->hi, "version", m->version,
-                                   "needs_reference", !m->alone, "source", m->source, "title",
-                                   m->title)));
+        KVR_TRY(add(out,
+                    json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:b, s:s, s:s, s:s}", "name", m->name,
+                              "unit", m->unit, "better", m->direction > 0 ? "higher" : "lower",
+                              "lowest", m->lo, "highest", m->hi, "version", m->version,
+                              "needs_reference", !m->alone, "per", m->whole ? "video" : "frame",
+                              "source", m->source, "title", m->title)));
     }
     return KVR_OK;
 }

@@ -154,6 +154,13 @@ START_TEST(a_short_first_chunk)
     /* Jumps of 2 before frames 4 and 6: 4 is a border, as are 1 and 7; 2, 3, 5, 6 are inside. */
     close_to(v.extra, (2 / 3.0) / (2 / 4.0));
     close_to(v.value, (4 / 3.0) / (4 / 7.0));
+    ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("chunk_discontinuity"), &in, &v, 4, d),
+                     KVR_OK);
+    ck_assert_str_eq(d[0].name, "chunk_discontinuity.drift");
+    ck_assert(isnan(d[0].series[0])); /* frame 0 has no difference */
+    ck_assert_str_eq(d[1].name, "");  /* a ratio over a prefix is no mean of these */
+    ck_assert_str_eq(d[2].name, "");
+    kvr_derived_free(d);
     kvr_metric_value_free(&v);
     ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("colour_drift"), &in, &v), KVR_OK);
     close_to(v.extra, 4 * sqrt(3));
