@@ -76,18 +76,18 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
 static void print_line(void *ctx, const struct kvr_plan_line *l)
 {
     (void)ctx;
-    printf("%-32s %4d cells: %d to run, %d done, %d failed, %d unsupported%s%s\n", l->method,
-           l->cells, l->to_run, l->done, l->failed, l->unsupported, l->reason[0] ? ": " : "",
-           l->reason);
+    printf("%-32s %4d cells: %d to run, %d done, %d failed, %d unsupported, %d excluded%s%s\n",
+           l->method, l->cells, l->to_run, l->done, l->failed, l->unsupported, l->excluded,
+           l->reason[0] ? ": " : "", l->reason);
 }
 
 static void keep_line(void *ctx, const struct kvr_plan_line *l)
 {
-    json_array_append_new(ctx,
-                          json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "method", l->method,
-                                    "cells", l->cells, "to_run", l->to_run, "done", l->done,
-                                    "failed", l->failed, "unsupported", l->unsupported, "left_out",
-                                    l->left_out, "reason", l->reason));
+    json_array_append_new(ctx, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "method",
+                                         l->method, "cells", l->cells, "to_run", l->to_run, "done",
+                                         l->done, "failed", l->failed, "unsupported",
+                                         l->unsupported, "excluded", l->excluded, "left_out",
+                                         l->left_out, "reason", l->reason));
 }
 
 static int verdict(const struct kvr_run_summary *s, bool dry_run)

@@ -10,6 +10,7 @@
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
 #include "harness/plan/find.h"
+#include "harness/plan/range.h"
 #include "methods/plugin.h"
 
 enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
@@ -17,10 +18,10 @@ enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 
 static const char *const config_keys[] = {
-    "name",        "question", "model",  "suite",   "prompts",    "methods",    "frames",
-    "window",      "sink",     "evict",  "path",    "seed",       "repeats",    "threads",
-    "timeout_s",   "metrics",  "timing", "warmup",  "order_seed", "memory_mib", "kind",
-    "probe_every", "db",       "out",    "plugins", NULL
+    "name", "question",    "model",   "suite",   "prompts", "methods", "frames",     "window",
+    "sink", "evict",       "path",    "seed",    "repeats", "threads", "timeout_s",  "metrics",
+    "tags", "zip",         "exclude", "include", "timing",  "warmup",  "order_seed", "memory_mib",
+    "kind", "probe_every", "db",      "out",     "plugins", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -431,6 +432,64 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
     return expand_options(c, &m, options);
 }
 
+/* --- groups of methods ------------------------------------------------------------------ */
+
+static bool listed(const struct kvr_config *c, const char *spec)
+{
+    for (int i = 0; i < c->n_methods; i++)
+        if (strcmp(c->method[i].spec, spec) == 0 && c->method[i].n_settings == 0 &&
+            !c->method[i].label)
+            return true;
+    return false;
+}
+
+/* One method of a group, with the group's suffix; what is listed already is not again. */
+static enum kvr_status add_member(struct kvr_config *c, const struct kvr_yaml_node *at,
+                                  const char *name, const char *suffix)
+{
+    struct kvr_config_method m = { .at = at };
+    size_t n = strlen(name) + strlen(suffix) + 1;
+    char *spec = kvr_yaml_alloc(c->doc, n);
+
+    if (!spec)
+        return no_memory();
+    snprintf(spec, n, "%s%s", name, suffix);
+    m.spec = spec;
+    return listed(c, spec) ? KVR_OK : add_method(c, &m);
+}
+
+/* "study33", "all", "family:RTN" or "RTN", each with what may follow a method's name, or one of
+ * `tags`. *found is false when it is none of these. */
+static enum kvr_status add_group(struct kvr_config *c, const struct kvr_yaml_node *at,
+                                 const char *spec, bool *found)
+{
+    const struct kvr_yaml_node *tags = kvr_yaml_get(kvr_yaml_root(c->doc), "tags"), *tag;
+    const size_t n = strcspn(spec, "@+");
+    const struct kvr_method *m;
+    const char *member, *suffix = spec + n, *family;
+    char name[96];
+
+    snprintf(name, sizeof name, "%.*s", (int)n, spec);
+    *found = false;
+    if (kvr_method_find(name))
+        return KVR_OK;
+    tag = kvr_yaml_get(tags, name);
+    for (int i = 0; tag && i < kvr_yaml_count(tag); i++) {
+        KVR_TRY(kvr_yaml_string(kvr_yaml_at(tag, i), &member));
+        KVR_TRY(add_member(c, at, member, suffix));
+        *found = true;
+    }
+    family = strncmp(name, "family:", 7) == 0 ? name + 7 : name;
+    for (int i = 0; !tag && (m = kvr_method_at(i)) != NULL; i++) {
+        if (!(strcmp(name, "all") == 0 || (strcmp(name, "study33") == 0 && m->study) ||
+              strcmp(family, m->family) == 0))
+            continue;
+        KVR_TRY(add_member(c, at, m->name, suffix));
+        *found = true;
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "methods");
@@ -439,8 +498,15 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     if (!n)
         return kvr_yaml_fail(root, "no 'methods'");
     KVR_TRY(list_length(n, &count));
-    for (int i = 0; i < count; i++)
-        KVR_TRY(read_method(c, kvr_yaml_at(n, i)));
+    for (int i = 0; i < count; i++) {
+        const struct kvr_yaml_node *entry = kvr_yaml_at(n, i);
+        bool group = false;
+
+        if (entry->kind == KVR_YAML_SCALAR)
+            KVR_TRY(add_group(c, entry, entry->text, &group));
+        if (!group)
+            KVR_TRY(read_method(c, entry));
+    }
     return KVR_OK;
 }
 
@@ -605,6 +671,10 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_axis(root, "sink", parse_sink, 0, &c->sink));
     KVR_TRY(read_axis(root, "evict", parse_evict, 0, &c->evict));
     KVR_TRY(read_axis(root, "seed", parse_seed, LLONG_MIN, &c->seed));
+    KVR_TRY(kvr_zip_read(
+        &c->zip, root,
+        (const int[KVR_N_ZIP_AXES]){ c->frames.n, c->window.n, c->sink.n, c->evict.n, c->seed.n }));
+    KVR_TRY(kvr_rules_read(&c->rules, root));
     KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
     KVR_TRY(read_flag(root, "timing", &c->timing));
     KVR_TRY(read_number(root, "warmup", 0, 100, c->timing ? 1 : 0, &c->warmup));
@@ -629,6 +699,8 @@ static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_s
     }
     for (int i = 0; st == KVR_OK && overrides && overrides[i]; i++)
         st = kvr_yaml_override(c->doc, overrides[i]);
+    if (st == KVR_OK)
+        st = kvr_ranges_expand(c->doc);
     if (st == KVR_OK)
         st = read_keys(c);
     if (st != KVR_OK)
@@ -669,6 +741,7 @@ void kvr_config_free(struct kvr_config *c)
     for (int i = 0; i < c->n_plugins; i++)
         free(c->plugin[i].path);
     free(c->plugin);
+    kvr_rules_free(&c->rules);
     axis_free(&c->frames);
     axis_free(&c->window);
     axis_free(&c->sink);

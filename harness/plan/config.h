@@ -15,6 +15,10 @@
  *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
  *     plugins: [mine.so]               shared objects that methods come from (methods/plugin.h),
  *                                      seen from here or from the config's folder
+ *       - study33@study              a group: study33, all, a family ("family:KIVI"), a tag
+ *     tags: {low: [RTN_INT2, KIVI_INT2]}   groups of one's own
+ *     zip: [frames, window]            axes that go together, first with first
+ *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as SKIPPED; also include
  *     frames: 42                       latent frames; default: the suite's
  *     window: model                    newest frames attention may see; 0 = all
  *     sink: 0                          first frames that stay visible
@@ -40,6 +44,7 @@
 #define KVR_PLAN_CONFIG_H
 
 #include "harness/plan/commands.h"
+#include "harness/plan/rules.h"
 #include "harness/plan/suite.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
@@ -100,6 +105,8 @@ struct kvr_config {
     struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
     /* timing: one cell at a time, warm, with a drift check; warmup: rollouts before the measured
      * one; memory_mib: of one worker, 0 no limit. */
+    unsigned zip; /* rules.h */
+    struct kvr_rules rules;
     bool timing;
     int warmup, order_seed, memory_mib;
     int repeats, threads, timeout_s, probe_every;

@@ -26,6 +26,7 @@ struct point {
     int frames, window, sink, repeat;
     bool evict;
     const char *path, *kind;
+    int index[KVR_N_ZIP_AXES]; /* of the values, for axes that go together */
 };
 
 static enum kvr_status no_memory(void)
@@ -331,6 +332,21 @@ static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
 
 /* --- the product ------------------------------------------------------------------------ */
 
+/* Axes that are zipped stand at the same place. */
+static bool in_step(const struct kvr_sweep *s, const struct point *p)
+{
+    int at = -1;
+
+    for (int a = 0; a < KVR_N_ZIP_AXES; a++) {
+        if (!(s->config->zip >> a & 1))
+            continue;
+        if (at >= 0 && p->index[a] != at)
+            return false;
+        at = p->index[a];
+    }
+    return true;
+}
+
 /* A probe's numbers would be the same again: it is not repeated. */
 static enum kvr_status over_runs(struct kvr_sweep *s, struct point *p)
 {
@@ -360,7 +376,11 @@ static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
                     p->sink = (int)c->sink.value[k];
                     p->evict = c->evict.value[e] != 0;
                     p->path = c->cache_path[a];
-                    KVR_TRY(over_runs(s, p));
+                    p->index[KVR_ZIP_WINDOW] = w;
+                    p->index[KVR_ZIP_SINK] = k;
+                    p->index[KVR_ZIP_EVICT] = e;
+                    if (in_step(s, p))
+                        KVR_TRY(over_runs(s, p));
                 }
     return KVR_OK;
 }
@@ -381,6 +401,8 @@ static enum kvr_status over_prompts(struct kvr_sweep *s, struct point *p)
                 p->prompt = &p->suite->prompt[i];
                 p->seed = base + (uint64_t)p->prompt->index;
                 p->frames = c->frames.n ? (int)c->frames.value[f] : p->suite->frames;
+                p->index[KVR_ZIP_FRAMES] = f;
+                p->index[KVR_ZIP_SEED] = k;
                 p->frames_at = c->frames.n ? c->frames.at[f] : NULL;
                 KVR_TRY(over_settings(s, p));
             }
@@ -449,6 +471,27 @@ static enum kvr_status name_videos(struct kvr_sweep *s)
     return KVR_OK;
 }
 
+/* --- rules ------------------------------------------------------------------------------ */
+
+static enum kvr_status apply_rule(struct kvr_sweep *s, const struct kvr_rule *rule)
+{
+    struct kvr_filter *f;
+
+    if (kvr_filter_open(&f, rule->when) != KVR_OK)
+        return kvr_yaml_fail(rule->at, "%s", kvr_error());
+    for (int i = 0; i < s->n_cells; i++) {
+        struct kvr_cell *c = &s->cell[i];
+
+        if (!c->possible || kvr_filter_match(f, c) == rule->include)
+            continue;
+        c->possible = false;
+        c->excluded = true;
+        snprintf(c->reason, sizeof c->reason, "excluded: %.240s", rule->reason);
+    }
+    kvr_filter_close(&f);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,
                                const struct kvr_model_facts *facts, int n_facts)
 {
@@ -457,6 +500,8 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
     memset(s, 0, sizeof *s);
     s->config = config;
     st = over_models(s, facts, n_facts);
+    for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
+        st = apply_rule(s, &config->rules.rule[i]);
     if (st == KVR_OK)
         st = name_videos(s);
     if (st != KVR_OK)

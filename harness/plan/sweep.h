@@ -53,6 +53,7 @@ struct kvr_cell {
     int query_stride; /* of a probe; else 0 */
     int baseline;     /* index of the group's BF16 cell; its own for that one */
     bool selected;    /* by filter and shard */
+    bool excluded;    /* by a rule of the config, with this reason */
     bool possible;    /* else the outcome is UNSUPPORTED, with this reason */
     char reason[256];
 };

@@ -402,6 +402,16 @@ const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y)
     return y->root;
 }
 
+struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y)
+{
+    return y->root;
+}
+
+void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n)
+{
+    return doc_alloc(y, n);
+}
+
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y)
 {
     return y->text;

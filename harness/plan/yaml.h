@@ -44,6 +44,10 @@ void kvr_yaml_close(struct kvr_yaml **y);
 
 /* NULL for an empty document. */
 const struct kvr_yaml_node *kvr_yaml_root(const struct kvr_yaml *y);
+/* For whom rewrites the tree (range.h), before anybody has read it. */
+struct kvr_yaml_node *kvr_yaml_root_to_change(struct kvr_yaml *y);
+/* Zeroed memory that goes with the document; NULL when there is none. */
+void *kvr_yaml_alloc(struct kvr_yaml *y, size_t n);
 const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
 
 /* Replace or add a top-level entry from "key=value"; the value is YAML ("[RTN_INT4, BF16]").

@@ -17,7 +17,8 @@ static void count(struct kvr_plan_line *l, const struct kvr_job *j)
 {
     l->cells++;
     if (!j->cell->possible) {
-        l->unsupported++;
+        l->unsupported += !j->cell->excluded;
+        l->excluded += j->cell->excluded;
         l->reason = l->reason[0] ? l->reason : j->cell->reason;
     } else if (j->state == KVR_WAITING) {
         l->to_run++;

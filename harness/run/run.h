@@ -15,8 +15,8 @@
 /* Of a plan, one method. Borrowed for the call. */
 struct kvr_plan_line {
     const char *method;
-    int cells, to_run, done, failed, unsupported, left_out; /* left_out: by `limit` */
-    const char *reason;                                     /* of the first that will not run */
+    int cells, to_run, done, failed, unsupported, excluded, left_out; /* left_out: by `limit` */
+    const char *reason; /* of the first that will not run */
 };
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 

@@ -103,17 +103,20 @@ static enum kvr_status store_unsupported(struct runner *r)
 {
     for (int i = 0; i < r->sweep.n_cells; i++) {
         struct kvr_job *j = &r->jobs[i];
+        const enum kvr_outcome o = j->cell->excluded ? KVR_OUT_SKIPPED : KVR_OUT_UNSUPPORTED;
         struct kvr_known known;
         struct kvr_verdict v;
 
         if (!j->cell->selected || j->cell->possible)
             continue;
         KVR_TRY(kvr_store_known(r->store, j->cell->key, &known));
-        if (known.found && known.outcome == KVR_OUT_UNSUPPORTED)
+        if (known.found && known.outcome == o && strcmp(known.reason, j->reason) == 0)
             continue;
-        KVR_TRY(store_untried(r, j, KVR_OUT_UNSUPPORTED, j->reason, &v));
-        kvr_progress_say(&r->progress, "%s %s: UNSUPPORTED: %s", j->cell->prompt->id,
-                         j->cell->label, j->reason);
+        if (known.found && known.outcome == KVR_OUT_OK)
+            continue; /* measured before the rule was made: that stays */
+        KVR_TRY(store_untried(r, j, o, j->reason, &v));
+        kvr_progress_say(&r->progress, "%s %s: %s: %s", j->cell->prompt->id, j->cell->label,
+                         kvr_outcome_name(o), j->reason);
     }
     return KVR_OK;
 }

@@ -1,0 +1,195 @@
+/* range.c - rewrites the tree in place. */
+#include "harness/plan/range.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct range {
+    double from, to, step;
+    bool times; /* multiplied, not added */
+};
+
+static bool read_number(const char **s, double *out)
+{
+    char *end;
+
+    if (!strchr("-0123456789.", **s))
+        return false;
+    *out = strtod(*s, &end);
+    if (end == *s || !isfinite(*out))
+        return false;
+    *s = end;
+    return true;
+}
+
+/* "a..b", "a..b+s", "a..b*m". strtod would take "6." of "6..42", so the dots are found first. */
+static bool parse_text(const char *text, struct range *r)
+{
+    const char *dots = strstr(text, ".."), *s;
+    char head[32], *end;
+
+    if (!dots || dots == text || (size_t)(dots - text) >= sizeof head)
+        return false;
+    memcpy(head, text, (size_t)(dots - text));
+    head[dots - text] = 0;
+    r->from = strtod(head, &end);
+    s = dots + 2;
+    if (*end || !strchr("-.0123456789", head[0]) || !read_number(&s, &r->to))
+        return false;
+    r->step = 1;
+    r->times = *s == '*';
+    if (*s == '+' || *s == '*') {
+        s++;
+        if (!read_number(&s, &r->step))
+            return false;
+    }
+    return *s == 0;
+}
+
+static bool number_at(const struct kvr_yaml_node *map, const char *key, double *out)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(map, key);
+    const char *s = n && n->kind == KVR_YAML_SCALAR && !n->quoted ? n->text : "";
+
+    return *s && read_number(&s, out) && *s == 0;
+}
+
+/* A map of from, to and perhaps one of step and times, and of nothing else. */
+static bool parse_map(const struct kvr_yaml_node *n, struct range *r)
+{
+    r->step = 1;
+    r->times = kvr_yaml_get(n, "times") != NULL;
+    if (!number_at(n, "from", &r->from) || !number_at(n, "to", &r->to))
+        return false;
+    if (n->n == 2)
+        return true;
+    return n->n == 3 && number_at(n, r->times ? "times" : "step", &r->step);
+}
+
+static bool is_range(const struct kvr_yaml_node *n, struct range *r)
+{
+    if (n->kind == KVR_YAML_SCALAR)
+        return !n->quoted && parse_text(n->text, r);
+    return n->kind == KVR_YAML_MAP && parse_map(n, r);
+}
+
+static enum kvr_status count(const struct kvr_yaml_node *at, const struct range *r, int *n)
+{
+    const bool good =
+        r->times ? r->step > 1 && r->from > 0 && r->to >= r->from : r->step > 0 && r->to >= r->from;
+    double k;
+
+    if (!good)
+        return kvr_yaml_fail(at, "the range from %g to %g by %s%g leads nowhere", r->from, r->to,
+                             r->times ? "*" : "+", r->step);
+    k = r->times ? log(r->to / r->from) / log(r->step) : (r->to - r->from) / r->step;
+    if (!(k < KVR_RANGE_MAX))
+        return kvr_yaml_fail(at, "a range of more than %d values", KVR_RANGE_MAX);
+    *n = (int)floor(k + 1e-9) + 1; /* 0.1 + 0.1 + 0.1 is not quite 0.3 */
+    return KVR_OK;
+}
+
+static struct kvr_yaml_node *value_node(struct kvr_yaml *y, const struct kvr_yaml_node *at,
+                                        const struct range *r, int i)
+{
+    struct kvr_yaml_node *n = kvr_yaml_alloc(y, sizeof *n);
+    char *text = kvr_yaml_alloc(y, 32);
+
+    if (!n || !text)
+        return NULL;
+    snprintf(text, 32, "%.10g", r->times ? r->from * pow(r->step, i) : r->from + r->step * i);
+    *n = (struct kvr_yaml_node){ .kind = KVR_YAML_SCALAR,
+                                 .file = at->file,
+                                 .line = at->line,
+                                 .column = at->column,
+                                 .text = text,
+                                 .weight = 1 };
+    return n;
+}
+
+static enum kvr_status fill(struct kvr_yaml *y, const struct kvr_yaml_node *at,
+                            const struct range *r, int n, struct kvr_yaml_node **item)
+{
+    for (int i = 0; i < n; i++) {
+        item[i] = value_node(y, at, r, i);
+        if (!item[i])
+            return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+    }
+    return KVR_OK;
+}
+
+/* A range that is a value of its own becomes a list. */
+static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
+                                   const struct range *r)
+{
+    const struct kvr_yaml_node at = *n;
+    struct kvr_yaml_node **item;
+    int k;
+
+    KVR_TRY(count(&at, r, &k));
+    item = kvr_yaml_alloc(y, (size_t)k * sizeof *item);
+    if (!item)
+        return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+    n->kind = KVR_YAML_LIST;
+    n->key = NULL;
+    n->item = item;
+    n->n = k;
+    return fill(y, &at, r, k, item);
+}
+
+/* Ranges among the entries of a list stand for several entries. */
+static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list)
+{
+    struct kvr_yaml_node **item;
+    struct range r;
+    int total = 0, k, at = 0;
+
+    for (int i = 0; i < list->n; i++) {
+        k = 1;
+        if (is_range(list->item[i], &r))
+            KVR_TRY(count(list->item[i], &r, &k));
+        total += k;
+    }
+    if (total == list->n)
+        return KVR_OK;
+    item = kvr_yaml_alloc(y, (size_t)total * sizeof *item);
+    if (!item)
+        return kvr_fail(KVR_ENOMEM, "yaml: no memory");
+    for (int i = 0; i < list->n; i++) {
+        if (!is_range(list->item[i], &r)) {
+            item[at++] = list->item[i];
+            continue;
+        }
+        KVR_TRY(count(list->item[i], &r, &k));
+        KVR_TRY(fill(y, list->item[i], &r, k, item + at));
+        at += k;
+    }
+    list->item = item;
+    list->n = total;
+    return KVR_OK;
+}
+
+static enum kvr_status expand(struct kvr_yaml *y, struct kvr_yaml_node *n)
+{
+    struct range r;
+
+    if (n->kind == KVR_YAML_SCALAR)
+        return KVR_OK;
+    if (n->kind == KVR_YAML_LIST)
+        KVR_TRY(splice(y, n));
+    for (int i = 0; i < n->n; i++) {
+        if (n->kind == KVR_YAML_MAP && is_range(n->item[i], &r))
+            KVR_TRY(become_list(y, n->item[i], &r));
+        KVR_TRY(expand(y, n->item[i]));
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_ranges_expand(struct kvr_yaml *y)
+{
+    struct kvr_yaml_node *root = kvr_yaml_root_to_change(y);
+
+    return root ? expand(y, root) : KVR_OK;
+}

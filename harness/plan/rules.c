@@ -1,0 +1,88 @@
+/* rules.c - include, exclude, zip. */
+#include "harness/plan/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/opts.h"
+
+enum { MAX_RULES = 1000 };
+
+static enum kvr_status read_rule(const struct kvr_yaml_node *n, bool include, struct kvr_rule *r)
+{
+    static const char *const keys[] = { "when", "reason", NULL };
+    const struct kvr_yaml_node *when, *reason;
+
+    KVR_TRY(kvr_yaml_keys(n, keys));
+    when = kvr_yaml_get(n, "when");
+    reason = kvr_yaml_get(n, "reason");
+    if (!when || !reason)
+        return kvr_yaml_fail(n, "a rule needs 'when' (a filter) and 'reason'");
+    r->include = include;
+    r->at = when;
+    KVR_TRY(kvr_yaml_string(when, &r->when));
+    return kvr_yaml_string(reason, &r->reason);
+}
+
+enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *root)
+{
+    static const char *const keys[] = { "exclude", "include" };
+    int room = 0;
+
+    for (int k = 0; k < 2; k++) {
+        const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
+
+        if (n && n->kind != KVR_YAML_LIST)
+            return kvr_yaml_fail(n, "expected a list of {when, reason}");
+        room += n ? n->n : 0;
+    }
+    if (room > MAX_RULES)
+        return kvr_yaml_fail(root, "more than %d rules", MAX_RULES);
+    r->rule = calloc((size_t)room + 1, sizeof *r->rule);
+    if (!r->rule)
+        return kvr_fail(KVR_ENOMEM, "config: no memory");
+    for (int k = 0; k < 2; k++) {
+        const struct kvr_yaml_node *n = kvr_yaml_get(root, keys[k]);
+
+        for (int i = 0; n && i < n->n; i++)
+            KVR_TRY(read_rule(n->item[i], k == 1, &r->rule[r->n++]));
+    }
+    return KVR_OK;
+}
+
+void kvr_rules_free(struct kvr_rules *r)
+{
+    free(r->rule);
+    memset(r, 0, sizeof *r);
+}
+
+enum kvr_status kvr_zip_read(unsigned *set, const struct kvr_yaml_node *root, const int *lengths)
+{
+    static const char *const axes[] = { "frames", "window", "sink", "evict", "seed", NULL };
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "zip");
+    int length = -1;
+
+    *set = 0;
+    if (n && n->kind != KVR_YAML_LIST)
+        return kvr_yaml_fail(n, "expected a list of axes, as [frames, window]");
+    for (int i = 0; n && i < n->n; i++) {
+        const char *name, *near;
+        int a = 0;
+
+        KVR_TRY(kvr_yaml_string(n->item[i], &name));
+        while (axes[a] && strcmp(axes[a], name) != 0)
+            a++;
+        if (!axes[a]) {
+            near = kvr_nearest(name, axes);
+            return kvr_yaml_fail(n->item[i], "'%s' cannot be zipped%s%s%s", name,
+                                 near ? "; did you mean '" : "", near ? near : "",
+                                 near ? "'?" : "");
+        }
+        if (length >= 0 && lengths[a] != length)
+            return kvr_yaml_fail(n->item[i], "'%s' has %d values, those before it %d", name,
+                                 lengths[a], length);
+        length = lengths[a];
+        *set |= 1u << a;
+    }
+    return KVR_OK;
+}
