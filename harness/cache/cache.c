@@ -29,8 +29,6 @@ struct kvr_cache {
     struct kvr_buf held;                 /* path dense: [capacity] */
     struct kvr_attend_scratch attend;
     struct kvr_cache_times times;
-    kvr_cache_observe_fn *observe;
-    void *observe_ctx;
     kvr_cache_watch_fn *watch;
     void *watch_ctx;
 };
@@ -290,15 +288,7 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
     kvr_from_f32(c->current_k.p, c->shape.exact, k, n);
     kvr_from_f32(c->current_v.p, c->shape.exact, v, n);
     c->appended = layer;
-    if (c->observe)
-        return c->observe(c->observe_ctx, &c->pass, layer, k, v);
     return KVR_OK;
-}
-
-void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observe_fn *fn, void *ctx)
-{
-    c->observe = fn;
-    c->observe_ctx = ctx;
 }
 
 static enum kvr_status reserve_spans(struct kvr_cache *c, int n)

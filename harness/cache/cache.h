@@ -106,12 +106,6 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
  * Returns the number of tokens; with both NULL only that. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
-/* Shows every append to `fn` (NULL: nobody): k, v [T,H,D] of the chunk as they arrived. What it
- * returns becomes the append's own status. */
-typedef enum kvr_status kvr_cache_observe_fn(void *ctx, const struct kvr_pass *pass, int layer,
-                                             const float *k, const float *v);
-void kvr_cache_observe(struct kvr_cache *c, kvr_cache_observe_fn *fn, void *ctx);
-
 /* What attention read in one layer of one pass, and what it returned. Borrowed for the call. */
 struct kvr_cache_view {
     const struct kvr_plan *plan;

@@ -38,8 +38,8 @@ static enum kvr_status roll(struct job *j, int prompt)
         .window_frames = kvr_model_config(j->model)->window_frames,
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
-        .observe = kvr_profile_see,
-        .observe_ctx = j->profile,
+        .watch = kvr_profile_watch,
+        .watch_ctx = j->profile,
     };
 
     kvr_profile_begin(j->profile);

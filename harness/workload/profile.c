@@ -19,6 +19,8 @@ struct kvr_profile {
     int n_layers, n_heads, head_dim, tokens_per_frame, max_frames;
     struct layer *layer;
     float *room;
+    float *values; /* a chunk's k and v as floats: room for 2 * n_values */
+    size_t n_values;
 };
 
 enum kvr_status kvr_profile_open(struct kvr_profile **out, int n_layers, int n_heads, int head_dim,
@@ -57,6 +59,7 @@ void kvr_profile_close(struct kvr_profile **p)
         return;
     free((*p)->layer);
     free((*p)->room);
+    free((*p)->values);
     free(*p);
     *p = NULL;
 }
@@ -67,10 +70,9 @@ void kvr_profile_begin(struct kvr_profile *p)
         p->layer[i].n_before = 0;
 }
 
-enum kvr_status kvr_profile_see(void *ctx, const struct kvr_pass *pass, int layer, const float *k,
-                                const float *v)
+enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
+                                const float *k, const float *v)
 {
-    struct kvr_profile *p = ctx;
     const int n = pass->frame0 + pass->n_frames, H = p->n_heads, S = p->tokens_per_frame;
 
     if (layer >= p->n_layers || n > p->max_frames)
@@ -94,6 +96,25 @@ enum kvr_status kvr_profile_see(void *ctx, const struct kvr_pass *pass, int laye
     memcpy(l->before, l->now, (size_t)n * (size_t)H * sizeof *l->now);
     l->n_before = n;
     return KVR_OK;
+}
+
+enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view)
+{
+    struct kvr_profile *p = ctx;
+    const size_t n = (size_t)view->n_tok * (size_t)p->n_heads * (size_t)p->head_dim;
+
+    if (n > p->n_values) {
+        float *room = realloc(p->values, 2 * n * sizeof *room);
+
+        if (!room)
+            return kvr_fail(KVR_ENOMEM, "profile: no memory for %lld tokens",
+                            (long long)view->n_tok);
+        p->values = room;
+        p->n_values = n;
+    }
+    kvr_to_f32(p->values, view->k, view->shape->exact, n);
+    kvr_to_f32(p->values + n, view->v, view->shape->exact, n);
+    return kvr_profile_see(p, view->pass, view->layer, p->values, p->values + n);
 }
 
 enum kvr_status kvr_profile_budgets(const struct kvr_profile *p, double lo, double hi,

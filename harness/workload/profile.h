@@ -4,7 +4,7 @@
  *     KVR_TRY(kvr_profile_open(&p, n_layers, n_heads, head_dim, tokens_per_frame, frames));
  *     for each prompt:
  *         kvr_profile_begin(p);
- *         ... a rollout with .observe = kvr_profile_see, .observe_ctx = p ...
+ *         ... a rollout with .watch = kvr_profile_watch, .watch_ctx = p ...
  *     kvr_profile_budgets(p, 0.7, 1.3, score, beta);
  *     kvr_profile_close(&p);
  *
@@ -27,9 +27,11 @@ void kvr_profile_close(struct kvr_profile **p);
 /* A new video: what was seen is forgotten, the scores go on. */
 void kvr_profile_begin(struct kvr_profile *p);
 
-/* A kvr_cache_observe_fn; ctx is the profile. */
-enum kvr_status kvr_profile_see(void *ctx, const struct kvr_pass *pass, int layer, const float *k,
-                                const float *v);
+/* One forward of one layer: k, v [n_frames * tokens_per_frame, H, D] of its chunk. */
+enum kvr_status kvr_profile_see(struct kvr_profile *p, const struct kvr_pass *pass, int layer,
+                                const float *k, const float *v);
+/* The same as a kvr_cache_watch_fn; ctx is the profile. */
+enum kvr_status kvr_profile_watch(void *ctx, const struct kvr_cache_view *view);
 
 /* score [L]; beta [L] = lo + (hi - lo) (score - min) / (max - min), half way when all scores are
  * equal. KVR_EINVAL when nothing was seen, KVR_ENAN when a score is no number. */

@@ -161,7 +161,6 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan
     };
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path));
-    kvr_cache_observe(r->cache, r->req->observe, r->req->observe_ctx);
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
     return KVR_OK;
 }
