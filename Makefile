@@ -190,7 +190,7 @@ fault-campaign: $(BUILD)/tests/run/test_faults
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel
-	@$(BUILD)/kvreel bench codec
+	@for b in codec attention gemm metrics; do $(BUILD)/kvreel bench $$b || exit 1; echo; done
 
 ## lint: clang-format, cppcheck, and header self-containment
 lint:
