@@ -10,6 +10,10 @@ kvreel=${1:-build/kvreel}
 dir=out/demo
 db=$dir/demo.db
 mkdir -p "$dir"
+if [ -e "$db" ] && ! "$kvreel" query --db "$db" 'SELECT count(*) FROM cell' >/dev/null 2>&1; then
+    echo "demo: $db is of another version; it is kept as $db.old"
+    mv "$db" "$db.old"
+fi
 
 echo "demo: configs/demo.yaml, two cells at a time"
 "$kvreel" run configs/demo.yaml --db "$db" --out "$dir/run" --jobs 2
