@@ -138,6 +138,8 @@ int main(void)
     tcase_add_test(tc, list_is_complete);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, cases_codec());
+    suite_add_tcase(s, cases_outliers());
+    suite_add_tcase(s, cases_policy());
     tcase_add_test(last, every_kernel_was_executed);
     suite_add_tcase(s, last);
     srunner_set_fork_status(sr, CK_NOFORK);

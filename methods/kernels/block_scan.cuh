@@ -1,0 +1,42 @@
+/* block_scan.cuh - running sums over the threads of a block, in their order. */
+#ifndef KVR_METHODS_BLOCK_SCAN_CUH
+#define KVR_METHODS_BLOCK_SCAN_CUH
+
+#include "harness/cuda/kernel.cuh"
+
+/* The sum of v over the threads before this one; *total gets the sum over all. All threads of the
+ * block call it; their number is a multiple of 32; `warps` is shared, 33 entries, and free for
+ * other use only after a barrier. */
+static __device__ __forceinline__ int64_t kvr_block_scan(int64_t v, kvr_shared<int64_t> warps,
+                                                         int64_t *total)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int n_warps = (int)blockDim.x / 32;
+    int64_t sum = v;
+
+    for (int h = 1; h < 32; h *= 2) {
+        const int64_t before = __shfl_up_sync(~0u, sum, (unsigned)h);
+
+        sum += lane >= h ? before : 0;
+    }
+    __syncthreads(); /* `warps` may still be read from the call before */
+    if (lane == 31)
+        warps[warp] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        int64_t all = 0;
+
+        for (int w = 0; w < n_warps; w++) {
+            const int64_t mine = warps[w];
+
+            warps[w] = all;
+            all += mine;
+        }
+        warps[32] = all;
+    }
+    __syncthreads();
+    *total = warps[32];
+    return warps[warp] + sum - v;
+}
+
+#endif

@@ -1,0 +1,469 @@
+/* outliers_cuda.cu - exact elements: found, compacted in order, put back. */
+#include "methods/kernels/outliers_cuda.h"
+
+#include <cfloat>
+
+#include "harness/cuda/number.cuh"
+#include "methods/kernels/block_scan.cuh"
+
+/* Cuts of the CPU's definition: PIECES runs of whole SPANs, sums in LANES. */
+enum {
+    PIECES = 64,
+    SPAN = 1024,
+    LANES = 16,
+    THREADS = 256,
+    SPANS_AT_ONCE = THREADS / LANES,
+    OFFSET_THREADS = 512
+};
+
+struct moments {
+    double n, mean, m2;
+};
+
+/* What is known so far. An element is kept if |x| > bound and, as a number of its bits, |x| >
+ * above; also the first `ties` of those with |x| == above. */
+struct choice {
+    int64_t kept; /* how many that is */
+    int64_t over; /* |x| > bound */
+    int64_t ties;
+    float bound; /* NaN: the block is not finite */
+    unsigned above;
+};
+
+/* work: choice | bins [256] | moments [spans] | counts [spans] of kept and ties before a span. */
+struct counts {
+    int64_t above, ties; /* in a span; after the scan: kept, and ties, before it */
+};
+struct work {
+    struct choice *choice;
+    int *bins;
+    struct moments *moments;
+    struct counts *counts;
+    int64_t spans;
+};
+
+static struct work work_of(const struct kvr_outliers_rule *r, const void *p)
+{
+    char *at = (char *)p;
+    struct work w;
+
+    w.spans = (r->n + SPAN - 1) / SPAN;
+    w.choice = (struct choice *)at;
+    at += (sizeof *w.choice + 15) / 16 * 16;
+    w.bins = (int *)at;
+    at += 256 * sizeof *w.bins;
+    w.moments = (struct moments *)at;
+    at += (size_t)w.spans * sizeof *w.moments;
+    w.counts = (struct counts *)at;
+    return w;
+}
+
+size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r)
+{
+    const struct work w = work_of(r, NULL);
+
+    return (size_t)((char *)(w.counts + w.spans) - (char *)NULL);
+}
+
+const void *kvr_outliers_count(const void *work)
+{
+    return &((const struct choice *)work)->kept;
+}
+
+static __device__ __forceinline__ unsigned magnitude(float x)
+{
+    return __float_as_uint(x) & 0x7fffffffu;
+}
+
+static __device__ __forceinline__ float to_compute(double x, bool bf16)
+{
+    return bf16 ? kvr_round_bf16((float)x) : (float)x;
+}
+
+/* LANES threads have a span: each sums its lane, the first adds the lanes up. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<struct moments> out)
+{
+    KVR_SHARED(double, lanes, THREADS);
+    KVR_SHARED(double, means, SPANS_AT_ONCE);
+    const int lane = (int)threadIdx.x % LANES, mine = (int)threadIdx.x / LANES;
+    const int64_t span = (int64_t)blockIdx.x * SPANS_AT_ONCE + mine, begin = span * SPAN;
+    const int64_t left = begin < n ? n - begin : 0;
+    const int size = left < SPAN ? (int)left : SPAN, whole = size / LANES * LANES;
+    double sum = 0, mean = 0;
+
+    for (int i = 0; i < whole; i += LANES)
+        sum += (double)(float)x[begin + i + lane];
+    for (int i = whole; i < size && !lane; i++)
+        sum += (double)(float)x[begin + i];
+    lanes[threadIdx.x] = sum;
+    __syncthreads();
+    if (!lane) {
+        for (int j = 0; j < LANES; j++)
+            mean += lanes[mine * LANES + j];
+        means[mine] = mean / (double)size;
+    }
+    __syncthreads();
+    mean = means[mine];
+    sum = 0;
+    for (int i = 0; i < whole; i += LANES) {
+        const double d = (double)(float)x[begin + i + lane] - mean;
+
+        sum += d * d;
+    }
+    for (int i = whole; i < size && !lane; i++) {
+        const double d = (double)(float)x[begin + i] - mean;
+
+        sum += d * d;
+    }
+    lanes[threadIdx.x] = sum;
+    __syncthreads();
+    if (!lane && size) {
+        struct moments m = { (double)size, mean, 0 };
+
+        for (int j = 0; j < LANES; j++)
+            m.m2 += lanes[mine * LANES + j];
+        out[span] = m;
+    }
+}
+
+static __device__ __forceinline__ void merge(struct moments &a, const struct moments b)
+{
+    const double n = a.n + b.n, diff = b.mean - a.mean;
+
+    if (b.n == 0)
+        return;
+    a.m2 += b.m2 + diff * diff * (a.n * b.n / n);
+    a.mean += diff * (b.n / n);
+    a.n = n;
+}
+
+/* One block: a thread merges a piece, the first thread the pieces. */
+static __global__ void __launch_bounds__(PIECES)
+    outlier_bound(int64_t spans, double padded, double sigmas, bool bf16,
+                  kvr_global<const struct moments> part, kvr_global<struct choice> out,
+                  kvr_global<int> bins)
+{
+    KVR_SHARED(struct moments, pieces, PIECES + 1);
+    const int64_t each = (spans + PIECES - 1) / PIECES;
+    struct moments m = { 0, 0, 0 };
+
+#pragma unroll 1
+    for (int64_t i = threadIdx.x * each; i < (threadIdx.x + 1) * each && i < spans; i++)
+        merge(m, part[i]);
+    pieces[threadIdx.x] = m;
+    if (threadIdx.x == 0) {
+        const struct moments zeros = { padded, 0, 0 };
+
+        pieces[PIECES] = zeros;
+    }
+    for (int b = (int)threadIdx.x; b < 256; b += PIECES)
+        bins[b] = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct choice c = { 0, 0, 0, NAN, 0 };
+        struct moments all = { 0, 0, 0 };
+        float sigma;
+
+#pragma unroll 1
+        for (int i = 0; i <= PIECES; i++)
+            merge(all, pieces[i]);
+        sigma = to_compute(sqrt(all.m2 / all.n), bf16);
+        if (sigma <= FLT_MAX) {
+            sigma = sigma < 1e-8f ? to_compute(1e-8, bf16) : sigma;
+            c.bound = to_compute(sigmas * (double)sigma, bf16);
+        }
+        out[0] = c;
+    }
+}
+
+/* How many elements of each span are kept for their size, and how many are tied. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_count(int64_t n, kvr_global<const float> x, kvr_global<const struct choice> choice,
+                  kvr_global<struct counts> out)
+{
+    KVR_SHARED(int, above, THREADS / 32);
+    KVR_SHARED(int, ties, THREADS / 32);
+    const struct choice c = choice[0];
+    const int64_t begin = (int64_t)blockIdx.x * SPAN;
+    int n_above = 0, n_ties = 0;
+
+    for (int64_t e = begin + threadIdx.x; e < begin + SPAN && e < n; e += THREADS) {
+        const float v = x[e];
+        const bool over = fabsf(v) > c.bound;
+
+        n_above += over && magnitude(v) > c.above;
+        n_ties += over && magnitude(v) == c.above;
+    }
+    n_above = __reduce_add_sync(~0u, n_above);
+    n_ties = __reduce_add_sync(~0u, n_ties);
+    if (threadIdx.x % 32 == 0) {
+        above[threadIdx.x / 32] = n_above;
+        ties[threadIdx.x / 32] = n_ties;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct counts k = { 0, 0 };
+
+        for (int w = 0; w < THREADS / 32; w++) {
+            k.above += above[w];
+            k.ties += ties[w];
+        }
+        out[blockIdx.x] = k;
+    }
+}
+
+static __device__ __forceinline__ int64_t clamp_ties(int64_t ties, int64_t before, int64_t all)
+{
+    const int64_t left = all > before ? all - before : 0;
+
+    return ties < left ? ties : left;
+}
+
+/* One block: counts of spans -> what lies before each; the totals. */
+static __global__ void __launch_bounds__(OFFSET_THREADS)
+    outlier_offsets(int64_t spans, kvr_global<struct counts> counts,
+                    kvr_global<struct choice> choice)
+{
+    KVR_SHARED(int64_t, warps, 33);
+    const int64_t each = (spans + OFFSET_THREADS - 1) / OFFSET_THREADS, begin = threadIdx.x * each;
+    const int64_t end = begin + each < spans ? begin + each : spans;
+    struct choice c = choice[0];
+    const int64_t ties = c.ties;
+    int64_t n_ties = 0, n_kept = 0, before_ties, before, all;
+
+    for (int64_t i = begin; i < end; i++) {
+        const struct counts k = counts[i];
+
+        n_ties += k.ties;
+    }
+    before_ties = kvr_block_scan(n_ties, warps, &all);
+    n_ties = before_ties;
+    for (int64_t i = begin; i < end; i++) {
+        const struct counts k = counts[i];
+
+        n_kept += k.above + clamp_ties(k.ties, n_ties, ties);
+        n_ties += k.ties;
+    }
+    before = kvr_block_scan(n_kept, warps, &all);
+    for (int64_t i = begin; i < end; i++) {
+        const struct counts k = counts[i];
+        const struct counts first = { before, before_ties };
+
+        counts[i] = first;
+        before += k.above + clamp_ties(k.ties, before_ties, ties);
+        before_ties += k.ties;
+    }
+    if (threadIdx.x == 0) {
+        c.kept = all;
+        choice[0] = c;
+    }
+}
+
+/* Elements beyond the bound by the 8 bits of their magnitude above `shift`, of those that agree
+ * with `above` in the bits over these. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_histogram(int64_t n, int shift, int64_t most, kvr_global<const float> x,
+                      kvr_global<const struct choice> choice, kvr_global<int> bins)
+{
+    KVR_SHARED(int, mine, 256);
+    const struct choice c = choice[0];
+
+    if (shift < 24 && c.over <= most)
+        return; /* all of them are kept */
+    mine[threadIdx.x] = 0;
+    __syncthreads();
+    for (int64_t e = (int64_t)blockIdx.x * THREADS + threadIdx.x; e < n;
+         e += (int64_t)gridDim.x * THREADS) {
+        const float v = x[e];
+        const unsigned u = magnitude(v);
+
+        if (fabsf(v) > c.bound && (shift == 24 || u >> (shift + 8) == c.above >> (shift + 8)))
+            atomicAdd(mine + ((u >> shift) & 255u), 1);
+    }
+    __syncthreads();
+    if (mine[threadIdx.x])
+        atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
+}
+
+/* One thread: the bin in which the smallest kept magnitude lies; leaves the bins empty. */
+static __global__ void outlier_narrow(int shift, int64_t most, kvr_global<int> bins,
+                                      kvr_global<struct choice> choice)
+{
+    struct choice c = choice[0];
+    unsigned b = 255;
+
+    if (shift == 24) {
+        for (int i = 0; i < 256; i++)
+            c.over += bins[i];
+        c.ties = most;
+    }
+    if (c.over > most)
+        for (; b > 0 && bins[b] < c.ties; b--)
+            c.ties -= bins[b];
+    c.above |= c.over > most ? b << shift : 0u;
+    if (c.over <= most)
+        c.ties = 0; /* above is 0, and so is no magnitude over a bound */
+    for (int i = 0; i < 256; i++)
+        bins[i] = 0;
+    choice[0] = c;
+}
+
+/* Entries of a span, in the order of their elements. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_record(int64_t n, bool study, kvr_global<const float> x,
+                   kvr_global<const struct choice> choice, kvr_global<const struct counts> counts,
+                   kvr_global<kvr_f16> values, kvr_global<int32_t> indices)
+{
+    KVR_SHARED(int64_t, warps, 33);
+    const struct choice c = choice[0];
+    struct counts before = counts[blockIdx.x];
+    const int64_t begin = (int64_t)blockIdx.x * SPAN;
+
+    for (int64_t first = begin; first < begin + SPAN; first += THREADS) {
+        const int64_t e = first + threadIdx.x;
+        const float v = e < n ? (float)x[e] : 0.0f;
+        const bool over = e < n && fabsf(v) > c.bound;
+        const bool tied = over && magnitude(v) == c.above;
+        int64_t n_tied, n_kept;
+        const int64_t rank = before.ties + kvr_block_scan(tied, warps, &n_tied);
+        const bool kept = (over && magnitude(v) > c.above) || (tied && rank < c.ties);
+        const int64_t at = before.above + kvr_block_scan(kept, warps, &n_kept);
+
+        if (kept) {
+            const kvr_f16 h = kvr_half_of(v);
+
+            /* infinity to 65504 */
+            values[at] = (h & 0x7fffu) == 0x7c00u && !study ? (kvr_f16)(h - 1) : h;
+            indices[at] = (int32_t)e;
+        }
+        before.ties += n_tied;
+        before.above += n_kept;
+    }
+}
+
+/* First entry whose index is not below `want`. */
+static __device__ __forceinline__ int64_t lower_bound(kvr_global<const int32_t> index, int64_t n,
+                                                      int64_t want)
+{
+    int64_t lo = 0;
+
+    while (n > 0) {
+        const int64_t half = n / 2;
+
+        if (index[lo + half] < want) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return lo;
+}
+
+static __device__ __forceinline__ bool is_kept(kvr_global<const int32_t> index, int64_t n_exact,
+                                               int64_t e)
+{
+    const int64_t at = lower_bound(index, n_exact, e);
+
+    return at < n_exact && index[at] == e;
+}
+
+/* What the grid sees in the place of a kept element. Only kept places are written and only others
+ * are read, so the order of threads does not show. */
+static __global__ void __launch_bounds__(THREADS)
+    outlier_leave(struct kvr_outliers_rule r, int64_t n_exact,
+                  kvr_global<const struct choice> choice, kvr_global<const int32_t> indices,
+                  kvr_global<float> x)
+{
+    const int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    int64_t e, from;
+
+    if (k >= n_exact)
+        return;
+    e = indices[k];
+    if (r.left == KVR_LEFT_CLAMP) {
+        const struct choice c = choice[0];
+
+        x[e] = copysignf(c.bound, x[e]);
+        return;
+    }
+    for (from = e - r.channels; from >= 0 && is_kept(indices, n_exact, from); from -= r.channels)
+        ;
+    if (from < 0)
+        for (from = e + r.channels; from < r.n && is_kept(indices, n_exact, from);
+             from += r.channels)
+            ;
+    x[e] = from < r.n ? (float)x[from] : 0.0f;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    outlier_put(int64_t n_exact, int64_t channels, int64_t t0, int64_t n, int64_t c0, int64_t width,
+                bool bf16, kvr_global<const kvr_f16> values, kvr_global<const int32_t> indices,
+                kvr_global<float> out)
+{
+    const int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    int64_t t, c;
+    float v;
+
+    if (k >= n_exact)
+        return;
+    t = indices[k] / channels - t0;
+    c = indices[k] % channels - c0;
+    if (t < 0 || t >= n || c < 0 || c >= width)
+        return;
+    v = kvr_float_of(values[k]);
+    out[t * width + c] = bf16 ? kvr_round_bf16(v) : v;
+}
+
+void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, const float *x,
+                            void *work)
+{
+    const struct work w = work_of(r, work);
+    const bool bf16 = r->compute == KVR_COMPUTE_BF16;
+    const unsigned some = kvr_blocks(r->n, SPAN) < 1024 ? kvr_blocks(r->n, SPAN) : 1024;
+    struct choice *c = w.choice;
+    struct moments *m = w.moments;
+    struct counts *counts = w.counts;
+    int *bins = w.bins;
+
+    if (!r->n)
+        return;
+    KVR_LAUNCH(outlier_moments, kvr_blocks(w.spans, SPANS_AT_ONCE), THREADS, 0, s, r->n, x, m);
+    KVR_LAUNCH(outlier_bound, 1, PIECES, 0, s, w.spans, (double)r->padded, r->sigma, bf16, m, c,
+               bins);
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
+        KVR_LAUNCH(outlier_narrow, 1, 1, 0, s, shift, r->most, bins, c);
+    }
+    KVR_LAUNCH(outlier_count, (unsigned)w.spans, THREADS, 0, s, r->n, x, c, counts);
+    KVR_LAUNCH(outlier_offsets, 1, OFFSET_THREADS, 0, s, w.spans, counts, c);
+}
+
+void kvr_outliers_take_cuda(struct kvr_stream *s, const struct kvr_outliers_rule *r, float *x,
+                            const void *work, int64_t n_exact, kvr_f16 *values, int32_t *indices)
+{
+    const struct work w = work_of(r, work);
+    struct choice *c = w.choice;
+    struct counts *counts = w.counts;
+
+    if (!n_exact)
+        return;
+    KVR_LAUNCH(outlier_record, (unsigned)w.spans, THREADS, 0, s, r->n, r->study, x, c, counts,
+               values, indices);
+    if (r->left != KVR_LEFT_KEEP)
+        KVR_LAUNCH(outlier_leave, kvr_blocks(n_exact, THREADS), THREADS, 0, s, *r, n_exact, c,
+                   indices, x);
+}
+
+void kvr_outliers_put_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                           enum kvr_compute compute, const kvr_f16 *values, const int32_t *indices,
+                           int64_t n_exact, int64_t t0, int64_t n, int h0, int nh, float *out)
+{
+    const int64_t d = shape->head_dim;
+
+    if (n_exact && n)
+        KVR_LAUNCH(outlier_put, kvr_blocks(n_exact, THREADS), THREADS, 0, s, n_exact,
+                   shape->n_heads * d, t0, n, h0 * d, nh * d, compute == KVR_COMPUTE_BF16, values,
+                   indices, out);
+}

@@ -1,0 +1,270 @@
+/* policy_cuda.cu - statistics, ranks and masks of policy_cuda.h. */
+#include "methods/kernels/policy_cuda.h"
+
+#include "harness/cuda/kernel.cuh"
+
+enum { THREADS = 256, LANES = 8, ROWS = THREADS / LANES };
+
+/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). */
+static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = threadIdx.x % LANES; i < n; i += LANES)
+        sum += fabsf(x[at + i]);
+    return sum;
+}
+
+/* The lanes of row `row` in order. */
+static __device__ __forceinline__ double lanes_of(kvr_shared<double> lanes, int row)
+{
+    double sum = 0;
+
+    for (int l = 0; l < LANES; l++)
+        sum += lanes[row * LANES + l];
+    return sum;
+}
+
+/* Mean |x| of tokens [t0, t1) of a head, in thread 0. */
+static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const float> x,
+                                  int64_t t0, int64_t t1, int h, kvr_shared<double> lanes,
+                                  kvr_shared<double> rows)
+{
+    const int row = (int)threadIdx.x / LANES;
+    double sum = 0;
+
+    for (int64_t t = t0; t < t1; t += ROWS) {
+        const int n = t1 - t < ROWS ? (int)(t1 - t) : ROWS;
+
+        if (row < n)
+            lanes[threadIdx.x] = lane_sum(x, ((t + row) * f.n_heads + h) * f.head_dim, f.head_dim);
+        __syncthreads();
+        if ((int)threadIdx.x < n)
+            rows[threadIdx.x] = lanes_of(lanes, (int)threadIdx.x);
+        __syncthreads();
+        for (int i = 0; i < n && threadIdx.x == 0; i++)
+            sum += rows[i];
+    }
+    return sum / ((double)(t1 - t0) * f.head_dim);
+}
+
+/* A block has one head of one frame. */
+static __global__ void __launch_bounds__(THREADS)
+    frame_summary(struct kvr_frames_of f, kvr_global<const float> k, kvr_global<const float> v,
+                  kvr_global<float> summary)
+{
+    KVR_SHARED(double, lanes, THREADS);
+    KVR_SHARED(double, rows, ROWS);
+    const int64_t frame = blockIdx.x / (unsigned)f.n_heads;
+    const int h = (int)(blockIdx.x % (unsigned)f.n_heads);
+    const int64_t begin = frame * f.tokens_per_frame - f.skip, end = begin + f.tokens_per_frame;
+    const int64_t t0 = begin > 0 ? begin : 0, t1 = end < f.n_tok ? end : f.n_tok;
+    const float mk = (float)mean_abs(f, k, t0, t1, h, lanes, rows);
+    const float mv = (float)mean_abs(f, v, t0, t1, h, lanes, rows);
+
+    if (threadIdx.x == 0)
+        summary[frame * f.n_heads + h] = mk + mv;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    summary_delta(kvr_global<const float> now, kvr_global<const float> before, int64_t n,
+                  int n_heads, kvr_global<float> delta)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    double change = 0, size = 0;
+    float mean;
+
+    if (i >= n)
+        return;
+    for (int h = 0; h < n_heads; h++) {
+        change += fabsf(now[i * n_heads + h] - before[i * n_heads + h]);
+        size += fabsf(before[i * n_heads + h]);
+    }
+    mean = (float)(size / n_heads);
+    delta[i] = (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    saliency_rank(kvr_global<const float> delta, int64_t n, float delta_weight,
+                  float recency_weight, kvr_global<struct kvr_ranked> rank)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;
+    struct kvr_ranked r;
+    float recency;
+
+    if (i >= n)
+        return;
+    recency = i < n / 2 || n == 1 ? step * (float)i : 1 - step * (float)(n - 1 - i);
+    r.score = delta_weight * delta[i] + recency_weight * recency;
+    r.index = (int32_t)i;
+    rank[i] = r;
+}
+
+/* LANES threads have a position; the first of them adds up, frame after frame (Welford). */
+static __global__ void __launch_bounds__(THREADS)
+    position_variance(kvr_global<const float> v, int64_t n_frames, int64_t positions,
+                      int64_t channels, kvr_global<struct kvr_ranked> rank)
+{
+    KVR_SHARED(double, lanes, THREADS);
+    const int row = (int)threadIdx.x / LANES;
+    const int64_t p = (int64_t)blockIdx.x * ROWS + row;
+    double mean = 0, m2 = 0;
+
+    for (int64_t f = 0; f < n_frames; f++) {
+        if (p < positions)
+            lanes[threadIdx.x] = lane_sum(v, (f * positions + p) * channels, channels);
+        __syncthreads();
+        if (p < positions && threadIdx.x % LANES == 0) {
+            const double a = (float)(lanes_of(lanes, row) / (double)channels), d = a - mean;
+
+            mean += d / (double)(f + 1);
+            m2 += d * (a - mean);
+        }
+        __syncthreads();
+    }
+    if (p < positions && threadIdx.x % LANES == 0) {
+        const struct kvr_ranked r = { (float)(m2 / (double)n_frames), (int32_t)p };
+
+        rank[p] = r;
+    }
+}
+
+/* The order of topk.h. */
+static __device__ __forceinline__ bool better(const struct kvr_ranked a, const struct kvr_ranked b)
+{
+    const bool nan_a = a.score != a.score, nan_b = b.score != b.score;
+
+    if (nan_a != nan_b)
+        return nan_a;
+    if (!nan_a && a.score != b.score)
+        return a.score > b.score;
+    return a.index < b.index;
+}
+
+/* An item's place is the number of better ones: a total order, so every place is taken once. */
+static __global__ void __launch_bounds__(THREADS)
+    topk_place(kvr_global<const struct kvr_ranked> item, int64_t n,
+               kvr_global<struct kvr_ranked> sorted)
+{
+    KVR_SHARED(struct kvr_ranked, tile, THREADS);
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    struct kvr_ranked mine = { 0, 0 };
+    int64_t place = 0;
+
+    if (i < n)
+        mine = item[i];
+    for (int64_t first = 0; first < n; first += THREADS) {
+        const int m = n - first < THREADS ? (int)(n - first) : THREADS;
+
+        if ((int)threadIdx.x < m)
+            tile[threadIdx.x] = item[first + threadIdx.x];
+        __syncthreads();
+        for (int j = 0; j < m; j++)
+            place += better(tile[j], mine);
+        __syncthreads();
+    }
+    if (i < n)
+        sorted[place] = mine;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    mask_fill(kvr_global<uint8_t> map, int64_t n, uint8_t byte)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        map[i] = byte;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    mask_ranked(struct kvr_mask m, kvr_global<const struct kvr_ranked> sorted, int64_t k,
+                uint8_t byte, kvr_global<uint8_t> map)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    int64_t at;
+
+    if (i >= k * m.unit * m.repeats)
+        return;
+    const struct kvr_ranked r = sorted[i / m.unit % k];
+
+    at = i / m.unit / k * m.stride + r.index * m.unit + i % m.unit;
+    if (at < m.n)
+        map[at] = byte;
+}
+
+/* A thread has a channel: the sum runs over tokens in order. */
+static __global__ void __launch_bounds__(THREADS)
+    pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
+{
+    const int64_t c = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    double sum = 0;
+
+    if (c >= width)
+        return;
+    for (int64_t t = 0; t < n; t++)
+        sum += (float)x[t * width + c];
+    mean[c] = (float)(sum / (double)n);
+}
+
+void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
+                            const float *v, float *summary)
+{
+    const int64_t frames = (f->n_tok + f->skip + f->tokens_per_frame - 1) / f->tokens_per_frame;
+
+    if (f->n_tok)
+        KVR_LAUNCH(frame_summary, (unsigned)(frames * f->n_heads), THREADS, 0, s, *f, k, v,
+                   summary);
+}
+
+void kvr_summary_delta_cuda(struct kvr_stream *s, const float *now, const float *before, int64_t n,
+                            int n_heads, float *delta)
+{
+    if (n)
+        KVR_LAUNCH(summary_delta, kvr_blocks(n, THREADS), THREADS, 0, s, now, before, n, n_heads,
+                   delta);
+}
+
+void kvr_saliency_rank_cuda(struct kvr_stream *s, const float *delta, int64_t n,
+                            double delta_weight, double recency_weight, struct kvr_ranked *rank)
+{
+    if (n)
+        KVR_LAUNCH(saliency_rank, kvr_blocks(n, THREADS), THREADS, 0, s, delta, n,
+                   (float)delta_weight, (float)recency_weight, rank);
+}
+
+void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
+                                int64_t positions, int64_t channels, struct kvr_ranked *rank)
+{
+    if (positions)
+        KVR_LAUNCH(position_variance, kvr_blocks(positions, ROWS), THREADS, 0, s, v, n_frames,
+                   positions, channels, rank);
+}
+
+void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
+                   struct kvr_ranked *sorted)
+{
+    if (n)
+        KVR_LAUNCH(topk_place, kvr_blocks(n, THREADS), THREADS, 0, s, item, n, sorted);
+}
+
+void kvr_mask_fill_cuda(struct kvr_stream *s, uint8_t *map, int64_t n, uint8_t byte)
+{
+    if (n)
+        KVR_LAUNCH(mask_fill, kvr_blocks(n, THREADS), THREADS, 0, s, map, n, byte);
+}
+
+void kvr_mask_ranked_cuda(struct kvr_stream *s, const struct kvr_mask *m,
+                          const struct kvr_ranked *sorted, int64_t k, uint8_t byte, uint8_t *map)
+{
+    const int64_t n = k * m->unit * m->repeats;
+
+    if (n)
+        KVR_LAUNCH(mask_ranked, kvr_blocks(n, THREADS), THREADS, 0, s, *m, sorted, k, byte, map);
+}
+
+void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean)
+{
+    if (n && width)
+        KVR_LAUNCH(pool_mean, kvr_blocks(width, THREADS), THREADS, 0, s, x, n, width, mean);
+}

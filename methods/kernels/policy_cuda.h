@@ -1,0 +1,57 @@
+/* policy_cuda.h - what tiers and retention compute, on a CUDA stream.
+ *
+ * Beside each is the CPU's definition; results are the same bits (a NaN may have another
+ * payload): sums run in double over the same lanes in the same order. All pointers are device
+ * memory. */
+#ifndef KVR_METHODS_POLICY_CUDA_H
+#define KVR_METHODS_POLICY_CUDA_H
+
+#include "harness/cuda/stream.h"
+#include "methods/kernels/topk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Frames of k, v [n_tok,H,D]. Frame i has tokens [i*S - skip, (i+1)*S - skip) of those there are:
+ * the first `skip` of the first frame are not given. */
+struct kvr_frames_of {
+    int64_t n_tok, skip;
+    int tokens_per_frame, n_heads, head_dim;
+};
+
+/* kvr_frame_summary of every frame: summary [frames, H]. */
+void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
+                            const float *v, float *summary);
+/* kvr_summary_delta of n pairs: now, before [n, H] -> delta [n]. */
+void kvr_summary_delta_cuda(struct kvr_stream *s, const float *now, const float *before, int64_t n,
+                            int n_heads, float *delta);
+/* The score of saliency.h, frame i of n having index i: rank[i] = { score, i }. */
+void kvr_saliency_rank_cuda(struct kvr_stream *s, const float *delta, int64_t n,
+                            double delta_weight, double recency_weight, struct kvr_ranked *rank);
+/* The variance over frames of mean |v| at every position (methods/tiers/spatial.c):
+ * v [n_frames * S, channels] -> rank[i] = { variance, i }, i < S. */
+void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
+                                int64_t positions, int64_t channels, struct kvr_ranked *rank);
+/* kvr_topk, into another array; every index once. Takes n^2 comparisons: for frames and
+ * positions, not for tokens. */
+void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
+                   struct kvr_ranked *sorted);
+
+/* n bytes. */
+void kvr_mask_fill_cuda(struct kvr_stream *s, uint8_t *map, int64_t n, uint8_t byte);
+/* map[r * stride + index * unit + u] = byte for the first k of `sorted`, r < repeats, u < unit;
+ * bytes at or beyond n are left alone. */
+struct kvr_mask {
+    int64_t n, unit, repeats, stride;
+};
+void kvr_mask_ranked_cuda(struct kvr_stream *s, const struct kvr_mask *m,
+                          const struct kvr_ranked *sorted, int64_t k, uint8_t byte, uint8_t *map);
+
+/* The token that stands for n: x [n, width] -> mean [width] (kvr_layer_pool). */
+void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

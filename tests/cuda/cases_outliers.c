@@ -1,0 +1,164 @@
+/* cases_outliers.c - exact elements: CPU against CUDA.
+ *
+ * Entries are equal bytes and what the grid sees is equal: which elements are kept depends on
+ * sigma alone, and its double sums run over the same pieces in the same order on both sides. */
+#include "methods/kernels/outliers_cuda.h"
+#include "tests/cuda/both.h"
+
+static const struct {
+    struct kvr_block_shape shape;
+    double sigma, max_ratio;
+    enum kvr_outliers_left left;
+    bool study;
+    enum kvr_compute compute;
+} outlier_cases[] = {
+    { { 37, 2, 32 }, 3, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
+    { { 37, 2, 32 }, 2, 0.01, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* more than are kept */
+    { { 37, 2, 32 }, 1, 0.02, KVR_LEFT_FILL, true, KVR_COMPUTE_BF16 },
+    { { 5, 1, 8 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 }, /* runs of outliers */
+    { { 21, 3, 24 }, 3, 1, KVR_LEFT_CLAMP, true, KVR_COMPUTE_BF16 },
+    { { 21, 3, 24 }, 2, 0.005, KVR_LEFT_CLAMP, false, KVR_COMPUTE_F32 },
+    { { 33, 2, 40 }, 2, 1, KVR_LEFT_KEEP, true, KVR_COMPUTE_F32 },
+    { { 33, 2, 40 }, 2, 0, KVR_LEFT_KEEP, false, KVR_COMPUTE_F32 },       /* none may be kept */
+    { { 66, 8, 128 }, 2.5, 0.003, KVR_LEFT_FILL, true, KVR_COMPUTE_F32 }, /* several spans */
+    { { 1, 1, 1 }, 1, 1, KVR_LEFT_FILL, false, KVR_COMPUTE_F32 },
+};
+enum { N_CASES = sizeof outlier_cases / sizeof outlier_cases[0] };
+
+static struct kvr_codec *codec_of(int i)
+{
+    static const char *const names[] = { "fill", "clamp", "keep" };
+    char text[128];
+
+    snprintf(text, sizeof text, "outliers(sigma=%.17g,max_ratio=%.17g,left=%s) | sym",
+             outlier_cases[i].sigma, outlier_cases[i].max_ratio, names[outlier_cases[i].left]);
+    return open_codec(text, KVR_K, outlier_cases[i].study, outlier_cases[i].compute);
+}
+
+/* Kept elements over what is there, in a part of the block, from the other backend's entries. */
+static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                      const struct kvr_stage_data *cpu, int64_t t0, int64_t n, int h0, int nh,
+                      const char *what)
+{
+    const size_t size = (size_t)(n * nh * job->shape.head_dim);
+    float *want = floats(size), *got = floats(size), *d_out;
+
+    for (size_t i = 0; i < size; i++)
+        want[i] = (float)i;
+    d_out = both_inout(want, size * sizeof *want);
+    stage->decode(job, cpu, t0, n, h0, nh, KVR_DECODE_SET, want);
+    kvr_outliers_put_cuda(
+        both_stream, &job->shape, job->compute, both_in(cpu->codes.p, cpu->codes.n_bytes),
+        both_in(cpu->meta.p, cpu->meta.n_bytes), cpu->n_exact, t0, n, h0, nh, d_out);
+    both_get(got, d_out, size * sizeof *got, what);
+    for (size_t i = 0; i < size; i++)
+        ck_assert_msg(same(want[i], got[i]), "%s: put %zu: %a, %a", what, i, (double)want[i],
+                      (double)got[i]);
+    free(want);
+    free(got);
+}
+
+static void check_outliers(int which, enum fill fill)
+{
+    const struct kvr_block_shape shape = outlier_cases[which].shape;
+    const int64_t n = (int64_t)elements(&shape), C = (int64_t)shape.n_heads * shape.head_dim;
+    struct kvr_codec *codec = codec_of(which);
+    struct kvr_stage_job job = { .opts = codec->stage[0].opts,
+                                 .study = codec->study,
+                                 .compute = codec->compute,
+                                 .shape = shape };
+    struct kvr_outliers_rule rule = {
+        .sigma = outlier_cases[which].sigma,
+        .most = (int64_t)(outlier_cases[which].max_ratio * (double)n),
+        .n = n,
+        .channels = C,
+        .left = outlier_cases[which].left,
+        .study = codec->study,
+        .compute = codec->compute,
+    };
+    struct kvr_dev *dev = open_dev();
+    struct kvr_stage_data cpu = { 0 };
+    float *x = floats((size_t)n), *y = floats((size_t)n), *d_x;
+    int64_t n_exact = -1;
+    void *work, *values, *indices;
+    char what[96];
+
+    snprintf(what, sizeof what, "case %d, %s", which, fill_names[fill]);
+    if (rule.study && rule.left != KVR_LEFT_KEEP && shape.n_tok % 16)
+        rule.padded = (16 - shape.n_tok % 16) * C;
+    fill_block(x, &shape, fill, (uint32_t)which);
+    for (int64_t i = 0; i < n && fill == FILL_NORMAL; i += 11)
+        x[i] = i % 2 ? 7 : -7; /* ties */
+    d_x = both_inout(x, (size_t)n * sizeof *x);
+    work = both_out(kvr_outliers_work_bytes(&rule));
+    kvr_outliers_find_cuda(both_stream, &rule, d_x, work);
+    ck_assert_msg(kvr_stream_sync(both_stream) == KVR_OK, "%s: %s", what, kvr_error());
+    ck_assert_int_eq(
+        kvr_device_get(both_stream, &n_exact, kvr_outliers_count(work), sizeof n_exact), KVR_OK);
+    ck_assert_int_eq(codec->stage[0].stage->encode(&job, dev, x, &cpu), KVR_OK);
+    ck_assert_msg(n_exact == cpu.n_exact, "%s: %lld kept on the CPU, %lld on CUDA", what,
+                  (long long)cpu.n_exact, (long long)n_exact);
+    values = both_out(cpu.codes.n_bytes);
+    indices = both_out(cpu.meta.n_bytes);
+    kvr_outliers_take_cuda(both_stream, &rule, d_x, work, n_exact, values, indices);
+    both_get(y, d_x, (size_t)n * sizeof *y, what);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(same(x[i], y[i]), "%s: the grid sees %a, on CUDA %a at %lld", what,
+                      (double)x[i], (double)y[i], (long long)i);
+    if (n_exact) {
+        void *host = malloc(cpu.meta.n_bytes);
+
+        both_get(host, values, cpu.codes.n_bytes, what);
+        ck_assert_msg(!memcmp(host, cpu.codes.p, cpu.codes.n_bytes), "%s: values", what);
+        both_get(host, indices, cpu.meta.n_bytes, what);
+        ck_assert_msg(!memcmp(host, cpu.meta.p, cpu.meta.n_bytes), "%s: indices", what);
+        free(host);
+    }
+    check_put(codec->stage[0].stage, &job, &cpu, 0, shape.n_tok, 0, shape.n_heads, what);
+    check_put(codec->stage[0].stage, &job, &cpu, shape.n_tok / 2, 1, shape.n_heads - 1, 1, what);
+    both_free();
+    kvr_buf_free(&cpu.codes);
+    kvr_buf_free(&cpu.meta);
+    kvr_codec_close(&codec);
+    kvr_dev_close(&dev);
+    free(x);
+    free(y);
+}
+
+START_TEST(outliers)
+{
+    for (int fill = 0; fill < N_FILLS; fill++)
+        check_outliers(_i, (enum fill)fill);
+}
+END_TEST
+
+/* The cases do keep elements, cut their number, and keep none. */
+START_TEST(cases_are_not_empty)
+{
+    const struct kvr_block_shape shape = outlier_cases[1].shape;
+    struct kvr_codec *codec = codec_of(1);
+    struct kvr_stage_job job = { .opts = codec->stage[0].opts, .shape = shape };
+    struct kvr_dev *dev = open_dev();
+    struct kvr_stage_data cpu = { 0 };
+    float *x = floats(elements(&shape));
+
+    fill_block(x, &shape, FILL_NORMAL, 1);
+    ck_assert_int_eq(codec->stage[0].stage->encode(&job, dev, x, &cpu), KVR_OK);
+    ck_assert_int_eq(cpu.n_exact, (int64_t)(0.01 * (double)elements(&shape)));
+    kvr_buf_free(&cpu.codes);
+    kvr_buf_free(&cpu.meta);
+    kvr_codec_close(&codec);
+    kvr_dev_close(&dev);
+    free(x);
+}
+END_TEST
+
+TCase *cases_outliers(void)
+{
+    TCase *tc = tcase_create("outliers");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, outliers, 0, N_CASES);
+    tcase_add_test(tc, cases_are_not_empty);
+    return tc;
+}
