@@ -29,6 +29,7 @@ struct kvr_fig_point {
     int row;
     double x, y; /* scaled; NaN where there is none */
     bool drawn, front, baseline;
+    bool named;        /* where points crowd, only some are */
     int family, shape; /* index into families; into kvr_fig_shapes */
     char *text;        /* owned: the method, and how many cells it has if not all */
 };

@@ -7,6 +7,7 @@
 
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
+#include "harness/report/curves.h"
 #include "harness/report/escape.h"
 #include "harness/report/figure.h"
 #include "harness/report/gnuplot.h"
@@ -194,6 +195,45 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
 /* Average advance of the label font; names are mostly capitals. */
 static const double char_width = 7.5;
 
+/* With more points than names can stand beside, those of the front and those that stand alone. */
+static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
+{
+    enum { ALL_UP_TO = 40, APART_PX = 12 };
+    int n = 0;
+
+    for (int i = 0; i < n_drawn; i++) {
+        struct kvr_fig_point *p = &f->point[i];
+        bool alone = true;
+
+        for (int j = 0; j < n_drawn && alone; j++) /* names are wide and low */
+            alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > APART_PX;
+        p->named = n_drawn <= ALL_UP_TO || p->front || p->baseline || alone;
+        n += p->named;
+    }
+    return n;
+}
+
+/* The labels of named points, gathered for placing, and put back. */
+static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_named,
+                                   const struct kvr_label_field *field)
+{
+    struct kvr_label *some = calloc((size_t)n_named + 1, sizeof *some);
+    int k = 0;
+
+    if (!some)
+        return no_memory();
+    for (int i = 0; i < n_drawn; i++)
+        if (f->point[i].named)
+            some[k++] = f->label[i];
+    kvr_labels_place(some, n_named, field);
+    k = 0;
+    for (int i = 0; i < n_drawn; i++)
+        if (f->point[i].named)
+            f->label[i] = some[k++];
+    free(some);
+    return KVR_OK;
+}
+
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
     struct kvr_label_field field = { .left = KVR_FIG_LEFT + 4,
@@ -207,6 +247,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     struct kvr_segment *lines = calloc(2 * n, sizeof *lines);
     struct kvr_label *labels = calloc(n, sizeof *labels);
     int n_drawn = 0, last = -1;
+    enum kvr_status st;
 
     f->label = labels;
     if (!px || !py || !lines || !labels) {
@@ -240,11 +281,11 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     field.px = px;
     field.py = py;
     field.lines = lines;
-    kvr_labels_place(labels, n_drawn, &field);
+    st = place_named(f, n_drawn, choose_names(f, n_drawn, px, py), &field);
     free(px);
     free(py);
     free(lines);
-    return KVR_OK;
+    return st;
 }
 
 static void free_figure(struct kvr_figure *f)
@@ -369,11 +410,14 @@ enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kv
 
 static enum kvr_status fail_unknown(const char *name)
 {
-    const char *names[32] = { NULL };
+    const char *names[64] = { NULL };
     const char *near;
+    int n = 0;
 
-    for (int i = 0; i < 31 && kvr_plots[i].name; i++)
-        names[i] = kvr_plots[i].name;
+    for (int i = 0; n < 63 && kvr_plots[i].name; i++)
+        names[n++] = kvr_plots[i].name;
+    for (int i = 0; n < 63 && kvr_curves[i].name; i++)
+        names[n++] = kvr_curves[i].name;
     near = kvr_nearest(name, names);
     return kvr_fail(KVR_ENOTFOUND, "no plot '%s'%s%s%s", name, near ? "; did you mean '" : "",
                     near ? near : "", near ? "'?" : "");
@@ -390,6 +434,9 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     memset(out, 0, sizeof *out);
     while (spec->name && strcmp(spec->name, name) != 0)
         spec++;
+    for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return kvr_curves_draw(c, db_path, out_dir, formats, out);
     if (!spec->name)
         return fail_unknown(name);
     KVR_TRY(kvr_table_query(&rows, db_path, spec->sql, NULL));

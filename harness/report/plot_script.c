@@ -5,6 +5,7 @@
 
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
+#include "harness/report/curves_script.h"
 #include "harness/report/escape.h"
 #include "harness/report/figure.h"
 
@@ -22,10 +23,15 @@ const struct kvr_fig_shape kvr_fig_shapes[] = {
     { INFINITY, 6, "not known" },
 };
 
+const char *kvr_fig_palette(int family)
+{
+    return palette[family % N_PALETTE];
+}
+
 static const char *colour(const struct kvr_figure *f, int family)
 {
     (void)f;
-    return palette[family % N_PALETTE];
+    return kvr_fig_palette(family);
 }
 
 /* Give `text` [n] to a file that appears whole or not at all. */
@@ -140,7 +146,7 @@ static void put_labels(const struct kvr_figure *f, FILE *to)
         const struct kvr_label *l = &f->label[i];
         double middle = l->bottom + KVR_FIG_LINE / 2.0;
 
-        if (!p->drawn)
+        if (!p->drawn || !p->named)
             continue;
         fprintf(to, "set label %d ", i + 1);
         kvr_escape_gnuplot(to, p->text);

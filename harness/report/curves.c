@@ -1,0 +1,232 @@
+/* curves.c - which figures there are, and their rows as curves. The script: curves_script.c. */
+#include "harness/report/curves.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/report/curves_script.h"
+#include "harness/report/gnuplot.h"
+#include "harness/report/pareto.h"
+#include "harness/report/report.h"
+
+enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
+
+#define SETTINGS(c)                                                                                \
+    "'model ' || " c ".model || ', frames ' || " c ".frames || ', window ' || " c ".window || "    \
+    "', sink ' || " c ".sink || ', evict ' || " c ".evict || ', path ' || " c ".path AS settings"
+#define ORDER " ORDER BY settings, is_baseline DESC, method, x"
+#define BENCH "c.outcome = 'OK' AND c.run_kind = 'bench'"
+
+/* Mean per frame, and two standard errors: about 95 % where prompts are many. */
+#define DRIFT(metric)                                                                              \
+    "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(                     \
+        "c") ",\n"                                                                                 \
+             "  s.idx AS x, avg(s.value) AS y,\n"                                                  \
+             "  avg(s.value) - 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * "           \
+             "avg(s.value)) /\n"                                                                   \
+             "    nullif(count(*) - 1, 0)) AS lo,\n"                                               \
+             "  avg(s.value) + 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * "           \
+             "avg(s.value)) /\n"                                                                   \
+             "    nullif(count(*) - 1, 0)) AS hi, count(*) AS n\n"                                 \
+             "FROM series s JOIN cell c ON c.key = s.cell\n"                                       \
+             "WHERE s.name = '" metric                                                             \
+             "' AND s.value IS NOT NULL AND c.is_baseline = 0 AND " BENCH "\n"                     \
+             "GROUP BY settings, c.method, s.idx" ORDER
+
+#define TAG(tag, as)                                                                               \
+    ", avg((SELECT at_peak FROM mem m WHERE m.cell = c.key AND m.tag = '" tag "')) / 1048576.0 "   \
+    "AS " as
+
+const struct kvr_curves_spec kvr_curves[] = {
+    { .name = "drift",
+      .title = "SSIM frame by frame: mean over prompts, band of two standard errors",
+      .sql = DRIFT("ssim"),
+      .x_label = "frame",
+      .y_label = "SSIM against the BF16 rollout" },
+    { .name = "drift_psnr",
+      .title = "PSNR frame by frame: mean over prompts, band of two standard errors",
+      .sql = DRIFT("psnr"),
+      .x_label = "frame",
+      .y_label = "PSNR against the BF16 rollout (dB)" },
+    { .name = "kv_bytes",
+      .title = "Bytes of the cache over the rollout",
+      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(
+          "c") ",\n"
+               "  p.idx AS x, avg(p.resident_bytes) / 1048576.0 AS y\n"
+               "FROM pass p JOIN cell c ON c.key = p.cell WHERE " BENCH "\n"
+               "GROUP BY settings, c.method, p.idx" ORDER,
+      .x_label = "pass of the model",
+      .y_label = "KV and META (MiB)",
+      .zero = true },
+    { .name = "memory_trace",
+      .title = "Memory over the rollout by tag; the bar is the stack at the instant of the peak",
+      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(
+          "c") ",\n"
+               "  p.idx AS x, avg(p.resident_kv_bytes) / 1048576.0 AS kv,\n"
+               "  avg(p.resident_bytes - p.resident_kv_bytes) / 1048576.0 AS meta,\n"
+               "  avg(p.live_bytes - p.resident_bytes) / 1048576.0 AS rest,\n"
+               "  max(c.peak_bytes) / 1048576.0 AS peak" TAG("KV", "at_kv") TAG("META", "at_meta")
+                   TAG("SCRATCH", "at_scratch") TAG("ACT", "at_act") TAG("IO", "at_io") TAG(
+                       "WEIGHTS",
+                       "at_weights") "\n"
+                                     "FROM pass p JOIN cell c ON c.key = p.cell WHERE " BENCH "\n"
+                                     "GROUP BY settings, c.method, p.idx" ORDER,
+      .kind = KVR_CURVES_STACK,
+      .x_label = "pass of the model",
+      .y_label = "MiB without weights",
+      .zero = true },
+    { .name = "mass_shift",
+      .title = "Attention that moves: how its share on the cache shifts, over all heads",
+      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
+             "  AS family, is_baseline, " SETTINGS(
+                 "h") ", value AS x, cume_dist() OVER\n"
+                      "  (PARTITION BY method, model, frames, window, sink, evict, path ORDER BY "
+                      "value) AS y\n"
+                      "FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0" ORDER,
+      .x_label = "share of attention on the cache minus that of BF16",
+      .y_label = "share of the heads below",
+      .zero = true,
+      .key = true },
+    { .name = "age_error",
+      .title = "Relative error of keys by the age of a token",
+      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
+             "  AS family, is_baseline, " SETTINGS(
+                 "h") ", age AS x, mean AS y\n"
+                      "FROM probe_by_age h WHERE name = 'k_rel_error' AND is_baseline = 0" ORDER,
+      .kind = KVR_CURVES_HEAT,
+      .x_label = "age (chunks)",
+      .y_label = "relative error of K" },
+    { .name = "age_error_v",
+      .title = "Relative error of values by the age of a token",
+      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
+             "  AS family, is_baseline, " SETTINGS(
+                 "h") ", age AS x, mean AS y\n"
+                      "FROM probe_by_age h WHERE name = 'v_rel_error' AND is_baseline = 0" ORDER,
+      .kind = KVR_CURVES_HEAT,
+      .x_label = "age (chunks)",
+      .y_label = "relative error of V" },
+    { .name = NULL },
+};
+
+static bool same_text(const struct kvr_table *t, int a, int b, const char *column)
+{
+    int c = kvr_table_find(t, column);
+
+    return strcmp(kvr_table_text(t, a, c), kvr_table_text(t, b, c)) == 0;
+}
+
+/* Which methods are worth a name: all of a few, else the front of SSIM and compression. */
+static void choose(struct kvr_curves_figure *f, const struct kvr_table *front)
+{
+    const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
+    int named = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        struct kvr_curve *c = &f->curve[i];
+
+        c->named = f->n <= most || c->baseline;
+        for (int r = 0; !c->named && front && r < front->n_rows; r++)
+            c->named = strcmp(kvr_table_text(front, r, 0), c->method) == 0;
+        if (c->named && named >= most)
+            c->named = false;
+        named += c->named;
+    }
+    for (int i = 0; i < f->n && named == 0; i++)
+        f->curve[i].named = i < most;
+}
+
+static enum kvr_status add_curves(struct kvr_curves_figure *f, int from, int to)
+{
+    const struct kvr_table *t = f->rows;
+
+    f->curve = calloc((size_t)(to - from) + 1, sizeof *f->curve);
+    if (!f->curve)
+        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+    for (int r = from; r < to; r++) {
+        struct kvr_curve *c = f->n ? &f->curve[f->n - 1] : NULL;
+
+        if (!c || !same_text(t, r - 1, r, "method")) {
+            c = &f->curve[f->n++];
+            c->method = kvr_table_text(t, r, kvr_table_find(t, "method"));
+            c->family = kvr_table_text(t, r, kvr_table_find(t, "family"));
+            c->baseline = kvr_table_number(t, r, kvr_table_find(t, "is_baseline")) == 1.0;
+            c->from = r;
+        }
+        c->to = r + 1;
+    }
+    return KVR_OK;
+}
+
+/* The families of the whole database, so that colours are those of the other figures. */
+static enum kvr_status list_families(struct kvr_curves_figure *f, const char *db_path)
+{
+    return kvr_table_query(&f->families, db_path,
+                           "SELECT DISTINCT family FROM cell ORDER BY family", NULL);
+}
+
+static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr_curves_figure *f,
+                                  const char *out_dir, unsigned formats,
+                                  struct kvr_plot_result *out)
+{
+    char script[128];
+
+    out->n_figures++;
+    if (out->n_figures > 1)
+        snprintf(f->stem, sizeof f->stem, "%s-%d", spec->name, out->n_figures);
+    else
+        snprintf(f->stem, sizeof f->stem, "%s", spec->name);
+    KVR_TRY(kvr_curves_write(f, out_dir, formats));
+    snprintf(script, sizeof script, "%s.gp", f->stem);
+    if (!kvr_gnuplot_run(out_dir, script, out->warning, sizeof out->warning))
+        out->drawn = false;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
+                                const char *out_dir, unsigned formats, struct kvr_plot_result *out)
+{
+    const struct kvr_pareto_options pareto = { .db_path = db_path,
+                                               .objectives = "ssim:max,compression:max",
+                                               .front_only = true };
+    struct kvr_table *rows = NULL, *front = NULL, *families = NULL;
+    char *host = NULL;
+    enum kvr_status st;
+
+    *out = (struct kvr_plot_result){ .drawn = true };
+    KVR_TRY(kvr_table_query(&rows, db_path, spec->sql, NULL));
+    out->n_rows = rows->n_rows;
+    if (rows->n_rows == 0) {
+        kvr_table_close(&rows);
+        return kvr_fail(
+            KVR_EINVAL, "plot %s: nothing to draw: no finished cell has such numbers%s", spec->name,
+            strstr(spec->sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
+    }
+    st = kvr_mkdirs(out_dir);
+    if (st == KVR_OK)
+        st = kvr_report_hosts(&host, db_path);
+    if (st == KVR_OK && kvr_pareto(&front, &pareto) != KVR_OK)
+        front = NULL; /* probed cells alone: there is no such front */
+    for (int from = 0, to; st == KVR_OK && from < rows->n_rows; from = to) {
+        struct kvr_curves_figure f = { .spec = spec, .rows = rows, .host = host };
+
+        for (to = from + 1; to < rows->n_rows && same_text(rows, from, to, "settings"); to++)
+            ;
+        f.settings = kvr_table_text(rows, from, kvr_table_find(rows, "settings"));
+        st = list_families(&f, db_path);
+        families = f.families;
+        if (st == KVR_OK)
+            st = add_curves(&f, from, to);
+        if (st == KVR_OK) {
+            choose(&f, front);
+            st = draw_group(spec, &f, out_dir, formats, out);
+        }
+        free(f.curve);
+        kvr_table_close(&families);
+    }
+    free(host);
+    kvr_table_close(&front);
+    kvr_table_close(&rows);
+    return st;
+}

@@ -1,0 +1,33 @@
+/* curves.h - figures of many numbers per method: curves with bands, stacked memory, heat maps.
+ *
+ * Rows of curves.c beside those of plots.c; kvr_plot() finds both by name and writes the same
+ * files: NAME.tsv, NAME.gp and pictures. Family = colour, as everywhere; with more than a dozen
+ * methods the ones on the front of SSIM and compression are named, the others are thin and pale. */
+#ifndef KVR_REPORT_CURVES_H
+#define KVR_REPORT_CURVES_H
+
+#include "harness/report/plot.h"
+
+enum kvr_curves_kind {
+    KVR_CURVES_LINES, /* columns x, y and, if there is a band, lo and hi */
+    KVR_CURVES_STACK, /* a panel per method: x, kv, meta, weights, rest, peak (MiB), and the tags at
+                       * the peak, at_kv, at_meta, at_scratch, at_act, at_io, at_weights */
+    KVR_CURVES_HEAT   /* a row per method: x, y (colour) */
+};
+
+/* The statement also gives method, family, is_baseline and settings (texts), ordered by settings,
+ * then the reference, then method, then x. */
+struct kvr_curves_spec {
+    const char *name, *title, *sql;
+    enum kvr_curves_kind kind;
+    const char *x_label, *y_label;
+    bool zero; /* y begins at 0 */
+    bool key;  /* curves end together: names in a key, not at their ends */
+};
+extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
+
+/* As kvr_plot(). */
+enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
+                                const char *out_dir, unsigned formats, struct kvr_plot_result *out);
+
+#endif

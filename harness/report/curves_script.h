@@ -1,0 +1,30 @@
+/* curves_script.h - data and gnuplot script of one figure of curves. */
+#ifndef KVR_REPORT_CURVES_SCRIPT_H
+#define KVR_REPORT_CURVES_SCRIPT_H
+
+#include "harness/report/curves.h"
+
+struct kvr_curve {
+    const char *method, *family; /* borrowed from the rows */
+    bool baseline, named;
+    int from, to; /* rows */
+};
+
+struct kvr_curves_figure {
+    const struct kvr_curves_spec *spec;
+    const struct kvr_table *rows;
+    struct kvr_table *families;
+    const char *settings, *host;
+    char stem[96];
+    int n;
+    struct kvr_curve *curve;
+};
+
+/* STEM.tsv and STEM.gp below `dir`. */
+enum kvr_status kvr_curves_write(const struct kvr_curves_figure *f, const char *dir,
+                                 unsigned formats);
+
+/* A family's colour in every figure. */
+const char *kvr_fig_palette(int family);
+
+#endif
