@@ -273,6 +273,10 @@ START_TEST(every_plot_reads_the_store)
         struct kvr_plot_result r;
         char name[128];
 
+        if (strcmp(kvr_plots[i].name, "suites") == 0) { /* there is one suite */
+            ck_assert_int_eq(kvr_plot(db, "suites", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+            continue;
+        }
         ck_assert_msg(kvr_plot(db, kvr_plots[i].name, dir, KVR_PLOT_SVG, &r) == KVR_OK, "%s: %s",
                       kvr_plots[i].name, kvr_error());
         ck_assert_int_eq(r.n_figures, 1);
