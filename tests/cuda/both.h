@@ -23,6 +23,7 @@ void both_free(void);
 
 TCase *cases_codec(void);
 TCase *cases_outliers(void);
+TCase *cases_ops(void);
 TCase *cases_policy(void);
 
 #endif

@@ -1,0 +1,235 @@
+/* ops_cuda.cu - see ops_cuda.h. A block has a row; elementwise kernels a thread per value. */
+#include "harness/engine/ops_cuda.h"
+
+#include "harness/cuda/kernel.cuh"
+
+enum { THREADS = 256, WARPS = THREADS / 32 };
+
+/* The sum of v over the block, in all threads: a tree within warps, then the warps in order. */
+static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> warps)
+{
+    float sum = 0;
+
+    for (int h = 16; h; h /= 2)
+        v += __shfl_xor_sync(~0u, v, h);
+    __syncthreads(); /* `warps` may still be read from the call before */
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = v;
+    __syncthreads();
+    for (int w = 0; w < WARPS; w++)
+        sum += warps[w];
+    return sum;
+}
+
+/* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
+ * frame, or * w + b. */
+template <bool MODULATE>
+static __global__ void __launch_bounds__(THREADS)
+    layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
+               kvr_global<const float> factor, int64_t stride, float eps, kvr_global<float> y)
+{
+    KVR_SHARED(float, warps, WARPS);
+    const int64_t row = (int64_t)blockIdx.x * r.d;
+    const int64_t at = MODULATE ? blockIdx.x / r.tokens_per_frame * stride : 0;
+    float sum = 0, mean, inv;
+
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
+        sum += x[row + i];
+    mean = block_sum(sum, warps) / (float)r.d;
+    sum = 0;
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
+        const float d = x[row + i] - mean;
+
+        sum += d * d;
+    }
+    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
+        const float f = factor[at + i];
+
+        y[row + i] = (x[row + i] - mean) * inv * (MODULATE ? 1.0f + f : f) + add[at + i];
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    rms_norm(struct kvr_rows r, kvr_global<const float> w, float eps, kvr_global<float> x)
+{
+    KVR_SHARED(float, warps, WARPS);
+    const int64_t row = (int64_t)blockIdx.x * r.d;
+    float sum = 0, inv;
+
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
+        const float v = x[row + i];
+
+        sum += v * v;
+    }
+    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
+        x[row + i] = x[row + i] * inv * w[i];
+}
+
+/* A thread has a pair. */
+static __global__ void __launch_bounds__(THREADS)
+    rope(int64_t n_pairs, int pairs_of_token, int pairs_of_head, kvr_global<const double> cosines,
+         kvr_global<const double> sines, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i >= n_pairs)
+        return;
+    const int64_t angle = i / pairs_of_token * pairs_of_head + i % pairs_of_token % pairs_of_head;
+    const double a = (float)x[2 * i], b = (float)x[2 * i + 1];
+    const double co = cosines[angle], si = sines[angle];
+
+    x[2 * i] = (float)(a * co - b * si);
+    x[2 * i + 1] = (float)(a * si + b * co);
+}
+
+template <bool GATED>
+static __global__ void __launch_bounds__(THREADS)
+    add_rows(struct kvr_rows r, kvr_global<const float> y, kvr_global<const float> gate,
+             int64_t stride, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i >= r.n * r.d)
+        return;
+    if (GATED)
+        x[i] = fmaf(y[i], gate[i / r.d / r.tokens_per_frame * stride + i % r.d], x[i]);
+    else
+        x[i] = x[i] + y[i];
+}
+
+/* e^x, the argument kept within +-87 as the CPU does; NaN passes. */
+static __device__ __forceinline__ float exp_bounded(float x)
+{
+    x = x < -87.0f ? -87.0f : x;
+    return expf(x > 87.0f ? 87.0f : x);
+}
+
+static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
+{
+    const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n) {
+        const float u = x[i];
+
+        x[i] = u / (1.0f + exp_bounded(u * fmaf(b * u, u, a)));
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n) {
+        const float u = x[i];
+
+        y[i] = u / (1.0f + exp_bounded(-u));
+    }
+}
+
+/* A thread has a value of the frames x [F,C,H,W], whole patches only, and finds its place in the
+ * tokens: (c, p, q) before the first layer, (p, q, c) after the last. */
+template <bool BACK>
+static __global__ void __launch_bounds__(THREADS)
+    patches(struct kvr_patching p, kvr_global<const float> in, kvr_global<float> out)
+{
+    const int gh = p.height / p.ph, gw = p.width / p.pw, values = p.channels * p.ph * p.pw;
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t token = i / values;
+    const int v = (int)(i % values);
+    const int c = BACK ? v % p.channels : v / (p.ph * p.pw);
+    const int pq = BACK ? v / p.channels : v % (p.ph * p.pw);
+    const int64_t frame = token / (gh * gw);
+    const int place = (int)(token % (gh * gw));
+    const int64_t line = (frame * p.channels + c) * p.height + place / gw * p.ph + pq / p.pw;
+    const int64_t pixel = line * p.width + place % gw * p.pw + pq % p.pw;
+
+    if (frame >= p.n_frames)
+        return;
+    if (BACK)
+        out[pixel] = in[i];
+    else
+        out[i] = in[pixel];
+}
+
+void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                            const float *shift, const float *scale, int64_t stride, double eps,
+                            float *y)
+{
+    if (r->n)
+        KVR_LAUNCH(layer_norm<true>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, stride,
+                   (float)eps, y);
+}
+
+void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                          const float *w, const float *b, double eps, float *y)
+{
+    if (r->n)
+        KVR_LAUNCH(layer_norm<false>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
+                   (float)eps, y);
+}
+
+void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,
+                       float *x)
+{
+    if (r->n)
+        KVR_LAUNCH(rms_norm, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
+}
+
+void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
+                   const double *cosines, const double *sines, float *x)
+{
+    const int64_t pairs = r->n * (r->d / 2);
+
+    if (pairs)
+        KVR_LAUNCH(rope, kvr_blocks(pairs, THREADS), THREADS, 0, s, pairs, r->d / 2, head_dim / 2,
+                   cosines, sines, x);
+}
+
+void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
+                  int64_t stride, float *x)
+{
+    const int64_t n = r->n * r->d;
+
+    if (!n)
+        return;
+    if (gate)
+        KVR_LAUNCH(add_rows<true>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
+    else
+        KVR_LAUNCH(add_rows<false>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
+}
+
+void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x)
+{
+    if (n)
+        KVR_LAUNCH(gelu, kvr_blocks(n, THREADS), THREADS, 0, s, n, x);
+}
+
+void kvr_silu_cuda(struct kvr_stream *s, int64_t n, const float *x, float *y)
+{
+    if (n)
+        KVR_LAUNCH(silu, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
+}
+
+static int64_t values_of(const struct kvr_patching *p)
+{
+    return (int64_t)p->n_frames * (p->height / p->ph) * (p->width / p->pw) * p->channels * p->ph *
+           p->pw;
+}
+
+void kvr_patchify_cuda(struct kvr_stream *s, const struct kvr_patching *p, const float *x,
+                       float *out)
+{
+    if (values_of(p))
+        KVR_LAUNCH(patches<false>, kvr_blocks(values_of(p), THREADS), THREADS, 0, s, *p, x, out);
+}
+
+void kvr_unpatchify_cuda(struct kvr_stream *s, const struct kvr_patching *p, const float *in,
+                         float *x)
+{
+    if (values_of(p))
+        KVR_LAUNCH(patches<true>, kvr_blocks(values_of(p), THREADS), THREADS, 0, s, *p, in, x);
+}

@@ -1,0 +1,38 @@
+/* ops_cuda.h - the small operations of ops.h on a CUDA stream.
+ *
+ * Shapes and formulas are those of struct kvr_ops; every pointer is device memory. Sums of a row
+ * are taken in another order than on the CPU, so results agree to roundings, not to the bit
+ * (tests/cuda/cases_ops.c derives how far); the same input gives the same bits every time. */
+#ifndef KVR_ENGINE_OPS_CUDA_H
+#define KVR_ENGINE_OPS_CUDA_H
+
+#include "harness/cuda/stream.h"
+#include "harness/engine/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                            const float *shift, const float *scale, int64_t stride, double eps,
+                            float *y);
+void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                          const float *w, const float *b, double eps, float *y);
+void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,
+                       float *x);
+void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
+                   const double *cosines, const double *sines, float *x);
+/* gate NULL: x += y. */
+void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
+                  int64_t stride, float *x);
+void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x);
+void kvr_silu_cuda(struct kvr_stream *s, int64_t n, const float *x, float *y);
+void kvr_patchify_cuda(struct kvr_stream *s, const struct kvr_patching *p, const float *x,
+                       float *out);
+void kvr_unpatchify_cuda(struct kvr_stream *s, const struct kvr_patching *p, const float *in,
+                         float *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

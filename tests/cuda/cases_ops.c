@@ -1,0 +1,247 @@
+/* cases_ops.c - the forward's small operations: CPU against CUDA.
+ *
+ * u = 2^-24 is half an ulp of 1. Each side's result is within its own bound of the formula's
+ * value, so the two are within the sum of the bounds:
+ *
+ *   sums     a lane adds d/16 (CPU) or d/256 (CUDA) values, then the lanes: relative to the sum
+ *            of magnitudes at most (d/16 + 16) u =: e. A mean is off by e max|x|, which the norm
+ *            multiplies by inv; a sum of squares is off by e of itself, and by the square of the
+ *            mean's error. With X = max|x| inv, the norm, at most 2X in size, is off by e X +
+ *            2X (e + e^2 X^2), and the last products by 4u of their size.
+ *   gelu     e^z of both sides is within 4 ulp and z of both is off by a few u |z|, |z| <= 88:
+ *            (4 + 88 * 4) 2u of the exponential, which moves u / (1 + e^z) by at most as much
+ *   rope     float64 is rounded to float once: 1 ulp of at most |a| + |b|
+ *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
+#include "harness/engine/ops_cuda.h"
+#include "tests/cuda/both.h"
+
+static const double u = 0x1p-24;
+
+static const struct kvr_ops *const cpu = &kvr_ops_cpu;
+
+static const struct kvr_rows row_cases[] = {
+    { 1, 1, 1 }, { 3, 7, 2 }, { 5, 33, 2 }, { 9, 192, 4 }, { 4, 1100, 3 },
+};
+enum { N_ROWS = sizeof row_cases / sizeof row_cases[0] };
+
+/* A block of rows as the fills see it: one head. */
+static float *filled(const struct kvr_rows *r, enum fill fill, uint32_t seed)
+{
+    const struct kvr_block_shape shape = { r->n, 1, r->d };
+    float *x = floats(elements(&shape));
+
+    fill_block(x, &shape, fill, seed);
+    return x;
+}
+
+static void near_to(float want, float got, double tol, const char *what, int64_t at)
+{
+    if (!same(want, got) && !(fabs((double)want - (double)got) <= tol))
+        ck_abort_msg("%s[%lld]: %a on the CPU, %a on CUDA, may differ by %g", what, (long long)at,
+                     (double)want, (double)got, tol);
+}
+
+/* max|x| / sqrt(variance + eps), or with the mean square for RMS. */
+static double spread(const float *x, int d, double eps, bool centre)
+{
+    double mean = 0, square = 0, top = 0;
+
+    for (int i = 0; i < d; i++)
+        mean += x[i] / (double)d;
+    for (int i = 0; i < d; i++) {
+        const double v = x[i] - (centre ? mean : 0);
+
+        square += v * v / d;
+        top = fabs((double)x[i]) > top ? fabs((double)x[i]) : top;
+    }
+    return top / sqrt(square + eps);
+}
+
+static void check_norm(const struct kvr_rows *r, const float *x, const float *want,
+                       const float *got, const float *factor, int64_t stride, bool centre,
+                       const char *what)
+{
+    const double e = (r->d / 16 + 16) * u;
+
+    for (int64_t n = 0; n < r->n; n++) {
+        const double X = spread(x + n * r->d, r->d, 1e-6, centre);
+
+        for (int i = 0; i < r->d; i++) {
+            const int64_t at = n * r->d + i;
+            const double f = 1 + fabs((double)factor[n / r->tokens_per_frame * stride + i]);
+
+            near_to(want[at], got[at],
+                    2 * f * (e * X + 2 * X * (e + e * e * X * X) + 8 * u * X) + 4 * u * f, what,
+                    at);
+        }
+    }
+}
+
+START_TEST(norms)
+{
+    const struct kvr_rows r = row_cases[_i / N_FILLS];
+    const enum fill fill = (enum fill)(_i % N_FILLS);
+    const int64_t n = r.n * r.d, stride = 6 * r.d;
+    const int64_t frames = (r.n + r.tokens_per_frame - 1) / r.tokens_per_frame;
+    const size_t size = (size_t)n * sizeof(float);
+    const struct kvr_rows mod_rows = { frames, (int)stride, 1 };
+    float *x = filled(&r, fill, 1), *mod = filled(&mod_rows, FILL_NORMAL, 2);
+    float *want = floats((size_t)n), *got = floats((size_t)n);
+    float *d_x = both_in(x, size), *d_mod = both_in(mod, (size_t)(frames * stride) * sizeof(float));
+    float *d_y = both_out(size), *d_z = both_out(size), *d_inout = both_inout(x, size);
+
+    cpu->norm_modulate(&r, x, mod, mod + r.d, stride, 1e-6, want);
+    kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, stride, 1e-6, d_y);
+    both_get(got, d_y, size, "modulated");
+    check_norm(&r, x, want, got, mod + r.d, stride, true, "modulated");
+    cpu->norm_affine(&r, x, mod, mod + r.d, 1e-6, want);
+    kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, 1e-6, d_z);
+    both_get(got, d_z, size, "affine");
+    check_norm(&r, x, want, got, mod, 0, true, "affine");
+    memcpy(want, x, size);
+    cpu->rms_norm(&r, mod, 1e-6, want);
+    kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_inout);
+    both_get(got, d_inout, size, "rms");
+    check_norm(&r, x, want, got, mod, 0, false, "rms");
+    both_free();
+    free(x);
+    free(mod);
+    free(want);
+    free(got);
+}
+END_TEST
+
+START_TEST(rotary)
+{
+    enum { N = 7, HEADS = 3, D = 20 };
+    const struct kvr_rows r = { N, HEADS * D, 2 };
+    const enum fill fill = (enum fill)_i;
+    double co[N * D / 2], si[N * D / 2];
+    float *x = filled(&r, fill, 3), *want = floats(N * HEADS * D), got[N * HEADS * D], *d_x;
+
+    for (int n = 0; n < N; n++)
+        kvr_rope_angles(D, n, 2 * n, 3 * n + 1, co + n * D / 2, si + n * D / 2);
+    memcpy(want, x, sizeof got);
+    cpu->rope(&r, D, co, si, want);
+    d_x = both_inout(x, sizeof got);
+    kvr_rope_cuda(both_stream, &r, D, both_in(co, sizeof co), both_in(si, sizeof si), d_x);
+    both_get(got, d_x, sizeof got, "rope");
+    for (int i = 0; i < N * HEADS * D; i++)
+        near_to(want[i], got[i], 2 * u * (fabs((double)x[i]) + fabs((double)x[i ^ 1])), "rope", i);
+    both_free();
+    free(x);
+    free(want);
+}
+END_TEST
+
+START_TEST(residual)
+{
+    const struct kvr_rows r = row_cases[_i / N_FILLS];
+    const enum fill fill = (enum fill)(_i % N_FILLS);
+    const int64_t n = r.n * r.d, stride = 2 * r.d;
+    const int64_t frames = (r.n + r.tokens_per_frame - 1) / r.tokens_per_frame;
+    const struct kvr_rows gate_rows = { frames, (int)stride, 1 };
+    const size_t size = (size_t)n * sizeof(float);
+    float *x = filled(&r, fill, 1), *y = filled(&r, FILL_NORMAL, 2);
+    float *gate = filled(&gate_rows, FILL_OFFSET, 3);
+    float *want = floats((size_t)n), *got = floats((size_t)n);
+    float *d_y = both_in(y, size);
+
+    for (int gated = 0; gated < 2; gated++) {
+        float *d_x = both_inout(x, size);
+        float *d_gate = both_in(gate, (size_t)(frames * stride) * sizeof(float));
+
+        memcpy(want, x, size);
+        cpu->add(&r, y, gated ? gate : NULL, stride, want);
+        kvr_add_cuda(both_stream, &r, d_y, gated ? d_gate : NULL, stride, d_x);
+        both_get(got, d_x, size, "add");
+        for (int64_t i = 0; i < n; i++) {
+            const double g = gated ? gate[i / r.d / r.tokens_per_frame * stride + i % r.d] : 0;
+
+            near_to(want[i], got[i], 2 * u * (fabs(y[i] * g) + fabs((double)want[i])) * gated,
+                    gated ? "gated" : "added", i);
+        }
+    }
+    both_free();
+    free(x);
+    free(y);
+    free(gate);
+    free(want);
+    free(got);
+}
+END_TEST
+
+START_TEST(activations)
+{
+    const struct kvr_rows r = { 3, 333, 1 };
+    const enum fill fill = (enum fill)_i;
+    const int64_t n = r.n * r.d;
+    const size_t size = (size_t)n * sizeof(float);
+    float *x = filled(&r, fill, 8), *want = floats((size_t)n), *got = floats((size_t)n);
+    float *d_x, *d_y = both_out(size);
+
+    if (fill == FILL_NORMAL) /* the tails too */
+        for (int64_t i = 0; i < n; i++)
+            x[i] *= 6;
+    d_x = both_inout(x, size);
+    cpu->silu(n, x, want);
+    kvr_silu_cuda(both_stream, n, d_x, d_y);
+    both_get(got, d_y, size, "silu");
+    for (int64_t i = 0; i < n; i++)
+        near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
+    memcpy(want, x, size);
+    cpu->gelu(n, want);
+    kvr_gelu_cuda(both_stream, n, d_x);
+    both_get(got, d_x, size, "gelu");
+    for (int64_t i = 0; i < n; i++)
+        near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "gelu", i);
+    both_free();
+    free(x);
+    free(want);
+    free(got);
+}
+END_TEST
+
+START_TEST(patching)
+{
+    static const struct kvr_patching cases[] = {
+        { 2, 3, 8, 12, 2, 2 },
+        { 1, 16, 6, 4, 1, 2 },
+        { 3, 1, 9, 6, 3, 1 },
+    };
+    const struct kvr_patching p = cases[_i];
+    const int64_t n = (int64_t)p.n_frames * p.channels * p.height * p.width;
+    const size_t size = (size_t)n * sizeof(float);
+    float *x = floats((size_t)n), *want = floats((size_t)n), *got = floats((size_t)n);
+    float *d_x, *d_tokens = both_out(size), *d_frames = both_out(size);
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)i;
+    d_x = both_in(x, size);
+    cpu->patchify(&p, x, want);
+    kvr_patchify_cuda(both_stream, &p, d_x, d_tokens);
+    both_get(got, d_tokens, size, "patchify");
+    ck_assert_mem_eq(want, got, size);
+    cpu->unpatchify(&p, x, want);
+    kvr_unpatchify_cuda(both_stream, &p, d_x, d_frames);
+    both_get(got, d_frames, size, "unpatchify");
+    ck_assert_mem_eq(want, got, size);
+    both_free();
+    free(x);
+    free(want);
+    free(got);
+}
+END_TEST
+
+TCase *cases_ops(void)
+{
+    TCase *tc = tcase_create("ops");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, norms, 0, N_ROWS * N_FILLS);
+    tcase_add_loop_test(tc, rotary, 0, N_FILLS);
+    tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
+    tcase_add_loop_test(tc, activations, 0, N_FILLS);
+    tcase_add_loop_test(tc, patching, 0, 3);
+    return tc;
+}
