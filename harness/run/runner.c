@@ -480,6 +480,7 @@ static enum kvr_status catch_signals(struct runner *r)
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGUSR1); /* a scheduler: the time is nearly up */
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &r->old_mask);
     sigaction(SIGPIPE, &ignore, &r->old_pipe); /* a worker may die before it reads */

@@ -55,6 +55,7 @@ static int spawn(pid_t *pid, int in, int out, int err, char **env)
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGINT);
     sigaddset(&defaults, SIGTERM);
+    sigaddset(&defaults, SIGUSR1);
     sigaddset(&defaults, SIGPIPE);
     posix_spawn_file_actions_init(&files);
     posix_spawnattr_init(&attr);

@@ -1,0 +1,200 @@
+/* cmd_submit.c - `kvreel submit slurm`: a job array whose tasks are the shards of a sweep.
+ *
+ * kvreel never talks to a scheduler while it measures: what this writes is a script, and a task is
+ * `kvreel run --shard i/N`, which resumes from its own database when it is started again. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+
+struct submit_opts {
+    const char *dir, *time, *mem, *partition, *gpus, *extra;
+    int shards, at_once, cpus, jobs, grace, max_array;
+    bool send;
+    struct kvr_arg_list set;
+};
+
+/* For sh, in single quotes. */
+static void quote(FILE *f, const char *s)
+{
+    fputc('\'', f);
+    for (; *s; s++)
+        if (*s == '\'')
+            fputs("'\\''", f);
+        else
+            fputc(*s, f);
+    fputc('\'', f);
+}
+
+static void directive(FILE *f, const char *name, const char *value)
+{
+    if (value)
+        fprintf(f, "#SBATCH --%s=%s\n", name, value);
+}
+
+static void write_script(FILE *f, const struct submit_opts *o, const char *config,
+                         const char *program, const char *folder, int n_tasks)
+{
+    fprintf(f, "#!/bin/bash\n#SBATCH --job-name=kvreel\n#SBATCH --array=0-%d", n_tasks - 1);
+    if (o->at_once)
+        fprintf(f, "%%%d", o->at_once);
+    /* B: the signal goes to this shell alone, which passes it on. */
+    fprintf(f, "\n#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@%d\n",
+            o->grace);
+    fprintf(f, "#SBATCH --cpus-per-task=%d\n", o->cpus);
+    directive(f, "time", o->time);
+    directive(f, "mem", o->mem);
+    directive(f, "partition", o->partition);
+    directive(f, "gpus", o->gpus);
+    fprintf(f, "#SBATCH --output=%s/task-%%a.log\n", o->dir);
+    if (o->extra)
+        fprintf(f, "#SBATCH %s\n", o->extra);
+    fprintf(f,
+            "\n# Started again, a task goes on where it stopped: its database has what is done.\n"
+            "cd ");
+    quote(f, folder);
+    fprintf(f, " || exit 1\n"
+               "shard=$((SLURM_ARRAY_TASK_ID + ${KVREEL_OFFSET:-0}))\n");
+    quote(f, program);
+    fprintf(f, " run ");
+    quote(f, config);
+    fprintf(f,
+            " --shard \"$shard/%d\" --jobs %d --retry failed:SIGNAL,TIMEOUT,OOM_HOST \\\n  --db ",
+            o->shards, o->jobs);
+    quote(f, o->dir);
+    fprintf(f, "\"/shard-$shard.db\" --out ");
+    quote(f, o->dir);
+    fprintf(f, "/out");
+    for (int i = 0; i < o->set.n; i++) {
+        fprintf(f, " --set ");
+        quote(f, o->set.v[i]);
+    }
+    fprintf(f, " &\n"
+               "pid=$!\n"
+               "trap 'kill -USR1 $pid' USR1\n"
+               "trap 'kill -TERM $pid' TERM\n"
+               "wait $pid\n"
+               "code=$?\n"
+               "while kill -0 $pid 2>/dev/null; do wait $pid; code=$?; done\n"
+               "# 75: stopped in time for the limit, and not yet through.\n"
+               "if [ $code -eq 75 ]; then\n"
+               "    scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"\n"
+               "fi\n"
+               "# 5: a shard without cells. All its work is done.\n"
+               "[ $code -eq 5 ] && code=0\n"
+               "exit $code\n");
+}
+
+static enum kvr_status send(const struct submit_opts *o, const char *config, const char *program,
+                            const char *folder, int offset, int n_tasks)
+{
+    char command[96];
+    FILE *f;
+    int rc;
+
+    snprintf(command, sizeof command, "sbatch --export=ALL,KVREEL_OFFSET=%d", offset);
+    fflush(stdout);
+    f = popen(command, "w");
+    if (!f)
+        return kvr_fail(KVR_EIO, "submit: sbatch: %s", strerror(errno));
+    write_script(f, o, config, program, folder, n_tasks);
+    rc = pclose(f);
+    if (rc != 0)
+        return kvr_fail(KVR_EIO, "submit: sbatch ended with code %d",
+                        WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
+    return KVR_OK;
+}
+
+/* Slurm numbers an array's tasks below MaxArraySize, so more shards are several arrays. */
+static enum kvr_status submit(const struct submit_opts *o, const char *config)
+{
+    char program[PATH_MAX], folder[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+
+    if (n < 0 || !getcwd(folder, sizeof folder))
+        return kvr_fail(KVR_EIO, "submit: %s", strerror(errno));
+    program[n] = 0;
+    if (!kvr_path_exists(config))
+        return kvr_fail(KVR_ENOTFOUND, "submit: no config %s", config);
+    if (strpbrk(o->dir, " \t\n'\"%"))
+        return kvr_fail(KVR_EINVAL,
+                        "submit: --dir '%s': sbatch takes no blanks, quotes or '%%' "
+                        "in the log's path",
+                        o->dir);
+    if (!o->send) {
+        if (o->shards > o->max_array)
+            return kvr_fail(KVR_EINVAL,
+                            "submit: %d shards are several arrays of at most %d: use --send",
+                            o->shards, o->max_array);
+        write_script(stdout, o, config, program, folder, o->shards);
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_mkdirs(o->dir));
+    for (int at = 0; at < o->shards; at += o->max_array) {
+        int left = o->shards - at;
+
+        KVR_TRY(send(o, config, program, folder, at, left < o->max_array ? left : o->max_array));
+    }
+    return KVR_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct submit_opts *o = call->opts;
+    enum kvr_status st;
+
+    if (strcmp(call->words[0], "slurm") != 0)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "submit: '%s' is not slurm", call->words[0]));
+    st = submit(o, call->words[1]);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    fprintf(stderr, "kvreel: when the tasks are through: kvreel merge %s -o all.db\n", o->dir);
+    return KVR_EXIT_OK;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
+                "equal parts of the plan, one task each"),
+    KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
+                 "databases, frames and logs of the tasks; on a disk that all nodes see"),
+    KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,
+                "tasks at the same time; 0: as many as Slurm gives"),
+    KVR_ARG_INT(struct submit_opts, cpus, "cpus", 0, "N", "1", 1, 1024, "of one task"),
+    KVR_ARG_INT(struct submit_opts, jobs, "jobs", 'j', "N", "1", 1, 1024,
+                "cells at a time in one task"),
+    KVR_ARG_TEXT(struct submit_opts, time, "time", 't', "LIMIT", NULL, "as sbatch takes it"),
+    KVR_ARG_TEXT(struct submit_opts, mem, "mem", 0, "SIZE", NULL, "as sbatch takes it"),
+    KVR_ARG_TEXT(struct submit_opts, partition, "partition", 'p', "NAME", NULL,
+                 "as sbatch takes it"),
+    KVR_ARG_TEXT(struct submit_opts, gpus, "gpus", 0, "N", NULL, "as sbatch takes it"),
+    KVR_ARG_TEXT(struct submit_opts, extra, "sbatch", 0, "OPTIONS", NULL,
+                 "one more line of options for sbatch"),
+    KVR_ARG_INT(struct submit_opts, grace, "grace", 0, "SECONDS", "120", 1, 86400,
+                "before the time limit: finish the running cell, and queue again"),
+    KVR_ARG_INT(struct submit_opts, max_array, "max-array", 0, "N", "1000", 1, 1000000,
+                "tasks of one array; Slurm's MaxArraySize less one"),
+    KVR_ARG_LIST(struct submit_opts, set, "set", 's', "AXIS=VALUE", "as `kvreel run` takes it"),
+    KVR_ARG_FLAG(struct submit_opts, send, "send", 0, "give the script to sbatch, do not print it"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_submit = {
+    .name = "submit",
+    .summary = "a sweep as a job array: prints the script, or sends it",
+    .usage = "slurm CONFIG.yaml [options]",
+    .examples = "  kvreel submit slurm configs/study33.yaml --shards 16 >array.sh\n"
+                "  kvreel submit slurm configs/study33.yaml --shards 16 --time 4:00:00 --send\n"
+                "  kvreel merge shards -o all.db                  # when they are through\n",
+    .details = "A task that is requeued goes on where it stopped. Each task writes a database of\n"
+               "its own, so nothing is shared but the folder.\n",
+    .args = args,
+    .opts_size = sizeof(struct submit_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# submit: the script, a stub of sbatch that runs its tasks here, and, where there is one, a real
+# Slurm: a sweep in shards, a task killed and requeued, merged: the content of a single run.
+. tests/cli/lib.sh || exit 1
+tiny_config "$work/tiny.yaml"
+sed -i 's/^frames/seed: [1, 2, 3]\nframes/' "$work/tiny.yaml"
+cd "$work" || exit 1
+
+exits 0 "a script" submit slurm tiny.yaml --shards 3 --time 1:00 --mem 2G --at-once 2
+cp "$out" array.sh
+check "it is a shell script" bash -n array.sh
+prints "an array of the shards" '^#SBATCH --array=0-2%2$'
+prints "requeued when it is stopped" '^#SBATCH --requeue$'
+prints "warned before its time is up" '^#SBATCH --signal=B:USR1@120$'
+prints "limits as they were given" '^#SBATCH --mem=2G$'
+exits 2 "shards beyond one array" submit slurm tiny.yaml --shards 5000
+exits 2 "another scheduler" submit pbs tiny.yaml
+exits 2 "a config that is not there" submit slurm none.yaml
+exits 2 "a folder sbatch cannot log to" submit slurm tiny.yaml --dir 'a b'
+
+# What defines a result, without times and sessions.
+content() {
+    sql "$1" "SELECT c.key, c.outcome, c.nominal_bytes, a.sha256, group_concat(m.name || '=' ||
+        coalesce(m.value, m.missing)) FROM cell c LEFT JOIN artifact a ON a.cell = c.key AND
+        a.kind = 'frames' JOIN metric m ON m.cell = c.key GROUP BY c.key ORDER BY c.key"
+}
+
+exits 0 "the same sweep in one piece" run tiny.yaml --db one.db --out o -q
+mkdir bin
+cat >bin/sbatch <<'SH'
+#!/bin/bash
+# Runs the tasks of an array one after the other.
+script=$(cat)
+export SLURM_ARRAY_JOB_ID=7 KVREEL_OFFSET=${1##*KVREEL_OFFSET=}
+last=$(sed -n 's/^#SBATCH --array=0-\([0-9]*\).*/\1/p' <<<"$script")
+for ((i = 0; i <= last; i++)); do
+    SLURM_ARRAY_TASK_ID=$i bash -c "$script" >>"task-$i.log" 2>&1 || exit 1
+done
+echo "Submitted batch job 7"
+SH
+chmod +x bin/sbatch
+PATH=$work/bin:$PATH exits 0 "sent to a stub of sbatch, as two arrays" \
+    submit slurm tiny.yaml --shards 3 --max-array 2 --dir stub --send
+exits 0 "merged" merge stub -o stub.db --json
+check "the content of a single run" test "$(content one.db)" = "$(content stub.db)"
+check "which is 18 cells" test "$(sql stub.db 'SELECT count(*) FROM cell')" -eq 18
+
+# --- a real one ---------------------------------------------------------------------------
+started=
+if [ -n "${KVREEL_SLURM_TEST-}" ] && ! sinfo -h >/dev/null 2>&1; then
+    "$root/tools/slurm-one-node.sh" start && started=1
+fi
+if ! command -v sinfo >/dev/null || ! timeout 5 sinfo -h 2>/dev/null | grep -q idle; then
+    skip "a real Slurm" "sinfo does not answer; KVREEL_SLURM_TEST=1 starts one where it is installed"
+    exit
+fi
+"$kvreel" submit slurm tiny.yaml --shards 3 --dir real --send >"$out" 2>"$err"
+check "sbatch takes it" grep -q 'Submitted batch job' "$out"
+job=$(sed -n 's/.*job \([0-9]*\).*/\1/p' "$out")
+left() { squeue -h -j "$job" 2>/dev/null | wc -l; }
+# Task 0 is killed hard, worker and all, once it has measured something; then queued again.
+for _ in $(seq 300); do
+    victim=$(for f in real/shard-*.db; do
+        [ -e "$f" ] && [ "$(sql "$f" 'SELECT count(*) FROM cell' 2>/dev/null || echo 0)" -ge 1 ] &&
+            basename "$f" .db | tr -dc 0-9 && break
+    done)
+    [ -n "$victim" ] && break
+    sleep 0.1
+done
+check "a task has begun" test -n "$victim"
+scancel --signal=KILL --full "${job}_$victim" 2>/dev/null
+sleep 1
+before=$(sql "real/shard-$victim.db" "SELECT key, finished FROM cell WHERE outcome = 'OK' ORDER BY key")
+# Slurm may have queued it again by itself; a job that is through cannot be.
+scontrol requeue "${job}_$victim" >"$out" 2>"$err"
+rc=$?
+if [ $rc -eq 0 ] || grep -q 'pending' "$err"; then
+    ok "task $victim was killed and is queued again"
+else
+    skip "requeue" "task $victim was through: $(head -c 100 "$err")"
+fi
+for _ in $(seq 300); do
+    [ "$(left)" -eq 0 ] && break
+    sleep 1
+done
+check "the array is through" test "$(left)" -eq 0
+exits 0 "merge the shards" merge real -o real.db --json
+json "no contradictions" '.conflicts == 0'
+check "the content of a single run, once more" test "$(content one.db)" = "$(content real.db)"
+after=$(sql "real/shard-$victim.db" "SELECT key, finished FROM cell WHERE outcome = 'OK' ORDER BY key")
+check "what the killed task had finished was not measured again" \
+    bash -c 'test -z "$(comm -23 <(printf "%s\n" "$1") <(printf "%s\n" "$2"))"' _ "$before" "$after"
+echo "victim $victim had $(printf '%s\n' "$before" | grep -c .) cells; $(head -3 real/task-"$victim".log | tr '\n' '|')"
+[ -n "$started" ] && "$root/tools/slurm-one-node.sh" stop
+exit 0
