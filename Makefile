@@ -198,7 +198,7 @@ lint:
 
 ## format: let clang-format rewrite the sources
 format:
-	@clang-format -i $$(git ls-files '*.c' '*.h')
+	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cc')
 
 ## docs: put the registry's tables into docs/methods.md
 docs: $(BUILD)/kvreel

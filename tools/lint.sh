@@ -6,6 +6,8 @@ set -uo pipefail
 
 mapfile -t sources < <(git ls-files '*.c')
 mapfile -t headers < <(git ls-files '*.h')
+mapfile -t cuda < <(git ls-files '*.cu' '*.cc')
+mapfile -t cuda_headers < <(git ls-files '*.cuh')
 mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
 bad=0
 
@@ -46,6 +48,12 @@ alone() { # language standard compiler headers...
     return "$rc"
 }
 
+alone_emulated() { # headers...
+    local keep=("${flags[@]}")
+    local flags=("${keep[@]}" -DKVR_EMULATED -Wno-unknown-pragmas -Wno-unused-function)
+    alone c++ c++17 g++ "$@"
+}
+
 # Names the files; `make format` mends them.
 formatted() {
     local f rc=0
@@ -67,9 +75,31 @@ clang_builds() {
     return "$rc"
 }
 
+# The emulated build of the CUDA sources, by the second compiler.
+clang_builds_cuda() {
+    local f rc=0
+    for f in "${cuda[@]}"; do
+        [ "$f" = harness/cuda/stream_cuda.cu ] && continue
+        clang++ -x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" \
+            -DKVR_EMULATED -fno-exceptions -fno-rtti -fsyntax-only "$f" || rc=1
+    done
+    return "$rc"
+}
+
+# nvcc takes every kernel, and none spills registers. outlier_bound may: it is one block, run
+# once per coded block, and divides doubles.
+no_spills() {
+    make -s V=1 cuda || return 1
+    find "${BUILD:-build}" -name '*.cuda.o.log' -exec cat {} + |
+        awk '/Compiling entry function/ { name = $0 }
+             /bytes spill/ && !/ 0 bytes spill stores, 0 bytes/ && name !~ /outlier_bound/ { print name; print; bad = 1 }
+             /spill/ { n++ }
+             END { if (!n) print "no kernel was compiled"; exit bad || !n }'
+}
+
 if have clang-format formatting; then
-    step "formatting of $((${#sources[@]} + ${#headers[@]})) files" \
-        formatted "${sources[@]}" "${headers[@]}"
+    all=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
+    step "formatting of ${#all[@]} files" formatted "${all[@]}"
 fi
 if have gcc 'headers alone'; then
     step "headers alone, C17" alone c c17 gcc "${headers[@]}"
@@ -81,8 +111,15 @@ if have gcc 'headers alone'; then
     done
     step "headers of the seam alone, C++17" alone c++ c++17 g++ "${seam[@]}"
 fi
+if have g++ 'CUDA headers alone'; then
+    step "CUDA headers alone, emulated" alone_emulated "${cuda_headers[@]}"
+fi
 if have clang 'the second compiler'; then
     step "clang takes every source" clang_builds
+    step "clang takes every CUDA source, emulated" clang_builds_cuda
+fi
+if have nvcc 'registers of the CUDA kernels'; then
+    step "nvcc takes every kernel, and none spills" no_spills
 fi
 if have cppcheck cppcheck; then
     # Without the tests: Check's macros hide from it which assertions end a function.

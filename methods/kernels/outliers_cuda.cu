@@ -20,6 +20,8 @@ struct moments {
     double n, mean, m2;
 };
 
+static_assert(sizeof(struct moments) % 8 == 0, "what follows it in `work` is aligned");
+
 /* What is known so far. An element is kept if |x| > bound and, as a number of its bits, |x| >
  * above; also the first `ties` of those with |x| == above. */
 struct choice {
@@ -42,27 +44,43 @@ struct work {
     int64_t spans;
 };
 
+/* Bytes from the start of `work`. */
+static size_t bins_at()
+{
+    return sizeof(struct choice);
+}
+
+static size_t moments_at()
+{
+    return bins_at() + 256 * sizeof(int);
+}
+
+static int64_t spans_of(const struct kvr_outliers_rule *r)
+{
+    return (r->n + SPAN - 1) / SPAN;
+}
+
+static size_t counts_at(const struct kvr_outliers_rule *r)
+{
+    return moments_at() + (size_t)spans_of(r) * sizeof(struct moments);
+}
+
+size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r)
+{
+    return counts_at(r) + (size_t)spans_of(r) * sizeof(struct counts);
+}
+
 static struct work work_of(const struct kvr_outliers_rule *r, const void *p)
 {
     char *at = (char *)p;
     struct work w;
 
-    w.spans = (r->n + SPAN - 1) / SPAN;
+    w.spans = spans_of(r);
     w.choice = (struct choice *)at;
-    at += (sizeof *w.choice + 15) / 16 * 16;
-    w.bins = (int *)at;
-    at += 256 * sizeof *w.bins;
-    w.moments = (struct moments *)at;
-    at += (size_t)w.spans * sizeof *w.moments;
-    w.counts = (struct counts *)at;
+    w.bins = (int *)(at + bins_at());
+    w.moments = (struct moments *)(at + moments_at());
+    w.counts = (struct counts *)(at + counts_at(r));
     return w;
-}
-
-size_t kvr_outliers_work_bytes(const struct kvr_outliers_rule *r)
-{
-    const struct work w = work_of(r, NULL);
-
-    return (size_t)((char *)(w.counts + w.spans) - (char *)NULL);
 }
 
 const void *kvr_outliers_count(const void *work)
