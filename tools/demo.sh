@@ -39,6 +39,7 @@ echo "database        $db"
 echo "figure          $(ls "$dir"/figures/*.svg 2>/dev/null || ls "$dir"/figures/*.gp)"
 echo "videos          $dir/run/videos ($(find "$dir/run/videos" -name '*.mp4' | wc -l) of them)"
 echo "contact sheets  $(echo "$dir"/sheets/*.png)"
-echo "report          $dir/report/index.html    open it in a browser"
 echo
 echo "ask it:  $kvreel query --db $db 'SELECT method, compression, ssim FROM summary'"
+echo
+echo "report, to open in a browser:  $PWD/$dir/report/index.html"

@@ -5,6 +5,22 @@ options($("p-y"), measures, "ssim");
 put($("p-objectives"), $("p-objectives").firstElementChild, Object.keys(METRICS).map(k => h("label", {},
   h("input", { type: "checkbox", value: k, checked: k === "compression" || k === "ssim", onchange: () => drawPareto() }), METRICS[k].label, METRICS[k].better > 0 ? " \u2191" : " \u2193")));
 
+// The study's four frontiers, with the axes it drew them on; what was not measured is left out.
+const FRONTS = {
+  "balanced practical": ["compression", "ssim", "lpips", "runtime", "peak"],
+  "quality-preserving compression": ["compression", "ssim", "lpips"],
+  "systems efficiency": ["compression", "peak", "runtime"],
+  "quality first": ["runtime", "ssim", "lpips"],
+};
+options($("p-preset"), [["", "of the axes"], ...Object.keys(FRONTS).map(k => [k, k])]);
+function setObjectives(names) { for (const i of document.querySelectorAll("#p-objectives input")) i.checked = names.includes(i.value); }
+$("p-preset").onchange = () => {
+  const of = FRONTS[$("p-preset").value];
+  if (of) { $("p-x").value = of[0]; $("p-y").value = of[1]; }
+  setObjectives(of || [$("p-x").value, $("p-y").value]);
+  drawPareto();
+};
+
 function why(b, a, objectives) {
   const parts = objectives.map(k => [k, (a.v[k] - b.v[k]) * METRICS[k].better]).filter(([, g]) => g > 1e-9)
     .map(([k]) => `${METRICS[k].label} ${show(k, a.v[k])} instead of ${show(k, b.v[k])}`);
@@ -104,8 +120,8 @@ function drawPareto() {
 }
 for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
   // The front follows the axes until objectives are chosen by hand.
-  const want = new Set([$("p-x").value, $("p-y").value]);
-  for (const i of document.querySelectorAll("#p-objectives input")) i.checked = want.has(i.value);
+  $("p-preset").value = "";
+  setObjectives([$("p-x").value, $("p-y").value]);
   drawPareto();
 };
 for (const id of ["p-noise", "p-bars", "p-names"]) $(id).onchange = drawPareto;

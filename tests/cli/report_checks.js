@@ -33,6 +33,10 @@
     point.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
     say(state.picked === point.dataset.method && all("#table tr.picked").length === 1, "Enter on a point picks the method everywhere");
 
+    $("p-preset").value = "systems efficiency";
+    $("p-preset").onchange();
+    say(currentObjectives().join() === "compression,peak,runtime" && $("p-detail").textContent !== "", "a frontier of the study sets its objectives", currentObjectives().join());
+
     $("f-text").value = "INT4";
     $("f-text").dispatchEvent(new Event("input"));
     say(METHODS.every(m => m.is_baseline || m.name.includes("INT4")), "the filter filters");
