@@ -48,12 +48,14 @@ struct objective {
     int better;          /* +1, -1 */
     enum pool pool;
     bool is_column; /* of cells_wide */
+    int column;     /* which of the objectives that were asked for */
 };
 
 struct contender {
     const char *method, *settings; /* borrowed from the rows */
     bool baseline, complete, front;
-    double v[MAX_OBJECTIVES], half[MAX_OBJECTIVES];
+    double v[MAX_OBJECTIVES];
+    int from, to; /* its rows */
     int by, n_by; /* who dominates it: one, best on the front, and how many */
 };
 
@@ -66,6 +68,7 @@ struct race {
     struct kvr_published published;
     struct contender *who;
     int n;
+    signed char *gain; /* [n, n, n_objectives]: +1 the first is better than the second, -1 worse */
 };
 
 /* ------------------------------------------------------------- objectives */
@@ -93,7 +96,7 @@ static enum kvr_status parse_one(struct race *r, const char *text, size_t n)
             ob->pool = known[i].pool;
         }
     ob->printed = strcmp(ob->name, "peak_bytes") == 0 ? "peak_vram_gb" : ob->name;
-    r->n_objectives++;
+    ob->column = r->n_objectives++;
     return KVR_OK;
 }
 
@@ -124,7 +127,8 @@ static enum kvr_status query_cells(struct race *r)
         "  FROM summary WHERE (%s))\n"
         "SELECT w.method, w.is_baseline, 'model ' || w.model || ', frames ' || w.frames ||\n"
         "  ', window ' || w.window || ', sink ' || w.sink || ', evict ' || w.evict || ', path '\n"
-        "  || w.path || ', threads ' || w.threads || ', ' || w.machine AS settings",
+        "  || w.path || ', threads ' || w.threads || ', ' || w.machine AS settings,\n"
+        "  w.suite || '/' || w.prompt_id || '/' || w.seed || '/' || w.repeat AS unit",
         r->o->where ? r->o->where : "1");
     for (int i = 0; i < r->n_objectives && n < sizeof sql; i++) {
         const struct objective *ob = &r->objective[i];
@@ -140,69 +144,56 @@ static enum kvr_status query_cells(struct race *r)
                               "\nFROM cells_wide w JOIN s USING(method, model, frames, window, "
                               "sink, evict, path, threads, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
-                              "ORDER BY settings, w.is_baseline DESC, w.method");
+                              "ORDER BY settings, w.is_baseline DESC, w.method, unit");
     if (n >= sizeof sql)
         return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");
     return kvr_table_query(&r->rows, r->o->db_path, sql, NULL);
 }
 
-/* One number of the cells x [n], and half the width of its interval. */
-static enum kvr_status pool(const double *x, int n, enum pool how, double *value, double *half)
-{
-    struct kvr_interval ci = { 0 };
-    double sum = 0.0;
+enum { FIRST_OBJECTIVE = 4 }; /* column of the rows */
 
-    *half = 0.0;
-    *value = NAN;
-    if (n == 0)
-        return KVR_OK;
+/* One number of the cells x [n]. */
+static double pool(const double *x, int n, enum pool how)
+{
+    double v = n ? x[0] : NAN;
+
     switch (how) {
     case HIGHEST:
-        *value = x[0];
         for (int i = 1; i < n; i++)
-            *value = fmax(*value, x[i]);
-        return KVR_OK;
+            v = fmax(v, x[i]);
+        return v;
     case HARMONIC: /* of ratios with equal numerators: the ratio of the sums */
+        v = 0.0;
         for (int i = 0; i < n; i++)
-            sum += 1.0 / x[i];
-        *value = n / sum;
-        return KVR_OK;
+            v += 1.0 / x[i];
+        return n ? n / v : NAN;
     case MIDDLE:
-        *value = kvr_median(x, n);
-        if (n > 1)
-            KVR_TRY(kvr_median_interval(x, n, 0.95, &ci));
-        break;
+        return kvr_median(x, n);
     case MEAN:
-        *value = kvr_mean(x, n);
-        if (n > 1)
-            KVR_TRY(kvr_bootstrap_mean(x, n, 0.95, 0, &ci));
         break;
     }
-    if (n > 1)
-        *half = fmax(ci.hi - *value, *value - ci.lo);
-    return KVR_OK;
+    return kvr_mean(x, n);
 }
 
 /* The cells of rows [from, to) are one contender's. */
-static enum kvr_status add_contender(struct race *r, int from, int to, double *x)
+static void add_contender(struct race *r, int from, int to, double *x)
 {
     struct contender *c = &r->who[r->n++];
 
     c->method = kvr_table_text(r->rows, from, 0);
     c->settings = kvr_table_text(r->rows, from, 2);
     c->baseline = kvr_table_number(r->rows, from, 1) == 1.0;
+    c->from = from;
+    c->to = to;
     for (int k = 0; k < r->n_objectives; k++) {
         int n = 0;
 
         for (int i = from; i < to; i++) {
-            x[n] = kvr_table_number(r->rows, i, 3 + k);
+            x[n] = kvr_table_number(r->rows, i, FIRST_OBJECTIVE + r->objective[k].column);
             n += isfinite(x[n]);
         }
-        KVR_TRY(pool(x, n, r->objective[k].pool, &c->v[k], &c->half[k]));
-        if (r->o->exact)
-            c->half[k] = 0.0;
+        c->v[k] = pool(x, n, r->objective[k].pool);
     }
-    return KVR_OK;
 }
 
 static enum kvr_status contenders_of_db(struct race *r)
@@ -220,7 +211,7 @@ static enum kvr_status contenders_of_db(struct race *r)
             if (strcmp(kvr_table_text(r->rows, from, 0), kvr_table_text(r->rows, to, 0)) != 0 ||
                 strcmp(kvr_table_text(r->rows, from, 2), kvr_table_text(r->rows, to, 2)) != 0)
                 break;
-        st = add_contender(r, from, to, x);
+        add_contender(r, from, to, x);
     }
     free(x);
     return st;
@@ -267,10 +258,8 @@ static enum kvr_status drop_empty(struct race *r)
         for (int j = k; j < r->n_objectives; j++)
             r->objective[j] = r->objective[j + 1];
         for (int i = 0; i < r->n; i++)
-            for (int j = k; j < r->n_objectives; j++) {
+            for (int j = k; j < r->n_objectives; j++)
                 r->who[i].v[j] = r->who[i].v[j + 1];
-                r->who[i].half[j] = r->who[i].half[j + 1];
-            }
         k--;
     }
     if (r->n == 0)
@@ -283,19 +272,94 @@ static enum kvr_status drop_empty(struct race *r)
 
 /* ------------------------------------------------------------- the front */
 
-static bool dominates(const struct race *r, const struct contender *a, const struct contender *b)
+/* Differences a - b over the cells that both have; how many. */
+static int differences(const struct race *r, const struct contender *a, const struct contender *b,
+                       int column, double *d)
 {
+    int n = 0;
+
+    for (int i = a->from, j = b->from; i < a->to && j < b->to;) {
+        int s = strcmp(kvr_table_text(r->rows, i, 3), kvr_table_text(r->rows, j, 3));
+
+        if (s == 0) {
+            d[n] = kvr_table_number(r->rows, i, FIRST_OBJECTIVE + column) -
+                   kvr_table_number(r->rows, j, FIRST_OBJECTIVE + column);
+            n += isfinite(d[n]);
+        }
+        i += s <= 0;
+        j += s >= 0;
+    }
+    return n;
+}
+
+/* Does the interval of the mean of d [n] keep off zero? */
+static bool is_real(const double *d, int n)
+{
+    struct kvr_interval ci;
+    double lo = INFINITY, hi = -INFINITY;
+
+    for (int i = 0; i < n; i++) {
+        lo = fmin(lo, d[i]);
+        hi = fmax(hi, d[i]);
+    }
+    if (lo > 0.0 || hi < 0.0) /* so is every resample's mean */
+        return true;
+    if (fabs(kvr_mean(d, n)) < kvr_standard_error(d, n)) /* never: saves most bootstraps */
+        return false;
+    return kvr_bootstrap_mean(d, n, 0.95, 0, &ci) == KVR_OK && (ci.lo > 0.0 || ci.hi < 0.0);
+}
+
+/* +1: a is better than b, -1: worse, 0: cannot be told apart. Bytes are not noisy. */
+static signed char compare(const struct race *r, const struct contender *a,
+                           const struct contender *b, int k, double *d)
+{
+    const struct objective *ob = &r->objective[k];
+    double gain = (a->v[k] - b->v[k]) * ob->better;
+    int n;
+
+    if (!(fabs(gain) > 1e-9))
+        return 0;
+    if (!r->o->exact && r->rows && (ob->pool == MEAN || ob->pool == MIDDLE)) {
+        n = differences(r, a, b, ob->column, d);
+        if (n > 1 && !is_real(d, n))
+            return 0;
+    }
+    return gain > 0.0 ? 1 : -1;
+}
+
+static enum kvr_status compare_all(struct race *r)
+{
+    double *d = calloc(r->rows ? (size_t)r->rows->n_rows + 1 : 1, sizeof *d);
+
+    r->gain = calloc((size_t)r->n * (size_t)r->n * (size_t)r->n_objectives, 1);
+    if (!d || !r->gain) {
+        free(d);
+        return kvr_fail(KVR_ENOMEM, "pareto: no memory for %d methods", r->n);
+    }
+    for (int i = 0; i < r->n; i++)
+        for (int j = i + 1; j < r->n; j++)
+            for (int k = 0; k < r->n_objectives; k++) {
+                signed char g = compare(r, &r->who[i], &r->who[j], k, d);
+
+                r->gain[(i * r->n + j) * r->n_objectives + k] = g;
+                r->gain[(j * r->n + i) * r->n_objectives + k] = (signed char)-g;
+            }
+    free(d);
+    return KVR_OK;
+}
+
+static bool dominates(const struct race *r, int i, int j)
+{
+    const struct contender *a = &r->who[i], *b = &r->who[j];
+    const signed char *gain = &r->gain[(i * r->n + j) * r->n_objectives];
     bool better = false;
 
     if (!a->complete || !b->complete || strcmp(a->settings, b->settings) != 0)
         return false;
     for (int k = 0; k < r->n_objectives; k++) {
-        double gain = (a->v[k] - b->v[k]) * r->objective[k].better;
-        double tolerance = hypot(a->half[k], b->half[k]) + 1e-9;
-
-        if (gain < -tolerance)
+        if (gain[k] < 0)
             return false;
-        better = better || gain > tolerance;
+        better = better || gain[k] > 0;
     }
     return better;
 }
@@ -310,12 +374,12 @@ static void judge(struct race *r)
     for (int i = 0; i < r->n; i++) {
         r->who[i].by = -1;
         for (int j = 0; j < r->n; j++)
-            r->who[i].n_by += dominates(r, &r->who[j], &r->who[i]);
+            r->who[i].n_by += dominates(r, j, i);
         r->who[i].front = r->who[i].complete && r->who[i].n_by == 0;
     }
     for (int i = 0; i < r->n; i++)
         for (int j = 0; j < r->n; j++)
-            if (dominates(r, &r->who[j], &r->who[i]) &&
+            if (dominates(r, j, i) &&
                 (r->who[i].by < 0 || (r->who[j].front && !r->who[r->who[i].by].front)))
                 r->who[i].by = j;
 }
@@ -414,7 +478,9 @@ static enum kvr_status make_table(const struct race *r, struct kvr_table **out)
         return st;
     KVR_TRY(kvr_table_fold(*out, fold));
     snprintf(note, sizeof note, "%d of %d on the front%s%s%s", n_front, r->n,
-             r->o->exact || r->o->published ? "" : "; differences inside both intervals are none",
+             r->o->exact || r->o->published
+                 ? ""
+                 : "; differences over the prompts that may be noise are none",
              r->left_out[0] ? "; not measured, so left out: " : "", r->left_out);
     return kvr_table_note(*out, note);
 }
@@ -429,6 +495,8 @@ enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_optio
         st = o->published ? contenders_of_paper(&r) : contenders_of_db(&r);
     if (st == KVR_OK)
         st = drop_empty(&r);
+    if (st == KVR_OK)
+        st = compare_all(&r);
     if (st == KVR_OK) {
         judge(&r);
         st = make_table(&r, out);
@@ -436,6 +504,7 @@ enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_optio
     if (st != KVR_OK)
         kvr_table_close(out);
     free(r.who);
+    free(r.gain);
     kvr_table_close(&r.rows);
     kvr_published_free(&r.published);
     return st;

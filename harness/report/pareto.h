@@ -5,11 +5,11 @@
  *                                     .objectives = "ssim:max,compression:max" };
  *     KVR_TRY(kvr_pareto(&t, &o));
  *
- * A dominates B when it is nowhere worse and somewhere better. Differences inside both intervals
- * count as none (95 %: BCa bootstrap of a mean over cells, order statistics of the median runtime;
- * bytes have none), so that noise makes no front. Only rows of the same settings and machine are
- * compared. A method without a value for every objective is named, and neither dominates nor is
- * dominated. */
+ * A dominates B when it is nowhere worse and somewhere better. A difference counts when the 95 %
+ * interval (BCa bootstrap) of the differences over the prompts that both have keeps off zero, so
+ * that noise makes no front; bytes and compression are exact. Only rows of the same settings and
+ * machine are compared. A method without a value for every objective is named, and neither
+ * dominates nor is dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 

@@ -36,7 +36,7 @@ const METRICS = {
 const OTHERS = byKey(table("metrics"), r => r.value);
 for (const d of D.metric_defs)
   if (!METRICS[d.name] && CELLS.some(c => (OTHERS.get(c.key) || {})[d.name] !== undefined))
-    METRICS[d.name] = { label: d.name, unit: d.unit, better: d.better, digits: 4, group: "quality", other: true };
+    METRICS[d.name] = { label: d.name, unit: d.unit, better: d.better, digits: 4, group: "other", other: true };
 for (const c of CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].other) c[k] = (OTHERS.get(c.key) || {})[k] ?? null;
 const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
 const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
@@ -114,14 +114,36 @@ function pick(name) {
   for (const fn of pickListeners) fn();
 }
 
-// Does a dominate b: nowhere worse, somewhere better? Differences within both intervals are none.
+// Is the difference of two methods more than noise: does the interval of the differences over the
+// prompts that both have keep off zero? Bytes are exact; one prompt says nothing about noise.
+const EXACT = ["compression", "compression_r", "resident", "peak"];
+const reals = new Map();
+function isReal(a, b, k) {
+  if (EXACT.includes(k)) return true;
+  if (a.name > b.name) return isReal(b, a, k);
+  const key = [state.group, state.suite, a.name, b.name, k].join("\u0000");
+  if (!reals.has(key)) {
+    const of = new Map(b.cells.filter(c => c.outcome === "OK").map(c => [c.pkey, c[k]]));
+    const d = a.cells.filter(c => c.outcome === "OK" && of.has(c.pkey)).map(c => c[k] - of.get(c.pkey)).filter(Number.isFinite);
+    let real = true;
+    if (d.length > 1 && !d.every(x => x > 0) && !d.every(x => x < 0)) { // one sign: so is every resample's mean
+      const m = d.reduce((x, y) => x + y, 0) / d.length, se = Math.sqrt(d.reduce((x, y) => x + (y - m) * (y - m), 0) / d.length / (d.length - 1));
+      const i = Math.abs(m) < se ? null : mean(d, 1000);
+      real = i !== null && (i.lo > 0 || i.hi < 0);
+    }
+    reals.set(key, real);
+  }
+  return reals.get(key);
+}
+
+// Does a dominate b: nowhere worse, somewhere better? With `noise`, what may be noise counts as equal.
 function dominates(a, b, objectives, noise) {
   let better = false;
   for (const k of objectives) {
     const gain = (a.v[k] - b.v[k]) * METRICS[k].better;
-    const tol = noise ? Math.hypot(a.half[k] || 0, b.half[k] || 0) : 0;
-    if (gain < -tol - 1e-9) return false;
-    if (gain > tol + 1e-9) better = true;
+    if (Math.abs(gain) <= 1e-9 || (noise && !isReal(a, b, k))) continue;
+    if (gain < 0) return false;
+    better = true;
   }
   return better;
 }

@@ -27,9 +27,9 @@ function drawWinners() {
   const ok = METHODS.filter(m => LIMITED.every(k => limits[k] === null || limits[k] === undefined || (Number.isFinite(m.v[k]) && (m.v[k] - limits[k]) * METRICS[k].better >= -1e-9 * Math.abs(limits[k]))) && Number.isFinite(m.v[by]));
   ok.sort((a, b) => (b.v[by] - a.v[by]) * M.better || (b.v.ssim || 0) - (a.v.ssim || 0));
   $("l-said").textContent = ok.length ? `${ok.length} of ${METHODS.length} methods remain; best by ${M.label}:` : "No method satisfies all of these.";
-  // Ties: within the interval of the best, where there is one.
+  // Ties: what cannot be told from the best by the prompts that both have.
   put($("l-list"), ok.slice(0, 12).map(m => {
-    const tie = m !== ok[0] && Math.abs(m.v[by] - ok[0].v[by]) <= Math.hypot(m.half[by] || 0, ok[0].half[by] || 0) + 1e-9;
+    const tie = m !== ok[0] && (Math.abs(m.v[by] - ok[0].v[by]) <= 1e-9 || !isReal(m, ok[0], by));
     return h("li", { "data-method": m.name }, h("button", { type: "button", class: "name", onclick: () => pick(m.name) }, swatch(m), m.name), " ",
       h("span", { class: "v" }, ["compression", "ssim", "peak", "runtime"].map(k => show(k, m.v[k]) + (METRICS[k].unit ? "" : " " + METRICS[k].label)).join("  \u00b7  "), tie ? "  \u00b7  ties with the first" : ""));
   }));

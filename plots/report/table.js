@@ -1,7 +1,7 @@
 // table.js - the table of methods: sorted, filtered, copied.
 const sorting = { key: null, down: true };
 const columns = () => {
-  const groups = { cost: $("t-cost").checked, quality: $("t-quality").checked };
+  const groups = { cost: $("t-cost").checked, quality: $("t-quality").checked, other: $("t-other").checked };
   const keys = Object.keys(METRICS).filter(k => groups[METRICS[k].group]);
   return $("t-delta").checked ? keys.flatMap(k => [k, "d:" + k]) : keys;
 };
@@ -77,6 +77,7 @@ function tableLatex() {
 }
 $("t-csv").onclick = () => copied(tableCsv(), "CSV");
 $("t-latex").onclick = () => copied(tableLatex(), "LaTeX");
-for (const id of ["t-cost", "t-quality", "t-delta"]) $(id).onchange = drawTable;
+$("t-other-l").hidden = !Object.values(METRICS).some(M => M.other);
+for (const id of ["t-cost", "t-quality", "t-other", "t-delta"]) $(id).onchange = drawTable;
 onChange(drawTable);
 pickListeners.push(drawTable);
