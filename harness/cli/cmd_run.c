@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/plan/dump.h"
 #include "harness/run/run.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -9,7 +10,7 @@
 struct run_opts {
     const char *db, *out, *filter, *retry, *shard;
     int jobs, timeout_s, limit;
-    bool dry_run, force, stale, json, quiet;
+    bool dry_run, dump_config, force, stale, json, quiet;
     struct kvr_arg_list set;
 };
 
@@ -104,6 +105,19 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
     return KVR_EXIT_OK;
 }
 
+static int dump(const char *path, const char *const *overrides)
+{
+    struct kvr_config c;
+    enum kvr_status st = kvr_config_read(&c, path, overrides);
+
+    if (st == KVR_OK) {
+        st = kvr_config_dump(&c, stdout);
+        kvr_config_free(&c);
+        return kvr_cli_wrote(st, KVR_EXIT_OK);
+    }
+    return kvr_cli_fail(st);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct run_opts *o = call->opts;
@@ -131,6 +145,8 @@ static int run(const struct kvr_call *call)
     enum kvr_status st = parse_shard(o->shard, &r.shard, &r.n_shards);
     int code;
 
+    if (o->dump_config)
+        return dump(r.config_path, r.overrides);
     if (st == KVR_OK)
         st = kvr_run(&r, &s);
     if (st != KVR_OK) {
@@ -164,6 +180,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "only matching cells, e.g. 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "say what would run, measure nothing"),
+    KVR_ARG_FLAG(struct run_opts, dump_config, "dump-config", 0,
+                 "print the config in force, with where each value comes from"),
     KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
                  "failed, or failed:TYPE: run those cells again"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),

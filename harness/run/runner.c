@@ -350,12 +350,18 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
         .noise = disturbance(r, w),
     };
+    char same_frames[65];
     struct kvr_verdict v;
     enum kvr_status st;
 
     if (w->drift) {
         st = finish_drift(r, w);
     } else {
+        if (!a.expected_frames[0]) { /* a repeat gives the same frames, or something is wrong */
+            kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
+                                  same_frames);
+            a.expected_frames = same_frames;
+        }
         st = store_attempt(r, j, &a, &v);
         if (st == KVR_OK)
             st = settle(r, j, &v);

@@ -46,3 +46,22 @@ void kvr_store_expect(struct kvr_store *s, const struct kvr_like *l, struct kvr_
     kvr_sql_bind(q, "ttti", l->kind, l->model, l->name, (int64_t)l->frames);
     ask(q, out);
 }
+
+void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
+                           const struct kvr_session *session, char sha256[65])
+{
+    static const char sql[] =
+        "SELECT a.sha256 FROM cell c JOIN session x ON x.id = c.session JOIN artifact a ON a.cell "
+        "= c.key AND a.kind = 'frames' WHERE c.outcome = 'OK' AND c.rollout = ? AND c.key <> ? AND "
+        "x.code = ? AND x.compiler = ? AND x.cflags = ? AND x.cpu_model = ? LIMIT 1";
+    sqlite3_stmt *q;
+
+    sha256[0] = 0;
+    if (kvr_sql_prepare(s, &q, sql) != KVR_OK)
+        return;
+    kvr_sql_bind(q, "tttttt", rollout, key, session->code, session->compiler, session->cflags,
+                 session->cpu_model);
+    if (sqlite3_step(q) == SQLITE_ROW)
+        sqlite3_snprintf(65, sha256, "%s", sqlite3_column_text(q, 0));
+    sqlite3_finalize(q);
+}

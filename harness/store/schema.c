@@ -87,6 +87,7 @@ const char kvr_store_schema[] =
     ") STRICT, WITHOUT ROWID;\n"
     "CREATE INDEX cell_method ON cell(model, method);\n"
     "CREATE INDEX cell_baseline ON cell(baseline);\n"
+    "CREATE INDEX cell_rollout ON cell(rollout);\n"
 
     "CREATE TABLE metric(\n"
     "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"

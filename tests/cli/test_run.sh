@@ -71,3 +71,28 @@ else
     skip "the figure" "gnuplot is not installed"
 fi
 exits 2 "an unknown plot" plot parto --db t.db -o fig
+
+exits 0 "the config in force" run tiny.yaml --dump-config --set frames=6..12+6 --set 'tags={t: [BF16]}'
+prints "an override, and a range written out" '^frames: \[6, 12\] +# --set$'
+prints "a line of the file" '^model: nano +# tiny\.yaml:2$'
+prints "a default" '^timeout_s: 600 +# default$'
+cp "$out" dumped.yaml
+exits 0 "it can be read again" run dumped.yaml --dump-config
+exits 0 "what is left for another time" run tiny.yaml --db limited.db --out o --limit 2 --json
+json "two cells, and how many more" '.ok == 2 and .limited == 4'
+exits 0 "an estimate from history" run tiny.yaml --db t.db --dry-run --force --json
+json "time, memory and disk" '.estimate_s > 0 and .memory_bytes > 1e6 and .disk_bytes > 1e3'
+json "by method" '[.methods[] | [.method, .to_run]] == [["BF16", 2], ["RTN_INT4", 2], ["RTN_INT2", 2]]'
+exits 0 "nothing is stale" run tiny.yaml --db t.db --out o --stale --json
+json "for the code is the same" '.ok == 0 and .stale == 0'
+sqlite3 t.db "UPDATE session SET code = 'before'"
+exits 0 "other code measured these" run tiny.yaml --db t.db --out o --dry-run --json
+json "which is said" '.stale == 6 and .to_run == 0'
+exits 0 "and measured again when that is asked" run tiny.yaml --db t.db --out o --stale --json
+json "all of them" '.ok == 6'
+"$kvreel" run tiny.yaml --db two.db --out o -q & first=$!
+for _ in $(seq 100); do [ -s two.db.lock ] && break; sleep 0.05; done
+exits 1 "a second run on one database" run tiny.yaml --db two.db --out o
+says "names the first" "another run is writing to it, process $first "
+wait $first
+check "which is not disturbed" test "$(sql two.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 6
