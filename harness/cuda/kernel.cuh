@@ -44,6 +44,9 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
     do {                                                                                           \
         if (kvr_stream_may_launch(s)) {                                                            \
+            if ((shared) > 48 * 1024) /* more has to be asked for */                               \
+                cudaFuncSetAttribute((const void *)(kernel),                                       \
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(shared));  \
             kernel<<<grid, block, shared, kvr_stream_ready(s)>>>(__VA_ARGS__);                     \
             kvr_stream_launched(s, #kernel);                                                       \
         }                                                                                          \

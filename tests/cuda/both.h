@@ -21,6 +21,7 @@ void both_get(void *host, const void *out, size_t n, const char *what);
 /* Everything that both_in, both_out and both_inout gave. */
 void both_free(void);
 
+TCase *cases_attend(void);
 TCase *cases_codec(void);
 TCase *cases_outliers(void);
 TCase *cases_ops(void);

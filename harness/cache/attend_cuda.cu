@@ -1,0 +1,253 @@
+/* attend_cuda.cu - online softmax over tiles of decoded keys and values.
+ *
+ * A block has one head and QUERIES queries, a warp ROWS of them. Scores: a lane has one key of
+ * the tile. Values: a lane has every 32nd channel, and the probabilities come by shuffle. Keys and
+ * values of a tile take turns in one buffer, whose rows are one float longer than D so that 32
+ * lanes reading 32 rows meet 32 banks. */
+#include "harness/cache/attend_cuda.h"
+
+#include "harness/cuda/kernel.cuh"
+
+enum { WARPS = 4, ROWS = 4, QUERIES = WARPS * ROWS, TILE = 32, THREADS = WARPS * 32 };
+
+static __global__ void __launch_bounds__(THREADS)
+    attend_begin(int64_t n_rows, int d, kvr_global<float> mx, kvr_global<float> sum,
+                 kvr_global<float> acc)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i >= n_rows * d)
+        return;
+    acc[i] = 0;
+    if (i < n_rows) {
+        mx[i] = -INFINITY;
+        sum[i] = 0;
+    }
+}
+
+/* The largest of the lanes' values and `start`; NaN when any of them is. */
+static __device__ __forceinline__ float warp_max(float v, float start)
+{
+    const bool bad = __any_sync(~0u, v != v) || start != start;
+
+    for (int h = 16; h; h /= 2) {
+        const float other = __shfl_xor_sync(~0u, v, h);
+
+        v = other > v ? other : v;
+    }
+    return bad ? NAN : v > start ? v : start;
+}
+
+static __device__ __forceinline__ float warp_sum(float v)
+{
+    for (int h = 16; h; h /= 2)
+        v += __shfl_xor_sync(~0u, v, h);
+    return v;
+}
+
+/* A tile's rows [n,D] of head h, from token t0 on, into rows of W channels and one more; 0 beyond
+ * the last token and the last channel. */
+template <int W>
+static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a,
+                                                 kvr_global<const float> x, int64_t t0, int n,
+                                                 int h, kvr_shared<float> tile)
+{
+    for (int i = (int)threadIdx.x; i < TILE * W; i += THREADS) {
+        const int t = i / W, c = i % W;
+
+        tile[t * (W + 1) + c] =
+            t < n && c < a.head_dim ? (float)x[((t0 + t) * a.n_heads + h) * a.head_dim + c] : 0.0f;
+    }
+}
+
+/* Bytes that attend_piece<J> shares. */
+static size_t shared_bytes(int j)
+{
+    return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
+}
+
+/* D at most 32 J. */
+template <int J>
+static __global__ void __launch_bounds__(THREADS, 4)
+    attend_piece(struct kvr_attend_shape a, float scale, int64_t n, bool biased,
+                 kvr_global<const float> q, kvr_global<const float> k, kvr_global<const float> v,
+                 kvr_global<const float> log_m, kvr_global<float> mx, kvr_global<float> sum,
+                 kvr_global<float> acc)
+{
+    KVR_SHARED_DYNAMIC(float, shared);
+    enum { W = 32 * J };
+    const int d = a.head_dim, lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int h = (int)(blockIdx.x % (unsigned)a.n_heads);
+    const int64_t first = blockIdx.x / (unsigned)a.n_heads * QUERIES + warp * ROWS;
+    const kvr_shared<float> queries = shared + warp * ROWS * W, tile = shared + QUERIES * W;
+    float top[ROWS], total[ROWS], out[ROWS][J];
+
+    for (int r = 0; r < ROWS; r++)
+        for (int c = lane; c < d; c += 32)
+            queries[r * W + c] =
+                first + r < a.n_query ? q[((first + r) * a.n_heads + h) * d + c] * scale : 0.0f;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t row = (first + r) * a.n_heads + h;
+        const bool there = first + r < a.n_query;
+
+        top[r] = there ? (float)mx[row] : 0.0f;
+        total[r] = there ? (float)sum[row] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < J; j++)
+            out[r][j] = there && lane + 32 * j < d ? (float)acc[row * d + lane + 32 * j] : 0.0f;
+    }
+    for (int64_t t0 = 0; t0 < n; t0 += TILE) {
+        const int m = n - t0 < TILE ? (int)(n - t0) : TILE;
+        float p[ROWS];
+
+        __syncthreads(); /* the values before have been read */
+        load_tile<W>(a, k, t0, m, h, tile);
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            p[r] = biased && lane < m ? (float)log_m[t0 + lane] : 0.0f;
+        for (int c = 0; c < d; c++) {
+            const float key = tile[lane * (W + 1) + c];
+
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                p[r] = fmaf(queries[r * W + c], key, p[r]);
+        }
+        __syncthreads(); /* the keys have been read */
+        load_tile<W>(a, v, t0, m, h, tile);
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float s = lane < m ? p[r] : -INFINITY, old = top[r];
+
+            top[r] = warp_max(s, old);
+            p[r] = expf(s - top[r]);
+            /* At a new maximum what was summed shrinks; NaN spreads. */
+            const float shrink = top[r] == old ? 1.0f : expf(old - top[r]);
+
+            total[r] *= shrink;
+#pragma unroll
+            for (int j = 0; j < J; j++)
+                out[r][j] *= shrink;
+            total[r] += warp_sum(p[r]);
+        }
+#pragma unroll 2
+        for (int t = 0; t < m; t++) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const float weight = __shfl_sync(~0u, p[r], t);
+
+#pragma unroll
+                for (int j = 0; j < J; j++)
+                    out[r][j] = fmaf(weight, tile[t * (W + 1) + lane + 32 * j], out[r][j]);
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int64_t row = (first + r) * a.n_heads + h;
+
+        if (first + r >= a.n_query)
+            continue;
+        if (!lane) {
+            mx[row] = top[r];
+            sum[row] = total[r];
+        }
+#pragma unroll
+        for (int j = 0; j < J; j++)
+            if (lane + 32 * j < d)
+                acc[row * d + lane + 32 * j] = out[r][j];
+    }
+}
+
+/* A warp has a row. */
+static __global__ void __launch_bounds__(THREADS)
+    attend_merge(int64_t n_rows, int d, kvr_global<float> mx, kvr_global<float> sum,
+                 kvr_global<float> acc, kvr_global<const float> mx2, kvr_global<const float> sum2,
+                 kvr_global<const float> acc2)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    float a, b, top, shrink_a, shrink_b;
+
+    if (row >= n_rows)
+        return;
+    a = mx[row];
+    b = mx2[row];
+    top = a != a || b != b ? NAN : a > b ? a : b;
+    shrink_a = a == top ? 1.0f : expf(a - top);
+    shrink_b = b == top ? 1.0f : expf(b - top);
+    for (int c = lane; c < d; c += 32)
+        acc[row * d + c] = acc[row * d + c] * shrink_a + acc2[row * d + c] * shrink_b;
+    __syncwarp(); /* all lanes have read mx */
+    if (!lane) {
+        mx[row] = top;
+        sum[row] = sum[row] * shrink_a + sum2[row] * shrink_b;
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    attend_finish(int64_t n, int d, kvr_global<const float> sum, kvr_global<const float> acc,
+                  kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        out[i] = acc[i] * (1.0f / sum[i / d]);
+}
+
+static int64_t rows_of(const struct kvr_attend_shape *a)
+{
+    return a->n_query * a->n_heads;
+}
+
+void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                           const struct kvr_attend_state *st)
+{
+    if (rows_of(a))
+        KVR_LAUNCH(attend_begin, kvr_blocks(rows_of(a) * a->head_dim, THREADS), THREADS, 0, s,
+                   rows_of(a), a->head_dim, st->mx, st->sum, st->acc);
+}
+
+void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
+                           const struct kvr_attend_piece *p, const struct kvr_attend_state *st)
+{
+    const int d = a->head_dim;
+    const unsigned blocks = (unsigned)((a->n_query + QUERIES - 1) / QUERIES * a->n_heads);
+    const float scale = 1.0f / sqrtf((float)d);
+    const bool biased = p->log_m != NULL;
+
+    if (!blocks || !p->n)
+        return;
+    if (d <= 32)
+        KVR_LAUNCH(attend_piece<1>, blocks, THREADS, shared_bytes(1), s, *a, scale, p->n, biased, q,
+                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+    else if (d <= 64)
+        KVR_LAUNCH(attend_piece<2>, blocks, THREADS, shared_bytes(2), s, *a, scale, p->n, biased, q,
+                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+    else if (d <= 128)
+        KVR_LAUNCH(attend_piece<4>, blocks, THREADS, shared_bytes(4), s, *a, scale, p->n, biased, q,
+                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+    else
+        KVR_LAUNCH(attend_piece<8>, blocks, THREADS, shared_bytes(8), s, *a, scale, p->n, biased, q,
+                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+}
+
+void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                           const struct kvr_attend_state *into, const struct kvr_attend_state *from)
+{
+    if (rows_of(a))
+        KVR_LAUNCH(attend_merge, kvr_blocks(rows_of(a), WARPS), THREADS, 0, s, rows_of(a),
+                   a->head_dim, into->mx, into->sum, into->acc, from->mx, from->sum, from->acc);
+}
+
+void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                            const struct kvr_attend_state *st, float *out)
+{
+    const int64_t n = rows_of(a) * a->head_dim;
+
+    if (n)
+        KVR_LAUNCH(attend_finish, kvr_blocks(n, THREADS), THREADS, 0, s, n, a->head_dim, st->sum,
+                   st->acc, out);
+}

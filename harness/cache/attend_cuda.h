@@ -1,0 +1,60 @@
+/* attend_cuda.h - attention over decoded pieces, on a CUDA stream.
+ *
+ *     kvr_attend_begin_cuda(s, &shape, state);
+ *     for each piece, in a fixed order:
+ *         decode into scratch, then
+ *         kvr_attend_piece_cuda(s, &shape, q, &piece, state);
+ *     kvr_attend_merge_cuda(s, &shape, state, other);       a second state, if there is one
+ *     kvr_attend_finish_cuda(s, &shape, state, out);
+ *
+ * Every (query, head) keeps (running max, running sum, accumulated output), as in attend_cpu.c.
+ * Pieces with rotated keys are met with rotated queries (kvr_fwht_cuda of a copy of q); pieces
+ * with rotated values go to a state of their own, whose `acc` is turned back by kvr_fwht_cuda
+ * before it is merged. Sums run in another order than on the CPU: results agree to roundings, and
+ * are the same bits every time. Everything is F32; device memory throughout. A plain kernel
+ * without tensor cores: correct everywhere, fast nowhere. */
+#ifndef KVR_CACHE_ATTEND_CUDA_H
+#define KVR_CACHE_ATTEND_CUDA_H
+
+#include "harness/cuda/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_ATTEND_CUDA_MAX_D = 256 };
+
+struct kvr_attend_shape {
+    int64_t n_query;       /* T */
+    int n_heads, head_dim; /* H; D, at most KVR_ATTEND_CUDA_MAX_D */
+};
+
+struct kvr_attend_state {
+    float *mx, *sum; /* [T,H] */
+    float *acc;      /* [T,H,D] */
+};
+
+struct kvr_attend_piece {
+    const float *k, *v; /* [n,H,D] */
+    const float *log_m; /* [n]: log of the multiplicity each token stands for; NULL: all 0 */
+    int64_t n;
+};
+
+void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                           const struct kvr_attend_state *state);
+/* q [T,H,D], not scaled. */
+void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                           const float *q, const struct kvr_attend_piece *piece,
+                           const struct kvr_attend_state *state);
+/* `into` has seen what `from` has seen as well; an empty `from` changes nothing. */
+void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                           const struct kvr_attend_state *into,
+                           const struct kvr_attend_state *from);
+/* out [T,H,D] = acc / sum; NaN where nothing was seen. */
+void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                            const struct kvr_attend_state *state, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

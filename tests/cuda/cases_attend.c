@@ -1,0 +1,289 @@
+/* cases_attend.c - attention over pieces: CPU against CUDA.
+ *
+ * u = 2^-24. A score is D products added one after the other (CUDA starts from log m): off by at
+ * most (D + 4) u times S, the largest sum of magnitudes |q_d k_d| / sqrt(D) + |log m| of a query.
+ * Two sides and two scores (one's own and the maximum) make a weight off by 4 (D + 4) u S, and
+ * its exponential by 4 u more (exp_neg: 2e-7, which is 3.4 u). Numerator and denominator sum n
+ * weights each, in either order within n u. The output is a mean of v, so off by at most
+ * max|v| times 2 (4 (D + 4) u S + 4 u + n u) on either side. Pieces shrink what was summed once
+ * each: u per piece, within n u. */
+#include "harness/cache/attend.h"
+#include "harness/cache/attend_cuda.h"
+#include "methods/kernels/kernels_cuda.h"
+#include "tests/cuda/both.h"
+
+static const double u = 0x1p-24;
+
+enum { MAX_PIECES = 4 };
+
+struct attend_case {
+    struct kvr_attend_shape a;
+    int n_pieces;
+    int64_t n[MAX_PIECES];
+    float log_m[MAX_PIECES];
+};
+/* Queries, keys and channels that fill no block, no tile and no warp; multiplicities. */
+static const struct attend_case cases[] = {
+    { { 1, 1, 8 }, 1, { 1 }, { 0 } },
+    { { 5, 2, 20 }, 2, { 7, 40 }, { 0, 2.5f } },
+    { { 17, 3, 32 }, 3, { 33, 1, 32 }, { 0, 7.3f, -1 } },
+    { { 33, 1, 64 }, 1, { 100 }, { 0 } },
+    { { 9, 2, 128 }, 2, { 65, 31 }, { 0, 0 } },
+    { { 16, 1, 256 }, 1, { 34 }, { 1 } },
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+static struct kvr_attend_state new_state(const struct kvr_attend_shape *a)
+{
+    const size_t rows = (size_t)(a->n_query * a->n_heads);
+
+    return (struct kvr_attend_state){ both_out(rows * sizeof(float)),
+                                      both_out(rows * sizeof(float)),
+                                      both_out(rows * (size_t)a->head_dim * sizeof(float)) };
+}
+
+static float *per_token(int64_t n, float value)
+{
+    float *x = floats((size_t)n), *d;
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+    d = both_in(x, (size_t)n * sizeof *x);
+    free(x);
+    return d;
+}
+
+/* The CPU's attention over the spans of a job; out [T,H,D]. */
+static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
+                       const struct kvr_span *spans, int n_spans, float *out)
+{
+    struct kvr_dev *dev = open_dev();
+    struct kvr_attend_scratch scratch = { { 0 }, { 0 } };
+    int64_t decode_ns = 0, attend_ns = 0;
+    const struct kvr_attend_job job = {
+        .n_heads = a->n_heads,
+        .head_dim = a->head_dim,
+        .n_query = a->n_query,
+        .q = q,
+        .out = out,
+        .spans = spans,
+        .n_spans = n_spans,
+        .decode_ns = &decode_ns,
+        .attend_ns = &attend_ns,
+    };
+
+    ck_assert_int_eq(
+        kvr_attend_reserve(&scratch, dev, a->n_heads, a->head_dim, a->n_query, true, true), KVR_OK);
+    kvr_attend(&job, &scratch);
+    kvr_attend_release(&scratch);
+    kvr_dev_close(&dev);
+}
+
+/* What both sides may differ by, as derived above. */
+static double tolerance(const struct kvr_attend_shape *a, const float *q, const float *k,
+                        const float *v, int64_t n, float top_log_m)
+{
+    const int64_t width = (int64_t)a->n_heads * a->head_dim;
+    double S = 0, top = 0;
+
+    for (int64_t t = 0; t < a->n_query; t++)
+        for (int64_t j = 0; j < n; j++)
+            for (int h = 0; h < a->n_heads; h++) {
+                double sum = 0;
+
+                for (int d = h * a->head_dim; d < (h + 1) * a->head_dim; d++)
+                    sum += fabs((double)q[t * width + d] * (double)k[j * width + d]);
+                S = sum > S ? sum : S;
+            }
+    for (int64_t i = 0; i < n * width; i++)
+        top = fabs((double)v[i]) > top ? fabs((double)v[i]) : top;
+    S = S / sqrt(a->head_dim) + fabs((double)top_log_m);
+    return 2 * top * 2 * (4 * (a->head_dim + 4) * u * S + 4 * u + (double)n * u);
+}
+
+static void close_to(const float *want, const float *got, int64_t n, double tol, const char *what)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!same(want[i], got[i]) && !(fabs((double)want[i] - (double)got[i]) <= tol))
+            ck_abort_msg("%s[%lld]: %g on the CPU, %g on CUDA, may differ by %g", what,
+                         (long long)i, (double)want[i], (double)got[i], tol);
+}
+
+/* Where scores reach thousands, only the fills of size 1 leave a bound that says something. */
+static const enum fill attend_fills[] = {
+    FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_OUTLIER_CHANNEL, FILL_TINY, FILL_NAN, FILL_INF
+};
+enum { N_ATTEND_FILLS = sizeof attend_fills / sizeof attend_fills[0] };
+
+START_TEST(pieces)
+{
+    const struct attend_case *c = &cases[_i / N_ATTEND_FILLS];
+    const enum fill fill = attend_fills[_i % N_ATTEND_FILLS];
+    const struct kvr_attend_shape a = c->a;
+    const int64_t width = (int64_t)a.n_heads * a.head_dim;
+    const size_t size = (size_t)(a.n_query * width) * sizeof(float);
+    struct kvr_block_shape shape = { 0, a.n_heads, a.head_dim };
+    struct kvr_span spans[MAX_PIECES];
+    float *q, *k, *v, *want = floats((size_t)(a.n_query * width));
+    float *got = floats((size_t)(a.n_query * width)), *d_q, *d_out = both_out(size);
+    float top_log_m = 0;
+    const struct kvr_attend_state st = new_state(&a);
+    int64_t t = 0;
+
+    for (int i = 0; i < c->n_pieces; i++)
+        shape.n_tok += c->n[i];
+    k = floats(elements(&shape));
+    v = floats(elements(&shape));
+    fill_block(k, &shape, fill, 1);
+    fill_block(v, &shape, fill == FILL_ZERO ? FILL_NORMAL : fill, 2);
+    q = floats((size_t)(a.n_query * width));
+    kvr_normal(q, (size_t)(a.n_query * width), 3, KVR_RNG_TEST, 3, 0, 0);
+    d_q = both_in(q, size);
+    kvr_attend_begin_cuda(both_stream, &a, &st);
+    for (int i = 0; i < c->n_pieces; t += c->n[i++]) {
+        const size_t bytes = (size_t)(c->n[i] * width) * sizeof(float);
+        const struct kvr_attend_piece p = {
+            .k = both_in(k + t * width, bytes),
+            .v = both_in(v + t * width, bytes),
+            .log_m = c->log_m[i] != 0 ? per_token(c->n[i], c->log_m[i]) : NULL,
+            .n = c->n[i],
+        };
+
+        kvr_attend_piece_cuda(both_stream, &a, d_q, &p, &st);
+        spans[i] = (struct kvr_span){ .raw = { k + t * width, v + t * width, KVR_F32 },
+                                      .n = c->n[i],
+                                      .log_m = c->log_m[i] };
+        top_log_m = fabsf(c->log_m[i]) > top_log_m ? fabsf(c->log_m[i]) : top_log_m;
+    }
+    kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+    both_get(got, d_out, size, fill_names[fill]);
+    on_the_cpu(&a, q, spans, c->n_pieces, want);
+    close_to(want, got, a.n_query * width,
+             fill == FILL_NAN || fill == FILL_INF
+                 ? 1e-3 /* what is left finite: v of size 1 to 5, as of a normal fill */
+                 : tolerance(&a, q, k, v, shape.n_tok, top_log_m),
+             fill_names[fill]);
+    both_free();
+    free(q);
+    free(k);
+    free(v);
+    free(want);
+    free(got);
+}
+END_TEST
+
+/* Keys and values as a method packs them: decoded on the device into scratch, then attended to;
+ * rotated ones with rotated queries, in a state of their own, turned back, merged. */
+START_TEST(packed_and_rotated)
+{
+    enum { T = 19, H = 2, D = 32, N = 48, W = H * D };
+    const struct kvr_attend_shape a = { T, H, D };
+    const struct kvr_block_shape shape = { N, H, D };
+    const struct kvr_grid g = { .bits = 4, .axis = KVR_AXIS_TOKENS, .group = 16 };
+    const struct kvr_stage_job job = { .shape = shape };
+    struct kvr_codec *plain = open_codec("sym(bits=4,group=16)", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *turned =
+        open_codec("hadamard | sym(bits=4,group=16)", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_segment seg[2] = { { .n_tok = N }, { .n_tok = N } };
+    const struct kvr_span spans[2] = { { .seg = &seg[0], .n = N },
+                                       { .seg = &seg[1], .n = N, .log_m = 0.5f } };
+    float *x = floats(N * W), *work = floats(N * W), q[T * W], want[T * W], got[T * W];
+    float *decoded = floats(2 * N * W), *values = floats(2 * N * W);
+    float *d_q, *d_turned, *d_out = both_out(sizeof want), *d_k = both_out(N * W * sizeof *x);
+    float *d_v = both_out(N * W * sizeof *x);
+    const struct kvr_attend_state st = new_state(&a), st_turned = new_state(&a);
+    const struct kvr_attend_piece piece = { d_k, d_v, NULL, N };
+    const struct kvr_attend_piece turned_piece = { d_k, d_v, per_token(N, 0.5f), N };
+
+    for (int i = 0; i < 2; i++) {
+        struct kvr_codec *c = i ? turned : plain;
+
+        fill_block(x, &shape, FILL_NORMAL, 10 + (uint32_t)i);
+        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &seg[i].k), KVR_OK);
+        kvr_codec_decode(&seg[i].k, 0, N, 0, H, decoded + i * N * W);
+        fill_block(x, &shape, FILL_OFFSET, 20 + (uint32_t)i);
+        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &seg[i].v), KVR_OK);
+        kvr_codec_decode(&seg[i].v, 0, N, 0, H, values + i * N * W);
+    }
+    kvr_normal(q, T * W, 3, KVR_RNG_TEST, 4, 0, 0);
+    on_the_cpu(&a, q, spans, 2, want);
+    d_q = both_in(q, sizeof q);
+    d_turned = both_inout(q, sizeof q);
+    kvr_fwht_cuda(both_stream, d_turned, T * H, D, KVR_COMPUTE_F32);
+    kvr_attend_begin_cuda(both_stream, &a, &st);
+    kvr_attend_begin_cuda(both_stream, &a, &st_turned);
+    for (int i = 0; i < 2; i++) {
+        const int grid = i; /* the stage that is the grid */
+
+        for (int values_too = 0; values_too < 2; values_too++) {
+            const struct kvr_stage_data *d =
+                values_too ? &seg[i].v.stage[grid] : &seg[i].k.stage[grid];
+
+            kvr_grid_decode_cuda(both_stream, &g, &job, both_in(d->codes.p, d->codes.n_bytes),
+                                 both_in(d->meta.p, d->meta.n_bytes), 0, N, 0, H, KVR_DECODE_SET,
+                                 values_too ? d_v : d_k);
+        }
+        kvr_attend_piece_cuda(both_stream, &a, i ? d_turned : d_q, i ? &turned_piece : &piece,
+                              i ? &st_turned : &st);
+    }
+    kvr_fwht_cuda(both_stream, st_turned.acc, T * H, D, KVR_COMPUTE_F32);
+    kvr_attend_merge_cuda(both_stream, &a, &st, &st_turned);
+    kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+    both_get(got, d_out, sizeof got, "packed");
+    /* The rotations add log2(D) roundings of q and of the output: D stands for them. */
+    close_to(want, got, T * W, 2 * tolerance(&a, q, decoded, values, 2 * N, 0.5f), "packed");
+    both_free();
+    for (int i = 0; i < 2; i++) {
+        kvr_packed_free(&seg[i].k);
+        kvr_packed_free(&seg[i].v);
+    }
+    kvr_codec_close(&plain);
+    kvr_codec_close(&turned);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(decoded);
+    free(values);
+}
+END_TEST
+
+/* A state that has seen nothing changes nothing, on either side. */
+START_TEST(merge_with_nothing)
+{
+    enum { T = 3, H = 2, D = 8, W = H * D };
+    const struct kvr_attend_shape a = { T, H, D };
+    const struct kvr_block_shape shape = { T, H, D };
+    float x[T * W], want[T * W], got[T * W], *d_out = both_out(sizeof want), *d_x;
+    const struct kvr_attend_state full = new_state(&a), none = new_state(&a);
+    struct kvr_attend_piece piece = { .n = T };
+
+    fill_block(x, &shape, FILL_NORMAL, 1);
+    d_x = both_in(x, sizeof x);
+    piece.k = piece.v = d_x;
+    kvr_attend_begin_cuda(both_stream, &a, &full);
+    kvr_attend_begin_cuda(both_stream, &a, &none);
+    kvr_attend_piece_cuda(both_stream, &a, d_x, &piece, &full);
+    kvr_attend_finish_cuda(both_stream, &a, &full, d_out);
+    both_get(want, d_out, sizeof want, "alone");
+    kvr_attend_merge_cuda(both_stream, &a, _i ? &none : &full, _i ? &full : &none);
+    kvr_attend_finish_cuda(both_stream, &a, _i ? &none : &full, d_out);
+    both_get(got, d_out, sizeof got, "merged");
+    for (int i = 0; i < T * W; i++) {
+        ck_assert(isfinite(want[i]));
+        ck_assert_float_eq(want[i], got[i]);
+    }
+    both_free();
+}
+END_TEST
+
+TCase *cases_attend(void)
+{
+    TCase *tc = tcase_create("attention");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, pieces, 0, N_CASES * N_ATTEND_FILLS);
+    tcase_add_test(tc, packed_and_rotated);
+    tcase_add_loop_test(tc, merge_with_nothing, 0, 2);
+    return tc;
+}
