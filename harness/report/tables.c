@@ -223,6 +223,31 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
     return st;
 }
 
+/* What a table of means does not show, in numbers: cells whose time is not to be trusted, and
+ * cells without a result. Nothing when there are none. */
+static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
+{
+    struct kvr_table *n;
+    char text[160];
+    int noisy, invalid;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_table_query(&n, db_path,
+                            "SELECT coalesce(sum(verdict = 'NOISY'), 0), coalesce(sum(verdict = "
+                            "'INVALID'), 0) FROM cell WHERE run_kind = 'bench'",
+                            NULL));
+    noisy = (int)kvr_table_number(n, 0, 0);
+    invalid = (int)kvr_table_number(n, 0, 1);
+    kvr_table_close(&n);
+    snprintf(text, sizeof text, "%d cells NOISY: not in the runtimes", noisy);
+    if (noisy)
+        st = kvr_table_note(t, text);
+    snprintf(text, sizeof text, "%d cells INVALID: in no mean (table failures)", invalid);
+    if (st == KVR_OK && invalid)
+        st = kvr_table_note(t, text);
+    return st;
+}
+
 static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, const char *db_path)
 {
     char *hosts = NULL;
@@ -235,6 +260,8 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
     KVR_TRY(kvr_report_hosts(&hosts, db_path));
     st = kvr_table_note(t, hosts);
     free(hosts);
+    if (st == KVR_OK && strcmp(r->name, "summary") == 0)
+        st = note_verdicts(t, db_path);
     return st;
 }
 
