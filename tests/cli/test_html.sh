@@ -54,6 +54,7 @@ check "without a word on the console" bash -c "! grep CONSOLE '$err'"
 # while, so the browser stays until they are done.
 run_checks() { # FILE SIZE NAME
     local pid
+    : >"$err" # the last run's end is not this one's
     "$browser" --headless --no-sandbox --disable-gpu --autoplay-policy=no-user-gesture-required \
         --user-data-dir="$work/profile-$3" --window-size="$2" --enable-logging=stderr \
         --remote-debugging-port=0 "file://$1" >/dev/null 2>"$err" &
