@@ -110,8 +110,7 @@ START_TEST(refused)
     ck_assert_int_eq(make(&c, &s, text), KVR_EINVAL);
     ck_assert_msg(strstr(kvr_error(), wrong[_i].says) != NULL, "'%s'", kvr_error());
     ck_assert_msg(strncmp(kvr_error(), "a.yaml:", 7) == 0, "'%s'", kvr_error());
-    if (s.config)
-        kvr_config_free(&c);
+    kvr_config_free(&c);
 }
 END_TEST
 
