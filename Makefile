@@ -108,7 +108,8 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
 NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
 CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
-	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS)
+	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
+	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
 	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
 CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))

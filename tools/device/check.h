@@ -1,0 +1,156 @@
+/* check.h - as much of Check as the tests of CUDA kernels use, for a machine without the library:
+ * no forks, no time limits, one line per failure. tools/device-check.sh puts it before the real
+ * one; anywhere else the library itself is used. */
+#ifndef KVR_DEVICE_CHECK_H
+#define KVR_DEVICE_CHECK_H
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CK_NORMAL, CK_NOFORK, SHIM_MAX = 64 };
+
+typedef struct {
+    void (*run)(int _i);
+    const char *name;
+    int first, end;
+} shim_test;
+typedef struct {
+    const char *name;
+    int n;
+    shim_test test[SHIM_MAX];
+} TCase;
+typedef struct {
+    const char *name;
+    int n;
+    TCase *tcase[SHIM_MAX];
+} Suite;
+typedef struct {
+    Suite *suite;
+    int n_failed;
+} SRunner;
+
+/* Where a failure goes back to, and what it says; one per program, whoever includes this. */
+extern jmp_buf shim_back;
+extern char shim_message[512];
+
+#ifdef SHIM_MAIN
+jmp_buf shim_back;
+char shim_message[512];
+#endif
+
+#define START_TEST(test)                                                                           \
+    static void test##_run(int _i)                                                                 \
+    {                                                                                              \
+        (void)_i;
+#define END_TEST }
+
+#define ck_abort_msg(...)                                                                          \
+    do {                                                                                           \
+        int at_ = snprintf(shim_message, sizeof shim_message, "%s:%d: ", __FILE__, __LINE__);      \
+                                                                                                   \
+        snprintf(shim_message + at_, sizeof shim_message - (size_t)at_, __VA_ARGS__);              \
+        longjmp(shim_back, 1);                                                                     \
+    } while (0)
+#define ck_assert_msg(yes, ...)                                                                    \
+    do {                                                                                           \
+        if (!(yes))                                                                                \
+            ck_abort_msg(__VA_ARGS__);                                                             \
+    } while (0)
+#define ck_assert(yes) ck_assert_msg(yes, "'%s' failed", #yes)
+#define ck_assert_int_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_int_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_int_ge(a, b) ck_assert((a) >= (b))
+#define ck_assert_uint_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_float_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_ptr_nonnull(p) ck_assert((p) != NULL)
+#define ck_assert_mem_eq(a, b, n) ck_assert(!memcmp(a, b, n))
+
+static inline void *shim_alloc(size_t n)
+{
+    void *p = calloc(1, n);
+
+    if (!p)
+        abort();
+    return p;
+}
+
+static inline Suite *suite_create(const char *name)
+{
+    Suite *s = (Suite *)shim_alloc(sizeof *s);
+
+    s->name = name;
+    return s;
+}
+
+static inline TCase *tcase_create(const char *name)
+{
+    TCase *t = (TCase *)shim_alloc(sizeof *t);
+
+    t->name = name;
+    return t;
+}
+
+static inline void shim_add(TCase *t, void (*run)(int), const char *name, int first, int end)
+{
+    if (t->n == SHIM_MAX)
+        abort();
+    t->test[t->n++] = (shim_test){ run, name, first, end };
+}
+#define tcase_add_test(t, test) shim_add(t, test##_run, #test, 0, 1)
+#define tcase_add_loop_test(t, test, first, end) shim_add(t, test##_run, #test, first, end)
+#define tcase_set_timeout(t, seconds) ((void)(t))
+
+static inline void suite_add_tcase(Suite *s, TCase *t)
+{
+    if (s->n == SHIM_MAX)
+        abort();
+    s->tcase[s->n++] = t;
+}
+
+static inline SRunner *srunner_create(Suite *s)
+{
+    SRunner *r = (SRunner *)shim_alloc(sizeof *r);
+
+    r->suite = s;
+    return r;
+}
+#define srunner_set_fork_status(r, how) ((void)(r))
+
+static inline void srunner_run_all(SRunner *r, int mode)
+{
+    volatile int n = 0;
+
+    (void)mode;
+    for (volatile int c = 0; c < r->suite->n; c++)
+        for (volatile int t = 0; t < r->suite->tcase[c]->n; t++) {
+            const shim_test *test = &r->suite->tcase[c]->test[t];
+
+            for (volatile int i = test->first; i < test->end; i++, n++) {
+                if (!setjmp(shim_back)) {
+                    test->run(i);
+                    continue;
+                }
+                r->n_failed++;
+                printf("%s:%s:%d: %s\n", r->suite->tcase[c]->name, test->name, i, shim_message);
+            }
+        }
+    printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", n ? (n - r->n_failed) * 100 / n : 0, n,
+           r->n_failed);
+}
+
+static inline int srunner_ntests_failed(const SRunner *r)
+{
+    return r->n_failed;
+}
+
+static inline void srunner_free(SRunner *r)
+{
+    for (int i = 0; i < r->suite->n; i++)
+        free(r->suite->tcase[i]);
+    free(r->suite);
+    free(r);
+}
+
+#endif
