@@ -15,8 +15,10 @@
 struct kvr_report {
     const char *name, *title;
     const char *sql;
-    const struct kvr_column *columns; /* ends with name NULL */
-    const char *const *fold;          /* ends with NULL */
+    enum kvr_status (*make)(struct kvr_table **out,
+                            const char *db_path); /* where SQL does not do */
+    const struct kvr_column *columns;             /* ends with name NULL */
+    const char *const *fold;                      /* ends with NULL */
 };
 
 extern const struct kvr_report kvr_reports[]; /* ends with name NULL */

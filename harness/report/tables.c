@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/report/intervals.h"
 #include "harness/report/paper_sql.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
@@ -57,8 +58,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-static const char *const settings[] = { "model", "suite",   "frames", "window",  "sink",
-                                        "evict", "threads", "path",   "machine", NULL };
+static const char *const settings[] = { "model",   "suite", "frames",  "window",   "sink", "evict",
+                                        "threads", "path",  "machine", "settings", NULL };
 
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
@@ -72,6 +73,10 @@ const struct kvr_report kvr_reports[] = {
           "ORDER BY model, frames, window, sink, evict, path, threads, is_baseline DESC,\n"
           "  compression IS NULL, round(compression, 3), ssim DESC, method",
       .columns = columns,
+      .fold = settings },
+    { .name = "intervals",
+      .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
+      .make = kvr_report_intervals,
       .fold = settings },
     { .name = "table2",
       .title = "The study's Table 2: all suites together, in its columns",
@@ -273,7 +278,7 @@ enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, co
     *out = NULL;
     if (!r)
         return fail_unknown(name);
-    KVR_TRY(kvr_table_query(out, db_path, r->sql, r->columns));
+    KVR_TRY(r->make ? r->make(out, db_path) : kvr_table_query(out, db_path, r->sql, r->columns));
     st = finish(*out, r, db_path);
     if (st != KVR_OK)
         kvr_table_close(out);

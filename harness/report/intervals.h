@@ -1,0 +1,13 @@
+/* intervals.h - the summary with how sure it is, and who cannot be told apart. */
+#ifndef KVR_REPORT_INTERVALS_H
+#define KVR_REPORT_INTERVALS_H
+
+#include "harness/report/table.h"
+
+/* Per method and settings: compression, mean SSIM and PSNR with 95 % BCa intervals over cells, the
+ * median runtime with its order-statistic interval, the tie group by SSIM, n ok / n attempted. Two
+ * methods tie when the interval of their differences over the same prompts has zero inside; a group
+ * is named by the letter of its best, so that "ab" ties with both. */
+enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
+
+#endif
