@@ -205,11 +205,17 @@ format:
 docs: $(BUILD)/kvreel
 	@bash tools/methods-table.sh $(BUILD)/kvreel
 
-## install: copy the program and its models below PREFIX
+## install: copy the program, its models, its manual page and completions below PREFIX
 install: all
 	install -D -m 755 $(BUILD)/kvreel $(DESTDIR)$(PREFIX)/bin/kvreel
 	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel
 	cp -r models configs $(DESTDIR)$(PREFIX)/share/kvreel/
+	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions \
+		fish/vendor_completions.d)
+	$(BUILD)/kvreel man >$(DESTDIR)$(PREFIX)/share/man/man1/kvreel.1
+	$(BUILD)/kvreel completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/kvreel
+	$(BUILD)/kvreel completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_kvreel
+	$(BUILD)/kvreel completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/kvreel.fish
 
 ## help: this list
 help:

@@ -41,8 +41,8 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
 
         if (!kvr_outcome_parse(w, &o) || !is_failure(o))
             return kvr_fail(KVR_EINVAL,
-                            "retry '%s': '%s' is none of OOM_HOST, TIMEOUT, SIGNAL, "
-                            "NAN, INVALID, ERROR",
+                            "retry '%s': '%s' is none of OOM_HOST, OOM_DEVICE, TIMEOUT, "
+                            "SIGNAL, NAN, DIVERGED, INVALID, ERROR",
                             text, w);
         r->only[o] = true;
     }

@@ -34,7 +34,7 @@ static enum kvr_status check_shard(const char *path)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
-    bool empty;
+    bool empty = false;
     enum kvr_status st;
 
     if (access(path, R_OK) != 0)

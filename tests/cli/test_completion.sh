@@ -5,7 +5,8 @@
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "help lists commands" test "$(wc -w <<<"$commands")" -ge 15
 for shell in bash zsh fish man; do
-    [ $shell = man ] && word=(man) || word=(completion $shell)
+    word=(completion "$shell")
+    [ "$shell" = man ] && word=(man)
     exits 0 "${word[*]}" "${word[@]}"
     cp "$out" "$work/$shell"
     missing=
