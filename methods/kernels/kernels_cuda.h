@@ -31,6 +31,14 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
 
+/* The codec `exact(type=bf16)`: x [T,H,D] -> codes. (type=f32 is a copy.) */
+void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                           const float *x, kvr_bf16 *codes);
+/* Tokens [t0, t0 + n) of heads [h0, h0 + nh) -> out; type KVR_BF16 or KVR_F32. */
+void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                           enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
+                           int nh, float *out);
+
 /* kvr_fwht. A NaN may have another payload. */
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
 #ifdef __cplusplus

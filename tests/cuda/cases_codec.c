@@ -203,6 +203,51 @@ START_TEST(transform)
 }
 END_TEST
 
+/* The CPU's bytes, NaN's too; all of them and a part read back, as BF16 and as F32. */
+START_TEST(exact)
+{
+    const struct kvr_block_shape shape = { 11, 3, 20 };
+    const size_t n = elements(&shape);
+    const enum fill fill = (enum fill)(_i / 2);
+    const bool f32 = _i % 2;
+    struct kvr_codec *c =
+        open_codec(f32 ? "exact(type=f32)" : "exact", KVR_V, false, KVR_COMPUTE_F32);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed packed;
+    float *x = floats(n), *work = floats(n), *want = floats(n), *got = floats(n), *d_out;
+    kvr_bf16 *codes = malloc(n * sizeof *codes);
+    const size_t part = 4 * 2 * 20;
+
+    fill_block(x, &shape, fill, 1);
+    for (size_t i = 0; i < n; i++) /* not what BF16 holds already */
+        x[i] *= 1.001f;
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &packed), KVR_OK);
+    if (!f32) {
+        kvr_bf16 *d_codes = both_out(n * sizeof *codes);
+
+        kvr_exact_encode_cuda(both_stream, &shape, both_in(x, n * sizeof *x), d_codes);
+        both_get(codes, d_codes, n * sizeof *codes, fill_names[fill]);
+        ck_assert_mem_eq(codes, packed.stage[0].codes.p, n * sizeof *codes);
+    }
+    kvr_codec_decode(&packed, 5, 4, 1, 2, want);
+    d_out = both_out(part * sizeof *want);
+    kvr_exact_decode_cuda(both_stream, &shape, f32 ? KVR_F32 : KVR_BF16,
+                          both_in(packed.stage[0].codes.p, packed.stage[0].codes.n_bytes), 5, 4, 1,
+                          2, d_out);
+    both_get(got, d_out, part * sizeof *got, fill_names[fill]);
+    same_floats(want, got, part, fill_names[fill]);
+    both_free();
+    kvr_packed_free(&packed);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(want);
+    free(got);
+    free(codes);
+}
+END_TEST
+
 TCase *cases_codec(void)
 {
     TCase *tc = tcase_create("codec");
@@ -212,5 +257,6 @@ TCase *cases_codec(void)
     tcase_add_loop_test(tc, grid, 0, N_AXES * N_READINGS);
     tcase_add_test(tc, comparison_can_fail);
     tcase_add_loop_test(tc, transform, 0, 2 * 9);
+    tcase_add_loop_test(tc, exact, 0, 2 * N_FILLS);
     return tc;
 }
