@@ -9,7 +9,7 @@ model: nano
 prompts:
   - {id: red, text: a large red disc drifts right over a plain blue background}
   - {id: green, text: a large green square drifts left over a plain white background}
-methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, KIVI_INT4]
+methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2]
 frames: 9
 YAML
 "$kvreel" run "$work/page.yaml" --db "$work/page.db" --out "$work/out" -q >"$out" 2>"$err" ||
