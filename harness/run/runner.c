@@ -252,6 +252,23 @@ static struct kvr_job *drift_due(const struct runner *r, bool cells_left)
     return NULL;
 }
 
+/* Of a session that resumes, whose baselines were all measured before: one of those. */
+static void choose_drift_job(struct runner *r)
+{
+    for (int i = 0; i < r->sweep.n_cells; i++) {
+        struct kvr_job *j = &r->jobs[r->order[i]];
+
+        if (!j->cell->timing || j->cell->baseline != r->order[i])
+            continue;
+        if (j->state == KVR_WAITING) {
+            r->drift_job = NULL; /* it will be that one, once it has been measured */
+            return;
+        }
+        if (j->state == KVR_DONE && !r->drift_job)
+            r->drift_job = j;
+    }
+}
+
 static enum kvr_status start_drift(struct runner *r, struct worker *w)
 {
     r->n_drift++;
@@ -506,6 +523,8 @@ static enum kvr_status run_jobs(struct runner *r)
     kvr_progress_begin(&r->progress, r->opts->progress, r->summary->to_run, r->n_workers,
                        r->summary->estimate_ns);
     r->signal_fd = -1;
+    if (r->summary->to_run > 0)
+        choose_drift_job(r);
     st = catch_signals(r);
     if (st == KVR_OK)
         st = loop(r);

@@ -44,6 +44,15 @@ check "H4: the baseline is measured at the beginning, in the middle and at the e
 check "H4: governor, turbo and the order's seed are known to the session" \
     test "$(t "SELECT count(*) FROM session WHERE governor <> '' AND turbo <> '' AND order_seed = 0")" -eq 1
 
+exits 0 "the timed sweep resumes, with a method more" run t.yaml --db t.db --out o -q --filter prompt=red \
+    --set 'methods=[BF16, RTN_INT4, RTN_INT2]'
+check "H4: its session measures the baseline again, too" \
+    test "$(t 'SELECT count(*) FROM drift') $(t 'SELECT count(DISTINCT session) FROM drift')" = '6 2'
+exits 0 "timed cells side by side" run t.yaml --db j.db --out o -q --filter prompt=red --jobs 2
+check "H4: their times do not count, and the reason is there" test "$(sql j.db "SELECT count(*) FROM cell
+    WHERE verdict = 'NOISY' AND ' ' || verdict_codes || ' ' LIKE '% JOBS %'") $(sql j.db "SELECT
+    count(*) FROM summary WHERE runtime_s IS NULL AND psnr_db > 0 AND n_noisy = 2")" = '4 2'
+
 check "H5: identical frames give a finite PSNR, and are counted" \
     test "$(q "SELECT count(*) FROM cells_wide WHERE is_baseline AND psnr_db <= 100 AND identical_frames = 12")" -eq 3
 check "H5: no number in the database is infinite" test "$(q "SELECT count(*) FROM metric WHERE abs(value) > 1e300")" -eq 0
