@@ -115,11 +115,11 @@ NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 1
 CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
-EMU_OBJ   := $(BUILD)/harness/cuda/emu.o $(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out \
+EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/cuda/*.cc)) $(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out \
 	harness/cuda/stream_cuda.cu,$(CU)) $(wildcard tests/cuda/*.cu))
 ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
 
-$(BUILD)/harness/cuda/emu.o: harness/cuda/emu.cc
+$(BUILD)/harness/cuda/%.o: harness/cuda/%.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ $<

@@ -71,8 +71,10 @@ build() { # object command...
                 -fno-exceptions -fno-rtti -x c++ -c "$f"
         fi
     done
-    [ -z "$emulated" ] || build "$out/obj/cuda_emu.o" g++ -std=c++17 "${flags[@]}" -DKVR_EMULATED \
-        -fno-exceptions -fno-rtti -c harness/cuda/emu.cc
+    for f in ${emulated:+harness/cuda/*.cc}; do
+        build "$out/obj/cuda_${f//\//_}.o" g++ -std=c++17 "${flags[@]}" -DKVR_EMULATED \
+            -fno-exceptions -fno-rtti -c "$f"
+    done
 } >"$out/commands"
 rm -f "$out"/obj/*.o "$out/libkvreel.a"
 xargs -0 -P "$(nproc)" -I{} bash -c '{}' <"$out/commands" >"$out/build.log" 2>&1 || {

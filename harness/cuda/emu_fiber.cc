@@ -1,0 +1,100 @@
+/* emu_fiber.cc - one stack per emulated thread, and switches between them.
+ *
+ * The switch is written by hand where we know how: swapcontext makes a system call. Every switch
+ * is announced to AddressSanitizer, which keeps books on stacks. */
+#include "harness/cuda/emu_machine.cuh"
+
+#include <cstdlib>
+
+#ifdef KVR_ASAN
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace kvr_emu
+{
+
+#ifndef KVR_EMU_UCONTEXT
+extern "C" void kvr_emu_switch(void **save, void *load);
+__asm__(".text\n.type kvr_emu_switch,@function\nkvr_emu_switch:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
+        ".size kvr_emu_switch,.-kvr_emu_switch\n");
+
+static void prepare(struct context *c, void (*entry)())
+{
+    /* Six registers, the entry as return address, and one word so that the stack is aligned as
+     * after a call. */
+    void **top = (void **)((uintptr_t)c->bottom + c->size) - 8;
+
+    for (int i = 0; i < 8; i++)
+        top[i] = NULL;
+    top[6] = (void *)entry;
+    c->sp = top;
+}
+
+static void jump(struct context *from, struct context *to)
+{
+    kvr_emu_switch(&from->sp, to->sp);
+}
+#else
+static void prepare(struct context *c, void (*entry)())
+{
+    getcontext(&c->u);
+    c->u.uc_stack.ss_sp = (void *)c->bottom;
+    c->u.uc_stack.ss_size = c->size;
+    c->u.uc_link = NULL;
+    makecontext(&c->u, entry, 0);
+}
+
+static void jump(struct context *from, struct context *to)
+{
+    swapcontext(&from->u, &to->u);
+}
+#endif
+
+void leave_for(struct context *from, struct context *to, bool for_good)
+{
+#ifdef KVR_ASAN
+    __sanitizer_start_switch_fiber(for_good ? NULL : &from->fake, to->bottom, to->size);
+#else
+    (void)for_good;
+#endif
+    jump(from, to);
+#ifdef KVR_ASAN
+    __sanitizer_finish_switch_fiber(from->fake, NULL, NULL);
+#endif
+}
+void fiber_prepare(struct context *c, void (*entry)())
+{
+#ifdef KVR_ASAN
+    __asan_unpoison_memory_region(c->bottom, c->size); /* its last owner may not have returned */
+#endif
+    prepare(c, entry);
+}
+
+void fiber_arrived()
+{
+#ifdef KVR_ASAN
+    __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
+#endif
+}
+
+void fiber_describe_host(struct context *host)
+{
+#ifdef KVR_ASAN
+    pthread_attr_t attr;
+    void *bottom;
+
+    pthread_getattr_np(pthread_self(), &attr);
+    pthread_attr_getstack(&attr, &bottom, &host->size);
+    pthread_attr_destroy(&attr);
+    host->bottom = bottom;
+#else
+    (void)host;
+#endif
+}
+
+} // namespace kvr_emu

@@ -1,0 +1,127 @@
+/* emu_memory.cc - shared arrays, and the shadow in which wrong accesses show. */
+#include "harness/cuda/emu_machine.cuh"
+
+#include <cstdlib>
+
+namespace kvr_emu
+{
+
+struct region *find(const void *p)
+{
+    const uintptr_t at = (uintptr_t)p;
+
+    for (struct kvr_stream *s = streams; s; s = s->next)
+        for (struct region *r = s->regions; r; r = r->next)
+            if (at >= (uintptr_t)r->base && at <= (uintptr_t)r->base + r->n)
+                return r;
+    return NULL;
+}
+
+void *begin(struct region *r)
+{
+    return r->base;
+}
+
+struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n)
+{
+    struct region *r = &s->array[s->n_arrays];
+    const size_t at = s->shared_used + REDZONE;
+
+    if (s->n_arrays == MAX_ARRAYS)
+        return NULL;
+    *r = { NULL, name, id, s->shared_bytes + at, n, s->shared_cells + at, true };
+    s->n_arrays++;
+    s->shared_used = (at + n + 127) / 128 * 128;
+    return r;
+}
+
+struct region *shared_array(const void *id, const char *name, size_t n_bytes)
+{
+    struct kvr_stream *s = running;
+    struct region *r;
+
+    for (int i = 1; i < s->n_arrays; i++)
+        if (s->array[i].id == id)
+            return &s->array[i];
+    s->static_used += n_bytes;
+    if (s->static_used > MAX_STATIC_SHARED)
+        fail("shared array '%s': %zu bytes in all, at most %d", name, s->static_used,
+             MAX_STATIC_SHARED);
+    if (s->static_used + s->array[0].n > MAX_SHARED)
+        fail("shared array '%s': %zu bytes in all, at most %d", name,
+             s->static_used + s->array[0].n, MAX_SHARED);
+    r = add_shared(s, id, name, n_bytes);
+    if (!r)
+        fail("more than %d shared arrays", MAX_ARRAYS - 1);
+    return r;
+}
+
+struct region *shared_dynamic()
+{
+    return &running->array[0];
+}
+
+/* May both have happened at the same time on a device? */
+static bool unordered(const struct region *r, const struct stamp *then, const struct stamp *now)
+{
+    if (then->serial < running->launch_serial)
+        return false; /* an earlier launch, the host, or never */
+    if (then->serial != now->serial)
+        return !r->shared; /* another block has shared memory of its own */
+    if (then->thread == now->thread || then->epoch != now->epoch)
+        return false;
+    return then->thread / 32 != now->thread / 32 || then->warp_epoch == now->warp_epoch;
+}
+
+static void race(const struct region *r, size_t at, const char *before, const char *after,
+                 const struct stamp *then, const struct stamp *now)
+{
+    if (then->serial == now->serial)
+        fail("%s memory '%s', byte %zu: %s, %s by thread %u of the block without a barrier between",
+             r->shared ? "shared" : "global", r->name, at, after, before, then->thread);
+    fail("%s memory '%s', byte %zu: %s, %s by thread %u of another block in the same launch",
+         r->shared ? "shared" : "global", r->name, at, after, before, then->thread);
+}
+
+void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how)
+{
+    static const char *const done[] = { "read", "written", "changed atomically" };
+    const struct fiber *f;
+    struct stamp now;
+    size_t at;
+
+    if (!here)
+        abort(); /* device memory touched by the host's own code */
+    f = self();
+    now = { running->serial, f->warp_epoch, (uint16_t)f->epoch, (uint16_t)here->linear,
+            how == ATOMIC };
+    if (!r)
+        fail("%s: address %p is not device memory", done[how], (void *)p);
+    at = p - (uintptr_t)r->base;
+    if (at > r->n || n > r->n - at)
+        fail("%s memory '%s': %zu bytes %s at byte %td of %zu", r->shared ? "shared" : "global",
+             r->name, n, done[how], (ptrdiff_t)at, r->n);
+    if (p % align)
+        fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
+             r->shared ? "shared" : "global", r->name, n, done[how], at);
+    for (size_t i = at; i < at + n; i++) {
+        struct cell *c = &r->cells[i];
+
+        if (how != WRITE && (r->shared ? c->write.serial != now.serial : !c->write.serial))
+            fail("%s memory '%s', byte %zu: %s, but nobody has written it",
+                 r->shared ? "shared" : "global", r->name, i, done[how]);
+        if (unordered(r, &c->write, &now) && !(how == ATOMIC && c->write.atomic))
+            race(r, i, "written", done[how], &c->write, &now);
+        for (int k = 0; k < 2 && how != READ; k++)
+            if (unordered(r, &c->read[k], &now) && !(how == ATOMIC && c->read[k].atomic))
+                race(r, i, "read", done[how], &c->read[k], &now);
+        if (how != READ) {
+            c->write = now;
+        } else {
+            if (c->read[0].thread / 32 != now.thread / 32 || c->read[0].serial != now.serial)
+                c->read[1] = c->read[0];
+            c->read[0] = now;
+        }
+    }
+}
+} // namespace kvr_emu
