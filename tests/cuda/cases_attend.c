@@ -277,6 +277,36 @@ START_TEST(merge_with_nothing)
 }
 END_TEST
 
+/* The same bits whatever the order of blocks and threads. */
+START_TEST(order_does_not_show)
+{
+    enum { T = 37, H = 2, D = 40, N = 70, W = H * D };
+    const struct kvr_attend_shape a = { T, H, D };
+    const struct kvr_block_shape shape = { N, H, D };
+    float *k = floats(N * W), *v = floats(N * W), first[T * W], again[T * W];
+
+    fill_block(k, &shape, FILL_NORMAL, 1);
+    fill_block(v, &shape, FILL_NORMAL, 2);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        const struct kvr_attend_state st = new_state(&a);
+        const struct kvr_attend_piece piece = { both_in(k, N * W * sizeof *k),
+                                                both_in(v, N * W * sizeof *v), NULL, N };
+        float *d_out = both_out(sizeof first);
+
+        kvr_stream_seed(both_stream, seed);
+        kvr_attend_begin_cuda(both_stream, &a, &st);
+        kvr_attend_piece_cuda(both_stream, &a, both_in(k, sizeof first), &piece, &st);
+        kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+        both_get(seed == 1 ? first : again, d_out, sizeof first, "attention");
+        if (seed > 1)
+            ck_assert_mem_eq(first, again, sizeof first);
+        both_free();
+    }
+    free(k);
+    free(v);
+}
+END_TEST
+
 TCase *cases_attend(void)
 {
     TCase *tc = tcase_create("attention");
@@ -285,5 +315,6 @@ TCase *cases_attend(void)
     tcase_add_loop_test(tc, pieces, 0, N_CASES * N_ATTEND_FILLS);
     tcase_add_test(tc, packed_and_rotated);
     tcase_add_loop_test(tc, merge_with_nothing, 0, 2);
+    tcase_add_test(tc, order_does_not_show);
     return tc;
 }

@@ -233,6 +233,32 @@ START_TEST(patching)
 }
 END_TEST
 
+/* The same bits whatever the order of blocks and threads. */
+START_TEST(order_does_not_show)
+{
+    const struct kvr_rows r = { 9, 700, 4 };
+    const size_t size = (size_t)(r.n * r.d) * sizeof(float);
+    float *x = filled(&r, FILL_NORMAL, 1), *w = filled(&r, FILL_NORMAL, 2);
+    float *first = floats((size_t)(r.n * r.d)), *again = floats((size_t)(r.n * r.d));
+
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        float *d_x = both_inout(x, size), *d_y = both_out(size), *d_w = both_in(w, size);
+
+        kvr_stream_seed(both_stream, seed);
+        kvr_rms_norm_cuda(both_stream, &r, d_w, 1e-6, d_x);
+        kvr_norm_affine_cuda(both_stream, &r, d_x, d_w, d_w + r.d, 1e-6, d_y);
+        both_get(seed == 1 ? first : again, d_y, size, "norms");
+        if (seed > 1)
+            ck_assert_mem_eq(first, again, size);
+        both_free();
+    }
+    free(x);
+    free(w);
+    free(first);
+    free(again);
+}
+END_TEST
+
 TCase *cases_ops(void)
 {
     TCase *tc = tcase_create("ops");
@@ -243,5 +269,6 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
+    tcase_add_test(tc, order_does_not_show);
     return tc;
 }
