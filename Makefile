@@ -70,6 +70,7 @@ BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS)
 $(BUILD)/build_id: FORCE
 	@mkdir -p $(@D)
 	@echo '$(BUILD_ID)' | cmp -s - $@ || echo '$(BUILD_ID)' > $@
+.PHONY: FORCE
 FORCE:
 $(BUILD)/harness/core/version.o: $(BUILD)/build_id
 $(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKVR_GIT_DIRTY=$(GIT_DIRTY) \
