@@ -120,15 +120,25 @@ static enum kvr_status fill(struct kvr_yaml *y, const struct kvr_yaml_node *at,
     return KVR_OK;
 }
 
+/* Many small ranges must not become what one large document may not be. */
+static enum kvr_status spend(const struct kvr_yaml_node *at, int *left, int n)
+{
+    *left -= n;
+    return *left >= 0
+               ? KVR_OK
+               : kvr_yaml_fail(at, "ranges of more than %d values together", KVR_YAML_MAX_NODES);
+}
+
 /* A range that is a value of its own becomes a list. */
 static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
-                                   const struct range *r)
+                                   const struct range *r, int *left)
 {
     const struct kvr_yaml_node at = *n;
     struct kvr_yaml_node **item;
     int k;
 
     KVR_TRY(count(&at, r, &k));
+    KVR_TRY(spend(&at, left, k));
     item = kvr_yaml_alloc(y, (size_t)k * sizeof *item);
     if (!item)
         return kvr_fail(KVR_ENOMEM, "yaml: no memory");
@@ -140,19 +150,23 @@ static enum kvr_status become_list(struct kvr_yaml *y, struct kvr_yaml_node *n,
 }
 
 /* Ranges among the entries of a list stand for several entries. */
-static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list)
+static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list, int *left)
 {
     struct kvr_yaml_node **item;
     struct range r;
     int total = 0, k, at = 0;
+    bool any = false;
 
     for (int i = 0; i < list->n; i++) {
         k = 1;
-        if (is_range(list->item[i], &r))
+        if (is_range(list->item[i], &r)) {
             KVR_TRY(count(list->item[i], &r, &k));
+            KVR_TRY(spend(list->item[i], left, k));
+            any = true;
+        }
         total += k;
     }
-    if (total == list->n)
+    if (!any)
         return KVR_OK;
     item = kvr_yaml_alloc(y, (size_t)total * sizeof *item);
     if (!item)
@@ -171,18 +185,18 @@ static enum kvr_status splice(struct kvr_yaml *y, struct kvr_yaml_node *list)
     return KVR_OK;
 }
 
-static enum kvr_status expand(struct kvr_yaml *y, struct kvr_yaml_node *n)
+static enum kvr_status expand(struct kvr_yaml *y, struct kvr_yaml_node *n, int *left)
 {
     struct range r;
 
     if (n->kind == KVR_YAML_SCALAR)
         return KVR_OK;
     if (n->kind == KVR_YAML_LIST)
-        KVR_TRY(splice(y, n));
+        KVR_TRY(splice(y, n, left));
     for (int i = 0; i < n->n; i++) {
         if (n->kind == KVR_YAML_MAP && is_range(n->item[i], &r))
-            KVR_TRY(become_list(y, n->item[i], &r));
-        KVR_TRY(expand(y, n->item[i]));
+            KVR_TRY(become_list(y, n->item[i], &r, left));
+        KVR_TRY(expand(y, n->item[i], left));
     }
     return KVR_OK;
 }
@@ -190,6 +204,7 @@ static enum kvr_status expand(struct kvr_yaml *y, struct kvr_yaml_node *n)
 enum kvr_status kvr_ranges_expand(struct kvr_yaml *y)
 {
     struct kvr_yaml_node *root = kvr_yaml_root_to_change(y);
+    int left = KVR_YAML_MAX_NODES;
 
-    return root ? expand(y, root) : KVR_OK;
+    return root ? expand(y, root, &left) : KVR_OK;
 }

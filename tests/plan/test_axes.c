@@ -49,6 +49,7 @@ static const struct {
     { "3..3", "3" },
     { "{from: 6, to: 13, step: 3}", "6 9 12" },
     { "[3, 6..12+3, 30]", "3 6 9 12 30" },
+    { "[3..3]", "3" },
 };
 
 START_TEST(range_values)
@@ -111,6 +112,25 @@ START_TEST(refused)
     ck_assert_msg(strstr(kvr_error(), wrong[_i].says) != NULL, "'%s'", kvr_error());
     ck_assert_msg(strncmp(kvr_error(), "a.yaml:", 7) == 0, "'%s'", kvr_error());
     kvr_config_free(&c);
+}
+END_TEST
+
+/* Small ranges by the thousand: refused, and not after gigabytes. */
+START_TEST(too_many_ranges)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    struct kvr_config c;
+
+    fprintf(f, BASE "methods: [BF16]\nframes: [");
+    for (int i = 0; i < 5000; i++)
+        fprintf(f, "1..900, ");
+    fprintf(f, "3]\n");
+    fclose(f);
+    ck_assert_int_eq(kvr_config_read_text(&c, text, "a.yaml", NULL), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "values together"));
+    free(text);
 }
 END_TEST
 
@@ -223,6 +243,7 @@ int main(void)
     tcase_add_loop_test(tc, range_values, 0, sizeof ranges / sizeof *ranges);
     tcase_add_test(tc, range_of_an_option);
     tcase_add_loop_test(tc, refused, 0, sizeof wrong / sizeof *wrong);
+    tcase_add_test(tc, too_many_ranges);
     tcase_add_test(tc, zipped);
     tcase_add_test(tc, rules);
     tcase_add_test(tc, groups);
