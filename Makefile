@@ -42,7 +42,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
+.PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -205,6 +205,10 @@ format:
 ## docs: put the registry's tables into docs/methods.md
 docs: $(BUILD)/kvreel
 	@bash tools/methods-table.sh $(BUILD)/kvreel
+
+## golden: rerun the golden sweep and show what changed
+golden: all
+	@bash tools/golden.sh $(BUILD)/kvreel
 
 ## install: copy the program, its models, its manual page and completions below PREFIX
 install: all
