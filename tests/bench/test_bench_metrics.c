@@ -7,6 +7,7 @@
 
 #include "harness/bench/bench_metrics.h"
 #include "metrics/metric.h"
+#include "tests/suite.h"
 
 START_TEST(a_row_for_every_metric)
 {
@@ -39,15 +40,9 @@ int main(void)
 {
     Suite *s = suite_create("bench_metrics");
     TCase *tc = tcase_create("bench_metrics");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_row_for_every_metric);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
+#include "tests/suite.h"
 
 enum { S = 18, FRAMES = 3, H = 2, D = 32, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
 
@@ -174,8 +175,6 @@ int main(void)
 {
     Suite *s = suite_create("paths");
     TCase *t = tcase_create("paths");
-    SRunner *r;
-    int failed;
 
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, paths_agree, 0, n_methods());
@@ -183,10 +182,5 @@ int main(void)
     tcase_add_loop_test(t, corrected_paths_agree, 0, (int)(sizeof corrected / sizeof *corrected));
     tcase_add_test(t, dense_refuses_a_correction);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_set_fork_status(r, CK_NOFORK);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_suite(s);
 }

@@ -1,6 +1,7 @@
 /* test_dtype.c - every narrow value, every midpoint between two of them, and a sweep of floats,
  * against a definition of "nearest, ties to even" written from the formats' own terms. */
 #include "harness/core/dtype.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -343,8 +344,6 @@ int main(void)
 {
     Suite *s = suite_create("dtype");
     TCase *tc = tcase_create("dtype");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_loop_test(tc, every_code_has_its_value, 0, N_FORMATS);
     tcase_add_loop_test(tc, every_code_comes_back, 0, N_FORMATS);
@@ -357,9 +356,5 @@ int main(void)
     tcase_add_test(tc, wide_types);
     tcase_add_test(tc, names_and_sizes);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

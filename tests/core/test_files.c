@@ -9,6 +9,7 @@
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/core/version.h"
+#include "tests/suite.h"
 
 static void check_text(char *got, const char *want)
 {
@@ -131,17 +132,11 @@ int main(void)
 {
     Suite *s = suite_create("files");
     TCase *tc = tcase_create("files");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, joining_and_splitting);
     tcase_add_test(tc, folders_and_whole_files);
     tcase_add_test(tc, clock_moves_forward);
     tcase_add_test(tc, the_build_knows_itself);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

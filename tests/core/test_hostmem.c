@@ -8,6 +8,7 @@
 
 #include "harness/core/hostmem.h"
 #include "harness/core/mem.h"
+#include "tests/suite.h"
 
 enum { SPIKE = 64 << 20 };
 
@@ -79,15 +80,10 @@ int main(void)
 {
     Suite *suite = suite_create("hostmem");
     TCase *tc = tcase_create("hostmem");
-    SRunner *sr = srunner_create(suite);
-    int failed;
 
     tcase_add_test(tc, host_peak_sees_a_spike);
     tcase_add_test(tc, allocator_peak_sees_a_spike);
     tcase_add_test(tc, counters_move);
     suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

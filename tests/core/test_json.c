@@ -1,5 +1,6 @@
 /* test_json.c - what the typed getters say. */
 #include "harness/core/json.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -152,17 +153,11 @@ int main(void)
 {
     Suite *s = suite_create("json");
     TCase *tc = tcase_create("json");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, right_types);
     tcase_add_test(tc, wrong_types_say_what_was_found);
     tcase_add_test(tc, missing_is_an_error_or_a_default);
     tcase_add_test(tc, files);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

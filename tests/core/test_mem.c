@@ -1,5 +1,6 @@
 /* test_mem.c - the books of the allocator. */
 #include "harness/core/mem.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -250,8 +251,6 @@ int main(void)
 {
     Suite *s = suite_create("mem");
     TCase *tc = tcase_create("mem");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, aligned_and_zero_filled);
     tcase_add_test(tc, zero_bytes_are_no_allocation);
@@ -263,9 +262,5 @@ int main(void)
     tcase_add_test(tc, a_buffer_outliving_its_device_is_noticed);
     tcase_add_test(tc, backends_that_are_not_here_say_so);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* test_opts.c - option tables: bounds, types, lists, text, near misses. */
 #include "harness/core/opts.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -220,8 +221,6 @@ int main(void)
 {
     Suite *s = suite_create("opts");
     TCase *tc = tcase_create("opts");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, defaults_fill_every_field_and_no_other);
     tcase_add_test(tc, set_takes_what_is_in_bounds);
@@ -233,9 +232,5 @@ int main(void)
     tcase_add_test(tc, find);
     tcase_add_test(tc, nearest_names);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* test_rng.c - Philox: the published vectors, independence of how it is cut, and moments. */
 #include "harness/core/rng.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -159,8 +160,6 @@ int main(void)
 {
     Suite *s = suite_create("rng");
     TCase *tc = tcase_create("rng");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, known_answers);
     tcase_add_test(tc, counter_layout_is_the_documented_one);
@@ -169,9 +168,5 @@ int main(void)
     tcase_add_test(tc, normal_moments);
     tcase_add_test(tc, uniform_moments);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

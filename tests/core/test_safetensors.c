@@ -1,5 +1,6 @@
 /* test_safetensors.c - good files, files that lie, and writing. */
 #include "harness/core/safetensors.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -612,8 +613,6 @@ int main(void)
 {
     Suite *s = suite_create("safetensors");
     TCase *tc = tcase_create("safetensors");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, good_file);
     tcase_add_test(tc, no_tensors_at_all);
@@ -632,9 +631,5 @@ int main(void)
     tcase_add_test(tc, impossible_items_are_refused);
     tcase_add_test(tc, files_that_are_none);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

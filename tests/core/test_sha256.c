@@ -1,5 +1,6 @@
 /* test_sha256.c - FIPS 180-4 examples, pieces, files. */
 #include "harness/core/sha256.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -85,17 +86,11 @@ int main(void)
 {
     Suite *s = suite_create("sha256");
     TCase *tc = tcase_create("sha256");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, known_digests);
     tcase_add_test(tc, pieces_are_the_whole);
     tcase_add_test(tc, dropped_state_and_empty_state);
     tcase_add_test(tc, files);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

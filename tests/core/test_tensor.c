@@ -1,5 +1,6 @@
 /* test_tensor.c - shapes and owned arrays. */
 #include "harness/core/tensor.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -108,17 +109,11 @@ int main(void)
 {
     Suite *s = suite_create("tensor");
     TCase *tc = tcase_create("tensor");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, counts_and_bytes);
     tcase_add_test(tc, shape_text);
     tcase_add_test(tc, array_owns_and_is_counted);
     tcase_add_test(tc, impossible_shapes_are_refused);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

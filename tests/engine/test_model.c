@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/tiny_model.h"
+#include "tests/suite.h"
 
 static const struct tiny_size size = { .dim = 12,
                                        .ffn = 10,
@@ -323,8 +324,6 @@ int main(void)
 {
     Suite *s = suite_create("model");
     TCase *tc = tcase_create("folders");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_checked_fixture(tc, open_dev, close_dev);
@@ -338,10 +337,6 @@ int main(void)
     tcase_add_test(tc, config_not_json);
     tcase_add_test(tc, hash_follows_the_weights);
     tcase_add_test(tc, every_allocation_may_fail);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

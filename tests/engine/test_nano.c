@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "harness/engine/check.h"
+#include "tests/suite.h"
 
 /* The repository's model, and the weights it began from where they lie beside the checkout. */
 static const char *const folders[] = { "models/nano", "../shared/models/nano_start" };
@@ -42,16 +43,10 @@ int main(void)
 {
     Suite *s = suite_create("nano");
     TCase *tc = tcase_create("golden");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, recorded_rollout_is_reproduced, 0, sizeof folders / sizeof *folders);
     tcase_add_test(tc, a_folder_without_a_recording_says_so);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

@@ -10,6 +10,7 @@
 
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
+#include "tests/suite.h"
 
 static const struct kvr_ops *const ops = &kvr_ops_cpu;
 
@@ -407,8 +408,6 @@ int main(void)
 {
     Suite *s = suite_create("ops");
     TCase *tc = tcase_create("definitions");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, layer_norm, 0, N_SIZES);
@@ -421,10 +420,6 @@ int main(void)
     tcase_add_loop_test(tc, cross_attention, 0, N_CROSS);
     tcase_add_loop_test(tc, linear_layer, 0, N_LINEAR);
     tcase_add_test(tc, linear_without_memory);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

@@ -10,6 +10,7 @@
 
 #include "harness/core/rng.h"
 #include "tests/tiny_model.h"
+#include "tests/suite.h"
 
 #define FIXTURE "tests/fixtures/wan_tiny"
 
@@ -408,8 +409,6 @@ int main(void)
 {
     Suite *s = suite_create("sampler");
     TCase *tc = tcase_create("sampler");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, tables_are_the_recorded_ones);
@@ -424,10 +423,6 @@ int main(void)
     tcase_add_test(tc, not_a_number_ends_the_run);
     tcase_add_test(tc, forward_allocates_nothing);
     tcase_add_test(tc, forward_refuses);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include "harness/engine/ops.h"
 #include "harness/engine/sampler.h"
 #include "tests/tiny_model.h"
+#include "tests/suite.h"
 
 enum { MAX_TEAM = 3 };
 
@@ -253,17 +254,11 @@ int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *tc = tcase_create("same bytes");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, operations, 0, N_OPS);
     tcase_add_loop_test(tc, linear_layers, 0, N_LINEAR);
     tcase_add_loop_test(tc, rollouts, 0, sizeof methods / sizeof *methods);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

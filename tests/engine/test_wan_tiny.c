@@ -9,6 +9,7 @@
 
 #include "harness/core/safetensors.h"
 #include "harness/engine/check.h"
+#include "tests/suite.h"
 
 #define FIXTURE "tests/fixtures/wan_tiny"
 
@@ -244,8 +245,6 @@ int main(void)
 {
     Suite *s = suite_create("wan_tiny");
     TCase *tc = tcase_create("parity");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, every_tensor_agrees);
@@ -255,10 +254,6 @@ int main(void)
     tcase_add_test(tc, nan_never_agrees);
     tcase_add_test(tc, decoder_is_not_claimed);
     tcase_add_test(tc, empty_folder_says_why);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

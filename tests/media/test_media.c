@@ -10,6 +10,7 @@
 
 #include "harness/media/font.h"
 #include "harness/media/media.h"
+#include "tests/suite.h"
 
 static char dir[] = "/tmp/kvreel-test-media-XXXXXX";
 
@@ -318,8 +319,6 @@ int main(void)
 {
     Suite *s = suite_create("media");
     TCase *tc = tcase_create("media");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
@@ -333,8 +332,5 @@ int main(void)
     tcase_add_test(tc, sheet_shows_first_and_last_frames);
     tcase_add_test(tc, font_stays_inside_the_canvas);
     suite_add_tcase(s, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

@@ -8,6 +8,7 @@
 #include "harness/core/rng.h"
 #include "methods/kernels/fwht.h"
 #include "methods/method.h"
+#include "tests/suite.h"
 
 enum { D = 128, CACHED = 1560, CURRENT = 400, QUERIES = 48 };
 
@@ -308,8 +309,6 @@ int main(void)
 {
     Suite *s = suite_create("correction");
     TCase *t = tcase_create("correction");
-    SRunner *r;
-    int failed;
 
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, formula_is_what_uniform_errors_do, 0,
@@ -320,10 +319,5 @@ int main(void)
     tcase_add_test(t, exact_elements_do_not_count);
     tcase_add_test(t, misleading_plans_are_named);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_set_fork_status(r, CK_NOFORK);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_suite(s);
 }

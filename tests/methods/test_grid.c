@@ -5,6 +5,7 @@
  * values are equal codes. Decoded values have to be equal, not close: both sides do the same
  * roundings in the same order. */
 #include "tests/methods/codec_tools.h"
+#include "tests/suite.h"
 
 /* Round to the tensor's type. */
 static float r16(float x, bool bf16)
@@ -339,8 +340,6 @@ int main(void)
 {
     Suite *s = suite_create("grid");
     TCase *tc = tcase_create("grid");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 120);
@@ -351,9 +350,5 @@ int main(void)
     tcase_add_test(tc, levels_in_use);
     tcase_add_test(tc, a_damaged_byte_is_seen);
     tcase_add_test(tc, impossible_settings_are_refused);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* test_layer_budget.c - a layer's budget factor: rules, tables, files. */
 #include "methods/policy.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -115,8 +116,6 @@ int main(void)
 {
     Suite *s = suite_create("layer_budget");
     TCase *tc = tcase_create("layer_budget");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, rules);
     tcase_add_test(tc, profiled_tables);
@@ -124,9 +123,5 @@ int main(void)
     tcase_add_test(tc, files);
     tcase_add_test(tc, refusals);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -1,5 +1,6 @@
 /* test_outliers.c - which elements are held exactly, and what the grid sees in their place. */
 #include "tests/methods/codec_tools.h"
+#include "tests/suite.h"
 
 #include <omp.h>
 
@@ -312,8 +313,6 @@ int main(void)
 {
     Suite *s = suite_create("outliers");
     TCase *tc = tcase_create("outliers");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 120);
@@ -324,9 +323,5 @@ int main(void)
     tcase_add_loop_test(tc, nan_reaches_the_output, 0, 2);
     tcase_add_test(tc, filled_outliers_leave_the_range_alone);
     tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 2);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "methods/kernels/pack.h"
+#include "tests/suite.h"
 
 enum { MAX_T = 41, C = 19, GUARD = 64 };
 
@@ -108,15 +109,10 @@ int main(void)
 {
     Suite *s = suite_create("pack");
     TCase *tc = tcase_create("pack");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     suite_add_tcase(s, tc);
     tcase_add_loop_test(tc, round_trip, 0, 8 * 7);
     tcase_add_test(tc, spare_fields_are_zero);
     tcase_add_test(tc, bytes_are_the_formula);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

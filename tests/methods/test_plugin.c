@@ -9,6 +9,7 @@
 
 #include "harness/core/rng.h"
 #include "methods/plugin.h"
+#include "tests/suite.h"
 
 static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
                               struct kvr_stage_data *out)
@@ -332,18 +333,11 @@ int main(void)
 {
     Suite *s = suite_create("plugin");
     TCase *tc = tcase_create("plugin");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, in_order_is_accepted);
     tcase_add_loop_test(tc, a_wrong_thing_is_named, 0, N_CASES);
     tcase_add_test(tc, refused_files_leave_nothing);
     tcase_add_test(tc, the_example_does_what_it_says); /* last: what is loaded stays */
     suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_suite(s);
 }

@@ -3,6 +3,7 @@
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
 #include "methods/policy.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -367,8 +368,6 @@ int main(void)
 {
     Suite *s = suite_create("policy");
     TCase *tc = tcase_create("policy");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_checked_fixture(tc, open_dev, close_dev);
     tcase_add_test(tc, recent_takes_the_tail);
@@ -384,9 +383,5 @@ int main(void)
     tcase_add_test(tc, shares_round_half_to_even);
     tcase_add_test(tc, topk_has_a_total_order);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "methods/method.h"
+#include "tests/suite.h"
 
 /* The study's names, in its order. */
 static const char *const study33[] = {
@@ -318,8 +319,6 @@ int main(void)
     Suite *s = suite_create("registry");
     TCase *tc = tcase_create("registry");
     const int n = n_methods();
-    SRunner *sr;
-    int failed;
 
     tcase_add_loop_test(tc, a_row_says_what_it_is, 0, n);
     tcase_add_test(tc, the_study_is_complete);
@@ -330,10 +329,5 @@ int main(void)
     tcase_add_loop_test(tc, options_hold_at_both_ends, 0, 2 * n);
     tcase_add_test(tc, unknown_names_are_refused);
     suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? 1 : 0;
+    return run_suite(s);
 }

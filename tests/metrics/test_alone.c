@@ -15,6 +15,7 @@
 
 #include "metrics/derived.h"
 #include "tests/metrics/cases.h"
+#include "tests/suite.h"
 
 enum { CHUNK = 2 };
 
@@ -203,8 +204,6 @@ int main(void)
 {
     Suite *s = suite_create("alone");
     TCase *tc = tcase_create("alone");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_loop_test(tc, recorded_values, 0, N_RECORDED);
     tcase_add_test(tc, the_reference_takes_no_part);
@@ -212,10 +211,6 @@ int main(void)
     tcase_add_test(tc, what_cannot_be_had_has_a_reason);
     tcase_add_test(tc, hostile_sizes);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

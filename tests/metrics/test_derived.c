@@ -5,6 +5,7 @@
 
 #include "metrics/derived.h"
 #include "tests/metrics/cases.h"
+#include "tests/suite.h"
 
 enum { N = 8, H = 4, W = 5, FRAME = H * W * 3 };
 
@@ -193,8 +194,6 @@ int main(void)
 {
     Suite *s = suite_create("derived");
     TCase *tc = tcase_create("derived");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, psnr_is_pooled_as_squared_errors);
     tcase_add_test(tc, means_of_what_has_a_value);
@@ -203,10 +202,6 @@ int main(void)
     tcase_add_test(tc, the_baseline_drifts_from_its_second_chunk);
     tcase_add_test(tc, a_short_first_chunk);
     tcase_add_test(tc, reasons);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

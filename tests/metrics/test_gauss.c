@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tests/metrics/cases.h"
+#include "tests/suite.h"
 
 static const struct recorded {
     const char *metric;
@@ -177,8 +178,6 @@ int main(void)
 {
     Suite *s = suite_create("gauss");
     TCase *tc = tcase_create("gauss");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_loop_test(tc, recorded_values, 0, N_RECORDED);
     tcase_add_loop_test(tc, one_for_the_same_and_symmetric, 0, 3);
@@ -186,10 +185,6 @@ int main(void)
     tcase_add_loop_test(tc, extremes_stay_in_range, 0, 3);
     tcase_add_test(tc, too_small_is_missing_with_the_sizes);
     tcase_add_loop_test(tc, same_bytes_for_any_thread_count, 0, 3);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

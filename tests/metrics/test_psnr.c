@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/metrics/cases.h"
+#include "tests/suite.h"
 
 /* The squared error is an exact integer; one division and one log10 in double leave a few
  * units in the last place of a number near 100. */
@@ -147,8 +148,6 @@ int main(void)
 {
     Suite *s = suite_create("psnr");
     TCase *tc = tcase_create("psnr");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_loop_test(tc, recorded_values, 0, N_METRIC_CASES);
     tcase_add_test(tc, identical_frames_neither_infinite_nor_lost);
@@ -156,10 +155,6 @@ int main(void)
     tcase_add_test(tc, shapes_must_agree);
     tcase_add_test(tc, values_out_of_range_are_refused);
     tcase_add_test(tc, registry_is_well_formed);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

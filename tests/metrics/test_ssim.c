@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/metrics/cases.h"
+#include "tests/suite.h"
 
 /* The oracle filters in double: its running window sums carry an error of about 1e-11 in
  * values up to 65025, set against C2 = 58.5 in the denominator. Ours is exact up to there. */
@@ -114,18 +115,12 @@ int main(void)
 {
     Suite *s = suite_create("ssim");
     TCase *tc = tcase_create("ssim");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_loop_test(tc, recorded_values, 0, N_METRIC_CASES);
     tcase_add_test(tc, one_damaged_byte_is_seen);
     tcase_add_test(tc, extremes_do_not_overflow);
     tcase_add_test(tc, frames_smaller_than_the_window);
     tcase_add_test(tc, same_bytes_for_any_thread_count);
-    suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK); /* OpenMP's threads do not survive a fork */
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
 }

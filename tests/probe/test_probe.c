@@ -14,6 +14,7 @@
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
 #include "harness/probe/probe.h"
+#include "tests/suite.h"
 
 enum {
     L = 2,
@@ -733,8 +734,6 @@ int main(void)
 {
     Suite *s = suite_create("probe");
     TCase *tc = tcase_create("probe");
-    SRunner *sr;
-    int failed;
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, agrees_with_direct_computation, 0, N_CASES);
@@ -745,10 +744,5 @@ int main(void)
     tcase_add_test(tc, the_probe_only_looks);
     tcase_add_test(tc, edges);
     suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -12,6 +12,7 @@
 #include "harness/report/labels.h"
 #include "harness/report/plot.h"
 #include "tests/report/values.h"
+#include "tests/suite.h"
 
 static char dir[] = "/tmp/kvreel-test-plot-XXXXXX";
 static const char *const outputs[] = {
@@ -344,8 +345,6 @@ int main(void)
 {
     Suite *s = suite_create("plot");
     TCase *tc = tcase_create("plot");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
@@ -360,8 +359,5 @@ int main(void)
     tcase_add_test(tc, names_and_formats_are_checked);
     tcase_add_test(tc, labels_do_not_overlap);
     suite_add_tcase(s, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

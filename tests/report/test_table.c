@@ -9,6 +9,7 @@
 #include "harness/report/escape.h"
 #include "harness/report/report.h"
 #include "tests/report/values.h"
+#include "tests/suite.h"
 
 static const struct kvr_column columns[] = {
     { .name = "method", .digits = -1 },
@@ -341,8 +342,6 @@ int main(void)
 {
     Suite *s = suite_create("table");
     TCase *tc = tcase_create("table");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, formats);
     tcase_add_test(tc, markdown);
@@ -357,8 +356,5 @@ int main(void)
     tcase_add_test(tc, every_report_reads_the_store);
     tcase_add_test(tc, summary_shows_counts_and_misses);
     suite_add_tcase(s, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

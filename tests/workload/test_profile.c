@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "harness/workload/profile.h"
+#include "tests/suite.h"
 
 enum { H = 2, D = 4, S = 3, F = 3, N = F * S * H * D };
 
@@ -93,17 +94,10 @@ int main(void)
 {
     Suite *s = suite_create("profile");
     TCase *tc = tcase_create("profile");
-    SRunner *sr;
-    int failed;
 
     suite_add_tcase(s, tc);
     tcase_add_test(tc, worked_out_by_hand);
     tcase_add_test(tc, equal_scores_are_half_way);
     tcase_add_test(tc, what_cannot_be);
-    sr = srunner_create(s);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

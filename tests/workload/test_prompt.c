@@ -6,6 +6,7 @@
 
 #include "harness/plan/suite.h"
 #include "harness/workload/prompt.h"
+#include "tests/suite.h"
 
 static struct kvr_model_config nano;
 
@@ -260,8 +261,6 @@ int main(void)
 {
     Suite *s = suite_create("prompt");
     TCase *tc = tcase_create("grammar");
-    SRunner *sr;
-    int failed;
 
     tcase_add_checked_fixture(tc, open_model, close_model);
     tcase_add_loop_test(tc, slots_and_acts, 0, sizeof good / sizeof *good);
@@ -273,9 +272,5 @@ int main(void)
     tcase_add_loop_test(tc, suite_prompts_parse, 0, sizeof suites / sizeof *suites);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

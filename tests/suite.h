@@ -1,0 +1,32 @@
+/* suite.h - what every test program ends with: run the suite, tell by the exit status. */
+#ifndef KVR_TESTS_SUITE_H
+#define KVR_TESTS_SUITE_H
+
+#include <check.h>
+#include <stdlib.h>
+
+static inline int run_in_mode(Suite *s, enum fork_status mode)
+{
+    SRunner *r = srunner_create(s);
+    int failed;
+
+    srunner_set_fork_status(r, mode);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* In this process: OpenMP's threads do not survive a fork. */
+static inline int run_suite(Suite *s)
+{
+    return run_in_mode(s, CK_NOFORK);
+}
+
+/* Each test in a process of its own. */
+static inline int run_suite_forked(Suite *s)
+{
+    return run_in_mode(s, CK_FORK_GETENV);
+}
+
+#endif
