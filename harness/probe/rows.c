@@ -33,7 +33,10 @@ enum { N_NUMBERS = sizeof numbers / sizeof *numbers };
 
 static double get(const struct kvr_probe_sums *s, size_t offset)
 {
-    return *(const double *)((const char *)s + offset);
+    double v;
+
+    memcpy(&v, (const char *)s + offset, sizeof v);
+    return v;
 }
 
 static void add(struct kvr_probe_sums *to, const struct kvr_probe_sums *s)

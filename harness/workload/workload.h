@@ -24,7 +24,7 @@ struct kvr_rollout_request {
     int sink_frames;
     bool evict;
     enum kvr_path path;
-    enum kvr_dtype exact;          /* KVR_BF16 */
+    enum kvr_dtype exact;      /* KVR_BF16 */
     kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
     void *watch_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
