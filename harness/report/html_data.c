@@ -9,8 +9,15 @@
 #include <string.h>
 
 #include "harness/report/escape.h"
+#include "harness/report/reproduce.h"
 #include "harness/report/table.h"
 #include "metrics/metric.h"
+
+/* What a tag held after each pass; one number where it never changed. */
+#define TAG(name)                                                                                  \
+    ",\n  CASE WHEN min(" name "_bytes) = max(" name "_bytes) THEN min(" name                      \
+    "_bytes)\n    ELSE json_group_array(" name "_bytes) END AS " name "_json"
+#define ALL_TAGS TAG("kv") TAG("meta") TAG("scratch") TAG("weights") TAG("act") TAG("io")
 
 static const struct {
     const char *name, *sql;
@@ -42,12 +49,8 @@ static const struct {
                 "  (SELECT cell, name, round(value, CASE name WHEN 'psnr' THEN 2 ELSE 4 END)\n"
                 "   AS value FROM series WHERE name IN ('psnr', 'ssim') ORDER BY cell, name, idx)\n"
                 "GROUP BY cell, name ORDER BY cell, name" },
-    { "passes", "SELECT cell, json_group_array(ms) AS ms_json, json_group_array(live) AS\n"
-                "  live_json, json_group_array(resident) AS resident_json, json_group_array(kv)\n"
-                "  AS kv_json, json_group_array(nominal) AS nominal_json FROM (SELECT cell,\n"
-                "  t_ns / 1000000 AS ms, live_bytes AS live, resident_bytes AS resident,\n"
-                "  resident_kv_bytes AS kv, nominal_bytes AS nominal FROM pass\n"
-                "  ORDER BY cell, idx) GROUP BY cell ORDER BY cell" },
+    { "passes", "SELECT cell, count(*) AS n" ALL_TAGS "\n"
+                "FROM (SELECT * FROM pass ORDER BY cell, idx) GROUP BY cell ORDER BY cell" },
     { "mem", "SELECT cell, json_group_object(tag, at_peak) AS at_peak_json FROM\n"
              "  (SELECT cell, tag, at_peak FROM mem ORDER BY cell, tag) GROUP BY cell\n"
              "ORDER BY cell" },
@@ -124,6 +127,38 @@ static void put_metrics(FILE *to)
     }
 }
 
+/* The rows of `kvreel reproduce`, paper by paper. Where the published tables are not installed the
+ * page says so: the sweep can be looked at without them. */
+static enum kvr_status put_published(FILE *to, const char *db_path)
+{
+    for (int i = 0; kvr_reproduce_names[i]; i++) {
+        struct kvr_reproduction r;
+        enum kvr_status st = kvr_reproduce(&r, kvr_reproduce_names[i], db_path, NULL);
+
+        if (st != KVR_OK && st != KVR_ENOTFOUND)
+            return st;
+        fprintf(to, "%s\n{\"paper\":", i ? "," : "");
+        kvr_escape_json(to, kvr_reproduce_names[i]);
+        if (st == KVR_ENOTFOUND) {
+            fputs(",\"missing\":", to);
+            kvr_escape_json(to, kvr_error());
+        } else {
+            fputs(",\"title\":", to);
+            kvr_escape_json(to, r.table->title);
+            fputs(",\"note\":", to);
+            kvr_escape_json(to, r.table->note ? r.table->note : "");
+            fputs(",\"verdicts\":[", to);
+            for (int v = 0; v < KVR_N_VERDICTS; v++)
+                fprintf(to, "%s[\"%s\",%d]", v ? "," : "", kvr_verdict_names[v], r.n[v]);
+            fputs("],\"rows\":", to);
+            put_table(to, r.table);
+            kvr_reproduction_free(&r);
+        }
+        fputc('}', to);
+    }
+    return KVR_OK;
+}
+
 /* '<' stands only inside strings; as an escape it can neither end the element nor open a comment.
  */
 static void put_safely(FILE *to, const char *json, size_t n)
@@ -157,7 +192,11 @@ enum kvr_status kvr_html_data(const char *db_path, FILE *to)
         put_table(plain, t);
         kvr_table_close(&t);
     }
-    fputs("}\n", plain);
+    if (st == KVR_OK) {
+        fputs(",\n\"published\":[", plain);
+        st = put_published(plain, db_path);
+    }
+    fputs("]}\n", plain);
     if (fclose(plain) != 0 && st == KVR_OK)
         st = kvr_fail(KVR_ENOMEM, "report: no memory for the data");
     if (st == KVR_OK)

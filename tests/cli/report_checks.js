@@ -101,6 +101,46 @@
       say(player.stage.length === (mode === "side" ? 0 : 2) && $("v-stage").hidden === (mode === "side"), "view " + mode);
     }
     say(all("#heat tbody td").length > 0 && all("#d-chart path").length > 0 && all("#m-charts svg").length > 0, "heat map, drift and memory are drawn");
+
+    // Memory: six tags stacked, so that the top of the stack is what the highest pass held.
+    const one = document.querySelector("#m-charts > div > svg"), tags = [...one.querySelectorAll("path.layer")].map(x => x.dataset.tag);
+    say(tags.slice().sort().join() === "ACT,IO,KV,META,SCRATCH,WEIGHTS", "the trace stacks all six tags", tags);
+    const ends = x => [...x.getAttribute("d").matchAll(/,([\d.]+)/g)].map(m => +m[1]);
+    const tops = [...one.querySelectorAll("path.layer")].map(x => Math.min(...ends(x)));
+    const peakY = +one.querySelector("line.peak").getAttribute("y1"), markY = ends(one.querySelector("path.peak-pass"))[0];
+    say(tops.every((y, i) => !i || y <= tops[i - 1]) && Math.abs(Math.min(...tops) - markY) <= 0.11, "each on the one below, the mark on the highest pass", tops + " mark " + markY);
+    // The peak is at least what any pass held, and the stack of the peak adds up to it.
+    const some = CELLS.filter(c => c.outcome === "OK" && PASSES.has(c.key));
+    const held = c => Math.max(...sums(TAGS.map(([t]) => passSeries(PASSES.get(c.key), t))));
+    say(some.length > 0 && some.every(c => held(c) <= c.peak && held(c) > c.peak / 2 && TAGS.reduce((a, [t]) => a + MEM.get(c.key)[t], 0) === c.peak) && peakY <= markY + 0.1, "the peak's line is at or above every pass, and its stack adds up");
+    $("m-weights").checked = false;
+    $("m-weights").onchange();
+    say(all("#m-charts path.layer").every(x => x.dataset.tag !== "WEIGHTS") && all("#m-charts path.layer").length % 5 === 0, "weights can be left out");
+    $("m-weights").checked = true;
+    $("m-weights").onchange();
+
+    // Published: closed at first; a row per cell of `kvreel reproduce`, each with its verdict.
+    say(!$("u-box").open && !all("#u-table tr").length && $("u-papers").textContent.includes("exact"), "published figures start closed, with the verdicts counted");
+    $("u-box").open = true;
+    await until(() => all("#u-table tbody tr").length > 0, 3000);
+    const rows = () => all("#u-table tbody tr"), verdicts = () => all("#u-table td.verdict").map(x => x.textContent);
+    say($("u-paper").value === "study33" && rows().length === paperRows().length && rows().length > 400 && verdicts().every(v => v && v !== "reproduced"), "a row and a verdict per published cell", rows().length);
+    $("u-quantity").value = "compression";
+    $("u-quantity").onchange();
+    const said = paperRows().filter(r => r.quantity === "compression");
+    say(rows().length === said.length && said.length > 50 && verdicts().join() === said.map(r => r.verdict).join() && verdicts().filter(v => v === "exact").length >= 50, "a quantity filters them", verdicts());
+    say(said.filter(r => r.verdict === "exact").every(r => Math.abs(r.measured - Number(r.published)) <= r.tolerance * (1 + 1e-9)), "exact is within what was printed");
+    $("u-quantity").value = "ssim";
+    $("u-quantity").onchange();
+    say(rows().length > 50 && rows().every(r => r.querySelector("td.why").textContent !== "") && !verdicts().includes("exact"), "what another model gives is never exact, and says why", verdicts());
+    $("u-text").value = "KIVI";
+    $("u-text").dispatchEvent(new Event("input"));
+    say(rows().length > 0 && rows().every(r => r.textContent.includes("KIVI")), "a word finds rows");
+    $("u-paper").value = "pafu";
+    $("u-text").value = "";
+    $("u-paper").onchange();
+    say(rows().length === paperRows().length && rows().length > 5 && verdicts().includes("exact"), "the other papers, too", rows().length);
+
     const csv = tableCsv().trim().split("\n");
     say(csv.length === METHODS.length + 1 && csv[0].startsWith("method,"), "the table as CSV");
     say(document.documentElement.scrollWidth <= innerWidth + 1, "nothing sticks out to the side", document.documentElement.scrollWidth + " of " + innerWidth);

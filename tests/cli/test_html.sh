@@ -32,6 +32,15 @@ check "stays under its cap" test "$(stat -c %s "$work/small/index.html")" -le 50
 says "and says what it leaves out" 'left out'
 check "no address of anywhere else" bash -c "! grep -oE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}' '$work/rep/index.html' | grep -v www.w3.org"
 check "nothing ends a script early" test "$(grep -o '</script' "$work/rep/index.html" | wc -l)" -eq 3
+# The page's published rows are those of `kvreel reproduce`; without the tables it says so.
+exits 0 "published figures as a table" reproduce study33 --db "$work/page.db" -f csv
+csv_exact=$(grep -c ',exact,' "$out")
+page_exact=$(grep -o '"study33".*"verdicts":\[\["exact",[0-9]*' "$work/rep/index.html" | grep -o '[0-9]*$')
+check "are the page's: $csv_exact exact" test "$csv_exact" -gt 0 -a "$csv_exact" = "$page_exact"
+mkdir -p "$work/elsewhere"
+cp "$kvreel" "$work/elsewhere/kvreel"
+check "without published tables the page is written" bash -c "cd '$work/elsewhere' && env -u KVREEL_DATA ./kvreel report --db '$work/page.db' --media '$work/out' -o '$work/bare' >/dev/null 2>&1"
+check "and says what is missing" grep -q '"missing":"' "$work/bare/index.html"
 exits 2 "a database without cells is refused" report --db "$work/none.db" -o "$work/rep3"
 exits 0 "tables are as before" report --db "$work/page.db" --table summary --format csv -o "$work/t.csv"
 check "in a file" grep -q '^method,' "$work/t.csv"

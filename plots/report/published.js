@@ -1,0 +1,60 @@
+// published.js - published figures beside ours: the rows of `kvreel reproduce`, a verdict per cell.
+const PAPERS = D.published.map(p => ({ ...p, rows: p.rows ? p.rows.r.map(r => Object.fromEntries(p.rows.c.map((c, i) => [c, r[i]]))) : [] }));
+const paperRows = () => (PAPERS.find(p => p.paper === $("u-paper").value) || { rows: [] }).rows;
+const isOut = verdict => verdict === "OUT OF TOLERANCE";
+
+// As many digits as were printed; a difference and a tolerance to two that count.
+const decimals = text => text === null ? 4 : (text.split(".")[1] || "").length;
+const small = v => v === null ? "\u2013" : String(+v.toPrecision(2));
+const signed = v => (v > 0 ? "+" : "") + small(v).replace("-", "\u2212");
+
+const wanted = () => {
+  const words = $("u-text").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const is = (id, v) => !$(id).value || $(id).value === v;
+  return paperRows().filter(r => is("u-suite", r.suite) && is("u-quantity", r.quantity) && is("u-verdict", r.verdict) &&
+    words.every(w => [r.method, r.verdict, r.basis, r.reason].some(t => t !== null && t.toLowerCase().includes(w))));
+};
+// A column that says the same in every row is not worth its room; what was chosen stands above.
+const PUBLISHED_COLUMNS = [
+  { head: "method", of: r => h("td", { title: r.method }, r.method) },
+  { head: "suite", key: "suite", left: true, of: r => h("td", { class: "left" }, r.suite) },
+  { head: "quantity", key: "quantity", left: true, of: r => h("td", { class: "left" }, r.quantity) },
+  { head: "published", of: r => h("td", {}, r.published ?? "\u2013") },
+  { head: "ours", of: r => h("td", { title: r.measured }, num(r.measured, decimals(r.published))) },
+  { head: "difference", of: r => h("td", { title: r.difference }, r.difference === null ? "\u2013" : signed(r.difference)) },
+  { head: "tolerance", of: r => h("td", {}, r.tolerance === null ? "\u2013" : "\u00b1" + small(r.tolerance)) },
+  { head: "verdict", left: true, of: r => h("td", { class: "left verdict" + (isOut(r.verdict) ? " out" : "") }, r.verdict) },
+  { head: "where ours is from; why", left: true, of: r => h("td", { class: "why" }, [r.basis, r.reason].filter(Boolean).join("; ")) },
+];
+// A closed box costs nothing: its rows are drawn when it opens.
+function drawPublished() {
+  if (!$("u-box").open) { put($("u-table")); return; }
+  const rows = wanted();
+  $("u-said").textContent = `${rows.length} of ${paperRows().length} cells of ${$("u-paper").value}` +
+    ["u-suite", "u-quantity", "u-verdict", "u-text"].map(id => $(id).value).filter(Boolean).map(v => ", " + v).join("");
+  const cols = PUBLISHED_COLUMNS.filter(c => !c.key || !$("u-" + c.key).value);
+  put($("u-table"), h("thead", {}, h("tr", {}, cols.map(c => h("th", { scope: "col", class: c.left ? "left" : null }, c.head)))),
+    h("tbody", {}, rows.map(r => h("tr", {}, cols.map(c => c.of(r))))));
+}
+function choosePaper() {
+  const choices = of => [["", "all"], ...[...new Set(paperRows().map(of))].map(v => [v, v])];
+  options($("u-suite"), choices(r => r.suite), "");
+  options($("u-quantity"), choices(r => r.quantity), "");
+  options($("u-verdict"), choices(r => r.verdict), "");
+  drawPublished();
+}
+function paperLine(p) {
+  if (p.missing) return h("p", {}, h("b", {}, p.paper), ": ", p.missing);
+  const said = p.verdicts.filter(([, n]) => n), tally = said.map(([v, n]) => n + " " + v).join("; ");
+  const rest = p.note.endsWith(tally) ? p.note.slice(0, -tally.length).replace(/, $/, "") : p.note;
+  return h("p", {}, h("b", {}, p.paper), " " + p.title + ": ", said.map(([v, n], i) => [i ? "; " : "", h("span", { class: isOut(v) ? "out" : null }, n + " " + v)]), rest ? h("span", { class: "soft" }, "; " + rest) : null);
+}
+put($("u-papers"), PAPERS.map(paperLine));
+const shownPapers = PAPERS.filter(p => p.rows.length);
+$("u-box").hidden = !shownPapers.length;
+options($("u-paper"), shownPapers.map(p => [p.paper, p.paper]));
+$("u-paper").onchange = choosePaper;
+for (const id of ["u-suite", "u-quantity", "u-verdict"]) $(id).onchange = drawPublished;
+$("u-text").oninput = drawPublished;
+$("u-box").addEventListener("toggle", drawPublished);
+choosePaper();
