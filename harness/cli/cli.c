@@ -45,6 +45,7 @@ int kvr_cli_exit(enum kvr_status st)
     case KVR_EFULL:
     case KVR_EBUSY:
     case KVR_ENAN:
+    case KVR_EDIVERGED:
     case KVR_EINTERNAL:
     case KVR_N_STATUS:
         break;

@@ -47,8 +47,9 @@ const char *kvr_error(void)
 const char *kvr_status_name(enum kvr_status st)
 {
     static const char *const names[KVR_N_STATUS] = {
-        "OK",           "EINVAL",  "ENOMEM", "EIO",          "EFULL", "EFORMAT",    "ENOTFOUND",
-        "EUNSUPPORTED", "ESCHEMA", "EBUSY",  "EINTERRUPTED", "ENAN",  "ETOLERANCE", "EINTERNAL",
+        "OK",           "EINVAL",    "ENOMEM",       "EIO",       "EFULL",
+        "EFORMAT",      "ENOTFOUND", "EUNSUPPORTED", "ESCHEMA",   "EBUSY",
+        "EINTERRUPTED", "ENAN",      "ETOLERANCE",   "EINTERNAL", "EDIVERGED",
     };
 
     return st >= 0 && st < KVR_N_STATUS ? names[st] : "?";

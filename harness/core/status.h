@@ -27,6 +27,7 @@ enum kvr_status {
     KVR_ENAN,         /* a number that is not finite where one must be */
     KVR_ETOLERANCE,   /* a comparison out of tolerance: exit code 4 */
     KVR_EINTERNAL,    /* our own bug */
+    KVR_EDIVERGED,    /* finite numbers that have left what a model makes */
     KVR_N_STATUS
 };
 

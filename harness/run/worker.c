@@ -469,6 +469,8 @@ static const char *outcome_of(enum kvr_status st)
         return "UNSUPPORTED";
     case KVR_ENAN:
         return "NAN";
+    case KVR_EDIVERGED:
+        return "DIVERGED";
     default:
         return "ERROR";
     }

@@ -81,11 +81,38 @@ static enum kvr_status begin_chunk(void *ctx, int chunk)
     return KVR_OK;
 }
 
+/* How far from the middle of latent_range a latent may be, in half widths of the range. A network
+ * that works stays within a few, and its next input is (1 - sigma) x0 + sigma eps with eps of unit
+ * variance: a hundred half widths drown the noise it was trained to see. docs/measuring.md. */
+static const float max_half_widths = 100;
+
+/* The x0 of one step, [F, frame_elems]: finite, the sampler has seen to that. */
+static enum kvr_status check_range(const struct rollout *r, int chunk, int step, const float *x0,
+                                   int n_frames)
+{
+    const struct kvr_model_config *c = r->config;
+    const float middle = 0.5f * (c->latent_lo + c->latent_hi);
+    const float limit = max_half_widths * 0.5f * (c->latent_hi - c->latent_lo);
+    const int64_t n_frame = kvr_model_frame_elems(r->req->model), n = n_frame * n_frames;
+    float most = 0;
+    int64_t at = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(x0[i] - middle));
+    if (most <= limit)
+        return KVR_OK;
+    while (fabsf(x0[at] - middle) < most)
+        at++;
+    return kvr_fail(KVR_EDIVERGED,
+                    "rollout: chunk %d step %d: frame %lld: value %lld is %g, more than %g from %g",
+                    chunk, step, (long long)((int64_t)chunk * c->frames_per_chunk + at / n_frame),
+                    (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
+}
+
 static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x0, int n_frames)
 {
-    (void)x0, (void)n_frames;
     record_pass(ctx, chunk, step);
-    return KVR_OK;
+    return check_range(ctx, chunk, step, x0, n_frames);
 }
 
 /* x [F,3,H,W] -> rgb [F,H,W,3]. The first frame with a value that is not finite, or -1. */

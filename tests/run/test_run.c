@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/core/safetensors.h"
 #include "harness/run/run.h"
 #include "harness/store/store.h"
 
@@ -282,6 +283,84 @@ START_TEST(faulty_worker)
     ck_assert_msg(strstr(a.text, faults[_i].reason) != NULL, "'%s'", a.text);
     a = ask("SELECT log_tail FROM cell WHERE name = 'RTN_INT2'");
     ck_assert_msg(strstr(a.text, "last words") != NULL, "'%s'", a.text);
+}
+END_TEST
+
+/* The bundled model with the weights of its last layer multiplied; dir/wild. */
+static void make_model(float factor)
+{
+    enum { MAX_ITEMS = 400 };
+    static const char wanted[] = "head.head.weight";
+    struct kvr_st_item item[MAX_ITEMS];
+    struct kvr_st *f;
+    float *x = NULL;
+    char path[96], cmd[256];
+    int n;
+
+    snprintf(cmd, sizeof cmd,
+             "mkdir -p %s/wild && cp models/nano/config.json models/nano/prompt_table.safetensors "
+             "%s/wild",
+             dir, dir);
+    ck_assert_int_eq(system(cmd), 0);
+    ck_assert_int_eq(kvr_st_open(&f, "models/nano/dit.safetensors"), KVR_OK);
+    n = kvr_st_count(f);
+    ck_assert_int_le(n, MAX_ITEMS);
+    for (int i = 0; i < n; i++) {
+        item[i].name = kvr_st_name(f, i);
+        ck_assert_int_eq(kvr_st_get(f, item[i].name, &item[i].t), KVR_OK);
+        if (strcmp(item[i].name, wanted) == 0) {
+            const size_t n_values = (size_t)kvr_tensor_count(&item[i].t);
+
+            x = malloc(n_values * sizeof *x);
+            ck_assert_ptr_nonnull(x);
+            kvr_to_f32(x, item[i].t.data, item[i].t.dtype, n_values);
+            for (size_t j = 0; j < n_values; j++)
+                x[j] *= factor;
+            item[i].t.data = x;
+            item[i].t.dtype = KVR_F32;
+        }
+    }
+    ck_assert_ptr_nonnull(x);
+    snprintf(path, sizeof path, "%s/wild/dit.safetensors", dir);
+    ck_assert_msg(kvr_st_write(path, item, n, NULL) == KVR_OK, "%s", kvr_error());
+    kvr_st_close(&f);
+    free(x);
+}
+
+/* A network that runs away is told from one that merely gives bad pictures. Its x0 is about one
+ * half width of the range; the same times 10 is bad, times 100000 has left all reason. */
+START_TEST(diverged_or_merely_bad)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    struct answer a;
+    FILE *f = fopen(config, "w");
+
+    fprintf(f,
+            "model: %s/wild\nprompts:\n"
+            "  - {id: a, text: a large red disc bounces over a plain blue background}\n"
+            "methods: [BF16, RTN_INT4]\nframes: 6\nseed: 3\n",
+            dir);
+    fclose(f);
+    make_model(10);
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 2);
+    make_model(1e5f);
+    s = must_run(&o);
+    ck_assert_int_eq(s.failed, 2); /* and what would be compared with it */
+    a = ask("SELECT reason FROM cell WHERE outcome = 'DIVERGED'");
+    ck_assert_int_eq(a.rows, 1);
+    ck_assert_msg(strstr(a.text, "chunk 0 step 0: frame ") && strstr(a.text, ": value ") &&
+                      strstr(a.text, "more than 100 from 0"),
+                  "'%s'", a.text);
+    a = ask("SELECT verdict || ' ' || verdict_codes FROM cell WHERE outcome = 'DIVERGED'");
+    ck_assert_str_eq(a.text, "INVALID DIVERGED");
+    a = ask("SELECT name FROM cell WHERE outcome = 'SKIPPED'");
+    ck_assert_str_eq(a.text, "RTN_INT4");
+    o.retry = "failed:DIVERGED";
+    s = must_run(&o); /* a choice of its own */
+    ck_assert_int_eq(s.failed, 2);
+    ck_assert_int_eq(s.ok, 0);
 }
 END_TEST
 
@@ -569,6 +648,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, probes);
     tcase_add_test(tc, jobs_do_not_change_results);
     tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);
+    tcase_add_test(tc, diverged_or_merely_bad);
     tcase_add_test(tc, retry_by_type);
     tcase_add_test(tc, failed_baseline_skips);
     tcase_add_test(tc, lost_frames_are_made_again);
