@@ -64,9 +64,10 @@ const struct kvr_curves_spec kvr_curves[] = {
       .title = "Memory over the rollout by tag; the bar is the stack at the instant of the peak",
       .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(
           "c") ",\n"
-               "  p.idx AS x, avg(p.resident_kv_bytes) / 1048576.0 AS kv,\n"
-               "  avg(p.resident_bytes - p.resident_kv_bytes) / 1048576.0 AS meta,\n"
-               "  avg(p.live_bytes - p.resident_bytes) / 1048576.0 AS rest,\n"
+               "  p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,\n"
+               "  avg(p.meta_bytes) / 1048576.0 AS meta,\n"
+               "  avg(p.scratch_bytes) / 1048576.0 AS scratch,\n"
+               "  avg(p.act_bytes) / 1048576.0 AS act, avg(p.io_bytes) / 1048576.0 AS io,\n"
                "  max(c.peak_bytes) / 1048576.0 AS peak" TAG("KV", "at_kv") TAG("META", "at_meta")
                    TAG("SCRATCH", "at_scratch") TAG("ACT", "at_act") TAG("IO", "at_io") TAG(
                        "WEIGHTS",

@@ -12,19 +12,15 @@
 enum { WIDTH = 1000, HEIGHT = 640, LABEL_PX = 15, PANEL_COLUMNS = 3 };
 static const double left = 0.085, right = 0.68, bottom = 0.175, top = 0.91; /* of the screen */
 
+/* What is stacked, from below: a tag's column at each pass, and at the instant of the peak. */
 static const struct {
-    const char *column, *name, *colour;
-} stack[] = { { "kv", "KV", "#0072B2" },
-              { "meta", "META", "#56B4E9" },
-              { "rest", "all else", "#D55E00" } };
-static const struct {
-    const char *column, *name, *colour;
-} at_peak[] = { { "at_kv", "KV", "#0072B2" },
-                { "at_meta", "META", "#56B4E9" },
-                { "at_scratch", "SCRATCH", "#E69F00" },
-                { "at_act", "ACT", "#CC79A7" },
-                { "at_io", "IO", "#999933" } };
-enum { N_STACK = sizeof stack / sizeof stack[0], N_AT_PEAK = sizeof at_peak / sizeof at_peak[0] };
+    const char *column, *at_peak, *name, *colour;
+} stack[] = { { "kv", "at_kv", "KV", "#0072B2" },
+              { "meta", "at_meta", "META", "#56B4E9" },
+              { "scratch", "at_scratch", "SCRATCH", "#E69F00" },
+              { "act", "at_act", "ACT", "#CC79A7" },
+              { "io", "at_io", "IO", "#999933" } };
+enum { N_STACK = sizeof stack / sizeof stack[0] };
 
 static double number(const struct kvr_curves_figure *f, int row, const char *column)
 {
@@ -260,15 +256,12 @@ static void put_line_figure(const struct kvr_curves_figure *f, FILE *to)
 
 static void put_panel_legend(const struct kvr_curves_figure *f, FILE *to)
 {
-    static const char *const names[] = { "KV", "META", "all else", "SCRATCH", "ACT", "IO", "peak" };
-    static const char *const colours[] = { "#0072B2", "#56B4E9", "#D55E00", "#E69F00",
-                                           "#CC79A7", "#999933", "#a4262c" };
-
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i <= N_STACK; i++)
         fprintf(to,
                 "set label %d '%s' at screen %.3f, 0.05 right font 'sans-serif,10' "
                 "textcolor rgb '%s'\n",
-                20001 + i, names[i], 0.50 + 0.078 * i, colours[i]);
+                20001 + i, i < N_STACK ? stack[i].name : "peak", 0.50 + 0.078 * i,
+                i < N_STACK ? stack[i].colour : "#a4262c");
     fputs("set label 20010 ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
     fputs(" at screen 0.018, 0.5 center rotate font 'sans-serif,10' textcolor rgb ink\n"
@@ -283,7 +276,7 @@ static void put_panel_legend(const struct kvr_curves_figure *f, FILE *to)
 /* Panels share their axes, so that heights compare. */
 static void put_panels(const struct kvr_curves_figure *f, FILE *to)
 {
-    const int x = place(f, "x"), weights = place(f, "at_weights");
+    const int x = place(f, "x");
     double x0 = 0.0, x1 = 1.0, y1 = 0.0;
     int n = 0, rows, at = 0;
 
@@ -313,14 +306,14 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
                 x0 + 1.16 * (x1 - x0), 1.08 * y1);
         kvr_escape_gnuplot(to, c->method);
         fprintf(to, " font 'sans-serif,9' offset 0,-0.7 textcolor rgb '%s'\n", colour(f, c));
-        for (int k = 0; k < N_AT_PEAK; k++) {
-            double v = number(f, c->from, at_peak[k].column);
+        for (int k = 0; k < N_STACK; k++) {
+            double v = number(f, c->from, stack[k].at_peak);
 
             if (!(v > 0.0))
                 continue;
-            fprintf(
-                to, "set object rect from %.9g,%.9g to %.9g,%.9g fc rgb '%s' fs solid noborder\n",
-                x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v, at_peak[k].colour);
+            fprintf(to,
+                    "set object rect from %.9g,%.9g to %.9g,%.9g fc rgb '%s' fs solid noborder\n",
+                    x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v, stack[k].colour);
             base += v;
         }
         fputs("plot \\\n", to);
@@ -328,8 +321,6 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
             fprintf(to, "    data index %d using %d:(", i, x);
             for (int j = 0; j <= k; j++)
                 fprintf(to, "%s$%d", j ? "+" : "", place(f, stack[j].column));
-            if (k == N_STACK - 1)
-                fprintf(to, "-$%d", weights);
             fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
                     stack[k].colour);
         }
