@@ -27,7 +27,7 @@ table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 "$kvreel" query --db "$db" --md "
     SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
-           round(ssim, 3) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
+           round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
            round(runtime_s, 2) AS 'runtime, s', n_ok || '/' || n_attempted AS n
     FROM summary ORDER BY compression" >"$table"
 {
