@@ -10,7 +10,7 @@
 struct run_opts {
     const char *db, *out, *filter, *retry, *shard;
     int jobs, timeout_s, limit;
-    bool dry_run, dump_config, force, stale, json, quiet;
+    bool dry_run, dump_config, force, stale, json, quiet, progress;
     struct kvr_arg_list set;
 };
 
@@ -105,59 +105,52 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
     return KVR_EXIT_OK;
 }
 
-static int dump(const char *path, const char *const *overrides)
+static int dump(const struct kvr_run_options *r)
 {
     struct kvr_config c;
-    enum kvr_status st = kvr_config_read(&c, path, overrides);
+    enum kvr_status st = kvr_config_read_with(&c, r->config_path, r->settings, r->overrides);
 
     if (st == KVR_OK) {
         st = kvr_config_dump(&c, stdout);
         kvr_config_free(&c);
+        if (st == KVR_OK)
+            st = kvr_settings_dump(r->settings, stdout);
         return kvr_cli_wrote(st, KVR_EXIT_OK);
     }
     return kvr_cli_fail(st);
 }
 
-static int run(const struct kvr_call *call)
+/* The files, the environment, and over them what stands on the command line. */
+static enum kvr_status read_settings(struct kvr_settings *s, const struct run_opts *o)
 {
-    const struct run_opts *o = call->opts;
-    struct kvr_run_summary s = { 0 };
-    json_t *plan = o->json && o->dry_run ? json_array() : NULL;
-    struct kvr_run_options r = {
-        .config_path = call->words[0],
-        .db_path = o->db,
-        .out_dir = o->out,
-        .jobs = o->jobs,
-        .filter = o->filter,
-        .retry = o->retry,
-        .force = o->force,
-        .stale = o->stale,
-        .limit = o->limit,
-        .dry_run = o->dry_run,
-        .timeout_s = o->timeout_s,
-        .overrides = o->set.n ? o->set.v : NULL,
-        .progress = o->quiet ? NULL : stderr,
-        .plan_line = o->json ? keep_line : print_line,
-        .plan_ctx = plan,
-        .argc = call->argc,
-        .argv = call->argv,
-    };
-    enum kvr_status st = parse_shard(o->shard, &r.shard, &r.n_shards);
-    int code;
+    char number[32];
 
-    if (o->dump_config)
-        return dump(r.config_path, r.overrides);
-    if (st == KVR_OK)
-        st = kvr_run(&r, &s);
-    if (st != KVR_OK) {
-        json_decref(plan);
-        return kvr_cli_fail(st);
-    }
-    code = verdict(&s, o->dry_run);
+    KVR_TRY(kvr_settings_read(s));
+    if (o->db)
+        KVR_TRY(kvr_settings_option(s, KVR_SETTING_DB, o->db, "--db"));
+    if (o->out)
+        KVR_TRY(kvr_settings_option(s, KVR_SETTING_OUT, o->out, "--out"));
+    snprintf(number, sizeof number, "%d", o->timeout_s);
+    if (o->timeout_s)
+        KVR_TRY(kvr_settings_option(s, KVR_SETTING_TIMEOUT_S, number, "--timeout"));
+    snprintf(number, sizeof number, "%d", o->jobs);
+    if (o->jobs)
+        KVR_TRY(kvr_settings_option(s, KVR_SETTING_JOBS, number, "--jobs"));
+    if (o->quiet && o->progress)
+        return kvr_fail(KVR_EINVAL, "run: --quiet and --progress: one of them");
+    if (o->quiet)
+        return kvr_settings_option(s, KVR_SETTING_QUIET, "true", "--quiet");
+    return o->progress ? kvr_settings_option(s, KVR_SETTING_QUIET, "false", "--progress") : KVR_OK;
+}
+
+static int report(const struct run_opts *o, const struct kvr_run_summary *s, json_t *plan)
+{
+    int code = verdict(s, o->dry_run);
+
     if (o->json)
-        code = kvr_cli_json(summary_json(&s, plan), code);
+        code = kvr_cli_json(summary_json(s, plan), code);
     else
-        print_text(&s, o->dry_run);
+        print_text(s, o->dry_run);
     if (code == KVR_EXIT_INTERRUPTED)
         fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
     if (code == KVR_EXIT_NOTHING)
@@ -166,7 +159,54 @@ static int run(const struct kvr_call *call)
         fprintf(stderr,
                 "kvreel: %d cells failed; see `kvreel query --db %s 'SELECT * FROM "
                 "failures'`, run again with --retry failed\n",
-                s.failed, s.db_path);
+                s->failed, s->db_path);
+    return code;
+}
+
+static int run_with(const struct kvr_call *call, const struct kvr_settings *settings)
+{
+    const struct run_opts *o = call->opts;
+    struct kvr_run_summary s = { 0 };
+    json_t *plan = o->json && o->dry_run ? json_array() : NULL;
+    struct kvr_run_options r = {
+        .config_path = call->words[0],
+        .settings = settings,
+        .jobs = kvr_settings_number(settings, KVR_SETTING_JOBS, 0),
+        .filter = o->filter,
+        .retry = o->retry,
+        .force = o->force,
+        .stale = o->stale,
+        .limit = o->limit,
+        .dry_run = o->dry_run,
+        .overrides = o->set.n ? o->set.v : NULL,
+        .progress = kvr_settings_number(settings, KVR_SETTING_QUIET, 0) ? NULL : stderr,
+        .plan_line = o->json ? keep_line : print_line,
+        .plan_ctx = plan,
+        .argc = call->argc,
+        .argv = call->argv,
+    };
+    enum kvr_status st = parse_shard(o->shard, &r.shard, &r.n_shards);
+
+    if (o->dump_config) {
+        json_decref(plan);
+        return dump(&r);
+    }
+    if (st == KVR_OK)
+        st = kvr_run(&r, &s);
+    if (st != KVR_OK) {
+        json_decref(plan);
+        return kvr_cli_fail(st);
+    }
+    return report(o, &s, plan);
+}
+
+static int run(const struct kvr_call *call)
+{
+    struct kvr_settings settings;
+    enum kvr_status st = read_settings(&settings, call->opts);
+    int code = st == KVR_OK ? run_with(call, &settings) : kvr_cli_fail(st);
+
+    kvr_settings_free(&settings);
     return code;
 }
 
@@ -176,7 +216,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "frames and videos; default: the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: one per core"),
+                "cells at a time; 0: as the settings say, else one per core"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "only matching cells, e.g. 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "say what would run, measure nothing"),
@@ -196,6 +236,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE", "override an axis of the config"),
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
+                 "progress on stderr, whatever the settings say"),
     { 0 },
 };
 
@@ -207,7 +249,10 @@ const struct kvr_command kvr_command_run = {
                 "  kvreel run configs/demo.yaml --db out/demo.db  # do it; again resumes\n"
                 "  kvreel run configs/demo.yaml --filter 'method=RTN_INT4' --jobs 2\n",
     .details = "The first Ctrl-C lets running cells finish, the second stops them; either way\n"
-               "the same command goes on where it stopped (exit code 75).\n",
+               "the same command goes on where it stopped (exit code 75).\n"
+               "db, out, timeout_s, memory_mib, jobs and quiet may also stand in\n"
+               "/etc/kvreel/config.yaml, ~/.config/kvreel/config.yaml, kvreel.yaml and the\n"
+               "environment (KVREEL_JOBS, ..); --dump-config says where each comes from.\n",
     .args = args,
     .opts_size = sizeof(struct run_opts),
     .min_words = 1,

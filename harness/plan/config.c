@@ -685,8 +685,25 @@ static enum kvr_status read_keys(struct kvr_config *c)
     return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);
 }
 
+/* What stands around the sweep, each layer over the one before. */
+static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_settings *s,
+                                    const char *const *overrides)
+{
+    const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
+
+    if (!root || root->kind != KVR_YAML_MAP) /* read_keys() says so */
+        s = NULL;
+    if (s) {
+        KVR_TRY(kvr_settings_apply(s, KVR_RANK_FILE, c->doc));
+        KVR_TRY(kvr_settings_apply(s, KVR_RANK_ENVIRONMENT, c->doc));
+    }
+    for (int i = 0; overrides && overrides[i]; i++)
+        KVR_TRY(kvr_yaml_override(c->doc, overrides[i]));
+    return s ? kvr_settings_apply(s, KVR_RANK_OPTION, c->doc) : KVR_OK;
+}
+
 static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_status st,
-                              const char *const *overrides)
+                              const struct kvr_settings *s, const char *const *overrides)
 {
     if (st == KVR_OK) {
         size_t n = strlen(path) + 1;
@@ -697,8 +714,8 @@ static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_s
         else
             st = no_memory();
     }
-    for (int i = 0; st == KVR_OK && overrides && overrides[i]; i++)
-        st = kvr_yaml_override(c->doc, overrides[i]);
+    if (st == KVR_OK)
+        st = apply_layers(c, s, overrides);
     if (st == KVR_OK)
         st = kvr_ranges_expand(c->doc);
     if (st == KVR_OK)
@@ -708,18 +725,24 @@ static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_s
     return st;
 }
 
+enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
+                                     const struct kvr_settings *s, const char *const *overrides)
+{
+    memset(c, 0, sizeof *c);
+    return finish(c, path, kvr_yaml_read(&c->doc, path), s, overrides);
+}
+
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides)
 {
-    memset(c, 0, sizeof *c);
-    return finish(c, path, kvr_yaml_read(&c->doc, path), overrides);
+    return kvr_config_read_with(c, path, NULL, overrides);
 }
 
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides)
 {
     memset(c, 0, sizeof *c);
-    return finish(c, path, kvr_yaml_read_text(&c->doc, text, strlen(text), path), overrides);
+    return finish(c, path, kvr_yaml_read_text(&c->doc, text, strlen(text), path), NULL, overrides);
 }
 
 static void axis_free(struct kvr_axis *a)

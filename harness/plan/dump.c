@@ -79,8 +79,8 @@ static void write_key(FILE *to, const struct kvr_yaml_node *root, const char *ke
     write_node(to, n);
     if (n->line)
         fprintf(to, "   # %s:%d\n", n->file, n->line);
-    else
-        fprintf(to, "   # --set\n");
+    else /* an override's "file" is the assignment; else a variable's name, or an option's */
+        fprintf(to, "   # %s\n", strchr(n->file, '=') ? "--set" : n->file);
 }
 
 /* What a default hangs on is said as it came out. */

@@ -428,6 +428,17 @@ static void unplace(struct kvr_yaml_node *n)
     }
 }
 
+static enum kvr_status set_entry(struct kvr_yaml *y, struct kvr_yaml_node *key,
+                                 struct kvr_yaml_node *value)
+{
+    for (int i = 0; i < y->root->n; i++)
+        if (strcmp(y->root->key[i]->text, key->text) == 0) {
+            y->root->item[i] = value;
+            return KVR_OK;
+        }
+    return add_entry(y, y->root, key, value);
+}
+
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
 {
     const char *eq = strchr(assignment, '=');
@@ -450,12 +461,28 @@ enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment)
     if (!value)
         return kvr_yaml_fail(key, "no value");
     unplace(value);
-    for (int i = 0; i < y->root->n; i++)
-        if (strcmp(y->root->key[i]->text, key->text) == 0) {
-            y->root->item[i] = value;
-            return KVR_OK;
-        }
-    return add_entry(y, y->root, key, value);
+    return set_entry(y, key, value);
+}
+
+enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key, const struct kvr_yaml_node *value)
+{
+    struct kvr_yaml_node *item = doc_alloc(y, sizeof *item), *name = doc_alloc(y, sizeof *name);
+
+    if (!item || !name)
+        return no_memory();
+    *item = *value;
+    item->weight = 1;
+    item->file = doc_strdup(y, value->file, strlen(value->file));
+    item->text = doc_strdup(y, value->text, strlen(value->text));
+    name->text = doc_strdup(y, key, strlen(key));
+    if (!item->file || !item->text || !name->text)
+        return no_memory();
+    name->file = item->file;
+    name->line = value->line;
+    name->column = value->column;
+    if (!y->root || y->root->kind != KVR_YAML_MAP)
+        return kvr_yaml_fail(item, "the config is not a map of keys");
+    return set_entry(y, name, item);
 }
 
 const struct kvr_yaml_node *kvr_yaml_get(const struct kvr_yaml_node *map, const char *key)

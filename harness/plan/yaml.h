@@ -54,6 +54,10 @@ const char *kvr_yaml_text_of_file(const struct kvr_yaml *y); /* as read */
  * Messages about it name the argument. The root must be a map. */
 enum kvr_status kvr_yaml_override(struct kvr_yaml *y, const char *assignment);
 
+/* Replace or add a top-level entry by a copy of the scalar `value`, which keeps its place. */
+enum kvr_status kvr_yaml_put(struct kvr_yaml *y, const char *key,
+                             const struct kvr_yaml_node *value);
+
 /* KVR_EINVAL with "file:line:column: " before the message. */
 enum kvr_status kvr_yaml_fail(const struct kvr_yaml_node *n, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

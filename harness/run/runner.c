@@ -701,7 +701,7 @@ static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
 
-    KVR_TRY(kvr_config_read(&r->config, o->config_path, o->overrides));
+    KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->settings, o->overrides));
     KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(set_paths(r));
     KVR_TRY(make_sweep(r));
