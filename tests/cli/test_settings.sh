@@ -81,7 +81,7 @@ one=(--filter 'prompt=red & method=BF16')
 exits 0 "a run without settings" run tiny.yaml "${one[@]}" --db plain.db --out o
 check "shows progress" test -s "$err"
 mkdir etc
-printf 'db: set.db\nout: set\njobs: 1\nquiet: true\nmemory_mib: 8000\n' >etc/config.yaml
+printf 'db: set.db\nout: set\njobs: 1\nquiet: true\ntimeout_s: 500\n' >etc/config.yaml
 exits 0 "a run with settings" run tiny.yaml "${one[@]}"
 check "its database is there" test -s set.db
 check "its frames, too" test -d set/frames
