@@ -43,7 +43,6 @@ static enum kvr_status find_stage(const struct kvr_stage **out, const char *name
 static void write_text(struct kvr_codec *c)
 {
     size_t n = 0;
-    char value[KVR_OPT_STRING_MAX];
 
     c->text[0] = 0;
     for (int i = 0; i < c->n_stages; i++) {
@@ -53,20 +52,11 @@ static void write_text(struct kvr_codec *c)
             : st->kind == KVR_STAGE_GRID && c->stage[i - 1].stage->kind == KVR_STAGE_GRID ? " + "
                                                                                           : " | ";
 
-        n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s%s", join, st->name);
+        n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s", join);
         if (n >= sizeof c->text)
             return;
-        for (const struct kvr_opt *o = st->options; o && o->name; o++) {
-            n += (size_t)snprintf(c->text + n, sizeof c->text - n, "%s%s=%s",
-                                  o == st->options ? "(" : ",", o->name,
-                                  kvr_opts_text(o, c->stage[i].opts, value, sizeof value));
-            if (n >= sizeof c->text)
-                return;
-        }
-        if (st->options && st->options->name && n < sizeof c->text)
-            n += (size_t)snprintf(c->text + n, sizeof c->text - n, ")");
-        if (n >= sizeof c->text)
-            return;
+        kvr_opts_call(st->name, st->options, c->stage[i].opts, c->text + n, sizeof c->text - n);
+        n += strlen(c->text + n);
     }
 }
 

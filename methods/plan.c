@@ -300,21 +300,6 @@ void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx)
         visit_table("retention.", p->retention.part->options, p->retention.opts, fn, ctx);
 }
 
-/* "name(a=1,b=2)" */
-static const char *part_text(const char *name, const struct kvr_opt *table, const void *opts,
-                             char *buf, size_t n)
-{
-    char value[KVR_OPT_STRING_MAX];
-    size_t at = (size_t)snprintf(buf, n, "%s", name);
-
-    for (const struct kvr_opt *o = table; o && o->name && at < n; o++)
-        at += (size_t)snprintf(buf + at, n - at, "%s%s=%s", o == table ? "(" : ",", o->name,
-                               kvr_opts_text(o, opts, value, sizeof value));
-    if (table && table->name && at < n)
-        snprintf(buf + at, n - at, ")");
-    return buf;
-}
-
 void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
 {
     const bool study = p->reading == KVR_STUDY;
@@ -327,12 +312,12 @@ void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
             fn(ctx, axis, side ? p->v[t]->text : p->k[t]->text);
         }
     fn(ctx, "tiers",
-       p->tiers.part ? part_text(p->tiers.part->name, p->tiers.part->options, p->tiers.opts, text,
-                                 sizeof text)
+       p->tiers.part ? kvr_opts_call(p->tiers.part->name, p->tiers.part->options, p->tiers.opts,
+                                     text, sizeof text)
                      : "none");
     fn(ctx, "retention",
-       p->retention.part ? part_text(p->retention.part->name, p->retention.part->options,
-                                     p->retention.opts, text, sizeof text)
+       p->retention.part ? kvr_opts_call(p->retention.part->name, p->retention.part->options,
+                                         p->retention.opts, text, sizeof text)
                          : "all");
     fn(ctx, "cadence",
        !study || p->method->study_cadence == KVR_CLEAN_PASS ? "clean pass" : "every pass");
@@ -341,7 +326,8 @@ void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
         fn(ctx, "coded_span", p->method->study_span == KVR_SPAN_CAPACITY ? "capacity" : "active");
     fn(ctx, "position", "absolute");
     fn(ctx, "reuse",
-       p->reuses ? part_text("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text) : "none");
+       p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
+                 : "none");
     for (const struct kvr_opt *o = kvr_plan_options; o->name; o++)
         fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }

@@ -36,19 +36,11 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
         m = n - t < m ? n - t : m;
 
         for (int tier = 0; tier < l->plan->n_tiers; tier++) {
-            struct kvr_segment s, *slot;
+            struct kvr_segment s;
 
             KVR_TRY(kvr_layer_code_where(l, map + t, tier, kvr_row(k, width, t),
                                          kvr_row(v, width, t), tok0 + t, m, &s));
-            if (s.n_tok == 0)
-                continue;
-            enum kvr_status st = kvr_segment_list_add(list, &slot);
-
-            if (st != KVR_OK) {
-                kvr_segment_free(&s);
-                return st;
-            }
-            *slot = s;
+            KVR_TRY(kvr_segment_list_add(list, &s));
         }
     }
     return KVR_OK;

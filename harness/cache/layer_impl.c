@@ -6,19 +6,22 @@
 
 #include "methods/kernels/fwht.h"
 
-enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment **out)
+enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s)
 {
+    if (s->n_tok == 0)
+        return KVR_OK;
     if (list->n == list->cap) {
         const int cap = list->cap ? list->cap * 2 : 16;
         struct kvr_segment *p = realloc(list->seg, (size_t)cap * sizeof *p);
 
-        if (!p)
+        if (!p) {
+            kvr_segment_free(s);
             return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", cap);
+        }
         list->seg = p;
         list->cap = cap;
     }
-    *out = &list->seg[list->n++];
-    **out = (struct kvr_segment){ 0 };
+    list->seg[list->n++] = *s;
     return KVR_OK;
 }
 

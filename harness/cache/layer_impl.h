@@ -14,7 +14,8 @@ struct kvr_segment_list {
     struct kvr_segment *seg;
     int n, cap;
 };
-enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment **out);
+/* Takes `s`, also when it fails; nothing happens when it holds no token. */
+enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s);
 void kvr_segment_list_free(struct kvr_segment_list *list); /* and the segments in it */
 
 static inline size_t kvr_layer_width(const struct kvr_layer *l)

@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum kvr_status add(struct kvr_segment_list *list, struct kvr_segment *s)
-{
-    struct kvr_segment *slot;
-    enum kvr_status st;
-
-    if (s->n_tok == 0)
-        return KVR_OK;
-    st = kvr_segment_list_add(list, &slot);
-    if (st != KVR_OK) {
-        kvr_segment_free(s);
-        return st;
-    }
-    *slot = *s;
-    return KVR_OK;
-}
-
 /* Written frames that are pruned: one segment each. */
 static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const float *k,
                                   const float *v, int64_t n_active, struct kvr_segment_list *list,
@@ -38,7 +22,7 @@ static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const
             KVR_TRY(kvr_layer_pool(l, kvr_row(k, width, t), kvr_row(v, width, t), t, n, &s));
             counts->pooled_frames++;
         }
-        KVR_TRY(add(list, &s));
+        KVR_TRY(kvr_segment_list_add(list, &s));
     }
     return KVR_OK;
 }
@@ -58,7 +42,7 @@ static enum kvr_status build(struct kvr_layer *l, const float *k, const float *v
 
         KVR_TRY(kvr_layer_code_where(l, map, tier, k, v, 0, l->geo.capacity, &s));
         counts.stored += s.n_tok;
-        KVR_TRY(add(list, &s));
+        KVR_TRY(kvr_segment_list_add(list, &s));
     }
     KVR_TRY(add_pruned(l, map, k, v, n_active, list, &counts));
     *side_bytes = 0;

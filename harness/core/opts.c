@@ -380,3 +380,17 @@ const char *kvr_nearest(const char *word, const char *const *names)
     }
     return near;
 }
+
+const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
+                          size_t n)
+{
+    char value[KVR_OPT_STRING_MAX];
+    size_t at = (size_t)snprintf(buf, n, "%s", name);
+
+    for (const struct kvr_opt *o = table; o && o->name && at < n; o++)
+        at += (size_t)snprintf(buf + at, n - at, "%s%s=%s", o == table ? "(" : ",", o->name,
+                               kvr_opts_text(o, s, value, sizeof value));
+    if (table && table->name && at < n)
+        snprintf(buf + at, n - at, ")");
+    return buf;
+}

@@ -68,6 +68,11 @@ enum kvr_status kvr_opts_parse(const struct kvr_opt *table, void *s, const char 
 /* Value of one option as canonical text (what kvr_opts_set would take). */
 const char *kvr_opts_text(const struct kvr_opt *o, const void *s, char *buf, size_t n);
 
+/* "name(a=1,b=2)" with every option spelled out, "name" when there are none; cut off at n.
+ * Returns buf. */
+const char *kvr_opts_call(const char *name, const struct kvr_opt *table, const void *s, char *buf,
+                          size_t n);
+
 const struct kvr_opt *kvr_opts_find(const struct kvr_opt *table, const char *name);
 
 /* The name in NULL-terminated `names` nearest to `word` by edit distance, NULL when none is

@@ -217,6 +217,20 @@ START_TEST(nearest_names)
 }
 END_TEST
 
+START_TEST(a_call_spells_every_option_out)
+{
+    static const struct kvr_opt nothing[] = { { 0 } };
+    const struct sample s = defaults();
+    char buf[128], small[12];
+
+    ck_assert_str_eq(kvr_opts_call("part", table, &s, buf, sizeof buf),
+                     "part(bits=4,clip=0.1,rotate=true,axis=channel,file=none)");
+    ck_assert_str_eq(kvr_opts_call("part", nothing, &s, buf, sizeof buf), "part");
+    ck_assert_str_eq(kvr_opts_call("part", NULL, NULL, buf, sizeof buf), "part");
+    ck_assert_str_eq(kvr_opts_call("part", table, &s, small, sizeof small), "part(bits=4");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("opts");
@@ -231,6 +245,7 @@ int main(void)
     tcase_add_test(tc, text_reads_back);
     tcase_add_test(tc, find);
     tcase_add_test(tc, nearest_names);
+    tcase_add_test(tc, a_call_spells_every_option_out);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
