@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/cli/args.h"
+#include "tests/suite.h"
 
 struct opts {
     const char *text, *with_default;
@@ -181,8 +182,6 @@ int main(void)
 {
     Suite *s = suite_create("args");
     TCase *t = tcase_create("args");
-    SRunner *sr = srunner_create(s);
-    int n_failed;
 
     tcase_add_test(t, defaults_and_words);
     tcase_add_loop_test(t, every_form, 0, 5);
@@ -193,9 +192,5 @@ int main(void)
     tcase_add_test(t, help_wins);
     tcase_add_test(t, help_has_everything);
     suite_add_tcase(s, t);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/plan/sweep.h"
+#include "tests/suite.h"
 
 static struct kvr_model_config model;
 
@@ -236,8 +237,6 @@ int main(void)
 {
     Suite *suite = suite_create("axes");
     TCase *tc = tcase_create("axes");
-    SRunner *sr = srunner_create(suite);
-    int failed;
 
     tcase_add_unchecked_fixture(tc, read_model, free_model);
     tcase_add_loop_test(tc, range_values, 0, sizeof ranges / sizeof *ranges);
@@ -249,8 +248,5 @@ int main(void)
     tcase_add_test(tc, groups);
     tcase_add_test(tc, timing_is_in_the_key);
     suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/plan/config.h"
+#include "tests/suite.h"
 
 #define GOOD                                                                                       \
     "model: nano\nprompts: [{id: a, text: a large red disc drifts right over a plain blue "        \
@@ -102,16 +103,11 @@ int main(void)
 {
     Suite *s = suite_create("commands");
     TCase *tc = tcase_create("commands");
-    SRunner *sr = srunner_create(s);
-    int failed;
 
     tcase_add_test(tc, a_command_with_all_keys);
     tcase_add_test(tc, commands_alone_keep_the_usual_metrics);
     tcase_add_test(tc, json_has_what_a_worker_needs);
     tcase_add_loop_test(tc, what_is_refused_says_where, 0, N_REFUSED);
     suite_add_tcase(s, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_forked(s);
 }

@@ -6,6 +6,7 @@
 
 #include "harness/plan/config.h"
 #include "harness/plan/find.h"
+#include "tests/suite.h"
 
 #define GOOD "model: nano\nsuite: moviegen-nano\nmethods: [BF16, RTN_INT4]\n"
 
@@ -187,8 +188,6 @@ int main(void)
 {
     Suite *suite = suite_create("config");
     TCase *tc = tcase_create("config");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, defaults);
     tcase_add_test(tc, everything);
@@ -197,9 +196,5 @@ int main(void)
     tcase_add_loop_test(tc, shipped_configs, 0, sizeof shipped / sizeof *shipped);
     tcase_add_test(tc, data_folders);
     suite_add_tcase(suite, tc);
-    sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

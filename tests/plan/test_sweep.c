@@ -7,6 +7,7 @@
 
 #include "harness/plan/filter.h"
 #include "harness/plan/sweep.h"
+#include "tests/suite.h"
 
 static struct kvr_model_config model;
 
@@ -377,8 +378,6 @@ int main(void)
 {
     Suite *suite = suite_create("sweep");
     TCase *tc = tcase_create("sweep");
-    SRunner *sr;
-    int failed;
 
     tcase_add_checked_fixture(tc, read_model, free_model);
     tcase_add_test(tc, baseline_is_implied);
@@ -393,9 +392,5 @@ int main(void)
     tcase_add_loop_test(tc, filter, 0, sizeof filters / sizeof *filters);
     tcase_add_test(tc, shards);
     suite_add_tcase(suite, tc);
-    sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/plan/yaml.h"
+#include "tests/suite.h"
 
 static enum kvr_status read_text(struct kvr_yaml **y, const char *text)
 {
@@ -215,8 +216,6 @@ int main(void)
 {
     Suite *suite = suite_create("yaml");
     TCase *tc = tcase_create("yaml");
-    SRunner *sr;
-    int failed;
 
     tcase_add_test(tc, places);
     tcase_add_loop_test(tc, refusals, 0, sizeof refused / sizeof *refused);
@@ -227,9 +226,5 @@ int main(void)
     tcase_add_test(tc, overrides);
     tcase_add_test(tc, damage);
     suite_add_tcase(suite, tc);
-    sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

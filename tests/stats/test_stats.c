@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "harness/stats/stats.h"
+#include "tests/suite.h"
 
 START_TEST(normal)
 {
@@ -116,8 +117,6 @@ int main(void)
 {
     Suite *suite = suite_create("stats");
     TCase *tc = tcase_create("stats");
-    SRunner *sr = srunner_create(suite);
-    int failed;
 
     tcase_add_test(tc, normal);
     tcase_add_test(tc, median_of_few);
@@ -127,8 +126,5 @@ int main(void)
     tcase_add_test(tc, bootstrap_covers);
     tcase_set_timeout(tc, 120);
     suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

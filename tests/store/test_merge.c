@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness/store/merge.h"
+#include "tests/suite.h"
 
 enum { N_SHARDS = 5, N_CELLS = 24, N_ORDERS = 12 };
 
@@ -314,8 +315,6 @@ int main(void)
 {
     Suite *suite = suite_create("merge");
     TCase *tc = tcase_create("merge");
-    SRunner *sr = srunner_create(suite);
-    int failed;
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_set_timeout(tc, 120);
@@ -324,8 +323,5 @@ int main(void)
     tcase_add_test(tc, the_better_attempt_is_shown);
     tcase_add_test(tc, damaged_shards_change_nothing);
     suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }

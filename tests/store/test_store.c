@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness/store/store.h"
+#include "tests/suite.h"
 
 static char dir[64], db[128];
 
@@ -498,8 +499,6 @@ int main(void)
 {
     Suite *suite = suite_create("store");
     TCase *tc = tcase_create("store");
-    SRunner *sr;
-    int failed;
 
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
@@ -514,9 +513,5 @@ int main(void)
     tcase_add_test(tc, full_disk_loses_nothing);
     tcase_add_test(tc, killed_writer_loses_nothing);
     suite_add_tcase(suite, tc);
-    sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite_forked(suite);
 }
