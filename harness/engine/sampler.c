@@ -118,6 +118,15 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     return KVR_OK;
 }
 
+static enum kvr_status denoise(struct run *r, struct kvr_pass *pass)
+{
+    KVR_TRY(r->noise(r->noise_ctx, pass->chunk, -1, pass->frame0, pass->n_frames, r->frame_elems,
+                     r->x));
+    for (pass->index = 0; pass->index < r->schedule.n_steps; pass->index++)
+        KVR_TRY(denoise_step(r, pass));
+    return KVR_OK;
+}
+
 static enum kvr_status sample_chunk(struct run *r, int chunk)
 {
     struct kvr_pass pass = { .chunk = chunk,
@@ -126,9 +135,11 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
 
     if (r->hooks && r->hooks->chunk_begin)
         KVR_TRY(r->hooks->chunk_begin(r->hooks->ctx, chunk));
-    KVR_TRY(r->noise(r->noise_ctx, chunk, -1, pass.frame0, pass.n_frames, r->frame_elems, r->x));
-    for (pass.index = 0; pass.index < r->schedule.n_steps; pass.index++)
-        KVR_TRY(denoise_step(r, &pass));
+    if (r->hooks && pass.frame0 < r->hooks->n_given)
+        KVR_TRY(r->hooks->given(r->hooks->ctx, pass.frame0, pass.n_frames, r->x0));
+    else
+        KVR_TRY(denoise(r, &pass));
+    pass.index = r->schedule.n_steps;
     pass.clean = true;
     KVR_TRY(forward(r, &pass, r->x0, (float)r->c->context_timestep, r->out));
     if (r->hooks && r->hooks->chunk_end)
@@ -154,6 +165,10 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
     if (n_frames < 1 || n_frames % r.c->frames_per_chunk)
         return kvr_fail(KVR_EINVAL, "sampler: %d frames, need a multiple of %d", n_frames,
                         r.c->frames_per_chunk);
+    if (hooks &&
+        (hooks->n_given < 0 || hooks->n_given > n_frames || hooks->n_given % r.c->frames_per_chunk))
+        return kvr_fail(KVR_EINVAL, "sampler: %d given frames of %d, need a multiple of %d",
+                        hooks->n_given, n_frames, r.c->frames_per_chunk);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);
     KVR_TRY(kvr_buf_alloc(&buf, kvr_dit_dev(d), KVR_MEM_ACT, (size_t)(4 * r.n) * sizeof(float)));

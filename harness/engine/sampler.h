@@ -45,9 +45,15 @@ struct kvr_sample_hooks {
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
     /* After the clean pass: the chunk is final and committed. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
+    /* A video that goes on from frames that are there: the first n_given frames, whole chunks, are
+     * what `given` writes to x0 [F, frame_elems], in memory of the host. Such a chunk has its clean
+     * pass alone; nothing is generated for it, and no noise is drawn. */
+    int n_given;
+    enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
 };
 
-/* A new video: the cache is reset first. n_frames must be a multiple of frames_per_chunk. latents
+/* A new video: the cache is reset first. n_frames, and hooks->n_given where there are hooks, must
+ * be multiples of frames_per_chunk. latents
  * [n_frames, frame_elems] may be NULL. Models whose latents are RGB have the last x0 of a chunk
  * clamped to latent_range. KVR_ENAN when the network's output is not finite. What a hook returns
  * other than KVR_OK ends the run. */

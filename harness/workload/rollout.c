@@ -1,7 +1,8 @@
 /* rollout.c - the engine makes a video chunk by chunk through a cache.
  *
  * Latents become bytes as the reference writes video: floor(255 clamp((x - lo) / (hi - lo))),
- * truncated and not rounded. */
+ * truncated and not rounded. Bytes that are given become latents at the middle of what truncates
+ * to them, so that they come out again. */
 #include "harness/core/clock.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/workload.h"
@@ -136,6 +137,27 @@ static int to_rgb(uint8_t *rgb, const float *x, int n_frames, int n_pixels, floa
     return bad;
 }
 
+/* A byte b stands for [b, b + 1) / 255; 255 for 1 alone. */
+static float latent_of(uint8_t b, float lo, float hi)
+{
+    return b == 255 ? hi : lo + (hi - lo) * ((float)b + 0.5f) / 255.0f;
+}
+
+static enum kvr_status given_chunk(void *ctx, int frame0, int n_frames, float *x0)
+{
+    const struct rollout *r = ctx;
+    const struct kvr_model_config *c = r->config;
+    const int64_t n_pixels = (int64_t)c->latent_h * c->latent_w;
+    const uint8_t *rgb = r->req->given + frame0 * n_pixels * 3;
+
+    for (int64_t f = 0; f < n_frames; f++)
+        for (int64_t i = 0; i < n_pixels; i++)
+            for (int64_t k = 0; k < 3; k++)
+                x0[(f * 3 + k) * n_pixels + i] =
+                    latent_of(rgb[(f * n_pixels + i) * 3 + k], c->latent_lo, c->latent_hi);
+    return KVR_OK;
+}
+
 static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames, const float *x0)
 {
     struct rollout *r = ctx;
@@ -168,6 +190,10 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
     if (req->window_frames < 0 || req->sink_frames < 0)
         return kvr_fail(KVR_EINVAL, "rollout: window %d, sink %d: neither may be negative",
                         req->window_frames, req->sink_frames);
+    if (req->n_given < 0 || req->n_given >= req->latent_frames ||
+        req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
+        return kvr_fail(KVR_EINVAL, "rollout: %d given frames, need a multiple of %d below %d",
+                        req->n_given, c->frames_per_chunk, req->latent_frames);
     return KVR_OK;
 }
 
@@ -217,7 +243,12 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
 static enum kvr_status generate(struct rollout *r)
 {
     struct kvr_sample_hooks hooks = {
-        .ctx = r, .chunk_begin = begin_chunk, .step = after_step, .chunk_end = end_chunk
+        .ctx = r,
+        .chunk_begin = begin_chunk,
+        .step = after_step,
+        .chunk_end = end_chunk,
+        .n_given = r->req->n_given,
+        .given = given_chunk,
     };
     struct kvr_rollout_result *out = r->out;
     uint64_t seed = r->req->seed;

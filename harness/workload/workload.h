@@ -28,6 +28,11 @@ struct kvr_rollout_request {
     kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
     void *watch_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
+    /* The video goes on from these: frames [n_given, latent_h, latent_w, 3], whole chunks, fewer
+     * than latent_frames. Models of RGB latents only. They are the output's first frames, byte
+     * for byte, and enter the cache by one clean pass each. NULL: 0. */
+    const uint8_t *given;
+    int n_given;
 };
 
 /* One line of the bytes-over-time trace, taken at the end of each pass. */

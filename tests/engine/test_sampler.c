@@ -253,7 +253,9 @@ START_TEST(hooks_come_in_order)
 {
     struct rig r;
     struct diary d = { .stop_at = -1 };
-    const struct kvr_sample_hooks hooks = { &d, begin, step, end };
+    const struct kvr_sample_hooks hooks = {
+        .ctx = &d, .chunk_begin = begin, .step = step, .chunk_end = end
+    };
     uint64_t seed = 1;
     float latents[CHUNKS * 512];
 
@@ -298,6 +300,101 @@ START_TEST(a_rollout_repeats)
     ck_assert_int_eq(kvr_dit_set_prompt(r.d, r.P), KVR_OK);
     ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, b), KVR_OK);
     ck_assert(memcmp(a, b, n * (size_t)r.chunk * sizeof *a) == 0);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- frames that are given ------------------------------------------------------------- */
+
+struct gift {
+    struct diary diary;
+    const float *from; /* [FRAMES, frame_elems] */
+    int64_t frame;     /* values of one */
+};
+
+static enum kvr_status give(void *ctx, int frame0, int n_frames, float *x0)
+{
+    struct gift *g = ctx;
+    const size_t n = (size_t)(n_frames * g->frame) * sizeof *x0;
+
+    memcpy(x0, g->from + frame0 * g->frame, n);
+    memcpy(g->diary.last, x0, n);
+    snprintf(g->diary.text + strlen(g->diary.text), 8, "g%d ", frame0);
+    return KVR_OK;
+}
+
+/* A rollout that goes on from what another one made is that other one: noise belongs to its place,
+ * and the clean pass over the same frames leaves the same cache, so not a bit may differ. */
+START_TEST(given_chunks_are_committed_as_generated_ones)
+{
+    const int n_given = 2 * (_i + 1);
+    struct gift g = { .diary = { .stop_at = -1 } };
+    struct kvr_sample_hooks hooks = { .ctx = &g,
+                                      .chunk_begin = begin,
+                                      .step = step,
+                                      .chunk_end = end,
+                                      .n_given = n_given,
+                                      .given = give };
+    static const char *const order[] = { "b0 g0 e0 b1 s1.0 s1.1 e1 b2 s2.0 s2.1 e2 ",
+                                         "b0 g0 e0 b1 g2 e1 b2 s2.0 s2.1 e2 ",
+                                         "b0 g0 e0 b1 g2 e1 b2 g4 e2 " };
+    uint64_t seed = 1;
+    float a[CHUNKS * 512], b[CHUNKS * 512];
+    struct kvr_cache_bytes bytes_a, bytes_b;
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, a), KVR_OK);
+    kvr_cache_bytes(r.cache, &bytes_a);
+    g.from = a;
+    g.frame = r.chunk / 2;
+    g.diary.chunk = r.chunk;
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, b) == KVR_OK,
+                  "%s", kvr_error());
+    kvr_cache_bytes(r.cache, &bytes_b);
+    ck_assert_str_eq(g.diary.text, order[_i]);
+    ck_assert(memcmp(a, b, (size_t)(CHUNKS * r.chunk) * sizeof *a) == 0);
+    ck_assert_int_eq(bytes_a.tokens, bytes_b.tokens);
+    rig_close(&r);
+}
+END_TEST
+
+/* What is generated depends on what was given. */
+START_TEST(other_given_frames_are_another_video)
+{
+    struct gift g = { .diary = { .stop_at = -1 } };
+    struct kvr_sample_hooks hooks = { .ctx = &g, .n_given = 2, .given = give };
+    uint64_t seed = 1;
+    float a[CHUNKS * 512], b[CHUNKS * 512], given[512];
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, a), KVR_OK);
+    memcpy(given, a, sizeof given);
+    given[0] += 1;
+    g.from = given;
+    g.frame = r.chunk / 2;
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, b), KVR_OK);
+    ck_assert(memcmp(b, given, (size_t)r.chunk * sizeof *b) == 0);
+    ck_assert(memcmp(a + r.chunk, b + r.chunk, (size_t)r.chunk * sizeof *a) != 0);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(given_frames_are_whole_chunks)
+{
+    struct kvr_sample_hooks hooks = { .n_given = 1, .given = give };
+    static const int bad[] = { 1, -2, FRAMES + 2 };
+    uint64_t seed = 1;
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    for (int i = 0; i < 3; i++) {
+        hooks.n_given = bad[i];
+        ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &hooks, NULL),
+                         KVR_EINVAL);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "given frames of 6, need a multiple of 2"));
+    }
     rig_close(&r);
 }
 END_TEST
@@ -419,6 +516,9 @@ int main(void)
     tcase_add_test(tc, noise_is_a_function_of_its_place);
     tcase_add_test(tc, hooks_come_in_order);
     tcase_add_test(tc, a_rollout_repeats);
+    tcase_add_loop_test(tc, given_chunks_are_committed_as_generated_ones, 0, CHUNKS);
+    tcase_add_test(tc, other_given_frames_are_another_video);
+    tcase_add_test(tc, given_frames_are_whole_chunks);
     tcase_add_test(tc, rgb_is_clamped_once);
     tcase_add_test(tc, not_a_number_ends_the_run);
     tcase_add_test(tc, forward_allocates_nothing);
