@@ -3,6 +3,7 @@
 #   make CC=clang                   the other compiler
 #   make SAN=address,undefined test sanitizers, in a build folder of their own
 #   make ARCH=x86-64-v3             code for another machine than this one
+#   make CUDA=1                     kernels for a GPU, by nvcc; else they are emulated on the CPU
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
@@ -10,6 +11,7 @@ CC      := gcc
 endif
 ARCH    ?= native
 SAN     ?=
+CUDA    ?=
 V       ?=
 PREFIX  ?= /usr/local
 comma   := ,
@@ -39,6 +41,26 @@ TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
 TEST_HELP := $(sort $(wildcard tests/*.c))
 
+# CUDA. The host's compiler builds the kernels emulated (docs/cuda.md): for the tests always, and for
+# kvreel unless CUDA=1 asks for nvcc's.
+NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
+CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
+	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
+	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
+NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
+	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
+CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
+CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
+CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
+CUDA_LIBS := $(if $(NVCC),-L$(dir $(NVCC))../lib64) -lcudart_static -lstdc++ -lrt -lpthread
+EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/cuda/*.cc)) \
+	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/cuda/stream_cuda.cu,$(CU)))
+SIN_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
+KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
+KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))
+ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -47,9 +69,10 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
 
-$(BUILD)/kvreel: $(MAIN) $(BUILD)/libkvreel.a
+$(BUILD)/kvreel: $(MAIN) $(BUILD)/libkvreel.a $(KERNELS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(MAIN) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(MAIN) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive $(KERNELS) \
+		$(LDLIBS) $(KERNEL_LIBS)
 
 $(BUILD)/libkvreel.a: $(OBJ)
 	$(call say,AR,$@)
@@ -64,9 +87,9 @@ GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/engine harness/probe \
-               harness/workload harness/media methods methods/* metrics,$d/*.c $d/*.h $d/*.def)))
+               harness/workload harness/media harness/cuda methods methods/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
-BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS)
+BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
 	@mkdir -p $(@D)
 	@echo '$(BUILD_ID)' | cmp -s - $@ || echo '$(BUILD_ID)' > $@
@@ -97,28 +120,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a
+$(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a $(EMU_OBJ)
 	$(call say,TEST,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(shell pkg-config --cflags check 2>/dev/null) -MMD -MP -MF $@.d -o $@ $< \
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
-		$(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
-
-# CUDA. On every machine the host's compiler builds the kernels for the tests, emulated
-# (docs/cuda.md); nvcc builds them for devices where there is one.
-NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
-CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
-CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
-	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
-	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
-NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
-	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
-CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
-CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
-CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
-EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/cuda/*.cc)) $(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out \
-	harness/cuda/stream_cuda.cu,$(CU)) $(wildcard tests/cuda/*.cu))
-ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cuda/on_device)
+		$(EMU_OBJ) $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
 
 $(BUILD)/harness/cuda/%.o: harness/cuda/%.cc
 	$(call say,CXX,$<)
@@ -136,14 +143,14 @@ $(BUILD)/%.cuda.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $< 2>$@.log || { cat $@.log; exit 1; }
 
-$(BUILD)/tests/cuda/test_%: LDFLAGS += $(EMU_OBJ) $(CUDA_TEST)
-$(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels: $(EMU_OBJ) $(CUDA_TEST)
+$(BUILD)/tests/cuda/test_%: LDFLAGS += $(SIN_OBJ) $(CUDA_TEST)
+$(BUILD)/tests/cuda/test_emu $(BUILD)/tests/cuda/test_kernels: $(SIN_OBJ) $(CUDA_TEST)
 
 $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ) $(TEST_HELP:%.c=$(BUILD)/%.o) \
 		$(BUILD)/libkvreel.a
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check) \
-		-L$(dir $(NVCC))../lib64 -lcudart_static -lstdc++ -lrt -lpthread
+		$(CUDA_LIBS)
 
 ## cuda: compile the CUDA kernels for sm_80, sm_90, sm_100 and PTX, where there is nvcc
 cuda: $(if $(NVCC),$(CUDA_OBJ))
@@ -230,4 +237,4 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)
+-include $(OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)

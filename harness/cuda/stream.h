@@ -10,8 +10,8 @@
  *     kvr_device_free(s, x);
  *     kvr_stream_close(&s);
  *
- * Two implementations, never in one program: stream_cuda.cu (nvcc) and emu.cc. A stream belongs
- * to one thread. After an error later launches do nothing until a sync has returned it. */
+ * Two implementations, never in one program: stream_cuda.cu (nvcc) and stream_emu.cc. A stream
+ * belongs to one thread. After an error later launches do nothing until a sync has returned it. */
 #ifndef KVR_CUDA_STREAM_H
 #define KVR_CUDA_STREAM_H
 
@@ -33,10 +33,13 @@ extern "C" {
 #endif
 
 struct kvr_stream;
+struct kvr_graph;
 
-/* KVR_EUNSUPPORTED, with the reason, where there is no usable device. */
+/* ---- the stream -------------------------------------------------------------------------- */
+
+/* KVR_EUNSUPPORTED, with what was found and what is needed, where there is no usable device. */
 enum kvr_status kvr_stream_open(struct kvr_stream **out);
-/* Copes with NULL. Frees memory still allocated. */
+/* Copes with NULL. Frees memory still allocated. Graphs of the stream are closed before it. */
 void kvr_stream_close(struct kvr_stream **s);
 /* Wait, then return the first error since the last sync and forget it. */
 enum kvr_status kvr_stream_sync(struct kvr_stream *s);
@@ -48,12 +51,66 @@ void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
 /* How often a kernel of this name has been launched without an error at the launch. */
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
-/* Device memory. Its first content is not defined; emulated, reading it is an error. */
+/* What the kernels of this program were built with. */
+struct kvr_device_build {
+    bool emulated;
+    int nvcc;          /* as CUDA writes versions: 13000 is 13.0; 0: emulated */
+    const char *archs; /* "80,90,100"; "" emulated */
+};
+const struct kvr_device_build *kvr_device_build(void);
+
+struct kvr_device_info {
+    char name[128];      /* "emulated" where it is */
+    int major, minor;    /* compute capability; 0.0 emulated */
+    int driver, runtime; /* versions; 0 emulated */
+    int n_sm;            /* multiprocessors; 0 emulated */
+    size_t l2_bytes;     /* 0 emulated */
+    size_t total_bytes, free_bytes;
+    size_t taken_peak_bytes; /* the most that this stream has had from the device */
+};
+enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Device memory, in stream order; what is freed is kept for the next allocation. Its first
+ * content is not defined; emulated, reading it is an error. KVR_ENOMEM says how much was asked,
+ * free and there in all. The emulated device has as much as KVREEL_EMULATED_BYTES says when it is
+ * opened, or as the machine has. */
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n_bytes);
 void kvr_device_free(struct kvr_stream *s, void *p); /* copes with NULL */
+/* Has an allocation ever been refused because the device was full? */
+bool kvr_stream_was_full(const struct kvr_stream *s);
+
 /* Copies in stream order; `put` has read the host's memory, `get` has written it, on return. */
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n);
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
+/* n bytes from one place of the device to another, which do not overlap; nothing waits. */
+enum kvr_status kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
+/* n bytes of `value`; nothing waits. */
+enum kvr_status kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+/* Note when the stream gets here. A ticket for kvr_stream_between(), or -1 and an error that the
+ * next sync returns. Emulated: the host's clock, since kernels run at the call. */
+int64_t kvr_stream_mark(struct kvr_stream *s);
+/* From mark a to mark b, after a sync. KVR_EINVAL: no such ticket. */
+enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
+/* All tickets become void; their events are used again. */
+void kvr_stream_forget_marks(struct kvr_stream *s);
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+/* Launches, kvr_device_copy and kvr_device_fill up to the end are recorded with their arguments
+ * and not run. Everything else of this header that touches the device (alloc, free, put, get,
+ * sync, mark, launching a graph) is refused meanwhile, and makes the end fail. Run the work once
+ * before it is captured: a device loads a kernel's code at its first launch. */
+enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s);
+/* *out is NULL after an error; the capture has ended in any case. */
+enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out);
+/* Run it again, in stream order, on the memory that it was captured with. */
+enum kvr_status kvr_graph_launch(struct kvr_stream *s, struct kvr_graph *g);
+void kvr_graph_close(struct kvr_graph **g); /* copes with NULL */
 
 #ifdef __cplusplus
 }

@@ -159,3 +159,15 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
 {
     return n ? copy(s, host, device, n, cudaMemcpyDeviceToHost) : KVR_OK;
 }
+
+void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
+{
+    if (n && s->error == cudaSuccess)
+        s->error = cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice, s->stream);
+}
+
+void kvr_device_fill(struct kvr_stream *s, void *p, int byte, size_t n)
+{
+    if (n && s->error == cudaSuccess)
+        s->error = cudaMemsetAsync(p, byte, n, s->stream);
+}

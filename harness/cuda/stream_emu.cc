@@ -1,6 +1,7 @@
 /* stream_emu.cc - stream.h on the emulated device. */
 #include "harness/cuda/emu_machine.cuh"
 
+#include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -148,6 +149,15 @@ static enum kvr_status host_range(const char *what, const void *p, size_t n, str
     return KVR_OK;
 }
 
+/* The host has written n bytes there. */
+static void mark_written(struct region *r, const void *p, size_t n)
+{
+    for (size_t i = 0, at = (size_t)((const unsigned char *)p - r->base); i < n; i++) {
+        r->cells[at + i] = {};
+        r->cells[at + i].write.serial = 1;
+    }
+}
+
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n)
 {
     struct region *r = NULL;
@@ -157,10 +167,7 @@ enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *h
         return KVR_OK;
     KVR_TRY(host_range("copy in", device, n, &r));
     memcpy(device, host, n);
-    for (size_t i = 0, at = (size_t)((unsigned char *)device - r->base); i < n; i++) {
-        r->cells[at + i] = {};
-        r->cells[at + i].write.serial = 1;
-    }
+    mark_written(r, device, n);
     return KVR_OK;
 }
 
@@ -174,4 +181,50 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
     KVR_TRY(host_range("copy out", device, n, &r));
     memcpy(host, device, n);
     return KVR_OK;
+}
+
+/* The region of [p, p + n), or NULL with the error noted. */
+static struct region *device_range(struct kvr_stream *s, const char *what, const void *p, size_t n)
+{
+    struct region *r = find(p);
+
+    if (r && n <= r->n - (size_t)((const unsigned char *)p - r->base))
+        return r;
+    if (!s->failed) {
+        s->failed = true;
+        snprintf(s->error, sizeof s->error, "%s of %zu bytes is outside device memory", what, n);
+    }
+    return NULL;
+}
+
+void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
+{
+    struct region *r, *w;
+
+    if (!n || s->failed)
+        return;
+    r = device_range(s, "copy from", from, n);
+    w = device_range(s, "copy to", to, n);
+    if (!r || !w)
+        return;
+    memcpy(to, from, n);
+    /* What nobody has written stays unwritten. */
+    for (size_t i = 0, a = (size_t)((const unsigned char *)from - r->base),
+                b = (size_t)((unsigned char *)to - w->base);
+         i < n; i++) {
+        const bool written = r->cells[a + i].write.serial != 0;
+
+        w->cells[b + i] = {};
+        w->cells[b + i].write.serial = written ? 1 : 0;
+    }
+}
+
+void kvr_device_fill(struct kvr_stream *s, void *p, int byte, size_t n)
+{
+    struct region *w = n && !s->failed ? device_range(s, "fill", p, n) : NULL;
+
+    if (!w)
+        return;
+    memset(p, byte, n);
+    mark_written(w, p, n);
 }

@@ -247,6 +247,46 @@ START_TEST(backends_that_are_not_here_say_so)
 }
 END_TEST
 
+START_TEST(cuda_memory_is_booked_and_moved_alike)
+{
+    struct kvr_dev *dev;
+    struct kvr_buf a = { 0 }, b = { 0 };
+    struct kvr_mem_stats m;
+    const char in[6] = "hello";
+    char out[6] = "";
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    ck_assert_int_eq(kvr_dev_backend(dev), KVR_CUDA);
+    ck_assert_ptr_nonnull(kvr_dev_stream(dev));
+    ck_assert(kvr_dev_host(dev) != dev);
+    ck_assert_int_eq(kvr_buf_alloc(&a, dev, KVR_MEM_KV, 100), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 50), KVR_OK);
+    kvr_mem_stats(dev, &m);
+    ck_assert_uint_eq(m.live[KVR_MEM_KV], 100);
+    ck_assert_uint_eq(m.peak_total, 150);
+    ck_assert_int_eq(kvr_dev_put(dev, a.p, in, sizeof in), KVR_OK);
+    kvr_dev_copy(dev, (char *)b.p + 7, a.p, sizeof in);
+    ck_assert_int_eq(kvr_dev_get(dev, out, (char *)b.p + 7, sizeof out), KVR_OK);
+    ck_assert_str_eq(out, "hello");
+    kvr_dev_zero(dev, b.p, 50);
+    ck_assert_int_eq(kvr_dev_get(dev, out, (char *)b.p + 7, sizeof out), KVR_OK);
+    ck_assert_str_eq(out, "");
+    ck_assert_int_eq(kvr_dev_sync(dev), KVR_OK);
+    kvr_dev_copy(dev, (char *)b.p + 48, a.p, 6); /* beyond the end */
+    ck_assert_int_ne(kvr_dev_sync(dev), KVR_OK);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "copy to"));
+    kvr_mem_set_limit(dev, 160);
+    struct kvr_buf c = { 0 };
+
+    ck_assert_int_eq(kvr_buf_alloc(&c, dev, KVR_MEM_KV, 11), KVR_ENOMEM);
+    kvr_buf_free(&a);
+    kvr_buf_free(&b);
+    kvr_mem_stats(dev, &m);
+    ck_assert_uint_eq(m.live_total, 0);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("mem");
@@ -261,6 +301,7 @@ int main(void)
     tcase_add_test(tc, reserve_grows_without_counting_twice);
     tcase_add_test(tc, a_buffer_outliving_its_device_is_noticed);
     tcase_add_test(tc, backends_that_are_not_here_say_so);
+    tcase_add_test(tc, cuda_memory_is_booked_and_moved_alike);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,0 +1,64 @@
+/* device_check.c - refusals that say what was found, what is needed and what else there is. */
+#include "harness/cuda/device_check.h"
+
+#define INSTEAD "; --device cpu needs no GPU"
+
+static int major_of(int version)
+{
+    return version / 1000;
+}
+
+static int minor_of(int version)
+{
+    return version % 1000 / 10;
+}
+
+static enum kvr_status judge_driver(const struct kvr_device_facts *f)
+{
+    if (f->driver == 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: no NVIDIA driver is loaded, need one for CUDA %d.%d" INSTEAD,
+                        major_of(f->runtime), minor_of(f->runtime));
+    /* A driver runs programs of every runtime of its own major version, newer minors included. */
+    if (f->driver_refused || major_of(f->driver) < major_of(f->runtime))
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: the driver is for CUDA %d.%d, this build needs one for "
+                        "CUDA %d.%d" INSTEAD,
+                        major_of(f->driver), minor_of(f->driver), major_of(f->runtime),
+                        minor_of(f->runtime));
+    return KVR_OK;
+}
+
+enum kvr_status kvr_device_judge(const struct kvr_device_facts *f)
+{
+    KVR_TRY(judge_driver(f));
+    if (f->n_devices <= 0 && f->visible)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: no GPU among CUDA_VISIBLE_DEVICES='%s', need one" INSTEAD,
+                        f->visible);
+    if (f->n_devices <= 0)
+        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: the driver finds no GPU, need one" INSTEAD);
+    if (f->major < KVR_DEVICE_OLDEST_MAJOR ||
+        (f->major == KVR_DEVICE_OLDEST_MAJOR && f->minor < KVR_DEVICE_OLDEST_MINOR))
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: %s has compute capability %d.%d, need %d.%d or newer" INSTEAD,
+                        f->name ? f->name : "GPU 0", f->major, f->minor, KVR_DEVICE_OLDEST_MAJOR,
+                        KVR_DEVICE_OLDEST_MINOR);
+    if (f->no_image)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: %s has compute capability %d.%d, the kernels were built for "
+                        "%s: build for it with nvcc -gencode arch=compute_%d%d,code=sm_%d%d" INSTEAD,
+                        f->name ? f->name : "GPU 0", f->major, f->minor, f->archs, f->major,
+                        f->minor, f->major, f->minor);
+    if (f->error)
+        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: %s: %s" INSTEAD,
+                        f->name ? f->name : "GPU 0", f->error);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,
+                                     size_t total_bytes)
+{
+    return kvr_fail(KVR_ENOMEM, "device %s: out of memory: %zu bytes asked, %zu of %zu free",
+                    device, asked, free_bytes, total_bytes);
+}
