@@ -1,0 +1,127 @@
+/* test_phase.c - times of phases on both kinds of device. */
+#include <time.h>
+
+#include "harness/core/clock.h"
+#include "harness/core/phase.h"
+#include "tests/suite.h"
+
+enum { OUTER, INNER, NEVER, N_PHASES };
+enum { PAUSE_NS = 3000000 };
+
+static void pause_a_little(void)
+{
+    const int64_t until = kvr_now_ns() + PAUSE_NS;
+    const struct timespec t = { .tv_nsec = PAUSE_NS };
+
+    while (kvr_now_ns() < until)
+        nanosleep(&t, NULL);
+}
+
+static struct kvr_dev *open_dev(int which)
+{
+    struct kvr_dev *dev;
+
+    ck_assert_msg(kvr_dev_open(&dev, which ? KVR_CUDA : KVR_CPU) == KVR_OK, "%s", kvr_error());
+    return dev;
+}
+
+/* The emulated device's own time is the host's: a pause of the host lies between two marks. */
+START_TEST(intervals_add_up_and_enclose)
+{
+    struct kvr_dev *dev = open_dev(_i);
+    struct kvr_phases *p;
+    int64_t ns[N_PHASES], start = kvr_now_ns(), all;
+
+    ck_assert_int_eq(kvr_phases_open(&p, dev, N_PHASES), KVR_OK);
+    for (int i = 0; i < 2; i++) {
+        kvr_phase_begin(p, OUTER);
+        pause_a_little();
+        kvr_phase_begin(p, INNER);
+        pause_a_little();
+        kvr_phase_end(p, INNER);
+        kvr_phase_end(p, OUTER);
+        pause_a_little();
+    }
+    all = kvr_now_ns() - start;
+    for (int again = 0; again < 2; again++) { /* reading changes nothing */
+        ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
+        ck_assert_int_ge(ns[INNER], 2 * PAUSE_NS);
+        ck_assert_int_ge(ns[OUTER], ns[INNER] + 2 * PAUSE_NS);
+        ck_assert_int_le(ns[OUTER], all - 2 * PAUSE_NS);
+        ck_assert_int_eq(ns[NEVER], 0);
+    }
+    kvr_phase_begin(p, INNER); /* adds to what was read */
+    pause_a_little();
+    kvr_phase_end(p, INNER);
+    all = ns[INNER];
+    ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
+    ck_assert_int_ge(ns[INNER], all + PAUSE_NS);
+    kvr_phases_close(&p);
+    ck_assert_ptr_null(p);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+START_TEST(reset_forgets_what_is_open)
+{
+    struct kvr_dev *dev = open_dev(_i);
+    struct kvr_phases *p;
+    int64_t ns[N_PHASES];
+
+    ck_assert_int_eq(kvr_phases_open(&p, dev, N_PHASES), KVR_OK);
+    kvr_phase_begin(p, OUTER);
+    kvr_phase_end(p, OUTER);
+    kvr_phase_begin(p, INNER);
+    kvr_phases_reset(p);
+    kvr_phase_begin(p, INNER); /* not a second begin */
+    kvr_phase_end(p, INNER);
+    ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
+    ck_assert_int_eq(ns[OUTER], 0);
+    ck_assert_int_lt(ns[INNER], 1000000000);
+    kvr_phases_close(&p);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+START_TEST(nobody_measures)
+{
+    struct kvr_phases *none = NULL;
+
+    kvr_phase_begin(none, OUTER);
+    kvr_phase_end(none, OUTER);
+    kvr_phases_close(&none);
+}
+END_TEST
+
+START_TEST(an_error_of_the_device_is_not_a_time)
+{
+    struct kvr_dev *dev = open_dev(1);
+    struct kvr_buf b = { 0 };
+    struct kvr_phases *p;
+    int64_t ns[1] = { -7 };
+
+    ck_assert_int_eq(kvr_phases_open(&p, dev, 1), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 8), KVR_OK);
+    kvr_phase_begin(p, 0);
+    kvr_dev_zero(dev, b.p, 9); /* beyond the end */
+    kvr_phase_end(p, 0);
+    ck_assert_int_ne(kvr_phases_read(p, ns), KVR_OK);
+    ck_assert_int_eq(ns[0], -7);
+    kvr_buf_free(&b);
+    kvr_phases_close(&p);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("phase");
+    TCase *tc = tcase_create("phase");
+
+    tcase_add_loop_test(tc, intervals_add_up_and_enclose, 0, 2);
+    tcase_add_loop_test(tc, reset_forgets_what_is_open, 0, 2);
+    tcase_add_test(tc, nobody_measures);
+    tcase_add_test(tc, an_error_of_the_device_is_not_a_time);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
