@@ -1,6 +1,9 @@
 /* device_check.c - refusals that say what was found, what is needed and what else there is. */
 #include "harness/cuda/device_check.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #define INSTEAD "; --device cpu needs no GPU"
 
 static int major_of(int version)
@@ -31,7 +34,11 @@ static enum kvr_status judge_driver(const struct kvr_device_facts *f)
 
 enum kvr_status kvr_device_judge(const struct kvr_device_facts *f)
 {
+    char archs[128];
+
     KVR_TRY(judge_driver(f));
+    if (f->error)
+        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: %s" INSTEAD, f->error);
     if (f->n_devices <= 0 && f->visible)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "device cuda: no GPU among CUDA_VISIBLE_DEVICES='%s', need one" INSTEAD,
@@ -45,15 +52,28 @@ enum kvr_status kvr_device_judge(const struct kvr_device_facts *f)
                         f->name ? f->name : "GPU 0", f->major, f->minor, KVR_DEVICE_OLDEST_MAJOR,
                         KVR_DEVICE_OLDEST_MINOR);
     if (f->no_image)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "device cuda: %s has compute capability %d.%d, the kernels were built for "
-                        "%s: build for it with nvcc -gencode arch=compute_%d%d,code=sm_%d%d" INSTEAD,
-                        f->name ? f->name : "GPU 0", f->major, f->minor, f->archs, f->major,
-                        f->minor, f->major, f->minor);
-    if (f->error)
-        return kvr_fail(KVR_EUNSUPPORTED, "device cuda: %s: %s" INSTEAD,
-                        f->name ? f->name : "GPU 0", f->error);
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "device cuda: %s has compute capability %d.%d, the kernels were built for "
+            "%s: build for it with nvcc -gencode arch=compute_%d%d,code=sm_%d%d" INSTEAD,
+            f->name ? f->name : "GPU 0", f->major, f->minor,
+            kvr_device_archs(f->archs, archs, sizeof archs), f->major, f->minor, f->major,
+            f->minor);
     return KVR_OK;
+}
+
+const char *kvr_device_archs(const char *archs, char *buf, size_t n)
+{
+    const char *p = archs;
+    size_t at = 0;
+    char *end;
+
+    buf[0] = 0;
+    for (long v = strtol(p, &end, 10); end != p && at < n; v = strtol(p, &end, 10)) {
+        at += (size_t)snprintf(buf + at, n - at, "%s%ld.%ld", at ? ", " : "", v / 100, v / 10 % 10);
+        p = *end == ',' ? end + 1 : end;
+    }
+    return buf;
 }
 
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,

@@ -26,11 +26,14 @@ struct kvr_device_facts {
     const char *name;    /* of device 0; NULL without one, and so below */
     int major, minor;    /* its compute capability */
     bool no_image;       /* a kernel found no code for it */
-    const char *archs;   /* what the kernels were built for: "80,90,100" */
+    const char *archs;   /* what the kernels were built for, as nvcc writes it: "800,900,1000" */
     const char *error;   /* anything else that CUDA said; NULL: nothing */
 };
 
 enum kvr_status kvr_device_judge(const struct kvr_device_facts *f);
+
+/* "800,900,1000" as "8.0, 9.0, 10.0"; n bytes at buf. Returns buf. */
+const char *kvr_device_archs(const char *archs, char *buf, size_t n);
 
 /* The same for memory: KVR_ENOMEM, with all three numbers. */
 enum kvr_status kvr_device_too_small(const char *device, size_t asked, size_t free_bytes,

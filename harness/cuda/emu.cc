@@ -36,7 +36,7 @@ static void vrecord(struct kvr_stream *s, const char *fmt, va_list ap)
     vsnprintf(s->error + n, sizeof s->error - n, fmt, ap);
 }
 
-static void __attribute__((format(printf, 2, 3))) record(struct kvr_stream *s, const char *fmt, ...)
+void record(struct kvr_stream *s, const char *fmt, ...)
 {
     va_list ap;
 
@@ -164,12 +164,20 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         if (lanes[l].state == LEFT)
             fail("%s:%d: warp operation: lane %u of the mask %08x has left the kernel", file, line,
                  l, mask);
-        if (lanes[l].state != IN_WARP || lanes[l].mask != mask || lanes[l].kind != kind) {
+        if (lanes[l].state != IN_WARP || lanes[l].mask != mask || lanes[l].kind != kind ||
+            (kind == TOGETHER && lanes[l].fn != f->fn)) {
             wait_as(IN_WARP, file, line);
             return f->result;
         }
     }
     /* The last lane has come. */
+    if (kind == TOGETHER) {
+        void *brought[32];
+
+        for (unsigned l = 0; l < 32; l++)
+            brought[l] = (void *)(uintptr_t)lanes[l].value;
+        f->fn(brought);
+    }
     for (unsigned l = 0; l < size; l++)
         if (mask >> l & 1u)
             lanes[l].result = result_of(lanes, l);
@@ -181,6 +189,16 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
                 wake(s, &lanes[l]);
         }
     return f->result;
+}
+
+void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line)
+{
+    const unsigned first = here->linear - here->linear % 32;
+
+    if (running->n_threads - first < 32)
+        fail("%s:%d: needs 32 lanes, the warp has %u", file, line, running->n_threads - first);
+    self()->fn = fn;
+    warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
 /* Nobody can go on: let the barrier open, or say why not. */
@@ -231,7 +249,8 @@ static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
         f->place.block_dim = block;
         f->place.grid_dim = grid;
         f->place.linear = i;
-        f->epoch = f->warp_epoch = 0;
+        f->epoch = f->warp_epoch = f->group = 0;
+        f->n_copies = 0;
         fiber_prepare(&f->context, fiber_main);
         wake(s, f);
     }
@@ -256,8 +275,11 @@ static void run_block(struct kvr_stream *s)
     here = NULL;
 }
 
-static bool refused(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t shared)
+bool refused(struct kvr_stream *s, const struct shape *shape)
 {
+    const dim3 grid = shape->grid, block = shape->block;
+    const size_t shared = shape->shared_bytes;
+    const char *name = shape->name;
     const uint64_t threads = (uint64_t)block.x * block.y * block.z;
 
     if (!threads || threads > MAX_THREADS || block.z > 64)
@@ -286,13 +308,13 @@ static void count_launch(struct kvr_stream *s, const char *name)
     s->count[i].n++;
 }
 
-void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t shared_bytes,
-         void (*body)(void *), void *arg)
+void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
+    const dim3 grid = shape->grid, block = shape->block;
     const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
     uint32_t *order;
 
-    if (s->failed || refused(s, name, grid, block, shared_bytes))
+    if (s->failed || refused(s, shape))
         return;
     order = (uint32_t *)malloc(blocks * sizeof *order);
     if (!order || s->serial + blocks + 2 > UINT32_MAX)
@@ -304,7 +326,7 @@ void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t s
         order[j] = (uint32_t)i;
     }
     running = s;
-    s->kernel = name;
+    s->kernel = shape->name;
     s->body = body;
     s->arg = arg;
     s->launch_serial = s->serial + 1;
@@ -314,7 +336,7 @@ void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t s
         s->serial++;
         s->n_arrays = 0;
         s->shared_used = s->static_used = 0;
-        add_shared(s, NULL, "dynamic", shared_bytes);
+        add_shared(s, NULL, "dynamic", shape->shared_bytes);
         start_threads(s, grid, block, { b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y });
         run_block(s);
     }
@@ -322,7 +344,7 @@ void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t s
     s->kernel = NULL;
     running = NULL;
     if (!s->failed)
-        count_launch(s, name);
+        count_launch(s, shape->name);
 }
 
 } // namespace kvr_emu

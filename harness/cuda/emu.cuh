@@ -18,6 +18,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <tuple>
 #include <type_traits>
 
@@ -32,6 +33,18 @@
 
 struct uint3 {
     unsigned x, y, z;
+};
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
 };
 struct dim3 {
     unsigned x, y, z;
@@ -161,6 +174,7 @@ enum warp_kind {
     REDUCE_MIN,
     REDUCE_MAX,
     SYNC,
+    TOGETHER,
 };
 uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int width,
               const char *file, int line);
@@ -177,28 +191,80 @@ T shuffle(enum warp_kind kind, unsigned mask, T v, int arg, int width, const cha
     return v;
 }
 
+/* What takes all 32 lanes and more than a word of each: `fn` is called once, when the last lane
+ * has come, with what every lane brought. */
+void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line);
+
+/* ---- asynchronous copies ---------------------------------------------------------------- */
+
+/* n bytes into shared memory, or zeros. They have arrived when their thread has waited for their
+ * group; until then touching the target is an error. */
+void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
+                bool zeros);
+void copy_commit();
+/* Until at most `pending` of the thread's groups are under way. */
+void copy_wait(unsigned pending);
+
 /* ---- launches -------------------------------------------------------------------------- */
 
-void run(struct kvr_stream *s, const char *name, dim3 grid, dim3 block, size_t shared_bytes,
-         void (*body)(void *), void *arg);
+/* A launch but for its arguments. */
+struct shape {
+    const char *name;
+    dim3 grid, block;
+    size_t shared_bytes;
+};
 
-template <class... P, class... A>
-void launch(struct kvr_stream *s, const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
-            size_t shared_bytes, A... a)
+void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
+
+/* What is done to a stream now, or when the graph is launched in which it was captured. */
+typedef void player(struct kvr_stream *s, const struct shape *shape, void *given);
+bool capturing(const struct kvr_stream *s);
+/* n bytes to keep what `play` will be given; NULL, and an error on the stream: not recorded. */
+void *keep_step(struct kvr_stream *s, const struct shape *shape, player *play, size_t n);
+
+/* The arguments are kept as the caller gave them: plain pointers are looked up when the kernel
+ * runs, so that a graph that is launched after its memory was freed is caught. */
+template <class F, class... A> struct call;
+template <class... P, class... A> struct call<void (*)(P...), A...> {
+    void (*kernel)(P...);
+    std::tuple<A...> given;
+
+    static void play(struct kvr_stream *s, const struct shape *shape, void *self)
+    {
+        struct ready {
+            void (*kernel)(P...);
+            std::tuple<P...> args;
+        } r = { ((call *)self)->kernel, std::apply(checked, ((call *)self)->given) };
+
+        run(
+            s, shape,
+            [](void *p) {
+                struct ready *mine = (struct ready *)p;
+
+                std::apply(mine->kernel, mine->args);
+            },
+            &r);
+    }
+    static std::tuple<P...> checked(A... a)
+    {
+        return std::tuple<P...>(static_cast<P>(a)...);
+    }
+};
+
+template <class F, class... A>
+void launch(struct kvr_stream *s, const struct shape &shape, F kernel, A... a)
 {
-    struct call {
-        void (*kernel)(P...);
-        std::tuple<P...> args;
-    } c = { kernel, std::tuple<P...>(static_cast<P>(a)...) };
+    using call = struct call<F, A...>;
+    call c = { kernel, std::tuple<A...>(a...) };
 
-    run(
-        s, name, grid, block, shared_bytes,
-        [](void *p) {
-            struct call *mine = (struct call *)p;
-
-            std::apply(mine->kernel, mine->args);
-        },
-        &c);
+    static_assert(std::is_trivially_destructible<call>::value,
+                  "nobody destroys what a graph keeps");
+    if (!capturing(s)) {
+        call::play(s, &shape, &c);
+        return;
+    }
+    if (void *kept = keep_step(s, &shape, call::play, sizeof c))
+        new (kept) call(c);
 }
 
 } // namespace kvr_emu
@@ -218,7 +284,8 @@ template <class T> using kvr_shared = kvr_emu::pointer<T>;
     const kvr_shared<T> name((uintptr_t)kvr_emu::begin(kvr_emu::shared_dynamic()),                 \
                              kvr_emu::shared_dynamic())
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
-    kvr_emu::launch(s, #kernel, kernel, dim3(grid), dim3(block), (size_t)(shared), __VA_ARGS__)
+    kvr_emu::launch(s, kvr_emu::shape{ #kernel, dim3(grid), dim3(block), (size_t)(shared) },       \
+                    kernel, __VA_ARGS__)
 
 #define threadIdx (kvr_emu::here->thread)
 #define blockIdx (kvr_emu::here->block)
@@ -364,6 +431,16 @@ static inline unsigned __float_as_uint(float x)
 static inline float __uint_as_float(unsigned u)
 {
     return kvr_bits_f32(u);
+}
+/* Four bytes of the eight of b and a, chosen by the low bits of each digit of `which`. */
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
+{
+    const uint64_t both = (uint64_t)b << 32 | a;
+    unsigned r = 0;
+
+    for (int i = 0; i < 4; i++)
+        r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
+    return r;
 }
 static inline int __popc(unsigned u)
 {

@@ -3,13 +3,16 @@
  *     emu.cc          launches, blocks, barriers and warps
  *     emu_fiber.cc    stacks and switches
  *     emu_memory.cc   shared arrays, and the shadow of every byte
- *     stream_emu.cc   stream.h
+ *     emu_global.cc   device memory: allocation, copies
+ *     emu_graph.cc    captures and their launches
+ *     stream_emu.cc   the rest of stream.h
  *
  * Written without the C++ run time library (no exceptions, no containers), so that the tests link
  * as C programs do. */
 #ifndef KVR_CUDA_EMU_MACHINE_CUH
 #define KVR_CUDA_EMU_MACHINE_CUH
 
+#include "harness/cuda/capture.h"
 #include "harness/cuda/emu.cuh"
 
 /* The switch is written by hand where we know how: swapcontext makes a system call. */
@@ -39,6 +42,7 @@ enum {
     MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
     MAX_STATIC_SHARED = 48 * 1024, /* what it may declare with a constant size */
     MAX_KERNELS = 128,
+    MAX_COPIES = 64, /* of a thread, under way */
     MESSAGE = 512,
 };
 
@@ -58,14 +62,18 @@ struct context {
 struct stamp {
     uint32_t serial; /* of the block, over all launches; 0: never; 1: the host */
     uint32_t warp_epoch;
-    uint16_t epoch, thread; /* __syncthreads passed */
-    bool atomic;
+    uint16_t epoch : 15, coming : 1; /* __syncthreads passed; a copy nobody has waited for */
+    uint16_t thread : 15, atomic : 1;
 };
 
-struct cell { /* of one byte */
+struct cell { /* of `unit` bytes of a region */
     struct stamp write;
     struct stamp read[2]; /* the last one, and the last of another warp */
 };
+
+/* Regions begin with the coarsest cells. The first access that lies across one splits them all:
+ * most memory is only ever used in whole words, and books on every byte are large and slow. */
+enum { COARSEST = 4 };
 
 struct region {
     struct region *next;
@@ -73,8 +81,24 @@ struct region {
     const void *id;
     unsigned char *base;
     size_t n;
-    struct cell *cells;
+    struct cell *cells; /* [ceil(n / unit)]; of shared memory there is room for n */
     bool shared;
+    unsigned unit;
+};
+
+/* A step of a graph; what it was given follows. */
+struct alignas(16) step {
+    struct step *next;
+    player *play;
+    struct shape shape;
+};
+
+struct copy {
+    struct region *to;
+    uintptr_t at, source;
+    uint32_t n;
+    unsigned group;
+    bool zeros;
 };
 
 enum state { RUNS, AT_BARRIER, IN_WARP, LEFT };
@@ -90,6 +114,10 @@ struct fiber {
     unsigned mask;
     uint64_t value, result;
     int arg, width;
+    void (*fn)(void *const *); /* TOGETHER */
+    struct copy copy[MAX_COPIES];
+    int n_copies;
+    unsigned group; /* of the copies that begin now */
 };
 
 struct kernel_count {
@@ -101,10 +129,20 @@ struct kernel_count {
 
 using namespace kvr_emu;
 
+struct kvr_graph {
+    struct step *first, *last;
+};
+
 struct kvr_stream {
     struct kvr_stream *next;
     uint64_t seed, draws;
     struct region *regions;
+    size_t total_bytes, used_bytes, peak_bytes;
+    bool was_full;
+    struct kvr_capture capture;
+    struct kvr_graph *graph; /* that is being captured */
+    int64_t *marks;
+    int64_t n_marks, max_marks;
     uint32_t serial, launch_serial; /* of the block that runs; of the launch's first block */
     unsigned char *stacks;
     struct fiber *fibers; /* [MAX_THREADS] */
@@ -140,6 +178,16 @@ void fiber_arrived();
 void leave_for(struct context *from, struct context *to, bool for_good);
 /* What the calling thread's own stack is, for switches away from it. */
 void fiber_describe_host(struct context *host);
+
+/* The stream's first error. */
+void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* True, and an error: no device launches this. */
+bool refused(struct kvr_stream *s, const struct shape *shape);
+
+/* Cells of `unit` bytes where there were coarser ones. False: no memory. */
+bool split(struct region *r, unsigned unit);
+/* The cells of bytes [at, at + n) of r, made as fine as they need to be; how many. 0: no memory. */
+size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
 /* The next array of the block that is about to run, or runs; NULL: there are too many. */
 struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n);

@@ -29,7 +29,7 @@ struct region *add_shared(struct kvr_stream *s, const void *id, const char *name
 
     if (s->n_arrays == MAX_ARRAYS)
         return NULL;
-    *r = { NULL, name, id, s->shared_bytes + at, n, s->shared_cells + at, true };
+    *r = { NULL, name, id, s->shared_bytes + at, n, s->shared_cells + at, true, COARSEST };
     s->n_arrays++;
     s->shared_used = (at + n + 127) / 128 * 128;
     return r;
@@ -61,6 +61,36 @@ struct region *shared_dynamic()
     return &running->array[0];
 }
 
+/* From the last to the first, since shared memory's are split in place. */
+bool split(struct region *r, unsigned unit)
+{
+    const size_t n = (r->n + unit - 1) / unit;
+    struct cell *fine = r->shared ? r->cells : (struct cell *)malloc(n * sizeof *fine);
+
+    if (!fine)
+        return false;
+    for (size_t i = n; i-- > 0;)
+        fine[i] = r->cells[i * unit / r->unit];
+    if (!r->shared)
+        free(r->cells);
+    r->cells = fine;
+    r->unit = unit;
+    return true;
+}
+
+size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
+{
+    const size_t ends = at + n == r->n ? 0 : at + n; /* behind the last cell there is nothing */
+    unsigned unit = r->unit;
+
+    while ((at | ends) % unit)
+        unit /= 2;
+    if (unit != r->unit && !split(r, unit))
+        return 0;
+    *first = r->cells + at / unit;
+    return (n + unit - 1) / unit;
+}
+
 /* May both have happened at the same time on a device? */
 static bool unordered(const struct region *r, const struct stamp *then, const struct stamp *now)
 {
@@ -87,14 +117,19 @@ void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access ho
 {
     static const char *const done[] = { "read", "written", "changed atomically" };
     const struct fiber *f;
+    struct cell *first;
     struct stamp now;
-    size_t at;
+    size_t at, n_cells;
 
     if (!here)
         abort(); /* device memory touched by the host's own code */
     f = self();
-    now = { running->serial, f->warp_epoch, (uint16_t)f->epoch, (uint16_t)here->linear,
-            how == ATOMIC };
+    now.serial = running->serial;
+    now.warp_epoch = f->warp_epoch;
+    now.epoch = f->epoch & 0x7fffu;
+    now.coming = 0;
+    now.thread = (uint16_t)(here->linear & 0x7fffu);
+    now.atomic = how == ATOMIC;
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
     at = p - (uintptr_t)r->base;
@@ -104,17 +139,24 @@ void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access ho
     if (p % align)
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
-    for (size_t i = at; i < at + n; i++) {
-        struct cell *c = &r->cells[i];
+    n_cells = cells_of(r, at, n, &first);
+    if (!n_cells)
+        fail("the host has no memory for the books on its memory");
+    for (size_t k = 0; k < n_cells; k++) {
+        struct cell *c = &first[k];
+        const size_t i = at + k * r->unit;
 
+        if (c->write.coming && c->write.serial == now.serial)
+            fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
+                 r->shared ? "shared" : "global", r->name, i, done[how]);
         if (how != WRITE && (r->shared ? c->write.serial != now.serial : !c->write.serial))
             fail("%s memory '%s', byte %zu: %s, but nobody has written it",
                  r->shared ? "shared" : "global", r->name, i, done[how]);
         if (unordered(r, &c->write, &now) && !(how == ATOMIC && c->write.atomic))
             race(r, i, "written", done[how], &c->write, &now);
-        for (int k = 0; k < 2 && how != READ; k++)
-            if (unordered(r, &c->read[k], &now) && !(how == ATOMIC && c->read[k].atomic))
-                race(r, i, "read", done[how], &c->read[k], &now);
+        for (int j = 0; j < 2 && how != READ; j++)
+            if (unordered(r, &c->read[j], &now) && !(how == ATOMIC && c->read[j].atomic))
+                race(r, i, "read", done[how], &c->read[j], &now);
         if (how != READ) {
             c->write = now;
         } else {
@@ -123,5 +165,55 @@ void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access ho
             c->read[0] = now;
         }
     }
+}
+
+static void mark_coming(struct region *r, uintptr_t at, size_t n, bool coming)
+{
+    struct cell *first;
+    const size_t n_cells = cells_of(r, at - (uintptr_t)r->base, n, &first);
+
+    for (size_t k = 0; k < n_cells; k++)
+        first[k].write.coming = coming;
+}
+
+void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,
+                bool zeros)
+{
+    struct fiber *f = self();
+
+    if (f->n_copies == MAX_COPIES)
+        fail("more than %d asynchronous copies of a thread are under way", MAX_COPIES);
+    if (!zeros)
+        touch(from, source, n, n, READ);
+    touch(to, at, n, n, WRITE);
+    mark_coming(to, at, n, true);
+    f->copy[f->n_copies++] = { to, at, source, (uint32_t)n, f->group, zeros };
+}
+
+void copy_commit()
+{
+    self()->group++;
+}
+
+void copy_wait(unsigned pending)
+{
+    struct fiber *f = self();
+    int kept = 0;
+
+    for (int k = 0; k < f->n_copies; k++) {
+        const struct copy c = f->copy[k];
+
+        if (c.group + pending >= f->group) {
+            f->copy[kept++] = c;
+            continue;
+        }
+        mark_coming(c.to, c.at, c.n, false);
+        touch(c.to, c.at, c.n, c.n, WRITE);
+        if (c.zeros)
+            memset((void *)c.at, 0, c.n);
+        else
+            memcpy((void *)c.at, (const void *)c.source, c.n);
+    }
+    f->n_copies = kept;
 }
 } // namespace kvr_emu

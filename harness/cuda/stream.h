@@ -55,7 +55,7 @@ int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 struct kvr_device_build {
     bool emulated;
     int nvcc;          /* as CUDA writes versions: 13000 is 13.0; 0: emulated */
-    const char *archs; /* "80,90,100"; "" emulated */
+    const char *archs; /* as nvcc writes them: "800,900,1000"; "" emulated */
 };
 const struct kvr_device_build *kvr_device_build(void);
 
@@ -84,10 +84,11 @@ bool kvr_stream_was_full(const struct kvr_stream *s);
 /* Copies in stream order; `put` has read the host's memory, `get` has written it, on return. */
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n);
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n);
-/* n bytes from one place of the device to another, which do not overlap; nothing waits. */
-enum kvr_status kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
-/* n bytes of `value`; nothing waits. */
-enum kvr_status kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
+/* Within the device, in stream order; nothing waits, and what goes wrong shows at the next sync.
+ * n bytes from one place to another, which do not overlap. */
+void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n);
+/* n bytes of `value`. */
+void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n);
 
 /* ---- time -------------------------------------------------------------------------------- */
 

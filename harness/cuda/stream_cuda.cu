@@ -1,76 +1,180 @@
 /* stream_cuda.cu - stream.h on a device. */
 #include "harness/cuda/kernel.cuh"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-enum { MAX_KERNELS = 128, OLDEST = 8 };
+#include "harness/cuda/capture.h"
+#include "harness/cuda/device_check.h"
 
-struct kvr_stream {
-    cudaStream_t stream;
-    cudaError_t error; /* the first since the last sync */
-    int n_counts;
+enum { MAX_KERNELS = 256 };
+
+#define WORDS_(...) #__VA_ARGS__
+#define WORDS(...) WORDS_(__VA_ARGS__)
+
+struct launches {
+    int n_kernels;
     struct {
         const char *name; /* a literal of KVR_LAUNCH */
         int64_t n;
-    } count[MAX_KERNELS];
+    } of[MAX_KERNELS];
 };
+
+struct kvr_stream {
+    cudaStream_t stream;
+    cudaMemPool_t pool;
+    cudaError_t error; /* the first since the last sync */
+    bool was_full;
+    void **live; /* what is allocated, so that closing can free it */
+    int64_t n_live, max_live;
+    cudaEvent_t *marks; /* [max_marks], made once */
+    int64_t n_marks, max_marks;
+    struct kvr_capture capture;
+    struct launches count, before; /* now; when the capture began */
+};
+
+struct kvr_graph {
+    cudaGraphExec_t exec;
+    struct launches count; /* of one launch of the graph */
+};
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+const struct kvr_device_build *kvr_device_build(void)
+{
+    static const struct kvr_device_build build = { false, CUDART_VERSION,
+                                                   WORDS(__CUDA_ARCH_LIST__) };
+
+    return &build;
+}
+
+static void gather(struct kvr_device_facts *f, struct cudaDeviceProp *prop)
+{
+    cudaError_t e;
+
+    memset(f, 0, sizeof *f);
+    f->runtime = CUDART_VERSION;
+    f->visible = getenv("CUDA_VISIBLE_DEVICES");
+    f->archs = kvr_device_build()->archs;
+    if (cudaDriverGetVersion(&f->driver) != cudaSuccess)
+        f->driver = 0;
+    e = cudaGetDeviceCount(&f->n_devices);
+    f->driver_refused = e == cudaErrorInsufficientDriver && f->driver;
+    if (e == cudaSuccess && f->n_devices > 0)
+        e = cudaGetDeviceProperties(prop, 0);
+    else
+        f->n_devices = 0;
+    if (e == cudaSuccess && f->n_devices > 0) {
+        f->name = prop->name;
+        f->major = prop->major;
+        f->minor = prop->minor;
+    } else if (e != cudaSuccess && e != cudaErrorNoDevice && e != cudaErrorInsufficientDriver) {
+        f->error = cudaGetErrorString(e);
+    }
+    cudaGetLastError(); /* what was answered here is not for the first launch to report */
+}
 
 static enum kvr_status failed(cudaError_t e, const char *doing)
 {
+    cudaGetLastError();
     return kvr_fail(e == cudaErrorMemoryAllocation ? KVR_ENOMEM : KVR_EUNSUPPORTED,
-                    "device cuda: %s: %s (use --device cpu)", doing, cudaGetErrorString(e));
+                    "device cuda: %s: %s; --device cpu needs no GPU", doing, cudaGetErrorString(e));
+}
+
+/* A pool of its own that keeps what is freed: the peak is then this stream's alone. */
+static cudaError_t open_pool(struct kvr_stream *s)
+{
+    struct cudaMemPoolProps props;
+    uint64_t keep = UINT64_MAX;
+    cudaError_t e;
+
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    props.location.id = 0;
+    e = cudaMemPoolCreate(&s->pool, &props);
+    return e == cudaSuccess
+               ? cudaMemPoolSetAttribute(s->pool, cudaMemPoolAttrReleaseThreshold, &keep)
+               : e;
 }
 
 enum kvr_status kvr_stream_open(struct kvr_stream **out)
 {
-    struct kvr_stream *s;
+    struct kvr_device_facts facts;
     struct cudaDeviceProp prop;
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
+    struct kvr_stream *s;
+    cudaError_t e;
 
     *out = NULL;
-    if (e != cudaSuccess || n == 0)
-        return failed(e == cudaSuccess ? cudaErrorNoDevice : e, "looking for a GPU");
-    e = cudaGetDeviceProperties(&prop, 0);
-    if (e != cudaSuccess)
-        return failed(e, "GPU 0");
-    if (prop.major < OLDEST)
-        return kvr_fail(
-            KVR_EUNSUPPORTED,
-            "device cuda: %s has compute capability %d.%d, need %d.0 (use --device cpu)", prop.name,
-            prop.major, prop.minor, OLDEST);
+    gather(&facts, &prop);
+    KVR_TRY(kvr_device_judge(&facts));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "device cuda: no memory");
     e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = open_pool(s);
     if (e != cudaSuccess) {
-        free(s);
+        kvr_stream_close(&s);
         return failed(e, "opening a stream");
     }
     *out = s;
     return KVR_OK;
 }
 
-void kvr_stream_close(struct kvr_stream **s)
+void kvr_stream_close(struct kvr_stream **sp)
 {
-    if (!*s)
+    struct kvr_stream *s = *sp;
+    cudaGraph_t unfinished = NULL;
+
+    if (!s)
         return;
-    cudaStreamSynchronize((*s)->stream);
-    cudaStreamDestroy((*s)->stream);
-    free(*s);
-    *s = NULL;
+    if (s->capture.on && cudaStreamEndCapture(s->stream, &unfinished) == cudaSuccess)
+        cudaGraphDestroy(unfinished);
+    for (int64_t i = 0; i < s->n_live; i++)
+        cudaFreeAsync(s->live[i], s->stream);
+    for (int64_t i = 0; i < s->max_marks; i++)
+        cudaEventDestroy(s->marks[i]);
+    if (s->stream) {
+        cudaStreamSynchronize(s->stream);
+        cudaStreamDestroy(s->stream);
+    }
+    if (s->pool)
+        cudaMemPoolDestroy(s->pool);
+    cudaGetLastError();
+    free(s->live);
+    free(s->marks);
+    free(s);
+    *sp = NULL;
+}
+
+/* ---- errors and launches ----------------------------------------------------------------- */
+
+static enum kvr_status explain(cudaError_t e)
+{
+    struct kvr_device_facts facts;
+    struct cudaDeviceProp prop;
+
+    if (e == cudaSuccess)
+        return KVR_OK;
+    cudaGetLastError();
+    if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorUnsupportedPtxVersion)
+        return kvr_fail(KVR_EINTERNAL, "device cuda: %s", cudaGetErrorString(e));
+    gather(&facts, &prop);
+    facts.no_image = true;
+    return kvr_device_judge(&facts);
 }
 
 enum kvr_status kvr_stream_sync(struct kvr_stream *s)
 {
-    const cudaError_t waited = cudaStreamSynchronize(s->stream);
-    const cudaError_t e = s->error != cudaSuccess ? s->error : waited;
+    cudaError_t waited, e;
 
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_stream_sync"));
+    waited = cudaStreamSynchronize(s->stream);
+    e = s->error != cudaSuccess ? s->error : waited;
     s->error = cudaSuccess;
-    if (e == cudaSuccess)
-        return KVR_OK;
-    return kvr_fail(KVR_EINTERNAL, "device cuda: %s", cudaGetErrorString(e));
+    return explain(e);
 }
 
 bool kvr_stream_emulated(void)
@@ -96,18 +200,21 @@ bool kvr_stream_may_launch(const struct kvr_stream *s)
 
 void kvr_stream_launched(struct kvr_stream *s, const char *kernel)
 {
+    struct launches *c = &s->count;
     int i = 0;
 
     s->error = cudaGetLastError();
     if (s->error != cudaSuccess)
         return;
-    while (i < s->n_counts && strcmp(s->count[i].name, kernel))
+    while (i < c->n_kernels && strcmp(c->of[i].name, kernel))
         i++;
     if (i == MAX_KERNELS)
         abort();
-    if (i == s->n_counts)
-        s->count[s->n_counts++].name = kernel;
-    s->count[i].n++;
+    if (i == c->n_kernels) {
+        c->of[c->n_kernels].n = 0;
+        c->of[c->n_kernels++].name = kernel;
+    }
+    c->of[i].n++;
 }
 
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
@@ -115,49 +222,129 @@ int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
     const size_t n = strlen(kernel);
     int64_t sum = 0;
 
-    for (int i = 0; i < s->n_counts; i++)
-        if (!strncmp(s->count[i].name, kernel, n) &&
-            (!s->count[i].name[n] || s->count[i].name[n] == '<'))
-            sum += s->count[i].n;
+    for (int i = 0; i < s->count.n_kernels; i++)
+        if (!strncmp(s->count.of[i].name, kernel, n) &&
+            (!s->count.of[i].name[n] || s->count.of[i].name[n] == '<'))
+            sum += s->count.of[i].n;
     return sum;
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out)
+{
+    struct cudaDeviceProp prop;
+    uint64_t taken = 0;
+    cudaError_t e = cudaGetDeviceProperties(&prop, 0);
+
+    memset(out, 0, sizeof *out);
+    if (e == cudaSuccess)
+        e = cudaDriverGetVersion(&out->driver);
+    if (e == cudaSuccess)
+        e = cudaRuntimeGetVersion(&out->runtime);
+    if (e == cudaSuccess)
+        e = cudaMemGetInfo(&out->free_bytes, &out->total_bytes);
+    if (e == cudaSuccess)
+        e = cudaMemPoolGetAttribute(s->pool, cudaMemPoolAttrReservedMemHigh, &taken);
+    if (e != cudaSuccess)
+        return failed(e, "asking the device");
+    snprintf(out->name, sizeof out->name, "%s", prop.name);
+    out->major = prop.major;
+    out->minor = prop.minor;
+    out->n_sm = prop.multiProcessorCount;
+    out->l2_bytes = (size_t)prop.l2CacheSize;
+    out->taken_peak_bytes = (size_t)taken;
+    return KVR_OK;
+}
+
+static enum kvr_status out_of_memory(struct kvr_stream *s, size_t n)
+{
+    struct cudaDeviceProp prop;
+    size_t free_bytes = 0, total_bytes = 0;
+
+    s->was_full = true;
+    cudaGetLastError();
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    return kvr_device_too_small(cudaGetDeviceProperties(&prop, 0) == cudaSuccess ? prop.name
+                                                                                 : "cuda",
+                                n, free_bytes, total_bytes);
 }
 
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
 {
-    const cudaError_t e = cudaMallocAsync(p, n ? n : 1, s->stream);
+    cudaError_t e;
 
-    if (e == cudaSuccess)
-        return KVR_OK;
     *p = NULL;
-    return kvr_fail(KVR_ENOMEM, "device cuda: %zu bytes: %s", n, cudaGetErrorString(e));
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
+    if (s->n_live == s->max_live) {
+        const int64_t more = s->max_live ? 2 * s->max_live : 256;
+        void **grown = (void **)realloc(s->live, (size_t)more * sizeof *grown);
+
+        if (!grown)
+            return kvr_fail(KVR_ENOMEM, "device cuda: no memory for a list of allocations");
+        s->live = grown;
+        s->max_live = more;
+    }
+    e = cudaMallocFromPoolAsync(p, n ? n : 1, s->pool, s->stream);
+    if (e == cudaErrorMemoryAllocation) {
+        /* What was freed may lie in pieces: give it back and ask once more. */
+        cudaGetLastError();
+        cudaStreamSynchronize(s->stream);
+        cudaMemPoolTrimTo(s->pool, 0);
+        e = cudaMallocFromPoolAsync(p, n ? n : 1, s->pool, s->stream);
+    }
+    if (e == cudaSuccess) {
+        s->live[s->n_live++] = *p;
+        return KVR_OK;
+    }
+    *p = NULL;
+    return e == cudaErrorMemoryAllocation ? out_of_memory(s, n) : failed(e, "an allocation");
 }
 
 void kvr_device_free(struct kvr_stream *s, void *p)
 {
-    if (p)
-        cudaFreeAsync(p, s->stream);
+    int64_t i = s->n_live;
+
+    if (!p || kvr_capture_forbids(&s->capture, "kvr_device_free") != KVR_OK)
+        return;
+    while (i > 0 && s->live[i - 1] != p)
+        i--;
+    if (!i)
+        abort(); /* not from kvr_device_alloc */
+    s->live[i - 1] = s->live[--s->n_live];
+    cudaFreeAsync(p, s->stream);
 }
 
-static enum kvr_status copy(struct kvr_stream *s, void *dst, const void *src, size_t n,
-                            enum cudaMemcpyKind kind)
+bool kvr_stream_was_full(const struct kvr_stream *s)
 {
-    cudaError_t e = cudaMemcpyAsync(dst, src, n, kind, s->stream);
+    return s->was_full;
+}
 
+static enum kvr_status across(struct kvr_stream *s, void *dst, const void *src, size_t n,
+                              enum cudaMemcpyKind kind, const char *call)
+{
+    cudaError_t e;
+
+    KVR_TRY(kvr_capture_forbids(&s->capture, call));
+    if (!n)
+        return KVR_OK;
+    e = cudaMemcpyAsync(dst, src, n, kind, s->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(s->stream);
     if (e == cudaSuccess)
         return KVR_OK;
+    cudaGetLastError();
     return kvr_fail(KVR_EINTERNAL, "device cuda: copy of %zu bytes: %s", n, cudaGetErrorString(e));
 }
 
 enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n)
 {
-    return n ? copy(s, device, host, n, cudaMemcpyHostToDevice) : KVR_OK;
+    return across(s, device, host, n, cudaMemcpyHostToDevice, "kvr_device_put");
 }
 
 enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n)
 {
-    return n ? copy(s, host, device, n, cudaMemcpyDeviceToHost) : KVR_OK;
+    return across(s, host, device, n, cudaMemcpyDeviceToHost, "kvr_device_get");
 }
 
 void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
@@ -166,8 +353,139 @@ void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
         s->error = cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice, s->stream);
 }
 
-void kvr_device_fill(struct kvr_stream *s, void *p, int byte, size_t n)
+void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n)
 {
     if (n && s->error == cudaSuccess)
-        s->error = cudaMemsetAsync(p, byte, n, s->stream);
+        s->error = cudaMemsetAsync(device, value, n, s->stream);
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static cudaError_t more_marks(struct kvr_stream *s)
+{
+    const int64_t n = s->max_marks ? 2 * s->max_marks : 64;
+    cudaEvent_t *grown = (cudaEvent_t *)realloc(s->marks, (size_t)n * sizeof *grown);
+    cudaError_t e = grown ? cudaSuccess : cudaErrorMemoryAllocation;
+
+    s->marks = grown ? grown : s->marks;
+    while (e == cudaSuccess && s->max_marks < n) {
+        e = cudaEventCreate(&s->marks[s->max_marks]);
+        s->max_marks += e == cudaSuccess;
+    }
+    return e;
+}
+
+int64_t kvr_stream_mark(struct kvr_stream *s)
+{
+    if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->error != cudaSuccess)
+        return -1;
+    if (s->n_marks == s->max_marks)
+        s->error = more_marks(s);
+    if (s->error == cudaSuccess)
+        s->error = cudaEventRecord(s->marks[s->n_marks], s->stream);
+    return s->error == cudaSuccess ? s->n_marks++ : -1;
+}
+
+enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
+{
+    float ms = 0;
+    cudaError_t e;
+
+    if (a < 0 || b < 0 || a >= s->n_marks || b >= s->n_marks)
+        return kvr_fail(KVR_EINVAL, "stream: marks %lld and %lld, there are %lld", (long long)a,
+                        (long long)b, (long long)s->n_marks);
+    e = cudaEventElapsedTime(&ms, s->marks[a], s->marks[b]);
+    *ns = (int64_t)((double)ms * 1e6);
+    return explain(e);
+}
+
+void kvr_stream_forget_marks(struct kvr_stream *s)
+{
+    s->n_marks = 0;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
+{
+    cudaError_t e;
+
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_stream_capture_begin"));
+    e = cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess)
+        return failed(e, "capturing a graph");
+    s->capture.on = true;
+    s->before = s->count;
+    return KVR_OK;
+}
+
+/* What was counted since the capture began belongs to the graph's launches. */
+static void take_counts(struct kvr_stream *s, struct launches *out)
+{
+    *out = s->count;
+    for (int i = 0; i < s->before.n_kernels; i++)
+        out->of[i].n -= s->before.of[i].n; /* kernels keep their places */
+    s->count = s->before;
+}
+
+enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out)
+{
+    enum kvr_status st = kvr_capture_ended(&s->capture);
+    struct kvr_graph *g = (struct kvr_graph *)calloc(1, sizeof *g);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t graph = NULL;
+    cudaError_t e;
+
+    *out = NULL;
+    e = cudaStreamIsCapturing(s->stream, &status);
+    if (e == cudaSuccess && status != cudaStreamCaptureStatusNone) {
+        e = cudaStreamEndCapture(s->stream, &graph);
+        if (g)
+            take_counts(s, &g->count);
+    }
+    e = s->error != cudaSuccess ? s->error : e;
+    s->error = cudaSuccess;
+    if (st == KVR_OK)
+        st = explain(e);
+    if (st == KVR_OK && !g)
+        st = kvr_fail(KVR_ENOMEM, "device cuda: no memory for a graph");
+    if (st == KVR_OK)
+        st = explain(cudaGraphInstantiate(&g->exec, graph, 0));
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (st == KVR_OK)
+        *out = g;
+    else
+        free(g);
+    cudaGetLastError();
+    return st;
+}
+
+enum kvr_status kvr_graph_launch(struct kvr_stream *s, struct kvr_graph *g)
+{
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_graph_launch"));
+    if (s->error != cudaSuccess)
+        return KVR_OK;
+    s->error = cudaGraphLaunch(g->exec, s->stream);
+    for (int i = 0; s->error == cudaSuccess && i < g->count.n_kernels; i++) {
+        int at = 0;
+
+        while (at < s->count.n_kernels && strcmp(s->count.of[at].name, g->count.of[i].name))
+            at++;
+        if (at == s->count.n_kernels) {
+            s->count.of[at] = g->count.of[i];
+            s->count.n_kernels++;
+        } else {
+            s->count.of[at].n += g->count.of[i].n;
+        }
+    }
+    return KVR_OK;
+}
+
+void kvr_graph_close(struct kvr_graph **g)
+{
+    if (*g)
+        cudaGraphExecDestroy((*g)->exec);
+    free(*g);
+    *g = NULL;
 }

@@ -1,21 +1,43 @@
-/* stream_emu.cc - stream.h on the emulated device. */
+/* stream_emu.cc - stream.h on the emulated device: the stream itself, and its clock. */
 #include "harness/cuda/emu_machine.cuh"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
 #include <unistd.h>
 
-using namespace kvr_emu;
+#include "harness/core/clock.h"
+
+/* KVREEL_EMULATED_BYTES, or what the machine has. */
+static enum kvr_status capacity(size_t *bytes)
+{
+    const char *text = getenv("KVREEL_EMULATED_BYTES");
+    char *end;
+
+    *bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (!text)
+        return KVR_OK;
+    errno = 0;
+    *bytes = (size_t)strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        return kvr_fail(KVR_EINVAL, "device emulated: KVREEL_EMULATED_BYTES='%s', need bytes",
+                        text);
+    return KVR_OK;
+}
 
 enum kvr_status kvr_stream_open(struct kvr_stream **out)
 {
     const size_t shared = MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128);
-    struct kvr_stream *s = (struct kvr_stream *)calloc(1, sizeof *s);
+    struct kvr_stream *s;
+    size_t total_bytes;
 
     *out = NULL;
+    KVR_TRY(capacity(&total_bytes));
+    s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
-        return kvr_fail(KVR_ENOMEM, "emulated device: no memory");
+        return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
+    s->total_bytes = total_bytes;
     s->serial = 1; /* the host's */
     s->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *s->fibers);
     s->ready = (unsigned *)calloc(MAX_THREADS, sizeof *s->ready);
@@ -28,7 +50,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
         s->stacks == MAP_FAILED) {
         s->stacks = s->stacks == MAP_FAILED ? NULL : s->stacks;
         kvr_stream_close(&s);
-        return kvr_fail(KVR_ENOMEM, "emulated device: no memory");
+        return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
     }
     for (unsigned i = 0; i < MAX_THREADS; i++) {
         unsigned char *stack = s->stacks + (size_t)i * STACK_BYTES;
@@ -55,10 +77,13 @@ void kvr_stream_close(struct kvr_stream **sp)
         link = &(*link)->next;
     if (*link)
         *link = s->next;
+    s->capture.on = false;
+    kvr_graph_close(&s->graph);
     while (s->regions)
         kvr_device_free(s, s->regions->base);
     if (s->stacks)
         munmap(s->stacks, (size_t)MAX_THREADS * STACK_BYTES);
+    free(s->marks);
     free(s->fibers);
     free(s->ready);
     free(s->shared_bytes);
@@ -69,10 +94,11 @@ void kvr_stream_close(struct kvr_stream **sp)
 
 enum kvr_status kvr_stream_sync(struct kvr_stream *s)
 {
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_stream_sync"));
     if (!s->failed)
         return KVR_OK;
     s->failed = false;
-    return kvr_fail(KVR_EINTERNAL, "emulated device: %s", s->error);
+    return kvr_fail(KVR_EINTERNAL, "device emulated: %s", s->error);
 }
 
 bool kvr_stream_emulated(void)
@@ -94,137 +120,52 @@ int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel)
     return 0;
 }
 
-enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
+const struct kvr_device_build *kvr_device_build(void)
 {
-    struct region *r = (struct region *)calloc(1, sizeof *r);
-    unsigned char *bytes = NULL;
+    static const struct kvr_device_build build = { true, 0, "" };
 
-    *p = NULL;
-    if (r) {
-        bytes = (unsigned char *)aligned_alloc(256, (n + 2 * REDZONE + 255) / 256 * 256);
-        r->cells = (struct cell *)calloc(n ? n : 1, sizeof *r->cells);
-    }
-    if (!r || !bytes || !r->cells) {
-        free(bytes);
-        free(r ? r->cells : NULL);
-        free(r);
-        return kvr_fail(KVR_ENOMEM, "emulated device: no memory for %zu bytes", n);
-    }
-    memset(bytes, 0xcb, n + 2 * REDZONE);
-    r->base = bytes + REDZONE;
-    r->n = n;
-    r->name = "device buffer";
-    r->next = s->regions;
-    s->regions = r;
-    *p = r->base;
+    return &build;
+}
+
+enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out)
+{
+    *out = {};
+    snprintf(out->name, sizeof out->name, "emulated");
+    out->total_bytes = s->total_bytes;
+    out->free_bytes = s->total_bytes - s->used_bytes;
+    out->taken_peak_bytes = s->peak_bytes;
     return KVR_OK;
 }
 
-void kvr_device_free(struct kvr_stream *s, void *p)
+int64_t kvr_stream_mark(struct kvr_stream *s)
 {
-    struct region **link = &s->regions;
+    if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->failed)
+        return -1;
+    if (s->n_marks == s->max_marks) {
+        const int64_t n = s->max_marks ? 2 * s->max_marks : 64;
+        int64_t *grown = (int64_t *)realloc(s->marks, (size_t)n * sizeof *grown);
 
-    if (!p)
-        return;
-    while (*link && (*link)->base != p)
-        link = &(*link)->next;
-    if (!*link)
-        abort(); /* not from kvr_device_alloc */
-    struct region *r = *link;
-    *link = r->next;
-    free(r->base - REDZONE);
-    free(r->cells);
-    free(r);
+        if (!grown) {
+            record(s, "no memory for %lld marks", (long long)n);
+            return -1;
+        }
+        s->marks = grown;
+        s->max_marks = n;
+    }
+    s->marks[s->n_marks] = kvr_now_ns();
+    return s->n_marks++;
 }
 
-static enum kvr_status host_range(const char *what, const void *p, size_t n, struct region **out)
+enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
 {
-    struct region *r = find(p);
-    const size_t at = r ? (size_t)((const unsigned char *)p - r->base) : 0;
-
-    if (!r || n > r->n - at)
-        return kvr_fail(KVR_EINVAL, "emulated device: %s of %zu bytes is outside device memory",
-                        what, n);
-    *out = r;
+    if (a < 0 || b < 0 || a >= s->n_marks || b >= s->n_marks)
+        return kvr_fail(KVR_EINVAL, "stream: marks %lld and %lld, there are %lld", (long long)a,
+                        (long long)b, (long long)s->n_marks);
+    *ns = s->marks[b] - s->marks[a];
     return KVR_OK;
 }
 
-/* The host has written n bytes there. */
-static void mark_written(struct region *r, const void *p, size_t n)
+void kvr_stream_forget_marks(struct kvr_stream *s)
 {
-    for (size_t i = 0, at = (size_t)((const unsigned char *)p - r->base); i < n; i++) {
-        r->cells[at + i] = {};
-        r->cells[at + i].write.serial = 1;
-    }
-}
-
-enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n)
-{
-    struct region *r = NULL;
-
-    (void)s;
-    if (!n)
-        return KVR_OK;
-    KVR_TRY(host_range("copy in", device, n, &r));
-    memcpy(device, host, n);
-    mark_written(r, device, n);
-    return KVR_OK;
-}
-
-enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n)
-{
-    struct region *r = NULL;
-
-    (void)s;
-    if (!n)
-        return KVR_OK;
-    KVR_TRY(host_range("copy out", device, n, &r));
-    memcpy(host, device, n);
-    return KVR_OK;
-}
-
-/* The region of [p, p + n), or NULL with the error noted. */
-static struct region *device_range(struct kvr_stream *s, const char *what, const void *p, size_t n)
-{
-    struct region *r = find(p);
-
-    if (r && n <= r->n - (size_t)((const unsigned char *)p - r->base))
-        return r;
-    if (!s->failed) {
-        s->failed = true;
-        snprintf(s->error, sizeof s->error, "%s of %zu bytes is outside device memory", what, n);
-    }
-    return NULL;
-}
-
-void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
-{
-    struct region *r, *w;
-
-    if (!n || s->failed)
-        return;
-    r = device_range(s, "copy from", from, n);
-    w = device_range(s, "copy to", to, n);
-    if (!r || !w)
-        return;
-    memcpy(to, from, n);
-    /* What nobody has written stays unwritten. */
-    for (size_t i = 0, a = (size_t)((const unsigned char *)from - r->base),
-                b = (size_t)((unsigned char *)to - w->base);
-         i < n; i++) {
-        const bool written = r->cells[a + i].write.serial != 0;
-
-        w->cells[b + i] = {};
-        w->cells[b + i].write.serial = written ? 1 : 0;
-    }
-}
-
-void kvr_device_fill(struct kvr_stream *s, void *p, int byte, size_t n)
-{
-    struct region *w = n && !s->failed ? device_range(s, "fill", p, n) : NULL;
-
-    if (!w)
-        return;
-    memset(p, byte, n);
-    mark_written(w, p, n);
+    s->n_marks = 0;
 }

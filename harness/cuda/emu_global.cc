@@ -1,0 +1,198 @@
+/* emu_global.cc - device memory on the emulated device: allocations and copies, with their books.
+ */
+#include "harness/cuda/emu_machine.cuh"
+
+#include <cstdlib>
+
+#include "harness/cuda/device_check.h"
+
+enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
+{
+    struct region *r;
+    unsigned char *bytes = NULL;
+
+    *p = NULL;
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
+    if (n > s->total_bytes - s->used_bytes) {
+        s->was_full = true;
+        return kvr_device_too_small("emulated", n, s->total_bytes - s->used_bytes, s->total_bytes);
+    }
+    r = (struct region *)calloc(1, sizeof *r);
+    if (r) {
+        bytes = (unsigned char *)aligned_alloc(256, (n + 2 * REDZONE + 255) / 256 * 256);
+        r->cells = (struct cell *)calloc(n / COARSEST + 1, sizeof *r->cells);
+    }
+    if (!r || !bytes || !r->cells) {
+        free(bytes);
+        free(r ? r->cells : NULL);
+        free(r);
+        return kvr_fail(KVR_ENOMEM, "device emulated: the host has no memory for %zu bytes", n);
+    }
+    memset(bytes, 0xcb, n + 2 * REDZONE);
+    r->base = bytes + REDZONE;
+    r->n = n;
+    r->unit = COARSEST;
+    r->name = "device buffer";
+    r->next = s->regions;
+    s->regions = r;
+    s->used_bytes += n;
+    if (s->used_bytes > s->peak_bytes)
+        s->peak_bytes = s->used_bytes;
+    *p = r->base;
+    return KVR_OK;
+}
+
+void kvr_device_free(struct kvr_stream *s, void *p)
+{
+    struct region **link = &s->regions, *r;
+
+    if (!p || kvr_capture_forbids(&s->capture, "kvr_device_free") != KVR_OK)
+        return;
+    while (*link && (*link)->base != p)
+        link = &(*link)->next;
+    if (!*link)
+        abort(); /* not from kvr_device_alloc */
+    r = *link;
+    *link = r->next;
+    s->used_bytes -= r->n;
+    free(r->base - REDZONE);
+    free(r->cells);
+    free(r);
+}
+
+bool kvr_stream_was_full(const struct kvr_stream *s)
+{
+    return s->was_full;
+}
+
+/* n bytes of device memory, with their books. */
+struct span {
+    struct region *region;
+    size_t at, n_cells;
+    struct cell *cell;
+};
+
+/* n > 0 */
+static enum kvr_status span_at(const char *what, const void *p, size_t n, unsigned finest,
+                               struct span *out)
+{
+    struct region *r = find(p);
+
+    *out = { r, r ? (size_t)((const unsigned char *)p - r->base) : 0, 0, NULL };
+    if (!r || n > r->n - out->at)
+        return kvr_fail(KVR_EINVAL, "%s of %zu bytes is outside device memory", what, n);
+    if (finest >= r->unit || split(r, finest))
+        out->n_cells = cells_of(r, out->at, n, &out->cell);
+    return out->n_cells ? KVR_OK
+                        : kvr_fail(KVR_ENOMEM,
+                                   "no memory for books on %s of "
+                                   "%zu bytes",
+                                   what, n);
+}
+
+static void host_wrote(const struct span *x)
+{
+    for (size_t i = 0; i < x->n_cells; i++) {
+        x->cell[i] = {};
+        x->cell[i].write.serial = 1;
+    }
+}
+
+enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *host, size_t n)
+{
+    struct span to;
+
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_put"));
+    if (!n)
+        return KVR_OK;
+    if (span_at("copy in", device, n, COARSEST, &to) != KVR_OK)
+        return kvr_fail_prefix(KVR_EINVAL, "device emulated");
+    memcpy(device, host, n);
+    host_wrote(&to);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *device, size_t n)
+{
+    struct span from;
+
+    KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_get"));
+    if (!n)
+        return KVR_OK;
+    if (span_at("copy out", device, n, COARSEST, &from) != KVR_OK)
+        return kvr_fail_prefix(KVR_EINVAL, "device emulated");
+    memcpy(host, device, n);
+    return KVR_OK;
+}
+
+struct move {
+    unsigned char *to;
+    const unsigned char *from; /* NULL: fill with `value` */
+    size_t n;
+    unsigned char value;
+};
+
+static enum kvr_status fill_now(const struct move *m)
+{
+    struct span to;
+
+    KVR_TRY(span_at("fill", m->to, m->n, COARSEST, &to));
+    memset(m->to, m->value, m->n);
+    host_wrote(&to);
+    return KVR_OK;
+}
+
+/* What nobody has written is copied as that. */
+static enum kvr_status copy_now(const struct move *m)
+{
+    struct span to, from;
+
+    KVR_TRY(span_at("copy", m->to, m->n, COARSEST, &to));
+    KVR_TRY(span_at("copy", m->from, m->n, to.region->unit, &from));
+    if (m->from < m->to + m->n && m->to < m->from + m->n)
+        return kvr_fail(KVR_EINVAL, "copy of %zu bytes onto itself", m->n);
+    KVR_TRY(span_at("copy", m->to, m->n, from.region->unit, &to));
+    memcpy(m->to, m->from, m->n);
+    for (size_t i = 0; i < to.n_cells; i++) {
+        to.cell[i] = {};
+        to.cell[i].write.serial = from.cell[i].write.serial != 0;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status move_now(const struct move *m)
+{
+    return m->from ? copy_now(m) : fill_now(m);
+}
+
+static void play_move(struct kvr_stream *s, const struct shape *, void *given)
+{
+    if (!s->failed && move_now((const struct move *)given) != KVR_OK)
+        record(s, "%s", kvr_error());
+}
+
+static void move(struct kvr_stream *s, const char *what, struct move m)
+{
+    const struct shape none = { what, {}, {}, 0 };
+    void *kept;
+
+    if (s->failed || !m.n)
+        return;
+    if (!s->capture.on) {
+        play_move(s, &none, &m);
+        return;
+    }
+    kept = keep_step(s, &none, play_move, sizeof m);
+    if (kept)
+        memcpy(kept, &m, sizeof m);
+}
+
+void kvr_device_copy(struct kvr_stream *s, void *to, const void *from, size_t n)
+{
+    move(s, "kvr_device_copy", { (unsigned char *)to, (const unsigned char *)from, n, 0 });
+}
+
+void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, size_t n)
+{
+    move(s, "kvr_device_fill", { (unsigned char *)device, NULL, n, value });
+}
