@@ -13,6 +13,14 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(x[i])) >> 16);
 }
 
+static __global__ void __launch_bounds__(THREADS) round_to_bf16(int64_t n, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        x[i] = kvr_round_bf16(x[i]);
+}
+
 /* Rows of `width` channels, cut out of rows of `channels`. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
@@ -35,6 +43,12 @@ void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *s
 
     if (n)
         KVR_LAUNCH(exact_to_bf16, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, codes);
+}
+
+void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
+{
+    if (n)
+        KVR_LAUNCH(round_to_bf16, kvr_blocks(n, THREADS), THREADS, 0, s, n, x);
 }
 
 void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,

@@ -39,8 +39,12 @@ void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *s
                            enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                            int nh, float *out);
 
+/* x as BF16 holds it, n values in place. */
+void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n);
+
 /* kvr_fwht. A NaN may have another payload. */
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,5 +26,6 @@ TCase *cases_codec(void);
 TCase *cases_outliers(void);
 TCase *cases_ops(void);
 TCase *cases_policy(void);
+TCase *cases_rows(void);
 
 #endif

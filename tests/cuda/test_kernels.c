@@ -140,6 +140,7 @@ int main(void)
     suite_add_tcase(s, cases_codec());
     suite_add_tcase(s, cases_outliers());
     suite_add_tcase(s, cases_policy());
+    suite_add_tcase(s, cases_rows());
     suite_add_tcase(s, cases_ops());
     suite_add_tcase(s, cases_attend());
     tcase_add_test(last, every_kernel_was_executed);

@@ -1,0 +1,25 @@
+/* rows_cuda.h - rows moved on a CUDA stream (rows.h). All pointers are device memory; nothing is
+ * allocated, nothing waits. */
+#ifndef KVR_CACHE_ROWS_CUDA_H
+#define KVR_CACHE_ROWS_CUDA_H
+
+#include "harness/cuda/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_rows_way {
+    KVR_ROWS_GATHER,  /* out[i] = x[list[i] - tok0] */
+    KVR_ROWS_SCATTER, /* out[list[i] - tok0] = x[i] */
+    KVR_ROWS_REPEAT,  /* out[i] = x[0]; list NULL */
+};
+
+/* n rows of `width` floats. */
+void kvr_rows_move_cuda(struct kvr_stream *s, enum kvr_rows_way way, const float *x, size_t width,
+                        const int32_t *list, int64_t n, int64_t tok0, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
