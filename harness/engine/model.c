@@ -2,7 +2,8 @@
  *
  * Weights are found under their checkpoint names. A leading "model." and the path components
  * that wrapped training modules leave behind are ignored. Every tensor the configuration wants
- * must be there in its shape, and nothing else. */
+ * must be there in its shape, and nothing else. Random weights are drawn one at a time: beside
+ * the packed layers the host holds one tensor. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,15 +11,16 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/engine/draw.h"
 #include "harness/engine/model_impl.h"
 
 enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 
 struct loader {
     struct kvr_model *m;
-    struct kvr_st *file;
-    int n;        /* tensors in the file */
-    char **names; /* canonical */
+    struct kvr_st *file; /* NULL: weights are drawn */
+    int n;               /* tensors in the file */
+    char **names;        /* canonical */
     bool *used;
     struct kvr_buf weight, bias; /* one tensor as F32, before packing */
 };
@@ -116,10 +118,16 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
     struct kvr_tensor t;
-    int64_t n;
+    int64_t n = 1;
 
+    for (int i = 0; i < n_dims; i++)
+        n *= shape[i];
+    if (!l->file) {
+        KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
+        kvr_draw_tensor(l->m->config.weights_seed, name, n_dims, shape, to->p);
+        return KVR_OK;
+    }
     KVR_TRY(find(l, name, n_dims, shape, &t));
-    n = kvr_tensor_count(&t);
     KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
     kvr_to_f32(to->p, t.data, t.dtype, (size_t)n);
     return check_finite(l, name, to->p, n);
@@ -157,9 +165,15 @@ static enum kvr_status load_vector(struct loader *l, const float **out, const ch
     struct kvr_tensor t;
 
     assert(m->n_vectors <= VECTORS_PER_BLOCK * m->config.n_layers);
-    KVR_TRY(find(l, name, n_dims, shape, &t));
+    if (l->file)
+        KVR_TRY(find(l, name, n_dims, shape, &t));
     KVR_TRY(kvr_array_alloc(a, m->dev, KVR_MEM_WEIGHTS, KVR_F32, n_dims, shape));
     m->n_vectors++;
+    if (!l->file) {
+        kvr_draw_tensor(m->config.weights_seed, name, n_dims, shape, a->t.data);
+        *out = a->t.data;
+        return KVR_OK;
+    }
     kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
     *out = a->t.data;
     return check_finite(l, name, a->t.data, kvr_tensor_count(&t));
@@ -256,7 +270,8 @@ static enum kvr_status hash_file(struct kvr_sha256 *h, const char *path)
     return kvr_sha256_add(h, hex, KVR_SHA256_HEX - 1);
 }
 
-/* The hash of the files' hashes, in the order config, weights, prompt table. */
+/* The hash of the files' hashes, in the order config, weights, prompt table. Random weights are
+ * what the config and this version of the draw say. */
 static enum kvr_status hash_files(struct kvr_model *m, const char *config, const char *weights,
                                   const char *table)
 {
@@ -265,7 +280,9 @@ static enum kvr_status hash_files(struct kvr_model *m, const char *config, const
 
     KVR_TRY(kvr_sha256_open(&h));
     st = hash_file(&h, config);
-    if (st == KVR_OK)
+    if (st == KVR_OK && m->config.random_weights)
+        st = kvr_sha256_add(&h, kvr_draw_version, strlen(kvr_draw_version));
+    else if (st == KVR_OK)
         st = hash_file(&h, weights);
     if (st == KVR_OK && m->config.n_vocabulary)
         st = hash_file(&h, table);
@@ -280,7 +297,7 @@ struct paths {
     char *config, *weights, *table;
 };
 
-static enum kvr_status paths_make(struct paths *p, const char *dir)
+static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_weights)
 {
     static const char *const names[] = { "dit.safetensors", "diffusion_pytorch_model.safetensors" };
 
@@ -291,7 +308,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir)
         p->weights = kvr_path_join(dir, names[i]);
         if (p->weights && kvr_path_exists(p->weights))
             break;
-        if (i + 1 == sizeof names / sizeof *names && p->weights)
+        if (i + 1 == sizeof names / sizeof *names && p->weights && !random_weights)
             return kvr_fail(KVR_ENOTFOUND, "%s: neither %s nor %s is there", dir, names[0],
                             names[1]);
     }
@@ -300,18 +317,20 @@ static enum kvr_status paths_make(struct paths *p, const char *dir)
     return KVR_OK;
 }
 
-static enum kvr_status load_all(struct kvr_model *m, const struct paths *p)
+static enum kvr_status load_all(struct kvr_model *m, const struct paths *p, bool look)
 {
     struct loader l = { 0 };
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
 
     KVR_TRY(kvr_gemm_open(&m->gemm, m->dev));
     m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", p->weights, m->config.n_layers);
-    st = loader_open(&l, m, p->weights);
-    if (st == KVR_OK)
+    l.m = m;
+    if (!m->config.random_weights)
+        st = loader_open(&l, m, p->weights);
+    if (st == KVR_OK && !look)
         st = load_weights(&l);
     loader_close(&l);
     if (st != KVR_OK)
@@ -321,7 +340,36 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p)
     return hash_files(m, p->config, p->weights, p->table);
 }
 
+static enum kvr_status cut_number(const char *dir, const char *what, bool random, int wanted,
+                                  int *n)
+{
+    if (wanted == 0 || wanted == *n)
+        return KVR_OK;
+    if (wanted < 0 || wanted > *n)
+        return kvr_fail(KVR_EINVAL, "%s: the first %d %s: it has %d", dir, wanted, what, *n);
+    if (!random)
+        return kvr_fail(KVR_EINVAL,
+                        "%s: the first %d of %d %s: its weights are trained, and a part of a "
+                        "trained network is another network; only random weights can be cut",
+                        dir, wanted, *n, what);
+    *n = wanted;
+    return KVR_OK;
+}
+
+static enum kvr_status cut(struct kvr_model_config *c, const char *dir,
+                           const struct kvr_model_use *use)
+{
+    KVR_TRY(cut_number(dir, "layers", c->random_weights, use->n_layers, &c->n_layers));
+    return cut_number(dir, "denoising steps", c->random_weights, use->n_steps, &c->n_steps);
+}
+
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir)
+{
+    return kvr_model_open_as(out, dev, dir, &(struct kvr_model_use){ 0 });
+}
+
+enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
+                                  const struct kvr_model_use *use)
 {
     struct kvr_model *m = calloc(1, sizeof *m);
     struct paths p = { 0 };
@@ -336,9 +384,11 @@ enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, cons
     free(p.config);
     p.config = NULL;
     if (st == KVR_OK)
-        st = paths_make(&p, dir);
+        st = cut(&m->config, dir, use);
     if (st == KVR_OK)
-        st = load_all(m, &p);
+        st = paths_make(&p, dir, m->config.random_weights);
+    if (st == KVR_OK)
+        st = load_all(m, &p, use->look && m->config.random_weights);
     free(p.config);
     free(p.weights);
     free(p.table);
@@ -429,5 +479,15 @@ enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n
         for (int j = 0; j < c->text_dim; j++)
             P[(int64_t)i * c->text_dim + j] =
                 tokens[(int64_t)ids[i] * c->text_dim + j] + positions[(int64_t)i * c->text_dim + j];
+    return KVR_OK;
+}
+
+enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *text, float *P)
+{
+    const struct kvr_model_config *c = &m->config;
+
+    if (!c->random_weights)
+        return kvr_fail(KVR_EUNSUPPORTED, "model: its weights are trained: no prompt is drawn");
+    kvr_draw_prompt(c->weights_seed, text, c->text_len, c->text_dim, P);
     return KVR_OK;
 }

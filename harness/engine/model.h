@@ -6,7 +6,9 @@
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * Every size comes from config.json and is checked against the tensors' shapes. */
+ * Every size comes from config.json and is checked against the tensors' shapes. A config may say
+ * that its weights are random: then nothing else is in the folder, and what such a model makes is
+ * noise at the right cost (draw.h). */
 #ifndef KVR_ENGINE_MODEL_H
 #define KVR_ENGINE_MODEL_H
 
@@ -34,9 +36,11 @@ struct kvr_model_config {
     enum kvr_prediction prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
-    int window_frames; /* the model's own default; 0 = all */
-    int n_vocabulary;  /* 0: prompts come as embeddings */
-    char **vocabulary; /* index = id */
+    int window_frames;   /* the model's own default; 0 = all */
+    int n_vocabulary;    /* 0: prompts come as embeddings */
+    char **vocabulary;   /* index = id */
+    bool random_weights; /* drawn from weights_seed (draw.h), prompts as well */
+    uint64_t weights_seed;
 };
 
 /* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
@@ -48,6 +52,16 @@ struct kvr_model; /* config and weights; the layout is the engine's own (model_i
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
 
+/* Less than all of a folder. */
+struct kvr_model_use {
+    int n_layers, n_steps; /* the first so many layers, denoising steps; 0: all. Only of random
+                              weights: part of a trained network is another network */
+    bool look;             /* random weights are not drawn: config and hash alone, no forward */
+};
+/* KVR_EINVAL when the model cannot be cut so. The hash is that of the whole folder. */
+enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
+                                  const struct kvr_model_use *use);
+
 const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
 const char *kvr_model_sha256(const struct kvr_model *m); /* hex, of config.json + weights files */
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
@@ -57,6 +71,9 @@ int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h *
 /* Prompt embedding of vocabulary ids: P[i] = token_embedding[id[i]] + position_embedding[i].
  * P [text_len, text_dim]. KVR_EUNSUPPORTED for models without a vocabulary. */
 enum kvr_status kvr_model_embed(const struct kvr_model *m, const int *ids, int n_ids, float *P);
+/* The same of a model with random weights, drawn from its seed and `text`: a row of unit variance
+ * per word and one for the end, then rows of zeros. KVR_EUNSUPPORTED for other models. */
+enum kvr_status kvr_model_draw_prompt(const struct kvr_model *m, const char *text, float *P);
 
 #ifdef __cplusplus
 }

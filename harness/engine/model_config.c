@@ -222,6 +222,28 @@ static enum kvr_status read_vocabulary(const struct reader *r, struct kvr_model_
     return KVR_OK;
 }
 
+/* "weights": {"random": {"seed": n}}; absent: they are in files. */
+static enum kvr_status read_weights(const struct reader *r, struct kvr_model_config *c)
+{
+    json_t *weights, *random;
+    int64_t seed;
+
+    if (!has(r, "weights"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(r->root, r->path, "weights", &weights));
+    KVR_TRY(kvr_json_object(weights, r->path, "random", &random));
+    KVR_TRY(kvr_json_int(random, r->path, "seed", &seed));
+    if (seed < 0 || json_object_size(weights) != 1 || json_object_size(random) != 1)
+        return kvr_fail(KVR_EFORMAT, "%s: weights: need {\"random\": {\"seed\": 0 or more}}",
+                        r->path);
+    if (c->n_vocabulary)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: random weights and a vocabulary: prompts are drawn, too", r->path);
+    c->random_weights = true;
+    c->weights_seed = (uint64_t)seed;
+    return KVR_OK;
+}
+
 static enum kvr_status read_all(const struct reader *r, struct kvr_model_config *c)
 {
     static const char *const types[] = { "t2v", "t2v-causal", NULL };
@@ -235,7 +257,8 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     KVR_TRY(real_in(r, "eps", 0, 1, &c->eps));
     KVR_TRY(read_schedule(r, c));
     KVR_TRY(read_latents(r, c));
-    return read_vocabulary(r, c);
+    KVR_TRY(read_vocabulary(r, c));
+    return read_weights(r, c);
 }
 
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path)

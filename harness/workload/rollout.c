@@ -71,12 +71,15 @@ static void record_pass(struct rollout *r, int chunk, int index)
 static enum kvr_status begin_chunk(void *ctx, int chunk)
 {
     struct rollout *r = ctx;
-    int act = kvr_prompt_act_at(&r->prompt, chunk);
+    int act = r->config->random_weights ? 0 : kvr_prompt_act_at(&r->prompt, chunk);
 
     if (act == r->act)
         return KVR_OK;
-    KVR_TRY(
-        kvr_model_embed(r->req->model, r->prompt.act[act].ids, KVR_PROMPT_SLOTS, r->embedding.p));
+    if (r->config->random_weights)
+        KVR_TRY(kvr_model_draw_prompt(r->req->model, r->req->prompt, r->embedding.p));
+    else
+        KVR_TRY(kvr_model_embed(r->req->model, r->prompt.act[act].ids, KVR_PROMPT_SLOTS,
+                                r->embedding.p));
     KVR_TRY(kvr_dit_set_prompt(r->dit, r->embedding.p));
     r->act = act;
     return KVR_OK;
@@ -162,11 +165,12 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
 {
     struct rollout *r = ctx;
     const struct kvr_model_config *c = r->config;
-    int n_pixels = c->latent_h * c->latent_w, bad;
+    int n_pixels = c->latent_h * c->latent_w, bad = -1;
 
     record_pass(r, chunk, c->n_steps);
-    bad = to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
-                 c->latent_lo, c->latent_hi);
+    if (c->latent_is_rgb)
+        bad = to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
+                     c->latent_lo, c->latent_hi);
     if (bad >= 0) {
         r->out->finite = false;
         return kvr_fail(KVR_ENAN, "rollout: chunk %d: frame %d: a latent is not finite", chunk,
@@ -181,9 +185,6 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
 static enum kvr_status check_request(const struct kvr_rollout_request *req,
                                      const struct kvr_model_config *c)
 {
-    if (!c->latent_is_rgb || c->out_dim != 3)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "rollout: VAE decoder not built: this model's latents are not RGB");
     if (req->latent_frames < 1 || req->latent_frames % c->frames_per_chunk != 0)
         return kvr_fail(KVR_EINVAL, "rollout: %d frames, need a multiple of %d", req->latent_frames,
                         c->frames_per_chunk);
@@ -194,6 +195,9 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
         return kvr_fail(KVR_EINVAL, "rollout: %d given frames, need a multiple of %d below %d",
                         req->n_given, c->frames_per_chunk, req->latent_frames);
+    if (req->n_given > 0 && !c->latent_is_rgb)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "rollout: given frames: there is no encoder for this model's latents");
     return KVR_OK;
 }
 
@@ -224,15 +228,18 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
     struct kvr_rollout_result *out = r->out;
 
     r->n_chunks = r->req->latent_frames / c->frames_per_chunk;
-    KVR_TRY(kvr_prompt_parse(c, r->req->prompt, r->n_chunks, &r->prompt));
-    out->n = r->req->latent_frames;
-    out->height = c->latent_h;
-    out->width = c->latent_w;
+    if (!c->random_weights)
+        KVR_TRY(kvr_prompt_parse(c, r->req->prompt, r->n_chunks, &r->prompt));
     r->room = r->n_chunks * (c->n_steps + 1);
-    out->rgb = calloc((size_t)out->n * (size_t)out->height * (size_t)out->width, 3);
     out->pass = calloc((size_t)r->room, sizeof *out->pass);
-    if (!out->rgb || !out->pass)
-        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", out->n);
+    if (c->latent_is_rgb) {
+        out->n = r->req->latent_frames;
+        out->height = c->latent_h;
+        out->width = c->latent_w;
+        out->rgb = calloc((size_t)out->n * (size_t)out->height * (size_t)out->width, 3);
+    }
+    if (!out->pass || (c->latent_is_rgb && !out->rgb))
+        return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
     KVR_TRY(kvr_buf_alloc(&r->embedding, r->dev, KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));

@@ -17,7 +17,8 @@ extern "C" {
 /* One rollout: a prompt, a seed, a cache. */
 struct kvr_rollout_request {
     struct kvr_model *model;
-    const char *prompt; /* text, parsed with the model's vocabulary */
+    const char *prompt; /* text, parsed with the model's vocabulary; of a model with random
+                           weights, any text: its embedding is drawn, too */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -48,7 +49,8 @@ struct kvr_pass_record {
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb; /* frames [n, height, width, 3], owned */
+    uint8_t *rgb; /* frames [n, height, width, 3], owned; NULL, and n 0, where the model's latents
+                     are not RGB: there is no decoder */
     bool finite;  /* no NaN or infinity in any latent */
     int64_t wall_ns;
     struct kvr_dit_times dit;
