@@ -59,7 +59,7 @@ static enum kvr_status drift(struct kvr_derived *d, const struct source *s)
     for (int c = 0; c < n_chunks; c++)
         d->series[c] = kvr_metric_pool(s->m, s->v->series, min(kvr_chunk_begin(s->in, c), n),
                                        min(kvr_chunk_begin(s->in, c + 1), n));
-    first = first_different_chunk(s->in, n_chunks);
+    first = s->m->truth ? 0 : first_different_chunk(s->in, n_chunks);
     d->n = s->in->test->n - kvr_chunk_begin(s->in, last);
     d->extra = first;
     if (last <= first)
@@ -141,13 +141,13 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
     memset(d, 0, KVR_N_DERIVED * sizeof *d);
     if (v->missing[0] || v->n_series <= v->first)
         return KVR_OK;
-    st = drift(&d[0], &s);
+    st = drift(&d[KVR_DRIFT], &s);
     if (st == KVR_OK && !m->whole)
-        st = prefix(&d[1], &s, prefix_step);
+        st = prefix(&d[KVR_PREFIX], &s, prefix_step);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
-        st = fifth_percentile(&d[2], &s);
+        st = fifth_percentile(&d[KVR_P5], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)
-        mean(&d[3], &s);
+        mean(&d[KVR_MEAN], &s);
     if (st != KVR_OK)
         kvr_derived_free(d);
     return st;

@@ -15,13 +15,14 @@
  *               longest of these; extra: its frames
  *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
  *     m.mean    plain mean of the values per frame, where the metric pools otherwise
- * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. */
+ * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. Of one
+ * against the truth, m.drift counts from chunk 0, which reads the cache of what was given. */
 #ifndef KVR_METRICS_DERIVED_H
 #define KVR_METRICS_DERIVED_H
 
 #include "metrics/metric.h"
 
-enum { KVR_N_DERIVED = 4 };
+enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_N_DERIVED };
 
 struct kvr_derived {
     char name[64]; /* "" when there is nothing of this kind */

@@ -176,14 +176,6 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return st;
 }
 
-const struct kvr_metric kvr_metric_lpips = {
-    .name = "lpips",
-    .title = "LPIPS v0.1, AlexNet; needs weights that are not bundled",
-    .unit = "1",
-    .direction = -1,
-    .lo = 0.0,
-    .hi = 100.0,
-    .version = 1,
-    .source = "Zhang et al. 2018, arXiv:1801.03924",
-    .compute = compute,
-};
+KVR_METRIC_AND_TRUTH(lpips, "lpips", "LPIPS v0.1, AlexNet; needs weights that are not bundled",
+                     .unit = "1", .direction = -1, .lo = 0.0, .hi = 100.0, .version = 1,
+                     .source = "Zhang et al. 2018, arXiv:1801.03924", .compute = compute);

@@ -60,13 +60,26 @@ struct kvr_metric {
     bool alone;        /* looks at the test video and not at the reference */
     bool usual;        /* computed where nobody says which */
     bool whole;        /* of the video as a whole: its value is no pool of its series */
+    bool truth;        /* against frames of the world that a clip goes on from, and not against the
+                          BF16 rollout; over the frames that were generated */
     enum kvr_pool pool;
     const char *source; /* where the definition comes from */
     enum kvr_status (*compute)(const struct kvr_metric_input *in, struct kvr_metric_value *out);
 };
 
-extern const struct kvr_metric *const kvr_metrics[]; /* NULL-terminated */
-const struct kvr_metric *kvr_metric_find(const char *name);
+/* What compares with a reference is defined twice: NAME, and NAME_truth, the same number against
+ * the truth. Of both: everything from `unit` on. */
+#define KVR_METRIC_AND_TRUTH(ident, label, about, ...)                                             \
+    const struct kvr_metric kvr_metric_##ident = { .name = label, .title = about, __VA_ARGS__ };   \
+    const struct kvr_metric kvr_metric_##ident##_truth = {                                         \
+        .name = label "_truth", .title = about "; against the truth", .truth = true, __VA_ARGS__   \
+    }
+
+extern const struct kvr_metric *const kvr_metrics[];        /* NULL-terminated; no truth */
+extern const struct kvr_metric *const kvr_truth_metrics[];  /* the NAME_truth; NULL-terminated */
+const struct kvr_metric *kvr_metric_find(const char *name); /* of either */
+/* NAME_truth of NAME; NULL where there is none, as of metrics that look at the test video alone. */
+const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m);
 
 /* Checks that the shapes agree (KVR_EINVAL says both), computes, checks the range. */
 enum kvr_status kvr_metric_measure(const struct kvr_metric *m, const struct kvr_metric_input *in,

@@ -82,14 +82,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return kvr_metric_per_frame(in, out, "ms_ssim", 0, in->test->n, of_frame);
 }
 
-const struct kvr_metric kvr_metric_ms_ssim = {
-    .name = "ms_ssim",
-    .title = "multi-scale SSIM, 5 scales, 11x11 Gaussian window, luma",
-    .unit = "1",
-    .direction = +1,
-    .lo = 0.0,
-    .hi = 1.0,
-    .version = 1,
-    .source = "Wang, Simoncelli, Bovik 2003, doi:10.1109/ACSSC.2003.1292216",
-    .compute = compute,
-};
+KVR_METRIC_AND_TRUTH(ms_ssim, "ms_ssim", "multi-scale SSIM, 5 scales, 11x11 Gaussian window, luma",
+                     .unit = "1", .direction = +1, .lo = 0.0, .hi = 1.0, .version = 1,
+                     .source = "Wang, Simoncelli, Bovik 2003, doi:10.1109/ACSSC.2003.1292216",
+                     .compute = compute);

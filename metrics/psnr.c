@@ -51,16 +51,8 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return KVR_OK;
 }
 
-const struct kvr_metric kvr_metric_psnr = {
-    .name = "psnr",
-    .title = "PSNR of the MSE pooled over frames, 8-bit RGB, capped at 100 dB",
-    .unit = "dB",
-    .direction = +1,
-    .lo = 0.0,
-    .hi = CAP_DB,
-    .version = 1,
-    .usual = true,
-    .pool = KVR_POOL_DB,
-    .source = "10 log10(255^2 / MSE)",
-    .compute = compute,
-};
+KVR_METRIC_AND_TRUTH(psnr, "psnr",
+                     "PSNR of the MSE pooled over frames, 8-bit RGB, capped at 100 dB",
+                     .unit = "dB", .direction = +1, .lo = 0.0, .hi = CAP_DB, .version = 1,
+                     .usual = true, .pool = KVR_POOL_DB, .source = "10 log10(255^2 / MSE)",
+                     .compute = compute);

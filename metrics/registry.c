@@ -7,22 +7,50 @@
 #include <string.h>
 
 #define METRIC(x) extern const struct kvr_metric kvr_metric_##x;
+#define METRIC_AND_TRUTH(x) extern const struct kvr_metric kvr_metric_##x, kvr_metric_##x##_truth;
 #include "metrics/metrics.def"
 #undef METRIC
+#undef METRIC_AND_TRUTH
 
 #define METRIC(x) &kvr_metric_##x,
+#define METRIC_AND_TRUTH(x) METRIC(x)
 const struct kvr_metric *const kvr_metrics[] = {
 #include "metrics/metrics.def"
     NULL
 };
 #undef METRIC
+#undef METRIC_AND_TRUTH
+
+#define METRIC(x)
+#define METRIC_AND_TRUTH(x) &kvr_metric_##x##_truth,
+const struct kvr_metric *const kvr_truth_metrics[] = {
+#include "metrics/metrics.def"
+    NULL
+};
+#undef METRIC
+#undef METRIC_AND_TRUTH
+
+static const struct kvr_metric *find_in(const struct kvr_metric *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (strcmp((*list)->name, name) == 0)
+            return *list;
+    return NULL;
+}
 
 const struct kvr_metric *kvr_metric_find(const char *name)
 {
-    for (int i = 0; kvr_metrics[i]; i++)
-        if (strcmp(kvr_metrics[i]->name, name) == 0)
-            return kvr_metrics[i];
-    return NULL;
+    const struct kvr_metric *m = find_in(kvr_metrics, name);
+
+    return m ? m : find_in(kvr_truth_metrics, name);
+}
+
+const struct kvr_metric *kvr_metric_truth_of(const struct kvr_metric *m)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s_truth", m->name);
+    return find_in(kvr_truth_metrics, name);
 }
 
 /* NaN must fail, so the test is for being inside. */

@@ -93,14 +93,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     return kvr_metric_per_frame(in, out, "ssim_ffmpeg", 0, in->test->n, of_frame);
 }
 
-const struct kvr_metric kvr_metric_ssim_ffmpeg = {
-    .name = "ssim_ffmpeg",
-    .title = "SSIM, 8x8 windows every 4 samples, RGB planes: FFmpeg's ssim filter",
-    .unit = "1",
-    .direction = +1,
-    .lo = -1.0,
-    .hi = 1.0,
-    .version = 1,
-    .source = "FFmpeg's ssim filter",
-    .compute = compute,
-};
+KVR_METRIC_AND_TRUTH(ssim_ffmpeg, "ssim_ffmpeg",
+                     "SSIM, 8x8 windows every 4 samples, RGB planes: FFmpeg's ssim filter",
+                     .unit = "1", .direction = +1, .lo = -1.0, .hi = 1.0, .version = 1,
+                     .source = "FFmpeg's ssim filter", .compute = compute);

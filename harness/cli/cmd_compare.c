@@ -25,6 +25,11 @@ static enum kvr_status find(const char *name, const struct kvr_metric **out)
     const char *near;
 
     *out = kvr_metric_find(name);
+    if (*out && (*out)->truth)
+        return kvr_fail(KVR_EINVAL,
+                        "compare: %s is of sweeps; with the truth as the first video "
+                        "the metric without _truth is the same",
+                        name);
     if (*out)
         return KVR_OK;
     for (int i = 0; i < MAX_METRICS && kvr_metrics[i]; i++)

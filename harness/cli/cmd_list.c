@@ -47,19 +47,26 @@ static enum kvr_status list_methods(json_t *out)
     return KVR_OK;
 }
 
-static enum kvr_status list_metrics(json_t *out)
+static enum kvr_status add_metrics(json_t *out, const struct kvr_metric *const *list)
 {
-    for (int i = 0; kvr_metrics[i]; i++) {
-        const struct kvr_metric *m = kvr_metrics[i];
+    for (; *list; list++) {
+        const struct kvr_metric *m = *list;
 
-        KVR_TRY(add(out,
-                    json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:b, s:s, s:s, s:s}", "name", m->name,
-                              "unit", m->unit, "better", m->direction > 0 ? "higher" : "lower",
-                              "lowest", m->lo, "highest", m->hi, "version", m->version,
-                              "needs_reference", !m->alone, "per", m->whole ? "video" : "frame",
-                              "source", m->source, "title", m->title)));
+        KVR_TRY(
+            add(out,
+                json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:b, s:b, s:s, s:s, s:s}", "name",
+                          m->name, "unit", m->unit, "better", m->direction > 0 ? "higher" : "lower",
+                          "lowest", m->lo, "highest", m->hi, "version", m->version,
+                          "needs_reference", !m->alone && !m->truth, "needs_truth", m->truth, "per",
+                          m->whole ? "video" : "frame", "source", m->source, "title", m->title)));
     }
     return KVR_OK;
+}
+
+static enum kvr_status list_metrics(json_t *out)
+{
+    KVR_TRY(add_metrics(out, kvr_metrics));
+    return add_metrics(out, kvr_truth_metrics);
 }
 
 static enum kvr_status add_model(json_t *out, const char *name, const char *dir)

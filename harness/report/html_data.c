@@ -111,20 +111,24 @@ static void put_table(FILE *to, const struct kvr_table *t)
     fputs("]}", to);
 }
 
+static void put_metric(FILE *to, const struct kvr_metric *m, bool first)
+{
+    fprintf(to, "%s{\"name\":", first ? "" : ",");
+    kvr_escape_json(to, m->name);
+    fputs(",\"title\":", to);
+    kvr_escape_json(to, m->title);
+    fputs(",\"unit\":", to);
+    kvr_escape_json(to, strcmp(m->unit, "1") == 0 ? "" : m->unit);
+    fprintf(to, ",\"better\":%d}", m->direction);
+}
+
 /* Which way is better, of everything that the registry knows. */
 static void put_metrics(FILE *to)
 {
-    for (int i = 0; kvr_metrics[i]; i++) {
-        const struct kvr_metric *m = kvr_metrics[i];
-
-        fprintf(to, "%s{\"name\":", i ? "," : "");
-        kvr_escape_json(to, m->name);
-        fputs(",\"title\":", to);
-        kvr_escape_json(to, m->title);
-        fputs(",\"unit\":", to);
-        kvr_escape_json(to, strcmp(m->unit, "1") == 0 ? "" : m->unit);
-        fprintf(to, ",\"better\":%d}", m->direction);
-    }
+    for (int i = 0; kvr_metrics[i]; i++)
+        put_metric(to, kvr_metrics[i], i == 0);
+    for (int i = 0; kvr_truth_metrics[i]; i++)
+        put_metric(to, kvr_truth_metrics[i], false);
 }
 
 /* The rows of `kvreel reproduce`, paper by paper. Where the published tables are not installed the
