@@ -144,6 +144,20 @@ def prompt_ids(vocab, color, shape, motion, ground, ground_color):
             v["<pad>"]]
 
 
+def draw(color, shape, motion, ground, ground_color, at, g, frames=FRAMES):
+    """Indices [n] of the names above, motion [n, 2] before and after chunk `at` [n]; `g` has the
+    choices that no prompt tells -> [n, frames, 3, 48, 48] in [-1, 1]."""
+    n = color.shape[0]
+    xy = motion_path(motion, at * CHUNK, g, frames)
+    jit = torch.rand(n, 3, generator=g) * 0.12 - 0.06
+    rgb = (RGB[color] + jit).clamp(0, 1)
+    dark = RGB[ground_color] * (0.42 + 0.12 * torch.rand(n, 1, generator=g))
+    flip = torch.randint(0, 2, (n,), generator=g)
+    bg = background(ground, dark, flip)[:, None]
+    a = coverage(shape, xy)[:, :, None]
+    return (bg + a * (rgb[:, None, :, None, None] - bg)).clamp(0, 1) * 2 - 1
+
+
 def batch(n, vocab, g, frames=FRAMES, switch_share=1 / 3):
     """-> frames [n, frames, 3, 48, 48] in [-1, 1], prompt ids [n, frames / 3, 16]."""
     color = torch.randint(0, 8, (n,), generator=g)
@@ -158,14 +172,7 @@ def batch(n, vocab, g, frames=FRAMES, switch_share=1 / 3):
     has = torch.rand(n, generator=g) < switch_share
     at = torch.randint(1, chunks, (n,), generator=g)
     at = torch.where(has, at, torch.full_like(at, chunks))
-    xy = motion_path(motion, at * CHUNK, g, frames)
-    jit = torch.rand(n, 3, generator=g) * 0.12 - 0.06
-    rgb = (RGB[color] + jit).clamp(0, 1)
-    dark = RGB[ground_color] * (0.42 + 0.12 * torch.rand(n, 1, generator=g))
-    flip = torch.randint(0, 2, (n,), generator=g)
-    bg = background(ground, dark, flip)[:, None]
-    a = coverage(shape, xy)[:, :, None]
-    clip = (bg + a * (rgb[:, None, :, None, None] - bg)).clamp(0, 1) * 2 - 1
+    clip = draw(color, shape, motion, ground, ground_color, at, g, frames)
     acts = [[prompt_ids(vocab, int(color[i]), int(shape[i]), int(motion[i, s]), int(ground[i]),
                         int(ground_color[i])) for s in (0, 1)] for i in range(n)]
     acts = torch.tensor(acts)
