@@ -331,7 +331,7 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
             return no_memory();
         c->n_suites = 1;
         c->suite->name = "inline";
-        return kvr_prompts_read(prompts, &c->suite->prompt, &c->suite->n_prompts);
+        return kvr_prompts_read(c->doc, prompts, NULL, &c->suite->prompt, &c->suite->n_prompts);
     }
     KVR_TRY(list_length(n, &count));
     c->suite = calloc((size_t)count, sizeof *c->suite);

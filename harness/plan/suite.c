@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/path.h"
+#include "harness/workload/truth.h"
+
 enum { MAX_PROMPTS = 10000, MAX_ID = 64 };
 
 /* An id becomes part of file names. */
@@ -19,9 +22,100 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
     return KVR_OK;
 }
 
-static enum kvr_status read_prompt(const struct kvr_yaml_node *n, struct kvr_prompt_line *p)
+/* --- truth ------------------------------------------------------------------------------ */
+
+/* What `file` names, seen from the file it is written in. Belongs to the document. */
+static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node *file,
+                               const char **out)
 {
-    static const char *const keys[] = { "id", "text", NULL };
+    const char *text;
+    char *dir, *path, *kept;
+
+    KVR_TRY(kvr_yaml_string(file, &text));
+    dir = kvr_path_dir(file->file);
+    path = dir ? kvr_path_join(dir, text) : NULL;
+    kept = path ? kvr_yaml_alloc(doc, strlen(path) + 1) : NULL;
+    if (kept)
+        strcpy(kept, path);
+    free(dir);
+    free(path);
+    *out = kept;
+    return kept ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
+}
+
+/* FILE, or {file, tensor}. */
+static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, struct kvr_prompt_truth *t)
+{
+    static const char *const keys[] = { "file", "tensor", NULL };
+    const struct kvr_yaml_node *file = t->at, *tensor = NULL;
+
+    t->tensor = id;
+    if (t->at->kind == KVR_YAML_MAP) {
+        KVR_TRY(kvr_yaml_keys(t->at, keys));
+        file = kvr_yaml_get(t->at, "file");
+        tensor = kvr_yaml_get(t->at, "tensor");
+        if (!file)
+            return kvr_yaml_fail(t->at, "truth needs a 'file'");
+    }
+    if (tensor)
+        KVR_TRY(kvr_yaml_string(tensor, &t->tensor));
+    return resolve(doc, file, &t->path);
+}
+
+static enum kvr_status look_at(struct kvr_prompt_truth *t)
+{
+    struct kvr_truth frames;
+    enum kvr_status st = kvr_truth_open(&frames, t->path, t->tensor);
+
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : kvr_yaml_fail(t->at, "%s", kvr_error());
+    t->n = frames.frames.n;
+    t->height = frames.frames.height;
+    t->width = frames.frames.width;
+    strcpy(t->sha256, frames.sha256);
+    kvr_truth_close(&frames);
+    return KVR_OK;
+}
+
+static const struct kvr_yaml_node *
+own_or_default(const struct kvr_yaml_node *n, const struct kvr_yaml_node *defaults, const char *key)
+{
+    const struct kvr_yaml_node *own = kvr_yaml_get(n, key);
+
+    return own || !defaults ? own : kvr_yaml_get(defaults, key);
+}
+
+static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
+{
+    const struct kvr_yaml_node *truth = own_or_default(n, defaults, "truth");
+    const struct kvr_yaml_node *given = own_or_default(n, defaults, "given");
+    struct kvr_prompt_truth *t;
+    long long frames;
+
+    if (!truth && !given)
+        return KVR_OK;
+    if (!truth || !given)
+        return kvr_yaml_fail(truth ? truth : given, "prompt '%s' has '%s' and no '%s'", p->id,
+                             truth ? "truth" : "given", truth ? "given" : "truth");
+    KVR_TRY(kvr_yaml_int(given, 1, 100000, &frames));
+    t = kvr_yaml_alloc(doc, sizeof *t);
+    if (!t)
+        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+    t->at = truth;
+    t->given_at = given;
+    t->given = (int)frames;
+    KVR_TRY(read_place(doc, p->id, t));
+    p->truth = t;
+    return look_at(t);
+}
+
+/* --- prompts ---------------------------------------------------------------------------- */
+
+static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                   const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
+{
+    static const char *const keys[] = { "id", "text", "truth", "given", NULL };
     const struct kvr_yaml_node *id, *text;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
@@ -32,10 +126,12 @@ static enum kvr_status read_prompt(const struct kvr_yaml_node *n, struct kvr_pro
     KVR_TRY(kvr_yaml_string(id, &p->id));
     KVR_TRY(check_id(id, p->id));
     p->at = text;
-    return kvr_yaml_string(text, &p->text);
+    KVR_TRY(kvr_yaml_string(text, &p->text));
+    return read_truth(doc, n, defaults, p);
 }
 
-enum kvr_status kvr_prompts_read(const struct kvr_yaml_node *list, struct kvr_prompt_line **out,
+enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
+                                 const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n)
 {
     struct kvr_prompt_line *p;
@@ -47,7 +143,7 @@ enum kvr_status kvr_prompts_read(const struct kvr_yaml_node *list, struct kvr_pr
     if (!p)
         return kvr_fail(KVR_ENOMEM, "suite: no memory for %d prompts", list->n);
     for (int i = 0; i < list->n; i++) {
-        enum kvr_status st = read_prompt(list->item[i], &p[i]);
+        enum kvr_status st = read_prompt(doc, list->item[i], defaults, &p[i]);
 
         p[i].index = i;
         for (int j = 0; st == KVR_OK && j < i; j++)
@@ -75,9 +171,8 @@ static enum kvr_status optional_text(const struct kvr_yaml_node *root, const cha
 
 static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
 {
-    static const char *const keys[] = {
-        "name", "title", "model", "frames", "seed", "prompts", NULL
-    };
+    static const char *const keys[] = { "name",  "title", "model",   "frames", "seed",
+                                        "truth", "given", "prompts", NULL };
     const struct kvr_yaml_node *root = kvr_yaml_root(s->doc), *n;
     long long v = 0;
 
@@ -99,7 +194,7 @@ static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
     if (n)
         KVR_TRY(kvr_yaml_int(n, 0, LLONG_MAX / 2, &v));
     s->seed = (uint64_t)v;
-    return kvr_prompts_read(kvr_yaml_get(root, "prompts"), &s->prompt, &s->n_prompts);
+    return kvr_prompts_read(s->doc, kvr_yaml_get(root, "prompts"), root, &s->prompt, &s->n_prompts);
 }
 
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path)

@@ -6,7 +6,15 @@
  *     frames: 42              latent frames
  *     seed: 1000              the i-th prompt's seed is seed + i
  *     prompts:
- *       - {id: mg01, text: a large red disc bounces over a plain blue background} */
+ *       - {id: mg01, text: a large red disc bounces over a plain blue background}
+ *
+ * Clips that go on from frames of the world, and are compared with what really came next:
+ *
+ *     truth: ../../models/nano/truth.safetensors    seen from this file; tensor: the prompt's id
+ *     given: 6                                      latent frames of it that the rollout is given
+ *     prompts:
+ *       - {id: ct01, text: ...}
+ *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt */
 #ifndef KVR_PLAN_SUITE_H
 #define KVR_PLAN_SUITE_H
 
@@ -14,10 +22,20 @@
 
 #include "harness/plan/yaml.h"
 
+/* U8 [n, height, width, 3] in a safetensors file. Belongs to the document. */
+struct kvr_prompt_truth {
+    const char *path, *tensor;
+    char sha256[65]; /* of the frames */
+    int n, height, width;
+    int given;                                 /* latent frames, 1 and more */
+    const struct kvr_yaml_node *at, *given_at; /* for messages */
+};
+
 struct kvr_prompt_line {
     const char *id, *text;
-    int index;                      /* place in its suite */
-    const struct kvr_yaml_node *at; /* the text, for messages */
+    int index;                            /* place in its suite */
+    const struct kvr_yaml_node *at;       /* the text, for messages */
+    const struct kvr_prompt_truth *truth; /* NULL: there is none */
 };
 
 struct kvr_suite {
@@ -32,8 +50,11 @@ struct kvr_suite {
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
 void kvr_suite_free(struct kvr_suite *s); /* copes with {0} */
 
-/* The `prompts` list of a suite or of a sweep: maps of id and text. `out` is malloc'ed. */
-enum kvr_status kvr_prompts_read(const struct kvr_yaml_node *list, struct kvr_prompt_line **out,
+/* The `prompts` list of a suite or of a sweep: maps of id, text and perhaps truth and given, which
+ * are otherwise what `defaults` (a map, may be NULL) says. `out` is malloc'ed; what it points to is
+ * the document's, which `list` is of. Files of truth are read, once, to be checked and hashed. */
+enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
+                                 const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);
 
 #endif

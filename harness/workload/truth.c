@@ -1,0 +1,45 @@
+/* truth.c - see truth.h. */
+#include "harness/workload/truth.h"
+
+#include <string.h>
+
+static enum kvr_status read_frames(struct kvr_truth *t, const char *path, const char *tensor)
+{
+    struct kvr_tensor x;
+
+    KVR_TRY(kvr_st_get(t->file, tensor, &x));
+    if (x.dtype != KVR_U8 || x.n_dims != 4 || x.shape[3] != 3)
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': truth is U8 [n, height, width, 3]", path,
+                        tensor);
+    for (int i = 0; i < 3; i++)
+        if (x.shape[i] < 1 || x.shape[i] > 100000)
+            return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': extent %lld, allowed are 1..100000",
+                            path, tensor, (long long)x.shape[i]);
+    t->frames = (struct kvr_frames){ (int)x.shape[0], (int)x.shape[1], (int)x.shape[2], x.data };
+    return kvr_sha256_hex(x.data, (size_t)(x.shape[0] * x.shape[1] * x.shape[2] * 3), t->sha256);
+}
+
+enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor)
+{
+    enum kvr_status st;
+
+    memset(t, 0, sizeof *t);
+    KVR_TRY(kvr_st_open(&t->file, path));
+    st = read_frames(t, path, tensor);
+    if (st != KVR_OK)
+        kvr_truth_close(t);
+    return st;
+}
+
+void kvr_truth_close(struct kvr_truth *t)
+{
+    kvr_st_close(&t->file);
+    memset(t, 0, sizeof *t);
+}
+
+struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n)
+{
+    const size_t frame = (size_t)f->height * (size_t)f->width * 3;
+
+    return (struct kvr_frames){ n - from, f->height, f->width, f->rgb + (size_t)from * frame };
+}

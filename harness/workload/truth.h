@@ -1,0 +1,29 @@
+/* truth.h - frames of the world that a video goes on from and is compared with: 8-bit RGB, one
+ * clip a tensor, recorded once.
+ *
+ *     struct kvr_truth t;
+ *     KVR_TRY(kvr_truth_open(&t, "models/nano/truth.safetensors", "ct01"));
+ *     ... t.frames.rgb [n, height, width, 3], t.sha256 ...
+ *     kvr_truth_close(&t); */
+#ifndef KVR_WORKLOAD_TRUTH_H
+#define KVR_WORKLOAD_TRUTH_H
+
+#include "harness/core/safetensors.h"
+#include "harness/core/sha256.h"
+#include "metrics/metric.h"
+
+struct kvr_truth {
+    struct kvr_st *file;
+    struct kvr_frames frames;    /* in the mapped file, until it is closed */
+    char sha256[KVR_SHA256_HEX]; /* of the frames' bytes */
+};
+
+/* `tensor` must be U8 [n, height, width, 3] with n, height and width of 1 and more. KVR_EIO,
+ * KVR_EFORMAT, KVR_ENOTFOUND name file and tensor; on failure there is nothing to close. */
+enum kvr_status kvr_truth_open(struct kvr_truth *t, const char *path, const char *tensor);
+void kvr_truth_close(struct kvr_truth *t); /* copes with {0} */
+
+/* Frames [from, n) of f. */
+struct kvr_frames kvr_frames_from(const struct kvr_frames *f, int from, int n);
+
+#endif
