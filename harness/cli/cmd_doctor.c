@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
 #include "harness/plan/find.h"
 
@@ -83,6 +84,21 @@ static json_t *check_cpu(void)
     return check("cpu", true, text);
 }
 
+static json_t *check_kernels(void)
+{
+    char text[192];
+
+    return check("CUDA kernels", true, kvr_kernels_text(text, sizeof text));
+}
+
+static json_t *check_device(void)
+{
+    char text[512];
+    bool ok = kvr_kernels_device(text, sizeof text) == KVR_OK;
+
+    return check("device", ok, ok ? text : kvr_error());
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct doctor_opts *o = call->opts;
@@ -92,6 +108,8 @@ static int run(const struct kvr_call *call)
 
     json_array_append_new(list, check_cpu());
     json_array_append_new(list, check_governor());
+    json_array_append_new(list, check_kernels());
+    json_array_append_new(list, check_device());
     json_array_append_new(list, check_models());
     json_array_append_new(
         list, check("working folder", access(".", W_OK) == 0,

@@ -1,5 +1,6 @@
 /* cmd_version.c - `kvreel version`: what this program is made of. */
 #include "harness/cli/cli.h"
+#include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
 #include "harness/core/version.h"
 
@@ -9,12 +10,12 @@ struct version_opts {
 
 static json_t *version_json(void)
 {
-    char cpu[128];
+    char cpu[128], kernels[192];
 
-    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "version", kvr_version(), "git",
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "version", kvr_version(), "git",
                      kvr_git_hash(), "dirty", kvr_git_dirty(), "compiler", kvr_compiler(), "cflags",
-                     kvr_cflags(), "cpu", kvr_cpu_name(cpu, sizeof cpu), "libraries",
-                     kvr_libraries_json());
+                     kvr_cflags(), "cpu", kvr_cpu_name(cpu, sizeof cpu), "kernels",
+                     kvr_kernels_text(kernels, sizeof kernels), "libraries", kvr_libraries_json());
 }
 
 static int run(const struct kvr_call *call)
@@ -30,6 +31,7 @@ static int run(const struct kvr_call *call)
            kvr_git_dirty() ? " with changes" : "");
     printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
     printf("  cpu          %s\n", json_string_value(json_object_get(doc, "cpu")));
+    printf("  CUDA kernels %s\n", json_string_value(json_object_get(doc, "kernels")));
     json_object_foreach(json_object_get(doc, "libraries"), key, value)
     {
         printf("  %-12s %s\n", key, json_string_value(value));
@@ -45,7 +47,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_version = {
     .name = "version",
-    .summary = "git hash, compiler, libraries, CPU",
+    .summary = "git hash, compiler, CUDA kernels, libraries, CPU",
     .usage = "[--json]",
     .examples = "  kvreel version\n  kvreel --version\n  kvreel version --json\n",
     .args = args,

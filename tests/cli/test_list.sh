@@ -49,9 +49,12 @@ exits 0 "--version" --version
 prints "the version names SQLite" 'sqlite +[0-9]'
 exits 0 "version --json" version --json
 json "the version has a git hash" '.git | length > 0'
+json "the version says how the kernels were built" '.kernels | test("^(emulated|nvcc [0-9]+[.][0-9]+ for)")'
 exits 0 "doctor" doctor
 exits 0 "doctor --json" doctor --json
 json "doctor lists checks" 'length >= 4 and all(.[]; has("ok"))'
+json "doctor names the device, or why there is none" \
+    'any(.[]; .name == "device" and (.found | length > 7))'
 
 exits 0 "after -- a dash is a word" show -- RTN_INT4
 check "data on stdout, nothing on stderr" test ! -s "$err"

@@ -1,0 +1,113 @@
+/* device.c - see device.h. */
+#include "harness/cuda/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *const kvr_device_names[] = { "cpu", "cuda", "emulated", NULL };
+
+enum kvr_status kvr_device_check_name(const char *name)
+{
+    const bool emulated = kvr_device_build()->emulated;
+    int i = 0;
+
+    while (kvr_device_names[i] && strcmp(kvr_device_names[i], name) != 0)
+        i++;
+    if (!kvr_device_names[i])
+        return kvr_fail(KVR_EINVAL, "device '%s', need " KVR_DEVICE_HELP, name);
+    if (emulated && strcmp(name, "cuda") == 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device cuda: this kvreel was built with emulated kernels; build it with "
+                        "`make CUDA=1`, which needs nvcc; --device cpu needs no GPU");
+    if (!emulated && strcmp(name, "emulated") == 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "device emulated: this kvreel was built with nvcc's kernels; build it "
+                        "without CUDA=1 to have them emulated");
+    return KVR_OK;
+}
+
+enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name)
+{
+    *out = NULL;
+    KVR_TRY(kvr_device_check_name(name));
+    return kvr_dev_open(out, strcmp(name, "cpu") == 0 ? KVR_CPU : KVR_CUDA);
+}
+
+const char *kvr_dev_name(const struct kvr_dev *dev)
+{
+    if (kvr_dev_backend(dev) == KVR_CPU)
+        return "cpu";
+    return kvr_stream_emulated() ? "emulated" : "cuda";
+}
+
+enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out)
+{
+    struct kvr_device_info info;
+
+    snprintf(out->name, sizeof out->name, "none");
+    snprintf(out->driver, sizeof out->driver, "none");
+    if (kvr_dev_backend(dev) == KVR_CPU)
+        return KVR_OK;
+    KVR_TRY(kvr_device_info(kvr_dev_stream(dev), &info));
+    snprintf(out->name, sizeof out->name, "%s", info.name);
+    if (!kvr_stream_emulated())
+        snprintf(out->driver, sizeof out->driver, "%d.%d, runtime %d.%d", info.driver / 1000,
+                 info.driver % 1000 / 10, info.runtime / 1000, info.runtime % 1000 / 10);
+    return KVR_OK;
+}
+
+/* What the child found, through the pipe. */
+struct answer {
+    enum kvr_status st;
+    struct kvr_device_words words;
+    char error[512];
+};
+
+static void answer(int to, const char *name)
+{
+    struct answer a = { .st = KVR_OK };
+    struct kvr_dev *dev;
+    ssize_t n;
+
+    a.st = kvr_dev_open_named(&dev, name);
+    if (a.st == KVR_OK) {
+        a.st = kvr_dev_describe(dev, &a.words);
+        kvr_dev_close(&dev);
+    }
+    if (a.st != KVR_OK)
+        snprintf(a.error, sizeof a.error, "%s", kvr_error());
+    n = write(to, &a, sizeof a); /* less than a pipe takes at once */
+    _exit(n == (ssize_t)sizeof a ? 0 : 1);
+}
+
+enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out)
+{
+    struct answer a;
+    int fd[2], status;
+    ssize_t n;
+    pid_t child;
+
+    KVR_TRY(kvr_device_check_name(name));
+    if (pipe(fd) != 0)
+        return kvr_fail(KVR_EIO, "device %s: pipe: %s", name, strerror(errno));
+    child = fork();
+    if (child == 0)
+        answer(fd[1], name);
+    close(fd[1]);
+    do
+        n = child > 0 ? read(fd[0], &a, sizeof a) : -1;
+    while (n < 0 && child > 0 && errno == EINTR);
+    close(fd[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (n != (ssize_t)sizeof a)
+        return kvr_fail(KVR_EIO, "device %s: the process that looked at it ended without a word",
+                        name);
+    if (a.st != KVR_OK)
+        return kvr_fail(a.st, "%s", a.error);
+    *out = a.words;
+    return KVR_OK;
+}

@@ -1,0 +1,48 @@
+/* device.h - devices by the names that commands and sweeps have for them.
+ *
+ *     struct kvr_dev *dev;
+ *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
+ *     kvr_dev_name(dev)                               "emulated"
+ *
+ * "cuda" and "emulated" are one backend, linked with kernels from nvcc or emulated ones; a program
+ * has one of the two and refuses the other's name, so that no number passes for another's. */
+#ifndef KVR_CUDA_DEVICE_H
+#define KVR_CUDA_DEVICE_H
+
+#include <stdbool.h>
+
+#include "harness/core/mem.h"
+#include "harness/cuda/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL */
+#define KVR_DEVICE_HELP "cpu, cuda or emulated"
+
+/* KVR_EINVAL: no such name; KVR_EUNSUPPORTED: not in this program, and how to build it. */
+enum kvr_status kvr_device_check_name(const char *name);
+
+/* As above, or what kvr_dev_open() says. */
+enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name);
+
+/* Never NULL. */
+const char *kvr_dev_name(const struct kvr_dev *dev);
+
+/* Who measured, as rows keep it. */
+struct kvr_device_words {
+    char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
+    char driver[64]; /* "13.0, runtime 13.0"; "none" without one */
+};
+
+/* Of an open device. */
+enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out);
+
+/* Of a device by name, asked by a child process: the caller takes nothing of the device. */
+enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
