@@ -1,11 +1,15 @@
 /* codec.c - pipelines of stages: parsing, coding, decoding, bytes. */
 #include "methods/codec.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "methods/bounce.h"
+#include "methods/kernels/kernels_cuda.h"
 
 #define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
 #include "methods/codecs/stages.def"
@@ -256,11 +260,12 @@ static int n_grids(const struct kvr_codec *c, int end)
 
 /* A chain of grids is added up in FP32 and rounded once, and what the first one left is FP32:
  * so compute=bf16 concerns the fit of the first grid alone, as in the study. */
-static struct kvr_stage_job job_of(const struct kvr_codec *c, int i,
+static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
     return (struct kvr_stage_job){
         .opts = c->stage[i].opts,
+        .dev = dev,
         .side = c->side,
         .study = c->study,
         .compute = n_grids(c, i) > 0 ? KVR_COMPUTE_F32 : c->compute,
@@ -274,7 +279,7 @@ struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
     struct kvr_stage_bytes total = { 0 };
 
     for (int i = 0; i < c->n_stages; i++) {
-        struct kvr_stage_job job = job_of(c, i, shape);
+        struct kvr_stage_job job = job_of(c, i, NULL, shape);
         struct kvr_stage_bytes b = { 0 };
 
         if (c->stage[i].stage->bytes)
@@ -297,10 +302,41 @@ size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *
     return b.codes + b.meta;
 }
 
-static void copy(float *dst, const float *src, int64_t n)
+static bool on_cuda(const struct kvr_dev *dev)
+{
+    return kvr_dev_stream(dev) != NULL;
+}
+
+static enum kvr_status encode_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                                    float *x, struct kvr_stage_data *out)
+{
+    if (!on_cuda(job->dev))
+        return stage->encode(job, job->dev, x, out);
+    if (!stage->cuda)
+        return kvr_bounce_encode(stage, job, x, out);
+    return stage->cuda->encode(job, job->dev, x, out);
+}
+
+static void decode_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                         const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
+                         enum kvr_decode_mode mode, float *out)
+{
+    if (!on_cuda(job->dev))
+        stage->decode(job, in, t0, n, h0, nh, mode, out);
+    else if (!stage->cuda)
+        kvr_bounce_decode(stage, job, in, t0, n, h0, nh, mode, out);
+    else
+        stage->cuda->decode(job, in, t0, n, h0, nh, mode, out);
+}
+
+static void copy(struct kvr_dev *dev, float *dst, const float *src, int64_t n)
 {
     enum { PART = 1 << 15 };
 
+    if (on_cuda(dev)) {
+        kvr_dev_copy(dev, dst, src, (size_t)n * sizeof *dst);
+        return;
+    }
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i += PART)
         memcpy(dst + i, src + i, (size_t)(n - i < PART ? n - i : PART) * sizeof *dst);
@@ -314,15 +350,15 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
     bool owns_copy = false;
     enum kvr_status st = KVR_OK;
 
-    *out = (struct kvr_packed){ .codec = c, .shape = *shape };
+    *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
     for (int i = 0; i < c->n_stages && st == KVR_OK; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
-        struct kvr_stage_job job = job_of(c, i, shape);
+        struct kvr_stage_job job = job_of(c, i, dev, shape);
         struct kvr_stage_data *d = &out->stage[i];
         const bool last = i + 1 == c->n_stages;
 
         if (!last && !owns_copy) { /* something will be changed: change the copy */
-            copy(work, x, n);
+            copy(dev, work, x, n);
             x = work;
             owns_copy = true;
         }
@@ -336,16 +372,26 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
         }
         /* Only a GRID leaves x alone, and the last stage is one. */
         if (st == KVR_OK)
-            st = stage->encode(&job, dev, owns_copy ? work : (float *)(uintptr_t)x, d);
+            st = encode_stage(stage, &job, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
             /* The next grid codes what this one left over. */
             job.compute = KVR_COMPUTE_F32;
-            stage->decode(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
+            decode_stage(stage, &job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
     }
     if (st != KVR_OK)
         kvr_packed_free(out);
     return st;
+}
+
+static void round_bf16(struct kvr_dev *dev, float *x, int64_t n)
+{
+    if (on_cuda(dev)) {
+        kvr_round_bf16_cuda(kvr_dev_stream(dev), x, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
 static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n, int h0,
@@ -358,34 +404,34 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     for (int i = 0; i < c->n_stages; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
             continue;
-        struct kvr_stage_job job = job_of(c, i, &p->shape);
+        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
 
         if (chain)
             job.compute = KVR_COMPUTE_F32;
-        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, mode, out);
+        decode_stage(c->stage[i].stage, &job, &p->stage[i], t0, n, h0, nh, mode, out);
         mode = KVR_DECODE_ADD;
     }
     if (chain && c->compute == KVR_COMPUTE_BF16)
-        for (int64_t e = 0; e < n * nh * p->shape.head_dim; e++)
-            out[e] = kvr_bf16_to_f32(kvr_f32_to_bf16(out[e]));
+        round_bf16(p->dev, out, n * nh * p->shape.head_dim);
     /* Back through what came before the grids, last first. */
     for (int i = c->n_stages - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
-        struct kvr_stage_job job = job_of(c, i, &p->shape);
+        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
 
-        c->stage[i].stage->decode(&job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
+        decode_stage(c->stage[i].stage, &job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
     }
 }
 
-/* A large part goes through all stages in runs of tokens that stay in a core's own cache. */
+/* On the CPU a large part goes through all stages in runs of tokens that stay in a core's own
+ * cache. */
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
     enum { RUN = 64 };
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
-    if (n * width < 1 << 17 || omp_in_parallel()) {
+    if (on_cuda(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
         decode_from(p, first_undone, t0, n, h0, nh, out);
         return;
     }
@@ -417,13 +463,48 @@ void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out)
     *out = (struct kvr_steps){ 0 };
     for (int i = 0; i <= last; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
-        struct kvr_stage_job job = job_of(c, i, &p->shape);
+        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
 
         if (stage->kind == KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
             *out = (struct kvr_steps){ .rotated = true };
         if (stage->steps && (stage->kind == KVR_STAGE_EXACT || i == last))
             stage->steps(&job, &p->stage[i], out);
     }
+}
+
+/* A buffer's bytes on another device, under the same tag. */
+static enum kvr_status copy_buf(const struct kvr_buf *from, struct kvr_dev *to, struct kvr_buf *out)
+{
+    struct kvr_dev *dev = from->dev;
+
+    if (!from->p)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(out, to, from->tag, from->n_bytes));
+    if (on_cuda(dev) && on_cuda(to))
+        kvr_dev_copy(to, out->p, from->p, from->n_bytes);
+    else if (on_cuda(dev))
+        return kvr_dev_get(dev, out->p, from->p, from->n_bytes);
+    else
+        return kvr_dev_put(to, out->p, from->p, from->n_bytes);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
+                                struct kvr_packed *out)
+{
+    enum kvr_status st = on_cuda(p->dev) ? kvr_dev_sync(p->dev) : KVR_OK;
+
+    assert(p->dev && (p->dev == to || !on_cuda(p->dev) || !on_cuda(to)));
+    *out = (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape };
+    for (int i = 0; i < KVR_MAX_STAGES && st == KVR_OK; i++) {
+        out->stage[i].n_exact = p->stage[i].n_exact;
+        st = copy_buf(&p->stage[i].codes, to, &out->stage[i].codes);
+        if (st == KVR_OK)
+            st = copy_buf(&p->stage[i].meta, to, &out->stage[i].meta);
+    }
+    if (st != KVR_OK)
+        kvr_packed_free(out);
+    return st;
 }
 
 size_t kvr_packed_bytes(const struct kvr_packed *p)

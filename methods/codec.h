@@ -14,6 +14,9 @@
  *     kvr_packed_free(&packed);
  *     kvr_codec_close(&c);
  *
+ * On a device of backend CUDA all of x, work, out and what is packed is its memory; the bytes are
+ * those of the CPU, and so are decoded values, but for the payload of a NaN.
+ *
  * A codec is read-only after open and may be shared by threads. */
 #ifndef KVR_METHODS_CODEC_H
 #define KVR_METHODS_CODEC_H
@@ -55,7 +58,8 @@ struct kvr_stage_data {
 };
 
 struct kvr_stage_job {
-    const void *opts; /* the stage's own option struct */
+    const void *opts;    /* the stage's own option struct */
+    struct kvr_dev *dev; /* where the data is */
     enum kvr_side side;
     bool study; /* bug for bug, as the 33-method study ran it */
     enum kvr_compute compute;
@@ -103,6 +107,16 @@ struct kvr_steps {
     int64_t n_exact;
 };
 
+/* The work of a stage on a device of backend CUDA (job->dev): as in struct kvr_stage, with all
+ * memory the device's. `encode` may wait and allocate, as EXACT stages do, which have to know how
+ * many elements they keep; `decode` does neither. */
+struct kvr_stage_cuda {
+    enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+                              struct kvr_stage_data *out);
+    void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
+};
+
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */
 struct kvr_stage {
     const char *name;  /* as written in a pipeline */
@@ -137,6 +151,10 @@ struct kvr_stage {
      * exact and n_exact. Other fields are left alone. */
     void (*steps)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_steps *out);
+
+    /* NULL: on CUDA the values are copied to the host, the functions above run there, and the
+     * result is copied back. Right, and slow: every call waits. */
+    const struct kvr_stage_cuda *cuda;
 };
 
 struct kvr_codec_stage {
@@ -156,6 +174,7 @@ struct kvr_codec {
 /* One coded block. Owns its stage buffers; borrows the codec. */
 struct kvr_packed {
     const struct kvr_codec *codec;
+    struct kvr_dev *dev; /* where it is; NULL: bytes are only reckoned with */
     struct kvr_block_shape shape;
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
@@ -182,12 +201,16 @@ struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
                                               const struct kvr_block_shape *shape, int64_t n_exact);
 
 /* Code x [T,H,D]. `x` is not changed. `work` is scratch of T*H*D floats owned by the caller.
- * On failure `out` is empty. Storage comes from `dev`, tags KV and META. */
+ * On failure `out` is empty. Storage comes from `dev`, tags KV and META. On CUDA it waits for the
+ * device only in `outliers` (how many elements are kept decides how much is allocated) and in
+ * stages without CUDA functions. */
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
 
-/* Tokens [t0, t0+n) of heads [h0, h0+nh) -> out [n,nh,D]. Thread-safe. */
+/* Tokens [t0, t0+n) of heads [h0, h0+nh) -> out [n,nh,D]. Thread-safe on the CPU. On CUDA it
+ * belongs to the device's thread and neither waits nor allocates, but for stages without CUDA
+ * functions; where the host has no memory for those, out becomes NaN. */
 void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                       float *out);
 /* The same, but a leading rotation is left in place: what is read is H x / sqrt(D). */
@@ -195,8 +218,13 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out);
 
 /* The error of a coded block: the step of its LAST grid (what earlier stages lost is coded by
- * the later ones). Borrows from `p`. */
+ * the later ones). Borrows from `p`: `step` and `exact` are memory of p->dev. */
 void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out);
+
+/* The same bytes under the same tags on device `to`; at least one of the two devices is a CPU or
+ * both are the same. Waits for a CUDA device. On failure `out` is empty. */
+enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
+                                struct kvr_packed *out);
 
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta */
 int64_t kvr_packed_n_exact(const struct kvr_packed *p);

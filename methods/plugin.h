@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* Raised when the meaning of anything a plug-in sees changes; sizes alone cannot tell that. */
-enum { KVR_PLUGIN_ABI = 1 };
+enum { KVR_PLUGIN_ABI = 2 };
 
 /* Structs that both sides read or write. Their sizes are compared, so that a header changed
  * without a new number is noticed too. */

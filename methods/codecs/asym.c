@@ -5,6 +5,7 @@
  *     asym(axis=token)             the study's KIVI values: one set is a token, all heads;
  *                                  `group` is not used */
 #include "methods/kernels/grid.h"
+#include "methods/kernels/kernels_cuda.h"
 
 struct asym_opts {
     int bits, axis, group;
@@ -74,6 +75,27 @@ static void asym_steps(const struct kvr_stage_job *job, const struct kvr_stage_d
     kvr_grid_steps(&g, job, in, out);
 }
 
+static enum kvr_status asym_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                        float *x, struct kvr_stage_data *out)
+{
+    struct kvr_grid g = grid_of(job->opts);
+
+    kvr_grid_encode_cuda(kvr_dev_stream(dev), &g, job, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void asym_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                             int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                             float *out)
+{
+    struct kvr_grid g = grid_of(job->opts);
+
+    kvr_grid_decode_cuda(kvr_dev_stream(job->dev), &g, job, in->codes.p, in->meta.p, t0, n, h0, nh,
+                         mode, out);
+}
+
+static const struct kvr_stage_cuda cuda = { asym_encode_cuda, asym_decode_cuda };
+
 const struct kvr_stage kvr_stage_asym = {
     .name = "asym",
     .title = "asymmetric integers with an FP16 step and zero point",
@@ -88,4 +110,5 @@ const struct kvr_stage kvr_stage_asym = {
     .encode = asym_encode,
     .decode = asym_decode,
     .steps = asym_steps,
+    .cuda = &cuda,
 };

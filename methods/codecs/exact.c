@@ -1,6 +1,7 @@
 /* exact.c - no coding: elements as BF16 (the reference) or F32, [T,H,D] row-major. */
 #include "harness/core/dtype.h"
 #include "methods/codec.h"
+#include "methods/kernels/kernels_cuda.h"
 
 struct exact_opts {
     int type;
@@ -51,6 +52,27 @@ static void exact_decode(const struct kvr_stage_job *job, const struct kvr_stage
     }
 }
 
+static enum kvr_status exact_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                         float *x, struct kvr_stage_data *out)
+{
+    if (dtype_of(job) == KVR_F32)
+        kvr_dev_copy(dev, out->codes.p, x, out->codes.n_bytes);
+    else
+        kvr_exact_encode_cuda(kvr_dev_stream(dev), &job->shape, x, out->codes.p);
+    return KVR_OK;
+}
+
+static void exact_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                              int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                              float *out)
+{
+    (void)mode;
+    kvr_exact_decode_cuda(kvr_dev_stream(job->dev), &job->shape, dtype_of(job), in->codes.p, t0, n,
+                          h0, nh, out);
+}
+
+static const struct kvr_stage_cuda cuda = { exact_encode_cuda, exact_decode_cuda };
+
 const struct kvr_stage kvr_stage_exact = {
     .name = "exact",
     .title = "uncoded elements",
@@ -62,4 +84,5 @@ const struct kvr_stage kvr_stage_exact = {
     .bytes = exact_bytes,
     .encode = exact_encode,
     .decode = exact_decode,
+    .cuda = &cuda,
 };

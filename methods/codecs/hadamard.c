@@ -4,6 +4,7 @@
  * inverse. With compute=bf16 it runs as the study's did, in the tensor's own type: every
  * butterfly rounded to BF16. */
 #include "methods/kernels/fwht.h"
+#include "methods/kernels/kernels_cuda.h"
 
 static enum kvr_status hadamard_check(const void *opts, int n_heads, int head_dim)
 {
@@ -35,6 +36,28 @@ static void hadamard_decode(const struct kvr_stage_job *job, const struct kvr_st
     kvr_fwht(out, n * nh, job->shape.head_dim, job->compute);
 }
 
+static enum kvr_status hadamard_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                            float *x, struct kvr_stage_data *out)
+{
+    (void)out;
+    kvr_fwht_cuda(kvr_dev_stream(dev), x, job->shape.n_tok * job->shape.n_heads,
+                  job->shape.head_dim, job->compute);
+    return KVR_OK;
+}
+
+static void hadamard_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                                 int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                                 float *out)
+{
+    (void)in;
+    (void)t0;
+    (void)h0;
+    (void)mode;
+    kvr_fwht_cuda(kvr_dev_stream(job->dev), out, n * nh, job->shape.head_dim, job->compute);
+}
+
+static const struct kvr_stage_cuda cuda = { hadamard_encode_cuda, hadamard_decode_cuda };
+
 const struct kvr_stage kvr_stage_hadamard = {
     .name = "hadamard",
     .title = "orthonormal Walsh-Hadamard transform of every head",
@@ -44,4 +67,5 @@ const struct kvr_stage kvr_stage_hadamard = {
     .check = hadamard_check,
     .encode = hadamard_encode,
     .decode = hadamard_decode,
+    .cuda = &cuda,
 };

@@ -17,25 +17,28 @@
  * In the study reading `fill` and `clamp` take sigma over the block padded with zeros to a
  * multiple of 16 tokens, as QAQ did; `keep` does not, as TPTQ did not. As intended, a value
  * beyond FP16 is held as +-65504. A block with a NaN or an infinity has no finite sigma and so
- * no outliers: all of it reaches the grid, which notices. */
+ * no outliers: all of it reaches the grid, which notices.
+ *
+ * On CUDA coding waits once: what is allocated depends on how many elements are kept. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "methods/kernels/grid.h"
-
-enum { LEFT_FILL, LEFT_CLAMP, LEFT_KEEP };
+#include "methods/kernels/outliers_cuda.h"
 
 struct outliers_opts {
     double sigma, max_ratio;
     int left;
 };
 
+/* In the order of enum kvr_outliers_left. */
 static const char *const left_names[] = { "fill", "clamp", "keep", NULL };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct outliers_opts, sigma, 6, 1, 1000, "standard deviations that are normal"),
     KVR_OPT_FLOAT(struct outliers_opts, max_ratio, 1, 0, 1, "largest part of the elements held"),
-    KVR_OPT_ENUM(struct outliers_opts, left, LEFT_FILL, left_names, "what the grid sees instead"),
+    KVR_OPT_ENUM(struct outliers_opts, left, KVR_LEFT_FILL, left_names,
+                 "what the grid sees instead"),
     { 0 }
 };
 
@@ -103,11 +106,22 @@ static float to_compute(double x, enum kvr_compute compute)
     return compute == KVR_COMPUTE_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16((float)x)) : (float)x;
 }
 
+/* Zeros that take part in sigma. */
+static int64_t padded_elements(const struct kvr_stage_job *job)
+{
+    const struct outliers_opts *o = job->opts;
+    const int64_t ragged = job->shape.n_tok % KVR_STUDY_BLOCK;
+
+    if (!job->study || o->left == KVR_LEFT_KEEP || !ragged)
+        return 0;
+    return (KVR_STUDY_BLOCK - ragged) * job->shape.n_heads * job->shape.head_dim;
+}
+
 /* NaN when the block is not finite. */
 static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n)
 {
     const struct outliers_opts *o = job->opts;
-    const int64_t ragged = job->shape.n_tok % KVR_STUDY_BLOCK;
+    const int64_t padded = padded_elements(job);
     struct moments part[PIECES] = { 0 }, all = { 0 };
     float sigma;
 
@@ -120,9 +134,7 @@ static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n
     }
     for (int i = 0; i < PIECES; i++)
         merge(&all, part[i]);
-    if (job->study && o->left != LEFT_KEEP && ragged)
-        merge(&all, (struct moments){
-                        .n = (double)((KVR_STUDY_BLOCK - ragged) * (n / job->shape.n_tok)) });
+    merge(&all, (struct moments){ .n = (double)padded });
     sigma = to_compute(sqrt(all.m2 / all.n), job->compute);
     if (!(sigma <= FLT_MAX))
         return NAN;
@@ -261,19 +273,39 @@ static void fill(float *x, int64_t n, int64_t channels, const int32_t *index, in
     }
 }
 
+static enum kvr_status check_size(int64_t n)
+{
+    return n <= INT32_MAX
+               ? KVR_OK
+               : kvr_fail(KVR_EINVAL, "outliers: %lld elements in a block, the index ends at %d",
+                          (long long)n, INT32_MAX);
+}
+
+static int64_t most_of(const struct outliers_opts *o, int64_t n)
+{
+    return (int64_t)(o->max_ratio * (double)n);
+}
+
+static enum kvr_status alloc_entries(struct kvr_stage_data *out, struct kvr_dev *dev,
+                                     int64_t n_exact)
+{
+    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
+    KVR_TRY(kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
+    out->n_exact = n_exact;
+    return KVR_OK;
+}
+
 static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct kvr_dev *dev,
                                        float *x, struct kvr_stage_data *out)
 {
     const struct outliers_opts *o = job->opts;
     const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
     const int64_t n = job->shape.n_tok * channels;
-    const int64_t most = (int64_t)(o->max_ratio * (double)n);
+    const int64_t most = most_of(o, n);
     struct choice c = { 0 };
     int64_t n_exact;
 
-    if (n > INT32_MAX)
-        return kvr_fail(KVR_EINVAL, "outliers: %lld elements in a block, the index ends at %d",
-                        (long long)n, INT32_MAX);
+    KVR_TRY(check_size(n));
     c.bound = bound_of(job, x, n);
     n_exact = isnan(c.bound) ? 0 : count_over(x, n, c.bound);
     if (n_exact > most) {
@@ -281,15 +313,13 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct k
         if (most)
             choose_largest(x, n, most, &c);
     }
-    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
-    KVR_TRY(kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
-    out->n_exact = n_exact;
+    KVR_TRY(alloc_entries(out, dev, n_exact));
     if (!n_exact)
         return KVR_OK;
     record(job, x, n, c, out);
-    if (o->left == LEFT_FILL)
+    if (o->left == KVR_LEFT_FILL)
         fill(x, n, channels, out->meta.p, n_exact);
-    for (int64_t k = 0; k < n_exact && o->left == LEFT_CLAMP; k++) {
+    for (int64_t k = 0; k < n_exact && o->left == KVR_LEFT_CLAMP; k++) {
         float *p = x + ((const int32_t *)out->meta.p)[k];
 
         *p = copysignf(c.bound, *p);
@@ -324,6 +354,60 @@ static void outliers_steps(const struct kvr_stage_job *job, const struct kvr_sta
     out->n_exact = in->n_exact;
 }
 
+/* `work`: of kvr_outliers_work_bytes. */
+static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct kvr_dev *dev,
+                                    float *x, void *work, struct kvr_stage_data *out)
+{
+    struct kvr_stream *s = kvr_dev_stream(dev);
+    int64_t n_exact;
+
+    kvr_outliers_find_cuda(s, rule, x, work);
+    KVR_TRY(kvr_dev_sync(dev)); /* the one wait; a count from a kernel that failed is none */
+    KVR_TRY(kvr_dev_get(dev, &n_exact, kvr_outliers_count(work), sizeof n_exact));
+    KVR_TRY(alloc_entries(out, dev, n_exact));
+    kvr_outliers_take_cuda(s, rule, x, work, n_exact, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                            float *x, struct kvr_stage_data *out)
+{
+    const struct outliers_opts *o = job->opts;
+    const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
+    const int64_t n = job->shape.n_tok * channels;
+    const struct kvr_outliers_rule rule = {
+        .sigma = o->sigma,
+        .most = most_of(o, n),
+        .n = n,
+        .channels = channels,
+        .padded = padded_elements(job),
+        .left = (enum kvr_outliers_left)o->left,
+        .study = job->study,
+        .compute = job->compute,
+    };
+    struct kvr_buf work = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(check_size(n));
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&work, dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
+    st = take_on_cuda(&rule, dev, x, work.p, out);
+    kvr_buf_free(&work); /* in the stream's order: after its last use */
+    return st;
+}
+
+static void outliers_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                                 int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                                 float *out)
+{
+    (void)mode;
+    kvr_outliers_put_cuda(kvr_dev_stream(job->dev), &job->shape, job->compute, in->codes.p,
+                          in->meta.p, in->n_exact, t0, n, h0, nh, out);
+}
+
+static const struct kvr_stage_cuda cuda = { outliers_encode_cuda, outliers_decode_cuda };
+
 const struct kvr_stage kvr_stage_outliers = {
     .name = "outliers",
     .title = "elements beyond sigma standard deviations, held in FP16",
@@ -336,4 +420,5 @@ const struct kvr_stage kvr_stage_outliers = {
     .encode = outliers_encode,
     .decode = outliers_decode,
     .steps = outliers_steps,
+    .cuda = &cuda,
 };

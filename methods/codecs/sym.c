@@ -1,5 +1,6 @@
 /* sym.c - the grid `sym`: symmetric integers (methods/kernels/grid.h has the arithmetic). */
 #include "methods/kernels/grid.h"
+#include "methods/kernels/kernels_cuda.h"
 
 struct sym_opts {
     int bits, axis, group;
@@ -66,6 +67,27 @@ static void sym_steps(const struct kvr_stage_job *job, const struct kvr_stage_da
     kvr_grid_steps(&g, job, in, out);
 }
 
+static enum kvr_status sym_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
+                                       float *x, struct kvr_stage_data *out)
+{
+    struct kvr_grid g = grid_of(job->opts);
+
+    kvr_grid_encode_cuda(kvr_dev_stream(dev), &g, job, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void sym_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                            int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                            float *out)
+{
+    struct kvr_grid g = grid_of(job->opts);
+
+    kvr_grid_decode_cuda(kvr_dev_stream(job->dev), &g, job, in->codes.p, in->meta.p, t0, n, h0, nh,
+                         mode, out);
+}
+
+static const struct kvr_stage_cuda cuda = { sym_encode_cuda, sym_decode_cuda };
+
 const struct kvr_stage kvr_stage_sym = {
     .name = "sym",
     .title = "symmetric integers with an FP16 step",
@@ -80,4 +102,5 @@ const struct kvr_stage kvr_stage_sym = {
     .encode = sym_encode,
     .decode = sym_decode,
     .steps = sym_steps,
+    .cuda = &cuda,
 };

@@ -1,0 +1,99 @@
+/* bounce.c - to the host, through a stage, and back. */
+#include "methods/bounce.h"
+
+#include "harness/cuda/stream.h"
+
+/* A buffer of the host with what the device has at `from`. */
+static enum kvr_status fetch(struct kvr_buf *to, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                             const void *from, size_t n)
+{
+    KVR_TRY(kvr_buf_alloc(to, kvr_dev_host(dev), tag, n));
+    return kvr_dev_get(dev, to->p, from, n);
+}
+
+static void free_data(struct kvr_stage_data *d)
+{
+    kvr_buf_free(&d->codes);
+    kvr_buf_free(&d->meta);
+}
+
+static struct kvr_stage_job job_on_host(const struct kvr_stage_job *job)
+{
+    struct kvr_stage_job host = *job;
+
+    host.dev = kvr_dev_host(job->dev);
+    return host;
+}
+
+/* What an EXACT stage allocated on the host, on the device; others have been given theirs. */
+static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
+{
+    if (!to->p)
+        KVR_TRY(kvr_buf_alloc(to, dev, from->tag, from->n_bytes));
+    return kvr_dev_put(dev, to->p, from->p, from->n_bytes);
+}
+
+static enum kvr_status encode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                              struct kvr_dev *dev, float *x, size_t n_bytes, struct kvr_buf *copy,
+                              struct kvr_stage_data *host, struct kvr_stage_data *out)
+{
+    KVR_TRY(kvr_dev_sync(dev)); /* what is to be coded must be right */
+    KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
+    KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
+    KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
+    KVR_TRY(stage->encode(job, job->dev, copy->p, host));
+    if (stage->kind != KVR_STAGE_GRID)
+        KVR_TRY(kvr_dev_put(dev, x, copy->p, n_bytes));
+    out->n_exact = host->n_exact;
+    KVR_TRY(send(dev, &host->codes, &out->codes));
+    return send(dev, &host->meta, &out->meta);
+}
+
+enum kvr_status kvr_bounce_encode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                                  float *x, struct kvr_stage_data *out)
+{
+    const struct kvr_block_shape *s = &job->shape;
+    const struct kvr_stage_job on_host = job_on_host(job);
+    struct kvr_stage_data host = { 0 };
+    struct kvr_buf copy = { 0 };
+    enum kvr_status st =
+        encode(stage, &on_host, job->dev, x,
+               (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof *x, &copy, &host, out);
+
+    kvr_buf_free(&copy);
+    free_data(&host);
+    return st;
+}
+
+static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev,
+                                  const struct kvr_stage_data *from)
+{
+    to->n_exact = from->n_exact;
+    KVR_TRY(fetch(&to->codes, dev, KVR_MEM_KV, from->codes.p, from->codes.n_bytes));
+    return fetch(&to->meta, dev, KVR_MEM_META, from->meta.p, from->meta.n_bytes);
+}
+
+void kvr_bounce_decode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                       const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
+                       enum kvr_decode_mode mode, float *out)
+{
+    const bool reads = stage->kind != KVR_STAGE_GRID || mode != KVR_DECODE_SET;
+    const size_t n_bytes = (size_t)n * (size_t)nh * (size_t)job->shape.head_dim * sizeof *out;
+    const struct kvr_stage_job on_host = job_on_host(job);
+    struct kvr_stage_data host = { 0 };
+    struct kvr_buf copy = { 0 };
+    enum kvr_status st = fetch_data(&host, job->dev, in);
+
+    if (st == KVR_OK)
+        st = kvr_buf_alloc(&copy, on_host.dev, KVR_MEM_SCRATCH, n_bytes);
+    if (st == KVR_OK && reads)
+        st = kvr_dev_get(job->dev, copy.p, out, n_bytes);
+    if (st == KVR_OK) {
+        stage->decode(&on_host, &host, t0, n, h0, nh, mode, copy.p);
+        st = kvr_dev_put(job->dev, out, copy.p, n_bytes);
+    }
+    if (st != KVR_OK)
+        kvr_device_fill(kvr_dev_stream(job->dev), out, 0xff, n_bytes);
+    kvr_buf_free(&copy);
+    free_data(&host);
+}
