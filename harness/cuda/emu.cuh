@@ -75,8 +75,8 @@ struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
 void *begin(struct region *r);
-/* Check and record an access of n bytes at address p. */
-void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how);
+/* Check and record an access of n bytes at address p. Returns where they really are. */
+void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how);
 
 template <class T> class element;
 
@@ -123,8 +123,7 @@ template <class T> class pointer
     }
     T *touched(enum access how) const
     {
-        touch(in, at, sizeof(T), alignof(T), how);
-        return (T *)at;
+        return (T *)touch(in, at, sizeof(T), alignof(T), how);
     }
 };
 

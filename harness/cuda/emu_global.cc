@@ -1,8 +1,11 @@
 /* emu_global.cc - device memory on the emulated device: allocations and copies, with their books.
- */
+ *
+ * What a program is given is an address that faults: the bytes are elsewhere, where only kernels
+ * and copies find them. Host code that follows a device pointer is stopped as on a device. */
 #include "harness/cuda/emu_machine.cuh"
 
 #include <cstdlib>
+#include <sys/mman.h>
 
 #include "harness/cuda/device_check.h"
 
@@ -10,6 +13,7 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
 {
     struct region *r;
     unsigned char *bytes = NULL;
+    void *base = MAP_FAILED;
 
     *p = NULL;
     KVR_TRY(kvr_capture_forbids(&s->capture, "kvr_device_alloc"));
@@ -19,17 +23,21 @@ enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
     }
     r = (struct region *)calloc(1, sizeof *r);
     if (r) {
-        bytes = (unsigned char *)aligned_alloc(256, (n + 2 * REDZONE + 255) / 256 * 256);
+        bytes = (unsigned char *)malloc(n ? n : 1);
+        base = mmap(NULL, n + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         r->cells = (struct cell *)calloc(n / COARSEST + 1, sizeof *r->cells);
     }
-    if (!r || !bytes || !r->cells) {
+    if (!r || !bytes || !r->cells || base == MAP_FAILED) {
+        if (base != MAP_FAILED)
+            munmap(base, n + 1);
         free(bytes);
         free(r ? r->cells : NULL);
         free(r);
         return kvr_fail(KVR_ENOMEM, "device emulated: the host has no memory for %zu bytes", n);
     }
-    memset(bytes, 0xcb, n + 2 * REDZONE);
-    r->base = bytes + REDZONE;
+    memset(bytes, 0xcb, n);
+    r->base = (unsigned char *)base;
+    r->bytes = bytes;
     r->n = n;
     r->unit = COARSEST;
     r->name = "device buffer";
@@ -55,7 +63,8 @@ void kvr_device_free(struct kvr_stream *s, void *p)
     r = *link;
     *link = r->next;
     s->used_bytes -= r->n;
-    free(r->base - REDZONE);
+    munmap(r->base, r->n + 1);
+    free(r->bytes);
     free(r->cells);
     free(r);
 }
@@ -90,6 +99,11 @@ static enum kvr_status span_at(const char *what, const void *p, size_t n, unsign
                                    what, n);
 }
 
+static unsigned char *bytes_of(const struct span *x)
+{
+    return x->region->bytes + x->at;
+}
+
 static void host_wrote(const struct span *x)
 {
     for (size_t i = 0; i < x->n_cells; i++) {
@@ -107,7 +121,7 @@ enum kvr_status kvr_device_put(struct kvr_stream *s, void *device, const void *h
         return KVR_OK;
     if (span_at("copy in", device, n, COARSEST, &to) != KVR_OK)
         return kvr_fail_prefix(KVR_EINVAL, "device emulated");
-    memcpy(device, host, n);
+    memcpy(bytes_of(&to), host, n);
     host_wrote(&to);
     return KVR_OK;
 }
@@ -121,7 +135,7 @@ enum kvr_status kvr_device_get(struct kvr_stream *s, void *host, const void *dev
         return KVR_OK;
     if (span_at("copy out", device, n, COARSEST, &from) != KVR_OK)
         return kvr_fail_prefix(KVR_EINVAL, "device emulated");
-    memcpy(host, device, n);
+    memcpy(host, bytes_of(&from), n);
     return KVR_OK;
 }
 
@@ -137,7 +151,7 @@ static enum kvr_status fill_now(const struct move *m)
     struct span to;
 
     KVR_TRY(span_at("fill", m->to, m->n, COARSEST, &to));
-    memset(m->to, m->value, m->n);
+    memset(bytes_of(&to), m->value, m->n);
     host_wrote(&to);
     return KVR_OK;
 }
@@ -152,7 +166,7 @@ static enum kvr_status copy_now(const struct move *m)
     if (m->from < m->to + m->n && m->to < m->from + m->n)
         return kvr_fail(KVR_EINVAL, "copy of %zu bytes onto itself", m->n);
     KVR_TRY(span_at("copy", m->to, m->n, from.region->unit, &to));
-    memcpy(m->to, m->from, m->n);
+    memcpy(bytes_of(&to), bytes_of(&from), m->n);
     for (size_t i = 0; i < to.n_cells; i++) {
         to.cell[i] = {};
         to.cell[i].write.serial = from.cell[i].write.serial != 0;

@@ -79,7 +79,8 @@ struct region {
     struct region *next;
     const char *name;
     const void *id;
-    unsigned char *base;
+    unsigned char *base;  /* its address on the device; the host may not touch what is there */
+    unsigned char *bytes; /* where its bytes are; of shared memory: base */
     size_t n;
     struct cell *cells; /* [ceil(n / unit)]; of shared memory there is room for n */
     bool shared;

@@ -29,7 +29,8 @@ struct region *add_shared(struct kvr_stream *s, const void *id, const char *name
 
     if (s->n_arrays == MAX_ARRAYS)
         return NULL;
-    *r = { NULL, name, id, s->shared_bytes + at, n, s->shared_cells + at, true, COARSEST };
+    *r = { NULL, name,    id, s->shared_bytes + at, s->shared_bytes + at, n, s->shared_cells + at,
+           true, COARSEST };
     s->n_arrays++;
     s->shared_used = (at + n + 127) / 128 * 128;
     return r;
@@ -113,7 +114,7 @@ static void race(const struct region *r, size_t at, const char *before, const ch
          r->shared ? "shared" : "global", r->name, at, after, before, then->thread);
 }
 
-void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how)
+void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how)
 {
     static const char *const done[] = { "read", "written", "changed atomically" };
     const struct fiber *f;
@@ -165,6 +166,7 @@ void touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access ho
             c->read[0] = now;
         }
     }
+    return r->bytes + at;
 }
 
 static void mark_coming(struct region *r, uintptr_t at, size_t n, bool coming)
@@ -184,7 +186,7 @@ void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t 
     if (f->n_copies == MAX_COPIES)
         fail("more than %d asynchronous copies of a thread are under way", MAX_COPIES);
     if (!zeros)
-        touch(from, source, n, n, READ);
+        source = (uintptr_t)touch(from, source, n, n, READ);
     touch(to, at, n, n, WRITE);
     mark_coming(to, at, n, true);
     f->copy[f->n_copies++] = { to, at, source, (uint32_t)n, f->group, zeros };

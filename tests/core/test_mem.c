@@ -274,7 +274,7 @@ START_TEST(cuda_memory_is_booked_and_moved_alike)
     ck_assert_int_eq(kvr_dev_sync(dev), KVR_OK);
     kvr_dev_copy(dev, (char *)b.p + 48, a.p, 6); /* beyond the end */
     ck_assert_int_ne(kvr_dev_sync(dev), KVR_OK);
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "copy to"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "outside device memory"));
     kvr_mem_set_limit(dev, 160);
     struct kvr_buf c = { 0 };
 
