@@ -9,6 +9,7 @@
 #include "harness/cache/cache.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
+#include "harness/engine/model.h"
 #include "harness/plan/find.h"
 #include "harness/plan/range.h"
 #include "methods/plugin.h"
@@ -18,10 +19,11 @@ enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 
 static const char *const config_keys[] = {
-    "name", "question",    "model",   "suite",   "prompts", "methods", "frames",     "window",
-    "sink", "evict",       "path",    "seed",    "repeats", "threads", "timeout_s",  "metrics",
-    "tags", "zip",         "exclude", "include", "timing",  "warmup",  "order_seed", "memory_mib",
-    "kind", "probe_every", "db",      "out",     "plugins", NULL
+    "name",      "question",     "model",       "suite", "prompts",     "methods", "frames",
+    "window",    "sink",         "evict",       "path",  "seed",        "repeats", "threads",
+    "timeout_s", "metrics",      "tags",        "zip",   "exclude",     "include", "timing",
+    "warmup",    "order_seed",   "memory_mib",  "kind",  "probe_every", "db",      "out",
+    "plugins",   "model_layers", "model_steps", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -201,6 +203,14 @@ static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_
     if (!*out)
         return no_memory();
     return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", text);
+}
+
+static enum kvr_status read_cut(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    KVR_TRY(read_number(root, "model_steps", 1, KVR_MAX_STEPS, 0, &c->model_steps));
+    KVR_TRY(read_number(root, "model_layers", 1, 1024, 0, &c->model_layers));
+    c->cut_at = kvr_yaml_get(root, c->model_layers ? "model_layers" : "model_steps");
+    return KVR_OK;
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -659,6 +669,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
     KVR_TRY(read_models(c, root));
+    KVR_TRY(read_cut(c, root));
     KVR_TRY(read_plugins(c, root));
     KVR_TRY(read_suites(c, root));
     KVR_TRY(read_methods(c, root));

@@ -3,6 +3,8 @@
  *     question: how much does a low-bit cache cost?   what the sweep is for
  *     name: demo                       default: the file's name
  *     model: nano                      below models/, or a path; or a list
+ *     model_layers: 2                  of random weights: the first layers alone (engine/model.h)
+ *     model_steps: 1                   and the first denoising steps
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
  *       - {suite: storyeval-nano, prompts: [se02]}   these
@@ -95,6 +97,8 @@ struct kvr_config {
     const char *name, *question, *db, *out;
     int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics, n_commands;
     struct kvr_config_model *model;
+    int model_layers, model_steps; /* 0: all; cut_at: the first of the two keys that is there */
+    const struct kvr_yaml_node *cut_at;
     int n_plugins;
     struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
     struct kvr_config_suite *suite;

@@ -8,13 +8,16 @@
 static const struct {
     const char *key, *def;
 } defaults[] = {
-    { "name", NULL },      { "question", NULL },   { "model", NULL },   { "plugins", NULL },
-    { "suite", NULL },     { "prompts", NULL },    { "tags", NULL },    { "methods", NULL },
-    { "frames", NULL },    { "window", "model" },  { "sink", "0" },     { "evict", "false" },
-    { "path", "staged" },  { "seed", NULL },       { "zip", NULL },     { "exclude", NULL },
-    { "include", NULL },   { "kind", "bench" },    { "repeats", "1" },  { "timing", "false" },
-    { "warmup", NULL },    { "order_seed", "0" },  { "threads", "1" },  { "probe_every", "1" },
-    { "memory_mib", "0" }, { "timeout_s", "600" }, { "metrics", NULL }, { "db", "kvreel.db" },
+    { "name", NULL },         { "question", NULL },    { "model", NULL },
+    { "model_layers", NULL }, { "model_steps", NULL }, { "plugins", NULL },
+    { "suite", NULL },        { "prompts", NULL },     { "tags", NULL },
+    { "methods", NULL },      { "frames", NULL },      { "window", "model" },
+    { "sink", "0" },          { "evict", "false" },    { "path", "staged" },
+    { "seed", NULL },         { "zip", NULL },         { "exclude", NULL },
+    { "include", NULL },      { "kind", "bench" },     { "repeats", "1" },
+    { "timing", "false" },    { "warmup", NULL },      { "order_seed", "0" },
+    { "threads", "1" },       { "probe_every", "1" },  { "memory_mib", "0" },
+    { "timeout_s", "600" },   { "metrics", NULL },     { "db", "kvreel.db" },
     { "out", "out" },
 };
 

@@ -27,6 +27,7 @@ struct point {
     bool evict;
     const char *path, *kind;
     int index[KVR_N_ZIP_AXES]; /* of the values, for axes that go together */
+    int layers, steps;         /* of the model, when it is cut; else 0 */
 };
 
 static enum kvr_status no_memory(void)
@@ -60,16 +61,28 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
+/* Without a word of its size when the model is whole: such cells keep their keys. */
+static json_t *model_json(const struct point *p)
+{
+    json_t *o = json_pack("{s:s, s:s}", "name", p->model->name, "sha256", p->facts->sha256);
+
+    if (o && p->layers)
+        json_object_set_new(o, "layers", json_integer(p->layers));
+    if (o && p->steps)
+        json_object_set_new(o, "steps", json_integer(p->steps));
+    return o;
+}
+
 /* What all methods of a group share. */
 static json_t *group_json(const struct point *p, int threads)
 {
-    return json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
+    return json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
                      "s:s, s:i}",
-                     "format", KVR_CELL_FORMAT, "workload", "rollout", "model", "name",
-                     p->model->name, "sha256", p->facts->sha256, "prompt", "suite", p->suite->name,
-                     "id", p->prompt->id, "text", p->prompt->text, "seed", (json_int_t)p->seed,
-                     "frames", p->frames, "window", p->window, "sink", p->sink, "evict",
-                     (int)p->evict, "path", p->path, "backend", "cpu", "threads", threads);
+                     "format", KVR_CELL_FORMAT, "workload", "rollout", "model", model_json(p),
+                     "prompt", "suite", p->suite->name, "id", p->prompt->id, "text",
+                     p->prompt->text, "seed", (json_int_t)p->seed, "frames", p->frames, "window",
+                     p->window, "sink", p->sink, "evict", (int)p->evict, "path", p->path, "backend",
+                     "cpu", "threads", threads);
 }
 
 static json_t *options_json(const struct kvr_setting *s, int n)
@@ -215,6 +228,20 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     return st;
 }
 
+/* Tables group by this: a part of a model is not averaged with the whole. */
+static void label_model(struct kvr_cell *cell, const struct point *p)
+{
+    char steps[32] = "";
+
+    if (p->steps)
+        snprintf(steps, sizeof steps, "%ssteps=%d", p->layers ? "," : "/", p->steps);
+    if (p->layers)
+        snprintf(cell->model_label, sizeof cell->model_label, "%.90s/layers=%d%s", p->model->name,
+                 p->layers, steps);
+    else
+        snprintf(cell->model_label, sizeof cell->model_label, "%.90s%s", p->model->name, steps);
+}
+
 static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
                                 const struct kvr_config_method *m, int baseline,
                                 const char *impossible)
@@ -226,6 +253,8 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     KVR_TRY(grow(s, &cell));
     cell->method = m;
     cell->model = p->model;
+    label_model(cell, p);
+    cell->no_frames = !p->facts->config->latent_is_rgb;
     snprintf(cell->model_sha256, sizeof cell->model_sha256, "%s", p->facts->sha256);
     cell->suite = p->suite;
     cell->prompt = p->prompt;
@@ -293,11 +322,8 @@ static enum kvr_status check_point(const struct point *p, char *why, size_t n)
     if (p->frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->frames,
                              c->frames_per_chunk, p->model->name);
-    if (!c->latent_is_rgb) {
-        snprintf(why, n, "VAE decoder not built: the latents of model %s are not RGB",
-                 p->model->name);
+    if (c->random_weights)
         return KVR_OK;
-    }
     st = kvr_prompt_parse(c, p->prompt->text, p->frames / c->frames_per_chunk, &parsed);
     if (st == KVR_EUNSUPPORTED) {
         snprintf(why, n, "%.250s", kvr_error());
@@ -416,7 +442,10 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
 
     for (int m = 0; m < c->n_models; m++)
         for (int i = 0; i < c->n_suites; i++) {
-            struct point p = { .model = &c->model[m], .suite = &c->suite[i] };
+            struct point p = { .model = &c->model[m],
+                               .suite = &c->suite[i],
+                               .layers = c->model_layers,
+                               .steps = c->model_steps };
 
             for (int k = 0; k < n_facts; k++)
                 if (strcmp(facts[k].name, p.model->name) == 0)

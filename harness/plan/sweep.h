@@ -38,6 +38,7 @@ struct kvr_cell {
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* what kvr_plan_open takes: "RTN_INT4@study+taylor" */
     char video[256];           /* file name without suffix, unlike all others of the sweep */
+    char model_label[128];     /* "nano"; of a part of a model: "NAME/layers=2,steps=1" */
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
@@ -52,6 +53,7 @@ struct kvr_cell {
     const char *path, *backend, *kind;
     int query_stride; /* of a probe; else 0 */
     int baseline;     /* index of the group's BF16 cell; its own for that one */
+    bool no_frames;   /* no decoder for the model's latents: cost alone, nothing to compare */
     bool selected;    /* by filter and shard */
     bool excluded;    /* by a rule of the config, with this reason */
     bool possible;    /* else the outcome is UNSUPPORTED, with this reason */

@@ -102,7 +102,7 @@ static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, con
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
         struct kvr_known known = { 0 };
 
-        if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE)
+        if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE || b->cell->no_frames)
             continue;
         snprintf(known.frames_path, sizeof known.frames_path, "%s", b->frames_path);
         if (frames_exist(out_dir, &known))

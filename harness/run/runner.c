@@ -160,7 +160,8 @@ static json_t *plugin_paths(const json_t *spec)
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
-    char *reference = b == j ? NULL : kvr_path_join(r->summary->out_dir, b->frames_path);
+    char *reference =
+        b == j || b->cell->no_frames ? NULL : kvr_path_join(r->summary->out_dir, b->frames_path);
     json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *o;
     char *text;
 
@@ -217,8 +218,8 @@ static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kv
     return settle(r, j, &v);
 }
 
-/* The first job that can start; cells whose baseline failed are settled on the way. NULL: none
- * now. */
+/* The first job that can start; cells whose baseline failed are settled on the way. Without frames
+ * there is nothing to wait for. NULL: none now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
     *out = NULL;
@@ -229,7 +230,7 @@ static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 
         if (j->state != KVR_WAITING)
             continue;
-        if (b == j || b->state == KVR_DONE) {
+        if (b == j || b->state == KVR_DONE || j->cell->no_frames) {
             *out = j;
             return KVR_OK;
         }
@@ -545,6 +546,9 @@ static enum kvr_status run_jobs(struct runner *r)
 
 static enum kvr_status make_sweep(struct runner *r)
 {
+    const struct kvr_model_use use = { .n_layers = r->config.model_layers,
+                                       .n_steps = r->config.model_steps,
+                                       .look = true };
     int n = r->config.n_models;
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
     struct kvr_model **models = calloc((size_t)n, sizeof *models);
@@ -553,7 +557,9 @@ static enum kvr_status make_sweep(struct runner *r)
         facts && models ? kvr_dev_open(&dev, KVR_CPU) : kvr_fail(KVR_ENOMEM, "run: no memory");
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
-        st = kvr_model_open(&models[i], dev, r->config.model[i].dir);
+        st = kvr_model_open_as(&models[i], dev, r->config.model[i].dir, &use);
+        if (st == KVR_EINVAL && r->config.cut_at)
+            st = kvr_yaml_fail(r->config.cut_at, "%s", kvr_error());
         if (st == KVR_OK)
             facts[i] =
                 (struct kvr_model_facts){ r->config.model[i].name, kvr_model_sha256(models[i]),
@@ -633,7 +639,7 @@ static void estimate(struct runner *r)
 
     for (int i = 0; host && r->store && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
-        const struct kvr_like like = { c->rollout, c->model->name, c->name,  c->kind,
+        const struct kvr_like like = { c->rollout, c->model_label, c->name,  c->kind,
                                        c->path,    c->frames,      c->window };
         struct kvr_expected e = { 0 };
 

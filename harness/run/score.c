@@ -185,3 +185,34 @@ enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
     *out = list;
     return KVR_OK;
 }
+
+enum kvr_status kvr_score_nothing(const struct kvr_score_input *in, const char *why, json_t **out)
+{
+    json_t *list = json_array(), *version, *command;
+    enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    const char *name;
+    size_t i;
+
+    json_object_foreach((json_t *)in->metrics, name, version)
+    {
+        const struct kvr_metric *m = kvr_metric_find(name);
+
+        if (st == KVR_OK)
+            st = add(list, name, m ? m->unit : "1", 0, NAN, NAN, why, NULL, 0);
+    }
+    json_array_foreach(in->commands, i, command)
+    {
+        const struct command c = { .name = json_string_value(json_object_get(command, "name")),
+                                   .unit = json_string_value(json_object_get(command, "unit")),
+                                   .scores = json_object_get(command, "scores") };
+
+        if (st == KVR_OK)
+            st = add_failure(list, &c, why);
+    }
+    if (st != KVR_OK) {
+        json_decref(list);
+        return st;
+    }
+    *out = list;
+    return KVR_OK;
+}

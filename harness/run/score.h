@@ -28,4 +28,7 @@ bool kvr_score_lpips_weights(char *out, size_t n);
  * the reason; a built-in metric that fails is the status, because that is our own fault. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
+/* The same of a cell without frames: everything NULL, with this reason. `in` needs no frames. */
+enum kvr_status kvr_score_nothing(const struct kvr_score_input *in, const char *why, json_t **out);
+
 #endif

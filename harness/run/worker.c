@@ -6,13 +6,15 @@
  *     model_dir        where the model is on this machine
  *     out_dir          artifacts go below it
  *     frames, video    paths below out_dir; video may be null
- *     reference        path of the baseline's frames, or null: this is the baseline
+ *     reference        path of the baseline's frames, or null: this is the baseline, or the model
+ *                      has no decoder and there are no frames
  *     reference_sha256 what those frames' file must be
  *     memory_bytes     address space it may take; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
@@ -47,6 +49,7 @@ struct job {
     int64_t seed, n_frames, window, sink, threads, query_stride; /* stride: 0 without a probe */
     bool evict;
     int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
+    struct kvr_model_use use;
     json_t *answer;
 };
 
@@ -68,6 +71,8 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "model", &model));
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
+    KVR_TRY(kvr_json_int_in_opt(model, where, "layers", 1, INT_MAX, &j->use.n_layers));
+    KVR_TRY(kvr_json_int_in_opt(model, where, "steps", 1, INT_MAX, &j->use.n_steps));
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
     KVR_TRY(kvr_json_string(j->spec, where, "path", &j->path));
@@ -295,6 +300,31 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_mo
     return st;
 }
 
+/* What is looked at is cost: fidelity is not known, and that is said of every metric. */
+static enum kvr_status tell_no_frames(struct job *j)
+{
+    static const char why[] = "no decoder for this model's latents";
+    struct kvr_score_input in = { .commands = json_object_get(j->spec, "commands") };
+    json_t *wanted, *list;
+
+    KVR_TRY(kvr_json_object(j->spec, where, "metrics", &wanted));
+    in.metrics = wanted;
+    KVR_TRY(kvr_score_nothing(&in, why, &list));
+    KVR_TRY(add(j, "metrics", list));
+    return add(j, "no_frames", json_string(why));
+}
+
+static enum kvr_status answer_frames(struct job *j, const struct kvr_model_config *c,
+                                     const struct kvr_rollout_result *r)
+{
+    const struct kvr_frames f = { r->n, r->height, r->width, r->rgb };
+
+    if (!r->rgb)
+        return tell_no_frames(j);
+    KVR_TRY(write_frames(j, &f));
+    return compare_with_reference(j, c, &f);
+}
+
 /* Of a method that skips denoising steps: how many, of those that could have been. */
 static enum kvr_status add_reuse(struct job *j, const struct kvr_reuse_counts *c)
 {
@@ -358,7 +388,6 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .exact = KVR_BF16,
     };
     struct kvr_rollout_result r;
-    struct kvr_frames f;
     enum kvr_status st;
 
     KVR_TRY(find_path(j->path, &req.path));
@@ -370,12 +399,9 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     }
     kvr_host_peak_reset();
     KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
-    f = (struct kvr_frames){ r.n, r.height, r.width, r.rgb };
     st = answer_rollout(j, dev, &r);
     if (st == KVR_OK)
-        st = write_frames(j, &f);
-    if (st == KVR_OK)
-        st = compare_with_reference(j, kvr_model_config(model), &f);
+        st = answer_frames(j, kvr_model_config(model), &r);
     if (st == KVR_OK)
         st = add_reuse(j, &r.reuse);
     if (st == KVR_OK && probe)
@@ -443,7 +469,7 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = kvr_dev_open(&dev, KVR_CPU);
     if (st == KVR_OK)
-        st = kvr_model_open(&model, dev, j->model_dir);
+        st = kvr_model_open_as(&model, dev, j->model_dir, &j->use);
     if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                       j->model_dir);

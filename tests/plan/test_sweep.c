@@ -276,12 +276,58 @@ START_TEST(impossible_is_a_cell)
     struct kvr_config c;
     struct kvr_sweep s;
 
-    model.latent_is_rgb = false;
+    model.text_len++;
     must_make(&c, &s, ONE, NULL);
     ck_assert_int_eq(s.n_cells, 2);
     ck_assert(!s.cell[0].possible && !s.cell[1].possible);
-    ck_assert_ptr_nonnull(strstr(s.cell[1].reason, "VAE"));
+    ck_assert_ptr_nonnull(strstr(s.cell[1].reason, "17 tokens"));
     drop(&c, &s);
+}
+END_TEST
+
+/* Latents that nothing decodes have a cost all the same. */
+START_TEST(no_decoder_no_frames)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    must_make(&c, &s, ONE, NULL);
+    ck_assert(!s.cell[0].no_frames && !s.cell[1].no_frames);
+    drop(&c, &s);
+    model.latent_is_rgb = false;
+    must_make(&c, &s, ONE, NULL);
+    ck_assert(s.cell[0].possible && s.cell[1].possible);
+    ck_assert(s.cell[0].no_frames && s.cell[1].no_frames);
+    drop(&c, &s);
+}
+END_TEST
+
+/* Prompts of random weights are drawn: any text will do. A part of a model is not the model. */
+START_TEST(parts_of_random_models)
+{
+    static const char text[] = "model: nano\nprompts: [{id: p1, text: whatever}]\n"
+                               "methods: [RTN_INT4]\nframes: 6\n";
+    static const char *const cuts[][2] = { { NULL, NULL },
+                                           { "model_layers=2", NULL },
+                                           { "model_steps=1", NULL } };
+    static const char *const labels[] = { "nano", "nano/layers=2", "nano/steps=1" };
+    char key[3][KVR_KEY_LEN], group[3][KVR_KEY_LEN];
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    model.random_weights = true;
+    for (int i = 0; i < 3; i++) {
+        must_make(&c, &s, text, cuts[i]);
+        ck_assert(s.cell[1].possible);
+        ck_assert_str_eq(s.cell[1].model_label, labels[i]);
+        strcpy(key[i], s.cell[1].key);
+        strcpy(group[i], s.cell[1].group);
+        drop(&c, &s);
+        for (int k = 0; k < i; k++) {
+            ck_assert_str_ne(key[i], key[k]);
+            ck_assert_str_ne(group[i], group[k]);
+        }
+    }
 }
 END_TEST
 
@@ -389,6 +435,8 @@ int main(void)
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, refusal_has_a_place);
     tcase_add_test(tc, impossible_is_a_cell);
+    tcase_add_test(tc, no_decoder_no_frames);
+    tcase_add_test(tc, parts_of_random_models);
     tcase_add_loop_test(tc, filter, 0, sizeof filters / sizeof *filters);
     tcase_add_test(tc, shards);
     suite_add_tcase(suite, tc);
