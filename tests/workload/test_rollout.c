@@ -1,0 +1,170 @@
+/* test_rollout.c - rollouts that go on from given frames, on the bundled model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/workload/workload.h"
+#include "tests/suite.h"
+
+enum { CHUNK = 3, H = 48, W = 48, FRAME = H * W * 3 };
+
+static struct kvr_dev *dev;
+static struct kvr_model *model;
+
+static void set_up(void)
+{
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_model_open(&model, dev, "models/nano") == KVR_OK, "%s", kvr_error());
+}
+
+static void tear_down(void)
+{
+    kvr_model_close(&model);
+    kvr_dev_close(&dev);
+}
+
+/* Every byte there is, in places that are all different. */
+static uint8_t *bytes(int n_frames, unsigned x)
+{
+    uint8_t *p = malloc((size_t)n_frames * FRAME);
+
+    ck_assert_ptr_nonnull(p);
+    for (int i = 0; i < n_frames * FRAME; i++) {
+        x = x * 1664525u + 1013904223u;
+        p[i] = i < 256 ? (uint8_t)i : (uint8_t)(x >> 24);
+    }
+    return p;
+}
+
+static struct kvr_rollout_request request(int n_frames, const uint8_t *given, int n_given)
+{
+    return (struct kvr_rollout_request){ .model = model,
+                                         .prompt = "a large red disc bounces over a plain blue "
+                                                   "background",
+                                         .seed = 3,
+                                         .latent_frames = n_frames,
+                                         .window_frames = 21,
+                                         .path = KVR_PATH_STAGED,
+                                         .exact = KVR_BF16,
+                                         .given = given,
+                                         .n_given = n_given };
+}
+
+static enum kvr_status roll(const char *method, const struct kvr_rollout_request *req,
+                            struct kvr_rollout_result *out)
+{
+    struct kvr_plan *plan;
+    enum kvr_status st;
+
+    ck_assert_msg(kvr_plan_open(&plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    st = kvr_rollout_run(dev, plan, req, NULL, NULL, out);
+    kvr_plan_close(&plan);
+    return st;
+}
+
+static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2@study" };
+
+START_TEST(given_frames_come_out_as_they_went_in)
+{
+    uint8_t *given = bytes(2 * CHUNK, 1);
+    const struct kvr_rollout_request req = request(3 * CHUNK, given, 2 * CHUNK);
+    const struct kvr_rollout_request whole = request(3 * CHUNK, NULL, 0);
+    const int steps = kvr_model_config(model)->n_steps;
+    struct kvr_rollout_result r, w;
+
+    ck_assert_msg(roll(methods[_i], &req, &r) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(r.n, 3 * CHUNK);
+    ck_assert(memcmp(r.rgb, given, (size_t)(2 * CHUNK) * FRAME) == 0);
+    /* A clean pass for each given chunk, every step and a clean pass for the other. */
+    ck_assert_int_eq(r.n_passes, 2 + steps + 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(r.pass[i].chunk, i);
+        ck_assert_int_eq(r.pass[i].index, steps);
+    }
+    /* The cache holds what it holds without given frames. */
+    ck_assert_msg(roll(methods[_i], &whole, &w) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(r.bytes.tokens, w.bytes.tokens);
+    ck_assert_int_eq(r.bytes.nominal, w.bytes.nominal);
+    ck_assert_int_eq(r.live_at_start, r.live_at_end);
+    kvr_rollout_result_free(&w);
+    kvr_rollout_result_free(&r);
+    free(given);
+}
+END_TEST
+
+/* What comes after them is a function of them, of every frame. */
+START_TEST(given_frames_are_seen)
+{
+    uint8_t *given = bytes(2 * CHUNK, 1);
+    const struct kvr_rollout_request req = request(3 * CHUNK, given, 2 * CHUNK);
+    const size_t rest = (size_t)(2 * CHUNK) * FRAME;
+    struct kvr_rollout_result a, b, c;
+
+    ck_assert_int_eq(roll("BF16", &req, &a), KVR_OK);
+    ck_assert_int_eq(roll("BF16", &req, &b), KVR_OK);
+    ck_assert(memcmp(a.rgb, b.rgb, rest + CHUNK * FRAME) == 0);
+    memset(given + (_i ? 2 * CHUNK - 1 : 0) * FRAME, 255, FRAME); /* the first, the last */
+    ck_assert_int_eq(roll("BF16", &req, &c), KVR_OK);
+    ck_assert(memcmp(a.rgb + rest, c.rgb + rest, CHUNK * FRAME) != 0);
+    kvr_rollout_result_free(&a);
+    kvr_rollout_result_free(&b);
+    kvr_rollout_result_free(&c);
+    free(given);
+}
+END_TEST
+
+/* A generated chunk, turned into bytes and given, is the same bytes again, and leads to nearly the
+ * same next chunk: its latents were within half a level of those that now stand for it. */
+START_TEST(generated_frames_can_be_given)
+{
+    const struct kvr_rollout_request whole = request(2 * CHUNK, NULL, 0);
+    struct kvr_rollout_request again;
+    struct kvr_rollout_result a, b;
+    int64_t off = 0;
+
+    ck_assert_int_eq(roll("BF16", &whole, &a), KVR_OK);
+    again = request(2 * CHUNK, a.rgb, CHUNK);
+    ck_assert_int_eq(roll("BF16", &again, &b), KVR_OK);
+    ck_assert(memcmp(a.rgb, b.rgb, CHUNK * FRAME) == 0);
+    /* 0.02 levels on average, seen; another clip would be tens of levels off. */
+    for (int i = CHUNK * FRAME; i < 2 * CHUNK * FRAME; i++)
+        off += abs(a.rgb[i] - b.rgb[i]);
+    ck_assert_int_le(4 * off, CHUNK * FRAME);
+    kvr_rollout_result_free(&a);
+    kvr_rollout_result_free(&b);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    static const int bad[] = { 1, -3, 2 * CHUNK, 3 * CHUNK };
+    uint8_t *given = bytes(3 * CHUNK, 1);
+    struct kvr_rollout_request req = request(2 * CHUNK, given, 0);
+    struct kvr_rollout_result r;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        req.n_given = bad[i];
+        ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "given frames, need a multiple of 3 below 6"));
+    }
+    req.n_given = CHUNK;
+    req.given = NULL;
+    ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
+    free(given);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("rollout");
+    TCase *tc = tcase_create("given frames");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_loop_test(tc, given_frames_come_out_as_they_went_in, 0,
+                        sizeof methods / sizeof *methods);
+    tcase_add_loop_test(tc, given_frames_are_seen, 0, 2);
+    tcase_add_test(tc, generated_frames_can_be_given);
+    tcase_add_test(tc, refused);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
