@@ -1,9 +1,9 @@
 /* attend_cuda.cu - online softmax over tiles of decoded keys and values.
  *
  * A block has one head and QUERIES queries, a warp ROWS of them. Scores: a lane has one key of
- * the tile. Values: a lane has every 32nd channel, and the probabilities come by shuffle. Keys and
- * values of a tile take turns in one buffer, whose rows are one float longer than D so that 32
- * lanes reading 32 rows meet 32 banks. */
+ * the tile. Values: a lane has every 32nd channel, and the probabilities come by shuffle. Keys,
+ * squared steps and values of a tile take turns in one buffer, whose rows are one float longer than
+ * D so that 32 lanes reading 32 rows meet 32 banks. */
 #include "harness/cache/attend_cuda.h"
 
 #include "harness/cuda/kernel.cuh"
@@ -60,19 +60,65 @@ static __device__ __forceinline__ void load_tile(const struct kvr_attend_shape a
     }
 }
 
+/* log(sinh a / a), a >= 0, as methods/corrections/exact.c has it. */
+static __device__ __forceinline__ float log_sinhc(float a)
+{
+    if (a < 0.5f) {
+        const float x = a * a;
+
+        return x * (1.0f / 6 - x * (1.0f / 180 - x * (1.0f / 2835 - x * (1.0f / 37800))));
+    }
+    return a - logf(2 * a) + log1pf(-expf(-2 * a));
+}
+
+/* Take off the scores p of a lane's key, whose squared steps are in row `lane` of the tile, what
+ * they come to for each query of W channels. */
+template <int W>
+static __device__ __forceinline__ void correct(int by_steps, int d, int lane,
+                                               kvr_shared<float> queries, kvr_shared<float> tile,
+                                               float (&p)[ROWS])
+{
+    float c[ROWS] = { 0 };
+
+    for (int e = 0; e < d; e++) {
+        const float s2 = tile[lane * (W + 1) + e];
+
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float q = queries[r * W + e];
+
+            if (by_steps == KVR_BY_STEPS_TAYLOR)
+                c[r] = fmaf(q * q, s2, c[r]);
+            else
+                c[r] += log_sinhc(0.5f * sqrtf(q * q * s2));
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        p[r] -= by_steps == KVR_BY_STEPS_TAYLOR ? c[r] / 24.0f : c[r];
+}
+
 /* Bytes that attend_piece<J> shares. */
 static size_t shared_bytes(int j)
 {
     return (size_t)(QUERIES * 32 * j + TILE * (32 * j + 1)) * sizeof(float);
 }
 
+/* What a score is beside its product. */
+struct terms {
+    float scale, log_m;
+    int64_t n;
+    bool by_row;
+    int by_steps;
+};
+
 /* D at most 32 J. */
 template <int J>
 static __global__ void __launch_bounds__(THREADS, 4)
-    attend_piece(struct kvr_attend_shape a, float scale, int64_t n, bool biased,
-                 kvr_global<const float> q, kvr_global<const float> k, kvr_global<const float> v,
-                 kvr_global<const float> log_m, kvr_global<float> mx, kvr_global<float> sum,
-                 kvr_global<float> acc)
+    attend_piece(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
+                 kvr_global<const float> k, kvr_global<const float> v,
+                 kvr_global<const float> row_bias, kvr_global<const float> s2, kvr_global<float> mx,
+                 kvr_global<float> sum, kvr_global<float> acc)
 {
     KVR_SHARED_DYNAMIC(float, shared);
     enum { W = 32 * J };
@@ -80,12 +126,14 @@ static __global__ void __launch_bounds__(THREADS, 4)
     const int h = (int)(blockIdx.x % (unsigned)a.n_heads);
     const int64_t first = blockIdx.x / (unsigned)a.n_heads * QUERIES + warp * ROWS;
     const kvr_shared<float> queries = shared + warp * ROWS * W, tile = shared + QUERIES * W;
-    float top[ROWS], total[ROWS], out[ROWS][J];
+    const int64_t n = terms.n;
+    float top[ROWS], total[ROWS], bias[ROWS], out[ROWS][J];
 
     for (int r = 0; r < ROWS; r++)
         for (int c = lane; c < d; c += 32)
-            queries[r * W + c] =
-                first + r < a.n_query ? q[((first + r) * a.n_heads + h) * d + c] * scale : 0.0f;
+            queries[r * W + c] = first + r < a.n_query
+                                     ? q[((first + r) * a.n_heads + h) * d + c] * terms.scale
+                                     : 0.0f;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int64_t row = (first + r) * a.n_heads + h;
@@ -93,6 +141,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 
         top[r] = there ? (float)mx[row] : 0.0f;
         total[r] = there ? (float)sum[row] : 0.0f;
+        bias[r] = there && terms.by_row ? (float)row_bias[row] : 0.0f;
 #pragma unroll
         for (int j = 0; j < J; j++)
             out[r][j] = there && lane + 32 * j < d ? (float)acc[row * d + lane + 32 * j] : 0.0f;
@@ -106,7 +155,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         __syncthreads();
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            p[r] = biased && lane < m ? (float)log_m[t0 + lane] : 0.0f;
+            p[r] = terms.log_m;
         for (int c = 0; c < d; c++) {
             const float key = tile[lane * (W + 1) + c];
 
@@ -114,7 +163,16 @@ static __global__ void __launch_bounds__(THREADS, 4)
             for (int r = 0; r < ROWS; r++)
                 p[r] = fmaf(queries[r * W + c], key, p[r]);
         }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            p[r] -= bias[r];
         __syncthreads(); /* the keys have been read */
+        if (terms.by_steps != KVR_BY_STEPS_NO) {
+            load_tile<W>(a, s2, t0, m, h, tile);
+            __syncthreads();
+            correct<W>(terms.by_steps, d, lane, queries, tile, p);
+            __syncthreads();
+        }
         load_tile<W>(a, v, t0, m, h, tile);
         __syncthreads();
 #pragma unroll
@@ -215,23 +273,23 @@ void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
 {
     const int d = a->head_dim;
     const unsigned blocks = (unsigned)((a->n_query + QUERIES - 1) / QUERIES * a->n_heads);
-    const float scale = 1.0f / sqrtf((float)d);
-    const bool biased = p->log_m != NULL;
+    const struct terms t = { 1.0f / sqrtf((float)d), p->log_m, p->n, p->row_bias != NULL,
+                             (int)p->by_steps };
 
     if (!blocks || !p->n)
         return;
     if (d <= 32)
-        KVR_LAUNCH(attend_piece<1>, blocks, THREADS, shared_bytes(1), s, *a, scale, p->n, biased, q,
-                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+        KVR_LAUNCH(attend_piece<1>, blocks, THREADS, shared_bytes(1), s, *a, t, q, p->k, p->v,
+                   p->row_bias, p->s2, st->mx, st->sum, st->acc);
     else if (d <= 64)
-        KVR_LAUNCH(attend_piece<2>, blocks, THREADS, shared_bytes(2), s, *a, scale, p->n, biased, q,
-                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+        KVR_LAUNCH(attend_piece<2>, blocks, THREADS, shared_bytes(2), s, *a, t, q, p->k, p->v,
+                   p->row_bias, p->s2, st->mx, st->sum, st->acc);
     else if (d <= 128)
-        KVR_LAUNCH(attend_piece<4>, blocks, THREADS, shared_bytes(4), s, *a, scale, p->n, biased, q,
-                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+        KVR_LAUNCH(attend_piece<4>, blocks, THREADS, shared_bytes(4), s, *a, t, q, p->k, p->v,
+                   p->row_bias, p->s2, st->mx, st->sum, st->acc);
     else
-        KVR_LAUNCH(attend_piece<8>, blocks, THREADS, shared_bytes(8), s, *a, scale, p->n, biased, q,
-                   p->k, p->v, p->log_m, st->mx, st->sum, st->acc);
+        KVR_LAUNCH(attend_piece<8>, blocks, THREADS, shared_bytes(8), s, *a, t, q, p->k, p->v,
+                   p->row_bias, p->s2, st->mx, st->sum, st->acc);
 }
 
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,

@@ -17,6 +17,7 @@
 #define KVR_CACHE_ATTEND_CUDA_H
 
 #include "harness/cuda/stream.h"
+#include "methods/corrections/corrections_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,10 +35,15 @@ struct kvr_attend_state {
     float *acc;      /* [T,H,D] */
 };
 
+/* Keys and values, and what the score of a query and a key is beside their product: + log_m, then
+ * - row_bias of the query, then - what `by_steps` makes of the key's squared steps. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
-    const float *log_m; /* [n]: log of the multiplicity each token stands for; NULL: all 0 */
     int64_t n;
+    float log_m;                /* log of the multiplicity that each token stands for */
+    const float *row_bias;      /* [T,H]; NULL: 0 */
+    enum kvr_by_steps by_steps; /* not NO: */
+    const float *s2;            /* [n,H,D], in the space of k and q */
 };
 
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,

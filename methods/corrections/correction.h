@@ -20,6 +20,7 @@
 #define KVR_METHODS_CORRECTIONS_CORRECTION_H
 
 #include "methods/codec.h"
+#include "methods/corrections/corrections_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +47,12 @@ struct kvr_correction {
      * in the codec's space. NULL when moments is 0. */
     void (*prepare)(const struct kvr_packed *k, const float *x, kvr_f16 *moments);
     void (*apply)(const struct kvr_correction_job *job);
+
+    /* The same on a CUDA stream (corrections_cuda.h). rows_cuda is NULL where by_steps says what
+     * attention makes of a key's squared steps. */
+    enum kvr_by_steps by_steps;
+    kvr_correction_prepare_cuda_fn *prepare_cuda;
+    kvr_correction_rows_cuda_fn *rows_cuda;
 };
 
 extern const struct kvr_correction *const kvr_corrections[]; /* NULL-terminated */

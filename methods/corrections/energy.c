@@ -70,4 +70,6 @@ const struct kvr_correction kvr_correction_energy = {
     .moments = 2,
     .prepare = energy_prepare,
     .apply = energy_apply,
+    .prepare_cuda = kvr_energy_prepare_cuda,
+    .rows_cuda = kvr_energy_rows_cuda,
 };

@@ -36,4 +36,5 @@ const struct kvr_correction kvr_correction_exact = {
     .name = "exact",
     .title = "for uniform errors: sum log(sinh a / a)",
     .apply = exact_apply,
+    .by_steps = KVR_BY_STEPS_EXACT,
 };

@@ -43,4 +43,6 @@ const struct kvr_correction kvr_correction_flat = {
     .moments = 1,
     .prepare = flat_prepare,
     .apply = flat_apply,
+    .prepare_cuda = kvr_flat_prepare_cuda,
+    .rows_cuda = kvr_flat_rows_cuda,
 };

@@ -83,4 +83,5 @@ const struct kvr_correction kvr_correction_taylor = {
     .name = "taylor",
     .title = "second order in the step: 1/24 sum q^2 s^2",
     .apply = taylor_apply,
+    .by_steps = KVR_BY_STEPS_TAYLOR,
 };

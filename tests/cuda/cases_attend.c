@@ -42,17 +42,6 @@ static struct kvr_attend_state new_state(const struct kvr_attend_shape *a)
                                       both_out(rows * (size_t)a->head_dim * sizeof(float)) };
 }
 
-static float *per_token(int64_t n, float value)
-{
-    float *x = floats((size_t)n), *d;
-
-    for (int64_t i = 0; i < n; i++)
-        x[i] = value;
-    d = both_in(x, (size_t)n * sizeof *x);
-    free(x);
-    return d;
-}
-
 /* The CPU's attention over the spans of a job; out [T,H,D]. */
 static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
                        const struct kvr_span *spans, int n_spans, float *out)
@@ -145,8 +134,8 @@ START_TEST(pieces)
         const struct kvr_attend_piece p = {
             .k = both_in(k + t * width, bytes),
             .v = both_in(v + t * width, bytes),
-            .log_m = c->log_m[i] != 0 ? per_token(c->n[i], c->log_m[i]) : NULL,
             .n = c->n[i],
+            .log_m = c->log_m[i],
         };
 
         kvr_attend_piece_cuda(both_stream, &a, d_q, &p, &st);
@@ -193,8 +182,8 @@ START_TEST(packed_and_rotated)
     float *d_q, *d_turned, *d_out = both_out(sizeof want), *d_k = both_out(N * W * sizeof *x);
     float *d_v = both_out(N * W * sizeof *x);
     const struct kvr_attend_state st = new_state(&a), st_turned = new_state(&a);
-    const struct kvr_attend_piece piece = { d_k, d_v, NULL, N };
-    const struct kvr_attend_piece turned_piece = { d_k, d_v, per_token(N, 0.5f), N };
+    const struct kvr_attend_piece piece = { .k = d_k, .v = d_v, .n = N };
+    const struct kvr_attend_piece turned_piece = { .k = d_k, .v = d_v, .n = N, .log_m = 0.5f };
 
     for (int i = 0; i < 2; i++) {
         struct kvr_codec *c = i ? turned : plain;
@@ -289,8 +278,9 @@ START_TEST(order_does_not_show)
     fill_block(v, &shape, FILL_NORMAL, 2);
     for (uint64_t seed = 1; seed <= 4; seed++) {
         const struct kvr_attend_state st = new_state(&a);
-        const struct kvr_attend_piece piece = { both_in(k, N * W * sizeof *k),
-                                                both_in(v, N * W * sizeof *v), NULL, N };
+        const struct kvr_attend_piece piece = { .k = both_in(k, N * W * sizeof *k),
+                                                .v = both_in(v, N * W * sizeof *v),
+                                                .n = N };
         float *d_out = both_out(sizeof first);
 
         kvr_stream_seed(both_stream, seed);

@@ -1,0 +1,177 @@
+/* corrections_cuda.cu - squared steps, moments and corrections by query on a device.
+ *
+ * correction.c, flat.c and energy.c are the definition. Sums over tokens have one thread per
+ * channel, which adds in the order of tokens; sums over channels have a warp per query. */
+#include "methods/corrections/corrections_cuda.h"
+
+#include <float.h>
+
+#include "harness/cuda/number.cuh"
+
+enum { THREADS = 128, WARPS = THREADS / 32 };
+
+/* out[i] of element first + i of the block; the block has `channels` per token. */
+static __global__ void __launch_bounds__(THREADS)
+    squared_steps(int64_t first, int64_t n, int64_t channels, int kind, int group,
+                  kvr_global<const kvr_f16> step, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, e = first + i;
+    float s = 0;
+
+    if (i >= n)
+        return;
+    if (kind == KVR_STEPS_TOKENS)
+        s = kvr_float_of(step[e / channels / group * channels + e % channels]);
+    else if (kind == KVR_STEPS_CHANNELS)
+        s = kvr_float_of(step[e / group]);
+    else if (kind == KVR_STEPS_TOKEN)
+        s = kvr_float_of(step[e / channels]);
+    out[i] = s * s;
+}
+
+/* Elements held exactly have no step. */
+static __global__ void __launch_bounds__(THREADS)
+    no_steps(int64_t n_exact, int64_t first, int64_t n, kvr_global<const int32_t> exact,
+             kvr_global<float> out)
+{
+    const int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (k < n_exact && exact[k] >= first && exact[k] < first + n)
+        out[exact[k] - first] = 0;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    step_means(int64_t n_tok, int64_t channels, kvr_global<const float> s2,
+               kvr_global<kvr_f16> moments)
+{
+    const int64_t c = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    double sum = 0;
+
+    if (c >= channels)
+        return;
+#pragma unroll 8
+    for (int64_t t = 0; t < n_tok; t++)
+        sum += (double)(float)s2[t * channels + c];
+    moments[c] = kvr_half_of((float)(sum / (double)n_tok));
+}
+
+/* To 65504 at most, but infinity and NaN stay. */
+static __device__ __forceinline__ kvr_f16 finite_half(double x)
+{
+    if (fabs(x) <= DBL_MAX)
+        x = x > 65504 ? 65504 : x < -65504 ? -65504 : x;
+    return kvr_half_of((float)x);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    energy_moments(int64_t n_tok, int64_t channels, kvr_global<const float> x,
+                   kvr_global<const float> back, kvr_global<kvr_f16> moments)
+{
+    const int64_t c = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const double n = (double)n_tok;
+    double sum = 0, square = 0, sum_back = 0, square_back = 0, mean, mean_back;
+
+    if (c >= channels)
+        return;
+#pragma unroll 4
+    for (int64_t t = 0; t < n_tok; t++) {
+        const double a = (double)(float)x[t * channels + c];
+        const double b = (double)(float)back[t * channels + c];
+
+        sum += a;
+        square += a * a;
+        sum_back += b;
+        square_back += b * b;
+    }
+    mean = sum / n;
+    mean_back = sum_back / n;
+    moments[c] = finite_half(mean_back - mean);
+    moments[channels + c] =
+        finite_half(square_back / n - mean_back * mean_back - (square / n - mean * mean));
+}
+
+/* A warp has a query and head: sum q a + q^2 b / 2, or sum q^2 a / 24. */
+static __global__ void __launch_bounds__(THREADS)
+    correction_rows(int64_t rows, int heads, int d, float scale, bool energy,
+                    kvr_global<const kvr_f16> moments, kvr_global<const float> q,
+                    kvr_global<float> row_bias)
+{
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t at = row % heads * d;
+    float sum = 0;
+
+    if (row >= rows)
+        return;
+    for (int c = lane; c < d; c += 32) {
+        const float x = q[row * d + c] * scale, a = kvr_float_of(moments[at + c]);
+
+        if (energy)
+            sum += x * a + 0.5f * (x * x) * kvr_float_of(moments[(int64_t)heads * d + at + c]);
+        else
+            sum += x * x * a;
+    }
+    for (int h = 16; h; h /= 2)
+        sum += __shfl_xor_sync(~0u, sum, h);
+    if (!lane)
+        row_bias[row] = energy ? sum : sum / 24.0f;
+}
+
+void kvr_squared_steps_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
+                            float *out)
+{
+    const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim;
+    struct kvr_steps steps;
+
+    kvr_codec_steps(k, &steps);
+    if (!n)
+        return;
+    KVR_LAUNCH(squared_steps, kvr_blocks(n * channels, THREADS), THREADS, 0, s, t0 * channels,
+               n * channels, channels, (int)steps.kind, steps.group, steps.step, out);
+    if (steps.n_exact)
+        KVR_LAUNCH(no_steps, kvr_blocks(steps.n_exact, THREADS), THREADS, 0, s, steps.n_exact,
+                   t0 * channels, n * channels, steps.exact, out);
+}
+
+void kvr_flat_prepare_cuda(struct kvr_stream *s, const struct kvr_packed *k, const float *x,
+                           float *back, kvr_f16 *moments)
+{
+    const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim;
+
+    (void)x;
+    kvr_squared_steps_cuda(s, k, 0, k->shape.n_tok, back);
+    KVR_LAUNCH(step_means, kvr_blocks(channels, THREADS), THREADS, 0, s, k->shape.n_tok, channels,
+               back, moments);
+}
+
+void kvr_energy_prepare_cuda(struct kvr_stream *s, const struct kvr_packed *k, const float *x,
+                             float *back, kvr_f16 *moments)
+{
+    const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim;
+
+    KVR_LAUNCH(energy_moments, kvr_blocks(channels, THREADS), THREADS, 0, s, k->shape.n_tok,
+               channels, x, back, moments);
+}
+
+static void rows(struct kvr_stream *s, const struct kvr_block_shape *shape, bool energy,
+                 const kvr_f16 *moments, const float *q, int64_t n_query, float *row_bias)
+{
+    const int64_t n = n_query * shape->n_heads;
+
+    if (n)
+        KVR_LAUNCH(correction_rows, kvr_blocks(n, WARPS), THREADS, 0, s, n, shape->n_heads,
+                   shape->head_dim, 1.0f / sqrtf((float)shape->head_dim), energy, moments, q,
+                   row_bias);
+}
+
+void kvr_flat_rows_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                        const kvr_f16 *moments, const float *q, int64_t n_query, float *row_bias)
+{
+    rows(s, shape, false, moments, q, n_query, row_bias);
+}
+
+void kvr_energy_rows_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+                          const kvr_f16 *moments, const float *q, int64_t n_query, float *row_bias)
+{
+    rows(s, shape, true, moments, q, n_query, row_bias);
+}
