@@ -7,12 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/clock.h"
+#include "harness/core/phase.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
 
 /* The reference's table of positions in time ends here. */
 enum { MAX_FRAMES = 1024 };
+
+/* FORWARD encloses the others; ATTEND is the cache's, which times it in its own way. */
+enum { FORWARD, LINEAR, CROSS, ATTEND, N_PHASES };
+
+/* Angles, from the frames of rope_frame on. */
+struct rope {
+    double *cosines, *sines; /* [N, D/2] */
+};
 
 struct kvr_dit {
     struct kvr_dev *dev;
@@ -30,13 +38,20 @@ struct kvr_dit {
     float *time_mod, *mod;                  /* [F,6,d]: e0, and with one block's modulation */
     float *head_mod;                        /* [F,2,d] */
     float *text, *text_hidden, *text_k;     /* [T,d] */
-    double *cosines, *sines;                /* [N, D/2] of frames from rope_frame on */
+    float *prompt;                          /* [T, text_dim]; CUDA alone */
+    struct rope rope;
+    struct rope host_rope; /* as the host made it; the same memory on the CPU */
+    float *host_sinusoid;  /* likewise */
+    struct kvr_buf host;   /* CUDA: what host_rope and host_sinusoid point into */
+    struct kvr_buf shown;  /* CUDA: what a tap is shown */
     int rope_frame;
     struct kvr_cross *cross; /* [n_layers] */
+    struct kvr_cross_work cross_work;
     bool has_prompt;
     kvr_dit_tap_fn *tap;
     void *tap_ctx;
-    struct kvr_dit_times times;
+    enum kvr_status tap_status;
+    struct kvr_phases *phases;
     struct kvr_reuse reuse;
 };
 
@@ -60,6 +75,26 @@ static float *carve_floats(struct carver *a, int64_t count)
     return carve(a, count, sizeof(float));
 }
 
+static bool on_cuda(const struct kvr_dit *d)
+{
+    return kvr_dev_backend(d->dev) == KVR_CUDA;
+}
+
+static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct rope *rope)
+{
+    const int64_t N = (int64_t)d->c->frames_per_chunk * d->tokens_per_frame;
+
+    rope->cosines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
+    rope->sines = carve(a, N * (d->c->dim / d->c->n_heads / 2), sizeof(double));
+}
+
+/* The host's side of what it computes and the device reads. */
+static void lay_out_host(struct kvr_dit *d, struct carver *a)
+{
+    lay_out_rope(d, a, &d->host_rope);
+    d->host_sinusoid = carve_floats(a, (int64_t)d->c->frames_per_chunk * d->c->freq_dim);
+}
+
 static void lay_out(struct kvr_dit *d, struct carver *a)
 {
     const struct kvr_model_config *c = d->c;
@@ -81,8 +116,13 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     d->head_mod = carve_floats(a, F * 2 * dim);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve_floats(a, T * dim);
-    d->cosines = carve(a, N * D / 2, sizeof(double));
-    d->sines = carve(a, N * D / 2, sizeof(double));
+    lay_out_rope(d, a, &d->rope);
+    if (on_cuda(d)) {
+        d->prompt = carve_floats(a, T * c->text_dim);
+        d->cross_work.max = carve_floats(a, N * c->n_heads);
+        d->cross_work.sum = carve_floats(a, N * c->n_heads);
+        d->cross_work.acc = d->y; /* free while cross-attention runs */
+    }
     for (int i = 0; i < c->n_layers; i++) {
         d->cross[i].k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
         d->cross[i].v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));
@@ -98,22 +138,24 @@ static void rope_fill(struct kvr_dit *d)
     for (int64_t n = 0; n < (int64_t)c->frames_per_chunk * d->tokens_per_frame; n++) {
         int at = (int)(n % d->tokens_per_frame);
 
-        kvr_rope_angles(head_dim, 0, at / gw, at % gw, d->cosines + n * (head_dim / 2),
-                        d->sines + n * (head_dim / 2));
+        kvr_rope_angles(head_dim, 0, at / gw, at % gw, d->host_rope.cosines + n * (head_dim / 2),
+                        d->host_rope.sines + n * (head_dim / 2));
     }
     d->rope_frame = -1;
 }
 
-static void rope_move(struct kvr_dit *d, int frame0)
+static enum kvr_status rope_move(struct kvr_dit *d, int frame0)
 {
     const int head_dim = d->c->dim / d->c->n_heads, half = head_dim / 2;
     const size_t n_time = (size_t)(half - 2 * (half / 3));
+    const size_t n_bytes = (size_t)d->c->frames_per_chunk * (size_t)d->tokens_per_frame *
+                           (size_t)half * sizeof(double);
 
     if (d->rope_frame == frame0)
-        return;
+        return KVR_OK;
     for (int f = 0; f < d->c->frames_per_chunk; f++) {
-        double *co = d->cosines + (int64_t)f * d->tokens_per_frame * half;
-        double *si = d->sines + (int64_t)f * d->tokens_per_frame * half;
+        double *co = d->host_rope.cosines + (int64_t)f * d->tokens_per_frame * half;
+        double *si = d->host_rope.sines + (int64_t)f * d->tokens_per_frame * half;
 
         kvr_rope_angles(head_dim, frame0 + f, 0, 0, co, si); /* the first token is (0, 0) */
         for (int64_t n = 1; n < d->tokens_per_frame; n++) {
@@ -121,7 +163,12 @@ static void rope_move(struct kvr_dit *d, int frame0)
             memcpy(si + n * half, si, n_time * sizeof *si);
         }
     }
+    if (on_cuda(d)) {
+        KVR_TRY(kvr_dev_put(d->dev, d->rope.cosines, d->host_rope.cosines, n_bytes));
+        KVR_TRY(kvr_dev_put(d->dev, d->rope.sines, d->host_rope.sines, n_bytes));
+    }
     d->rope_frame = frame0;
+    return KVR_OK;
 }
 
 static enum kvr_status prepare_linears(const struct kvr_dit *d)
@@ -143,10 +190,38 @@ static enum kvr_status prepare_linears(const struct kvr_dit *d)
     return KVR_OK;
 }
 
+static enum kvr_status open_memory(struct kvr_dit *d)
+{
+    struct carver a = { 0 }, host = { 0 };
+
+    lay_out(d, &a);
+    KVR_TRY(kvr_buf_alloc(&d->arena, d->dev, KVR_MEM_ACT, a.used));
+    a = (struct carver){ .base = d->arena.p };
+    lay_out(d, &a);
+    d->host_rope = d->rope;
+    d->host_sinusoid = d->sinusoid;
+    if (!on_cuda(d))
+        return KVR_OK;
+    lay_out_host(d, &host);
+    KVR_TRY(kvr_buf_alloc(&d->host, kvr_dev_host(d->dev), KVR_MEM_ACT, host.used));
+    host = (struct carver){ .base = d->host.p };
+    lay_out_host(d, &host);
+    return KVR_OK;
+}
+
+static enum kvr_status check_shapes(const struct kvr_dit *d)
+{
+    const int head_dim = d->c->dim / d->c->n_heads;
+
+    if (on_cuda(d) && head_dim > KVR_OPS_MAX_HEAD_DIM)
+        return kvr_fail(KVR_EUNSUPPORTED, "dit: heads of %d channels, CUDA has at most %d",
+                        head_dim, KVR_OPS_MAX_HEAD_DIM);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m)
 {
     struct kvr_dit *d = calloc(1, sizeof *d);
-    struct carver a = { 0 };
     enum kvr_status st;
 
     if (!d)
@@ -154,7 +229,7 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     d->dev = dev;
     d->m = m;
     d->c = kvr_model_config(m);
-    d->ops = &kvr_ops_cpu;
+    d->ops = kvr_ops_of(dev);
     d->tokens_per_frame = kvr_model_tokens_per_frame(m);
     d->cross = calloc((size_t)d->c->n_layers, sizeof *d->cross);
     if (!d->cross) {
@@ -165,14 +240,15 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
         d->cross[i] = (struct kvr_cross){ .n_keys = d->c->text_len,
                                           .n_heads = d->c->n_heads,
                                           .head_dim = d->c->dim / d->c->n_heads };
-    lay_out(d, &a);
-    st = kvr_buf_alloc(&d->arena, dev, KVR_MEM_ACT, a.used);
+    st = check_shapes(d);
+    if (st == KVR_OK)
+        st = open_memory(d);
     if (st == KVR_OK) {
-        a = (struct carver){ .base = d->arena.p };
-        lay_out(d, &a);
         rope_fill(d);
         st = prepare_linears(d);
     }
+    if (st == KVR_OK)
+        st = kvr_phases_open(&d->phases, dev, N_PHASES);
     if (st != KVR_OK) {
         kvr_dit_close(&d);
         return st;
@@ -188,7 +264,10 @@ void kvr_dit_close(struct kvr_dit **pd)
     if (!d)
         return;
     kvr_reuse_close(&d->reuse);
+    kvr_phases_close(&d->phases);
     kvr_buf_free(&d->arena);
+    kvr_buf_free(&d->host);
+    kvr_buf_free(&d->shown);
     free(d->cross);
     free(d);
     *pd = NULL;
@@ -224,37 +303,74 @@ void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx)
     d->tap_ctx = ctx;
 }
 
-void kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out)
+enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out)
 {
-    *out = d->times;
+    int64_t ns[N_PHASES];
+
+    KVR_TRY(kvr_phases_read(d->phases, ns));
+    *out = (struct kvr_dit_times){
+        .linear_ns = ns[LINEAR],
+        .cross_ns = ns[CROSS],
+        .other_ns = ns[FORWARD] - ns[LINEAR] - ns[CROSS] - ns[ATTEND],
+    };
+    return KVR_OK;
 }
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-static void tap(const struct kvr_dit *d, const char *name, const float *data, int64_t n)
+/* Somebody listens: bring what lies on a device to the host. */
+static void show(struct kvr_dit *d, const char *name, const float *data, int64_t n)
 {
-    if (d->tap)
+    const size_t n_bytes = (size_t)n * sizeof *data;
+    enum kvr_status st = KVR_OK;
+
+    if (on_cuda(d)) {
+        st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_bytes);
+        if (st == KVR_OK)
+            st = kvr_dev_sync(d->dev);
+        if (st == KVR_OK)
+            st = kvr_dev_get(d->dev, d->shown.p, data, n_bytes);
+        data = d->shown.p;
+    }
+    if (st == KVR_OK)
         d->tap(d->tap_ctx, name, data, n);
+    else if (d->tap_status == KVR_OK)
+        d->tap_status = st;
 }
 
-static void tap_block(const struct kvr_dit *d, int block, const char *what, const float *data,
-                      int64_t n)
+static void tap(struct kvr_dit *d, const char *name, const float *data, int64_t n)
+{
+    if (d->tap)
+        show(d, name, data, n);
+}
+
+static void tap_block(struct kvr_dit *d, int block, const char *what, const float *data, int64_t n)
 {
     char name[64];
 
     if (!d->tap)
         return;
     snprintf(name, sizeof name, "block%d.%s", block, what);
-    d->tap(d->tap_ctx, name, data, n);
+    show(d, name, data, n);
+}
+
+/* The first thing that kept a tap from being shown something since the last call. */
+static enum kvr_status taps_done(struct kvr_dit *d)
+{
+    const enum kvr_status st = d->tap_status;
+
+    d->tap_status = KVR_OK;
+    return st;
 }
 
 static enum kvr_status linears(struct kvr_dit *d, int64_t rows, const float *x, int n,
                                const struct kvr_linear *const *l, float *const *y)
 {
-    int64_t start = kvr_now_ns();
-    enum kvr_status st = kvr_linear_run(d->m->gemm, rows, x, n, l, y);
+    enum kvr_status st;
 
-    d->times.linear_ns += kvr_now_ns() - start;
+    kvr_phase_begin(d->phases, LINEAR);
+    st = kvr_linear_run(d->m->gemm, rows, x, n, l, y);
+    kvr_phase_end(d->phases, LINEAR);
     return st;
 }
 
@@ -262,20 +378,6 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
                               const struct kvr_linear *l, float *y)
 {
     return linears(d, rows, x, 1, &l, &y);
-}
-
-/* out[f][row] = base[row] + per_frame[f][row or 0]. */
-static void add_modulation(const float *base, const float *per_frame, int n_frames, int n_rows,
-                           int d, bool same_for_rows, float *out)
-{
-    for (int f = 0; f < n_frames; f++)
-        for (int r = 0; r < n_rows; r++) {
-            int64_t from = same_for_rows ? f : (int64_t)f * n_rows + r;
-
-            for (int i = 0; i < d; i++)
-                out[((int64_t)f * n_rows + r) * d + i] =
-                    base[(int64_t)r * d + i] + per_frame[from * d + i];
-        }
 }
 
 /* ---- prompt --------------------------------------------------------------------------- */
@@ -287,8 +389,12 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
     const struct kvr_rows rows = { .n = T, .d = d->c->dim, .tokens_per_frame = 1 };
 
     d->has_prompt = false;
+    if (on_cuda(d)) {
+        KVR_TRY(kvr_dev_put(d->dev, d->prompt, P, (size_t)(T * d->c->text_dim) * sizeof *P));
+        P = d->prompt;
+    }
     KVR_TRY(linear(d, T, P, m->text0, d->text_hidden));
-    d->ops->gelu(T * dim, d->text_hidden);
+    d->ops->gelu(d->dev, T * dim, d->text_hidden);
     KVR_TRY(linear(d, T, d->text_hidden, m->text2, d->text));
     tap(d, "text_embed", d->text, T * dim);
     for (int i = 0; i < d->c->n_layers; i++) {
@@ -297,11 +403,12 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
         float *const to[2] = { d->text_k, d->text_hidden };
 
         KVR_TRY(linears(d, T, d->text, 2, kv, to));
-        d->ops->rms_norm(&rows, b->cross_norm_k, d->c->eps, d->text_k);
+        d->ops->rms_norm(d->dev, &rows, b->cross_norm_k, d->c->eps, d->text_k);
         tap_block(d, i, "cross_k", d->text_k, T * dim);
         tap_block(d, i, "cross_v", d->text_hidden, T * dim);
-        d->ops->cross_pack(&d->cross[i], d->text_k, d->text_hidden);
+        d->ops->cross_pack(d->dev, &d->cross[i], d->text_k, d->text_hidden);
     }
+    KVR_TRY(taps_done(d));
     d->has_prompt = true;
     return KVR_OK;
 }
@@ -310,16 +417,18 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
 
 static enum kvr_status embed_time(struct kvr_dit *d, const float *t, int n_frames)
 {
-    const int64_t dim = d->c->dim;
+    const int64_t dim = d->c->dim, n = (int64_t)n_frames * d->c->freq_dim;
 
     for (int f = 0; f < n_frames; f++)
-        kvr_time_sinusoid(t[f], d->c->freq_dim, d->sinusoid + (int64_t)f * d->c->freq_dim);
-    tap(d, "sinusoid", d->sinusoid, (int64_t)n_frames * d->c->freq_dim);
+        kvr_time_sinusoid(t[f], d->c->freq_dim, d->host_sinusoid + (int64_t)f * d->c->freq_dim);
+    if (on_cuda(d))
+        KVR_TRY(kvr_dev_put(d->dev, d->sinusoid, d->host_sinusoid, (size_t)n * sizeof(float)));
+    tap(d, "sinusoid", d->sinusoid, n);
     KVR_TRY(linear(d, n_frames, d->sinusoid, d->m->time0, d->time_hidden));
-    d->ops->silu(n_frames * dim, d->time_hidden, d->time_hidden);
+    d->ops->silu(d->dev, n_frames * dim, d->time_hidden, d->time_hidden);
     KVR_TRY(linear(d, n_frames, d->time_hidden, d->m->time2, d->time_embed));
     tap(d, "time_embed", d->time_embed, n_frames * dim);
-    d->ops->silu(n_frames * dim, d->time_embed, d->silu);
+    d->ops->silu(d->dev, n_frames * dim, d->time_embed, d->silu);
     KVR_TRY(linear(d, n_frames, d->silu, d->m->time_proj, d->time_mod));
     tap(d, "time_mod", d->time_mod, n_frames * 6 * dim);
     return KVR_OK;
@@ -333,41 +442,44 @@ static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr
     const int64_t n = r->n * r->d, stride = 6 * (int64_t)r->d;
     const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
     float *const to[3] = { d->q, d->k, d->v };
+    enum kvr_status st;
 
-    d->ops->norm_modulate(r, d->x, d->mod, d->mod + r->d, stride, d->c->eps, d->y);
+    d->ops->norm_modulate(d->dev, r, d->x, d->mod, d->mod + r->d, stride, d->c->eps, d->y);
     tap_block(d, i, "self_attn_in", d->y, n);
     KVR_TRY(linears(d, r->n, d->y, 3, qkv, to));
-    d->ops->rms_norm(r, b->norm_q, d->c->eps, d->q);
-    d->ops->rms_norm(r, b->norm_k, d->c->eps, d->k);
-    d->ops->rope(r, head_dim, d->cosines, d->sines, d->q);
-    d->ops->rope(r, head_dim, d->cosines, d->sines, d->k);
+    d->ops->rms_norm(d->dev, r, b->norm_q, d->c->eps, d->q);
+    d->ops->rms_norm(d->dev, r, b->norm_k, d->c->eps, d->k);
+    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, d->q);
+    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, d->k);
     tap_block(d, i, "q_rope", d->q, n);
     tap_block(d, i, "k_rope", d->k, n);
     tap_block(d, i, "v", d->v, n);
     KVR_TRY(kvr_cache_append(cache, i, d->k, d->v));
-    KVR_TRY(kvr_cache_attend(cache, i, d->q, d->ctx));
+    kvr_phase_begin(d->phases, ATTEND);
+    st = kvr_cache_attend(cache, i, d->q, d->ctx);
+    kvr_phase_end(d->phases, ATTEND);
+    KVR_TRY(st);
     tap_block(d, i, "self_attn_ctx", d->ctx, n);
     KVR_TRY(linear(d, r->n, d->ctx, b->o, d->y));
     tap_block(d, i, "self_attn_out", d->y, n);
-    d->ops->add(r, d->y, d->mod + 2 * r->d, stride, d->x);
+    d->ops->add(d->dev, r, d->y, d->mod + 2 * r->d, stride, d->x);
     return KVR_OK;
 }
 
 static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kvr_rows *r)
 {
     const struct kvr_block *b = &d->m->blocks[i];
-    int64_t start;
 
-    d->ops->norm_affine(r, d->x, b->norm3_w, b->norm3_b, d->c->eps, d->y);
+    d->ops->norm_affine(d->dev, r, d->x, b->norm3_w, b->norm3_b, d->c->eps, d->y);
     tap_block(d, i, "cross_attn_in", d->y, r->n * r->d);
     KVR_TRY(linear(d, r->n, d->y, b->cq, d->q));
-    d->ops->rms_norm(r, b->cross_norm_q, d->c->eps, d->q);
-    start = kvr_now_ns();
-    d->ops->cross_attend(r, &d->cross[i], d->q, d->ctx);
-    d->times.cross_ns += kvr_now_ns() - start;
+    d->ops->rms_norm(d->dev, r, b->cross_norm_q, d->c->eps, d->q);
+    kvr_phase_begin(d->phases, CROSS);
+    d->ops->cross_attend(d->dev, r, &d->cross[i], &d->cross_work, d->q, d->ctx);
+    kvr_phase_end(d->phases, CROSS);
     KVR_TRY(linear(d, r->n, d->ctx, b->co, d->y));
     tap_block(d, i, "cross_attn_out", d->y, r->n * r->d);
-    d->ops->add(r, d->y, NULL, 0, d->x);
+    d->ops->add(d->dev, r, d->y, NULL, 0, d->x);
     return KVR_OK;
 }
 
@@ -376,13 +488,14 @@ static enum kvr_status feed_forward(struct kvr_dit *d, int i, const struct kvr_r
     const struct kvr_block *b = &d->m->blocks[i];
     const int64_t stride = 6 * (int64_t)r->d;
 
-    d->ops->norm_modulate(r, d->x, d->mod + 3 * r->d, d->mod + 4 * r->d, stride, d->c->eps, d->y);
+    d->ops->norm_modulate(d->dev, r, d->x, d->mod + 3 * r->d, d->mod + 4 * r->d, stride, d->c->eps,
+                          d->y);
     tap_block(d, i, "ffn_in", d->y, r->n * r->d);
     KVR_TRY(linear(d, r->n, d->y, b->ffn0, d->ffn));
-    d->ops->gelu(r->n * d->c->ffn_dim, d->ffn);
+    d->ops->gelu(d->dev, r->n * d->c->ffn_dim, d->ffn);
     KVR_TRY(linear(d, r->n, d->ffn, b->ffn2, d->y));
     tap_block(d, i, "ffn_out", d->y, r->n * r->d);
-    d->ops->add(r, d->y, d->mod + 5 * r->d, stride, d->x);
+    d->ops->add(d->dev, r, d->y, d->mod + 5 * r->d, stride, d->x);
     return KVR_OK;
 }
 
@@ -391,16 +504,31 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
 {
     const int64_t stride = 2 * (int64_t)r->d;
 
-    add_modulation(d->m->head_modulation, d->time_embed, p->n_frames, 2, r->d, true, d->head_mod);
-    d->ops->norm_modulate(r, d->x, d->head_mod, d->head_mod + r->d, stride, d->c->eps, d->y);
+    d->ops->add_modulation(d->dev, p->n_frames, 2, r->d, d->m->head_modulation, d->time_embed, true,
+                           d->head_mod);
+    d->ops->norm_modulate(d->dev, r, d->x, d->head_mod, d->head_mod + r->d, stride, d->c->eps,
+                          d->y);
     KVR_TRY(linear(d, r->n, d->y, d->m->head, d->patches));
     tap(d, "head", d->patches, r->n * kvr_linear_n(d->m->head));
-    d->ops->unpatchify(p, d->patches, out);
+    d->ops->unpatchify(d->dev, p, d->patches, out);
     return KVR_OK;
 }
 
-enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
-                                const float *t, const struct kvr_pass *pass, float *out)
+static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass *pass)
+{
+    if (pass->n_frames != d->c->frames_per_chunk)
+        return kvr_fail(KVR_EINVAL, "dit: a pass of %d frames, the model's chunks have %d",
+                        pass->n_frames, d->c->frames_per_chunk);
+    if (pass->frame0 < 0 || pass->frame0 > MAX_FRAMES - pass->n_frames)
+        return kvr_fail(KVR_EINVAL, "dit: frames %d..%d, positions end at %d", pass->frame0,
+                        pass->frame0 + pass->n_frames - 1, MAX_FRAMES - 1);
+    if (!d->has_prompt)
+        return kvr_fail(KVR_EINVAL, "dit: no prompt was set");
+    return KVR_OK;
+}
+
+static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                               const float *t, const struct kvr_pass *pass, float *out)
 {
     const struct kvr_model_config *c = d->c;
     const struct kvr_patching p = { pass->n_frames, c->in_dim,  c->latent_h,
@@ -408,29 +536,17 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     const struct kvr_rows r = { .n = (int64_t)pass->n_frames * d->tokens_per_frame,
                                 .d = c->dim,
                                 .tokens_per_frame = d->tokens_per_frame };
-    struct kvr_cache_times before, after;
-    int64_t start = kvr_now_ns();
-    int64_t linear_before = d->times.linear_ns, cross_before = d->times.cross_ns;
+    bool skip;
 
-    if (pass->n_frames != c->frames_per_chunk)
-        return kvr_fail(KVR_EINVAL, "dit: a pass of %d frames, the model's chunks have %d",
-                        pass->n_frames, c->frames_per_chunk);
-    if (pass->frame0 < 0 || pass->frame0 > MAX_FRAMES - pass->n_frames)
-        return kvr_fail(KVR_EINVAL, "dit: frames %d..%d, positions end at %d", pass->frame0,
-                        pass->frame0 + pass->n_frames - 1, MAX_FRAMES - 1);
-    if (!d->has_prompt)
-        return kvr_fail(KVR_EINVAL, "dit: no prompt was set");
-    kvr_cache_times(cache, &before);
-    rope_move(d, pass->frame0);
+    KVR_TRY(rope_move(d, pass->frame0));
     KVR_TRY(embed_time(d, t, pass->n_frames));
-    d->ops->patchify(&p, x, d->patches);
+    d->ops->patchify(d->dev, &p, x, d->patches);
     KVR_TRY(linear(d, r.n, d->patches, d->m->patch, d->x));
     tap(d, "patch_tokens", d->x, r.n * r.d);
-    const bool skip = kvr_reuse_skip(&d->reuse, pass, d->x);
-
+    KVR_TRY(kvr_reuse_skip(&d->reuse, pass, d->x, &skip));
     for (int i = 0; i < c->n_layers && !skip; i++) {
-        add_modulation(d->m->blocks[i].modulation, d->time_mod, pass->n_frames, 6, c->dim, false,
-                       d->mod);
+        d->ops->add_modulation(d->dev, pass->n_frames, 6, c->dim, d->m->blocks[i].modulation,
+                               d->time_mod, false, d->mod);
         KVR_TRY(self_attention(d, i, &r, cache));
         KVR_TRY(cross_attention(d, i, &r));
         KVR_TRY(feed_forward(d, i, &r));
@@ -439,10 +555,17 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     if (!skip)
         kvr_reuse_keep(&d->reuse, pass, d->x);
     KVR_TRY(head(d, &r, &p, out));
-    kvr_cache_times(cache, &after);
-    d->times.other_ns += kvr_now_ns() - start - (d->times.linear_ns - linear_before) -
-                         (d->times.cross_ns - cross_before) - (after.encode_ns - before.encode_ns) -
-                         (after.decode_ns - before.decode_ns) -
-                         (after.attend_ns - before.attend_ns) - (after.watch_ns - before.watch_ns);
-    return KVR_OK;
+    return taps_done(d);
+}
+
+enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                                const float *t, const struct kvr_pass *pass, float *out)
+{
+    enum kvr_status st;
+
+    KVR_TRY(check_pass(d, pass));
+    kvr_phase_begin(d->phases, FORWARD);
+    st = forward(d, cache, x, t, pass, out);
+    kvr_phase_end(d->phases, FORWARD);
+    return st;
 }

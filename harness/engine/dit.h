@@ -8,7 +8,9 @@
  *     kvr_dit_close(&d);
  *
  * Owns the activations and the cross-attention keys and values of the current prompt.
- * Knows the KV cache only through append and attend. */
+ * Knows the KV cache only through append and attend. x and out are memory of the device; P and t
+ * are the host's, and so is what a tap is shown. On CUDA a forward returns before its work is
+ * done: what goes wrong shows at the next kvr_dev_sync. */
 #ifndef KVR_ENGINE_DIT_H
 #define KVR_ENGINE_DIT_H
 
@@ -48,11 +50,13 @@ void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Nanoseconds in linear layers and in everything else but attention, since open. */
+/* Nanoseconds in linear layers, in cross-attention, and in everything else of the forwards but
+ * self-attention, since open: the device's own time. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
 };
-void kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);
+/* Waits for a device; on its error nothing is written. */
+enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);
 
 #ifdef __cplusplus
 }

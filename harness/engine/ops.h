@@ -1,21 +1,30 @@
 /* ops.h - what a forward does besides linear layers and self-attention; one table per backend.
  *
- *     const struct kvr_ops *ops = &kvr_ops_cpu;
- *     ops->norm_modulate(&rows, x, shift, scale, stride, eps, y);
+ *     const struct kvr_ops *ops = kvr_ops_of(dev);
+ *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
  *
- * N tokens of d values, row-major; "per frame" vectors belong to tokens_per_frame tokens each and
- * lie `stride` floats apart. Every row is computed by one thread from that row alone, so results
- * do not depend on the number of threads. NaN in, NaN out. Nothing is allocated. */
+ * Every pointer is memory of `dev`, which the CPU's table does not look at. On CUDA the work is
+ * queued; what goes wrong shows at kvr_dev_sync(). N tokens of d values, row-major; "per frame"
+ * vectors belong to tokens_per_frame tokens each and lie `stride` floats apart. Every row is
+ * computed by one thread from that row alone, so results do not depend on the number of threads.
+ * NaN in, NaN out. Nothing is allocated. */
 #ifndef KVR_ENGINE_OPS_H
 #define KVR_ENGINE_OPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "harness/core/mem.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { KVR_OPS_MAX_TEXT = 8192 }; /* keys of cross-attention: bounds its score buffer */
+enum {
+    KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
+    KVR_OPS_MAX_HEAD_DIM = 256, /* on CUDA */
+    KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
+};
 
 struct kvr_rows {
     int64_t n;            /* N */
@@ -28,42 +37,75 @@ struct kvr_patching {
     int n_frames, channels, height, width, ph, pw;
 };
 
-/* Keys and values of the prompt, laid out for cross_attend. */
+/* Keys and values of the prompt, laid out for cross_attend; room for either layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
-    float *k; /* [H, D, round16(n_keys)], zero padded */
-    float *v; /* [H, n_keys, round16(D)], zero padded */
+    float *k; /* [H, D, round16(n_keys)], zero padded; on CUDA [n_keys,H,D] */
+    float *v; /* [H, n_keys, round16(D)], zero padded; on CUDA [n_keys,H,D] */
+};
+
+/* What cross_attend needs beside its result, on CUDA alone. */
+struct kvr_cross_work {
+    float *max, *sum; /* [N,H] */
+    float *acc;       /* [N,H,D]; none of the others */
 };
 
 struct kvr_ops {
     /* y = LN(x) * (1 + scale) + shift, LN without affine, biased variance. */
-    void (*norm_modulate)(const struct kvr_rows *r, const float *x, const float *shift,
-                          const float *scale, int64_t stride, double eps, float *y);
+    void (*norm_modulate)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                          const float *shift, const float *scale, int64_t stride, double eps,
+                          float *y);
     /* y = LN(x) * w + b. */
-    void (*norm_affine)(const struct kvr_rows *r, const float *x, const float *w, const float *b,
-                        double eps, float *y);
+    void (*norm_affine)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                        const float *w, const float *b, double eps, float *y);
     /* x = x / sqrt(mean(x^2) + eps) * w, over all d. */
-    void (*rms_norm)(const struct kvr_rows *r, const float *w, double eps, float *x);
+    void (*rms_norm)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
+                     float *x);
     /* Rotate adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
-    void (*rope)(const struct kvr_rows *r, int head_dim, const double *cosines, const double *sines,
-                 float *x);
+    void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
+                 const double *sines, float *x);
     /* x += y * gate, gate per frame; gate NULL: x += y. */
-    void (*add)(const struct kvr_rows *r, const float *y, const float *gate, int64_t stride,
-                float *x);
-    void (*gelu)(int64_t n, float *x);                 /* tanh form */
-    void (*silu)(int64_t n, const float *x, float *y); /* x and y may be one */
+    void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
+                int64_t stride, float *x);
+    void (*gelu)(struct kvr_dev *dev, int64_t n, float *x);                 /* tanh form */
+    void (*silu)(struct kvr_dev *dev, int64_t n, const float *x, float *y); /* x and y may be one */
     /* [F,C,H,W] -> [N, C*ph*pw] in order (c, p, q). */
-    void (*patchify)(const struct kvr_patching *p, const float *x, float *out);
+    void (*patchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out);
     /* [N, ph*pw*C] in order (p, q, c) -> [F,C,H,W]. */
-    void (*unpatchify)(const struct kvr_patching *p, const float *in, float *x);
+    void (*unpatchify)(struct kvr_dev *dev, const struct kvr_patching *p, const float *in,
+                       float *x);
     /* k, v [n_keys, H*D] into c's layout. */
-    void (*cross_pack)(struct kvr_cross *c, const float *k, const float *v);
+    void (*cross_pack)(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v);
     /* out = softmax(q k^T / sqrt(D)) v, no mask; q, out [N, H*D]. */
-    void (*cross_attend)(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
-                         float *out);
+    void (*cross_attend)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
+                         const struct kvr_cross_work *work, const float *q, float *out);
+    /* out[f][row] = base[row] + per_frame[f][row]; same_for_rows: + per_frame[f].
+     * base [rows,d], per_frame [F,rows,d] or [F,d], out [F,rows,d]. */
+    void (*add_modulation)(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
+                           const float *per_frame, bool same_for_rows, float *out);
+    /* out = x - y. */
+    void (*subtract)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out);
+    /* sums [2, KVR_OPS_L1_PARTS]: parts of the sum of |x - y|, then of |y|. */
+    void (*l1)(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums);
+    /* x0 = x - sigma flow, in float64, rounded. */
+    void (*x0_from_flow)(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
+                         float sigma, float *x0);
+    /* x = (1 - sigma) x0 + sigma eps, in float32. */
+    void (*renoise)(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
+                    float *x);
+    /* x into [lo, hi]; NaN stays. */
+    void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
+    /* *flag: 1 when a value is not finite, else 0. */
+    void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 };
 
 extern const struct kvr_ops kvr_ops_cpu;
+extern const struct kvr_ops kvr_ops_cuda;
+const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
+
+/* The sampler's arithmetic, on the host. */
+void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
+void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 
 /* Floats that kvr_cross.k and .v need. */
 int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim);

@@ -56,11 +56,13 @@ static inline struct moments row_moments(const float *x, int d, float eps)
     return m;
 }
 
-static void norm_modulate(const struct kvr_rows *r, const float *x, const float *shift,
-                          const float *scale, int64_t stride, double eps, float *y)
+static void norm_modulate(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                          const float *shift, const float *scale, int64_t stride, double eps,
+                          float *y)
 {
     const int d = r->d;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (r->n * d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         const float *row = x + n * d;
@@ -75,11 +77,12 @@ static void norm_modulate(const struct kvr_rows *r, const float *x, const float 
     }
 }
 
-static void norm_affine(const struct kvr_rows *r, const float *x, const float *w, const float *b,
-                        double eps, float *y)
+static void norm_affine(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                        const float *w, const float *b, double eps, float *y)
 {
     const int d = r->d;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (r->n * d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         const float *row = x + n * d;
@@ -92,10 +95,12 @@ static void norm_affine(const struct kvr_rows *r, const float *x, const float *w
     }
 }
 
-static void rms_norm(const struct kvr_rows *r, const float *w, double eps, float *x)
+static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
+                     float *x)
 {
     const int d = r->d;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (r->n * d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         float *row = x + n * d;
@@ -140,11 +145,12 @@ void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines,
         }
 }
 
-static void rope(const struct kvr_rows *r, int head_dim, const double *cosines, const double *sines,
-                 float *x)
+static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
+                 const double *sines, float *x)
 {
     const int c = head_dim / 2, n_heads = r->d / head_dim;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (r->n * r->d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         const double *co = cosines + n * c, *si = sines + n * c;
@@ -165,11 +171,12 @@ static void rope(const struct kvr_rows *r, int head_dim, const double *cosines, 
 
 /* ---- elementwise ---------------------------------------------------------------------- */
 
-static void add(const struct kvr_rows *r, const float *y, const float *gate, int64_t stride,
-                float *x)
+static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
+                int64_t stride, float *x)
 {
     const int d = r->d;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (r->n * d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         const float *in = y + n * d;
@@ -190,10 +197,11 @@ static void add(const struct kvr_rows *r, const float *y, const float *gate, int
 }
 
 /* 0.5 u (1 + tanh z) = u / (1 + e^(-2z)), z = sqrt(2/pi) (u + 0.044715 u^3). */
-static void gelu(int64_t n, float *x)
+static void gelu(struct kvr_dev *dev, int64_t n, float *x)
 {
     const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
 
+    (void)dev;
 #pragma omp parallel for schedule(static) if (n > WORTH_A_TEAM)
     for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
         const int64_t end = n - i0 < BLOCK ? n : i0 + BLOCK;
@@ -207,8 +215,9 @@ static void gelu(int64_t n, float *x)
     }
 }
 
-static void silu(int64_t n, const float *x, float *y)
+static void silu(struct kvr_dev *dev, int64_t n, const float *x, float *y)
 {
+    (void)dev;
 #pragma omp parallel for schedule(static) if (n > WORTH_A_TEAM)
     for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
         const int64_t end = n - i0 < BLOCK ? n : i0 + BLOCK;
@@ -221,10 +230,11 @@ static void silu(int64_t n, const float *x, float *y)
 
 /* ---- patches -------------------------------------------------------------------------- */
 
-static void patchify(const struct kvr_patching *p, const float *x, float *out)
+static void patchify(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out)
 {
     const int gh = p->height / p->ph, gw = p->width / p->pw;
 
+    (void)dev;
     for (int f = 0; f < p->n_frames; f++)
         for (int i = 0; i < gh; i++)
             for (int j = 0; j < gw; j++)
@@ -238,10 +248,11 @@ static void patchify(const struct kvr_patching *p, const float *x, float *out)
                     }
 }
 
-static void unpatchify(const struct kvr_patching *p, const float *in, float *x)
+static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const float *in, float *x)
 {
     const int gh = p->height / p->ph, gw = p->width / p->pw;
 
+    (void)dev;
     for (int f = 0; f < p->n_frames; f++)
         for (int i = 0; i < gh; i++)
             for (int j = 0; j < gw; j++)
@@ -276,11 +287,12 @@ int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim)
     return (int64_t)n_heads * n_keys * round_lanes(head_dim);
 }
 
-static void cross_pack(struct kvr_cross *c, const float *k, const float *v)
+static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
 {
     const int kp = round_lanes(c->n_keys), dp = round_lanes(c->head_dim);
     const int d = c->n_heads * c->head_dim;
 
+    (void)dev;
     for (int h = 0; h < c->n_heads; h++) {
         for (int i = 0; i < c->head_dim; i++)
             for (int j = 0; j < kp; j++)
@@ -362,11 +374,13 @@ attend_rows(int rows, const struct kvr_cross *c, int h, int d, const float *q, f
     }
 }
 
-static void cross_attend(const struct kvr_rows *r, const struct kvr_cross *c, const float *q,
-                         float *out)
+static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
+                         const struct kvr_cross_work *work, const float *q, float *out)
 {
     const int64_t blocks = (r->n + QUERIES - 1) / QUERIES;
 
+    (void)dev;
+    (void)work;
 #pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
     for (int64_t b = 0; b < blocks; b++)
         for (int h = 0; h < c->n_heads; h++) {
@@ -381,6 +395,77 @@ static void cross_attend(const struct kvr_rows *r, const struct kvr_cross *c, co
         }
 }
 
+/* ---- what surrounds the blocks ---------------------------------------------------------- */
+
+static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
+                           const float *per_frame, bool same_for_rows, float *out)
+{
+    (void)dev;
+    for (int f = 0; f < n_frames; f++)
+        for (int r = 0; r < n_rows; r++) {
+            int64_t from = same_for_rows ? f : (int64_t)f * n_rows + r;
+
+            for (int i = 0; i < d; i++)
+                out[((int64_t)f * n_rows + r) * d + i] =
+                    base[(int64_t)r * d + i] + per_frame[from * d + i];
+        }
+}
+
+static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out)
+{
+    (void)dev;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = x[i] - y[i];
+}
+
+static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
+{
+    double change = 0, size = 0;
+
+    (void)dev;
+    for (int64_t i = 0; i < n; i++) {
+        change += fabs((double)x[i] - y[i]);
+        size += fabs((double)y[i]);
+    }
+    memset(sums, 0, 2 * KVR_OPS_L1_PARTS * sizeof *sums);
+    sums[0] = change;
+    sums[KVR_OPS_L1_PARTS] = size;
+}
+
+static void x0_from_flow(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
+                         float sigma, float *x0)
+{
+    (void)dev;
+    kvr_x0_from_flow(n, x, flow, sigma, x0);
+}
+
+static void renoise(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
+                    float *x)
+{
+    (void)dev;
+    kvr_renoise(n, x0, eps, sigma, x);
+}
+
+static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
+{
+    (void)dev;
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] < lo ? lo : x[i];
+
+        x[i] = v > hi ? hi : v;
+    }
+}
+
+static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
+{
+    float sum = 0;
+
+    (void)dev;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * 0.0f; /* NaN as soon as one value is not finite */
+    *flag = sum != 0;
+}
+
 const struct kvr_ops kvr_ops_cpu = {
     .norm_modulate = norm_modulate,
     .norm_affine = norm_affine,
@@ -393,4 +478,16 @@ const struct kvr_ops kvr_ops_cpu = {
     .unpatchify = unpatchify,
     .cross_pack = cross_pack,
     .cross_attend = cross_attend,
+    .add_modulation = add_modulation,
+    .subtract = subtract,
+    .l1 = l1,
+    .x0_from_flow = x0_from_flow,
+    .renoise = renoise,
+    .clamp = clamp,
+    .not_finite = not_finite,
 };
+
+const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev)
+{
+    return kvr_dev_backend(dev) == KVR_CUDA ? &kvr_ops_cuda : &kvr_ops_cpu;
+}

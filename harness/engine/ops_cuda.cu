@@ -155,6 +155,100 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = in[pixel];
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    modulation(int64_t n, int n_rows, int d, bool same_for_rows, kvr_global<const float> base,
+               kvr_global<const float> per_frame, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t frame = i / d / n_rows;
+
+    if (i < n)
+        out[i] = base[i % ((int64_t)n_rows * d)] + per_frame[same_for_rows ? frame * d + i % d : i];
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    subtract(int64_t n, kvr_global<const float> x, kvr_global<const float> y, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        out[i] = x[i] - y[i];
+}
+
+/* Block b has every KVR_OPS_L1_PARTS-th run of THREADS values: the parts do not depend on what
+ * runs when. */
+static __global__ void __launch_bounds__(THREADS)
+    l1_parts(int64_t n, kvr_global<const float> x, kvr_global<const float> y,
+             kvr_global<double> sums)
+{
+    KVR_SHARED(double, warps, 2 * WARPS);
+    double change = 0, size = 0;
+
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
+         i += (int64_t)KVR_OPS_L1_PARTS * THREADS) {
+        const double before = (float)y[i];
+
+        change += fabs((double)(float)x[i] - before);
+        size += fabs(before);
+    }
+    for (int h = 16; h; h /= 2) {
+        change += __shfl_xor_sync(~0u, change, h);
+        size += __shfl_xor_sync(~0u, size, h);
+    }
+    if (threadIdx.x % 32 == 0) {
+        warps[threadIdx.x / 32] = change;
+        warps[WARPS + threadIdx.x / 32] = size;
+    }
+    __syncthreads();
+    if (threadIdx.x >= 2)
+        return;
+    change = 0;
+    for (int w = 0; w < WARPS; w++)
+        change += warps[(int)threadIdx.x * WARPS + w];
+    sums[(int64_t)threadIdx.x * KVR_OPS_L1_PARTS + blockIdx.x] = change;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    flow_to_x0(int64_t n, kvr_global<const float> x, kvr_global<const float> flow, float sigma,
+               kvr_global<float> x0)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        x0[i] = (float)((double)(float)x[i] - (double)sigma * (double)(float)flow[i]);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    renoise(int64_t n, kvr_global<const float> x0, kvr_global<const float> eps, float sigma,
+            kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        x[i] = (1.0f - sigma) * x0[i] + sigma * eps[i];
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    clamp(int64_t n, float lo, float hi, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n) {
+        const float v = x[i], above = v < lo ? lo : v;
+
+        x[i] = above > hi ? hi : above;
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    not_finite(int64_t n, kvr_global<const float> x, kvr_global<int32_t> flag)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n && !(fabsf(x[i]) <= 3.402823466e38f))
+        atomicMax(flag + 0, 1);
+}
+
 void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                             const float *shift, const float *scale, int64_t stride, double eps,
                             float *y)
@@ -232,4 +326,52 @@ void kvr_unpatchify_cuda(struct kvr_stream *s, const struct kvr_patching *p, con
 {
     if (values_of(p))
         KVR_LAUNCH(patches<true>, kvr_blocks(values_of(p), THREADS), THREADS, 0, s, *p, in, x);
+}
+
+void kvr_add_modulation_cuda(struct kvr_stream *s, int n_frames, int n_rows, int d,
+                             const float *base, const float *per_frame, bool same_for_rows,
+                             float *out)
+{
+    const int64_t n = (int64_t)n_frames * n_rows * d;
+
+    if (n)
+        KVR_LAUNCH(modulation, kvr_blocks(n, THREADS), THREADS, 0, s, n, n_rows, d, same_for_rows,
+                   base, per_frame, out);
+}
+
+void kvr_subtract_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, float *out)
+{
+    if (n)
+        KVR_LAUNCH(subtract, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y, out);
+}
+
+void kvr_l1_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *y, double *sums)
+{
+    KVR_LAUNCH(l1_parts, KVR_OPS_L1_PARTS, THREADS, 0, s, n, x, y, sums);
+}
+
+void kvr_x0_from_flow_cuda(struct kvr_stream *s, int64_t n, const float *x, const float *flow,
+                           float sigma, float *x0)
+{
+    if (n)
+        KVR_LAUNCH(flow_to_x0, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, flow, sigma, x0);
+}
+
+void kvr_renoise_cuda(struct kvr_stream *s, int64_t n, const float *x0, const float *eps,
+                      float sigma, float *x)
+{
+    if (n)
+        KVR_LAUNCH(renoise, kvr_blocks(n, THREADS), THREADS, 0, s, n, x0, eps, sigma, x);
+}
+
+void kvr_clamp_cuda(struct kvr_stream *s, int64_t n, float lo, float hi, float *x)
+{
+    if (n)
+        KVR_LAUNCH(clamp, kvr_blocks(n, THREADS), THREADS, 0, s, n, lo, hi, x);
+}
+
+void kvr_not_finite_cuda(struct kvr_stream *s, int64_t n, const float *x, int32_t *flag)
+{
+    if (n)
+        KVR_LAUNCH(not_finite, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, flag);
 }

@@ -3,20 +3,23 @@
 #include "harness/engine/sampler.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "harness/core/rng.h"
 
 struct run {
     struct kvr_dit *d;
+    struct kvr_dev *dev;
+    const struct kvr_ops *ops;
     struct kvr_cache *cache;
     const struct kvr_model_config *c;
     struct kvr_schedule schedule;
     kvr_noise_fn *noise;
     void *noise_ctx;
     const struct kvr_sample_hooks *hooks;
-    int64_t frame_elems, n; /* values of a frame, of a chunk */
-    float *x, *x0, *out, *eps;
+    int64_t frame_elems, n;    /* values of a frame, of a chunk */
+    float *x, *x0, *out, *eps; /* of the device */
+    int32_t *flag;             /* of the device: a value is not finite */
+    float *host;               /* [n]; NULL on the CPU, where the device's memory is the host's */
 };
 
 enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int n_frames,
@@ -36,38 +39,6 @@ enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int
     return KVR_OK;
 }
 
-void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0)
-{
-    for (int64_t i = 0; i < n; i++)
-        x0[i] = (float)((double)x[i] - (double)sigma * (double)flow[i]);
-}
-
-void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x)
-{
-    const float keep = 1.0f - sigma;
-
-    for (int64_t i = 0; i < n; i++)
-        x[i] = keep * x0[i] + sigma * eps[i];
-}
-
-static void clamp(int64_t n, float lo, float hi, float *x)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i] < lo ? lo : x[i];
-
-        x[i] = v > hi ? hi : v;
-    }
-}
-
-static bool all_finite(int64_t n, const float *x)
-{
-    float sum = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * 0.0f; /* NaN as soon as one value is not finite */
-    return sum == 0;
-}
-
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
                                float *out)
 {
@@ -80,17 +51,61 @@ static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const
     return kvr_cache_end_pass(r->cache);
 }
 
-static enum kvr_status not_finite(const struct run *r, const struct kvr_pass *pass)
+/* x0 where the host can read it. Waits for a device. */
+static enum kvr_status look(const struct run *r, const float **x0)
 {
+    *x0 = r->x0;
+    if (!r->host)
+        return KVR_OK;
+    *x0 = r->host;
+    KVR_TRY(kvr_dev_sync(r->dev));
+    return kvr_dev_get(r->dev, r->host, r->x0, (size_t)r->n * sizeof *r->host);
+}
+
+/* What was written at `from` on the host becomes `to` on the device. */
+static enum kvr_status hand_over(const struct run *r, float *to, const float *from)
+{
+    return from == to ? KVR_OK : kvr_dev_put(r->dev, to, from, (size_t)r->n * sizeof *to);
+}
+
+static enum kvr_status draw(const struct run *r, const struct kvr_pass *pass, int step, float *to)
+{
+    float *at = r->host ? r->host : to;
+
+    KVR_TRY(r->noise(r->noise_ctx, pass->chunk, step, pass->frame0, pass->n_frames, r->frame_elems,
+                     at));
+    return hand_over(r, to, at);
+}
+
+static enum kvr_status check_finite(const struct run *r, const struct kvr_pass *pass)
+{
+    const float *x0;
+    int32_t bad;
     int64_t i = 0;
 
-    while (i + 1 < r->n && isfinite(r->x0[i]))
+    r->ops->not_finite(r->dev, r->n, r->x0, r->flag);
+    KVR_TRY(kvr_dev_sync(r->dev));
+    KVR_TRY(kvr_dev_get(r->dev, &bad, r->flag, sizeof bad));
+    if (!bad)
+        return KVR_OK;
+    KVR_TRY(look(r, &x0));
+    while (i + 1 < r->n && isfinite(x0[i]))
         i++;
     return kvr_fail(KVR_ENAN,
                     "sampler: chunk %d step %d: frame %lld: the network's output is not finite "
                     "(%g at value %lld of the frame)",
                     pass->chunk, pass->index, (long long)(pass->frame0 + i / r->frame_elems),
-                    (double)r->x0[i], (long long)(i % r->frame_elems));
+                    (double)x0[i], (long long)(i % r->frame_elems));
+}
+
+static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pass)
+{
+    const float *x0;
+
+    if (!r->hooks || !r->hooks->step)
+        return KVR_OK;
+    KVR_TRY(look(r, &x0));
+    return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
 static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
@@ -101,30 +116,34 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
 
     KVR_TRY(forward(r, pass, r->x, s->timestep[step], r->out));
     if (r->c->prediction == KVR_PREDICT_FLOW)
-        kvr_x0_from_flow(r->n, r->x, r->out, s->sigma[step], r->x0);
+        r->ops->x0_from_flow(r->dev, r->n, r->x, r->out, s->sigma[step], r->x0);
     else
-        memcpy(r->x0, r->out, (size_t)r->n * sizeof *r->x0);
-    if (!all_finite(r->n, r->x0))
-        return not_finite(r, pass);
+        kvr_dev_copy(r->dev, r->x0, r->out, (size_t)r->n * sizeof *r->x0);
+    KVR_TRY(check_finite(r, pass));
     if (last && r->c->latent_is_rgb)
-        clamp(r->n, r->c->latent_lo, r->c->latent_hi, r->x0);
-    if (r->hooks && r->hooks->step)
-        KVR_TRY(r->hooks->step(r->hooks->ctx, pass->chunk, step, r->x0, pass->n_frames));
+        r->ops->clamp(r->dev, r->n, r->c->latent_lo, r->c->latent_hi, r->x0);
+    KVR_TRY(show_step(r, pass));
     if (last)
         return KVR_OK;
-    KVR_TRY(r->noise(r->noise_ctx, pass->chunk, step, pass->frame0, pass->n_frames, r->frame_elems,
-                     r->eps));
-    kvr_renoise(r->n, r->x0, r->eps, s->sigma[step + 1], r->x);
+    KVR_TRY(draw(r, pass, step, r->eps));
+    r->ops->renoise(r->dev, r->n, r->x0, r->eps, s->sigma[step + 1], r->x);
     return KVR_OK;
 }
 
 static enum kvr_status denoise(struct run *r, struct kvr_pass *pass)
 {
-    KVR_TRY(r->noise(r->noise_ctx, pass->chunk, -1, pass->frame0, pass->n_frames, r->frame_elems,
-                     r->x));
+    KVR_TRY(draw(r, pass, -1, r->x));
     for (pass->index = 0; pass->index < r->schedule.n_steps; pass->index++)
         KVR_TRY(denoise_step(r, pass));
     return KVR_OK;
+}
+
+static enum kvr_status take_given(struct run *r, const struct kvr_pass *pass)
+{
+    float *at = r->host ? r->host : r->x0;
+
+    KVR_TRY(r->hooks->given(r->hooks->ctx, pass->frame0, pass->n_frames, at));
+    return hand_over(r, r->x0, at);
 }
 
 static enum kvr_status sample_chunk(struct run *r, int chunk)
@@ -132,19 +151,50 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     struct kvr_pass pass = { .chunk = chunk,
                              .frame0 = chunk * r->c->frames_per_chunk,
                              .n_frames = r->c->frames_per_chunk };
+    const float *x0;
 
     if (r->hooks && r->hooks->chunk_begin)
         KVR_TRY(r->hooks->chunk_begin(r->hooks->ctx, chunk));
     if (r->hooks && pass.frame0 < r->hooks->n_given)
-        KVR_TRY(r->hooks->given(r->hooks->ctx, pass.frame0, pass.n_frames, r->x0));
+        KVR_TRY(take_given(r, &pass));
     else
         KVR_TRY(denoise(r, &pass));
     pass.index = r->schedule.n_steps;
     pass.clean = true;
     KVR_TRY(forward(r, &pass, r->x0, (float)r->c->context_timestep, r->out));
-    if (r->hooks && r->hooks->chunk_end)
-        KVR_TRY(r->hooks->chunk_end(r->hooks->ctx, chunk, pass.frame0, pass.n_frames, r->x0));
+    if (!r->hooks || !r->hooks->chunk_end)
+        return KVR_OK;
+    KVR_TRY(look(r, &x0));
+    return r->hooks->chunk_end(r->hooks->ctx, chunk, pass.frame0, pass.n_frames, x0);
+}
+
+static enum kvr_status open_run(struct run *r, struct kvr_buf *buf, struct kvr_buf *host)
+{
+    const size_t n_bytes = (size_t)r->n * sizeof(float);
+
+    KVR_TRY(kvr_buf_alloc(buf, r->dev, KVR_MEM_ACT, 4 * n_bytes + sizeof *r->flag));
+    r->x = buf->p;
+    r->x0 = r->x + r->n;
+    r->out = r->x0 + r->n;
+    r->eps = r->out + r->n;
+    r->flag = (int32_t *)(r->eps + r->n);
+    if (kvr_dev_host(r->dev) != r->dev)
+        KVR_TRY(kvr_buf_alloc(host, kvr_dev_host(r->dev), KVR_MEM_IO, n_bytes));
+    r->host = host->p;
     return KVR_OK;
+}
+
+static enum kvr_status sample(struct run *r, int n_chunks, float *latents)
+{
+    const size_t n_bytes = (size_t)r->n * sizeof *latents;
+
+    kvr_cache_reset(r->cache);
+    for (int chunk = 0; chunk < n_chunks; chunk++) {
+        KVR_TRY(sample_chunk(r, chunk));
+        if (latents)
+            KVR_TRY(kvr_dev_get(r->dev, latents + chunk * r->n, r->x0, n_bytes));
+    }
+    return kvr_dev_sync(r->dev);
 }
 
 enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_frames,
@@ -153,14 +203,16 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
 {
     const struct kvr_model *m = kvr_dit_model(d);
     struct run r = { .d = d,
+                     .dev = kvr_dit_dev(d),
+                     .ops = kvr_ops_of(kvr_dit_dev(d)),
                      .cache = cache,
                      .c = kvr_model_config(m),
                      .noise = noise,
                      .noise_ctx = noise_ctx,
                      .hooks = hooks,
                      .frame_elems = kvr_model_frame_elems(m) };
-    struct kvr_buf buf = { 0 };
-    enum kvr_status st = KVR_OK;
+    struct kvr_buf buf = { 0 }, host = { 0 };
+    enum kvr_status st;
 
     if (n_frames < 1 || n_frames % r.c->frames_per_chunk)
         return kvr_fail(KVR_EINVAL, "sampler: %d frames, need a multiple of %d", n_frames,
@@ -171,17 +223,10 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);
-    KVR_TRY(kvr_buf_alloc(&buf, kvr_dit_dev(d), KVR_MEM_ACT, (size_t)(4 * r.n) * sizeof(float)));
-    r.x = buf.p;
-    r.x0 = r.x + r.n;
-    r.out = r.x0 + r.n;
-    r.eps = r.out + r.n;
-    kvr_cache_reset(cache);
-    for (int chunk = 0; chunk < n_frames / r.c->frames_per_chunk && st == KVR_OK; chunk++) {
-        st = sample_chunk(&r, chunk);
-        if (st == KVR_OK && latents)
-            memcpy(latents + chunk * r.n, r.x0, (size_t)r.n * sizeof *latents);
-    }
+    st = open_run(&r, &buf, &host);
+    if (st == KVR_OK)
+        st = sample(&r, n_frames / r.c->frames_per_chunk, latents);
+    kvr_buf_free(&host);
     kvr_buf_free(&buf);
     return st;
 }

@@ -3,11 +3,14 @@
  * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i.
  * For each chunk: x = noise; for each warped step: x0 from the network, then
  * x = (1 - sigma') x0 + sigma' eps with fresh eps; last a clean pass at the context timestep
- * over x0, which leaves the cache. */
+ * over x0, which leaves the cache.
+ *
+ * What hooks and noise functions see and write is the host's memory, and so are the latents. */
 #ifndef KVR_ENGINE_SAMPLER_H
 #define KVR_ENGINE_SAMPLER_H
 
 #include "harness/engine/dit.h"
+#include "harness/engine/ops.h" /* kvr_x0_from_flow, kvr_renoise */
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,11 +26,6 @@ void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* that entry */
-
-/* x0 = x - sigma flow, in float64, rounded. */
-void kvr_x0_from_flow(int64_t n, const float *x, const float *flow, float sigma, float *x0);
-/* x = (1 - sigma) x0 + sigma eps, in float32. */
-void kvr_renoise(int64_t n, const float *x0, const float *eps, float sigma, float *x);
 
 /* Where noise comes from. step < 0: the initial noise of `frame`; else eps of (chunk, step).
  * dst [F, frame_elems]. */

@@ -90,16 +90,16 @@ START_TEST(norms)
     float *d_x = both_in(x, size), *d_mod = both_in(mod, (size_t)(frames * stride) * sizeof(float));
     float *d_y = both_out(size), *d_z = both_out(size), *d_inout = both_inout(x, size);
 
-    cpu->norm_modulate(&r, x, mod, mod + r.d, stride, 1e-6, want);
+    cpu->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, 1e-6, want);
     kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, stride, 1e-6, d_y);
     both_get(got, d_y, size, "modulated");
     check_norm(&r, x, want, got, mod + r.d, stride, true, "modulated");
-    cpu->norm_affine(&r, x, mod, mod + r.d, 1e-6, want);
+    cpu->norm_affine(NULL, &r, x, mod, mod + r.d, 1e-6, want);
     kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, 1e-6, d_z);
     both_get(got, d_z, size, "affine");
     check_norm(&r, x, want, got, mod, 0, true, "affine");
     memcpy(want, x, size);
-    cpu->rms_norm(&r, mod, 1e-6, want);
+    cpu->rms_norm(NULL, &r, mod, 1e-6, want);
     kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_inout);
     both_get(got, d_inout, size, "rms");
     check_norm(&r, x, want, got, mod, 0, false, "rms");
@@ -122,7 +122,7 @@ START_TEST(rotary)
     for (int n = 0; n < N; n++)
         kvr_rope_angles(D, n, 2 * n, 3 * n + 1, co + n * D / 2, si + n * D / 2);
     memcpy(want, x, sizeof got);
-    cpu->rope(&r, D, co, si, want);
+    cpu->rope(NULL, &r, D, co, si, want);
     d_x = both_inout(x, sizeof got);
     kvr_rope_cuda(both_stream, &r, D, both_in(co, sizeof co), both_in(si, sizeof si), d_x);
     both_get(got, d_x, sizeof got, "rope");
@@ -152,7 +152,7 @@ START_TEST(residual)
         float *d_gate = both_in(gate, (size_t)(frames * stride) * sizeof(float));
 
         memcpy(want, x, size);
-        cpu->add(&r, y, gated ? gate : NULL, stride, want);
+        cpu->add(NULL, &r, y, gated ? gate : NULL, stride, want);
         kvr_add_cuda(both_stream, &r, d_y, gated ? d_gate : NULL, stride, d_x);
         both_get(got, d_x, size, "add");
         for (int64_t i = 0; i < n; i++) {
@@ -184,13 +184,13 @@ START_TEST(activations)
         for (int64_t i = 0; i < n; i++)
             x[i] *= 6;
     d_x = both_inout(x, size);
-    cpu->silu(n, x, want);
+    cpu->silu(NULL, n, x, want);
     kvr_silu_cuda(both_stream, n, d_x, d_y);
     both_get(got, d_y, size, "silu");
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
     memcpy(want, x, size);
-    cpu->gelu(n, want);
+    cpu->gelu(NULL, n, want);
     kvr_gelu_cuda(both_stream, n, d_x);
     both_get(got, d_x, size, "gelu");
     for (int64_t i = 0; i < n; i++)
@@ -218,11 +218,11 @@ START_TEST(patching)
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)i;
     d_x = both_in(x, size);
-    cpu->patchify(&p, x, want);
+    cpu->patchify(NULL, &p, x, want);
     kvr_patchify_cuda(both_stream, &p, d_x, d_tokens);
     both_get(got, d_tokens, size, "patchify");
     ck_assert_mem_eq(want, got, size);
-    cpu->unpatchify(&p, x, want);
+    cpu->unpatchify(NULL, &p, x, want);
     kvr_unpatchify_cuda(both_stream, &p, d_x, d_frames);
     both_get(got, d_frames, size, "unpatchify");
     ck_assert_mem_eq(want, got, size);
@@ -230,6 +230,140 @@ START_TEST(patching)
     free(x);
     free(want);
     free(got);
+}
+END_TEST
+
+/* One addition each: the same bytes. */
+START_TEST(modulating)
+{
+    enum { F = 3, ROWS = 6, D = 37, N = F * ROWS * D };
+    const struct kvr_rows base_rows = { ROWS, D, 1 }, frame_rows = { F, ROWS * D, 1 };
+    const enum fill fill = (enum fill)_i;
+    float *base = filled(&base_rows, fill, 1), *frames = filled(&frame_rows, FILL_NORMAL, 2);
+    float want[N], got[N], *d_base = both_in(base, ROWS * D * sizeof(float));
+    float *d_frames = both_in(frames, sizeof want);
+
+    for (int same_rows = 0; same_rows < 2; same_rows++) {
+        float *d_out = both_out(sizeof got);
+
+        cpu->add_modulation(NULL, F, ROWS, D, base, frames, same_rows, want);
+        kvr_add_modulation_cuda(both_stream, F, ROWS, D, d_base, d_frames, same_rows, d_out);
+        both_get(got, d_out, sizeof got, "modulation");
+        for (int i = 0; i < N; i++)
+            ck_assert_msg(same(want[i], got[i]), "[%d]: %a, %a", i, (double)want[i],
+                          (double)got[i]);
+    }
+    both_free();
+    free(base);
+    free(frames);
+}
+END_TEST
+
+static void same_floats(const float *want, const float *d_got, int64_t n, const char *what)
+{
+    float *got = floats((size_t)n);
+
+    both_get(got, d_got, (size_t)n * sizeof *got, what);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(same(want[i], got[i]), "%s[%lld]: %a, %a", what, (long long)i,
+                      (double)want[i], (double)got[i]);
+    free(got);
+}
+
+/* Products are rounded before they are added on either side, and so the bytes are the same. */
+START_TEST(sampling)
+{
+    const struct kvr_rows r = { 3, 333, 1 };
+    const enum fill fill = (enum fill)_i;
+    const int64_t n = r.n * r.d;
+    const size_t size = (size_t)n * sizeof(float);
+    const float sigma = 0.83333331f;
+    float *x = filled(&r, fill, 1), *y = filled(&r, FILL_NORMAL, 2), *want = floats((size_t)n);
+    const float *d_x = both_in(x, size), *d_y = both_in(y, size);
+    float *d_x0 = both_out(size), *d_next = both_out(size), *d_less = both_out(size);
+    float *d_clamped = both_inout(x, size);
+
+    cpu->x0_from_flow(NULL, n, x, y, sigma, want);
+    kvr_x0_from_flow_cuda(both_stream, n, d_x, d_y, sigma, d_x0);
+    same_floats(want, d_x0, n, "x0");
+    cpu->renoise(NULL, n, x, y, sigma, want);
+    kvr_renoise_cuda(both_stream, n, d_x, d_y, sigma, d_next);
+    same_floats(want, d_next, n, "renoised");
+    cpu->subtract(NULL, n, x, y, want);
+    kvr_subtract_cuda(both_stream, n, d_x, d_y, d_less);
+    same_floats(want, d_less, n, "difference");
+    memcpy(want, x, size);
+    cpu->clamp(NULL, n, -0.5f, 0.25f, want);
+    kvr_clamp_cuda(both_stream, n, -0.5f, 0.25f, d_clamped);
+    same_floats(want, d_clamped, n, "clamped");
+    both_free();
+    free(x);
+    free(y);
+    free(want);
+}
+END_TEST
+
+START_TEST(finding_what_is_not_finite)
+{
+    enum { N = 700 };
+    static const float bad[] = { INFINITY, -INFINITY, NAN };
+    float x[N];
+    int32_t flag, cpu_flag, zero = 0;
+
+    for (int i = 0; i < N; i++)
+        x[i] = i % 2 ? 3.402823466e38f : -3.402823466e38f;
+    for (int at = -1; at < N; at += 233)
+        for (int b = 0; b < 3; b++) {
+            int32_t *d_flag = both_inout(&zero, sizeof zero);
+            const float before = at < 0 ? 0 : x[at];
+
+            if (at >= 0)
+                x[at] = bad[b];
+            cpu->not_finite(NULL, N, x, &cpu_flag);
+            kvr_not_finite_cuda(both_stream, N, both_in(x, sizeof x), d_flag);
+            both_get(&flag, d_flag, sizeof flag, "flag");
+            ck_assert_int_eq(cpu_flag, at >= 0);
+            ck_assert_int_eq(flag, at >= 0);
+            if (at >= 0)
+                x[at] = before;
+            both_free();
+        }
+}
+END_TEST
+
+/* n terms of one sign in float64: each side within n 2^-53 of the sum. */
+START_TEST(changes)
+{
+    static const struct kvr_rows cases[] = { { 1, 1, 1 }, { 1, 255, 1 }, { 70, 1100, 1 } };
+    const struct kvr_rows r = cases[_i];
+    const int64_t n = r.n * r.d;
+    const size_t size = (size_t)n * sizeof(float);
+    float *x = filled(&r, FILL_NORMAL, 1), *y = filled(&r, FILL_OFFSET, 2);
+    double want[2 * KVR_OPS_L1_PARTS], got[2 * KVR_OPS_L1_PARTS], first[2 * KVR_OPS_L1_PARTS];
+
+    cpu->l1(NULL, n, x, y, want);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        double *d_sums = both_out(sizeof got);
+
+        kvr_stream_seed(both_stream, seed);
+        kvr_l1_cuda(both_stream, n, both_in(x, size), both_in(y, size), d_sums);
+        both_get(got, d_sums, sizeof got, "l1");
+        if (seed == 1)
+            memcpy(first, got, sizeof first);
+        ck_assert_mem_eq(first, got, sizeof first); /* whatever runs first */
+        both_free();
+    }
+    for (int part = 0; part < 2; part++) {
+        double a = 0, b = 0;
+
+        for (int i = 0; i < KVR_OPS_L1_PARTS; i++) {
+            a += want[part * KVR_OPS_L1_PARTS + i];
+            b += got[part * KVR_OPS_L1_PARTS + i];
+        }
+        ck_assert_msg(fabs(a - b) <= 2 * (double)n * 0x1p-53 * a, "%d: %a %a", part, a, b);
+    }
+    free(x);
+    free(y);
 }
 END_TEST
 
@@ -269,6 +403,10 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
+    tcase_add_loop_test(tc, modulating, 0, N_FILLS);
+    tcase_add_loop_test(tc, sampling, 0, N_FILLS);
+    tcase_add_test(tc, finding_what_is_not_finite);
+    tcase_add_loop_test(tc, changes, 0, 3);
     tcase_add_test(tc, order_does_not_show);
     return tc;
 }

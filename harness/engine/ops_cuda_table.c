@@ -1,0 +1,136 @@
+/* ops_cuda_table.c - the launchers of ops_cuda.h and attend_cuda.h as a table of operations. */
+#include "harness/cache/attend_cuda.h"
+#include "harness/engine/ops_cuda.h"
+
+static void norm_modulate(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                          const float *shift, const float *scale, int64_t stride, double eps,
+                          float *y)
+{
+    kvr_norm_modulate_cuda(kvr_dev_stream(dev), r, x, shift, scale, stride, eps, y);
+}
+
+static void norm_affine(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                        const float *w, const float *b, double eps, float *y)
+{
+    kvr_norm_affine_cuda(kvr_dev_stream(dev), r, x, w, b, eps, y);
+}
+
+static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
+                     float *x)
+{
+    kvr_rms_norm_cuda(kvr_dev_stream(dev), r, w, eps, x);
+}
+
+static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
+                 const double *sines, float *x)
+{
+    kvr_rope_cuda(kvr_dev_stream(dev), r, head_dim, cosines, sines, x);
+}
+
+static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
+                int64_t stride, float *x)
+{
+    kvr_add_cuda(kvr_dev_stream(dev), r, y, gate, stride, x);
+}
+
+static void gelu(struct kvr_dev *dev, int64_t n, float *x)
+{
+    kvr_gelu_cuda(kvr_dev_stream(dev), n, x);
+}
+
+static void silu(struct kvr_dev *dev, int64_t n, const float *x, float *y)
+{
+    kvr_silu_cuda(kvr_dev_stream(dev), n, x, y);
+}
+
+static void patchify(struct kvr_dev *dev, const struct kvr_patching *p, const float *x, float *out)
+{
+    kvr_patchify_cuda(kvr_dev_stream(dev), p, x, out);
+}
+
+static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const float *in, float *x)
+{
+    kvr_unpatchify_cuda(kvr_dev_stream(dev), p, in, x);
+}
+
+static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
+{
+    const size_t n = (size_t)c->n_keys * (size_t)c->n_heads * (size_t)c->head_dim * sizeof(float);
+
+    kvr_dev_copy(dev, c->k, k, n);
+    kvr_dev_copy(dev, c->v, v, n);
+}
+
+static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
+                         const struct kvr_cross_work *work, const float *q, float *out)
+{
+    const struct kvr_attend_shape shape = { r->n, c->n_heads, c->head_dim };
+    const struct kvr_attend_state state = { work->max, work->sum, work->acc };
+    const struct kvr_attend_piece prompt = { .k = c->k, .v = c->v, .n = c->n_keys };
+    struct kvr_stream *s = kvr_dev_stream(dev);
+
+    kvr_attend_begin_cuda(s, &shape, &state);
+    kvr_attend_piece_cuda(s, &shape, q, &prompt, &state);
+    kvr_attend_finish_cuda(s, &shape, &state, out);
+}
+
+static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
+                           const float *per_frame, bool same_for_rows, float *out)
+{
+    kvr_add_modulation_cuda(kvr_dev_stream(dev), n_frames, n_rows, d, base, per_frame,
+                            same_for_rows, out);
+}
+
+static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float *y, float *out)
+{
+    kvr_subtract_cuda(kvr_dev_stream(dev), n, x, y, out);
+}
+
+static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
+{
+    kvr_l1_cuda(kvr_dev_stream(dev), n, x, y, sums);
+}
+
+static void x0_from_flow(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
+                         float sigma, float *x0)
+{
+    kvr_x0_from_flow_cuda(kvr_dev_stream(dev), n, x, flow, sigma, x0);
+}
+
+static void renoise(struct kvr_dev *dev, int64_t n, const float *x0, const float *eps, float sigma,
+                    float *x)
+{
+    kvr_renoise_cuda(kvr_dev_stream(dev), n, x0, eps, sigma, x);
+}
+
+static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
+{
+    kvr_clamp_cuda(kvr_dev_stream(dev), n, lo, hi, x);
+}
+
+static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
+{
+    kvr_dev_zero(dev, flag, sizeof *flag);
+    kvr_not_finite_cuda(kvr_dev_stream(dev), n, x, flag);
+}
+
+const struct kvr_ops kvr_ops_cuda = {
+    .norm_modulate = norm_modulate,
+    .norm_affine = norm_affine,
+    .rms_norm = rms_norm,
+    .rope = rope,
+    .add = add,
+    .gelu = gelu,
+    .silu = silu,
+    .patchify = patchify,
+    .unpatchify = unpatchify,
+    .cross_pack = cross_pack,
+    .cross_attend = cross_attend,
+    .add_modulation = add_modulation,
+    .subtract = subtract,
+    .l1 = l1,
+    .x0_from_flow = x0_from_flow,
+    .renoise = renoise,
+    .clamp = clamp,
+    .not_finite = not_finite,
+};
