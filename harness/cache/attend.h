@@ -1,19 +1,27 @@
-/* attend.h - attention over spans, on the CPU.
+/* attend.h - attention over spans, on either backend.
  *
  * Spans come in a fixed order and every query keeps its own (running max, running sum,
  * accumulated output), so the result depends neither on threads nor on timing. Rotated keys
- * are met by rotated queries; rotated values are turned back once, in the output. */
+ * are met by rotated queries; rotated values are turned back once, in the output.
+ *
+ * attend_cpu.c is the definition; attend_device.c walks the same spans on a CUDA stream, piece by
+ * piece, with the kernels of attend_cuda.h and attend_mma.h. */
 #ifndef KVR_CACHE_ATTEND_H
 #define KVR_CACHE_ATTEND_H
 
 #include "harness/cache/segment.h"
+#include "harness/core/phase.h"
 #include "methods/corrections/correction.h"
 
-/* Scratch that lives as long as the cache. */
+/* Scratch that lives as long as the cache; its device says where attention runs. */
 struct kvr_attend_scratch {
+    struct kvr_dev *dev;
     struct kvr_buf tiles; /* staged: one piece, decoded */
     struct kvr_buf state; /* per head and query: max, sum, output, query */
 };
+
+/* Of a job's phases: all of it, and decoding into scratch, which the first encloses. */
+enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
     int n_heads, head_dim; /* H, D */
@@ -24,19 +32,33 @@ struct kvr_attend_job {
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
     bool fused; /* decode inside the attention loop; else stage bounded pieces in scratch */
-    int64_t *decode_ns, *attend_ns; /* added to */
+    struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: nothing is timed */
 };
 
-/* What kvr_attend_reserve allocates. */
+/* What jobs will ask for at most. */
+struct kvr_attend_needs {
+    int n_heads, head_dim;
+    int64_t max_query;
+    bool staged;    /* not fused */
+    bool rotated;   /* some codec rotates */
+    bool corrected; /* with a correction */
+};
+
+/* What kvr_attend_reserve allocates on the CPU. */
 struct kvr_attend_bytes {
     size_t tiles, state;
 };
-struct kvr_attend_bytes kvr_attend_scratch_bytes(int n_heads, int head_dim, int64_t max_query,
-                                                 bool staged, bool rotated_too);
+struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n);
 /* Make scratch large enough; called when the cache opens. */
-enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev, int n_heads,
-                                   int head_dim, int64_t max_query, bool staged, bool rotated_too);
+enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
+                                   const struct kvr_attend_needs *n);
 void kvr_attend_release(struct kvr_attend_scratch *s);
-void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
+/* KVR_EUNSUPPORTED for what a device cannot do; on the CPU always KVR_OK. */
+enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
+
+/* The same for scratch of a CUDA device. */
+enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
+                                          const struct kvr_attend_needs *n);
+enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
 #endif

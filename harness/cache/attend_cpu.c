@@ -17,7 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/core/clock.h"
 #include "methods/kernels/fwht.h"
 
 enum {
@@ -212,27 +211,29 @@ static struct staged staged_at(float *base, int head_dim)
     };
 }
 
-struct kvr_attend_bytes kvr_attend_scratch_bytes(int n_heads, int head_dim, int64_t max_query,
-                                                 bool staged, bool rotated_too)
+struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n)
 {
-    const size_t rows = (size_t)n_heads * (size_t)max_query;
+    const size_t rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t per_row =
-        2 + (size_t)(rotated_too ? 2 : 1) * (size_t)(padded(head_dim) + head_dim);
+        2 + (size_t)(n->rotated ? 2 : 1) * (size_t)(padded(n->head_dim) + n->head_dim);
 
     return (struct kvr_attend_bytes){
-        .tiles = staged ? (size_t)n_heads * TILES * staged_floats(head_dim) * sizeof(float) : 0,
+        .tiles =
+            n->staged ? (size_t)n->n_heads * TILES * staged_floats(n->head_dim) * sizeof(float) : 0,
         .state = rows * per_row * sizeof(float),
     };
 }
 
-enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev, int n_heads,
-                                   int head_dim, int64_t max_query, bool staged, bool rotated_too)
+enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
+                                   const struct kvr_attend_needs *n)
 {
-    const struct kvr_attend_bytes need =
-        kvr_attend_scratch_bytes(n_heads, head_dim, max_query, staged, rotated_too);
+    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n);
 
-    if (head_dim > MAX_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", head_dim, MAX_D);
+    s->dev = dev;
+    if (n->head_dim > MAX_D)
+        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim, MAX_D);
+    if (kvr_dev_stream(dev))
+        return kvr_attend_device_reserve(s, n);
     if (need.tiles)
         KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
     return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);
@@ -332,8 +333,7 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
                     tile, kv);
 }
 
-static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
-                       int64_t *stamp)
+static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles)
 {
     const int heads = job->n_heads, d = job->head_dim;
     const int64_t n = job->n_query;
@@ -352,18 +352,13 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
         }
         if (!n_tiles)
             return;
-        int64_t now = kvr_now_ns();
-
-        *job->attend_ns += now - *stamp;
-        *stamp = now;
+        kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(static) collapse(2)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < n_tiles; i++)
                 stage(job, &tile[i], h,
                       staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
-        now = kvr_now_ns();
-        *job->decode_ns += now - *stamp;
-        *stamp = now;
+        kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(dynamic) collapse(2)
         for (int h = 0; h < heads; h++)
             for (int b = 0; b < blocks; b++) {
@@ -398,14 +393,15 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 {
     const size_t rows = (size_t)job->n_heads * (size_t)job->n_query;
     const size_t d = (size_t)job->head_dim, dp = (size_t)padded(job->head_dim);
     struct state st = { .mx = s->state.p };
     bool any_rotated = false;
-    int64_t stamp = kvr_now_ns();
 
+    if (kvr_dev_stream(s->dev))
+        return kvr_attend_device(job, s);
     for (int i = 0; i < job->n_spans; i++)
         any_rotated |= rotated(&job->spans[i], false) || rotated(&job->spans[i], true);
     st.sum = st.mx + rows;
@@ -415,11 +411,13 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
         st.acc_rot = st.q + rows * d;
         st.q_rot = st.acc_rot + rows * dp;
     }
+    kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     begin(job, &st);
     if (job->fused)
         run_fused(job, &st);
     else
-        run_staged(job, &st, s->tiles.p, &stamp);
+        run_staged(job, &st, s->tiles.p);
     finish(job, &st);
-    *job->attend_ns += kvr_now_ns() - stamp;
+    kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
+    return KVR_OK;
 }

@@ -6,7 +6,12 @@
 
 #include "harness/cache/attend.h"
 #include "harness/cache/layer.h"
+#include "harness/cache/mirror.h"
+#include "harness/cache/rows.h"
 #include "harness/core/clock.h"
+
+/* Timed, besides attention's own; STORE encloses STORE_DECODE. */
+enum { STORE = KVR_ATTEND_PHASES, STORE_DECODE, DENSE_DECODE, PHASES };
 
 struct kvr_cache {
     struct kvr_dev *dev;
@@ -28,7 +33,8 @@ struct kvr_cache {
     struct kvr_buf dense_k, dense_v;     /* path dense: [capacity,H,D] in shape.exact */
     struct kvr_buf held;                 /* path dense: [capacity] */
     struct kvr_attend_scratch attend;
-    struct kvr_cache_times times;
+    struct kvr_phases *phases;
+    int64_t watch_ns;
     kvr_cache_watch_fn *watch;
     void *watch_ctx;
 };
@@ -94,6 +100,19 @@ struct buffer_sizes {
     struct kvr_attend_bytes attend;
 };
 
+static struct kvr_attend_needs attend_needs(const struct kvr_plan *plan,
+                                            const struct kvr_cache_shape *s, enum kvr_path path)
+{
+    return (struct kvr_attend_needs){
+        .n_heads = s->n_heads,
+        .head_dim = s->head_dim,
+        .max_query = (int64_t)s->frames_per_chunk * s->tokens_per_frame,
+        .staged = path != KVR_PATH_FUSED,
+        .rotated = any_rotated(plan),
+        .corrected = plan->opts.correction != 0,
+    };
+}
+
 static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kvr_cache_shape *s,
                                     enum kvr_path path)
 {
@@ -104,6 +123,7 @@ static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kv
     const size_t size = kvr_dtype_size(s->exact);
     const bool dense = path == KVR_PATH_DENSE, study = kvr_plan_is_study(plan);
     const size_t coded = study ? all : chunk;
+    const struct kvr_attend_needs needs = attend_needs(plan, s, path);
 
     return (struct buffer_sizes){
         .current = chunk * size,
@@ -113,8 +133,7 @@ static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kv
         .map = capacity,
         .work = coded * sizeof(float),
         .gather = plan->tiers.part || plan->retention.part ? 2 * coded * sizeof(float) : 0,
-        .attend = kvr_attend_scratch_bytes(s->n_heads, s->head_dim, (int64_t)(chunk / width),
-                                           path != KVR_PATH_FUSED, any_rotated(plan)),
+        .attend = kvr_attend_scratch_bytes(&needs),
     };
 }
 
@@ -131,26 +150,28 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
 {
     const struct kvr_cache_shape *s = &c->shape;
     const struct buffer_sizes b = sizes_of(c->plan, s, c->path);
+    const struct kvr_attend_needs needs = attend_needs(c->plan, s, c->path);
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
+        bool host; /* what decisions are made of stays with the host */
     } all[] = {
-        { &c->current_k, b.current },
-        { &c->current_v, b.current },
-        { &c->values_k, b.values },
-        { &c->values_v, b.values },
-        { &c->dense_k, b.dense },
-        { &c->dense_v, b.dense },
-        { &c->held, b.held },
-        { &c->layer_scratch.map, b.map },
-        { &c->layer_scratch.work, b.work },
-        { &c->layer_scratch.gather, b.gather },
+        { &c->current_k, b.current, false },
+        { &c->current_v, b.current, false },
+        { &c->values_k, b.values, false },
+        { &c->values_v, b.values, false },
+        { &c->dense_k, b.dense, false },
+        { &c->dense_v, b.dense, false },
+        { &c->held, b.held, true },
+        { &c->layer_scratch.map, b.map, true },
+        { &c->layer_scratch.work, b.work, false },
+        { &c->layer_scratch.gather, b.gather, false },
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        KVR_TRY(kvr_buf_alloc(all[i].buf, c->dev, KVR_MEM_SCRATCH, all[i].n_bytes));
-    return kvr_attend_reserve(&c->attend, c->dev, s->n_heads, s->head_dim, chunk_tokens(c),
-                              c->path != KVR_PATH_FUSED, any_rotated(c->plan));
+        KVR_TRY(kvr_buf_alloc(all[i].buf, all[i].host ? kvr_dev_host(c->dev) : c->dev,
+                              KVR_MEM_SCRATCH, all[i].n_bytes));
+    return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
@@ -192,6 +213,8 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     }
     if (st == KVR_OK)
         st = alloc_buffers(c);
+    if (st == KVR_OK)
+        st = kvr_phases_open(&c->phases, dev, PHASES);
     if (st != KVR_OK) {
         kvr_cache_close(&c);
         return st;
@@ -207,7 +230,8 @@ void kvr_cache_reset(struct kvr_cache *c)
     c->in_pass = false;
     c->appended = -1;
     c->pass = (struct kvr_pass){ 0 };
-    c->times = (struct kvr_cache_times){ 0 };
+    kvr_phases_reset(c->phases);
+    c->watch_ns = 0;
 }
 
 void kvr_cache_close(struct kvr_cache **pc)
@@ -229,6 +253,7 @@ void kvr_cache_close(struct kvr_cache **pc)
     kvr_buf_free(&c->dense_v);
     kvr_buf_free(&c->held);
     kvr_attend_release(&c->attend);
+    kvr_phases_close(&c->phases);
     free(c);
     *pc = NULL;
 }
@@ -285,8 +310,8 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
         return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d outside a pass", layer);
-    kvr_from_f32(c->current_k.p, c->shape.exact, k, n);
-    kvr_from_f32(c->current_v.p, c->shape.exact, v, n);
+    kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
+    kvr_values_from_f32(c->dev, c->current_v.p, c->shape.exact, v, n);
     c->appended = layer;
     return KVR_OK;
 }
@@ -305,6 +330,19 @@ static enum kvr_status reserve_spans(struct kvr_cache *c, int n)
     return KVR_OK;
 }
 
+/* n rows at `from` to the earlier row `to` of x, in steps that do not overlap. */
+static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, int64_t from,
+                      int64_t n)
+{
+    const int64_t gap = from - to;
+
+    for (int64_t i = 0, m; gap && i < n; i += m) {
+        m = n - i < gap ? n - i : gap;
+        kvr_dev_copy(dev, x + (size_t)(to + i) * width, x + (size_t)(from + i) * width,
+                     (size_t)m * width * sizeof *x);
+    }
+}
+
 /* Visible tokens that are held, packed together: values_k, values_v as F32. */
 static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
                             const struct kvr_visible *seen)
@@ -319,14 +357,14 @@ static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
 
         kvr_layer_dense(l, begin, begin + m, k + (size_t)n0 * width, v + (size_t)n0 * width,
                         c->held.p);
-        for (int64_t t = 0; t < m; t++) {
+        for (int64_t t = 0, end; t < m; t = end) {
+            for (end = t; end < m && held[end] == held[t];)
+                end++;
             if (!held[t])
                 continue;
-            if (n != n0 + t) {
-                memcpy(k + (size_t)n * width, k + (size_t)(n0 + t) * width, width * sizeof *k);
-                memcpy(v + (size_t)n * width, v + (size_t)(n0 + t) * width, width * sizeof *v);
-            }
-            n++;
+            move_rows(c->dev, k, width, n, n0 + t, end - t);
+            move_rows(c->dev, v, width, n, n0 + t, end - t);
+            n += end - t;
         }
     }
     return n;
@@ -336,7 +374,6 @@ static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
 static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
-    const int64_t t0 = kvr_now_ns();
 
     if (c->path != KVR_PATH_DENSE) {
         KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
@@ -344,15 +381,16 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
         return KVR_OK;
     }
     KVR_TRY(reserve_spans(c, 2));
+    kvr_phase_begin(c->phases, DENSE_DECODE);
     const int64_t n = gather_dense(c, l, &seen);
     const size_t elems = (size_t)(n * c->shape.n_heads * c->shape.head_dim);
 
-    kvr_from_f32(c->dense_k.p, c->shape.exact, c->values_k.p, elems);
-    kvr_from_f32(c->dense_v.p, c->shape.exact, c->values_v.p, elems);
+    kvr_values_from_f32(c->dev, c->dense_k.p, c->shape.exact, c->values_k.p, elems);
+    kvr_values_from_f32(c->dev, c->dense_v.p, c->shape.exact, c->values_v.p, elems);
     c->spans[0] =
         (struct kvr_span){ .raw = { c->dense_k.p, c->dense_v.p, c->shape.exact }, .n = n };
     *n_out = 1;
-    c->times.decode_ns += kvr_now_ns() - t0;
+    kvr_phase_end(c->phases, DENSE_DECODE);
     return KVR_OK;
 }
 
@@ -362,17 +400,10 @@ static void current_values(struct kvr_cache *c, int64_t at)
     const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
     const size_t n = (size_t)pass_tokens(c) * width;
 
-    kvr_to_f32((float *)c->values_k.p + (size_t)at * width, c->current_k.p, c->shape.exact, n);
-    kvr_to_f32((float *)c->values_v.p + (size_t)at * width, c->current_v.p, c->shape.exact, n);
-}
-
-static void round_to_exact(struct kvr_cache *c, float *x, size_t n)
-{
-    if (c->shape.exact != KVR_BF16)
-        return;
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++)
-        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+    kvr_values_to_f32(c->dev, (float *)c->values_k.p + (size_t)at * width, c->current_k.p,
+                      c->shape.exact, n);
+    kvr_values_to_f32(c->dev, (float *)c->values_v.p + (size_t)at * width, c->current_v.p,
+                      c->shape.exact, n);
 }
 
 /* The study: decode everything, write the chunk over it, code everything again. */
@@ -380,32 +411,34 @@ static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
     const int64_t end = pass_begin(c) + pass_tokens(c);
     const size_t n = (size_t)(capacity_tokens(c) * c->shape.n_heads * c->shape.head_dim);
-    const int64_t t0 = kvr_now_ns();
 
+    kvr_phase_begin(c->phases, STORE_DECODE);
     kvr_layer_dense(l, 0, capacity_tokens(c), c->values_k.p, c->values_v.p, NULL);
-    round_to_exact(c, c->values_k.p, n);
-    round_to_exact(c, c->values_v.p, n);
-    c->times.decode_ns += kvr_now_ns() - t0;
+    kvr_values_round(c->dev, c->shape.exact, c->values_k.p, n);
+    kvr_values_round(c->dev, c->shape.exact, c->values_v.p, n);
+    kvr_phase_end(c->phases, STORE_DECODE);
     current_values(c, pass_begin(c));
     return kvr_layer_recode(l, c->values_k.p, c->values_v.p, end > l->n_active ? end : l->n_active);
 }
 
 static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
 {
-    const int64_t t0 = kvr_now_ns(), decode_ns = c->times.decode_ns;
+    enum kvr_status st;
 
-    if (!kvr_plan_is_study(c->plan)) {
-        if (!c->pass.clean)
-            return KVR_OK;
-        current_values(c, 0);
-        KVR_TRY(kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c)));
-    } else {
+    if (kvr_plan_is_study(c->plan)) {
         if (!c->pass.clean && c->plan->method->study_cadence == KVR_CLEAN_PASS)
             return KVR_OK;
-        KVR_TRY(recode(c, l));
+        kvr_phase_begin(c->phases, STORE);
+        st = recode(c, l);
+    } else {
+        if (!c->pass.clean)
+            return KVR_OK;
+        kvr_phase_begin(c->phases, STORE);
+        current_values(c, 0);
+        st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));
     }
-    c->times.encode_ns += kvr_now_ns() - t0 - (c->times.decode_ns - decode_ns);
-    return KVR_OK;
+    kvr_phase_end(c->phases, STORE);
+    return st;
 }
 
 void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
@@ -418,23 +451,25 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
     const int64_t t0 = kvr_now_ns();
+    const struct kvr_cache_view view = {
+        .plan = c->plan,
+        .shape = &c->shape,
+        .path = c->path,
+        .pass = &c->pass,
+        .layer = layer,
+        .past = &c->layer[layer],
+        .seen = &seen,
+        .n_tok = pass_tokens(c),
+        .k = c->current_k.p,
+        .v = c->current_v.p,
+        .q = q,
+        .out = out,
+    };
     enum kvr_status st;
 
-    st = c->watch(c->watch_ctx, &(struct kvr_cache_view){
-                                    .plan = c->plan,
-                                    .shape = &c->shape,
-                                    .path = c->path,
-                                    .pass = &c->pass,
-                                    .layer = layer,
-                                    .past = &c->layer[layer],
-                                    .seen = &seen,
-                                    .n_tok = pass_tokens(c),
-                                    .k = c->current_k.p,
-                                    .v = c->current_v.p,
-                                    .q = q,
-                                    .out = out,
-                                });
-    c->times.watch_ns += kvr_now_ns() - t0;
+    st = kvr_dev_stream(c->dev) ? kvr_view_mirror(&view, c->watch, c->watch_ctx)
+                                : c->watch(c->watch_ctx, &view);
+    c->watch_ns += kvr_now_ns() - t0;
     return st;
 }
 
@@ -461,10 +496,9 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .n_spans = n_spans,
         .correction = kvr_correction_at(c->plan->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
-        .decode_ns = &c->times.decode_ns,
-        .attend_ns = &c->times.attend_ns,
+        .phases = c->phases,
     };
-    kvr_attend(&job, &c->attend);
+    KVR_TRY(kvr_attend(&job, &c->attend));
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, q, out));
@@ -516,6 +550,21 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
     }
 }
 
+/* One token to the host; false when the device failed. */
+static bool read_token(const struct kvr_cache *c, const struct kvr_layer *l, int64_t t, float *k,
+                       float *v, uint8_t *held)
+{
+    const size_t bytes = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim * sizeof *k;
+
+    if (!kvr_dev_stream(c->dev)) {
+        kvr_layer_dense(l, t, t + 1, k, v, held);
+        return true;
+    }
+    kvr_layer_dense(l, t, t + 1, k ? c->values_k.p : NULL, v ? c->values_v.p : NULL, held);
+    return (!k || kvr_dev_get(c->dev, k, c->values_k.p, bytes) == KVR_OK) &&
+           (!v || kvr_dev_get(c->dev, v, c->values_v.p, bytes) == KVR_OK);
+}
+
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 {
     const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
@@ -528,14 +577,24 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
         for (int64_t t = seen.run[r][0]; t < seen.run[r][1]; t++) {
             uint8_t held;
 
-            kvr_layer_dense(l, t, t + 1, k ? k + (size_t)n * width : NULL,
-                            v ? v + (size_t)n * width : NULL, &held);
+            if (!read_token(c, l, t, k ? k + (size_t)n * width : NULL,
+                            v ? v + (size_t)n * width : NULL, &held))
+                return -1;
             n += held;
         }
     return n;
 }
 
-void kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out)
+enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out)
 {
-    *out = c->times;
+    int64_t ns[PHASES];
+
+    KVR_TRY(kvr_phases_read(c->phases, ns));
+    *out = (struct kvr_cache_times){
+        .encode_ns = ns[STORE] - ns[STORE_DECODE],
+        .decode_ns = ns[KVR_ATTEND_DECODE] + ns[STORE_DECODE] + ns[DENSE_DECODE],
+        .attend_ns = ns[KVR_ATTEND_PHASE] - ns[KVR_ATTEND_DECODE],
+        .watch_ns = c->watch_ns,
+    };
+    return KVR_OK;
 }

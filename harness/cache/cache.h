@@ -20,7 +20,9 @@
  * pass, the current chunk's passing state included, and nothing is ever evicted.
  *
  * One cache belongs to one thread; attend uses OpenMP inside and gives the same bytes for
- * any number of threads. */
+ * any number of threads. On a CUDA device k, v, q and out are device memory and calls return
+ * before the work is done: what goes wrong there shows at the next kvr_dev_sync at the latest. A
+ * policy that decides by keys and values waits for them. */
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
@@ -102,8 +104,8 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
 /* What attention reads of the committed tokens visible to the last pass (its own chunk
- * included once committed), oldest first: k, v [n_tok,H,D] floats, either may be NULL.
- * Returns the number of tokens; with both NULL only that. */
+ * included once committed), oldest first: k, v [n_tok,H,D] floats of the host, either may be NULL.
+ * Returns the number of tokens; with both NULL only that; -1 when the device failed. */
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v);
 
 /* What attention read in one layer of one pass, and what it returned. Borrowed for the call. */
@@ -118,19 +120,20 @@ struct kvr_cache_view {
     int64_t n_tok;                  /* T, of the current chunk */
     const void *k, *v;              /* its [T,H,D] in shape->exact */
     const float *q, *out;           /* [T,H,D] */
-};
+};                                  /* host memory throughout; a device's is copied for the call */
 
 /* Shows every attend to `fn` (NULL: nobody) before the pass's keys and values are stored. What
  * it returns, if not KVR_OK, becomes the attend's own status. */
 typedef enum kvr_status kvr_cache_watch_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx);
 
-/* Nanoseconds spent since reset, by phase. */
+/* Nanoseconds spent since reset, by phase: the device's own time. */
 struct kvr_cache_times {
-    int64_t encode_ns, decode_ns, attend_ns; /* attend without decode */
+    int64_t encode_ns, decode_ns, attend_ns; /* encode and attend without decode */
     int64_t watch_ns;                        /* the watcher's own; 0 without one */
 };
-void kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
+/* Waits for a device; on its error nothing is written. */
+enum kvr_status kvr_cache_times(const struct kvr_cache *c, struct kvr_cache_times *out);
 
 #ifdef __cplusplus
 }

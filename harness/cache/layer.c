@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/rows.h"
+
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
                                const struct kvr_plan *plan, const struct kvr_layer_geometry *geo,
                                struct kvr_layer_scratch *scratch, bool dry)
@@ -22,6 +24,7 @@ void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
     kvr_buf_free(&s->gather);
     kvr_buf_free(&s->work);
     kvr_buf_free(&s->map);
+    kvr_buf_free(&s->back);
 }
 
 void kvr_layer_reset(struct kvr_layer *l)
@@ -89,9 +92,34 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
     return n;
 }
 
+/* scatter on a device: whole ranges, through the layer's scratch where tokens are listed. */
+static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *s,
+                           const struct kvr_packed *p, int64_t a, int64_t b, int64_t begin,
+                           size_t width, float *out)
+{
+    const int heads = p->shape.n_heads;
+    const struct kvr_buf *work = &l->scratch->work; /* holds a row at least: it coded p */
+    const int64_t step = (int64_t)(work->n_bytes / (width * sizeof *out));
+
+    if (s->kind == KVR_SEG_CODED && !s->listed) {
+        kvr_codec_decode(p, a, b - a, 0, heads, out + (size_t)(s->tok0 + a - begin) * width);
+    } else if (s->kind == KVR_SEG_POOLED) {
+        kvr_codec_decode(p, 0, 1, 0, heads, work->p);
+        kvr_rows_repeat(l->dev, work->p, width, b - a,
+                        out + (size_t)(kvr_segment_token(s, a) - begin) * width);
+    } else {
+        for (int64_t t = a, n; t < b; t += n) {
+            n = b - t < step ? b - t : step;
+            kvr_codec_decode(p, t, n, 0, heads, work->p);
+            kvr_rows_scatter(l->dev, work->p, width, (const int32_t *)s->list.p + t, n, begin, out);
+        }
+    }
+}
+
 /* Stored values of one segment into their places. */
-static void scatter(const struct kvr_segment *s, const struct kvr_packed *p, int64_t begin,
-                    int64_t end, size_t width, float *out)
+static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
+                    const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
+                    float *out)
 {
     enum { STEP = 64 };
     const int64_t a = kvr_segment_lower(s, begin), b = kvr_segment_lower(s, end);
@@ -99,6 +127,10 @@ static void scatter(const struct kvr_segment *s, const struct kvr_packed *p, int
 
     if (a >= b || s->kind == KVR_SEG_ZERO)
         return;
+    if (kvr_dev_stream(l->dev)) {
+        scatter_device(l, s, p, a, b, begin, width, out);
+        return;
+    }
     if (s->kind == KVR_SEG_CODED && !s->listed) {
         const int64_t n_steps = (b - a + STEP - 1) / STEP;
 
@@ -123,18 +155,18 @@ void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, floa
     const size_t n = (size_t)(end - begin);
 
     if (k)
-        memset(k, 0, n * width * sizeof *k);
+        kvr_dev_zero(l->dev, k, n * width * sizeof *k);
     if (v)
-        memset(v, 0, n * width * sizeof *v);
+        kvr_dev_zero(l->dev, v, n * width * sizeof *v);
     if (held)
         memset(held, 0, n);
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];
 
         if (k)
-            scatter(s, &s->k, begin, end, width, k);
+            scatter(l, s, &s->k, begin, end, width, k);
         if (v)
-            scatter(s, &s->v, begin, end, width, v);
+            scatter(l, s, &s->v, begin, end, width, v);
         if (held)
             for (int64_t t = kvr_segment_lower(s, begin); t < kvr_segment_lower(s, end); t++)
                 held[kvr_segment_token(s, t) - begin] = 1;

@@ -22,6 +22,7 @@ struct kvr_layer_geometry {
 /* Working memory, shared by the layers of one cache; grows when needed, KVR_MEM_SCRATCH. */
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
+    struct kvr_buf back; /* CUDA: keys read back, for a correction's moments */
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
 

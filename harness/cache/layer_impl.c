@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/rows.h"
 #include "methods/kernels/fwht.h"
+#include "methods/kernels/kernels_cuda.h"
 
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s)
 {
@@ -57,7 +59,8 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     const bool shared =
         tiers->part && retention->part && !strcmp(tiers->part->name, retention->part->name);
 
-    KVR_TRY(kvr_buf_reserve(&l->scratch->map, l->dev, KVR_MEM_SCRATCH, (size_t)n_tok));
+    KVR_TRY(
+        kvr_buf_reserve(&l->scratch->map, kvr_dev_host(l->dev), KVR_MEM_SCRATCH, (size_t)n_tok));
     *map = l->scratch->map.p;
     memset(*map, 0, (size_t)n_tok);
     if (tiers->part)
@@ -81,11 +84,21 @@ static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct k
     if (kvr_codec_rotated(codec)) {
         float *work = l->scratch->work.p;
 
-        memcpy(work, k, n * sizeof *k);
-        kvr_fwht(work, s->n_tok * l->geo.n_heads, l->geo.head_dim, KVR_COMPUTE_F32);
+        kvr_dev_copy(l->dev, work, k, n * sizeof *k);
+        if (kvr_dev_stream(l->dev))
+            kvr_fwht_cuda(kvr_dev_stream(l->dev), work, s->n_tok * l->geo.n_heads, l->geo.head_dim,
+                          KVR_COMPUTE_F32);
+        else
+            kvr_fwht(work, s->n_tok * l->geo.n_heads, l->geo.head_dim, KVR_COMPUTE_F32);
         k = work;
     }
-    c->prepare(&s->k, k, s->moments.p);
+    if (!kvr_dev_stream(l->dev)) {
+        c->prepare(&s->k, k, s->moments.p);
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_buf_reserve(&l->scratch->back, l->dev, KVR_MEM_SCRATCH, n * sizeof *k));
+    kvr_codec_decode_rotated(&s->k, 0, s->n_tok, 0, l->geo.n_heads, l->scratch->back.p);
+    c->prepare_cuda(kvr_dev_stream(l->dev), &s->k, k, l->scratch->back.p, s->moments.p);
     return KVR_OK;
 }
 
@@ -116,13 +129,22 @@ enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, co
     return st;
 }
 
-/* Rows of x named by list, one after the other. */
-static void gather(const float *x, size_t width, const int32_t *list, int64_t n, int64_t tok0,
-                   float *out)
+/* The `count` tokens t of [0, n) with map[t] == tier, token t being tok0 + t. */
+static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int tier, int64_t tok0,
+                                 int64_t n, int64_t count, struct kvr_segment *out)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        memcpy(out + (size_t)i * width, x + (size_t)(list[i] - tok0) * width, width * sizeof *x);
+    const size_t bytes = (size_t)count * sizeof(int32_t);
+    const bool mirrored = kvr_dev_host(l->dev) != l->dev;
+
+    KVR_TRY(kvr_buf_alloc(&out->list, l->dev, KVR_MEM_META, bytes));
+    if (mirrored)
+        KVR_TRY(kvr_buf_alloc(&out->shown, kvr_dev_host(l->dev), KVR_MEM_META, bytes));
+    int32_t *p = mirrored ? out->shown.p : out->list.p;
+
+    for (int64_t t = 0; t < n; t++)
+        if (map[t] == tier)
+            *p++ = (int32_t)(tok0 + t);
+    return mirrored ? kvr_dev_put(l->dev, out->list.p, out->shown.p, bytes) : KVR_OK;
 }
 
 enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
@@ -131,7 +153,7 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
 {
     const size_t width = kvr_layer_width(l);
     int64_t first = 0, last = n - 1, count = 0;
-    struct kvr_buf list = { 0 };
+    struct kvr_segment listed = { 0 };
     enum kvr_status st;
 
     *out = (struct kvr_segment){ 0 };
@@ -151,41 +173,25 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
         out->listed = true;
         return KVR_OK;
     }
-    KVR_TRY(kvr_buf_alloc(&list, l->dev, KVR_MEM_META, (size_t)count * sizeof(int32_t)));
-    int32_t *p = list.p;
-
-    for (int64_t t = first; t <= last; t++)
-        if (map[t] == tier)
-            *p++ = (int32_t)(tok0 + t);
-    st = kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
-                         2 * (size_t)count * width * sizeof(float));
+    st = make_list(l, map, tier, tok0, n, count, &listed);
+    if (st == KVR_OK)
+        st = kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
+                             2 * (size_t)count * width * sizeof(float));
     if (st == KVR_OK) {
         float *gk = l->scratch->gather.p, *gv = gk + (size_t)count * width;
 
-        gather(k, width, list.p, count, tok0, gk);
-        gather(v, width, list.p, count, tok0, gv);
+        kvr_rows_gather(l->dev, k, width, listed.list.p, count, tok0, gk);
+        kvr_rows_gather(l->dev, v, width, listed.list.p, count, tok0, gv);
         st = kvr_layer_code(l, tier, gk, gv, tok0 + first, count, out);
     }
     if (st != KVR_OK) {
-        kvr_buf_free(&list);
+        kvr_segment_free(&listed);
         return st;
     }
     out->listed = true;
-    out->list = list;
+    out->list = listed.list;
+    out->shown = listed.shown;
     return KVR_OK;
-}
-
-/* Means over tokens, in double, rounded once. */
-static void mean_token(const float *x, size_t width, int64_t n, float *out)
-{
-#pragma omp parallel for schedule(static)
-    for (size_t c = 0; c < width; c++) {
-        double sum = 0;
-
-        for (int64_t t = 0; t < n; t++)
-            sum += x[(size_t)t * width + c];
-        out[c] = (float)(sum / (double)n);
-    }
 }
 
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
@@ -206,9 +212,9 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH, width * sizeof(float)));
     float *mean = l->scratch->work.p;
 
-    mean_token(k, width, n, mean);
+    kvr_rows_mean(l->dev, k, width, n, mean);
     KVR_TRY(kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->k));
-    mean_token(v, width, n, mean);
+    kvr_rows_mean(l->dev, v, width, n, mean);
     st = kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->v);
     if (st != KVR_OK)
         kvr_segment_free(out);

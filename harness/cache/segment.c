@@ -1,11 +1,18 @@
 /* segment.c - tokens of a segment, its memory. */
 #include "harness/cache/segment.h"
 
+/* The list as the host reads it. */
+static const int32_t *tokens(const struct kvr_segment *s)
+{
+    return s->shown.p ? s->shown.p : s->list.p;
+}
+
 void kvr_segment_free(struct kvr_segment *s)
 {
     kvr_packed_free(&s->k);
     kvr_packed_free(&s->v);
     kvr_buf_free(&s->list);
+    kvr_buf_free(&s->shown);
     kvr_buf_free(&s->moments);
 }
 
@@ -16,7 +23,7 @@ size_t kvr_segment_resident(const struct kvr_segment *s)
 
 int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i)
 {
-    return s->listed ? ((const int32_t *)s->list.p)[i] : s->tok0 + i;
+    return s->listed ? tokens(s)[i] : s->tok0 + i;
 }
 
 int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok)
@@ -31,7 +38,7 @@ int64_t kvr_segment_lower(const struct kvr_segment *s, int64_t tok)
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
 
-        if (((const int32_t *)s->list.p)[mid] < tok)
+        if (tokens(s)[mid] < tok)
             lo = mid + 1;
         else
             hi = mid;

@@ -19,6 +19,7 @@ struct kvr_segment {
     int64_t n_tok;          /* tokens stood for */
     bool listed;            /* not contiguous: `list` says which */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
+    struct kvr_buf shown;   /* a list in device memory once more, for the host */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */
     struct kvr_buf moments; /* FP16 [moments][H][D]: what the plan's correction keeps */
 };

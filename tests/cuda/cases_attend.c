@@ -47,8 +47,7 @@ static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
                        const struct kvr_span *spans, int n_spans, float *out)
 {
     struct kvr_dev *dev = open_dev();
-    struct kvr_attend_scratch scratch = { { 0 }, { 0 } };
-    int64_t decode_ns = 0, attend_ns = 0;
+    struct kvr_attend_scratch scratch = { 0 };
     const struct kvr_attend_job job = {
         .n_heads = a->n_heads,
         .head_dim = a->head_dim,
@@ -57,13 +56,12 @@ static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
         .out = out,
         .spans = spans,
         .n_spans = n_spans,
-        .decode_ns = &decode_ns,
-        .attend_ns = &attend_ns,
     };
 
-    ck_assert_int_eq(
-        kvr_attend_reserve(&scratch, dev, a->n_heads, a->head_dim, a->n_query, true, true), KVR_OK);
-    kvr_attend(&job, &scratch);
+    const struct kvr_attend_needs needs = { a->n_heads, a->head_dim, a->n_query, true, true, true };
+
+    ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
+    ck_assert_int_eq(kvr_attend(&job, &scratch), KVR_OK);
     kvr_attend_release(&scratch);
     kvr_dev_close(&dev);
 }
