@@ -97,6 +97,16 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     return st;
 }
 
+bool kvr_layer_budget_is_file(const char *which)
+{
+    static const char *const words[] = { "none", "linear", "moviegen", "storyeval" };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(which, words[i]) == 0)
+            return false;
+    return true;
+}
+
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta)
 {

@@ -122,6 +122,7 @@ void kvr_retention_close(struct kvr_retention_use *u);
  * line and layer ('#' comments), as `kvreel profile` writes it. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,
                                  double *beta);
+bool kvr_layer_budget_is_file(const char *which);
 
 #ifdef __cplusplus
 }

@@ -1,19 +1,34 @@
 /* parts.c - a method's plan as JSON: its axes, each with every option spelled out. */
 #include "harness/plan/parts.h"
 
+#include "harness/core/sha256.h"
 #include "methods/plugin.h"
+#include "methods/policy.h"
 
 static void add_axis(void *ctx, const char *axis, const char *text)
 {
     json_object_set_new(ctx, axis, json_string(text));
 }
 
+/* Another file of the same name is another cell. One that cannot be read is null: the cell fails
+ * with the reason, and is another one once the file is there. */
+static void add_budget(json_t *o, const char *which)
+{
+    char hex[KVR_SHA256_HEX];
+
+    if (kvr_layer_budget_is_file(which))
+        json_object_set_new(o, "layer_budget_sha256",
+                            kvr_sha256_file(which, hex) == KVR_OK ? json_string(hex) : json_null());
+}
+
 json_t *kvr_parts_json(const struct kvr_plan *p)
 {
     json_t *o = json_object();
 
-    if (o)
+    if (o) {
         kvr_plan_axes(p, add_axis, o);
+        add_budget(o, p->opts.layer_budget);
+    }
     return o;
 }
 

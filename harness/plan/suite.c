@@ -24,7 +24,8 @@ static enum kvr_status check_id(const struct kvr_yaml_node *n, const char *id)
 
 /* --- truth ------------------------------------------------------------------------------ */
 
-/* What `file` names, seen from the file it is written in. Belongs to the document. */
+/* What `file` names, seen from the file it is written in, or from here when it is written in none.
+ * Belongs to the document. */
 static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node *file,
                                const char **out)
 {
@@ -32,7 +33,7 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
     char *dir, *path, *kept;
 
     KVR_TRY(kvr_yaml_string(file, &text));
-    dir = kvr_path_dir(file->file);
+    dir = file->line ? kvr_path_dir(file->file) : strdup(".");
     path = dir ? kvr_path_join(dir, text) : NULL;
     kept = path ? kvr_yaml_alloc(doc, strlen(path) + 1) : NULL;
     if (kept)
