@@ -76,13 +76,21 @@ static json_t *model_json(const struct point *p)
 /* What all methods of a group share. */
 static json_t *group_json(const struct point *p, int threads)
 {
-    return json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
-                     "s:s, s:i}",
-                     "format", KVR_CELL_FORMAT, "workload", "rollout", "model", model_json(p),
-                     "prompt", "suite", p->suite->name, "id", p->prompt->id, "text",
-                     p->prompt->text, "seed", (json_int_t)p->seed, "frames", p->frames, "window",
-                     p->window, "sink", p->sink, "evict", (int)p->evict, "path", p->path, "backend",
-                     "cpu", "threads", threads);
+    const struct kvr_prompt_truth *t = p->prompt->truth;
+    json_t *o = json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
+                          "s:s, s:i}",
+                          "format", KVR_CELL_FORMAT, "workload", "rollout", "model", model_json(p),
+                          "prompt", "suite", p->suite->name, "id", p->prompt->id, "text",
+                          p->prompt->text, "seed", (json_int_t)p->seed, "frames", p->frames,
+                          "window", p->window, "sink", p->sink, "evict", (int)p->evict, "path",
+                          p->path, "backend", "cpu", "threads", threads);
+
+    /* Without a word when there is none: such cells keep their keys. Where the file lies is no part
+     * of it. */
+    if (o && t)
+        json_object_set_new(o, "truth",
+                            json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
+    return o;
 }
 
 static json_t *options_json(const struct kvr_setting *s, int n)
@@ -309,6 +317,32 @@ static enum kvr_status check_labels(const struct kvr_sweep *s, int first)
     return KVR_OK;
 }
 
+/* Whether the rollout can go on from the prompt's truth, and be compared with it to its end. */
+static enum kvr_status check_truth(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_truth *t = p->prompt->truth;
+
+    if (!t)
+        return KVR_OK;
+    if (t->given % c->frames_per_chunk != 0 || t->given >= p->frames)
+        return kvr_yaml_fail(t->given_at,
+                             "prompt '%s': %d given frames of %d, need whole chunks of %d (model "
+                             "%s) and at least one chunk to generate",
+                             p->prompt->id, t->given, p->frames, c->frames_per_chunk,
+                             p->model->name);
+    if (t->n < p->frames)
+        return kvr_yaml_fail(t->at, "prompt '%s': truth '%s' has %d frames, the rollout %d",
+                             p->prompt->id, t->tensor, t->n, p->frames);
+    if (c->latent_is_rgb && (t->height != c->latent_h || t->width != c->latent_w))
+        return kvr_yaml_fail(t->at,
+                             "prompt '%s': truth '%s' has frames of %dx%d (width x height), model "
+                             "%s makes %dx%d",
+                             p->prompt->id, t->tensor, t->width, t->height, p->model->name,
+                             c->latent_w, c->latent_h);
+    return KVR_OK;
+}
+
 /* Whether this prompt can be had from this model for so many frames. `why` is filled when it
  * cannot although nothing is wrong with the config. */
 static enum kvr_status check_point(const struct point *p, char *why, size_t n)
@@ -322,6 +356,12 @@ static enum kvr_status check_point(const struct point *p, char *why, size_t n)
     if (p->frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->frames,
                              c->frames_per_chunk, p->model->name);
+    KVR_TRY(check_truth(p));
+    if (p->prompt->truth && !c->latent_is_rgb) {
+        snprintf(why, n, "no encoder for the latents of model %s: it cannot go on from frames",
+                 p->model->name);
+        return KVR_OK;
+    }
     if (c->random_weights)
         return KVR_OK;
     st = kvr_prompt_parse(c, p->prompt->text, p->frames / c->frames_per_chunk, &parsed);

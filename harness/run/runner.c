@@ -157,6 +157,12 @@ static json_t *plugin_paths(const json_t *spec)
     return paths;
 }
 
+/* Null where the prompt has none. */
+static json_t *truth_json(const struct kvr_prompt_truth *t)
+{
+    return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
+}
+
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
@@ -167,9 +173,10 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
 
     if (r->config.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.memory_mib << 20);
-    o = json_pack("{s:o*, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory,
-                  "plugins", plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir,
-                  "out_dir", r->summary->out_dir, "frames",
+    o = json_pack("{s:o*, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory,
+                  "truth", truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec),
+                  "spec", spec, "model_dir", j->cell->model->dir, "out_dir", r->summary->out_dir,
+                  "frames",
                   drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
                         : json_sprintf("frames/%s.safetensors", j->cell->rollout),
                   "video", drift ? json_null() : json_sprintf("videos/%s.mp4", j->cell->video),

@@ -4,10 +4,13 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "harness/core/json.h"
 #include "harness/plan/find.h"
 #include "harness/run/external.h"
+#include "harness/workload/truth.h"
 #include "metrics/derived.h"
 
 enum { STUDY_STEP = 50, LATENT_STRIDE = 4 };
@@ -45,21 +48,86 @@ static enum kvr_status add(json_t *list, const char *name, const char *unit, int
     return KVR_OK;
 }
 
+/* So many places without a value before the others. */
+static enum kvr_status shift(double **series, int *n, int by)
+{
+    double *longer = *n ? malloc((size_t)(*n + by) * sizeof *longer) : NULL;
+
+    if (*n == 0)
+        return KVR_OK;
+    if (!longer)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    for (int i = 0; i < by; i++)
+        longer[i] = NAN;
+    memcpy(longer + by, *series, (size_t)*n * sizeof *longer);
+    free(*series);
+    *series = longer;
+    *n += by;
+    return KVR_OK;
+}
+
+/* Of a metric that begins behind `given` frames: chunks count from the first of the video. */
+static enum kvr_status shift_drift(struct kvr_derived *d, int given, int chunk)
+{
+    const int by = chunk > 0 ? given / chunk : 0;
+
+    d->extra += by;
+    return shift(&d->series, &d->n_series, by);
+}
+
 static enum kvr_status add_derived(json_t *list, const struct kvr_metric *m,
                                    const struct kvr_metric_input *in,
-                                   const struct kvr_metric_value *v, int prefix_step)
+                                   const struct kvr_metric_value *v, int prefix_step, int given)
 {
     struct kvr_derived d[KVR_N_DERIVED];
     enum kvr_status st;
 
     KVR_TRY(kvr_metric_derive(m, in, v, prefix_step, d));
-    st = KVR_OK;
+    st = shift_drift(&d[KVR_DRIFT], given, in->chunk);
     for (int i = 0; st == KVR_OK && i < KVR_N_DERIVED; i++)
         if (d[i].name[0])
             st = add(list, d[i].name, m->unit, d[i].n, d[i].value, d[i].extra, d[i].missing,
                      d[i].series, d[i].n_series);
     kvr_derived_free(d);
     return st;
+}
+
+static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
+                                    const struct kvr_metric_input *mi, int prefix_step, int given)
+{
+    struct kvr_metric_value v;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_metric_measure(m, mi, &v));
+    st = add_derived(list, m, mi, &v, prefix_step, given);
+    if (st == KVR_OK)
+        st = shift(&v.series, &v.n_series, given);
+    if (st == KVR_OK)
+        st = add(list, m->name, m->unit, mi->test->n, v.value, v.extra, v.missing, v.series,
+                 v.n_series);
+    kvr_metric_value_free(&v);
+    return st;
+}
+
+/* Over the frames behind the given ones. A first chunk that is shorter than the others is one of
+ * those, so what is left begins with a whole chunk. */
+static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
+                                 const struct kvr_score_input *in, const char *lpips_weights)
+{
+    const struct kvr_frames test = kvr_frames_from(in->test, in->given, in->test->n);
+    struct kvr_metric_input mi = { .test = &test,
+                                   .chunk = in->chunk,
+                                   .lpips_weights = lpips_weights };
+    struct kvr_frames truth;
+
+    if (!in->truth)
+        return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no truth", NULL, 0);
+    if (in->truth->n < in->test->n)
+        return kvr_fail(KVR_EINVAL, "%s: %d frames of truth, the video has %d", m->name,
+                        in->truth->n, in->test->n);
+    truth = kvr_frames_from(in->truth, in->given, in->test->n);
+    mi.ref = &truth;
+    return add_measured(list, m, &mi, in->prefix_step, in->given);
 }
 
 static enum kvr_status add_metric(json_t *list, const char *name, const struct kvr_score_input *in,
@@ -70,19 +138,17 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
                                          .chunk = in->chunk,
                                          .lead = in->lead,
                                          .lpips_weights = lpips_weights };
-    const struct kvr_metric *m = kvr_metric_find(name);
-    struct kvr_metric_value v;
-    enum kvr_status st;
+    const struct kvr_metric *m = kvr_metric_find(name), *truth;
 
     if (!m)
         return kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
-    KVR_TRY(kvr_metric_measure(m, &mi, &v));
-    st =
-        add(list, m->name, m->unit, in->test->n, v.value, v.extra, v.missing, v.series, v.n_series);
-    if (st == KVR_OK)
-        st = add_derived(list, m, &mi, &v, in->prefix_step);
-    kvr_metric_value_free(&v);
-    return st;
+    if (m->truth)
+        return add_truth(list, m, in, lpips_weights);
+    KVR_TRY(add_measured(list, m, &mi, in->prefix_step, 0));
+    truth = in->truth ? kvr_metric_truth_of(m) : NULL;
+    if (!truth || json_object_get(in->metrics, truth->name)) /* that one has its turn */
+        return KVR_OK;
+    return add_truth(list, truth, in, lpips_weights);
 }
 
 /* --- programs --------------------------------------------------------------------------- */

@@ -11,8 +11,10 @@ struct kvr_score_input {
     const json_t *metrics;  /* {"psnr": 1, ...}: names and versions, as in the cell's spec */
     const json_t *commands; /* harness/plan/commands.h; NULL: none */
     const struct kvr_frames *ref, *test;
-    int chunk, lead;                        /* as in struct kvr_metric_input */
-    int prefix_step;                        /* frames */
+    const struct kvr_frames *truth; /* as many frames as test, and more; NULL: there is none */
+    int given;                      /* frames at the beginning that are the truth's own */
+    int chunk, lead;                /* as in struct kvr_metric_input */
+    int prefix_step;                /* frames */
     const char *video, *frames, *reference; /* paths; NULL: there is none */
 };
 
@@ -24,8 +26,11 @@ int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
  * (harness/plan/find.h), into `out`. False when there are none. */
 bool kvr_score_lpips_weights(char *out, size_t n);
 
-/* A list of {name, unit, n, value, extra, missing, series}. A program that fails gives NULL with
- * the reason; a built-in metric that fails is the status, because that is our own fault. */
+/* A list of {name, unit, n, value, extra, missing, series}. Where there is a truth, each metric
+ * that has a NAME_truth has that, too: over the frames behind the given ones, whose places in the
+ * series are NULL. Asked for by name where there is no truth it is NULL with that reason. A program
+ * that fails gives NULL with the reason; a built-in metric that fails is the status, because that
+ * is our own fault. */
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out);
 
 /* The same of a cell without frames: everything NULL, with this reason. `in` needs no frames. */

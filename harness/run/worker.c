@@ -9,6 +9,8 @@
  *     reference        path of the baseline's frames, or null: this is the baseline, or the model
  *                      has no decoder and there are no frames
  *     reference_sha256 what those frames' file must be
+ *     truth            {file, tensor} that the video goes on from and is compared with, or null;
+ *                      spec.truth has its sha256, and how many frames are given
  *     memory_bytes     address space it may take; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
@@ -30,9 +32,11 @@
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
 #include "harness/media/media.h"
+#include "harness/plan/parts.h"
 #include "harness/run/run.h"
 #include "harness/run/score.h"
 #include "harness/run/worker_probe.h"
+#include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
@@ -50,6 +54,8 @@ struct job {
     bool evict;
     int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
     struct kvr_model_use use;
+    struct kvr_truth truth; /* {0}: there is none */
+    int64_t given;
     json_t *answer;
 };
 
@@ -87,6 +93,33 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     return kvr_json_bool(j->spec, where, "evict", &j->evict);
 }
 
+/* What the plan saw when it made the cell's key, and nothing else. */
+static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *c)
+{
+    const struct kvr_frames *f = &j->truth.frames;
+    const char *file, *tensor, *sha256;
+    json_t *place, *said;
+
+    if (!json_object_get(j->spec, "truth"))
+        return KVR_OK;
+    KVR_TRY(kvr_json_object(j->spec, where, "truth", &said));
+    KVR_TRY(kvr_json_string(said, where, "sha256", &sha256));
+    KVR_TRY(kvr_json_int(said, where, "given", &j->given));
+    KVR_TRY(kvr_json_object(j->request, where, "truth", &place));
+    KVR_TRY(kvr_json_string(place, where, "file", &file));
+    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_truth_open(&j->truth, file, tensor));
+    if (strcmp(j->truth.sha256, sha256) != 0)
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+                        tensor);
+    if (j->given < j->n_frames && j->n_frames <= f->n && f->height == c->latent_h &&
+        f->width == c->latent_w)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %lld of %dx%d, %lld given", where, f->n,
+                    f->width, f->height, (long long)j->n_frames, c->latent_w, c->latent_h,
+                    (long long)j->given);
+}
+
 static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
 {
     struct kvr_setting s[MAX_SETTINGS];
@@ -103,6 +136,21 @@ static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
         s[n++].value = json_string_value(value);
     }
     return kvr_plan_open(plan, j->plan, s, n);
+}
+
+/* A file of layer budgets is part of the cell, as its content was when the plan was made. */
+static enum kvr_status check_budget(const struct job *j, const struct kvr_plan *plan)
+{
+    static const char key[] = "layer_budget_sha256";
+    const json_t *said = json_object_get(json_object_get(j->spec, "parts"), key);
+    json_t *now = said ? kvr_parts_json(plan) : NULL;
+    const bool same = !said || json_equal(said, json_object_get(now, key));
+
+    json_decref(now);
+    return same
+               ? KVR_OK
+               : kvr_fail(KVR_EFORMAT, "%s: the layer budgets have changed since the plan was made",
+                          plan->opts.layer_budget);
 }
 
 /* --- what was measured ------------------------------------------------------------------ */
@@ -220,6 +268,24 @@ static enum kvr_status add_artifact(struct job *j, json_t *list, const char *kin
     return st;
 }
 
+/* A copy of the truth, so that the out folder has all that later metrics need. */
+static enum kvr_status write_truth(struct job *j, json_t *list)
+{
+    char name[64], *path;
+    enum kvr_status st = KVR_OK;
+
+    if (!j->truth.file)
+        return KVR_OK;
+    snprintf(name, sizeof name, "frames/truth-%.32s.safetensors", j->truth.sha256);
+    path = kvr_path_join(j->out_dir, name);
+    if (!path)
+        return kvr_fail(KVR_ENOMEM, "worker: no memory");
+    if (!kvr_path_exists(path))
+        st = kvr_frames_write(path, &j->truth.frames, VIDEO_FPS);
+    free(path);
+    return st == KVR_OK ? add_artifact(j, list, "truth", name) : st;
+}
+
 static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
 {
     char *frames = kvr_path_join(j->out_dir, j->frames);
@@ -239,6 +305,8 @@ static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
     if (st == KVR_OK && video)
         st = add_artifact(j, list, "video", j->video);
     if (st == KVR_OK)
+        st = write_truth(j, list);
+    if (st == KVR_OK)
         st = add(j, "artifacts", json_incref(list));
     json_decref(list);
     free(frames);
@@ -256,6 +324,8 @@ static enum kvr_status compare(struct job *j, const struct kvr_model_config *c,
         .commands = json_object_get(j->spec, "commands"),
         .ref = ref,
         .test = test,
+        .truth = j->truth.file ? &j->truth.frames : NULL,
+        .given = (int)j->given,
         .chunk = c->frames_per_chunk * stride,
         .lead = n_latent * stride - test->n,
         .prefix_step = kvr_score_prefix_step(test->n, n_latent, c->frames_per_chunk),
@@ -386,6 +456,8 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .sink_frames = (int)j->sink,
         .evict = j->evict,
         .exact = KVR_BF16,
+        .given = j->given ? j->truth.frames.rgb : NULL,
+        .n_given = (int)j->given,
     };
     struct kvr_rollout_result r;
     enum kvr_status st;
@@ -474,11 +546,16 @@ static enum kvr_status run_cell(struct job *j)
         st = kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                       j->model_dir);
     if (st == KVR_OK)
+        st = open_truth(j, kvr_model_config(model));
+    if (st == KVR_OK)
         st = open_plan(j, &plan);
+    if (st == KVR_OK)
+        st = check_budget(j, plan);
     if (st == KVR_OK)
         st = j->query_stride ? measure_probed(j, dev, model, plan)
                              : measure(j, dev, model, plan, NULL);
     kvr_plan_close(&plan);
+    kvr_truth_close(&j->truth);
     kvr_model_close(&model);
     kvr_dev_close(&dev);
     return st;
