@@ -159,3 +159,55 @@ void kvr_retention_close(struct kvr_retention_use *u)
     free(u->opts);
     *u = (struct kvr_retention_use){ 0 };
 }
+
+/* k and v on the host; both stay NULL when only counts are wanted. */
+static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                             struct kvr_buf *k, struct kvr_buf *v)
+{
+    const int64_t n = (ctx->study ? ctx->n_tok : ctx->n_active) - ctx->new0;
+    const size_t bytes = (size_t)(n * ctx->n_heads * ctx->head_dim) * sizeof *ctx->k;
+
+    KVR_TRY(kvr_dev_sync(dev)); /* what is decided on must be right */
+    if (ctx->k) {
+        KVR_TRY(kvr_buf_alloc(k, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
+        KVR_TRY(kvr_dev_get(dev, k->p, ctx->k, bytes));
+    }
+    if (ctx->v) {
+        KVR_TRY(kvr_buf_alloc(v, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
+        KVR_TRY(kvr_dev_get(dev, v->p, ctx->v, bytes));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status ask(kvr_assign_fn *assign, bool cuda, const void *opts,
+                           const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                           struct kvr_policy_state *state, uint8_t *map)
+{
+    struct kvr_policy_ctx on_host = *ctx;
+    struct kvr_buf k = { 0 }, v = { 0 };
+    enum kvr_status st;
+
+    if (cuda || kvr_dev_host(dev) == dev)
+        return assign(opts, ctx, dev, state, map);
+    st = fetch(ctx, dev, &k, &v);
+    on_host.k = k.p;
+    on_host.v = v.p;
+    if (st == KVR_OK)
+        st = assign(opts, &on_host, kvr_dev_host(dev), state, map);
+    kvr_buf_free(&k);
+    kvr_buf_free(&v);
+    return st;
+}
+
+enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
+                                 struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map)
+{
+    return ask(u->part->assign, u->part->cuda, u->opts, ctx, dev, state, map);
+}
+
+enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
+                                     const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                     struct kvr_policy_state *state, uint8_t *map)
+{
+    return ask(u->part->assign, u->part->cuda, u->opts, ctx, dev, state, map);
+}

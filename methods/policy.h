@@ -51,11 +51,13 @@ struct kvr_policy_ctx {
     int64_t new0;     /* first token whose k, v are given: 0 (study), the new chunk's (intended) */
     const float *k;   /* [n - new0, H, D], n = n_tok (study) or n_active; NULL when only */
     const float *v;   /* counts are wanted (`kvreel predict`): scores are then all equal */
+    /* Both are memory of the device that `assign` is given; all else here, the map and what a
+     * part remembers are the host's. */
 };
 
 /* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
 struct kvr_policy_state {
-    struct kvr_buf buf; /* KVR_MEM_META, grown by the part itself */
+    struct kvr_buf buf; /* KVR_MEM_META of kvr_dev_host(dev), grown by the part itself */
     int64_t n;          /* the part's own use: frames the buffer speaks of */
     int64_t n_planned;  /* the part's own use: frames when a plan was last made */
 };
@@ -67,6 +69,12 @@ struct kvr_study_counts {
     int64_t pooled_frames;
 };
 
+/* Fill in the map. On CUDA it waits for the device where it has to see keys and values: what is
+ * stored, and so what is launched next, depends on the answer. */
+typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
+                                      struct kvr_dev *dev, struct kvr_policy_state *state,
+                                      uint8_t *map);
+
 struct kvr_tiers {
     const char *name, *title;
     const struct kvr_opt *options;
@@ -76,9 +84,9 @@ struct kvr_tiers {
     enum kvr_unit unit;
     bool active_only; /* study: tokens beyond n_active are not coded at all (map: ZERO) */
     enum kvr_status (*check)(const void *opts);
-    /* map [n_tok]: a tier for every token. Retention runs afterwards on the same map. */
-    enum kvr_status (*assign)(const void *opts, const struct kvr_policy_ctx *ctx,
-                              struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+    /* A tier for every token. Retention runs afterwards on the same map. */
+    kvr_assign_fn *assign;
+    bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
 };
 
@@ -89,8 +97,8 @@ struct kvr_retention {
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
     /* Changes bytes of tier 0 only. */
-    enum kvr_status (*assign)(const void *opts, const struct kvr_policy_ctx *ctx,
-                              struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+    kvr_assign_fn *assign;
+    bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
 };
 
@@ -115,6 +123,14 @@ enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
+
+/* Ask the part (not NULL), which is given what it can read: a part without `cuda` gets copies of k
+ * and v in memory of kvr_dev_host(dev), and that as its device. */
+enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr_policy_ctx *ctx,
+                                 struct kvr_dev *dev, struct kvr_policy_state *state, uint8_t *map);
+enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
+                                     const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                     struct kvr_policy_state *state, uint8_t *map);
 
 /* A layer's budget factor. `which`: "none" (1), "linear" (min + l/(L-1) (max-min), 1 when L is
  * 1), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take

@@ -1,4 +1,4 @@
-/* policy_cuda.cu - statistics, ranks and masks of policy_cuda.h. */
+/* policy_cuda.cu - statistics and ranks of policy_cuda.h. */
 #include "methods/kernels/policy_cuda.h"
 
 #include "harness/cuda/kernel.cuh"
@@ -64,41 +64,6 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (threadIdx.x == 0)
         summary[frame * f.n_heads + h] = mk + mv;
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    summary_delta(kvr_global<const float> now, kvr_global<const float> before, int64_t n,
-                  int n_heads, kvr_global<float> delta)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    double change = 0, size = 0;
-    float mean;
-
-    if (i >= n)
-        return;
-    for (int h = 0; h < n_heads; h++) {
-        change += fabsf(now[i * n_heads + h] - before[i * n_heads + h]);
-        size += fabsf(before[i * n_heads + h]);
-    }
-    mean = (float)(size / n_heads);
-    delta[i] = (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    saliency_rank(kvr_global<const float> delta, int64_t n, float delta_weight,
-                  float recency_weight, kvr_global<struct kvr_ranked> rank)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const float step = n > 1 ? 1.0f / (float)(n - 1) : 0;
-    struct kvr_ranked r;
-    float recency;
-
-    if (i >= n)
-        return;
-    recency = i < n / 2 || n == 1 ? step * (float)i : 1 - step * (float)(n - 1 - i);
-    r.score = delta_weight * delta[i] + recency_weight * recency;
-    r.index = (int32_t)i;
-    rank[i] = r;
 }
 
 /* LANES threads have a position; the first of them adds up, frame after frame (Welford). */
@@ -168,31 +133,6 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[place] = mine;
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    mask_fill(kvr_global<uint8_t> map, int64_t n, uint8_t byte)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-
-    if (i < n)
-        map[i] = byte;
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    mask_ranked(struct kvr_mask m, kvr_global<const struct kvr_ranked> sorted, int64_t k,
-                uint8_t byte, kvr_global<uint8_t> map)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    int64_t at;
-
-    if (i >= k * m.unit * m.repeats)
-        return;
-    const struct kvr_ranked r = sorted[i / m.unit % k];
-
-    at = i / m.unit / k * m.stride + r.index * m.unit + i % m.unit;
-    if (at < m.n)
-        map[at] = byte;
-}
-
 /* A thread has a channel: the sum runs over tokens in order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
@@ -217,22 +157,6 @@ void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f,
                    summary);
 }
 
-void kvr_summary_delta_cuda(struct kvr_stream *s, const float *now, const float *before, int64_t n,
-                            int n_heads, float *delta)
-{
-    if (n)
-        KVR_LAUNCH(summary_delta, kvr_blocks(n, THREADS), THREADS, 0, s, now, before, n, n_heads,
-                   delta);
-}
-
-void kvr_saliency_rank_cuda(struct kvr_stream *s, const float *delta, int64_t n,
-                            double delta_weight, double recency_weight, struct kvr_ranked *rank)
-{
-    if (n)
-        KVR_LAUNCH(saliency_rank, kvr_blocks(n, THREADS), THREADS, 0, s, delta, n,
-                   (float)delta_weight, (float)recency_weight, rank);
-}
-
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
                                 int64_t positions, int64_t channels, struct kvr_ranked *rank)
 {
@@ -246,21 +170,6 @@ void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t 
 {
     if (n)
         KVR_LAUNCH(topk_place, kvr_blocks(n, THREADS), THREADS, 0, s, item, n, sorted);
-}
-
-void kvr_mask_fill_cuda(struct kvr_stream *s, uint8_t *map, int64_t n, uint8_t byte)
-{
-    if (n)
-        KVR_LAUNCH(mask_fill, kvr_blocks(n, THREADS), THREADS, 0, s, map, n, byte);
-}
-
-void kvr_mask_ranked_cuda(struct kvr_stream *s, const struct kvr_mask *m,
-                          const struct kvr_ranked *sorted, int64_t k, uint8_t byte, uint8_t *map)
-{
-    const int64_t n = k * m->unit * m->repeats;
-
-    if (n)
-        KVR_LAUNCH(mask_ranked, kvr_blocks(n, THREADS), THREADS, 0, s, *m, sorted, k, byte, map);
 }
 
 void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean)

@@ -23,12 +23,6 @@ struct kvr_frames_of {
 /* kvr_frame_summary of every frame: summary [frames, H]. */
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
                             const float *v, float *summary);
-/* kvr_summary_delta of n pairs: now, before [n, H] -> delta [n]. */
-void kvr_summary_delta_cuda(struct kvr_stream *s, const float *now, const float *before, int64_t n,
-                            int n_heads, float *delta);
-/* The score of saliency.h, frame i of n having index i: rank[i] = { score, i }. */
-void kvr_saliency_rank_cuda(struct kvr_stream *s, const float *delta, int64_t n,
-                            double delta_weight, double recency_weight, struct kvr_ranked *rank);
 /* The variance over frames of mean |v| at every position (methods/tiers/spatial.c):
  * v [n_frames * S, channels] -> rank[i] = { variance, i }, i < S. */
 void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_frames,
@@ -37,16 +31,6 @@ void kvr_position_variance_cuda(struct kvr_stream *s, const float *v, int64_t n_
  * positions, not for tokens. */
 void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t n,
                    struct kvr_ranked *sorted);
-
-/* n bytes. */
-void kvr_mask_fill_cuda(struct kvr_stream *s, uint8_t *map, int64_t n, uint8_t byte);
-/* map[r * stride + index * unit + u] = byte for the first k of `sorted`, r < repeats, u < unit;
- * bytes at or beyond n are left alone. */
-struct kvr_mask {
-    int64_t n, unit, repeats, stride;
-};
-void kvr_mask_ranked_cuda(struct kvr_stream *s, const struct kvr_mask *m,
-                          const struct kvr_ranked *sorted, int64_t k, uint8_t byte, uint8_t *map);
 
 /* The token that stands for n: x [n, width] -> mean [width] (kvr_layer_pool). */
 void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "methods/kernels/abs_sum.h"
+#include "methods/kernels/policy_cuda.h"
 
 /* What a state's buffer holds, for up to `cap` frames:
  *     summary [cap,H] float | delta [cap] float | score [cap] float
@@ -79,7 +80,7 @@ static enum kvr_status grow(struct kvr_policy_state *state, struct kvr_dev *dev,
                         ctx->layer, old->n_heads, ctx->n_heads);
     if (old && old->cap >= n)
         return KVR_OK;
-    KVR_TRY(kvr_buf_alloc(&buf, dev, KVR_MEM_META, memory_bytes(ctx->n_heads, cap)));
+    KVR_TRY(kvr_buf_alloc(&buf, kvr_dev_host(dev), KVR_MEM_META, memory_bytes(ctx->n_heads, cap)));
     m = buf.p;
     m->n_heads = ctx->n_heads;
     m->cap = (int32_t)cap;
@@ -127,10 +128,37 @@ float kvr_summary_delta(const float *now, const float *before, int n_heads)
     return (float)(change / n_heads) / (mean > 1e-6f ? mean : 1e-6f);
 }
 
-/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. Each frame is
- * one thread's work, so the number of threads changes nothing. */
-static void summarise(const struct kvr_policy_ctx *ctx, int64_t f0, int64_t n, float *summary)
+/* Frames [f0, n) of a CUDA device's k and v; waits for the summaries. */
+static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                         int64_t f0, int64_t n, float *summary)
 {
+    const struct kvr_frames_of f = {
+        .n_tok = ctx->n_active - ctx->new0,
+        .skip = ctx->new0 - f0 * ctx->tokens_per_frame,
+        .tokens_per_frame = ctx->tokens_per_frame,
+        .n_heads = ctx->n_heads,
+        .head_dim = ctx->head_dim,
+    };
+    const size_t bytes = (size_t)((n - f0) * ctx->n_heads) * sizeof *summary;
+    struct kvr_buf found = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_alloc(&found, dev, KVR_MEM_SCRATCH, bytes));
+    kvr_frame_summary_cuda(kvr_dev_stream(dev), &f, ctx->k, ctx->v, found.p);
+    st = kvr_dev_sync(dev);
+    if (st == KVR_OK)
+        st = kvr_dev_get(dev, summary, found.p, bytes);
+    kvr_buf_free(&found);
+    return st;
+}
+
+/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. Each frame is
+ * one thread's work, so the number of threads changes nothing. On failure nothing is written. */
+static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
+                                 int64_t n, float *summary)
+{
+    if (kvr_dev_stream(dev))
+        return summarise_on_cuda(ctx, dev, f0, n, summary);
 #pragma omp parallel for schedule(static)
     for (int64_t f = f0; f < n; f++) {
         const int64_t begin = f * ctx->tokens_per_frame, end = begin + kvr_frame_tokens(ctx, f);
@@ -139,6 +167,7 @@ static void summarise(const struct kvr_policy_ctx *ctx, int64_t f0, int64_t n, f
         kvr_frame_summary(ctx->k, ctx->v, from - ctx->new0, end - from, ctx->n_heads, ctx->head_dim,
                           summary + (f - f0) * ctx->n_heads);
     }
+    return KVR_OK;
 }
 
 static void set_ones(float *x, int64_t first, int64_t end)
@@ -154,11 +183,16 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
     struct memory *m = state->buf.p;
     const int64_t overlap = state->n < n ? state->n : n;
     struct kvr_buf now = { 0 };
+    enum kvr_status st;
 
     if (ctx->k && ctx->v) {
-        KVR_TRY(
-            kvr_buf_alloc(&now, dev, KVR_MEM_SCRATCH, (size_t)(n * ctx->n_heads) * sizeof(float)));
-        summarise(ctx, 0, n, now.p);
+        KVR_TRY(kvr_buf_alloc(&now, kvr_dev_host(dev), KVR_MEM_SCRATCH,
+                              (size_t)(n * ctx->n_heads) * sizeof(float)));
+        st = summarise(ctx, dev, 0, n, now.p);
+        if (st != KVR_OK) {
+            kvr_buf_free(&now);
+            return st;
+        }
     }
     set_ones(delta_of(m), 0, n);
     if (!now.p)
@@ -175,23 +209,23 @@ static enum kvr_status deltas_study(const struct kvr_policy_ctx *ctx, struct kvr
 
 /* Intended: the new frames once, each against the one before it. A chunk given again replaces
  * what was known of it. */
-static void deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_policy_state *state,
-                            int64_t n)
+static enum kvr_status deltas_intended(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                       struct kvr_policy_state *state, int64_t n)
 {
     struct memory *m = state->buf.p;
     const int64_t f0 = ctx->new0 / ctx->tokens_per_frame;
     const int64_t known = state->n < f0 ? state->n : f0;
 
+    if (ctx->k && ctx->v)
+        KVR_TRY(summarise(ctx, dev, f0, n, summary_of(m, f0)));
     set_ones(delta_of(m), known, n);
     memset(level_of(m) + known, KVR_FRAME_FINE, (size_t)(n - known));
-    if (ctx->k && ctx->v) {
-        summarise(ctx, f0, n, summary_of(m, f0));
-        for (int64_t f = known < f0 ? f0 + 1 : f0; f < n; f++)
-            if (f > 0)
-                delta_of(m)[f] =
-                    kvr_summary_delta(summary_of(m, f), summary_of(m, f - 1), ctx->n_heads);
-    }
+    for (int64_t f = known < f0 ? f0 + 1 : f0; f < n && ctx->k && ctx->v; f++)
+        if (f > 0)
+            delta_of(m)[f] =
+                kvr_summary_delta(summary_of(m, f), summary_of(m, f - 1), ctx->n_heads);
     state->n = n;
+    return KVR_OK;
 }
 
 /* torch.linspace(0, 1, n)[i] in float: from the nearer end. */
@@ -226,7 +260,7 @@ enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
     m = state->buf.p;
     m->left = 0;
     if (!ctx->study)
-        deltas_intended(ctx, state, n);
+        KVR_TRY(deltas_intended(ctx, dev, state, n));
     else if (rule->every_call || state->n_planned != n)
         KVR_TRY(deltas_study(ctx, dev, state, n));
     /* Kept deltas give the same scores again, and the same scores the same plan: keeping the

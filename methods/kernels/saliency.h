@@ -43,8 +43,9 @@ struct kvr_saliency {
     struct kvr_ranked *rank; /* [n] scratch, so that a plan needs no memory of its own */
 };
 
-/* Score the frames of ctx. With k and v NULL every delta is 1. On KVR_ENOMEM the state is as it
- * was; this is the only place of the two parts where memory can run out. */
+/* Score the frames of ctx. With k and v NULL every delta is 1. On failure the state is as it was;
+ * this is the only place of the two parts where memory can run out, or a device fail. On CUDA it
+ * waits for the summaries of the frames given. */
 enum kvr_status kvr_saliency_score(const struct kvr_saliency_rule *rule,
                                    const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                    struct kvr_policy_state *state, struct kvr_saliency *out);

@@ -110,5 +110,6 @@ const struct kvr_retention kvr_retention_saliency = {
     .opts_size = sizeof(struct saliency_opts),
     .unit = KVR_UNIT_FRAME,
     .assign = saliency_assign,
+    .cuda = true,
     .study_side_bytes = saliency_side_bytes,
 };

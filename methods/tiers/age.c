@@ -55,5 +55,6 @@ const struct kvr_tiers kvr_tiers_age = {
     .tier_names = { "old", "recent" },
     .unit = KVR_UNIT_CHUNK,
     .assign = age_assign,
+    .cuda = true,
     .study_side_bytes = age_side_bytes,
 };

@@ -50,4 +50,5 @@ const struct kvr_tiers kvr_tiers_recent = {
     .unit = KVR_UNIT_CHUNK,
     .active_only = true,
     .assign = recent_assign,
+    .cuda = true,
 };

@@ -103,5 +103,6 @@ const struct kvr_tiers kvr_tiers_saliency = {
     .unit = KVR_UNIT_FRAME,
     .active_only = true,
     .assign = saliency_assign,
+    .cuda = true,
     .study_side_bytes = saliency_side_bytes,
 };

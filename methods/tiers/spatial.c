@@ -12,6 +12,7 @@
  * are those of the new chunk, whose mask is made once and only for its own tokens: bytes of
  * older tokens are not written. */
 #include "methods/kernels/abs_sum.h"
+#include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
 #include "methods/policy.h"
@@ -79,25 +80,57 @@ static int64_t n_foreground(const struct spatial_opts *o, int64_t S, int64_t pas
     return passing >= lo && passing <= hi ? passing : kvr_share(o->target * (double)S, lo, hi);
 }
 
+/* The positions of a CUDA device's v, ranked there; waits for them. */
+static enum kvr_status rank_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                    int64_t n_frames, struct kvr_ranked *rank)
+{
+    const int64_t S = ctx->tokens_per_frame, channels = (int64_t)ctx->n_heads * ctx->head_dim;
+    const size_t bytes = (size_t)S * sizeof *rank;
+    struct kvr_buf work = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_alloc(&work, dev, KVR_MEM_SCRATCH, 2 * bytes));
+    struct kvr_ranked *found = work.p, *sorted = found + S;
+
+    kvr_position_variance_cuda(kvr_dev_stream(dev), ctx->v, n_frames, S, channels, found);
+    kvr_topk_cuda(kvr_dev_stream(dev), found, S, sorted);
+    st = kvr_dev_sync(dev);
+    if (st == KVR_OK)
+        st = kvr_dev_get(dev, rank, sorted, bytes);
+    kvr_buf_free(&work);
+    return st;
+}
+
+/* rank [S], the largest variance first. */
+static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                      int64_t n_frames, struct kvr_ranked *rank)
+{
+    if (kvr_dev_stream(dev))
+        return rank_on_cuda(ctx, dev, n_frames, rank);
+    variances(ctx->v, n_frames, ctx->tokens_per_frame, (int64_t)ctx->n_heads * ctx->head_dim, rank);
+    kvr_topk(rank, ctx->tokens_per_frame);
+    return KVR_OK;
+}
+
 /* mask [S] for n_frames frames of v; v NULL: the first positions. `rank` [S] is scratch. */
-static void make_mask(const struct spatial_opts *o, const struct kvr_policy_ctx *ctx,
-                      const float *v, int64_t n_frames, struct kvr_ranked *rank, uint8_t *mask)
+static enum kvr_status make_mask(const struct spatial_opts *o, const struct kvr_policy_ctx *ctx,
+                                 struct kvr_dev *dev, int64_t n_frames, struct kvr_ranked *rank,
+                                 uint8_t *mask)
 {
     const int64_t S = ctx->tokens_per_frame;
-    int64_t passing = v ? 0 : -1, n;
+    int64_t passing = ctx->v ? 0 : -1, n;
 
     for (int64_t s = 0; s < S; s++)
         rank[s] = (struct kvr_ranked){ 0, (int32_t)s };
-    if (v) {
-        variances(v, n_frames, S, (int64_t)ctx->n_heads * ctx->head_dim, rank);
-        for (int64_t s = 0; s < S; s++)
-            passing += rank[s].score > (float)o->var;
-        kvr_topk(rank, S); /* those over the threshold come first */
-    }
+    if (ctx->v)
+        KVR_TRY(rank_positions(ctx, dev, n_frames, rank)); /* over the threshold comes first */
+    for (int64_t s = 0; s < S && ctx->v; s++)
+        passing += rank[s].score > (float)o->var;
     n = n_foreground(o, S, passing);
     memset(mask, BACKGROUND, (size_t)S);
     for (int64_t i = 0; i < n; i++)
         mask[rank[i].index] = FOREGROUND;
+    return KVR_OK;
 }
 
 static enum kvr_status spatial_assign(const void *opts, const struct kvr_policy_ctx *ctx,
@@ -110,19 +143,20 @@ static enum kvr_status spatial_assign(const void *opts, const struct kvr_policy_
     const size_t rank_bytes = (size_t)S * sizeof(struct kvr_ranked);
     uint8_t *out = map + ctx->new0;
     struct kvr_buf work = { 0 };
+    enum kvr_status st;
     uint8_t *mask;
 
     (void)state;
     memset(out, FOREGROUND, (size_t)(ctx->n_tok - ctx->new0));
     if (n_frames < 2 || (!ctx->v && at_once < 2))
         return KVR_OK;
-    KVR_TRY(kvr_buf_alloc(&work, dev, KVR_MEM_SCRATCH, rank_bytes + (size_t)S));
+    KVR_TRY(kvr_buf_alloc(&work, kvr_dev_host(dev), KVR_MEM_SCRATCH, rank_bytes + (size_t)S));
     mask = (uint8_t *)work.p + rank_bytes;
-    make_mask(opts, ctx, ctx->v, n_frames, work.p, mask);
-    for (int64_t f = 0; f < n_frames; f++)
+    st = make_mask(opts, ctx, dev, n_frames, work.p, mask);
+    for (int64_t f = 0; f < n_frames && st == KVR_OK; f++)
         memcpy(out + f * S, mask, (size_t)S);
     kvr_buf_free(&work);
-    return KVR_OK;
+    return st;
 }
 
 static size_t spatial_side_bytes(const void *opts, const struct kvr_study_counts *n)
@@ -141,5 +175,6 @@ const struct kvr_tiers kvr_tiers_spatial = {
     .unit = KVR_UNIT_TOKEN,
     .check = spatial_check,
     .assign = spatial_assign,
+    .cuda = true,
     .study_side_bytes = spatial_side_bytes,
 };

@@ -1,4 +1,4 @@
-/* cases_policy.c - statistics, ranks, masks and means: CPU against CUDA, equal bits. */
+/* cases_policy.c - statistics, ranks and means: CPU against CUDA, equal bits. */
 #include "methods/kernels/abs_sum.h"
 #include "methods/kernels/policy_cuda.h"
 #include "methods/kernels/saliency.h"
@@ -55,74 +55,6 @@ START_TEST(summaries)
     free(v);
     free(want);
     free(got);
-}
-END_TEST
-
-START_TEST(deltas)
-{
-    enum { N = 300, H = 5 };
-    const struct kvr_block_shape shape = { N, 1, H };
-    const enum fill fill = (enum fill)_i;
-    float now[N * H], before[N * H], want[N], got[N], *d_out;
-
-    fill_block(now, &shape, fill, 1);
-    fill_block(before, &shape, fill, 2);
-    for (int i = 0; i < N; i++)
-        want[i] = kvr_summary_delta(now + i * H, before + i * H, H);
-    d_out = both_out(sizeof want);
-    kvr_summary_delta_cuda(both_stream, both_in(now, sizeof now), both_in(before, sizeof before), N,
-                           H, d_out);
-    both_get(got, d_out, sizeof got, fill_names[fill]);
-    equal(want, got, N, fill_names[fill]);
-    both_free();
-}
-END_TEST
-
-/* Scores of a whole layer's history, and their order. */
-START_TEST(scores_and_ranks)
-{
-    const int64_t n = (int64_t[]){ 1, 2, 3, 42, 299 }[_i];
-    const struct kvr_saliency_rule rule = { .delta_weight = 0.7, .recency_weight = 0.31 };
-    const struct kvr_block_shape shape = { n, 2, 8 };
-    float *k = floats(elements(&shape));
-    const struct kvr_policy_ctx ctx = { .tokens_per_frame = 1,
-                                        .n_heads = 2,
-                                        .head_dim = 8,
-                                        .n_tok = n,
-                                        .n_active = n,
-                                        .k = k,
-                                        .v = k };
-    struct kvr_policy_state state = { 0 };
-    struct kvr_saliency s;
-    struct kvr_dev *dev = open_dev();
-    struct kvr_ranked *rank = calloc((size_t)n, sizeof *rank),
-                      *got = calloc((size_t)n, sizeof *got);
-    struct kvr_ranked *d_rank, *d_sorted;
-    const size_t size = (size_t)n * sizeof *rank;
-
-    fill_block(k, &shape, FILL_NORMAL, 5);
-    ck_assert_int_eq(kvr_saliency_score(&rule, &ctx, dev, &state, &s), KVR_OK);
-    d_rank = both_out(size);
-    d_sorted = both_out(size);
-    kvr_saliency_rank_cuda(both_stream, both_in(s.delta, (size_t)n * sizeof(float)), n,
-                           rule.delta_weight, rule.recency_weight, d_rank);
-    both_get(got, d_rank, size, "scores");
-    for (int64_t i = 0; i < n; i++) {
-        ck_assert_msg(same(got[i].score, s.score[i]), "score %d: %a, %a", (int)i,
-                      (double)s.score[i], (double)got[i].score);
-        ck_assert_int_eq(got[i].index, i);
-        rank[i] = got[i];
-    }
-    kvr_topk(rank, n);
-    kvr_topk_cuda(both_stream, d_rank, n, d_sorted);
-    both_get(got, d_sorted, size, "topk");
-    ck_assert_mem_eq(rank, got, size);
-    both_free();
-    kvr_buf_free(&state.buf);
-    kvr_dev_close(&dev);
-    free(rank);
-    free(got);
-    free(k);
 }
 END_TEST
 
@@ -186,30 +118,6 @@ START_TEST(position_variances)
 }
 END_TEST
 
-/* Frames 5 and 1 of 6, the last one partial; then positions 2 and 0 of all frames. */
-START_TEST(masks)
-{
-    const struct kvr_ranked frames[] = { { 9, 5 }, { 8, 1 }, { 7, 0 } };
-    const struct kvr_ranked places[] = { { 9, 2 }, { 8, 0 }, { 7, 1 } };
-    const struct kvr_mask by_frame = { .n = 57, .unit = 10, .repeats = 1, .stride = 0 };
-    const struct kvr_mask by_place = { .n = 57, .unit = 1, .repeats = 6, .stride = 10 };
-    uint8_t got[57], *d_map = both_out(57);
-
-    kvr_mask_fill_cuda(both_stream, d_map, 57, 3);
-    kvr_mask_ranked_cuda(both_stream, &by_frame, both_in(frames, sizeof frames), 2, 1, d_map);
-    both_get(got, d_map, 57, "frames");
-    for (int i = 0; i < 57; i++)
-        ck_assert_int_eq(got[i], i / 10 == 5 || i / 10 == 1 ? 1 : 3);
-    kvr_mask_ranked_cuda(both_stream, &by_place, both_in(places, sizeof places), 2, 254, d_map);
-    both_get(got, d_map, 57, "positions");
-    for (int i = 0; i < 57; i++)
-        ck_assert_int_eq(got[i], i % 10 == 2 || i % 10 == 0   ? 254
-                                 : i / 10 == 5 || i / 10 == 1 ? 1
-                                                              : 3);
-    both_free();
-}
-END_TEST
-
 START_TEST(pooled_means)
 {
     enum { N = 37, W = 300 };
@@ -240,11 +148,8 @@ TCase *cases_policy(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, summaries, 0, 4 * N_FILLS);
-    tcase_add_loop_test(tc, deltas, 0, N_FILLS);
-    tcase_add_loop_test(tc, scores_and_ranks, 0, 5);
     tcase_add_loop_test(tc, topk, 0, 8);
     tcase_add_loop_test(tc, position_variances, 0, N_FILLS);
-    tcase_add_test(tc, masks);
     tcase_add_loop_test(tc, pooled_means, 0, N_FILLS);
     return tc;
 }
