@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "harness/cache/layer.h"
+#include "harness/cache/mirror.h"
 #include "harness/cli/cli.h"
 #include "harness/core/safetensors.h"
+#include "harness/cuda/device.h"
 
 struct codec_opts {
-    const char *method, *out;
+    const char *method, *out, *device;
     bool json, keep_nonfinite;
     struct kvr_arg_list in, set;
 };
@@ -35,7 +37,8 @@ struct job {
     struct kvr_dev *dev;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
-    struct kvr_array k, v; /* the last IN */
+    struct kvr_array k, v;       /* the last IN, as all arrays the host's */
+    struct kvr_buf dev_k, dev_v; /* the same on a device with memory of its own */
     struct kvr_array out_k, out_v;
     int64_t nonfinite_in, nonfinite_out;
 };
@@ -79,7 +82,7 @@ static enum kvr_status read_one(struct job *j, struct kvr_st *f, const char *pat
                         kvr_shape_text(t.shape, 3, have, sizeof have),
                         kvr_shape_text(k->shape, 3, want, sizeof want));
     kvr_array_free(to);
-    return kvr_st_read_f32(f, name, 3, t.shape, j->dev, KVR_MEM_IO, to);
+    return kvr_st_read_f32(f, name, 3, t.shape, kvr_dev_host(j->dev), KVR_MEM_IO, to);
 }
 
 static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *path)
@@ -162,9 +165,23 @@ static enum kvr_status open_layer(struct job *j)
     return kvr_layer_open(&j->layer, j->dev, j->plan, &geo, &j->scratch, false);
 }
 
+/* Where the device finds `a`. */
+static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struct kvr_buf *b,
+                                 const float **x)
+{
+    const size_t n = (size_t)kvr_tensor_count(&a->t) * sizeof(float);
+
+    *x = a->t.data;
+    if (kvr_dev_backend(j->dev) == KVR_CPU)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_reserve(b, j->dev, KVR_MEM_IO, n));
+    *x = b->p;
+    return kvr_dev_put(j->dev, b->p, a->t.data, n);
+}
+
 /* As intended: chunk by chunk, from what is held already to what this state has. Chunks begin at
  * multiples of their length, so that one cut short by a state's end goes on in the next state. */
-static enum kvr_status commit(struct job *j, int64_t active)
+static enum kvr_status commit(struct job *j, const float *k, const float *v, int64_t active)
 {
     const int64_t chunk = (int64_t)j->where.tokens_per_frame * j->where.frames_per_chunk;
     const size_t width = (size_t)j->layer.geo.n_heads * (size_t)j->layer.geo.head_dim;
@@ -172,8 +189,7 @@ static enum kvr_status commit(struct job *j, int64_t active)
     while (j->layer.n_active < active) {
         const int64_t t = j->layer.n_active, end = (t / chunk + 1) * chunk;
 
-        KVR_TRY(kvr_layer_commit(&j->layer, (const float *)j->k.t.data + (size_t)t * width,
-                                 (const float *)j->v.t.data + (size_t)t * width, t,
+        KVR_TRY(kvr_layer_commit(&j->layer, k + (size_t)t * width, v + (size_t)t * width, t,
                                  (end < active ? end : active) - t));
     }
     return KVR_OK;
@@ -182,6 +198,7 @@ static enum kvr_status commit(struct job *j, int64_t active)
 static enum kvr_status pass(struct job *j, const char *path)
 {
     int64_t active = j->where.active_tokens;
+    const float *k, *v;
 
     KVR_TRY(read_in(j, path));
     if (!j->layer.dev)
@@ -192,9 +209,27 @@ static enum kvr_status pass(struct job *j, const char *path)
         return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the state before had %lld", path,
                         (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
-    if (kvr_plan_is_study(j->plan))
-        return kvr_layer_recode(&j->layer, j->k.t.data, j->v.t.data, active);
-    return commit(j, active);
+    KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
+    KVR_TRY(on_device(j, &j->v, &j->dev_v, &v));
+    KVR_TRY(kvr_plan_is_study(j->plan) ? kvr_layer_recode(&j->layer, k, v, active)
+                                       : commit(j, k, v, active));
+    return kvr_dev_sync(j->dev);
+}
+
+static enum kvr_status decode(struct job *j)
+{
+    struct kvr_layer host = { 0 };
+    enum kvr_status st = KVR_OK;
+    const bool cpu = kvr_dev_backend(j->dev) == KVR_CPU;
+
+    if (!cpu)
+        st = kvr_layer_mirror(&j->layer, &host);
+    if (st == KVR_OK)
+        kvr_layer_dense(cpu ? &j->layer : &host, 0, n_tokens(j), j->out_k.t.data, j->out_v.t.data,
+                        NULL);
+    if (!cpu)
+        kvr_layer_close(&host);
+    return st;
 }
 
 static enum kvr_status write_out(struct job *j)
@@ -202,9 +237,11 @@ static enum kvr_status write_out(struct job *j)
     const char *const metadata[] = { "method", j->plan->name, NULL };
     int64_t first;
 
-    KVR_TRY(kvr_array_alloc(&j->out_k, j->dev, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
-    KVR_TRY(kvr_array_alloc(&j->out_v, j->dev, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
-    kvr_layer_dense(&j->layer, 0, n_tokens(j), j->out_k.t.data, j->out_v.t.data, NULL);
+    struct kvr_dev *host = kvr_dev_host(j->dev);
+
+    KVR_TRY(kvr_array_alloc(&j->out_k, host, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
+    KVR_TRY(kvr_array_alloc(&j->out_v, host, KVR_MEM_IO, KVR_F32, 3, j->k.t.shape));
+    KVR_TRY(decode(j));
     j->nonfinite_out = count_nonfinite(&j->out_k, &first) + count_nonfinite(&j->out_v, &first);
 
     const struct kvr_st_item items[] = { { "k", j->out_k.t }, { "v", j->out_v.t } };
@@ -234,13 +271,13 @@ static json_t *report(const struct job *j)
     size_t codes;
 
     return json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}", "method",
-        j->plan->name, "reading", kvr_plan_is_study(j->plan) ? "study" : "intended", "tokens",
-        (json_int_t)n_tokens(j), "heads", (json_int_t)j->k.t.shape[1], "dim",
-        (json_int_t)j->k.t.shape[2], "active_tokens", (json_int_t)j->layer.n_active, "bf16_bytes",
-        (json_int_t)bf16, "nominal_bytes", (json_int_t)nominal, "resident_bytes",
-        (json_int_t)kvr_layer_resident(&j->layer, &codes), "compression",
-        nominal ? json_real((double)bf16 / (double)nominal) : json_null(), "k_mse",
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}", "method",
+        j->plan->name, "device", kvr_dev_name(j->dev), "reading",
+        kvr_plan_is_study(j->plan) ? "study" : "intended", "tokens", (json_int_t)n_tokens(j),
+        "heads", (json_int_t)j->k.t.shape[1], "dim", (json_int_t)j->k.t.shape[2], "active_tokens",
+        (json_int_t)j->layer.n_active, "bf16_bytes", (json_int_t)bf16, "nominal_bytes",
+        (json_int_t)nominal, "resident_bytes", (json_int_t)kvr_layer_resident(&j->layer, &codes),
+        "compression", nominal ? json_real((double)bf16 / (double)nominal) : json_null(), "k_mse",
         mse_json(&j->out_k, &j->k), "v_mse", mse_json(&j->out_v, &j->v), "nonfinite_in",
         (json_int_t)j->nonfinite_in, "nonfinite_out", (json_int_t)j->nonfinite_out);
 }
@@ -272,6 +309,8 @@ static void job_close(struct job *j)
     if (j->layer.dev)
         kvr_layer_close(&j->layer);
     kvr_layer_scratch_free(&j->scratch);
+    kvr_buf_free(&j->dev_k);
+    kvr_buf_free(&j->dev_v);
     kvr_array_free(&j->k);
     kvr_array_free(&j->v);
     kvr_array_free(&j->out_k);
@@ -288,8 +327,9 @@ static void print_text(const json_t *doc)
         "v_mse",         "nonfinite_out",  NULL
     };
 
-    printf("%s (%s reading)\n", json_string_value(json_object_get(doc, "method")),
-           json_string_value(json_object_get(doc, "reading")));
+    printf("%s (%s reading, device %s)\n", json_string_value(json_object_get(doc, "method")),
+           json_string_value(json_object_get(doc, "reading")),
+           json_string_value(json_object_get(doc, "device")));
     for (int i = 0; keys[i]; i++) {
         const json_t *v = json_object_get(doc, keys[i]);
 
@@ -308,7 +348,7 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (st == KVR_OK)
-        st = kvr_dev_open(&j.dev, KVR_CPU);
+        st = kvr_dev_open_named(&j.dev, j.o->device);
     for (int i = 0; i < j.o->in.n && st == KVR_OK; i++)
         st = pass(&j, j.o->in.v[i]);
     if (st == KVR_OK)
@@ -333,6 +373,7 @@ static const struct kvr_arg args[] = {
                  "k and v as attention would read them, F32"),
     KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
                  "an option of the method, or one of those below"),
+    KVR_ARG_TEXT(struct codec_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_FLAG(struct codec_opts, keep_nonfinite, "keep-nonfinite", 0,
                  "code NaN and infinities instead of refusing them; what comes out is counted"),
     KVR_ARG_FLAG(struct codec_opts, json, "json", 0, "print JSON"),

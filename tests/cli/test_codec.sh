@@ -103,3 +103,24 @@ exits 2 "an option the method does not have" codec -m RTN_INT4 -i kv.safetensors
 says "names it" 'bitz'
 exits 2 "no input" codec -m RTN_INT4 -o out.safetensors
 exits 2 "a file that is not there" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
+
+# An emulated device packs the bytes of the CPU, and a device that this program does not have says so.
+exits 2 "no such device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
+says "names those there are" "device 'gpu', need cpu, cuda or emulated"
+if ! "$kvreel" version | grep -q 'kernels *emulated'; then
+    skip "an emulated device" "this program has nvcc's kernels"
+    exit
+fi
+for m in RTN_INT4 KIVI_INT2@study QUAROT_KV_INT4 PRQ_INT2 QAQ_INT2 FLOWCACHE_SOFT_PRUNE_INT4; do
+    settings=(-m "$m" -i kv.safetensors -O tokens_per_frame=10 -O layers=4)
+    exits 0 "$m on the CPU" codec "${settings[@]}" -o cpu.safetensors
+    exits 0 "$m on an emulated device" codec "${settings[@]}" -o emulated.safetensors \
+        --device emulated --json
+    json "it names the device" '.device == "emulated"'
+    check "the same bytes come out" cmp cpu.safetensors emulated.safetensors
+done
+exits 2 "a device of another build" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device cuda
+says "says how to build it" 'built with emulated kernels.*make CUDA=1.*--device cpu'
+KVREEL_EMULATED_BYTES=20000 exits 1 "a device that is too small" codec -m RTN_INT4 -i kv.safetensors \
+    -o out.safetensors --device emulated
+says "says how small" 'out of memory: [0-9]+ bytes asked, [0-9]+ of 20000 free'
