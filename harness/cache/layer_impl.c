@@ -64,10 +64,9 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     *map = l->scratch->map.p;
     memset(*map, 0, (size_t)n_tok);
     if (tiers->part)
-        KVR_TRY(tiers->part->assign(tiers->opts, &ctx, l->dev, &l->state[0], *map));
+        KVR_TRY(kvr_tiers_assign(tiers, &ctx, l->dev, &l->state[0], *map));
     if (retention->part)
-        KVR_TRY(retention->part->assign(retention->opts, &ctx, l->dev, &l->state[shared ? 0 : 1],
-                                        *map));
+        KVR_TRY(kvr_retention_assign(retention, &ctx, l->dev, &l->state[shared ? 0 : 1], *map));
     return KVR_OK;
 }
 
