@@ -266,6 +266,39 @@ START_TEST(other_pipelines)
 }
 END_TEST
 
+/* Nothing waits in decode, nothing is allocated: it can be captured in a graph. */
+START_TEST(decode_only_launches)
+{
+    static const char *const text = "outliers(sigma=2) | hadamard | sym(bits=2) + asym(bits=4)";
+    struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_BF16);
+    const struct kvr_block_shape *shape = &shapes[0];
+    const struct part all = { 0, shape->n_tok, 0, shape->n_heads, false };
+    const size_t n = elements(shape);
+    float *x = floats(n), *want = floats(n), *got = floats(n);
+    struct kvr_stream *s = kvr_dev_stream(cuda);
+    struct kvr_graph *graph;
+    struct side b = { 0 };
+
+    fill_block(x, shape, FILL_NORMAL, 5);
+    encode(&b, cuda, c, x, shape);
+    decode(&b, &b.packed, &all, want);
+    ck_assert_int_eq(kvr_stream_capture_begin(s), KVR_OK);
+    kvr_codec_decode(&b.packed, 0, shape->n_tok, 0, shape->n_heads, b.out.p);
+    ck_assert_msg(kvr_stream_capture_end(s, &graph) == KVR_OK, "%s", kvr_error());
+    kvr_dev_zero(cuda, b.out.p, n * sizeof *got);
+    ck_assert_int_eq(kvr_graph_launch(s, graph), KVR_OK);
+    ck_assert_msg(kvr_dev_sync(cuda) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_dev_get(cuda, got, b.out.p, n * sizeof *got), KVR_OK);
+    same_bits(want, got, n, "by a graph", text, "normal");
+    kvr_graph_close(&graph);
+    free_side(&b);
+    kvr_codec_close(&c);
+    free(x);
+    free(want);
+    free(got);
+}
+END_TEST
+
 /* The n-th allocation fails: an error, nothing held, until there are no more allocations. */
 START_TEST(memory_runs_out)
 {
@@ -424,6 +457,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_codec, 0, n_codecs);
     tcase_add_loop_test(tc, other_pipelines, 0, 4 * (int)(sizeof others / sizeof *others));
+    tcase_add_test(tc, decode_only_launches);
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, every_kind_bounced, 0, 4);
     tcase_add_test(tc, bounced_without_memory);
