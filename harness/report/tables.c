@@ -19,6 +19,10 @@ static const struct kvr_column columns[] = {
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 2 },
     { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "psnr_truth", .head = "truth PSNR", .unit = "(dB)", .digits = 2 },
+    { .name = "lost_db", .head = "lost", .unit = "(dB)", .digits = 2 },
+    { .name = "ssim_truth", .head = "truth SSIM", .digits = 4 },
+    { .name = "truth_drift_db", .head = "truth drift", .unit = "(dB)", .digits = 2 },
     { .name = "lpips", .head = "LPIPS", .digits = 4 },
     { .name = "drift", .head = "SSIM drift", .digits = 4 },
     { .name = "psnr_se", .head = "se", .digits = 2 },
@@ -58,8 +62,8 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-static const char *const settings[] = { "model",   "suite", "frames",  "window",   "sink", "evict",
-                                        "threads", "path",  "machine", "settings", NULL };
+static const char *const settings[] = { "model",   "suite", "frames",  "window",   "sink",  "evict",
+                                        "threads", "path",  "machine", "settings", "given", NULL };
 
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
@@ -106,6 +110,28 @@ const struct kvr_report kvr_reports[] = {
     { .name = "suites",
       .title = "Do the suites agree? Correlation of the methods' means",
       .sql = KVR_SQL_SUITES,
+      .columns = columns,
+      .fold = settings },
+    { .name = "truth",
+      .title =
+          "Against frames that were really rendered: `lost` is what a method lacks beyond BF16",
+      .sql =
+          "SELECT method, sum(bf16_bytes) * 1.0 / nullif(sum(nominal_bytes), 0) AS compression,\n"
+          "  avg(psnr_truth) AS psnr_truth, avg(bf16_truth - psnr_truth) AS lost_db,\n"
+          "  avg(ssim_truth) AS ssim_truth, avg(truth_drift_db) AS truth_drift_db,\n"
+          "  avg(psnr_db) AS psnr_db, avg(ssim) AS ssim, count(*) AS n, model, suite, given,\n"
+          "  frames, window, sink, evict, path, threads\n"
+          "FROM (SELECT w.*, m.value AS psnr_truth, b.value AS bf16_truth, s.value AS ssim_truth,\n"
+          "    d.value AS truth_drift_db, json_extract(c.spec, '$.truth.given') AS given\n"
+          "  FROM cells_wide w JOIN cell c USING(key)\n"
+          "  JOIN metric m ON m.cell = c.key AND m.name = 'psnr_truth'\n"
+          "  LEFT JOIN metric b ON b.cell = c.baseline AND b.name = 'psnr_truth'\n"
+          "  LEFT JOIN metric s ON s.cell = c.key AND s.name = 'ssim_truth'\n"
+          "  LEFT JOIN metric d ON d.cell = c.key AND d.name = 'psnr_truth.drift'\n"
+          "  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND m.value IS NOT NULL)\n"
+          "GROUP BY method, model, suite, given, frames, window, sink, evict, path, threads\n"
+          "ORDER BY model, suite, given, frames, window, sink, evict, path, threads,\n"
+          "  max(is_baseline) DESC, compression IS NULL, round(compression, 3), method",
       .columns = columns,
       .fold = settings },
     { .name = "coverage",

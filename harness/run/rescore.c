@@ -16,8 +16,9 @@
 /* A finished cell and its files. Owned strings; NULL where there is no such file. */
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video;
-    int n_latent;
-    char *has; /* names of its metrics, each with a newline before and behind */
+    char *truth, *truth_sha256;
+    int n_latent, given; /* given: latent frames that are the truth's */
+    char *has;           /* names of its metrics, each with a newline before and behind */
 };
 
 struct work {
@@ -68,7 +69,10 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .reference = copy(&row[6]),
                         .reference_sha256 = copy(&row[7]),
                         .video = copy(&row[8]),
-                        .has = copy(&row[9]) };
+                        .has = copy(&row[9]),
+                        .truth = copy(&row[10]),
+                        .truth_sha256 = copy(&row[11]),
+                        .given = (int)row[12].i };
     w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
     return w->no_memory;
 }
@@ -79,10 +83,12 @@ static enum kvr_status read_cells(struct work *w)
     static const char sql[] =
         "SELECT c.key, c.prompt_id || ' ' || c.method, c.model, c.frames, f.path, f.sha256, "
         "b.path, b.sha256, v.path, (SELECT char(10) || group_concat(name, char(10)) || char(10) "
-        "FROM metric m WHERE m.cell = c.key) FROM cell c "
+        "FROM metric m WHERE m.cell = c.key), t.path, t.sha256, "
+        "coalesce(json_extract(c.spec, '$.truth.given'), 0) FROM cell c "
         "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
         "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
         "LEFT JOIN artifact v ON v.cell = c.key AND v.kind = 'video' "
+        "LEFT JOIN artifact t ON t.cell = c.key AND t.kind = 'truth' "
         "WHERE c.outcome = 'OK' ORDER BY c.baseline, c.key";
 
     KVR_TRY(kvr_store_query(w->o->db_path, sql, read_cell, w));
@@ -217,58 +223,77 @@ static enum kvr_status put(struct work *w, const struct cell *c, const json_t *l
     return st;
 }
 
-static enum kvr_status score_frames(struct work *w, const struct cell *c, const json_t *metrics,
-                                    const json_t *commands, const char *const path[3])
+/* Where the files of a cell are; NULL: there is none. Owned. */
+struct places {
+    char *frames, *reference, *video, *truth;
+};
+
+static enum kvr_status score_videos(const struct cell *c, const struct places *at,
+                                    struct kvr_score_input *in, json_t **list)
 {
-    const int chunk = chunk_of(c->model);
-    struct kvr_video test = { 0 };
+    const int chunk = chunk_of(c->model), n = in->test->n;
+    const int stride = (n + c->n_latent - 1) / c->n_latent;
+
+    in->given = c->given * stride;
+    in->chunk = chunk * stride;
+    in->lead = c->n_latent * stride - n;
+    in->prefix_step = kvr_score_prefix_step(n, c->n_latent, chunk ? chunk : 1);
+    in->video = at->video;
+    in->frames = at->frames;
+    in->reference = at->reference;
+    return kvr_score(in, list);
+}
+
+static enum kvr_status score_frames(struct work *w, const struct cell *c, const json_t *metrics,
+                                    const json_t *commands, const struct places *at)
+{
+    struct kvr_video test = { 0 }, truth = { 0 };
+    struct kvr_score_input in = { .metrics = metrics,
+                                  .commands = commands,
+                                  .ref = &w->ref.frames,
+                                  .test = &test.frames,
+                                  .truth = at->truth ? &truth.frames : NULL };
     json_t *list = NULL;
-    int stride;
-    enum kvr_status st = read_reference(w, c, path[1]);
+    enum kvr_status st = read_reference(w, c, at->reference);
 
     if (st == KVR_OK)
-        st = read_frames(path[0], c->sha256, &test);
-    if (st == KVR_OK) {
-        stride = (test.frames.n + c->n_latent - 1) / c->n_latent;
-        st = kvr_score(
-            &(struct kvr_score_input){
-                .metrics = metrics,
-                .commands = commands,
-                .ref = &w->ref.frames,
-                .test = &test.frames,
-                .chunk = chunk * stride,
-                .lead = c->n_latent * stride - test.frames.n,
-                .prefix_step = kvr_score_prefix_step(test.frames.n, c->n_latent, chunk ? chunk : 1),
-                .video = path[2],
-                .frames = path[0],
-                .reference = path[1],
-            },
-            &list);
-    }
+        st = read_frames(at->frames, c->sha256, &test);
+    if (st == KVR_OK && at->truth)
+        st = read_frames(at->truth, c->truth_sha256, &truth);
+    if (st == KVR_OK)
+        st = score_videos(c, at, &in, &list);
     if (st == KVR_OK)
         st = put(w, c, list);
     json_decref(list);
+    kvr_video_free(&truth);
     kvr_video_free(&test);
     return st;
+}
+
+/* False: no memory. */
+static bool place(const struct work *w, const char *name, char **out)
+{
+    *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
+    return *out || !name;
 }
 
 static enum kvr_status score_cell(struct work *w, const struct cell *c, const json_t *metrics,
                                   const json_t *commands)
 {
-    char *path[3] = { NULL };
-    enum kvr_status st = KVR_OK;
+    struct places at = { 0 };
+    enum kvr_status st;
 
     if (!c->frames || !c->reference)
         return kvr_fail(KVR_ENOTFOUND, "the database names no frames");
-    path[0] = kvr_path_join(w->o->out_dir, c->frames);
-    path[1] = kvr_path_join(w->o->out_dir, c->reference);
-    path[2] = c->video ? kvr_path_join(w->o->out_dir, c->video) : NULL;
-    if (!path[0] || !path[1] || (c->video && !path[2]))
+    if (place(w, c->frames, &at.frames) && place(w, c->reference, &at.reference) &&
+        place(w, c->video, &at.video) && place(w, c->truth, &at.truth))
+        st = score_frames(w, c, metrics, commands, &at);
+    else
         st = kvr_fail(KVR_ENOMEM, "score: no memory");
-    if (st == KVR_OK)
-        st = score_frames(w, c, metrics, commands, (const char *const *)path);
-    for (int i = 0; i < 3; i++)
-        free(path[i]);
+    free(at.frames);
+    free(at.reference);
+    free(at.video);
+    free(at.truth);
     return st;
 }
 
@@ -306,7 +331,9 @@ static void work_free(struct work *w)
                               w->cell[i].reference,
                               w->cell[i].reference_sha256,
                               w->cell[i].video,
-                              w->cell[i].has };
+                              w->cell[i].has,
+                              w->cell[i].truth,
+                              w->cell[i].truth_sha256 };
 
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             free(own[k]);
