@@ -22,6 +22,7 @@ void both_get(void *host, const void *out, size_t n, const char *what);
 void both_free(void);
 
 TCase *cases_attend(void);
+TCase *cases_corrections(void);
 TCase *cases_codec(void);
 TCase *cases_outliers(void);
 TCase *cases_ops(void);
