@@ -9,6 +9,7 @@
 #include "harness/cache/cache.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
+#include "harness/cuda/device.h"
 #include "harness/engine/model.h"
 #include "harness/plan/find.h"
 #include "harness/plan/range.h"
@@ -19,11 +20,11 @@ enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 
 static const char *const config_keys[] = {
-    "name",      "question",     "model",       "suite", "prompts",     "methods", "frames",
-    "window",    "sink",         "evict",       "path",  "seed",        "repeats", "threads",
-    "timeout_s", "metrics",      "tags",        "zip",   "exclude",     "include", "timing",
-    "warmup",    "order_seed",   "memory_mib",  "kind",  "probe_every", "db",      "out",
-    "plugins",   "model_layers", "model_steps", NULL
+    "name",      "question",     "model",       "suite",  "prompts",     "methods", "frames",
+    "window",    "sink",         "evict",       "path",   "seed",        "repeats", "threads",
+    "timeout_s", "metrics",      "tags",        "zip",    "exclude",     "include", "timing",
+    "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every", "db",      "out",
+    "plugins",   "model_layers", "model_steps", "device", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -643,6 +644,21 @@ static enum kvr_status read_text(const struct kvr_yaml_node *root, const char *k
     return n ? kvr_yaml_string(n, out) : KVR_OK;
 }
 
+/* One name: whether this program has the device is asked when cells are made. */
+static enum kvr_status read_device(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "device");
+
+    c->device = kvr_device_names[0];
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(kvr_yaml_string(n, &c->device));
+    for (int i = 0; kvr_device_names[i]; i++)
+        if (strcmp(kvr_device_names[i], c->device) == 0)
+            return KVR_OK;
+    return kvr_yaml_fail(n, "no device '%s', need " KVR_DEVICE_HELP, c->device);
+}
+
 /* "configs/demo.yaml" -> "demo"; lives in c->path's allocation, behind the path itself. */
 static const char *name_of_file(struct kvr_config *c)
 {
@@ -668,6 +684,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_text(root, "question", "", &c->question));
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
+    KVR_TRY(read_device(c, root));
     KVR_TRY(read_models(c, root));
     KVR_TRY(read_cut(c, root));
     KVR_TRY(read_plugins(c, root));

@@ -28,6 +28,7 @@
  *     path: staged                     staged, fused, dense
  *     kind: bench                      bench: timed; probe: what attention does (harness/probe)
  *     probe_every: 1                   a probe looks at every so manieth query
+ *     device: cpu                      cpu, cuda, emulated (docs/cuda.md)
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
@@ -35,7 +36,7 @@
  *                                      the baseline again in the middle and at the end
  *     warmup: 0                        rollouts before the measured one; with timing: 1
  *     order_seed: 0                    of the order in which cells are started
- *     memory_mib: 0                    address space of one worker; 0: no limit
+ *     memory_mib: 0                    address space of one worker; 0: no limit. Not on device cuda
  *     timeout_s: 600                   of one cell
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     db: kvreel.db
@@ -95,6 +96,8 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
+    const char *device;  /* "cpu", "cuda", "emulated" */
+    char device_is[128]; /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
     int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics, n_commands;
     struct kvr_config_model *model;
     int model_layers, model_steps; /* 0: all; cut_at: the first of the two keys that is there */

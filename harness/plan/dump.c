@@ -18,7 +18,7 @@ static const struct {
     { "timing", "false" },    { "warmup", NULL },      { "order_seed", "0" },
     { "threads", "1" },       { "probe_every", "1" },  { "memory_mib", "0" },
     { "timeout_s", "600" },   { "metrics", NULL },     { "db", "kvreel.db" },
-    { "out", "out" },
+    { "out", "out" },         { "device", "cpu" },
 };
 
 /* Words that YAML or this program would read as something else go in quotes. */

@@ -74,7 +74,7 @@ static json_t *model_json(const struct point *p)
 }
 
 /* What all methods of a group share. */
-static json_t *group_json(const struct point *p, int threads)
+static json_t *group_json(const struct point *p, const struct kvr_config *c)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
     json_t *o = json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
@@ -83,8 +83,11 @@ static json_t *group_json(const struct point *p, int threads)
                           "prompt", "suite", p->suite->name, "id", p->prompt->id, "text",
                           p->prompt->text, "seed", (json_int_t)p->seed, "frames", p->frames,
                           "window", p->window, "sink", p->sink, "evict", (int)p->evict, "path",
-                          p->path, "backend", "cpu", "threads", threads);
+                          p->path, "backend", c->device, "threads", c->threads);
 
+    /* Numbers of one GPU are not another's. */
+    if (o && strcmp(c->device, "cuda") == 0)
+        json_object_set_new(o, "device", json_string(c->device_is));
     /* Without a word when there is none: such cells keep their keys. Where the file lies is no part
      * of it. */
     if (o && t)
@@ -130,7 +133,7 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
                                  const struct point *p, const struct kvr_plan *plan)
 {
     const struct kvr_config_method *m = cell->method;
-    json_t *j = group_json(p, cell->threads);
+    json_t *j = group_json(p, config);
     enum kvr_status st = hash_json(j, cell->group);
 
     if (st == KVR_OK &&
@@ -274,7 +277,7 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->path = p->path;
     cell->kind = p->kind;
     cell->query_stride = strcmp(p->kind, "probe") == 0 ? s->config->probe_every : 0;
-    cell->backend = "cpu";
+    cell->backend = s->config->device;
     cell->threads = s->config->threads;
     cell->repeat = p->repeat;
     cell->timing = s->config->timing && strcmp(p->kind, "bench") == 0;

@@ -271,6 +271,7 @@ static bool read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
     r->live_start_bytes = integer(o, "live_start_bytes");
     r->live_end_bytes = integer(o, "live_end_bytes");
     r->host_peak_bytes = integer(o, "host_peak_bytes");
+    r->device_bytes = integer(o, "device_bytes");
     return read_metrics(json_object_get(o, "metrics"), p, r) &&
            read_mem(json_object_get(o, "mem"), p, r) &&
            read_passes(json_object_get(o, "passes"), p, r) &&
@@ -353,7 +354,8 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
     return KVR_OUT_OK;
 }
 
-/* Of a timed row: what was going on beside it, and time that no phase explains. */
+/* What was going on beside a timed row, and time that no phase explains. An emulated device's times
+ * say nothing, whoever asks for them. */
 static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r, char buf[128])
 {
     int64_t explained = 0;
@@ -365,6 +367,8 @@ static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r
             explained += r->sample[i].ns;
     if (a->cell->timing && explained < r->wall_ns / 10 * 9)
         strcat(buf, buf[0] ? " UNATTRIBUTED" : "UNATTRIBUTED");
+    if (strcmp(a->cell->backend, "emulated") == 0)
+        strcat(buf, buf[0] ? " EMULATED" : "EMULATED");
     return buf;
 }
 

@@ -18,6 +18,7 @@
 #include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
 #include "harness/core/path.h"
+#include "harness/cuda/device.h"
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
 #include "harness/run/lines.h"
@@ -58,6 +59,7 @@ struct runner {
     int n_started, n_drift;         /* cells; drift measurements that were started */
     int64_t drift_ns[N_DRIFT];
     struct kvr_job *drift_job;      /* the baseline that is measured again */
+    char driver[256];               /* the device's, for the session */
     int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
     int signal_fd, lock;
     sigset_t old_mask;
@@ -551,6 +553,22 @@ static enum kvr_status run_jobs(struct runner *r)
 
 /* --- before the first cell -------------------------------------------------------------- */
 
+/* Which device it is goes into every key and into the session. */
+static enum kvr_status look_at_device(struct runner *r)
+{
+    struct kvr_device_words d;
+
+    if (strcmp(r->config.device, "cpu") == 0)
+        return KVR_OK;
+    KVR_TRY(kvr_device_ask(r->config.device, &d));
+    snprintf(r->config.device_is, sizeof r->config.device_is, "%s", d.name);
+    if (strcmp(d.driver, "none") == 0)
+        snprintf(r->driver, sizeof r->driver, "%s device", d.name);
+    else
+        snprintf(r->driver, sizeof r->driver, "%s, driver %s", d.name, d.driver);
+    return KVR_OK;
+}
+
 static enum kvr_status make_sweep(struct runner *r)
 {
     const struct kvr_model_use use = { .n_layers = r->config.model_layers,
@@ -717,6 +735,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->settings, o->overrides));
     KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(set_paths(r));
+    KVR_TRY(look_at_device(r));
     KVR_TRY(make_sweep(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(open_store(r));
@@ -737,6 +756,8 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
                                kvr_yaml_text_of_file(r->config.doc), r->n_workers));
     r->session.order_seed = r->config.order_seed;
+    if (r->driver[0])
+        r->session.driver = r->driver;
     KVR_TRY(kvr_store_session(r->store, &r->session));
     return run_jobs(r);
 }

@@ -31,6 +31,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
+#include "harness/cuda/device.h"
 #include "harness/media/media.h"
 #include "harness/plan/parts.h"
 #include "harness/run/run.h"
@@ -50,6 +51,8 @@ struct job {
     json_t *request, *spec; /* spec: borrowed */
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
     const char *plan, *sha256, *prompt, *path;
+    const char *backend, *device; /* device: its name, when that is part of the key */
+    bool device_full;             /* an allocation failed for want of its memory */
     int64_t seed, n_frames, window, sink, threads, query_stride; /* stride: 0 without a probe */
     bool evict;
     int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
@@ -82,6 +85,8 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
     KVR_TRY(kvr_json_string(j->spec, where, "path", &j->path));
+    KVR_TRY(kvr_json_string(j->spec, where, "backend", &j->backend));
+    KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));
     KVR_TRY(kvr_json_int(j->spec, where, "seed", &j->seed));
     KVR_TRY(kvr_json_int(j->spec, where, "frames", &j->n_frames));
     KVR_TRY(kvr_json_int(j->spec, where, "window", &j->window));
@@ -529,6 +534,29 @@ static enum kvr_status load_plugins(const struct job *j)
     return KVR_OK;
 }
 
+/* On the device that the plan saw, and no other. */
+static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
+{
+    struct kvr_device_words d;
+
+    KVR_TRY(kvr_dev_open_named(dev, j->backend));
+    KVR_TRY(kvr_dev_describe(*dev, &d));
+    if (j->device && strcmp(j->device, d.name) != 0)
+        return kvr_fail(KVR_EINVAL, "device cuda: this is %s, the plan was made for %s", d.name,
+                        j->device);
+    return KVR_OK;
+}
+
+static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
+{
+    struct kvr_device_info info;
+
+    if (kvr_dev_backend(dev) == KVR_CPU)
+        return KVR_OK;
+    KVR_TRY(kvr_device_info(kvr_dev_stream(dev), &info));
+    return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
+}
+
 static enum kvr_status run_cell(struct job *j)
 {
     struct kvr_model *model = NULL;
@@ -539,7 +567,7 @@ static enum kvr_status run_cell(struct job *j)
     omp_set_num_threads((int)j->threads);
     st = load_plugins(j);
     if (st == KVR_OK)
-        st = kvr_dev_open(&dev, KVR_CPU);
+        st = open_device(j, &dev);
     if (st == KVR_OK)
         st = kvr_model_open_as(&model, dev, j->model_dir, &j->use);
     if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
@@ -554,6 +582,10 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = j->query_stride ? measure_probed(j, dev, model, plan)
                              : measure(j, dev, model, plan, NULL);
+    if (st == KVR_OK)
+        st = answer_device(j, dev);
+    j->device_full =
+        dev && kvr_dev_backend(dev) == KVR_CUDA && kvr_stream_was_full(kvr_dev_stream(dev));
     kvr_plan_close(&plan);
     kvr_truth_close(&j->truth);
     kvr_model_close(&model);
@@ -561,13 +593,13 @@ static enum kvr_status run_cell(struct job *j)
     return st;
 }
 
-static const char *outcome_of(enum kvr_status st)
+static const char *outcome_of(const struct job *j, enum kvr_status st)
 {
     switch (st) {
     case KVR_OK:
         return "OK";
     case KVR_ENOMEM:
-        return "OOM_HOST";
+        return j->device_full ? "OOM_DEVICE" : "OOM_HOST";
     case KVR_EUNSUPPORTED:
         return "UNSUPPORTED";
     case KVR_ENAN:
@@ -589,12 +621,13 @@ static void settle_in(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* What does not fit becomes an allocation that fails, and that an outcome. */
-static void limit_memory(int64_t bytes)
+/* What does not fit becomes an allocation that fails, and that an outcome. A GPU's driver reserves
+ * far more addresses than it uses: there the limit would refuse everything. */
+static void limit_memory(const struct job *j)
 {
-    struct rlimit most = { (rlim_t)bytes, (rlim_t)bytes };
+    const struct rlimit most = { (rlim_t)j->memory_bytes, (rlim_t)j->memory_bytes };
 
-    if (bytes > 0)
+    if (j->memory_bytes > 0 && strcmp(j->backend, "cuda") != 0)
         setrlimit(RLIMIT_AS, &most);
 }
 
@@ -609,10 +642,10 @@ int kvr_worker_main(FILE *in, FILE *out)
         return 1;
     st = read_request(&j, in);
     if (st == KVR_OK)
-        limit_memory(j.memory_bytes);
+        limit_memory(&j);
     if (st == KVR_OK)
         st = run_cell(&j);
-    json_object_set_new(j.answer, "outcome", json_string(outcome_of(st)));
+    json_object_set_new(j.answer, "outcome", json_string(outcome_of(&j, st)));
     json_object_set_new(j.answer, "status", json_string(kvr_status_name(st)));
     json_object_set_new(j.answer, "reason", json_string(st == KVR_OK ? "" : kvr_error()));
     if (json_dumpf(j.answer, out, JSON_COMPACT) != 0 || fflush(out) != 0)

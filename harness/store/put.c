@@ -9,15 +9,15 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 {
     static const char sql[] = "INSERT INTO session VALUES(?1, strftime('%Y-%m-%dT%H:%M:%SZ', "
                               "'now'), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                              "?15, ?16, 'none: cpu', ?17, ?18, ?19)";
+                              "?15, ?16, ?20, ?17, ?18, ?19)";
     sqlite3_stmt *q;
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    kvr_sql_bind(q, "tttttttiititittttit", x->id, x->argv, x->config_path, x->config_text, x->host,
+    kvr_sql_bind(q, "tttttttiititittttitt", x->id, x->argv, x->config_path, x->config_text, x->host,
                  x->os, x->cpu_model, (int64_t)x->n_cpus, x->memory_bytes, x->governor,
                  (int64_t)x->jobs, x->git_hash, (int64_t)x->git_dirty, x->compiler, x->cflags,
-                 x->libraries, x->turbo, x->order_seed, x->code);
+                 x->libraries, x->turbo, x->order_seed, x->code, x->driver);
     st = kvr_sql_step(s, q, "writing the session");
     sqlite3_finalize(q);
     return st;
@@ -26,7 +26,7 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
 {
     static const char sql[] = "INSERT INTO cell VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,"
+                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
                               "?,?,?,?,?,?,?)";
     static const char settings[] = "ttti"
                                    "ttttttttt" /* spec .. prompt */
@@ -34,7 +34,10 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
                                    "ttii"      /* path .. repeat */
                                    "ttt"       /* outcome .. log_tail */
                                    "ittt";     /* attempt .. finished */
-    const char *numbers = r->measured ? "iiiiiiiiii" : "xxxxxxxxxx";
+    const char *numbers = !r->measured      ? "xxxxxxxxxxx"
+                          : r->device_bytes ? "iiiiiiiiiii"
+                                            : "iiiiiiiiiix";
+    const char *no_bytes = r->measured ? "no device: backend cpu" : "not measured";
     const char *noise = r->noise ? r->noise : "";
     const char *verdict = r->outcome != KVR_OUT_OK ? "INVALID" : noise[0] ? "NOISY" : "VALID";
     const char *codes = r->outcome != KVR_OUT_OK ? kvr_outcome_name(r->outcome) : noise;
@@ -43,6 +46,8 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     sqlite3_stmt *q;
     enum kvr_status st;
 
+    if (r->measured && r->device_bytes)
+        no_bytes = NULL;
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
     sqlite3_snprintf(sizeof types, types, "%s%stttttt%s", settings, numbers,
                      strcmp(kind, "probe") == 0 ? "i" : "x");
@@ -53,9 +58,8 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
                  (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason, r->log_tail, attempt,
                  r->session, r->started, r->finished, r->wall_ns, r->bf16_bytes, r->nominal_bytes,
                  r->resident_bytes, r->max_nominal_bytes, r->max_resident_bytes, r->peak_bytes,
-                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes,
-                 r->measured ? "no device: backend cpu" : "not measured",
-                 r->model_sha256 ? r->model_sha256 : "unknown",
+                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes, r->device_bytes,
+                 no_bytes, r->model_sha256 ? r->model_sha256 : "unknown",
                  r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes, kind,
                  (int64_t)r->query_stride);
     st = kvr_sql_step(s, q, "writing a cell");

@@ -153,6 +153,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     s->compiler = kvr_compiler();
     s->cflags = kvr_cflags();
     s->code = kvr_code_hash();
+    s->driver = "none: cpu";
     if (s->argv && s->config_path && s->config_text && s->host && s->os && s->cpu_model &&
         s->governor && s->libraries && s->turbo)
         return KVR_OK;

@@ -56,6 +56,7 @@ struct kvr_session {
     const char *code; /* hash of the sources that numbers depend on; borrowed, static */
     char *libraries;  /* "sqlite 3.40.1, libyaml 0.2.5, ..." */
     char *turbo;
+    const char *driver; /* of the device, with its name; borrowed. "none: cpu" */
     int64_t order_seed;
 };
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
@@ -131,6 +132,7 @@ struct kvr_row {
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* over the rollout's passes */
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
+    int64_t device_bytes; /* the most that was taken of the device; 0: there is none */
     const char *model_sha256, *input_sha256;
     const char *noise; /* "" or codes with blanks between: an OK row is NOISY for these */
 

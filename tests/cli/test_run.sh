@@ -90,6 +90,19 @@ exits 0 "other code measured these" run tiny.yaml --db t.db --out o --dry-run --
 json "which is said" '.stale == 6 and .to_run == 0'
 exits 0 "and measured again when that is asked" run tiny.yaml --db t.db --out o --stale --json
 json "all of them" '.ok == 6'
+if "$kvreel" version | grep -q 'kernels *emulated'; then
+    exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
+    says "says how to build it" 'make CUDA=1'
+    # Less than one layer's weights: nothing fits.
+    KVREEL_EMULATED_BYTES=1000 exits 3 "a device that is too small" run tiny.yaml --db d.db --out o \
+        --set device=emulated
+    check "is an outcome of its own" test \
+        "$(sql d.db "SELECT count(*) FROM cell WHERE outcome = 'OOM_DEVICE' AND reason GLOB \
+           '*bytes asked, * of 1000 free*' AND backend = 'emulated'")" -eq 2
+    check "the session names the device" test "$(sql d.db 'SELECT driver FROM session')" = 'emulated device'
+else
+    skip "an emulated device" "this program has nvcc's kernels"
+fi
 "$kvreel" run tiny.yaml --db two.db --out o -q & first=$!
 for _ in $(seq 100); do [ -s two.db.lock ] && break; sleep 0.05; done
 exits 1 "a second run on one database" run tiny.yaml --db two.db --out o

@@ -233,6 +233,8 @@ static const struct {
 } bad[] = {
     { "frames=7", "frames=7: 7 frames are not whole chunks of 3 (model nano)" },
     { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
+    { "device=gpu", "device=gpu: no device 'gpu', need cpu, cuda or emulated" },
+    { "device=[cpu, cuda]", "device=[cpu, cuda]: expected text" },
     { "methods=[RTN_INT4@paper]", "methods=[RTN_INT4@paper]: " },
     { "methods=[{method: RTN_INT4, options: {bitz: 3}}]", "methods=" },
     { "methods=[{method: RTN_INT4, options: {bits: 99}}]", "methods=" },
@@ -254,6 +256,37 @@ START_TEST(refusals)
     ck_assert_msg(strncmp(kvr_error(), bad[_i].message, strlen(bad[_i].message)) == 0,
                   "'%s', expected '%s'", kvr_error(), bad[_i].message);
     kvr_config_free(&c);
+}
+END_TEST
+
+START_TEST(devices_are_apart)
+{
+    static const char *const emulated[] = { "device=emulated", NULL };
+    static const char *const cuda[] = { "device=cuda", NULL };
+    const struct kvr_model_facts facts = { "nano", SHA, &model };
+    struct kvr_config c, c2, c3, c4;
+    struct kvr_sweep s, s2, s3, s4;
+
+    must_make(&c, &s, ONE, NULL);
+    must_make(&c2, &s2, ONE, emulated);
+    must_make(&c3, &s3, ONE, cuda);
+    ck_assert_str_eq(s.cell[1].backend, "cpu");
+    ck_assert_str_eq(s2.cell[1].backend, "emulated");
+    ck_assert_str_eq(s3.cell[1].backend, "cuda");
+    ck_assert_str_ne(s.cell[1].rollout, s2.cell[1].rollout);
+    ck_assert_str_ne(s2.cell[1].rollout, s3.cell[1].rollout);
+    /* One GPU's cells are not another's; the CPU's keys have no word of it. */
+    ck_assert_int_eq(kvr_config_read_text(&c4, ONE, "a.yaml", cuda), KVR_OK);
+    snprintf(c4.device_is, sizeof c4.device_is, "NVIDIA X");
+    memset(&s4, 0, sizeof s4);
+    ck_assert_int_eq(kvr_sweep_make(&s4, &c4, &facts, 1), KVR_OK);
+    ck_assert_str_ne(s4.cell[1].rollout, s3.cell[1].rollout);
+    ck_assert_ptr_nonnull(strstr(s4.cell[1].spec, "\"device\":\"NVIDIA X\""));
+    ck_assert_ptr_null(strstr(s.cell[1].spec, "\"device\""));
+    drop(&c, &s);
+    drop(&c2, &s2);
+    drop(&c3, &s3);
+    drop(&c4, &s4);
 }
 END_TEST
 
@@ -433,6 +466,7 @@ int main(void)
     tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, product);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
+    tcase_add_test(tc, devices_are_apart);
     tcase_add_test(tc, refusal_has_a_place);
     tcase_add_test(tc, impossible_is_a_cell);
     tcase_add_test(tc, no_decoder_no_frames);

@@ -42,6 +42,7 @@ static void add_session(struct kvr_store *s, char id[40])
     ck_assert_int_eq(kvr_session_gather(&x, 2, argv, "configs/a.yaml", "methods: []\n", 2), KVR_OK);
     ck_assert_msg(kvr_store_session(s, &x) == KVR_OK, "%s", kvr_error());
     memcpy(id, x.id, 40);
+    ck_assert_str_eq(x.driver, "none: cpu");
     kvr_session_free(&x);
 }
 
@@ -175,6 +176,28 @@ START_TEST(put_and_read)
     ck_assert_str_eq(ask_text("SELECT run_kind FROM cell"), "bench");
     ck_assert_int_eq(ask("SELECT at_peak FROM mem").i, 100);
     ck_assert_int_eq(ask("SELECT count(*) FROM session WHERE cpu_model <> ''").i, 1);
+    ck_assert_int_eq(ask("SELECT device_bytes FROM cell").type, KVR_VALUE_NULL);
+    ck_assert_str_eq(ask_text("SELECT device_missing FROM cell"), "no device: backend cpu");
+}
+END_TEST
+
+START_TEST(device_is_kept)
+{
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    r.backend = "cuda";
+    r.device_bytes = 77;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT device_bytes FROM cell").i, 77);
+    ck_assert_int_eq(ask("SELECT device_missing FROM cell").type, KVR_VALUE_NULL);
+    ck_assert_str_eq(ask_text("SELECT backend FROM cell"), "cuda");
+    ck_assert_str_eq(ask_text("SELECT driver FROM session"), "none: cpu");
 }
 END_TEST
 
@@ -503,6 +526,7 @@ int main(void)
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, put_and_read);
+    tcase_add_test(tc, device_is_kept);
     tcase_add_test(tc, probes_are_kept_apart);
     tcase_add_test(tc, replaced_not_doubled);
     tcase_add_test(tc, all_or_nothing);
