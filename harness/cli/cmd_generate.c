@@ -7,12 +7,13 @@
 #include "harness/core/path.h"
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
+#include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
 struct generate_opts {
-    const char *method, *prompt, *model, *out;
+    const char *method, *prompt, *model, *out, *truth, *tensor;
     uint64_t seed;
-    int frames, window, fps, scale, columns;
+    int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
     struct kvr_arg_list set;
 };
@@ -41,9 +42,28 @@ static int progress(void *ctx, int done, int total)
     return 0;
 }
 
+/* The frames to go on from; {0} when there are none. */
+static enum kvr_status open_truth(struct kvr_truth *t, const struct generate_opts *o,
+                                  const struct kvr_model_config *c)
+{
+    if (!o->truth != !o->given)
+        return kvr_fail(KVR_EINVAL, "generate: --truth and --given belong together");
+    if (!o->truth)
+        return KVR_OK;
+    KVR_TRY(kvr_truth_open(t, o->truth, o->tensor));
+    if (t->frames.n >= o->given && t->frames.height == c->latent_h &&
+        t->frames.width == c->latent_w)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL,
+                    "generate: %s: tensor '%s' has %d frames of %dx%d (width x height), need %d of "
+                    "%dx%d",
+                    o->truth, o->tensor, t->frames.n, t->frames.width, t->frames.height, o->given,
+                    c->latent_w, c->latent_h);
+}
+
 static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_model *model,
-                            const struct generate_opts *o, const char *method,
-                            const struct kvr_setting *set, int n_set)
+                            const struct generate_opts *o, const struct kvr_truth *t,
+                            const char *method, const struct kvr_setting *set, int n_set)
 {
     const struct kvr_model_config *config = kvr_model_config(model);
     struct kvr_rollout_request req = {
@@ -54,6 +74,8 @@ static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_mode
         .window_frames = o->window >= 0 ? o->window : config->window_frames,
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
+        .given = t->frames.rgb,
+        .n_given = o->given,
     };
 
     if (o->frames % config->frames_per_chunk)
@@ -125,21 +147,41 @@ static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
     return KVR_OK;
 }
 
-static enum kvr_status score(json_t *doc, const struct clip *ref, const struct clip *clip)
+static enum kvr_status score(json_t *doc, const struct kvr_frames *a, const struct kvr_frames *b,
+                             const char *suffix)
 {
-    struct kvr_frames a = frames_of(ref), b = frames_of(clip);
-
     for (int i = 0; kvr_metrics[i]; i++) {
         struct kvr_metric_value v = { 0 };
         char key[64];
 
         if (!kvr_metrics[i]->usual)
             continue;
-        KVR_TRY(kvr_metric_compute(kvr_metrics[i], &a, &b, &v));
-        snprintf(key, sizeof key, "%s%s", kvr_metrics[i]->name,
+        KVR_TRY(kvr_metric_compute(kvr_metrics[i], a, b, &v));
+        snprintf(key, sizeof key, "%s%s%s", kvr_metrics[i]->name, suffix,
                  strcmp(kvr_metrics[i]->unit, "dB") == 0 ? "_db" : "");
         json_object_set_new(doc, key, v.missing[0] ? json_null() : json_real(v.value));
         kvr_metric_value_free(&v);
+    }
+    return KVR_OK;
+}
+
+/* Against the BF16 rollout where there is one, and against as much truth as there is. */
+static enum kvr_status score_all(json_t *doc, const struct clip *ref, const struct clip *clip,
+                                 const struct kvr_truth *t, int given)
+{
+    const struct kvr_frames b = frames_of(clip);
+    const int n = t->frames.n < b.n ? t->frames.n : b.n;
+
+    if (ref->plan) {
+        const struct kvr_frames a = frames_of(ref);
+
+        KVR_TRY(score(doc, &a, &b, ""));
+    }
+    if (n > given && t->file) {
+        const struct kvr_frames real = kvr_frames_from(&t->frames, given, n);
+        const struct kvr_frames made = kvr_frames_from(&b, given, n);
+
+        KVR_TRY(score(doc, &real, &made, "_truth"));
     }
     return KVR_OK;
 }
@@ -169,20 +211,24 @@ static enum kvr_status generate(json_t **doc, const struct generate_opts *o, str
     struct kvr_setting set[KVR_ARG_LIST_MAX];
     char buf[4096];
     struct clip clip = { 0 }, ref = { 0 };
+    struct kvr_truth truth = { 0 };
     enum kvr_status st = kvr_cli_settings(&o->set, set, buf, sizeof buf);
 
-    if (st == KVR_OK && o->reference)
-        st = roll(&ref, dev, model, o, "BF16", NULL, 0);
     if (st == KVR_OK)
-        st = roll(&clip, dev, model, o, o->method, set, o->set.n);
+        st = open_truth(&truth, o, kvr_model_config(model));
+    if (st == KVR_OK && o->reference)
+        st = roll(&ref, dev, model, o, &truth, "BF16", NULL, 0);
+    if (st == KVR_OK)
+        st = roll(&clip, dev, model, o, &truth, o->method, set, o->set.n);
     if (st == KVR_OK) {
         *doc = describe(o, &clip);
         st = write_files(*doc, o, o->reference ? &ref : NULL, &clip);
     }
-    if (st == KVR_OK && o->reference)
-        st = score(*doc, &ref, &clip);
+    if (st == KVR_OK)
+        st = score_all(*doc, &ref, &clip, &truth, o->given);
     clip_free(&ref);
     clip_free(&clip);
+    kvr_truth_close(&truth);
     return st;
 }
 
@@ -197,6 +243,10 @@ static void print_text(const json_t *doc)
         printf("against BF16: PSNR %.2f dB, SSIM %.4f\n",
                json_number_value(json_object_get(doc, "psnr_db")),
                json_number_value(json_object_get(doc, "ssim")));
+    if (json_object_get(doc, "ssim_truth"))
+        printf("against the truth: PSNR %.2f dB, SSIM %.4f\n",
+               json_number_value(json_object_get(doc, "psnr_truth_db")),
+               json_number_value(json_object_get(doc, "ssim_truth")));
     printf("video   %s\nsheet   %s\nframes  %s\n", json_string_value(json_object_get(doc, "video")),
            json_string_value(json_object_get(doc, "sheet")),
            json_string_value(json_object_get(doc, "frames_file")));
@@ -247,6 +297,12 @@ static const struct kvr_arg args[] = {
                  "where the files go"),
     KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
                  "a BF16 rollout as well: PSNR, SSIM, both on the sheet"),
+    KVR_ARG_TEXT(struct generate_opts, truth, "truth", 0, "FILE", NULL,
+                 "frames to go on from, U8 [n, height, width, 3] in a safetensors file"),
+    KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
+                 "which tensor of that file"),
+    KVR_ARG_INT(struct generate_opts, given, "given", 0, "N", "0", 0, 100000,
+                "so many of them, whole chunks; the rest is compared with"),
     KVR_ARG_INT(struct generate_opts, fps, "fps", 0, "N", "8", 1, 240,
                 "frames a second of the MP4"),
     KVR_ARG_INT(struct generate_opts, scale, "scale", 0, "N", "6", 1, 64,
@@ -265,7 +321,9 @@ const struct kvr_command kvr_command_generate = {
     .examples =
         "  kvreel generate -p 'a large red disc bounces over a plain blue background'\n"
         "  kvreel generate -m RTN_INT2 --reference -p 'a small green square drifts left'\n"
-        "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n",
+        "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n"
+        "  kvreel generate --truth models/nano/truth.safetensors --tensor ct03 --given 6 -p 'a "
+        "large cyan ring orbits over a checkered red background'\n",
     .args = args,
     .opts_size = sizeof(struct generate_opts),
     .max_words = 0,

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Clips that go on from rendered frames: given frames stay as they are, and every number against
+# the truth is of the frames behind them.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+cp "$root/models/nano/truth.safetensors" t.safetensors
+frame=6912 # bytes of 48x48 RGB
+
+cat >sweep.yaml <<'YAML'
+question: does a rollout go on as the world does?
+model: nano
+prompts:
+  - id: ct01
+    text: a large red disc drifts right over a plain blue background
+    truth: t.safetensors
+    given: 6
+  - id: free
+    text: a large green ring stays still over a plain white background
+methods: [BF16, RTN_INT2]
+metrics: [psnr, ssim, sharpness]
+frames: 9
+seed: 1
+YAML
+run=(run sweep.yaml --db t.db -o o -q --json)
+metric() { # METHOD PROMPT NAME [COLUMN]
+    sql t.db "SELECT m.${4:-value} FROM metric m JOIN cell c ON c.key = m.cell
+        WHERE c.name = '$1' AND c.prompt_id = '$2' AND m.name = '$3'"
+}
+exits 0 "a sweep with and without truth" "${run[@]}"
+json "every cell is ok" '.cells == 4 and .ok == 4'
+check "each comparison has one with the truth, and its curves" test "$(sql t.db "SELECT
+    group_concat(name, ' ') FROM (SELECT m.name FROM metric m JOIN cell c ON c.key = m.cell WHERE
+    c.name = 'RTN_INT2' AND prompt_id = 'ct01' AND m.name LIKE '%truth%' ORDER BY m.name)")" = \
+    "psnr_truth psnr_truth.drift psnr_truth.mean psnr_truth.p5 psnr_truth.prefix ssim_truth ssim_truth.drift ssim_truth.p5 ssim_truth.prefix"
+check "the reference itself has them" test -n "$(metric BF16 ct01 psnr_truth)"
+check "over the frames behind the given ones" test "$(metric BF16 ct01 psnr_truth n)" = 3
+check "a prompt without truth has no such row" test "$(sql t.db "SELECT count(*) FROM metric m
+    JOIN cell c ON c.key = m.cell WHERE prompt_id = 'free' AND m.name LIKE '%truth%'")" = 0
+check "given places of the curve are NULL, the others are not" test "$(sql t.db "SELECT
+    group_concat(v, '') FROM (SELECT value IS NOT NULL AS v FROM series s JOIN cell c ON
+    c.key = s.cell WHERE c.name = 'BF16' AND s.name = 'psnr_truth' ORDER BY idx)")" = 000000111
+
+# The tensors' bytes lie at the end of the files.
+frames=$(sql t.db "SELECT a.path FROM artifact a JOIN cell c ON c.key = a.cell
+    WHERE a.kind = 'frames' AND c.name = 'RTN_INT2' AND c.prompt_id = 'ct01'")
+truth=$(sql t.db "SELECT DISTINCT path FROM artifact WHERE kind = 'truth'")
+tail -c $((9 * frame)) "o/$frames" >made
+tail -c $((42 * frame)) "o/$truth" >real
+check "the given frames are the truth's, byte for byte" cmp -n $((6 * frame)) made real
+check "the next ones are not" sh -c "! cmp -s -n $((7 * frame)) made real"
+clip() { # FILE: frames 6, 7, 8 as a video
+    local h='{"frames":{"dtype":"U8","shape":[3,48,48,3],"data_offsets":[0,20736]}}'
+    printf '%b%s' "\\x$(printf %02x ${#h})\\0\\0\\0\\0\\0\\0\\0" "$h"
+    tail -c +$((6 * frame + 1)) "$1" | head -c $((3 * frame))
+}
+clip made >made.safetensors
+clip real >real.safetensors
+exits 0 "compare those three frames by themselves" compare real.safetensors made.safetensors --json
+for m in psnr:psnr_db ssim:ssim; do
+    want=$(metric RTN_INT2 ct01 "${m%:*}_truth")
+    json "${m%:*}_truth is what compare says" ".${m#*:} - $want | fabs <= 1e-12"
+done
+exits 0 "table" report --table truth --db t.db --format csv
+check "two rows, BF16 first" test "$(cut -d, -f1 "$out" | tr '\n' ' ')" = "method BF16 RTN_INT2 "
+
+exits 0 "again" "${run[@]}"
+json "nothing is run twice" '.ok == 0 and .skipped == 4'
+exits 0 "more metrics afterwards" score ssim_gauss identical_frames_truth --db t.db -o o
+check "and their truth" test -n "$(metric RTN_INT2 ct01 ssim_gauss_truth)"
+check "nothing identical" test "$(metric RTN_INT2 ct01 identical_frames_truth)" = 0.0
+check "asked for where there is none: NULL with a reason" test \
+    "$(metric RTN_INT2 free identical_frames_truth missing)" = "the prompt has no truth"
+check "not asked for where there is none: no row" test -z "$(metric RTN_INT2 free ssim_gauss_truth n)"
+exits 0 "asked for by the sweep" "${run[@]}" -s 'metrics=[psnr_truth]'
+check "NULL with a reason" test "$(sql t.db "SELECT DISTINCT missing FROM metric m JOIN cell c ON
+    c.key = m.cell WHERE prompt_id = 'free' AND m.name = 'psnr_truth'")" = "the prompt has no truth"
+check "no other metric was asked for" test "$(sql t.db "SELECT count(*) FROM metric m JOIN cell c
+    ON c.key = m.cell WHERE c.spec LIKE '%\"metrics\":{\"psnr_truth\":1}%' AND m.name = 'psnr'")" = 0
+
+printf '\377' | dd of=t.safetensors bs=1 seek=$(($(stat -c %s t.safetensors) - 42 * frame * 7 - 1)) \
+    conv=notrunc 2>/dev/null # the last byte of ct01, in frame 41
+exits 0 "other frames of truth" "${run[@]}"
+json "are other cells; the prompt without any stays" '.ok == 2 and .skipped == 2'
+exits 2 "truth that is too short" "${run[@]}" -s frames=45
+says "names the place and both lengths" "sweep\\.yaml:6:.*'ct01' has 42 frames, the rollout 45"
+rm t.safetensors
+exits 2 "truth that is gone" "${run[@]}"
+says "names the place and the file" 'sweep\.yaml:6:.*t\.safetensors'
+
+cp "$root/models/nano/truth.safetensors" g.safetensors
+generate=(generate -p 'a large red disc drifts right over a plain blue background' -n 9 -q --json)
+exits 0 "list metrics" list metrics --json
+json "knows what needs a truth" '[.[] | select(.needs_truth)] | map(.name) | index("psnr_truth") != null'
+exits 2 "compare has no truth" compare made.safetensors real.safetensors --metrics psnr_truth
+says "and says what to do" 'without _truth'
+exits 0 "generate goes on from frames" "${generate[@]}" --truth g.safetensors --tensor ct01 --given 6
+json "and says how near the truth it is" '.psnr_truth_db > 20 and .ssim_truth > 0.5'
+exits 2 "given without truth" "${generate[@]}" --given 6
+exits 2 "no whole chunk" "${generate[@]}" --truth g.safetensors --tensor ct01 --given 4
+says "is said" '4 given frames'
+exits 2 "no such tensor" "${generate[@]}" --truth g.safetensors --tensor ct99 --given 6
+says "names it" 'ct99'
