@@ -295,6 +295,153 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
+/* ---- one softmax, however its keys are cut -------------------------------------------------- */
+
+/* Pieces of keys, each seen by one of several states, which are merged into the first in turn. */
+enum { MAX_CUTS = 24, N_STATES = 3 };
+struct cuts {
+    int n;
+    int64_t end[MAX_CUTS];
+    int state[MAX_CUTS];
+};
+
+/* Drawn; tokens before `fixed` and after it never share a piece. Plan 0 is two pieces and one
+ * state, the others leave states empty now and then. */
+static struct cuts draw_cuts(uint32_t plan, int64_t n, int64_t fixed)
+{
+    struct cuts c = { .n = 0 };
+    float r[2 * MAX_CUTS];
+    const int most = (int)(plan * 5 % (MAX_CUTS - 2));
+    int64_t t = 0;
+
+    kvr_uniform(r, 2 * MAX_CUTS, 3, KVR_RNG_TEST, plan, 0, 0);
+    while (t < n) {
+        const int64_t left = (t < fixed ? fixed : n) - t;
+        const bool rest = c.n >= most || left == 1;
+
+        t += rest ? left : 1 + (int64_t)(r[c.n] * (float)(left - 1) / 2);
+        c.end[c.n] = t;
+        c.state[c.n] = plan ? (int)(r[MAX_CUTS + c.n] * N_STATES) : 0;
+        c.n++;
+    }
+    return c;
+}
+
+/* Keys, values and queries; keys before FIXED stand for e^FIXED_LOG_M tokens each. */
+enum { SPLIT_T = 5, SPLIT_H = 2, SPLIT_D = 24, SPLIT_N = 97, FIXED = 40 };
+enum { SPLIT_W = SPLIT_H * SPLIT_D };
+static const float FIXED_LOG_M = 1.5f;
+static const struct kvr_attend_shape split_shape = { SPLIT_T, SPLIT_H, SPLIT_D };
+
+struct split_data {
+    float q[SPLIT_T * SPLIT_W], k[SPLIT_N * SPLIT_W], v[SPLIT_N * SPLIT_W];
+};
+
+static void fill_split(struct split_data *x, enum fill fill)
+{
+    const struct kvr_block_shape shape = { SPLIT_N, SPLIT_H, SPLIT_D };
+
+    fill_block(x->k, &shape, fill, 1);
+    fill_block(x->v, &shape, FILL_NORMAL, 2);
+    kvr_normal(x->q, SPLIT_T * SPLIT_W, 3, KVR_RNG_TEST, 3, 0, 0);
+}
+
+/* Attention in double; out [T,H,D]. */
+static void split_in_double(const struct split_data *x, float *out)
+{
+    for (int t = 0; t < SPLIT_T; t++)
+        for (int h = 0; h < SPLIT_H; h++) {
+            const float *q = x->q + t * SPLIT_W + h * SPLIT_D;
+            double s[SPLIT_N], top = -INFINITY, sum = 0, acc[SPLIT_D] = { 0 };
+
+            for (int j = 0; j < SPLIT_N; j++) {
+                s[j] = 0;
+                for (int d = 0; d < SPLIT_D; d++)
+                    s[j] += (double)q[d] * (double)x->k[j * SPLIT_W + h * SPLIT_D + d];
+                s[j] = s[j] / sqrt(SPLIT_D) + (j < FIXED ? (double)FIXED_LOG_M : 0);
+                top = s[j] > top ? s[j] : top;
+            }
+            for (int j = 0; j < SPLIT_N; j++) {
+                const double w = exp(s[j] - top);
+
+                sum += w;
+                for (int d = 0; d < SPLIT_D; d++)
+                    acc[d] += w * (double)x->v[j * SPLIT_W + h * SPLIT_D + d];
+            }
+            for (int d = 0; d < SPLIT_D; d++)
+                out[t * SPLIT_W + h * SPLIT_D + d] = (float)(acc[d] / sum);
+        }
+}
+
+static void split_on_cuda(const struct split_data *x, const struct cuts *c, float *out)
+{
+    const float *k = both_in(x->k, sizeof x->k), *v = both_in(x->v, sizeof x->v);
+    const float *q = both_in(x->q, sizeof x->q);
+    float *d_out = both_out(sizeof x->q);
+    struct kvr_attend_state st[N_STATES];
+
+    for (int i = 0; i < N_STATES; i++) {
+        st[i] = new_state(&split_shape);
+        kvr_attend_begin_cuda(both_stream, &split_shape, &st[i]);
+    }
+    for (int i = 0; i < c->n; i++) {
+        const int64_t begin = i ? c->end[i - 1] : 0;
+        const struct kvr_attend_piece p = {
+            .k = k + begin * SPLIT_W,
+            .v = v + begin * SPLIT_W,
+            .n = c->end[i] - begin,
+            .log_m = begin < FIXED ? FIXED_LOG_M : 0,
+        };
+
+        kvr_attend_piece_cuda(both_stream, &split_shape, q, &p, &st[c->state[i]]);
+    }
+    for (int i = 1; i < N_STATES; i++)
+        kvr_attend_merge_cuda(both_stream, &split_shape, &st[0], &st[i]);
+    kvr_attend_finish_cuda(both_stream, &split_shape, &st[0], d_out);
+    both_get(out, d_out, sizeof x->q, "split");
+    both_free();
+}
+
+/* Within roundings of the definition for any cuts. What is summed shrinks at every new maximum, by
+ * an exponential of old - new: 3 u each, once per tile and merge, and u |old - new|, which add up
+ * to 2 u S at most; both sides' share of tolerance() is this side's. */
+START_TEST(any_cuts)
+{
+    static const enum fill fills[] = { FILL_NORMAL, FILL_OUTLIER_CHANNEL, FILL_OFFSET };
+    const enum fill fill = fills[_i % 3];
+    const struct cuts c = draw_cuts((uint32_t)_i / 3, SPLIT_N, FIXED);
+    struct split_data *x = malloc(sizeof *x);
+    float want[SPLIT_T * SPLIT_W], got[SPLIT_T * SPLIT_W];
+
+    ck_assert_ptr_nonnull(x);
+    fill_split(x, fill);
+    split_in_double(x, want);
+    split_on_cuda(x, &c, got);
+    close_to(want, got, SPLIT_T * SPLIT_W,
+             tolerance(&split_shape, x->q, x->k, x->v, SPLIT_N, FIXED_LOG_M), fill_names[fill]);
+    free(x);
+}
+END_TEST
+
+/* The same cuts give the same bits, whatever the order of blocks and threads. */
+START_TEST(same_cuts_same_bits)
+{
+    const struct cuts c = draw_cuts((uint32_t)_i + 1, SPLIT_N, FIXED);
+    struct split_data *x = malloc(sizeof *x);
+    float first[SPLIT_T * SPLIT_W], again[SPLIT_T * SPLIT_W];
+
+    ck_assert_ptr_nonnull(x);
+    fill_split(x, FILL_NORMAL);
+    for (uint64_t seed = 11; seed < 14; seed++) {
+        kvr_stream_seed(both_stream, seed);
+        split_on_cuda(x, &c, seed == 11 ? first : again);
+        if (seed > 11)
+            ck_assert_mem_eq(first, again, sizeof first);
+    }
+    free(x);
+}
+END_TEST
+
 TCase *cases_attend(void)
 {
     TCase *tc = tcase_create("attention");
@@ -304,5 +451,7 @@ TCase *cases_attend(void)
     tcase_add_test(tc, packed_and_rotated);
     tcase_add_loop_test(tc, merge_with_nothing, 0, 2);
     tcase_add_test(tc, order_does_not_show);
+    tcase_add_loop_test(tc, any_cuts, 0, 8 * 3);
+    tcase_add_loop_test(tc, same_cuts_same_bits, 0, 4);
     return tc;
 }
