@@ -1,6 +1,8 @@
 /* bench.c - rounds into rows. */
 #include "harness/bench/bench.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int by_value(const void *a, const void *b)
@@ -21,5 +23,14 @@ void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
+    row->ratio_q1 = ratio[n / 4];
+    row->ratio_q3 = ratio[n - 1 - n / 4];
+    row->missing[0] = 0;
     row->n = n;
+}
+
+void kvr_bench_without(struct kvr_bench_row *row, const char *why)
+{
+    row->ratio = row->ratio_q1 = row->ratio_q3 = NAN;
+    snprintf(row->missing, sizeof row->missing, "%s", why);
 }

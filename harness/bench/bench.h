@@ -12,18 +12,24 @@ extern "C" {
 #endif
 
 struct kvr_bench_row {
-    char name[64];         /* "quantise.RTN_INT4.k" */
-    const char *unit;      /* of median and min: "GB/s" */
-    double median, min;    /* over the rounds */
-    double ratio;          /* median of (this / reference) round by round */
-    const char *reference; /* what it is compared with: "memcpy" */
-    int n;                 /* rounds */
+    char name[96];             /* "quantise.RTN_INT4.k" */
+    const char *device;        /* "cpu", "cuda", "emulated" */
+    const char *unit;          /* of median and min: "GB/s" */
+    double median, min;        /* over the rounds */
+    double ratio;              /* median of (this / reference) round by round; NaN: see missing */
+    double ratio_q1, ratio_q3; /* its quartiles */
+    const char *reference;     /* what it is compared with: "memcpy" */
+    char missing[128];         /* why there is no ratio; "": there is one */
+    int n;                     /* rounds */
 };
 
 enum { KVR_BENCH_MAX_ROUNDS = 1000 };
 
-/* Fill a row from n rounds; v and ratio are sorted. Name and unit are the caller's. */
+/* Fill a row from n rounds; v and ratio are sorted. Name, device and unit are the caller's. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
+
+/* Take the ratio away. */
+void kvr_bench_without(struct kvr_bench_row *row, const char *why);
 
 #ifdef __cplusplus
 }

@@ -168,6 +168,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache, struct
         v[i] = flops / (double)t0;
         ratio[i] = (double)reference / (double)t0;
     }
+    row->device = "cpu";
     row->unit = "GFLOP/s";
     row->reference = "oneDNN products";
     kvr_bench_fill(row, v, ratio, t->rounds);

@@ -10,10 +10,7 @@
 #include "harness/core/rng.h"
 #include "methods/kernels/fwht.h"
 
-static const struct pipeline {
-    const char *name, *text;
-    enum kvr_side side;
-} pipelines[] = {
+const struct kvr_bench_line kvr_bench_lines[] = {
     { "RTN_INT4", "sym(bits=4)", KVR_K },
     { "RTN_INT2", "sym(bits=2)", KVR_K },
     { "KIVI_INT4.k", "asym(bits=4)", KVR_K },
@@ -21,8 +18,12 @@ static const struct pipeline {
     { "QUAROT_KV_INT4", "hadamard | sym(bits=4)", KVR_K },
     { "PRQ_INT2", "sym(bits=2) + sym(bits=4)", KVR_K },
     { "QAQ_INT4.k", "outliers(sigma=6) | asym(bits=4)", KVR_K },
+    { NULL, NULL, KVR_K },
 };
-enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
+enum {
+    N_PIPELINES = sizeof kvr_bench_lines / sizeof *kvr_bench_lines - 1,
+    MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS
+};
 _Static_assert(2 * N_PIPELINES <= KVR_BENCH_CODEC_ROWS, "two rows a pipeline");
 
 /* Memory of one run, all of it the device's. */
@@ -45,20 +46,22 @@ static void kit_close(struct kit *k)
 }
 
 /* Normal numbers, one channel of each head ten times as large, a few single ones thirty. */
-static void fill(struct kit *k)
+void kvr_bench_values(float *x, size_t n, int head_dim)
 {
-    float *x = k->x.p;
-    kvr_bf16 *b = k->copy_from.p;
-
-    kvr_normal(x, k->n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
-    for (size_t i = 0; i < k->n; i++) {
-        if (i % (size_t)k->shape.head_dim == 5)
+    kvr_normal(x, n, 0, KVR_RNG_SYNTHETIC, 0, 0, 0);
+    for (size_t i = 0; i < n; i++) {
+        if (i % (size_t)head_dim == 5)
             x[i] *= 10;
         if (i % 10007 == 0)
             x[i] *= 30;
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
     }
-    kvr_from_f32(b, KVR_BF16, x, k->n);
-    kvr_to_f32(x, b, KVR_BF16, k->n);
+}
+
+static void fill(struct kit *k)
+{
+    kvr_bench_values(k->x.p, k->n, k->shape.head_dim);
+    kvr_from_f32(k->copy_from.p, KVR_BF16, k->x.p, k->n);
 }
 
 static enum kvr_status kit_open(struct kit *k)
@@ -89,7 +92,8 @@ static float step_of(const struct kvr_steps *s, size_t e, size_t channels)
 }
 
 /* Nothing that is faster than right is reported. */
-static enum kvr_status check(struct kit *k, const struct pipeline *line, const struct kvr_packed *p)
+static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
+                             const struct kvr_packed *p)
 {
     const size_t channels = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
     struct kvr_steps s;
@@ -145,12 +149,12 @@ static double copy_once(struct kit *k)
 static void write_row(struct kvr_bench_row *row, const char *what, const char *name, double *v,
                       double *ratio, int n)
 {
-    *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "memcpy" };
+    *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GB/s", .reference = "memcpy" };
     snprintf(row->name, sizeof row->name, "%s.%s", what, name);
     kvr_bench_fill(row, v, ratio, n);
 }
 
-static enum kvr_status time_pipeline(struct kit *k, const struct pipeline *line,
+static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line *line,
                                      const struct kvr_codec *c, struct kvr_bench_row rows[2])
 {
     double in[MAX_ROUNDS], out[MAX_ROUNDS], in_ratio[MAX_ROUNDS], out_ratio[MAX_ROUNDS];
@@ -199,11 +203,11 @@ enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shap
     for (int i = 0; i < N_PIPELINES && st == KVR_OK; i++) {
         struct kvr_codec *c = NULL;
 
-        st = kvr_codec_open(&c, pipelines[i].text, pipelines[i].side, false);
+        st = kvr_codec_open(&c, kvr_bench_lines[i].text, kvr_bench_lines[i].side, false);
         if (st == KVR_OK)
             st = kvr_codec_check(c, k.shape.n_heads, k.shape.head_dim);
         if (st == KVR_OK)
-            st = time_pipeline(&k, &pipelines[i], c, rows + *n_rows);
+            st = time_pipeline(&k, &kvr_bench_lines[i], c, rows + *n_rows);
         if (st == KVR_OK)
             *n_rows += 2;
         kvr_codec_close(&c);

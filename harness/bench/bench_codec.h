@@ -19,11 +19,28 @@ extern "C" {
 
 enum { KVR_BENCH_CODEC_ROWS = 16 };
 
+/* What is timed: pipelines of the methods. Ends with a name of NULL. */
+struct kvr_bench_line {
+    const char *name, *text;
+    enum kvr_side side;
+};
+extern const struct kvr_bench_line kvr_bench_lines[];
+
+/* Numbers as caches hold them: n floats in channels of head_dim, each one BF16's. */
+void kvr_bench_values(float *x, size_t n, int head_dim);
+
 /* `shape` NULL: the default. rounds >= 3. Writes *n_rows <= KVR_BENCH_CODEC_ROWS rows.
  * Before anything is timed every decoded element has to lie within half a step of what was
  * coded (held elements: within FP16's rounding), else KVR_ETOLERANCE. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
+
+/* On a device of backend CUDA. Speed is what is read and written, in GB/s: the floats of the block
+ * and its coded bytes; the reference is a copy within the device that moves as many bytes. Before
+ * anything is timed the coded bytes and the decoded floats have to be the CPU's, else
+ * KVR_ETOLERANCE. An emulated device takes a small block and has no ratio. */
+enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                     int rounds, struct kvr_bench_row *rows, int *n_rows);
 
 #ifdef __cplusplus
 }

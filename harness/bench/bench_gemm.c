@@ -101,7 +101,7 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
         v[i] = times * flops / (double)t0;
         ratio[i] = (double)reference / (double)t0;
     }
-    *row = (struct kvr_bench_row){ .unit = "GFLOP/s", .reference = "dnnl_sgemm" };
+    *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GFLOP/s", .reference = "dnnl_sgemm" };
     snprintf(row->name, sizeof row->name, "gemm.%dx%dx%d", t->s->m, t->s->k, t->s->n);
     kvr_bench_fill(row, v, ratio, rounds);
     return KVR_OK;

@@ -108,7 +108,7 @@ static enum kvr_status time_metric(const struct kit *k, const struct kvr_metric 
         KVR_TRY(measure_once(k, m, &speed[i], &there));
         ratio[i] = speed[i] / reading;
     }
-    *row = (struct kvr_bench_row){ .unit = "frames/s", .reference = "memcmp" };
+    *row = (struct kvr_bench_row){ .device = "cpu", .unit = "frames/s", .reference = "memcmp" };
     snprintf(row->name, sizeof row->name, "metric.%s", m->name);
     kvr_bench_fill(row, speed, ratio, rounds);
     ++*n_rows;

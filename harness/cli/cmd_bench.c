@@ -1,5 +1,6 @@
 /* cmd_bench.c - `kvreel bench`: micro-benchmarks, each beside a reference of the same run. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"
@@ -8,8 +9,10 @@
 #include "harness/bench/bench_metrics.h"
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
+#include "harness/cuda/device.h"
 
 struct bench_opts {
+    const char *device;
     int rounds;
     bool json;
 };
@@ -21,14 +24,22 @@ static enum kvr_status codec(struct kvr_dev *dev, int rounds, struct kvr_bench_r
     return kvr_bench_codec(dev, NULL, rounds, rows, n);
 }
 
+static enum kvr_status codec_cuda(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                  int *n)
+{
+    return kvr_bench_codec_cuda(dev, NULL, rounds, rows, n);
+}
+
+typedef enum kvr_status bench_fn(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
+
 static const struct bench {
     const char *name;
-    enum kvr_status (*run)(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
+    bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
 } benches[] = {
-    { "codec", codec },
-    { "attention", kvr_bench_attention },
-    { "gemm", kvr_bench_gemm },
-    { "metrics", kvr_bench_metrics },
+    { "codec", { codec, codec_cuda } },
+    { "attention", { kvr_bench_attention, NULL } },
+    { "gemm", { kvr_bench_gemm, NULL } },
+    { "metrics", { kvr_bench_metrics, NULL } },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
@@ -53,22 +64,44 @@ static enum kvr_status find(const char *name, const struct bench **out)
                     near ? "" : "one of: ", near ? near : names[0]);
 }
 
+static json_t *real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *row_json(const struct kvr_bench_row *r)
+{
+    return json_pack("{s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:s, s:o, s:i}", "name", r->name,
+                     "device", r->device, "median", r->median, "min", r->min, "unit", r->unit,
+                     "ratio", real_or_null(r->ratio), "ratio_q1", real_or_null(r->ratio_q1),
+                     "ratio_q3", real_or_null(r->ratio_q3), "reference", r->reference, "missing",
+                     r->missing[0] ? json_string(r->missing) : json_null(), "n", r->n);
+}
+
 static json_t *rows_json(const struct kvr_bench_row *rows, int n)
 {
     json_t *list = json_array();
 
     for (int i = 0; i < n; i++)
-        json_array_append_new(
-            list, json_pack("{s:s, s:f, s:f, s:s, s:f, s:s, s:i}", "name", rows[i].name, "median",
-                            rows[i].median, "min", rows[i].min, "unit", rows[i].unit, "ratio",
-                            rows[i].ratio, "reference", rows[i].reference, "n", rows[i].n));
+        json_array_append_new(list, row_json(&rows[i]));
     return list;
+}
+
+static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev, int rounds,
+                              struct kvr_bench_row *rows, int *n)
+{
+    bench_fn *run = b->run[kvr_dev_backend(dev)];
+
+    return run ? run(dev, rounds, rows, n)
+               : kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
+                          kvr_dev_name(dev));
 }
 
 static int run(const struct kvr_call *call)
 {
-    static const char *const columns[] = { "name",  "median",    "min", "unit",
-                                           "ratio", "reference", "n",   NULL };
+    static const char *const columns[] = { "name",    "device",   "median",   "unit",
+                                           "ratio",   "ratio_q1", "ratio_q3", "reference",
+                                           "missing", "n",        NULL };
     const struct bench_opts *o = call->opts;
     struct kvr_bench_row rows[MAX_ROWS];
     const struct bench *b;
@@ -78,9 +111,9 @@ static int run(const struct kvr_call *call)
     enum kvr_status st = find(call->words[0], &b);
 
     if (st == KVR_OK)
-        st = kvr_dev_open(&dev, KVR_CPU);
+        st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
-        st = b->run(dev, o->rounds, rows, &n);
+        st = run_on(b, dev, o->rounds, rows, &n);
     kvr_dev_close(&dev);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
@@ -93,6 +126,7 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "15", 3, 1000,
                 "benchmark and reference take turns so many times"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
@@ -105,9 +139,11 @@ const struct kvr_command kvr_command_bench = {
     .usage = "codec|attention|gemm|metrics [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
-                "  OMP_NUM_THREADS=1 kvreel bench codec\n",
+                "  OMP_NUM_THREADS=1 kvreel bench codec\n"
+                "  kvreel bench codec --device cuda\n",
     .details = "ratio is this over the reference, round by round, so that a busy machine moves "
-               "both.\n",
+               "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
+               "nothing.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

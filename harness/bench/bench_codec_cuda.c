@@ -1,0 +1,215 @@
+/* bench_codec_cuda.c - coding on a device, beside a copy within it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/bench/bench_codec.h"
+#include "harness/bench/turns.h"
+#include "harness/cuda/stream.h"
+
+enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
+
+/* All buffers are the device's; those of a kind lie one behind the other. */
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_block_shape shape;
+    size_t n; /* elements of a block */
+    int rounds, times, n_buffers;
+    struct kvr_buf x, work, out; /* float [n_buffers,n]; work [n] */
+    struct kvr_buf from, to;     /* of the copy: as many bytes as x */
+    struct kvr_buf busy;
+    float *host; /* the block */
+    const struct kvr_codec *codec;
+    struct kvr_packed packed[MAX_BUFFERS];
+    size_t moved; /* bytes read and written by one turn */
+};
+
+static void kit_close(struct kit *k)
+{
+    kvr_buf_free(&k->x);
+    kvr_buf_free(&k->work);
+    kvr_buf_free(&k->out);
+    kvr_buf_free(&k->from);
+    kvr_buf_free(&k->to);
+    kvr_buf_free(&k->busy);
+    free(k->host);
+}
+
+static enum kvr_status kit_open(struct kit *k)
+{
+    const size_t bytes = k->n * sizeof(float);
+    const bool emulated = kvr_stream_emulated();
+
+    KVR_TRY(kvr_turns_buffers(k->dev, bytes, MAX_BUFFERS, &k->n_buffers));
+    k->times = emulated ? 1 : 2 * k->n_buffers;
+    KVR_TRY(kvr_buf_alloc(&k->x, k->dev, KVR_MEM_IO, bytes * (size_t)k->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&k->out, k->dev, KVR_MEM_SCRATCH, bytes * (size_t)k->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&k->from, k->dev, KVR_MEM_IO, bytes * (size_t)k->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&k->to, k->dev, KVR_MEM_IO, bytes * (size_t)k->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&k->work, k->dev, KVR_MEM_SCRATCH, bytes));
+    KVR_TRY(kvr_buf_alloc(&k->busy, k->dev, KVR_MEM_SCRATCH, emulated ? 64 : (size_t)4 << 30));
+    k->host = malloc(bytes);
+    if (!k->host)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    kvr_bench_values(k->host, k->n, k->shape.head_dim);
+    kvr_dev_zero(k->dev, k->from.p, k->from.n_bytes);
+    for (int i = 0; i < k->n_buffers; i++)
+        KVR_TRY(kvr_dev_put(k->dev, (char *)k->x.p + bytes * (size_t)i, k->host, bytes));
+    return KVR_OK;
+}
+
+static void *nth(const struct kit *k, const struct kvr_buf *b, int turn)
+{
+    return (float *)b->p + (size_t)(turn % k->n_buffers) * k->n;
+}
+
+static enum kvr_status copy(void *ctx, int turn)
+{
+    const struct kit *k = ctx;
+
+    kvr_dev_copy(k->dev, nth(k, &k->to, turn), nth(k, &k->from, turn), k->moved / 2);
+    return KVR_OK;
+}
+
+static enum kvr_status encode(void *ctx, int turn)
+{
+    struct kit *k = ctx;
+    struct kvr_packed *p = &k->packed[turn % k->n_buffers];
+
+    kvr_packed_free(p);
+    return kvr_codec_encode(k->codec, k->dev, nth(k, &k->x, turn), &k->shape, k->work.p, p);
+}
+
+static enum kvr_status decode(void *ctx, int turn)
+{
+    struct kit *k = ctx;
+
+    kvr_codec_decode(&k->packed[turn % k->n_buffers], 0, k->shape.n_tok, 0, k->shape.n_heads,
+                     nth(k, &k->out, turn));
+    return KVR_OK;
+}
+
+static bool same(const struct kvr_buf *a, const struct kvr_buf *b)
+{
+    return a->n_bytes == b->n_bytes && (!a->n_bytes || memcmp(a->p, b->p, a->n_bytes) == 0);
+}
+
+/* `mine` came from the device and `want` is the CPU's; decoded: what the device made of it. */
+static enum kvr_status compare(const struct kit *k, const char *name, const struct kvr_packed *mine,
+                               const struct kvr_packed *want, const float *decoded)
+{
+    float *x = malloc(k->n * sizeof *x);
+    bool alike;
+
+    if (!x)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    kvr_codec_decode(want, 0, k->shape.n_tok, 0, k->shape.n_heads, x);
+    alike = memcmp(x, decoded, k->n * sizeof *x) == 0;
+    free(x);
+    for (int i = 0; i < KVR_MAX_STAGES; i++)
+        if (!same(&mine->stage[i].codes, &want->stage[i].codes) ||
+            !same(&mine->stage[i].meta, &want->stage[i].meta))
+            return kvr_fail(KVR_ETOLERANCE, "bench: %s: stage %d has other bytes than the CPU's",
+                            name, i);
+    return alike ? KVR_OK
+                 : kvr_fail(KVR_ETOLERANCE, "bench: %s: decodes to other floats than the CPU's",
+                            name);
+}
+
+/* Nothing that is faster than right is reported. Leaves every packed block filled. */
+static enum kvr_status check(struct kit *k, const char *name)
+{
+    struct kvr_dev *host = kvr_dev_host(k->dev);
+    struct kvr_packed mine = { 0 }, want = { 0 };
+    float *decoded = malloc(k->n * sizeof *decoded), *work = malloc(k->n * sizeof *work);
+    enum kvr_status st = decoded && work ? KVR_OK : kvr_fail(KVR_ENOMEM, "bench: no memory");
+
+    for (int i = 0; i < k->n_buffers && st == KVR_OK; i++)
+        st = encode(k, i);
+    if (st == KVR_OK)
+        st = decode(k, 0);
+    if (st == KVR_OK)
+        st = kvr_dev_sync(k->dev);
+    if (st == KVR_OK)
+        st = kvr_dev_get(k->dev, decoded, k->out.p, k->n * sizeof *decoded);
+    if (st == KVR_OK)
+        st = kvr_packed_copy(&k->packed[0], host, &mine);
+    if (st == KVR_OK)
+        st = kvr_codec_encode(k->codec, host, k->host, &k->shape, work, &want);
+    if (st == KVR_OK)
+        st = compare(k, name, &mine, &want, decoded);
+    kvr_packed_free(&mine);
+    kvr_packed_free(&want);
+    free(decoded);
+    free(work);
+    return st;
+}
+
+static enum kvr_status time_one(struct kit *k, const char *what, const char *name, kvr_turn_fn *run,
+                                struct kvr_bench_row *row)
+{
+    const struct kvr_turns t = { .dev = k->dev,
+                                 .ctx = k,
+                                 .run = run,
+                                 .reference = copy,
+                                 .rounds = k->rounds,
+                                 .times = k->times,
+                                 .busy = &k->busy };
+    double ns[MAX_ROUNDS], ratio[MAX_ROUNDS];
+
+    KVR_TRY(kvr_turns_run(&t, ns, ratio));
+    for (int i = 0; i < k->rounds; i++) {
+        ratio[i] /= ns[i];
+        ns[i] = (double)k->moved / ns[i];
+    }
+    *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "copy within the device" };
+    snprintf(row->name, sizeof row->name, "%s.%s", what, name);
+    kvr_bench_fill(row, ns, ratio, k->rounds);
+    kvr_turns_judge(k->dev, row);
+    return KVR_OK;
+}
+
+static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *line,
+                                 struct kvr_bench_row rows[2])
+{
+    enum kvr_status st = check(k, line->name);
+
+    k->moved = k->n * sizeof(float) + (st == KVR_OK ? kvr_packed_bytes(&k->packed[0]) : 0);
+    if (st == KVR_OK)
+        st = time_one(k, "quantise", line->name, encode, &rows[0]);
+    if (st == KVR_OK)
+        st = time_one(k, "dequantise", line->name, decode, &rows[1]);
+    for (int i = 0; i < k->n_buffers; i++)
+        kvr_packed_free(&k->packed[i]);
+    return st;
+}
+
+enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                     int rounds, struct kvr_bench_row *rows, int *n_rows)
+{
+    static const struct kvr_block_shape wan = { 4680, 12, 128 }, small = { 40, 2, 128 };
+    struct kit k = { .dev = dev, .rounds = rounds };
+    enum kvr_status st;
+
+    *n_rows = 0;
+    if (rounds < 3 || rounds > MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
+    k.shape = shape ? *shape : kvr_stream_emulated() ? small : wan;
+    k.n = (size_t)k.shape.n_tok * (size_t)k.shape.n_heads * (size_t)k.shape.head_dim;
+    st = kit_open(&k);
+    for (const struct kvr_bench_line *l = kvr_bench_lines; l->name && st == KVR_OK; l++) {
+        struct kvr_codec *c = NULL;
+
+        st = kvr_codec_open(&c, l->text, l->side, false);
+        if (st == KVR_OK)
+            st = kvr_codec_check(c, k.shape.n_heads, k.shape.head_dim);
+        k.codec = c;
+        if (st == KVR_OK)
+            st = time_line(&k, l, rows + *n_rows);
+        if (st == KVR_OK)
+            *n_rows += 2;
+        kvr_codec_close(&c);
+    }
+    kit_close(&k);
+    return st;
+}

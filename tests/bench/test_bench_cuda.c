@@ -1,0 +1,145 @@
+/* test_bench_cuda.c - benchmarks of a CUDA device, on an emulated one: their gates, their rows, and
+ * no ratio that nobody could stand by. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "harness/bench/bench_codec.h"
+#include "harness/bench/turns.h"
+#include "tests/suite.h"
+
+static struct kvr_dev *open_device(void)
+{
+    struct kvr_dev *dev;
+
+    ck_assert_msg(kvr_dev_open(&dev, KVR_CUDA) == KVR_OK, "%s", kvr_error());
+    return dev;
+}
+
+static void close_device(struct kvr_dev *dev)
+{
+    struct kvr_mem_stats stats;
+
+    kvr_mem_stats(dev, &stats);
+    ck_assert_uint_eq(stats.live_total, 0);
+    kvr_dev_close(&dev);
+}
+
+START_TEST(rows_of_coding)
+{
+    const struct kvr_block_shape shape = { 17, 2, 64 };
+    struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+    struct kvr_dev *dev = open_device();
+    int n = 0;
+
+    ck_assert_msg(kvr_bench_codec_cuda(dev, &shape, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n, 14);
+    for (int i = 0; i < n; i++) {
+        const char *what = i % 2 ? "dequantise." : "quantise.";
+
+        ck_assert_msg(strncmp(rows[i].name, what, strlen(what)) == 0, "%s", rows[i].name);
+        ck_assert_str_eq(rows[i].device, "emulated");
+        ck_assert_str_eq(rows[i].reference, "copy within the device");
+        ck_assert(rows[i].min > 0 && rows[i].min <= rows[i].median);
+        ck_assert(isnan(rows[i].ratio) && isnan(rows[i].ratio_q1) && isnan(rows[i].ratio_q3));
+        ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
+    }
+    close_device(dev);
+}
+END_TEST
+
+START_TEST(coding_is_refused)
+{
+    const struct kvr_block_shape odd = { 17, 2, 48 };
+    struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+    struct kvr_dev *dev = open_device();
+    int n = -1;
+
+    ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 2, rows, &n), KVR_EINVAL);
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(kvr_bench_codec_cuda(dev, &odd, 3, rows, &n), KVR_EINVAL);
+    for (uint64_t i = 1; i < 10; i++) {
+        kvr_mem_fail_after(dev, i);
+        ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 3, rows, &n), KVR_ENOMEM);
+    }
+    close_device(dev);
+}
+END_TEST
+
+struct diary {
+    int n;
+    char what[64];
+    int turn[64];
+};
+
+static enum kvr_status note(struct diary *d, char what, int turn)
+{
+    ck_assert_int_lt(d->n, 64);
+    d->what[d->n] = what;
+    d->turn[d->n++] = turn;
+    return turn == 13 ? kvr_fail(KVR_EINTERNAL, "unlucky") : KVR_OK;
+}
+
+static enum kvr_status work(void *ctx, int turn)
+{
+    return note(ctx, 'w', turn);
+}
+
+static enum kvr_status reference(void *ctx, int turn)
+{
+    return note(ctx, 'r', turn);
+}
+
+/* Two rounds to warm up, then those that count; work and reference see the same turns. */
+START_TEST(turns_alternate)
+{
+    struct kvr_dev *dev = open_device();
+    struct diary d = { 0 };
+    struct kvr_turns t = {
+        .dev = dev, .ctx = &d, .run = work, .reference = reference, .rounds = 3, .times = 2
+    };
+    double ns[3], reference_ns[3];
+
+    ck_assert_int_eq(kvr_turns_run(&t, ns, reference_ns), KVR_OK);
+    ck_assert_int_eq(d.n, 5 * 2 * 2);
+    for (int i = 0; i < d.n; i++) {
+        ck_assert_int_eq(d.what[i], i % 4 < 2 ? 'r' : 'w');
+        ck_assert_int_eq(d.turn[i], i / 4 * 2 + i % 2);
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert(ns[i] > 0 && reference_ns[i] > 0);
+    t.times = 3;
+    d.n = 0;
+    ck_assert_int_eq(kvr_turns_run(&t, ns, reference_ns), KVR_EINTERNAL);
+    close_device(dev);
+}
+END_TEST
+
+START_TEST(spread_is_of_the_rounds)
+{
+    double v[5] = { 5, 1, 4, 2, 3 }, ratio[5] = { 10, 50, 20, 40, 30 };
+    struct kvr_bench_row row = { .missing = "nothing yet" };
+
+    kvr_bench_fill(&row, v, ratio, 5);
+    ck_assert(row.median == 3 && row.min == 1 && row.ratio == 30);
+    ck_assert(row.ratio_q1 == 20 && row.ratio_q3 == 40);
+    ck_assert_str_eq(row.missing, "");
+    kvr_bench_without(&row, "because");
+    ck_assert(isnan(row.ratio) && row.median == 3);
+    ck_assert_str_eq(row.missing, "because");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("bench_cuda");
+    TCase *tc = tcase_create("bench_cuda");
+
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, rows_of_coding);
+    tcase_add_test(tc, coding_is_refused);
+    tcase_add_test(tc, turns_alternate);
+    tcase_add_test(tc, spread_is_of_the_rounds);
+    return run_suite(s);
+}
