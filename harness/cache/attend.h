@@ -31,7 +31,8 @@ struct kvr_attend_job {
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
-    bool fused; /* decode inside the attention loop; else stage bounded pieces in scratch */
+    bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
+    bool tensor_cores; /* a device may multiply BF16 numbers, summing in F32 */
     struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: nothing is timed */
 };
 
@@ -59,6 +60,9 @@ enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_s
 /* The same for scratch of a CUDA device. */
 enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
                                           const struct kvr_attend_needs *n);
+/* Can a device decode these inside its attention loop? KVR_EUNSUPPORTED with the reason. */
+enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct kvr_codec *v,
+                                        int n_heads, int head_dim);
 enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
 #endif

@@ -1,9 +1,14 @@
 /* attend_device.c - attention over spans on a CUDA stream.
  *
  * Spans are taken in order. `staged`: pieces of at most PIECE tokens are decoded into scratch, then
- * attended to. What rotated values come to is kept apart and turned back once, at the end. */
+ * attended to. `fused`: the kernel decodes what it attends to. What is not coded is read where it
+ * is on either path. What rotated values come to is kept apart and turned back once, at the end.
+ *
+ * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
+ * what that kernel does not take, by the F32 kernel. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_mma.h"
 #include "harness/cache/rows.h"
 #include "methods/kernels/kernels_cuda.h"
 
@@ -44,14 +49,32 @@ static struct place place_of(const struct kvr_attend_job *job, const struct kvr_
     };
 }
 
+enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct kvr_codec *v,
+                                        int n_heads, int head_dim)
+{
+    const struct kvr_block_shape block = { KVR_ATTEND_MMA_TILE, n_heads, head_dim };
+    const struct kvr_packed pk = { .codec = k, .shape = block },
+                            pv = { .codec = v, .shape = block };
+    const struct kvr_attend_mma_span span = { .k.packed = &pk, .v.packed = &pv, .n = block.n_tok };
+    const struct kvr_attend_shape shape = { 1, n_heads, head_dim };
+
+    if (kvr_attend_mma_can(&shape, &span))
+        return KVR_OK;
+    return kvr_fail(KVR_EUNSUPPORTED,
+                    "attention: the fused kernel of a device takes head_dim a multiple of 16 up to "
+                    "%d (here %d) and not every codec (here K %s, V %s); use path staged",
+                    KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
+}
+
 enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
                                           const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t state = rows * (2 + d), tiles = n->corrected ? 3 : 2;
 
-    KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH,
-                            tiles * PIECE * (size_t)n->n_heads * d * sizeof(float)));
+    if (n->staged)
+        KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH,
+                                tiles * PIECE * (size_t)n->n_heads * d * sizeof(float)));
     return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH,
                            (rows + (n->rotated ? 2 * state + rows * d : state)) * sizeof(float));
 }
@@ -88,6 +111,76 @@ static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                : NULL;
 }
 
+static bool is_exact(const struct kvr_segment *seg)
+{
+    return kvr_codec_is_exact(seg->k.codec) && kvr_codec_is_exact(seg->v.codec);
+}
+
+/* The span as tensor cores read it where it is; false: it has to be decoded first. */
+static bool read_in_place(const struct kvr_attend_job *job, const struct kvr_attend_shape *shape,
+                          const struct kvr_span *s, struct kvr_attend_mma_span *out)
+{
+    const struct kvr_correction *c = corrects(job, s);
+
+    if (!job->tensor_cores)
+        return false;
+    *out = (struct kvr_attend_mma_span){ .t0 = s->t0, .n = s->n, .log_m = s->log_m };
+    if (!s->seg) {
+        out->k = (struct kvr_attend_mma_source){ .raw = s->raw.k, .dtype = s->raw.dtype };
+        out->v = (struct kvr_attend_mma_source){ .raw = s->raw.v, .dtype = s->raw.dtype };
+    } else if (s->seg->kind != KVR_SEG_ZERO) {
+        out->k.packed = &s->seg->k;
+        out->v.packed = &s->seg->v;
+        out->taylor = c && c->by_steps == KVR_BY_STEPS_TAYLOR;
+        if (!job->fused && !out->taylor && !is_exact(s->seg))
+            return false;
+        if (c && c->by_steps == KVR_BY_STEPS_EXACT)
+            return false;
+    }
+    return kvr_attend_mma_can(shape, out);
+}
+
+/* Decode a piece, attend to it, and so on. */
+static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                          const struct place *at, const struct kvr_attend_shape *shape,
+                          const struct kvr_span *s, const float *q, const float *row_bias,
+                          const struct kvr_attend_state *into)
+{
+    const struct kvr_correction *c = corrects(job, s);
+    struct kvr_stream *stream = kvr_dev_stream(dev);
+    struct kvr_attend_piece piece = {
+        .k = at->k,
+        .v = at->v,
+        .log_m = s->log_m,
+        .row_bias = row_bias,
+        .by_steps = c ? c->by_steps : KVR_BY_STEPS_NO,
+        .s2 = at->s2,
+    };
+
+    for (int64_t t = 0; t < s->n; t += piece.n) {
+        piece.n = s->n - t < PIECE ? s->n - t : PIECE;
+        const struct kvr_attend_mma_span plain = {
+            .k = { .raw = at->k, .dtype = KVR_F32 },
+            .v = { .raw = at->v, .dtype = KVR_F32 },
+            .n = piece.n,
+            .log_m = s->log_m,
+            .row_bias = row_bias,
+        };
+
+        kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
+        decode(job, dev, s, t, piece.n, false, at->k);
+        decode(job, dev, s, t, piece.n, true, at->v);
+        kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
+        if (piece.by_steps != KVR_BY_STEPS_NO)
+            kvr_squared_steps_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
+        if (job->tensor_cores && piece.by_steps == KVR_BY_STEPS_NO &&
+            kvr_attend_mma_can(shape, &plain))
+            kvr_attend_mma_cuda(stream, shape, q, &plain, into);
+        else
+            kvr_attend_piece_cuda(stream, shape, q, &piece, into);
+    }
+}
+
 static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
                         const struct place *at, const struct kvr_attend_shape *shape,
                         const struct kvr_span *s)
@@ -95,25 +188,19 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     const float *q = s->seg && rotated(&s->seg->k) ? at->q_rot : job->q;
     const struct kvr_attend_state *into = s->seg && rotated(&s->seg->v) ? &at->turned : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
-    struct kvr_stream *stream = kvr_dev_stream(dev);
-    struct kvr_attend_piece piece = { .k = at->k, .v = at->v, .log_m = s->log_m };
+    const float *row_bias = NULL;
+    struct kvr_attend_mma_span in_place;
 
     if (c && c->rows_cuda) {
-        c->rows_cuda(stream, &s->seg->k.shape, s->seg->moments.p, q, job->n_query, at->row_bias);
-        piece.row_bias = at->row_bias;
-    } else if (c) {
-        piece.by_steps = c->by_steps;
-        piece.s2 = at->s2;
+        c->rows_cuda(kvr_dev_stream(dev), &s->seg->k.shape, s->seg->moments.p, q, job->n_query,
+                     at->row_bias);
+        row_bias = at->row_bias;
     }
-    for (int64_t t = 0; t < s->n; t += piece.n) {
-        piece.n = s->n - t < PIECE ? s->n - t : PIECE;
-        kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
-        decode(job, dev, s, t, piece.n, false, at->k);
-        decode(job, dev, s, t, piece.n, true, at->v);
-        kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
-        if (piece.by_steps != KVR_BY_STEPS_NO)
-            kvr_squared_steps_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
-        kvr_attend_piece_cuda(stream, shape, q, &piece, into);
+    if (read_in_place(job, shape, s, &in_place)) {
+        in_place.row_bias = row_bias;
+        kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, q, &in_place, into);
+    } else {
+        attend_staged(job, dev, at, shape, s, q, row_bias, into);
     }
 }
 

@@ -174,6 +174,26 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
+/* Can a device attend to all of the plan's codecs without scratch? */
+static enum kvr_status check_fused(const struct kvr_plan *p, const struct kvr_cache_shape *s)
+{
+    if (s->exact != KVR_BF16)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: on a device path fused multiplies BF16 numbers; an F32 cache needs "
+                        "path staged",
+                        p->name);
+    if (kvr_correction_at(p->opts.correction) &&
+        kvr_correction_at(p->opts.correction)->by_steps == KVR_BY_STEPS_EXACT)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: the correction 'exact' is for diagnosis; on a device it needs path "
+                        "staged",
+                        p->name);
+    for (int t = 0; t < p->n_tiers; t++)
+        if (kvr_attend_device_fuses(p->k[t], p->v[t], s->n_heads, s->head_dim) != KVR_OK)
+            return kvr_fail_prefix(KVR_EUNSUPPORTED, "%s", p->name);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
                                enum kvr_path path)
@@ -188,6 +208,8 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                         "%s: the dense path forgets which keys were coded; a correction needs "
                         "path staged or fused",
                         plan->name);
+    if (path == KVR_PATH_FUSED && kvr_dev_stream(dev))
+        KVR_TRY(check_fused(plan, shape));
     c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "cache: no memory");
@@ -496,6 +518,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .n_spans = n_spans,
         .correction = kvr_correction_at(c->plan->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
+        .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
     };
     KVR_TRY(kvr_attend(&job, &c->attend));

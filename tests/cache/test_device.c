@@ -1,0 +1,292 @@
+/* test_device.c - the cache on a CUDA device (emulated) stores the bytes of the CPU's and attends
+ * alike, for every method. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/cache.h"
+#include "harness/cache/layer.h"
+#include "harness/core/rng.h"
+#include "tests/suite.h"
+
+enum { S = 7, FRAMES = 3, H = 2, D = 16, CHUNKS = 3, CHUNK = S * FRAMES, N = CHUNK * H * D };
+enum { CAPACITY = CHUNKS * CHUNK * H * D };
+
+static struct kvr_cache_shape shape_of(enum kvr_dtype exact, int window)
+{
+    return (struct kvr_cache_shape){ .n_layers = 1,
+                                     .n_heads = H,
+                                     .head_dim = D,
+                                     .tokens_per_frame = S,
+                                     .frames_per_chunk = FRAMES,
+                                     .capacity_frames = CHUNKS * FRAMES,
+                                     .window_frames = window,
+                                     .evict = window != 0,
+                                     .exact = exact };
+}
+
+/* What came of a rollout: outputs of every pass, what is stored at the end. */
+struct result {
+    float out[CHUNKS][2][N];
+    float k[CAPACITY], v[CAPACITY];
+    int64_t n_read;
+    struct kvr_cache_bytes bytes;
+};
+
+/* `x` [3][N] of the host to the device and the output back. */
+static void pass_on(struct kvr_cache *c, struct kvr_dev *dev, struct kvr_buf *b, const float *x,
+                    float *out)
+{
+    float *k = b->p, *v = k + N, *q = v + N, *to = q + N;
+
+    ck_assert_int_eq(kvr_dev_put(dev, k, x, 3 * N * sizeof *x), KVR_OK);
+    ck_assert_msg(kvr_cache_append(c, 0, k, v) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_attend(c, 0, q, to) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_dev_get(dev, out, to, N * sizeof *out), KVR_OK);
+}
+
+static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path path,
+                    enum kvr_dtype exact, int window, kvr_cache_watch_fn *watch, void *ctx,
+                    struct result *r)
+{
+    const struct kvr_cache_shape shape = shape_of(exact, window);
+    struct kvr_dev *dev;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache;
+    struct kvr_buf b = { 0 };
+    struct kvr_mem_stats mem;
+    static float x[3 * N];
+
+    memset(r, 0, sizeof *r);
+    ck_assert_msg(kvr_dev_open(&dev, backend) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_plan_open(&plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, path) == KVR_OK, "%s: %s", spec,
+                  kvr_error());
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
+    kvr_cache_watch(cache, watch, ctx);
+    for (int c = 0; c < CHUNKS; c++)
+        for (int p = 0; p < 2; p++) {
+            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+
+            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+            kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4), 1, 0);
+            pass_on(cache, dev, &b, x, r->out[c][p]);
+            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+        }
+    r->n_read = kvr_cache_read(cache, 0, r->k, r->v);
+    kvr_cache_bytes(cache, &r->bytes);
+    kvr_mem_stats(dev, &mem); /* what segments say they hold is what the device's books say */
+    ck_assert_uint_eq(mem.live[KVR_MEM_KV], r->bytes.resident_kv);
+    kvr_cache_close(&cache);
+    kvr_plan_close(&plan);
+    kvr_buf_free(&b);
+    kvr_mem_stats(dev, &mem);
+    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_dev_close(&dev);
+}
+
+static double worst(const float *a, const float *b, size_t n)
+{
+    double w = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const double e = fabs((double)a[i] - b[i]);
+
+        if (w == w && !(e <= w)) /* a NaN, once met, stays */
+            w = e;
+    }
+    return w;
+}
+
+static int n_methods(void)
+{
+    int n = 0;
+
+    while (kvr_methods[n])
+        n++;
+    return n;
+}
+
+static struct result cpu, cuda;
+
+/* The same codes on both, so the same values read, to the bit; outputs differ by F32 sums of up to
+ * 63 keys in another order and by transforms on the other side of a product, as the CPU's own
+ * paths do (test_paths.c): 2e-5. */
+static void compare(const char *spec, enum kvr_path path, int window)
+{
+    double w;
+
+    rollout(spec, KVR_CPU, path, KVR_F32, window, NULL, NULL, &cpu);
+    rollout(spec, KVR_CUDA, path, KVR_F32, window, NULL, NULL, &cuda);
+    w = worst(&cpu.out[0][0][0], &cuda.out[0][0][0], (size_t)CHUNKS * 2 * N);
+    ck_assert_msg(w <= 2e-5, "%s, %s, window %d: outputs differ by %g", spec, kvr_path_names[path],
+                  window, w);
+    ck_assert_int_eq(cpu.n_read, cuda.n_read);
+    ck_assert_msg(!memcmp(cpu.k, cuda.k, sizeof cpu.k), "%s: keys differ", spec);
+    ck_assert_msg(!memcmp(cpu.v, cuda.v, sizeof cpu.v), "%s: values differ", spec);
+    ck_assert_uint_eq(cpu.bytes.nominal, cuda.bytes.nominal);
+    ck_assert_uint_eq(cpu.bytes.resident, cuda.bytes.resident);
+    ck_assert_uint_eq(cpu.bytes.resident_kv, cuda.bytes.resident_kv);
+    cuda.out[1][0][7] = NAN;
+    ck_assert(!(worst(&cpu.out[0][0][0], &cuda.out[0][0][0], (size_t)CHUNKS * 2 * N) <= 2e-5));
+}
+
+START_TEST(every_method_agrees)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+
+    for (int study = 0; study < 1 + m->study; study++) {
+        char spec[96];
+
+        snprintf(spec, sizeof spec, "%s%s", m->name, study ? "@study" : "");
+        compare(spec, KVR_PATH_STAGED, (_i + study) % 2 ? 6 : 0);
+    }
+}
+END_TEST
+
+/* The other paths, with windows and what corrections add; the dense path forgets what was coded. */
+static const char *const some[] = {
+    "BF16",
+    "KIVI_INT2+taylor",
+    "QUAROT_KV_INT2+exact",
+    "RTN_INT2@study+energy",
+    "AGE_TIER_INT2+flat",
+    "FLOWCACHE_SOFT_PRUNE_INT2+energy",
+    "SPATIAL_MIXED_FG_RTN_INT4_BG_RTN_INT2",
+};
+
+START_TEST(paths_and_corrections_agree)
+{
+    compare(some[_i], KVR_PATH_STAGED, 0);
+    if (!strchr(some[_i], '+'))
+        compare(some[_i], KVR_PATH_DENSE, 6);
+}
+END_TEST
+
+/* A BF16 cache meets tensor cores: q, k, v and weights are rounded to BF16, 2^-9 relative. With
+ * entries of variance 1 and D = 16 a score is off by about 2^-9 sqrt(2/3), standard deviation, and
+ * an output, a mean of values, by less; 2^-6 is ten of them. */
+static void compare_bf16(const char *spec, enum kvr_path path, int window)
+{
+    double w;
+
+    rollout(spec, KVR_CPU, path, KVR_BF16, window, NULL, NULL, &cpu);
+    rollout(spec, KVR_CUDA, path, KVR_BF16, window, NULL, NULL, &cuda);
+    w = worst(&cpu.out[0][0][0], &cuda.out[0][0][0], (size_t)CHUNKS * 2 * N);
+    ck_assert_msg(w <= 1.0 / 64, "%s, %s: outputs differ by %g", spec, kvr_path_names[path], w);
+    ck_assert(w > 0);
+    ck_assert_msg(!memcmp(cpu.k, cuda.k, sizeof cpu.k), "%s: keys differ", spec);
+    ck_assert_msg(!memcmp(cpu.v, cuda.v, sizeof cpu.v), "%s: values differ", spec);
+}
+
+START_TEST(tensor_cores_agree)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+
+    compare_bf16(m->name, _i % 2 ? KVR_PATH_STAGED : KVR_PATH_FUSED, 0);
+    if (m->study) {
+        char spec[96];
+
+        snprintf(spec, sizeof spec, "%s@study", m->name);
+        compare_bf16(spec, _i % 2 ? KVR_PATH_FUSED : KVR_PATH_STAGED, 6);
+    }
+}
+END_TEST
+
+START_TEST(corrected_on_tensor_cores)
+{
+    if (!strstr(some[_i], "exact"))
+        compare_bf16(some[_i], KVR_PATH_FUSED, 0);
+    compare_bf16(some[_i], KVR_PATH_STAGED, 0);
+}
+END_TEST
+
+/* What the fused kernel does not do is refused when the cache is opened. */
+START_TEST(fused_is_refused_with_a_reason)
+{
+    static const struct {
+        const char *spec;
+        enum kvr_dtype exact;
+        int head_dim;
+        const char *why;
+    } cases[] = {
+        { "RTN_INT4", KVR_F32, 16, "F32 cache" },
+        { "RTN_INT4+exact", KVR_BF16, 16, "diagnosis" },
+        { "RTN_INT4", KVR_BF16, 24, "head_dim" },
+    };
+    struct kvr_cache_shape shape = shape_of(cases[_i].exact, 0);
+    struct kvr_dev *dev;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache = NULL;
+
+    shape.head_dim = cases[_i].head_dim;
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    ck_assert_int_eq(kvr_plan_open(&plan, cases[_i].spec, NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_FUSED), KVR_EUNSUPPORTED);
+    ck_assert_msg(strstr(kvr_error(), cases[_i].why) && strstr(kvr_error(), "staged"), "%s",
+                  kvr_error());
+    kvr_plan_close(&plan);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+/* What a watcher is shown, in numbers that must be the same: what is stored, to the bit. */
+struct seen {
+    int n;
+    double sum[CHUNKS * 2];
+    int segments[CHUNKS * 2];
+};
+
+static enum kvr_status look(void *ctx, const struct kvr_cache_view *v)
+{
+    struct seen *s = ctx;
+    static float k[CAPACITY];
+    double sum = 0;
+
+    ck_assert_int_eq(kvr_dev_backend(v->past->dev), KVR_CPU);
+    kvr_layer_dense(v->past, 0, (int64_t)CHUNKS * CHUNK, k, NULL, NULL);
+    for (int i = 0; i < CAPACITY; i++)
+        sum += (i % 7 + 1) * (double)k[i];
+    for (int i = 0; i < N; i++)
+        sum += (double)((const float *)v->k)[i] * v->q[i] + v->out[i] * 0;
+    s->segments[s->n] = v->past->n;
+    s->sum[s->n++] = sum;
+    return KVR_OK;
+}
+
+START_TEST(a_watcher_sees_the_same)
+{
+    static const char *const specs[] = { "QAQ_INT2+energy", "FLOWCACHE_SOFT_PRUNE_INT2",
+                                         "PRQ_INT4@study" };
+    struct seen a = { 0 }, b = { 0 };
+
+    rollout(specs[_i], KVR_CPU, KVR_PATH_STAGED, KVR_F32, 0, look, &a, &cpu);
+    rollout(specs[_i], KVR_CUDA, KVR_PATH_STAGED, KVR_F32, 0, look, &b, &cuda);
+    ck_assert_int_eq(a.n, CHUNKS * 2);
+    ck_assert_int_eq(b.n, CHUNKS * 2);
+    for (int i = 0; i < a.n; i++) {
+        ck_assert_int_eq(a.segments[i], b.segments[i]);
+        ck_assert_msg(a.sum[i] == b.sum[i], "%s: pass %d: %.17g, on the device %.17g", specs[_i], i,
+                      a.sum[i], b.sum[i]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cache on a device");
+    TCase *tc = tcase_create("device");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, every_method_agrees, 0, n_methods());
+    tcase_add_loop_test(tc, paths_and_corrections_agree, 0, (int)(sizeof some / sizeof *some));
+    tcase_add_loop_test(tc, tensor_cores_agree, 0, n_methods());
+    tcase_add_loop_test(tc, corrected_on_tensor_cores, 0, (int)(sizeof some / sizeof *some));
+    tcase_add_loop_test(tc, fused_is_refused_with_a_reason, 0, 3);
+    tcase_add_loop_test(tc, a_watcher_sees_the_same, 0, 3);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
