@@ -20,11 +20,11 @@ enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 
 static const char *const config_keys[] = {
-    "name",      "question",     "model",       "suite",  "prompts",     "methods", "frames",
-    "window",    "sink",         "evict",       "path",   "seed",        "repeats", "threads",
-    "timeout_s", "metrics",      "tags",        "zip",    "exclude",     "include", "timing",
-    "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every", "db",      "out",
-    "plugins",   "model_layers", "model_steps", "device", NULL
+    "name",      "question",     "model",       "suite",  "prompts",       "methods", "frames",
+    "window",    "sink",         "evict",       "path",   "seed",          "repeats", "threads",
+    "timeout_s", "metrics",      "tags",        "zip",    "exclude",       "include", "timing",
+    "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every",   "db",      "out",
+    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -710,6 +710,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_number(root, "memory_mib", 0, 1 << 30, 0, &c->memory_mib));
     KVR_TRY(read_number(root, "threads", 1, 1024, 1, &c->threads));
     KVR_TRY(read_number(root, "probe_every", 1, 1000000, 1, &c->probe_every));
+    KVR_TRY(read_number(root, "probe_prompts", 0, 10000, 0, &c->probe_prompts));
     return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);
 }
 

@@ -28,6 +28,7 @@
  *     path: staged                     staged, fused, dense
  *     kind: bench                      bench: timed; probe: what attention does (harness/probe)
  *     probe_every: 1                   a probe looks at every so manieth query
+ *     probe_prompts: 0                 of each suite the first so many prompts are probed; 0: all
  *     device: cpu                      cpu, cuda, emulated (docs/cuda.md)
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
@@ -117,7 +118,7 @@ struct kvr_config {
     struct kvr_rules rules;
     bool timing;
     int warmup, order_seed, memory_mib;
-    int repeats, threads, timeout_s, probe_every;
+    int repeats, threads, timeout_s, probe_every, probe_prompts;
 };
 
 extern const char *const kvr_run_kinds[]; /* NULL-terminated */

@@ -16,9 +16,9 @@ static const struct {
     { "seed", NULL },         { "zip", NULL },         { "exclude", NULL },
     { "include", NULL },      { "kind", "bench" },     { "repeats", "1" },
     { "timing", "false" },    { "warmup", NULL },      { "order_seed", "0" },
-    { "threads", "1" },       { "probe_every", "1" },  { "memory_mib", "0" },
-    { "timeout_s", "600" },   { "metrics", NULL },     { "db", "kvreel.db" },
-    { "out", "out" },         { "device", "cpu" },
+    { "threads", "1" },       { "probe_every", "1" },  { "probe_prompts", "0" },
+    { "memory_mib", "0" },    { "timeout_s", "600" },  { "metrics", NULL },
+    { "db", "kvreel.db" },    { "out", "out" },        { "device", "cpu" },
 };
 
 /* Words that YAML or this program would read as something else go in quotes. */

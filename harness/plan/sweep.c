@@ -416,14 +416,18 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
     return true;
 }
 
-/* A probe's numbers would be the same again: it is not repeated. */
+/* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
+ * rollout, so a sweep may ask for it on some of its prompts. */
 static enum kvr_status over_runs(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
+    const bool probed = !c->probe_prompts || p->prompt - p->suite->prompt < c->probe_prompts;
 
     for (int k = 0; k < c->n_kinds; k++) {
         const bool timed = strcmp(c->kind[k], "bench") == 0;
 
+        if (!timed && !probed)
+            continue;
         p->kind = c->kind[k];
         for (p->repeat = 0; p->repeat < (timed ? c->repeats : 1); p->repeat++)
             KVR_TRY(add_group(s, p));

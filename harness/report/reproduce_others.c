@@ -17,7 +17,8 @@ static const struct {
 
 static const char bias_sql[] =
     "SELECT method, model, count(*) AS n, avg(psnr_db) AS psnr_db, avg(ssim) AS ssim\n"
-    "FROM cells_wide WHERE outcome = 'OK' GROUP BY method, model ORDER BY count(*) DESC";
+    "FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' GROUP BY method, model\n"
+    "ORDER BY count(*) DESC";
 
 static double measured_bias(const struct kvr_table *db, const char *name, const char *correction,
                             const char *quantity, char *basis, size_t n_basis)
@@ -149,7 +150,8 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
 
 static const char window_sql[] =
     "SELECT model, window, count(*) AS n, avg(ssim) AS ssim FROM cells_wide\n"
-    "WHERE outcome = 'OK' AND name = 'BF16' AND evict = 1 GROUP BY model, window\n"
+    "WHERE outcome = 'OK' AND run_kind = 'bench' AND name = 'BF16' AND evict = 1\n"
+    "GROUP BY model, window\n"
     "ORDER BY count(*) DESC";
 
 /* Cached tokens as whole latent frames of Wan: the one column that arithmetic decides. */

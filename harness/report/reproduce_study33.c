@@ -155,7 +155,7 @@ static const struct run_column {
 
 static const char measured_sql[] =
     "WITH ok AS (SELECT *, row_number() OVER w AS rank, count(*) OVER m AS n FROM cells_wide\n"
-    "  WHERE outcome = 'OK' AND method IN (name, name || '@study')\n"
+    "  WHERE outcome = 'OK' AND run_kind = 'bench' AND method IN (name, name || '@study')\n"
     "  AND (reading = 'study' OR is_baseline = 1)\n"
     "  WINDOW m AS (PARTITION BY name, model, suite),\n"
     "    w AS (PARTITION BY name, model, suite ORDER BY runtime_s))\n"

@@ -202,6 +202,35 @@ START_TEST(kinds_are_apart)
 }
 END_TEST
 
+/* Of each suite the first prompts that the sweep takes, whichever they are. */
+START_TEST(probes_of_some_prompts)
+{
+    static const char text[] = "model: nano\n"
+                               "suite: [{suite: moviegen-nano, prompts: [mg03, mg01, mg02]}, "
+                               "{suite: storyeval-nano, prompts: 1}]\n"
+                               "methods: [RTN_INT4]\nframes: 6\nkind: [bench, probe]\n";
+    static const char *const two[] = { "probe_prompts=2", NULL };
+    struct kvr_config c, c2;
+    struct kvr_sweep s, s2;
+    char probed[64] = "";
+    int k = 0;
+
+    must_make(&c, &s, text, NULL);
+    ck_assert_int_eq(s.n_cells, 2 * 2 * 4);
+    must_make(&c2, &s2, text, two);
+    ck_assert_int_eq(s2.n_cells, 2 * 4 + 2 * 3);
+    for (int i = 0; i < s2.n_cells; i++) {
+        while (strcmp(s.cell[k].key, s2.cell[i].key) != 0) /* the same cells, fewer of them */
+            ck_assert_int_lt(++k, s.n_cells);
+        if (strcmp(s2.cell[i].kind, "probe") == 0 && s2.cell[i].baseline == i)
+            strcat(strcat(probed, s2.cell[i].prompt->id), " ");
+    }
+    ck_assert_str_eq(probed, "mg03 mg01 se01 ");
+    drop(&c, &s);
+    drop(&c2, &s2);
+}
+END_TEST
+
 START_TEST(product)
 {
     static const char text[] = "model: nano\n"
@@ -464,6 +493,7 @@ int main(void)
     tcase_add_test(tc, any_setting_changes_the_key);
     tcase_add_test(tc, rollout_is_without_metrics);
     tcase_add_test(tc, kinds_are_apart);
+    tcase_add_test(tc, probes_of_some_prompts);
     tcase_add_test(tc, product);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, devices_are_apart);
