@@ -10,7 +10,18 @@ while IFS=$'\t' read -r name unit better lowest highest version; do
     check "docs: $name" grep -qF "| $unit | $better | $lowest .. $highest | $version |" <(
         grep -F "| \`$name\` |" docs/measuring.md
     )
-done < <(jq -r '.[] | [.name, .unit, .better, (.lowest | tostring),
+done < <(jq -r '.[] | select(.needs_truth | not) | [.name, .unit, .better, (.lowest | tostring),
     (.highest | if . == 1e6 then "1e6" else tostring end), .version] | @tsv' "$work/metrics.json")
-check "no other metric is in the table" test "$(jq length "$work/metrics.json")" -eq \
+check "no other metric is in the table" test \
+    "$(jq 'map(select(.needs_truth | not)) | length' "$work/metrics.json")" -eq \
     "$(grep -cE '^\| `[a-z_]+` \|.*\| (higher|lower) \|' docs/measuring.md)"
+
+# Those against the truth have no rows of their own: each is a metric of the table, and named.
+json "a metric against the truth is one against the reference" '. as $all | all(.[] |
+    select(.needs_truth); . as $t | any($all[]; .needs_reference and .name + "_truth" == $t.name
+    and .unit == $t.unit and .better == $t.better and .version == $t.version))'
+json "every metric with a reference has one" '([.[] | select(.needs_truth)] | length) ==
+    ([.[] | select(.needs_reference)] | length)'
+for name in $(jq -r '.[] | select(.needs_truth) | .name' "$work/metrics.json"); do
+    check "docs: $name" grep -qF "\`$name\`" docs/measuring.md
+done
