@@ -27,25 +27,26 @@ static size_t row_floats(const struct kvr_attend_job *job)
     return (size_t)job->n_heads * (size_t)job->head_dim;
 }
 
-static struct kvr_attend_state state_at(float *base, size_t rows)
+/* Kernels read rows 16 bytes at a time: whole rows first, then what is one number per row. */
+static struct kvr_attend_state state_at(float *rows_of_d, float *numbers, size_t rows)
 {
-    return (struct kvr_attend_state){ .mx = base, .sum = base + rows, .acc = base + 2 * rows };
+    return (struct kvr_attend_state){ .mx = numbers, .sum = numbers + rows, .acc = rows_of_d };
 }
 
 static struct place place_of(const struct kvr_attend_job *job, const struct kvr_attend_scratch *s)
 {
     const size_t rows = (size_t)job->n_query * (size_t)job->n_heads;
-    const size_t state = rows * (size_t)(2 + job->head_dim);
-    float *tiles = s->tiles.p, *base = s->state.p;
+    const size_t wide = rows * (size_t)job->head_dim;
+    float *tiles = s->tiles.p, *numbers = s->state.p, *base = numbers + (5 * rows + 3) / 4 * 4;
 
     return (struct place){
         .k = tiles,
         .v = tiles + PIECE * row_floats(job),
         .s2 = tiles + 2 * PIECE * row_floats(job),
-        .row_bias = base,
-        .plain = state_at(base + rows, rows),
-        .turned = state_at(base + rows + state, rows),
-        .q_rot = base + rows + 2 * state,
+        .row_bias = numbers,
+        .plain = state_at(base, numbers + rows, rows),
+        .turned = state_at(base + wide, numbers + 3 * rows, rows),
+        .q_rot = base + 2 * wide,
     };
 }
 
@@ -70,13 +71,13 @@ enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
                                           const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const size_t state = rows * (2 + d), tiles = n->corrected ? 3 : 2;
+    const size_t tiles = n->corrected ? 3 : 2, wide = n->rotated ? 3 : 1;
 
     if (n->staged)
         KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH,
                                 tiles * PIECE * (size_t)n->n_heads * d * sizeof(float)));
     return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH,
-                           (rows + (n->rotated ? 2 * state + rows * d : state)) * sizeof(float));
+                           ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float));
 }
 
 static bool rotated(const struct kvr_packed *p)
