@@ -43,8 +43,9 @@ fi
 
 # What the kernels are held to. The linker takes what is used, and that needs the C library alone.
 flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction-sections)
-sources=(harness/core/{status,dtype,mem,rng,opts,clock}.c methods/*.c methods/*/*.c
-    harness/cache/{attend_cpu,segment}.c harness/engine/ops_cpu.c)
+sources=(harness/core/{status,dtype,mem,rng,opts,clock,phase}.c methods/*.c methods/*/*.c
+    harness/cache/{attend_cpu,attend_device,rows,segment}.c harness/cuda/*.c
+    harness/engine/ops_{cpu,exact}.c)
 tests=(tests/cuda/both.c tests/cuda/cases_*.c)
 jobs=()
 build() { # object command...

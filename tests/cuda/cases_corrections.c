@@ -379,7 +379,7 @@ static double size_of_correction(const struct scene *s, double q2)
     if (!s->corr)
         return 0;
     if (s->moments) {
-        ck_assert_uint_le((size_t)s->corr->moments * channels, sizeof x / sizeof *x);
+        ck_assert((size_t)s->corr->moments * channels <= sizeof x / sizeof *x);
         kvr_to_f32(x, s->moments, KVR_F16, (size_t)s->corr->moments * channels);
         if (s->corr->moments == 1)
             return q2 * largest(x, channels) / 24;
