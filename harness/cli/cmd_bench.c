@@ -37,7 +37,7 @@ static const struct bench {
     bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
 } benches[] = {
     { "codec", { codec, codec_cuda } },
-    { "attention", { kvr_bench_attention, NULL } },
+    { "attention", { kvr_bench_attention, kvr_bench_attention_cuda } },
     { "gemm", { kvr_bench_gemm, NULL } },
     { "metrics", { kvr_bench_metrics, NULL } },
 };

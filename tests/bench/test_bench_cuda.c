@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/turns.h"
 #include "tests/suite.h"
@@ -61,6 +62,35 @@ START_TEST(coding_is_refused)
     for (uint64_t i = 1; i < 10; i++) {
         kvr_mem_fail_after(dev, i);
         ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 3, rows, &n), KVR_ENOMEM);
+    }
+    close_device(dev);
+}
+END_TEST
+
+/* Behind the gate: every row was held to a direct softmax. */
+START_TEST(rows_of_attention)
+{
+    static const char *const paths[] = { "dense", "staged", "fused" };
+    struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
+    struct kvr_dev *dev = open_device();
+    int n = 0, of[3] = { 0 };
+
+    ck_assert_int_eq(kvr_bench_attention_cuda(dev, 2, rows, &n), KVR_EINVAL);
+    ck_assert_msg(kvr_bench_attention_cuda(dev, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n, 10);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 3; k++)
+            of[k] += strstr(rows[i].name, paths[k]) != NULL;
+        ck_assert_str_eq(rows[i].device, "emulated");
+        ck_assert_str_eq(rows[i].reference,
+                         strstr(rows[i].name, "dense") ? "cuDNN SDPA BF16" : "dense BF16");
+        ck_assert(rows[i].median > 0 && isnan(rows[i].ratio));
+        ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
+    }
+    ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4);
+    for (uint64_t i = 1; i < 40; i += 6) {
+        kvr_mem_fail_after(dev, i);
+        ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, rows, &n), KVR_ENOMEM);
     }
     close_device(dev);
 }
@@ -139,6 +169,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, rows_of_coding);
     tcase_add_test(tc, coding_is_refused);
+    tcase_add_test(tc, rows_of_attention);
     tcase_add_test(tc, turns_alternate);
     tcase_add_test(tc, spread_is_of_the_rounds);
     return run_suite(s);

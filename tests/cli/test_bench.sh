@@ -8,7 +8,7 @@ for what in codec attention gemm; do
         'length >= 4 and all(.[]; .name != "" and .median > 0 and .unit != "" and .ratio > 0 and .reference != "")'
 done
 if "$kvreel" version | grep -q 'kernels *emulated'; then
-    for what in codec; do
+    for what in codec attention; do
         exits 0 "bench $what on an emulated device" bench "$what" --device emulated --rounds 3 --json
         json "bench $what says that it was emulated, and gives no ratio" \
             'length >= 4 and all(.[]; .device == "emulated" and .median > 0 and .ratio == null and (.missing | test("emulated")))'

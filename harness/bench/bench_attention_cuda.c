@@ -1,0 +1,360 @@
+/* bench_attention_cuda.c - attention over packed caches on a device, beside the dense kernel. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/bench/bench_attention.h"
+#include "harness/bench/turns.h"
+#include "harness/cache/attend_mma.h"
+#include "harness/cache/cache.h"
+#include "harness/core/rng.h"
+#include "harness/cuda/stream.h"
+
+struct size {
+    int heads, d, tokens_per_frame, frames_per_chunk, most_chunks; /* with the current one */
+    int chunks[4];                                                 /* 0: no more */
+};
+static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
+static const struct size small = { 2, 64, 8, 3, 3, { 1, 3 } };
+static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
+static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
+enum { N_METHODS = 4, N_PATHS = 2, N_SAMPLES = 48 };
+_Static_assert(4 + 3 * N_METHODS * N_PATHS <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+
+struct kit {
+    struct kvr_dev *dev;
+    const struct size *s;
+    int rounds, n_chunks;
+    int64_t n_query, n_key;
+    size_t width;             /* H * D */
+    struct kvr_buf all;       /* float [2][most_chunks][T,H,D]: keys, values of every chunk */
+    struct kvr_buf q, out;    /* float [T,H,D] */
+    struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
+    struct kvr_buf state;     /* of the dense kernel */
+    struct kvr_buf busy;      /* see turns.h */
+    float *host_q, *host_out; /* [T,H,D] */
+    float *k, *v;             /* [most,H,D]: the decoded cache */
+    struct kvr_cache *cache;
+};
+
+static void kit_close(struct kit *t)
+{
+    kvr_buf_free(&t->all);
+    kvr_buf_free(&t->q);
+    kvr_buf_free(&t->out);
+    kvr_buf_free(&t->raw);
+    kvr_buf_free(&t->state);
+    kvr_buf_free(&t->busy);
+    free(t->host_q);
+    free(t->host_out);
+    free(t->k);
+    free(t->v);
+}
+
+static size_t chunk_floats(const struct kit *t)
+{
+    return (size_t)t->n_query * t->width;
+}
+
+/* Keys (0) or values (1) of a chunk. */
+static float *chunk_of(const struct kit *t, int which, int chunk)
+{
+    return (float *)t->all.p + ((size_t)(which * t->s->most_chunks + chunk)) * chunk_floats(t);
+}
+
+static enum kvr_status draw(struct kit *t)
+{
+    const size_t n = chunk_floats(t);
+
+    for (int c = 0; c < t->s->most_chunks; c++)
+        for (int which = 0; which < 2; which++) {
+            kvr_normal(t->host_out, n, 1, KVR_RNG_SYNTHETIC, (uint32_t)c, 1 + (uint32_t)which, 0);
+            KVR_TRY(kvr_dev_put(t->dev, chunk_of(t, which, c), t->host_out, n * sizeof(float)));
+        }
+    kvr_normal(t->host_q, n, 1, KVR_RNG_SYNTHETIC, 0, 0, 0);
+    return kvr_dev_put(t->dev, t->q.p, t->host_q, n * sizeof(float));
+}
+
+static enum kvr_status kit_open(struct kit *t)
+{
+    const size_t n = chunk_floats(t), all = n * (size_t)t->s->most_chunks;
+    const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
+    const size_t busy = kvr_stream_emulated() ? 64 : (size_t)1 << 30;
+
+    t->host_q = malloc(n * sizeof(float));
+    t->host_out = malloc(n * sizeof(float));
+    t->k = malloc(all * sizeof(float));
+    t->v = malloc(all * sizeof(float));
+    if (!t->host_q || !t->host_out || !t->k || !t->v)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory for %zu keys' channels", all);
+    KVR_TRY(kvr_buf_alloc(&t->all, t->dev, KVR_MEM_IO, 2 * all * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->q, t->dev, KVR_MEM_IO, n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->out, t->dev, KVR_MEM_IO, n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->raw, t->dev, KVR_MEM_IO, 2 * all * sizeof(kvr_bf16)));
+    KVR_TRY(kvr_buf_alloc(&t->state, t->dev, KVR_MEM_SCRATCH, (2 * rows + n) * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH, busy));
+    return draw(t);
+}
+
+/* ---- what is timed ----------------------------------------------------------------------- */
+
+static enum kvr_status dense(void *ctx, int turn)
+{
+    const struct kit *t = ctx;
+    const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
+    const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
+    float *base = t->state.p;
+    const struct kvr_attend_state state = { base, base + rows, base + 2 * rows };
+    const kvr_bf16 *raw = t->raw.p;
+    const struct kvr_attend_mma_span span = {
+        .k = { .raw = raw, .dtype = KVR_BF16 },
+        .v = { .raw = raw + (size_t)t->n_key * t->width, .dtype = KVR_BF16 },
+        .n = t->n_key,
+    };
+    struct kvr_stream *s = kvr_dev_stream(t->dev);
+
+    (void)turn;
+    if (!kvr_attend_mma_can(&shape, &span))
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel takes no head of %d", t->s->d);
+    kvr_attend_begin_cuda(s, &shape, &state);
+    kvr_attend_mma_cuda(s, &shape, t->q.p, &span, &state);
+    kvr_attend_finish_cuda(s, &shape, &state, t->out.p);
+    return KVR_OK;
+}
+
+/* A pass over one layer. Storing the current chunk's keys and values uncoded comes with it. */
+static enum kvr_status pass_over(const struct kit *t, int chunk, int index, bool clean)
+{
+    const int fpc = t->s->frames_per_chunk;
+    const struct kvr_pass pass = { chunk, chunk * fpc, fpc, index, clean };
+
+    KVR_TRY(kvr_cache_begin_pass(t->cache, &pass));
+    KVR_TRY(kvr_cache_append(t->cache, 0, chunk_of(t, 0, chunk), chunk_of(t, 1, chunk)));
+    KVR_TRY(kvr_cache_attend(t->cache, 0, t->q.p, t->out.p));
+    return kvr_cache_end_pass(t->cache);
+}
+
+static enum kvr_status attend(void *ctx, int turn)
+{
+    const struct kit *t = ctx;
+
+    return pass_over(t, t->n_chunks - 1, turn, false);
+}
+
+/* ---- the gate ---------------------------------------------------------------------------- */
+
+/* One query of one head, in double: out [D]. p [n_key]. */
+static void direct(const struct kit *t, size_t row, double *p, double *out)
+{
+    const size_t d = (size_t)t->s->d, at = row % (size_t)t->s->heads * d;
+    const float *q = t->host_q + row * d;
+    double top = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < t->n_key; j++) {
+        const float *k = t->k + (size_t)j * t->width + at;
+
+        p[j] = 0;
+        for (size_t c = 0; c < d; c++)
+            p[j] += (double)q[c] * (double)k[c];
+        p[j] /= sqrt((double)d);
+        top = fmax(top, p[j]);
+    }
+    memset(out, 0, d * sizeof *out);
+    for (int64_t j = 0; j < t->n_key; j++) {
+        const float *v = t->v + (size_t)j * t->width + at;
+        const double w = exp(p[j] - top);
+
+        sum += w;
+        for (size_t c = 0; c < d; c++)
+            out[c] += w * (double)v[c];
+    }
+    for (size_t c = 0; c < d; c++)
+        out[c] /= sum;
+}
+
+/* What is in `out` on the device. Queries, keys, weights and values are rounded to BF16: each
+ * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
+ * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
+ * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
+ * many keys come to. Four times that, in relative L2 over all samples. */
+static enum kvr_status check(struct kit *t, const char *name)
+{
+    static const double most = 4 * 2 * 0x1p-9 / 1.7320508;
+    const size_t d = (size_t)t->s->d, rows = (size_t)t->n_query * (size_t)t->s->heads;
+    double *p = malloc(((size_t)t->n_key + d) * sizeof *p), *out, off = 0, size = 0;
+
+    if (!p)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    out = p + t->n_key;
+    if (kvr_dev_sync(t->dev) != KVR_OK ||
+        kvr_dev_get(t->dev, t->host_out, t->out.p, rows * d * sizeof(float)) != KVR_OK) {
+        free(p);
+        return kvr_fail_prefix(KVR_EINTERNAL, "bench: %s", name);
+    }
+    for (size_t i = 0; i < N_SAMPLES; i++) {
+        const size_t row = i * (rows - 1) / (N_SAMPLES - 1);
+
+        direct(t, row, p, out);
+        for (size_t c = 0; c < d; c++) {
+            const double e = (double)t->host_out[row * d + c] - out[c];
+
+            off += e * e;
+            size += out[c] * out[c];
+        }
+    }
+    free(p);
+    if (!(sqrt(off / size) <= most))
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g of its size, at most %g", name,
+                        sqrt(off / size), most);
+    return KVR_OK;
+}
+
+/* ---- a cache ----------------------------------------------------------------------------- */
+
+/* All chunks but the last stored. */
+static enum kvr_status fill(struct kit *t)
+{
+    for (int c = 0; c < t->n_chunks - 1; c++)
+        KVR_TRY(pass_over(t, c, 0, true));
+    return kvr_dev_sync(t->dev);
+}
+
+static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
+{
+    const size_t n = (size_t)t->n_key * t->width;
+    kvr_bf16 *b = malloc(n * sizeof *b);
+    enum kvr_status st;
+
+    if (!b)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    kvr_from_f32(b, KVR_BF16, x, n);
+    st = kvr_dev_put(t->dev, (kvr_bf16 *)t->raw.p + (size_t)which * n, b, n * sizeof *b);
+    free(b);
+    return st;
+}
+
+/* What attention sees, on the host and as the dense kernel's keys and values. */
+static enum kvr_status decode_all(struct kit *t)
+{
+    const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
+    const int64_t stored = t->cache ? kvr_cache_read(t->cache, 0, t->k, t->v) : 0;
+    float *const to[2] = { t->k + past, t->v + past };
+
+    if ((size_t)stored * t->width != past)
+        return kvr_fail(KVR_EINTERNAL, "bench: %lld tokens are stored, %zu channels expected",
+                        (long long)stored, past);
+    for (int which = 0; which < 2; which++) {
+        KVR_TRY(
+            kvr_dev_get(t->dev, to[which], chunk_of(t, which, t->n_chunks - 1), n * sizeof(float)));
+        for (size_t i = 0; i < n; i++) /* as the cache has it */
+            to[which][i] = kvr_bf16_to_f32(kvr_f32_to_bf16(to[which][i]));
+    }
+    KVR_TRY(put_bf16(t, t->k, 0));
+    return put_bf16(t, t->v, 1);
+}
+
+static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, struct kvr_bench_row *row)
+{
+    const struct kvr_turns turns = { .dev = t->dev,
+                                     .ctx = t,
+                                     .run = run,
+                                     .reference = dense,
+                                     .rounds = t->rounds,
+                                     .times = 1,
+                                     .busy = &t->busy };
+    const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
+    double ns[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+
+    KVR_TRY(kvr_turns_run(&turns, ns, ratio));
+    for (int i = 0; i < t->rounds; i++) {
+        ratio[i] /= ns[i];
+        ns[i] = flops / ns[i];
+    }
+    row->unit = "GFLOP/s";
+    row->reference = "dense BF16";
+    kvr_bench_fill(row, ns, ratio, t->rounds);
+    return KVR_OK;
+}
+
+static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path path,
+                              struct kvr_bench_row *row)
+{
+    const struct size *s = t->s;
+    const struct kvr_cache_shape shape = {
+        .n_layers = 1,
+        .n_heads = s->heads,
+        .head_dim = s->d,
+        .tokens_per_frame = s->tokens_per_frame,
+        .frames_per_chunk = s->frames_per_chunk,
+        .capacity_frames = s->frames_per_chunk * t->n_chunks,
+        .exact = KVR_BF16,
+    };
+    struct kvr_plan *plan = NULL;
+    enum kvr_status st = kvr_plan_open(&plan, method, NULL, 0);
+
+    *row = (struct kvr_bench_row){ 0 };
+    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld", kvr_path_names[path], method,
+             (long long)t->n_query, (long long)t->n_key);
+    if (st == KVR_OK)
+        st = kvr_cache_open(&t->cache, t->dev, plan, &shape, path);
+    if (st == KVR_OK)
+        st = fill(t);
+    if (st == KVR_OK)
+        st = decode_all(t);
+    if (st == KVR_OK)
+        st = attend(t, 0);
+    if (st == KVR_OK)
+        st = check(t, row->name);
+    if (st == KVR_OK)
+        st = time_it(t, attend, row);
+    kvr_turns_judge(t->dev, row);
+    kvr_cache_close(&t->cache);
+    kvr_plan_close(&plan);
+    return st;
+}
+
+/* The reference itself, over the cache that was decoded last; with one chunk, over that chunk. */
+static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
+{
+    *row = (struct kvr_bench_row){ 0 };
+    snprintf(row->name, sizeof row->name, "attention.dense.BF16.%lldx%lld", (long long)t->n_query,
+             (long long)t->n_key);
+    if (t->n_chunks == 1)
+        KVR_TRY(decode_all(t));
+    KVR_TRY(dense(t, 0));
+    KVR_TRY(check(t, row->name));
+    KVR_TRY(time_it(t, dense, row));
+    row->reference = "cuDNN SDPA BF16";
+    kvr_bench_without(row, "cuDNN is not loaded by this program");
+    kvr_turns_judge(t->dev, row);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
+                                         struct kvr_bench_row *rows, int *n_rows)
+{
+    const struct size *s = kvr_stream_emulated() ? &small : &wan;
+    struct kit t = { .dev = dev,
+                     .s = s,
+                     .rounds = rounds,
+                     .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
+                     .width = (size_t)s->heads * (size_t)s->d };
+    enum kvr_status st;
+
+    *n_rows = 0;
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    st = kit_open(&t);
+    for (int i = 0; i < 4 && s->chunks[i] && st == KVR_OK; i++) {
+        t.n_chunks = s->chunks[i];
+        t.n_key = t.n_query * t.n_chunks;
+        for (int m = 0; m < N_METHODS && t.n_chunks > 1 && st == KVR_OK; m++)
+            for (int p = 0; p < N_PATHS && st == KVR_OK; p++)
+                st = cached(&t, methods[m], paths[p], &rows[(*n_rows)++]);
+        if (st == KVR_OK)
+            st = library(&t, &rows[(*n_rows)++]);
+    }
+    kit_close(&t);
+    return st;
+}
