@@ -28,5 +28,6 @@ TCase *cases_outliers(void);
 TCase *cases_ops(void);
 TCase *cases_policy(void);
 TCase *cases_rows(void);
+TCase *cases_stream(void);
 
 #endif

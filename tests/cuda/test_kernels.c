@@ -141,6 +141,7 @@ int main(void)
     suite_add_tcase(s, cases_outliers());
     suite_add_tcase(s, cases_policy());
     suite_add_tcase(s, cases_rows());
+    suite_add_tcase(s, cases_stream());
     suite_add_tcase(s, cases_ops());
     suite_add_tcase(s, cases_attend());
     suite_add_tcase(s, cases_corrections());
