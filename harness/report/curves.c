@@ -19,8 +19,10 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 #define ORDER " ORDER BY settings, is_baseline DESC, method, x"
 #define BENCH "c.outcome = 'OK' AND c.run_kind = 'bench'"
 
+#define NOT_BF16 "c.is_baseline = 0 AND "
+
 /* Mean per frame, and two standard errors: about 95 % where prompts are many. */
-#define DRIFT(metric)                                                                              \
+#define DRIFT(metric, who)                                                                         \
     "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(                     \
         "c") ",\n"                                                                                 \
              "  s.idx AS x, avg(s.value) AS y,\n"                                                  \
@@ -31,8 +33,7 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
              "avg(s.value)) /\n"                                                                   \
              "    nullif(count(*) - 1, 0)) AS hi, count(*) AS n\n"                                 \
              "FROM series s JOIN cell c ON c.key = s.cell\n"                                       \
-             "WHERE s.name = '" metric                                                             \
-             "' AND s.value IS NOT NULL AND c.is_baseline = 0 AND " BENCH "\n"                     \
+             "WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"             \
              "GROUP BY settings, c.method, s.idx" ORDER
 
 #define TAG(tag, as)                                                                               \
@@ -42,14 +43,20 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 const struct kvr_curves_spec kvr_curves[] = {
     { .name = "drift",
       .title = "SSIM frame by frame: mean over prompts, band of two standard errors",
-      .sql = DRIFT("ssim"),
+      .sql = DRIFT("ssim", NOT_BF16),
       .x_label = "frame",
       .y_label = "SSIM against the BF16 rollout" },
     { .name = "drift_psnr",
       .title = "PSNR frame by frame: mean over prompts, band of two standard errors",
-      .sql = DRIFT("psnr"),
+      .sql = DRIFT("psnr", NOT_BF16),
       .x_label = "frame",
       .y_label = "PSNR against the BF16 rollout (dB)" },
+    { .name = "drift_truth",
+      .title =
+          "PSNR against the truth, frame by frame: mean over clips, band of two standard errors",
+      .sql = DRIFT("psnr_truth", ""),
+      .x_label = "frame",
+      .y_label = "PSNR against the truth (dB)" },
     { .name = "kv_bytes",
       .title = "Bytes of the cache over the rollout",
       .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(

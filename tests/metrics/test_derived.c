@@ -72,6 +72,51 @@ START_TEST(psnr_is_pooled_as_squared_errors)
 }
 END_TEST
 
+/* Behind given frames the first chunk reads a cache, so it is where drift begins, whether or not it
+ * equals the truth; the numbers are those of the metric itself. */
+START_TEST(against_the_truth_from_the_first_chunk)
+{
+    struct pair p = late_harm();
+    struct kvr_derived d[KVR_N_DERIVED], e[KVR_N_DERIVED];
+
+    derive("psnr_truth", &p, 2, 3, d);
+    derive("psnr", &p, 2, 3, e);
+    ck_assert_str_eq(d[KVR_DRIFT].name, "psnr_truth.drift");
+    close_to(d[KVR_DRIFT].value, db(16) - 100.0);
+    close_to(d[KVR_DRIFT].extra, 0);
+    for (int i = 0; i < 4; i++)
+        close_to(d[KVR_DRIFT].series[i], e[KVR_DRIFT].series[i]);
+    ck_assert_str_eq(d[KVR_PREFIX].name, "psnr_truth.prefix");
+    close_to(d[KVR_PREFIX].value, e[KVR_PREFIX].value);
+    kvr_derived_free(d);
+    kvr_derived_free(e);
+    free_pair(&p);
+}
+END_TEST
+
+/* Whatever compares has its twin, with all of its properties; the others have none. */
+START_TEST(every_comparison_has_a_truth)
+{
+    int n = 0;
+
+    for (int i = 0; kvr_metrics[i]; i++) {
+        const struct kvr_metric *m = kvr_metrics[i], *t = kvr_metric_truth_of(m);
+
+        ck_assert_msg((t != NULL) == !m->alone && !m->truth, "%s", m->name);
+        if (!t)
+            continue;
+        ck_assert_ptr_eq(t, kvr_truth_metrics[n++]);
+        ck_assert_ptr_eq(t, kvr_metric_find(t->name));
+        ck_assert(t->truth && t->compute == m->compute && t->pool == m->pool);
+        ck_assert(t->lo == m->lo && t->hi == m->hi && t->direction == m->direction);
+        ck_assert_str_eq(t->unit, m->unit);
+        ck_assert_int_eq(t->version, m->version);
+        ck_assert_ptr_null(kvr_metric_truth_of(t));
+    }
+    ck_assert_ptr_null(kvr_truth_metrics[n]);
+}
+END_TEST
+
 START_TEST(means_of_what_has_a_value)
 {
     struct pair p = late_harm();
@@ -196,6 +241,8 @@ int main(void)
     TCase *tc = tcase_create("derived");
 
     tcase_add_test(tc, psnr_is_pooled_as_squared_errors);
+    tcase_add_test(tc, against_the_truth_from_the_first_chunk);
+    tcase_add_test(tc, every_comparison_has_a_truth);
     tcase_add_test(tc, means_of_what_has_a_value);
     tcase_add_test(tc, a_count_stays_a_count);
     tcase_add_test(tc, worse_is_the_other_end_where_less_is_better);
