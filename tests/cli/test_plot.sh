@@ -17,12 +17,19 @@ YAML
 sed 's/^frames: 6/frames: 6\nkind: probe/; s/RTN_INT4, //' "$work/p.yaml" >"$work/probe.yaml"
 "$kvreel" run "$work/probe.yaml" --db "$work/probe.db" --out "$work/out" -q >"$out" 2>"$err" ||
     fail "the probing sweep runs: $(tail -n 3 "$err")"
+sed '/^suite/,/storyeval/d; s/^frames: 6/frames: 9/' "$work/p.yaml" >"$work/truth.yaml"
+echo 'suite: {suite: continue-nano, prompts: 2}' >>"$work/truth.yaml"
+"$kvreel" run "$work/truth.yaml" --db "$work/truth.db" --out "$work/out" -q >"$out" 2>"$err" ||
+    fail "the sweep with a truth runs: $(tail -n 3 "$err")"
 
 "$kvreel" plot --list >"$work/plots"
 check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
     db=$work/p.db
-    case $name in age_error* | mass_shift) db=$work/probe.db ;; esac
+    case $name in
+    age_error* | mass_shift) db=$work/probe.db ;;
+    drift_truth) db=$work/truth.db ;;
+    esac
     exits 0 "figure $name" plot "$name" --db "$db" -o "$work/a" --format svg
     "$kvreel" plot "$name" --db "$db" -o "$work/b" --format svg >/dev/null 2>&1
     check "$name: data and script, the same each time" \
