@@ -55,7 +55,7 @@ CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
 CUDA_LIBS := $(if $(NVCC),-L$(dir $(NVCC))../lib64) -lcudart_static -lstdc++ -lrt -lpthread
 EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/cuda/*.cc)) \
-	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/cuda/stream_cuda.cu,$(CU)))
+	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/cuda/%_cuda.cu,$(CU)))
 SIN_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
 KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
 KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))

@@ -1,365 +1,60 @@
-/* gemm.c - tiles over oneDNN matmul primitives with packed weights.
- *
- * A layer's N is cut into tiles of TILE_N columns, each packed on its own in the layout the
- * primitive prefers; M is cut into equal tiles of at most TILE_M rows. Tile sizes do not depend
- * on the number of threads, and a primitive is created and run with one, because oneDNN
- * chooses its blocking by the number of threads it sees (docs/decisions.md has the rates). */
-#include "harness/engine/gemm.h"
+/* gemm.c - linear layers of either backend: what is asked is checked here, once. */
+#include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
-enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
-
-/* One primitive per tile shape; src and dst are re-pointed at every call, so each thread
- * has its own pair. */
-struct prim {
-    int64_t m;
-    int n, k, ld_y;
-    bool bias;
-    dnnl_primitive_t p;
-    dnnl_memory_desc_t weights;
-    size_t scratch_bytes;
-    dnnl_memory_t src[MAX_THREADS], dst[MAX_THREADS], scratch[MAX_THREADS];
-};
-
-struct kvr_gemm {
-    struct kvr_dev *dev;
-    dnnl_engine_t engine;
-    int n_threads; /* most a team may have */
-    dnnl_stream_t stream[MAX_THREADS];
-    struct kvr_buf scratch[MAX_THREADS];
-    struct prim **prims;
-    int n_prims, cap_prims;
-};
-
-struct tile {
-    int n0, n;
-    dnnl_memory_t w, b;
-};
-
-struct kvr_linear {
-    struct kvr_gemm *g;
-    int n, k, n_tiles;
-    bool has_bias;
-    struct tile *tile;
-    struct kvr_buf packed, bias;
-};
-
-static enum kvr_status check(dnnl_status_t s, const char *what)
+enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute)
 {
-    if (s == dnnl_success)
-        return KVR_OK;
-    return kvr_fail(s == dnnl_out_of_memory ? KVR_ENOMEM : KVR_EINTERNAL,
-                    "gemm: oneDNN: %s failed with status %d", what, (int)s);
-}
+    const struct kvr_gemm_kind *kind =
+        kvr_dev_backend(dev) == KVR_CUDA ? &kvr_gemm_cuda : &kvr_gemm_cpu;
 
-#define DNNL_TRY(call) KVR_TRY(check(call, #call))
-
-/* oneDNN reads the OpenMP setting when a primitive is made (and, on some machines, run). */
-static int one_thread(void)
-{
-    int n = omp_get_max_threads();
-
-    if (n != 1)
-        omp_set_num_threads(1);
-    return n;
-}
-
-static void threads_back(int n)
-{
-    if (n != 1)
-        omp_set_num_threads(n);
+    *out = NULL;
+    if (compute != KVR_F32 && compute != KVR_BF16)
+        return kvr_fail(KVR_EINVAL, "gemm: compute in %s, need F32 or BF16",
+                        kvr_dtype_name(compute));
+    KVR_TRY(kind->open(out, dev, compute));
+    (*out)->kind = kind;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev)
 {
-    struct kvr_gemm *g = calloc(1, sizeof *g);
-    enum kvr_status st;
-    int n = omp_get_num_procs();
-
-    if (!g)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
-    g->dev = dev;
-    if (n < omp_get_max_threads())
-        n = omp_get_max_threads();
-    g->n_threads = n < MAX_THREADS ? n : MAX_THREADS;
-    st = check(dnnl_engine_create(&g->engine, dnnl_cpu, 0), "engine");
-    for (int i = 0; i < g->n_threads && st == KVR_OK; i++)
-        st = check(dnnl_stream_create(&g->stream[i], g->engine, dnnl_stream_default_flags),
-                   "stream");
-    if (st != KVR_OK) {
-        kvr_gemm_close(&g);
-        return st;
-    }
-    *out = g;
-    return KVR_OK;
+    return kvr_gemm_open_as(out, dev, KVR_F32);
 }
 
-static void prim_free(struct prim *p)
+void kvr_gemm_close(struct kvr_gemm **g)
 {
-    if (!p)
-        return;
-    for (int i = 0; i < MAX_THREADS; i++) {
-        if (p->src[i])
-            dnnl_memory_destroy(p->src[i]);
-        if (p->dst[i])
-            dnnl_memory_destroy(p->dst[i]);
-        if (p->scratch[i])
-            dnnl_memory_destroy(p->scratch[i]);
-    }
-    if (p->p)
-        dnnl_primitive_destroy(p->p);
-    free(p);
+    if (g && *g)
+        (*g)->kind->close(*g);
+    if (g)
+        *g = NULL;
 }
 
-void kvr_gemm_close(struct kvr_gemm **pg)
+enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g)
 {
-    struct kvr_gemm *g = pg ? *pg : NULL;
-
-    if (!g)
-        return;
-    for (int i = 0; i < g->n_prims; i++)
-        prim_free(g->prims[i]);
-    free(g->prims);
-    for (int i = 0; i < MAX_THREADS; i++) {
-        if (g->stream[i])
-            dnnl_stream_destroy(g->stream[i]);
-        kvr_buf_free(&g->scratch[i]);
-    }
-    if (g->engine)
-        dnnl_engine_destroy(g->engine);
-    free(g);
-    *pg = NULL;
+    return g->compute;
 }
 
-/* A matmul descriptor's memory: rows x cols of a row-major matrix with stride ld. */
-static enum kvr_status matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, int64_t ld)
+const char *kvr_gemm_library(const struct kvr_gemm *g)
 {
-    const dnnl_dims_t dims = { rows, cols }, strides = { ld, 1 };
-
-    DNNL_TRY(dnnl_memory_desc_init_by_strides(md, 2, dims, dnnl_f32, strides));
-    return KVR_OK;
-}
-
-/* `weights` NULL: let oneDNN choose the layout; it depends on n and k alone, so the layout
- * packed for one m serves every other. */
-static enum kvr_status prim_build(struct kvr_gemm *g, struct prim *p,
-                                  const dnnl_memory_desc_t *weights)
-{
-    dnnl_memory_desc_t src, dst, w, b;
-    dnnl_matmul_desc_t desc;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    const dnnl_memory_desc_t *scratch;
-    const dnnl_dims_t wdims = { p->k, p->n };
-    enum kvr_status st;
-
-    KVR_TRY(matrix(&src, p->m, p->k, p->k));
-    KVR_TRY(matrix(&dst, p->m, p->n, p->ld_y));
-    KVR_TRY(matrix(&b, 1, p->n, p->n));
-    if (weights)
-        w = *weights;
-    else
-        DNNL_TRY(dnnl_memory_desc_init_by_tag(&w, 2, wdims, dnnl_f32, dnnl_format_tag_any));
-    DNNL_TRY(dnnl_matmul_desc_init(&desc, &src, &w, p->bias ? &b : NULL, &dst));
-    DNNL_TRY(dnnl_primitive_attr_create(&attr));
-    st = check(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
-               "scratchpad mode");
-    if (st == KVR_OK)
-        st = check(dnnl_primitive_desc_create(&pd, &desc, attr, g->engine, NULL), "matmul");
-    dnnl_primitive_attr_destroy(attr);
-    if (st != KVR_OK)
-        return st;
-    st = check(dnnl_primitive_create(&p->p, pd), "matmul primitive");
-    p->weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    p->scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    for (int i = 0; i < g->n_threads && st == KVR_OK; i++) {
-        st = check(dnnl_memory_create(&p->src[i], &src, g->engine, DNNL_MEMORY_NONE), "src");
-        if (st == KVR_OK)
-            st = check(dnnl_memory_create(&p->dst[i], &dst, g->engine, DNNL_MEMORY_NONE), "dst");
-        if (st == KVR_OK && p->scratch_bytes)
-            st = check(dnnl_memory_create(&p->scratch[i], scratch, g->engine, DNNL_MEMORY_NONE),
-                       "scratchpad");
-        if (st == KVR_OK && g->scratch[i].n_bytes < p->scratch_bytes)
-            st = kvr_buf_reserve(&g->scratch[i], g->dev, KVR_MEM_SCRATCH, p->scratch_bytes);
-    }
-    dnnl_primitive_desc_destroy(pd);
-    return st;
-}
-
-/* The primitive of one tile shape, made when it is first asked for. Not thread-safe. */
-static enum kvr_status prim_get(struct kvr_gemm *g, int64_t m, int n, int k, int ld_y, bool bias,
-                                struct prim **out)
-{
-    const dnnl_memory_desc_t *weights = NULL;
-    enum kvr_status st;
-    struct prim *p;
-    int n_threads;
-
-    for (int i = 0; i < g->n_prims; i++) {
-        p = g->prims[i];
-        if (p->n != n || p->k != k)
-            continue;
-        if (p->m == m && p->ld_y == ld_y && p->bias == bias) {
-            *out = p;
-            return KVR_OK;
-        }
-        weights = &p->weights;
-    }
-    if (g->n_prims == g->cap_prims) {
-        int cap = g->cap_prims ? 2 * g->cap_prims : 32;
-        struct prim **grown = realloc(g->prims, (size_t)cap * sizeof(struct prim *));
-
-        if (!grown)
-            return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d primitives", cap);
-        g->prims = grown;
-        g->cap_prims = cap;
-    }
-    p = calloc(1, sizeof *p);
-    if (!p)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
-    p->m = m;
-    p->n = n;
-    p->k = k;
-    p->ld_y = ld_y;
-    p->bias = bias;
-    n_threads = one_thread();
-    st = prim_build(g, p, weights);
-    threads_back(n_threads);
-    if (st != KVR_OK) {
-        prim_free(p);
-        return st;
-    }
-    g->prims[g->n_prims++] = p;
-    *out = p;
-    return KVR_OK;
-}
-
-/* Reorder rows [n0, n0+n) of w [n,k] into the tile's layout. */
-static enum kvr_status pack_tile(struct kvr_linear *l, struct tile *t, const struct prim *p,
-                                 const float *w)
-{
-    struct kvr_gemm *g = l->g;
-    const dnnl_dims_t dims = { l->k, t->n }, strides = { 1, l->k };
-    dnnl_memory_desc_t plain;
-    dnnl_memory_t from = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t reorder = NULL;
-    enum kvr_status st;
-
-    DNNL_TRY(dnnl_memory_desc_init_by_strides(&plain, 2, dims, dnnl_f32, strides));
-    st = check(dnnl_memory_create(&from, &plain, g->engine, (void *)(w + (int64_t)t->n0 * l->k)),
-               "weights memory");
-    if (st == KVR_OK)
-        st = check(dnnl_reorder_primitive_desc_create(&pd, &plain, g->engine, &p->weights,
-                                                      g->engine, NULL),
-                   "reorder");
-    if (st == KVR_OK)
-        st = check(dnnl_primitive_create(&reorder, pd), "reorder primitive");
-    if (st == KVR_OK) {
-        dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, t->w } };
-
-        st = check(dnnl_primitive_execute(reorder, g->stream[0], 2, args), "reorder run");
-    }
-    if (reorder)
-        dnnl_primitive_destroy(reorder);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    if (from)
-        dnnl_memory_destroy(from);
-    return st;
-}
-
-static size_t round64(size_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-static enum kvr_status linear_fill(struct kvr_linear *l, const float *w, const float *b)
-{
-    struct kvr_gemm *g = l->g;
-    struct prim *p;
-    size_t total = 0, at = 0;
-
-    for (int i = 0; i < l->n_tiles; i++) {
-        l->tile[i].n0 = i * TILE_N;
-        l->tile[i].n = l->n - i * TILE_N < TILE_N ? l->n - i * TILE_N : TILE_N;
-        KVR_TRY(prim_get(g, TILE_M, l->tile[i].n, l->k, l->n, l->has_bias, &p));
-        total += round64(dnnl_memory_desc_get_size(&p->weights));
-    }
-    KVR_TRY(kvr_buf_alloc(&l->packed, g->dev, KVR_MEM_WEIGHTS, total));
-    if (b) {
-        KVR_TRY(kvr_buf_alloc(&l->bias, g->dev, KVR_MEM_WEIGHTS, (size_t)l->n * sizeof(float)));
-        for (int i = 0; i < l->n; i++)
-            ((float *)l->bias.p)[i] = b[i];
-    }
-    for (int i = 0; i < l->n_tiles; i++) {
-        struct tile *t = &l->tile[i];
-        dnnl_memory_desc_t bias;
-
-        KVR_TRY(prim_get(g, TILE_M, t->n, l->k, l->n, l->has_bias, &p));
-        DNNL_TRY(dnnl_memory_create(&t->w, &p->weights, g->engine, (char *)l->packed.p + at));
-        at += round64(dnnl_memory_desc_get_size(&p->weights));
-        KVR_TRY(pack_tile(l, t, p, w));
-        if (b) {
-            KVR_TRY(matrix(&bias, 1, t->n, t->n));
-            DNNL_TRY(dnnl_memory_create(&t->b, &bias, g->engine, (float *)l->bias.p + t->n0));
-        }
-    }
-    return KVR_OK;
+    return g->kind->library(g);
 }
 
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b)
 {
-    struct kvr_linear *l;
-    enum kvr_status st;
-    int n_threads;
-
+    *out = NULL;
     if (n < 1 || k < 1)
         return kvr_fail(KVR_EINVAL, "gemm: layer of %d x %d, both must be at least 1", n, k);
-    l = calloc(1, sizeof *l);
-    if (!l)
-        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
-    l->g = g;
-    l->n = n;
-    l->k = k;
-    l->has_bias = b != NULL;
-    l->n_tiles = (n + TILE_N - 1) / TILE_N;
-    l->tile = calloc((size_t)l->n_tiles, sizeof *l->tile);
-    n_threads = one_thread();
-    st = l->tile ? linear_fill(l, w, b) : kvr_fail(KVR_ENOMEM, "gemm: no memory");
-    threads_back(n_threads);
-    if (st != KVR_OK) {
-        kvr_linear_close(&l);
-        return st;
-    }
-    *out = l;
-    return KVR_OK;
+    return g->kind->linear_open(out, g, n, k, w, b);
 }
 
-void kvr_linear_close(struct kvr_linear **pl)
+void kvr_linear_close(struct kvr_linear **l)
 {
-    struct kvr_linear *l = pl ? *pl : NULL;
-
-    if (!l)
-        return;
-    for (int i = 0; l->tile && i < l->n_tiles; i++) {
-        if (l->tile[i].w)
-            dnnl_memory_destroy(l->tile[i].w);
-        if (l->tile[i].b)
-            dnnl_memory_destroy(l->tile[i].b);
-    }
-    free(l->tile);
-    kvr_buf_free(&l->packed);
-    kvr_buf_free(&l->bias);
-    free(l);
-    *pl = NULL;
+    if (l && *l)
+        (*l)->g->kind->linear_close(*l);
+    if (l)
+        *l = NULL;
 }
 
 int kvr_linear_n(const struct kvr_linear *l)
@@ -372,120 +67,25 @@ int kvr_linear_k(const struct kvr_linear *l)
     return l->k;
 }
 
-/* m rows in `count` tiles: the first `n_long` have `rows` + 1 rows, the others `rows`. */
-struct split {
-    int64_t count, rows, n_long;
-};
-
-static struct split split_rows(int64_t m)
+static enum kvr_status check_rows(int64_t m)
 {
-    struct split s = { .count = (m + TILE_M - 1) / TILE_M };
-
-    s.rows = m / s.count;
-    s.n_long = m % s.count;
-    return s;
-}
-
-/* The four primitives a layer may need: {short, long} rows x {whole, last} column tile. */
-struct layer_prims {
-    struct prim *p[2][2];
-};
-
-static enum kvr_status layer_prims(const struct kvr_linear *l, const struct split *s,
-                                   struct layer_prims *out)
-{
-    for (int longer = 0; longer < 2; longer++) {
-        if (longer && !s->n_long)
-            continue;
-        for (int last = 0; last < 2; last++) {
-            const struct tile *t = &l->tile[last ? l->n_tiles - 1 : 0];
-
-            KVR_TRY(prim_get(l->g, s->rows + longer, t->n, l->k, l->n, l->has_bias,
-                             &out->p[longer][last]));
-        }
-    }
+    if (m < 1)
+        return kvr_fail(KVR_EINVAL, "gemm: %lld rows, need at least 1", (long long)m);
     return KVR_OK;
 }
 
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m)
 {
-    struct layer_prims unused;
-    struct split s;
-
-    if (m < 1)
-        return kvr_fail(KVR_EINVAL, "gemm: %lld rows, need at least 1", (long long)m);
-    s = split_rows(m);
-    return layer_prims(l, &s, &unused);
-}
-
-static dnnl_status_t run_tile(struct kvr_gemm *g, int who, const struct split *s,
-                              const struct kvr_linear *l, const struct layer_prims *prims,
-                              int64_t index, const float *x, float *y)
-{
-    int64_t mt = index % s->count;
-    int nt = (int)(index / s->count);
-    bool longer = mt < s->n_long;
-    int64_t row0 = mt * s->rows + (longer ? mt : s->n_long);
-    const struct tile *t = &l->tile[nt];
-    struct prim *p = prims->p[longer][nt == l->n_tiles - 1];
-    dnnl_exec_arg_t args[5];
-    int n = 0;
-    dnnl_status_t st = dnnl_memory_set_data_handle(p->src[who], (void *)(x + row0 * l->k));
-
-    if (st == dnnl_success)
-        st = dnnl_memory_set_data_handle(p->dst[who], y + row0 * l->n + t->n0);
-    args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SRC, p->src[who] };
-    args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_WEIGHTS, t->w };
-    args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_DST, p->dst[who] };
-    if (l->has_bias)
-        args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, t->b };
-    if (p->scratch_bytes) {
-        if (st == dnnl_success)
-            st = dnnl_memory_set_data_handle(p->scratch[who], g->scratch[who].p);
-        args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, p->scratch[who] };
-    }
-    if (st == dnnl_success)
-        st = dnnl_primitive_execute(p->p, g->stream[who], n, args);
-    return st;
+    KVR_TRY(check_rows(m));
+    return l->g->kind->prepare(l, m);
 }
 
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y)
 {
-    struct layer_prims prims[KVR_LINEAR_MAX_FUSED];
-    int64_t first[KVR_LINEAR_MAX_FUSED + 1] = { 0 };
-    struct split s;
-    int n_threads, team, bad = 0;
-
     assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED);
-    if (m < 1)
-        return kvr_fail(KVR_EINVAL, "gemm: %lld rows, need at least 1", (long long)m);
-    s = split_rows(m);
-    for (int i = 0; i < n_layers; i++) {
+    KVR_TRY(check_rows(m));
+    for (int i = 0; i < n_layers; i++)
         assert(l[i]->k == l[0]->k && l[i]->g == g);
-        KVR_TRY(layer_prims(l[i], &s, &prims[i]));
-        first[i + 1] = first[i] + s.count * l[i]->n_tiles;
-    }
-    n_threads = omp_get_max_threads();
-    team = n_threads < g->n_threads ? n_threads : g->n_threads;
-    if (first[n_layers] == 1)
-        team = 1; /* else never less: a runtime may rebuild its threads when the size changes */
-    if (team == 1)
-        one_thread();
-#pragma omp parallel for schedule(static) num_threads(team) reduction(| : bad) if (team > 1)
-    for (int64_t at = 0; at < first[n_layers]; at++) {
-        int i = 0;
-
-        while (at >= first[i + 1])
-            i++;
-        if (run_tile(g, omp_get_thread_num(), &s, l[i], &prims[i], at - first[i], x, y[i]) !=
-            dnnl_success)
-            bad |= 1;
-    }
-    if (team == 1)
-        threads_back(n_threads);
-    if (bad)
-        return kvr_fail(KVR_EINTERNAL, "gemm: oneDNN failed to run a tile of %lld x %d x %d",
-                        (long long)m, l[0]->n, l[0]->k);
-    return KVR_OK;
+    return g->kind->run(g, m, x, n_layers, l, y);
 }

@@ -1,20 +1,26 @@
-/* gemm.h - linear layers: Y[M,N] = X[M,K] W[N,K]^T + b, through oneDNN.
+/* gemm.h - linear layers: Y[M,N] = X[M,K] W[N,K]^T + b, through oneDNN, cuBLASLt or own kernels.
  *
- *     KVR_TRY(kvr_gemm_open(&g, dev));
+ *     KVR_TRY(kvr_gemm_open_as(&g, dev, KVR_BF16));
  *     KVR_TRY(kvr_linear_open(&q, g, n, k, w, b));        packs: w and b may go afterwards
  *     KVR_TRY(kvr_linear_prepare(q, m));                  builds what m rows need
  *     KVR_TRY(kvr_linear_run(g, m, x, 3, qkv, outs));     three layers over the same rows
  *     kvr_linear_close(&q);
  *     kvr_gemm_close(&g);                                 after its layers
  *
- * The product is cut into tiles whose sizes depend on M and N alone; each tile is computed by
- * one thread with a single-threaded primitive. So the bytes of Y do not depend on the number
- * of threads. One kvr_gemm belongs to one thread (which may open an OpenMP team). */
+ * X, Y and b are F32 and sums are taken in F32. Computing in BF16 rounds X and W to BF16 first; a
+ * device then holds W as BF16, and has tensor cores for it.
+ *
+ * On the CPU the product is cut into tiles whose sizes depend on M and N alone; each tile is
+ * computed by one thread with a single-threaded primitive. So the bytes of Y do not depend on the
+ * number of threads. On CUDA x and y are device memory and the work is queued; kernels are chosen
+ * by shape in kvr_linear_prepare. One kvr_gemm belongs to one thread (which may open an OpenMP
+ * team). */
 #ifndef KVR_ENGINE_GEMM_H
 #define KVR_ENGINE_GEMM_H
 
 #include <stdint.h>
 
+#include "harness/core/dtype.h"
 #include "harness/core/mem.h"
 
 #ifdef __cplusplus
@@ -26,18 +32,28 @@ enum { KVR_LINEAR_MAX_FUSED = 4 };
 struct kvr_gemm;
 struct kvr_linear;
 
+/* In F32. */
 enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev);
+/* In KVR_F32 or KVR_BF16. */
+enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
+                                 enum kvr_dtype compute);
 /* Copes with NULL. Its layers must have been closed. */
 void kvr_gemm_close(struct kvr_gemm **g);
+enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
+/* What computes the products: "oneDNN 2.6", "cuBLASLt 13.0", "kvreel (...why not cuBLASLt)". */
+const char *kvr_gemm_library(const struct kvr_gemm *g);
 
-/* w [n,k] row-major, b [n] or NULL for none. The packed copy is held under KVR_MEM_WEIGHTS. */
+/* w [n,k] row-major, b [n] or NULL for none, in the host's memory. The packed copy is held under
+ * KVR_MEM_WEIGHTS. */
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b);
 void kvr_linear_close(struct kvr_linear **l);
 int kvr_linear_n(const struct kvr_linear *l);
 int kvr_linear_k(const struct kvr_linear *l);
 
-/* Make the primitives for m rows, so that kvr_linear_run(m) allocates nothing. */
+/* Make what m rows need, so that kvr_linear_run(m) allocates nothing. A layer that has not been
+ * prepared for m rows may be prepared when it runs on the CPU; on CUDA any layer of this n, k and
+ * bias will do. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 
 /* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. */

@@ -123,12 +123,13 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
     for (int i = 0; i < n_dims; i++)
         n *= shape[i];
     if (!l->file) {
-        KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
+        KVR_TRY(
+            kvr_buf_reserve(to, kvr_dev_host(l->m->dev), KVR_MEM_IO, (size_t)n * sizeof(float)));
         kvr_draw_tensor(l->m->config.weights_seed, name, n_dims, shape, to->p);
         return KVR_OK;
     }
     KVR_TRY(find(l, name, n_dims, shape, &t));
-    KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
+    KVR_TRY(kvr_buf_reserve(to, kvr_dev_host(l->m->dev), KVR_MEM_IO, (size_t)n * sizeof(float)));
     kvr_to_f32(to->p, t.data, t.dtype, (size_t)n);
     return check_finite(l, name, to->p, n);
 }
@@ -162,21 +163,13 @@ static enum kvr_status load_vector(struct loader *l, const float **out, const ch
 {
     struct kvr_model *m = l->m;
     struct kvr_array *a = &m->vectors[m->n_vectors];
-    struct kvr_tensor t;
 
     assert(m->n_vectors <= VECTORS_PER_BLOCK * m->config.n_layers);
-    if (l->file)
-        KVR_TRY(find(l, name, n_dims, shape, &t));
+    KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
     KVR_TRY(kvr_array_alloc(a, m->dev, KVR_MEM_WEIGHTS, KVR_F32, n_dims, shape));
     m->n_vectors++;
-    if (!l->file) {
-        kvr_draw_tensor(m->config.weights_seed, name, n_dims, shape, a->t.data);
-        *out = a->t.data;
-        return KVR_OK;
-    }
-    kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
     *out = a->t.data;
-    return check_finite(l, name, a->t.data, kvr_tensor_count(&t));
+    return kvr_dev_put(m->dev, a->t.data, l->weight.p, a->buf.n_bytes);
 }
 
 static enum kvr_status load_block(struct loader *l, int i)
@@ -250,13 +243,14 @@ static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
     const struct kvr_model_config *c = &m->config;
     const int64_t tokens[2] = { c->n_vocabulary, c->text_dim };
     const int64_t positions[2] = { c->text_len, c->text_dim };
+    struct kvr_dev *host = kvr_dev_host(m->dev);
     struct kvr_st *f;
     enum kvr_status st;
 
     KVR_TRY(kvr_st_open(&f, path));
-    st = kvr_st_read_f32(f, "token_embedding", 2, tokens, m->dev, KVR_MEM_WEIGHTS, &m->tokens);
+    st = kvr_st_read_f32(f, "token_embedding", 2, tokens, host, KVR_MEM_WEIGHTS, &m->tokens);
     if (st == KVR_OK)
-        st = kvr_st_read_f32(f, "position_embedding", 2, positions, m->dev, KVR_MEM_WEIGHTS,
+        st = kvr_st_read_f32(f, "position_embedding", 2, positions, host, KVR_MEM_WEIGHTS,
                              &m->positions);
     kvr_st_close(&f);
     return st;
@@ -317,12 +311,13 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_
     return KVR_OK;
 }
 
-static enum kvr_status load_all(struct kvr_model *m, const struct paths *p, bool look)
+static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
+                                const struct kvr_model_use *use)
 {
     struct loader l = { 0 };
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(kvr_gemm_open(&m->gemm, m->dev));
+    KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
     m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
@@ -330,7 +325,7 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p, bool
     l.m = m;
     if (!m->config.random_weights)
         st = loader_open(&l, m, p->weights);
-    if (st == KVR_OK && !look)
+    if (st == KVR_OK && !(use->look && m->config.random_weights))
         st = load_weights(&l);
     loader_close(&l);
     if (st != KVR_OK)
@@ -388,7 +383,7 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
     if (st == KVR_OK)
         st = paths_make(&p, dir, m->config.random_weights);
     if (st == KVR_OK)
-        st = load_all(m, &p, use->look && m->config.random_weights);
+        st = load_all(m, &p, use);
     free(p.config);
     free(p.weights);
     free(p.table);
@@ -439,6 +434,16 @@ void kvr_model_close(struct kvr_model **pm)
 const struct kvr_model_config *kvr_model_config(const struct kvr_model *m)
 {
     return &m->config;
+}
+
+enum kvr_dtype kvr_model_compute(const struct kvr_model *m)
+{
+    return kvr_gemm_compute(m->gemm);
+}
+
+const char *kvr_model_library(const struct kvr_model *m)
+{
+    return kvr_gemm_library(m->gemm);
 }
 
 const char *kvr_model_sha256(const struct kvr_model *m)

@@ -52,18 +52,22 @@ struct kvr_model; /* config and weights; the layout is the engine's own (model_i
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
 
-/* Less than all of a folder. */
+/* Less than all of a folder, or in another way. */
 struct kvr_model_use {
-    int n_layers, n_steps; /* the first so many layers, denoising steps; 0: all. Only of random
-                              weights: part of a trained network is another network */
-    bool look;             /* random weights are not drawn: config and hash alone, no forward */
+    int n_layers, n_steps;  /* the first so many layers, denoising steps; 0: all. Only of random
+                               weights: part of a trained network is another network */
+    bool look;              /* random weights are not drawn: config and hash alone, no forward */
+    enum kvr_dtype compute; /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
 };
-/* KVR_EINVAL when the model cannot be cut so. The hash is that of the whole folder. */
+/* KVR_EINVAL when the model cannot be cut so. The hash is that of the whole folder. Weights go to
+ * `dev` one tensor at a time; what prompts are made of stays on the host. */
 enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
                                   const struct kvr_model_use *use);
 
 const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
-const char *kvr_model_sha256(const struct kvr_model *m); /* hex, of config.json + weights files */
+enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
+const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
+const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
 int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */

@@ -134,3 +134,8 @@ const struct kvr_ops kvr_ops_cuda = {
     .clamp = clamp,
     .not_finite = not_finite,
 };
+
+const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev)
+{
+    return kvr_dev_backend(dev) == KVR_CUDA ? &kvr_ops_cuda : &kvr_ops_cpu;
+}

@@ -29,5 +29,6 @@ TCase *cases_ops(void);
 TCase *cases_policy(void);
 TCase *cases_rows(void);
 TCase *cases_stream(void);
+TCase *cases_gemm(void);
 
 #endif

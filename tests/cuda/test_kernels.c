@@ -139,6 +139,7 @@ int main(void)
     suite_add_tcase(s, tc);
     suite_add_tcase(s, cases_codec());
     suite_add_tcase(s, cases_outliers());
+    suite_add_tcase(s, cases_gemm());
     suite_add_tcase(s, cases_policy());
     suite_add_tcase(s, cases_rows());
     suite_add_tcase(s, cases_stream());

@@ -339,9 +339,17 @@ static const struct linear_case linear_cases[] = {
 };
 enum { N_LINEAR = sizeof linear_cases / sizeof *linear_cases };
 
+static void round_all(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+}
+
+/* Loop: shapes, then the same in BF16. */
 START_TEST(linear_layer)
 {
-    const struct linear_case *c = &linear_cases[_i];
+    const struct linear_case *c = &linear_cases[_i % N_LINEAR];
+    const bool bf16 = _i >= N_LINEAR;
     float *x = fresh(c->m * c->k, 1), *w = fresh((int64_t)c->n * c->k, 2), *b = fresh(c->n, 3);
     float *y = fresh(c->m * c->n + 1, 4);
     const float guard = y[c->m * c->n];
@@ -350,11 +358,18 @@ START_TEST(linear_layer)
     struct kvr_linear *l;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_gemm_open(&g, dev) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_gemm_open_as(&g, dev, bf16 ? KVR_BF16 : KVR_F32) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_int_eq(kvr_gemm_compute(g), bf16 ? KVR_BF16 : KVR_F32);
+    ck_assert_ptr_nonnull(strstr(kvr_gemm_library(g), "oneDNN "));
     ck_assert_msg(kvr_linear_open(&l, g, c->n, c->k, w, c->bias ? b : NULL) == KVR_OK, "%s",
                   kvr_error());
     const struct kvr_linear *const layers[1] = { l };
     ck_assert_msg(kvr_linear_run(g, c->m, x, 1, layers, &y) == KVR_OK, "%s", kvr_error());
+    if (bf16) { /* what the layer has rounded, both */
+        round_all(x, c->m * c->k);
+        round_all(w, (int64_t)c->n * c->k);
+    }
     for (int64_t m = 0; m < c->m; m++)
         for (int n = 0; n < c->n; n++) {
             double sum = c->bias ? b[n] : 0;
@@ -377,6 +392,21 @@ START_TEST(linear_layer)
     free(w);
     free(b);
     free(y);
+}
+END_TEST
+
+START_TEST(other_types_are_refused)
+{
+    struct kvr_gemm *g = NULL;
+    struct kvr_dev *dev;
+
+    for (int backend = KVR_CPU; backend < KVR_N_BACKENDS; backend++) {
+        ck_assert_int_eq(kvr_dev_open(&dev, (enum kvr_backend)backend), KVR_OK);
+        ck_assert_int_eq(kvr_gemm_open_as(&g, dev, KVR_F16), KVR_EINVAL);
+        ck_assert_ptr_null(g);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "F16"));
+        kvr_dev_close(&dev);
+    }
 }
 END_TEST
 
@@ -418,7 +448,8 @@ int main(void)
     tcase_add_loop_test(tc, rotary, 0, 5);
     tcase_add_test(tc, patches);
     tcase_add_loop_test(tc, cross_attention, 0, N_CROSS);
-    tcase_add_loop_test(tc, linear_layer, 0, N_LINEAR);
+    tcase_add_loop_test(tc, linear_layer, 0, 2 * N_LINEAR);
+    tcase_add_test(tc, other_types_are_refused);
     tcase_add_test(tc, linear_without_memory);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

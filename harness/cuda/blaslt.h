@@ -1,0 +1,51 @@
+/* blaslt.h - linear layers by NVIDIA's cuBLASLt, found when the program runs.
+ *
+ *     KVR_TRY(kvr_blaslt_open(&lt, s));                   KVR_EUNSUPPORTED: why not
+ *     KVR_TRY(kvr_blaslt_plan(&p, lt, &shape));           asks the library's heuristics once
+ *     KVR_TRY(kvr_blaslt_run(lt, p, x, w, bias, y, workspace));
+ *     kvr_blaslt_plan_close(&p);
+ *     kvr_blaslt_close(&lt);
+ *
+ * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums, bias and Y F32. A
+ * program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
+ * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
+ * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
+#ifndef KVR_CUDA_BLASLT_H
+#define KVR_CUDA_BLASLT_H
+
+#include "harness/cuda/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_blaslt;
+struct kvr_blaslt_plan;
+
+struct kvr_blaslt_shape {
+    int64_t m;
+    int n, k;
+    bool bf16, bias;
+    size_t workspace_bytes; /* at most */
+};
+
+/* "cuBLASLt 13.1" into words[n]; KVR_EUNSUPPORTED: no such library, and where it was looked for. */
+enum kvr_status kvr_blaslt_find(char *words, size_t n);
+
+enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s);
+void kvr_blaslt_close(struct kvr_blaslt **lt); /* copes with NULL; after its plans */
+
+/* KVR_EUNSUPPORTED: the library has nothing for this shape. */
+enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *lt,
+                                const struct kvr_blaslt_shape *shape);
+void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
+
+/* In stream order. x, w, y and workspace are aligned to 16 bytes; bias is not read without one. */
+enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
+                               const void *x, const void *w, const float *bias, float *y,
+                               void *workspace);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,302 @@
+/* blaslt_cuda.cu - blaslt.h on a device. Matrices lie in rows here and in columns there, so what
+ * the library computes is Y^T = W X^T: its m is our N. */
+#include "harness/cuda/blaslt.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "harness/cuda/kernel.cuh"
+
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so" };
+
+struct functions {
+    void *library;
+#define FUNCTION(name) decltype(&::name) name
+    FUNCTION(cublasLtGetVersion);
+    FUNCTION(cublasLtCreate);
+    FUNCTION(cublasLtDestroy);
+    FUNCTION(cublasLtMatmul);
+    FUNCTION(cublasLtMatmulAlgoGetHeuristic);
+    FUNCTION(cublasLtMatmulDescCreate);
+    FUNCTION(cublasLtMatmulDescDestroy);
+    FUNCTION(cublasLtMatmulDescSetAttribute);
+    FUNCTION(cublasLtMatmulPreferenceCreate);
+    FUNCTION(cublasLtMatmulPreferenceDestroy);
+    FUNCTION(cublasLtMatmulPreferenceSetAttribute);
+    FUNCTION(cublasLtMatrixLayoutCreate);
+    FUNCTION(cublasLtMatrixLayoutDestroy);
+#undef FUNCTION
+};
+
+struct kvr_blaslt {
+    struct functions f;
+    cublasLtHandle_t handle;
+    struct kvr_stream *stream;
+};
+
+struct kvr_blaslt_plan {
+    const struct functions *f;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t w, x, y;
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace_bytes;
+    bool bias;
+};
+
+static enum kvr_status check(cublasStatus_t s, const char *what)
+{
+    if (s == CUBLAS_STATUS_SUCCESS)
+        return KVR_OK;
+    if (s == CUBLAS_STATUS_NOT_SUPPORTED)
+        return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: %s: not supported", what);
+    return kvr_fail(s == CUBLAS_STATUS_ALLOC_FAILED ? KVR_ENOMEM : KVR_EINTERNAL,
+                    "cuBLASLt: %s failed with status %d", what, (int)s);
+}
+
+static void unload(struct functions *f)
+{
+    if (f->library)
+        dlclose(f->library);
+    f->library = NULL;
+}
+
+static enum kvr_status load(struct functions *f)
+{
+    *f = {};
+    for (const char *name : names)
+        if (!f->library)
+            f->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!f->library)
+        return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: none of %s, %s, %s can be loaded", names[0],
+                        names[1], names[2]);
+#define FUNCTION(name)                                                                             \
+    do {                                                                                           \
+        f->name = (decltype(f->name))dlsym(f->library, #name);                                     \
+        if (!f->name) {                                                                            \
+            unload(f);                                                                             \
+            return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: the library has no %s", #name);           \
+        }                                                                                          \
+    } while (0)
+    FUNCTION(cublasLtGetVersion);
+    FUNCTION(cublasLtCreate);
+    FUNCTION(cublasLtDestroy);
+    FUNCTION(cublasLtMatmul);
+    FUNCTION(cublasLtMatmulAlgoGetHeuristic);
+    FUNCTION(cublasLtMatmulDescCreate);
+    FUNCTION(cublasLtMatmulDescDestroy);
+    FUNCTION(cublasLtMatmulDescSetAttribute);
+    FUNCTION(cublasLtMatmulPreferenceCreate);
+    FUNCTION(cublasLtMatmulPreferenceDestroy);
+    FUNCTION(cublasLtMatmulPreferenceSetAttribute);
+    FUNCTION(cublasLtMatrixLayoutCreate);
+    FUNCTION(cublasLtMatrixLayoutDestroy);
+#undef FUNCTION
+    return KVR_OK;
+}
+
+enum kvr_status kvr_blaslt_find(char *words, size_t n)
+{
+    struct functions f;
+    size_t v;
+
+    if (n)
+        *words = 0;
+    KVR_TRY(load(&f));
+    v = f.cublasLtGetVersion(); /* 130100 is 13.1.0; 11 and 12 count likewise */
+    snprintf(words, n, "cuBLASLt %zu.%zu", v / 10000, v / 100 % 100);
+    unload(&f);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *s)
+{
+    struct kvr_blaslt *lt = (struct kvr_blaslt *)calloc(1, sizeof *lt);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!lt)
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+    lt->stream = s;
+    st = load(&lt->f);
+    if (st == KVR_OK)
+        st = check(lt->f.cublasLtCreate(&lt->handle), "cublasLtCreate");
+    if (st != KVR_OK) {
+        kvr_blaslt_close(&lt);
+        return st;
+    }
+    *out = lt;
+    return KVR_OK;
+}
+
+void kvr_blaslt_close(struct kvr_blaslt **lt)
+{
+    if (!*lt)
+        return;
+    if ((*lt)->handle)
+        (*lt)->f.cublasLtDestroy((*lt)->handle);
+    unload(&(*lt)->f);
+    free(*lt);
+    *lt = NULL;
+}
+
+static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blaslt_shape *s)
+{
+    const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cublasOperation_t turned = CUBLAS_OP_T;
+    const cublasLtEpilogue_t epilogue =
+        s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const uint64_t n = (uint64_t)s->n, m = (uint64_t)s->m, k = (uint64_t)s->k;
+    const struct functions *f = p->f;
+
+    KVR_TRY(
+        check(f->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product"));
+    KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                                    sizeof turned),
+                  "transposition"));
+    KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                    &epilogue, sizeof epilogue),
+                  "bias"));
+    KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->w, type, k, n, s->k), "weights"));
+    KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->x, type, k, m, s->k), "input"));
+    return check(f->cublasLtMatrixLayoutCreate(&p->y, CUDA_R_32F, n, m, s->n), "output");
+}
+
+static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
+                              const struct kvr_blaslt_shape *s, cublasLtMatmulPreference_t pref)
+{
+    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+    const uint64_t workspace = s->workspace_bytes;
+    const uint32_t alignment = 16;
+    cublasLtMatmulHeuristicResult_t found;
+    int n_found = 0;
+
+    KVR_TRY(check(p->f->cublasLtMatmulPreferenceSetAttribute(
+                      pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+                  "workspace"));
+    for (cublasLtMatmulPreferenceAttributes_t a : alignments)
+        KVR_TRY(
+            check(p->f->cublasLtMatmulPreferenceSetAttribute(pref, a, &alignment, sizeof alignment),
+                  "alignment"));
+    KVR_TRY(check(p->f->cublasLtMatmulAlgoGetHeuristic(lt->handle, p->desc, p->w, p->x, p->y, p->y,
+                                                       pref, 1, &found, &n_found),
+                  "heuristics"));
+    if (n_found < 1 || found.state != CUBLAS_STATUS_SUCCESS)
+        return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: nothing for a product of %lld x %d x %d",
+                        (long long)s->m, s->n, s->k);
+    p->algo = found.algo;
+    p->workspace_bytes = found.workspaceSize;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *lt,
+                                const struct kvr_blaslt_shape *shape)
+{
+    struct kvr_blaslt_plan *p = (struct kvr_blaslt_plan *)calloc(1, sizeof *p);
+    cublasLtMatmulPreference_t pref = NULL;
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!p)
+        return kvr_fail(KVR_ENOMEM, "cuBLASLt: no memory");
+    p->f = &lt->f;
+    p->bias = shape->bias;
+    st = describe(p, shape);
+    if (st == KVR_OK)
+        st = check(lt->f.cublasLtMatmulPreferenceCreate(&pref), "preference");
+    if (st == KVR_OK)
+        st = choose(p, lt, shape, pref);
+    if (pref)
+        lt->f.cublasLtMatmulPreferenceDestroy(pref);
+    if (st != KVR_OK) {
+        kvr_blaslt_plan_close(&p);
+        return st;
+    }
+    *out = p;
+    return KVR_OK;
+}
+
+void kvr_blaslt_plan_close(struct kvr_blaslt_plan **pp)
+{
+    struct kvr_blaslt_plan *p = *pp;
+
+    if (!p)
+        return;
+    for (cublasLtMatrixLayout_t layout : { p->w, p->x, p->y })
+        if (layout)
+            p->f->cublasLtMatrixLayoutDestroy(layout);
+    if (p->desc)
+        p->f->cublasLtMatmulDescDestroy(p->desc);
+    free(p);
+    *pp = NULL;
+}
+
+enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
+                               const void *x, const void *w, const float *bias, float *y,
+                               void *workspace)
+{
+    const float one = 1, zero = 0;
+
+    if (!kvr_stream_may_launch(lt->stream))
+        return KVR_OK; /* the next sync says why */
+    if (p->bias)
+        KVR_TRY(check(lt->f.cublasLtMatmulDescSetAttribute(
+                          p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                      "bias"));
+    return check(lt->f.cublasLtMatmul(lt->handle, p->desc, &one, w, p->w, x, p->x, &zero, y, p->y,
+                                      y, p->y, &p->algo, workspace, p->workspace_bytes,
+                                      kvr_stream_ready(lt->stream)),
+                 "cublasLtMatmul");
+}
+
+#else /* a toolkit without cuBLAS */
+
+static enum kvr_status none(void)
+{
+    return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: not there when this program was built");
+}
+
+enum kvr_status kvr_blaslt_find(char *words, size_t n)
+{
+    if (n)
+        *words = 0;
+    return none();
+}
+
+enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *)
+{
+    *out = NULL;
+    return none();
+}
+
+void kvr_blaslt_close(struct kvr_blaslt **lt)
+{
+    *lt = NULL;
+}
+
+enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *,
+                                const struct kvr_blaslt_shape *)
+{
+    *out = NULL;
+    return none();
+}
+
+void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p)
+{
+    *p = NULL;
+}
+
+enum kvr_status kvr_blaslt_run(struct kvr_blaslt *, const struct kvr_blaslt_plan *, const void *,
+                               const void *, const float *, float *, void *)
+{
+    return none();
+}
+#endif

@@ -1,0 +1,43 @@
+/* blaslt_emu.cc - blaslt.h where kernels are emulated: there is no such library. */
+#include "harness/cuda/blaslt.h"
+
+static enum kvr_status none(void)
+{
+    return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: kernels are emulated");
+}
+
+enum kvr_status kvr_blaslt_find(char *words, size_t n)
+{
+    if (n)
+        *words = 0;
+    return none();
+}
+
+enum kvr_status kvr_blaslt_open(struct kvr_blaslt **out, struct kvr_stream *)
+{
+    *out = NULL;
+    return none();
+}
+
+void kvr_blaslt_close(struct kvr_blaslt **lt)
+{
+    *lt = NULL;
+}
+
+enum kvr_status kvr_blaslt_plan(struct kvr_blaslt_plan **out, struct kvr_blaslt *,
+                                const struct kvr_blaslt_shape *)
+{
+    *out = NULL;
+    return none();
+}
+
+void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p)
+{
+    *p = NULL;
+}
+
+enum kvr_status kvr_blaslt_run(struct kvr_blaslt *, const struct kvr_blaslt_plan *, const void *,
+                               const void *, const float *, float *, void *)
+{
+    return none();
+}

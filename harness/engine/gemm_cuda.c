@@ -1,0 +1,255 @@
+/* gemm_cuda.c - linear layers on a CUDA device: by cuBLASLt where it can be loaded and has
+ * something for the shape, else by our own kernels. */
+#include "harness/engine/gemm_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cuda/blaslt.h"
+#include "harness/engine/linear_cuda.h"
+
+/* What NVIDIA recommends for Hopper; half of it would do for older devices. */
+enum { WORKSPACE_BYTES = 32 << 20 };
+
+/* One per shape. `lt` NULL: the library has nothing, our own kernel serves. */
+struct shape {
+    int64_t m;
+    int n, k;
+    bool bias;
+    struct kvr_blaslt_plan *lt;
+};
+
+struct gemm {
+    struct kvr_gemm base;
+    struct kvr_blaslt *lt; /* NULL: not there */
+    struct kvr_buf workspace;
+    struct kvr_buf rounded; /* BF16 [m, padded k]: the input of the layers that run */
+    struct shape *shapes;
+    int n_shapes, cap_shapes;
+    char library[192];
+};
+
+struct linear {
+    struct kvr_linear base;
+    struct kvr_buf w; /* [n,k] F32, or [n, padded k] BF16 */
+    struct kvr_buf bias;
+};
+
+static struct gemm *gemm_of(const struct kvr_linear *l)
+{
+    return (struct gemm *)l->g;
+}
+
+static int columns(const struct kvr_gemm *g, int k)
+{
+    return g->compute == KVR_BF16 ? kvr_linear_padded(k) : k;
+}
+
+static void gemm_close(struct kvr_gemm *base)
+{
+    struct gemm *g = (struct gemm *)base;
+
+    for (int i = 0; i < g->n_shapes; i++)
+        kvr_blaslt_plan_close(&g->shapes[i].lt);
+    free(g->shapes);
+    kvr_blaslt_close(&g->lt);
+    kvr_buf_free(&g->workspace);
+    kvr_buf_free(&g->rounded);
+    free(g);
+}
+
+static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute)
+{
+    struct gemm *g = calloc(1, sizeof *g);
+    enum kvr_status st;
+
+    if (!g)
+        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+    g->base = (struct kvr_gemm){ .dev = dev, .compute = compute };
+    st = kvr_blaslt_open(&g->lt, kvr_dev_stream(dev));
+    if (st == KVR_OK)
+        st = kvr_blaslt_find(g->library, sizeof g->library);
+    if (st == KVR_OK)
+        st = kvr_buf_alloc(&g->workspace, dev, KVR_MEM_SCRATCH, WORKSPACE_BYTES);
+    if (st == KVR_EUNSUPPORTED) {
+        snprintf(g->library, sizeof g->library, "kvreel (%s)", kvr_error());
+        st = KVR_OK;
+    }
+    if (st != KVR_OK) {
+        gemm_close(&g->base);
+        return st;
+    }
+    *out = &g->base;
+    return KVR_OK;
+}
+
+static const char *library(const struct kvr_gemm *g)
+{
+    return ((const struct gemm *)g)->library;
+}
+
+static void linear_close(struct kvr_linear *base)
+{
+    struct linear *l = (struct linear *)base;
+
+    kvr_buf_free(&l->w);
+    kvr_buf_free(&l->bias);
+    free(l);
+}
+
+/* Through one host buffer, as the device will hold it. */
+static enum kvr_status upload_bf16(struct linear *l, const float *w)
+{
+    const int n = l->base.n, k = l->base.k, padded = kvr_linear_padded(k);
+    const size_t n_bytes = (size_t)n * (size_t)padded * sizeof(kvr_bf16);
+    struct kvr_dev *dev = l->base.g->dev;
+    struct kvr_buf host = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_alloc(&host, kvr_dev_host(dev), KVR_MEM_IO, n_bytes));
+#pragma omp parallel for schedule(static) if (n > 64)
+    for (int i = 0; i < n; i++) {
+        kvr_bf16 *to = (kvr_bf16 *)host.p + (int64_t)i * padded;
+
+        for (int j = 0; j < k; j++)
+            to[j] = kvr_f32_to_bf16(w[(int64_t)i * k + j]);
+        memset(to + k, 0, (size_t)(padded - k) * sizeof *to);
+    }
+    st = kvr_buf_alloc(&l->w, dev, KVR_MEM_WEIGHTS, n_bytes);
+    if (st == KVR_OK)
+        st = kvr_dev_put(dev, l->w.p, host.p, n_bytes);
+    kvr_buf_free(&host);
+    return st;
+}
+
+static enum kvr_status upload(struct linear *l, const float *w, const float *b)
+{
+    struct kvr_dev *dev = l->base.g->dev;
+    const size_t n = (size_t)l->base.n * sizeof(float), all = n * (size_t)l->base.k;
+
+    if (b) {
+        KVR_TRY(kvr_buf_alloc(&l->bias, dev, KVR_MEM_WEIGHTS, n));
+        KVR_TRY(kvr_dev_put(dev, l->bias.p, b, n));
+    }
+    if (l->base.g->compute == KVR_BF16)
+        return upload_bf16(l, w);
+    KVR_TRY(kvr_buf_alloc(&l->w, dev, KVR_MEM_WEIGHTS, all));
+    return kvr_dev_put(dev, l->w.p, w, all);
+}
+
+static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                   const float *w, const float *b)
+{
+    struct linear *l = calloc(1, sizeof *l);
+    enum kvr_status st;
+
+    if (!l)
+        return kvr_fail(KVR_ENOMEM, "gemm: no memory");
+    l->base = (struct kvr_linear){ .g = g, .n = n, .k = k, .has_bias = b != NULL };
+    st = upload(l, w, b);
+    if (st != KVR_OK) {
+        linear_close(&l->base);
+        return st;
+    }
+    *out = &l->base;
+    return KVR_OK;
+}
+
+static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m)
+{
+    for (int i = 0; i < g->n_shapes; i++) {
+        struct shape *s = &g->shapes[i];
+
+        if (s->m == m && s->n == l->n && s->k == l->k && s->bias == l->has_bias)
+            return s;
+    }
+    return NULL;
+}
+
+static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m)
+{
+    const struct kvr_blaslt_shape want = {
+        .m = m,
+        .n = l->n,
+        .k = columns(&g->base, l->k),
+        .bf16 = g->base.compute == KVR_BF16,
+        .bias = l->has_bias,
+        .workspace_bytes = WORKSPACE_BYTES,
+    };
+    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias };
+    enum kvr_status st = KVR_OK;
+
+    if (g->n_shapes == g->cap_shapes) {
+        int cap = g->cap_shapes ? 2 * g->cap_shapes : 16;
+        struct shape *grown = realloc(g->shapes, (size_t)cap * sizeof *grown);
+
+        if (!grown)
+            return kvr_fail(KVR_ENOMEM, "gemm: no memory for %d shapes", cap);
+        g->shapes = grown;
+        g->cap_shapes = cap;
+    }
+    if (g->lt)
+        st = kvr_blaslt_plan(&s.lt, g->lt, &want);
+    if (st != KVR_OK && st != KVR_EUNSUPPORTED)
+        return st;
+    g->shapes[g->n_shapes++] = s;
+    return KVR_OK;
+}
+
+static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
+{
+    struct gemm *g = gemm_of(l);
+
+    if (!find(g, l, m))
+        KVR_TRY(add_shape(g, l, m));
+    if (g->base.compute == KVR_F32)
+        return KVR_OK;
+    return kvr_buf_reserve(&g->rounded, g->base.dev, KVR_MEM_SCRATCH,
+                           (size_t)m * (size_t)kvr_linear_padded(l->k) * sizeof(kvr_bf16));
+}
+
+static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const struct kvr_linear *l,
+                               float *y)
+{
+    struct kvr_stream *s = kvr_dev_stream(g->base.dev);
+    const struct linear *mine = (const struct linear *)l;
+    const struct shape *shape = find(g, l, m);
+    const int k = columns(&g->base, l->k);
+
+    if (shape->lt)
+        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->bias.p, y, g->workspace.p);
+    if (g->base.compute == KVR_BF16)
+        kvr_linear_bf16_cuda(s, m, l->n, k, x, mine->w.p, mine->bias.p, y);
+    else
+        kvr_linear_f32_cuda(s, m, l->n, k, x, mine->w.p, mine->bias.p, y);
+    return KVR_OK;
+}
+
+static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int n_layers,
+                           const struct kvr_linear *const *l, float *const *y)
+{
+    struct gemm *g = (struct gemm *)base;
+    const void *in = x;
+
+    for (int i = 0; i < n_layers; i++)
+        KVR_TRY(prepare(l[i], m));
+    if (base->compute == KVR_BF16) {
+        kvr_linear_round_cuda(kvr_dev_stream(base->dev), m, l[0]->k, kvr_linear_padded(l[0]->k), x,
+                              g->rounded.p);
+        in = g->rounded.p;
+    }
+    for (int i = 0; i < n_layers; i++)
+        KVR_TRY(run_one(g, m, in, l[i], y[i]));
+    return KVR_OK;
+}
+
+const struct kvr_gemm_kind kvr_gemm_cuda = {
+    .open = gemm_open,
+    .close = gemm_close,
+    .linear_open = linear_open,
+    .linear_close = linear_close,
+    .prepare = prepare,
+    .run = run,
+    .library = library,
+};

@@ -1,0 +1,36 @@
+/* gemm_impl.h - what the two kinds of linear layers share. Private to harness/engine. */
+#ifndef KVR_ENGINE_GEMM_IMPL_H
+#define KVR_ENGINE_GEMM_IMPL_H
+
+#include <stdbool.h>
+
+#include "harness/engine/gemm.h"
+
+/* The functions of gemm.h for one backend; arguments have been checked. */
+struct kvr_gemm_kind {
+    enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
+    void (*close)(struct kvr_gemm *g);
+    enum kvr_status (*linear_open)(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                   const float *w, const float *b);
+    void (*linear_close)(struct kvr_linear *l);
+    enum kvr_status (*prepare)(const struct kvr_linear *l, int64_t m);
+    enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
+                           const struct kvr_linear *const *l, float *const *y);
+    const char *(*library)(const struct kvr_gemm *g);
+};
+extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;
+
+/* What each kind's own begin with. */
+struct kvr_gemm {
+    const struct kvr_gemm_kind *kind;
+    struct kvr_dev *dev;
+    enum kvr_dtype compute;
+};
+
+struct kvr_linear {
+    struct kvr_gemm *g;
+    int n, k;
+    bool has_bias;
+};
+
+#endif

@@ -1,0 +1,215 @@
+/* linear_cuda.cu - products of tiles: F32 in registers, BF16 on tensor cores. */
+#include "harness/engine/linear_cuda.h"
+
+#include "harness/cuda/mma.cuh"
+
+enum { TILE = 64 }; /* rows and columns of Y that a block has */
+
+/* ---- F32: a thread has 8 x 8 values of Y, in four squares of 4 x 4 --------------------------- */
+
+enum { DEPTH = 16, QUADS = TILE / 4, LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
+enum { F32_THREADS = 64 };
+
+struct alignas(16) quad {
+    float v[4];
+};
+
+/* Column k of rows [row, row + 4) of x [rows,width]; 0 outside. */
+static __device__ __forceinline__ struct quad gather(kvr_global<const float> x, int64_t rows,
+                                                     int width, int64_t row, int k)
+{
+    struct quad q;
+
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        q.v[i] = row + i < rows && k < width ? (float)x[(row + i) * width + k] : 0.0f;
+    return q;
+}
+
+static __global__ void __launch_bounds__(F32_THREADS)
+    linear_f32(int64_t m, int n, int k, kvr_global<const float> x, kvr_global<const float> w,
+               bool biased, kvr_global<const float> bias, kvr_global<float> y)
+{
+    KVR_SHARED(struct quad, rows, DEPTH * LINE);
+    KVR_SHARED(struct quad, columns, DEPTH * LINE);
+    const int across = (n + TILE - 1) / TILE, tx = (int)threadIdx.x % 8, ty = (int)threadIdx.x / 8;
+    const int64_t m0 = (int64_t)(blockIdx.x / (unsigned)across) * TILE;
+    const int n0 = (int)(blockIdx.x % (unsigned)across) * TILE;
+    float sum[8][8];
+
+#pragma unroll
+    for (int i = 0; i < 64; i++)
+        sum[i / 8][i % 8] = 0;
+    for (int k0 = 0; k0 < k; k0 += DEPTH) {
+        const int c = (int)threadIdx.x % DEPTH;
+
+        __syncthreads(); /* the tiles before have been read */
+#pragma unroll
+        for (int q = (int)threadIdx.x / DEPTH; q < QUADS; q += F32_THREADS / DEPTH) {
+            rows[c * LINE + q] = gather(x, m, k, m0 + 4 * q, k0 + c);
+            columns[c * LINE + q] = gather(w, n, k, n0 + 4 * q, k0 + c);
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (int i = 0; i < DEPTH; i++) {
+            const struct quad a[2] = { rows[i * LINE + ty], rows[i * LINE + ty + 8] };
+            const struct quad b[2] = { columns[i * LINE + tx], columns[i * LINE + tx + 8] };
+
+#pragma unroll
+            for (int r = 0; r < 8; r++)
+#pragma unroll
+                for (int j = 0; j < 8; j++)
+                    sum[r][j] = fmaf(a[r / 4].v[r % 4], b[j / 4].v[j % 4], sum[r][j]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        const int64_t row = m0 + 4 * ty + r / 4 * 32 + r % 4;
+
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            const int column = n0 + 4 * tx + j / 4 * 32 + j % 4;
+
+            if (row < m && column < n)
+                y[row * n + column] = sum[r][j] + (biased ? (float)bias[column] : 0.0f);
+        }
+    }
+}
+
+/* ---- BF16: a warp has 32 x 32 values of Y ---------------------------------------------------- */
+
+/* Lines of 32 elements and 8 more: rows that ldmatrix reads together lie on different banks. */
+enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
+
+static __global__ void __launch_bounds__(256)
+    linear_round(int64_t n, int k, int padded, kvr_global<const float> x, kvr_global<kvr_bf16> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+
+    if (i < n) {
+        const int c = (int)(i % padded);
+        const float v = c < k ? (float)x[i / padded * k + c] : 0.0f;
+
+        out[i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+    }
+}
+
+/* Columns [k0, k0 + 32) of TILE rows from `first` on, rows beyond the last as zeros. */
+static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global<const kvr_bf16> x,
+                                             int64_t rows, int width, int64_t first, int k0)
+{
+    enum { PIECES = KVR_LINEAR_CUDA_DEPTH / CHUNK };
+
+#pragma unroll
+    for (int i = (int)threadIdx.x; i < TILE * PIECES; i += BF16_THREADS) {
+        const int r = i / PIECES, c = i % PIECES * CHUNK;
+        const bool there = first + r < rows;
+
+        kvr_copy_begin(kvr_as<uint4>(to + (r * STRIDE + c)),
+                       kvr_as<const uint4>(x + ((there ? first + r : 0) * width + k0 + c)), there);
+    }
+}
+
+static __global__ void __launch_bounds__(BF16_THREADS)
+    linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
+                bool biased, kvr_global<const float> bias, kvr_global<float> y)
+{
+    enum { PART = TILE * STRIDE };
+    KVR_SHARED(uint4, shared, STAGES * 2 * PART / CHUNK);
+    const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared);
+    const int across = (n + TILE - 1) / TILE, lane = (int)threadIdx.x % 32;
+    const int warp = (int)threadIdx.x / 32, wm = warp / 2 * 32, wn = warp % 2 * 32;
+    const int64_t m0 = (int64_t)(blockIdx.x / (unsigned)across) * TILE;
+    const int n0 = (int)(blockIdx.x % (unsigned)across) * TILE;
+    const int steps = k / KVR_LINEAR_CUDA_DEPTH;
+    float sum[2][4][4];
+
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        sum[i / 16][i / 4 % 4][i % 4] = 0;
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps) {
+            fetch(tiles + 2 * s * PART, x, m, k, m0, s * KVR_LINEAR_CUDA_DEPTH);
+            fetch(tiles + (2 * s + 1) * PART, w, n, k, n0, s * KVR_LINEAR_CUDA_DEPTH);
+        }
+        kvr_copy_commit();
+    }
+    for (int s = 0; s < steps; s++) {
+        const kvr_shared<kvr_bf16> a_tile = tiles + s % STAGES * 2 * PART, b_tile = a_tile + PART;
+        const int next = s + STAGES - 1, at = next % STAGES * 2 * PART;
+
+        kvr_copy_wait<STAGES - 2>();
+        __syncthreads(); /* this stage is there, and the one before has been read */
+        if (next < steps) {
+            fetch(tiles + at, x, m, k, m0, next * KVR_LINEAR_CUDA_DEPTH);
+            fetch(tiles + (at + PART), w, n, k, n0, next * KVR_LINEAR_CUDA_DEPTH);
+        }
+        kvr_copy_commit();
+#pragma unroll
+        for (int c = 0; c < KVR_LINEAR_CUDA_DEPTH; c += 16) {
+            unsigned a[2][4], b[2][4];
+
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                kvr_matrices(a[i],
+                             a_tile + ((wm + 16 * i + lane % 16) * STRIDE + c + lane / 16 * 8));
+                kvr_matrices(b[i], b_tile + ((wn + 16 * i + lane / 16 * 8 + lane % 8) * STRIDE + c +
+                                             lane / 8 % 2 * 8));
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    kvr_mma(sum[i][j], a[i], b[j / 2] + j % 2 * 2);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int64_t row = m0 + wm + 16 * i + lane / 4 + e / 2 * 8;
+                const int column = n0 + wn + 8 * j + lane % 4 * 2 + e % 2;
+
+                if (row < m && column < n)
+                    y[row * n + column] = sum[i][j][e] + (biased ? (float)bias[column] : 0.0f);
+            }
+}
+
+/* ---- launchers --------------------------------------------------------------------------------
+ */
+
+static unsigned blocks_of(int64_t m, int n)
+{
+    return (unsigned)((m + TILE - 1) / TILE * ((n + TILE - 1) / TILE));
+}
+
+void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const float *x,
+                         const float *w, const float *bias, float *y)
+{
+    const bool biased = bias != NULL;
+
+    if (blocks_of(m, n))
+        KVR_LAUNCH(linear_f32, blocks_of(m, n), F32_THREADS, 0, s, m, n, k, x, w, biased, bias, y);
+}
+
+void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                          const kvr_bf16 *w, const float *bias, float *y)
+{
+    const bool biased = bias != NULL;
+
+    if (blocks_of(m, n))
+        KVR_LAUNCH(linear_bf16, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w, biased,
+                   bias, y);
+}
+
+void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
+                           kvr_bf16 *out)
+{
+    const int64_t n = m * padded;
+
+    if (n)
+        KVR_LAUNCH(linear_round, kvr_blocks(n, 256), 256, 0, s, n, k, padded, x, out);
+}

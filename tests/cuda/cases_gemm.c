@@ -1,0 +1,228 @@
+/* cases_gemm.c - linear layers on a device: own kernels, and cuBLASLt where there is one.
+ *
+ * Held to sums in float64, whose own rounding does not count. u = 2^-24; S is the sum of the
+ * magnitudes |x w| of a value, K its number of terms.
+ *
+ *   F32    K fused products and sums, in order, and the bias: (K + 1) u (S + |bias|)
+ *   BF16   products are exact; tensor cores add groups of them, in an order of their own, and may
+ *          cut off what is below 2^-23 of the largest: 16 such cuts per 16 terms, K 2^-23 S
+ *   cuBLASLt  another order of the same: the second bound for both
+ *
+ * Sums beyond float: infinity or NaN on either side. */
+#include "harness/cuda/blaslt.h"
+#include "harness/engine/linear_cuda.h"
+#include "tests/cuda/both.h"
+
+static const struct {
+    int64_t m;
+    int n, k;
+} shapes[] = {
+    { 1, 1, 1 }, { 3, 5, 7 }, { 45, 64, 32 }, { 65, 130, 100 }, { 130, 7, 33 }, { 16, 192, 260 },
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0], WORKSPACE = 1 << 20 };
+
+struct job {
+    int64_t m;
+    int n, k, padded;
+    float *x, *w, *bias, *y;
+    double *want, *size; /* [m,n]: the sums, and those of magnitudes */
+};
+
+static void job_open(struct job *j, int which, enum fill fill)
+{
+    const struct kvr_block_shape x = { shapes[which].m, 1, shapes[which].k };
+    const struct kvr_block_shape w = { shapes[which].n, 1, shapes[which].k };
+    const struct kvr_block_shape b = { 1, 1, shapes[which].n };
+
+    *j = (struct job){ .m = x.n_tok, .n = b.head_dim, .k = x.head_dim };
+    j->padded = kvr_linear_padded(j->k);
+    j->x = floats(elements(&x));
+    j->w = floats(elements(&w));
+    j->bias = floats(elements(&b));
+    j->y = floats((size_t)(j->m * j->n));
+    j->want = calloc((size_t)(j->m * j->n), sizeof *j->want);
+    j->size = calloc((size_t)(j->m * j->n), sizeof *j->size);
+    ck_assert(j->want && j->size);
+    fill_block(j->x, &x, fill, 1);
+    fill_block(j->w, &w, FILL_NORMAL, 2);
+    fill_block(j->bias, &b, FILL_NORMAL, 3);
+    for (int64_t i = 0; i < j->m * j->n; i++)
+        for (int k = 0; k < j->k; k++) {
+            const double p = (double)j->x[i / j->n * j->k + k] * j->w[i % j->n * j->k + k];
+
+            j->want[i] += p;
+            j->size[i] += fabs(p);
+        }
+}
+
+static void job_close(struct job *j)
+{
+    both_free();
+    free(j->x);
+    free(j->w);
+    free(j->bias);
+    free(j->y);
+    free(j->want);
+    free(j->size);
+}
+
+/* `cut`: what a term may lose, relative to the sum of magnitudes. */
+static void check(const struct job *j, const float *d_y, bool biased, double cut, const char *what)
+{
+    both_get(j->y, d_y, (size_t)(j->m * j->n) * sizeof(float), what);
+    for (int64_t i = 0; i < j->m * j->n; i++) {
+        const double b = biased ? j->bias[i % j->n] : 0, want = j->want[i] + b;
+        const double tol = (j->k + 1) * cut * (j->size[i] + fabs(b));
+
+        if (j->size[i] < 3e38 ? !(fabs(j->y[i] - want) <= tol) : isfinite(j->y[i]))
+            ck_abort_msg("%s[%lld]: %g, want %g within %g", what, (long long)i, (double)j->y[i],
+                         want, tol);
+    }
+}
+
+/* As the layers hand them over: BF16, zeros behind k. */
+static kvr_bf16 *padded_bf16(const struct job *j, int64_t rows, const float *x)
+{
+    kvr_bf16 *p = calloc((size_t)(rows * j->padded), sizeof *p), *d;
+
+    ck_assert_ptr_nonnull(p);
+    for (int64_t i = 0; i < rows * j->k; i++)
+        p[i / j->k * j->padded + i % j->k] = kvr_f32_to_bf16(x[i]);
+    d = both_in(p, (size_t)(rows * j->padded) * sizeof *p);
+    free(p);
+    return d;
+}
+
+START_TEST(products)
+{
+    const size_t f = sizeof(float);
+    struct job j;
+
+    job_open(&j, _i / N_FILLS, (enum fill)(_i % N_FILLS));
+    const size_t out = (size_t)(j.m * j.n) * f;
+    const float *x = both_in(j.x, (size_t)(j.m * j.k) * f);
+    const float *w = both_in(j.w, (size_t)j.n * (size_t)j.k * f);
+    const float *bias = both_in(j.bias, (size_t)j.n * f);
+    const kvr_bf16 *x16 = padded_bf16(&j, j.m, j.x), *w16 = padded_bf16(&j, j.n, j.w);
+
+    for (int biased = 0; biased < 2; biased++) {
+        float *y = both_out(out), *y16 = both_out(out);
+
+        kvr_stream_seed(both_stream, (uint64_t)_i);
+        kvr_linear_f32_cuda(both_stream, j.m, j.n, j.k, x, w, biased ? bias : NULL, y);
+        check(&j, y, biased, 0x1p-24, "F32");
+        kvr_linear_bf16_cuda(both_stream, j.m, j.n, j.padded, x16, w16, biased ? bias : NULL, y16);
+        check(&j, y16, biased, 0x1p-23, "BF16");
+    }
+    job_close(&j);
+}
+END_TEST
+
+/* The bytes of kvr_f32_to_bf16, and zeros behind k. */
+START_TEST(rounding)
+{
+    enum { M = 5, K = 37, ALL = M * 64 };
+    const struct kvr_block_shape shape = { M, 1, K };
+    float x[M * K];
+    kvr_bf16 got[ALL], *out = both_out(sizeof got);
+
+    ck_assert_int_eq(kvr_linear_padded(K), 64);
+    fill_block(x, &shape, (enum fill)_i, 4);
+    for (int i = 0; i < M * K; i++)
+        x[i] *= 1.0f + 0.37f * (float)(i % 11) / 11; /* not what BF16 holds */
+    kvr_linear_round_cuda(both_stream, M, K, 64, both_in(x, sizeof x), out);
+    both_get(got, out, sizeof got, "rounded");
+    for (int i = 0; i < ALL; i++)
+        ck_assert_int_eq(got[i], i % 64 < K ? kvr_f32_to_bf16(x[i / 64 * K + i % 64]) : 0);
+    both_free();
+}
+END_TEST
+
+/* The same bits whatever the order of blocks and threads. */
+START_TEST(order_does_not_show)
+{
+    float *first[2] = { NULL, NULL };
+    struct job j;
+
+    job_open(&j, 3, FILL_NORMAL);
+    const size_t out = (size_t)(j.m * j.n) * sizeof(float);
+
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const float *x = both_in(j.x, (size_t)(j.m * j.k) * sizeof(float));
+        const float *w = both_in(j.w, (size_t)j.n * (size_t)j.k * sizeof(float));
+        float *y[2] = { both_out(out), both_out(out) };
+
+        kvr_stream_seed(both_stream, seed);
+        kvr_linear_f32_cuda(both_stream, j.m, j.n, j.k, x, w, NULL, y[0]);
+        kvr_linear_bf16_cuda(both_stream, j.m, j.n, j.padded, padded_bf16(&j, j.m, j.x),
+                             padded_bf16(&j, j.n, j.w), NULL, y[1]);
+        for (int i = 0; i < 2; i++) {
+            both_get(j.y, y[i], out, "product");
+            if (seed == 1) {
+                first[i] = floats((size_t)(j.m * j.n));
+                memcpy(first[i], j.y, out);
+            }
+            ck_assert_mem_eq(first[i], j.y, out);
+        }
+        both_free();
+    }
+    free(first[0]);
+    free(first[1]);
+    job_close(&j);
+}
+END_TEST
+
+/* Where there is a library it must agree; where there is none it must say why. */
+START_TEST(library)
+{
+    struct kvr_blaslt *lt;
+    char words[64];
+    struct job j;
+
+    if (kvr_blaslt_open(&lt, both_stream) != KVR_OK) {
+        ck_assert_ptr_null(lt);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "cuBLASLt: "));
+        ck_assert(kvr_stream_emulated() || kvr_blaslt_find(words, sizeof words) != KVR_OK);
+        kvr_blaslt_close(&lt);
+        return;
+    }
+    ck_assert_int_eq(kvr_blaslt_find(words, sizeof words), KVR_OK);
+    job_open(&j, _i, FILL_NORMAL);
+    const size_t f = sizeof(float), out = (size_t)(j.m * j.n) * f;
+    const void *x[2] = { both_in(j.x, (size_t)(j.m * j.k) * f), padded_bf16(&j, j.m, j.x) };
+    const void *w[2] = { both_in(j.w, (size_t)j.n * (size_t)j.k * f), padded_bf16(&j, j.n, j.w) };
+    const float *bias = both_in(j.bias, (size_t)j.n * f);
+    void *workspace = both_out(WORKSPACE);
+
+    for (int which = 0; which < 4; which++) {
+        const bool bf16 = which % 2, biased = which / 2;
+        const struct kvr_blaslt_shape shape = { j.m,  j.n,    bf16 ? j.padded : j.k,
+                                                bf16, biased, WORKSPACE };
+        struct kvr_blaslt_plan *p;
+        float *y = both_out(out);
+        const enum kvr_status st = kvr_blaslt_plan(&p, lt, &shape);
+
+        if (st == KVR_EUNSUPPORTED) /* nothing for odd leading dimensions: own kernels serve */
+            continue;
+        ck_assert_msg(st == KVR_OK, "%s", kvr_error());
+        ck_assert_msg(kvr_blaslt_run(lt, p, x[bf16], w[bf16], bias, y, workspace) == KVR_OK, "%s",
+                      kvr_error());
+        check(&j, y, biased, 0x1p-23, bf16 ? "cuBLASLt BF16" : "cuBLASLt F32");
+        kvr_blaslt_plan_close(&p);
+    }
+    kvr_blaslt_close(&lt);
+    job_close(&j);
+}
+END_TEST
+
+TCase *cases_gemm(void)
+{
+    TCase *tc = tcase_create("linear layers");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, products, 0, N_SHAPES * N_FILLS);
+    tcase_add_loop_test(tc, rounding, 0, N_FILLS);
+    tcase_add_test(tc, order_does_not_show);
+    tcase_add_loop_test(tc, library, 0, N_SHAPES);
+    return tc;
+}
