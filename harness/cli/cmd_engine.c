@@ -5,10 +5,12 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
+#include "harness/cuda/device.h"
 #include "harness/engine/check.h"
 
 struct engine_opts {
     bool json;
+    const char *device, *compute;
 };
 
 static json_t *real_or_null(double x)
@@ -37,19 +39,32 @@ static json_t *report_json(const struct kvr_check_report *r)
 }
 
 /* A model folder has a golden rollout; the parity data has single forwards and loops. */
-static enum kvr_status check(struct kvr_check_report *r, const char *dir)
+static enum kvr_status check(struct kvr_check_report *r, const char *dir,
+                             const struct kvr_check_how *how)
 {
     char *golden = kvr_path_join(dir, "golden.safetensors");
     bool is_model = golden && kvr_path_exists(golden);
 
     free(golden);
-    return is_model ? kvr_golden_check(r, dir) : kvr_engine_check(r, dir);
+    return is_model ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
+}
+
+static enum kvr_status compute_of(const char *word, enum kvr_dtype *out)
+{
+    if (strcmp(word, "f32") == 0)
+        *out = KVR_F32;
+    else if (strcmp(word, "bf16") == 0)
+        *out = KVR_BF16;
+    else
+        return kvr_fail(KVR_EINVAL, "engine: --compute %s, need f32 or bf16", word);
+    return KVR_OK;
 }
 
 static int run(const struct kvr_call *call)
 {
     static const char *const columns[] = { "name", "rel_l2", "max_abs", "status", "note", NULL };
     const struct engine_opts *o = call->opts;
+    struct kvr_check_how how = { .device = o->device };
     struct kvr_check_report r = { 0 };
     json_t *doc;
     enum kvr_status st;
@@ -59,7 +74,9 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(kvr_fail(KVR_EINVAL,
                                      "engine: '%s', need check; usage: kvreel engine check DIR",
                                      call->words[0]));
-    st = check(&r, call->words[1]);
+    st = compute_of(o->compute, &how.compute);
+    if (st == KVR_OK)
+        st = check(&r, call->words[1], &how);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     code = r.ok ? KVR_EXIT_OK : KVR_EXIT_TOLERANCE;
@@ -78,6 +95,9 @@ static int run(const struct kvr_call *call)
 }
 
 static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct engine_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct engine_opts, compute, "compute", 0, "TYPE", "f32",
+                 "what linear layers and the cache compute in: f32 or bf16"),
     KVR_ARG_FLAG(struct engine_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
@@ -85,9 +105,10 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_engine = {
     .name = "engine",
     .summary = "compare the engine with recorded tensors",
-    .usage = "check DIR [--json]",
+    .usage = "check DIR [--device NAME] [--compute TYPE] [--json]",
     .examples = "  kvreel engine check tests/fixtures/wan_tiny\n"
                 "  kvreel engine check models/nano              # a model's golden rollout\n"
+                "  kvreel engine check tests/fixtures/wan_tiny --compute bf16 --device cuda\n"
                 "  kvreel engine check tests/fixtures/wan_tiny --json | jq .ok\n",
     .details = "Exit code 4 when a tensor is out of tolerance.\n",
     .args = args,

@@ -6,12 +6,14 @@
 
 #include "harness/core/json.h"
 #include "harness/core/path.h"
+#include "harness/cuda/device.h"
 #include "harness/engine/check_report.h"
 #include "harness/engine/ops.h"
 #include "harness/engine/sampler.h"
 
 struct golden {
     const char *dir;
+    struct kvr_check_how how;
     struct kvr_check_report *report;
     struct kvr_dev *dev;
     struct kvr_model *m;
@@ -61,6 +63,10 @@ static enum kvr_status read_tolerances(struct golden *g)
         json_decref(root);
     }
     free(path);
+    if (g->how.compute == KVR_BF16) {
+        g->all.rel_l2 = fmax(g->all.rel_l2, 1.2e-2);
+        g->first.rel_l2 = fmax(g->first.rel_l2, 1.2e-2);
+    }
     return st;
 }
 
@@ -103,15 +109,16 @@ static enum kvr_status read_tensors(struct golden *g)
 
 static enum kvr_status open_all(struct golden *g)
 {
-    struct kvr_cache_shape shape = { .evict = false, .exact = KVR_F32 };
+    const struct kvr_model_use use = { .compute = g->how.compute };
+    struct kvr_cache_shape shape = { .evict = false, .exact = g->how.compute };
 
     KVR_TRY(read_tolerances(g));
-    KVR_TRY(kvr_dev_open(&g->dev, KVR_CPU));
-    KVR_TRY(kvr_model_open(&g->m, g->dev, g->dir));
+    KVR_TRY(kvr_dev_open_named(&g->dev, g->how.device ? g->how.device : "cpu"));
+    KVR_TRY(kvr_model_open_as(&g->m, g->dev, g->dir, &use));
     g->c = kvr_model_config(g->m);
     KVR_TRY(read_tensors(g));
     KVR_TRY(kvr_dit_open(&g->d, g->dev, g->m));
-    KVR_TRY(kvr_plan_open(&g->plan, "F32", NULL, 0));
+    KVR_TRY(kvr_plan_open(&g->plan, g->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
     shape.n_layers = g->c->n_layers;
     shape.n_heads = g->c->n_heads;
     shape.head_dim = kvr_model_head_dim(g->m);
@@ -121,9 +128,9 @@ static enum kvr_status open_all(struct golden *g)
     shape.window_frames = g->c->window_frames;
     KVR_TRY(kvr_cache_open(&g->cache, g->dev, g->plan, &shape, KVR_PATH_STAGED));
     g->chunk_elems = kvr_model_frame_elems(g->m) * g->c->frames_per_chunk;
-    KVR_TRY(kvr_buf_alloc(&g->latents, g->dev, KVR_MEM_IO,
+    KVR_TRY(kvr_buf_alloc(&g->latents, kvr_dev_host(g->dev), KVR_MEM_IO,
                           (size_t)(g->n_chunks * g->chunk_elems) * sizeof(float)));
-    return kvr_buf_alloc(&g->prompt, g->dev, KVR_MEM_IO,
+    return kvr_buf_alloc(&g->prompt, kvr_dev_host(g->dev), KVR_MEM_IO,
                          (size_t)g->c->text_len * (size_t)g->c->text_dim * sizeof(float));
 }
 
@@ -160,11 +167,14 @@ static enum kvr_status run_prompt(struct golden *g)
     return compare(g, "frames", g->n_chunks, &g->all);
 }
 
-enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir)
+enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
+                                 const struct kvr_check_how *how)
 {
     struct golden g = { .dir = dir, .report = out };
     enum kvr_status st;
 
+    if (how)
+        g.how = *how;
     memset(out, 0, sizeof *out);
     st = open_all(&g);
     for (g.index = 0; g.index < g.n_prompts && st == KVR_OK; g.index++)

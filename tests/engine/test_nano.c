@@ -20,7 +20,7 @@ START_TEST(recorded_rollout_is_reproduced)
         printf("skipped: %s is not there\n", path);
         return;
     }
-    ck_assert_msg(kvr_golden_check(&r, folders[_i]) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_golden_check(&r, folders[_i], NULL) == KVR_OK, "%s", kvr_error());
     ck_assert_int_ge(r.n, 2);
     for (int i = 0; i < r.n; i++)
         ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: %s: relative L2 %g; %s",
@@ -34,7 +34,7 @@ START_TEST(a_folder_without_a_recording_says_so)
 {
     struct kvr_check_report r;
 
-    ck_assert_int_eq(kvr_golden_check(&r, "tests/fixtures/wan_tiny"), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_golden_check(&r, "tests/fixtures/wan_tiny", NULL), KVR_ENOTFOUND);
     ck_assert_int_eq(r.n, 0);
 }
 END_TEST

@@ -30,7 +30,7 @@ START_TEST(every_tensor_agrees)
 {
     struct kvr_check_report r;
 
-    ck_assert_msg(kvr_engine_check(&r, FIXTURE) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_engine_check(&r, FIXTURE, NULL) == KVR_OK, "%s", kvr_error());
     for (int i = 0; i < r.n; i++) {
         const struct kvr_check_entry *e = &r.entries[i];
 
@@ -52,7 +52,7 @@ START_TEST(every_recorded_result_is_compared)
                                           "c.x",           "c.timestep", "noise",      "renoise" };
     struct kvr_check_report r;
 
-    ck_assert_msg(kvr_engine_check(&r, FIXTURE) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_engine_check(&r, FIXTURE, NULL) == KVR_OK, "%s", kvr_error());
     for (size_t p = 2; p < sizeof parts / sizeof *parts; p++) {
         char path[256];
         struct kvr_st *f;
@@ -174,7 +174,7 @@ START_TEST(one_wrong_weight_byte_is_noticed)
 
     folder_make(&d);
     damage(&d, "dit.safetensors", tensor, 3, &wrong, 1);
-    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_engine_check(&r, d.path, NULL) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(!r.ok, "damage in %s passed", tensor);
     e = find(&r, "global.latents");
     ck_assert_ptr_nonnull(e);
@@ -196,7 +196,7 @@ START_TEST(nan_never_agrees)
 
     folder_make(&d);
     damage(&d, "forward.safetensors", "a.flow", 8, &nan, sizeof nan);
-    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_engine_check(&r, d.path, NULL) == KVR_OK, "%s", kvr_error());
     e = find(&r, "a.flow");
     ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(e->status, KVR_CHECK_FAIL);
@@ -220,7 +220,7 @@ START_TEST(decoder_is_not_claimed)
     f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
     fclose(f);
-    ck_assert_msg(kvr_engine_check(&r, d.path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_engine_check(&r, d.path, NULL) == KVR_OK, "%s", kvr_error());
     e = find(&r, "vae_golden.safetensors");
     ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(e->status, KVR_CHECK_NOT_BUILT);
@@ -235,7 +235,7 @@ START_TEST(empty_folder_says_why)
 {
     struct kvr_check_report r;
 
-    ck_assert_int_eq(kvr_engine_check(&r, "tests/fixtures/no_such_folder"), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_engine_check(&r, "tests/fixtures/no_such_folder", NULL), KVR_ENOTFOUND);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "no_such_folder"));
     ck_assert_int_eq(r.n, 0);
 }
