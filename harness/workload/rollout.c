@@ -4,6 +4,7 @@
  * truncated and not rounded. Bytes that are given become latents at the middle of what truncates
  * to them, so that they come out again. */
 #include "harness/core/clock.h"
+#include "harness/cuda/stream.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/workload.h"
 
@@ -18,7 +19,7 @@ struct rollout {
     struct kvr_dit *dit;
     struct kvr_cache *cache;
     struct kvr_prompt prompt;
-    struct kvr_buf embedding; /* [text_len, text_dim] float, of the current act */
+    struct kvr_buf embedding; /* [text_len, text_dim] float, of the current act; the host's */
     struct kvr_rollout_result *out;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -29,13 +30,13 @@ struct rollout {
 };
 
 /* What the phases took since the last pass. A watcher's own time is in none of them. */
-static void record_phases(struct rollout *r, struct kvr_pass_record *p)
+static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *p)
 {
     const struct kvr_cache_times c = r->cache_times;
     const struct kvr_dit_times d = r->dit_times;
 
-    kvr_cache_times(r->cache, &r->cache_times);
-    kvr_dit_times(r->dit, &r->dit_times);
+    KVR_TRY(kvr_cache_times(r->cache, &r->cache_times));
+    KVR_TRY(kvr_dit_times(r->dit, &r->dit_times));
     p->cache = (struct kvr_cache_times){
         .encode_ns = r->cache_times.encode_ns - c.encode_ns,
         .decode_ns = r->cache_times.decode_ns - c.decode_ns,
@@ -46,16 +47,17 @@ static void record_phases(struct rollout *r, struct kvr_pass_record *p)
         .cross_ns = r->dit_times.cross_ns - d.cross_ns,
         .other_ns = r->dit_times.other_ns - d.other_ns,
     };
+    return KVR_OK;
 }
 
-static void record_pass(struct rollout *r, int chunk, int index)
+static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
 {
     struct kvr_rollout_result *out = r->out;
     struct kvr_pass_record *p;
     struct kvr_mem_stats mem;
 
     if (out->n_passes == r->room) /* room was made for all of them */
-        return;
+        return KVR_OK;
     p = &out->pass[out->n_passes++];
     kvr_mem_stats(r->dev, &mem);
     p->chunk = chunk;
@@ -64,8 +66,7 @@ static void record_pass(struct rollout *r, int chunk, int index)
     p->live_total = mem.live_total;
     memcpy(p->live, mem.live, sizeof p->live);
     kvr_cache_bytes(r->cache, &p->bytes);
-    if (r->req->phases)
-        record_phases(r, p);
+    return r->req->phases ? record_phases(r, p) : KVR_OK;
 }
 
 static enum kvr_status begin_chunk(void *ctx, int chunk)
@@ -115,7 +116,7 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
 
 static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x0, int n_frames)
 {
-    record_pass(ctx, chunk, step);
+    KVR_TRY(record_pass(ctx, chunk, step));
     return check_range(ctx, chunk, step, x0, n_frames);
 }
 
@@ -167,7 +168,7 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
     const struct kvr_model_config *c = r->config;
     int n_pixels = c->latent_h * c->latent_w, bad = -1;
 
-    record_pass(r, chunk, c->n_steps);
+    KVR_TRY(record_pass(r, chunk, c->n_steps));
     if (c->latent_is_rgb)
         bad = to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
                      c->latent_lo, c->latent_hi);
@@ -240,7 +241,9 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
     }
     if (!out->pass || (c->latent_is_rgb && !out->rgb))
         return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
-    KVR_TRY(kvr_buf_alloc(&r->embedding, r->dev, KVR_MEM_ACT,
+    if (kvr_dev_stream(r->dev))
+        kvr_stream_forget_marks(kvr_dev_stream(r->dev));
+    KVR_TRY(kvr_buf_alloc(&r->embedding, kvr_dev_host(r->dev), KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));
     KVR_TRY(kvr_dit_set_reuse(r->dit, plan->reuses ? &plan->reuse : NULL));
@@ -264,12 +267,13 @@ static enum kvr_status generate(struct rollout *r)
     r->t0_ns = kvr_now_ns();
     st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_philox, &seed, &hooks, NULL);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
-    kvr_dit_times(r->dit, &out->dit);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
-    kvr_cache_times(r->cache, &out->cache);
     kvr_cache_bytes(r->cache, &out->bytes);
     kvr_mem_stats(r->dev, &out->mem);
-    return st;
+    if (st != KVR_OK)
+        return st;
+    KVR_TRY(kvr_dit_times(r->dit, &out->dit));
+    return kvr_cache_times(r->cache, &out->cache);
 }
 
 enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
