@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/cli/geometry.h"
 #include "harness/plan/find.h"
+#include "harness/plan/geometry.h"
 
 struct predict_opts {
     const char *method, *geometry, *path, *as_stored;
-    int frames;
+    int frames, layers;
     bool json;
     struct kvr_arg_list set;
 };
@@ -39,12 +39,12 @@ static json_t *tags_json(const struct kvr_prediction *p)
 static json_t *prediction_json(const struct kvr_plan *plan, const struct kvr_geometry *geo,
                                const struct predict_opts *o, const struct kvr_prediction *p)
 {
-    json_t *doc =
-        json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method", plan->name,
-                  "geometry", geo->name, "path", o->path, "frames", o->frames, "latent_frames",
-                  p->latent_frames, "tokens", (json_int_t)p->tokens, "bf16_bytes",
-                  bytes_json(p->bf16), "nominal_bytes", bytes_json(p->nominal), "compression",
-                  ratio_json(p->bf16, p->nominal), "data_dependent", p->data_dependent);
+    json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method",
+                            plan->name, "geometry", geo->name, "layers", geo->n_layers, "path",
+                            o->path, "frames", o->frames, "latent_frames", p->latent_frames,
+                            "tokens", (json_int_t)p->tokens, "bf16_bytes", bytes_json(p->bf16),
+                            "nominal_bytes", bytes_json(p->nominal), "compression",
+                            ratio_json(p->bf16, p->nominal), "data_dependent", p->data_dependent);
 
     if (p->data_dependent) {
         json_object_set_new(doc, "nominal_bytes_min", bytes_json(p->nominal_min));
@@ -203,7 +203,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
         return kvr_fail(KVR_EINVAL, "predict: needs --method, --geometry and --frames");
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
     KVR_TRY(kvr_plan_open(plan, o->method, set, o->set.n));
-    KVR_TRY(kvr_geometry_find(o->geometry, &geo));
+    KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
     KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     KVR_TRY(path_of(o->path, &path));
     KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, &p));
@@ -236,6 +236,8 @@ static const struct kvr_arg args[] = {
                  "wan-1.3b, wan-14b, a model, or a file with the keys of a config.json"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
                 "pixel frames of the video"),
+    KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
+                "the model's first so many layers alone; 0: all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
@@ -253,7 +255,8 @@ const struct kvr_command kvr_command_predict = {
                 "  kvreel predict -m FLOWCACHE_PRUNE_INT4@study -O layer_budget=storyeval"
                 " --geometry wan-1.3b --frames 165\n"
                 "  kvreel predict -m RTN_INT4@study --geometry wan-1.3b --frames 165"
-                " --as-stored study\n",
+                " --as-stored study\n"
+                "  kvreel predict -m KIVI_INT2 --geometry wan-1.3b-random --layers 2 --frames 21\n",
     .args = args,
     .opts_size = sizeof(struct predict_opts),
     .max_words = 0,

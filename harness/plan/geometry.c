@@ -1,5 +1,5 @@
 /* geometry.c - sizes from a config.json, and how many parameters they come to. */
-#include "harness/cli/geometry.h"
+#include "harness/plan/geometry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static enum kvr_status read_sizes(const json_t *root, const char *path, struct s
 }
 
 static enum kvr_status from_json(const json_t *root, const char *name, const char *path,
-                                 struct kvr_geometry *out)
+                                 int n_layers, struct kvr_geometry *out)
 {
     struct sizes s = { 0 };
     const char *space = "vae";
@@ -92,6 +92,9 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
         return kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
     KVR_TRY(read_sizes(root, path, &s));
     KVR_TRY(kvr_json_string_opt(root, path, "latent_space", &space));
+    if (n_layers < 0 || n_layers > s.layers)
+        return kvr_fail(KVR_EINVAL, "%s: the first %d layers: it has %d", path, n_layers, s.layers);
+    s.layers = n_layers ? n_layers : s.layers;
     *out = (struct kvr_geometry){
         .n_layers = s.layers,
         .n_heads = s.heads,
@@ -108,6 +111,11 @@ static enum kvr_status from_json(const json_t *root, const char *name, const cha
 
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out)
 {
+    return kvr_geometry_find_part(name, 0, out);
+}
+
+enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out)
+{
     const struct kvr_geometry *const built_in[] = { &kvr_wan_1_3b, &kvr_wan_14b };
     const char *const names[] = { "wan-1.3b", "wan-14b", NULL };
     char path[1024], file[1100];
@@ -116,6 +124,10 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out)
 
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
         if (!strcmp(name, built_in[i]->name)) {
+            if (n_layers && n_layers != built_in[i]->n_layers)
+                return kvr_fail(KVR_EINVAL,
+                                "geometry %s: only whole; wan-1.3b-random has its sizes in parts",
+                                name);
             *out = *built_in[i];
             return KVR_OK;
         }
@@ -132,7 +144,7 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out)
         snprintf(file, sizeof file, "%s/config.json", path);
     }
     KVR_TRY(kvr_json_load(&root, file));
-    st = from_json(root, name, file, out);
+    st = from_json(root, name, file, n_layers, out);
     json_decref(root);
     return st;
 }

@@ -1,11 +1,14 @@
 /* geometry.h - a model's sizes by name: wan-1.3b, wan-14b, a model folder, or a JSON file. */
-#ifndef KVR_CLI_GEOMETRY_H
-#define KVR_CLI_GEOMETRY_H
+#ifndef KVR_PLAN_GEOMETRY_H
+#define KVR_PLAN_GEOMETRY_H
 
 #include "harness/cache/predict.h"
 
 /* A file has the keys of a model's config.json. Those that only weights need (ffn_dim,
  * freq_dim, text_dim, text_len, in_dim) may be absent: n_params is 0 then. */
 enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
+/* Its first n_layers alone; 0: all. KVR_EINVAL: more than it has, or of a geometry that is built in
+ * and not known in parts. */
+enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
 
 #endif
