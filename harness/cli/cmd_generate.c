@@ -252,6 +252,25 @@ static void print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "frames_file")));
 }
 
+/* Refused before gigabytes of weights are read or drawn. */
+static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir)
+{
+    struct kvr_model_config c;
+    char path[MAX_PATH + 16];
+    bool seen;
+
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    KVR_TRY(kvr_model_config_read(&c, path));
+    seen = c.latent_is_rgb;
+    kvr_model_config_free(&c);
+    return seen
+               ? kvr_model_open(m, dev, dir)
+               : kvr_fail(KVR_EUNSUPPORTED,
+                          "generate: %s: no decoder for this model's latents, so no video; `kvreel "
+                          "run` measures what it costs",
+                          dir);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct generate_opts *o = call->opts;
@@ -269,7 +288,7 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_dev_open(&dev, KVR_CPU);
     if (st == KVR_OK)
-        st = kvr_model_open(&model, dev, dir);
+        st = open_model(&model, dev, dir);
     if (st == KVR_OK)
         st = generate(&doc, o, dev, model);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);

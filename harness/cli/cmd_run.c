@@ -33,19 +33,42 @@ static json_t *bytes_json(int64_t n)
     return n ? json_integer((json_int_t)n) : json_null();
 }
 
+static json_t *positive_json(double x)
+{
+    return x > 0 ? json_real(x) : json_null();
+}
+
 /* `plan`: of a dry run, by method; NULL: none. Takes the reference. */
 static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
 {
-    return json_pack("{s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, "
-                     "s:b, s:s, s:s}",
-                     "noisy", s->noisy, "limited", s->limited, "memory_bytes",
-                     bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes),
-                     "methods", plan, "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed",
-                     s->failed, "skipped", s->skipped, "done_before", s->done_before,
-                     "failed_before", s->failed_before, "unsupported", s->unsupported, "to_run",
-                     s->to_run, "estimate_s",
-                     s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(),
-                     "interrupted", s->interrupted, "db", s->db_path, "out", s->out_dir);
+    const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
+
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "s:i, s:o, "
+        "s:b, s:s, s:s}",
+        "flop", positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
+        positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
+        s->noisy, "limited", s->limited, "memory_bytes", bytes_json(s->memory_bytes), "disk_bytes",
+        bytes_json(s->disk_bytes), "methods", plan, "stale", s->n_stale, "cells", s->cells, "ok",
+        s->ok, "failed", s->failed, "skipped", s->skipped, "done_before", s->done_before,
+        "failed_before", s->failed_before, "unsupported", s->unsupported, "to_run", s->to_run,
+        "estimate_s", s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(),
+        "interrupted", s->interrupted, "db", s->db_path, "out", s->out_dir);
+}
+
+static void print_foreseen(const struct kvr_run_summary *s)
+{
+    const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
+
+    printf("No earlier cell like these: time, memory and disk are not known\n");
+    if (s->flop <= 0)
+        return;
+    printf("By arithmetic: %.3g TFLOP", s->flop * 1e-12);
+    if (at_least > 0)
+        printf(", at least %.0f s one after another at the %.3g TFLOP/s of a linear layer here",
+               at_least, s->flop_per_s * 1e-12);
+    printf("; %.1f MiB for the largest, activations apart\n", (double)s->predicted_bytes / MIB);
 }
 
 static void print_text(const struct kvr_run_summary *s, bool dry_run)
@@ -63,7 +86,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
                    (double)s->disk_bytes / MIB);
         else
-            printf("No earlier cell like these: time, memory and disk are not known\n");
+            print_foreseen(s);
         return;
     }
     printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d unsupported)%s\n", s->cells,

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum kvr_prediction { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
+enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
@@ -33,7 +33,7 @@ struct kvr_model_config {
     int n_steps;
     double steps[KVR_MAX_STEPS]; /* as listed, before warping: 1000, 750, ... */
     double context_timestep;
-    enum kvr_prediction prediction;
+    enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
     float latent_lo, latent_hi;
     int window_frames;   /* the model's own default; 0 = all */

@@ -175,7 +175,7 @@ static enum kvr_status read_latents(const struct reader *r, struct kvr_model_con
 
     KVR_TRY(choice(r, "prediction", predictions, &prediction));
     KVR_TRY(choice(r, "latent_space", spaces, &space));
-    c->prediction = (enum kvr_prediction)prediction;
+    c->prediction = (enum kvr_predicts)prediction;
     c->latent_is_rgb = space == 1;
     if (has(r, "latent_range")) {
         KVR_TRY(array_of(r, "latent_range", 2, 2, &v));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/report/paper_sql.h"
 
@@ -81,6 +82,12 @@ const struct kvr_report kvr_reports[] = {
     { .name = "intervals",
       .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
       .make = kvr_report_intervals,
+      .fold = settings },
+    { .name = "cost",
+      .title =
+          "Cost: peak memory by tag, compression and time by phase, beside arithmetic and what "
+          "was published",
+      .make = kvr_report_cost,
       .fold = settings },
     { .name = "table2",
       .title = "The study's Table 2: all suites together, in its columns",

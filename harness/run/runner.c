@@ -21,6 +21,7 @@
 #include "harness/cuda/device.h"
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
+#include "harness/run/foresee.h"
 #include "harness/run/lines.h"
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
@@ -746,6 +747,8 @@ static enum kvr_status run(struct runner *r)
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.timeout_s;
     r->n_workers = count_workers(r);
     estimate(r);
+    if (o->dry_run && !r->summary->estimate_ns)
+        KVR_TRY(kvr_foresee(&r->sweep, r->jobs, r->summary));
     say_plan(r);
     if (o->dry_run && o->plan_line)
         KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, o->plan_line, o->plan_ctx));

@@ -1,0 +1,15 @@
+/* effort.h - the arithmetic of a rollout, for what is planned and not yet measured.
+ *
+ *     double flop = kvr_rollout_flop(config, 42, 0);     2.97e15 for Wan 1.3B
+ *
+ * Of the network alone: no decoder, and nothing that a method adds. */
+#ifndef KVR_PLAN_EFFORT_H
+#define KVR_PLAN_EFFORT_H
+
+#include "harness/engine/model.h"
+
+/* Floating point operations, a multiply-add counted as two. window_frames: the newest that
+ * attention sees, the current chunk among them; 0: all. A method that skips steps does less. */
+double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
+
+#endif

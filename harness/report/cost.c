@@ -1,0 +1,289 @@
+/* cost.c - see cost.h. */
+#include "harness/report/cost.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/predict.h"
+#include "harness/plan/geometry.h"
+#include "harness/report/published.h"
+
+#define MIB (1.0 / (1024.0 * 1024.0))
+
+#define TAG(tag) "(SELECT at_peak FROM mem WHERE mem.cell = w.key AND tag = '" tag "')"
+#define PHASE(kind)                                                                                \
+    "(SELECT ns / 1e9 FROM sample s WHERE s.cell = w.key AND s.kind = '" kind "' AND round = 0)"
+
+/* One row per cell; those of one method at the same settings together, by runtime. */
+static const char cells_sql[] =
+    "SELECT w.method, w.name, w.is_baseline,\n"
+    "  w.compression, w.peak_bytes, " TAG("KV") ", " TAG("META") ", " TAG(
+        "SCRATCH") ",\n"
+                   "  " TAG("WEIGHTS") ", " TAG("ACT") ", " TAG(
+                       "IO") ",\n"
+                             "  w.runtime_s, " PHASE("encode") ", " PHASE("decode") ", " PHASE(
+                                 "attend") ",\n"
+                                           "  " PHASE("linear") ", " PHASE("cross") ", " PHASE(
+                                               "other") ",\n"
+                                                        "  'model ' || w.model || ', frames ' || "
+                                                        "w.frames || ', window ' || w.window || ', "
+                                                        "sink ' ||\n"
+                                                        "    w.sink || ', evict ' || w.evict || ', "
+                                                        "path ' || w.path || ', threads ' || "
+                                                        "w.threads ||\n"
+                                                        "    ', ' || w.backend || ', ' || "
+                                                        "w.machine AS settings,\n"
+                                                        "  c.spec FROM cells_wide w JOIN cell c ON "
+                                                        "c.key = w.key\n"
+                                                        "WHERE w.run_kind = 'bench' AND w.outcome "
+                                                        "= 'OK'\n"
+                                                        "ORDER BY settings, w.is_baseline DESC, "
+                                                        "w.compression IS NULL, "
+                                                        "round(w.compression, 3),\n"
+                                                        "  w.method, w.runtime_s";
+enum {
+    METHOD,
+    NAME,
+    BASELINE,
+    COMPRESSION,
+    PEAK,
+    KV,
+    META,
+    SCRATCH,
+    WEIGHTS,
+    ACT,
+    IO,
+    RUNTIME,
+    ENCODE,
+    DECODE,
+    ATTEND,
+    LINEAR,
+    CROSS,
+    OTHER,
+    SETTINGS,
+    SPEC
+};
+
+static const struct kvr_column columns[] = {
+    { .name = "method", .digits = -1 },
+    { .name = "compression", .unit = "(x)", .digits = 2 },
+    { .name = "published_compression", .head = "published", .unit = "(x)", .digits = 2 },
+    { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "kv_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "meta_bytes", .head = "META", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "scratch_bytes", .head = "SCRATCH", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "weights_bytes", .head = "WEIGHTS", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "act_bytes", .head = "ACT", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "io_bytes", .head = "IO", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "predicted_bytes", .head = "predicted", .unit = "(MiB)", .scale = MIB, .digits = 1 },
+    { .name = "off_bytes", .head = "off by", .unit = "(B)", .digits = 0 },
+    { .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2 },
+    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 2 },
+    { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
+    { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
+    { .name = "encode_s", .head = "encode", .unit = "(s)", .digits = 2 },
+    { .name = "decode_s", .head = "decode", .unit = "(s)", .digits = 2 },
+    { .name = "attend_s", .head = "attend", .unit = "(s)", .digits = 2 },
+    { .name = "linear_s", .head = "linear", .unit = "(s)", .digits = 2 },
+    { .name = "cross_s", .head = "cross", .unit = "(s)", .digits = 2 },
+    { .name = "other_s", .head = "other", .unit = "(s)", .digits = 2 },
+    { .name = "n", .digits = -1 },
+    { .name = "settings", .digits = -1 },
+};
+enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+
+struct cost {
+    struct kvr_table *t; /* cells */
+    struct kvr_published ratio, peak, runtime;
+};
+
+static struct kvr_value number(double v)
+{
+    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
+                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+static struct kvr_value text(const char *s)
+{
+    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
+}
+
+/* --- published --------------------------------------------------------------------------- */
+
+static double published(const struct kvr_published *p, const char *method, const char *column)
+{
+    const int row = kvr_published_find(p, method);
+    double value, rounding;
+
+    return row >= 0 && kvr_published_number(kvr_published_cell(p, row, column), &value, &rounding)
+               ? value
+               : NAN;
+}
+
+/* As the study ran it: the name alone, in either reading. */
+static bool as_published(const char *label, const char *name)
+{
+    const size_t n = strlen(name);
+
+    return strncmp(label, name, n) == 0 && (!label[n] || strcmp(label + n, "@study") == 0);
+}
+
+/* --- prediction -------------------------------------------------------------------------- */
+
+static enum kvr_status open_plan(const json_t *spec, struct kvr_plan **plan)
+{
+    const char *name = json_string_value(json_object_get(spec, "plan")), *key;
+    json_t *options = json_object_get(spec, "options"), *value;
+    struct kvr_setting set[64];
+    int n = 0;
+
+    json_object_foreach(options, key, value) if (n < 64) set[n++] =
+        (struct kvr_setting){ .name = key, .value = json_string_value(value) };
+    return kvr_plan_open(plan, name ? name : "", set, n);
+}
+
+static enum kvr_path path_of(const json_t *spec)
+{
+    const char *name = json_string_value(json_object_get(spec, "path"));
+    int i = 0;
+
+    while (name && kvr_path_names[i] && strcmp(kvr_path_names[i], name) != 0)
+        i++;
+    return kvr_path_names[i] ? (enum kvr_path)i : KVR_PATH_STAGED;
+}
+
+static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)
+{
+    const json_t *model = json_object_get(spec, "model");
+    const char *name = json_string_value(json_object_get(model, "name"));
+    const int layers = (int)json_integer_value(json_object_get(model, "layers"));
+    struct kvr_geometry geo;
+    struct kvr_plan *plan = NULL;
+    enum kvr_status st;
+
+    if (json_is_true(json_object_get(spec, "evict")))
+        return kvr_fail(KVR_EUNSUPPORTED, "cost: evicted tokens are not predicted");
+    KVR_TRY(kvr_geometry_find_part(name ? name : "", layers, &geo));
+    KVR_TRY(open_plan(spec, &plan));
+    st = kvr_predict(plan, &geo, (int)json_integer_value(json_object_get(spec, "frames")),
+                     path_of(spec), out);
+    kvr_plan_close(&plan);
+    return st;
+}
+
+/* Bytes, or NaN where they cannot be had; a plug-in that is not loaded, a model elsewhere. */
+static double predicted(const char *text_of_spec)
+{
+    json_t *spec = json_loads(text_of_spec, 0, NULL);
+    struct kvr_prediction p = { 0 };
+    const bool known = spec && predict_spec(spec, &p) == KVR_OK && p.weights;
+
+    json_decref(spec);
+    return known ? (double)p.peak : NAN;
+}
+
+/* --- rows -------------------------------------------------------------------------------- */
+
+static bool same(const struct kvr_table *t, int a, int b, int column)
+{
+    return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
+}
+
+/* Of rows [from, to): the middle one by runtime; of two, the faster. */
+static int middle(int from, int to)
+{
+    return from + (to - from - 1) / 2;
+}
+
+/* Runtime of the baseline at the settings of row `at`; NaN: there is none. */
+static double baseline_of(const struct kvr_table *t, int at)
+{
+    int from = at, to;
+
+    while (from > 0 && same(t, from - 1, at, SETTINGS))
+        from--;
+    if (kvr_table_number(t, from, BASELINE) != 1)
+        return NAN;
+    for (to = from; to < t->n_rows && same(t, to, from, SETTINGS) && same(t, to, from, METHOD);)
+        to++;
+    return kvr_table_number(t, middle(from, to), RUNTIME);
+}
+
+static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int from, int to)
+{
+    static const char bf16[] = "BF16", runtime[] = "runtime_s", suite[] = "moviegen";
+    static const int plain[] = { PEAK, KV, META, SCRATCH, WEIGHTS, ACT, IO };
+    static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER };
+    const int at = middle(from, to);
+    const struct kvr_table *t = c->t;
+    const char *name = as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME))
+                           ? kvr_table_text(t, at, NAME)
+                           : "";
+    const double expected = predicted(kvr_table_text(t, at, SPEC));
+    const double held = kvr_table_number(t, at, KV) + kvr_table_number(t, at, META) +
+                        kvr_table_number(t, at, SCRATCH) + kvr_table_number(t, at, WEIGHTS);
+    struct kvr_value v[N_COLUMNS];
+    int n = 0;
+
+    v[n++] = text(kvr_table_text(t, at, METHOD));
+    v[n++] = number(kvr_table_number(t, at, COMPRESSION));
+    v[n++] = number(published(&c->ratio, name, suite));
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        v[n++] = number(kvr_table_number(t, at, plain[i]));
+    v[n++] = number(expected);
+    v[n++] = number(held - expected);
+    v[n++] = number(published(&c->peak, name, suite));
+    v[n++] = number(kvr_table_number(t, at, RUNTIME));
+    v[n++] = number(kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
+    v[n++] = number(published(&c->runtime, name, runtime));
+    v[n++] = number(published(&c->runtime, name, runtime) / published(&c->runtime, bf16, runtime));
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        v[n++] = number(kvr_table_number(t, at, phases[i]));
+    v[n++] = number(to - from);
+    v[n++] = text(kvr_table_text(t, at, SETTINGS));
+    return kvr_table_add(out, v);
+}
+
+static enum kvr_status fill(struct kvr_table *out, const struct cost *c)
+{
+    const struct kvr_table *t = c->t;
+
+    for (int from = 0, to; from < t->n_rows; from = to) {
+        for (to = from + 1; to < t->n_rows; to++)
+            if (!same(t, from, to, SETTINGS) || !same(t, from, to, METHOD))
+                break;
+        KVR_TRY(add_row(out, c, from, to));
+    }
+    KVR_TRY(kvr_table_note(out, "published: what the study printed of the method of that name "
+                                "(MovieGen prompts, Wan 2.1 1.3B, 165 frames, with text encoder "
+                                "and decoder, GPU not stated)"));
+    return kvr_table_note(out, "predicted: KV, META, SCRATCH and WEIGHTS; off by: what these held "
+                               "at the peak beyond that");
+}
+
+enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)
+{
+    struct cost c = { 0 };
+    enum kvr_status st = kvr_published_read(&c.ratio, "kvquant33_compression");
+
+    if (st == KVR_OK)
+        st = kvr_published_read(&c.peak, "kvquant33_peak_gib");
+    if (st == KVR_OK)
+        st = kvr_published_read(&c.runtime, "kvquant33_moviegen");
+    if (st == KVR_OK)
+        st = kvr_table_query(&c.t, db_path, cells_sql, NULL);
+    if (st == KVR_OK)
+        st = kvr_table_open(out, N_COLUMNS, columns);
+    if (st == KVR_OK)
+        st = fill(*out, &c);
+    if (st != KVR_OK)
+        kvr_table_close(out);
+    kvr_table_close(&c.t);
+    kvr_published_free(&c.ratio);
+    kvr_published_free(&c.peak);
+    kvr_published_free(&c.runtime);
+    return st;
+}

@@ -1,0 +1,136 @@
+/* foresee.c - see foresee.h. */
+#include "harness/run/foresee.h"
+
+#include <limits.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/cache/predict.h"
+#include "harness/core/clock.h"
+#include "harness/core/rng.h"
+#include "harness/engine/gemm.h"
+#include "harness/plan/effort.h"
+#include "harness/plan/geometry.h"
+
+enum { ROWS = 1560, WIDTH = 1536, ROUNDS = 3 };
+
+static enum kvr_status read_config(const struct kvr_cell *cell, const struct kvr_config *sweep,
+                                   struct kvr_model_config *c)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/config.json", cell->model->dir);
+    KVR_TRY(kvr_model_config_read(c, path));
+    c->n_layers = sweep->model_layers ? sweep->model_layers : c->n_layers;
+    c->n_steps = sweep->model_steps ? sweep->model_steps : c->n_steps;
+    return KVR_OK;
+}
+
+static enum kvr_status add_flop(const struct kvr_cell *cell, const struct kvr_config *sweep,
+                                double *flop)
+{
+    struct kvr_model_config c;
+
+    KVR_TRY(read_config(cell, sweep, &c));
+    *flop += (1 + cell->warmup) * kvr_rollout_flop(&c, cell->frames, cell->window);
+    kvr_model_config_free(&c);
+    return KVR_OK;
+}
+
+static enum kvr_path path_of(const char *name)
+{
+    for (int i = 0; kvr_path_names[i]; i++)
+        if (strcmp(kvr_path_names[i], name) == 0)
+            return (enum kvr_path)i;
+    return KVR_PATH_STAGED;
+}
+
+/* A cell that cannot be predicted is no reason not to plan it. */
+static void most_memory(const struct kvr_cell *cell, int layers, int64_t *most)
+{
+    const struct kvr_config_method *m = cell->method;
+    struct kvr_plan *plan = NULL;
+    struct kvr_prediction p;
+    struct kvr_geometry geo;
+
+    if (kvr_geometry_find_part(cell->model->dir, layers, &geo) != KVR_OK ||
+        kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
+        return;
+    if (kvr_predict(plan, &geo, cell->frames, path_of(cell->path), &p) == KVR_OK &&
+        (int64_t)p.peak > *most)
+        *most = (int64_t)p.peak;
+    kvr_plan_close(&plan);
+}
+
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_gemm *gemm;
+    struct kvr_linear *linear;
+    struct kvr_buf x, w, y;
+};
+
+static enum kvr_status kit_open(struct kit *k)
+{
+    KVR_TRY(kvr_dev_open(&k->dev, KVR_CPU));
+    KVR_TRY(kvr_buf_alloc(&k->x, k->dev, KVR_MEM_IO, (size_t)ROWS * WIDTH * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->w, k->dev, KVR_MEM_IO, (size_t)WIDTH * WIDTH * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->y, k->dev, KVR_MEM_IO, (size_t)ROWS * WIDTH * sizeof(float)));
+    kvr_uniform(k->x.p, (size_t)ROWS * WIDTH, 1, KVR_RNG_SYNTHETIC, 4, 0, 0);
+    kvr_uniform(k->w.p, (size_t)WIDTH * WIDTH, 1, KVR_RNG_SYNTHETIC, 5, 0, 0);
+    KVR_TRY(kvr_gemm_open(&k->gemm, k->dev));
+    KVR_TRY(kvr_linear_open(&k->linear, k->gemm, WIDTH, WIDTH, k->w.p, NULL));
+    return kvr_linear_prepare(k->linear, ROWS);
+}
+
+static void kit_close(struct kit *k)
+{
+    kvr_linear_close(&k->linear);
+    kvr_gemm_close(&k->gemm);
+    kvr_buf_free(&k->x);
+    kvr_buf_free(&k->w);
+    kvr_buf_free(&k->y);
+    kvr_dev_close(&k->dev);
+}
+
+/* Operations a second; the best of a few rounds. */
+static enum kvr_status measure_rate(int threads, double *rate)
+{
+    const int before = omp_get_max_threads();
+    struct kit k = { 0 };
+    enum kvr_status st;
+
+    omp_set_num_threads(threads);
+    st = kit_open(&k);
+    for (int i = 0; i < ROUNDS && st == KVR_OK; i++) {
+        const struct kvr_linear *l = k.linear;
+        float *y = k.y.p;
+        const int64_t start = kvr_now_ns();
+        double now;
+
+        st = kvr_linear_run(k.gemm, ROWS, k.x.p, 1, &l, &y);
+        now = 2.0 * ROWS * WIDTH * WIDTH / ((double)(kvr_now_ns() - start + 1) * 1e-9);
+        *rate = now > *rate ? now : *rate;
+    }
+    kit_close(&k);
+    omp_set_num_threads(before);
+    return st;
+}
+
+enum kvr_status kvr_foresee(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
+                            struct kvr_run_summary *out)
+{
+    int threads = 0;
+
+    out->flop = out->flop_per_s = 0;
+    out->predicted_bytes = 0;
+    for (int i = 0; i < sweep->n_cells; i++) {
+        if (jobs[i].state != KVR_WAITING)
+            continue;
+        if (strcmp(jobs[i].cell->backend, "cpu") == 0)
+            threads = jobs[i].cell->threads;
+        KVR_TRY(add_flop(jobs[i].cell, sweep->config, &out->flop));
+        most_memory(jobs[i].cell, sweep->config->model_layers, &out->predicted_bytes);
+    }
+    return threads ? measure_rate(threads, &out->flop_per_s) : KVR_OK;
+}

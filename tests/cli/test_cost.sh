@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# cost: Wan's sizes without its weights. A one-chunk, two-layer cut is run as it is, with a method of
+# several kinds; what it holds is what arithmetic predicts, and what it cannot show is NULL.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+cut="$root/configs/cost-wan-cut.yaml"
+few='[BF16, RTN_INT4, KIVI_INT2, RTN_INT2@study, FLOWCACHE_SOFT_PRUNE_INT4]'
+
+# What is planned, without drawing 1.4e9 weights.
+exits 0 "every method is planned" run "$root/configs/cost-wan.yaml" --dry-run --json
+json "33 study rows in both readings, at two windows" \
+    '[.methods[].method] | (map(select(endswith("@study"))) | length == 33) and length >= 68'
+json "nothing is refused" 'all(.methods[]; .unsupported == 0 and .failed == 0 and .to_run == 2)'
+json "an estimate by arithmetic, a warm-up for each" \
+    '(.flop - .to_run / 2 * 2 * 5.376e15 | fabs) < .flop * 1e-3 and .at_least_s > 0'
+json "memory of the largest: 33 GB of keys and values or less, and the weights" \
+    '.predicted_bytes > 1.7e10 and .predicted_bytes < 4e10'
+
+# Parts are of random models alone, and not larger than the whole.
+exits 2 "a trained model is not cut" run "$cut" --dry-run --set model=nano
+says "says why, and where" 'cost-wan-cut.yaml:[0-9]+:[0-9]+: .*trained'
+exits 2 "no more layers than there are" run "$cut" --dry-run --set model_layers=31
+says "says how many" 'it has 30'
+exits 2 "nor steps" run "$cut" --dry-run --set model_steps=5
+exits 0 "predict for two layers" predict -m RTN_INT4 --geometry wan-1.3b-random --layers 2 \
+    --frames 9 --json
+json "a fifteenth of the cache" '.bf16_bytes == 2 * 2 * 4680 * 1536 * 2 and .layers == 2'
+exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --layers 2 --frames 9
+
+exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
+says "says what there is" 'no decoder'
+
+if "$kvreel" version | grep -q -- -fsanitize; then
+    skip "the cut" "minutes under sanitizers; tests/engine/test_draw.c has a smaller one"
+    exit
+fi
+exits 0 "the cut runs" run "$cut" --set "methods=$few" --set frames=3 --db cut.db --out cut -j 1 -q
+check "nothing failed" test "$(sql cut.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 5
+check "under the name of the part" test \
+    "$(sql cut.db 'SELECT group_concat(DISTINCT model) FROM cell')" = \
+    'wan-1.3b-random/layers=2,steps=1'
+check "fidelity is NULL with the reason" test "$(sql cut.db \
+    "SELECT count(*) FROM metric WHERE value IS NULL AND missing = 'no decoder for this model''s latents'")" = \
+    "$(sql cut.db 'SELECT count(*) FROM metric')"
+check "of each cell" test "$(sql cut.db 'SELECT count(DISTINCT cell) FROM metric')" = 5
+check "no video, no frames" test "$(sql cut.db 'SELECT count(*) FROM artifact')" = 0
+check "nothing is left over" test "$(sql cut.db \
+    'SELECT count(*) FROM cell WHERE live_start_bytes <> live_end_bytes')" = 0
+
+exits 0 "the table" report --db cut.db --table cost --format json
+# 1280 B are the linear layers' own work space, which no prediction has.
+json "memory is what arithmetic predicts" 'length == 5 and all(.[]; .off_bytes == 1280)'
+json "the tags are the peak" \
+    'all(.[]; .peak_bytes == .kv_bytes + .meta_bytes + .scratch_bytes + .weights_bytes + .act_bytes + .io_bytes)'
+json "published figures stand beside, of the method as the study ran it" \
+    'map(select(.method == "RTN_INT2@study"))[0] | .published_compression == 5.3333 and .published_runtime_s == 87.1'
+json "a ratio to BF16" 'map(select(.method == "BF16"))[0] | .runtime_ratio == 1'
+json "phases explain the time" \
+    'all(.[]; .encode_s + .decode_s + .attend_s + .linear_s + .cross_s + .other_s > 0.9 * .runtime_s)'
+exits 0 "the same for people" report --db cut.db --table cost
+prints "says whose figures" 'published: what the study printed'
+exits 0 "the page copes with cells that show nothing" report --db cut.db -o page
+
+exits 0 "again: nothing to do" run "$cut" --set "methods=$few" --set frames=3 --db cut.db --out cut \
+    --json -q
+json "all done before" '.done_before == 5 and .to_run == 0'
+exits 0 "one more method, and no baseline again" run "$cut" --set 'methods=[BF16, RTN_INT8]' \
+    --set frames=3 --db cut.db --out cut --dry-run --json
+json "one to run" '.to_run == 1'
+exits 3 "there is nothing to score" score ms_ssim --db cut.db --out cut
+says "says why" 'no frames'
