@@ -297,8 +297,7 @@ START_TEST(every_report_reads_the_store)
                       kvr_reports[i].name, kvr_error());
         /* Nothing was probed, corrected or continued, and there is one suite. */
         if (strncmp(kvr_reports[i].name, "probes", 6) == 0 ||
-            strcmp(kvr_reports[i].name, "truth") == 0 ||
-            strcmp(kvr_reports[i].name, "bias") == 0 ||
+            strcmp(kvr_reports[i].name, "truth") == 0 || strcmp(kvr_reports[i].name, "bias") == 0 ||
             strcmp(kvr_reports[i].name, "suites") == 0) {
             ck_assert_int_eq(t->n_rows, 0);
             kvr_table_close(&t);
