@@ -5,13 +5,14 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
+#include "harness/cuda/device.h"
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
 struct generate_opts {
-    const char *method, *prompt, *model, *out, *truth, *tensor;
+    const char *method, *prompt, *model, *out, *truth, *tensor, *device;
     uint64_t seed;
     int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
@@ -286,11 +287,13 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
     if (st == KVR_OK)
-        st = kvr_dev_open(&dev, KVR_CPU);
+        st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
         st = open_model(&model, dev, dir);
     if (st == KVR_OK)
         st = generate(&doc, o, dev, model);
+    if (st == KVR_OK)
+        json_object_set_new(doc, "device", json_string(kvr_dev_name(dev)));
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     kvr_model_close(&model);
     kvr_dev_close(&dev);
@@ -306,6 +309,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, method, "method", 'm', "METHOD", "BF16",
                  "NAME, or NAME@study"),
     KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL, "what to show"),
+    KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
     KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),
