@@ -329,6 +329,38 @@ static void decode_stage(const struct kvr_stage *stage, const struct kvr_stage_j
         stage->cuda->decode(job, in, t0, n, h0, nh, mode, out);
 }
 
+/* A transform that a grid's CUDA functions may take along, and that grid. */
+static bool turned(const struct kvr_codec *c, const struct kvr_dev *dev)
+{
+    return on_cuda(dev) && c->n_stages == 2 && kvr_codec_rotated(c) && c->stage[0].stage->cuda &&
+           c->stage[1].stage->cuda;
+}
+
+static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
+                                   struct kvr_dev *dev, struct kvr_stage_data *out)
+{
+    struct kvr_stage_bytes b = { 0 };
+
+    stage->bytes(job, &b);
+    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, b.codes));
+    return kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, b.meta);
+}
+
+/* Both stages of a `turned` codec at once; *done tells whether they could. */
+static enum kvr_status encode_turned(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                     struct kvr_packed *out, bool *done)
+{
+    const struct kvr_stage *grid = c->stage[1].stage;
+    const struct kvr_stage_job job = job_of(c, 1, dev, &out->shape);
+
+    *done = false;
+    if (!turned(c, dev) || !grid->cuda->encode_turned)
+        return KVR_OK;
+    KVR_TRY(alloc_stage(grid, &job, dev, &out->stage[1]));
+    *done = grid->cuda->encode_turned(&job, x, &out->stage[1]);
+    return KVR_OK;
+}
+
 static void copy(struct kvr_dev *dev, float *dst, const float *src, int64_t n)
 {
     enum { PART = 1 << 15 };
@@ -347,11 +379,12 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
                                  struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
-    bool owns_copy = false;
-    enum kvr_status st = KVR_OK;
+    bool owns_copy = false, done;
+    enum kvr_status st;
 
     *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
-    for (int i = 0; i < c->n_stages && st == KVR_OK; i++) {
+    st = encode_turned(c, dev, x, out, &done);
+    for (int i = 0; i < c->n_stages && !done && st == KVR_OK; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
         struct kvr_stage_job job = job_of(c, i, dev, shape);
         struct kvr_stage_data *d = &out->stage[i];
@@ -362,14 +395,9 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
             x = work;
             owns_copy = true;
         }
-        if (stage->kind == KVR_STAGE_GRID || stage->kind == KVR_STAGE_SHIFT) {
-            struct kvr_stage_bytes b = { 0 };
-
-            stage->bytes(&job, &b);
-            st = kvr_buf_alloc(&d->codes, dev, KVR_MEM_KV, b.codes);
-            if (st == KVR_OK)
-                st = kvr_buf_alloc(&d->meta, dev, KVR_MEM_META, b.meta);
-        }
+        if ((stage->kind == KVR_STAGE_GRID || stage->kind == KVR_STAGE_SHIFT) && !d->codes.p &&
+            !d->meta.p)
+            st = alloc_stage(stage, &job, dev, d);
         /* Only a GRID leaves x alone, and the last stage is one. */
         if (st == KVR_OK)
             st = encode_stage(stage, &job, owns_copy ? work : (float *)(uintptr_t)x, d);
@@ -394,6 +422,16 @@ static void round_bf16(struct kvr_dev *dev, float *x, int64_t n)
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
+/* Both stages of a `turned` codec at once. False: nothing was done. */
+static bool decode_turned(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                          float *out)
+{
+    const struct kvr_stage_job job = job_of(p->codec, 1, p->dev, &p->shape);
+    const struct kvr_stage_cuda *cuda = p->codec->stage[1].stage->cuda;
+
+    return cuda->decode_turned && cuda->decode_turned(&job, &p->stage[1], t0, n, h0, nh, out);
+}
+
 static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n, int h0,
                         int nh, float *out)
 {
@@ -401,6 +439,8 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     enum kvr_decode_mode mode = KVR_DECODE_SET;
     const bool chain = n_grids(c, c->n_stages) > 1;
 
+    if (!first_undone && turned(c, p->dev) && decode_turned(p, t0, n, h0, nh, out))
+        return;
     for (int i = 0; i < c->n_stages; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
             continue;

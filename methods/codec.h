@@ -115,6 +115,12 @@ struct kvr_stage_cuda {
                               struct kvr_stage_data *out);
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
+    /* A GRID after the transform alone ("hadamard | sym"): both in one go, x [T,H,D] being left as
+     * it is. NULL, or false and nothing done: not for this job. */
+    bool (*encode_turned)(const struct kvr_stage_job *job, const float *x,
+                          struct kvr_stage_data *out);
+    bool (*decode_turned)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                          int64_t t0, int64_t n, int h0, int nh, float *out);
 };
 
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */

@@ -2,13 +2,11 @@
  * of it where rows are so aligned. */
 #include "harness/cache/rows_cuda.h"
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/cuda/vector.cuh"
 
 enum { THREADS = 128 };
 
-struct alignas(16) quad {
-    float v[4];
-};
+using quad = kvr_few<float, 4>;
 
 /* `width` counts T. */
 template <class T>
@@ -31,16 +29,15 @@ static __global__ void __launch_bounds__(THREADS)
 void kvr_rows_move_cuda(struct kvr_stream *s, enum kvr_rows_way way, const float *x, size_t width,
                         const int32_t *list, int64_t n, int64_t tok0, float *out)
 {
-    const bool wide =
-        (width * sizeof *x | (uintptr_t)x | (uintptr_t)out) % sizeof(struct quad) == 0;
+    const bool wide = (width * sizeof *x | (uintptr_t)x | (uintptr_t)out) % sizeof(quad) == 0;
     const int64_t w = (int64_t)(wide ? width / 4 : width);
     const unsigned strips = kvr_blocks(w, THREADS), blocks = (unsigned)n * strips;
 
     if (!n || !w)
         return;
     if (wide)
-        KVR_LAUNCH(rows_move<struct quad>, blocks, THREADS, 0, s, way, strips, w, tok0, list,
-                   (const struct quad *)x, (struct quad *)out);
+        KVR_LAUNCH(rows_move<quad>, blocks, THREADS, 0, s, way, strips, w, tok0, list,
+                   (const quad *)x, (quad *)out);
     else
         KVR_LAUNCH(rows_move<float>, blocks, THREADS, 0, s, way, strips, w, tok0, list, x, out);
 }

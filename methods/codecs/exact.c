@@ -71,7 +71,10 @@ static void exact_decode_cuda(const struct kvr_stage_job *job, const struct kvr_
                           h0, nh, out);
 }
 
-static const struct kvr_stage_cuda cuda = { exact_encode_cuda, exact_decode_cuda };
+static const struct kvr_stage_cuda cuda = {
+    .encode = exact_encode_cuda,
+    .decode = exact_decode_cuda,
+};
 
 const struct kvr_stage kvr_stage_exact = {
     .name = "exact",

@@ -56,7 +56,10 @@ static void hadamard_decode_cuda(const struct kvr_stage_job *job, const struct k
     kvr_fwht_cuda(kvr_dev_stream(job->dev), out, n * nh, job->shape.head_dim, job->compute);
 }
 
-static const struct kvr_stage_cuda cuda = { hadamard_encode_cuda, hadamard_decode_cuda };
+static const struct kvr_stage_cuda cuda = {
+    .encode = hadamard_encode_cuda,
+    .decode = hadamard_decode_cuda,
+};
 
 const struct kvr_stage kvr_stage_hadamard = {
     .name = "hadamard",

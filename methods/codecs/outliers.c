@@ -406,7 +406,10 @@ static void outliers_decode_cuda(const struct kvr_stage_job *job, const struct k
                           in->meta.p, in->n_exact, t0, n, h0, nh, out);
 }
 
-static const struct kvr_stage_cuda cuda = { outliers_encode_cuda, outliers_decode_cuda };
+static const struct kvr_stage_cuda cuda = {
+    .encode = outliers_encode_cuda,
+    .decode = outliers_decode_cuda,
+};
 
 const struct kvr_stage kvr_stage_outliers = {
     .name = "outliers",

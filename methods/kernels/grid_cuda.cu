@@ -2,14 +2,19 @@
  *
  * Every operation on an element is the CPU's, in its order (built with -fmad=false), so codes,
  * steps and zero points are the same bytes. Minimum and maximum are taken of integers, so the
- * order of a reduction does not show. */
-#include "harness/cuda/number.cuh"
+ * order of a reduction does not show.
+ *
+ * A thread has the channels of one T: as many as T has bytes, since each has a byte of a plane's
+ * row. T is uint32_t where extents and addresses are multiples of four channels: then values move
+ * by 16 bytes, codes by 4, and a warp's share is a run of 512 or 128 bytes. */
+#include "methods/kernels/fwht.cuh"
 #include "methods/kernels/kernels_cuda.h"
 #include "methods/kernels/planes.cuh"
 
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
+    KEPT = 16,          /* tokens whose values a thread of grid_encode_16 keeps */
     SPAN = 256,         /* channels that a block of encode_rows codes at a time */
     SETS = 8 * SPAN / 8 /* 8 tokens; 8 is the shortest group */
 };
@@ -18,6 +23,7 @@ enum {
 struct shape {
     struct kvr_planes planes;     /* n_tok: as stored, padding included */
     int64_t n_tok, n_sets, width; /* width: elements of a set along channels */
+    int64_t per_token;            /* sets of a token, where sets lie within one */
     int axis, group;
     bool asym, study, bf16;
 };
@@ -144,7 +150,24 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, float 
     return (unsigned)(int)v;
 }
 
-/* Sets along tokens: a thread has one set. x is read twice; the second time it is in a cache. */
+template <class T> using values = kvr_few<float, sizeof(T)>;
+
+/* How a kernel goes about it. `fwht`: the values are transformed on their way; a warp has a head.
+ */
+template <class Codes, bool Fwht> struct way {
+    using T = Codes;
+    static constexpr bool fwht = Fwht;
+};
+
+/* The planes, in T. */
+template <class T>
+static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape &g)
+{
+    return { g.planes.n_tok, g.planes.channels / (int64_t)sizeof(T), g.planes.bits };
+}
+
+/* Sets along tokens, of any length: a thread has one set. x is read twice; the second time it is in
+ * a cache. */
 static __global__ void __launch_bounds__(THREADS)
     grid_encode_tokens(struct shape g, kvr_global<const float> x, kvr_global<uint8_t> codes,
                        kvr_global<kvr_f16> meta)
@@ -171,25 +194,89 @@ static __global__ void __launch_bounds__(THREADS)
     if (g.asym)
         meta[g.n_sets + b * channels + c] = f.zero;
     for (int64_t t = t0; t < end; t += 8) {
-        uint64_t word = 0;
+        unsigned code[8];
 
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (t + i < end)
-                word |= (uint64_t)code_of(g, t + i < have ? (float)x[(t + i) * channels + c] : 0.0f,
-                                          f.s, f.m, f.pre)
-                        << (8 * i);
-        kvr_store8(g.planes, t / 8, c, word, codes);
+        for (int i = 0; i < 8; i++) {
+            const float v = t + i < have ? (float)x[(t + i) * channels + c] : 0.0f;
+
+            code[i] = t + i < end ? code_of(g, v, f.s, f.m, f.pre) : 0u;
+        }
+        kvr_store8(g.planes, t / 8, c, code, codes);
+    }
+}
+
+/* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
+ * once. */
+template <class W>
+static __global__ void __launch_bounds__(THREADS)
+    grid_encode_16(struct shape g, unsigned strips, kvr_global<const values<typename W::T>> x,
+                   kvr_global<typename W::T> codes,
+                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta)
+{
+    using T = typename W::T;
+    enum { V = sizeof(T) };
+    const int64_t units = g.planes.channels / V, b = blockIdx.x / strips;
+    const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
+    const int64_t t0 = b * KEPT, left = g.planes.n_tok - t0, given = g.n_tok - t0;
+    kvr_few<kvr_f16, V> step, zero;
+    values<T> v[KEPT];
+    struct fitted f[V];
+
+    if (c >= units)
+        return;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        v[i] = {};
+        if (i < given)
+            v[i] = x[(t0 + i) * units + c];
+    }
+    if (W::fwht)
+        kvr_fwht_warp<V, KEPT>(v, 32 * V, g.bf16);
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        int low = order_of(v[0].v[j]), high = low;
+
+#pragma unroll
+        for (int i = 1; i < KEPT; i++) {
+            const int o = i < left ? order_of(v[i].v[j]) : low;
+
+            low = o < low ? o : low;
+            high = o > high ? o : high;
+        }
+        f[j] = fit(g, low, high);
+        step.v[j] = f[j].step;
+        zero.v[j] = f[j].zero;
+    }
+    meta[b * units + c] = step;
+    if (g.asym)
+        meta[g.n_sets / V + b * units + c] = zero;
+#pragma unroll
+    for (int h = 0; h < KEPT; h += 8) {
+        unsigned code[8];
+
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            code[i] = 0;
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                if (h + i < left)
+                    code[i] |= code_of(g, v[h + i].v[j], f[j].s, f[j].m, f[j].pre) << (8 * j);
+        }
+        if (h < left)
+            kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, code, codes);
     }
 }
 
 /* Sets within a token: a block has 8 tokens and either some sets of each, or one wide set of
- * each. A warp takes the range of a set, a thread fits it, and a thread codes 8 tokens of a
- * channel. */
+ * each. A warp takes the range of a set, a thread fits it, and a thread codes 8 tokens of its
+ * channels. */
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    grid_encode_rows(struct shape g, int64_t span, kvr_global<const float> x,
-                     kvr_global<uint8_t> codes, kvr_global<kvr_f16> meta)
+    grid_encode_rows(struct shape g, int64_t span, kvr_global<const values<T>> x,
+                     kvr_global<T> codes, kvr_global<kvr_f16> meta)
 {
+    enum { V = sizeof(T) };
     KVR_SHARED(int, low, SETS);
     KVR_SHARED(int, high, SETS);
     KVR_SHARED(float, step, SETS);
@@ -203,14 +290,21 @@ static __global__ void __launch_bounds__(THREADS)
     const int lane = (int)threadIdx.x % 32;
 
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
-        const int64_t t = 8 * t8 + i / k, at = t * channels + first + i % k * g.width;
+        const int64_t t = 8 * t8 + i / k, at = (t * channels + first + i % k * g.width) / V;
         int lo = 0x7fffffff, hi = -0x7fffffff - 1;
 
-        for (int64_t c = lane; c < g.width; c += 32) {
-            const int v = order_of(t < g.n_tok ? (float)x[at + c] : 0.0f);
+        for (int64_t c = lane; c < g.width / V; c += 32) {
+            values<T> x4 = {};
 
-            lo = v < lo ? v : lo;
-            hi = v > hi ? v : hi;
+            if (t < g.n_tok)
+                x4 = x[at + c];
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const int v = order_of(x4.v[j]);
+
+                lo = v < lo ? v : lo;
+                hi = v > hi ? v : hi;
+            }
         }
         lo = __reduce_min_sync(~0u, lo);
         hi = __reduce_max_sync(~0u, hi);
@@ -222,7 +316,7 @@ static __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n; i += THREADS) {
         const struct fitted f = fit(g, low[i], high[i]);
-        const int64_t set = ((8 * t8 + i / k) * channels + first) / g.width + i % k;
+        const int64_t set = (8 * t8 + i / k) * g.per_token + first / g.width + i % k;
 
         step[i] = f.s;
         base[i] = f.m;
@@ -232,20 +326,28 @@ static __global__ void __launch_bounds__(THREADS)
             meta[g.n_sets + set] = f.zero;
     }
     __syncthreads();
-    for (int64_t c = first + threadIdx.x; c < last; c += THREADS) {
-        const int mine = (int)((c - first) / g.width);
-        uint64_t word = 0;
+    for (int64_t c = first / V + threadIdx.x; c < last / V; c += THREADS) {
+        const int mine = (int)(c * V - first) / (int)g.width;
+        unsigned code[8];
 
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i < rows) {
-                const int64_t t = 8 * t8 + i;
-                const float v = t < g.n_tok ? (float)x[t * channels + c] : 0.0f;
-                const int set = i * k + mine;
+        for (int i = 0; i < 8; i++) {
+            const int64_t t = 8 * t8 + i;
+            values<T> x4 = {};
 
-                word |= (uint64_t)code_of(g, v, step[set], base[set], pre[set]) << (8 * i);
-            }
-        kvr_store8(g.planes, t8, c, word, codes);
+            code[i] = 0;
+            if (i >= rows)
+                continue;
+            if (t < g.n_tok)
+                x4 = x[(t * channels) / V + c];
+            const int set = i * k + mine;
+            const float s = step[set], m = base[set], before = pre[set];
+
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                code[i] |= code_of(g, x4.v[j], s, m, before) << (8 * j);
+        }
+        kvr_store8(planes_of<T>(g), t8, c, code, codes);
     }
 }
 
@@ -255,46 +357,92 @@ struct part {
     int mode;
 };
 
-static __device__ __forceinline__ int64_t set_of(const struct shape &g, int64_t t, int64_t c)
+/* x^ = (q - z) s + off of a set. */
+struct level {
+    float s, z, off;
+};
+
+static __device__ __forceinline__ struct level level_of(const struct shape &g, int64_t set,
+                                                        kvr_global<const kvr_f16> meta)
 {
-    if (g.axis == KVR_AXIS_TOKENS)
-        return t / g.group * g.planes.channels + c;
-    return (t * g.planes.channels + c) / g.width;
+    struct level l = { kvr_float_of(meta[set]), (float)(1 << (g.planes.bits - 1)), 0 };
+
+    if (!g.asym)
+        return l;
+    const float zero = kvr_float_of(meta[g.n_sets + set]);
+
+    l.z = g.study ? zero : 0;
+    l.off = g.study ? 0 : zero;
+    return l;
 }
 
-/* A thread has up to 8 tokens of a channel. */
-static __global__ void __launch_bounds__(THREADS)
-    grid_decode(struct shape g, struct part d, kvr_global<const uint8_t> codes,
-                kvr_global<const kvr_f16> meta, kvr_global<float> out)
+static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code,
+                                                const struct level &l)
 {
-    const int64_t strips = (d.width + THREADS - 1) / THREADS;
-    const int64_t t8 = d.t0 / 8 + blockIdx.x / strips;
-    const int64_t c = blockIdx.x % strips * THREADS + threadIdx.x;
-    const float half = g.asym ? 0.0f : (float)(1 << (g.planes.bits - 1));
-    float s = 0, zero = 0;
-    uint64_t word;
+    const float x = ((float)(int)(code & 255u) - l.z) * l.s;
 
-    if (c >= d.width)
+    return g.bf16 ? kvr_round_bf16(kvr_round_bf16(x) + l.off) : x + l.off;
+}
+
+/* A thread has up to 8 tokens of its channels. With the transform, mode is SET. */
+template <class W>
+static __global__ void __launch_bounds__(THREADS)
+    grid_decode(struct shape g, struct part d, unsigned strips,
+                kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
+                kvr_global<values<typename W::T>> out)
+{
+    using T = typename W::T;
+    enum { V = sizeof(T) };
+    const int64_t units = d.width / V, t8 = d.t0 / 8 + blockIdx.x / strips;
+    const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
+    const int64_t c = d.first + at * V; /* of the block */
+    const int64_t set0 = g.axis == KVR_AXIS_TOKENS ? t8 * 8 / g.group * g.planes.channels + c
+                                                   : (unsigned)c / (unsigned)g.width;
+    struct level l[V] = {};
+    unsigned code[8];
+    values<T> x[8];
+
+    if (at >= units)
         return;
-    word = kvr_load8(g.planes, t8, d.first + c, codes);
+    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
+    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one set for all tokens */
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            l[j] = level_of(g, set0 + j, meta);
+    }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int64_t t = 8 * t8 + i, at = (t - d.t0) * d.width + c;
-        float v, x;
+        const int64_t t = 8 * t8 + i;
+
+        x[i] = {};
+        if (t < d.t0 || t >= d.t0 + d.n)
+            continue;
+        if (g.axis != KVR_AXIS_TOKENS) { /* one set for all channels */
+            l[0] = level_of(g, t * g.per_token + set0, meta);
+#pragma unroll
+            for (int j = 1; j < V; j++)
+                l[j] = l[0];
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            x[i].v[j] = decoded(g, code[i] >> (8 * j), l[j]);
+    }
+    if (W::fwht)
+        kvr_fwht_warp<V, 8>(x, 32 * V, g.bf16);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int64_t t = 8 * t8 + i, row = (t - d.t0) * units + at;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        const int64_t set = set_of(g, t, d.first + c);
-        s = kvr_float_of(meta[set]);
-        zero = g.asym ? kvr_float_of(meta[g.n_sets + set]) : 0;
-        v = (float)(int)((word >> (8 * i)) & 255u);
-        x = (v - (g.asym && g.study ? zero : half)) * s;
-        v = g.asym && !g.study ? zero : 0;
-        x = g.bf16 ? kvr_round_bf16(kvr_round_bf16(x) + v) : x + v;
-        if (d.mode == KVR_DECODE_SET)
-            out[at] = x;
-        else
-            out[at] = d.mode == KVR_DECODE_ADD ? (float)out[at] + x : (float)out[at] - x;
+        if (!W::fwht && d.mode != KVR_DECODE_SET) {
+            const values<T> old = out[row];
+
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                x[i].v[j] = d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
+        }
+        out[row] = x[i];
     }
 }
 
@@ -311,33 +459,109 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
     s.axis = g->axis;
     s.group = g->group;
     s.width = g->axis == KVR_AXIS_TOKEN ? channels : g->group;
+    s.per_token = g->axis == KVR_AXIS_TOKENS ? 0 : channels / s.width;
     s.asym = g->asym;
     s.study = job->study;
     s.bf16 = job->compute == KVR_COMPUTE_BF16;
     s.n_sets = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
-                                          : s.planes.n_tok * channels / s.width;
+                                          : s.planes.n_tok * s.per_token;
     return s;
+}
+
+/* May n channels at a time be moved, those of `first` and `width` among them? */
+static bool by(int n, const struct shape *g, int64_t first, int64_t width, const void *x,
+               const void *codes, const void *meta)
+{
+    const bool sets = g->axis == KVR_AXIS_TOKENS || g->width % n == 0;
+
+    return sets && g->planes.channels % n == 0 && first % n == 0 && width % n == 0 &&
+           kvr_aligned(x, (size_t)n * 4) && kvr_aligned(codes, (size_t)n) &&
+           kvr_aligned(meta, (size_t)n * 2);
+}
+
+template <class W>
+static void encode_16(struct kvr_stream *s, const struct shape &g, const float *x, void *codes,
+                      void *meta)
+{
+    using T = typename W::T;
+    enum { V = sizeof(T) };
+    const unsigned strips = kvr_blocks(g.planes.channels / V, THREADS);
+
+    KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(g.planes.n_tok, KEPT) * strips, THREADS, 0, s, g,
+               strips, (const values<T> *)x, (T *)codes, (kvr_few<kvr_f16, V> *)meta);
+}
+
+template <class T>
+static void encode_rows(struct kvr_stream *s, const struct shape &g, const float *x, void *codes,
+                        void *meta)
+{
+    const int64_t span = g.width < SPAN ? SPAN / g.width * g.width : g.width;
+    const unsigned spans = kvr_blocks(g.planes.channels, span);
+
+    KVR_LAUNCH(grid_encode_rows<T>, kvr_blocks(g.planes.n_tok, 8) * spans, THREADS, 0, s, g, span,
+               (const values<T> *)x, (T *)codes, (kvr_f16 *)meta);
+}
+
+template <class W>
+static void decode(struct kvr_stream *s, const struct shape &g, const struct part &d,
+                   const void *codes, const void *meta, float *out)
+{
+    using T = typename W::T;
+    const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
+    const int64_t runs = (d.t0 + d.n + 7) / 8 - d.t0 / 8;
+
+    KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, g, d, strips,
+               (const T *)codes, (const kvr_f16 *)meta, (values<T> *)out);
 }
 
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes, void *meta)
 {
     const struct shape sh = shape_of(g, job);
-    const int64_t stored = sh.planes.n_tok, channels = sh.planes.channels;
+    const int64_t channels = sh.planes.channels;
+    const bool wide = by(4, &sh, 0, channels, x, codes, meta);
 
-    if (!stored || !channels)
+    if (!sh.planes.n_tok || !channels)
         return;
-    if (g->axis == KVR_AXIS_TOKENS) {
-        const int64_t blocks = (stored + g->group - 1) / g->group;
-
-        KVR_LAUNCH(grid_encode_tokens, (unsigned)(blocks * kvr_blocks(channels, THREADS)), THREADS,
+    if (g->axis != KVR_AXIS_TOKENS && wide)
+        encode_rows<uint32_t>(s, sh, x, codes, meta);
+    else if (g->axis != KVR_AXIS_TOKENS)
+        encode_rows<uint8_t>(s, sh, x, codes, meta);
+    else if (g->group == KEPT && wide)
+        encode_16<way<uint32_t, false>>(s, sh, x, codes, meta);
+    else
+        KVR_LAUNCH(grid_encode_tokens,
+                   kvr_blocks(sh.planes.n_tok, g->group) * kvr_blocks(channels, THREADS), THREADS,
                    0, s, sh, x, (uint8_t *)codes, (kvr_f16 *)meta);
-    } else {
-        const int64_t span = sh.width < SPAN ? SPAN / sh.width * sh.width : sh.width;
+}
 
-        KVR_LAUNCH(grid_encode_rows, (unsigned)((stored + 7) / 8 * kvr_blocks(channels, span)),
-                   THREADS, 0, s, sh, span, x, (uint8_t *)codes, (kvr_f16 *)meta);
-    }
+bool kvr_grid_encode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                               const struct kvr_stage_job *job, const float *x, void *codes,
+                               void *meta)
+{
+    const struct shape sh = shape_of(g, job);
+    const int d = job->shape.head_dim;
+
+    if (g->axis != KVR_AXIS_TOKENS || g->group != KEPT || d < 32 || d > 128 ||
+        !by(d / 32, &sh, 0, sh.planes.channels, x, codes, meta))
+        return false;
+    if (!sh.planes.n_tok || !sh.planes.channels)
+        return true;
+    if (d == 32)
+        encode_16<way<uint8_t, true>>(s, sh, x, codes, meta);
+    else if (d == 64)
+        encode_16<way<uint16_t, true>>(s, sh, x, codes, meta);
+    else
+        encode_16<way<uint32_t, true>>(s, sh, x, codes, meta);
+    return true;
+}
+
+static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t n, int h0, int nh,
+                           enum kvr_decode_mode mode)
+{
+    const int64_t d = job->shape.head_dim;
+
+    return { t0, n, h0 * d, nh * d, mode };
 }
 
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
@@ -346,11 +570,33 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           float *out)
 {
     const struct shape sh = shape_of(g, job);
-    const struct part d = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                            (int64_t)nh * job->shape.head_dim, mode };
+    const struct part d = part_of(job, t0, n, h0, nh, mode);
 
-    if (n && d.width)
-        KVR_LAUNCH(grid_decode,
-                   (unsigned)(((t0 + n + 7) / 8 - t0 / 8) * kvr_blocks(d.width, THREADS)), THREADS,
-                   0, s, sh, d, (const uint8_t *)codes, (const kvr_f16 *)meta, out);
+    if (!n || !d.width)
+        return;
+    if (by(4, &sh, d.first, d.width, out, codes, meta))
+        decode<way<uint32_t, false>>(s, sh, d, codes, meta, out);
+    else
+        decode<way<uint8_t, false>>(s, sh, d, codes, meta, out);
+}
+
+bool kvr_grid_decode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                               const struct kvr_stage_job *job, const void *codes, const void *meta,
+                               int64_t t0, int64_t n, int h0, int nh, float *out)
+{
+    const struct shape sh = shape_of(g, job);
+    const struct part d = part_of(job, t0, n, h0, nh, KVR_DECODE_SET);
+    const int dim = job->shape.head_dim;
+
+    if (dim < 32 || dim > 128 || !by(dim / 32, &sh, d.first, d.width, out, codes, meta))
+        return false;
+    if (!n || !d.width)
+        return true;
+    if (dim == 32)
+        decode<way<uint8_t, true>>(s, sh, d, codes, meta, out);
+    else if (dim == 64)
+        decode<way<uint16_t, true>>(s, sh, d, codes, meta, out);
+    else
+        decode<way<uint32_t, true>>(s, sh, d, codes, meta, out);
+    return true;
 }

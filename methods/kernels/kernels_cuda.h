@@ -15,13 +15,6 @@
 extern "C" {
 #endif
 
-/* kvr_pack of the whole tensor: codes [n_tok, channels] -> planes. */
-void kvr_pack_cuda(struct kvr_stream *s, uint8_t *packed, int64_t n_tok, int64_t channels, int bits,
-                   const uint8_t *codes);
-/* kvr_unpack_token of all tokens: planes -> codes [n_tok, channels]. */
-void kvr_unpack_cuda(struct kvr_stream *s, const uint8_t *packed, int64_t n_tok, int64_t channels,
-                     int bits, uint8_t *codes);
-
 /* kvr_grid_encode: x [T,H,D] -> codes, meta (kvr_grid_bytes). job->opts is not read. */
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes, void *meta);
@@ -30,6 +23,16 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const void *codes, const void *meta,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
+
+/* kvr_fwht of every head, then kvr_grid_encode, x being left alone; kvr_grid_decode, then kvr_fwht.
+ * One launch: what lies between never reaches memory. Heads of 32, 64 or 128 channels; coding: sets
+ * of 16 tokens. False: not for this shape, nothing was launched. */
+bool kvr_grid_encode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                               const struct kvr_stage_job *job, const float *x, void *codes,
+                               void *meta);
+bool kvr_grid_decode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
+                               const struct kvr_stage_job *job, const void *codes, const void *meta,
+                               int64_t t0, int64_t n, int h0, int nh, float *out);
 
 /* The codec `exact(type=bf16)`: x [T,H,D] -> codes. (type=f32 is a copy.) */
 void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
@@ -42,7 +45,7 @@ void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *s
 /* x as BF16 holds it, n values in place. */
 void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n);
 
-/* kvr_fwht. A NaN may have another payload. */
+/* kvr_fwht; x lies on a multiple of 16 bytes. A NaN may have another payload. */
 void kvr_fwht_cuda(struct kvr_stream *s, float *x, int64_t rows, int d, enum kvr_compute compute);
 
 #ifdef __cplusplus

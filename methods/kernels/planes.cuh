@@ -1,15 +1,16 @@
-/* planes.cuh - the planes of pack.h, eight tokens of one channel at a time.
+/* planes.cuh - the planes of pack.h, eight tokens of some channels at a time.
  *
  * Eight tokens fill f rows of the plane of f-bit fields exactly, so in all `bits` bytes of a
- * channel: one thread's work, and the warp's bytes lie side by side. Codes travel as one 64-bit
- * word, token i in byte i. */
+ * channel: one thread's work, and the warp's bytes lie side by side. A thread has the channels
+ * whose bytes are one T (uint8_t: one, uint32_t: four); the codes of token i travel in code[i], a
+ * byte a channel, so that one shift and one mask take a field out of all of them. */
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
 #include "harness/cuda/kernel.cuh"
 
 struct kvr_planes {
-    int64_t n_tok, channels;
+    int64_t n_tok, channels; /* of a kernel's planes: how many T a row has */
     int bits;
 };
 
@@ -19,81 +20,88 @@ static __host__ __device__ __forceinline__ int64_t kvr_plane_rows(int64_t n_tok,
     return (n_tok * f + 7) / 8;
 }
 
-template <int F>
+/* The low f bits of every byte. */
+static __device__ __forceinline__ unsigned kvr_fields(int f)
+{
+    return ((1u << f) - 1u) * 0x01010101u;
+}
+
+template <int F, class T>
 static __device__ __forceinline__ int64_t store_plane(const struct kvr_planes p, int low,
-                                                      int64_t t8, int64_t c, uint64_t codes,
-                                                      int64_t plane, kvr_global<uint8_t> packed)
+                                                      int64_t t8, int64_t c,
+                                                      const unsigned (&code)[8], int64_t plane,
+                                                      kvr_global<T> packed)
 {
     const int64_t rows = kvr_plane_rows(p.n_tok, F);
 
 #pragma unroll
     for (int r = 0; r < F; r++) {
-        unsigned byte = 0;
+        unsigned bytes = 0;
 
 #pragma unroll
         for (int i = 0; i < 8 / F; i++)
-            byte |=
-                (((unsigned)(codes >> (8 * (r * (8 / F) + i))) & 255u) >> low & ((1u << F) - 1u))
-                << (i * F);
+            bytes |= (code[r * (8 / F) + i] >> low & kvr_fields(F)) << (i * F);
         if (t8 * F + r < rows)
-            packed[plane + (t8 * F + r) * p.channels + c] = (uint8_t)byte;
+            packed[plane + (t8 * F + r) * p.channels + c] = (T)bytes;
     }
     return plane + rows * p.channels;
 }
 
-template <int F>
+template <int F, class T>
 static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, int low, int64_t t8,
-                                                     int64_t c, uint64_t &codes, int64_t plane,
-                                                     kvr_global<const uint8_t> packed)
+                                                     int64_t c, unsigned (&code)[8], int64_t plane,
+                                                     kvr_global<const T> packed)
 {
     const int64_t rows = kvr_plane_rows(p.n_tok, F);
 
 #pragma unroll
     for (int r = 0; r < F; r++) {
-        const unsigned byte =
+        const unsigned bytes =
             t8 * F + r < rows ? (unsigned)packed[plane + (t8 * F + r) * p.channels + c] : 0u;
 
 #pragma unroll
         for (int i = 0; i < 8 / F; i++)
-            codes |= (uint64_t)((byte >> (i * F) & ((1u << F) - 1u)) << low)
-                     << (8 * (r * (8 / F) + i));
+            code[r * (8 / F) + i] |= (bytes >> (i * F) & kvr_fields(F)) << low;
     }
     return plane + rows * p.channels;
 }
 
-/* Tokens [8 t8, 8 t8 + 8) of channel c; those at or beyond n_tok have to be 0. */
+/* Tokens [8 t8, 8 t8 + 8) of the c-th T of a row; codes at or beyond n_tok have to be 0. */
+template <class T>
 static __device__ __forceinline__ void kvr_store8(const struct kvr_planes p, int64_t t8, int64_t c,
-                                                  uint64_t codes, kvr_global<uint8_t> packed)
+                                                  const unsigned (&code)[8], kvr_global<T> packed)
 {
     int64_t plane = 0;
     int low = p.bits;
 
     if (p.bits & 8)
-        plane = store_plane<8>(p, low -= 8, t8, c, codes, plane, packed);
+        plane = store_plane<8>(p, low -= 8, t8, c, code, plane, packed);
     if (p.bits & 4)
-        plane = store_plane<4>(p, low -= 4, t8, c, codes, plane, packed);
+        plane = store_plane<4>(p, low -= 4, t8, c, code, plane, packed);
     if (p.bits & 2)
-        plane = store_plane<2>(p, low -= 2, t8, c, codes, plane, packed);
+        plane = store_plane<2>(p, low -= 2, t8, c, code, plane, packed);
     if (p.bits & 1)
-        store_plane<1>(p, low - 1, t8, c, codes, plane, packed);
+        store_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
-static __device__ __forceinline__ uint64_t kvr_load8(const struct kvr_planes p, int64_t t8,
-                                                     int64_t c, kvr_global<const uint8_t> packed)
+template <class T>
+static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int64_t t8, int64_t c,
+                                                 kvr_global<const T> packed, unsigned (&code)[8])
 {
-    uint64_t codes = 0;
     int64_t plane = 0;
     int low = p.bits;
 
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        code[i] = 0;
     if (p.bits & 8)
-        plane = load_plane<8>(p, low -= 8, t8, c, codes, plane, packed);
+        plane = load_plane<8>(p, low -= 8, t8, c, code, plane, packed);
     if (p.bits & 4)
-        plane = load_plane<4>(p, low -= 4, t8, c, codes, plane, packed);
+        plane = load_plane<4>(p, low -= 4, t8, c, code, plane, packed);
     if (p.bits & 2)
-        plane = load_plane<2>(p, low -= 2, t8, c, codes, plane, packed);
+        plane = load_plane<2>(p, low -= 2, t8, c, code, plane, packed);
     if (p.bits & 1)
-        load_plane<1>(p, low - 1, t8, c, codes, plane, packed);
-    return codes;
+        load_plane<1>(p, low - 1, t8, c, code, plane, packed);
 }
 
 #endif

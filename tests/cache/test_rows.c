@@ -111,9 +111,10 @@ START_TEST(backends_agree)
     memcpy(want, cpu.out.p, n * sizeof *want);
     ck_assert_int_eq(kvr_dev_get(cuda.dev, got, cuda.out.p, n * sizeof *got), KVR_OK);
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(same(want[i], got[i]), "%s, %s, width %zu: %zu: %a on the CPU, %a on CUDA",
-                      actions[_i % N_ACTIONS].name, fill_names[fill], width, i, (double)want[i],
-                      (double)got[i]);
+        if (!same(want[i], got[i]))
+            ck_abort_msg("%s, %s, width %zu: %zu: %a on the CPU, %a on CUDA",
+                         actions[_i % N_ACTIONS].name, fill_names[fill], width, i, (double)want[i],
+                         (double)got[i]);
     close_side(&cpu);
     close_side(&cuda);
     free(x);

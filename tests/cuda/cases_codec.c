@@ -1,44 +1,11 @@
-/* cases_codec.c - packing, grids and the transform: CPU against CUDA.
+/* cases_codec.c - grids and the transform: CPU against CUDA.
  *
  * Packed bytes have to be equal. Decoded values have to be equal too: the kernels do the CPU's
  * operations in the CPU's order, each rounded once (no contraction), and IEEE division and square
  * root are exact; only the payload of a NaN differs between machines. So no tolerance. */
 #include "methods/kernels/fwht.h"
 #include "methods/kernels/kernels_cuda.h"
-#include "methods/kernels/pack.h"
 #include "tests/cuda/both.h"
-
-static const struct {
-    int64_t n_tok, channels;
-} pack_shapes[] = { { 1, 1 }, { 7, 3 }, { 8, 130 }, { 41, 19 } };
-
-START_TEST(pack_and_unpack)
-{
-    const int bits = _i % 8 + 1;
-    const int64_t T = pack_shapes[_i / 8].n_tok, C = pack_shapes[_i / 8].channels;
-    const size_t n = (size_t)(T * C), n_packed = kvr_pack_bytes(T, C, bits);
-    uint8_t *codes = malloc(n), *back = malloc(n), *cpu = malloc(n_packed), *gpu = malloc(n_packed);
-    uint8_t *d_codes, *d_packed, *d_back;
-
-    for (size_t i = 0; i < n; i++)
-        codes[i] = (uint8_t)((i * 2654435761u >> 7) & ((1u << bits) - 1u));
-    kvr_pack(cpu, T, C, bits, 0, T, 0, C, codes);
-    d_codes = both_in(codes, n);
-    d_packed = both_out(n_packed);
-    d_back = both_out(n);
-    kvr_pack_cuda(both_stream, d_packed, T, C, bits, d_codes);
-    both_get(gpu, d_packed, n_packed, "pack");
-    ck_assert_mem_eq(gpu, cpu, n_packed);
-    kvr_unpack_cuda(both_stream, both_in(cpu, n_packed), T, C, bits, d_back);
-    both_get(back, d_back, n, "unpack");
-    ck_assert_mem_eq(back, codes, n);
-    both_free();
-    free(codes);
-    free(back);
-    free(cpu);
-    free(gpu);
-}
-END_TEST
 
 /* The axes with the groups that make their own paths: shorter and longer than a warp, than the
  * channels a block codes at a time; blocks of tokens that end in the middle of a byte. */
@@ -53,6 +20,8 @@ static const struct axis_case axes[] = {
     { KVR_AXIS_CHANNELS, 16, { 9, 3, 128 } },  { KVR_AXIS_CHANNELS, 64, { 17, 1, 64 } },
     { KVR_AXIS_CHANNELS, 512, { 3, 1, 512 } }, { KVR_AXIS_TOKEN, 16, { 11, 3, 20 } },
     { KVR_AXIS_TOKEN, 16, { 5, 5, 64 } },      { KVR_AXIS_TOKENS, 16, { 1, 1, 1 } },
+    { KVR_AXIS_TOKENS, 16, { 20, 1, 6 } },     { KVR_AXIS_TOKEN, 16, { 9, 3, 5 } },
+    { KVR_AXIS_CHANNELS, 9, { 9, 2, 18 } },
 };
 enum { N_AXES = sizeof axes / sizeof axes[0] };
 
@@ -170,6 +139,88 @@ START_TEST(grid)
 }
 END_TEST
 
+/* The transform taken along: a head to a warp, 32, 64 and 128 channels. */
+static void check_turned(const struct kvr_block_shape *shape, int r, enum fill fill)
+{
+    const struct kvr_grid g = {
+        .bits = readings[r].bits, .axis = KVR_AXIS_TOKENS, .group = 16, .asym = readings[r].asym
+    };
+    const struct kvr_stage_job job = { .study = readings[r].study,
+                                       .compute = readings[r].compute,
+                                       .shape = *shape };
+    const size_t n = elements(shape);
+    const int64_t t0 = shape->n_tok / 3, part = shape->n_tok / 2;
+    const size_t some = (size_t)part * (size_t)shape->head_dim;
+    struct kvr_dev *dev = open_dev();
+    struct kvr_stage_data cpu = { 0 };
+    struct kvr_stage_bytes bytes;
+    float *x = floats(n), *turned = floats(n), *got = floats(n);
+    uint8_t *codes, *meta;
+    void *d_codes, *d_meta;
+    float *d_x, *d_out;
+
+    fill_block(x, shape, fill, (uint32_t)r);
+    memcpy(turned, x, n * sizeof *x);
+    kvr_fwht(turned, shape->n_tok * shape->n_heads, shape->head_dim, job.compute);
+    kvr_grid_bytes(&g, &job, &bytes);
+    ck_assert_int_eq(kvr_buf_alloc(&cpu.codes, dev, KVR_MEM_KV, bytes.codes), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&cpu.meta, dev, KVR_MEM_META, bytes.meta), KVR_OK);
+    kvr_grid_encode(&g, &job, turned, &cpu);
+    codes = malloc(bytes.codes);
+    meta = malloc(bytes.meta);
+    d_x = both_inout(x, n * sizeof *x);
+    d_codes = both_out(bytes.codes);
+    d_meta = both_out(bytes.meta);
+    ck_assert(kvr_grid_encode_fwht_cuda(both_stream, &g, &job, d_x, d_codes, d_meta));
+    both_get(codes, d_codes, bytes.codes, fill_names[fill]);
+    both_get(meta, d_meta, bytes.meta, fill_names[fill]);
+    both_get(got, d_x, n * sizeof *x, fill_names[fill]);
+    ck_assert_mem_eq(got, x, n * sizeof *x);
+    ck_assert_mem_eq(meta, cpu.meta.p, bytes.meta);
+    ck_assert_mem_eq(codes, cpu.codes.p, bytes.codes);
+    kvr_grid_decode(&g, &job, &cpu, t0, part, shape->n_heads - 1, 1, KVR_DECODE_SET, turned);
+    kvr_fwht(turned, part, shape->head_dim, job.compute);
+    d_out = both_out(some * sizeof *got);
+    ck_assert(kvr_grid_decode_fwht_cuda(both_stream, &g, &job, d_codes, d_meta, t0, part,
+                                        shape->n_heads - 1, 1, d_out));
+    both_get(got, d_out, some * sizeof *got, fill_names[fill]);
+    same_floats(turned, got, some, fill_names[fill]);
+    both_free();
+    kvr_buf_free(&cpu.codes);
+    kvr_buf_free(&cpu.meta);
+    kvr_dev_close(&dev);
+    free(x);
+    free(turned);
+    free(got);
+    free(codes);
+    free(meta);
+}
+
+START_TEST(grid_and_transform)
+{
+    static const struct kvr_block_shape shapes[] = { { 37, 2, 32 }, { 21, 2, 64 }, { 18, 2, 128 } };
+
+    for (int fill = 0; fill < N_FILLS; fill++)
+        check_turned(&shapes[_i / N_READINGS], _i % N_READINGS, (enum fill)fill);
+}
+END_TEST
+
+/* What cannot be done at once is not begun. */
+START_TEST(grid_and_transform_refused)
+{
+    const struct kvr_grid g[] = { { 4, KVR_AXIS_TOKENS, 16, false },
+                                  { 4, KVR_AXIS_TOKENS, 8, false },
+                                  { 4, KVR_AXIS_TOKEN, 16, false } };
+    const struct kvr_stage_job wide = { .shape = { 16, 1, 256 } },
+                               fits = { .shape = { 16, 1, 64 } };
+
+    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[0], &wide, NULL, NULL, NULL));
+    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[1], &fits, NULL, NULL, NULL));
+    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[2], &fits, NULL, NULL, NULL));
+    ck_assert(!kvr_grid_decode_fwht_cuda(both_stream, &g[0], &wide, NULL, NULL, 0, 16, 0, 1, NULL));
+}
+END_TEST
+
 /* One damaged byte must be noticed by what compares. */
 START_TEST(comparison_can_fail)
 {
@@ -253,8 +304,9 @@ TCase *cases_codec(void)
     TCase *tc = tcase_create("codec");
 
     tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, pack_and_unpack, 0, 8 * 4);
     tcase_add_loop_test(tc, grid, 0, N_AXES * N_READINGS);
+    tcase_add_loop_test(tc, grid_and_transform, 0, 3 * N_READINGS);
+    tcase_add_test(tc, grid_and_transform_refused);
     tcase_add_test(tc, comparison_can_fail);
     tcase_add_loop_test(tc, transform, 0, 2 * 9);
     tcase_add_loop_test(tc, exact, 0, 2 * N_FILLS);

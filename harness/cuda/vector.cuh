@@ -1,0 +1,20 @@
+/* vector.cuh - some elements side by side, moved by one instruction of up to 16 bytes.
+ *
+ * A kernel that is a template over what it moves is launched with the wide type where address and
+ * extents are multiples of it, and with the narrow one elsewhere. */
+#ifndef KVR_CUDA_VECTOR_CUH
+#define KVR_CUDA_VECTOR_CUH
+
+#include "harness/cuda/kernel.cuh"
+
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) kvr_few {
+    T v[N];
+};
+
+/* Does p lie on a multiple of n bytes? */
+static inline bool kvr_aligned(const void *p, size_t n)
+{
+    return (uintptr_t)p % n == 0;
+}
+
+#endif
