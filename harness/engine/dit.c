@@ -14,8 +14,8 @@
 /* The reference's table of positions in time ends here. */
 enum { MAX_FRAMES = 1024 };
 
-/* FORWARD encloses the others; ATTEND is the cache's, which times it in its own way. */
-enum { FORWARD, LINEAR, CROSS, ATTEND, N_PHASES };
+/* ALL encloses the others; ATTEND is the cache's, which times it in its own way. */
+enum { ALL, LINEAR, CROSS, ATTEND, N_PHASES };
 
 /* Angles, from the frames of rope_frame on. */
 struct rope {
@@ -311,7 +311,7 @@ enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out
     *out = (struct kvr_dit_times){
         .linear_ns = ns[LINEAR],
         .cross_ns = ns[CROSS],
-        .other_ns = ns[FORWARD] - ns[LINEAR] - ns[CROSS] - ns[ATTEND],
+        .other_ns = ns[ALL] - ns[LINEAR] - ns[CROSS] - ns[ATTEND],
     };
     return KVR_OK;
 }
@@ -382,7 +382,7 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
 
 /* ---- prompt --------------------------------------------------------------------------- */
 
-enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
+static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
 {
     const struct kvr_model *m = d->m;
     const int64_t T = d->c->text_len, dim = d->c->dim;
@@ -411,6 +411,16 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
     KVR_TRY(taps_done(d));
     d->has_prompt = true;
     return KVR_OK;
+}
+
+enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
+{
+    enum kvr_status st;
+
+    kvr_phase_begin(d->phases, ALL);
+    st = take_prompt(d, P);
+    kvr_phase_end(d->phases, ALL);
+    return st;
 }
 
 /* ---- forward -------------------------------------------------------------------------- */
@@ -564,8 +574,8 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
     enum kvr_status st;
 
     KVR_TRY(check_pass(d, pass));
-    kvr_phase_begin(d->phases, FORWARD);
+    kvr_phase_begin(d->phases, ALL);
     st = forward(d, cache, x, t, pass, out);
-    kvr_phase_end(d->phases, FORWARD);
+    kvr_phase_end(d->phases, ALL);
     return st;
 }

@@ -50,8 +50,8 @@ void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
 typedef void kvr_dit_tap_fn(void *ctx, const char *name, const float *data, int64_t n);
 void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
 
-/* Nanoseconds in linear layers, in cross-attention, and in everything else of the forwards but
- * self-attention, since open: the device's own time. */
+/* Nanoseconds in linear layers, in cross-attention, and in everything else of prompts and
+ * forwards but self-attention, since open: the device's own time. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
 };

@@ -9,6 +9,13 @@ json "every tensor is told" \
     '.ok == true and (.tensors | length > 20) and all(.tensors[]; has("name") and has("rel_l2") and has("max_abs") and has("ok"))'
 json "the network's output is within 1e-5" '.tensors[] | select(.name | test("a\\.flow$")) | .rel_l2 <= 1e-5'
 
+exits 0 "engine check in BF16" engine check "$fixture" --compute bf16 --json
+json "is another computation" '.ok and (.tensors[] | select(.name | test("a\\.flow$")) | .rel_l2 > 1e-3 and .rel_l2 <= 1.2e-2)'
+exits 2 "no such type" engine check "$fixture" --compute fp8
+says "names it" 'fp8'
+exits 2 "no such device" engine check "$fixture" --device tpu
+says "names it" 'tpu'
+
 # A hundred weights become zero.
 cp -r "$fixture" "$work/hurt"
 chmod -R u+w "$work/hurt"

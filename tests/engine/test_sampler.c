@@ -168,6 +168,18 @@ static const struct tiny_size rgb_size = {
 
 enum { CHUNKS = 3, FRAMES = 2 * CHUNKS };
 
+static enum kvr_backend backend; /* where the rig computes */
+
+static void on_the_cpu(void)
+{
+    backend = KVR_CPU;
+}
+
+static void on_cuda(void)
+{
+    backend = KVR_CUDA;
+}
+
 struct rig {
     char dir[64];
     struct kvr_dev *dev;
@@ -187,7 +199,7 @@ static void rig_open(struct rig *r, const struct tiny_size *size)
 
     memset(r, 0, sizeof *r);
     tiny_model_make(r->dir, size, NULL);
-    ck_assert_int_eq(kvr_dev_open(&r->dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_dev_open(&r->dev, backend), KVR_OK);
     ck_assert_msg(kvr_model_open(&r->m, r->dev, r->dir) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_dit_open(&r->d, r->dev, r->m) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_plan_open(&r->plan, "F32", NULL, 0) == KVR_OK, "%s", kvr_error());
@@ -462,19 +474,26 @@ START_TEST(forward_allocates_nothing)
     const struct kvr_pass pass = { .n_frames = 2 };
     const float t[2] = { 500, 500 };
     struct kvr_mem_stats before, after;
-    float x[512], out[512];
+    struct kvr_buf b = { 0 };
+    float x[512] = { 0 }, *on_device;
     struct rig r;
 
     rig_open(&r, &flow_size);
     kvr_normal(x, (size_t)r.chunk, 1, KVR_RNG_TEST, 0, 0, 0);
+    ck_assert_int_eq(kvr_buf_alloc(&b, r.dev, KVR_MEM_IO, 2 * sizeof x), KVR_OK);
+    on_device = b.p;
+    ck_assert_int_eq(kvr_dev_put(r.dev, on_device, x, sizeof x), KVR_OK);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(kvr_cache_begin_pass(r.cache, &pass), KVR_OK);
         kvr_mem_stats(r.dev, &before);
-        ck_assert_msg(kvr_dit_forward(r.d, r.cache, x, t, &pass, out) == KVR_OK, "%s", kvr_error());
+        ck_assert_msg(kvr_dit_forward(r.d, r.cache, on_device, t, &pass, on_device + 512) == KVR_OK,
+                      "%s", kvr_error());
         kvr_mem_stats(r.dev, &after);
         ck_assert_int_eq(kvr_cache_end_pass(r.cache), KVR_OK);
     }
+    ck_assert_msg(kvr_dev_sync(r.dev) == KVR_OK, "%s", kvr_error());
     ck_assert_uint_eq(before.n_allocs, after.n_allocs);
+    kvr_buf_free(&b);
     rig_close(&r);
 }
 END_TEST
@@ -502,6 +521,24 @@ START_TEST(forward_refuses)
 }
 END_TEST
 
+static TCase *rollouts(const char *name, void (*where)(void))
+{
+    TCase *tc = tcase_create(name);
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_checked_fixture(tc, where, NULL);
+    tcase_add_test(tc, hooks_come_in_order);
+    tcase_add_test(tc, a_rollout_repeats);
+    tcase_add_loop_test(tc, given_chunks_are_committed_as_generated_ones, 0, CHUNKS);
+    tcase_add_test(tc, other_given_frames_are_another_video);
+    tcase_add_test(tc, given_frames_are_whole_chunks);
+    tcase_add_test(tc, rgb_is_clamped_once);
+    tcase_add_test(tc, not_a_number_ends_the_run);
+    tcase_add_test(tc, forward_allocates_nothing);
+    tcase_add_test(tc, forward_refuses);
+    return tc;
+}
+
 int main(void)
 {
     Suite *s = suite_create("sampler");
@@ -514,15 +551,8 @@ int main(void)
     tcase_add_test(tc, first_of_two_equally_near);
     tcase_add_test(tc, conversions);
     tcase_add_test(tc, noise_is_a_function_of_its_place);
-    tcase_add_test(tc, hooks_come_in_order);
-    tcase_add_test(tc, a_rollout_repeats);
-    tcase_add_loop_test(tc, given_chunks_are_committed_as_generated_ones, 0, CHUNKS);
-    tcase_add_test(tc, other_given_frames_are_another_video);
-    tcase_add_test(tc, given_frames_are_whole_chunks);
-    tcase_add_test(tc, rgb_is_clamped_once);
-    tcase_add_test(tc, not_a_number_ends_the_run);
-    tcase_add_test(tc, forward_allocates_nothing);
-    tcase_add_test(tc, forward_refuses);
-    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
-    return run_suite(s);
+    suite_add_tcase(s, tc);
+    suite_add_tcase(s, rollouts("CPU", on_the_cpu));
+    suite_add_tcase(s, rollouts("CUDA", on_cuda));
+    return run_suite(s); /* OpenMP's threads do not survive a fork */
 }

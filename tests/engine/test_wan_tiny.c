@@ -156,6 +156,87 @@ static void damage(const struct folder *d, const char *file, const char *tensor,
     free(bytes);
 }
 
+/* ---- devices and BF16 ----------------------------------------------------------------- */
+
+static const struct {
+    struct kvr_check_how how;
+    bool whole; /* rollouts, too: on an emulated device they take most of a minute */
+} elsewhere[] = {
+    { { "cpu", KVR_BF16 }, true },
+    { { "emulated", KVR_F32 }, false },
+    { { "emulated", KVR_BF16 }, false },
+};
+
+START_TEST(every_tensor_agrees_elsewhere)
+{
+    const struct kvr_check_how *how = &elsewhere[_i].how;
+    static const char *const latents[] = { "a.flow", "b.flow", "c.x0", "global.latents" };
+    static const char *const keys[] = { "c.cache_k_last", "global.cache_k_last" };
+    const bool bf16 = how->compute == KVR_BF16;
+    struct kvr_check_report r;
+    struct folder d;
+    char path[512];
+    int n = 0;
+
+    folder_make(&d);
+    in_folder(&d, "loop.safetensors", path);
+    ck_assert(elsewhere[_i].whole || unlink(path) == 0);
+    ck_assert_msg(kvr_engine_check(&r, d.path, how) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < r.n; i++)
+        ck_assert_msg(r.entries[i].status == KVR_CHECK_OK, "%s: relative L2 %g %s",
+                      r.entries[i].name, r.entries[i].rel_l2, r.entries[i].note);
+    ck_assert(r.ok);
+    for (size_t i = 0; i < 4; i++) { /* the contract's own numbers; and BF16 it is */
+        const struct kvr_check_entry *e = find(&r, latents[i]);
+
+        if (!e)
+            continue;
+        ck_assert_msg(e->rel_l2 <= (bf16 ? 1.2e-2 : 1e-5), "%s: %g", e->name, e->rel_l2);
+        ck_assert(!bf16 || e->rel_l2 > 1e-3);
+        n++;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const struct kvr_check_entry *e = find(&r, keys[i]);
+
+        ck_assert(!e || e->rel_l2 <= (bf16 ? 1.5e-2 : 1e-5));
+        n += e != NULL;
+    }
+    ck_assert_int_eq(n, elsewhere[_i].whole ? 6 : 4);
+    kvr_check_report_free(&r);
+    folder_remove(&d);
+}
+END_TEST
+
+/* The comparison in BF16 is not so wide that anything passes. */
+START_TEST(bf16_notices_damage)
+{
+    const struct kvr_check_how how = { .compute = KVR_BF16 };
+    const unsigned char wrong = 0x40;
+    struct kvr_check_report r;
+    struct folder d;
+
+    folder_make(&d);
+    damage(&d, "dit.safetensors", "head.head.bias", 3, &wrong, 1);
+    ck_assert_msg(kvr_engine_check(&r, d.path, &how) == KVR_OK, "%s", kvr_error());
+    ck_assert(!r.ok);
+    ck_assert_int_eq(find(&r, "a.flow")->status, KVR_CHECK_FAIL);
+    ck_assert_int_eq(find(&r, "shift5.sigmas")->status, KVR_CHECK_OK);
+    kvr_check_report_free(&r);
+    folder_remove(&d);
+}
+END_TEST
+
+START_TEST(device_names_are_checked)
+{
+    const struct kvr_check_how how = { .device = "tpu" };
+    struct kvr_check_report r;
+
+    ck_assert_int_eq(kvr_engine_check(&r, FIXTURE, &how), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "tpu"));
+    ck_assert_int_eq(r.n, 0);
+}
+END_TEST
+
 static const char *const damaged_weights[] = {
     "blocks.1.ffn.0.weight",
     "blocks.1.self_attn.k.weight",
@@ -251,6 +332,9 @@ int main(void)
     tcase_add_test(tc, every_recorded_result_is_compared);
     tcase_add_loop_test(tc, one_wrong_weight_byte_is_noticed, 0,
                         sizeof damaged_weights / sizeof *damaged_weights);
+    tcase_add_loop_test(tc, every_tensor_agrees_elsewhere, 0, sizeof elsewhere / sizeof *elsewhere);
+    tcase_add_test(tc, bf16_notices_damage);
+    tcase_add_test(tc, device_names_are_checked);
     tcase_add_test(tc, nan_never_agrees);
     tcase_add_test(tc, decoder_is_not_claimed);
     tcase_add_test(tc, empty_folder_says_why);

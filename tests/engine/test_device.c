@@ -1,0 +1,310 @@
+/* test_device.c - the engine on a CUDA device (emulated in tests) against the engine on the CPU. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "harness/workload/workload.h"
+#include "tests/suite.h"
+#include "tests/tiny_model.h"
+
+enum { CHUNKS = 2, FRAMES = 2 * CHUNKS, MOST = 1024 };
+
+#define SIZE(...)                                                                                  \
+    {                                                                                              \
+        .dim = 24, .ffn = 20, .freq = 8, .text_dim = 6, .text_len = 3, .heads = 2, .layers = 2,    \
+        .patch_h = 1, .patch_w = 2, .height = 2, .width = 6, .frames = 2, __VA_ARGS__              \
+    }
+#define RGB ", \"prediction\": \"x0\", \"latent_space\": \"rgb\", \"latent_range\": [-0.25, 0.5]"
+
+static const struct tiny_size flow_size = SIZE(.channels = 4);
+static const struct tiny_size rgb_size = SIZE(.channels = 3, .keys = RGB);
+static const struct tiny_size drawn_size =
+    SIZE(.channels = 3, .keys = RGB ", \"weights\": {\"random\": {\"seed\": 5}}");
+static const struct tiny_size wide_size = {
+    .dim = 516,
+    .ffn = 8,
+    .freq = 8,
+    .text_dim = 6,
+    .text_len = 3,
+    .channels = 3,
+    .heads = 2,
+    .layers = 1,
+    .patch_h = 1,
+    .patch_w = 2,
+    .height = 2,
+    .width = 6,
+    .frames = 2,
+};
+
+static char dir[64];
+
+struct rig {
+    struct kvr_dev *dev;
+    struct kvr_model *m;
+    struct kvr_dit *d;
+    struct kvr_plan *plan;
+    struct kvr_cache *cache;
+};
+
+static enum kvr_status rig_open(struct rig *r, enum kvr_backend backend, enum kvr_dtype compute)
+{
+    const struct kvr_model_use use = { .compute = compute };
+    struct kvr_cache_shape shape = { .frames_per_chunk = 2,
+                                     .capacity_frames = FRAMES,
+                                     .exact = KVR_F32 };
+    const struct kvr_model_config *c;
+
+    memset(r, 0, sizeof *r);
+    KVR_TRY(kvr_dev_open(&r->dev, backend));
+    KVR_TRY(kvr_model_open_as(&r->m, r->dev, dir, &use));
+    KVR_TRY(kvr_dit_open(&r->d, r->dev, r->m));
+    KVR_TRY(kvr_plan_open(&r->plan, "F32", NULL, 0));
+    c = kvr_model_config(r->m);
+    shape.n_layers = c->n_layers;
+    shape.n_heads = c->n_heads;
+    shape.head_dim = kvr_model_head_dim(r->m);
+    shape.tokens_per_frame = kvr_model_tokens_per_frame(r->m);
+    return kvr_cache_open(&r->cache, r->dev, r->plan, &shape, KVR_PATH_STAGED);
+}
+
+/* Closing the device asserts that nothing is left. */
+static void rig_close(struct rig *r)
+{
+    kvr_cache_close(&r->cache);
+    kvr_plan_close(&r->plan);
+    kvr_dit_close(&r->d);
+    kvr_model_close(&r->m);
+    kvr_dev_close(&r->dev);
+}
+
+static enum kvr_status sample(struct rig *r, float *latents)
+{
+    float P[3 * 6];
+    uint64_t seed = 1;
+
+    kvr_normal(P, 3 * 6, 3, KVR_RNG_TEST, 0, 0, 0);
+    KVR_TRY(kvr_dit_set_prompt(r->d, P));
+    return kvr_sample(r->d, r->cache, FRAMES, kvr_noise_philox, &seed, NULL, latents);
+}
+
+static double relative_l2(const float *a, const float *b, int64_t n)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        off += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    return sqrt(off / size);
+}
+
+static const struct {
+    const struct tiny_size *size;
+    enum kvr_dtype compute;
+    bool reuse;
+    double tol;
+} rollouts[] = {
+    /* Roundings alone, 3e-7 a layer, through two layers and six passes: 1e-5 as for recorded
+     * tensors. */
+    { &flow_size, KVR_F32, false, 1e-5 },
+    { &rgb_size, KVR_F32, false, 1e-5 },
+    { &flow_size, KVR_F32, true, 1e-5 },
+    /* An input that lies at the middle of two BF16 falls to either side: 2^-8 of that input, where
+     * the two sides differ by 1e-7 of it and so on few inputs. Half the contract's 1.2e-2. */
+    { &flow_size, KVR_BF16, false, 6e-3 },
+    { &rgb_size, KVR_BF16, false, 6e-3 },
+};
+enum { N_ROLLOUTS = sizeof rollouts / sizeof rollouts[0] };
+
+START_TEST(latents_are_those_of_the_cpu)
+{
+    const struct kvr_reuse_opts reuse = { .threshold = 1e9, .warmup = 1 };
+    static float latents[2][MOST];
+    struct kvr_reuse_counts counts[2];
+    int64_t n = 0;
+
+    tiny_model_make(dir, rollouts[_i].size, NULL);
+    for (int backend = 0; backend < 2; backend++) {
+        struct rig r;
+
+        ck_assert_msg(rig_open(&r, (enum kvr_backend)backend, rollouts[_i].compute) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_int_eq(kvr_model_compute(r.m), rollouts[_i].compute);
+        if (rollouts[_i].reuse)
+            ck_assert_int_eq(kvr_dit_set_reuse(r.d, &reuse), KVR_OK);
+        n = FRAMES * kvr_model_frame_elems(r.m);
+        ck_assert_int_le(n, MOST);
+        ck_assert_msg(sample(&r, latents[backend]) == KVR_OK, "%s", kvr_error());
+        kvr_dit_reuse_counts(r.d, &counts[backend]);
+        rig_close(&r);
+    }
+    ck_assert_msg(relative_l2(latents[1], latents[0], n) <= rollouts[_i].tol, "%g",
+                  relative_l2(latents[1], latents[0], n));
+    ck_assert_int_eq(counts[0].skipped, counts[1].skipped);
+    ck_assert_int_eq(counts[0].compared, counts[1].compared);
+    ck_assert_int_eq(counts[0].compared > 0, rollouts[_i].reuse);
+    ck_assert(fabs(counts[0].total - counts[1].total) <= 1e-5 * counts[0].total);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+/* BF16 is another computation, on either side. */
+START_TEST(bf16_is_not_f32)
+{
+    static float f32[MOST], bf16[MOST];
+    struct rig r;
+
+    tiny_model_make(dir, &flow_size, NULL);
+    ck_assert_int_eq(rig_open(&r, (enum kvr_backend)_i, KVR_F32), KVR_OK);
+    ck_assert_int_eq(sample(&r, f32), KVR_OK);
+    rig_close(&r);
+    ck_assert_int_eq(rig_open(&r, (enum kvr_backend)_i, KVR_BF16), KVR_OK);
+    ck_assert_int_eq(sample(&r, bf16), KVR_OK);
+    const double off = relative_l2(bf16, f32, FRAMES * kvr_model_frame_elems(r.m));
+
+    ck_assert_msg(off > 1e-4 && off <= 2e-2, "%g", off); /* 2^-9 an input, averaged and not */
+    rig_close(&r);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+/* Frames, accounts and times of a whole rollout. The latents agree to 1e-5 of a range of 0.75 and
+ * are cut to 256 levels: next to a step a byte may fall to either side. */
+START_TEST(frames_are_those_of_the_cpu)
+{
+    struct kvr_rollout_result result[2];
+    int64_t off = 0;
+
+    tiny_model_make(dir, &drawn_size, NULL);
+    for (int backend = 0; backend < 2; backend++) {
+        struct kvr_rollout_request req = { .prompt = "a red disc",
+                                           .seed = 3,
+                                           .latent_frames = FRAMES,
+                                           .path = KVR_PATH_STAGED,
+                                           .exact = KVR_F32,
+                                           .phases = true };
+        struct kvr_rollout_result *out = &result[backend];
+        struct rig r;
+
+        ck_assert_msg(rig_open(&r, (enum kvr_backend)backend, KVR_F32) == KVR_OK, "%s",
+                      kvr_error());
+        req.model = r.m;
+        ck_assert_msg(kvr_rollout_run(r.dev, r.plan, &req, NULL, NULL, out) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_uint_eq(out->live_at_start, out->live_at_end);
+        ck_assert_int_gt(out->dit.linear_ns, 0);
+        ck_assert_int_gt(out->dit.cross_ns, 0);
+        ck_assert_int_gt(out->dit.other_ns, 0);
+        ck_assert_int_le(out->dit.linear_ns + out->dit.cross_ns + out->dit.other_ns +
+                             out->cache.attend_ns + out->cache.decode_ns,
+                         out->wall_ns);
+        ck_assert_int_eq(out->n_passes, CHUNKS * (kvr_model_config(r.m)->n_steps + 1));
+        for (int i = 0; i < out->n_passes; i++)
+            ck_assert_int_gt(out->pass[i].dit.linear_ns, 0);
+        ck_assert_uint_gt(out->mem.peak[KVR_MEM_WEIGHTS], 0);
+        ck_assert_uint_gt(out->mem.peak[KVR_MEM_ACT], 0);
+        rig_close(&r);
+    }
+    ck_assert_int_eq(result[0].n, result[1].n);
+    for (int i = 0; i < result[0].n * result[0].height * result[0].width * 3; i++) {
+        ck_assert_int_le(abs(result[0].rgb[i] - result[1].rgb[i]), 1);
+        off += result[0].rgb[i] != result[1].rgb[i];
+    }
+    ck_assert_int_le(off, 2);
+    ck_assert_uint_eq(result[0].bytes.resident, result[1].bytes.resident);
+    kvr_rollout_result_free(&result[0]);
+    kvr_rollout_result_free(&result[1]);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+/* On CUDA weights lie as the linear layers compute: BF16 takes half, but for columns padded to a
+ * multiple of 32 (516 to 544) and for biases and other vectors, which are 2 % here. */
+START_TEST(bf16_weights_are_smaller)
+{
+    size_t weights[2];
+
+    tiny_model_make(dir, &wide_size, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct kvr_dev *dev;
+        struct kvr_model *m;
+        const struct kvr_model_use use = { .compute = i ? KVR_BF16 : KVR_F32 };
+        struct kvr_mem_stats s;
+
+        ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+        ck_assert_msg(kvr_model_open_as(&m, dev, dir, &use) == KVR_OK, "%s", kvr_error());
+        kvr_mem_stats(dev, &s);
+        weights[i] = s.live[KVR_MEM_WEIGHTS];
+        ck_assert_uint_eq(weights[i], s.live_total); /* nothing else stays */
+        ck_assert_ptr_nonnull(strstr(kvr_model_library(m), "cuBLASLt"));
+        kvr_model_close(&m);
+        kvr_dev_close(&dev);
+    }
+    ck_assert_msg((double)weights[1] <= 0.56 * (double)weights[0], "%zu of %zu", weights[1],
+                  weights[0]);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+START_TEST(heads_that_are_too_wide_are_refused)
+{
+    struct rig r;
+
+    tiny_model_make(dir, &wide_size, NULL);
+    ck_assert_int_eq(rig_open(&r, KVR_CUDA, KVR_F32), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "258"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "256"));
+    rig_close(&r);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+/* The n-th allocation of a rig and a rollout fails: an error, and nothing is left behind. */
+START_TEST(out_of_memory)
+{
+    static float latents[MOST];
+    bool ok = false;
+    int failed = 0;
+
+    tiny_model_make(dir, &flow_size, NULL);
+    for (uint64_t n = 1; !ok; n += 7) {
+        struct rig r = { 0 };
+        const struct kvr_model_use use = { .compute = KVR_BF16 };
+
+        ck_assert_int_eq(kvr_dev_open(&r.dev, KVR_CUDA), KVR_OK);
+        kvr_mem_fail_after(r.dev, n);
+        ok = kvr_model_open_as(&r.m, r.dev, dir, &use) == KVR_OK &&
+             kvr_dit_open(&r.d, r.dev, r.m) == KVR_OK;
+        failed += !ok;
+        ck_assert(ok || strstr(kvr_error(), "injected"));
+        kvr_mem_fail_after(r.dev, 0);
+        rig_close(&r);
+    }
+    ck_assert_int_gt(failed, 5);
+    struct rig r;
+
+    ck_assert_int_eq(rig_open(&r, KVR_CUDA, KVR_F32), KVR_OK);
+    kvr_mem_fail_after(r.dev, 1); /* the sampler's own */
+    ck_assert_int_eq(sample(&r, latents), KVR_ENOMEM);
+    ck_assert_int_eq(sample(&r, latents), KVR_OK); /* and then it works */
+    rig_close(&r);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device");
+    TCase *tc = tcase_create("device");
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_loop_test(tc, latents_are_those_of_the_cpu, 0, N_ROLLOUTS);
+    tcase_add_loop_test(tc, bf16_is_not_f32, 0, KVR_N_BACKENDS);
+    tcase_add_test(tc, frames_are_those_of_the_cpu);
+    tcase_add_test(tc, bf16_weights_are_smaller);
+    tcase_add_test(tc, heads_that_are_too_wide_are_refused);
+    tcase_add_test(tc, out_of_memory);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
