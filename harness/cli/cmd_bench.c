@@ -38,7 +38,7 @@ static const struct bench {
 } benches[] = {
     { "codec", { codec, codec_cuda } },
     { "attention", { kvr_bench_attention, kvr_bench_attention_cuda } },
-    { "gemm", { kvr_bench_gemm, NULL } },
+    { "gemm", { kvr_bench_gemm, kvr_bench_gemm_cuda } },
     { "metrics", { kvr_bench_metrics, NULL } },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };

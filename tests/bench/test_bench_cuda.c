@@ -6,6 +6,7 @@
 
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
+#include "harness/bench/bench_gemm.h"
 #include "harness/bench/turns.h"
 #include "tests/suite.h"
 
@@ -96,6 +97,29 @@ START_TEST(rows_of_attention)
 }
 END_TEST
 
+START_TEST(rows_of_layers)
+{
+    struct kvr_bench_row rows[KVR_BENCH_GEMM_ROWS];
+    struct kvr_dev *dev = open_device();
+    int n = 0;
+
+    ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 2, rows, &n), KVR_EINVAL);
+    ck_assert_msg(kvr_bench_gemm_cuda(dev, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n, 3);
+    for (int i = 0; i < n; i++) {
+        ck_assert_str_eq(rows[i].device, "emulated");
+        ck_assert_str_eq(rows[i].reference, "cuBLASLt BF16");
+        ck_assert(rows[i].median > 0 && isnan(rows[i].ratio));
+        ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
+    }
+    for (uint64_t i = 1; i < 6; i++) {
+        kvr_mem_fail_after(dev, i);
+        ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 3, rows, &n), KVR_ENOMEM);
+    }
+    close_device(dev);
+}
+END_TEST
+
 struct diary {
     int n;
     char what[64];
@@ -170,6 +194,7 @@ int main(void)
     tcase_add_test(tc, rows_of_coding);
     tcase_add_test(tc, coding_is_refused);
     tcase_add_test(tc, rows_of_attention);
+    tcase_add_test(tc, rows_of_layers);
     tcase_add_test(tc, turns_alternate);
     tcase_add_test(tc, spread_is_of_the_rounds);
     return run_suite(s);

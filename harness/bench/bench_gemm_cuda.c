@@ -1,0 +1,207 @@
+/* bench_gemm_cuda.c - own kernels of linear layers on a device, beside the library's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/bench/bench_gemm.h"
+#include "harness/bench/turns.h"
+#include "harness/core/rng.h"
+#include "harness/cuda/stream.h"
+#include "harness/engine/gemm.h"
+#include "harness/engine/linear_cuda.h"
+
+/* A chunk through Wan's layers: attention's, and the two of the feed-forward. */
+static const struct shape {
+    int m, k, n;
+} wan[] = { { 4680, 1536, 1536 }, { 4680, 1536, 8960 }, { 4680, 8960, 1536 } },
+  small[] = { { 40, 96, 64 }, { 33, 50, 24 }, { 7, 64, 130 } };
+enum { N_SHAPES = 3, MAX_BUFFERS = 4, N_SAMPLES = 256 };
+_Static_assert((int)N_SHAPES <= (int)KVR_BENCH_GEMM_ROWS, "a row each");
+
+struct kit {
+    struct kvr_dev *dev;
+    struct shape s;
+    int padded, n_buffers;
+    struct kvr_buf x, y;       /* float [n_buffers][m,k], [n_buffers][m,n] */
+    struct kvr_buf rounded, w; /* BF16 [m,padded], [n,padded] */
+    struct kvr_buf busy;
+    float *host_x, *host_w, *host_y; /* as BF16 holds them */
+    struct kvr_gemm *gemm;
+    struct kvr_linear *linear;
+};
+
+static void kit_close(struct kit *t)
+{
+    kvr_linear_close(&t->linear);
+    kvr_gemm_close(&t->gemm);
+    kvr_buf_free(&t->x);
+    kvr_buf_free(&t->y);
+    kvr_buf_free(&t->rounded);
+    kvr_buf_free(&t->w);
+    kvr_buf_free(&t->busy);
+    free(t->host_x);
+    free(t->host_w);
+    free(t->host_y);
+}
+
+static enum kvr_status draw(float **x, size_t n, uint32_t which)
+{
+    *x = malloc(n * sizeof **x);
+    if (!*x)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    kvr_normal(*x, n, 1, KVR_RNG_SYNTHETIC, which, 0, 0);
+    for (size_t i = 0; i < n; i++)
+        (*x)[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((*x)[i]));
+    return KVR_OK;
+}
+
+/* W for our own kernel: BF16, rows padded with zeros. */
+static enum kvr_status put_weights(struct kit *t)
+{
+    const size_t padded = (size_t)t->padded, k = (size_t)t->s.k, n = (size_t)t->s.n;
+    kvr_bf16 *w = calloc(n * padded, sizeof *w);
+    enum kvr_status st;
+
+    if (!w)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    for (size_t i = 0; i < n; i++)
+        kvr_from_f32(w + i * padded, KVR_BF16, t->host_w + i * k, k);
+    st = kvr_dev_put(t->dev, t->w.p, w, n * padded * sizeof *w);
+    free(w);
+    return st;
+}
+
+static enum kvr_status kit_open(struct kit *t)
+{
+    const size_t m = (size_t)t->s.m, k = (size_t)t->s.k, n = (size_t)t->s.n;
+    const size_t x = m * k * sizeof(float), y = m * n * sizeof(float);
+
+    t->padded = kvr_linear_padded(t->s.k);
+    KVR_TRY(kvr_turns_buffers(t->dev, x + y, MAX_BUFFERS, &t->n_buffers));
+    KVR_TRY(draw(&t->host_x, m * k, 2));
+    KVR_TRY(draw(&t->host_w, n * k, 3));
+    KVR_TRY(draw(&t->host_y, m * n, 4));
+    KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, x * (size_t)t->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&t->y, t->dev, KVR_MEM_IO, y * (size_t)t->n_buffers));
+    KVR_TRY(kvr_buf_alloc(&t->rounded, t->dev, KVR_MEM_SCRATCH,
+                          m * (size_t)t->padded * sizeof(kvr_bf16)));
+    KVR_TRY(
+        kvr_buf_alloc(&t->w, t->dev, KVR_MEM_WEIGHTS, n * (size_t)t->padded * sizeof(kvr_bf16)));
+    KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH,
+                          kvr_stream_emulated() ? 64 : (size_t)1 << 30));
+    for (int i = 0; i < t->n_buffers; i++)
+        KVR_TRY(kvr_dev_put(t->dev, (char *)t->x.p + x * (size_t)i, t->host_x, x));
+    KVR_TRY(put_weights(t));
+    KVR_TRY(kvr_gemm_open_as(&t->gemm, t->dev, KVR_BF16));
+    KVR_TRY(kvr_linear_open(&t->linear, t->gemm, t->s.n, t->s.k, t->host_w, NULL));
+    return kvr_linear_prepare(t->linear, t->s.m);
+}
+
+static const float *input(const struct kit *t, int turn)
+{
+    return (const float *)t->x.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.k;
+}
+
+static float *output(const struct kit *t, int turn)
+{
+    return (float *)t->y.p + (size_t)(turn % t->n_buffers) * (size_t)t->s.m * (size_t)t->s.n;
+}
+
+/* Both round X first: that is part of a layer. */
+static enum kvr_status own(void *ctx, int turn)
+{
+    const struct kit *t = ctx;
+    struct kvr_stream *s = kvr_dev_stream(t->dev);
+
+    kvr_linear_round_cuda(s, t->s.m, t->s.k, t->padded, input(t, turn), t->rounded.p);
+    kvr_linear_bf16_cuda(s, t->s.m, t->s.n, t->padded, t->rounded.p, t->w.p, NULL, output(t, turn));
+    return KVR_OK;
+}
+
+static enum kvr_status library(void *ctx, int turn)
+{
+    const struct kit *t = ctx;
+    const struct kvr_linear *l = t->linear;
+    float *y = output(t, turn);
+
+    return kvr_linear_run(t->gemm, t->s.m, input(t, turn), 1, &l, &y);
+}
+
+/* Products of BF16 numbers are exact in F32; the host sums them in double. A device takes 16 at a
+ * time, and tensor cores cut off where others round: each of the k / 16 + 1 partial sums, which are
+ * of the order of sqrt(k) and within 4 sqrt(k), loses up to 2^-23 of itself. */
+static enum kvr_status check(struct kit *t, kvr_turn_fn *run, const char *name)
+{
+    const double terms = (double)t->s.k, tol = (terms / 16 + 1) * 4 * sqrt(terms) * 0x1p-23;
+    const size_t all = (size_t)t->s.m * (size_t)t->s.n, k = (size_t)t->s.k;
+
+    KVR_TRY(run(t, 0));
+    KVR_TRY(kvr_dev_sync(t->dev));
+    KVR_TRY(kvr_dev_get(t->dev, t->host_y, output(t, 0), all * sizeof(float)));
+    for (size_t i = 0; i < N_SAMPLES; i++) {
+        const size_t at = i * (all - 1) / (N_SAMPLES - 1);
+        const float *x = t->host_x + at / (size_t)t->s.n * k,
+                    *w = t->host_w + at % (size_t)t->s.n * k;
+        double sum = 0;
+
+        for (size_t j = 0; j < k; j++)
+            sum += (double)x[j] * (double)w[j];
+        if (!(fabs(sum - (double)t->host_y[at]) <= tol))
+            return kvr_fail(KVR_ETOLERANCE,
+                            "bench: %s: element %zu is %g, not %g, off by more "
+                            "than %g",
+                            name, at, (double)t->host_y[at], sum, tol);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
+{
+    const struct kvr_turns turns = { .dev = t->dev,
+                                     .ctx = t,
+                                     .run = own,
+                                     .reference = library,
+                                     .rounds = rounds,
+                                     .times = kvr_stream_emulated() ? 1 : 8,
+                                     .busy = &t->busy };
+    const double flops = 2.0 * t->s.m * t->s.k * t->s.n;
+    double ns[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+
+    KVR_TRY(kvr_turns_run(&turns, ns, ratio));
+    for (int i = 0; i < rounds; i++) {
+        ratio[i] /= ns[i];
+        ns[i] = flops / ns[i];
+    }
+    kvr_bench_fill(row, ns, ratio, rounds);
+    if (strncmp(kvr_gemm_library(t->gemm), "cuBLASLt", 8) != 0)
+        kvr_bench_without(row, kvr_gemm_library(t->gemm));
+    kvr_turns_judge(t->dev, row);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                    int *n_rows)
+{
+    *n_rows = 0;
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    for (int i = 0; i < (int)N_SHAPES; i++) {
+        struct kit t = { .dev = dev, .s = kvr_stream_emulated() ? small[i] : wan[i] };
+        struct kvr_bench_row *row = &rows[*n_rows];
+        enum kvr_status st = kit_open(&t);
+
+        *row = (struct kvr_bench_row){ .unit = "GFLOP/s", .reference = "cuBLASLt BF16" };
+        snprintf(row->name, sizeof row->name, "gemm.own.BF16.%dx%dx%d", t.s.m, t.s.k, t.s.n);
+        if (st == KVR_OK)
+            st = check(&t, library, "the library's product");
+        if (st == KVR_OK)
+            st = check(&t, own, row->name);
+        if (st == KVR_OK)
+            st = time_shape(&t, rounds, row);
+        kit_close(&t);
+        KVR_TRY(st);
+        ++*n_rows;
+    }
+    return KVR_OK;
+}
