@@ -31,6 +31,7 @@ enum { KVR_PLUGIN_ABI = 2 };
  * without a new number is noticed too. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
+    X(kvr_stage_cuda)                                                                              \
     X(kvr_tiers)                                                                                   \
     X(kvr_retention)                                                                               \
     X(kvr_method) X(kvr_opt) X(kvr_stage_job) X(kvr_stage_data) X(kvr_steps) X(kvr_policy_ctx)

@@ -158,7 +158,7 @@ static const struct {
     enum kvr_status status;
     const char *word;
 } cases[] = {
-    { spoil_abi, KVR_EUNSUPPORTED, "ABI 8, this program has ABI 1" },
+    { spoil_abi, KVR_EUNSUPPORTED, "ABI 9, this program has ABI 2" },
     { spoil_size, KVR_EUNSUPPORTED, "kvr_stage" },
     { spoil_last_size, KVR_EUNSUPPORTED, "kvr_policy_ctx" },
     { spoil_no_name, KVR_EINVAL, "plug-in without a name" },
