@@ -1,39 +1,78 @@
-/* exact_cuda.cu - elements held as BF16 or F32 (methods/codecs/exact.c). */
+/* exact_cuda.cu - elements held as BF16 or F32 (methods/codecs/exact.c).
+ *
+ * A thread has N elements: 8, so that it reads and writes by 16 bytes, or 1 where addresses or
+ * extents are no multiples of that. */
 #include "harness/cuda/number.cuh"
+#include "harness/cuda/vector.cuh"
 #include "methods/kernels/kernels_cuda.h"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, MANY = 8 };
 
+template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    exact_to_bf16(int64_t n, kvr_global<const float> x, kvr_global<kvr_bf16> out)
+    exact_to_bf16(int64_t n, kvr_global<const kvr_few<float, N>> x,
+                  kvr_global<kvr_few<kvr_bf16, N>> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    kvr_few<kvr_bf16, N> y;
 
-    if (i < n)
-        out[i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(x[i])) >> 16);
+    if (i >= n)
+        return;
+    const kvr_few<float, N> v = x[i];
+
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        y.v[j] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v.v[j])) >> 16);
+    out[i] = y;
 }
 
-static __global__ void __launch_bounds__(THREADS) round_to_bf16(int64_t n, kvr_global<float> x)
-{
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-
-    if (i < n)
-        x[i] = kvr_round_bf16(x[i]);
-}
-
-/* Rows of `width` channels, cut out of rows of `channels`. */
-template <class T>
+template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    exact_to_f32(int64_t n, int64_t channels, int64_t first, int64_t width, kvr_global<const T> x,
-                 kvr_global<float> out)
+    round_to_bf16(int64_t n, kvr_global<kvr_few<float, N>> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i >= n)
         return;
-    const T v = x[i / width * channels + first + i % width];
+    kvr_few<float, N> v = x[i];
 
-    out[i] = sizeof(T) == 4 ? (float)v : __uint_as_float((unsigned)v << 16);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        v.v[j] = kvr_round_bf16(v.v[j]);
+    x[i] = v;
+}
+
+/* Elements of a type, by N. */
+template <class E, int N> struct by {
+    using T = kvr_few<E, N>;
+    static constexpr int n = N;
+};
+
+/* Rows of `width` channels, cut out of rows of `channels`, the first from element `first`; all
+ * counted in N elements. A block has a strip of one row. */
+template <class W>
+static __global__ void __launch_bounds__(THREADS)
+    exact_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
+                 kvr_global<const typename W::T> x, kvr_global<kvr_few<float, W::n>> out)
+{
+    const int64_t row = blockIdx.x / strips;
+    const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
+    kvr_few<float, W::n> y;
+
+    if (c >= width)
+        return;
+    const typename W::T v = x[row * channels + first + c];
+
+#pragma unroll
+    for (int j = 0; j < W::n; j++)
+        y.v[j] = sizeof v.v[j] == 4 ? (float)v.v[j] : __uint_as_float((unsigned)v.v[j] << 16);
+    out[row * width + c] = y;
+}
+
+template <int N> static void to_bf16(struct kvr_stream *s, int64_t n, const float *x, kvr_bf16 *out)
+{
+    KVR_LAUNCH(exact_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
+               (const kvr_few<float, N> *)x, (kvr_few<kvr_bf16, N> *)out);
 }
 
 void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
@@ -41,29 +80,60 @@ void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *s
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
 
-    if (n)
-        KVR_LAUNCH(exact_to_bf16, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, codes);
+    if (n && n % MANY == 0 && kvr_aligned(x, 16) && kvr_aligned(codes, 16))
+        to_bf16<MANY>(s, n, x, codes);
+    else if (n)
+        to_bf16<1>(s, n, x, codes);
+}
+
+template <int N> static void to_rounded(struct kvr_stream *s, int64_t n, float *x)
+{
+    KVR_LAUNCH(round_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
+               (kvr_few<float, N> *)x);
 }
 
 void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
 {
-    if (n)
-        KVR_LAUNCH(round_to_bf16, kvr_blocks(n, THREADS), THREADS, 0, s, n, x);
+    if (n && n % MANY == 0 && kvr_aligned(x, 16))
+        to_rounded<MANY>(s, n, x);
+    else if (n)
+        to_rounded<1>(s, n, x);
+}
+
+/* A cut of what is stored, as exact_to_f32 has it but in elements. */
+struct cut {
+    int64_t rows, channels, first, width;
+};
+
+template <class W>
+static void to_f32(struct kvr_stream *s, const struct cut &c, const void *codes, float *out)
+{
+    const unsigned strips = kvr_blocks(c.width / W::n, THREADS);
+
+    KVR_LAUNCH(exact_to_f32<W>, (unsigned)c.rows * strips, THREADS, 0, s, strips, c.channels / W::n,
+               c.first / W::n, c.width / W::n, (const typename W::T *)codes,
+               (kvr_few<float, W::n> *)out);
 }
 
 void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                            int nh, float *out)
 {
-    const int64_t d = shape->head_dim, channels = shape->n_heads * d, width = nh * d;
-    const int64_t first = t0 * channels + h0 * d, all = n * width;
+    const int64_t d = shape->head_dim, channels = shape->n_heads * d,
+                  first = t0 * channels + h0 * d;
+    const bool whole = nh == shape->n_heads; /* rows follow one another: they are one */
+    const struct cut c = { whole ? 1 : n, channels, first, whole ? n * channels : nh * d };
+    const bool many = channels % MANY == 0 && c.first % MANY == 0 && c.width % MANY == 0 &&
+                      kvr_aligned(codes, 16) && kvr_aligned(out, 16);
 
-    if (!all)
+    if (!c.rows || !c.width)
         return;
-    if (type == KVR_F32)
-        KVR_LAUNCH(exact_to_f32<float>, kvr_blocks(all, THREADS), THREADS, 0, s, all, channels,
-                   first, width, (const float *)codes, out);
+    if (type == KVR_F32 && many)
+        to_f32<by<float, MANY>>(s, c, codes, out);
+    else if (type == KVR_F32)
+        to_f32<by<float, 1>>(s, c, codes, out);
+    else if (many)
+        to_f32<by<kvr_bf16, MANY>>(s, c, codes, out);
     else
-        KVR_LAUNCH(exact_to_f32<kvr_bf16>, kvr_blocks(all, THREADS), THREADS, 0, s, all, channels,
-                   first, width, (const kvr_bf16 *)codes, out);
+        to_f32<by<kvr_bf16, 1>>(s, c, codes, out);
 }

@@ -3,7 +3,7 @@
 
 #include "harness/cuda/kernel.cuh"
 
-enum { THREADS = 256, LANES = 8, ROWS = THREADS / LANES };
+enum { THREADS = 256, LANES = 8, ROWS = THREADS / LANES, WARPS = THREADS / 32, POOL = 64 };
 
 /* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
@@ -133,18 +133,36 @@ static __global__ void __launch_bounds__(THREADS)
         sorted[place] = mine;
 }
 
-/* A thread has a channel: the sum runs over tokens in order. */
+/* A block has 32 channels. All of it fetches POOL tokens while one warp, a channel a lane, adds up
+ * those before: the sum runs over tokens in order. */
 static __global__ void __launch_bounds__(THREADS)
     pool_mean(kvr_global<const float> x, int64_t n, int64_t width, kvr_global<float> mean)
 {
-    const int64_t c = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    KVR_SHARED(float, tile, POOL * 32);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int64_t c = (int64_t)blockIdx.x * 32 + lane;
+    float mine[POOL / WARPS];
     double sum = 0;
 
-    if (c >= width)
-        return;
-    for (int64_t t = 0; t < n; t++)
-        sum += (float)x[t * width + c];
-    mean[c] = (float)(sum / (double)n);
+    for (int64_t next = 0; next < n + POOL; next += POOL) {
+        const int64_t before = next - POOL, left = n - before;
+
+#pragma unroll
+        for (int i = 0; i < POOL / WARPS; i++) {
+            const int64_t t = next + i * WARPS + warp;
+
+            mine[i] = t < n && c < width ? (float)x[t * width + c] : 0.0f;
+        }
+        for (int i = 0; i < POOL && i < left && before >= 0 && warp == 0; i++)
+            sum += tile[i * 32 + lane];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < POOL / WARPS; i++)
+            tile[(i * WARPS + warp) * 32 + lane] = mine[i];
+        __syncthreads();
+    }
+    if (warp == 0 && c < width)
+        mean[c] = (float)(sum / (double)n);
 }
 
 void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f, const float *k,
@@ -175,5 +193,5 @@ void kvr_topk_cuda(struct kvr_stream *s, const struct kvr_ranked *item, int64_t 
 void kvr_pool_cuda(struct kvr_stream *s, const float *x, int64_t n, int64_t width, float *mean)
 {
     if (n && width)
-        KVR_LAUNCH(pool_mean, kvr_blocks(width, THREADS), THREADS, 0, s, x, n, width, mean);
+        KVR_LAUNCH(pool_mean, kvr_blocks(width, 32), THREADS, 0, s, x, n, width, mean);
 }
