@@ -6,6 +6,7 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
+#include "harness/cuda/blaslt.h"
 #include "harness/plan/find.h"
 
 struct doctor_opts {
@@ -99,6 +100,16 @@ static json_t *check_device(void)
     return check("device", ok, ok ? text : kvr_error());
 }
 
+/* What computes linear layers on a device. */
+static json_t *check_linear(void)
+{
+    char words[64], text[640];
+    const bool ok = kvr_blaslt_find(words, sizeof words) == KVR_OK;
+
+    snprintf(text, sizeof text, ok ? "%s" : "kvreel's own kernels (%s)", ok ? words : kvr_error());
+    return check("linear layers", ok || kvr_stream_emulated(), text);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct doctor_opts *o = call->opts;
@@ -110,6 +121,7 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_governor());
     json_array_append_new(list, check_kernels());
     json_array_append_new(list, check_device());
+    json_array_append_new(list, check_linear());
     json_array_append_new(list, check_models());
     json_array_append_new(
         list, check("working folder", access(".", W_OK) == 0,

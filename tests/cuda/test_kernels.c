@@ -8,9 +8,11 @@
 static const char *const kernels[] = {
 #define KERNEL(name) #name,
 #define NEEDS_DEVICE(name, why)
+#define LIBRARY(name, what)
 #include "harness/cuda/kernels.def"
 #undef KERNEL
 #undef NEEDS_DEVICE
+#undef LIBRARY
     NULL
 };
 
@@ -18,11 +20,24 @@ static const char *const kernels[] = {
 static const char *const need_device[][2] = {
 #define KERNEL(name)
 #define NEEDS_DEVICE(name, why) { #name, why },
+#define LIBRARY(name, what)
 #include "harness/cuda/kernels.def"
 #undef KERNEL
 #undef NEEDS_DEVICE
+#undef LIBRARY
     { NULL, NULL }
 };
+
+/* What others' kernels do for us. */
+static const char *const libraries =
+#define KERNEL(name)
+#define NEEDS_DEVICE(name, why)
+#define LIBRARY(name, what) " " #name " (" what ");"
+#include "harness/cuda/kernels.def"
+#undef KERNEL
+#undef NEEDS_DEVICE
+#undef LIBRARY
+    ;
 
 static bool listed(const char *name)
 {
@@ -117,7 +132,7 @@ static void say(void)
         done += kvr_stream_launches(both_stream, need_device[i][0]) > 0;
         printf(" %s (%s);", need_device[i][0], need_device[i][1]);
     }
-    printf("%s\n", need_device[0][0] ? "" : " none");
+    puts(libraries);
     printf("CUDA: %d of %d kernels executed (%s)\n", done, n,
            kvr_stream_emulated() ? "emulated" : "device");
 }
