@@ -7,6 +7,7 @@
 #include "harness/core/path.h"
 #include "harness/cuda/device.h"
 #include "harness/engine/check.h"
+#include "harness/engine/gemm.h"
 
 struct engine_opts {
     bool json;
@@ -49,17 +50,6 @@ static enum kvr_status check(struct kvr_check_report *r, const char *dir,
     return is_model ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
 }
 
-static enum kvr_status compute_of(const char *word, enum kvr_dtype *out)
-{
-    if (strcmp(word, "f32") == 0)
-        *out = KVR_F32;
-    else if (strcmp(word, "bf16") == 0)
-        *out = KVR_BF16;
-    else
-        return kvr_fail(KVR_EINVAL, "engine: --compute %s, need f32 or bf16", word);
-    return KVR_OK;
-}
-
 static int run(const struct kvr_call *call)
 {
     static const char *const columns[] = { "name", "rel_l2", "max_abs", "status", "note", NULL };
@@ -74,7 +64,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(kvr_fail(KVR_EINVAL,
                                      "engine: '%s', need check; usage: kvreel engine check DIR",
                                      call->words[0]));
-    st = compute_of(o->compute, &how.compute);
+    st = kvr_compute_parse(o->compute, &how.compute);
     if (st == KVR_OK)
         st = check(&r, call->words[1], &how);
     if (st != KVR_OK)
@@ -97,7 +87,7 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct engine_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct engine_opts, compute, "compute", 0, "TYPE", "f32",
-                 "what linear layers and the cache compute in: f32 or bf16"),
+                 "what linear layers and the cache compute in: " KVR_COMPUTE_HELP),
     KVR_ARG_FLAG(struct engine_opts, json, "json", 0, "print JSON"),
     { 0 },
 };

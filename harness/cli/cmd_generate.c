@@ -6,13 +6,14 @@
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
 #include "harness/cuda/device.h"
+#include "harness/engine/gemm.h"
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
 struct generate_opts {
-    const char *method, *prompt, *model, *out, *truth, *tensor, *device;
+    const char *method, *prompt, *model, *out, *truth, *tensor, *device, *compute;
     uint64_t seed;
     int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
@@ -254,18 +255,21 @@ static void print_text(const json_t *doc)
 }
 
 /* Refused before gigabytes of weights are read or drawn. */
-static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir)
+static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir,
+                                  const char *compute)
 {
+    struct kvr_model_use use = { 0 };
     struct kvr_model_config c;
     char path[MAX_PATH + 16];
     bool seen;
 
+    KVR_TRY(kvr_compute_parse(compute, &use.compute));
     snprintf(path, sizeof path, "%s/config.json", dir);
     KVR_TRY(kvr_model_config_read(&c, path));
     seen = c.latent_is_rgb;
     kvr_model_config_free(&c);
     return seen
-               ? kvr_model_open(m, dev, dir)
+               ? kvr_model_open_as(m, dev, dir, &use)
                : kvr_fail(KVR_EUNSUPPORTED,
                           "generate: %s: no decoder for this model's latents, so no video; `kvreel "
                           "run` measures what it costs",
@@ -289,11 +293,13 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
-        st = open_model(&model, dev, dir);
+        st = open_model(&model, dev, dir, o->compute);
     if (st == KVR_OK)
         st = generate(&doc, o, dev, model);
     if (st == KVR_OK)
         json_object_set_new(doc, "device", json_string(kvr_dev_name(dev)));
+    if (st == KVR_OK)
+        json_object_set_new(doc, "compute", json_string(o->compute));
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     kvr_model_close(&model);
     kvr_dev_close(&dev);
@@ -310,6 +316,8 @@ static const struct kvr_arg args[] = {
                  "NAME, or NAME@study"),
     KVR_ARG_TEXT(struct generate_opts, prompt, "prompt", 'p', "TEXT", NULL, "what to show"),
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
+                 "what linear layers compute in: " KVR_COMPUTE_HELP),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
     KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),

@@ -265,6 +265,7 @@ void kvr_dit_close(struct kvr_dit **pd)
         return;
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
+    kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
     kvr_buf_free(&d->arena);
     kvr_buf_free(&d->host);
     kvr_buf_free(&d->shown);

@@ -2,6 +2,20 @@
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
+#include <string.h>
+
+const char *kvr_compute_word(enum kvr_dtype compute)
+{
+    return compute == KVR_BF16 ? "bf16" : "f32";
+}
+
+enum kvr_status kvr_compute_parse(const char *word, enum kvr_dtype *out)
+{
+    if (strcmp(word, "f32") && strcmp(word, "bf16"))
+        return kvr_fail(KVR_EINVAL, "compute '%s', need " KVR_COMPUTE_HELP, word);
+    *out = word[0] == 'b' ? KVR_BF16 : KVR_F32;
+    return KVR_OK;
+}
 
 enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute)
 {
@@ -65,6 +79,11 @@ int kvr_linear_n(const struct kvr_linear *l)
 int kvr_linear_k(const struct kvr_linear *l)
 {
     return l->k;
+}
+
+void kvr_gemm_rest(struct kvr_gemm *g)
+{
+    g->kind->rest(g);
 }
 
 static enum kvr_status check_rows(int64_t m)

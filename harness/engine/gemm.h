@@ -32,6 +32,11 @@ enum { KVR_LINEAR_MAX_FUSED = 4 };
 struct kvr_gemm;
 struct kvr_linear;
 
+/* What linear layers compute in has a word: "f32", "bf16". KVR_EINVAL for another. */
+#define KVR_COMPUTE_HELP "f32 or bf16"
+const char *kvr_compute_word(enum kvr_dtype compute);
+enum kvr_status kvr_compute_parse(const char *word, enum kvr_dtype *out);
+
 /* In F32. */
 enum kvr_status kvr_gemm_open(struct kvr_gemm **out, struct kvr_dev *dev);
 /* In KVR_F32 or KVR_BF16. */
@@ -55,6 +60,9 @@ int kvr_linear_k(const struct kvr_linear *l);
  * prepared for m rows may be prepared when it runs on the CPU; on CUDA any layer of this n, k and
  * bias will do. */
 enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
+
+/* Give back the scratch that preparing took; what runs next takes it again. */
+void kvr_gemm_rest(struct kvr_gemm *g);
 
 /* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. */
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,

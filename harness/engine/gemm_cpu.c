@@ -146,6 +146,11 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     return KVR_OK;
 }
 
+static void rest(struct kvr_gemm *g)
+{
+    kvr_buf_free(&((struct gemm *)g)->rounded);
+}
+
 static const char *library(const struct kvr_gemm *g)
 {
     return ((const struct gemm *)g)->library;
@@ -526,5 +531,6 @@ const struct kvr_gemm_kind kvr_gemm_cpu = {
     .linear_close = linear_close,
     .prepare = prepare,
     .run = run,
+    .rest = rest,
     .library = library,
 };

@@ -16,6 +16,7 @@ struct kvr_gemm_kind {
     enum kvr_status (*prepare)(const struct kvr_linear *l, int64_t m);
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
+    void (*rest)(struct kvr_gemm *g);
     const char *(*library)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;

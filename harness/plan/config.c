@@ -10,6 +10,7 @@
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
 #include "harness/cuda/device.h"
+#include "harness/engine/gemm.h"
 #include "harness/engine/model.h"
 #include "harness/plan/find.h"
 #include "harness/plan/range.h"
@@ -24,7 +25,7 @@ static const char *const config_keys[] = {
     "window",    "sink",         "evict",       "path",   "seed",          "repeats", "threads",
     "timeout_s", "metrics",      "tags",        "zip",    "exclude",       "include", "timing",
     "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every",   "db",      "out",
-    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", NULL
+    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", "compute", NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -659,6 +660,17 @@ static enum kvr_status read_device(struct kvr_config *c, const struct kvr_yaml_n
     return kvr_yaml_fail(n, "no device '%s', need " KVR_DEVICE_HELP, c->device);
 }
 
+static enum kvr_status read_compute(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "compute");
+    const char *word = "f32";
+
+    if (n)
+        KVR_TRY(kvr_yaml_string(n, &word));
+    return kvr_compute_parse(word, &c->compute) == KVR_OK ? KVR_OK
+                                                          : kvr_yaml_fail(n, "%s", kvr_error());
+}
+
 /* "configs/demo.yaml" -> "demo"; lives in c->path's allocation, behind the path itself. */
 static const char *name_of_file(struct kvr_config *c)
 {
@@ -685,6 +697,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
     KVR_TRY(read_device(c, root));
+    KVR_TRY(read_compute(c, root));
     KVR_TRY(read_models(c, root));
     KVR_TRY(read_cut(c, root));
     KVR_TRY(read_plugins(c, root));

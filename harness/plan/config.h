@@ -30,6 +30,7 @@
  *     probe_every: 1                   a probe looks at every so manieth query
  *     probe_prompts: 0                 of each suite the first so many prompts are probed; 0: all
  *     device: cpu                      cpu, cuda, emulated (docs/cuda.md)
+ *     compute: f32                     of the model's linear layers: f32, bf16
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
@@ -97,8 +98,9 @@ struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    const char *device;  /* "cpu", "cuda", "emulated" */
-    char device_is[128]; /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
+    const char *device;     /* "cpu", "cuda", "emulated" */
+    enum kvr_dtype compute; /* KVR_F32, KVR_BF16 */
+    char device_is[128];    /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
     int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics, n_commands;
     struct kvr_config_model *model;
     int model_layers, model_steps; /* 0: all; cut_at: the first of the two keys that is there */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/sha256.h"
+#include "harness/engine/gemm.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
@@ -28,6 +29,7 @@ struct point {
     const char *path, *kind;
     int index[KVR_N_ZIP_AXES]; /* of the values, for axes that go together */
     int layers, steps;         /* of the model, when it is cut; else 0 */
+    enum kvr_dtype compute;    /* of its linear layers */
 };
 
 static enum kvr_status no_memory(void)
@@ -61,7 +63,7 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
-/* Without a word of its size when the model is whole: such cells keep their keys. */
+/* Without a word of its size when the model is whole, or of F32: such cells keep their keys. */
 static json_t *model_json(const struct point *p)
 {
     json_t *o = json_pack("{s:s, s:s}", "name", p->model->name, "sha256", p->facts->sha256);
@@ -70,6 +72,8 @@ static json_t *model_json(const struct point *p)
         json_object_set_new(o, "layers", json_integer(p->layers));
     if (o && p->steps)
         json_object_set_new(o, "steps", json_integer(p->steps));
+    if (o && p->compute != KVR_F32)
+        json_object_set_new(o, "compute", json_string(kvr_compute_word(p->compute)));
     return o;
 }
 
@@ -239,18 +243,33 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     return st;
 }
 
-/* Tables group by this: a part of a model is not averaged with the whole. */
+static void add_to_label(struct kvr_cell *cell, bool *first, const char *what, const char *value)
+{
+    const size_t n = strlen(cell->model_label);
+
+    snprintf(cell->model_label + n, sizeof cell->model_label - n, "%c%s=%s", *first ? '/' : ',',
+             what, value);
+    *first = false;
+}
+
+/* Tables group by this: a part of a model is not averaged with the whole, nor what it computes in
+ * BF16 with what it does in F32. */
 static void label_model(struct kvr_cell *cell, const struct point *p)
 {
-    char steps[32] = "";
+    char number[16];
+    bool first = true;
 
-    if (p->steps)
-        snprintf(steps, sizeof steps, "%ssteps=%d", p->layers ? "," : "/", p->steps);
-    if (p->layers)
-        snprintf(cell->model_label, sizeof cell->model_label, "%.90s/layers=%d%s", p->model->name,
-                 p->layers, steps);
-    else
-        snprintf(cell->model_label, sizeof cell->model_label, "%.90s%s", p->model->name, steps);
+    snprintf(cell->model_label, sizeof cell->model_label, "%.80s", p->model->name);
+    if (p->layers) {
+        snprintf(number, sizeof number, "%d", p->layers);
+        add_to_label(cell, &first, "layers", number);
+    }
+    if (p->steps) {
+        snprintf(number, sizeof number, "%d", p->steps);
+        add_to_label(cell, &first, "steps", number);
+    }
+    if (p->compute != KVR_F32)
+        add_to_label(cell, &first, "compute", kvr_compute_word(p->compute));
 }
 
 static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
@@ -492,7 +511,8 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
             struct point p = { .model = &c->model[m],
                                .suite = &c->suite[i],
                                .layers = c->model_layers,
-                               .steps = c->model_steps };
+                               .steps = c->model_steps,
+                               .compute = c->compute };
 
             for (int k = 0; k < n_facts; k++)
                 if (strcmp(facts[k].name, p.model->name) == 0)

@@ -38,7 +38,7 @@ struct kvr_cell {
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* what kvr_plan_open takes: "RTN_INT4@study+taylor" */
     char video[256];           /* file name without suffix, unlike all others of the sweep */
-    char model_label[128];     /* "nano"; of a part of a model: "NAME/layers=2,steps=1" */
+    char model_label[128]; /* "nano"; of a part of a model: "NAME/layers=2,steps=1,compute=bf16" */
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */

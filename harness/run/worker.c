@@ -32,6 +32,7 @@
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
 #include "harness/cuda/device.h"
+#include "harness/engine/gemm.h"
 #include "harness/media/media.h"
 #include "harness/plan/parts.h"
 #include "harness/run/run.h"
@@ -65,6 +66,7 @@ struct job {
 static enum kvr_status read_request(struct job *j, FILE *in)
 {
     json_error_t e;
+    const char *compute = NULL;
     json_t *model, *prompt;
 
     j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
@@ -82,6 +84,9 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
     KVR_TRY(kvr_json_int_in_opt(model, where, "layers", 1, INT_MAX, &j->use.n_layers));
     KVR_TRY(kvr_json_int_in_opt(model, where, "steps", 1, INT_MAX, &j->use.n_steps));
+    KVR_TRY(kvr_json_string_opt(model, where, "compute", &compute));
+    if (compute)
+        KVR_TRY(kvr_compute_parse(compute, &j->use.compute));
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
     KVR_TRY(kvr_json_string(j->spec, where, "path", &j->path));

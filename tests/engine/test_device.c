@@ -170,9 +170,11 @@ START_TEST(bf16_is_not_f32)
 END_TEST
 
 /* Frames, accounts and times of a whole rollout. The latents agree to 1e-5 of a range of 0.75 and
- * are cut to 256 levels: next to a step a byte may fall to either side. */
+ * are cut to 256 levels: next to a step a byte may fall to either side. In BF16 they agree to 6e-3
+ * of it, 1.5 levels on average. */
 START_TEST(frames_are_those_of_the_cpu)
 {
+    const enum kvr_dtype compute = _i ? KVR_BF16 : KVR_F32;
     struct kvr_rollout_result result[2];
     int64_t off = 0;
 
@@ -187,8 +189,9 @@ START_TEST(frames_are_those_of_the_cpu)
         struct kvr_rollout_result *out = &result[backend];
         struct rig r;
 
-        ck_assert_msg(rig_open(&r, (enum kvr_backend)backend, KVR_F32) == KVR_OK, "%s",
+        ck_assert_msg(rig_open(&r, (enum kvr_backend)backend, compute) == KVR_OK, "%s",
                       kvr_error());
+        kvr_dit_close(&r.d); /* the rollout opens its own */
         req.model = r.m;
         ck_assert_msg(kvr_rollout_run(r.dev, r.plan, &req, NULL, NULL, out) == KVR_OK, "%s",
                       kvr_error());
@@ -208,10 +211,10 @@ START_TEST(frames_are_those_of_the_cpu)
     }
     ck_assert_int_eq(result[0].n, result[1].n);
     for (int i = 0; i < result[0].n * result[0].height * result[0].width * 3; i++) {
-        ck_assert_int_le(abs(result[0].rgb[i] - result[1].rgb[i]), 1);
+        ck_assert_int_le(abs(result[0].rgb[i] - result[1].rgb[i]), _i ? 4 : 1);
         off += result[0].rgb[i] != result[1].rgb[i];
     }
-    ck_assert_int_le(off, 2);
+    ck_assert(_i || off <= 2);
     ck_assert_uint_eq(result[0].bytes.resident, result[1].bytes.resident);
     kvr_rollout_result_free(&result[0]);
     kvr_rollout_result_free(&result[1]);
@@ -301,7 +304,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, latents_are_those_of_the_cpu, 0, N_ROLLOUTS);
     tcase_add_loop_test(tc, bf16_is_not_f32, 0, KVR_N_BACKENDS);
-    tcase_add_test(tc, frames_are_those_of_the_cpu);
+    tcase_add_loop_test(tc, frames_are_those_of_the_cpu, 0, 2);
     tcase_add_test(tc, bf16_weights_are_smaller);
     tcase_add_test(tc, heads_that_are_too_wide_are_refused);
     tcase_add_test(tc, out_of_memory);
