@@ -27,3 +27,10 @@ exits 0 "the summary" query --db t.db --json 'SELECT n_ok, runtime_s FROM summar
 json "the summary counts timed cells alone" 'length == 4 and all(.[]; .n_ok == 2)'
 check "some thousands of numbers a cell at most" \
     test "$(sql t.db 'SELECT max(n) FROM (SELECT count(*) AS n FROM probe GROUP BY cell)')" -lt 5000
+
+# The study's sweep has both kinds in one database: every method and reading on a prompt per suite.
+for part in probe:132 bench:1320; do
+    exits 0 "study33, ${part%:*}" run "$root/configs/study33.yaml" --dry-run --json \
+        --db "$work/none.db" --filter "kind=${part%:*}"
+    json "${part#*:} cells" ".cells == ${part#*:}"
+done
