@@ -25,6 +25,7 @@ TCase *cases_attend(void);
 TCase *cases_corrections(void);
 TCase *cases_codec(void);
 TCase *cases_outliers(void);
+TCase *cases_mma(void);
 TCase *cases_ops(void);
 TCase *cases_policy(void);
 TCase *cases_rows(void);

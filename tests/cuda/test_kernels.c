@@ -160,6 +160,7 @@ int main(void)
     suite_add_tcase(s, cases_stream());
     suite_add_tcase(s, cases_ops());
     suite_add_tcase(s, cases_attend());
+    suite_add_tcase(s, cases_mma());
     suite_add_tcase(s, cases_corrections());
     tcase_add_test(last, every_kernel_was_executed);
     suite_add_tcase(s, last);

@@ -1,0 +1,719 @@
+/* attend_mma.cu - see attend_mma.h.
+ *
+ * A block has one head and QUERIES queries, a warp ROWS of them as two blocks of 16; the loop runs
+ * over tiles of TILE tokens. While a tile's scores, softmax and output are computed, the next
+ * one's codes are on their way into shared memory. A lane has rows g and g + 8 of either block of
+ * 16, g = lane / 4, and of every 8 columns the two from 2 (lane % 4) on (mma.cuh).
+ *
+ * Taylor's correction is a product of its own: squared queries times squared steps. Rounded to
+ * BF16 both ways it is off by at most 2^-7 of itself (2^-9 for either factor, twice 2^-9 for the
+ * query). With sigma the standard deviation that the coding's error gives a score, the correction
+ * is sigma^2 / 2, so that is sigma^2 / 256: below a tenth of the error itself for any sigma
+ * below 25. */
+#include "harness/cache/attend_mma.h"
+
+#include "harness/cache/attend_tile.cuh"
+
+/* HALF a tile at a time is scored, so that its scores fit into registers beside the output. */
+enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2, HALF = TILE / 2 };
+
+/* How the squared steps of a tile are laid out, [rows][columns]. */
+enum taylor_kind {
+    TAYLOR_NO,
+    TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
+    TAYLOR_GROUPS,   /* channels share a column: [TILE][16] against sums of q^2 */
+    TAYLOR_ELEMENTS, /* [TILE][W] against q^2: 0 for what is held exactly */
+};
+enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
+
+struct span_job {
+    struct tile_source k, v;
+    int t0, end;
+    float log_m, scale;
+    enum taylor_kind taylor;
+    bool biased;
+    /* Where in shared memory, by byte. */
+    int at_tiles, at_steps, at_norms, at_stage_k, at_stage_v, n_shared;
+};
+
+/* Queries as BF16 [QUERIES][W + 8], 0 where there is none. */
+template <int W>
+static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
+                                                    int h, kvr_global<const float> q,
+                                                    kvr_shared<kvr_bf16> out)
+{
+    for (int i = kvr_anew((int)threadIdx.x); i < QUERIES * (W / 4); i += MMA_THREADS) {
+        const int r = i / (W / 4), c = i % (W / 4) * 4;
+        uint2 pair = { 0, 0 };
+
+        if (first + r < a.n_query && c < a.head_dim) {
+            const float4 v = kvr_as<const float4>(
+                q + ((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c)[0];
+
+            pair.x = kvr_bf16_pair(v.x, v.y);
+            pair.y = kvr_bf16_pair(v.z, v.w);
+        }
+        kvr_as<uint2>(out + r * (W + 8) + c)[0] = pair;
+    }
+}
+
+/* Columns behind the last channel are 0, once and for all. */
+template <int W>
+static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
+                                                  kvr_shared<kvr_bf16> rows)
+{
+    const int rest = (W - head_dim) / 4;
+
+    for (int i = kvr_anew((int)threadIdx.x); i < n_rows * rest; i += MMA_THREADS)
+        kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
+}
+
+/* Sums of q^2 over the channels that share a step: [QUERIES][GROUP_STRIDE]. */
+static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
+                                                  int h, int group, kvr_global<const float> q,
+                                                  kvr_shared<kvr_bf16> out)
+{
+    for (int i = kvr_anew((int)threadIdx.x); i < QUERIES * GROUPS; i += MMA_THREADS) {
+        const int r = i / GROUPS, g = i % GROUPS;
+        float sum = 0;
+
+        if (first + r < a.n_query && g < a.head_dim / group)
+            for (int c = g * group; c < (g + 1) * group; c++) {
+                const float x = q[((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c];
+
+                sum = fmaf(x, x, sum);
+            }
+        out[r * GROUP_STRIDE + g] = (kvr_bf16)kvr_bf16_pair(sum, 0);
+    }
+}
+
+/* - s^2 sqrt(D)^-1 / 24 of the tile's keys, so that what a product with q^2 adds to the scores
+ * before they are scaled is what is to be taken off. */
+template <int W>
+static __device__ __forceinline__ void
+load_steps(const struct span_job &j, const struct tile_place &p, int tile,
+           kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
+{
+    const bool second = j.k.n_grids > 1;
+    const struct tile_grid &g = second ? j.k.grid[1] : j.k.grid[0];
+    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.k.grid[0], p.head_dim, W) : 0);
+    const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(from + 8 * g.bits * W);
+    const float factor = j.scale * (-1.0f / 24.0f);
+
+    if (j.taylor == TAYLOR_GROUPS) {
+        const int per = g.axis == KVR_AXIS_CHANNELS ? p.head_dim / g.group : 1;
+
+#pragma unroll 1
+        for (int i = kvr_anew((int)threadIdx.x); i < TILE * GROUPS; i += MMA_THREADS) {
+            const int r = i / GROUPS, c = i % GROUPS;
+            const float s = c < per ? kvr_float_of(steps[r * per + c]) : 0.0f;
+
+            out[r * GROUP_STRIDE + c] = (kvr_bf16)kvr_bf16_pair(s * s * factor, 0);
+        }
+        return;
+    }
+    const int each = j.taylor == TAYLOR_OCTETS ? 8 : 1;
+
+    for (int i = kvr_anew((int)threadIdx.x); i < TILE / each * (W / 4); i += MMA_THREADS) {
+        const int r = i / (W / 4), c = i % (W / 4) * 4;
+
+        if (c >= p.head_dim)
+            continue;
+        const struct levels l = levels_of<W>(g, p, tile, r * each, c, from);
+        const uint2 pair = {
+            kvr_bf16_pair(l.s[0] * l.s[0] * factor, l.s[1] * l.s[1] * factor),
+            kvr_bf16_pair(l.s[2] * l.s[2] * factor, l.s[3] * l.s[3] * factor),
+        };
+
+        kvr_as<uint2>(out + r * (W + 8) + c)[0] = pair;
+    }
+}
+
+/* Row of a fragment's matrices that this lane gives the address of: rows first, then columns. */
+static __device__ __forceinline__ int row_of_a(int lane)
+{
+    return lane / 8 % 2 * 8 + lane % 8;
+}
+
+/* Scores of the warp's queries against HALF keys. */
+template <int W>
+static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
+                                              kvr_shared<const kvr_bf16> k, float (*s)[HALF / 8][4])
+{
+    const kvr_shared<const kvr_bf16> a_row = q + row_of_a(lane) * (W + 8) + lane / 16 * 8;
+    const kvr_shared<const kvr_bf16> b_row =
+        k + (lane / 16 * 8 + lane % 8) * (W + 8) + lane / 8 % 2 * 8;
+
+#pragma unroll
+    for (int d = 0; d < W; d += 16) {
+        unsigned a[BLOCKS][4];
+
+#pragma unroll
+        for (int m = 0; m < BLOCKS; m++)
+            kvr_matrices(a[m], a_row + m * 16 * (W + 8) + d);
+#pragma unroll
+        for (int n = 0; n < HALF / 16; n++) {
+            unsigned b[4];
+
+            kvr_matrices(b, b_row + n * 16 * (W + 8) + d);
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++) {
+                kvr_mma(s[m][2 * n], a[m], b);
+                kvr_mma(s[m][2 * n + 1], a[m], b + 2);
+            }
+        }
+    }
+}
+
+/* Taylor's correction of HALF keys, added to their scores. `a` are the queries, or their sums of
+ * squares; `steps` the rows of these keys, or of all octets of the tile, of which `from` is the
+ * first of these keys. */
+template <int W>
+static __device__ __forceinline__ void
+correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
+        kvr_shared<const kvr_bf16> steps, int from, float (*s)[HALF / 8][4])
+{
+    const bool sums = kind == TAYLOR_GROUPS;
+    const int stride = sums ? GROUP_STRIDE : W + 8, width = sums ? GROUPS : W;
+    const kvr_shared<const kvr_bf16> a_row = a + row_of_a(lane) * stride + lane / 16 * 8;
+    const kvr_shared<const kvr_bf16> b_row = steps + lane / 4 * stride + lane % 4 * 2;
+    float octets[BLOCKS][4] = {};
+
+#pragma unroll 1
+    for (int d = 0; d < width; d += 16) {
+        unsigned q2[BLOCKS][4];
+
+#pragma unroll
+        for (int m = 0; m < BLOCKS; m++) {
+            kvr_matrices(q2[m], a_row + m * 16 * stride + d);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                q2[m][i] = sums ? q2[m][i] : kvr_bf16_square(q2[m][i]);
+        }
+        if (kind == TAYLOR_OCTETS) {
+            const unsigned b[2] = { kvr_as<const unsigned>(b_row + d)[0],
+                                    kvr_as<const unsigned>(b_row + d + 8)[0] };
+
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                kvr_mma(octets[m], q2[m], b);
+            continue;
+        }
+#pragma unroll
+        for (int n = 0; n < HALF / 8; n++) {
+            const kvr_shared<const kvr_bf16> at = b_row + n * 8 * stride + d;
+            const unsigned b[2] = { kvr_as<const unsigned>(at)[0],
+                                    kvr_as<const unsigned>(at + 8)[0] };
+
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                kvr_mma(s[m][n], q2[m], b);
+        }
+    }
+    if (kind != TAYLOR_OCTETS)
+        return;
+        /* Column n of the product is of the tile's tokens 8 n to 8 n + 7. */
+#pragma unroll
+    for (int m = 0; m < BLOCKS; m++)
+#pragma unroll
+        for (int n = 0; n < HALF / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float c =
+                    __shfl_sync(~0u, octets[m][2 * i + n % 2], (lane & ~3) | (from / 8 + n) / 2);
+
+                s[m][n][2 * i] += c;
+                s[m][n][2 * i + 1] += c;
+            }
+}
+
+/* Scores of tokens that are not of the span; the first is token t. */
+static __device__ __forceinline__ void leave_out(int lane, int t, const struct tile_place &p,
+                                                 float (*s)[HALF / 8][4])
+{
+#pragma unroll
+    for (int n = 0; n < HALF / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int mine = t + 8 * n + lane % 4 * 2 + i;
+
+            if (mine >= p.t0 && mine < p.end)
+                continue;
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++)
+                s[m][n][i] = s[m][n][2 + i] = -INFINITY;
+        }
+}
+
+/* Scores of one query, in the four lanes that have it, to weights. What was summed before shrinks
+ * by what is returned. A NaN does not become the maximum, but reaches the sum; where every score
+ * so far was -infinity nothing has been summed. */
+static __device__ __forceinline__ float soften(float (*s)[4], int half, float scale, float bias,
+                                               float &top, float &total)
+{
+    const float log2e = 1.44269504f, before = top;
+    float best = -INFINITY, sum = 0, zero, shift, shrink;
+
+#pragma unroll
+    for (int n = 0; n < HALF / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            best = s[n][2 * half + i] > best ? s[n][2 * half + i] : best;
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2) {
+        const float other = __shfl_xor_sync(~0u, best, b);
+
+        best = other > best ? other : best;
+    }
+    best = fmaf(best, scale, bias);
+    top = best > before ? best : before;
+    zero = top == -INFINITY ? 0.0f : top;
+    shift = (bias - zero) * log2e;
+#pragma unroll
+    for (int n = 0; n < HALF / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            s[n][2 * half + i] = kvr_exp2(fmaf(s[n][2 * half + i], scale * log2e, shift));
+            sum += s[n][2 * half + i];
+        }
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+        sum += __shfl_xor_sync(~0u, sum, b);
+    shrink = kvr_exp2((before - zero) * log2e);
+    total = fmaf(total, shrink, sum);
+    return shrink;
+}
+
+/* out += weights times HALF values. */
+template <int W>
+static __device__ __forceinline__ void add_values(int lane, const float (*s)[HALF / 8][4],
+                                                  kvr_shared<const kvr_bf16> v,
+                                                  float (*out)[W / 8][4])
+{
+    const kvr_shared<const kvr_bf16> row = v + row_of_a(lane) * (W + 8) + lane / 16 * 8;
+    unsigned p[BLOCKS][HALF / 16][4];
+
+#pragma unroll
+    for (int m = 0; m < BLOCKS; m++)
+#pragma unroll
+        for (int t = 0; t < HALF / 16; t++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                p[m][t][i] = kvr_bf16_pair(s[m][2 * t + i / 2][i % 2 * 2],
+                                           s[m][2 * t + i / 2][i % 2 * 2 + 1]);
+#pragma unroll
+    for (int t = 0; t < HALF / 16; t++)
+#pragma unroll
+        for (int d = 0; d < W / 16; d++) {
+            unsigned b[4];
+
+            kvr_matrices_turned(b, row + t * 16 * (W + 8) + d * 16);
+#pragma unroll
+            for (int m = 0; m < BLOCKS; m++) {
+                kvr_mma(out[m][2 * d], p[m][t], b);
+                kvr_mma(out[m][2 * d + 1], p[m][t], b + 2);
+            }
+        }
+}
+
+/* What a warp keeps of its queries: row r of a lane is row lane / 4 + 8 r of the warp's. */
+template <int W> struct kept {
+    float top[2 * BLOCKS], total[2 * BLOCKS], bias[2 * BLOCKS], out[BLOCKS][W / 8][4];
+};
+
+template <int W, bool CODED>
+static __device__ __forceinline__ void
+attend_half(const struct span_job &j, const struct tile_place &place, int lane, int t, bool whole,
+            kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
+            kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> steps,
+            kvr_shared<const kvr_bf16> values, struct kept<W> &kept)
+{
+    float s[BLOCKS][HALF / 8][4] = {}, shrink[2 * BLOCKS];
+    bool shrinks = false;
+
+    scores<W>(lane, queries, keys, s);
+    if (CODED && j.taylor)
+        correct<W>(j.taylor, lane, j.taylor == TAYLOR_GROUPS ? norms : queries, steps, t % TILE, s);
+    if (!whole)
+        leave_out(lane, t, place, s);
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        shrink[r] = soften(s[r / 2], r % 2, j.scale, kept.bias[r], kept.top[r], kept.total[r]);
+        shrinks = shrinks || shrink[r] != 1.0f;
+    }
+    if (__any_sync(~0u, shrinks)) { /* after the first tiles a new maximum is rare */
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+#pragma unroll
+            for (int n = 0; n < W / 8; n++) {
+                kept.out[r / 2][n][r % 2 * 2] *= shrink[r];
+                kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink[r];
+            }
+    }
+    add_values<W>(lane, s, values, kept.out);
+}
+
+template <int W>
+static __device__ __forceinline__ void
+load_state(const struct kvr_attend_shape &a, const struct span_job &j, int first, int h, int lane,
+           kvr_global<const float> row_bias, kvr_global<const float> mx,
+           kvr_global<const float> sum, kvr_global<const float> acc, struct kept<W> &kept)
+{
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const int i = first + r * 8 + lane / 4;
+        const int64_t row = (int64_t)i * a.n_heads + h;
+        const bool there = i < a.n_query;
+
+        kept.top[r] = there ? (float)mx[row] : 0.0f;
+        kept.total[r] = there ? (float)sum[row] : 0.0f;
+        kept.bias[r] = j.log_m - (there && j.biased ? (float)row_bias[row] : 0.0f);
+#pragma unroll
+        for (int n = 0; n < W / 8; n++) {
+            const int c = 8 * n + lane % 4 * 2;
+            float2 x = { 0, 0 };
+
+            if (there && c < a.head_dim)
+                x = kvr_as<const float2>(acc + row * a.head_dim + c)[0];
+            kept.out[r / 2][n][r % 2 * 2] = x.x;
+            kept.out[r / 2][n][r % 2 * 2 + 1] = x.y;
+        }
+    }
+}
+
+template <int W>
+static __device__ __forceinline__ void store_state(const struct kvr_attend_shape &a, int first,
+                                                   int h, int lane, const struct kept<W> &kept,
+                                                   kvr_global<float> mx, kvr_global<float> sum,
+                                                   kvr_global<float> acc)
+{
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const int i = first + r * 8 + lane / 4;
+        const int64_t row = (int64_t)i * a.n_heads + h;
+
+        if (i >= a.n_query)
+            continue;
+        if (lane % 4 == 0) {
+            mx[row] = kept.top[r];
+            sum[row] = kept.total[r];
+        }
+#pragma unroll
+        for (int n = 0; n < W / 8; n++) {
+            const int c = 8 * n + lane % 4 * 2;
+            const float2 x = { kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
+
+            if (c < a.head_dim)
+                kvr_as<float2>(acc + row * a.head_dim + c)[0] = x;
+        }
+    }
+}
+
+/* Rows of BF16, D at most W: two tiles, one of which is on its way while the other is used. */
+template <int W>
+static __global__ void __launch_bounds__(MMA_THREADS, 2)
+    attend_mma_rows(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
+                    kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
+                    kvr_global<float> acc)
+{
+    KVR_SHARED_DYNAMIC(uint8_t, shared);
+    enum { SIZE = TILE * (W + 8) };
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES, first = block + warp * ROWS;
+    const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
+    const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
+    const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + j.at_tiles);
+    const kvr_shared<const kvr_bf16> mine = queries + warp * ROWS * (W + 8);
+    struct kept<W> kept;
+    int turn = 0;
+
+    fetch_rows<W>(j.k, place, j.t0 / TILE * TILE, tiles);
+    fetch_rows<W>(j.v, place, j.t0 / TILE * TILE, tiles + SIZE);
+    kvr_copy_commit();
+    load_queries<W>(a, block, h, q, queries);
+    clear_rest<W>(a.head_dim, 4 * TILE, tiles);
+    load_state<W>(a, j, first, h, lane, row_bias, mx, sum, acc, kept);
+#pragma unroll 1
+    for (int tile = j.t0 / TILE * TILE; tile < j.end; tile += TILE, turn ^= 2 * SIZE) {
+        kvr_copy_wait<0>();
+        __syncthreads(); /* this tile has arrived, the one before has been read */
+        if (tile + TILE < j.end) {
+            fetch_rows<W>(j.k, place, tile + TILE, tiles + (turn ^ 2 * SIZE));
+            fetch_rows<W>(j.v, place, tile + TILE, tiles + (turn ^ 2 * SIZE) + SIZE);
+            kvr_copy_commit();
+        }
+        if (first >= a.n_query)
+            continue;
+#pragma unroll 1
+        for (int at = 0; at < TILE; at += HALF)
+            attend_half<W, false>(
+                j, place, kvr_anew(lane), tile + at, tile >= j.t0 && tile + TILE <= j.end, mine,
+                mine, tiles + turn + at * (W + 8), mine, tiles + turn + SIZE + at * (W + 8), kept);
+    }
+    store_state<W>(a, first, h, kvr_anew(lane), kept, mx, sum, acc);
+}
+
+/* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. */
+template <int W>
+static __global__ void __launch_bounds__(MMA_THREADS, 2)
+    attend_mma_coded(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
+                     kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
+                     kvr_global<float> acc)
+{
+    KVR_SHARED_DYNAMIC(uint8_t, shared);
+    KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
+    enum { SIZE = TILE * (W + 8) };
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES, first = block + warp * ROWS;
+    const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
+    const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
+    const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(shared + j.at_tiles), values = keys + SIZE;
+    const kvr_shared<kvr_bf16> steps = kvr_as<kvr_bf16>(shared + j.at_steps);
+    const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(shared + j.at_norms);
+    const kvr_shared<uint8_t> stage_k = shared + j.at_stage_k, stage_v = shared + j.at_stage_v;
+    const kvr_shared<const kvr_bf16> mine = queries + warp * ROWS * (W + 8);
+    const int step_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
+    struct kept<W> kept;
+
+    fetch_grids<W>(j.k, place, j.t0 / TILE * TILE, stage_k);
+    fetch_grids<W>(j.v, place, j.t0 / TILE * TILE, stage_v);
+    kvr_copy_commit();
+    load_queries<W>(a, block, h, q, queries);
+    clear_rest<W>(a.head_dim, 2 * TILE, keys);
+    if (j.taylor == TAYLOR_GROUPS)
+        load_norms(a, block, h, j.k.n_grids > 1 ? j.k.grid[1].group : j.k.grid[0].group, q, norms);
+    else if (j.taylor)
+        clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE, steps);
+    next[threadIdx.x] = first_exact(j.k, place);
+    next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
+    load_state<W>(a, j, first, h, lane, row_bias, mx, sum, acc, kept);
+#pragma unroll 1
+    for (int tile = j.t0 / TILE * TILE; tile < j.end; tile += TILE) {
+        kvr_copy_wait<0>();
+        __syncthreads(); /* the codes have arrived, the tile before has been read */
+        decode<W>(j.k, place, tile, stage_k, keys);
+        decode<W>(j.v, place, tile, stage_v, values);
+        if (j.taylor)
+            load_steps<W>(j, place, tile, stage_k, steps);
+        if (j.k.n_exact || j.v.n_exact) {
+            const int of_k = next[threadIdx.x], of_v = next[MMA_THREADS + threadIdx.x];
+
+            __syncthreads();
+            if (j.taylor)
+                put<true>(j.k, place, tile, of_k, steps, W + 8);
+            next[threadIdx.x] = put<false>(j.k, place, tile, of_k, keys, W + 8);
+            next[MMA_THREADS + threadIdx.x] = put<false>(j.v, place, tile, of_v, values, W + 8);
+        }
+        __syncthreads();
+        if (tile + TILE < j.end) {
+            fetch_grids<W>(j.k, place, tile + TILE, stage_k);
+            fetch_grids<W>(j.v, place, tile + TILE, stage_v);
+            kvr_copy_commit();
+        }
+        if (first >= a.n_query)
+            continue;
+#pragma unroll 1
+        for (int at = 0; at < TILE; at += HALF)
+            attend_half<W, true>(j, place, kvr_anew(lane), tile + at,
+                                 tile >= j.t0 && tile + TILE <= j.end, mine,
+                                 norms + warp * ROWS * GROUP_STRIDE, keys + at * (W + 8),
+                                 j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
+                                 values + at * (W + 8), kept);
+    }
+    store_state<W>(a, first, h, kvr_anew(lane), kept, mx, sum, acc);
+}
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+extern "C" const struct kvr_stage kvr_stage_sym, kvr_stage_asym, kvr_stage_exact,
+    kvr_stage_hadamard, kvr_stage_outliers;
+
+static int option(const struct kvr_codec_stage *s, const char *name)
+{
+    const struct kvr_opt *o = kvr_opts_find(s->stage->options, name);
+
+    return o ? *(const int *)((const char *)s->opts + o->offset) : 0;
+}
+
+/* False: not a grid that tiles are decoded from. */
+static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
+{
+    const struct kvr_codec_stage *s = &p->codec->stage[i];
+    const int64_t n = p->shape.n_tok;
+    const int64_t channels = (int64_t)p->shape.n_heads * p->shape.head_dim;
+    const bool study = p->codec->study, asym = s->stage == &kvr_stage_asym;
+
+    if (!asym && s->stage != &kvr_stage_sym)
+        return false;
+    /* Its product would have to be rounded before the minimum is added. */
+    if (asym && !study && !chain && p->codec->compute == KVR_COMPUTE_BF16)
+        return false;
+    out->codes = (const uint8_t *)p->stage[i].codes.p;
+    out->meta = (const kvr_f16 *)p->stage[i].meta.p;
+    out->asym = asym;
+    out->study = study;
+    out->n_tok = (int)(study ? (n + KVR_STUDY_BLOCK - 1) / KVR_STUDY_BLOCK * KVR_STUDY_BLOCK : n);
+    out->bits = option(s, "bits");
+    out->axis = option(s, "axis");
+    out->group = option(s, "group");
+    if (out->axis == KVR_AXIS_TOKENS) {
+        out->n_sets = (out->n_tok + out->group - 1) / out->group * channels;
+    } else if (out->axis == KVR_AXIS_CHANNELS) {
+        out->n_sets = out->n_tok * channels / out->group;
+    } else {
+        out->n_sets = out->n_tok;
+        out->group = p->shape.head_dim; /* of a head, as far as sums of squares go */
+    }
+    return out->axis != KVR_AXIS_CHANNELS || out->group % 4 == 0;
+}
+
+static bool coded_source(const struct kvr_packed *p, struct tile_source *out)
+{
+    const struct kvr_codec *c = p->codec;
+    int i = 0;
+
+    if (kvr_codec_is_exact(c)) {
+        out->kind = option(&c->stage[0], "type") ? ROWS_F32 : ROWS_BF16;
+        out->rows = p->stage[0].codes.p;
+        return true;
+    }
+    out->kind = GRIDS;
+    if (c->stage[i].stage == &kvr_stage_hadamard)
+        i++;
+    if (i < c->n_stages && c->stage[i].stage == &kvr_stage_outliers) {
+        out->value = (const kvr_f16 *)p->stage[i].codes.p;
+        out->index = (const int32_t *)p->stage[i].meta.p;
+        out->n_exact = (int)p->stage[i].n_exact;
+        i++;
+    }
+    if (c->n_stages - i < 1 || c->n_stages - i > MAX_GRIDS)
+        return false;
+    out->n_grids = c->n_stages - i;
+    for (int g = 0; g < out->n_grids; g++)
+        if (!grid_of(p, i + g, out->n_grids > 1, &out->grid[g]))
+            return false;
+    return true;
+}
+
+static bool source_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
+{
+    *out = {};
+    if (s->packed)
+        return coded_source(s->packed, out);
+    out->rows = s->raw;
+    out->kind = !s->raw ? ROWS_ZERO : s->dtype == KVR_BF16 ? ROWS_BF16 : ROWS_F32;
+    return !s->raw ||
+           ((s->dtype == KVR_BF16 || s->dtype == KVR_F32) && (uintptr_t)s->raw % 16 == 0);
+}
+
+static enum taylor_kind taylor_of(const struct tile_source *k)
+{
+    if (k->kind != GRIDS)
+        return TAYLOR_NO;
+    if (k->n_exact)
+        return TAYLOR_ELEMENTS;
+    return k->grid[k->n_grids - 1].axis == KVR_AXIS_TOKENS ? TAYLOR_OCTETS : TAYLOR_GROUPS;
+}
+
+static int width_of(int head_dim)
+{
+    return head_dim <= 16 ? 16 : head_dim <= 32 ? 32 : head_dim <= 64 ? 64 : 128;
+}
+
+static int stage_of(const struct tile_source *s, int head_dim, int w)
+{
+    int n = 0;
+
+    for (int i = 0; i < s->n_grids; i++)
+        n += stage_bytes(s->grid[i], head_dim, w);
+    return n;
+}
+
+static bool plain_of(const struct span_job *j)
+{
+    return j->k.kind == ROWS_BF16 && j->v.kind == ROWS_BF16;
+}
+
+static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span,
+                   struct span_job *j)
+{
+    const int w = width_of(a->head_dim), row = (w + 8) * (int)sizeof(kvr_bf16);
+    int steps = 0;
+
+    *j = {};
+    if (a->head_dim < 16 || a->head_dim > KVR_ATTEND_MMA_MAX_D || a->head_dim % 16 ||
+        !source_of(&span->k, &j->k) || !source_of(&span->v, &j->v))
+        return false;
+    j->t0 = (int)span->t0;
+    j->end = (int)(span->t0 + span->n);
+    j->log_m = span->log_m;
+    j->scale = 1.0f / sqrtf((float)a->head_dim);
+    j->biased = span->row_bias != NULL;
+    j->taylor = span->taylor ? taylor_of(&j->k) : TAYLOR_NO;
+    if (j->taylor == TAYLOR_OCTETS)
+        steps = 8 * row;
+    if (j->taylor == TAYLOR_ELEMENTS)
+        steps = TILE * row;
+    if (j->taylor == TAYLOR_GROUPS)
+        steps = TILE * GROUP_STRIDE * (int)sizeof(kvr_bf16);
+    j->at_tiles = QUERIES * row;
+    j->at_steps = j->at_tiles + (plain_of(j) ? 4 : 2) * TILE * row;
+    j->at_norms = j->at_steps + steps;
+    j->at_stage_k =
+        j->at_norms +
+        (j->taylor == TAYLOR_GROUPS ? QUERIES * GROUP_STRIDE * (int)sizeof(kvr_bf16) : 0);
+    j->at_stage_v = j->at_stage_k + stage_of(&j->k, a->head_dim, w);
+    j->n_shared = j->at_stage_v + stage_of(&j->v, a->head_dim, w);
+    return true;
+}
+
+bool kvr_attend_mma_can(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
+{
+    struct span_job j;
+
+    return job_of(a, span, &j);
+}
+
+size_t kvr_attend_mma_shared_bytes(const struct kvr_attend_shape *a,
+                                   const struct kvr_attend_mma_span *span)
+{
+    struct span_job j;
+
+    return job_of(a, span, &j) ? (size_t)j.n_shared : 0;
+}
+
+template <int W>
+static void launch(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
+                   const struct span_job &j, const float *q, const float *row_bias,
+                   const struct kvr_attend_state *st)
+{
+    if (plain_of(&j))
+        KVR_LAUNCH(attend_mma_rows<W>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
+                   st->mx, st->sum, st->acc);
+    else
+        KVR_LAUNCH(attend_mma_coded<W>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
+                   st->mx, st->sum, st->acc);
+}
+
+void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
+                         const struct kvr_attend_mma_span *span, const struct kvr_attend_state *st)
+{
+    const dim3 blocks((unsigned)((a->n_query + QUERIES - 1) / QUERIES), (unsigned)a->n_heads);
+    struct span_job j;
+
+    if (!a->n_query || !a->n_heads || !span->n || !job_of(a, span, &j))
+        return;
+    switch (width_of(a->head_dim)) {
+    case 16:
+        launch<16>(s, blocks, *a, j, q, span->row_bias, st);
+        break;
+    case 32:
+        launch<32>(s, blocks, *a, j, q, span->row_bias, st);
+        break;
+    case 64:
+        launch<64>(s, blocks, *a, j, q, span->row_bias, st);
+        break;
+    default:
+        launch<128>(s, blocks, *a, j, q, span->row_bias, st);
+    }
+}

@@ -1,0 +1,72 @@
+/* attend_mma.h - attention over coded or plain spans on tensor cores, on a CUDA stream.
+ *
+ *     kvr_attend_begin_cuda(s, &shape, &state);
+ *     for each span, in a fixed order:
+ *         if (kvr_attend_mma_can(&shape, &span))
+ *             kvr_attend_mma_cuda(s, &shape, q, &span, &state);
+ *         else
+ *             decode, then kvr_attend_piece_cuda
+ *     kvr_attend_finish_cuda(s, &shape, &state, out);
+ *
+ * The same state and the same protocol as attend_cuda.h; calls of both may take turns. A tile of
+ * 64 keys or values is decoded once, by all warps of a block, into BF16 in shared memory; products
+ * are of BF16 numbers, summed in F32; softmax is F32. So
+ *
+ *     score(q, k_j) = bf16(q) . bf16(k_j) / sqrt(D) + log_m - row_bias(q) - taylor(q, j)
+ *     out           = sum_j bf16(p_j) bf16(v_j) / sum_j p_j
+ *
+ * with k_j and v_j what the CPU's decoder gives. Tiles lie at multiples of 64 tokens of the block
+ * or tensor that a span is of: spans cut there give the same bits as one span, and the same call
+ * gives the same bits every time.
+ *
+ * Rotated codecs: what is decoded is H x / sqrt(D). Bring rotated queries (kvr_fwht_cuda of a
+ * copy), and for rotated values a state of their own, whose acc is turned back before it is
+ * merged. */
+#ifndef KVR_CACHE_ATTEND_MMA_H
+#define KVR_CACHE_ATTEND_MMA_H
+
+#include "harness/cache/attend_cuda.h"
+#include "methods/codec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64 };
+
+/* Keys or values. A coded block's shape and codec are read on the host, when the call is made;
+ * its buffers are device memory. */
+struct kvr_attend_mma_source {
+    const struct kvr_packed *packed; /* NULL: */
+    const void *raw;                 /* [T,H,D], 16-byte aligned; NULL: zeros */
+    enum kvr_dtype dtype;            /* of raw: KVR_BF16 or KVR_F32 */
+};
+
+struct kvr_attend_mma_span {
+    struct kvr_attend_mma_source k, v;
+    int64_t t0, n;         /* tokens within them */
+    float log_m;           /* log of the multiplicity that each stands for */
+    const float *row_bias; /* [T,H], taken off all scores of a query; NULL: 0 */
+    bool taylor;           /* the correction of that name, by the steps of the last grid of k */
+};
+
+/* Whether the launcher takes this span. It takes head_dim a multiple of 16 up to 128; codecs
+ * [hadamard |] [outliers |] grid [+ grid] with grids sym and asym, and exact. It does not take
+ * groups of channels that are no multiple of 4; asym as intended with compute=bf16; and more than
+ * 227 KB of shared memory, which no codec of a method needs. */
+bool kvr_attend_mma_can(const struct kvr_attend_shape *shape,
+                        const struct kvr_attend_mma_span *span);
+
+/* q [T,H,D], not scaled. The span must be one that kvr_attend_mma_can takes. */
+void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape, const float *q,
+                         const struct kvr_attend_mma_span *span,
+                         const struct kvr_attend_state *state);
+
+/* Shared memory of a block, for reports. */
+size_t kvr_attend_mma_shared_bytes(const struct kvr_attend_shape *shape,
+                                   const struct kvr_attend_mma_span *span);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

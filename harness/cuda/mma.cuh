@@ -1,0 +1,269 @@
+/* mma.cuh - tensor cores and what feeds them: BF16 products, ldmatrix, asynchronous copies.
+ *
+ *     kvr_copy_begin(tile + i, x + j, there);     16 bytes from global to shared memory
+ *     kvr_copy_commit();
+ *     kvr_copy_wait<0>();                         the thread's own have arrived;
+ *     __syncthreads();                            everybody's have
+ *     kvr_matrices(a, row_of_q);                  fragments, as the product takes them
+ *     kvr_matrices(b, row_of_k);
+ *     kvr_mma(c, a, b);                           c += a b
+ *
+ * All 32 lanes of a warp take part. With g = lane / 4, t = lane % 4, a lane has of the product of
+ * [16,16] and [16,8], which is [16,8],
+ *
+ *     a    rows g, g + 8, g, g + 8   columns 2t, 2t + 1; the last two registers 8 further
+ *     b    rows 2t, 2t + 1; the second register 8 further   column g
+ *     c    rows g, g, g + 8, g + 8   columns 2t, 2t + 1, 2t, 2t + 1
+ *
+ * Under nvcc these are the instructions. Emulated, products are exact and are added to c in F32 in
+ * the order of k; a device adds them in an order of its own and may cut bits off below 2^-23 of
+ * the largest, so a test allows 16 such roundings per product. */
+#ifndef KVR_CUDA_MMA_CUH
+#define KVR_CUDA_MMA_CUH
+
+#include "harness/cuda/number.cuh"
+
+/* Elements of shared and global memory as another type, where they are aligned for it. */
+#ifdef KVR_EMULATED
+template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
+{
+    return kvr_emu::pointer<U>(p.address(), p.inside());
+}
+#else
+template <class U, class T> static __device__ __forceinline__ U *kvr_as(T *p)
+{
+    return reinterpret_cast<U *>(p);
+}
+template <class U, class T> static __device__ __forceinline__ const U *kvr_as(const T *p)
+{
+    return reinterpret_cast<const U *>(p);
+}
+#endif
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+/* Two floats to the nearest BF16, ties to even; the first in the low half. */
+static __device__ __forceinline__ unsigned kvr_bf16_pair(float low, float high)
+{
+#ifdef KVR_EMULATED
+    return (unsigned)kvr_f32_to_bf16(high) << 16 | kvr_f32_to_bf16(low);
+#else
+    unsigned r;
+
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+#endif
+}
+
+static __device__ __forceinline__ float kvr_bf16_low(unsigned pair)
+{
+    return __uint_as_float(pair << 16);
+}
+
+static __device__ __forceinline__ float kvr_bf16_high(unsigned pair)
+{
+    return __uint_as_float(pair & 0xffff0000u);
+}
+
+/* Both halves squared, rounded once. */
+static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
+{
+#ifdef KVR_EMULATED
+    const float low = kvr_bf16_low(pair), high = kvr_bf16_high(pair);
+
+    return kvr_bf16_pair(low * low, high * high);
+#else
+    unsigned r;
+
+    /* x x - 0: sm_80 has no product without a sum. */
+    asm("fma.rn.bf16x2 %0, %1, %1, %2;" : "=r"(r) : "r"(pair), "r"(0x80008000u));
+    return r;
+#endif
+}
+
+/* 2^x to 2 units of the last place; what is below 2^-126 is 0. */
+static __device__ __forceinline__ float kvr_exp2(float x)
+{
+#ifdef KVR_EMULATED
+    return x < -126.0f ? 0.0f : exp2f(x);
+#else
+    float r;
+
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+
+/* x, of which the compiler forgets what it knows: what follows from it is worked out anew, not kept
+ * in registers through a loop. */
+static __device__ __forceinline__ int kvr_anew(int x)
+{
+#ifndef KVR_EMULATED
+    asm volatile("" : "+r"(x));
+#endif
+    return x;
+}
+
+/* ---- asynchronous copies ------------------------------------------------------------------ */
+
+/* 16 bytes, both ends aligned; zeros, and `from` is not read, unless `there`. */
+static __device__ __forceinline__ void kvr_copy_begin(kvr_shared<uint4> to,
+                                                      kvr_global<const uint4> from, bool there)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::copy_begin(to.inside(), to.address(), from.inside(), from.address(), 16, !there);
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+#endif
+}
+
+/* The copies begun since the last commit are a group; an empty one counts as well. */
+static __device__ __forceinline__ void kvr_copy_commit()
+{
+#ifdef KVR_EMULATED
+    kvr_emu::copy_commit();
+#else
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/* Until only the last N groups of this thread may be under way. */
+template <int N> static __device__ __forceinline__ void kvr_copy_wait()
+{
+#ifdef KVR_EMULATED
+    kvr_emu::copy_wait(N);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+/* ---- fragments and products --------------------------------------------------------------- */
+
+#ifdef KVR_EMULATED
+namespace kvr_emu
+{
+
+struct matrices_lane {
+    uint4 row;
+    unsigned out[4];
+    bool turned;
+};
+
+/* Lane l brought row l % 8 of matrix l / 8. */
+static inline void matrices_of(void *const *lanes)
+{
+    for (int l = 0; l < 32; l++) {
+        struct matrices_lane *mine = (struct matrices_lane *)lanes[l];
+
+        for (int m = 0; m < 4; m++) {
+            const kvr_bf16 *rows[8];
+
+            for (int r = 0; r < 8; r++)
+                rows[r] = (const kvr_bf16 *)&((struct matrices_lane *)lanes[8 * m + r])->row;
+            const int a = l / 4, b = l % 4 * 2;
+
+            mine->out[m] = mine->turned ? (unsigned)rows[b + 1][a] << 16 | rows[b][a]
+                                        : (unsigned)rows[a][b + 1] << 16 | rows[a][b];
+        }
+    }
+}
+
+static inline void load_matrices(unsigned *out, pointer<const uint4> row, bool turned,
+                                 const char *file, int line)
+{
+    struct matrices_lane mine = { row[0], {}, turned };
+
+    together(matrices_of, &mine, file, line);
+    memcpy(out, mine.out, sizeof mine.out);
+}
+
+struct mma_lane {
+    float *c;
+    const unsigned *a, *b;
+};
+
+static inline float half_of(unsigned pair, int high)
+{
+    return high ? kvr_bf16_high(pair) : kvr_bf16_low(pair);
+}
+
+static inline void mma_of(void *const *lanes)
+{
+    float a[16][16], b[16][8], c[16][8];
+
+    for (int l = 0; l < 32; l++) {
+        const struct mma_lane *f = (const struct mma_lane *)lanes[l];
+        const int g = l / 4, t = l % 4 * 2;
+
+        for (int i = 0; i < 2; i++) {
+            for (int r = 0; r < 4; r++)
+                a[g + r % 2 * 8][t + r / 2 * 8 + i] = half_of(f->a[r], i);
+            for (int r = 0; r < 2; r++) {
+                b[t + r * 8 + i][g] = half_of(f->b[r], i);
+                c[g + r * 8][t + i] = f->c[2 * r + i];
+            }
+        }
+    }
+    for (int m = 0; m < 16; m++)
+        for (int k = 0; k < 16; k++)
+            for (int n = 0; n < 8; n++)
+                c[m][n] += a[m][k] * b[k][n];
+    for (int l = 0; l < 32; l++) {
+        const struct mma_lane *f = (const struct mma_lane *)lanes[l];
+
+        for (int i = 0; i < 4; i++)
+            f->c[i] = c[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+    }
+}
+
+} // namespace kvr_emu
+
+static inline void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row, KVR_EMU_AT)
+{
+    kvr_emu::load_matrices(out, kvr_as<const uint4>(row), false, file, line);
+}
+static inline void kvr_matrices_turned(unsigned *out, kvr_shared<const kvr_bf16> row, KVR_EMU_AT)
+{
+    kvr_emu::load_matrices(out, kvr_as<const uint4>(row), true, file, line);
+}
+static inline void kvr_mma(float *c, const unsigned *a, const unsigned *b, KVR_EMU_AT)
+{
+    struct kvr_emu::mma_lane mine = { c, a, b };
+
+    kvr_emu::together(kvr_emu::mma_of, &mine, file, line);
+}
+#else
+/* Four 8 x 8 matrices: lane l gives the address of row l % 8 of matrix l / 8, and gets of each
+ * row l / 4, columns 2 (l % 4) and the next. */
+static __device__ __forceinline__ void kvr_matrices(unsigned *out, kvr_shared<const kvr_bf16> row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* The same of the matrices with rows and columns exchanged. */
+static __device__ __forceinline__ void kvr_matrices_turned(unsigned *out,
+                                                           kvr_shared<const kvr_bf16> row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* c[4] += a[4] b[2] */
+static __device__ __forceinline__ void kvr_mma(float *c, const unsigned *a, const unsigned *b)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+        "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+#endif
