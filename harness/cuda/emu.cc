@@ -8,9 +8,9 @@
 namespace kvr_emu
 {
 
-thread_local struct place *here;
-thread_local struct kvr_stream *streams;
-thread_local struct kvr_stream *running;
+__thread struct place *here;
+__thread struct kvr_stream *streams;
+__thread struct kvr_stream *running;
 
 static uint64_t draw(struct kvr_stream *s)
 {
@@ -183,8 +183,9 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
             lanes[l].result = result_of(lanes, l);
     for (unsigned l = 0; l < size; l++)
         if (mask >> l & 1u) {
-            if (kind == SYNC && mask == live)
-                lanes[l].warp_epoch++;
+            if (kind == SYNC && mask == live && ++lanes[l].warp_epoch > MAX_WARP_EPOCH)
+                fail("%s:%d: more than %d __syncwarp without a barrier", file, line,
+                     MAX_WARP_EPOCH);
             if (l != lane)
                 wake(s, &lanes[l]);
         }
@@ -230,9 +231,16 @@ static void open_barrier(struct kvr_stream *s)
         }
         first = first ? first : f;
     }
+    if (first->epoch == MAX_EPOCH) {
+        here = const_cast<struct place *>(&first->place);
+        record(s, "%s:%d: more than %d __syncthreads in a block", first->file, first->line,
+               MAX_EPOCH);
+        return;
+    }
     here = NULL;
     for (unsigned i = 0; i < s->n_threads; i++) {
         s->fibers[i].epoch++;
+        s->fibers[i].warp_epoch = 0;
         wake(s, &s->fibers[i]);
     }
 }
@@ -317,7 +325,9 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     if (s->failed || refused(s, shape))
         return;
     order = (uint32_t *)malloc(blocks * sizeof *order);
-    if (!order || s->serial + blocks + 2 > UINT32_MAX)
+    if (s->serial + blocks > MAX_SERIAL)
+        renumber(s);
+    if (!order || s->serial + blocks > MAX_SERIAL)
         abort();
     for (uint64_t i = 0; i < blocks; i++) {
         const uint64_t j = draw(s) % (i + 1);

@@ -62,7 +62,8 @@ struct place {
     dim3 block_dim, grid_dim;
     unsigned linear; /* of the thread in its block */
 };
-extern thread_local struct place *here; /* NULL on the host */
+/* NULL on the host. Not thread_local, which asks at every use whether it has been initialised. */
+extern __thread struct place *here;
 
 [[noreturn]] void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -107,8 +107,7 @@ static unsigned char *bytes_of(const struct span *x)
 static void host_wrote(const struct span *x)
 {
     for (size_t i = 0; i < x->n_cells; i++) {
-        x->cell[i] = {};
-        x->cell[i].write.serial = 1;
+        x->cell[i] = { BY_HOST, {} };
     }
 }
 
@@ -168,8 +167,7 @@ static enum kvr_status copy_now(const struct move *m)
     KVR_TRY(span_at("copy", m->to, m->n, from.region->unit, &to));
     memcpy(bytes_of(&to), bytes_of(&from), m->n);
     for (size_t i = 0; i < to.n_cells; i++) {
-        to.cell[i] = {};
-        to.cell[i].write.serial = from.cell[i].write.serial != 0;
+        to.cell[i] = { from.cell[i].write ? BY_HOST : 0, {} };
     }
     return KVR_OK;
 }

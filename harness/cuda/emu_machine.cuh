@@ -58,17 +58,29 @@ struct context {
     size_t size;
 };
 
-/* When a thread did something, as far as ordering goes. */
-struct stamp {
-    uint32_t serial; /* of the block, over all launches; 0: never; 1: the host */
-    uint32_t warp_epoch;
-    uint16_t epoch : 15, coming : 1; /* __syncthreads passed; a copy nobody has waited for */
-    uint16_t thread : 15, atomic : 1;
-};
+/* When a thread did something, as far as ordering goes, in one word, since there are three to a
+ * cell:
+ *     63     36     23        12      2       1       0
+ *     | serial | epoch | warp epoch | thread | atomic | coming |
+ * serial: of the block, over all launches; 0: never; 1: the host. epoch: __syncthreads passed;
+ * warp epoch: __syncwarp passed since. coming: a copy that nobody has waited for. */
+typedef uint64_t stamp;
+enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
+static const uint32_t MAX_SERIAL = (1u << 28) - 1;
+static const stamp BY_HOST = (stamp)1 << 36;
+
+static inline uint32_t serial_of(stamp t)
+{
+    return (uint32_t)(t >> 36);
+}
+static inline unsigned thread_of(stamp t)
+{
+    return (unsigned)(t >> 2) & 1023u;
+}
 
 struct cell { /* of `unit` bytes of a region */
-    struct stamp write;
-    struct stamp read[2]; /* the last one, and the last of another warp */
+    stamp write;
+    stamp read[2]; /* the last one, and the last of another warp */
 };
 
 /* Regions begin with the coarsest cells. The first access that lies across one splits them all:
@@ -155,6 +167,7 @@ struct kvr_stream {
     const char *kernel; /* NULL: none runs */
     unsigned char *shared_bytes;
     struct cell *shared_cells;
+    size_t n_shared_cells;
     struct region array[MAX_ARRAYS]; /* array[0] is the dynamic one */
     int n_arrays;
     size_t shared_used, static_used;
@@ -168,8 +181,8 @@ namespace kvr_emu
 {
 
 /* The machine of this thread: what CUDA calls its current device. */
-extern thread_local struct kvr_stream *streams; /* all that are open */
-extern thread_local struct kvr_stream *running; /* in a launch; else NULL */
+extern __thread struct kvr_stream *streams; /* all that are open */
+extern __thread struct kvr_stream *running; /* in a launch; else NULL */
 
 /* A fresh stack that begins at `entry`. */
 void fiber_prepare(struct context *c, void (*entry)());
@@ -184,6 +197,9 @@ void fiber_describe_host(struct context *host);
 void record(struct kvr_stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* True, and an error: no device launches this. */
 bool refused(struct kvr_stream *s, const struct shape *shape);
+
+/* Count serials from the beginning: all that was written was written by the host. */
+void renumber(struct kvr_stream *s);
 
 /* Cells of `unit` bytes where there were coarser ones. False: no memory. */
 bool split(struct region *r, unsigned unit);

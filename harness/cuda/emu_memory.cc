@@ -92,45 +92,86 @@ size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
     return (n + unit - 1) / unit;
 }
 
-/* May both have happened at the same time on a device? */
-static bool unordered(const struct region *r, const struct stamp *then, const struct stamp *now)
+void renumber(struct kvr_stream *s)
 {
-    if (then->serial < running->launch_serial)
+    for (struct region *r = s->regions; r; r = r->next)
+        for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++)
+            r->cells[i] = { r->cells[i].write ? BY_HOST : 0, {} };
+    s->serial = 1; /* shared memory of blocks long gone is all the same */
+    memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
+}
+
+static stamp stamp_now(enum access how)
+{
+    const struct fiber *f = self();
+
+    return (stamp)running->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
+           (stamp)here->linear << 2 | (how == ATOMIC ? ATOMICALLY : 0);
+}
+
+/* May both have happened at the same time on a device? */
+static inline bool unordered(const struct region *r, stamp then, stamp now)
+{
+    const stamp other = then ^ now;
+
+    if (serial_of(then) < running->launch_serial)
         return false; /* an earlier launch, the host, or never */
-    if (then->serial != now->serial)
+    if (serial_of(other))
         return !r->shared; /* another block has shared memory of its own */
-    if (then->thread == now->thread || then->epoch != now->epoch)
-        return false;
-    return then->thread / 32 != now->thread / 32 || then->warp_epoch == now->warp_epoch;
+    if (other >> 23 || !thread_of(other))
+        return false; /* a barrier between, or one thread */
+    return thread_of(other) >> 5 || !(other >> 12);
 }
 
 static void race(const struct region *r, size_t at, const char *before, const char *after,
-                 const struct stamp *then, const struct stamp *now)
+                 stamp then, stamp now)
 {
-    if (then->serial == now->serial)
+    if (serial_of(then) == serial_of(now))
         fail("%s memory '%s', byte %zu: %s, %s by thread %u of the block without a barrier between",
-             r->shared ? "shared" : "global", r->name, at, after, before, then->thread);
+             r->shared ? "shared" : "global", r->name, at, after, before, thread_of(then));
     fail("%s memory '%s', byte %zu: %s, %s by thread %u of another block in the same launch",
-         r->shared ? "shared" : "global", r->name, at, after, before, then->thread);
+         r->shared ? "shared" : "global", r->name, at, after, before, thread_of(then));
+}
+
+static const char *const done[] = { "read", "written", "changed atomically" };
+
+/* Record one cell's access, whose first byte is byte i of the region. */
+static inline void touch_cell(const struct region *r, struct cell *c, size_t i, stamp now,
+                              enum access how)
+{
+    const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two of them are in order */
+
+    if ((c->write & COMING) && serial_of(c->write) == serial_of(now))
+        fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
+             r->shared ? "shared" : "global", r->name, i, done[how]);
+    if (how != WRITE && (r->shared ? serial_of(c->write ^ now) != 0 : !c->write))
+        fail("%s memory '%s', byte %zu: %s, but nobody has written it",
+             r->shared ? "shared" : "global", r->name, i, done[how]);
+    if (unordered(r, c->write, now) && !(c->write & both))
+        race(r, i, "written", done[how], c->write, now);
+    if (how == READ) {
+        const stamp other = c->read[0] ^ now;
+
+        if (serial_of(other) || thread_of(other) >> 5)
+            c->read[1] = c->read[0];
+        c->read[0] = now;
+        return;
+    }
+    for (int j = 0; j < 2; j++)
+        if (unordered(r, c->read[j], now) && !(c->read[j] & both))
+            race(r, i, "read", done[how], c->read[j], now);
+    c->write = now;
 }
 
 void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how)
 {
-    static const char *const done[] = { "read", "written", "changed atomically" };
-    const struct fiber *f;
     struct cell *first;
-    struct stamp now;
     size_t at, n_cells;
+    stamp now;
 
     if (!here)
         abort(); /* device memory touched by the host's own code */
-    f = self();
-    now.serial = running->serial;
-    now.warp_epoch = f->warp_epoch;
-    now.epoch = f->epoch & 0x7fffu;
-    now.coming = 0;
-    now.thread = (uint16_t)(here->linear & 0x7fffu);
-    now.atomic = how == ATOMIC;
+    now = stamp_now(how);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
     at = p - (uintptr_t)r->base;
@@ -143,29 +184,8 @@ void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access h
     n_cells = cells_of(r, at, n, &first);
     if (!n_cells)
         fail("the host has no memory for the books on its memory");
-    for (size_t k = 0; k < n_cells; k++) {
-        struct cell *c = &first[k];
-        const size_t i = at + k * r->unit;
-
-        if (c->write.coming && c->write.serial == now.serial)
-            fail("%s memory '%s', byte %zu: %s while an asynchronous copy to it is under way",
-                 r->shared ? "shared" : "global", r->name, i, done[how]);
-        if (how != WRITE && (r->shared ? c->write.serial != now.serial : !c->write.serial))
-            fail("%s memory '%s', byte %zu: %s, but nobody has written it",
-                 r->shared ? "shared" : "global", r->name, i, done[how]);
-        if (unordered(r, &c->write, &now) && !(how == ATOMIC && c->write.atomic))
-            race(r, i, "written", done[how], &c->write, &now);
-        for (int j = 0; j < 2 && how != READ; j++)
-            if (unordered(r, &c->read[j], &now) && !(how == ATOMIC && c->read[j].atomic))
-                race(r, i, "read", done[how], &c->read[j], &now);
-        if (how != READ) {
-            c->write = now;
-        } else {
-            if (c->read[0].thread / 32 != now.thread / 32 || c->read[0].serial != now.serial)
-                c->read[1] = c->read[0];
-            c->read[0] = now;
-        }
-    }
+    for (size_t k = 0; k < n_cells; k++)
+        touch_cell(r, &first[k], at + k * r->unit, now, how);
     return r->bytes + at;
 }
 
@@ -175,7 +195,7 @@ static void mark_coming(struct region *r, uintptr_t at, size_t n, bool coming)
     const size_t n_cells = cells_of(r, at - (uintptr_t)r->base, n, &first);
 
     for (size_t k = 0; k < n_cells; k++)
-        first[k].write.coming = coming;
+        first[k].write = (first[k].write & ~(stamp)COMING) | (coming ? COMING : 0);
 }
 
 void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t source, size_t n,

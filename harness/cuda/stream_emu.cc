@@ -43,6 +43,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     s->ready = (unsigned *)calloc(MAX_THREADS, sizeof *s->ready);
     s->shared_bytes = (unsigned char *)aligned_alloc(128, (shared + 127) / 128 * 128);
     s->shared_cells = (struct cell *)calloc(shared, sizeof *s->shared_cells);
+    s->n_shared_cells = shared;
     s->stacks =
         (unsigned char *)mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

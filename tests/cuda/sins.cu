@@ -1,4 +1,5 @@
 /* sins.cu - see sins.h. */
+#include "harness/cuda/emu_machine.cuh"
 #include "harness/cuda/kernel.cuh"
 
 #include "tests/cuda/sins.h"
@@ -192,6 +193,30 @@ static __global__ void warp_one_waits(kvr_global<float> x)
         __syncthreads();
 }
 
+static __global__ void too_many_barriers(kvr_global<float> x)
+{
+    for (int i = 0; i <= MAX_EPOCH; i++)
+        __syncthreads();
+    x[global_index()] = 1;
+}
+
+static __global__ void too_many_warp_barriers(kvr_global<float> x)
+{
+    for (int i = 0; i <= MAX_WARP_EPOCH; i++)
+        __syncwarp();
+    x[global_index()] = 1;
+}
+
+/* As many as can be told apart. */
+static __global__ void many_barriers(kvr_global<float> x)
+{
+    for (int i = 0; i < MAX_EPOCH; i++)
+        __syncthreads();
+    for (int i = 0; i < MAX_WARP_EPOCH; i++)
+        __syncwarp();
+    x[global_index()] = 1;
+}
+
 static __global__ void too_much_shared(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 13 * 1024);
@@ -225,6 +250,9 @@ COMMIT(warp_lane_left, 0)
 COMMIT(warp_not_in_the_mask, 0)
 COMMIT(warp_reads_outside, 0)
 COMMIT(warp_one_waits, 0)
+COMMIT(too_many_barriers, 0)
+COMMIT(too_many_warp_barriers, 0)
+COMMIT(many_barriers, 0)
 COMMIT(too_much_shared, 0)
 
 static void commit_not_device_memory(struct kvr_stream *s, float *x)
@@ -283,6 +311,9 @@ const struct sin sins[] = {
     SIN(warp_not_in_the_mask, "does not name the caller"),
     SIN(warp_reads_outside, "lane 20 is read, the mask is 0000ffff"),
     SIN(warp_one_waits, "waits in a warp operation"),
+    SIN(too_many_barriers, "more than 8191 __syncthreads"),
+    SIN(too_many_warp_barriers, "more than 2047 __syncwarp"),
+    SIN(many_barriers, NULL),
     SIN(too_much_shared, "53248 bytes in all, at most 49152"),
     SIN(too_many_threads, "a block of 2048"),
 };
@@ -350,4 +381,9 @@ static __global__ void warp_kernel(kvr_global<int> out)
 void sin_warp(struct kvr_stream *s, int *out)
 {
     KVR_LAUNCH(warp_kernel, 1, SIN_THREADS, 0, s, out);
+}
+
+void sin_age(struct kvr_stream *s)
+{
+    s->serial = MAX_SERIAL - 1;
 }

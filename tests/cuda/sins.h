@@ -25,6 +25,8 @@ void sin_sum(struct kvr_stream *s, const float *x, float *y);
 void sin_count(struct kvr_stream *s, int *out);
 /* order[k] = which thread came k-th: what a kernel must not depend on. */
 void sin_order(struct kvr_stream *s, int *next, int *order);
+/* As if so many blocks had run that they can hardly be told apart. */
+void sin_age(struct kvr_stream *s);
 /* Every warp operation: out [8, SIN_THREADS]. */
 void sin_warp(struct kvr_stream *s, int *out);
 

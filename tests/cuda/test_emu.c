@@ -98,6 +98,30 @@ START_TEST(atomics_add_up)
 }
 END_TEST
 
+/* Blocks are counted from the beginning again, and what is known of memory stays. */
+START_TEST(old_streams_go_on)
+{
+    struct kvr_stream *s = open_stream(1);
+    float x[N] = { 1 }, y[SIN_BLOCKS], *d = device(s, x, sizeof x), *half, *d_y;
+
+    ck_assert_int_eq(kvr_device_alloc(s, (void **)&half, sizeof x), KVR_OK);
+    ck_assert_int_eq(kvr_device_put(s, half, x, sizeof x / 2), KVR_OK);
+    ck_assert_int_eq(kvr_device_alloc(s, (void **)&d_y, sizeof y), KVR_OK);
+    sin_sum(s, d, d_y);
+    sin_age(s);
+    sins[0].commit(s, d); /* turns each block's numbers round */
+    sin_sum(s, d, d_y);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, y, d_y, sizeof y), KVR_OK);
+    ck_assert_float_eq(y[0], 1);
+    sin_age(s);
+    sin_sum(s, half, d_y);
+    ck_assert_int_eq(kvr_stream_sync(s), KVR_EINTERNAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "nobody has written it"));
+    kvr_stream_close(&s);
+}
+END_TEST
+
 static void order_of(uint64_t seed, int order[N])
 {
     struct kvr_stream *s = open_stream(seed);
@@ -182,6 +206,7 @@ int main(void)
     tcase_add_test(tc, errors_stay);
     tcase_add_loop_test(tc, sums, 0, SEEDS);
     tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);
+    tcase_add_test(tc, old_streams_go_on);
     tcase_add_test(tc, seeds_are_orders);
     tcase_add_loop_test(tc, warp_operations, 0, SEEDS);
     tcase_add_test(tc, copies_stay_inside);
