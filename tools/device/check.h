@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CK_NORMAL, CK_NOFORK, SHIM_MAX = 64 };
+enum { CK_NORMAL, SHIM_MAX = 64 };
+enum fork_status { CK_FORK_GETENV, CK_NOFORK };
 
 typedef struct {
     void (*run)(int _i);
@@ -60,11 +61,35 @@ char shim_message[512];
     } while (0)
 #define ck_assert(yes) ck_assert_msg(yes, "'%s' failed", #yes)
 #define ck_assert_int_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_int_ne(a, b) ck_assert((a) != (b))
 #define ck_assert_int_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_int_le(a, b) ck_assert((a) <= (b))
+#define ck_assert_int_gt(a, b) ck_assert((a) > (b))
 #define ck_assert_int_ge(a, b) ck_assert((a) >= (b))
+#define ck_assert_uint_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_uint_ne(a, b) ck_assert((a) != (b))
 #define ck_assert_uint_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_uint_le(a, b) ck_assert((a) <= (b))
+#define ck_assert_uint_gt(a, b) ck_assert((a) > (b))
+#define ck_assert_uint_ge(a, b) ck_assert((a) >= (b))
 #define ck_assert_float_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_float_ne(a, b) ck_assert((a) != (b))
+#define ck_assert_float_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_float_le(a, b) ck_assert((a) <= (b))
+#define ck_assert_float_gt(a, b) ck_assert((a) > (b))
+#define ck_assert_float_ge(a, b) ck_assert((a) >= (b))
+#define ck_assert_double_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_double_ne(a, b) ck_assert((a) != (b))
+#define ck_assert_double_lt(a, b) ck_assert((a) < (b))
+#define ck_assert_double_le(a, b) ck_assert((a) <= (b))
+#define ck_assert_double_gt(a, b) ck_assert((a) > (b))
+#define ck_assert_double_ge(a, b) ck_assert((a) >= (b))
+#define ck_assert_ptr_eq(a, b) ck_assert((a) == (b))
+#define ck_assert_ptr_ne(a, b) ck_assert((a) != (b))
+#define ck_assert_ptr_null(p) ck_assert((p) == NULL)
 #define ck_assert_ptr_nonnull(p) ck_assert((p) != NULL)
+#define ck_assert_str_eq(a, b) ck_assert(!strcmp(a, b))
+#define ck_assert_str_ne(a, b) ck_assert(strcmp(a, b) != 0)
 #define ck_assert_mem_eq(a, b, n) ck_assert(!memcmp(a, b, n))
 
 static inline void *shim_alloc(size_t n)

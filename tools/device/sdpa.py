@@ -1,0 +1,54 @@
+"""sdpa.py - PyTorch's attention at the shapes of `bench attention`, as rows of the same kind.
+
+    python3 tools/device/sdpa.py ROUNDS > rows.json
+
+4680 queries, BF16, 12 heads of 128, through cuDNN where PyTorch has it, else through flash
+attention (the row says which). Times are of CUDA events, one call each, the device kept busy while
+it is queued. Another process than ours: the two do not take turns."""
+
+import json
+import statistics
+import sys
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+Q, H, D = 4680, 12, 128
+
+
+def rows(rounds):
+    busy = torch.empty(1 << 28, dtype=torch.float32, device="cuda")
+    q = torch.randn(1, H, Q, D, device="cuda", dtype=torch.bfloat16)
+    for chunks in (1, 2, 7, 14):
+        n = Q * chunks
+        k, v = (torch.randn(1, H, n, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        for name, backend in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+            speed = []
+            try:
+                with sdpa_kernel(backend), torch.no_grad():
+                    for i in range(rounds + 3):
+                        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                        busy.zero_()
+                        a.record()
+                        torch.nn.functional.scaled_dot_product_attention(q, k, v)
+                        b.record()
+                        torch.cuda.synchronize()
+                        if i >= 3:
+                            speed.append(4.0 * Q * n * H * D / (a.elapsed_time(b) * 1e6))
+            except RuntimeError as e:
+                print(f"sdpa: {name}: {e}", file=sys.stderr)
+                continue
+            yield {
+                "name": f"attention.{name}.BF16.{Q}x{n}",
+                "device": "cuda",
+                "median": round(statistics.median(speed), 1),
+                "min": round(min(speed), 1),
+                "unit": "GFLOP/s",
+                "ratio": None,
+                "missing": "PyTorch " + torch.__version__ + ", a process of its own",
+                "n": rounds,
+            }
+
+
+if __name__ == "__main__":
+    print(json.dumps(list(rows(int(sys.argv[1]))), indent=1))
