@@ -79,17 +79,21 @@ bool split(struct region *r, unsigned unit)
     return true;
 }
 
+/* Units are powers of two: no division, since every access comes here. */
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first)
 {
     const size_t ends = at + n == r->n ? 0 : at + n; /* behind the last cell there is nothing */
-    unsigned unit = r->unit;
+    unsigned unit = r->unit, shift;
 
-    while ((at | ends) % unit)
-        unit /= 2;
-    if (unit != r->unit && !split(r, unit))
-        return 0;
-    *first = r->cells + at / unit;
-    return (n + unit - 1) / unit;
+    if ((at | ends) & (unit - 1)) {
+        while ((at | ends) & (unit - 1))
+            unit /= 2;
+        if (!split(r, unit))
+            return 0;
+    }
+    shift = (unsigned)__builtin_ctz(unit);
+    *first = r->cells + (at >> shift);
+    return (n + unit - 1) >> shift;
 }
 
 void renumber(struct kvr_stream *s)
