@@ -12,37 +12,39 @@
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
-#define TAG(tag) "(SELECT at_peak FROM mem WHERE mem.cell = w.key AND tag = '" tag "')"
-#define PHASE(kind)                                                                                \
-    "(SELECT ns / 1e9 FROM sample s WHERE s.cell = w.key AND s.kind = '" kind "' AND round = 0)"
-
-/* One row per cell; those of one method at the same settings together, by runtime. */
+/* One row per cell; those of one method at the same settings together, by runtime, those whose time
+ * does not count last. */
 static const char cells_sql[] =
-    "SELECT w.method, w.name, w.is_baseline,\n"
-    "  w.compression, w.peak_bytes, " TAG("KV") ", " TAG("META") ", " TAG(
-        "SCRATCH") ",\n"
-                   "  " TAG("WEIGHTS") ", " TAG("ACT") ", " TAG(
-                       "IO") ",\n"
-                             "  w.runtime_s, " PHASE("encode") ", " PHASE("decode") ", " PHASE(
-                                 "attend") ",\n"
-                                           "  " PHASE("linear") ", " PHASE("cross") ", " PHASE(
-                                               "other") ",\n"
-                                                        "  'model ' || w.model || ', frames ' || "
-                                                        "w.frames || ', window ' || w.window || ', "
-                                                        "sink ' ||\n"
-                                                        "    w.sink || ', evict ' || w.evict || ', "
-                                                        "path ' || w.path || ', threads ' || "
-                                                        "w.threads ||\n"
-                                                        "    ', ' || w.backend || ', ' || "
-                                                        "w.machine AS settings,\n"
-                                                        "  c.spec FROM cells_wide w JOIN cell c ON "
-                                                        "c.key = w.key\n"
-                                                        "WHERE w.run_kind = 'bench' AND w.outcome "
-                                                        "= 'OK'\n"
-                                                        "ORDER BY settings, w.is_baseline DESC, "
-                                                        "w.compression IS NULL, "
-                                                        "round(w.compression, 3),\n"
-                                                        "  w.method, w.runtime_s";
+    "WITH m AS (SELECT cell,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'KV') AS kv,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'META') AS meta,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'SCRATCH') AS scratch,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'WEIGHTS') AS weights,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'ACT') AS act,\n"
+    "    max(at_peak) FILTER (WHERE tag = 'IO') AS io\n"
+    "  FROM mem GROUP BY cell),\n"
+    "s AS (SELECT cell,\n"
+    "    max(ns) FILTER (WHERE kind = 'encode') / 1e9 AS encode,\n"
+    "    max(ns) FILTER (WHERE kind = 'decode') / 1e9 AS decode,\n"
+    "    max(ns) FILTER (WHERE kind = 'attend') / 1e9 AS attend,\n"
+    "    max(ns) FILTER (WHERE kind = 'linear') / 1e9 AS linear,\n"
+    "    max(ns) FILTER (WHERE kind = 'cross') / 1e9 AS \"cross\",\n"
+    "    max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other\n"
+    "  FROM sample WHERE round = 0 AND cell IN (SELECT key FROM cell WHERE verdict = 'VALID')\n"
+    "  GROUP BY cell)\n"
+    "SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,\n"
+    "  m.kv, m.meta, m.scratch, m.weights, m.act, m.io,\n"
+    "  iif(w.verdict = 'VALID', w.runtime_s, NULL),\n"
+    "  s.encode, s.decode, s.attend, s.linear, s.\"cross\", s.other,\n"
+    "  'model ' || w.model || ', frames ' || w.frames || ', window ' || w.window || ', sink ' ||\n"
+    "    w.sink || ', evict ' || w.evict || ', path ' || w.path || ', threads ' || w.threads ||\n"
+    "    ', ' || w.backend || ', ' || w.machine AS settings,\n"
+    "  c.spec\n"
+    "FROM cells_wide w JOIN cell c ON c.key = w.key\n"
+    "  LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key\n"
+    "WHERE w.run_kind = 'bench' AND w.outcome = 'OK'\n"
+    "ORDER BY settings, w.is_baseline DESC, w.compression IS NULL, round(w.compression, 3),\n"
+    "  w.method, w.verdict <> 'VALID', w.runtime_s";
 enum {
     METHOD,
     NAME,
@@ -159,6 +161,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
 {
     const json_t *model = json_object_get(spec, "model");
     const char *name = json_string_value(json_object_get(model, "name"));
+    const char *compute = json_string_value(json_object_get(model, "compute"));
     const int layers = (int)json_integer_value(json_object_get(model, "layers"));
     struct kvr_geometry geo;
     struct kvr_plan *plan = NULL;
@@ -167,6 +170,8 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     if (json_is_true(json_object_get(spec, "evict")))
         return kvr_fail(KVR_EUNSUPPORTED, "cost: evicted tokens are not predicted");
     KVR_TRY(kvr_geometry_find_part(name ? name : "", layers, &geo));
+    if (compute && strcmp(compute, "bf16") == 0)
+        geo.weight_bytes = 2;
     KVR_TRY(open_plan(spec, &plan));
     st = kvr_predict(plan, &geo, (int)json_integer_value(json_object_get(spec, "frames")),
                      path_of(spec), out);
@@ -192,10 +197,14 @@ static bool same(const struct kvr_table *t, int a, int b, int column)
     return strcmp(kvr_table_text(t, a, column), kvr_table_text(t, b, column)) == 0;
 }
 
-/* Of rows [from, to): the middle one by runtime; of two, the faster. */
-static int middle(int from, int to)
+/* Of rows [from, to): the middle one of those with a runtime; of two, the faster. */
+static int middle(const struct kvr_table *t, int from, int to)
 {
-    return from + (to - from - 1) / 2;
+    int n = 0;
+
+    for (int r = from; r < to; r++)
+        n += isfinite(kvr_table_number(t, r, RUNTIME));
+    return n ? from + (n - 1) / 2 : from;
 }
 
 /* Runtime of the baseline at the settings of row `at`; NaN: there is none. */
@@ -209,7 +218,7 @@ static double baseline_of(const struct kvr_table *t, int at)
         return NAN;
     for (to = from; to < t->n_rows && same(t, to, from, SETTINGS) && same(t, to, from, METHOD);)
         to++;
-    return kvr_table_number(t, middle(from, to), RUNTIME);
+    return kvr_table_number(t, middle(t, from, to), RUNTIME);
 }
 
 static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int from, int to)
@@ -217,8 +226,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     static const char bf16[] = "BF16", runtime[] = "runtime_s", suite[] = "moviegen";
     static const int plain[] = { PEAK, KV, META, SCRATCH, WEIGHTS, ACT, IO };
     static const int phases[] = { ENCODE, DECODE, ATTEND, LINEAR, CROSS, OTHER };
-    const int at = middle(from, to);
     const struct kvr_table *t = c->t;
+    const int at = middle(t, from, to);
     const char *name = as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME))
                            ? kvr_table_text(t, at, NAME)
                            : "";

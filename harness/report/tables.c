@@ -298,7 +298,7 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
     KVR_TRY(kvr_report_hosts(&hosts, db_path));
     st = kvr_table_note(t, hosts);
     free(hosts);
-    if (st == KVR_OK && strcmp(r->name, "summary") == 0)
+    if (st == KVR_OK && (strcmp(r->name, "summary") == 0 || strcmp(r->name, "cost") == 0))
         st = note_verdicts(t, db_path);
     return st;
 }

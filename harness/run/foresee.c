@@ -47,16 +47,18 @@ static enum kvr_path path_of(const char *name)
 }
 
 /* A cell that cannot be predicted is no reason not to plan it. */
-static void most_memory(const struct kvr_cell *cell, int layers, int64_t *most)
+static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep, int64_t *most)
 {
     const struct kvr_config_method *m = cell->method;
     struct kvr_plan *plan = NULL;
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
-    if (kvr_geometry_find_part(cell->model->dir, layers, &geo) != KVR_OK ||
+    if (kvr_geometry_find_part(cell->model->dir, sweep->model_layers, &geo) != KVR_OK ||
         kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
         return;
+    if (sweep->compute == KVR_BF16)
+        geo.weight_bytes = 2;
     if (kvr_predict(plan, &geo, cell->frames, path_of(cell->path), &p) == KVR_OK &&
         (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
@@ -130,7 +132,7 @@ enum kvr_status kvr_foresee(const struct kvr_sweep *sweep, const struct kvr_job 
         if (strcmp(jobs[i].cell->backend, "cpu") == 0)
             threads = jobs[i].cell->threads;
         KVR_TRY(add_flop(jobs[i].cell, sweep->config, &out->flop));
-        most_memory(jobs[i].cell, sweep->config->model_layers, &out->predicted_bytes);
+        most_memory(jobs[i].cell, sweep->config, &out->predicted_bytes);
     }
     return threads ? measure_rate(threads, &out->flop_per_s) : KVR_OK;
 }

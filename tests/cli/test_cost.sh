@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# cost: Wan's sizes without its weights. A one-chunk, two-layer cut is run as it is, with a method of
-# several kinds; what it holds is what arithmetic predicts, and what it cannot show is NULL.
+# cost: Wan's sizes without its weights. Every method on a small model of the same make, a few in a
+# one-chunk, two-layer cut of the real sizes; what they hold is what arithmetic predicts, and what
+# they cannot show is NULL.
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cut="$root/configs/cost-wan-cut.yaml"
-few='[BF16, RTN_INT4, KIVI_INT2, RTN_INT2@study, FLOWCACHE_SOFT_PRUNE_INT4]'
+few='[BF16, RTN_INT4, RTN_INT2@study]'
 
 # What is planned, without drawing 1.4e9 weights.
 exits 0 "every method is planned" run "$root/configs/cost-wan.yaml" --dry-run --json
@@ -30,26 +31,43 @@ exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --lay
 exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
 says "says what there is" 'no decoder'
 
+# Every method, small. Linear layers have a work space that no prediction has, the same for all. What
+# hangs on the data is predicted at its cheapest or most plausible: exact outliers, lists of frames
+# that lie apart, which frames are coded anew when their ranks change.
+mkdir -p models/small
+jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 2 |
+    .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" \
+    >models/small/config.json
+exits 0 "every method runs" run "$cut" --set model=small --set model_layers=2 --set threads=1 \
+    --db small.db --out small -q
+exits 0 "its table" report --db small.db --table cost --format json
+json "a row for each" 'length >= 68'
+json "BF16's work space is small" 'map(select(.method == "BF16"))[0].off_bytes | . >= 0 and . < 65536'
+json "memory is what arithmetic predicts" \
+    'map(select(.method | test("^FLOWCACHE|^(TPTQ|QAQ).*@study$") | not).off_bytes) | unique | length == 1'
+json "or, where it hangs on the data, nearly" \
+    'all(.[]; (.off_bytes | fabs) < 5e-3 * .predicted_bytes)'
+
 if "$kvreel" version | grep -q -- -fsanitize; then
     skip "the cut" "minutes under sanitizers; tests/engine/test_draw.c has a smaller one"
     exit
 fi
 exits 0 "the cut runs" run "$cut" --set "methods=$few" --set frames=3 --db cut.db --out cut -j 1 -q
-check "nothing failed" test "$(sql cut.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 5
+check "nothing failed" test "$(sql cut.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 3
 check "under the name of the part" test \
     "$(sql cut.db 'SELECT group_concat(DISTINCT model) FROM cell')" = \
     'wan-1.3b-random/layers=2,steps=1'
 check "fidelity is NULL with the reason" test "$(sql cut.db \
     "SELECT count(*) FROM metric WHERE value IS NULL AND missing = 'no decoder for this model''s latents'")" = \
     "$(sql cut.db 'SELECT count(*) FROM metric')"
-check "of each cell" test "$(sql cut.db 'SELECT count(DISTINCT cell) FROM metric')" = 5
+check "of each cell" test "$(sql cut.db 'SELECT count(DISTINCT cell) FROM metric')" = 3
 check "no video, no frames" test "$(sql cut.db 'SELECT count(*) FROM artifact')" = 0
 check "nothing is left over" test "$(sql cut.db \
     'SELECT count(*) FROM cell WHERE live_start_bytes <> live_end_bytes')" = 0
 
 exits 0 "the table" report --db cut.db --table cost --format json
-# 1280 B are the linear layers' own work space, which no prediction has.
-json "memory is what arithmetic predicts" 'length == 5 and all(.[]; .off_bytes == 1280)'
+json "memory is what arithmetic predicts" \
+    'length == 3 and all(.[]; .off_bytes >= 0 and .off_bytes < 65536)'
 json "the tags are the peak" \
     'all(.[]; .peak_bytes == .kv_bytes + .meta_bytes + .scratch_bytes + .weights_bytes + .act_bytes + .io_bytes)'
 json "published figures stand beside, of the method as the study ran it" \
@@ -63,7 +81,7 @@ exits 0 "the page copes with cells that show nothing" report --db cut.db -o page
 
 exits 0 "again: nothing to do" run "$cut" --set "methods=$few" --set frames=3 --db cut.db --out cut \
     --json -q
-json "all done before" '.done_before == 5 and .to_run == 0'
+json "all done before" '.done_before == 3 and .to_run == 0'
 exits 0 "one more method, and no baseline again" run "$cut" --set 'methods=[BF16, RTN_INT8]' \
     --set frames=3 --db cut.db --out cut --dry-run --json
 json "one to run" '.to_run == 1'
