@@ -2,6 +2,7 @@
 #include "harness/cuda/emu_machine.cuh"
 #include "harness/cuda/kernel.cuh"
 
+#include "harness/cuda/mma.cuh"
 #include "tests/cuda/sins.h"
 
 static __device__ int64_t global_index()
@@ -217,6 +218,67 @@ static __global__ void many_barriers(kvr_global<float> x)
     x[global_index()] = 1;
 }
 
+/* A block's part of x into shared memory, asynchronously. */
+static __device__ void copy_mine(kvr_shared<float> tile, kvr_global<float> x)
+{
+    if (threadIdx.x < SIN_THREADS / 4)
+        kvr_copy_begin(kvr_as<uint4>(tile + 4 * threadIdx.x),
+                       kvr_as<const uint4>(x + blockIdx.x * SIN_THREADS + 4 * threadIdx.x),
+                       threadIdx.x % 2 == 0);
+    kvr_copy_commit();
+}
+
+static __global__ void innocent_copy(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    copy_mine(tile, x);
+    kvr_copy_commit(); /* of nothing */
+    kvr_copy_wait<1>();
+    __syncthreads();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+}
+
+static __global__ void copy_not_awaited(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    copy_mine(tile, x);
+    kvr_copy_wait<1>();
+    __syncthreads();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+}
+
+static __global__ void copy_not_shared(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    copy_mine(tile, x);
+    kvr_copy_wait<0>();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+}
+
+static __global__ void copy_over_readers(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+
+    tile[threadIdx.x] = 1;
+    __syncthreads();
+    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    copy_mine(tile, x);
+}
+
+static __global__ void product_lane_left(kvr_global<float> x)
+{
+    const unsigned a[4] = {}, b[2] = {};
+    float c[4] = {};
+
+    if (threadIdx.x == 40)
+        return;
+    kvr_mma(c, a, b);
+    x[global_index()] = c[0];
+}
+
 static __global__ void too_much_shared(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, 13 * 1024);
@@ -238,6 +300,11 @@ COMMIT(dynamic_past_the_end, SIN_THREADS * sizeof(float) - 4)
 COMMIT(shared_unwritten, 0)
 COMMIT(barrier_some_left, 0)
 COMMIT(barrier_elsewhere, 0)
+COMMIT(innocent_copy, 0)
+COMMIT(copy_not_awaited, 0)
+COMMIT(copy_not_shared, 0)
+COMMIT(copy_over_readers, 0)
+COMMIT(product_lane_left, 0)
 COMMIT(race_write_read, 0)
 COMMIT(race_within_a_warp, 0)
 COMMIT(race_across_a_shuffle, 0)
@@ -299,6 +366,11 @@ const struct sin sins[] = {
     SIN(global_unwritten, "read, but nobody has written it"),
     SIN(barrier_some_left, "divergent __syncthreads: 1 of 64 threads have left"),
     SIN(barrier_elsewhere, "divergent __syncthreads: thread 0 waits at"),
+    SIN(innocent_copy, NULL),
+    SIN(copy_not_awaited, "an asynchronous copy to it is under way"),
+    SIN(copy_not_shared, "shared memory 'tile'"),
+    SIN(copy_over_readers, "shared memory 'tile'"),
+    SIN(product_lane_left, "has left the kernel"),
     SIN(race_write_read, "shared memory 'tile'"),
     SIN(race_within_a_warp, "shared memory 'tile'"),
     SIN(race_across_a_shuffle, "without a barrier between"),
