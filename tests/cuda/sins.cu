@@ -261,11 +261,14 @@ static __global__ void copy_not_shared(kvr_global<float> x)
 static __global__ void copy_over_readers(kvr_global<float> x)
 {
     KVR_SHARED(float, tile, SIN_THREADS);
+    float last;
 
     tile[threadIdx.x] = 1;
     __syncthreads();
-    x[global_index()] = tile[SIN_THREADS - 1 - threadIdx.x];
+    last = tile[SIN_THREADS - 1 - threadIdx.x];
     copy_mine(tile, x);
+    __syncthreads();
+    x[global_index()] = last;
 }
 
 static __global__ void product_lane_left(kvr_global<float> x)
