@@ -617,7 +617,7 @@ static enum taylor_kind taylor_of(const struct tile_source *k)
 
 static int width_of(int head_dim)
 {
-    return head_dim <= 16 ? 16 : head_dim <= 32 ? 32 : head_dim <= 64 ? 64 : 128;
+    return head_dim <= 64 ? 64 : 128;
 }
 
 static int stage_of(const struct tile_source *s, int head_dim, int w)
@@ -703,17 +703,8 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
 
     if (!a->n_query || !a->n_heads || !span->n || !job_of(a, span, &j))
         return;
-    switch (width_of(a->head_dim)) {
-    case 16:
-        launch<16>(s, blocks, *a, j, q, span->row_bias, st);
-        break;
-    case 32:
-        launch<32>(s, blocks, *a, j, q, span->row_bias, st);
-        break;
-    case 64:
+    if (width_of(a->head_dim) == 64)
         launch<64>(s, blocks, *a, j, q, span->row_bias, st);
-        break;
-    default:
+    else
         launch<128>(s, blocks, *a, j, q, span->row_bias, st);
-    }
 }
