@@ -165,9 +165,10 @@ char *tiny_model_config_text(const struct tiny_size *s)
             " \"in_dim\": %d, \"out_dim\": %d, \"num_heads\": %d, \"num_layers\": %d,\n"
             " \"patch_size\": [1, %d, %d], \"eps\": 1e-06, \"latent_height\": %d,\n"
             " \"latent_width\": %d, \"frames_per_chunk\": %d, \"timestep_shift\": 5.0,\n"
-            " \"denoising_steps\": [1000, 500]",
+            " \"denoising_steps\": %s",
             s->dim, s->ffn, s->freq, s->text_dim, s->text_len, s->channels, s->channels, s->heads,
-            s->layers, s->patch_h, s->patch_w, s->height, s->width, s->frames);
+            s->layers, s->patch_h, s->patch_w, s->height, s->width, s->frames,
+            s->steps ? s->steps : "[1000, 500]");
     for (int i = 0; i < s->words; i++)
         fprintf(f, "%s\"word%d\"", i ? ", " : ",\n \"vocabulary\": [", i);
     fprintf(f, "%s%s}\n", s->words ? "]" : "", s->keys ? s->keys : "");

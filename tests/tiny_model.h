@@ -7,8 +7,9 @@
 struct tiny_size {
     int dim, ffn, freq, text_dim, text_len, channels, heads, layers;
     int patch_h, patch_w, height, width, frames;
-    int words;        /* vocabulary; 0: none */
-    const char *keys; /* more JSON keys: ", \"prediction\": \"x0\""; may be NULL */
+    int words;         /* vocabulary; 0: none */
+    const char *steps; /* of denoising, a JSON list; NULL: [1000, 500] */
+    const char *keys;  /* more JSON keys: ", \"prediction\": \"x0\""; may be NULL */
 };
 
 /* What to do to the weights; all zero: nothing. */

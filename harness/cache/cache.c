@@ -443,18 +443,27 @@ static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
     return kvr_layer_recode(l, c->values_k.p, c->values_v.p, end > l->n_active ? end : l->n_active);
 }
 
+static bool stores(const struct kvr_cache *c)
+{
+    return c->pass.clean ||
+           (kvr_plan_is_study(c->plan) && c->plan->method->study_cadence != KVR_CLEAN_PASS);
+}
+
+bool kvr_cache_only_reads(const struct kvr_cache *c)
+{
+    return !stores(c) && !c->watch;
+}
+
 static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
 {
     enum kvr_status st;
 
+    if (!stores(c))
+        return KVR_OK;
     if (kvr_plan_is_study(c->plan)) {
-        if (!c->pass.clean && c->plan->method->study_cadence == KVR_CLEAN_PASS)
-            return KVR_OK;
         kvr_phase_begin(c->phases, STORE);
         st = recode(c, l);
     } else {
-        if (!c->pass.clean)
-            return KVR_OK;
         kvr_phase_begin(c->phases, STORE);
         current_values(c, 0);
         st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));

@@ -101,6 +101,10 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
+/* Does this pass store nothing, and does nobody watch? Then another such pass of the same chunk
+ * asks the device for the same work on the same memory. */
+bool kvr_cache_only_reads(const struct kvr_cache *c);
+
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out);
 
 /* What attention reads of the committed tokens visible to the last pass (its own chunk

@@ -52,9 +52,12 @@ void kvr_phases_close(struct kvr_phases **p)
     *p = NULL;
 }
 
+/* < 0: none, since a graph is being captured or the stream has an error. */
 static int64_t instant(const struct kvr_phases *p)
 {
-    return p->stream ? kvr_stream_mark(p->stream) : kvr_now_ns();
+    if (!p->stream)
+        return kvr_now_ns();
+    return kvr_stream_capturing(p->stream) ? -1 : kvr_stream_mark(p->stream);
 }
 
 static void keep(struct kvr_phases *p, const struct interval *i)
@@ -94,7 +97,7 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
     p->phase[phase].open = false;
     if (!p->stream)
         p->phase[phase].ns += i.ended - i.begun;
-    else if (i.begun >= 0 && i.ended >= 0) /* else the stream has an error */
+    else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
 }
 

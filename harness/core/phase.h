@@ -12,7 +12,8 @@
  * On the CPU the host's clock; on CUDA the device's own time between two places of the stream, so
  * that begin and end wait for nothing. Phases may enclose one another: each counts all the time
  * between its own begin and end. Marks last until kvr_stream_forget_marks(): read before it, and
- * begin no phase across it. One thread at a time. */
+ * begin no phase across it. While a graph is captured nothing is timed: a graph has no marks in it.
+ * One thread at a time. */
 #ifndef KVR_CORE_PHASE_H
 #define KVR_CORE_PHASE_H
 

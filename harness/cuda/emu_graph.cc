@@ -43,6 +43,11 @@ enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s)
     return KVR_OK;
 }
 
+bool kvr_stream_capturing(const struct kvr_stream *s)
+{
+    return s->capture.on;
+}
+
 enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out)
 {
     enum kvr_status st = kvr_capture_ended(&s->capture);

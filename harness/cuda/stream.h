@@ -107,6 +107,7 @@ void kvr_stream_forget_marks(struct kvr_stream *s);
  * sync, mark, launching a graph) is refused meanwhile, and makes the end fail. Run the work once
  * before it is captured: a device loads a kernel's code at its first launch. */
 enum kvr_status kvr_stream_capture_begin(struct kvr_stream *s);
+bool kvr_stream_capturing(const struct kvr_stream *s);
 /* *out is NULL after an error; the capture has ended in any case. */
 enum kvr_status kvr_stream_capture_end(struct kvr_stream *s, struct kvr_graph **out);
 /* Run it again, in stream order, on the memory that it was captured with. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/core/phase.h"
+#include "harness/cuda/stream.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
 
@@ -15,11 +16,21 @@
 enum { MAX_FRAMES = 1024 };
 
 /* ALL encloses the others; ATTEND is the cache's, which times it in its own way. */
-enum { ALL, LINEAR, CROSS, ATTEND, N_PHASES };
+enum { ALL, LINEAR, CROSS, ATTEND, GRAPH, N_PHASES };
 
 /* Angles, from the frames of rope_frame on. */
 struct rope {
     double *cosines, *sines; /* [N, D/2] */
+};
+
+/* A forward as a graph, and what it is a forward of. */
+struct recording {
+    struct kvr_graph *graph; /* NULL: none */
+    const struct kvr_cache *cache;
+    const float *x;
+    float *out;
+    int frame0;
+    bool failed; /* this work cannot be captured: not tried again */
 };
 
 struct kvr_dit {
@@ -53,6 +64,9 @@ struct kvr_dit {
     enum kvr_status tap_status;
     struct kvr_phases *phases;
     struct kvr_reuse reuse;
+    bool graphs; /* wanted */
+    struct recording recording;
+    struct kvr_graph_counts graph_counts;
 };
 
 /* ---- open ----------------------------------------------------------------------------- */
@@ -263,6 +277,7 @@ void kvr_dit_close(struct kvr_dit **pd)
 
     if (!d)
         return;
+    kvr_graph_close(&d->recording.graph);
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
     kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
@@ -286,6 +301,18 @@ enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts
 void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
 {
     *out = (struct kvr_reuse_counts){ d->reuse.n_compared, d->reuse.n_skipped, d->reuse.total };
+}
+
+void kvr_dit_set_graphs(struct kvr_dit *d, bool on)
+{
+    kvr_graph_close(&d->recording.graph);
+    d->recording = (struct recording){ 0 };
+    d->graphs = on && on_cuda(d);
+}
+
+void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out)
+{
+    *out = d->graph_counts;
 }
 
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d)
@@ -312,7 +339,8 @@ enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out
     *out = (struct kvr_dit_times){
         .linear_ns = ns[LINEAR],
         .cross_ns = ns[CROSS],
-        .other_ns = ns[ALL] - ns[LINEAR] - ns[CROSS] - ns[ATTEND],
+        .other_ns = ns[ALL] - ns[LINEAR] - ns[CROSS] - ns[ATTEND] - ns[GRAPH],
+        .graph_ns = ns[GRAPH],
     };
     return KVR_OK;
 }
@@ -426,15 +454,22 @@ enum kvr_status kvr_dit_set_prompt(struct kvr_dit *d, const float *P)
 
 /* ---- forward -------------------------------------------------------------------------- */
 
-static enum kvr_status embed_time(struct kvr_dit *d, const float *t, int n_frames)
+static enum kvr_status put_time(struct kvr_dit *d, const float *t, int n_frames)
 {
-    const int64_t dim = d->c->dim, n = (int64_t)n_frames * d->c->freq_dim;
+    const int64_t n = (int64_t)n_frames * d->c->freq_dim;
 
     for (int f = 0; f < n_frames; f++)
         kvr_time_sinusoid(t[f], d->c->freq_dim, d->host_sinusoid + (int64_t)f * d->c->freq_dim);
     if (on_cuda(d))
         KVR_TRY(kvr_dev_put(d->dev, d->sinusoid, d->host_sinusoid, (size_t)n * sizeof(float)));
     tap(d, "sinusoid", d->sinusoid, n);
+    return KVR_OK;
+}
+
+static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
+{
+    const int64_t dim = d->c->dim;
+
     KVR_TRY(linear(d, n_frames, d->sinusoid, d->m->time0, d->time_hidden));
     d->ops->silu(d->dev, n_frames * dim, d->time_hidden, d->time_hidden);
     KVR_TRY(linear(d, n_frames, d->time_hidden, d->m->time2, d->time_embed));
@@ -538,8 +573,9 @@ static enum kvr_status check_pass(const struct kvr_dit *d, const struct kvr_pass
     return KVR_OK;
 }
 
-static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
-                               const float *t, const struct kvr_pass *pass, float *out)
+/* What comes after the host's part: positions and times have been put. */
+static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                               const struct kvr_pass *pass, float *out)
 {
     const struct kvr_model_config *c = d->c;
     const struct kvr_patching p = { pass->n_frames, c->in_dim,  c->latent_h,
@@ -549,8 +585,7 @@ static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const
                                 .tokens_per_frame = d->tokens_per_frame };
     bool skip;
 
-    KVR_TRY(rope_move(d, pass->frame0));
-    KVR_TRY(embed_time(d, t, pass->n_frames));
+    KVR_TRY(embed_time(d, pass->n_frames));
     d->ops->patchify(d->dev, &p, x, d->patches);
     KVR_TRY(linear(d, r.n, d->patches, d->m->patch, d->x));
     tap(d, "patch_tokens", d->x, r.n * r.d);
@@ -567,6 +602,67 @@ static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const
         kvr_reuse_keep(&d->reuse, pass, d->x);
     KVR_TRY(head(d, &r, &p, out));
     return taps_done(d);
+}
+
+/* ---- graphs --------------------------------------------------------------------------- */
+
+/* Is this forward one that others of its chunk repeat, and is it not the first of them? */
+static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const struct kvr_pass *pass)
+{
+    if (!d->graphs || d->tap || d->reuse.on || d->recording.failed || pass->clean)
+        return false;
+    if (pass->index > 0)
+        return kvr_cache_only_reads(cache);
+    kvr_graph_close(&d->recording.graph); /* another chunk sees other memory */
+    return false;
+}
+
+static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                              const struct kvr_pass *pass, float *out)
+{
+    struct recording *r = &d->recording;
+    struct kvr_stream *s = kvr_dev_stream(d->dev);
+    enum kvr_status st, ended;
+
+    kvr_graph_close(&r->graph);
+    *r = (struct recording){ .cache = cache, .x = x, .out = out, .frame0 = pass->frame0 };
+    KVR_TRY(kvr_dev_sync(d->dev)); /* an error from before is not the capture's */
+    KVR_TRY(kvr_stream_capture_begin(s));
+    st = network(d, cache, x, pass, out);
+    ended = kvr_stream_capture_end(s, &r->graph);
+    r->failed = st != KVR_OK || ended != KVR_OK;
+    if (r->failed)
+        kvr_graph_close(&r->graph);
+    else
+        d->graph_counts.captured++;
+    return KVR_OK;
+}
+
+/* What cannot be recorded runs as ever, and says itself what is wrong if something is. */
+static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                                        const struct kvr_pass *pass, float *out)
+{
+    const struct recording *r = &d->recording;
+    enum kvr_status st;
+
+    if (!r->graph || r->cache != cache || r->x != x || r->out != out || r->frame0 != pass->frame0)
+        KVR_TRY(record(d, cache, x, pass, out));
+    if (!r->graph)
+        return network(d, cache, x, pass, out);
+    kvr_phase_begin(d->phases, GRAPH);
+    st = kvr_graph_launch(kvr_dev_stream(d->dev), r->graph);
+    kvr_phase_end(d->phases, GRAPH);
+    d->graph_counts.launched++;
+    return st;
+}
+
+static enum kvr_status forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,
+                               const float *t, const struct kvr_pass *pass, float *out)
+{
+    KVR_TRY(rope_move(d, pass->frame0));
+    KVR_TRY(put_time(d, t, pass->n_frames));
+    return repeats(d, cache, pass) ? network_by_graph(d, cache, x, pass, out)
+                                   : network(d, cache, x, pass, out);
 }
 
 enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, const float *x,

@@ -39,6 +39,17 @@ enum kvr_status kvr_dit_forward(struct kvr_dit *d, struct kvr_cache *cache, cons
 /* Skip denoising steps whose features barely change; NULL: compute every step (the default). */
 enum kvr_status kvr_dit_set_reuse(struct kvr_dit *d, const struct kvr_reuse_opts *opts);
 
+/* On a device, from the second denoising step of a chunk on, record the forward once and launch the
+ * recording (a CUDA graph) in its place: the same work, the same bytes, one launch. For passes that
+ * store nothing, with no tap, no watcher and no reuse; others, and all on the CPU, run as ever.
+ * What a recording takes is not told apart by phase. false: never (the default). */
+void kvr_dit_set_graphs(struct kvr_dit *d, bool on);
+
+struct kvr_graph_counts {
+    int64_t captured, launched; /* graphs; forwards that were launches of one */
+};
+void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out);
+
 struct kvr_reuse_counts {
     int64_t compared, skipped; /* denoising steps with a step before them; of those, skipped */
     double total;              /* sum of their relative changes */
@@ -54,6 +65,7 @@ void kvr_dit_tap(struct kvr_dit *d, kvr_dit_tap_fn *fn, void *ctx);
  * forwards but self-attention, since open: the device's own time. */
 struct kvr_dit_times {
     int64_t linear_ns, cross_ns, other_ns;
+    int64_t graph_ns; /* whole forwards launched as graphs, attention and all */
 };
 /* Waits for a device; on its error nothing is written. */
 enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out);

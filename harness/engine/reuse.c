@@ -16,7 +16,7 @@ enum kvr_status kvr_reuse_open(struct kvr_reuse *r, struct kvr_dev *dev, double 
     KVR_TRY(kvr_buf_alloc(&r->buf, dev, KVR_MEM_ACT,
                           2 * KVR_OPS_L1_PARTS * sizeof *r->sums + 2 * (size_t)n * sizeof(float)));
     r->sums = r->buf.p;
-    r->before = (float *)(r->sums + 2 * KVR_OPS_L1_PARTS);
+    r->before = (void *)(r->sums + 2 * KVR_OPS_L1_PARTS);
     r->residual = r->before + n;
     return KVR_OK;
 }

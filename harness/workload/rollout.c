@@ -46,6 +46,7 @@ static enum kvr_status record_phases(struct rollout *r, struct kvr_pass_record *
         .linear_ns = r->dit_times.linear_ns - d.linear_ns,
         .cross_ns = r->dit_times.cross_ns - d.cross_ns,
         .other_ns = r->dit_times.other_ns - d.other_ns,
+        .graph_ns = r->dit_times.graph_ns - d.graph_ns,
     };
     return KVR_OK;
 }
@@ -246,6 +247,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
     KVR_TRY(kvr_buf_alloc(&r->embedding, kvr_dev_host(r->dev), KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));
+    kvr_dit_set_graphs(r->dit, r->req->graphs);
     KVR_TRY(kvr_dit_set_reuse(r->dit, plan->reuses ? &plan->reuse : NULL));
     return open_cache(r, plan);
 }
@@ -267,6 +269,7 @@ static enum kvr_status generate(struct rollout *r)
     r->t0_ns = kvr_now_ns();
     st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_philox, &seed, &hooks, NULL);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
+    kvr_dit_graph_counts(r->dit, &out->graphs);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
     kvr_cache_bytes(r->cache, &out->bytes);
     kvr_mem_stats(r->dev, &out->mem);

@@ -29,6 +29,7 @@ struct kvr_rollout_request {
     kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
     void *watch_ctx;
     bool phases; /* keep each pass's time by phase; not in a timed run */
+    bool graphs; /* on CUDA: kvr_dit_set_graphs */
     /* The video goes on from these: frames [n_given, latent_h, latent_w, 3], whole chunks, fewer
      * than latent_frames. Models of RGB latents only. They are the output's first frames, byte
      * for byte, and enter the cache by one clean pass each. NULL: 0. */
@@ -55,6 +56,7 @@ struct kvr_rollout_result {
     int64_t wall_ns;
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;
+    struct kvr_graph_counts graphs;
     struct kvr_reuse_counts reuse;     /* steps skipped, where the method reuses features */
     struct kvr_cache_bytes bytes;      /* at the end */
     struct kvr_mem_stats mem;          /* peak since the rollout began, and by tag at its instant */

@@ -222,6 +222,151 @@ START_TEST(frames_are_those_of_the_cpu)
 }
 END_TEST
 
+/* ---- graphs --------------------------------------------------------------------------- */
+
+/* Heads of 16 channels: a Hadamard transform has them, and so have tensor cores. */
+static const struct tiny_size four_steps = {
+    .dim = 32,
+    .ffn = 20,
+    .freq = 8,
+    .text_dim = 6,
+    .text_len = 3,
+    .channels = 3,
+    .heads = 2,
+    .layers = 2,
+    .patch_h = 1,
+    .patch_w = 2,
+    .height = 2,
+    .width = 6,
+    .frames = 2,
+    .keys = RGB ", \"weights\": {\"random\": {\"seed\": 5}}",
+    .steps = "[1000, 750, 500, 250]",
+};
+
+static const struct {
+    const char *method;
+    enum kvr_path path;
+    enum kvr_dtype compute, exact;
+    int captured, launched; /* of two chunks of four steps each */
+} recorded[] = {
+    { "F32", KVR_PATH_STAGED, KVR_F32, KVR_F32, 2, 6 },
+    { "BF16", KVR_PATH_STAGED, KVR_BF16, KVR_BF16, 2, 6 },
+    { "RTN_INT4", KVR_PATH_STAGED, KVR_F32, KVR_BF16, 2, 6 },
+    { "RTN_INT4", KVR_PATH_DENSE, KVR_F32, KVR_BF16, 2, 6 },
+    { "QUAROT_KV_INT4", KVR_PATH_STAGED, KVR_F32, KVR_BF16, 2, 6 },
+    { "RTN_INT2", KVR_PATH_FUSED, KVR_BF16, KVR_BF16, 2, 6 },
+    { "RTN_INT4@study", KVR_PATH_DENSE, KVR_F32, KVR_BF16, 0, 0 }, /* stores at every pass */
+};
+
+static void roll(const char *method, const struct kvr_rollout_request *how,
+                 struct kvr_rollout_result *out, enum kvr_backend backend, enum kvr_dtype compute)
+{
+    struct kvr_rollout_request req = *how;
+    struct rig r;
+
+    ck_assert_msg(rig_open(&r, backend, compute) == KVR_OK, "%s", kvr_error());
+    kvr_dit_close(&r.d);
+    kvr_plan_close(&r.plan);
+    ck_assert_msg(kvr_plan_open(&r.plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    req.model = r.m;
+    ck_assert_msg(kvr_rollout_run(r.dev, r.plan, &req, NULL, NULL, out) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_uint_eq(out->live_at_start, out->live_at_end);
+    rig_close(&r);
+}
+
+/* With and without graphs: the same bytes. */
+START_TEST(a_recording_does_the_same_work)
+{
+    struct kvr_rollout_request req = { .prompt = "a red disc",
+                                       .seed = 3,
+                                       .latent_frames = FRAMES,
+                                       .path = recorded[_i].path,
+                                       .exact = recorded[_i].exact };
+    struct kvr_rollout_result result[2];
+    size_t n;
+
+    tiny_model_make(dir, &four_steps, NULL);
+    for (int graphs = 0; graphs < 2; graphs++) {
+        req.graphs = graphs;
+        roll(recorded[_i].method, &req, &result[graphs], KVR_CUDA, recorded[_i].compute);
+    }
+    n = (size_t)result[0].n * (size_t)result[0].height * (size_t)result[0].width * 3;
+    ck_assert_uint_gt(n, 0);
+    ck_assert(memcmp(result[0].rgb, result[1].rgb, n) == 0);
+    ck_assert_int_eq(result[0].graphs.captured, 0);
+    ck_assert_int_eq(result[0].graphs.launched, 0);
+    ck_assert_int_eq(result[0].dit.graph_ns, 0);
+    ck_assert_int_eq(result[1].graphs.captured, recorded[_i].captured);
+    ck_assert_int_eq(result[1].graphs.launched, recorded[_i].launched);
+    ck_assert_int_eq(result[1].dit.graph_ns > 0, recorded[_i].launched > 0);
+    ck_assert_int_gt(result[1].dit.other_ns, 0);
+    kvr_rollout_result_free(&result[0]);
+    kvr_rollout_result_free(&result[1]);
+    tiny_model_remove(dir);
+}
+END_TEST
+
+static enum kvr_status just_look(void *ctx, const struct kvr_cache_view *view)
+{
+    (void)view;
+    ++*(int *)ctx;
+    return KVR_OK;
+}
+
+static void listen(void *ctx, const char *name, const float *data, int64_t n)
+{
+    (void)name;
+    (void)data;
+    (void)n;
+    ++*(int *)ctx;
+}
+
+/* Nobody who wants to see every pass misses one, reuse decides at every step, and the CPU has no
+ * graphs. */
+START_TEST(who_looks_is_not_passed_by)
+{
+    struct kvr_rollout_request req = { .prompt = "a red disc",
+                                       .seed = 3,
+                                       .latent_frames = FRAMES,
+                                       .path = KVR_PATH_STAGED,
+                                       .exact = KVR_F32,
+                                       .graphs = true };
+    const struct kvr_reuse_opts reuse = { .threshold = 1e9, .warmup = 1 };
+    static float latents[MOST];
+    struct kvr_rollout_result result;
+    struct kvr_graph_counts counts;
+    struct rig r;
+    int seen = 0;
+
+    tiny_model_make(dir, &four_steps, NULL);
+    roll("F32", &req, &result, KVR_CPU, KVR_F32);
+    ck_assert_int_eq(result.graphs.captured, 0);
+    kvr_rollout_result_free(&result);
+    req.watch = just_look;
+    req.watch_ctx = &seen;
+    roll("F32", &req, &result, KVR_CUDA, KVR_F32);
+    ck_assert_int_eq(result.graphs.captured, 0);
+    ck_assert_int_eq(seen, 2 * CHUNKS * 5); /* layers, chunks, passes */
+    kvr_rollout_result_free(&result);
+    for (int taps = 0; taps < 2; taps++) {
+        ck_assert_int_eq(rig_open(&r, KVR_CUDA, KVR_F32), KVR_OK);
+        kvr_dit_set_graphs(r.d, true);
+        seen = 0;
+        if (taps)
+            kvr_dit_tap(r.d, listen, &seen);
+        else
+            ck_assert_int_eq(kvr_dit_set_reuse(r.d, &reuse), KVR_OK);
+        ck_assert_msg(sample(&r, latents) == KVR_OK, "%s", kvr_error());
+        kvr_dit_graph_counts(r.d, &counts);
+        ck_assert_int_eq(counts.launched, 0);
+        ck_assert_int_eq(seen > 0, taps);
+        rig_close(&r);
+    }
+    tiny_model_remove(dir);
+}
+END_TEST
+
 /* On CUDA weights lie as the linear layers compute: BF16 takes half, but for columns padded to a
  * multiple of 32 (516 to 544) and for biases and other vectors, which are 2 % here. */
 START_TEST(bf16_weights_are_smaller)
@@ -305,6 +450,8 @@ int main(void)
     tcase_add_loop_test(tc, latents_are_those_of_the_cpu, 0, N_ROLLOUTS);
     tcase_add_loop_test(tc, bf16_is_not_f32, 0, KVR_N_BACKENDS);
     tcase_add_loop_test(tc, frames_are_those_of_the_cpu, 0, 2);
+    tcase_add_loop_test(tc, a_recording_does_the_same_work, 0, sizeof recorded / sizeof *recorded);
+    tcase_add_test(tc, who_looks_is_not_passed_by);
     tcase_add_test(tc, bf16_weights_are_smaller);
     tcase_add_test(tc, heads_that_are_too_wide_are_refused);
     tcase_add_test(tc, out_of_memory);
