@@ -25,7 +25,8 @@ static const char *const config_keys[] = {
     "window",    "sink",         "evict",       "path",   "seed",          "repeats", "threads",
     "timeout_s", "metrics",      "tags",        "zip",    "exclude",       "include", "timing",
     "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every",   "db",      "out",
-    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", "compute", NULL
+    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", "compute", "graphs",
+    NULL
 };
 
 static enum kvr_status no_memory(void)
@@ -718,6 +719,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(kvr_rules_read(&c->rules, root));
     KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
     KVR_TRY(read_flag(root, "timing", &c->timing));
+    KVR_TRY(read_flag(root, "graphs", &c->graphs));
     KVR_TRY(read_number(root, "warmup", 0, 100, c->timing ? 1 : 0, &c->warmup));
     KVR_TRY(read_number(root, "order_seed", 0, INT_MAX, 0, &c->order_seed));
     KVR_TRY(read_number(root, "memory_mib", 0, 1 << 30, 0, &c->memory_mib));

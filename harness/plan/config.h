@@ -31,6 +31,8 @@
  *     probe_prompts: 0                 of each suite the first so many prompts are probed; 0: all
  *     device: cpu                      cpu, cuda, emulated (docs/cuda.md)
  *     compute: f32                     of the model's linear layers: f32, bf16
+ *     graphs: false                    on a device, repeated passes as CUDA graphs; their time is
+ *                                      told as one, `graph`. Not in cells of kind probe
  *     seed: 0                          base seed; default: the suite's
  *     repeats: 1                       the same cell so many times
  *     threads: 1                       of one worker
@@ -118,7 +120,7 @@ struct kvr_config {
      * one; memory_mib: of one worker, 0 no limit. */
     unsigned zip; /* rules.h */
     struct kvr_rules rules;
-    bool timing;
+    bool timing, graphs;
     int warmup, order_seed, memory_mib;
     int repeats, threads, timeout_s, probe_every, probe_prompts;
 };

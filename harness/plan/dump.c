@@ -19,7 +19,7 @@ static const struct {
     { "threads", "1" },       { "probe_every", "1" },  { "probe_prompts", "0" },
     { "memory_mib", "0" },    { "timeout_s", "600" },  { "metrics", NULL },
     { "db", "kvreel.db" },    { "out", "out" },        { "device", "cpu" },
-    { "compute", "f32" },
+    { "compute", "f32" },     { "graphs", "false" },
 };
 
 /* Words that YAML or this program would read as something else go in quotes. */

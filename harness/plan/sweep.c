@@ -92,6 +92,8 @@ static json_t *group_json(const struct point *p, const struct kvr_config *c)
     /* Numbers of one GPU are not another's. */
     if (o && strcmp(c->device, "cuda") == 0)
         json_object_set_new(o, "device", json_string(c->device_is));
+    if (o && c->graphs)
+        json_object_set_new(o, "graphs", json_true());
     /* Without a word when there is none: such cells keep their keys. Where the file lies is no part
      * of it. */
     if (o && t)

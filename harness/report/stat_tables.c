@@ -356,15 +356,16 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
 
     *out = NULL;
     KVR_TRY(one_machine(o));
-    KVR_TRY(query(&t, o,
-                  "SELECT rollout || machine || code || method AS unit, method, prompt_id, "
-                  "CASE WHEN sum(verdict = 'NOISY') OVER (PARTITION BY rollout, machine, code, "
-                  "method) > 0 THEN 'NOISY' ELSE 'VALID' END, runtime_s, (SELECT sum(s.ns) FROM "
-                  "sample s WHERE s.cell = key AND s.kind IN ('encode', 'decode', 'attend', "
-                  "'linear', 'cross', 'other')) / 1e9 / runtime_s FROM cells_wide WHERE outcome = "
-                  "'OK' AND run_kind = 'bench' AND (%s) ORDER BY is_baseline DESC, method, "
-                  "prompt_id, unit, repeat",
-                  condition(o)));
+    KVR_TRY(query(
+        &t, o,
+        "SELECT rollout || machine || code || method AS unit, method, prompt_id, "
+        "CASE WHEN sum(verdict = 'NOISY') OVER (PARTITION BY rollout, machine, code, "
+        "method) > 0 THEN 'NOISY' ELSE 'VALID' END, runtime_s, (SELECT sum(s.ns) FROM "
+        "sample s WHERE s.cell = key AND s.kind IN ('encode', 'decode', 'attend', "
+        "'linear', 'cross', 'other', 'graph')) / 1e9 / runtime_s FROM cells_wide WHERE outcome = "
+        "'OK' AND run_kind = 'bench' AND (%s) ORDER BY is_baseline DESC, method, "
+        "prompt_id, unit, repeat",
+        condition(o)));
     x = malloc(((size_t)t->n_rows + 1) * sizeof *x);
     flag = malloc((size_t)t->n_rows + 1);
     st = x && flag ? kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns)

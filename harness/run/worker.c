@@ -58,6 +58,7 @@ struct job {
     bool evict;
     int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
     struct kvr_model_use use;
+    bool graphs;
     struct kvr_truth truth; /* {0}: there is none */
     int64_t given;
     json_t *answer;
@@ -98,6 +99,7 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_int(j->spec, where, "sink", &j->sink));
     KVR_TRY(kvr_json_int(j->spec, where, "threads", &j->threads));
     KVR_TRY(kvr_json_int_opt(j->spec, where, "probe_every", &j->query_stride));
+    j->graphs = json_is_true(json_object_get(j->spec, "graphs"));
     KVR_TRY(kvr_json_int_opt(j->request, where, "memory_bytes", &j->memory_bytes));
     j->warmup = json_integer_value(json_object_get(json_object_get(j->spec, "timing"), "warmup"));
     return kvr_json_bool(j->spec, where, "evict", &j->evict);
@@ -213,11 +215,15 @@ static json_t *mem_json(const struct kvr_mem_stats *m, const struct kvr_mem_stat
 
 static json_t *samples_json(const struct kvr_rollout_result *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "rollout", (json_int_t)r->wall_ns,
-                     "encode", (json_int_t)r->cache.encode_ns, "decode",
-                     (json_int_t)r->cache.decode_ns, "attend", (json_int_t)r->cache.attend_ns,
-                     "linear", (json_int_t)r->dit.linear_ns, "cross", (json_int_t)r->dit.cross_ns,
-                     "other", (json_int_t)r->dit.other_ns);
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "rollout", (json_int_t)r->wall_ns,
+                          "encode", (json_int_t)r->cache.encode_ns, "decode",
+                          (json_int_t)r->cache.decode_ns, "attend", (json_int_t)r->cache.attend_ns,
+                          "linear", (json_int_t)r->dit.linear_ns, "cross",
+                          (json_int_t)r->dit.cross_ns, "other", (json_int_t)r->dit.other_ns);
+
+    if (o && r->dit.graph_ns)
+        json_object_set_new(o, "graph", json_integer(r->dit.graph_ns));
+    return o;
 }
 
 static enum kvr_status add(struct job *j, const char *key, json_t *value)
@@ -466,6 +472,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .sink_frames = (int)j->sink,
         .evict = j->evict,
         .exact = KVR_BF16,
+        .graphs = j->graphs,
         .given = j->given ? j->truth.frames.rgb : NULL,
         .n_given = (int)j->given,
     };

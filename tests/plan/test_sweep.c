@@ -369,31 +369,31 @@ START_TEST(parts_of_random_models)
 {
     static const char text[] = "model: nano\nprompts: [{id: p1, text: whatever}]\n"
                                "methods: [RTN_INT4]\nframes: 6\n";
-    static const char *const cuts[][2] = { { NULL, NULL },
-                                           { "model_layers=2", NULL },
-                                           { "model_steps=1", NULL },
-                                           { "compute=bf16", NULL },
-                                           { "compute=f32", NULL } };
-    static const char *const labels[] = { "nano", "nano/layers=2", "nano/steps=1",
-                                          "nano/compute=bf16" };
-    char key[5][KVR_KEY_LEN], group[5][KVR_KEY_LEN];
+    static const char *const cuts[][2] = {
+        { NULL, NULL },           { "model_layers=2", NULL }, { "model_steps=1", NULL },
+        { "compute=bf16", NULL }, { "graphs=true", NULL },    { "compute=f32", NULL }
+    };
+    static const char *const labels[] = { "nano",         "nano/layers=2",
+                                          "nano/steps=1", "nano/compute=bf16",
+                                          "nano",         "nano" };
+    char key[6][KVR_KEY_LEN], group[6][KVR_KEY_LEN];
     struct kvr_config c;
     struct kvr_sweep s;
 
     model.random_weights = true;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         must_make(&c, &s, text, cuts[i]);
         ck_assert(s.cell[1].possible);
-        ck_assert_str_eq(s.cell[1].model_label, labels[i % 4]);
+        ck_assert_str_eq(s.cell[1].model_label, labels[i]);
         strcpy(key[i], s.cell[1].key);
         strcpy(group[i], s.cell[1].group);
         drop(&c, &s);
-        for (int k = 0; k < i && i < 4; k++) {
+        for (int k = 0; k < i && i < 5; k++) {
             ck_assert_str_ne(key[i], key[k]);
             ck_assert_str_ne(group[i], group[k]);
         }
     }
-    ck_assert_str_eq(key[0], key[4]); /* the default, said aloud */
+    ck_assert_str_eq(key[0], key[5]); /* the default, said aloud */
 }
 END_TEST
 
