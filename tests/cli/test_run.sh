@@ -100,6 +100,16 @@ if "$kvreel" version | grep -q 'kernels *emulated'; then
         "$(sql d.db "SELECT count(*) FROM cell WHERE outcome = 'OOM_DEVICE' AND reason GLOB \
            '*bytes asked, * of 1000 free*' AND backend = 'emulated'")" -eq 2
     check "the session names the device" test "$(sql d.db 'SELECT driver FROM session')" = 'emulated device'
+    # One chunk on the emulated device and on the CPU: the same but for BF16's roundings.
+    one=(run tiny.yaml --set frames=3 --set 'methods=[BF16]' --filter prompt=red)
+    exits 0 "a cell on an emulated device" "${one[@]}" --db e.db --out e --set device=emulated
+    check "its times do not count, its bytes do" test "$(sql e.db "SELECT count(*) FROM cell WHERE \
+        verdict || verdict_codes = 'NOISYEMULATED' AND backend = 'emulated' AND device_bytes >= peak_bytes")" -eq 1
+    exits 0 "the same cell on the CPU" "${one[@]}" --db e.db --out e
+    check "is another cell" test "$(sql e.db "SELECT count(DISTINCT key) FROM cell WHERE outcome = 'OK'")" -eq 2
+    frames() { sql e.db "SELECT 'e/' || artifact.path FROM artifact JOIN cell ON key = cell WHERE artifact.kind = 'frames' AND backend = '$1'"; }
+    exits 0 "compare the two" compare "$(frames cpu)" "$(frames emulated)" --json
+    json "they agree" '.psnr_db > 40'
 else
     skip "an emulated device" "this program has nvcc's kernels"
 fi
