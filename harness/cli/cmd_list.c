@@ -76,12 +76,13 @@ static enum kvr_status add_model(json_t *out, const char *name, const char *dir)
 
     snprintf(path, sizeof path, "%s/config.json", dir);
     KVR_TRY(kvr_model_config_read(&c, path));
-    KVR_TRY(add(
-        out, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "name", name, "layers",
-                       c.n_layers, "heads", c.n_heads, "head_dim", c.dim / c.n_heads,
-                       "tokens_per_frame", c.latent_h / c.patch_h * (c.latent_w / c.patch_w),
-                       "frames_per_chunk", c.frames_per_chunk, "window_frames", c.window_frames,
-                       "prediction", c.prediction == KVR_PREDICT_X0 ? "x0" : "flow", "path", dir)));
+    KVR_TRY(
+        add(out, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "name", name,
+                           "layers", c.n_layers, "heads", c.n_heads, "head_dim", c.dim / c.n_heads,
+                           "tokens_per_frame", c.latent_h / c.patch_h * (c.latent_w / c.patch_w),
+                           "frames_per_chunk", c.frames_per_chunk, "window_frames", c.window_frames,
+                           "prediction", c.prediction == KVR_PREDICT_X0 ? "x0" : "flow", "weights",
+                           c.random_weights ? "random" : "trained", "path", dir)));
     kvr_model_config_free(&c);
     return KVR_OK;
 }
@@ -144,7 +145,7 @@ static const struct kind {
     { "models",
       list_models,
       { "name", "layers", "heads", "head_dim", "tokens_per_frame", "frames_per_chunk",
-        "window_frames", "prediction" } },
+        "window_frames", "prediction", "weights" } },
     { "suites", list_suites, { "name", "prompts", "frames", "seed", "model", "title" } },
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };

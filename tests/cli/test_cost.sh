@@ -7,6 +7,9 @@ cd "$work" || exit 1
 cut="$root/configs/cost-wan-cut.yaml"
 few='[BF16, RTN_INT4, RTN_INT2@study]'
 
+exits 0 "list models" list models --json
+json "says whose weights are none" 'map({(.name): .weights}) | add | ."wan-1.3b-random" == "random" and .nano == "trained"'
+
 # What is planned, without drawing 1.4e9 weights.
 exits 0 "every method is planned" run "$root/configs/cost-wan.yaml" --dry-run --json
 json "33 study rows in both readings, at two windows" \
