@@ -54,13 +54,27 @@ const char *kvr_gemm_library(const struct kvr_gemm *g)
     return g->kind->library(g);
 }
 
+static enum kvr_status check_layer(int n, int k)
+{
+    if (n < 1 || k < 1)
+        return kvr_fail(KVR_EINVAL, "gemm: layer of %d x %d, both must be at least 1", n, k);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b)
 {
     *out = NULL;
-    if (n < 1 || k < 1)
-        return kvr_fail(KVR_EINVAL, "gemm: layer of %d x %d, both must be at least 1", n, k);
+    KVR_TRY(check_layer(n, k));
     return g->kind->linear_open(out, g, n, k, w, b);
+}
+
+enum kvr_status kvr_linear_open_there(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                      const float *w, const float *b)
+{
+    *out = NULL;
+    KVR_TRY(check_layer(n, k));
+    return g->kind->linear_open_there(out, g, n, k, w, b);
 }
 
 void kvr_linear_close(struct kvr_linear **l)

@@ -52,6 +52,9 @@ const char *kvr_gemm_library(const struct kvr_gemm *g);
  * KVR_MEM_WEIGHTS. */
 enum kvr_status kvr_linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                 const float *w, const float *b);
+/* The same with w and b in the memory of the gemm's device. */
+enum kvr_status kvr_linear_open_there(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                      const float *w, const float *b);
 void kvr_linear_close(struct kvr_linear **l);
 int kvr_linear_n(const struct kvr_linear *l);
 int kvr_linear_k(const struct kvr_linear *l);

@@ -528,6 +528,7 @@ const struct kvr_gemm_kind kvr_gemm_cpu = {
     .open = gemm_open,
     .close = gemm_close,
     .linear_open = linear_open,
+    .linear_open_there = linear_open,
     .linear_close = linear_close,
     .prepare = prepare,
     .run = run,

@@ -143,8 +143,32 @@ static enum kvr_status upload(struct linear *l, const float *w, const float *b)
     return kvr_dev_put(dev, l->w.p, w, all);
 }
 
-static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
-                                   const float *w, const float *b)
+/* What is on the device already, in the type that the layer computes in. */
+static enum kvr_status take_over(struct linear *l, const float *w, const float *b)
+{
+    struct kvr_dev *dev = l->base.g->dev;
+    const size_t n = (size_t)l->base.n * sizeof(float), all = n * (size_t)l->base.k;
+    const int padded = kvr_linear_padded(l->base.k);
+
+    if (b) {
+        KVR_TRY(kvr_buf_alloc(&l->bias, dev, KVR_MEM_WEIGHTS, n));
+        kvr_dev_copy(dev, l->bias.p, b, n);
+    }
+    if (l->base.g->compute != KVR_BF16) {
+        KVR_TRY(kvr_buf_alloc(&l->w, dev, KVR_MEM_WEIGHTS, all));
+        kvr_dev_copy(dev, l->w.p, w, all);
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_buf_alloc(&l->w, dev, KVR_MEM_WEIGHTS,
+                          (size_t)l->base.n * (size_t)padded * sizeof(kvr_bf16)));
+    kvr_linear_round_cuda(kvr_dev_stream(dev), l->base.n, l->base.k, padded, w, l->w.p);
+    return KVR_OK;
+}
+
+typedef enum kvr_status fill_fn(struct linear *l, const float *w, const float *b);
+
+static enum kvr_status open_with(fill_fn *fill, struct kvr_linear **out, struct kvr_gemm *g, int n,
+                                 int k, const float *w, const float *b)
 {
     struct linear *l = calloc(1, sizeof *l);
     enum kvr_status st;
@@ -152,13 +176,25 @@ static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, 
     if (!l)
         return kvr_fail(KVR_ENOMEM, "gemm: no memory");
     l->base = (struct kvr_linear){ .g = g, .n = n, .k = k, .has_bias = b != NULL };
-    st = upload(l, w, b);
+    st = fill(l, w, b);
     if (st != KVR_OK) {
         linear_close(&l->base);
         return st;
     }
     *out = &l->base;
     return KVR_OK;
+}
+
+static enum kvr_status linear_open(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                   const float *w, const float *b)
+{
+    return open_with(upload, out, g, n, k, w, b);
+}
+
+static enum kvr_status linear_open_there(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                         const float *w, const float *b)
+{
+    return open_with(take_over, out, g, n, k, w, b);
 }
 
 static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m)
@@ -253,6 +289,7 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .open = gemm_open,
     .close = gemm_close,
     .linear_open = linear_open,
+    .linear_open_there = linear_open_there,
     .linear_close = linear_close,
     .prepare = prepare,
     .run = run,

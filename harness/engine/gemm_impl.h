@@ -12,6 +12,8 @@ struct kvr_gemm_kind {
     void (*close)(struct kvr_gemm *g);
     enum kvr_status (*linear_open)(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
                                    const float *w, const float *b);
+    enum kvr_status (*linear_open_there)(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,
+                                         const float *w, const float *b);
     void (*linear_close)(struct kvr_linear *l);
     enum kvr_status (*prepare)(const struct kvr_linear *l, int64_t m);
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/engine/draw.h"
+#include "harness/engine/draw_cuda.h"
 #include "harness/engine/model_impl.h"
 
 enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
@@ -114,6 +114,19 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     return KVR_OK;
 }
 
+/* n floats where the model is. */
+static void draw(const struct kvr_model *m, const char *name, int n_dims, const int64_t *shape,
+                 int64_t n, float *to)
+{
+    const struct kvr_draw d = kvr_draw_of(name, n_dims, shape);
+
+    if (kvr_dev_stream(m->dev))
+        kvr_draw_cuda(kvr_dev_stream(m->dev), m->config.weights_seed, &d, n, to);
+    else
+        kvr_draw_tensor(m->config.weights_seed, name, n_dims, shape, to);
+}
+
+/* One tensor as F32: read into the host's memory, or drawn into the device's. */
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
@@ -123,9 +136,8 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
     for (int i = 0; i < n_dims; i++)
         n *= shape[i];
     if (!l->file) {
-        KVR_TRY(
-            kvr_buf_reserve(to, kvr_dev_host(l->m->dev), KVR_MEM_IO, (size_t)n * sizeof(float)));
-        kvr_draw_tensor(l->m->config.weights_seed, name, n_dims, shape, to->p);
+        KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
+        draw(l->m, name, n_dims, shape, n, to->p);
         return KVR_OK;
     }
     KVR_TRY(find(l, name, n_dims, shape, &t));
@@ -147,7 +159,8 @@ static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **
     KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
     snprintf(name, sizeof name, "%s.bias", layer);
     KVR_TRY(read_f32(l, name, 1, shape, &l->bias));
-    return kvr_linear_open(out, l->m->gemm, (int)shape[0], (int)k, l->weight.p, l->bias.p);
+    return (l->file ? kvr_linear_open : kvr_linear_open_there)(out, l->m->gemm, (int)shape[0],
+                                                               (int)k, l->weight.p, l->bias.p);
 }
 
 static enum kvr_status load_linear(struct loader *l, struct kvr_linear **out, const char *layer,
@@ -169,7 +182,10 @@ static enum kvr_status load_vector(struct loader *l, const float **out, const ch
     KVR_TRY(kvr_array_alloc(a, m->dev, KVR_MEM_WEIGHTS, KVR_F32, n_dims, shape));
     m->n_vectors++;
     *out = a->t.data;
-    return kvr_dev_put(m->dev, a->t.data, l->weight.p, a->buf.n_bytes);
+    if (l->file)
+        return kvr_dev_put(m->dev, a->t.data, l->weight.p, a->buf.n_bytes);
+    kvr_dev_copy(m->dev, a->t.data, l->weight.p, a->buf.n_bytes);
+    return KVR_OK;
 }
 
 static enum kvr_status load_block(struct loader *l, int i)

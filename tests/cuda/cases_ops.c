@@ -12,6 +12,7 @@
  *            (4 + 88 * 4) 2u of the exponential, which moves u / (1 + e^z) by at most as much
  *   rope     float64 is rounded to float once: 1 ulp of at most |a| + |b|
  *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
+#include "harness/engine/draw_cuda.h"
 #include "harness/engine/ops_cuda.h"
 #include "tests/cuda/both.h"
 
@@ -393,6 +394,43 @@ START_TEST(order_does_not_show)
 }
 END_TEST
 
+static const struct {
+    const char *name;
+    int n_dims;
+    int64_t shape[3];
+} drawn[] = {
+    { "blocks.0.ffn.0.weight", 2, { 37, 29 } },
+    { "head.head.bias", 1, { 5 } },
+    { "norm3.weight", 1, { 70 } }, /* all ones */
+    { "blocks.1.modulation", 3, { 1, 6, 33 } },
+    { "x.weight", 2, { 1, 1 } },
+};
+enum { N_DRAWN = sizeof drawn / sizeof drawn[0] };
+
+/* Random weights: the same bits wherever they are drawn. */
+START_TEST(drawing)
+{
+    const struct kvr_draw d = kvr_draw_of(drawn[_i].name, drawn[_i].n_dims, drawn[_i].shape);
+    const uint64_t seed = 0x123456789abcull;
+    int64_t n = 1;
+    float *want, *got, *out;
+
+    for (int i = 0; i < drawn[_i].n_dims; i++)
+        n *= drawn[_i].shape[i];
+    want = floats((size_t)n);
+    got = floats((size_t)n);
+    kvr_draw_tensor(seed, drawn[_i].name, drawn[_i].n_dims, drawn[_i].shape, want);
+    out = both_out((size_t)n * sizeof *out);
+    kvr_draw_cuda(both_stream, seed, &d, n, out);
+    both_get(got, out, (size_t)n * sizeof *out, drawn[_i].name);
+    for (int64_t i = 0; i < n; i++)
+        near_to(want[i], got[i], 0, drawn[_i].name, i);
+    free(want);
+    free(got);
+    both_free();
+}
+END_TEST
+
 TCase *cases_ops(void)
 {
     TCase *tc = tcase_create("ops");
@@ -403,6 +441,7 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
+    tcase_add_loop_test(tc, drawing, 0, N_DRAWN);
     tcase_add_loop_test(tc, modulating, 0, N_FILLS);
     tcase_add_loop_test(tc, sampling, 0, N_FILLS);
     tcase_add_test(tc, finding_what_is_not_finite);
