@@ -329,13 +329,6 @@ static void decode_stage(const struct kvr_stage *stage, const struct kvr_stage_j
         stage->cuda->decode(job, in, t0, n, h0, nh, mode, out);
 }
 
-/* A transform that a grid's CUDA functions may take along, and that grid. */
-static bool turned(const struct kvr_codec *c, const struct kvr_dev *dev)
-{
-    return on_cuda(dev) && c->n_stages == 2 && kvr_codec_rotated(c) && c->stage[0].stage->cuda &&
-           c->stage[1].stage->cuda;
-}
-
 static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
                                    struct kvr_dev *dev, struct kvr_stage_data *out)
 {
@@ -346,18 +339,44 @@ static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct k
     return kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, b.meta);
 }
 
-/* Both stages of a `turned` codec at once; *done tells whether they could. */
-static enum kvr_status encode_turned(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
-                                     struct kvr_packed *out, bool *done)
+/* The stages from `first` on as one chain: perhaps the transform, and integer grids. False: they
+ * are not, or a single grid, which is as well done by itself. */
+static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
+                     const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
-    const struct kvr_stage *grid = c->stage[1].stage;
-    const struct kvr_stage_job job = job_of(c, 1, dev, &out->shape);
+    const bool turn = c->stage[first].stage->kind == KVR_STAGE_TRANSFORM;
+
+    *out = (struct kvr_grid_chain){ .turn = turn, .turn_compute = c->compute };
+    if (turn && !c->stage[first].stage->cuda)
+        return false;
+    for (int i = first + turn; i < c->n_stages; i++) {
+        const struct kvr_stage *stage = c->stage[i].stage;
+
+        if (!stage->cuda || !stage->cuda->grid || out->n == 2)
+            return false;
+        stage->cuda->grid(c->stage[i].opts, &out->grid[out->n]);
+        out->job[out->n++] = job_of(c, i, dev, shape);
+    }
+    return out->n + turn == 2;
+}
+
+/* All stages from `first` on at once; *done tells whether that could be. */
+static enum kvr_status encode_chain(const struct kvr_codec *c, int first, struct kvr_dev *dev,
+                                    const float *x, struct kvr_packed *out, bool *done)
+{
+    const struct kvr_stage_data *data[2] = { NULL, NULL };
+    struct kvr_grid_chain chain;
 
     *done = false;
-    if (!turned(c, dev) || !grid->cuda->encode_turned)
+    if (!on_cuda(dev) || !chain_of(c, first, dev, &out->shape, &chain))
         return KVR_OK;
-    KVR_TRY(alloc_stage(grid, &job, dev, &out->stage[1]));
-    *done = grid->cuda->encode_turned(&job, x, &out->stage[1]);
+    for (int i = 0; i < chain.n; i++) {
+        const int at = first + chain.turn + i;
+
+        KVR_TRY(alloc_stage(c->stage[at].stage, &chain.job[i], dev, &out->stage[at]));
+        data[i] = &out->stage[at];
+    }
+    *done = kvr_chain_encode_cuda(kvr_dev_stream(dev), &chain, x, data);
     return KVR_OK;
 }
 
@@ -379,17 +398,20 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
                                  struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
-    bool owns_copy = false, done;
-    enum kvr_status st;
+    bool owns_copy = false, done = false;
+    enum kvr_status st = KVR_OK;
 
     *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
-    st = encode_turned(c, dev, x, out, &done);
-    for (int i = 0; i < c->n_stages && !done && st == KVR_OK; i++) {
+    for (int i = 0; i < c->n_stages && st == KVR_OK; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
         struct kvr_stage_job job = job_of(c, i, dev, shape);
         struct kvr_stage_data *d = &out->stage[i];
         const bool last = i + 1 == c->n_stages;
 
+        if (!d->codes.p && !d->meta.p)
+            st = encode_chain(c, i, dev, x, out, &done);
+        if (done || st != KVR_OK)
+            break;
         if (!last && !owns_copy) { /* something will be changed: change the copy */
             copy(dev, work, x, n);
             x = work;
@@ -422,14 +444,30 @@ static void round_bf16(struct kvr_dev *dev, float *x, int64_t n)
         x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
 }
 
-/* Both stages of a `turned` codec at once. False: nothing was done. */
-static bool decode_turned(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
-                          float *out)
+/* The grids on CUDA at once, and the transform just before them if it is to be undone; *left is how
+ * many stages are still to be undone. False: nothing was done. */
+static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
+                         int h0, int nh, float *out, int *left)
 {
-    const struct kvr_stage_job job = job_of(p->codec, 1, p->dev, &p->shape);
-    const struct kvr_stage_cuda *cuda = p->codec->stage[1].stage->cuda;
+    const struct kvr_codec *c = p->codec;
+    const struct kvr_stage_data *data[2] = { NULL, NULL };
+    struct kvr_grid_chain chain;
+    int first = 0;
 
-    return cuda->decode_turned && cuda->decode_turned(&job, &p->stage[1], t0, n, h0, nh, out);
+    while (c->stage[first].stage->kind != KVR_STAGE_GRID)
+        first++;
+    if (first > first_undone && first + 1 == c->n_stages &&
+        c->stage[first - 1].stage->kind == KVR_STAGE_TRANSFORM)
+        first--;
+    if (!chain_of(c, first, p->dev, &p->shape, &chain))
+        return false;
+    for (int i = 0; i < chain.n; i++) {
+        data[i] = &p->stage[first + chain.turn + i];
+        chain.job[i].compute = chain.n > 1 ? KVR_COMPUTE_F32 : chain.job[i].compute;
+    }
+    chain.round = chain.n > 1 && c->compute == KVR_COMPUTE_BF16;
+    *left = first;
+    return kvr_chain_decode_cuda(kvr_dev_stream(p->dev), &chain, data, t0, n, h0, nh, out);
 }
 
 static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n, int h0,
@@ -438,10 +476,10 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     const struct kvr_codec *c = p->codec;
     enum kvr_decode_mode mode = KVR_DECODE_SET;
     const bool chain = n_grids(c, c->n_stages) > 1;
+    int left = c->n_stages;
+    const bool done = on_cuda(p->dev) && decode_chain(p, first_undone, t0, n, h0, nh, out, &left);
 
-    if (!first_undone && turned(c, p->dev) && decode_turned(p, t0, n, h0, nh, out))
-        return;
-    for (int i = 0; i < c->n_stages; i++) {
+    for (int i = 0; i < c->n_stages && !done; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
             continue;
         struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
@@ -451,10 +489,10 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
         decode_stage(c->stage[i].stage, &job, &p->stage[i], t0, n, h0, nh, mode, out);
         mode = KVR_DECODE_ADD;
     }
-    if (chain && c->compute == KVR_COMPUTE_BF16)
+    if (chain && !done && c->compute == KVR_COMPUTE_BF16)
         round_bf16(p->dev, out, n * nh * p->shape.head_dim);
     /* Back through what came before the grids, last first. */
-    for (int i = c->n_stages - 1; i >= first_undone; i--) {
+    for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
         struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);

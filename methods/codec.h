@@ -107,6 +107,8 @@ struct kvr_steps {
     int64_t n_exact;
 };
 
+struct kvr_grid;
+
 /* The work of a stage on a device of backend CUDA (job->dev): as in struct kvr_stage, with all
  * memory the device's. `encode` may wait and allocate, as EXACT stages do, which have to know how
  * many elements they keep; `decode` does neither. */
@@ -115,12 +117,9 @@ struct kvr_stage_cuda {
                               struct kvr_stage_data *out);
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* A GRID after the transform alone ("hadamard | sym"): both in one go, x [T,H,D] being left as
-     * it is. NULL, or false and nothing done: not for this job. */
-    bool (*encode_turned)(const struct kvr_stage_job *job, const float *x,
-                          struct kvr_stage_data *out);
-    bool (*decode_turned)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                          int64_t t0, int64_t n, int h0, int nh, float *out);
+    /* A GRID of integers (methods/kernels/grid.h): which one, so that a codec can do a chain of
+     * them in one go. NULL: it is another kind. */
+    void (*grid)(const void *opts, struct kvr_grid *out);
 };
 
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */

@@ -94,29 +94,15 @@ static void asym_decode_cuda(const struct kvr_stage_job *job, const struct kvr_s
                          mode, out);
 }
 
-static bool asym_encode_turned(const struct kvr_stage_job *job, const float *x,
-                               struct kvr_stage_data *out)
+static void asym_grid(const void *opts, struct kvr_grid *out)
 {
-    struct kvr_grid g = grid_of(job->opts);
-
-    return kvr_grid_encode_fwht_cuda(kvr_dev_stream(job->dev), &g, job, x, out->codes.p,
-                                     out->meta.p);
-}
-
-static bool asym_decode_turned(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                               int64_t t0, int64_t n, int h0, int nh, float *out)
-{
-    struct kvr_grid g = grid_of(job->opts);
-
-    return kvr_grid_decode_fwht_cuda(kvr_dev_stream(job->dev), &g, job, in->codes.p, in->meta.p, t0,
-                                     n, h0, nh, out);
+    *out = grid_of(opts);
 }
 
 static const struct kvr_stage_cuda cuda = {
     .encode = asym_encode_cuda,
     .decode = asym_decode_cuda,
-    .encode_turned = asym_encode_turned,
-    .decode_turned = asym_decode_turned,
+    .grid = asym_grid,
 };
 
 const struct kvr_stage kvr_stage_asym = {

@@ -86,29 +86,15 @@ static void sym_decode_cuda(const struct kvr_stage_job *job, const struct kvr_st
                          mode, out);
 }
 
-static bool sym_encode_turned(const struct kvr_stage_job *job, const float *x,
-                              struct kvr_stage_data *out)
+static void sym_grid(const void *opts, struct kvr_grid *out)
 {
-    struct kvr_grid g = grid_of(job->opts);
-
-    return kvr_grid_encode_fwht_cuda(kvr_dev_stream(job->dev), &g, job, x, out->codes.p,
-                                     out->meta.p);
-}
-
-static bool sym_decode_turned(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                              int64_t t0, int64_t n, int h0, int nh, float *out)
-{
-    struct kvr_grid g = grid_of(job->opts);
-
-    return kvr_grid_decode_fwht_cuda(kvr_dev_stream(job->dev), &g, job, in->codes.p, in->meta.p, t0,
-                                     n, h0, nh, out);
+    *out = grid_of(opts);
 }
 
 static const struct kvr_stage_cuda cuda = {
     .encode = sym_encode_cuda,
     .decode = sym_decode_cuda,
-    .encode_turned = sym_encode_turned,
-    .decode_turned = sym_decode_turned,
+    .grid = sym_grid,
 };
 
 const struct kvr_stage kvr_stage_sym = {

@@ -28,6 +28,14 @@ struct shape {
     bool asym, study, bf16;
 };
 
+/* One grid, or two of which the second has what the first left. */
+struct chain {
+    struct shape g[2];
+    int n;
+    bool turn_bf16; /* arithmetic of the transform */
+    bool round;     /* what is decoded, to BF16 */
+};
+
 static __device__ __forceinline__ int order_of(float x)
 {
     const unsigned u = __float_as_uint(x);
@@ -152,11 +160,12 @@ static __device__ __forceinline__ unsigned code_of(const struct shape &g, float 
 
 template <class T> using values = kvr_few<float, sizeof(T)>;
 
-/* How a kernel goes about it. `fwht`: the values are transformed on their way; a warp has a head.
+/* How a kernel goes about it: one grid; with the transform before it (a warp has a head); or two.
  */
-template <class Codes, bool Fwht> struct way {
-    using T = Codes;
-    static constexpr bool fwht = Fwht;
+enum kind { ALONE, TURNED, PAIR };
+template <class Codes, enum kind K>
+struct way {
+    using T = Codes; static constexpr bool turned = K == TURNED, pair = K == PAIR;
 };
 
 /* The planes, in T. */
@@ -206,33 +215,50 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
- * once. */
-template <class W>
-static __global__ void __launch_bounds__(THREADS)
-    grid_encode_16(struct shape g, unsigned strips, kvr_global<const values<typename W::T>> x,
-                   kvr_global<typename W::T> codes,
-                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta)
+/* x^ = (q - z) s + off of a set. */
+struct level {
+    float s, z, off;
+};
+
+/* `zero` is not used where the grid is symmetric. */
+static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
+                                                        kvr_f16 zero)
 {
-    using T = typename W::T;
+    struct level l = { kvr_float_of(step), (float)(1 << (g.planes.bits - 1)), 0 };
+
+    if (g.asym) {
+        l.z = g.study ? kvr_float_of(zero) : 0;
+        l.off = g.study ? 0 : kvr_float_of(zero);
+    }
+    return l;
+}
+
+static __device__ __forceinline__ struct level load_level(const struct shape &g, int64_t set,
+                                                          kvr_global<const kvr_f16> meta)
+{
+    return level_of(g, meta[set], g.asym ? (kvr_f16)meta[g.n_sets + set] : (kvr_f16)0);
+}
+
+static __device__ __forceinline__ float decoded(unsigned code, const struct level &l, bool bf16)
+{
+    const float x = ((float)(int)(code & 255u) - l.z) * l.s;
+
+    return bf16 ? kvr_round_bf16(kvr_round_bf16(x) + l.off) : x + l.off;
+}
+
+/* Sets of 16 tokens from token t0 on, of the channels of unit c: v, of which `given` tokens are not
+ * padding. What a next grid would have to code is left in v. */
+template <class T>
+static __device__ __forceinline__ void
+encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (&v)[KEPT],
+            kvr_global<T> codes, kvr_global<kvr_few<kvr_f16, sizeof(T)>> meta)
+{
     enum { V = sizeof(T) };
-    const int64_t units = g.planes.channels / V, b = blockIdx.x / strips;
-    const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int64_t t0 = b * KEPT, left = g.planes.n_tok - t0, given = g.n_tok - t0;
+    const int64_t units = g.planes.channels / V, set = t0 / KEPT * units + c;
+    const int64_t left = g.planes.n_tok - t0, given = g.n_tok - t0;
     kvr_few<kvr_f16, V> step, zero;
-    values<T> v[KEPT];
     struct fitted f[V];
 
-    if (c >= units)
-        return;
-#pragma unroll
-    for (int i = 0; i < KEPT; i++) {
-        v[i] = {};
-        if (i < given)
-            v[i] = x[(t0 + i) * units + c];
-    }
-    if (W::fwht)
-        kvr_fwht_warp<V, KEPT>(v, 32 * V, g.bf16);
 #pragma unroll
     for (int j = 0; j < V; j++) {
         int low = order_of(v[0].v[j]), high = low;
@@ -248,9 +274,9 @@ static __global__ void __launch_bounds__(THREADS)
         step.v[j] = f[j].step;
         zero.v[j] = f[j].zero;
     }
-    meta[b * units + c] = step;
+    meta[set] = step;
     if (g.asym)
-        meta[g.n_sets / V + b * units + c] = zero;
+        meta[g.n_sets / V + set] = zero;
 #pragma unroll
     for (int h = 0; h < KEPT; h += 8) {
         unsigned code[8];
@@ -265,7 +291,50 @@ static __global__ void __launch_bounds__(THREADS)
         }
         if (h < left)
             kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, code, codes);
+        if (!next)
+            continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                if (h + i < given) /* every grid has zeros for padding */
+                    v[h + i].v[j] -=
+                        decoded(code[i] >> (8 * j), level_of(g, step.v[j], zero.v[j]), false);
+        }
     }
+}
+
+/* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
+ * once, whatever is done with it. */
+template <class W>
+static __global__ void __launch_bounds__(THREADS, 4)
+    grid_encode_16(struct chain chain, unsigned strips, kvr_global<const values<typename W::T>> x,
+                   kvr_global<typename W::T> codes,
+                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta,
+                   kvr_global<typename W::T> codes_2,
+                   kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta_2)
+{
+    using T = typename W::T;
+    enum { V = sizeof(T) };
+    const int64_t units = chain.g[0].planes.channels / V,
+                  t0 = (int64_t)(blockIdx.x / strips) * KEPT;
+    const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
+    const int64_t given = chain.g[0].n_tok - t0;
+    values<T> v[KEPT];
+
+    if (c >= units)
+        return;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        v[i] = {};
+        if (i < given)
+            v[i] = x[(t0 + i) * units + c];
+    }
+    if (W::turned)
+        kvr_fwht_warp<V, KEPT>(v, 32 * V, chain.turn_bf16);
+    encode_kept<T>(chain.g[0], t0, c, W::pair, v, codes, meta);
+    if (W::pair)
+        encode_kept<T>(chain.g[1], t0, c, false, v, codes_2, meta_2);
 }
 
 /* Sets within a token: a block has 8 tokens and either some sets of each, or one wide set of
@@ -357,85 +426,80 @@ struct part {
     int mode;
 };
 
-/* x^ = (q - z) s + off of a set. */
-struct level {
-    float s, z, off;
-};
-
-static __device__ __forceinline__ struct level level_of(const struct shape &g, int64_t set,
-                                                        kvr_global<const kvr_f16> meta)
+/* Tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1, as one grid has them, added to x. */
+template <class T>
+static __device__ __forceinline__ void add_decoded(const struct shape &g, const struct part &d,
+                                                   int64_t t8, int64_t c, kvr_global<const T> codes,
+                                                   kvr_global<const kvr_f16> meta, bool first,
+                                                   values<T> (&x)[8])
 {
-    struct level l = { kvr_float_of(meta[set]), (float)(1 << (g.planes.bits - 1)), 0 };
+    enum { V = sizeof(T) };
+    const int64_t set0 = g.axis == KVR_AXIS_TOKENS ? t8 * 8 / g.group * g.planes.channels + c
+                                                   : (unsigned)c / (unsigned)g.width;
+    struct level l[V] = {};
+    unsigned code[8];
 
-    if (!g.asym)
-        return l;
-    const float zero = kvr_float_of(meta[g.n_sets + set]);
+    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
+    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one set for all tokens */
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            l[j] = load_level(g, set0 + j, meta);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const int64_t t = 8 * t8 + i;
 
-    l.z = g.study ? zero : 0;
-    l.off = g.study ? 0 : zero;
-    return l;
+        if (t < d.t0 || t >= d.t0 + d.n)
+            continue;
+        if (g.axis != KVR_AXIS_TOKENS) { /* one set for all channels */
+            l[0] = load_level(g, t * g.per_token + set0, meta);
+#pragma unroll
+            for (int j = 1; j < V; j++)
+                l[j] = l[0];
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            const float v = decoded(code[i] >> (8 * j), l[j], g.bf16);
+
+            x[i].v[j] = first ? v : x[i].v[j] + v;
+        }
+    }
 }
 
-static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code,
-                                                const struct level &l)
-{
-    const float x = ((float)(int)(code & 255u) - l.z) * l.s;
-
-    return g.bf16 ? kvr_round_bf16(kvr_round_bf16(x) + l.off) : x + l.off;
-}
-
-/* A thread has up to 8 tokens of its channels. With the transform, mode is SET. */
+/* A thread has up to 8 tokens of its channels. With a transform or a second grid, mode is SET. */
 template <class W>
-static __global__ void __launch_bounds__(THREADS)
-    grid_decode(struct shape g, struct part d, unsigned strips,
+static __global__ void __launch_bounds__(THREADS, 5)
+    grid_decode(struct chain chain, struct part d, unsigned strips,
                 kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
+                kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> meta_2,
                 kvr_global<values<typename W::T>> out)
 {
     using T = typename W::T;
     enum { V = sizeof(T) };
     const int64_t units = d.width / V, t8 = d.t0 / 8 + blockIdx.x / strips;
     const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int64_t c = d.first + at * V; /* of the block */
-    const int64_t set0 = g.axis == KVR_AXIS_TOKENS ? t8 * 8 / g.group * g.planes.channels + c
-                                                   : (unsigned)c / (unsigned)g.width;
-    struct level l[V] = {};
-    unsigned code[8];
-    values<T> x[8];
+    values<T> x[8] = {};
 
     if (at >= units)
         return;
-    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
-    if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one set for all tokens */
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            l[j] = level_of(g, set0 + j, meta);
-    }
+    add_decoded<T>(chain.g[0], d, t8, d.first + at * V, codes, meta, true, x);
+    if (W::pair)
+        add_decoded<T>(chain.g[1], d, t8, d.first + at * V, codes_2, meta_2, false, x);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int64_t t = 8 * t8 + i;
-
-        x[i] = {};
-        if (t < d.t0 || t >= d.t0 + d.n)
-            continue;
-        if (g.axis != KVR_AXIS_TOKENS) { /* one set for all channels */
-            l[0] = level_of(g, t * g.per_token + set0, meta);
-#pragma unroll
-            for (int j = 1; j < V; j++)
-                l[j] = l[0];
-        }
 #pragma unroll
         for (int j = 0; j < V; j++)
-            x[i].v[j] = decoded(g, code[i] >> (8 * j), l[j]);
+            x[i].v[j] = W::pair && chain.round ? kvr_round_bf16(x[i].v[j]) : x[i].v[j];
     }
-    if (W::fwht)
-        kvr_fwht_warp<V, 8>(x, 32 * V, g.bf16);
+    if (W::turned)
+        kvr_fwht_warp<V, 8>(x, 32 * V, chain.turn_bf16);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int64_t t = 8 * t8 + i, row = (t - d.t0) * units + at;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        if (!W::fwht && d.mode != KVR_DECODE_SET) {
+        if (!W::turned && !W::pair && d.mode != KVR_DECODE_SET) {
             const values<T> old = out[row];
 
 #pragma unroll
@@ -479,16 +543,64 @@ static bool by(int n, const struct shape *g, int64_t first, int64_t width, const
            kvr_aligned(meta, (size_t)n * 2);
 }
 
+static struct chain chain_of_one(const struct kvr_grid *g, const struct kvr_stage_job *job)
+{
+    struct chain one = {};
+
+    one.g[0] = shape_of(g, job);
+    one.n = 1;
+    return one;
+}
+
+static struct chain chain_of(const struct kvr_grid_chain *c)
+{
+    struct chain chain = {};
+
+    chain.n = c->n;
+    chain.turn_bf16 = c->turn_compute == KVR_COMPUTE_BF16;
+    chain.round = c->round;
+    for (int i = 0; i < c->n; i++)
+        chain.g[i] = shape_of(&c->grid[i], &c->job[i]);
+    return chain;
+}
+
+/* Two grids' bytes; the second's are NULL where there is none. */
+struct bytes {
+    void *codes[2], *meta[2];
+};
+
+static struct bytes bytes_of(const struct kvr_stage_data *const data[2], int n)
+{
+    struct bytes b = {};
+
+    for (int i = 0; i < n; i++) {
+        b.codes[i] = data[i]->codes.p;
+        b.meta[i] = data[i]->meta.p;
+    }
+    return b;
+}
+
+static bool all_by(int n, const struct chain *c, int64_t first, int64_t width, const void *x,
+                   const struct bytes *b)
+{
+    bool all = true;
+
+    for (int i = 0; i < c->n; i++)
+        all = all && by(n, &c->g[i], first, width, x, b->codes[i], b->meta[i]);
+    return all;
+}
+
 template <class W>
-static void encode_16(struct kvr_stream *s, const struct shape &g, const float *x, void *codes,
-                      void *meta)
+static void encode_16(struct kvr_stream *s, const struct chain &c, const float *x,
+                      const struct bytes &b)
 {
     using T = typename W::T;
-    enum { V = sizeof(T) };
-    const unsigned strips = kvr_blocks(g.planes.channels / V, THREADS);
+    using meta = kvr_few<kvr_f16, sizeof(T)>;
+    const unsigned strips = kvr_blocks(c.g[0].planes.channels / (int64_t)sizeof(T), THREADS);
 
-    KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(g.planes.n_tok, KEPT) * strips, THREADS, 0, s, g,
-               strips, (const values<T> *)x, (T *)codes, (kvr_few<kvr_f16, V> *)meta);
+    KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(c.g[0].planes.n_tok, KEPT) * strips, THREADS, 0, s, c,
+               strips, (const values<T> *)x, (T *)b.codes[0], (meta *)b.meta[0], (T *)b.codes[1],
+               (meta *)b.meta[1]);
 }
 
 template <class T>
@@ -503,21 +615,24 @@ static void encode_rows(struct kvr_stream *s, const struct shape &g, const float
 }
 
 template <class W>
-static void decode(struct kvr_stream *s, const struct shape &g, const struct part &d,
-                   const void *codes, const void *meta, float *out)
+static void decode(struct kvr_stream *s, const struct chain &c, const struct part &d,
+                   const struct bytes &b, float *out)
 {
     using T = typename W::T;
     const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
     const int64_t runs = (d.t0 + d.n + 7) / 8 - d.t0 / 8;
 
-    KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, g, d, strips,
-               (const T *)codes, (const kvr_f16 *)meta, (values<T> *)out);
+    KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
+               (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
+               (const kvr_f16 *)b.meta[1], (values<T> *)out);
 }
 
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes, void *meta)
 {
-    const struct shape sh = shape_of(g, job);
+    const struct chain one = chain_of_one(g, job);
+    const struct bytes b = { { codes }, { meta } };
+    const struct shape &sh = one.g[0];
     const int64_t channels = sh.planes.channels;
     const bool wide = by(4, &sh, 0, channels, x, codes, meta);
 
@@ -528,31 +643,36 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
     else if (g->axis != KVR_AXIS_TOKENS)
         encode_rows<uint8_t>(s, sh, x, codes, meta);
     else if (g->group == KEPT && wide)
-        encode_16<way<uint32_t, false>>(s, sh, x, codes, meta);
+        encode_16<way<uint32_t, ALONE>>(s, one, x, b);
     else
         KVR_LAUNCH(grid_encode_tokens,
                    kvr_blocks(sh.planes.n_tok, g->group) * kvr_blocks(channels, THREADS), THREADS,
                    0, s, sh, x, (uint8_t *)codes, (kvr_f16 *)meta);
 }
 
-bool kvr_grid_encode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                               const struct kvr_stage_job *job, const float *x, void *codes,
-                               void *meta)
+bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c, const float *x,
+                           const struct kvr_stage_data *const data[2])
 {
-    const struct shape sh = shape_of(g, job);
-    const int d = job->shape.head_dim;
+    const struct chain chain = chain_of(c);
+    const struct bytes b = bytes_of(data, c->n);
+    const int d = c->job[0].shape.head_dim, few = c->turn ? d / 32 : 4;
+    const int64_t channels = chain.g[0].planes.channels;
 
-    if (g->axis != KVR_AXIS_TOKENS || g->group != KEPT || d < 32 || d > 128 ||
-        !by(d / 32, &sh, 0, sh.planes.channels, x, codes, meta))
+    for (int i = 0; i < c->n; i++)
+        if (c->grid[i].axis != KVR_AXIS_TOKENS || c->grid[i].group != KEPT)
+            return false;
+    if ((c->turn && (c->n > 1 || d < 32 || d > 128)) || !all_by(few, &chain, 0, channels, x, &b))
         return false;
-    if (!sh.planes.n_tok || !sh.planes.channels)
+    if (!chain.g[0].planes.n_tok || !channels)
         return true;
-    if (d == 32)
-        encode_16<way<uint8_t, true>>(s, sh, x, codes, meta);
+    if (!c->turn)
+        encode_16<way<uint32_t, PAIR>>(s, chain, x, b);
+    else if (d == 32)
+        encode_16<way<uint8_t, TURNED>>(s, chain, x, b);
     else if (d == 64)
-        encode_16<way<uint16_t, true>>(s, sh, x, codes, meta);
+        encode_16<way<uint16_t, TURNED>>(s, chain, x, b);
     else
-        encode_16<way<uint32_t, true>>(s, sh, x, codes, meta);
+        encode_16<way<uint32_t, TURNED>>(s, chain, x, b);
     return true;
 }
 
@@ -564,39 +684,51 @@ static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t 
     return { t0, n, h0 * d, nh * d, mode };
 }
 
+template <enum kind K>
+static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
+                      const struct bytes &b, float *out)
+{
+    if (!d.n || !d.width)
+        return;
+    if (all_by(4, &c, d.first, d.width, out, &b))
+        decode<way<uint32_t, K>>(s, c, d, b, out);
+    else
+        decode<way<uint8_t, K>>(s, c, d, b, out);
+}
+
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const void *codes, const void *meta,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out)
 {
-    const struct shape sh = shape_of(g, job);
-    const struct part d = part_of(job, t0, n, h0, nh, mode);
+    const struct chain one = chain_of_one(g, job);
+    const struct bytes b = { { (void *)codes }, { (void *)meta } };
 
-    if (!n || !d.width)
-        return;
-    if (by(4, &sh, d.first, d.width, out, codes, meta))
-        decode<way<uint32_t, false>>(s, sh, d, codes, meta, out);
-    else
-        decode<way<uint8_t, false>>(s, sh, d, codes, meta, out);
+    decode_by<ALONE>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
 }
 
-bool kvr_grid_decode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                               const struct kvr_stage_job *job, const void *codes, const void *meta,
-                               int64_t t0, int64_t n, int h0, int nh, float *out)
+bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                           const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                           int h0, int nh, float *out)
 {
-    const struct shape sh = shape_of(g, job);
-    const struct part d = part_of(job, t0, n, h0, nh, KVR_DECODE_SET);
-    const int dim = job->shape.head_dim;
+    const struct chain chain = chain_of(c);
+    const struct bytes b = bytes_of(data, c->n);
+    const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
+    const int dim = c->job[0].shape.head_dim;
 
-    if (dim < 32 || dim > 128 || !by(dim / 32, &sh, d.first, d.width, out, codes, meta))
+    if (!c->turn) {
+        decode_by<PAIR>(s, chain, d, b, out);
+        return true;
+    }
+    if (c->n > 1 || dim < 32 || dim > 128 || !all_by(dim / 32, &chain, d.first, d.width, out, &b))
         return false;
     if (!n || !d.width)
         return true;
     if (dim == 32)
-        decode<way<uint8_t, true>>(s, sh, d, codes, meta, out);
+        decode<way<uint8_t, TURNED>>(s, chain, d, b, out);
     else if (dim == 64)
-        decode<way<uint16_t, true>>(s, sh, d, codes, meta, out);
+        decode<way<uint16_t, TURNED>>(s, chain, d, b, out);
     else
-        decode<way<uint32_t, true>>(s, sh, d, codes, meta, out);
+        decode<way<uint32_t, TURNED>>(s, chain, d, b, out);
     return true;
 }

@@ -24,15 +24,25 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
                           float *out);
 
-/* kvr_fwht of every head, then kvr_grid_encode, x being left alone; kvr_grid_decode, then kvr_fwht.
- * One launch: what lies between never reaches memory. Heads of 32, 64 or 128 channels; coding: sets
- * of 16 tokens. False: not for this shape, nothing was launched. */
-bool kvr_grid_encode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                               const struct kvr_stage_job *job, const float *x, void *codes,
-                               void *meta);
-bool kvr_grid_decode_fwht_cuda(struct kvr_stream *s, const struct kvr_grid *g,
-                               const struct kvr_stage_job *job, const void *codes, const void *meta,
-                               int64_t t0, int64_t n, int h0, int nh, float *out);
+/* Two grids, the second over what the first left, or the transform (kvr_fwht) and a grid: one
+ * launch, so that what lies between never reaches memory. */
+struct kvr_grid_chain {
+    int n; /* 1 with the transform, else 1 or 2 */
+    struct kvr_grid grid[2];
+    struct kvr_stage_job job[2]; /* opts are not read */
+    bool turn;                   /* with the transform before the grid */
+    enum kvr_compute turn_compute;
+    bool round; /* decoding: what comes of the grids, to BF16 */
+};
+/* x [T,H,D] is left alone; data[i] is the i-th grid's. False, and nothing launched, where the shape
+ * is another than: sets of 16 tokens; multiples of four channels; to turn, heads of 32, 64 or 128.
+ */
+bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c, const float *x,
+                           const struct kvr_stage_data *const data[2]);
+/* False: to turn, and heads are others than of 32, 64 or 128 channels. */
+bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                           const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
+                           int h0, int nh, float *out);
 
 /* The codec `exact(type=bf16)`: x [T,H,D] -> codes. (type=f32 is a copy.) */
 void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,

@@ -139,85 +139,171 @@ START_TEST(grid)
 }
 END_TEST
 
-/* The transform taken along: a head to a warp, 32, 64 and 128 channels. */
-static void check_turned(const struct kvr_block_shape *shape, int r, enum fill fill)
+/* What the device has, on the host. */
+static void fetch(struct kvr_stage_data *host, void *codes, void *meta, const char *what)
 {
-    const struct kvr_grid g = {
-        .bits = readings[r].bits, .axis = KVR_AXIS_TOKENS, .group = 16, .asym = readings[r].asym
-    };
-    const struct kvr_stage_job job = { .study = readings[r].study,
-                                       .compute = readings[r].compute,
-                                       .shape = *shape };
+    both_get(host->codes.p, codes, host->codes.n_bytes, what);
+    both_get(host->meta.p, meta, host->meta.n_bytes, what);
+}
+
+static void alloc_data(struct kvr_stage_data *d, struct kvr_dev *dev,
+                       const struct kvr_stage_bytes *bytes)
+{
+    ck_assert_int_eq(kvr_buf_alloc(&d->codes, dev, KVR_MEM_KV, bytes->codes), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&d->meta, dev, KVR_MEM_META, bytes->meta), KVR_OK);
+}
+
+static void free_data(struct kvr_stage_data *d)
+{
+    kvr_buf_free(&d->codes);
+    kvr_buf_free(&d->meta);
+}
+
+/* Coded stage by stage on the CPU: cpu[i] of grid i. */
+static void code_chain(const struct kvr_grid_chain *c, float *x, struct kvr_stage_data *cpu)
+{
+    const struct kvr_block_shape *s = &c->job[0].shape;
+
+    if (c->turn)
+        kvr_fwht(x, s->n_tok * s->n_heads, s->head_dim, c->turn_compute);
+    for (int i = 0; i < c->n; i++) {
+        struct kvr_stage_job f32 = c->job[i];
+
+        kvr_grid_encode(&c->grid[i], &c->job[i], x, &cpu[i]);
+        f32.compute = KVR_COMPUTE_F32;
+        kvr_grid_decode(&c->grid[i], &f32, &cpu[i], 0, s->n_tok, 0, s->n_heads, KVR_DECODE_SUB, x);
+    }
+}
+
+/* Tokens [t0, t0 + n) of the last head. */
+static void decode_chain(const struct kvr_grid_chain *c, const struct kvr_stage_data *cpu,
+                         int64_t t0, int64_t n, float *out)
+{
+    const struct kvr_block_shape *s = &c->job[0].shape;
+
+    for (int i = 0; i < c->n; i++)
+        kvr_grid_decode(&c->grid[i], &c->job[i], &cpu[i], t0, n, s->n_heads - 1, 1,
+                        i ? KVR_DECODE_ADD : KVR_DECODE_SET, out);
+    for (int64_t i = 0; i < n * s->head_dim && c->round; i++)
+        out[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(out[i]));
+    if (c->turn)
+        kvr_fwht(out, n, s->head_dim, c->turn_compute);
+}
+
+static void check_chain(struct kvr_grid_chain *c, enum fill fill)
+{
+    const struct kvr_block_shape *shape = &c->job[0].shape;
     const size_t n = elements(shape);
     const int64_t t0 = shape->n_tok / 3, part = shape->n_tok / 2;
     const size_t some = (size_t)part * (size_t)shape->head_dim;
+    const struct kvr_stage_data *given[2] = { NULL, NULL };
+    struct kvr_stage_data cpu[2] = { 0 }, gpu[2] = { 0 }, device[2] = { 0 };
     struct kvr_dev *dev = open_dev();
-    struct kvr_stage_data cpu = { 0 };
-    struct kvr_stage_bytes bytes;
-    float *x = floats(n), *turned = floats(n), *got = floats(n);
-    uint8_t *codes, *meta;
-    void *d_codes, *d_meta;
-    float *d_x, *d_out;
+    float *x = floats(n), *work = floats(n), *got = floats(n), *d_x, *d_out;
 
-    fill_block(x, shape, fill, (uint32_t)r);
-    memcpy(turned, x, n * sizeof *x);
-    kvr_fwht(turned, shape->n_tok * shape->n_heads, shape->head_dim, job.compute);
-    kvr_grid_bytes(&g, &job, &bytes);
-    ck_assert_int_eq(kvr_buf_alloc(&cpu.codes, dev, KVR_MEM_KV, bytes.codes), KVR_OK);
-    ck_assert_int_eq(kvr_buf_alloc(&cpu.meta, dev, KVR_MEM_META, bytes.meta), KVR_OK);
-    kvr_grid_encode(&g, &job, turned, &cpu);
-    codes = malloc(bytes.codes);
-    meta = malloc(bytes.meta);
+    fill_block(x, shape, fill, 3);
+    memcpy(work, x, n * sizeof *x);
+    for (int i = 0; i < c->n; i++) {
+        struct kvr_stage_bytes bytes;
+
+        kvr_grid_bytes(&c->grid[i], &c->job[i], &bytes);
+        alloc_data(&cpu[i], dev, &bytes);
+        alloc_data(&gpu[i], dev, &bytes);
+        device[i].codes.p = both_out(bytes.codes);
+        device[i].meta.p = both_out(bytes.meta);
+        given[i] = &device[i];
+    }
+    code_chain(c, work, cpu);
     d_x = both_inout(x, n * sizeof *x);
-    d_codes = both_out(bytes.codes);
-    d_meta = both_out(bytes.meta);
-    ck_assert(kvr_grid_encode_fwht_cuda(both_stream, &g, &job, d_x, d_codes, d_meta));
-    both_get(codes, d_codes, bytes.codes, fill_names[fill]);
-    both_get(meta, d_meta, bytes.meta, fill_names[fill]);
+    ck_assert(kvr_chain_encode_cuda(both_stream, c, d_x, given));
     both_get(got, d_x, n * sizeof *x, fill_names[fill]);
     ck_assert_mem_eq(got, x, n * sizeof *x);
-    ck_assert_mem_eq(meta, cpu.meta.p, bytes.meta);
-    ck_assert_mem_eq(codes, cpu.codes.p, bytes.codes);
-    kvr_grid_decode(&g, &job, &cpu, t0, part, shape->n_heads - 1, 1, KVR_DECODE_SET, turned);
-    kvr_fwht(turned, part, shape->head_dim, job.compute);
+    for (int i = 0; i < c->n; i++) {
+        fetch(&gpu[i], device[i].codes.p, device[i].meta.p, fill_names[fill]);
+        ck_assert_mem_eq(gpu[i].meta.p, cpu[i].meta.p, cpu[i].meta.n_bytes);
+        ck_assert_mem_eq(gpu[i].codes.p, cpu[i].codes.p, cpu[i].codes.n_bytes);
+        c->job[i].compute = c->n > 1 ? KVR_COMPUTE_F32 : c->job[i].compute; /* as decoding adds */
+    }
+    decode_chain(c, cpu, t0, part, work);
     d_out = both_out(some * sizeof *got);
-    ck_assert(kvr_grid_decode_fwht_cuda(both_stream, &g, &job, d_codes, d_meta, t0, part,
-                                        shape->n_heads - 1, 1, d_out));
+    ck_assert(kvr_chain_decode_cuda(both_stream, c, given, t0, part, shape->n_heads - 1, 1, d_out));
     both_get(got, d_out, some * sizeof *got, fill_names[fill]);
-    same_floats(turned, got, some, fill_names[fill]);
+    same_floats(work, got, some, fill_names[fill]);
     both_free();
-    kvr_buf_free(&cpu.codes);
-    kvr_buf_free(&cpu.meta);
+    for (int i = 0; i < c->n; i++) {
+        free_data(&cpu[i]);
+        free_data(&gpu[i]);
+    }
     kvr_dev_close(&dev);
     free(x);
-    free(turned);
+    free(work);
     free(got);
-    free(codes);
-    free(meta);
 }
 
-START_TEST(grid_and_transform)
+static struct kvr_grid_chain chain_for(int r, const struct kvr_block_shape *shape)
+{
+    return (struct kvr_grid_chain){
+        .n = 1,
+        .grid[0] = { readings[r].bits, KVR_AXIS_TOKENS, 16, readings[r].asym },
+        .job[0] = { .study = readings[r].study, .compute = readings[r].compute, .shape = *shape },
+    };
+}
+
+/* A head to a warp: 32, 64 and 128 channels. */
+START_TEST(transform_and_grid)
 {
     static const struct kvr_block_shape shapes[] = { { 37, 2, 32 }, { 21, 2, 64 }, { 18, 2, 128 } };
+    const int r = _i % N_READINGS;
 
-    for (int fill = 0; fill < N_FILLS; fill++)
-        check_turned(&shapes[_i / N_READINGS], _i % N_READINGS, (enum fill)fill);
+    for (int fill = 0; fill < N_FILLS; fill++) {
+        struct kvr_grid_chain c = chain_for(r, &shapes[_i / N_READINGS]);
+
+        c.turn = true;
+        c.turn_compute = readings[r].compute;
+        check_chain(&c, (enum fill)fill);
+    }
+}
+END_TEST
+
+START_TEST(two_grids)
+{
+    static const struct kvr_block_shape shape = { 37, 3, 20 };
+
+    for (int fill = 0; fill < N_FILLS; fill++) {
+        struct kvr_grid_chain c = chain_for(_i, &shape);
+
+        c.n = 2;
+        c.grid[1] = (struct kvr_grid){ 2 + _i % 7, KVR_AXIS_TOKENS, 16, _i % 3 == 0 };
+        c.job[1] = c.job[0];
+        c.job[1].compute = KVR_COMPUTE_F32;
+        c.round = readings[_i].compute == KVR_COMPUTE_BF16;
+        check_chain(&c, (enum fill)fill);
+    }
 }
 END_TEST
 
 /* What cannot be done at once is not begun. */
-START_TEST(grid_and_transform_refused)
+START_TEST(chains_refused)
 {
-    const struct kvr_grid g[] = { { 4, KVR_AXIS_TOKENS, 16, false },
-                                  { 4, KVR_AXIS_TOKENS, 8, false },
-                                  { 4, KVR_AXIS_TOKEN, 16, false } };
-    const struct kvr_stage_job wide = { .shape = { 16, 1, 256 } },
-                               fits = { .shape = { 16, 1, 64 } };
+    static const struct kvr_stage_data none = { 0 };
+    static const struct kvr_stage_data *const data[2] = { &none, &none };
+    const struct kvr_block_shape wide = { 16, 1, 256 }, fits = { 16, 1, 64 }, odd = { 16, 1, 6 };
+    struct kvr_grid_chain c = chain_for(0, &wide);
 
-    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[0], &wide, NULL, NULL, NULL));
-    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[1], &fits, NULL, NULL, NULL));
-    ck_assert(!kvr_grid_encode_fwht_cuda(both_stream, &g[2], &fits, NULL, NULL, NULL));
-    ck_assert(!kvr_grid_decode_fwht_cuda(both_stream, &g[0], &wide, NULL, NULL, 0, 16, 0, 1, NULL));
+    c.turn = true;
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    ck_assert(!kvr_chain_decode_cuda(both_stream, &c, data, 0, 16, 0, 1, NULL));
+    c = chain_for(0, &fits);
+    c.turn = true;
+    c.grid[0].group = 8;
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    c.grid[0] = (struct kvr_grid){ 4, KVR_AXIS_TOKEN, 16, false };
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    c = chain_for(0, &odd);
+    c.n = 2;
+    c.grid[1] = c.grid[0];
+    c.job[1] = c.job[0];
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
 }
 END_TEST
 
@@ -306,8 +392,9 @@ TCase *cases_codec(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, grid, 0, N_AXES * N_READINGS);
-    tcase_add_loop_test(tc, grid_and_transform, 0, 3 * N_READINGS);
-    tcase_add_test(tc, grid_and_transform_refused);
+    tcase_add_loop_test(tc, transform_and_grid, 0, 3 * N_READINGS);
+    tcase_add_loop_test(tc, two_grids, 0, N_READINGS);
+    tcase_add_test(tc, chains_refused);
     tcase_add_test(tc, comparison_can_fail);
     tcase_add_loop_test(tc, transform, 0, 2 * 9);
     tcase_add_loop_test(tc, exact, 0, 4 * N_FILLS);
