@@ -3,14 +3,35 @@
 
 #include "harness/cuda/kernel.cuh"
 
-enum { THREADS = 256, LANES = 8, ROWS = THREADS / LANES, WARPS = THREADS / 32, POOL = 64 };
+enum {
+    THREADS = 256,
+    LANES = 8,
+    ROWS = THREADS / LANES,
+    WARPS = THREADS / 32,
+    POOL = 64,
+    SUMMARY_THREADS = 512,
+    SUMMARY_ROWS = SUMMARY_THREADS / LANES
+};
 
-/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). */
+/* Sum of |x| of lane threadIdx % 8: every eighth element, in order (abs_sum.h). The sum is a chain,
+ * what is summed is fetched AHEAD at a time. */
 static __device__ __forceinline__ double lane_sum(kvr_global<const float> x, int64_t at, int64_t n)
 {
+    enum { AHEAD = 16 };
+    int64_t i = threadIdx.x % LANES;
     double sum = 0;
 
-    for (int64_t i = threadIdx.x % LANES; i < n; i += LANES)
+    for (; i + (AHEAD - 1) * LANES < n; i += AHEAD * LANES) {
+        float v[AHEAD];
+
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            v[j] = x[at + i + j * LANES];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            sum += fabsf(v[j]);
+    }
+    for (; i < n; i += LANES)
         sum += fabsf(x[at + i]);
     return sum;
 }
@@ -33,8 +54,8 @@ static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const
     const int row = (int)threadIdx.x / LANES;
     double sum = 0;
 
-    for (int64_t t = t0; t < t1; t += ROWS) {
-        const int n = t1 - t < ROWS ? (int)(t1 - t) : ROWS;
+    for (int64_t t = t0; t < t1; t += SUMMARY_ROWS) {
+        const int n = t1 - t < SUMMARY_ROWS ? (int)(t1 - t) : SUMMARY_ROWS;
 
         if (row < n)
             lanes[threadIdx.x] = lane_sum(x, ((t + row) * f.n_heads + h) * f.head_dim, f.head_dim);
@@ -49,12 +70,12 @@ static __device__ double mean_abs(const struct kvr_frames_of f, kvr_global<const
 }
 
 /* A block has one head of one frame. */
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(SUMMARY_THREADS)
     frame_summary(struct kvr_frames_of f, kvr_global<const float> k, kvr_global<const float> v,
                   kvr_global<float> summary)
 {
-    KVR_SHARED(double, lanes, THREADS);
-    KVR_SHARED(double, rows, ROWS);
+    KVR_SHARED(double, lanes, SUMMARY_THREADS);
+    KVR_SHARED(double, rows, SUMMARY_ROWS);
     const int64_t frame = blockIdx.x / (unsigned)f.n_heads;
     const int h = (int)(blockIdx.x % (unsigned)f.n_heads);
     const int64_t begin = frame * f.tokens_per_frame - f.skip, end = begin + f.tokens_per_frame;
@@ -171,7 +192,7 @@ void kvr_frame_summary_cuda(struct kvr_stream *s, const struct kvr_frames_of *f,
     const int64_t frames = (f->n_tok + f->skip + f->tokens_per_frame - 1) / f->tokens_per_frame;
 
     if (f->n_tok)
-        KVR_LAUNCH(frame_summary, (unsigned)(frames * f->n_heads), THREADS, 0, s, *f, k, v,
+        KVR_LAUNCH(frame_summary, (unsigned)(frames * f->n_heads), SUMMARY_THREADS, 0, s, *f, k, v,
                    summary);
 }
 
