@@ -3,6 +3,7 @@
 
 #include "harness/core/clock.h"
 #include "harness/core/phase.h"
+#include "harness/cuda/stream.h"
 #include "tests/suite.h"
 
 enum { OUTER, INNER, NEVER, N_PHASES };
@@ -83,6 +84,40 @@ START_TEST(reset_forgets_what_is_open)
 }
 END_TEST
 
+/* A graph has no marks: what is captured is not timed, and does not spoil the capture. */
+START_TEST(a_capture_is_not_timed)
+{
+    struct kvr_dev *dev = open_dev(1);
+    struct kvr_stream *s = kvr_dev_stream(dev);
+    struct kvr_buf b = { 0 };
+    struct kvr_graph *g;
+    struct kvr_phases *p;
+    int64_t ns[N_PHASES];
+
+    ck_assert_int_eq(kvr_phases_open(&p, dev, N_PHASES), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 64), KVR_OK);
+    ck_assert(!kvr_stream_capturing(s));
+    kvr_phase_begin(p, OUTER);
+    ck_assert_int_eq(kvr_stream_capture_begin(s), KVR_OK);
+    ck_assert(kvr_stream_capturing(s));
+    kvr_phase_begin(p, INNER);
+    kvr_dev_zero(dev, b.p, 64);
+    pause_a_little();
+    kvr_phase_end(p, INNER);
+    ck_assert_msg(kvr_stream_capture_end(s, &g) == KVR_OK, "%s", kvr_error());
+    ck_assert(!kvr_stream_capturing(s));
+    ck_assert_int_eq(kvr_graph_launch(s, g), KVR_OK);
+    kvr_phase_end(p, OUTER);
+    ck_assert_int_eq(kvr_phases_read(p, ns), KVR_OK);
+    ck_assert_int_eq(ns[INNER], 0);
+    ck_assert_int_ge(ns[OUTER], PAUSE_NS); /* it began before and ended after */
+    kvr_graph_close(&g);
+    kvr_buf_free(&b);
+    kvr_phases_close(&p);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 START_TEST(nobody_measures)
 {
     struct kvr_phases *none = NULL;
@@ -120,6 +155,7 @@ int main(void)
 
     tcase_add_loop_test(tc, intervals_add_up_and_enclose, 0, 2);
     tcase_add_loop_test(tc, reset_forgets_what_is_open, 0, 2);
+    tcase_add_test(tc, a_capture_is_not_timed);
     tcase_add_test(tc, nobody_measures);
     tcase_add_test(tc, an_error_of_the_device_is_not_a_time);
     suite_add_tcase(s, tc);
