@@ -5,6 +5,9 @@
 #     tools/device-check.sh [OUT]              OUT (default build/device) gets logs and device.json
 #     tools/device-check.sh --emulated [OUT]   the same build on a CPU: tries out the script itself
 #
+# The engine's tests read JSON. A folder .device with jansson.h, jansson_config.h and libjansson.a, from
+# a machine that has them, lets them be built, too; its layers on the CPU are plain loops here.
+#
 # Runs the tests; the benchmarks, each beside a reference of the same run; PyTorch's attention where
 # there is PyTorch; then the kernels' tests under compute-sanitizer (memcheck, racecheck) where it is
 # installed. All of it ends within LIMIT_S seconds (default 520): what did not get its turn, or did
@@ -20,6 +23,7 @@ if [ "${1:-}" = --emulated ]; then
     shift
 fi
 out=${1:-build/device}
+carried=.device
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 cc=${CC:-gcc}
 rm -rf "$out/obj" "$out/tests" "$out/examples"
@@ -66,11 +70,20 @@ fi
 # What the kernels are held to. The linker takes what is used, and that needs the C library alone.
 flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction-sections -Wno-psabi)
 sources=(harness/core/{status,dtype,mem,rng,opts,clock,phase,tensor,path}.c harness/cuda/*.c methods/*.c methods/*/*.c
-    harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/stubs.c
+    harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/{stubs,gemm_plain}.c
     harness/bench/{bench,turns,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_gemm_cuda}.c)
 # Each is a program of its own; test_kernels.c has the cases beside it.
-programs=(tests/cuda/test_{kernels,codec_cuda,policy_cuda}.c tests/cache/test_{rows,device}.c)
+programs=(tests/cuda/test_{kernels,codec_cuda,policy_cuda,names}.c tests/cache/test_{rows,device}.c)
+engine=()
+if [ -e "$carried/jansson.h" ] && [ -e "$carried/libjansson.a" ]; then
+    programs+=(tests/engine/test_{device,wan_tiny}.c)
+    for f in harness/core/{json,safetensors,safetensors_write,outfile,hostmem}.c harness/engine/*.c harness/workload/*.c \
+        tests/tiny_model.c; do
+        [[ " ${sources[*]} harness/engine/gemm_cpu.c " == *" $f "* ]] || engine+=("$f")
+    done
+fi
 flat() { printf '%s' "${1//\//_}"; }
+name_of() { printf '%s_%s' "$(basename "$(dirname "$1")")" "$(basename "$1" .c)"; }
 build() { # object command...
     local o=$1
     shift
@@ -94,16 +107,20 @@ build() { # object command...
     for f in "${sources[@]}"; do
         build "$out/obj/lib_$(flat "$f").o" "$cc" -std=c17 "${flags[@]}" -c "$f"
     done
+    for f in "${engine[@]}"; do
+        build "$out/obj/engine_$(flat "$f").o" "$cc" -std=c17 -Itools/device "-I$carried" "${flags[@]}" -c "$f"
+    done
     for f in tests/cuda/both.c tests/cuda/cases_*.c; do
         build "$out/obj/cases_$(flat "$f").o" "$cc" -std=c17 -Itools/device "${flags[@]}" -c "$f"
     done
     for f in "${programs[@]}"; do
-        build "$out/obj/main_$(flat "$f").o" "$cc" -std=c17 -DSHIM_MAIN -Itools/device "${flags[@]}" -c "$f"
+        build "$out/obj/main_$(flat "$f").o" "$cc" -std=c17 -DSHIM_MAIN -Itools/device \
+            "-I$carried" "${flags[@]}" -c "$f"
     done
     build "$out/obj/main_bench.o" "$cc" -std=c17 "${flags[@]}" -c tools/device/bench_main.c
     build "$out/examples/plugin/center.so" "$cc" -std=c17 "${flags[@]}" -fPIC -shared examples/plugin/center.c
 } >"$out/commands"
-rm -f "$out/libkvreel.a"
+rm -f "$out"/lib*.a
 xargs -0 -P "$(nproc)" -I{} bash -c '{}' <"$out/commands" >"$out/build.log" 2>&1 || {
     echo "device-check: the build failed" >&2
     tail -n 40 "$out/build.log" >&2
@@ -111,6 +128,10 @@ xargs -0 -P "$(nproc)" -I{} bash -c '{}' <"$out/commands" >"$out/build.log" 2>&1
 }
 ar rcs "$out/libkvreel.a" "$out"/obj/lib_*.o
 libs=(-lm -ldl -lpthread)
+if [ ${#engine[@]} -gt 0 ]; then
+    ar rcs "$out/libengine.a" "$out"/obj/engine_*.o
+    libs=("$out/libengine.a" "$carried/libjansson.a" "${libs[@]}")
+fi
 [ -n "$emulated" ] || libs+=("-L$(dirname "$nvcc")/../lib64" -lcudart_static -lstdc++ -lrt)
 link() { # program objects...
     local program=$1
@@ -126,7 +147,7 @@ link() { # program objects...
 for f in "${programs[@]}"; do
     more=()
     [ "$(basename "$f")" != test_kernels.c ] || more=("$out"/obj/cases_*.o)
-    link "$out/tests/cuda/$(basename "$f" .c)" "$out/obj/main_$(flat "$f").o" "${more[@]}"
+    link "$out/tests/cuda/$(name_of "$f")" "$out/obj/main_$(flat "$f").o" "${more[@]}"
 done
 link "$out/bench" "$out/obj/main_bench.o"
 echo "device-check: built after $SECONDS s"
@@ -146,7 +167,7 @@ checks=0
 failures=0
 per_program=
 for f in "${programs[@]}"; do
-    name=$(basename "$f" .c)
+    name=$(name_of "$f")
     log=$out/$name.log
     start=$SECONDS
     within "$([ -n "$emulated" ] && echo 600 || echo 180)" "$out/tests/cuda/$name" >"$log" 2>&1
@@ -155,11 +176,11 @@ for f in "${programs[@]}"; do
     read -r n bad < <(sed -n 's/.*Checks: \([0-9]*\), Failures: \([0-9]*\).*/\1 \2/p' "$log") || n="" bad=""
     checks=$((checks + ${n:-0}))
     failures=$((failures + ${bad:-1}))
-    printf '%-20s exit %3d, %s checks, %s failures, %d s\n' "$name" "$rc" "${n:-?}" "${bad:-?}" $((SECONDS - start))
+    printf '%-22s exit %3d, %s checks, %s failures, %d s\n' "$name" "$rc" "${n:-?}" "${bad:-?}" $((SECONDS - start))
     [ "$rc" -eq 0 ] || tail -n 15 "$log"
     per_program+="${per_program:+, }\"$name\": {\"exit\": $rc, \"checks\": ${n:-null}, \"failures\": ${bad:-null}, \"seconds\": $((SECONDS - start))}"
 done
-grep -h '^CUDA: ' "$out/test_kernels.log"
+grep -h '^CUDA: ' "$out/cuda_test_kernels.log"
 
 # A part that did not finish leaves nothing: half a file is no JSON.
 rows() { # file seconds command...
@@ -187,7 +208,7 @@ if [ -z "$emulated" ] && [ -n "$sanitizer" ]; then
     for tool in memcheck racecheck; do
         more=()
         [ "$tool" != memcheck ] || more=(--report-api-errors no) # a test asks for too much memory
-        within 100 "$sanitizer" --tool "$tool" "${more[@]}" --error-exitcode 9 "$out/tests/cuda/test_kernels" \
+        within 100 "$sanitizer" --tool "$tool" "${more[@]}" --error-exitcode 9 "$out/tests/cuda/cuda_test_kernels" \
             >"$out/$tool.log" 2>&1
         case $? in
         0) printf -v "$tool" true ;;
@@ -210,7 +231,7 @@ number() {
     [[ ${1// /} =~ ^[0-9.]+$ ]] && printf '%s' "${1// /}" || printf null
 }
 IFS=, read -r name cap driver sm sm_max mem total power <<<"${gpu:-}"
-read -r kernels of < <(sed -n 's/^CUDA: \([0-9]*\) of \([0-9]*\) kernels.*/\1 \2/p' "$out/test_kernels.log") || true
+read -r kernels of < <(sed -n 's/^CUDA: \([0-9]*\) of \([0-9]*\) kernels.*/\1 \2/p' "$out/cuda_test_kernels.log") || true
 clock=$([ -n "$emulated" ] || nvidia-smi --query-gpu=clocks.sm --format=csv,noheader,nounits | head -n 1)
 cat >"$out/device.json" <<END
 {

@@ -39,7 +39,8 @@ struct kvr_device_words {
 /* Of an open device. */
 enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out);
 
-/* Of a device by name, asked by a child process: the caller takes nothing of the device. */
+/* Of a device by name, asked by a child process: the caller takes nothing of the device. Not after
+ * this process has opened a GPU, whose driver does not survive a fork. */
 enum kvr_status kvr_device_ask(const char *name, struct kvr_device_words *out);
 
 #ifdef __cplusplus
