@@ -194,7 +194,7 @@ rows() { # file seconds command...
     }
     tail -n 1 "$file" 2>/dev/null | grep -q '\]' || echo null >"$file"
 }
-rows "$out/bench.json" 150 "$out/bench" "$([ -n "$emulated" ] && echo 3 || echo 15)" codec attention gemm
+rows "$out/bench.json" 200 "$out/bench" "$([ -n "$emulated" ] && echo 3 || echo 15)" codec attention gemm
 if [ -z "$emulated" ] && within 60 python3 -c 'import torch' 2>/dev/null; then
     rows "$out/sdpa.json" 60 python3 tools/device/sdpa.py 15
 else
