@@ -14,8 +14,15 @@
 
 #include "harness/cache/attend_tile.cuh"
 
-/* HALF a tile at a time is scored, so that its scores fit into registers beside the output. */
-enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2, HALF = TILE / 2 };
+enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
+
+/* Keys scored at a time. The scores of a whole tile just fit into registers beside the output; the
+ * compiler finds room for decoding as well on sm_90 alone. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+enum { KEYS_OF_CODED = TILE };
+#else
+enum { KEYS_OF_CODED = TILE / 2 };
+#endif
 
 /* How the squared steps of a tile are laid out, [rows][columns]. */
 enum taylor_kind {
@@ -42,7 +49,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
                                                     int h, kvr_global<const float> q,
                                                     kvr_shared<kvr_bf16> out)
 {
-    for (int i = kvr_anew((int)threadIdx.x); i < QUERIES * (W / 4); i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < QUERIES * (W / 4); i += MMA_THREADS) {
         const int r = i / (W / 4), c = i % (W / 4) * 4;
         uint2 pair = { 0, 0 };
 
@@ -64,7 +71,7 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
 {
     const int rest = (W - head_dim) / 4;
 
-    for (int i = kvr_anew((int)threadIdx.x); i < n_rows * rest; i += MMA_THREADS)
+    for (int i = kvr_thread(); i < n_rows * rest; i += MMA_THREADS)
         kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
 }
 
@@ -73,7 +80,7 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
                                                   int h, int group, kvr_global<const float> q,
                                                   kvr_shared<kvr_bf16> out)
 {
-    for (int i = kvr_anew((int)threadIdx.x); i < QUERIES * GROUPS; i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < QUERIES * GROUPS; i += MMA_THREADS) {
         const int r = i / GROUPS, g = i % GROUPS;
         float sum = 0;
 
@@ -104,7 +111,7 @@ load_steps(const struct span_job &j, const struct tile_place &p, int tile,
         const int per = g.axis == KVR_AXIS_CHANNELS ? p.head_dim / g.group : 1;
 
 #pragma unroll 1
-        for (int i = kvr_anew((int)threadIdx.x); i < TILE * GROUPS; i += MMA_THREADS) {
+        for (int i = kvr_thread(); i < TILE * GROUPS; i += MMA_THREADS) {
             const int r = i / GROUPS, c = i % GROUPS;
             const float s = c < per ? kvr_float_of(steps[r * per + c]) : 0.0f;
 
@@ -114,7 +121,7 @@ load_steps(const struct span_job &j, const struct tile_place &p, int tile,
     }
     const int each = j.taylor == TAYLOR_OCTETS ? 8 : 1;
 
-    for (int i = kvr_anew((int)threadIdx.x); i < TILE / each * (W / 4); i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < TILE / each * (W / 4); i += MMA_THREADS) {
         const int r = i / (W / 4), c = i % (W / 4) * 4;
 
         if (c >= p.head_dim)
@@ -135,10 +142,10 @@ static __device__ __forceinline__ int row_of_a(int lane)
     return lane / 8 % 2 * 8 + lane % 8;
 }
 
-/* Scores of the warp's queries against HALF keys. */
-template <int W>
+/* Scores of the warp's queries against N keys. */
+template <int W, int N>
 static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf16> q,
-                                              kvr_shared<const kvr_bf16> k, float (*s)[HALF / 8][4])
+                                              kvr_shared<const kvr_bf16> k, float (*s)[N / 8][4])
 {
     const kvr_shared<const kvr_bf16> a_row = q + row_of_a(lane) * (W + 8) + lane / 16 * 8;
     const kvr_shared<const kvr_bf16> b_row =
@@ -152,7 +159,7 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
         for (int m = 0; m < BLOCKS; m++)
             kvr_matrices(a[m], a_row + m * 16 * (W + 8) + d);
 #pragma unroll
-        for (int n = 0; n < HALF / 16; n++) {
+        for (int n = 0; n < N / 16; n++) {
             unsigned b[4];
 
             kvr_matrices(b, b_row + n * 16 * (W + 8) + d);
@@ -165,13 +172,13 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
     }
 }
 
-/* Taylor's correction of HALF keys, added to their scores. `a` are the queries, or their sums of
+/* Taylor's correction of N keys, added to their scores. `a` are the queries, or their sums of
  * squares; `steps` the rows of these keys, or of all octets of the tile, of which `from` is the
  * first of these keys. */
-template <int W>
+template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
-        kvr_shared<const kvr_bf16> steps, int from, float (*s)[HALF / 8][4])
+        kvr_shared<const kvr_bf16> steps, int from, float (*s)[N / 8][4])
 {
     const bool sums = kind == TAYLOR_GROUPS;
     const int stride = sums ? GROUP_STRIDE : W + 8, width = sums ? GROUPS : W;
@@ -200,7 +207,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
             continue;
         }
 #pragma unroll
-        for (int n = 0; n < HALF / 8; n++) {
+        for (int n = 0; n < N / 8; n++) {
             const kvr_shared<const kvr_bf16> at = b_row + n * 8 * stride + d;
             const unsigned b[2] = { kvr_as<const unsigned>(at)[0],
                                     kvr_as<const unsigned>(at + 8)[0] };
@@ -216,7 +223,7 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
-        for (int n = 0; n < HALF / 8; n++)
+        for (int n = 0; n < N / 8; n++)
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const float c =
@@ -228,11 +235,12 @@ correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
 }
 
 /* Scores of tokens that are not of the span; the first is token t. */
+template <int N>
 static __device__ __forceinline__ void leave_out(int lane, int t, const struct tile_place &p,
-                                                 float (*s)[HALF / 8][4])
+                                                 float (*s)[N / 8][4])
 {
 #pragma unroll
-    for (int n = 0; n < HALF / 8; n++)
+    for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int mine = t + 8 * n + lane % 4 * 2 + i;
@@ -246,16 +254,17 @@ static __device__ __forceinline__ void leave_out(int lane, int t, const struct t
 }
 
 /* Scores of one query, in the four lanes that have it, to weights. What was summed before shrinks
- * by what is returned. A NaN does not become the maximum, but reaches the sum; where every score
- * so far was -infinity nothing has been summed. */
+ * by what is returned; `sum` is of these weights. A NaN does not become the maximum, but reaches
+ * the sum; where every score so far was -infinity nothing has been summed. */
+template <int N>
 static __device__ __forceinline__ float soften(float (*s)[4], int half, float scale, float bias,
-                                               float &top, float &total)
+                                               float &top, float &sum)
 {
     const float log2e = 1.44269504f, before = top;
-    float best = -INFINITY, sum = 0, zero, shift, shrink;
+    float best = -INFINITY, zero, shift;
 
 #pragma unroll
-    for (int n = 0; n < HALF / 8; n++)
+    for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
             best = s[n][2 * half + i] > best ? s[n][2 * half + i] : best;
@@ -269,8 +278,9 @@ static __device__ __forceinline__ float soften(float (*s)[4], int half, float sc
     top = best > before ? best : before;
     zero = top == -INFINITY ? 0.0f : top;
     shift = (bias - zero) * log2e;
+    sum = 0;
 #pragma unroll
-    for (int n = 0; n < HALF / 8; n++)
+    for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             s[n][2 * half + i] = kvr_exp2(fmaf(s[n][2 * half + i], scale * log2e, shift));
@@ -279,30 +289,28 @@ static __device__ __forceinline__ float soften(float (*s)[4], int half, float sc
 #pragma unroll
     for (int b = 1; b < 4; b *= 2)
         sum += __shfl_xor_sync(~0u, sum, b);
-    shrink = kvr_exp2((before - zero) * log2e);
-    total = fmaf(total, shrink, sum);
-    return shrink;
+    return kvr_exp2((before - zero) * log2e);
 }
 
-/* out += weights times HALF values. */
-template <int W>
-static __device__ __forceinline__ void add_values(int lane, const float (*s)[HALF / 8][4],
+/* out += weights times N values. */
+template <int W, int N>
+static __device__ __forceinline__ void add_values(int lane, const float (*s)[N / 8][4],
                                                   kvr_shared<const kvr_bf16> v,
                                                   float (*out)[W / 8][4])
 {
     const kvr_shared<const kvr_bf16> row = v + row_of_a(lane) * (W + 8) + lane / 16 * 8;
-    unsigned p[BLOCKS][HALF / 16][4];
+    unsigned p[BLOCKS][N / 16][4];
 
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++)
 #pragma unroll
-        for (int t = 0; t < HALF / 16; t++)
+        for (int t = 0; t < N / 16; t++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 p[m][t][i] = kvr_bf16_pair(s[m][2 * t + i / 2][i % 2 * 2],
                                            s[m][2 * t + i / 2][i % 2 * 2 + 1]);
 #pragma unroll
-    for (int t = 0; t < HALF / 16; t++)
+    for (int t = 0; t < N / 16; t++)
 #pragma unroll
         for (int d = 0; d < W / 16; d++) {
             unsigned b[4];
@@ -316,49 +324,64 @@ static __device__ __forceinline__ void add_values(int lane, const float (*s)[HAL
         }
 }
 
-/* What a warp keeps of its queries: row r of a lane is row lane / 4 + 8 r of the warp's. */
+/* What a lane keeps of its queries in registers: row r is row lane / 4 + 8 r of the warp's. */
 template <int W> struct kept {
-    float top[2 * BLOCKS], total[2 * BLOCKS], bias[2 * BLOCKS], out[BLOCKS][W / 8][4];
+    float top[2 * BLOCKS], out[BLOCKS][W / 8][4];
 };
 
-template <int W, bool CODED>
+/* And in shared memory, [2][QUERIES]: what scores are given on top, and the sums of weights, which
+ * are the first of the four lanes' business. A lane is given where row lane / 4 of its warp is. */
+enum { BIAS = 0, TOTAL = QUERIES };
+
+/* The warp's queries and N keys and values, which are the tokens from t on. */
+template <int W, int N, bool CODED>
 static __device__ __forceinline__ void
-attend_half(const struct span_job &j, const struct tile_place &place, int lane, int t, bool whole,
+attend_keys(const struct span_job &j, const struct tile_place &place, int self, int t,
             kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
             kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> steps,
-            kvr_shared<const kvr_bf16> values, struct kept<W> &kept)
+            kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct kept<W> &kept)
 {
-    float s[BLOCKS][HALF / 8][4] = {}, shrink[2 * BLOCKS];
-    bool shrinks = false;
+    const int lane = self % 32, row = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + row + lane / 4;
+    float s[BLOCKS][N / 8][4] = {};
 
-    scores<W>(lane, queries, keys, s);
+    scores<W, N>(lane, queries + row * (W + 8), keys, s);
     if (CODED && j.taylor)
-        correct<W>(j.taylor, lane, j.taylor == TAYLOR_GROUPS ? norms : queries, steps, t % TILE, s);
-    if (!whole)
-        leave_out(lane, t, place, s);
+        correct<W, N>(j.taylor, lane,
+                      j.taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
+                                                : queries + row * (W + 8),
+                      steps, t % TILE, s);
+    if (t < place.t0 || t + N > place.end)
+        leave_out<N>(lane, t, place, s);
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
-        shrink[r] = soften(s[r / 2], r % 2, j.scale, kept.bias[r], kept.top[r], kept.total[r]);
-        shrinks = shrinks || shrink[r] != 1.0f;
-    }
-    if (__any_sync(~0u, shrinks)) { /* after the first tiles a new maximum is rare */
+        float sum;
+        const float shrink =
+            soften<N>(s[r / 2], r % 2, j.scale, numbers[BIAS + 8 * r], kept.top[r], sum);
+
+        if (lane % 4 == 0)
+            numbers[TOTAL + 8 * r] = fmaf(numbers[TOTAL + 8 * r], shrink, sum);
+        if (!__any_sync(~0u, shrink != 1.0f)) /* after the first tiles a new maximum is rare */
+            continue;
 #pragma unroll
-        for (int r = 0; r < 2 * BLOCKS; r++)
-#pragma unroll
-            for (int n = 0; n < W / 8; n++) {
-                kept.out[r / 2][n][r % 2 * 2] *= shrink[r];
-                kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink[r];
-            }
+        for (int n = 0; n < W / 8; n++) {
+            kept.out[r / 2][n][r % 2 * 2] *= shrink;
+            kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink;
+        }
     }
-    add_values<W>(lane, s, values, kept.out);
+    add_values<W, N>(lane, s, values, kept.out);
 }
 
 template <int W>
 static __device__ __forceinline__ void
-load_state(const struct kvr_attend_shape &a, const struct span_job &j, int first, int h, int lane,
+load_state(const struct kvr_attend_shape &a, const struct span_job &j, int block, int self,
            kvr_global<const float> row_bias, kvr_global<const float> mx,
-           kvr_global<const float> sum, kvr_global<const float> acc, struct kept<W> &kept)
+           kvr_global<const float> sum, kvr_global<const float> acc, kvr_shared<float> rows,
+           struct kept<W> &kept)
 {
+    const int lane = self % 32, h = (int)blockIdx.y, first = block + self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + self / 32 * ROWS + lane / 4;
+
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
         const int i = first + r * 8 + lane / 4;
@@ -366,8 +389,10 @@ load_state(const struct kvr_attend_shape &a, const struct span_job &j, int first
         const bool there = i < a.n_query;
 
         kept.top[r] = there ? (float)mx[row] : 0.0f;
-        kept.total[r] = there ? (float)sum[row] : 0.0f;
-        kept.bias[r] = j.log_m - (there && j.biased ? (float)row_bias[row] : 0.0f);
+        if (lane % 4 == 0) {
+            numbers[TOTAL + 8 * r] = there ? (float)sum[row] : 0.0f;
+            numbers[BIAS + 8 * r] = j.log_m - (there && j.biased ? (float)row_bias[row] : 0.0f);
+        }
 #pragma unroll
         for (int n = 0; n < W / 8; n++) {
             const int c = 8 * n + lane % 4 * 2;
@@ -382,11 +407,14 @@ load_state(const struct kvr_attend_shape &a, const struct span_job &j, int first
 }
 
 template <int W>
-static __device__ __forceinline__ void store_state(const struct kvr_attend_shape &a, int first,
-                                                   int h, int lane, const struct kept<W> &kept,
-                                                   kvr_global<float> mx, kvr_global<float> sum,
-                                                   kvr_global<float> acc)
+static __device__ __forceinline__ void store_state(const struct kvr_attend_shape &a, int block,
+                                                   int self, kvr_shared<float> rows,
+                                                   const struct kept<W> &kept, kvr_global<float> mx,
+                                                   kvr_global<float> sum, kvr_global<float> acc)
 {
+    const int lane = self % 32, h = (int)blockIdx.y, first = block + self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + self / 32 * ROWS + lane / 4;
+
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
         const int i = first + r * 8 + lane / 4;
@@ -396,7 +424,7 @@ static __device__ __forceinline__ void store_state(const struct kvr_attend_shape
             continue;
         if (lane % 4 == 0) {
             mx[row] = kept.top[r];
-            sum[row] = kept.total[r];
+            sum[row] = numbers[TOTAL + 8 * r];
         }
 #pragma unroll
         for (int n = 0; n < W / 8; n++) {
@@ -417,40 +445,39 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                     kvr_global<float> acc)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
+    KVR_SHARED(float, rows, 2 * QUERIES);
     enum { SIZE = TILE * (W + 8) };
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES, first = block + warp * ROWS;
+    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + j.at_tiles);
-    const kvr_shared<const kvr_bf16> mine = queries + warp * ROWS * (W + 8);
+    const int begin = j.t0 / TILE * TILE;
     struct kept<W> kept;
-    int turn = 0;
 
-    fetch_rows<W>(j.k, place, j.t0 / TILE * TILE, tiles);
-    fetch_rows<W>(j.v, place, j.t0 / TILE * TILE, tiles + SIZE);
+    fetch_rows<W>(j.k, place, begin, tiles + begin / TILE % 2 * 2 * SIZE);
+    fetch_rows<W>(j.v, place, begin, tiles + begin / TILE % 2 * 2 * SIZE + SIZE);
     kvr_copy_commit();
     load_queries<W>(a, block, h, q, queries);
     clear_rest<W>(a.head_dim, 4 * TILE, tiles);
-    load_state<W>(a, j, first, h, lane, row_bias, mx, sum, acc, kept);
+    load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
 #pragma unroll 1
-    for (int tile = j.t0 / TILE * TILE; tile < j.end; tile += TILE, turn ^= 2 * SIZE) {
+    for (int tile = begin; tile < j.end; tile += TILE) {
+        const kvr_shared<kvr_bf16> here = tiles + tile / TILE % 2 * 2 * SIZE;
+        const kvr_shared<kvr_bf16> there = tiles + (tile / TILE + 1) % 2 * 2 * SIZE;
+        const int self = kvr_thread();
+
         kvr_copy_wait<0>();
         __syncthreads(); /* this tile has arrived, the one before has been read */
         if (tile + TILE < j.end) {
-            fetch_rows<W>(j.k, place, tile + TILE, tiles + (turn ^ 2 * SIZE));
-            fetch_rows<W>(j.v, place, tile + TILE, tiles + (turn ^ 2 * SIZE) + SIZE);
+            fetch_rows<W>(j.k, place, tile + TILE, there);
+            fetch_rows<W>(j.v, place, tile + TILE, there + SIZE);
             kvr_copy_commit();
         }
-        if (first >= a.n_query)
-            continue;
-#pragma unroll 1
-        for (int at = 0; at < TILE; at += HALF)
-            attend_half<W, false>(
-                j, place, kvr_anew(lane), tile + at, tile >= j.t0 && tile + TILE <= j.end, mine,
-                mine, tiles + turn + at * (W + 8), mine, tiles + turn + SIZE + at * (W + 8), kept);
+        if (block + self / 32 * ROWS < a.n_query)
+            attend_keys<W, TILE, false>(j, place, self, tile, queries, queries, here, queries,
+                                        here + SIZE, rows, kept);
     }
-    store_state<W>(a, first, h, kvr_anew(lane), kept, mx, sum, acc);
+    store_state<W>(a, block, kvr_thread(), rows, kept, mx, sum, acc);
 }
 
 /* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. */
@@ -461,22 +488,22 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                      kvr_global<float> acc)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
+    KVR_SHARED(float, rows, 2 * QUERIES);
     KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
-    enum { SIZE = TILE * (W + 8) };
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES, first = block + warp * ROWS;
+    enum { N = KEYS_OF_CODED, SIZE = TILE * (W + 8) };
+    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(shared + j.at_tiles), values = keys + SIZE;
     const kvr_shared<kvr_bf16> steps = kvr_as<kvr_bf16>(shared + j.at_steps);
     const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(shared + j.at_norms);
     const kvr_shared<uint8_t> stage_k = shared + j.at_stage_k, stage_v = shared + j.at_stage_v;
-    const kvr_shared<const kvr_bf16> mine = queries + warp * ROWS * (W + 8);
+    const int begin = j.t0 / TILE * TILE;
     const int step_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
     struct kept<W> kept;
 
-    fetch_grids<W>(j.k, place, j.t0 / TILE * TILE, stage_k);
-    fetch_grids<W>(j.v, place, j.t0 / TILE * TILE, stage_v);
+    fetch_grids<W>(j.k, place, begin, stage_k);
+    fetch_grids<W>(j.v, place, begin, stage_v);
     kvr_copy_commit();
     load_queries<W>(a, block, h, q, queries);
     clear_rest<W>(a.head_dim, 2 * TILE, keys);
@@ -486,9 +513,9 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE, steps);
     next[threadIdx.x] = first_exact(j.k, place);
     next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
-    load_state<W>(a, j, first, h, lane, row_bias, mx, sum, acc, kept);
+    load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
 #pragma unroll 1
-    for (int tile = j.t0 / TILE * TILE; tile < j.end; tile += TILE) {
+    for (int tile = begin; tile < j.end; tile += TILE) {
         kvr_copy_wait<0>();
         __syncthreads(); /* the codes have arrived, the tile before has been read */
         decode<W>(j.k, place, tile, stage_k, keys);
@@ -496,13 +523,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         if (j.taylor)
             load_steps<W>(j, place, tile, stage_k, steps);
         if (j.k.n_exact || j.v.n_exact) {
-            const int of_k = next[threadIdx.x], of_v = next[MMA_THREADS + threadIdx.x];
+            const int self = kvr_thread();
+            const int of_k = next[self], of_v = next[MMA_THREADS + self];
 
             __syncthreads();
             if (j.taylor)
                 put<true>(j.k, place, tile, of_k, steps, W + 8);
-            next[threadIdx.x] = put<false>(j.k, place, tile, of_k, keys, W + 8);
-            next[MMA_THREADS + threadIdx.x] = put<false>(j.v, place, tile, of_v, values, W + 8);
+            next[self] = put<false>(j.k, place, tile, of_k, keys, W + 8);
+            next[MMA_THREADS + self] = put<false>(j.v, place, tile, of_v, values, W + 8);
         }
         __syncthreads();
         if (tile + TILE < j.end) {
@@ -510,17 +538,17 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             fetch_grids<W>(j.v, place, tile + TILE, stage_v);
             kvr_copy_commit();
         }
-        if (first >= a.n_query)
+        const int self = kvr_thread();
+
+        if (block + self / 32 * ROWS >= a.n_query)
             continue;
 #pragma unroll 1
-        for (int at = 0; at < TILE; at += HALF)
-            attend_half<W, true>(j, place, kvr_anew(lane), tile + at,
-                                 tile >= j.t0 && tile + TILE <= j.end, mine,
-                                 norms + warp * ROWS * GROUP_STRIDE, keys + at * (W + 8),
-                                 j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
-                                 values + at * (W + 8), kept);
+        for (int at = 0; at < TILE; at += N)
+            attend_keys<W, N, true>(j, place, self, tile + at, queries, norms, keys + at * (W + 8),
+                                    j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
+                                    values + at * (W + 8), rows, kept);
     }
-    store_state<W>(a, first, h, kvr_anew(lane), kept, mx, sum, acc);
+    store_state<W>(a, block, kvr_thread(), rows, kept, mx, sum, acc);
 }
 
 /* ---- on the host -------------------------------------------------------------------------- */

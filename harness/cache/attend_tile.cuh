@@ -77,7 +77,7 @@ fetch_plane(const struct tile_grid &g, const struct tile_place &p, int tile, int
 
     if (!(g.bits & F))
         return;
-    for (int i = kvr_anew((int)threadIdx.x); i < 8 * F * (W / 16); i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < 8 * F * (W / 16); i += MMA_THREADS) {
         const int r = i / (W / 16), c = i % (W / 16) * 16;
         const bool there = first + r < rows;
         const int64_t row = there ? plane + (first + r) * channels : 0;
@@ -102,7 +102,7 @@ fetch_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
         const int first = (int)((unsigned)tile / (unsigned)g.group);
         const int rows = (int)((unsigned)(tile + TILE - 1) / (unsigned)g.group) - first + 1;
 
-        for (int i = kvr_anew((int)threadIdx.x); i < rows * (W / 8); i += MMA_THREADS) {
+        for (int i = kvr_thread(); i < rows * (W / 8); i += MMA_THREADS) {
             const int r = i / (W / 8), c = i % (W / 8) * 8;
             const int64_t set = (first + r) * channels;
             const bool there = set < g.n_sets;
@@ -116,7 +116,7 @@ fetch_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
         const int per = g.axis == KVR_AXIS_CHANNELS ? p.head_dim / g.group : 1;
         const int64_t of_token = g.axis == KVR_AXIS_CHANNELS ? channels / g.group : 1;
 
-        for (int i = kvr_anew((int)threadIdx.x); i < TILE * per; i += MMA_THREADS) {
+        for (int i = kvr_thread(); i < TILE * per; i += MMA_THREADS) {
             const int t = tile + i / per;
             const int64_t set = t * of_token + (of_token > 1 ? p.h * per : 0) + i % per;
 
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
     const kvr_global<const kvr_bf16> x((const kvr_bf16 *)s.rows);
 
 #pragma unroll 4
-    for (int i = kvr_anew((int)threadIdx.x); i < TILE * (W / 8); i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < TILE * (W / 8); i += MMA_THREADS) {
         const int r = i / (W / 8), c = i % (W / 8) * 8;
         const int t = tile + r;
         const bool there = t >= p.t0 && t < p.end;
@@ -362,7 +362,7 @@ static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
 {
 #pragma unroll 1
-    for (int i = kvr_anew((int)threadIdx.x); i < TILE / 8 * (W / 4); i += MMA_THREADS) {
+    for (int i = kvr_thread(); i < TILE / 8 * (W / 4); i += MMA_THREADS) {
         const int o = i / (W / 4), c = i % (W / 4) * 4;
 
         if (c >= p.head_dim)
@@ -391,7 +391,7 @@ static __device__ __forceinline__ int first_exact(const struct tile_source &s,
         lo = below ? lo + half + 1 : lo;
         n = below ? n - half - 1 : half;
     }
-    return lo + ((int)threadIdx.x - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
+    return lo + (kvr_thread() - lo % MMA_THREADS + MMA_THREADS) % MMA_THREADS;
 }
 
 /* Entries of the tile, from `next` on, which moves behind them: their values into `rows`, or a 0

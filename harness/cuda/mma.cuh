@@ -94,14 +94,18 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
-/* x, of which the compiler forgets what it knows: what follows from it is worked out anew, not kept
- * in registers through a loop. */
-static __device__ __forceinline__ int kvr_anew(int x)
+/* threadIdx.x, read again: what follows from it is worked out anew, not kept in registers through
+ * a loop. */
+static __device__ __forceinline__ int kvr_thread()
 {
-#ifndef KVR_EMULATED
-    asm volatile("" : "+r"(x));
-#endif
+#ifdef KVR_EMULATED
+    return (int)threadIdx.x;
+#else
+    int x;
+
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
     return x;
+#endif
 }
 
 /* ---- asynchronous copies ------------------------------------------------------------------ */
