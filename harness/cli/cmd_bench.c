@@ -90,11 +90,12 @@ static json_t *rows_json(const struct kvr_bench_row *rows, int n)
 static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev, int rounds,
                               struct kvr_bench_row *rows, int *n)
 {
-    bench_fn *run = b->run[kvr_dev_backend(dev)];
+    const enum kvr_backend backend = kvr_dev_backend(dev);
 
-    return run ? run(dev, rounds, rows, n)
-               : kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
-                          kvr_dev_name(dev));
+    if (!b->run[backend])
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
+                        kvr_dev_name(dev));
+    return b->run[backend](dev, rounds, rows, n);
 }
 
 static int run(const struct kvr_call *call)
