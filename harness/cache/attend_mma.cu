@@ -16,13 +16,19 @@
 
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
 
-/* Keys scored at a time. The scores of a whole tile just fit into registers beside the output; the
- * compiler finds room for decoding as well on sm_90 alone. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
-enum { KEYS_OF_CODED = TILE };
+/* Keys of a coded tile scored at a time: all, or half of them. The scores of a whole tile just fit
+ * into registers beside the output; the compiler finds room for decoding as well on sm_90 alone.
+ * Emulated, odd tiles are done as on sm_90 and even ones as elsewhere, so that both forms run. */
+static __device__ __forceinline__ bool whole_tile(int tile)
+{
+#ifdef KVR_EMULATED
+    return tile / TILE % 2;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+    return true;
 #else
-enum { KEYS_OF_CODED = TILE / 2 };
+    return false;
 #endif
+}
 
 /* How the squared steps of a tile are laid out, [rows][columns]. */
 enum taylor_kind {
@@ -490,7 +496,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, 2 * QUERIES);
     KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
-    enum { N = KEYS_OF_CODED, SIZE = TILE * (W + 8) };
+    enum { HALF = TILE / 2, SIZE = TILE * (W + 8) };
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
@@ -542,11 +548,17 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 
         if (block + self / 32 * ROWS >= a.n_query)
             continue;
+        if (whole_tile(tile)) {
+            attend_keys<W, TILE, true>(j, place, self, tile, queries, norms, keys, steps, values,
+                                       rows, kept);
+            continue;
+        }
 #pragma unroll 1
-        for (int at = 0; at < TILE; at += N)
-            attend_keys<W, N, true>(j, place, self, tile + at, queries, norms, keys + at * (W + 8),
-                                    j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
-                                    values + at * (W + 8), rows, kept);
+        for (int at = 0; at < TILE; at += HALF)
+            attend_keys<W, HALF, true>(j, place, self, tile + at, queries, norms,
+                                       keys + at * (W + 8),
+                                       j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
+                                       values + at * (W + 8), rows, kept);
     }
     store_state<W>(a, block, kvr_thread(), rows, kept, mx, sum, acc);
 }
