@@ -15,7 +15,8 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 
 #define SETTINGS(c)                                                                                \
     "'model ' || " c ".model || ', frames ' || " c ".frames || ', window ' || " c ".window || "    \
-    "', sink ' || " c ".sink || ', evict ' || " c ".evict || ', path ' || " c ".path AS settings"
+    "', sink ' || " c ".sink || ', evict ' || " c ".evict || ', path ' || " c ".path ||\n"         \
+    "  iif(" c ".backend = 'cpu', '', ', device ' || " c ".backend) AS settings"
 #define ORDER " ORDER BY settings, is_baseline DESC, method, x"
 #define BENCH "c.outcome = 'OK' AND c.run_kind = 'bench'"
 
@@ -90,7 +91,8 @@ const struct kvr_curves_spec kvr_curves[] = {
       .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
              "  AS family, is_baseline, " SETTINGS(
                  "h") ", value AS x, cume_dist() OVER\n"
-                      "  (PARTITION BY method, model, frames, window, sink, evict, path ORDER BY "
+                      "  (PARTITION BY method, model, frames, window, sink, evict, path, backend "
+                      "ORDER BY "
                       "value) AS y\n"
                       "FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0" ORDER,
       .x_label = "share of attention on the cache minus that of BF16",

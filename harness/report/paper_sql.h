@@ -43,12 +43,13 @@
                                             "  " KVR_SQL_SE(                                       \
                                                 "lpips") " AS lpips_se, count(*) AS n_ok, model, " \
                                                          "frames, window, sink,\n"                 \
-                                                         "  evict, path, threads\n"                \
+                                                         "  evict, path, backend, threads\n"       \
                                                          "FROM w WHERE carrier IN (SELECT "        \
                                                          "carrier FROM w WHERE correction <> "     \
                                                          "'none')\n"                               \
                                                          "GROUP BY carrier, correction, model, "   \
                                                          "frames, window, sink, evict, path, "     \
+                                                         "backend, "                               \
                                                          "threads\n"                               \
                                                          "ORDER BY model, frames, window, "        \
                                                          "carrier, correction <> 'none', "         \

@@ -123,7 +123,8 @@ static enum kvr_status query_cells(struct race *r)
 
     n = (size_t)snprintf(
         sql, sizeof sql,
-        "WITH s AS (SELECT method, model, frames, window, sink, evict, path, threads, machine\n"
+        "WITH s AS (SELECT method, model, frames, window, sink, evict, path, backend, threads, "
+        "machine\n"
         "  FROM summary WHERE (%s))\n"
         "SELECT w.method, w.is_baseline, 'model ' || w.model || ', frames ' || w.frames ||\n"
         "  ', window ' || w.window || ', sink ' || w.sink || ', evict ' || w.evict || ', path '\n"
@@ -142,7 +143,7 @@ static enum kvr_status query_cells(struct race *r)
     if (n < sizeof sql)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
                               "\nFROM cells_wide w JOIN s USING(method, model, frames, window, "
-                              "sink, evict, path, threads, machine)\n"
+                              "sink, evict, path, backend, threads, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method, unit");
     if (n >= sizeof sql)

@@ -44,6 +44,8 @@ static enum kvr_status open_readonly(sqlite3 **db, const char *path)
     st = kvr_sql_check_version(*db, path, &empty);
     if (st == KVR_OK && empty)
         st = kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", path);
+    if (st == KVR_OK)
+        st = kvr_sql_create_views(*db, path, true);
     return st;
 }
 

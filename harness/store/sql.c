@@ -81,6 +81,20 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty
     return KVR_OK;
 }
 
+enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection)
+{
+    for (const struct kvr_store_view *v = kvr_store_views; v->name; v++) {
+        char *sql = sqlite3_mprintf("CREATE %s VIEW %s AS %s", for_this_connection ? "TEMP" : "",
+                                    v->name, v->as);
+        const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+        sqlite3_free(sql);
+        if (rc != SQLITE_OK)
+            return kvr_sql_fail(db, path, "creating the views");
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what)
 {
     if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)

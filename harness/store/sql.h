@@ -19,6 +19,9 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
  * file is *empty and KVR_OK. */
 enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty);
 
+/* The views, in the database or for this connection alone, where they hide the database's own. */
+enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
+
 /* One statement or several, without results. */
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);
 

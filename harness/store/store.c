@@ -67,6 +67,8 @@ static enum kvr_status create(struct kvr_store *s)
     sqlite3_snprintf(sizeof ids, ids, "PRAGMA application_id = %d; PRAGMA user_version = %d",
                      KVR_STORE_APP_ID, KVR_STORE_VERSION);
     if (st == KVR_OK)
+        st = kvr_sql_create_views(s->db, s->path, false);
+    if (st == KVR_OK)
         st = kvr_sql_exec(s, ids, "creating the tables");
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "COMMIT", "creating the tables");

@@ -213,6 +213,11 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
 
 /* The statements that make an empty database. */
-extern const char kvr_store_schema[];
+extern const char kvr_store_schema[]; /* the tables */
+
+struct kvr_store_view {
+    const char *name, *as; /* AS SELECT ... */
+};
+extern const struct kvr_store_view kvr_store_views[]; /* NULL-terminated */
 
 #endif

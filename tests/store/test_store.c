@@ -311,6 +311,47 @@ START_TEST(other_schema_refused)
 }
 END_TEST
 
+/* What was measured on another backend is another row of every table. */
+START_TEST(backends_do_not_meet)
+{
+    static const char *const backends[] = { "cpu", "cuda", "emulated" };
+    struct kvr_store *s;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    for (int i = 0; i < 3; i++) {
+        struct kvr_row r = make_row(backends[i], id, KVR_OUT_OK);
+        struct kvr_row_probe probe = { "delta_a", 0, 0, -1, -1, -1, i, 1 };
+
+        r.backend = backends[i];
+        r.probe = &probe;
+        r.n_probes = 1;
+        r.nominal_bytes = 250 << i;
+        ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    }
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary").i, 3);
+    ck_assert(ask("SELECT compression FROM summary WHERE backend = 'cuda'").r == 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_summary").i, 3);
+    ck_assert(ask("SELECT mean FROM probe_by_layer WHERE backend = 'emulated'").r == 2);
+}
+END_TEST
+
+/* Views are those of whoever reads, in a database of any build. */
+START_TEST(views_are_the_readers)
+{
+    struct kvr_store *s;
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    raw_exec(db, "DROP VIEW summary; DROP VIEW probe_summary;"
+                 "CREATE VIEW summary AS SELECT 'old' AS method");
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary WHERE backend = 'cpu'").i, 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_summary").i, 0);
+}
+END_TEST
+
 /* Probes are rows of their own: never in the timed summary; NULL is a place over all of them. */
 START_TEST(probes_are_kept_apart)
 {
@@ -527,6 +568,8 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, put_and_read);
     tcase_add_test(tc, device_is_kept);
+    tcase_add_test(tc, backends_do_not_meet);
+    tcase_add_test(tc, views_are_the_readers);
     tcase_add_test(tc, probes_are_kept_apart);
     tcase_add_test(tc, replaced_not_doubled);
     tcase_add_test(tc, all_or_nothing);

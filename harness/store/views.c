@@ -1,0 +1,144 @@
+/* views.c - the wide tables that people ask for, as views of the long ones.
+ *
+ * A database has them as they were when it was made; whoever reads through kvreel gets them as they
+ * are here, so that a view may change without the tables. Rows of other settings, backends and
+ * machines never meet in a mean. */
+#include "harness/store/store.h"
+
+const struct kvr_store_view kvr_store_views[] = {
+    /* One row per cell with the metrics as columns. `machine`: what times may be compared in. */
+    { "cells_wide",
+      "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
+      "  c.prompt_id, c.prompt, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend,\n"
+      "  c.threads, c.repeat, c.outcome, c.reason,\n"
+      "  (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'psnr') AS psnr_db,\n"
+      "  (SELECT value FROM metric m WHERE m.cell = c.key AND m.name = 'ssim') AS ssim,\n"
+      "  (SELECT extra FROM metric m WHERE m.cell = c.key AND m.name = 'psnr')\n"
+      "    AS identical_frames,\n"
+      "  c.bf16_bytes, c.nominal_bytes, c.resident_bytes,\n"
+      "  c.max_nominal_bytes, c.max_resident_bytes,\n"
+      "  CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,\n"
+      "  CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,\n"
+      "  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,\n"
+      "  c.verdict, c.verdict_codes, c.device_bytes, c.run_kind,\n"
+      "  s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||\n"
+      "    s.driver) AS machine, s.code, c.rollout\n"
+      "FROM cell c JOIN session s ON s.id = c.session" },
+    /* One row per method, model, settings and machine, of timed cells. Means are over the cells
+     * that have the number; n_ok beside n_attempted says when that is not all of them. A time
+     * counts when its cell is VALID. */
+    { "summary",
+      "WITH ok AS (SELECT *,\n"
+      "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path, "
+      "backend,\n"
+      "      threads, machine ORDER BY runtime_s) AS rank,\n"
+      "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, backend, "
+      "threads,\n"
+      "      machine) AS n\n"
+      "  FROM cells_wide WHERE verdict = 'VALID' AND run_kind = 'bench'),\n"
+      "med AS (SELECT method, model, frames, window, sink, evict, path, backend, threads, "
+      "machine,\n"
+      "    avg(runtime_s) AS runtime_s FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2)\n"
+      "  GROUP BY method, model, frames, window, sink, evict, path, backend, threads, machine)\n"
+      "SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline, w.model,\n"
+      "  w.frames, w.window, w.sink, w.evict, w.path, w.backend, w.threads,\n"
+      "  count(*) FILTER (WHERE w.outcome = 'OK') AS n_ok, count(*) AS n_attempted,\n"
+      "  avg(w.psnr_db) FILTER (WHERE w.outcome = 'OK') AS psnr_db,\n"
+      "  avg(w.ssim) FILTER (WHERE w.outcome = 'OK') AS ssim,\n"
+      "  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /\n"
+      "    nullif(sum(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK'), 0) AS compression,\n"
+      "  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /\n"
+      "    nullif(sum(w.resident_bytes) FILTER (WHERE w.outcome = 'OK'), 0)\n"
+      "    AS resident_compression,\n"
+      "  avg(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') AS bf16_bytes,\n"
+      "  avg(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK') AS nominal_bytes,\n"
+      "  avg(w.resident_bytes) FILTER (WHERE w.outcome = 'OK') AS resident_bytes,\n"
+      "  max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,\n"
+      "  med.runtime_s, w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,\n"
+      "  count(*) FILTER (WHERE w.verdict = 'NOISY') AS n_noisy,\n"
+      "  count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid\n"
+      "FROM cells_wide w LEFT JOIN med USING (method, model, frames, window, sink, evict, path, "
+      "backend,\n"
+      "  threads, machine)\n"
+      "WHERE w.run_kind = 'bench'\n"
+      "GROUP BY w.method, w.model, w.frames, w.window, w.sink, w.evict, w.path, w.backend, "
+      "w.threads,\n"
+      "  w.machine\n"
+      "ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method" },
+    /* A cell that was measured twice, with other frames: the machines or the builds differ, or
+     * something is not reproducible. Both attempts are kept. */
+    { "conflict",
+      "SELECT a.cell, c.method, c.prompt_id, a.frames_sha256 AS frames_a,\n"
+      "  b.frames_sha256 AS frames_b, sa.host AS host_a, sb.host AS host_b,\n"
+      "  sa.code = sb.code AS same_code, a.session AS session_a, b.session AS session_b\n"
+      "FROM attempt a JOIN attempt b ON a.cell = b.cell AND a.frames_sha256 < b.frames_sha256\n"
+      "JOIN session sa ON sa.id = a.session JOIN session sb ON sb.id = b.session\n"
+      "JOIN cell c ON c.key = a.cell WHERE a.outcome = 'OK' AND b.outcome = 'OK'" },
+    /* How complete the table is. */
+    { "coverage",
+      "SELECT model, suite, method, run_kind, count(*) AS n_attempted,\n"
+      "  count(*) FILTER (WHERE outcome = 'OK') AS n_ok,\n"
+      "  count(*) FILTER (WHERE outcome = 'UNSUPPORTED') AS n_unsupported,\n"
+      "  count(*) FILTER (WHERE outcome IN ('SKIPPED', 'INTERRUPTED')) AS n_open,\n"
+      "  count(*) FILTER (WHERE outcome NOT IN ('OK', 'UNSUPPORTED', 'SKIPPED', 'INTERRUPTED'))\n"
+      "    AS n_failed\n"
+      "FROM cell GROUP BY model, suite, method, run_kind\n"
+      "ORDER BY model, suite, method, run_kind" },
+    { "failures", "SELECT outcome, method, model, prompt_id, seed, frames, reason, attempt, "
+                  "finished, log_tail,\n"
+                  "  key FROM cell WHERE outcome <> 'OK' ORDER BY outcome, method, prompt_id" },
+    /* A probed number by layer and head, averaged over cells (prompts, seeds). What does not
+     * depend on the head has one row per layer. */
+    { "probe_heads", "SELECT c.method, c.is_baseline, c.model, c.frames, c.window, c.sink, "
+                     "c.evict, c.path, c.backend,\n"
+                     "  p.name, p.layer, p.head, avg(p.value) AS value, sum(p.n) AS n,\n"
+                     "  count(DISTINCT p.cell) AS n_cells\n"
+                     "FROM probe p JOIN cell c ON c.key = p.cell\n"
+                     "WHERE c.outcome = 'OK' AND p.value IS NOT NULL AND p.layer IS NOT NULL\n"
+                     "  AND (p.head IS NOT NULL OR p.name IN ('recodes', 'value_changes'))\n"
+                     "  AND p.step IS NULL AND p.chunk IS NULL AND p.age IS NULL\n"
+                     "GROUP BY c.method, c.model, c.frames, c.window, c.sink, c.evict, c.path, "
+                     "c.backend, p.name, p.layer,\n"
+                     "  p.head" },
+    /* Mean, median and 95th percentile (nearest rank) over the heads of a layer. */
+    { "probe_by_layer",
+      "WITH r AS (SELECT *,\n"
+      "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path, "
+      "backend, name,\n"
+      "      layer ORDER BY value) AS rank,\n"
+      "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, backend, "
+      "name,\n"
+      "      layer) AS heads FROM probe_heads)\n"
+      "SELECT method, max(is_baseline) AS is_baseline, model, frames, window, sink, evict, path, "
+      "backend,\n"
+      "  name, layer, avg(value) AS mean,\n"
+      "  avg(value) FILTER (WHERE rank IN ((heads + 1) / 2, (heads + 2) / 2)) AS median,\n"
+      "  max(value) FILTER (WHERE rank = (95 * heads + 99) / 100) AS p95,\n"
+      "  heads, max(n_cells) AS n_cells\n"
+      "FROM r GROUP BY method, model, frames, window, sink, evict, path, backend, name, layer" },
+    /* The same over all heads of all layers. */
+    { "probe_summary",
+      "WITH r AS (SELECT *,\n"
+      "    row_number() OVER (PARTITION BY method, model, frames, window, sink, evict, path, "
+      "backend, name\n"
+      "      ORDER BY value) AS rank,\n"
+      "    count(*) OVER (PARTITION BY method, model, frames, window, sink, evict, path, backend, "
+      "name)\n"
+      "      AS heads FROM probe_heads)\n"
+      "SELECT method, max(is_baseline) AS is_baseline, model, frames, window, sink, evict, path, "
+      "backend,\n"
+      "  name, avg(value) AS mean,\n"
+      "  avg(value) FILTER (WHERE rank IN ((heads + 1) / 2, (heads + 2) / 2)) AS median,\n"
+      "  max(value) FILTER (WHERE rank = (95 * heads + 99) / 100) AS p95,\n"
+      "  heads, max(n_cells) AS n_cells\n"
+      "FROM r GROUP BY method, model, frames, window, sink, evict, path, backend, name" },
+    { "probe_by_age",
+      "SELECT c.method, max(c.is_baseline) AS is_baseline, c.model, c.frames, c.window, c.sink,\n"
+      "  c.evict, c.path, c.backend, p.name, p.age, avg(p.value) AS mean, sum(p.n) AS n,\n"
+      "  count(DISTINCT p.cell) AS n_cells\n"
+      "FROM probe p JOIN cell c ON c.key = p.cell\n"
+      "WHERE c.outcome = 'OK' AND p.layer IS NULL AND p.age IS NOT NULL AND p.value IS NOT NULL\n"
+      "GROUP BY c.method, c.model, c.frames, c.window, c.sink, c.evict, c.path, c.backend, p.name, "
+      "p.age" },
+    { NULL, NULL },
+};
