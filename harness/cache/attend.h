@@ -45,11 +45,12 @@ struct kvr_attend_needs {
     bool corrected; /* with a correction */
 };
 
-/* What kvr_attend_reserve allocates on the CPU. */
+/* What kvr_attend_reserve allocates. */
 struct kvr_attend_bytes {
     size_t tiles, state;
 };
-struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n);
+struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
+                                                 enum kvr_backend backend);
 /* Make scratch large enough; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
@@ -57,9 +58,8 @@ void kvr_attend_release(struct kvr_attend_scratch *s);
 /* KVR_EUNSUPPORTED for what a device cannot do; on the CPU always KVR_OK. */
 enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
-/* The same for scratch of a CUDA device. */
-enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
-                                          const struct kvr_attend_needs *n);
+/* The same on a CUDA device. */
+struct kvr_attend_bytes kvr_attend_device_bytes(const struct kvr_attend_needs *n);
 /* Can a device decode these inside its attention loop? KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct kvr_codec *v,
                                         int n_heads, int head_dim);

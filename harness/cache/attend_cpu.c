@@ -211,12 +211,15 @@ static struct staged staged_at(float *base, int head_dim)
     };
 }
 
-struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n)
+struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
+                                                 enum kvr_backend backend)
 {
     const size_t rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t per_row =
         2 + (size_t)(n->rotated ? 2 : 1) * (size_t)(padded(n->head_dim) + n->head_dim);
 
+    if (backend == KVR_CUDA)
+        return kvr_attend_device_bytes(n);
     return (struct kvr_attend_bytes){
         .tiles =
             n->staged ? (size_t)n->n_heads * TILES * staged_floats(n->head_dim) * sizeof(float) : 0,
@@ -227,13 +230,11 @@ struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n)
 {
-    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n);
+    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n, kvr_dev_backend(dev));
 
     s->dev = dev;
     if (n->head_dim > MAX_D)
         return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim, MAX_D);
-    if (kvr_dev_stream(dev))
-        return kvr_attend_device_reserve(s, n);
     if (need.tiles)
         KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
     return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);

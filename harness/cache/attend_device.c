@@ -67,17 +67,15 @@ enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct 
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
-enum kvr_status kvr_attend_device_reserve(struct kvr_attend_scratch *s,
-                                          const struct kvr_attend_needs *n)
+struct kvr_attend_bytes kvr_attend_device_bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t tiles = n->corrected ? 3 : 2, wide = n->rotated ? 3 : 1;
 
-    if (n->staged)
-        KVR_TRY(kvr_buf_reserve(&s->tiles, s->dev, KVR_MEM_SCRATCH,
-                                tiles * PIECE * (size_t)n->n_heads * d * sizeof(float)));
-    return kvr_buf_reserve(&s->state, s->dev, KVR_MEM_SCRATCH,
-                           ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float));
+    return (struct kvr_attend_bytes){
+        .tiles = n->staged ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
+        .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
+    };
 }
 
 static bool rotated(const struct kvr_packed *p)

@@ -96,7 +96,7 @@ static bool any_rotated(const struct kvr_plan *p)
 /* Bytes of the working memory that open allocates. */
 struct buffer_sizes {
     size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
-    size_t map, work, gather;            /* what coding needs, so that no pass has to allocate */
+    size_t map, work, gather, back;      /* what coding needs, so that no pass has to allocate */
     struct kvr_attend_bytes attend;
 };
 
@@ -114,7 +114,7 @@ static struct kvr_attend_needs attend_needs(const struct kvr_plan *plan,
 }
 
 static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kvr_cache_shape *s,
-                                    enum kvr_path path)
+                                    enum kvr_path path, enum kvr_backend backend)
 {
     const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
     const size_t frame = (size_t)s->tokens_per_frame;
@@ -124,6 +124,7 @@ static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kv
     const bool dense = path == KVR_PATH_DENSE, study = kvr_plan_is_study(plan);
     const size_t coded = study ? all : chunk;
     const struct kvr_attend_needs needs = attend_needs(plan, s, path);
+    const struct kvr_correction *c = kvr_correction_at(plan->opts.correction);
 
     return (struct buffer_sizes){
         .current = chunk * size,
@@ -133,23 +134,25 @@ static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kv
         .map = capacity,
         .work = coded * sizeof(float),
         .gather = plan->tiers.part || plan->retention.part ? 2 * coded * sizeof(float) : 0,
-        .attend = kvr_attend_scratch_bytes(&needs),
+        .back = backend == KVR_CUDA && c && c->moments ? coded * sizeof(float) : 0,
+        .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
 }
 
 size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
-                               enum kvr_path path)
+                               enum kvr_path path, enum kvr_backend backend)
 {
-    const struct buffer_sizes b = sizes_of(plan, shape, path);
+    const struct buffer_sizes b = sizes_of(plan, shape, path, backend);
+    const size_t host = backend == KVR_CPU ? b.held + b.map : 0; /* beside a device */
 
-    return 2 * (b.current + b.values + b.dense) + b.held + b.map + b.work + b.gather +
+    return 2 * (b.current + b.values + b.dense) + host + b.work + b.gather + b.back +
            b.attend.tiles + b.attend.state;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
 {
     const struct kvr_cache_shape *s = &c->shape;
-    const struct buffer_sizes b = sizes_of(c->plan, s, c->path);
+    const struct buffer_sizes b = sizes_of(c->plan, s, c->path, kvr_dev_backend(c->dev));
     const struct kvr_attend_needs needs = attend_needs(c->plan, s, c->path);
     const struct {
         struct kvr_buf *buf;
@@ -166,6 +169,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
         { &c->layer_scratch.map, b.map, true },
         { &c->layer_scratch.work, b.work, false },
         { &c->layer_scratch.gather, b.gather, false },
+        { &c->layer_scratch.back, b.back, false },
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -80,9 +80,10 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                                enum kvr_path path);
 void kvr_cache_close(struct kvr_cache **c);
 
-/* SCRATCH that kvr_cache_open would allocate; a pass adds nothing lasting to it. */
+/* SCRATCH that kvr_cache_open would allocate on a device of this backend; a pass adds nothing
+ * lasting to it. */
 size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
-                               enum kvr_path path);
+                               enum kvr_path path, enum kvr_backend backend);
 
 /* Forget everything: a new video begins. */
 void kvr_cache_reset(struct kvr_cache *c);

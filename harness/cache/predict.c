@@ -52,6 +52,7 @@ struct rollout {
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
+    bool beside; /* what policies remember stays with the host, not on the device */
     struct kvr_layer_bytes held, peak;
 };
 
@@ -95,24 +96,33 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *pl
     return st;
 }
 
-static size_t policy_bytes(const struct kvr_layer *l)
+static size_t policy_bytes(const struct rollout *r, const struct kvr_layer *l)
 {
-    return l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+    return r->beside ? 0 : l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+}
+
+static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_layer *l)
+{
+    struct kvr_layer_bytes b = kvr_layer_held(l);
+
+    if (r->beside)
+        b.meta -= l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
+    return b;
 }
 
 /* One layer stores the chunk that ends at `end`. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
-    const struct kvr_layer_bytes before = kvr_layer_held(l);
-    const size_t policy = policy_bytes(l);
+    const struct kvr_layer_bytes before = held_by(r, l);
+    const size_t policy = policy_bytes(r, l);
     struct kvr_layer_bytes after, both;
 
     KVR_TRY(kvr_plan_is_study(r->plan) ? kvr_layer_recode(l, NULL, NULL, end)
                                        : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
-    after = kvr_layer_held(l);
+    after = held_by(r, l);
     /* A policy's memory grows before anything is coded. */
     both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv,
-                                     r->held.meta + l->made.meta + policy_bytes(l) - policy };
+                                     r->held.meta + l->made.meta + policy_bytes(r, l) - policy };
     if (both.kv + both.meta > r->peak.kv + r->peak.meta)
         r->peak = both;
     r->held.kv += after.kv - before.kv;
@@ -285,7 +295,8 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo,
 }
 
 enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
-                            int latent_frames, enum kvr_path path, struct kvr_prediction *out)
+                            int latent_frames, enum kvr_path path, enum kvr_backend backend,
+                            struct kvr_prediction *out)
 {
     const struct kvr_cache_shape shape = {
         .n_layers = geo->n_layers,
@@ -309,9 +320,10 @@ enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geomet
         .tokens = r.tokens,
         .bf16 = 2 * (size_t)geo->n_layers * (size_t)r.tokens * (size_t)geo->n_heads *
                 (size_t)geo->head_dim * sizeof(kvr_bf16),
-        .scratch = kvr_cache_scratch_bytes(plan, &shape, path),
+        .scratch = kvr_cache_scratch_bytes(plan, &shape, path, backend),
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
+    r.beside = backend != KVR_CPU;
     st = fill(&r, geo, out);
     rollout_close(&r);
     return st;

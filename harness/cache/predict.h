@@ -1,7 +1,7 @@
 /* predict.h - what a rollout's cache would take, without running it.
  *
  *     struct kvr_prediction p;
- *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, &p));
+ *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, KVR_CPU, &p));
  *     ... p.nominal, p.peak ...
  *
  * Layers are driven chunk by chunk as a rollout drives them, but dry: policies decide, codecs
@@ -45,7 +45,8 @@ struct kvr_prediction {
 };
 
 enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
-                            int latent_frames, enum kvr_path path, struct kvr_prediction *out);
+                            int latent_frames, enum kvr_path path, enum kvr_backend backend,
+                            struct kvr_prediction *out);
 
 /* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest n that exist. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cuda/device.h"
+#include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
 #include "harness/plan/geometry.h"
 
 struct predict_opts {
-    const char *method, *geometry, *path, *as_stored;
+    const char *method, *geometry, *path, *as_stored, *device, *compute;
     int frames, layers;
     bool json;
     struct kvr_arg_list set;
@@ -190,6 +192,20 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
                     near ? near : kvr_path_names[0]);
 }
 
+/* A device need not be here to be reckoned with. */
+static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
+{
+    const char *near = kvr_nearest(name, kvr_device_names);
+
+    for (int i = 0; kvr_device_names[i]; i++)
+        if (!strcmp(kvr_device_names[i], name)) {
+            *out = strcmp(name, "cpu") ? KVR_CUDA : KVR_CPU;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "--device %s: need " KVR_DEVICE_HELP "%s%s%s", name,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **plan, json_t **doc)
 {
     struct kvr_setting set[KVR_ARG_LIST_MAX];
@@ -197,6 +213,8 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
     struct kvr_geometry geo;
     struct kvr_prediction p;
     enum kvr_path path = KVR_PATH_STAGED;
+    enum kvr_backend backend = KVR_CPU;
+    enum kvr_dtype compute = KVR_F32;
     int latent_frames;
 
     if (!o->method || !o->geometry || !o->frames)
@@ -206,7 +224,11 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
     KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
     KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     KVR_TRY(path_of(o->path, &path));
-    KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, &p));
+    KVR_TRY(backend_of(o->device, &backend));
+    KVR_TRY(kvr_compute_parse(o->compute, &compute));
+    if (backend == KVR_CUDA && compute == KVR_BF16)
+        geo.weight_bytes = 2;
+    KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, backend, &p));
     *doc = prediction_json(*plan, &geo, o, &p);
     if (!*doc)
         return kvr_fail(KVR_ENOMEM, "predict: no memory");
@@ -241,6 +263,9 @@ static const struct kvr_arg args[] = {
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_TEXT(struct predict_opts, path, "path", 0, "NAME", "staged",
                  "attention path: staged, fused or dense"),
+    KVR_ARG_TEXT(struct predict_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct predict_opts, compute, "compute", 0, "TYPE", "f32",
+                 KVR_COMPUTE_HELP ": a device holds the weights in it"),
     KVR_ARG_TEXT(struct predict_opts, as_stored, "as-stored", 0, "WHO", NULL,
                  "study: its peak memory, from the types it stored codes in"),
     KVR_ARG_FLAG(struct predict_opts, json, "json", 0, "print JSON"),

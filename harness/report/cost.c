@@ -157,6 +157,13 @@ static enum kvr_path path_of(const json_t *spec)
     return kvr_path_names[i] ? (enum kvr_path)i : KVR_PATH_STAGED;
 }
 
+static enum kvr_backend backend_of(const json_t *spec)
+{
+    const char *name = json_string_value(json_object_get(spec, "backend"));
+
+    return name && strcmp(name, "cpu") != 0 ? KVR_CUDA : KVR_CPU;
+}
+
 static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)
 {
     const json_t *model = json_object_get(spec, "model");
@@ -174,7 +181,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
         geo.weight_bytes = 2;
     KVR_TRY(open_plan(spec, &plan));
     st = kvr_predict(plan, &geo, (int)json_integer_value(json_object_get(spec, "frames")),
-                     path_of(spec), out);
+                     path_of(spec), backend_of(spec), out);
     kvr_plan_close(&plan);
     return st;
 }

@@ -59,7 +59,8 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
         return;
     if (sweep->compute == KVR_BF16)
         geo.weight_bytes = 2;
-    if (kvr_predict(plan, &geo, cell->frames, path_of(cell->path), &p) == KVR_OK &&
+    if (kvr_predict(plan, &geo, cell->frames, path_of(cell->path),
+                    strcmp(cell->backend, "cpu") ? KVR_CUDA : KVR_CPU, &p) == KVR_OK &&
         (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
     kvr_plan_close(&plan);

@@ -31,7 +31,7 @@ static struct kvr_prediction predict(const char *name, const char *budget, const
     struct kvr_plan *p = plan_of(name, true, budget, lo, hi);
     struct kvr_prediction out;
 
-    ck_assert_msg(kvr_predict(p, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, &out) == KVR_OK, "%s",
+    ck_assert_msg(kvr_predict(p, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, KVR_CPU, &out) == KVR_OK, "%s",
                   kvr_error());
     kvr_plan_close(&p);
     return out;
@@ -275,9 +275,17 @@ static void fill(float *x, uint32_t a, uint32_t b)
 }
 
 /* A rollout of two forwards per chunk through a real cache. */
-static void roll(struct kvr_cache *c, bool twice)
+static void roll(struct kvr_cache *c, struct kvr_dev *dev, bool twice)
 {
-    float q[SMALL_CHUNK * SMALL_WIDTH], k[SMALL_CHUNK * SMALL_WIDTH], v[SMALL_CHUNK * SMALL_WIDTH];
+    enum { N = SMALL_CHUNK * SMALL_WIDTH };
+    static float host[3 * N];
+    struct kvr_buf buf = { 0 };
+    float *q, *k, *v;
+
+    ck_assert_int_eq(kvr_buf_alloc(&buf, dev, KVR_MEM_ACT, sizeof host), KVR_OK);
+    q = buf.p;
+    k = q + N;
+    v = k + N;
 
     for (int chunk = 0; chunk < SMALL_FRAMES / small.frames_per_chunk; chunk++)
         for (int i = 0; i < (twice ? 2 : 1); i++) {
@@ -287,14 +295,17 @@ static void roll(struct kvr_cache *c, bool twice)
             for (int l = 0; l < small.n_layers; l++) {
                 const uint32_t id = (uint32_t)(chunk * 100 + i * 10 + l);
 
-                fill(q, id, 0);
-                fill(k, id, 1);
-                fill(v, id, 2);
+                fill(host, id, 0);
+                fill(host + N, id, 1);
+                fill(host + 2 * N, id, 2);
+                ck_assert_int_eq(kvr_dev_put(dev, q, host, sizeof host), KVR_OK);
                 ck_assert_int_eq(kvr_cache_append(c, l, k, v), KVR_OK);
                 ck_assert_msg(kvr_cache_attend(c, l, q, q) == KVR_OK, "%s", kvr_error());
             }
             ck_assert_int_eq(kvr_cache_end_pass(c), KVR_OK);
         }
+    ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+    kvr_buf_free(&buf);
 }
 
 static bool scored(const struct kvr_plan *p)
@@ -302,7 +313,7 @@ static bool scored(const struct kvr_plan *p)
     return kvr_plan_is_study(p) && p->tiers.part && !strcmp(p->tiers.part->name, "saliency");
 }
 
-static void compare(const struct kvr_plan *plan, enum kvr_path path)
+static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_backend backend)
 {
     const struct kvr_cache_shape shape = {
         .n_layers = small.n_layers,
@@ -319,13 +330,14 @@ static void compare(const struct kvr_plan *plan, enum kvr_path path)
     struct kvr_cache *c;
     struct kvr_dev *dev;
 
-    ck_assert_msg(kvr_predict(plan, &small, SMALL_FRAMES, path, &p) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_predict(plan, &small, SMALL_FRAMES, path, backend, &p) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&c, dev, plan, &shape, path), KVR_OK);
     kvr_mem_stats(dev, &mem);
     ck_assert_msg(mem.live_total == p.scratch, "%s %s: scratch %zu, predicted %zu", plan->name,
                   kvr_path_names[path], mem.live_total, p.scratch);
-    roll(c, true);
+    roll(c, dev, true);
     kvr_cache_bytes(c, &bytes);
     kvr_mem_stats(dev, &mem);
     ck_assert_uint_eq(bytes.bf16, p.bf16);
@@ -343,7 +355,7 @@ static void compare(const struct kvr_plan *plan, enum kvr_path path)
 
         ck_assert_msg(mem.peak[KVR_MEM_KV] == p.at_peak.kv && p.at_peak.meta <= meta &&
                           meta <= p.at_peak.meta + lists &&
-                          mem.peak_total - meta == p.peak - p.at_peak.meta,
+                          mem.peak_total - meta - mem.peak[KVR_MEM_ACT] == p.peak - p.at_peak.meta,
                       "%s %s: peak %zu = KV %zu + META %zu + ..., predicted %zu, %zu, %zu",
                       plan->name, kvr_path_names[path], mem.peak_total, mem.peak[KVR_MEM_KV], meta,
                       p.peak, p.at_peak.kv, p.at_peak.meta);
@@ -361,9 +373,21 @@ START_TEST(predicted_is_measured)
                 continue;
             struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
-            compare(p, (enum kvr_path)path);
+            compare(p, (enum kvr_path)path, KVR_CPU);
             kvr_plan_close(&p);
         }
+}
+END_TEST
+
+/* The same on a device, by the path that is its own. */
+START_TEST(predicted_is_measured_on_a_device)
+{
+    for (int reading = 0; reading < 1 + kvr_methods[_i]->study; reading++) {
+        struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
+
+        compare(p, reading ? KVR_PATH_STAGED : KVR_PATH_FUSED, KVR_CUDA);
+        kvr_plan_close(&p);
+    }
 }
 END_TEST
 
@@ -387,6 +411,7 @@ int main(void)
     tcase_add_test(tc, unpublished_integration_is_not_invented);
     tcase_add_test(tc, pixel_frames);
     tcase_add_loop_test(tc, predicted_is_measured, 0, n_methods);
+    tcase_add_loop_test(tc, predicted_is_measured_on_a_device, 0, n_methods);
     sr = srunner_create(s);
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
