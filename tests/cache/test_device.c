@@ -9,6 +9,7 @@
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
+#include "tests/cache/compare.h"
 #include "tests/suite.h"
 
 enum { S = 7, FRAMES = 3, H = 2, D = 16, CHUNKS = 3, CHUNK = S * FRAMES, N = CHUNK * H * D };
@@ -86,28 +87,6 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
     kvr_mem_stats(dev, &mem);
     ck_assert_uint_eq(mem.live_total, 0);
     kvr_dev_close(&dev);
-}
-
-static double worst(const float *a, const float *b, size_t n)
-{
-    double w = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const double e = fabs((double)a[i] - b[i]);
-
-        if (w == w && !(e <= w)) /* a NaN, once met, stays */
-            w = e;
-    }
-    return w;
-}
-
-static int n_methods(void)
-{
-    int n = 0;
-
-    while (kvr_methods[n])
-        n++;
-    return n;
 }
 
 static struct result cpu, cuda;

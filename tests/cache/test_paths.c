@@ -7,6 +7,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
+#include "tests/cache/compare.h"
 #include "tests/suite.h"
 
 enum { S = 18, FRAMES = 3, H = 2, D = 32, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
@@ -52,28 +53,6 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
     kvr_cache_close(&cache);
     kvr_plan_close(&plan);
     kvr_dev_close(&dev);
-}
-
-static double worst(const float *a, const float *b, size_t n)
-{
-    double w = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const double e = fabs((double)a[i] - b[i]);
-
-        if (w == w && !(e <= w)) /* a NaN, once met, stays */
-            w = e;
-    }
-    return w;
-}
-
-static int n_methods(void)
-{
-    int n = 0;
-
-    while (kvr_methods[n])
-        n++;
-    return n;
 }
 
 /* Exact tokens in F32, so that the dense copy loses nothing: what is left are F32 sums of up to
