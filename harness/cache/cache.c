@@ -41,6 +41,16 @@ struct kvr_cache {
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
+bool kvr_path_find(const char *name, enum kvr_path *out)
+{
+    for (int i = 0; kvr_path_names[i]; i++)
+        if (strcmp(kvr_path_names[i], name) == 0) {
+            *out = (enum kvr_path)i;
+            return true;
+        }
+    return false;
+}
+
 static int64_t chunk_tokens(const struct kvr_cache *c)
 {
     return (int64_t)c->shape.frames_per_chunk * c->shape.tokens_per_frame;

@@ -51,6 +51,8 @@ enum kvr_path {
     KVR_PATH_DENSE,  /* rebuild an uncoded cache of the layer, as the study does */
 };
 extern const char *const kvr_path_names[]; /* NULL-terminated */
+/* False, and *out left alone, when no path has this name. */
+bool kvr_path_find(const char *name, enum kvr_path *out);
 
 struct kvr_pass {
     int chunk;    /* 0, 1, ... */

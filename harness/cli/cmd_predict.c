@@ -183,11 +183,8 @@ static enum kvr_status path_of(const char *name, enum kvr_path *out)
 {
     const char *near = kvr_nearest(name, kvr_path_names);
 
-    for (int i = 0; kvr_path_names[i]; i++)
-        if (!strcmp(kvr_path_names[i], name)) {
-            *out = (enum kvr_path)i;
-            return KVR_OK;
-        }
+    if (kvr_path_find(name, out))
+        return KVR_OK;
     return kvr_fail(KVR_EINVAL, "--path %s: did you mean '%s'?", name,
                     near ? near : kvr_path_names[0]);
 }
@@ -197,11 +194,8 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
 {
     const char *near = kvr_nearest(name, kvr_device_names);
 
-    for (int i = 0; kvr_device_names[i]; i++)
-        if (!strcmp(kvr_device_names[i], name)) {
-            *out = strcmp(name, "cpu") ? KVR_CUDA : KVR_CPU;
-            return KVR_OK;
-        }
+    if (kvr_device_backend(name, out))
+        return KVR_OK;
     return kvr_fail(KVR_EINVAL, "--device %s: need " KVR_DEVICE_HELP "%s%s%s", name,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -9,14 +9,22 @@
 
 const char *const kvr_device_names[] = { "cpu", "cuda", "emulated", NULL };
 
+bool kvr_device_backend(const char *name, enum kvr_backend *out)
+{
+    for (int i = 0; kvr_device_names[i]; i++)
+        if (strcmp(kvr_device_names[i], name) == 0) {
+            *out = i == 0 ? KVR_CPU : KVR_CUDA;
+            return true;
+        }
+    return false;
+}
+
 enum kvr_status kvr_device_check_name(const char *name)
 {
     const bool emulated = kvr_device_build()->emulated;
-    int i = 0;
+    enum kvr_backend backend;
 
-    while (kvr_device_names[i] && strcmp(kvr_device_names[i], name) != 0)
-        i++;
-    if (!kvr_device_names[i])
+    if (!kvr_device_backend(name, &backend))
         return kvr_fail(KVR_EINVAL, "device '%s', need " KVR_DEVICE_HELP, name);
     if (emulated && strcmp(name, "cuda") == 0)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -31,9 +39,12 @@ enum kvr_status kvr_device_check_name(const char *name)
 
 enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name)
 {
+    enum kvr_backend backend = KVR_CPU;
+
     *out = NULL;
     KVR_TRY(kvr_device_check_name(name));
-    return kvr_dev_open(out, strcmp(name, "cpu") == 0 ? KVR_CPU : KVR_CUDA);
+    kvr_device_backend(name, &backend);
+    return kvr_dev_open(out, backend);
 }
 
 const char *kvr_dev_name(const struct kvr_dev *dev)

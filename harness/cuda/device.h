@@ -21,6 +21,9 @@ extern "C" {
 extern const char *const kvr_device_names[]; /* "cpu", "cuda", "emulated", NULL */
 #define KVR_DEVICE_HELP "cpu, cuda or emulated"
 
+/* The backend of that name, which need not be here. False, and *out left alone: no such name. */
+bool kvr_device_backend(const char *name, enum kvr_backend *out);
+
 /* KVR_EINVAL: no such name; KVR_EUNSUPPORTED: not in this program, and how to build it. */
 enum kvr_status kvr_device_check_name(const char *name);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/cache/predict.h"
+#include "harness/cuda/device.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"
 
@@ -150,18 +151,22 @@ static enum kvr_status open_plan(const json_t *spec, struct kvr_plan **plan)
 static enum kvr_path path_of(const json_t *spec)
 {
     const char *name = json_string_value(json_object_get(spec, "path"));
-    int i = 0;
+    enum kvr_path path = KVR_PATH_STAGED;
 
-    while (name && kvr_path_names[i] && strcmp(kvr_path_names[i], name) != 0)
-        i++;
-    return kvr_path_names[i] ? (enum kvr_path)i : KVR_PATH_STAGED;
+    if (name)
+        kvr_path_find(name, &path);
+    return path;
 }
 
 static enum kvr_backend backend_of(const json_t *spec)
 {
     const char *name = json_string_value(json_object_get(spec, "backend"));
 
-    return name && strcmp(name, "cpu") != 0 ? KVR_CUDA : KVR_CPU;
+    enum kvr_backend backend = KVR_CPU;
+
+    if (name)
+        kvr_device_backend(name, &backend);
+    return backend;
 }
 
 static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/cache/predict.h"
+#include "harness/cuda/device.h"
 #include "harness/core/clock.h"
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
@@ -38,19 +39,13 @@ static enum kvr_status add_flop(const struct kvr_cell *cell, const struct kvr_co
     return KVR_OK;
 }
 
-static enum kvr_path path_of(const char *name)
-{
-    for (int i = 0; kvr_path_names[i]; i++)
-        if (strcmp(kvr_path_names[i], name) == 0)
-            return (enum kvr_path)i;
-    return KVR_PATH_STAGED;
-}
-
 /* A cell that cannot be predicted is no reason not to plan it. */
 static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep, int64_t *most)
 {
     const struct kvr_config_method *m = cell->method;
     struct kvr_plan *plan = NULL;
+    enum kvr_path path = KVR_PATH_STAGED;
+    enum kvr_backend backend = KVR_CPU;
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
@@ -59,8 +54,9 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
         return;
     if (sweep->compute == KVR_BF16)
         geo.weight_bytes = 2;
-    if (kvr_predict(plan, &geo, cell->frames, path_of(cell->path),
-                    strcmp(cell->backend, "cpu") ? KVR_CUDA : KVR_CPU, &p) == KVR_OK &&
+    kvr_path_find(cell->path, &path);
+    kvr_device_backend(cell->backend, &backend);
+    if (kvr_predict(plan, &geo, cell->frames, path, backend, &p) == KVR_OK &&
         (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
     kvr_plan_close(&plan);

@@ -430,15 +430,11 @@ static enum kvr_status add_reuse(struct job *j, const struct kvr_reuse_counts *c
 
 static enum kvr_status find_path(const char *name, enum kvr_path *out)
 {
-    for (int i = 0; kvr_path_names[i]; i++)
-        if (strcmp(kvr_path_names[i], name) == 0) {
-            *out = (enum kvr_path)i;
-            return KVR_OK;
-        }
+    if (kvr_path_find(name, out))
+        return KVR_OK;
     return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
 }
 
-/* probe: NULL in a timed run */
 /* The same rollout, thrown away: code and weights are in the caches, pages are there. Its times
  * are kept, apart from the one that counts. */
 static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_plan *plan,
