@@ -220,8 +220,7 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
     KVR_TRY(path_of(o->path, &path));
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
-    if (backend == KVR_CUDA && compute == KVR_BF16)
-        geo.weight_bytes = 2;
+    kvr_geometry_compute(&geo, backend, compute);
     KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, backend, &p));
     *doc = prediction_json(*plan, &geo, o, &p);
     if (!*doc)

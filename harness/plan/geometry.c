@@ -148,3 +148,9 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
     json_decref(root);
     return st;
 }
+
+void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute)
+{
+    if (backend == KVR_CUDA && compute == KVR_BF16)
+        g->weight_bytes = 2;
+}

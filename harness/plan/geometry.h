@@ -10,5 +10,8 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
 /* Its first n_layers alone; 0: all. KVR_EINVAL: more than it has, or of a geometry that is built in
  * and not known in parts. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
+/* With the weights as a backend holds them that computes in this type: a device in the type itself;
+ * the CPU keeps floats, whose values it has rounded. */
+void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);
 
 #endif

@@ -183,7 +183,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
         return kvr_fail(KVR_EUNSUPPORTED, "cost: evicted tokens are not predicted");
     KVR_TRY(kvr_geometry_find_part(name ? name : "", layers, &geo));
     if (compute && strcmp(compute, "bf16") == 0)
-        geo.weight_bytes = 2;
+        kvr_geometry_compute(&geo, backend_of(spec), KVR_BF16);
     KVR_TRY(open_plan(spec, &plan));
     st = kvr_predict(plan, &geo, (int)json_integer_value(json_object_get(spec, "frames")),
                      path_of(spec), backend_of(spec), out);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "harness/cache/predict.h"
-#include "harness/cuda/device.h"
 #include "harness/core/clock.h"
 #include "harness/core/rng.h"
+#include "harness/cuda/device.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/geometry.h"
@@ -52,10 +52,9 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     if (kvr_geometry_find_part(cell->model->dir, sweep->model_layers, &geo) != KVR_OK ||
         kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
         return;
-    if (sweep->compute == KVR_BF16)
-        geo.weight_bytes = 2;
     kvr_path_find(cell->path, &path);
     kvr_device_backend(cell->backend, &backend);
+    kvr_geometry_compute(&geo, backend, sweep->compute);
     if (kvr_predict(plan, &geo, cell->frames, path, backend, &p) == KVR_OK &&
         (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
