@@ -2,14 +2,15 @@
 #   make V=1                        show every command
 #   make CC=clang                   the other compiler
 #   make SAN=address,undefined test sanitizers, in a build folder of their own
-#   make ARCH=x86-64-v3             code for another machine than this one
+#   make ARCH=native                what is not a hot loop for this machine alone, too
 #   make CUDA=1                     kernels for a GPU, by nvcc; else they are emulated on the CPU
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
-ARCH    ?= native
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH    ?= $(if $(filter x86_64,$(MACHINE)),x86-64-v2,$(if $(filter aarch64,$(MACHINE)),armv8-a,native))
 SAN     ?=
 CUDA    ?=
 V       ?=
@@ -34,8 +35,27 @@ CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(WARN) $(S
 LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
 LDLIBS  += $(PKG_LIBS) -ldl -lm
 
-SRC  := $(sort $(filter-out harness/cli/main.c,$(wildcard harness/*/*.c methods/*.c methods/*/*.c metrics/*.c)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o)
+# Hot loops are compiled once per instruction set, and one is chosen when the program starts
+# (harness/core/isa.h): *_isa.c for ISAS, *_dot.c, which multiply bytes, for DOT_ISAS.
+ISAS_x86_64      := portable avx2 avx512
+DOT_ISAS_x86_64  := $(ISAS_x86_64) avxvnni vnni
+ISAS_aarch64     := portable neon
+DOT_ISAS_aarch64 := $(ISAS_aarch64)
+ISAS             := $(or $(ISAS_$(MACHINE)),portable)
+DOT_ISAS         := $(or $(DOT_ISAS_$(MACHINE)),portable)
+FLAGS_portable   := -march=$(ARCH)
+FLAGS_avx2       := -march=x86-64-v3 -DKVR_ISA_AVX2=1
+FLAGS_avxvnni    := $(FLAGS_avx2) -mavxvnni -DKVR_ISA_AVXVNNI=1
+FLAGS_avx512     := -march=x86-64-v4 -mprefer-vector-width=512 -DKVR_ISA_AVX2=1 -DKVR_ISA_AVX512=1
+FLAGS_vnni       := $(FLAGS_avx512) -mavx512vnni -DKVR_ISA_VNNI=1
+FLAGS_neon       := -march=armv8.2-a+dotprod -DKVR_ISA_NEON=1
+
+ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c metrics/*.c)
+ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
+DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
+ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
+SRC  := $(sort $(filter-out harness/cli/main.c $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o)
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -78,9 +98,10 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
-# Hot loops: products and sums may fuse.
-HOT := harness/cache/attend_cpu.c harness/engine/ops_cpu.c
-$(HOT:%.c=$(BUILD)/%.o): CFLAGS += -ffp-contract=fast -Wno-psabi
+# Where no bit of a sum is promised, products and sums may fuse.
+FUSED := harness/cache/attend_cpu.c harness/engine/ops_isa.c
+$(FUSED:%.c=$(BUILD)/%.o) $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
+$(ISA_OBJ) $(FUSED:%.c=$(BUILD)/%.o): CFLAGS += -Wno-psabi
 
 # The build's own identity, remade when it changes.
 GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -119,6 +140,16 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# $(1): kind of file, isa or dot; $(2): instruction set.
+define compile_for
+$$(BUILD)/%_$(1).$(2).o: %_$(1).c
+	$$(call say,CC,$$< ($(2)))
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CFLAGS) $$(FLAGS_$(2)) -DKVR_ISA=$(2) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach i,$(ISAS),$(eval $(call compile_for,isa,$i)))
+$(foreach i,$(DOT_ISAS),$(eval $(call compile_for,dot,$i)))
 
 $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a $(EMU_OBJ)
 	$(call say,TEST,$@)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "harness/core/isa.h"
 #include "harness/core/mem.h"
 
 #ifdef __cplusplus
@@ -24,6 +25,7 @@ enum {
     KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
     KVR_OPS_MAX_HEAD_DIM = 256, /* on CUDA */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
+    KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to so many floats */
 };
 
 struct kvr_rows {
@@ -99,7 +101,7 @@ struct kvr_ops {
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
 };
 
-extern const struct kvr_ops kvr_ops_cpu;
+KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the chosen variant of the CPU */
 extern const struct kvr_ops kvr_ops_cuda;
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev);
 

@@ -137,5 +137,5 @@ const struct kvr_ops kvr_ops_cuda = {
 
 const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev)
 {
-    return kvr_dev_backend(dev) == KVR_CUDA ? &kvr_ops_cuda : &kvr_ops_cpu;
+    return kvr_dev_backend(dev) == KVR_CUDA ? &kvr_ops_cuda : kvr_ops_cpu();
 }

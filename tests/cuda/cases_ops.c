@@ -18,7 +18,6 @@
 
 static const double u = 0x1p-24;
 
-static const struct kvr_ops *const cpu = &kvr_ops_cpu;
 
 static const struct kvr_rows row_cases[] = {
     { 1, 1, 1 }, { 3, 7, 2 }, { 5, 33, 2 }, { 9, 192, 4 }, { 4, 1100, 3 },
@@ -91,16 +90,16 @@ START_TEST(norms)
     float *d_x = both_in(x, size), *d_mod = both_in(mod, (size_t)(frames * stride) * sizeof(float));
     float *d_y = both_out(size), *d_z = both_out(size), *d_inout = both_inout(x, size);
 
-    cpu->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, 1e-6, want);
+    kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, 1e-6, want);
     kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, stride, 1e-6, d_y);
     both_get(got, d_y, size, "modulated");
     check_norm(&r, x, want, got, mod + r.d, stride, true, "modulated");
-    cpu->norm_affine(NULL, &r, x, mod, mod + r.d, 1e-6, want);
+    kvr_ops_cpu()->norm_affine(NULL, &r, x, mod, mod + r.d, 1e-6, want);
     kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + r.d, 1e-6, d_z);
     both_get(got, d_z, size, "affine");
     check_norm(&r, x, want, got, mod, 0, true, "affine");
     memcpy(want, x, size);
-    cpu->rms_norm(NULL, &r, mod, 1e-6, want);
+    kvr_ops_cpu()->rms_norm(NULL, &r, mod, 1e-6, want);
     kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_inout);
     both_get(got, d_inout, size, "rms");
     check_norm(&r, x, want, got, mod, 0, false, "rms");
@@ -123,7 +122,7 @@ START_TEST(rotary)
     for (int n = 0; n < N; n++)
         kvr_rope_angles(D, n, 2 * n, 3 * n + 1, co + n * D / 2, si + n * D / 2);
     memcpy(want, x, sizeof got);
-    cpu->rope(NULL, &r, D, co, si, want);
+    kvr_ops_cpu()->rope(NULL, &r, D, co, si, want);
     d_x = both_inout(x, sizeof got);
     kvr_rope_cuda(both_stream, &r, D, both_in(co, sizeof co), both_in(si, sizeof si), d_x);
     both_get(got, d_x, sizeof got, "rope");
@@ -153,7 +152,7 @@ START_TEST(residual)
         float *d_gate = both_in(gate, (size_t)(frames * stride) * sizeof(float));
 
         memcpy(want, x, size);
-        cpu->add(NULL, &r, y, gated ? gate : NULL, stride, want);
+        kvr_ops_cpu()->add(NULL, &r, y, gated ? gate : NULL, stride, want);
         kvr_add_cuda(both_stream, &r, d_y, gated ? d_gate : NULL, stride, d_x);
         both_get(got, d_x, size, "add");
         for (int64_t i = 0; i < n; i++) {
@@ -185,13 +184,13 @@ START_TEST(activations)
         for (int64_t i = 0; i < n; i++)
             x[i] *= 6;
     d_x = both_inout(x, size);
-    cpu->silu(NULL, n, x, want);
+    kvr_ops_cpu()->silu(NULL, n, x, want);
     kvr_silu_cuda(both_stream, n, d_x, d_y);
     both_get(got, d_y, size, "silu");
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
     memcpy(want, x, size);
-    cpu->gelu(NULL, n, want);
+    kvr_ops_cpu()->gelu(NULL, n, want);
     kvr_gelu_cuda(both_stream, n, d_x);
     both_get(got, d_x, size, "gelu");
     for (int64_t i = 0; i < n; i++)
@@ -219,11 +218,11 @@ START_TEST(patching)
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)i;
     d_x = both_in(x, size);
-    cpu->patchify(NULL, &p, x, want);
+    kvr_ops_cpu()->patchify(NULL, &p, x, want);
     kvr_patchify_cuda(both_stream, &p, d_x, d_tokens);
     both_get(got, d_tokens, size, "patchify");
     ck_assert_mem_eq(want, got, size);
-    cpu->unpatchify(NULL, &p, x, want);
+    kvr_ops_cpu()->unpatchify(NULL, &p, x, want);
     kvr_unpatchify_cuda(both_stream, &p, d_x, d_frames);
     both_get(got, d_frames, size, "unpatchify");
     ck_assert_mem_eq(want, got, size);
@@ -247,7 +246,7 @@ START_TEST(modulating)
     for (int same_rows = 0; same_rows < 2; same_rows++) {
         float *d_out = both_out(sizeof got);
 
-        cpu->add_modulation(NULL, F, ROWS, D, base, frames, same_rows, want);
+        kvr_ops_cpu()->add_modulation(NULL, F, ROWS, D, base, frames, same_rows, want);
         kvr_add_modulation_cuda(both_stream, F, ROWS, D, d_base, d_frames, same_rows, d_out);
         both_get(got, d_out, sizeof got, "modulation");
         for (int i = 0; i < N; i++)
@@ -284,17 +283,17 @@ START_TEST(sampling)
     float *d_x0 = both_out(size), *d_next = both_out(size), *d_less = both_out(size);
     float *d_clamped = both_inout(x, size);
 
-    cpu->x0_from_flow(NULL, n, x, y, sigma, want);
+    kvr_ops_cpu()->x0_from_flow(NULL, n, x, y, sigma, want);
     kvr_x0_from_flow_cuda(both_stream, n, d_x, d_y, sigma, d_x0);
     same_floats(want, d_x0, n, "x0");
-    cpu->renoise(NULL, n, x, y, sigma, want);
+    kvr_ops_cpu()->renoise(NULL, n, x, y, sigma, want);
     kvr_renoise_cuda(both_stream, n, d_x, d_y, sigma, d_next);
     same_floats(want, d_next, n, "renoised");
-    cpu->subtract(NULL, n, x, y, want);
+    kvr_ops_cpu()->subtract(NULL, n, x, y, want);
     kvr_subtract_cuda(both_stream, n, d_x, d_y, d_less);
     same_floats(want, d_less, n, "difference");
     memcpy(want, x, size);
-    cpu->clamp(NULL, n, -0.5f, 0.25f, want);
+    kvr_ops_cpu()->clamp(NULL, n, -0.5f, 0.25f, want);
     kvr_clamp_cuda(both_stream, n, -0.5f, 0.25f, d_clamped);
     same_floats(want, d_clamped, n, "clamped");
     both_free();
@@ -320,7 +319,7 @@ START_TEST(finding_what_is_not_finite)
 
             if (at >= 0)
                 x[at] = bad[b];
-            cpu->not_finite(NULL, N, x, &cpu_flag);
+            kvr_ops_cpu()->not_finite(NULL, N, x, &cpu_flag);
             kvr_not_finite_cuda(both_stream, N, both_in(x, sizeof x), d_flag);
             both_get(&flag, d_flag, sizeof flag, "flag");
             ck_assert_int_eq(cpu_flag, at >= 0);
@@ -342,7 +341,7 @@ START_TEST(changes)
     float *x = filled(&r, FILL_NORMAL, 1), *y = filled(&r, FILL_OFFSET, 2);
     double want[2 * KVR_OPS_L1_PARTS], got[2 * KVR_OPS_L1_PARTS], first[2 * KVR_OPS_L1_PARTS];
 
-    cpu->l1(NULL, n, x, y, want);
+    kvr_ops_cpu()->l1(NULL, n, x, y, want);
     for (uint64_t seed = 1; seed <= 3; seed++) {
         double *d_sums = both_out(sizeof got);
 

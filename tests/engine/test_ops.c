@@ -12,7 +12,6 @@
 #include "harness/engine/gemm.h"
 #include "tests/suite.h"
 
-static const struct kvr_ops *const ops = &kvr_ops_cpu;
 
 /* Sums of d float32 products in vector lanes: the error of a row's mean or norm stays below
  * sqrt(d) half ulps of its largest term, 1e-6 for d <= 1100 and values of size 1; everything
@@ -73,8 +72,8 @@ START_TEST(layer_norm)
     float *b = fresh(r.d, 4), *y = malloc((size_t)(r.n * r.d) * 2 * sizeof *y), *z = y + r.n * r.d;
     const double eps = 1e-6;
 
-    ops->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
-    ops->norm_affine(NULL, &r, x, w, b, eps, z);
+    kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
+    kvr_ops_cpu()->norm_affine(NULL, &r, x, w, b, eps, z);
     for (int64_t n = 0; n < r.n; n++) {
         const float *m = mod + n / r.tokens_per_frame * stride;
         double mean, inv;
@@ -91,7 +90,7 @@ START_TEST(layer_norm)
     }
     x[0] = NAN; /* row 0 is lost, the others are as they were */
     float kept = r.n > 1 ? y[r.d] : 0;
-    ops->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
+    kvr_ops_cpu()->norm_modulate(NULL, &r, x, mod, mod + r.d, stride, eps, y);
     ck_assert(isnan(y[0]) && isnan(y[r.d - 1]));
     ck_assert(r.n == 1 || y[r.d] == kept);
     free(x);
@@ -107,7 +106,7 @@ START_TEST(rms_norm)
     const struct kvr_rows r = rows_of(_i);
     float *x = fresh(r.n * r.d, 1), *w = fresh(r.d, 2), *y = fresh(r.n * r.d, 1);
 
-    ops->rms_norm(NULL, &r, w, 1e-6, y);
+    kvr_ops_cpu()->rms_norm(NULL, &r, w, 1e-6, y);
     for (int64_t n = 0; n < r.n; n++) {
         double square = 0;
 
@@ -118,7 +117,7 @@ START_TEST(rms_norm)
                     "rms", n * r.d + i);
     }
     y[r.d - 1] = NAN;
-    ops->rms_norm(NULL, &r, w, 1e-6, y);
+    kvr_ops_cpu()->rms_norm(NULL, &r, w, 1e-6, y);
     ck_assert(isnan(y[0]));
     free(x);
     free(w);
@@ -132,8 +131,8 @@ START_TEST(gated_add)
     float *x = fresh(r.n * r.d, 1), *y = fresh(r.n * r.d, 2), *z = fresh(r.n * r.d, 1);
     float *g = fresh(frames_of(_i) * 3 * r.d, 3), *plain = fresh(r.n * r.d, 1);
 
-    ops->add(NULL, &r, y, g, 3 * r.d, z);
-    ops->add(NULL, &r, y, NULL, 0, plain);
+    kvr_ops_cpu()->add(NULL, &r, y, g, 3 * r.d, z);
+    kvr_ops_cpu()->add(NULL, &r, y, NULL, 0, plain);
     for (int64_t at = 0; at < r.n * r.d; at++) {
         int64_t frame = at / r.d / r.tokens_per_frame;
 
@@ -162,8 +161,8 @@ START_TEST(activations)
     x[2] = -0.0f;
     x[3] = NAN;
     memcpy(g, x, sizeof g);
-    ops->gelu(NULL, N, g);
-    ops->silu(NULL, N, x, s);
+    kvr_ops_cpu()->gelu(NULL, N, g);
+    kvr_ops_cpu()->silu(NULL, N, x, s);
     for (int i = 0; i < N; i++) {
         double u = x[i], z = sqrt(2 / M_PI) * (u + 0.044715 * u * u * u);
         /* 0.5 u (1 + tanh z), without the cancellation that -z brings to double precision */
@@ -212,7 +211,7 @@ START_TEST(rotary)
 
     for (int n = 0; n < r.n; n++)
         kvr_rope_angles(D, 40 + n, n % 2, 3 * n, co + n * c, si + n * c);
-    ops->rope(NULL, &r, D, co, si, y);
+    kvr_ops_cpu()->rope(NULL, &r, D, co, si, y);
     for (int n = 0; n < r.n; n++)
         for (int h = 0; h < heads; h++)
             for (int p = 0; p < c; p++) {
@@ -243,8 +242,8 @@ START_TEST(patches)
     float *x = fresh(n, 1), *cut = malloc((size_t)n * sizeof *cut), *y = fresh(n, 2);
     float *out = malloc((size_t)n * sizeof *out);
 
-    ops->patchify(NULL, &p, x, cut);
-    ops->unpatchify(NULL, &p, y, out);
+    kvr_ops_cpu()->patchify(NULL, &p, x, cut);
+    kvr_ops_cpu()->unpatchify(NULL, &p, y, out);
     for (int f = 0; f < 2; f++)
         for (int c = 0; c < 3; c++)
             for (int row = 0; row < 6; row++)
@@ -306,8 +305,8 @@ START_TEST(cross_attention)
 
     cross.k = fresh(kvr_cross_k_floats(c->keys, c->heads, c->D), 5);
     cross.v = fresh(kvr_cross_v_floats(c->keys, c->heads, c->D), 6);
-    ops->cross_pack(NULL, &cross, k, v);
-    ops->cross_attend(NULL, &r, &cross, NULL, q, out);
+    kvr_ops_cpu()->cross_pack(NULL, &cross, k, v);
+    kvr_ops_cpu()->cross_attend(NULL, &r, &cross, NULL, q, out);
     for (int64_t n = 0; n < c->n; n++)
         for (int h = 0; h < c->heads; h++) {
             cross_definition(c, q, k, v, n, h, want);
@@ -316,7 +315,7 @@ START_TEST(cross_attention)
         }
     ck_assert(out[r.n * r.d] == guard);
     q[0] = NAN;
-    ops->cross_attend(NULL, &r, &cross, NULL, q, out);
+    kvr_ops_cpu()->cross_attend(NULL, &r, &cross, NULL, q, out);
     ck_assert(isnan(out[0]) && isnan(out[c->D - 1]));
     ck_assert(c->n == 1 || !isnan(out[r.d]));
     free(q);

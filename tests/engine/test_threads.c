@@ -33,46 +33,46 @@ static double angles[2][N];
 
 static void op_modulate(float *x)
 {
-    kvr_ops_cpu.norm_modulate(NULL, &rows, x, vectors, vectors + rows.d, 6 * rows.d, 1e-6, x);
+    kvr_ops_cpu()->norm_modulate(NULL, &rows, x, vectors, vectors + rows.d, 6 * rows.d, 1e-6, x);
 }
 
 static void op_affine(float *x)
 {
-    kvr_ops_cpu.norm_affine(NULL, &rows, x, vectors, vectors + rows.d, 1e-6, x);
+    kvr_ops_cpu()->norm_affine(NULL, &rows, x, vectors, vectors + rows.d, 1e-6, x);
 }
 
 static void op_rms(float *x)
 {
-    kvr_ops_cpu.rms_norm(NULL, &rows, vectors, 1e-6, x);
+    kvr_ops_cpu()->rms_norm(NULL, &rows, vectors, 1e-6, x);
 }
 
 static void op_rope(float *x)
 {
     const struct kvr_rows even = { rows.n, 202, 1 };
 
-    kvr_ops_cpu.rope(NULL, &even, 202, angles[0], angles[1], x);
+    kvr_ops_cpu()->rope(NULL, &even, 202, angles[0], angles[1], x);
 }
 
 static void op_add(float *x)
 {
-    kvr_ops_cpu.add(NULL, &rows, x, vectors, 6 * rows.d, x);
+    kvr_ops_cpu()->add(NULL, &rows, x, vectors, 6 * rows.d, x);
 }
 
 static void op_gelu(float *x)
 {
-    kvr_ops_cpu.gelu(NULL, N, x);
+    kvr_ops_cpu()->gelu(NULL, N, x);
 }
 
 static void op_silu(float *x)
 {
-    kvr_ops_cpu.silu(NULL, N, x, x);
+    kvr_ops_cpu()->silu(NULL, N, x, x);
 }
 
 static void op_cross(float *x)
 {
     float *q = fresh(N, 1);
 
-    kvr_ops_cpu.cross_attend(NULL, &rows, &cross, NULL, q, x);
+    kvr_ops_cpu()->cross_attend(NULL, &rows, &cross, NULL, q, x);
     free(q);
 }
 
@@ -103,7 +103,7 @@ START_TEST(operations)
     cross = (struct kvr_cross){ KEYS, HEADS, HEAD_DIM, NULL, NULL };
     cross.k = fresh(kvr_cross_k_floats(KEYS, HEADS, HEAD_DIM), 5);
     cross.v = fresh(kvr_cross_v_floats(KEYS, HEADS, HEAD_DIM), 6);
-    kvr_ops_cpu.cross_pack(NULL, &cross, k, v);
+    kvr_ops_cpu()->cross_pack(NULL, &cross, k, v);
     for (int team = 1; team <= MAX_TEAM; team++) {
         float *x = fresh(N, 1);
 

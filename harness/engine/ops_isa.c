@@ -1,4 +1,4 @@
-/* ops_cpu.c - the definition of the forward's small operations, vectorised over lanes.
+/* ops_isa.c - the definition of the forward's small operations, vectorised over lanes.
  *
  * Rows are dealt to threads in contiguous ranges; a row never sees its neighbours. */
 #include "harness/engine/ops.h"
@@ -10,7 +10,7 @@
 
 /* Below WORTH_A_TEAM values a team costs more than it saves. Elementwise work is dealt in whole
  * BLOCKs, so that a value is in the vector part or in the tail whatever the team. */
-enum { WORTH_A_TEAM = 1 << 16, BLOCK = 4096, LANES = 16 };
+enum { WORTH_A_TEAM = 1 << 16, BLOCK = 4096, LANES = KVR_OPS_LANES };
 
 /* e^x to about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. Clamped to
  * +-87, where it stays a normal number; written so that NaN passes through. */
@@ -117,33 +117,6 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 }
 
 /* ---- positions ------------------------------------------------------------------------ */
-
-void kvr_time_sinusoid(float t, int n, float *out)
-{
-    const int half = n / 2;
-
-    for (int k = 0; k < half; k++) {
-        double angle = (double)t * pow(10000.0, -(double)k / half);
-
-        out[k] = (float)cos(angle);
-        out[half + k] = (float)sin(angle);
-    }
-}
-
-void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines)
-{
-    const int c = head_dim / 2, g = c / 3;
-    const int count[3] = { c - 2 * g, g, g }, position[3] = { frame, row, col };
-    int p = 0;
-
-    for (int axis = 0; axis < 3; axis++)
-        for (int k = 0; k < count[axis]; k++, p++) {
-            double angle = position[axis] * pow(10000.0, -(double)k / count[axis]);
-
-            cosines[p] = cos(angle);
-            sines[p] = sin(angle);
-        }
-}
 
 static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x)
@@ -275,16 +248,6 @@ enum { QUERIES = 8 };
 static int round_lanes(int n)
 {
     return (n + LANES - 1) / LANES * LANES;
-}
-
-int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim)
-{
-    return (int64_t)n_heads * head_dim * round_lanes(n_keys);
-}
-
-int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim)
-{
-    return (int64_t)n_heads * n_keys * round_lanes(head_dim);
 }
 
 static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
@@ -466,7 +429,7 @@ static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *
     *flag = sum != 0;
 }
 
-const struct kvr_ops kvr_ops_cpu = {
+const struct kvr_ops KVR_ISA_NAME(kvr_ops_cpu) = {
     .norm_modulate = norm_modulate,
     .norm_affine = norm_affine,
     .rms_norm = rms_norm,

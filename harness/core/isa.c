@@ -1,0 +1,165 @@
+/* isa.c - what the CPU can do, and which variant of the hot loops is in force. */
+#include "harness/core/isa.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+static const char *const names[KVR_N_ISA] = { "portable", "avx2", "avxvnni",
+                                              "avx512",   "vnni", "neon" };
+
+/* Unset is 0, so the choice is stored plus one. */
+static atomic_int chosen;
+static atomic_bool by_name;
+
+#if defined(__x86_64__)
+/* The registers that the operating system saves: XCR0. */
+static uint64_t saved_registers(void)
+{
+    uint32_t low, high;
+
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static bool all(uint32_t word, uint32_t bits)
+{
+    return (word & bits) == bits;
+}
+
+/* Bit n of the result: variant n can run. */
+static unsigned cpu_can(void)
+{
+    const uint64_t ymm = 0x6, zmm = 0xe6;
+    uint32_t a, b, c, d, b7 = 0, c7 = 0, d7, a71 = 0, b71, c71, d71, a1, b1, c1 = 0, d1;
+    unsigned can = 1u << KVR_ISA_OF_PORTABLE;
+    uint64_t saved;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, bit_OSXSAVE))
+        return can;
+    saved = saved_registers();
+    __get_cpuid_count(7, 0, &a, &b7, &c7, &d7);
+    if (a >= 1)
+        __get_cpuid_count(7, 1, &a71, &b71, &c71, &d71);
+    __get_cpuid(0x80000001, &a1, &b1, &c1, &d1);
+    if ((saved & ymm) != ymm || !all(c, bit_AVX | bit_FMA | bit_F16C | bit_MOVBE) ||
+        !all(b7, bit_AVX2 | bit_BMI | bit_BMI2) || !all(c1, bit_LZCNT))
+        return can;
+    can |= 1u << KVR_ISA_OF_AVX2;
+    if (all(a71, 1u << 4)) /* AVX-VNNI */
+        can |= 1u << KVR_ISA_OF_AVXVNNI;
+    if ((saved & zmm) == zmm &&
+        all(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL)) {
+        can |= 1u << KVR_ISA_OF_AVX512;
+        if (all(c7, 1u << 11)) /* AVX512_VNNI */
+            can |= 1u << KVR_ISA_OF_VNNI;
+    }
+    return can;
+}
+#elif defined(__aarch64__)
+static unsigned cpu_can(void)
+{
+    unsigned can = 1u << KVR_ISA_OF_PORTABLE;
+
+    if (getauxval(AT_HWCAP) & (1ul << 20)) /* HWCAP_ASIMDDP: 8-bit dot products */
+        can |= 1u << KVR_ISA_OF_NEON;
+    return can;
+}
+#else
+static unsigned cpu_can(void)
+{
+    return 1u << KVR_ISA_OF_PORTABLE;
+}
+#endif
+
+bool kvr_isa_usable(enum kvr_isa isa)
+{
+    return (unsigned)isa < KVR_N_ISA && (cpu_can() >> isa & 1u);
+}
+
+const char *kvr_isa_name(enum kvr_isa isa)
+{
+    return (unsigned)isa < KVR_N_ISA ? names[isa] : "?";
+}
+
+/* The last usable one: the enumeration goes from plain to wide. */
+static enum kvr_isa best(void)
+{
+    enum kvr_isa isa = KVR_ISA_OF_PORTABLE;
+
+    for (int i = 0; i < KVR_N_ISA; i++)
+        if (kvr_isa_usable((enum kvr_isa)i))
+            isa = (enum kvr_isa)i;
+    return isa;
+}
+
+/* KVR_N_ISA: no such name. */
+static enum kvr_isa named(const char *name)
+{
+    int i = 0;
+
+    while (i < KVR_N_ISA && strcmp(names[i], name) != 0)
+        i++;
+    return (enum kvr_isa)i;
+}
+
+static void choose(enum kvr_isa isa, bool is_named)
+{
+    atomic_store(&by_name, is_named);
+    atomic_store(&chosen, (int)isa + 1);
+}
+
+enum kvr_isa kvr_isa(void)
+{
+    int c = atomic_load_explicit(&chosen, memory_order_relaxed);
+
+    if (!c) {
+        const char *wish = getenv("KVREEL_CPU");
+        const bool granted = wish && *wish && kvr_isa_usable(named(wish));
+
+        choose(granted ? named(wish) : best(), granted);
+        c = atomic_load(&chosen);
+    }
+    return (enum kvr_isa)(c - 1);
+}
+
+bool kvr_isa_forced(void)
+{
+    kvr_isa();
+    return atomic_load(&by_name);
+}
+
+enum kvr_status kvr_isa_force(const char *name)
+{
+    const char *from = name ? "--cpu" : "KVREEL_CPU";
+    char usable[128] = "";
+
+    if (!name)
+        name = getenv("KVREEL_CPU");
+    if (!name || !*name) {
+        choose(best(), false);
+        return KVR_OK;
+    }
+    if (kvr_isa_usable(named(name))) {
+        choose(named(name), true);
+        return KVR_OK;
+    }
+    for (int i = 0; i < KVR_N_ISA; i++)
+        if (kvr_isa_usable((enum kvr_isa)i)) {
+            const size_t used = strlen(usable);
+
+            snprintf(usable + used, sizeof usable - used, "%s%s", used ? ", " : "", names[i]);
+        }
+    return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU runs: %s", from, name,
+                    named(name) == KVR_N_ISA ? "is no kernel variant"
+                                             : "needs instructions that this CPU does not have",
+                    usable);
+}

@@ -1,0 +1,88 @@
+/* isa.h - the instruction set that hot loops run on, chosen once, when the program starts.
+ *
+ *     KVR_TRY(kvr_isa_force(name));       NULL: KVREEL_CPU, else the best that this CPU has
+ *     kvr_fwht_kernels()->rows(x, n, d);  the table that belongs to the choice
+ *
+ * A file named *_isa.c is compiled once for each of portable, avx2 and avx512 (portable and neon
+ * on ARM); one named *_dot.c for avxvnni and vnni too. Each copy defines one constant table of
+ * functions, `const struct kvr_x KVR_ISA_NAME(kvr_x)`, and nothing else that has external linkage.
+ * The header says KVR_ISA_TABLES(struct kvr_x, kvr_x), which makes the function kvr_x() that
+ * returns the chosen table. The Makefile sets KVR_ISA to the variant's name and KVR_ISA_AVX2,
+ * KVR_ISA_AVX512, KVR_ISA_VNNI, KVR_ISA_AVXVNNI or KVR_ISA_NEON to 1 where they apply; a copy
+ * for AVX-512 has KVR_ISA_AVX2 as well.
+ *
+ * What is stored (codes, scales, masks) is the same to the bit in every variant. Sums of products
+ * may differ in their last bits: the order of summing is a variant's own. */
+#ifndef KVR_CORE_ISA_H
+#define KVR_CORE_ISA_H
+
+#include <stdbool.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum kvr_isa {
+    KVR_ISA_OF_PORTABLE, /* C for the machine that the build names: x86-64-v2, ARMv8-A */
+    KVR_ISA_OF_AVX2,     /* AVX2, FMA, F16C: x86-64-v3 */
+    KVR_ISA_OF_AVXVNNI,  /* and 8-bit dot products in 256-bit registers */
+    KVR_ISA_OF_AVX512,   /* AVX-512 F, BW, CD, DQ, VL: x86-64-v4 */
+    KVR_ISA_OF_VNNI,     /* and 8-bit dot products in 512-bit registers */
+    KVR_ISA_OF_NEON,     /* ARM: Advanced SIMD written out, with 8-bit dot products */
+    KVR_N_ISA
+};
+
+/* The choice in force. The first call makes it, from KVREEL_CPU or the CPU; a name in KVREEL_CPU
+ * that cannot be had is passed over here and refused by kvr_isa_force(NULL). */
+enum kvr_isa kvr_isa(void);
+
+/* Choose by name; NULL: by KVREEL_CPU, else the best there is. KVR_EINVAL names the ones that can
+ * be chosen. Not while other threads compute. */
+enum kvr_status kvr_isa_force(const char *name);
+
+/* Is this variant compiled in, and can this CPU run it? */
+bool kvr_isa_usable(enum kvr_isa isa);
+/* Was it chosen by name, rather than by what the CPU can do? */
+bool kvr_isa_forced(void);
+const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */
+
+#define KVR_ISA_CAT_(a, b) a##_##b
+#define KVR_ISA_CAT(a, b) KVR_ISA_CAT_(a, b)
+#define KVR_ISA_NAME(name) KVR_ISA_CAT(name, KVR_ISA)
+
+#define KVR_ISA_LOOK_UP_(type, name, ...)                                                          \
+    static inline const type *name(void)                                                           \
+    {                                                                                              \
+        static const type *const of[KVR_N_ISA] = { __VA_ARGS__ };                                  \
+                                                                                                   \
+        return of[kvr_isa()];                                                                      \
+    }
+
+#if defined(__x86_64__)
+#define KVR_ISA_TABLES(type, name)                                                                 \
+    extern const type name##_portable, name##_avx2, name##_avx512;                                 \
+    KVR_ISA_LOOK_UP_(type, name, &name##_portable, &name##_avx2, &name##_avx2, &name##_avx512,     \
+                     &name##_avx512)
+#define KVR_ISA_DOT_TABLES(type, name)                                                             \
+    extern const type name##_portable, name##_avx2, name##_avxvnni, name##_avx512, name##_vnni;    \
+    KVR_ISA_LOOK_UP_(type, name, &name##_portable, &name##_avx2, &name##_avxvnni, &name##_avx512,  \
+                     &name##_vnni)
+#elif defined(__aarch64__)
+#define KVR_ISA_TABLES(type, name)                                                                 \
+    extern const type name##_portable, name##_neon;                                                \
+    KVR_ISA_LOOK_UP_(                                                                              \
+        type, name, [KVR_ISA_OF_PORTABLE] = &name##_portable, [KVR_ISA_OF_NEON] = &name##_neon)
+#define KVR_ISA_DOT_TABLES KVR_ISA_TABLES
+#else
+#define KVR_ISA_TABLES(type, name)                                                                 \
+    extern const type name##_portable;                                                             \
+    KVR_ISA_LOOK_UP_(type, name, &name##_portable)
+#define KVR_ISA_DOT_TABLES KVR_ISA_TABLES
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* ops.c - what the variants of ops_isa.c share: layouts, and the angles of positions. */
+#include "harness/engine/ops.h"
+
+#include <math.h>
+
+void kvr_time_sinusoid(float t, int n, float *out)
+{
+    const int half = n / 2;
+
+    for (int k = 0; k < half; k++) {
+        double angle = (double)t * pow(10000.0, -(double)k / half);
+
+        out[k] = (float)cos(angle);
+        out[half + k] = (float)sin(angle);
+    }
+}
+
+void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines)
+{
+    const int c = head_dim / 2, g = c / 3;
+    const int count[3] = { c - 2 * g, g, g }, position[3] = { frame, row, col };
+    int p = 0;
+
+    for (int axis = 0; axis < 3; axis++)
+        for (int k = 0; k < count[axis]; k++, p++) {
+            double angle = position[axis] * pow(10000.0, -(double)k / count[axis]);
+
+            cosines[p] = cos(angle);
+            sines[p] = sin(angle);
+        }
+}
+
+static int64_t round_lanes(int n)
+{
+    return (n + KVR_OPS_LANES - 1) / KVR_OPS_LANES * KVR_OPS_LANES;
+}
+
+int64_t kvr_cross_k_floats(int n_keys, int n_heads, int head_dim)
+{
+    return (int64_t)n_heads * head_dim * round_lanes(n_keys);
+}
+
+int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim)
+{
+    return (int64_t)n_heads * n_keys * round_lanes(head_dim);
+}
