@@ -99,9 +99,9 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
 # Where no bit of a sum is promised, products and sums may fuse.
-FUSED := harness/cache/attend_cpu.c harness/engine/ops_isa.c
-$(FUSED:%.c=$(BUILD)/%.o) $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
-$(ISA_OBJ) $(FUSED:%.c=$(BUILD)/%.o): CFLAGS += -Wno-psabi
+FUSED := harness/cache/attend_isa.c harness/engine/ops_isa.c
+$(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
+$(ISA_OBJ): CFLAGS += -Wno-psabi
 
 # The build's own identity, remade when it changes.
 GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)

@@ -11,27 +11,26 @@
  * Both products have the form C[q][n] += A[q][k] B[k][n] with B contiguous along n, so keys are
  * staged transposed and one micro-kernel serves scores and values. Everything is F32. */
 #include "harness/cache/attend.h"
-#include "harness/cache/attend_math.h"
+#include "harness/cache/attend_kernels.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "methods/kernels/fwht.h"
 
 enum {
-    TILE = 64,   /* tokens of one head decoded and attended to together */
+    TILE = KVR_ATTEND_TILE,
     PIECE = 512, /* tokens staged at once */
     TILES = PIECE / TILE,
-    QBLOCK = 24, /* queries multiplied at once */
-    QRUN = 384,  /* queries that share a decoded tile on the fused path */
-    PAD = 16,    /* value rows are padded to whole vectors */
+    QBLOCK = 48,          /* queries multiplied at once */
+    QRUN = 384,           /* queries that share a decoded tile on the fused path */
+    PAD = KVR_ATTEND_PAD, /* value rows are padded to whole vectors */
     MAX_D = 256,
 };
 
-static int padded(int d)
+static int padded(int n)
 {
-    return (d + PAD - 1) / PAD * PAD;
+    return (n + PAD - 1) / PAD * PAD;
 }
 
 /* A stretch of one span, and where in its tile it lies. */
@@ -46,13 +45,14 @@ struct tile {
     struct part part[TILE];
     int n_parts, n;
     bool rot_k, rot_v;
+    bool biased; /* some token has a multiplicity, or the last panel is not full */
 };
 
-/* One tile of one head, decoded. */
+/* One tile of one head, decoded, in panels (attend_kernels.h). */
 struct staged {
-    float *k;    /* [D][TILE] */
-    float *v;    /* [TILE][padded D] */
-    float *bias; /* [TILE]: log of the multiplicity */
+    float *k;    /* [TILE / PAD][D][PAD] */
+    float *v;    /* [padded D / PAD][tokens][PAD] */
+    float *bias; /* [TILE]: log of the multiplicity; -INFINITY past the last token */
 };
 
 /* What the queries have come to; one row per (head, query). */
@@ -93,34 +93,21 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
 static void stage(const struct kvr_attend_job *job, const struct tile *tile, int h,
                   struct staged out)
 {
-    const int d = job->head_dim, dp = padded(d);
-    float row[TILE * MAX_D];
+    const struct kvr_attend_kernels *f = kvr_attend_kernels();
+    const int d = job->head_dim;
+    float rows[TILE * MAX_D];
 
-    for (int i = 0; i < tile->n_parts; i++) {
-        const struct part *p = &tile->part[i];
-
-        load(job, p, h, false, row);
-        for (int c = 0; c < d; c++)
-            for (int t = 0; t < p->n; t++)
-                out.k[c * TILE + p->at + t] = row[t * d + c];
-        if (d == dp) {
-            load(job, p, h, true, out.v + p->at * dp);
-        } else {
-            load(job, p, h, true, row);
-            for (int t = 0; t < p->n; t++) {
-                memcpy(out.v + (p->at + t) * dp, row + t * d, (size_t)d * sizeof *row);
-                memset(out.v + (p->at + t) * dp + d, 0, (size_t)(dp - d) * sizeof *row);
-            }
-        }
-        for (int t = 0; t < p->n; t++)
-            out.bias[p->at + t] = p->span->log_m;
-    }
-    if (tile->n < TILE) {
-        for (int c = 0; c < d; c++)
-            memset(out.k + c * TILE + tile->n, 0, (size_t)(TILE - tile->n) * sizeof *out.k);
-        memset(out.v + tile->n * dp, 0, (size_t)((TILE - tile->n) * dp) * sizeof *out.v);
-        memset(out.bias + tile->n, 0, (size_t)(TILE - tile->n) * sizeof *out.bias);
-    }
+    for (int i = 0; i < tile->n_parts; i++)
+        load(job, &tile->part[i], h, false, rows + tile->part[i].at * d);
+    f->pack_keys(rows, tile->n, d, out.k);
+    for (int i = 0; i < tile->n_parts; i++)
+        load(job, &tile->part[i], h, true, rows + tile->part[i].at * d);
+    f->pack_values(rows, tile->n, d, out.v);
+    for (int i = 0; i < tile->n_parts; i++)
+        for (int t = 0; t < tile->part[i].n; t++)
+            out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
+    for (int t = tile->n; t < TILE; t++) /* lanes beyond the last token: e^-inf = 0 */
+        out.bias[t] = -INFINITY;
 }
 
 /* Take the correction off the scores of coded keys; q [m][D] is in the tile's key space. */
@@ -158,43 +145,24 @@ static void correct(const struct kvr_attend_job *job, const struct tile *tile, i
 static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                         int m, const struct tile *tile, struct staged kv)
 {
+    const struct kvr_attend_kernels *f = kvr_attend_kernels();
     const int d = job->head_dim, dp = padded(d), n = tile->n;
-    const int wide = (n + VLEN - 1) / VLEN * VLEN;
+    const int wide = padded(n);
     const float *q = (tile->rot_k ? st->q_rot : st->q) + at * d;
     float *acc = (tile->rot_v ? st->acc_rot : st->acc) + at * dp;
-    float s[QBLOCK * TILE];
+    float s[QBLOCK * TILE], shrink[QBLOCK];
 
-    for (int i = 0; i < m; i++)
-        memcpy(s + i * TILE, kv.bias, TILE * sizeof *s);
-    mul(q, d, kv.k, TILE, s, TILE, d, m, wide);
+    f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
         correct(job, tile, h, q, m, s);
-    for (int i = 0; i < m; i++) /* lanes beyond the last token: e^-inf = 0 */
-        for (int j = n; j < wide; j++)
-            s[i * TILE + j] = -INFINITY;
-    for (int i = 0; i < m; i++) {
-        float *row = s + i * TILE;
-        const float old = st->mx[at + i], top = row_max(row, n, old);
-        vec total = { 0 };
-
-        for (int j = 0; j < wide; j += VLEN) {
-            *(vec *)(row + j) = exp_neg(*(vec *)(row + j) - top);
-            total += *(vec *)(row + j);
+    f->soften(s, TILE, tile->biased ? kv.bias : NULL, m, wide, st->mx + at, st->sum + at, shrink);
+    for (int i = 0; i < m; i++) /* a new maximum: what was summed shrinks */
+        if (shrink[i] != 1.0f) {
+            f->scale(st->acc + (at + i) * dp, dp, shrink[i]);
+            if (st->acc_rot)
+                f->scale(st->acc_rot + (at + i) * dp, dp, shrink[i]);
         }
-        st->mx[at + i] = top;
-        if (top != old || top != top) { /* a new maximum, or NaN: what was summed shrinks */
-            const float shrink = expf(old - top);
-
-            st->sum[at + i] *= shrink;
-            for (int c = 0; c < dp; c += VLEN) {
-                *(vec *)(st->acc + (at + i) * dp + c) *= shrink;
-                if (st->acc_rot)
-                    *(vec *)(st->acc_rot + (at + i) * dp + c) *= shrink;
-            }
-        }
-        st->sum[at + i] += lanes_sum(total);
-    }
-    mul(s, TILE, kv.v, dp, acc, dp, n, m, dp);
+    f->add_values(s, TILE, kv.v, acc, dp, n, m, dp);
 }
 
 static size_t staged_floats(int head_dim)
@@ -256,6 +224,7 @@ struct cursor {
 static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct tile *out)
 {
     out->n = out->n_parts = 0;
+    out->biased = false;
     while (c->span < job->n_spans && out->n < TILE) {
         const struct kvr_span *s = &job->spans[c->span];
         const int64_t left = s->n - c->t;
@@ -267,7 +236,7 @@ static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct
             continue;
         }
         if (out->n && (rk != out->rot_k || rv != out->rot_v))
-            return;
+            break;
         out->rot_k = rk;
         out->rot_v = rv;
         struct part *p = &out->part[out->n_parts++];
@@ -275,7 +244,9 @@ static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct
         *p = (struct part){ s, c->t, left < TILE - out->n ? (int)left : TILE - out->n, out->n };
         c->t += p->n;
         out->n += p->n;
+        out->biased |= s->log_m != 0;
     }
+    out->biased |= out->n % PAD != 0;
 }
 
 static void begin(const struct kvr_attend_job *job, const struct state *st)

@@ -1,0 +1,235 @@
+/* attend_isa.c - see attend_kernels.h. */
+#include "harness/cache/attend_kernels.h"
+#include "harness/cache/attend_vec.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { PAD = KVR_ATTEND_PAD };
+
+struct product {
+    const float *b;
+    float *c;
+    int64_t panel, ldc;
+    int k, m, n;
+};
+
+/* C[m][nv vectors] = A[m][k] B[k][nv vectors], or +=, from row i0, column j0. Inlined for constant
+ * lda, add, m and nv: then rows of A are constant offsets, and nothing but the loop's end is kept
+ * in general registers. */
+static inline __attribute__((always_inline)) void block(const struct product *t, const float *a,
+                                                        const int64_t lda, const bool add, int i0,
+                                                        int j0, const int m, const int nv)
+{
+    const float *b = t->b + j0 / PAD * t->panel + j0 % PAD;
+    float *c = t->c + i0 * t->ldc + j0;
+    vec acc[MR][NV];
+
+    a += i0 * lda;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < nv; j++)
+            acc[i][j] = add ? *(const vec *)(c + i * t->ldc + j * VLEN) : (vec){ 0 };
+#pragma GCC unroll 2
+    for (int p = 0; p < t->k; p++) {
+        vec row[NV];
+
+        for (int j = 0; j < nv; j++)
+            row[j] = *(const vec *)(b + p * PAD + j * VLEN / PAD * t->panel + j * VLEN % PAD);
+        for (int i = 0; i < m; i++) {
+            const float x = a[i * lda + p];
+
+            for (int j = 0; j < nv; j++)
+                acc[i][j] += x * row[j];
+        }
+    }
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < nv; j++)
+            *(vec *)(c + i * t->ldc + j * VLEN) = acc[i][j];
+}
+
+/* Columns of NV vectors: what all rows read of B stays in the nearest cache. */
+static inline __attribute__((always_inline)) void panels(const struct product *t, const float *a,
+                                                         const int64_t lda, const bool add)
+{
+    int j = 0;
+
+    for (; j + NV * VLEN <= t->n; j += NV * VLEN) {
+        int i = 0;
+
+        for (; i + MR <= t->m; i += MR)
+            block(t, a, lda, add, i, j, MR, NV);
+        for (; i + MR / 2 <= t->m; i += MR / 2)
+            block(t, a, lda, add, i, j, MR / 2, NV);
+        for (; i < t->m; i++)
+            block(t, a, lda, add, i, j, 1, NV);
+    }
+    for (; j < t->n; j += VLEN)
+        for (int i = 0; i < t->m; i++)
+            block(t, a, lda, add, i, j, 1, 1);
+}
+
+static inline __attribute__((always_inline)) void product(const struct product *t, const float *a,
+                                                          int64_t lda, const bool add)
+{
+    _Static_assert(PAD % VLEN == 0, "panels are whole vectors");
+
+    if (lda == 64)
+        panels(t, a, 64, add);
+    else if (lda == 128)
+        panels(t, a, 128, add);
+    else
+        panels(t, a, lda, add);
+}
+
+static void scores(const float *q, int d, const float *keys, float *s, int64_t stride, int m, int n)
+{
+    product(&(struct product){ keys, s, (int64_t)d * PAD, stride, d, m, n }, q, d, false);
+}
+
+static void add_values(const float *p, int64_t stride, const float *values, float *out, int64_t ldo,
+                       int n, int m, int d)
+{
+    product(&(struct product){ values, out, (int64_t)n * PAD, ldo, n, m, d }, p, stride, true);
+}
+
+/* One row of n scores; `n` a constant keeps them in registers. */
+static inline __attribute__((always_inline)) void
+soften_row(float *row, const float *bias, const int n, float *max, float *sum, float *shrink)
+{
+    vec x[KVR_ATTEND_TILE / VLEN], most = vec_of(*max), total = { 0 };
+    const float old = *max;
+    float top;
+
+    for (int j = 0; j < n / VLEN; j++) {
+        x[j] = *(const vec *)(row + j * VLEN);
+        if (bias)
+            x[j] += *(const vec *)(bias + j * VLEN);
+        most = vec_max(x[j], most);
+    }
+    top = vec_top(most);
+    for (int j = 0; j < n / VLEN; j++) {
+        x[j] = exp_neg(x[j] - top);
+        *(vec *)(row + j * VLEN) = x[j];
+        total += x[j];
+    }
+    *max = top;
+    *shrink = top == old ? 1.0f : expf(old - top);
+    *sum = *sum * *shrink + vec_sum(total);
+}
+
+static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                   float *sum, float *shrink)
+{
+    if (n == KVR_ATTEND_TILE && !bias)
+        for (int i = 0; i < m; i++)
+            soften_row(s + i * stride, NULL, KVR_ATTEND_TILE, max + i, sum + i, shrink + i);
+    else
+        for (int i = 0; i < m; i++)
+            soften_row(s + i * stride, bias, n, max + i, sum + i, shrink + i);
+}
+
+static void scale(float *x, int n, float factor)
+{
+    for (int i = 0; i < n; i += VLEN)
+        *(vec *)(x + i) *= factor;
+}
+
+/* PAD tokens of one square of channels: in[PAD][stride] -> out[PAD channels][PAD tokens]. */
+static inline void turn(const float *in, int64_t stride, float *out)
+{
+#if KVR_ISA_AVX512
+    __m512 r[PAD], s[PAD];
+
+    for (int i = 0; i < PAD; i++)
+        r[i] = _mm512_loadu_ps(in + i * stride);
+    for (int i = 0; i < PAD; i += 2) { /* pairs of rows */
+        s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < PAD; i += 4) /* fours of rows: r[i + c]: channels c, c + 4, c + 8, c + 12 */
+        for (int c = 0; c < 2; c++) {
+            r[i + 2 * c] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
+            r[i + 2 * c + 1] = _mm512_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
+        }
+    for (int c = 0; c < 4; c++) { /* whole columns, from quarters */
+        const __m512 a = _mm512_shuffle_f32x4(r[c], r[4 + c], 0x88);
+        const __m512 b = _mm512_shuffle_f32x4(r[c], r[4 + c], 0xdd);
+        const __m512 d = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0x88);
+        const __m512 e = _mm512_shuffle_f32x4(r[8 + c], r[12 + c], 0xdd);
+
+        _mm512_storeu_ps(out + c * PAD, _mm512_shuffle_f32x4(a, d, 0x88));
+        _mm512_storeu_ps(out + (c + 4) * PAD, _mm512_shuffle_f32x4(b, e, 0x88));
+        _mm512_storeu_ps(out + (c + 8) * PAD, _mm512_shuffle_f32x4(a, d, 0xdd));
+        _mm512_storeu_ps(out + (c + 12) * PAD, _mm512_shuffle_f32x4(b, e, 0xdd));
+    }
+#elif KVR_ISA_AVX2
+    for (int half = 0; half < PAD; half += 8)
+        for (int c0 = 0; c0 < PAD; c0 += 8) {
+            __m256 r[8], s[8];
+
+            for (int i = 0; i < 8; i++)
+                r[i] = _mm256_loadu_ps(in + (half + i) * stride + c0);
+            for (int i = 0; i < 8; i += 2) {
+                s[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+                s[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+            }
+            for (int i = 0; i < 8; i += 4)
+                for (int c = 0; c < 2; c++) {
+                    r[i + 2 * c] = _mm256_shuffle_ps(s[i + c], s[i + 2 + c], 0x44);
+                    r[i + 2 * c + 1] = _mm256_shuffle_ps(s[i + c], s[i + 2 + c], 0xee);
+                }
+            for (int c = 0; c < 4; c++) {
+                _mm256_storeu_ps(out + (c0 + c) * PAD + half,
+                                 _mm256_permute2f128_ps(r[c], r[4 + c], 0x20));
+                _mm256_storeu_ps(out + (c0 + c + 4) * PAD + half,
+                                 _mm256_permute2f128_ps(r[c], r[4 + c], 0x31));
+            }
+        }
+#else
+    for (int c = 0; c < PAD; c++)
+        for (int i = 0; i < PAD; i++)
+            out[c * PAD + i] = in[i * stride + c];
+#endif
+}
+
+static void pack_keys(const float *rows, int n, int d, float *out)
+{
+    for (int t = 0; t < n; t += PAD, out += (int64_t)d * PAD) {
+        const float *in = rows + (int64_t)t * d;
+        int c = 0;
+
+        if (n - t >= PAD)
+            for (; c + PAD <= d; c += PAD)
+                turn(in + c, d, out + c * PAD);
+        for (; c < d; c++)
+            for (int i = 0; i < PAD; i++)
+                out[c * PAD + i] = t + i < n ? in[i * d + c] : 0;
+    }
+}
+
+static void pack_values(const float *rows, int n, int d, float *out)
+{
+    const int whole = d / PAD * PAD;
+
+    for (int t = 0; t < n; t++) {
+        const float *in = rows + (int64_t)t * d;
+
+        for (int c = 0; c < whole; c += VLEN)
+            *(vec *)(out + (int64_t)(c / PAD * n + t) * PAD + c % PAD) = *(const vec *)(in + c);
+        if (whole < d) {
+            float *end = out + ((int64_t)(whole / PAD) * n + t) * PAD;
+
+            for (int i = 0; i < PAD; i++)
+                end[i] = whole + i < d ? in[whole + i] : 0;
+        }
+    }
+}
+
+const struct kvr_attend_kernels KVR_ISA_NAME(kvr_attend_kernels) = {
+    .scores = scores,
+    .add_values = add_values,
+    .soften = soften,
+    .scale = scale,
+    .pack_keys = pack_keys,
+    .pack_values = pack_values,
+};
