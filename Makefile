@@ -99,7 +99,7 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
 # Where no bit of a sum is promised, products and sums may fuse.
-FUSED := harness/cache/attend_isa.c harness/engine/ops_isa.c
+FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c
 $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=fast
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 

@@ -31,6 +31,7 @@ struct kvr_attend_job {
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
+    bool int8;         /* coded tokens as bytes (attend_dot.h); on the CPU alone */
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
     bool tensor_cores; /* a device may multiply BF16 numbers, summing in F32 */
     struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: nothing is timed */
@@ -43,6 +44,7 @@ struct kvr_attend_needs {
     bool staged;    /* not fused */
     bool rotated;   /* some codec rotates */
     bool corrected; /* with a correction */
+    bool int8;
 };
 
 /* What kvr_attend_reserve allocates. */

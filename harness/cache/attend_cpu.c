@@ -8,9 +8,11 @@
  *     m' = max(m, max_j s_j),  l' = l e^(m-m') + sum_j e^(s_j-m'),
  *     o' = o e^(m-m') + sum_j e^(s_j-m') v_j
  *
- * Both products have the form C[q][n] += A[q][k] B[k][n] with B contiguous along n, so keys are
- * staged transposed and one micro-kernel serves scores and values. Everything is F32. */
+ * The loops are those of attend_kernels.h, in F32. If the job says int8, tiles of coded tokens are
+ * coded once more as bytes and go through the loops of attend_dot.h; what is held uncoded stays
+ * F32, and both update the same states. */
 #include "harness/cache/attend.h"
+#include "harness/cache/attend_dot.h"
 #include "harness/cache/attend_kernels.h"
 
 #include <math.h>
@@ -45,6 +47,7 @@ struct tile {
     struct part part[TILE];
     int n_parts, n;
     bool rot_k, rot_v;
+    bool bytes;  /* is staged as bytes */
     bool biased; /* some token has a multiplicity, or the last panel is not full */
 };
 
@@ -55,12 +58,37 @@ struct staged {
     float *bias; /* [TILE]: log of the multiplicity; -INFINITY past the last token */
 };
 
+/* The same memory, staged as bytes (attend_dot.h). */
+struct staged_bytes {
+    uint8_t *k;
+    int8_t *v;
+    float *k_scale, *v_scale; /* [TILE], [padded D] */
+};
+
+static struct staged_bytes as_bytes(struct staged s, int d)
+{
+    return (struct staged_bytes){
+        .k_scale = s.k,
+        .k = (uint8_t *)(s.k + TILE),
+        .v_scale = s.v,
+        .v = (int8_t *)(s.v + padded(d)),
+    };
+}
+
 /* What the queries have come to; one row per (head, query). */
 struct state {
     float *mx, *sum;      /* [H*T] */
     float *acc, *acc_rot; /* [H*T][padded D]: outputs in plain and in rotated space */
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
+    /* int8 alone: the same queries coded, and the vector mu of each head [H][D], by space. */
+    struct kvr_dot_queries code, code_rot;
+    float *mu, *mu_rot;
 };
+
+static bool coded(const struct kvr_span *s)
+{
+    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_exact(s->seg->k.codec);
+}
 
 static bool rotated(const struct kvr_span *s, bool values)
 {
@@ -90,19 +118,34 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
     }
 }
 
-static void stage(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                  struct staged out)
+/* rows [n][D] of the tile's keys or values. */
+static void load_tile(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
+                      float *rows)
+{
+    for (int i = 0; i < tile->n_parts; i++)
+        load(job, &tile->part[i], h, values, rows + tile->part[i].at * job->head_dim);
+}
+
+static void stage(const struct kvr_attend_job *job, const struct state *st, const struct tile *tile,
+                  int h, struct staged out)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();
+    const struct kvr_dot_kernels *b = kvr_dot_kernels();
     const int d = job->head_dim;
+    const struct staged_bytes as = as_bytes(out, d);
     float rows[TILE * MAX_D];
 
-    for (int i = 0; i < tile->n_parts; i++)
-        load(job, &tile->part[i], h, false, rows + tile->part[i].at * d);
-    f->pack_keys(rows, tile->n, d, out.k);
-    for (int i = 0; i < tile->n_parts; i++)
-        load(job, &tile->part[i], h, true, rows + tile->part[i].at * d);
-    f->pack_values(rows, tile->n, d, out.v);
+    load_tile(job, tile, h, false, rows);
+    if (tile->bytes)
+        b->pack_keys(rows, (tile->rot_k ? st->mu_rot : st->mu) + h * d, tile->n, d, as.k,
+                     as.k_scale);
+    else
+        f->pack_keys(rows, tile->n, d, out.k);
+    load_tile(job, tile, h, true, rows);
+    if (tile->bytes)
+        b->pack_values(rows, tile->n, d, as.v, as.v_scale);
+    else
+        f->pack_values(rows, tile->n, d, out.v);
     for (int i = 0; i < tile->n_parts; i++)
         for (int t = 0; t < tile->part[i].n; t++)
             out.bias[tile->part[i].at + t] = tile->part[i].span->log_m;
@@ -123,7 +166,7 @@ static void correct(const struct kvr_attend_job *job, const struct tile *tile, i
         const struct part *p = &tile->part[i];
         const struct kvr_segment *seg = p->span->seg;
 
-        if (!seg || seg->kind != KVR_SEG_CODED || kvr_codec_is_exact(seg->k.codec))
+        if (!coded(p->span))
             continue;
         job->correction->apply(&(struct kvr_correction_job){
             .k = &seg->k,
@@ -146,23 +189,36 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
                         int m, const struct tile *tile, struct staged kv)
 {
     const struct kvr_attend_kernels *f = kvr_attend_kernels();
-    const int d = job->head_dim, dp = padded(d), n = tile->n;
-    const int wide = padded(n);
+    const struct kvr_dot_kernels *b = kvr_dot_kernels();
+    const int d = job->head_dim, dp = padded(d), n = tile->n, wide = padded(n);
+    const struct staged_bytes as = as_bytes(kv, d);
     const float *q = (tile->rot_k ? st->q_rot : st->q) + at * d;
+    const float *bias = tile->biased ? kv.bias : NULL;
     float *acc = (tile->rot_v ? st->acc_rot : st->acc) + at * dp;
-    float s[QBLOCK * TILE], shrink[QBLOCK];
+    float s[QBLOCK * TILE], shrink[QBLOCK], weight[QBLOCK];
+    uint8_t p[QBLOCK * TILE];
 
-    f->scores(q, d, kv.k, s, TILE, m, wide);
+    if (tile->bytes)
+        b->scores(tile->rot_k ? &st->code_rot : &st->code, at, d, as.k, as.k_scale, s, TILE, m,
+                  wide);
+    else
+        f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
         correct(job, tile, h, q, m, s);
-    f->soften(s, TILE, tile->biased ? kv.bias : NULL, m, wide, st->mx + at, st->sum + at, shrink);
+    if (tile->bytes)
+        b->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink, p, weight);
+    else
+        f->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink);
     for (int i = 0; i < m; i++) /* a new maximum: what was summed shrinks */
         if (shrink[i] != 1.0f) {
             f->scale(st->acc + (at + i) * dp, dp, shrink[i]);
             if (st->acc_rot)
                 f->scale(st->acc_rot + (at + i) * dp, dp, shrink[i]);
         }
-    f->add_values(s, TILE, kv.v, acc, dp, n, m, dp);
+    if (tile->bytes)
+        b->add_values(p, weight, as.v, as.v_scale, acc, dp, n, m, dp);
+    else
+        f->add_values(s, TILE, kv.v, acc, dp, n, m, dp);
 }
 
 static size_t staged_floats(int head_dim)
@@ -179,19 +235,39 @@ static struct staged staged_at(float *base, int head_dim)
     };
 }
 
+/* Floats of coded queries and of mu, in one space. */
+static size_t code_floats(int head_dim, int n_heads, size_t rows)
+{
+    return rows * (3 + (size_t)kvr_round4(head_dim) / 4) + (size_t)(n_heads * head_dim);
+}
+
+static float *codes_at(float *base, int head_dim, int n_heads, size_t rows,
+                       struct kvr_dot_queries *code, float **mu)
+{
+    *code = (struct kvr_dot_queries){
+        .scale = base,
+        .shift = base + rows,
+        .mean = base + 2 * rows,
+        .code = (int8_t *)(base + 3 * rows),
+    };
+    *mu = base + 3 * rows + rows * (size_t)kvr_round4(head_dim) / 4;
+    return base + code_floats(head_dim, n_heads, rows);
+}
+
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend)
 {
     const size_t rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const size_t per_row =
-        2 + (size_t)(n->rotated ? 2 : 1) * (size_t)(padded(n->head_dim) + n->head_dim);
+    const size_t spaces = n->rotated ? 2 : 1;
+    const size_t per_row = 2 + spaces * (size_t)(padded(n->head_dim) + n->head_dim);
+    const size_t coded = n->int8 ? spaces * code_floats(n->head_dim, n->n_heads, rows) : 0;
 
     if (backend == KVR_CUDA)
         return kvr_attend_device_bytes(n);
     return (struct kvr_attend_bytes){
         .tiles =
             n->staged ? (size_t)n->n_heads * TILES * staged_floats(n->head_dim) * sizeof(float) : 0,
-        .state = rows * per_row * sizeof(float),
+        .state = (rows * per_row + coded) * sizeof(float),
     };
 }
 
@@ -229,16 +305,18 @@ static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct
         const struct kvr_span *s = &job->spans[c->span];
         const int64_t left = s->n - c->t;
         const bool rk = rotated(s, false), rv = rotated(s, true);
+        const bool bytes = job->int8 && coded(s);
 
         if (left <= 0) {
             c->span++;
             c->t = 0;
             continue;
         }
-        if (out->n && (rk != out->rot_k || rv != out->rot_v))
+        if (out->n && (rk != out->rot_k || rv != out->rot_v || bytes != out->bytes))
             break;
         out->rot_k = rk;
         out->rot_v = rv;
+        out->bytes = bytes;
         struct part *p = &out->part[out->n_parts++];
 
         *p = (struct part){ s, c->t, left < TILE - out->n ? (int)left : TILE - out->n, out->n };
@@ -271,6 +349,58 @@ static void begin(const struct kvr_attend_job *job, const struct state *st)
                 kvr_fwht(st->q_rot + at * d, 1, d, KVR_COMPUTE_F32);
             }
         }
+}
+
+/* mu of head h: the mean of the first tile that is staged as bytes, in each space. Any vector
+ * would do; this one is near the mean of all keys. */
+static void find_mu(const struct kvr_attend_job *job, const struct state *st, int h)
+{
+    const int d = job->head_dim;
+    bool found[2] = { false, false };
+    struct cursor c = { 0 };
+    struct tile tile;
+    float rows[TILE * MAX_D];
+
+    memset(st->mu + h * d, 0, (size_t)d * sizeof(float));
+    if (st->mu_rot)
+        memset(st->mu_rot + h * d, 0, (size_t)d * sizeof(float));
+    for (next_tile(job, &c, &tile); tile.n && !(found[0] && (found[1] || !st->mu_rot));
+         next_tile(job, &c, &tile)) {
+        float *mu = (tile.rot_k ? st->mu_rot : st->mu) + h * d;
+
+        if (!tile.bytes || found[tile.rot_k])
+            continue;
+        load_tile(job, &tile, h, false, rows);
+        for (int t = 0; t < tile.n; t++)
+            for (int i = 0; i < d; i++)
+                mu[i] += rows[t * d + i] / (float)tile.n;
+        found[tile.rot_k] = true;
+    }
+}
+
+static struct kvr_dot_queries queries_from(const struct kvr_dot_queries *q, int64_t at, int d)
+{
+    return (struct kvr_dot_queries){ q->code + at * kvr_round4(d), q->scale + at, q->shift + at,
+                                     q->mean + at };
+}
+
+static void code_queries(const struct kvr_attend_job *job, const struct state *st)
+{
+    const int d = job->head_dim, m = (int)job->n_query;
+
+#pragma omp parallel for schedule(static)
+    for (int h = 0; h < job->n_heads; h++) {
+        const int64_t at = h * job->n_query;
+        const struct kvr_dot_queries plain = queries_from(&st->code, at, d);
+
+        find_mu(job, st, h);
+        kvr_dot_kernels()->pack_queries(st->q + at * d, st->mu + h * d, m, d, &plain);
+        if (st->mu_rot) {
+            const struct kvr_dot_queries turned = queries_from(&st->code_rot, at, d);
+
+            kvr_dot_kernels()->pack_queries(st->q_rot + at * d, st->mu_rot + h * d, m, d, &turned);
+        }
+    }
 }
 
 static void finish(const struct kvr_attend_job *job, const struct state *st)
@@ -328,7 +458,7 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
 #pragma omp parallel for schedule(static) collapse(2)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < n_tiles; i++)
-                stage(job, &tile[i], h,
+                stage(job, st, &tile[i], h,
                       staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
         kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(dynamic) collapse(2)
@@ -359,7 +489,7 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
             struct tile tile;
 
             for (next_tile(job, &c, &tile); tile.n; next_tile(job, &c, &tile)) {
-                stage(job, &tile, h, kv);
+                stage(job, st, &tile, h, kv);
                 attend_run(job, st, h, r0, r1, &tile, kv);
             }
         }
@@ -383,8 +513,17 @@ enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_s
         st.acc_rot = st.q + rows * d;
         st.q_rot = st.acc_rot + rows * dp;
     }
+    if (job->int8) {
+        float *end = codes_at((any_rotated ? st.q_rot : st.q) + rows * d, job->head_dim,
+                              job->n_heads, rows, &st.code, &st.mu);
+
+        if (any_rotated)
+            codes_at(end, job->head_dim, job->n_heads, rows, &st.code_rot, &st.mu_rot);
+    }
     kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     begin(job, &st);
+    if (job->int8)
+        code_queries(job, &st);
     if (job->fused)
         run_fused(job, &st);
     else

@@ -2,10 +2,10 @@
 #include "harness/cache/attend_kernels.h"
 #include "harness/cache/attend_vec.h"
 
-#include <math.h>
-#include <stddef.h>
+#include <stdbool.h>
+#include <string.h>
 
-enum { PAD = KVR_ATTEND_PAD };
+enum { PAD = KVR_ATTEND_PAD, ROWS = KVR_ATTEND_ROWS };
 
 struct product {
     const float *b;
@@ -92,40 +92,39 @@ static void add_values(const float *p, int64_t stride, const float *values, floa
     product(&(struct product){ values, out, (int64_t)n * PAD, ldo, n, m, d }, p, stride, true);
 }
 
-/* One row of n scores; `n` a constant keeps them in registers. */
-static inline __attribute__((always_inline)) void
-soften_row(float *row, const float *bias, const int n, float *max, float *sum, float *shrink)
-{
-    vec x[KVR_ATTEND_TILE / VLEN], most = vec_of(*max), total = { 0 };
-    const float old = *max;
-    float top;
-
-    for (int j = 0; j < n / VLEN; j++) {
-        x[j] = *(const vec *)(row + j * VLEN);
-        if (bias)
-            x[j] += *(const vec *)(bias + j * VLEN);
-        most = vec_max(x[j], most);
-    }
-    top = vec_top(most);
-    for (int j = 0; j < n / VLEN; j++) {
-        x[j] = exp_neg(x[j] - top);
-        *(vec *)(row + j * VLEN) = x[j];
-        total += x[j];
-    }
-    *max = top;
-    *shrink = top == old ? 1.0f : expf(old - top);
-    *sum = *sum * *shrink + vec_sum(total);
-}
-
 static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
                    float *sum, float *shrink)
 {
-    if (n == KVR_ATTEND_TILE && !bias)
-        for (int i = 0; i < m; i++)
-            soften_row(s + i * stride, NULL, KVR_ATTEND_TILE, max + i, sum + i, shrink + i);
-    else
-        for (int i = 0; i < m; i++)
-            soften_row(s + i * stride, bias, n, max + i, sum + i, shrink + i);
+    float old[ROWS] = { 0 }, top[ROWS] = { 0 }, part[ROWS] = { 0 }, less[ROWS];
+
+    memcpy(old, max, (size_t)m * sizeof *old);
+    rows_top(s, stride, bias, m, n, old, top);
+    for (int i = 0; i < m;) {
+        const int rows = m - i >= 4 ? 4 : 1;
+        vec total[4] = { 0 };
+
+        for (int r = 0; r < rows; r++) {
+            float *row = s + (i + r) * stride;
+
+            for (int j = 0; j < n; j += VLEN) {
+                const vec e = exp_of(*(const vec *)(row + j) - top[i + r]);
+
+                *(vec *)(row + j) = e;
+                total[r] += e;
+            }
+        }
+        if (rows == 4)
+            fold_four(total, vec_add, part + i);
+        else
+            part[i] = fold(total[0], vec_add);
+        i += rows;
+    }
+    for (int i = 0; i < m; i += VLEN)
+        *(vec *)(less + i) = shrink_of(*(const vec *)(old + i), *(const vec *)(top + i));
+    for (int i = 0; i < m; i++)
+        sum[i] = sum[i] * less[i] + part[i];
+    memcpy(shrink, less, (size_t)m * sizeof *less);
+    memcpy(max, top, (size_t)m * sizeof *top);
 }
 
 static void scale(float *x, int n, float factor)

@@ -21,6 +21,7 @@
 enum {
     KVR_ATTEND_PAD = 16,  /* PAD: floats of the widest vector of all variants */
     KVR_ATTEND_TILE = 64, /* tokens of one head attended to together, at most */
+    KVR_ATTEND_ROWS = 48, /* queries whose softmax is taken together, at most */
 };
 
 struct kvr_attend_kernels {
@@ -31,9 +32,9 @@ struct kvr_attend_kernels {
     void (*add_values)(const float *p, int64_t stride, const float *values, float *out, int64_t ldo,
                        int n, int m, int d);
 
-    /* Softmax of m rows of n scores (n <= KVR_ATTEND_TILE, a multiple of PAD), to each of which
-     * bias[n] is added first (NULL: nothing), against what the rows have seen: with
-     * M = max(max_i, max_j s_ij)
+    /* Softmax of m <= KVR_ATTEND_ROWS rows of n scores (n <= KVR_ATTEND_TILE, a multiple of PAD),
+     * to each of which bias[n] is added first (NULL: nothing), against what the rows have seen:
+     * with M = max(max_i, max_j s_ij)
      *
      *     s_ij <- e^(s_ij - M), shrink_i <- e^(max_i - M), sum_i <- sum_i shrink_i + sum_j s_ij
      *

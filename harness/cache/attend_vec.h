@@ -45,66 +45,115 @@ static inline vec vec_max(vec a, vec b)
 #endif
 }
 
-static inline float vec_sum(vec v)
+static inline vec vec_add(vec a, vec b)
 {
-#if KVR_ISA_AVX512
-    return _mm512_reduce_add_ps((__m512)v);
-#else
-    float s = 0;
+    return a + b;
+}
 
-    for (int i = 0; i < VLEN; i++)
-        s += v[i];
-    return s;
+#if KVR_ISA_AVX512
+#define LOWS(a, b) (vec) _mm512_unpacklo_ps((__m512)(a), (__m512)(b))
+#define HIGHS(a, b) (vec) _mm512_unpackhi_ps((__m512)(a), (__m512)(b))
+#define PAIRS(a, b, which) (vec) _mm512_shuffle_ps((__m512)(a), (__m512)(b), which)
+#elif KVR_ISA_AVX2
+#define LOWS(a, b) (vec) _mm256_unpacklo_ps((__m256)(a), (__m256)(b))
+#define HIGHS(a, b) (vec) _mm256_unpackhi_ps((__m256)(a), (__m256)(b))
+#define PAIRS(a, b, which) (vec) _mm256_shuffle_ps((__m256)(a), (__m256)(b), which)
+#endif
+
+/* All elements of v by `op`. */
+static inline __attribute__((always_inline)) float fold(vec v, vec (*op)(vec, vec))
+{
+    for (int n = VLEN / 2; n >= 1; n /= 2) {
+        vec w = v;
+
+        for (int i = 0; i < n; i++)
+            w[i] = v[i + n];
+        v = op(w, v);
+    }
+    return v[0];
+}
+
+/* out[i]: all elements of v[i] by `op`, of four vectors at once. */
+static inline __attribute__((always_inline)) void fold_four(const vec v[4], vec (*op)(vec, vec),
+                                                            float out[4])
+{
+#if KVR_ISA_AVX2
+    const vec ab = op(LOWS(v[0], v[1]), HIGHS(v[0], v[1]));
+    const vec cd = op(LOWS(v[2], v[3]), HIGHS(v[2], v[3]));
+    vec all = op(PAIRS(ab, cd, 0x44), PAIRS(ab, cd, 0xee)); /* a b c d in every quarter */
+
+#if KVR_ISA_AVX512
+    all = op((vec)_mm512_shuffle_f32x4((__m512)all, (__m512)all, 0x4e), all);
+    all = op((vec)_mm512_shuffle_f32x4((__m512)all, (__m512)all, 0xb1), all);
+    _mm_storeu_ps(out, _mm512_castps512_ps128((__m512)all));
+#else
+    all = op((vec)_mm256_permute2f128_ps((__m256)all, (__m256)all, 1), all);
+    _mm_storeu_ps(out, _mm256_castps256_ps128((__m256)all));
+#endif
+#else
+    for (int i = 0; i < 4; i++)
+        out[i] = fold(v[i], op);
 #endif
 }
 
-static inline float vec_top(vec v)
-{
-#if KVR_ISA_AVX512
-    return _mm512_reduce_max_ps((__m512)v);
-#else
-    float m = v[0];
-
-    for (int i = 1; i < VLEN; i++)
-        m = v[i] > m ? v[i] : m;
-    return m;
-#endif
-}
-
-/* e^x for x <= 0: 2^n times a polynomial in the rest, relative error below 2e-7 + 6e-8 |x|, of
- * which the second is x's own rounding; 0 below -87, where e^x is under 2e-38. NaN stays. */
-static inline vec exp_neg(vec x)
+/* e^x for x <= 8: 2^n times a polynomial in the rest, relative error below 2e-7 + 6e-8 |x|, of
+ * which the second is x's own rounding; 0 below -87, where e^x is under 2e-38. e^0 is 1 exactly,
+ * NaN stays. */
+static inline vec exp_of(vec x)
 {
     /* 2^r = 1 + C1 r + ... + C6 r^6 on [-1/2, 1/2] to 2e-9, before rounding. */
     const float C1 = 0.69314718246f, C2 = 0.24022647738f, C3 = 0.055503323674f,
                 C4 = 0.0096184369177f, C5 = 0.0013398876181f, C6 = 0.00015353361957f;
+    /* 1.5 * 2^23 + 127: adding it rounds to an integer and leaves that, biased as an exponent is,
+     * in the low bits. */
+    const float magic = 12583039.0f;
+    const ivec low = x < -87.0f;
     const vec y = x * 1.44269504f; /* e^x = 2^y */
-    vec n, r, p;
-#if KVR_ISA_AVX512
-    n = (vec)_mm512_roundscale_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT);
-#else
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    const ivec in_range = x >= -87.0f;
-    const ivec nan = x != x;
-    ivec power;
+    const vec n = y + magic, r = y - (n - magic);
+    const vec power = (vec)((ivec)n << 23);
+    vec p = r * C6 + C5;
 
-    n = (vec)((ivec)y & in_range) + magic; /* 0 elsewhere, so that the shift below is defined */
-    power = ((ivec)n - (ivec)vec_of(magic)) * (1 << 23);
-    n -= magic;
-#endif
-    r = y - n;
-    p = r * C6 + C5;
     p = p * r + C4;
     p = p * r + C3;
     p = p * r + C2;
     p = p * r + C1;
     p = p * r + 1.0f;
-#if KVR_ISA_AVX512
-    return (vec)_mm512_maskz_scalef_ps(
-        _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ), (__m512)p, (__m512)n);
-#else
-    return (vec)((((ivec)p + power) & in_range) | ((ivec)x & nan));
-#endif
+    return (vec)((ivec)(p * power) & ~low);
+}
+
+/* e^(old - top); 1 where they are equal, two infinities too. */
+static inline vec shrink_of(vec old, vec top)
+{
+    const ivec same = old == top;
+
+    return (vec)(((ivec)exp_of(old - top) & ~same) | ((ivec)vec_of(1) & same));
+}
+
+/* top[i]: the largest of m rows of n scores and of start[i], once bias[n] (NULL: nothing) has been
+ * added to the scores. A NaN is passed over. */
+static inline void rows_top(float *s, int64_t stride, const float *bias, int m, int n,
+                            const float *start, float *top)
+{
+    for (int i = 0; i < m;) {
+        const int rows = m - i >= 4 ? 4 : 1;
+        vec most[4];
+
+        for (int r = 0; r < rows; r++) {
+            float *row = s + (i + r) * stride;
+
+            most[r] = vec_of(start[i + r]);
+            for (int j = 0; j < n; j += VLEN) {
+                if (bias)
+                    *(vec *)(row + j) += *(const vec *)(bias + j);
+                most[r] = vec_max(*(const vec *)(row + j), most[r]);
+            }
+        }
+        if (rows == 4)
+            fold_four(most, vec_max, top + i);
+        else
+            top[i] = fold(most[0], vec_max);
+        i += rows;
+    }
 }
 
 #endif

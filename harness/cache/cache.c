@@ -41,6 +41,8 @@ struct kvr_cache {
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
+const char *const kvr_attend_names[] = { "float", "int8", NULL };
+
 bool kvr_path_find(const char *name, enum kvr_path *out)
 {
     for (int i = 0; kvr_path_names[i]; i++)
@@ -120,6 +122,7 @@ static struct kvr_attend_needs attend_needs(const struct kvr_plan *plan,
         .staged = path != KVR_PATH_FUSED,
         .rotated = any_rotated(plan),
         .corrected = plan->opts.correction != 0,
+        .int8 = s->attend == KVR_ATTEND_INT8,
     };
 }
 
@@ -222,6 +225,12 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                         "%s: the dense path forgets which keys were coded; a correction needs "
                         "path staged or fused",
                         plan->name);
+    if (shape->attend == KVR_ATTEND_INT8 && kvr_dev_stream(dev))
+        return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
+    if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "attend int8: the dense path forgets which keys were coded; it needs path "
+                        "staged or fused");
     if (path == KVR_PATH_FUSED && kvr_dev_stream(dev))
         KVR_TRY(check_fused(plan, shape));
     c = calloc(1, sizeof *c);
@@ -541,6 +550,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .n_spans = n_spans,
         .correction = kvr_correction_at(c->plan->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
+        .int8 = c->shape.attend == KVR_ATTEND_INT8,
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
     };

@@ -33,6 +33,13 @@
 extern "C" {
 #endif
 
+/* What attention multiplies. */
+enum kvr_attend_as {
+    KVR_ATTEND_FLOAT, /* F32, or BF16 on a device's tensor cores */
+    KVR_ATTEND_INT8,  /* coded tokens as bytes summed in int32 (attend_dot.h), others as F32 */
+};
+extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
+
 struct kvr_cache_shape {
     int n_layers, n_heads, head_dim; /* L, H, D */
     int tokens_per_frame;
@@ -42,6 +49,7 @@ struct kvr_cache_shape {
     int sink_frames;      /* first frames that stay visible for ever */
     bool evict;           /* give up what no later pass can see (rolling buffer) */
     enum kvr_dtype exact; /* KVR_BF16: the reference; KVR_F32: for parity checks */
+    enum kvr_attend_as attend;
 };
 
 /* How attention reads what is coded. The answers agree up to rounding. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/attend_dot.h"
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
 #include "tests/cache/compare.h"
@@ -13,8 +14,8 @@
 enum { S = 18, FRAMES = 3, H = 2, D = 32, LAYERS = 2, CHUNKS = 6, CHUNK = S * FRAMES };
 
 /* The outputs of all chunks' last passes, layer 1. */
-static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, int window,
-                    float *out)
+static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exact, int window,
+                       enum kvr_attend_as attend, float *out)
 {
     const struct kvr_cache_shape shape = {
         .n_layers = LAYERS,
@@ -26,6 +27,7 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
         .window_frames = window,
         .evict = window != 0,
         .exact = exact,
+        .attend = attend,
     };
     const size_t n = CHUNK * H * D;
     struct kvr_dev *dev;
@@ -53,6 +55,12 @@ static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, 
     kvr_cache_close(&cache);
     kvr_plan_close(&plan);
     kvr_dev_close(&dev);
+}
+
+static void rollout(const char *spec, enum kvr_path path, enum kvr_dtype exact, int window,
+                    float *out)
+{
+    rollout_as(spec, path, exact, window, KVR_ATTEND_FLOAT, out);
 }
 
 /* Exact tokens in F32, so that the dense copy loses nothing: what is left are F32 sums of up to
@@ -83,6 +91,71 @@ START_TEST(paths_agree)
     }
     free(staged);
     free(other);
+}
+END_TEST
+
+static double relative_l2(const float *reference, const float *x, size_t n)
+{
+    double e = 0, all = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        e += ((double)x[i] - reference[i]) * ((double)x[i] - reference[i]);
+        all += (double)reference[i] * reference[i];
+    }
+    return sqrt(e / all);
+}
+
+/* Numbers are normal, so that a row of 32 has its largest near 2.2 and a channel of 64 tokens near
+ * 2.5. With codes up to 63 the steps are .035 and .04 and errors (a step over sqrt 12) .010 and
+ * .011; those of the queries, up to 127, are .005. Scores are off by sqrt(.010^2 + .005^2) = .011,
+ * and so are weights; with the values' .011 the output is off by .016 of its size, .009 with codes
+ * up to 127. Twice that: coarse grids make a few rows larger than normal ones are. */
+START_TEST(int8_agrees)
+{
+    const struct kvr_method *m = kvr_methods[_i];
+    const size_t n = CHUNKS * CHUNK * H * D;
+    float *reference = malloc(n * sizeof *reference), *staged = malloc(n * sizeof *staged),
+          *fused = malloc(n * sizeof *fused);
+
+    for (int isa = 0; isa < KVR_N_ISA; isa++) {
+        if (!kvr_isa_usable((enum kvr_isa)isa))
+            continue;
+        ck_assert_int_eq(kvr_isa_force(kvr_isa_name((enum kvr_isa)isa)), KVR_OK);
+
+        const double allowed = kvr_dot_kernels()->top == 127 ? .018 : .032;
+        double off;
+
+        rollout(m->name, KVR_PATH_STAGED, KVR_F32, 9, reference);
+        rollout_as(m->name, KVR_PATH_STAGED, KVR_F32, 9, KVR_ATTEND_INT8, staged);
+        rollout_as(m->name, KVR_PATH_FUSED, KVR_F32, 9, KVR_ATTEND_INT8, fused);
+        off = relative_l2(reference, staged, n);
+        ck_assert_msg(off <= allowed, "%s, %s: off by %g > %g", m->name,
+                      kvr_isa_name((enum kvr_isa)isa), off, allowed);
+        ck_assert_msg(memcmp(staged, fused, n * sizeof *staged) == 0, "%s, %s: fused differs",
+                      m->name, kvr_isa_name((enum kvr_isa)isa));
+    }
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+    free(reference);
+    free(staged);
+    free(fused);
+}
+END_TEST
+
+/* Something is coded, so bytes are multiplied: the result is not F32's. A cache that codes nothing
+ * gives the same bytes. */
+START_TEST(int8_does_something)
+{
+    const size_t n = CHUNKS * CHUNK * H * D;
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+
+    rollout("RTN_INT4", KVR_PATH_STAGED, KVR_F32, 0, a);
+    rollout_as("RTN_INT4", KVR_PATH_STAGED, KVR_F32, 0, KVR_ATTEND_INT8, b);
+    ck_assert(relative_l2(a, b, n) > 1e-3);
+    rollout("BF16", KVR_PATH_STAGED, KVR_F32, 0, a);
+    rollout_as("BF16", KVR_PATH_STAGED, KVR_F32, 0, KVR_ATTEND_INT8, b);
+    ck_assert(memcmp(a, b, n * sizeof *a) == 0);
+    free(a);
+    free(b);
 }
 END_TEST
 
@@ -157,6 +230,8 @@ int main(void)
 
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, paths_agree, 0, n_methods());
+    tcase_add_loop_test(t, int8_agrees, 0, n_methods());
+    tcase_add_test(t, int8_does_something);
     tcase_add_test(t, dense_rounds_to_bf16);
     tcase_add_loop_test(t, corrected_paths_agree, 0, (int)(sizeof corrected / sizeof *corrected));
     tcase_add_test(t, dense_refuses_a_correction);

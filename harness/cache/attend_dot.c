@@ -1,0 +1,464 @@
+/* attend_dot.c - see attend_dot.h. */
+#include "harness/cache/attend_dot.h"
+#include "harness/cache/attend_vec.h"
+#include "harness/core/dtype.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#if !KVR_ISA_AVX2 && defined(__SSSE3__)
+#include <tmmintrin.h>
+#elif KVR_ISA_NEON
+#include <arm_neon.h>
+#endif
+
+/* TOP: largest code; OFFSET: added to the codes of keys, so that one factor is unsigned; P_TOP: a
+ * weight of one. ROWS x NV vectors of sums stay in registers. */
+#if KVR_ISA_VNNI
+enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 12 };
+#elif KVR_ISA_AVXVNNI
+enum { TOP = 127, OFFSET = 128, P_TOP = 255, ROWS = 6 };
+#elif KVR_ISA_AVX512
+enum { TOP = 63, OFFSET = 64, P_TOP = 255, ROWS = 12 };
+#elif KVR_ISA_AVX2 || defined(__SSSE3__)
+enum { TOP = 63, OFFSET = 64, P_TOP = 255, ROWS = 4 };
+#else
+enum { TOP = 127, OFFSET = 0, P_TOP = 127, ROWS = 6 };
+#endif
+enum { PAD = KVR_ATTEND_PAD, TILE = KVR_ATTEND_TILE, QUERIES = KVR_ATTEND_ROWS };
+
+typedef int32_t word __attribute__((may_alias, aligned(1))); /* four bytes */
+
+/* sum + the four products of each lane: unsigned bytes u, signed bytes s. */
+static inline ivec dot(ivec sum, ivec u, ivec s)
+{
+#if KVR_ISA_VNNI
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)s);
+#elif KVR_ISA_AVXVNNI
+    return (ivec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)u, (__m256i)s);
+#elif KVR_ISA_AVX512
+    return sum + (ivec)_mm512_madd_epi16(_mm512_maddubs_epi16((__m512i)u, (__m512i)s),
+                                         _mm512_set1_epi16(1));
+#elif KVR_ISA_AVX2
+    return sum + (ivec)_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i)u, (__m256i)s),
+                                         _mm256_set1_epi16(1));
+#elif defined(__SSSE3__)
+    return sum + (ivec)_mm_madd_epi16(_mm_maddubs_epi16((__m128i)u, (__m128i)s), _mm_set1_epi16(1));
+#elif KVR_ISA_NEON
+    return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)u, (int8x16_t)s);
+#else
+    for (int i = 0; i < VLEN; i++) {
+        int8_t a[4], b[4];
+        const int32_t x = u[i], y = s[i];
+
+        memcpy(a, &x, 4);
+        memcpy(b, &y, 4);
+        sum[i] += a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
+    }
+    return sum;
+#endif
+}
+
+static inline ivec to_int(vec x) /* nearest, ties to even; |x| < 2^22 */
+{
+#if KVR_ISA_AVX512
+    return (ivec)_mm512_cvtps_epi32((__m512)x);
+#elif KVR_ISA_AVX2
+    return (ivec)_mm256_cvtps_epi32((__m256)x);
+#else
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+
+    return (ivec)(x + magic) - (ivec)vec_of(magic);
+#endif
+}
+
+static inline vec to_float(ivec x)
+{
+    return __builtin_convertvector(x, vec);
+}
+
+/* The larger of two numbers >= 0, or NaN where either is NaN: as integers, NaN is above infinity,
+ * which is above every number. */
+static inline vec larger(vec a, vec b)
+{
+#if KVR_ISA_AVX512
+    return (vec)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif KVR_ISA_AVX2
+    return (vec)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    const ivec more = (ivec)a > (ivec)b;
+
+    return (vec)(((ivec)a & more) | ((ivec)b & ~more));
+#endif
+}
+
+static inline vec size_of(vec x)
+{
+    return (vec)((ivec)x & 0x7fffffff);
+}
+
+/* What takes numbers up to `most` to codes up to `top`; 0 where all of them are as good as 0. */
+static inline float inverse(float most, int top)
+{
+    return most >= 1e-30f && most < INFINITY ? (float)top / most : 0;
+}
+
+/* most[i]: largest |x - mu| of row i of d numbers, NaN if there is one; of four rows, or one. */
+static inline __attribute__((always_inline)) void rows_most(const float *x, const float *mu, int d,
+                                                            const int rows, float *most)
+{
+    vec lanes[4] = { 0 };
+    int c = 0;
+
+    for (; c + VLEN <= d; c += VLEN)
+        for (int r = 0; r < rows; r++)
+            lanes[r] =
+                larger(lanes[r], size_of(*(const vec *)(x + r * d + c) - *(const vec *)(mu + c)));
+    if (rows == 4)
+        fold_four(lanes, larger, most);
+    else
+        most[0] = fold(lanes[0], larger);
+    for (; c < d; c++)
+        for (int r = 0; r < rows; r++)
+            most[r] = larger(vec_of(most[r]), vec_of(fabsf(x[r * d + c] - mu[c])))[0];
+}
+
+/* code[round4(d)] <- (x - mu) * factor + offset, rounded. Returns the sum of what was rounded. */
+static inline float code_row(const float *x, const float *mu, int d, float factor, int offset,
+                             uint8_t *code)
+{
+    vec total = { 0 };
+    float sum;
+    int c = 0;
+
+    for (; c + VLEN <= d; c += VLEN) {
+        const ivec q = to_int((*(const vec *)(x + c) - *(const vec *)(mu + c)) * factor);
+
+        total += to_float(q);
+#if KVR_ISA_AVX512
+        _mm_storeu_si128((void *)(code + c), _mm512_cvtepi32_epi8((__m512i)(q + offset)));
+#elif KVR_ISA_AVX2
+        const __m256i byte = (__m256i)((q + offset) & 0xff);
+        const __m128i half =
+            _mm_packus_epi32(_mm256_castsi256_si128(byte), _mm256_extracti128_si256(byte, 1));
+
+        _mm_storel_epi64((void *)(code + c), _mm_packus_epi16(half, half));
+#else
+        for (int i = 0; i < VLEN; i++)
+            code[c + i] = (uint8_t)(q[i] + offset);
+#endif
+    }
+    sum = fold(total, vec_add);
+    for (; c < d; c++) {
+        const int q = (int)lrintf((x[c] - mu[c]) * factor);
+
+        code[c] = (uint8_t)(q + offset);
+        sum += (float)q;
+    }
+    for (; c < kvr_round4(d); c++)
+        code[c] = (uint8_t)offset;
+    return sum;
+}
+
+static float product_of(const float *x, const float *y, int d)
+{
+    vec total = { 0 };
+    float sum;
+    int c = 0;
+
+    for (; c + VLEN <= d; c += VLEN)
+        total += *(const vec *)(x + c) * *(const vec *)(y + c);
+    sum = fold(total, vec_add);
+    for (; c < d; c++)
+        sum += x[c] * y[c];
+    return sum;
+}
+
+static void pack_queries(const float *q, const float *mu, int m, int d,
+                         const struct kvr_dot_queries *out)
+{
+    static const float none[256];
+
+    for (int i = 0; i < m; i++, q += d) {
+        uint8_t *code = (uint8_t *)out->code + (int64_t)i * kvr_round4(d);
+        float most;
+
+        rows_most(q, none, d, 1, &most);
+        out->shift[i] = OFFSET * code_row(q, none, d, inverse(most, 127), 0, code);
+        out->scale[i] = most < INFINITY ? most / 127.0f : NAN;
+        out->mean[i] = product_of(q, mu, d);
+    }
+}
+
+static void pack_keys(const float *rows, const float *mu, int n, int d, uint8_t *code, float *scale)
+{
+    const int width = kvr_round4(d), padded = (n + PAD - 1) / PAD * PAD;
+    float most[TILE] = { 0 };
+    uint8_t row[256];
+    int t = 0;
+
+    for (; t + 4 <= n; t += 4)
+        rows_most(rows + (int64_t)t * d, mu, d, 4, most + t);
+    for (; t < n; t++)
+        rows_most(rows + (int64_t)t * d, mu, d, 1, most + t);
+    for (t = 0; t < padded; t++) {
+        uint8_t *out = code + (int64_t)(t / PAD) * width * PAD + t % PAD * 4;
+
+        scale[t] = most[t] < INFINITY ? most[t] / TOP : NAN;
+        if (t < n)
+            code_row(rows + (int64_t)t * d, mu, d, inverse(most[t], TOP), OFFSET, row);
+        else
+            memset(row, OFFSET, (size_t)width);
+        for (int c = 0; c < width; c += 4)
+            memcpy(out + c * PAD, row + c, 4);
+    }
+}
+
+/* One vector of channels, from c on. */
+static void pack_some_values(const float *rows, int n, int d, int c, int8_t *code, float *scale)
+{
+    const float *in = rows + c;
+    vec most = { 0 }, factor;
+
+    for (int t = 0; t < n; t++)
+        most = larger(most, size_of(*(const vec *)(in + (int64_t)t * d)));
+    for (int i = 0; i < VLEN; i++) {
+        scale[c + i] = most[i] < INFINITY ? most[i] / TOP : NAN;
+        factor[i] = inverse(most[i], TOP);
+    }
+    for (int t = 0; t < n; t += 4) {
+        ivec four = { 0 };
+
+        for (int k = 0; k < 4 && t + k < n; k++)
+            four |= (to_int(*(const vec *)(in + (int64_t)(t + k) * d) * factor) & 0xff) << 8 * k;
+        *(ivec *)(code + (int64_t)(c / PAD) * kvr_round4(n) * PAD + t * PAD + c % PAD * 4) = four;
+    }
+}
+
+static void pack_values(const float *rows, int n, int d, int8_t *code, float *scale)
+{
+    const int whole = d / VLEN * VLEN, padded = (d + PAD - 1) / PAD * PAD;
+    float last[TILE * VLEN];
+
+    for (int c = 0; c < whole; c += VLEN)
+        pack_some_values(rows, n, d, c, code, scale);
+    for (int c = whole; c < padded; c += VLEN) {
+        for (int t = 0; t < n; t++)
+            for (int i = 0; i < VLEN; i++)
+                last[t * VLEN + i] = c + i < d ? rows[(int64_t)t * d + c + i] : 0;
+        /* A matrix of VLEN channels, its first column where channel c is. */
+        pack_some_values(last - c, n, VLEN, c, code, scale);
+    }
+}
+
+/* sums[m][nv vectors] of A[m][k bytes] and panels of B from column j0. Inlined for constant m, nv
+ * and keys: in scores B is the unsigned factor, in values A is. */
+static inline __attribute__((always_inline)) void products(const uint8_t *a, int64_t lda,
+                                                           const uint8_t *b, int64_t panel, int k,
+                                                           const int m, const int nv,
+                                                           const bool keys, ivec sums[ROWS][NV])
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++)
+            sums[i][j] = (ivec){ 0 };
+    for (int p = 0; p < k; p += 4) {
+        ivec row[NV];
+
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++)
+            row[j] = *(const ivec *)(b + j * VLEN / PAD * panel + p * PAD + j * VLEN % PAD * 4);
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++) {
+            const ivec x = (ivec){ 0 } + *(const word *)(a + i * lda + p);
+
+#pragma GCC unroll 16
+            for (int j = 0; j < nv; j++)
+                sums[i][j] = keys ? dot(sums[i][j], row[j], x) : dot(sums[i][j], x, row[j]);
+        }
+    }
+}
+
+struct dot_scores {
+    const struct kvr_dot_queries *q;
+    const uint8_t *code;
+    const float *scale;
+    float *s;
+    int64_t stride;
+    int d;
+};
+
+static inline __attribute__((always_inline)) void score_block(const struct dot_scores *t,
+                                                              int64_t at, int i0, int j0,
+                                                              const int width, const int m,
+                                                              const int nv)
+{
+    const uint8_t *b = t->code + (int64_t)(j0 / PAD) * width * PAD + j0 % PAD * 4;
+    ivec sums[ROWS][NV];
+
+    products((const uint8_t *)t->q->code + (at + i0) * width, width, b, (int64_t)width * PAD, width,
+             m, nv, true, sums);
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+        const float g = t->q->scale[at + i0 + i], shift = t->q->shift[at + i0 + i];
+        const float mean = t->q->mean[at + i0 + i];
+
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++)
+            *(vec *)(t->s + (i0 + i) * t->stride + j0 + j * VLEN) =
+                (to_float(sums[i][j]) - shift) * (g * *(const vec *)(t->scale + j0 + j * VLEN)) +
+                mean;
+    }
+}
+
+static inline __attribute__((always_inline)) void score_rows(const struct dot_scores *t, int64_t at,
+                                                             const int width, int m, int n)
+{
+    for (int j = 0; j + NV * VLEN <= n; j += NV * VLEN) {
+        int i = 0;
+
+        for (; i + ROWS <= m; i += ROWS)
+            score_block(t, at, i, j, width, ROWS, NV);
+        for (; i < m; i++)
+            score_block(t, at, i, j, width, 1, NV);
+    }
+    for (int j = n / (NV * VLEN) * (NV * VLEN); j < n; j += VLEN)
+        for (int i = 0; i < m; i++)
+            score_block(t, at, i, j, width, 1, 1);
+}
+
+static void scores(const struct kvr_dot_queries *q, int64_t at, int d, const uint8_t *code,
+                   const float *scale, float *s, int64_t stride, int m, int n)
+{
+    const struct dot_scores t = { q, code, scale, s, stride, d };
+
+    if (d == 64)
+        score_rows(&t, at, 64, m, n);
+    else if (d == 128)
+        score_rows(&t, at, 128, m, n);
+    else
+        score_rows(&t, at, kvr_round4(d), m, n);
+}
+
+/* n weights of one row, from 0 to P_TOP, as bytes; returns the lanes' sums. */
+static inline vec weights(const float *row, int n, float top, uint8_t *p)
+{
+    const float one = logf(P_TOP);
+    vec total = { 0 };
+
+    for (int j = 0; j < n; j += VLEN) {
+        const ivec q = to_int(exp_of(*(const vec *)(row + j) - (top - one)));
+
+        total += to_float(q);
+#if KVR_ISA_AVX512
+        _mm_storeu_si128((void *)(p + j), _mm512_cvtusepi32_epi8((__m512i)q));
+#elif KVR_ISA_AVX2
+        const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)q),
+                                             _mm256_extracti128_si256((__m256i)q, 1));
+
+        _mm_storel_epi64((void *)(p + j), _mm_packus_epi16(half, half));
+#else
+        for (int i = 0; i < VLEN; i++)
+            p[j + i] = (uint8_t)q[i];
+#endif
+    }
+    return total;
+}
+
+static void soften(float *s, int64_t stride, const float *bias, int m, int n, float *max,
+                   float *sum, float *shrink, uint8_t *p, float *weight)
+{
+    float low[QUERIES], old[QUERIES] = { 0 }, top[QUERIES] = { 0 }, part[QUERIES] = { 0 };
+    float now[QUERIES], less[QUERIES], worth[QUERIES];
+
+    for (int i = 0; i < m; i++)
+        low[i] = -INFINITY;
+    memcpy(old, max, (size_t)m * sizeof *old);
+    rows_top(s, stride, bias, m, n, low, top);
+    for (int i = 0; i < m;) {
+        const int rows = m - i >= 4 ? 4 : 1;
+        vec total[4];
+
+        for (int r = 0; r < rows; r++)
+            total[r] = weights(s + (i + r) * stride, n, top[i + r], p + (i + r) * TILE);
+        if (rows == 4)
+            fold_four(total, vec_add, part + i);
+        else
+            part[i] = fold(total[0], vec_add);
+        i += rows;
+    }
+    for (int i = 0; i < m; i += VLEN) {
+        const vec t = *(const vec *)(top + i), o = *(const vec *)(old + i), most = vec_max(t, o);
+
+        *(vec *)(now + i) = most;
+        *(vec *)(less + i) = shrink_of(o, most);
+        *(vec *)(worth + i) = shrink_of(t, most) * (1.0f / P_TOP);
+    }
+    for (int i = 0; i < m; i++) {
+        /* A NaN among the scores became an integer that no weight can be. */
+        const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
+
+        sum[i] = sum[i] * less[i] + (sane ? part[i] * worth[i] : NAN);
+    }
+    memcpy(max, now, (size_t)m * sizeof *now);
+    memcpy(shrink, less, (size_t)m * sizeof *less);
+    memcpy(weight, worth, (size_t)m * sizeof *worth);
+}
+
+struct dot_values {
+    const uint8_t *p;
+    const float *weight;
+    const uint8_t *code;
+    const float *scale;
+    float *out;
+    int64_t ldo;
+    int n;
+};
+
+static inline __attribute__((always_inline)) void value_block(const struct dot_values *t, int i0,
+                                                              int j0, const int m, const int nv)
+{
+    const int64_t panel = (int64_t)kvr_round4(t->n) * PAD;
+    ivec sums[ROWS][NV];
+
+    products(t->p + i0 * TILE, TILE, t->code + j0 / PAD * panel + j0 % PAD * 4, panel, t->n, m, nv,
+             false, sums);
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < nv; j++)
+            *(vec *)(t->out + (i0 + i) * t->ldo + j0 + j * VLEN) +=
+                to_float(sums[i][j]) *
+                (t->weight[i0 + i] * *(const vec *)(t->scale + j0 + j * VLEN));
+}
+
+static void add_values(const uint8_t *p, const float *weight, const int8_t *code,
+                       const float *scale, float *out, int64_t ldo, int n, int m, int d)
+{
+    const struct dot_values t = { p, weight, (const uint8_t *)code, scale, out, ldo, n };
+    int j = 0;
+
+    for (; j + NV * VLEN <= d; j += NV * VLEN) {
+        int i = 0;
+
+        for (; i + ROWS <= m; i += ROWS)
+            value_block(&t, i, j, ROWS, NV);
+        for (; i < m; i++)
+            value_block(&t, i, j, 1, NV);
+    }
+    for (; j < d; j += VLEN)
+        for (int i = 0; i < m; i++)
+            value_block(&t, i, j, 1, 1);
+}
+
+const struct kvr_dot_kernels KVR_ISA_NAME(kvr_dot_kernels) = {
+    .top = TOP,
+    .pack_queries = pack_queries,
+    .pack_keys = pack_keys,
+    .pack_values = pack_values,
+    .scores = scores,
+    .soften = soften,
+    .add_values = add_values,
+};

@@ -1,0 +1,362 @@
+/* test_attend_kernels.c - every variant of attention's loops against a softmax in double, on
+ * inputs that hurt. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/attend_dot.h"
+#include "harness/core/rng.h"
+#include "tests/suite.h"
+
+enum { MAX_M = KVR_ATTEND_ROWS, MAX_N = KVR_ATTEND_TILE, MAX_D = 256, PAD = KVR_ATTEND_PAD };
+enum { GUARD = 64 };
+
+static const struct shape {
+    int m, n, d;
+} shapes[] = {
+    { 48, 64, 128 }, { 48, 64, 64 },  { 1, 1, 8 },   { 47, 63, 128 }, { 13, 17, 24 },
+    { 5, 33, 72 },   { 48, 48, 256 }, { 7, 64, 20 }, { 3, 5, 4 },     { 24, 16, 96 },
+};
+enum { N_SHAPES = (int)(sizeof shapes / sizeof *shapes) };
+
+/* One tile: inputs, what two tiles in a row come to, and room for every layout. */
+struct kit {
+    struct shape s;
+    float q[MAX_M * MAX_D], k[MAX_N * MAX_D], v[MAX_N * MAX_D], bias[MAX_N];
+    float pk[MAX_N * MAX_D + GUARD], pv[MAX_N * MAX_D + GUARD];
+    float score[MAX_M * MAX_N + GUARD], out[MAX_M * MAX_D + GUARD];
+    float max[MAX_M + GUARD], sum[MAX_M + GUARD], shrink[MAX_M + GUARD], weight[MAX_M + GUARD];
+    uint8_t p[MAX_M * MAX_N + GUARD];
+    uint8_t kq[MAX_N * MAX_D + GUARD];
+    int8_t vq[MAX_N * MAX_D + GUARD], qq[MAX_M * MAX_D + GUARD];
+    float ks[MAX_N + GUARD], vs[MAX_D + GUARD], qs[MAX_M + GUARD], qo[MAX_M + GUARD],
+        qm[MAX_M + GUARD], mu[MAX_D];
+};
+
+static int padded(int n)
+{
+    return (n + PAD - 1) / PAD * PAD;
+}
+
+static struct kit *kit_of(const struct shape *s, uint32_t seed)
+{
+    struct kit *t = malloc(sizeof *t);
+
+    ck_assert_ptr_nonnull(t);
+    memset(t, 0x5a, sizeof *t);
+    t->s = *s;
+    kvr_normal(t->q, (size_t)(s->m * s->d), seed, KVR_RNG_TEST, 1, 0, 0);
+    kvr_normal(t->k, (size_t)(s->n * s->d), seed, KVR_RNG_TEST, 2, 0, 0);
+    kvr_normal(t->v, (size_t)(s->n * s->d), seed, KVR_RNG_TEST, 3, 0, 0);
+    for (int i = 0; i < s->m * s->d; i++)
+        t->q[i] /= sqrtf((float)s->d);
+    for (int i = 0; i < MAX_N; i++)
+        t->bias[i] = i < s->n ? 0 : -INFINITY;
+    memset(t->out, 0, sizeof t->out - GUARD * sizeof *t->out);
+    for (int i = 0; i < MAX_M; i++) {
+        t->max[i] = -INFINITY;
+        t->sum[i] = 0;
+    }
+    memset(t->mu, 0, sizeof t->mu);
+    return t;
+}
+
+static void add_tile_f32(struct kit *t)
+{
+    const struct kvr_attend_kernels *f = kvr_attend_kernels();
+    const int m = t->s.m, n = t->s.n, d = t->s.d, dp = padded(d);
+
+    f->pack_keys(t->k, n, d, t->pk);
+    f->pack_values(t->v, n, d, t->pv);
+    f->scores(t->q, d, t->pk, t->score, MAX_N, m, padded(n));
+    f->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->shrink);
+    for (int i = 0; i < m; i++)
+        f->scale(t->out + i * dp, dp, t->shrink[i]);
+    f->add_values(t->score, MAX_N, t->pv, t->out, dp, n, m, dp);
+}
+
+static void add_tile_int8(struct kit *t)
+{
+    const struct kvr_attend_kernels *f = kvr_attend_kernels();
+    const struct kvr_dot_kernels *b = kvr_dot_kernels();
+    const struct kvr_dot_queries q = { t->qq, t->qs, t->qo, t->qm };
+    const int m = t->s.m, n = t->s.n, d = t->s.d, dp = padded(d);
+
+    b->pack_queries(t->q, t->mu, m, d, &q);
+    b->pack_keys(t->k, t->mu, n, d, t->kq, t->ks);
+    b->pack_values(t->v, n, d, t->vq, t->vs);
+    b->scores(&q, 0, d, t->kq, t->ks, t->score, MAX_N, m, padded(n));
+    b->soften(t->score, MAX_N, t->bias, m, padded(n), t->max, t->sum, t->shrink, t->p, t->weight);
+    for (int i = 0; i < m; i++)
+        f->scale(t->out + i * dp, dp, t->shrink[i]);
+    b->add_values(t->p, t->weight, t->vq, t->vs, t->out, dp, n, m, dp);
+}
+
+/* Relative L2 of the rows' outputs against double, NaN when there is one. */
+static double error_of(const struct kit *t)
+{
+    const int d = t->s.d, dp = padded(d);
+    double e = 0, all = 0;
+
+    for (int i = 0; i < t->s.m; i++) {
+        double p[MAX_N], top = -INFINITY, sum = 0;
+
+        for (int j = 0; j < t->s.n; j++) {
+            p[j] = t->bias[j];
+            for (int c = 0; c < d; c++)
+                p[j] += (double)t->q[i * d + c] * t->k[j * d + c];
+            top = fmax(top, p[j]);
+        }
+        for (int j = 0; j < t->s.n; j++)
+            sum += p[j] = exp(p[j] - top);
+        for (int c = 0; c < d; c++) {
+            double o = 0;
+
+            for (int j = 0; j < t->s.n; j++)
+                o += p[j] / sum * t->v[j * d + c];
+            e += pow(o - (double)t->out[i * dp + c] / t->sum[i], 2);
+            all += o * o;
+        }
+    }
+    return all > 0 ? sqrt(e / all) : e;
+}
+
+/* Nothing is written past what is said. */
+static void guards_stand(const struct kit *t)
+{
+    const struct {
+        const char *name;
+        const void *end;
+    } all[] = {
+        { "pk", t->pk + padded(t->s.n) * t->s.d },
+        { "pv", t->pv + padded(t->s.d) * t->s.n },
+        { "score", t->score + (t->s.m - 1) * MAX_N + padded(t->s.n) },
+        { "out", t->out + MAX_M * MAX_D },
+        { "max", t->max + MAX_M },
+        { "shrink", t->shrink + t->s.m },
+        { "kq", t->kq + padded(t->s.n) * kvr_round4(t->s.d) },
+        { "vq", t->vq + padded(t->s.d) * kvr_round4(t->s.n) },
+        { "qq", t->qq + t->s.m * kvr_round4(t->s.d) },
+        { "ks", t->ks + padded(t->s.n) },
+        { "vs", t->vs + padded(t->s.d) },
+        { "qs", t->qs + t->s.m },
+        { "weight", t->weight + t->s.m },
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int b = 0; b < GUARD; b++)
+            ck_assert_msg(((const uint8_t *)all[i].end)[b] == 0x5a, "%s is overrun by byte %d",
+                          all[i].name, b);
+}
+
+static bool choose(int isa)
+{
+    if (!kvr_isa_usable((enum kvr_isa)isa))
+        return false;
+    ck_assert_int_eq(kvr_isa_force(kvr_isa_name((enum kvr_isa)isa)), KVR_OK);
+    return true;
+}
+
+/* F32 sums of up to 256 products: 16 * 2^-24 = 1e-6 of scores, which is as much of the weights;
+ * exponentials to 1e-6. */
+START_TEST(f32_agrees)
+{
+    for (int isa = 0; isa < KVR_N_ISA; isa++) {
+        struct kit *t;
+
+        if (!choose(isa))
+            continue;
+        t = kit_of(&shapes[_i], 1);
+        add_tile_f32(t);
+        ck_assert_msg(error_of(t) <= 5e-6, "%s %dx%dx%d: %g", kvr_isa_name(isa), t->s.m, t->s.n,
+                      t->s.d, error_of(t));
+        add_tile_f32(t); /* the same keys again: the same mean */
+        ck_assert(error_of(t) <= 5e-6);
+        guards_stand(t);
+        t->out[0] = NAN;
+        ck_assert(!(error_of(t) <= 5e-6));
+        free(t);
+    }
+}
+END_TEST
+
+/* See int8_agrees in test_paths.c: .032 with codes up to 63, .018 with 127, for normal numbers in
+ * rows of 32. Rows of 128 and 256 have larger maxima (2.8, 3.0): a third more. */
+START_TEST(int8_agrees)
+{
+    for (int isa = 0; isa < KVR_N_ISA; isa++) {
+        struct kit *t;
+        double allowed;
+
+        if (!choose(isa))
+            continue;
+        t = kit_of(&shapes[_i], 1);
+        allowed = kvr_dot_kernels()->top == 127 ? .024 : .043;
+        add_tile_int8(t);
+        ck_assert_msg(error_of(t) <= allowed, "%s %dx%dx%d: %g", kvr_isa_name(isa), t->s.m, t->s.n,
+                      t->s.d, error_of(t));
+        add_tile_int8(t);
+        ck_assert(error_of(t) <= allowed);
+        guards_stand(t);
+        free(t);
+    }
+}
+END_TEST
+
+/* What is stored as bytes is the same in all variants with the same largest code, to the byte. */
+START_TEST(codes_are_the_same)
+{
+    struct kit *first[128] = { NULL };
+
+    for (int isa = 0; isa < KVR_N_ISA; isa++) {
+        struct kit *t, *other;
+        const struct shape *s = &shapes[_i];
+
+        if (!choose(isa))
+            continue;
+        t = kit_of(s, 2);
+        add_tile_int8(t);
+        other = first[kvr_dot_kernels()->top];
+        if (!other) {
+            first[kvr_dot_kernels()->top] = t;
+            continue;
+        }
+        ck_assert_mem_eq(t->vq, other->vq, (size_t)(padded(s->d) * kvr_round4(s->n)));
+        ck_assert_mem_eq(t->ks, other->ks, (size_t)s->n * sizeof *t->ks);
+        ck_assert_mem_eq(t->vs, other->vs, (size_t)s->d * sizeof *t->vs);
+        ck_assert_mem_eq(t->qs, other->qs, (size_t)s->m * sizeof *t->qs);
+        free(t);
+    }
+    for (int i = 0; i < 128; i++)
+        free(first[i]);
+}
+END_TEST
+
+/* A row, a token or a channel that holds something not finite is not finite in the output; the
+ * others are untouched by a bad channel or query. */
+START_TEST(nan_stays)
+{
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    const struct shape s = { 9, 21, 32 };
+
+    for (int isa = 0; isa < KVR_N_ISA; isa++)
+        for (int b = 0; b < 3; b++)
+            for (int int8 = 0; int8 < 2; int8++) {
+                void (*const add)(struct kit *) = int8 ? add_tile_int8 : add_tile_f32;
+                const int dp = padded(s.d);
+                struct kit *t;
+
+                if (!choose(isa))
+                    continue;
+                t = kit_of(&s, 3);
+                t->q[4 * s.d + 7] = bad[b];
+                add(t);
+                ck_assert_msg(!isfinite(t->out[4 * dp] / t->sum[4]), "%s query", kvr_isa_name(isa));
+                ck_assert(isfinite(t->out[3 * dp] / t->sum[3]));
+                free(t);
+
+                t = kit_of(&s, 3);
+                t->v[5 * s.d + 11] = bad[b];
+                add(t);
+                for (int i = 0; i < s.m; i++) {
+                    ck_assert(!isfinite(t->out[i * dp + 11] / t->sum[i]));
+                    ck_assert(isfinite(t->out[i * dp + 12] / t->sum[i]));
+                }
+                free(t);
+
+                t = kit_of(&s, 3);
+                t->k[20 * s.d + 3] = NAN;
+                add(t);
+                for (int i = 0; i < s.m; i++)
+                    ck_assert(!isfinite(t->out[i * dp] / t->sum[i]));
+                free(t);
+            }
+}
+END_TEST
+
+/* Scores far apart: weights below e^-87 are 0, the sum is that of what is left. Huge, tiny and
+ * constant numbers; zeros. */
+START_TEST(extremes)
+{
+    static const float sizes[] = { 0, 1e-38f, 1e-20f, 30, 1e4f };
+    const struct shape s = { 12, 64, 64 };
+
+    for (int isa = 0; isa < KVR_N_ISA; isa++)
+        for (int i = 0; i < 5; i++) {
+            struct kit *t;
+
+            if (!choose(isa))
+                continue;
+            t = kit_of(&s, 4);
+            for (int j = 0; j < s.n * s.d; j++)
+                t->k[j] *= sizes[i];
+            add_tile_f32(t);
+            /* Scores of size x are rounded to x 2^-24 and summed over 64: e^s is off by as much. */
+            ck_assert_msg(error_of(t) <= 5e-6 * (1 + sizes[i]), "%s keys of %g: %g",
+                          kvr_isa_name(isa), (double)sizes[i], error_of(t));
+            free(t);
+
+            t = kit_of(&s, 4);
+            for (int j = 0; j < s.n * s.d; j++)
+                t->v[j] = sizes[i];
+            add_tile_int8(t);
+            for (int j = 0; j < s.m * s.d; j++) {
+                const float o = t->out[j] / t->sum[j / s.d];
+
+                /* Below 1e-30 a channel is as good as zero. */
+                ck_assert_msg(fabsf(o - sizes[i]) <= 1e-5f * sizes[i] + 1e-30f, "%s: %g for %g",
+                              kvr_isa_name(isa), (double)o, (double)sizes[i]);
+            }
+            free(t);
+        }
+}
+END_TEST
+
+/* Keys that share a large mean: with mu taken off, the error is that of keys without it. */
+START_TEST(a_mean_costs_nothing)
+{
+    const struct shape s = { 16, 64, 64 };
+
+    for (int isa = 0; isa < KVR_N_ISA; isa++) {
+        struct kit *t;
+        double with, without;
+
+        if (!choose(isa))
+            continue;
+        t = kit_of(&s, 5);
+        for (int j = 0; j < s.n; j++)
+            t->k[j * s.d + 9] += 40;
+        add_tile_int8(t);
+        without = error_of(t);
+        memset(t->out, 0, sizeof t->out);
+        for (int i = 0; i < s.m; i++) {
+            t->max[i] = -INFINITY;
+            t->sum[i] = 0;
+        }
+        t->mu[9] = 40;
+        add_tile_int8(t);
+        with = error_of(t);
+        ck_assert_msg(with <= .043 && with * 4 <= without, "%s: %g with mu, %g without",
+                      kvr_isa_name(isa), with, without);
+        free(t);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("attention kernels");
+    TCase *t = tcase_create("attention kernels");
+
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, f32_agrees, 0, N_SHAPES);
+    tcase_add_loop_test(t, int8_agrees, 0, N_SHAPES);
+    tcase_add_loop_test(t, codes_are_the_same, 0, N_SHAPES);
+    tcase_add_test(t, nan_stays);
+    tcase_add_test(t, extremes);
+    tcase_add_test(t, a_mean_costs_nothing);
+    suite_add_tcase(s, t);
+    return run_suite(s);
+}
