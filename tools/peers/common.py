@@ -1,0 +1,156 @@
+"""common.py - what every comparison needs: kvreel's figures, the machine's facts, a table.
+
+A peer and kvreel take turns: a round measures the peer, then starts `kvreel bench`, so that a
+busy machine moves both. Ratios are formed round by round."""
+
+import json
+import os
+import pathlib
+import platform
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DTYPES = {"F32": 4, "BF16": 2}
+
+
+def fail(message):
+    sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {message}")
+
+
+def add_arguments(parser, rounds):
+    parser.add_argument("--kvreel", default=str(ROOT / "build/kvreel"), help="the binary (build/kvreel)")
+    parser.add_argument("--threads", default="1,2", help="threads to measure with, by comma (1,2)")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"peer and kvreel take turns so often ({rounds})")
+    parser.add_argument("--json", metavar="FILE", help="the table's rows as JSON too")
+
+
+def thread_counts(args):
+    counts = [int(t) for t in args.threads.split(",")]
+    if min(counts) < 1 or args.rounds < 3:
+        fail(f"--threads {args.threads}, --rounds {args.rounds}: need threads >= 1, rounds >= 3")
+    return counts
+
+
+def kvreel(args, words, threads):
+    """Standard output of one run of kvreel; it ends the script when kvreel fails."""
+    env = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    done = subprocess.run([args.kvreel, *words], env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        fail(f"kvreel {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def bench(args, name, threads):
+    """{row name: speed in the row's unit}, each the median of three turns inside kvreel."""
+    rows = json.loads(kvreel(args, ["bench", name, "--rounds", "3", "--json"], threads))
+    return {row["name"]: row["median"] for row in rows}
+
+
+def variant(args):
+    """The instruction set of kvreel's kernels: what doctor says, else what KVREEL_CPU asks for."""
+    rows = json.loads(kvreel(args, ["doctor", "--json"], 1))
+    for row in rows:
+        if row["name"] in ("kernels", "instruction set", "cpu kernels"):
+            return row["found"]
+    return os.environ.get("KVREEL_CPU", "the best of this CPU")
+
+
+def cpu_name():
+    try:
+        for line in open("/proc/cpuinfo"):
+            if line.startswith(("model name", "Model")):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def load():
+    return " ".join(f"{x:.1f}" for x in os.getloadavg())
+
+
+def facts(args, peers):
+    """Lines that stand above a table."""
+    about = json.loads(kvreel(args, ["version", "--json"], 1))
+    return [
+        f"- CPU: {cpu_name()}, {os.cpu_count()} cores",
+        f"- kvreel {about['version']} ({about['git'][:10]}), kernels: {variant(args)}; {about['compiler']},"
+        f" `{about['cflags'].strip()}`",
+        *[f"- {p}" for p in peers],
+        f"- {args.rounds} rounds, peer and kvreel in turn; load average before: {load()}",
+    ]
+
+
+def seconds(work):
+    t0 = time.perf_counter()
+    work()
+    return time.perf_counter() - t0
+
+
+def quartiles(values):
+    """(first quartile, median, third quartile)"""
+    v = sorted(values)
+    return v[len(v) // 4], statistics.median(v), v[len(v) - 1 - len(v) // 4]
+
+
+def ratio_text(ratios):
+    """Median and quartiles of ratios, or a dash where there are none."""
+    if not ratios:
+        return "-"
+    low, mid, high = quartiles(ratios)
+    return f"{mid:.2f} ({low:.2f} .. {high:.2f})"
+
+
+def number(x, digits=3):
+    return "-" if x is None else f"{x:.{digits}g}"
+
+
+def write_table(title, head, columns, rows, notes=()):
+    """A markdown section: rows are dicts of text or numbers under the columns' names."""
+    print(f"\n## {title}\n")
+    print("\n".join(head) + "\n")
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        cells = (row.get(c) for c in columns)
+        print("| " + " | ".join(c if isinstance(c, str) else number(c) for c in cells) + " |")
+    print(f"\nLoad average after: {load()}.")
+    for note in notes:
+        print("\n" + note)
+    sys.stdout.flush()
+
+
+def write_json(args, title, head, rows):
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps({"title": title, "facts": head, "rows": rows}, indent=1) + "\n")
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (dtype, shape, bytes)}; a header of 8-byte length and JSON, then the data."""
+    header, data = {}, []
+    at = 0
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(raw)]}
+        data.append(raw)
+        at += len(raw)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data))
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, bytes)}"""
+    raw = pathlib.Path(path).read_bytes()
+    (n,) = struct.unpack_from("<Q", raw)
+    header = json.loads(raw[8 : 8 + n])
+    header.pop("__metadata__", None)
+    out = {}
+    for name, t in header.items():
+        begin, end = t["data_offsets"]
+        out[name] = (t["dtype"], t["shape"], raw[8 + n + begin : 8 + n + end])
+    return out
