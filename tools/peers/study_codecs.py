@@ -193,7 +193,8 @@ def main():
             common.fail(f"--study {args.study}: no folder kv_quant in it")
         sys.path.insert(0, args.study)
         source = Study
-    head = common.facts(args, [f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}: {source.name}"])
+    torch_is = f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
+    head = common.facts(args, [f"{torch_is}: {source.name}"])
     rows = common.bench(args, "codec", 2)
     out = []
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,137 @@
+"""attention.py - kvreel's attention beside a peer's at the same shapes; what both scripts share.
+
+Shapes are those of `kvreel bench attention`, found in its rows' names, and those of --shapes. A
+peer is a list of (name, limit, open): open(q, k, v, threads) gives an object with run(), result()
+-> [queries, heads, d], close(), and `held`, the k and v that it reads. Before anything is timed
+its relative error against a softmax in double of what it reads has to be within the limit."""
+
+import re
+import sys
+
+import common
+import numpy as np
+
+HEADS = {"108x756": (3, 64)}  # the bundled model's; all other shapes have Wan's heads
+WAN = (12, 128)
+CHECKED = 24  # queries
+
+
+def add_arguments(parser):
+    common.add_arguments(parser, 5)
+    parser.add_argument("--shapes", help="QUERIESxKEYS,.. instead of the shapes of `kvreel bench attention`")
+
+
+def shape_of(name):
+    found = re.fullmatch(r"(\d+)x(\d+)", name)
+    if not found:
+        common.fail(f"--shapes {name}: need QUERIESxKEYS")
+    return (*(int(n) for n in found.groups()), *HEADS.get(name, WAN))
+
+
+def tensors(queries, keys, heads, d):
+    """q, k, v of normal numbers, [heads, tokens, d]; values as BF16 holds them."""
+    draw = np.random.default_rng(1)
+    x = [draw.standard_normal((heads, n, d), np.float32) for n in (queries, keys, keys)]
+    for a in x:
+        bits = a.view(np.uint32)
+        bits &= np.uint32(0xFFFF0000)
+    return x
+
+
+def by_definition(q, k, v, rows):
+    """softmax(q k^T / sqrt(d)) v of some queries, in double: [rows, heads, d]"""
+    q, k, v = (x.astype(np.float64) for x in (q[:, rows], k, v))
+    s = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return (p @ v / p.sum(-1, keepdims=True)).transpose(1, 0, 2)
+
+
+def relative(a, b):
+    return float(np.sqrt(((a - b) ** 2).sum() / (b**2).sum()))
+
+
+class Case:
+    def __init__(self, name, shape, work, error):
+        queries, keys, heads, d = shape
+        self.name, self.work, self.error = name, work, error
+        self.flops = 4.0 * queries * keys * heads * d
+        self.speed = []
+
+    def round(self):
+        self.speed.append(self.flops / common.seconds(self.work.run) / 1e9)
+
+
+def open_cases(peers, name, threads):
+    shape = shape_of(name)
+    q, k, v = tensors(*shape)
+    rows = np.linspace(0, shape[0] - 1, min(CHECKED, shape[0])).astype(int)
+    exact = by_definition(q, k, v, rows)
+    for peer, limit, start in peers:
+        work = start(q, k, v, threads)
+        work.run()
+        error = relative(work.result()[rows], by_definition(q, *work.held, rows))
+        if not error <= limit:
+            common.fail(f"{peer}, {name}: relative error {error:g} > {limit:g}: nothing is timed")
+        work.held = None
+        yield Case(peer, shape, work, relative(work.result()[rows], exact))
+
+
+def turns(args, peers, names, threads):
+    """Rows of one number of threads."""
+    cases = {name: list(open_cases(peers, name, threads)) for name in names}
+    ours = []
+    for _ in range(args.rounds):
+        for list_ in cases.values():
+            for case in list_:
+                case.round()
+        ours.append({} if args.shapes else common.bench(args, "attention", threads))
+    rows = []
+    for name, list_ in cases.items():
+        for case in list_:
+            rows.append(row(name, threads, case.name, case.speed) | {"relative error": f"{case.error:.1e}"})
+        for kv in (n for n in ours[0] if n.endswith("." + name)):
+            speed = [round_[kv] for round_ in ours]
+            r = row(name, threads, "kvreel " + kv.removeprefix("attention.").removesuffix("." + name), speed)
+            for case in list_:
+                r[f"over {case.name}"] = common.ratio_text([a / b for a, b in zip(speed, case.speed, strict=True)])
+            rows.append(r)
+        for case in list_:
+            case.work.close()
+    return rows
+
+
+def row(shape, threads, who, speed):
+    return {
+        "shape": shape,
+        "threads": str(threads),
+        "who": who,
+        "GFLOP/s": f"{common.quartiles(speed)[1]:.1f} ({max(speed):.1f})",
+    }
+
+
+def compare(args, title, about, peers):
+    threads = common.thread_counts(args)
+    head = common.facts(args, [about])
+    if args.shapes:
+        names = args.shapes.split(",")
+    else:
+        found = common.bench(args, "attention", threads[-1])
+        names = list(dict.fromkeys(n.rsplit(".", 1)[1] for n in found))
+    out = []
+    for n in threads:
+        print(f"{title}: threads {n}", file=sys.stderr)
+        out += turns(args, peers, names, n)
+    columns = ["shape", "threads", "who", "GFLOP/s", "relative error", *(f"over {p[0]}" for p in peers)]
+    common.write_table(
+        title,
+        head,
+        columns,
+        out,
+        [
+            "GFLOP/s: median (best) of the rounds, 4 x queries x keys x heads x head_dim operations"
+            " whatever is really done; relative error: of the peer, against a softmax in double of"
+            " keys and values before they were coded; `over`: kvreel's speed over the peer's, median"
+            " (quartiles) of the rounds. Heads: 12 x 128, of 108x756 3 x 64."
+        ],
+    )
+    common.write_json(args, title, head, out)
