@@ -76,15 +76,17 @@ def open_cases(peers, name, threads):
         yield Case(peer, shape, work, relative(work.result()[rows], exact))
 
 
-def turns(args, peers, names, threads):
-    """Rows of one number of threads."""
-    cases = {name: list(open_cases(peers, name, threads)) for name in names}
-    ours = []
+def turns(args, peers, threads):
+    """Rows of one number of threads. kvreel is the first: its rows' names say which shapes."""
+    ours, cases = [], None
     for _ in range(args.rounds):
+        ours.append({} if args.shapes else common.bench(args, "attention", threads))
+        if cases is None:
+            names = args.shapes.split(",") if args.shapes else [n.rsplit(".", 1)[1] for n in ours[0]]
+            cases = {name: list(open_cases(peers, name, threads)) for name in dict.fromkeys(names)}
         for list_ in cases.values():
             for case in list_:
                 case.round()
-        ours.append({} if args.shapes else common.bench(args, "attention", threads))
     rows = []
     for name, list_ in cases.items():
         for case in list_:
@@ -112,15 +114,10 @@ def row(shape, threads, who, speed):
 def compare(args, title, about, peers):
     threads = common.thread_counts(args)
     head = common.facts(args, [about])
-    if args.shapes:
-        names = args.shapes.split(",")
-    else:
-        found = common.bench(args, "attention", threads[-1])
-        names = list(dict.fromkeys(n.rsplit(".", 1)[1] for n in found))
     out = []
     for n in threads:
         print(f"{title}: threads {n}", file=sys.stderr)
-        out += turns(args, peers, names, n)
+        out += turns(args, peers, n)
     columns = ["shape", "threads", "who", "GFLOP/s", "relative error", *(f"over {p[0]}" for p in peers)]
     common.write_table(
         title,

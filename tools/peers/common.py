@@ -50,15 +50,6 @@ def bench(args, name, threads):
     return {row["name"]: row["median"] for row in rows}
 
 
-def variant(args):
-    """The instruction set of kvreel's kernels: what doctor says, else what KVREEL_CPU asks for."""
-    rows = json.loads(kvreel(args, ["doctor", "--json"], 1))
-    for row in rows:
-        if row["name"] in ("kernels", "instruction set", "cpu kernels"):
-            return row["found"]
-    return os.environ.get("KVREEL_CPU", "the best of this CPU")
-
-
 def cpu_name():
     try:
         for line in open("/proc/cpuinfo"):
@@ -76,9 +67,10 @@ def load():
 def facts(args, peers):
     """Lines that stand above a table."""
     about = json.loads(kvreel(args, ["version", "--json"], 1))
+    variant = about.get("variant") or os.environ.get("KVREEL_CPU") or "not told by this build"
     return [
         f"- CPU: {cpu_name()}, {os.cpu_count()} cores",
-        f"- kvreel {about['version']} ({about['git'][:10]}), kernels: {variant(args)}; {about['compiler']},"
+        f"- kvreel {about['version']} ({about['git'][:10]}), kernels: {variant}; {about['compiler']},"
         f" `{about['cflags'].strip()}`",
         *[f"- {p}" for p in peers],
         f"- {args.rounds} rounds, peer and kvreel in turn; load average before: {load()}",

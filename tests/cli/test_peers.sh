@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# peers: the comparisons with other programs time nothing that disagrees with kvreel.
+. tests/cli/lib.sh || exit 1
+
+export PYTHONDONTWRITEBYTECODE=1
+check "every script compiles" python3 - <<'PY'
+import glob
+for path in glob.glob("tools/peers/*.py"):
+    compile(open(path).read(), path, "exec")
+PY
+check "tensors go to kvreel and come back" python3 - "$kvreel" "$work" <<'PY'
+import struct, subprocess, sys
+sys.path.insert(0, "tools/peers")
+import common
+kvreel, work = sys.argv[1:]
+raw = {n: struct.pack("<256f", *((i % 7 - 3) * s for i in range(256))) for n, s in (("k", 1), ("v", 0.5))}
+common.write_safetensors(work + "/in", {n: ("F32", (2, 2, 64), x) for n, x in raw.items()})
+subprocess.run([kvreel, "codec", "-m", "BF16", "-i", work + "/in", "-o", work + "/out"], check=True)
+back = common.read_safetensors(work + "/out")
+assert {n: t for n, t in back.items()} == {n: ("F32", [2, 2, 64], x) for n, x in raw.items()}
+PY
+check "without its packages run.sh leaves a peer out" \
+    env PATH="/usr/bin:/bin" tools/peers/run.sh "$work/none.md" "$(command -v false)"
+
+if ! python3 -c 'import numpy, torch' 2>/dev/null; then
+    skip "a quantiser that is off by one code is not timed" "python3 has no torch"
+    exit 0
+fi
+# The study's interface over our transcription: as it is, and with a code off by one.
+mkdir -p "$work/good/kv_quant" "$work/bad"
+cat >"$work/good/kv_quant/rtn.py" <<'PY'
+import torch_codecs
+OFF = 0
+class RTNQuantizer:
+    __abstractmethods__ = ("estimate_active_kv_bytes",)
+    def __init__(self, bits, block_size):
+        self.codec = torch_codecs.Rtn(bits, "k")
+    def quantize_kv(self, k, v):
+        state = [self.codec.encode(x) for x in (k, v)]
+        state[1][0].view(-1)[1000] += OFF
+        return state
+    def dequantize_kv(self, state):
+        return [self.codec.decode(s) for s in state]
+PY
+cp -r "$work/good/kv_quant" "$work/bad/"
+sed -i 's/^OFF = 0/OFF = 1/' "$work/bad/kv_quant/rtn.py"
+try() { # folder
+    python3 tools/peers/study_codecs.py --kvreel "$kvreel" --study "$1" --methods RTN_INT4 \
+        --input BF16 --threads 1 --rounds 3 >"$out" 2>"$err"
+}
+refuses() { ! try "$1"; }
+check "a quantiser that agrees is timed" try "$work/good"
+check "and its table has the ratio" grep -q '^| RTN_INT4 | BF16 | 1 | [0-9.]* ([0-9.]*) | [0-9.]* ([0-9.]*) | [0-9.]* (' "$out"
+check "a quantiser that is off by one code is not" refuses "$work/bad"
+check "and the script says why" grep -q '1 of 7188480 decoded values differ' "$err"
+check "nor is anything printed" test ! -s "$out"

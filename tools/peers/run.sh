@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# run.sh - every peer that is installed, beside kvreel, into one markdown file.
+#
+#   tools/peers/run.sh OUT.md [PYTHON]
+#
+# PYTHON has the packages that tools/peers/README.md names; without it python3. From the
+# environment: STUDY, a checkout of the study's repository; GGML, a folder of ggml's shared
+# libraries built for this CPU; THREADS ("1,2"), ROUNDS; SHAPES, attention at other shapes than
+# those of `kvreel bench attention`, of the peers alone; KVREEL, the binary. KVREEL_CPU forces
+# kvreel's kernels, as always. What is not installed is named and left out; a peer that disagrees
+# makes the exit status 1.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 2
+
+if [ $# -lt 1 ]; then
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+out=$1 python=${2:-python3} bad=0
+common=(--kvreel "${KVREEL:-build/kvreel}" --threads "${THREADS:-1,2}")
+[ -z "${ROUNDS:-}" ] || common+=(--rounds "$ROUNDS")
+ggml=() study=() shapes=()
+[ -z "${GGML:-}" ] || ggml=(--ggml "$GGML")
+[ -z "${STUDY:-}" ] || study=(--study "$STUDY")
+[ -z "${SHAPES:-}" ] || shapes=(--shapes "$SHAPES")
+
+has() { # modules...
+    local m
+    for m in "$@"; do
+        "$python" -c "import $m" 2>/dev/null && continue
+        echo "run.sh: $python has no $m: its peers are left out" >&2
+        return 1
+    done
+}
+
+peer() { # script arguments...
+    "$python" "tools/peers/$1" "${common[@]}" "${@:2}" >>"$out" || bad=1
+}
+
+echo "# kvreel beside its peers" >"$out" || exit 2
+if has numpy torch; then
+    peer study_codecs.py "${study[@]}"
+    peer attention_torch.py "${shapes[@]}"
+fi
+if has numpy && { [ -n "${GGML:-}" ] || has libggml; }; then
+    peer ggml_codecs.py "${ggml[@]}"
+    peer ggml_attention.py "${shapes[@]}" "${ggml[@]}"
+fi
+echo "run.sh: $out" >&2
+exit $bad
