@@ -67,10 +67,11 @@ def load():
 def facts(args, peers):
     """Lines that stand above a table."""
     about = json.loads(kvreel(args, ["version", "--json"], 1))
+    changed = " with changes" if about["dirty"] else ""
     variant = about.get("variant") or os.environ.get("KVREEL_CPU") or "not told by this build"
     return [
         f"- CPU: {cpu_name()}, {os.cpu_count()} cores",
-        f"- kvreel {about['version']} ({about['git'][:10]}), kernels: {variant}; {about['compiler']},"
+        f"- kvreel {about['version']} ({about['git'][:10]}{changed}), kernels: {variant}; {about['compiler']},"
         f" `{about['cflags'].strip()}`",
         *[f"- {p}" for p in peers],
         f"- {args.rounds} rounds, peer and kvreel in turn; load average before: {load()}",
