@@ -131,39 +131,39 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
 static int dump(const struct kvr_run_options *r)
 {
     struct kvr_config c;
-    enum kvr_status st = kvr_config_read_with(&c, r->config_path, r->settings, r->overrides);
+    enum kvr_status st = kvr_config_read_with(&c, r->config_path, r->preferences, r->overrides);
 
     if (st == KVR_OK) {
         st = kvr_config_dump(&c, stdout);
         kvr_config_free(&c);
         if (st == KVR_OK)
-            st = kvr_settings_dump(r->settings, stdout);
+            st = kvr_preferences_dump(r->preferences, stdout);
         return kvr_cli_wrote(st, KVR_EXIT_OK);
     }
     return kvr_cli_fail(st);
 }
 
 /* The files, the environment, and over them what stands on the command line. */
-static enum kvr_status read_settings(struct kvr_settings *s, const struct run_opts *o)
+static enum kvr_status read_preferences(struct kvr_preferences *s, const struct run_opts *o)
 {
     char number[32];
 
-    KVR_TRY(kvr_settings_read(s));
+    KVR_TRY(kvr_preferences_read(s));
     if (o->db)
-        KVR_TRY(kvr_settings_option(s, KVR_SETTING_DB, o->db, "--db"));
+        KVR_TRY(kvr_preferences_option(s, KVR_PREF_DB, o->db, "--db"));
     if (o->out)
-        KVR_TRY(kvr_settings_option(s, KVR_SETTING_OUT, o->out, "--out"));
+        KVR_TRY(kvr_preferences_option(s, KVR_PREF_OUT, o->out, "--out"));
     snprintf(number, sizeof number, "%d", o->timeout_s);
     if (o->timeout_s)
-        KVR_TRY(kvr_settings_option(s, KVR_SETTING_TIMEOUT_S, number, "--timeout"));
+        KVR_TRY(kvr_preferences_option(s, KVR_PREF_TIMEOUT_S, number, "--timeout"));
     snprintf(number, sizeof number, "%d", o->jobs);
     if (o->jobs)
-        KVR_TRY(kvr_settings_option(s, KVR_SETTING_JOBS, number, "--jobs"));
+        KVR_TRY(kvr_preferences_option(s, KVR_PREF_JOBS, number, "--jobs"));
     if (o->quiet && o->progress)
         return kvr_fail(KVR_EINVAL, "run: --quiet and --progress: one of them");
     if (o->quiet)
-        return kvr_settings_option(s, KVR_SETTING_QUIET, "true", "--quiet");
-    return o->progress ? kvr_settings_option(s, KVR_SETTING_QUIET, "false", "--progress") : KVR_OK;
+        return kvr_preferences_option(s, KVR_PREF_QUIET, "true", "--quiet");
+    return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
 }
 
 static int report(const struct run_opts *o, const struct kvr_run_summary *s, json_t *plan)
@@ -186,15 +186,15 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s, jso
     return code;
 }
 
-static int run_with(const struct kvr_call *call, const struct kvr_settings *settings)
+static int run_with(const struct kvr_call *call, const struct kvr_preferences *preferences)
 {
     const struct run_opts *o = call->opts;
     struct kvr_run_summary s = { 0 };
     json_t *plan = o->json && o->dry_run ? json_array() : NULL;
     struct kvr_run_options r = {
         .config_path = call->words[0],
-        .settings = settings,
-        .jobs = kvr_settings_number(settings, KVR_SETTING_JOBS, 0),
+        .preferences = preferences,
+        .jobs = kvr_preferences_number(preferences, KVR_PREF_JOBS, 0),
         .filter = o->filter,
         .retry = o->retry,
         .force = o->force,
@@ -202,7 +202,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_settings *sett
         .limit = o->limit,
         .dry_run = o->dry_run,
         .overrides = o->set.n ? o->set.v : NULL,
-        .progress = kvr_settings_number(settings, KVR_SETTING_QUIET, 0) ? NULL : stderr,
+        .progress = kvr_preferences_number(preferences, KVR_PREF_QUIET, 0) ? NULL : stderr,
         .plan_line = o->json ? keep_line : print_line,
         .plan_ctx = plan,
         .argc = call->argc,
@@ -225,11 +225,11 @@ static int run_with(const struct kvr_call *call, const struct kvr_settings *sett
 
 static int run(const struct kvr_call *call)
 {
-    struct kvr_settings settings;
-    enum kvr_status st = read_settings(&settings, call->opts);
-    int code = st == KVR_OK ? run_with(call, &settings) : kvr_cli_fail(st);
+    struct kvr_preferences preferences;
+    enum kvr_status st = read_preferences(&preferences, call->opts);
+    int code = st == KVR_OK ? run_with(call, &preferences) : kvr_cli_fail(st);
 
-    kvr_settings_free(&settings);
+    kvr_preferences_free(&preferences);
     return code;
 }
 
@@ -239,7 +239,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct run_opts, out, "out", 'o', "DIR", NULL,
                  "frames and videos; default: the config's, else out"),
     KVR_ARG_INT(struct run_opts, jobs, "jobs", 'j', "N", "0", 0, 1024,
-                "cells at a time; 0: as the settings say, else one per core"),
+                "cells at a time; 0: as the preferences say, else one per core"),
     KVR_ARG_TEXT(struct run_opts, filter, "filter", 0, "EXPR", NULL,
                  "only matching cells, e.g. 'method~^RTN & seed=1'"),
     KVR_ARG_FLAG(struct run_opts, dry_run, "dry-run", 'n', "say what would run, measure nothing"),
@@ -260,7 +260,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct run_opts, json, "json", 0, "print the summary as JSON"),
     KVR_ARG_FLAG(struct run_opts, quiet, "quiet", 'q', "no progress on stderr"),
     KVR_ARG_FLAG(struct run_opts, progress, "progress", 0,
-                 "progress on stderr, whatever the settings say"),
+                 "progress on stderr, whatever the preferences say"),
     { 0 },
 };
 

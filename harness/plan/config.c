@@ -730,7 +730,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
 }
 
 /* What stands around the sweep, each layer over the one before. */
-static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_settings *s,
+static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_preferences *s,
                                     const char *const *overrides)
 {
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
@@ -738,16 +738,16 @@ static enum kvr_status apply_layers(struct kvr_config *c, const struct kvr_setti
     if (!root || root->kind != KVR_YAML_MAP) /* read_keys() says so */
         s = NULL;
     if (s) {
-        KVR_TRY(kvr_settings_apply(s, KVR_RANK_FILE, c->doc));
-        KVR_TRY(kvr_settings_apply(s, KVR_RANK_ENVIRONMENT, c->doc));
+        KVR_TRY(kvr_preferences_apply(s, KVR_RANK_FILE, c->doc));
+        KVR_TRY(kvr_preferences_apply(s, KVR_RANK_ENVIRONMENT, c->doc));
     }
     for (int i = 0; overrides && overrides[i]; i++)
         KVR_TRY(kvr_yaml_override(c->doc, overrides[i]));
-    return s ? kvr_settings_apply(s, KVR_RANK_OPTION, c->doc) : KVR_OK;
+    return s ? kvr_preferences_apply(s, KVR_RANK_OPTION, c->doc) : KVR_OK;
 }
 
 static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_status st,
-                              const struct kvr_settings *s, const char *const *overrides)
+                              const struct kvr_preferences *s, const char *const *overrides)
 {
     if (st == KVR_OK) {
         size_t n = strlen(path) + 1;
@@ -770,7 +770,7 @@ static enum kvr_status finish(struct kvr_config *c, const char *path, enum kvr_s
 }
 
 enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
-                                     const struct kvr_settings *s, const char *const *overrides)
+                                     const struct kvr_preferences *s, const char *const *overrides)
 {
     memset(c, 0, sizeof *c);
     return finish(c, path, kvr_yaml_read(&c->doc, path), s, overrides);

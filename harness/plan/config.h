@@ -52,7 +52,7 @@
 
 #include "harness/plan/commands.h"
 #include "harness/plan/rules.h"
-#include "harness/plan/settings.h"
+#include "harness/plan/preferences.h"
 #include "harness/plan/suite.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
@@ -130,9 +130,9 @@ extern const char *const kvr_run_kinds[]; /* NULL-terminated */
 /* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
-/* With the settings around it (settings.h); NULL: none. */
+/* With the preferences around it (preferences.h); NULL: none. */
 enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
-                                     const struct kvr_settings *s, const char *const *overrides);
+                                     const struct kvr_preferences *s, const char *const *overrides);
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,
                                      const char *const *overrides);
 void kvr_config_free(struct kvr_config *c); /* copes with {0} */

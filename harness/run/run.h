@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "harness/core/status.h"
-#include "harness/plan/settings.h"
+#include "harness/plan/preferences.h"
 
 /* Of a plan, one method. Borrowed for the call. */
 struct kvr_plan_line {
@@ -29,14 +29,14 @@ struct kvr_run_options {
     const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     bool force, dry_run;
-    bool stale;                          /* run again what other code measured */
-    int limit;                           /* > 0: no more cells than these, in their order */
-    int shard, n_shards;                 /* 0 of 1: everything */
-    int timeout_s;                       /* 0: what the config says */
-    const char *const *overrides;        /* "axis=value", NULL-terminated; may be NULL */
-    const struct kvr_settings *settings; /* below and above the config; NULL: none */
-    FILE *progress;                      /* progress lines or bar; NULL: quiet */
-    kvr_plan_line_fn *plan_line;         /* of a dry run, per method; NULL: nobody asks */
+    bool stale;                                /* run again what other code measured */
+    int limit;                                 /* > 0: no more cells than these, in their order */
+    int shard, n_shards;                       /* 0 of 1: everything */
+    int timeout_s;                             /* 0: what the config says */
+    const char *const *overrides;              /* "axis=value", NULL-terminated; may be NULL */
+    const struct kvr_preferences *preferences; /* below and above the config; NULL: none */
+    FILE *progress;                            /* progress lines or bar; NULL: quiet */
+    kvr_plan_line_fn *plan_line;               /* of a dry run, per method; NULL: nobody asks */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */

@@ -733,7 +733,7 @@ static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
 
-    KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->settings, o->overrides));
+    KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
     KVR_TRY(kvr_config_load_plugins(&r->config));
     KVR_TRY(set_paths(r));
     KVR_TRY(look_at_device(r));

@@ -1,5 +1,5 @@
-/* settings.c - layers of settings, each over the one before. */
-#include "harness/plan/settings.h"
+/* preferences.c - layers of preferences, each over the one before. */
+#include "harness/plan/preferences.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -13,17 +13,17 @@ static const struct {
     enum kind kind;
     int lo, hi;
     const char *def; /* of those that a sweep cannot have */
-} known[KVR_N_SETTINGS] = {
-    [KVR_SETTING_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
-    [KVR_SETTING_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
-    [KVR_SETTING_TIMEOUT_S] = { "timeout_s", "KVREEL_TIMEOUT_S", NUMBER, 1, 604800, NULL },
-    [KVR_SETTING_MEMORY_MIB] = { "memory_mib", "KVREEL_MEMORY_MIB", NUMBER, 0, 1 << 30, NULL },
-    [KVR_SETTING_JOBS] = { "jobs", "KVREEL_JOBS", NUMBER, 0, 1024, "0" },
-    [KVR_SETTING_QUIET] = { "quiet", "KVREEL_QUIET", FLAG, 0, 1, "false" },
+} known[KVR_N_PREFS] = {
+    [KVR_PREF_DB] = { "db", "KVREEL_DB", TEXT, 0, 0, NULL },
+    [KVR_PREF_OUT] = { "out", "KVREEL_OUT", TEXT, 0, 0, NULL },
+    [KVR_PREF_TIMEOUT_S] = { "timeout_s", "KVREEL_TIMEOUT_S", NUMBER, 1, 604800, NULL },
+    [KVR_PREF_MEMORY_MIB] = { "memory_mib", "KVREEL_MEMORY_MIB", NUMBER, 0, 1 << 30, NULL },
+    [KVR_PREF_JOBS] = { "jobs", "KVREEL_JOBS", NUMBER, 0, 1024, "0" },
+    [KVR_PREF_QUIET] = { "quiet", "KVREEL_QUIET", FLAG, 0, 1, "false" },
 };
 
-static enum kvr_status take(struct kvr_settings *s, int i, const struct kvr_yaml_node *n,
-                            enum kvr_setting_rank rank)
+static enum kvr_status take(struct kvr_preferences *s, int i, const struct kvr_yaml_node *n,
+                            enum kvr_preference_rank rank)
 {
     const char *text;
     char *copy, *from;
@@ -45,7 +45,7 @@ static enum kvr_status take(struct kvr_settings *s, int i, const struct kvr_yaml
     if (!copy || !from) {
         free(copy);
         free(from);
-        return kvr_fail(KVR_ENOMEM, "settings: no memory");
+        return kvr_fail(KVR_ENOMEM, "preferences: no memory");
     }
     free(s->v[i].text);
     free(s->v[i].from);
@@ -58,16 +58,16 @@ static enum kvr_status take(struct kvr_settings *s, int i, const struct kvr_yaml
     return KVR_OK;
 }
 
-static enum kvr_status read_keys(struct kvr_settings *s, const struct kvr_yaml_node *root)
+static enum kvr_status read_keys(struct kvr_preferences *s, const struct kvr_yaml_node *root)
 {
-    const char *keys[KVR_N_SETTINGS + 1] = { NULL };
+    const char *keys[KVR_N_PREFS + 1] = { NULL };
 
     if (!root) /* an empty file says nothing */
         return KVR_OK;
-    for (int i = 0; i < KVR_N_SETTINGS; i++)
+    for (int i = 0; i < KVR_N_PREFS; i++)
         keys[i] = known[i].key;
     KVR_TRY(kvr_yaml_keys(root, keys));
-    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+    for (int i = 0; i < KVR_N_PREFS; i++) {
         const struct kvr_yaml_node *n = kvr_yaml_get(root, known[i].key);
 
         if (n)
@@ -77,14 +77,14 @@ static enum kvr_status read_keys(struct kvr_settings *s, const struct kvr_yaml_n
 }
 
 /* folder + rest; nothing when there is no such file, or no way to see it. */
-static enum kvr_status read_file(struct kvr_settings *s, const char *folder, const char *rest)
+static enum kvr_status read_file(struct kvr_preferences *s, const char *folder, const char *rest)
 {
     char path[PATH_MAX];
     struct kvr_yaml *doc;
     enum kvr_status st;
 
     if ((size_t)snprintf(path, sizeof path, "%s%s", folder, rest) >= sizeof path)
-        return kvr_fail(KVR_EINVAL, "settings: the path of %s has more than %d characters", rest,
+        return kvr_fail(KVR_EINVAL, "preferences: the path of %s has more than %d characters", rest,
                         PATH_MAX - 1);
     if (access(path, F_OK) != 0)
         return KVR_OK;
@@ -101,7 +101,7 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static enum kvr_status read_files(struct kvr_settings *s)
+static enum kvr_status read_files(struct kvr_preferences *s)
 {
     const char *etc = variable("KVREEL_ETC"), *xdg = variable("XDG_CONFIG_HOME"),
                *home = variable("HOME");
@@ -114,9 +114,9 @@ static enum kvr_status read_files(struct kvr_settings *s)
     return read_file(s, "", "kvreel.yaml");
 }
 
-static enum kvr_status read_environment(struct kvr_settings *s)
+static enum kvr_status read_environment(struct kvr_preferences *s)
 {
-    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+    for (int i = 0; i < KVR_N_PREFS; i++) {
         const char *value = variable(known[i].variable);
         const struct kvr_yaml_node n = { .kind = KVR_YAML_SCALAR,
                                          .file = known[i].variable,
@@ -129,7 +129,7 @@ static enum kvr_status read_environment(struct kvr_settings *s)
     return KVR_OK;
 }
 
-enum kvr_status kvr_settings_read(struct kvr_settings *s)
+enum kvr_status kvr_preferences_read(struct kvr_preferences *s)
 {
     enum kvr_status st;
 
@@ -138,21 +138,21 @@ enum kvr_status kvr_settings_read(struct kvr_settings *s)
     if (st == KVR_OK)
         st = read_environment(s);
     if (st != KVR_OK)
-        kvr_settings_free(s);
+        kvr_preferences_free(s);
     return st;
 }
 
-void kvr_settings_free(struct kvr_settings *s)
+void kvr_preferences_free(struct kvr_preferences *s)
 {
-    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+    for (int i = 0; i < KVR_N_PREFS; i++) {
         free(s->v[i].text);
         free(s->v[i].from);
     }
     memset(s, 0, sizeof *s);
 }
 
-enum kvr_status kvr_settings_option(struct kvr_settings *s, enum kvr_setting_key key,
-                                    const char *text, const char *option)
+enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
+                                       const char *text, const char *option)
 {
     const struct kvr_yaml_node n = {
         .kind = KVR_YAML_SCALAR, .file = option, .text = text, .quoted = known[key].kind == TEXT
@@ -161,15 +161,15 @@ enum kvr_status kvr_settings_option(struct kvr_settings *s, enum kvr_setting_key
     return take(s, (int)key, &n, KVR_RANK_OPTION);
 }
 
-int kvr_settings_number(const struct kvr_settings *s, enum kvr_setting_key key, int def)
+int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def)
 {
     return s->v[key].rank == KVR_RANK_NONE ? def : (int)s->v[key].number;
 }
 
-enum kvr_status kvr_settings_apply(const struct kvr_settings *s, enum kvr_setting_rank rank,
-                                   struct kvr_yaml *sweep)
+enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
+                                      enum kvr_preference_rank rank, struct kvr_yaml *sweep)
 {
-    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+    for (int i = 0; i < KVR_N_PREFS; i++) {
         const struct kvr_yaml_node place = { .kind = KVR_YAML_SCALAR,
                                              .file = s->v[i].from,
                                              .line = s->v[i].line,
@@ -186,9 +186,9 @@ enum kvr_status kvr_settings_apply(const struct kvr_settings *s, enum kvr_settin
     return KVR_OK;
 }
 
-enum kvr_status kvr_settings_dump(const struct kvr_settings *s, FILE *to)
+enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to)
 {
-    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+    for (int i = 0; i < KVR_N_PREFS; i++) {
         if (!known[i].def)
             continue;
         fprintf(to, "# %s: %s   # ", known[i].key, s->v[i].text ? s->v[i].text : known[i].def);
@@ -197,5 +197,5 @@ enum kvr_status kvr_settings_dump(const struct kvr_settings *s, FILE *to)
         else
             fprintf(to, "%s\n", s->v[i].from ? s->v[i].from : "default");
     }
-    return ferror(to) ? kvr_fail(KVR_EIO, "settings: they could not be written") : KVR_OK;
+    return ferror(to) ? kvr_fail(KVR_EIO, "preferences: they could not be written") : KVR_OK;
 }

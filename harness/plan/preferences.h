@@ -1,0 +1,61 @@
+/* preferences.h - what is the same for many sweeps and part of no result: where the database is,
+ * how many cells run at a time.
+ *
+ *     KVR_TRY(kvr_preferences_read(&s));
+ *     KVR_TRY(kvr_preferences_option(&s, KVR_PREF_DB, "out/a.db", "--db"));
+ *     KVR_TRY(kvr_config_read_with(&c, path, &s, overrides));
+ *     jobs = kvr_preferences_number(&s, KVR_PREF_JOBS, 0);
+ *     kvr_preferences_free(&s);
+ *
+ * Each of these beats the one before it: the default, /etc/kvreel/config.yaml (the folder:
+ * $KVREEL_ETC), $XDG_CONFIG_HOME/kvreel/config.yaml (~/.config), ./kvreel.yaml, the sweep,
+ * KVREEL_JOBS and its like in the environment, --set, an option. */
+#ifndef KVR_PLAN_PREFERENCES_H
+#define KVR_PLAN_PREFERENCES_H
+
+#include <stdio.h>
+
+#include "harness/plan/yaml.h"
+
+enum kvr_preference_key {
+    KVR_PREF_DB, /* these four may stand in a sweep, too */
+    KVR_PREF_OUT,
+    KVR_PREF_TIMEOUT_S,
+    KVR_PREF_MEMORY_MIB,
+    KVR_PREF_JOBS,
+    KVR_PREF_QUIET,
+    KVR_N_PREFS
+};
+
+enum kvr_preference_rank { KVR_RANK_NONE, KVR_RANK_FILE, KVR_RANK_ENVIRONMENT, KVR_RANK_OPTION };
+
+struct kvr_preferences {
+    struct {
+        enum kvr_preference_rank rank; /* NONE: nobody said anything */
+        char *text, *from;             /* owned; from: a file, a variable, an option */
+        int line, column;              /* in that file, else 0 */
+        long long number;
+    } v[KVR_N_PREFS];
+};
+
+/* Files that are not there are passed over. KVR_EINVAL with file, line and column: an unknown key,
+ * a value out of its limits; of a variable with its name. On failure `s` is empty. */
+enum kvr_status kvr_preferences_read(struct kvr_preferences *s);
+void kvr_preferences_free(struct kvr_preferences *s); /* copes with {0} */
+
+/* What the command line says; `option` is for --dump-config. */
+enum kvr_status kvr_preferences_option(struct kvr_preferences *s, enum kvr_preference_key key,
+                                       const char *text, const char *option);
+
+/* 0 and 1 for quiet. */
+int kvr_preferences_number(const struct kvr_preferences *s, enum kvr_preference_key key, int def);
+
+/* Puts those of `rank` that a sweep may have into one; from files only what it does not say
+ * itself. */
+enum kvr_status kvr_preferences_apply(const struct kvr_preferences *s,
+                                      enum kvr_preference_rank rank, struct kvr_yaml *sweep);
+
+/* Those that a sweep cannot have, as comments with where they come from. */
+enum kvr_status kvr_preferences_dump(const struct kvr_preferences *s, FILE *to);
+
+#endif
