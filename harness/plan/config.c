@@ -6,28 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/cache/cache.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
-#include "harness/cuda/device.h"
-#include "harness/engine/gemm.h"
-#include "harness/engine/model.h"
 #include "harness/plan/find.h"
 #include "harness/plan/range.h"
 #include "methods/plugin.h"
 
-enum { MAX_LIST = 1000, MAX_SETTINGS = 16, MAX_METHODS = 10000 };
+enum { MAX_LIST = 1000, MAX_OPTIONS = 16, MAX_METHODS = 10000 };
 
-const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
-
-static const char *const config_keys[] = {
-    "name",      "question",     "model",       "suite",  "prompts",       "methods", "frames",
-    "window",    "sink",         "evict",       "path",   "seed",          "repeats", "threads",
-    "timeout_s", "metrics",      "tags",        "zip",    "exclude",       "include", "timing",
-    "warmup",    "order_seed",   "memory_mib",  "kind",   "probe_every",   "db",      "out",
-    "plugins",   "model_layers", "model_steps", "device", "probe_prompts", "compute", "graphs",
-    NULL
-};
+/* Beside the settings' own names. */
+static const char *const config_keys[] = { "name",    "question", "model",   "plugins", "suite",
+                                           "prompts", "tags",     "methods", "zip",     "exclude",
+                                           "include", "metrics",  "db",      "out",     NULL };
 
 static enum kvr_status no_memory(void)
 {
@@ -40,106 +30,6 @@ static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
     if (*out < 1 || *out > MAX_LIST)
         return kvr_yaml_fail(n, "expected 1..%d entries, got %d", MAX_LIST, *out);
     return KVR_OK;
-}
-
-/* --- axes of numbers ------------------------------------------------------------------- */
-
-static enum kvr_status axis_alloc(struct kvr_axis *a, int n)
-{
-    a->value = calloc((size_t)n, sizeof *a->value);
-    a->at = calloc((size_t)n, sizeof *a->at);
-    if (!a->value || !a->at)
-        return no_memory();
-    a->n = n;
-    return KVR_OK;
-}
-
-static enum kvr_status check_unique(const struct kvr_axis *a)
-{
-    for (int i = 0; i < a->n; i++)
-        for (int j = 0; j < i; j++)
-            if (a->value[i] == a->value[j])
-                return kvr_yaml_fail(a->at[i], "'%s' is listed twice", a->at[i]->text);
-    return KVR_OK;
-}
-
-typedef enum kvr_status parse_fn(const struct kvr_yaml_node *n, long long *out);
-
-static enum kvr_status parse_frames(const struct kvr_yaml_node *n, long long *out)
-{
-    return kvr_yaml_int(n, 1, 100000, out);
-}
-
-static enum kvr_status parse_sink(const struct kvr_yaml_node *n, long long *out)
-{
-    return kvr_yaml_int(n, 0, 100000, out);
-}
-
-static enum kvr_status parse_window(const struct kvr_yaml_node *n, long long *out)
-{
-    if (n->kind == KVR_YAML_SCALAR && strcmp(n->text, "model") == 0) {
-        *out = KVR_WINDOW_OF_MODEL;
-        return KVR_OK;
-    }
-    return kvr_yaml_int(n, 0, 100000, out);
-}
-
-static enum kvr_status parse_evict(const struct kvr_yaml_node *n, long long *out)
-{
-    bool b;
-
-    KVR_TRY(kvr_yaml_bool(n, &b));
-    *out = b;
-    return KVR_OK;
-}
-
-static enum kvr_status parse_seed(const struct kvr_yaml_node *n, long long *out)
-{
-    return kvr_yaml_int(n, 0, LLONG_MAX / 2, out);
-}
-
-/* Absent: one entry of `def`, or none when def is LLONG_MIN. */
-static enum kvr_status read_axis(const struct kvr_yaml_node *root, const char *key, parse_fn *parse,
-                                 long long def, struct kvr_axis *a)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
-    int count;
-
-    if (!n) {
-        if (def == LLONG_MIN)
-            return KVR_OK;
-        KVR_TRY(axis_alloc(a, 1));
-        a->value[0] = def;
-        a->at[0] = root;
-        return KVR_OK;
-    }
-    KVR_TRY(list_length(n, &count));
-    KVR_TRY(axis_alloc(a, count));
-    for (int i = 0; i < count; i++) {
-        a->at[i] = kvr_yaml_at(n, i);
-        KVR_TRY(parse(a->at[i], &a->value[i]));
-    }
-    return check_unique(a);
-}
-
-static enum kvr_status read_number(const struct kvr_yaml_node *root, const char *key, int lo,
-                                   int hi, int def, int *out)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
-    long long v = def;
-
-    if (n)
-        KVR_TRY(kvr_yaml_int(n, lo, hi, &v));
-    *out = (int)v;
-    return KVR_OK;
-}
-
-static enum kvr_status read_flag(const struct kvr_yaml_node *root, const char *key, bool *out)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
-
-    *out = false;
-    return n ? kvr_yaml_bool(n, out) : KVR_OK;
 }
 
 /* --- models ---------------------------------------------------------------------------- */
@@ -206,14 +96,6 @@ static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_
     if (!*out)
         return no_memory();
     return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", text);
-}
-
-static enum kvr_status read_cut(struct kvr_config *c, const struct kvr_yaml_node *root)
-{
-    KVR_TRY(read_number(root, "model_steps", 1, KVR_MAX_STEPS, 0, &c->model_steps));
-    KVR_TRY(read_number(root, "model_layers", 1, 1024, 0, &c->model_layers));
-    c->cut_at = kvr_yaml_get(root, c->model_layers ? "model_layers" : "model_steps");
-    return KVR_OK;
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -381,7 +263,7 @@ static enum kvr_status add_method(struct kvr_config *c, const struct kvr_config_
 static enum kvr_status expand_options(struct kvr_config *c, const struct kvr_config_method *base,
                                       const struct kvr_yaml_node *options)
 {
-    int digit[MAX_SETTINGS] = { 0 }, size[MAX_SETTINGS], n = options->n, i;
+    int digit[MAX_OPTIONS] = { 0 }, size[MAX_OPTIONS], n = options->n, i;
     bool several = false;
 
     for (i = 0; i < n; i++) {
@@ -439,9 +321,9 @@ static enum kvr_status read_method(struct kvr_config *c, const struct kvr_yaml_n
         KVR_TRY(kvr_yaml_string(label, &m.label));
     if (!options)
         return add_method(c, &m);
-    if (options->kind != KVR_YAML_MAP || options->n > MAX_SETTINGS)
+    if (options->kind != KVR_YAML_MAP || options->n > MAX_OPTIONS)
         return kvr_yaml_fail(options, "expected a map of at most %d options, this is %s",
-                             MAX_SETTINGS, kvr_yaml_kind_name(options));
+                             MAX_OPTIONS, kvr_yaml_kind_name(options));
     return expand_options(c, &m, options);
 }
 
@@ -523,50 +405,7 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
-/* --- names ------------------------------------------------------------------------------ */
-
-/* Which of the NULL-terminated names; `what` is what they are names of. */
-static enum kvr_status require_name(const struct kvr_yaml_node *at, const char *name,
-                                    const char *const *names, const char *what, const char **out)
-{
-    const char *near;
-
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = names[i];
-            return KVR_OK;
-        }
-    near = kvr_nearest(name, names);
-    return kvr_yaml_fail(at, "'%s' is not %s%s%s%s", name, what, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
-}
-
-/* A list of such names, or the first of them when the key is absent. */
-static enum kvr_status read_names(const struct kvr_yaml_node *root, const char *key,
-                                  const char *const *names, const char *what, const char ***list,
-                                  int *n_list)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, key);
-    int count = 1;
-
-    if (n)
-        KVR_TRY(list_length(n, &count));
-    *list = calloc((size_t)count, sizeof **list);
-    if (!*list)
-        return no_memory();
-    for (int i = 0; i < count; i++) {
-        const char *text = names[0];
-
-        if (n)
-            KVR_TRY(kvr_yaml_string(kvr_yaml_at(n, i), &text));
-        KVR_TRY(require_name(n ? kvr_yaml_at(n, i) : root, text, names, what, &(*list)[i]));
-        ++*n_list;
-        for (int j = 0; j < i; j++)
-            if ((*list)[j] == (*list)[i])
-                return kvr_yaml_fail(kvr_yaml_at(n, i), "%s '%s' is listed twice", key, text);
-    }
-    return KVR_OK;
-}
+/* --- metrics ---------------------------------------------------------------------------- */
 
 static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char *name,
                                       const struct kvr_metric **out)
@@ -646,32 +485,6 @@ static enum kvr_status read_text(const struct kvr_yaml_node *root, const char *k
     return n ? kvr_yaml_string(n, out) : KVR_OK;
 }
 
-/* One name: whether this program has the device is asked when cells are made. */
-static enum kvr_status read_device(struct kvr_config *c, const struct kvr_yaml_node *root)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, "device");
-
-    c->device = kvr_device_names[0];
-    if (!n)
-        return KVR_OK;
-    KVR_TRY(kvr_yaml_string(n, &c->device));
-    for (int i = 0; kvr_device_names[i]; i++)
-        if (strcmp(kvr_device_names[i], c->device) == 0)
-            return KVR_OK;
-    return kvr_yaml_fail(n, "no device '%s', need " KVR_DEVICE_HELP, c->device);
-}
-
-static enum kvr_status read_compute(struct kvr_config *c, const struct kvr_yaml_node *root)
-{
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, "compute");
-    const char *word = "f32";
-
-    if (n)
-        KVR_TRY(kvr_yaml_string(n, &word));
-    return kvr_compute_parse(word, &c->compute) == KVR_OK ? KVR_OK
-                                                          : kvr_yaml_fail(n, "%s", kvr_error());
-}
-
 /* "configs/demo.yaml" -> "demo"; lives in c->path's allocation, behind the path itself. */
 static const char *name_of_file(struct kvr_config *c)
 {
@@ -686,47 +499,46 @@ static const char *name_of_file(struct kvr_config *c)
     return copy;
 }
 
+static enum kvr_status check_keys(const struct kvr_yaml_node *root)
+{
+    enum { N = sizeof config_keys / sizeof *config_keys - 1 };
+    const char *keys[N + KVR_N_SETTINGS + 1] = { NULL };
+
+    memcpy(keys, config_keys, N * sizeof *keys);
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        keys[N + i] = kvr_setting_rows[i].name;
+    return kvr_yaml_keys(root, keys);
+}
+
+static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    KVR_TRY(kvr_setting_values_read(c->values, root));
+    KVR_TRY(kvr_zip_read(&c->zip, c->values, root));
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        kvr_setting_choose(&c->set, (enum kvr_setting_id)i, &c->values[i], 0);
+    if (!c->values[KVR_SET_warmup].said) /* a first rollout is not what a timed sweep asks for */
+        c->set.warmup = c->set.timing;
+    return KVR_OK;
+}
+
 static enum kvr_status read_keys(struct kvr_config *c)
 {
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
 
     if (!root)
         return kvr_fail(KVR_EINVAL, "%s: empty", c->path);
-    KVR_TRY(kvr_yaml_keys(root, config_keys));
+    KVR_TRY(check_keys(root));
     KVR_TRY(read_text(root, "name", name_of_file(c), &c->name));
     KVR_TRY(read_text(root, "question", "", &c->question));
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
-    KVR_TRY(read_device(c, root));
-    KVR_TRY(read_compute(c, root));
+    KVR_TRY(read_settings(c, root));
     KVR_TRY(read_models(c, root));
-    KVR_TRY(read_cut(c, root));
     KVR_TRY(read_plugins(c, root));
     KVR_TRY(read_suites(c, root));
     KVR_TRY(read_methods(c, root));
-    KVR_TRY(
-        read_names(root, "path", kvr_path_names, "an attention path", &c->cache_path, &c->n_paths));
-    KVR_TRY(read_names(root, "kind", kvr_run_kinds, "a kind of run", &c->kind, &c->n_kinds));
     KVR_TRY(read_metrics(c, root));
-    KVR_TRY(read_axis(root, "frames", parse_frames, LLONG_MIN, &c->frames));
-    KVR_TRY(read_axis(root, "window", parse_window, KVR_WINDOW_OF_MODEL, &c->window));
-    KVR_TRY(read_axis(root, "sink", parse_sink, 0, &c->sink));
-    KVR_TRY(read_axis(root, "evict", parse_evict, 0, &c->evict));
-    KVR_TRY(read_axis(root, "seed", parse_seed, LLONG_MIN, &c->seed));
-    KVR_TRY(kvr_zip_read(
-        &c->zip, root,
-        (const int[KVR_N_ZIP_AXES]){ c->frames.n, c->window.n, c->sink.n, c->evict.n, c->seed.n }));
-    KVR_TRY(kvr_rules_read(&c->rules, root));
-    KVR_TRY(read_number(root, "repeats", 1, 1000, 1, &c->repeats));
-    KVR_TRY(read_flag(root, "timing", &c->timing));
-    KVR_TRY(read_flag(root, "graphs", &c->graphs));
-    KVR_TRY(read_number(root, "warmup", 0, 100, c->timing ? 1 : 0, &c->warmup));
-    KVR_TRY(read_number(root, "order_seed", 0, INT_MAX, 0, &c->order_seed));
-    KVR_TRY(read_number(root, "memory_mib", 0, 1 << 30, 0, &c->memory_mib));
-    KVR_TRY(read_number(root, "threads", 1, 1024, 1, &c->threads));
-    KVR_TRY(read_number(root, "probe_every", 1, 1000000, 1, &c->probe_every));
-    KVR_TRY(read_number(root, "probe_prompts", 0, 10000, 0, &c->probe_prompts));
-    return read_number(root, "timeout_s", 1, 604800, 600, &c->timeout_s);
+    return kvr_rules_read(&c->rules, root);
 }
 
 /* What stands around the sweep, each layer over the one before. */
@@ -789,12 +601,6 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
     return finish(c, path, kvr_yaml_read_text(&c->doc, text, strlen(text), path), NULL, overrides);
 }
 
-static void axis_free(struct kvr_axis *a)
-{
-    free(a->value);
-    free(a->at);
-}
-
 void kvr_config_free(struct kvr_config *c)
 {
     for (int i = 0; i < c->n_models; i++)
@@ -809,16 +615,10 @@ void kvr_config_free(struct kvr_config *c)
         free(c->plugin[i].path);
     free(c->plugin);
     kvr_rules_free(&c->rules);
-    axis_free(&c->frames);
-    axis_free(&c->window);
-    axis_free(&c->sink);
-    axis_free(&c->evict);
-    axis_free(&c->seed);
+    kvr_setting_values_free(c->values);
     free(c->model);
     free(c->suite);
     free(c->method);
-    free(c->cache_path);
-    free(c->kind);
     free(c->metric);
     free(c->command);
     free(c->path);

@@ -3,8 +3,6 @@
  *     question: how much does a low-bit cache cost?   what the sweep is for
  *     name: demo                       default: the file's name
  *     model: nano                      below models/, or a path; or a list
- *     model_layers: 2                  of random weights: the first layers alone (engine/model.h)
- *     model_steps: 1                   and the first denoising steps
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
  *       - {suite: storyeval-nano, prompts: [se02]}   these
@@ -21,27 +19,7 @@
  *     tags: {low: [RTN_INT2, KIVI_INT2]}   groups of one's own
  *     zip: [frames, window]            axes that go together, first with first
  *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as SKIPPED; also include
- *     frames: 42                       latent frames; default: the suite's
- *     window: model                    newest frames attention may see; 0 = all
- *     sink: 0                          first frames that stay visible
- *     evict: false                     give up what no later pass can see
- *     path: staged                     staged, fused, dense
- *     kind: bench                      bench: timed; probe: what attention does (harness/probe)
- *     probe_every: 1                   a probe looks at every so manieth query
- *     probe_prompts: 0                 of each suite the first so many prompts are probed; 0: all
- *     device: cpu                      cpu, cuda, emulated (docs/cuda.md)
- *     compute: f32                     of the model's linear layers: f32, bf16
- *     graphs: false                    on a device, repeated passes as CUDA graphs; their time is
- *                                      told as one, `graph`. Not in cells of kind probe
- *     seed: 0                          base seed; default: the suite's
- *     repeats: 1                       the same cell so many times
- *     threads: 1                       of one worker
- *     timing: false                    times are what is asked for: one cell at a time, a warm-up,
- *                                      the baseline again in the middle and at the end
- *     warmup: 0                        rollouts before the measured one; with timing: 1
- *     order_seed: 0                    of the order in which cells are started
- *     memory_mib: 0                    address space of one worker; 0: no limit. Not on device cuda
- *     timeout_s: 600                   of one cell
+ *     frames: [42, 84]                 and every other setting: store/settings.def
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     db: kvreel.db
  *     out: out
@@ -52,6 +30,7 @@
 
 #include "harness/plan/commands.h"
 #include "harness/plan/rules.h"
+#include "harness/plan/setting_values.h"
 #include "harness/plan/preferences.h"
 #include "harness/plan/suite.h"
 #include "methods/method.h"
@@ -88,44 +67,24 @@ struct kvr_config_method {
     const struct kvr_yaml_node *at;
 };
 
-struct kvr_axis {
-    int n;
-    long long *value;
-    const struct kvr_yaml_node **at;
-};
-
-enum { KVR_WINDOW_OF_MODEL = -1 };
-
 struct kvr_config {
     struct kvr_yaml *doc;
     char *path;
     const char *name, *question, *db, *out;
-    const char *device;     /* "cpu", "cuda", "emulated" */
-    enum kvr_dtype compute; /* KVR_F32, KVR_BF16 */
-    char device_is[128];    /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
-    int n_models, n_suites, n_methods, n_paths, n_kinds, n_metrics, n_commands;
+    char device_is[128]; /* the one that was found, by whoever makes the sweep: "NVIDIA H200" */
+    int n_models, n_suites, n_methods, n_metrics, n_commands;
     struct kvr_config_model *model;
-    int model_layers, model_steps; /* 0: all; cut_at: the first of the two keys that is there */
-    const struct kvr_yaml_node *cut_at;
     int n_plugins;
     struct kvr_config_plugin *plugin; /* found, not loaded: kvr_config_load_plugins() */
     struct kvr_config_suite *suite;
     struct kvr_config_method *method;
-    const char **cache_path; /* names of attention paths */
-    const char **kind;       /* "bench", "probe" */
     const struct kvr_metric **metric;
     struct kvr_config_command *command;
-    struct kvr_axis frames, window, sink, evict, seed; /* frames, seed: n 0 = the suite's */
-    /* timing: one cell at a time, warm, with a drift check; warmup: rollouts before the measured
-     * one; memory_mib: of one worker, 0 no limit. */
-    unsigned zip; /* rules.h */
+    struct kvr_setting_values values[KVR_N_SETTINGS];
+    struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
+    uint64_t zip;            /* bits 1 << enum kvr_setting_id */
     struct kvr_rules rules;
-    bool timing, graphs;
-    int warmup, order_seed, memory_mib;
-    int repeats, threads, timeout_s, probe_every, probe_prompts;
 };
-
-extern const char *const kvr_run_kinds[]; /* NULL-terminated */
 
 /* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,

@@ -4,22 +4,18 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Of keys that the config does not have: what stands for them. NULL: nothing does. */
-static const struct {
+/* Around the settings. What stands for a key that the config does not have; NULL: nothing does. */
+struct key {
     const char *key, *def;
-} defaults[] = {
-    { "name", NULL },         { "question", NULL },    { "model", NULL },
-    { "model_layers", NULL }, { "model_steps", NULL }, { "plugins", NULL },
-    { "suite", NULL },        { "prompts", NULL },     { "tags", NULL },
-    { "methods", NULL },      { "frames", NULL },      { "window", "model" },
-    { "sink", "0" },          { "evict", "false" },    { "path", "staged" },
-    { "seed", NULL },         { "zip", NULL },         { "exclude", NULL },
-    { "include", NULL },      { "kind", "bench" },     { "repeats", "1" },
-    { "timing", "false" },    { "warmup", NULL },      { "order_seed", "0" },
-    { "threads", "1" },       { "probe_every", "1" },  { "probe_prompts", "0" },
-    { "memory_mib", "0" },    { "timeout_s", "600" },  { "metrics", NULL },
-    { "db", "kvreel.db" },    { "out", "out" },        { "device", "cpu" },
-    { "compute", "f32" },     { "graphs", "false" },
+};
+static const struct key before[] = {
+    { "name", NULL },    { "question", NULL }, { "model", NULL },
+    { "plugins", NULL }, { "suite", NULL },    { "prompts", NULL },
+    { "tags", NULL },    { "methods", NULL },  { NULL, NULL },
+};
+static const struct key after[] = {
+    { "zip", NULL },       { "exclude", NULL }, { "include", NULL }, { "metrics", NULL },
+    { "db", "kvreel.db" }, { "out", "out" },    { NULL, NULL },
 };
 
 /* Words that YAML or this program would read as something else go in quotes. */
@@ -88,19 +84,21 @@ static void write_key(FILE *to, const struct kvr_yaml_node *root, const char *ke
 }
 
 /* What a default hangs on is said as it came out. */
-static void write_derived(FILE *to, const struct kvr_config *c)
+static void write_setting(FILE *to, const struct kvr_config *c, enum kvr_setting_id id)
 {
-    const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
+    const struct kvr_setting_row *r = &kvr_setting_rows[id];
 
-    if (!kvr_yaml_get(root, "name"))
-        fprintf(to, "name: %s   # default: the file's name\n", c->name);
-    if (!kvr_yaml_get(root, "warmup"))
-        fprintf(to, "warmup: %d   # default: 1 with timing\n", c->warmup);
-    if (!kvr_yaml_get(root, "frames"))
-        fprintf(to, "# frames: of each suite\n");
-    if (!kvr_yaml_get(root, "seed"))
-        fprintf(to, "# seed: of each suite\n");
-    if (kvr_yaml_get(root, "metrics"))
+    if (!c->values[id].said && id == KVR_SET_warmup)
+        fprintf(to, "warmup: %d   # default: 1 with timing\n", c->set.warmup);
+    else if (!c->values[id].said && !r->def)
+        fprintf(to, "# %s: of each suite\n", r->name);
+    else
+        write_key(to, kvr_yaml_root(c->doc), r->name, r->def);
+}
+
+static void write_metrics(FILE *to, const struct kvr_config *c)
+{
+    if (kvr_yaml_get(kvr_yaml_root(c->doc), "metrics"))
         return;
     fprintf(to, "metrics: [");
     for (int i = 0; i < c->n_metrics; i++)
@@ -112,16 +110,14 @@ enum kvr_status kvr_config_dump(const struct kvr_config *c, FILE *to)
 {
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
 
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        write_key(to, root, defaults[i].key, defaults[i].def);
-    for (int i = 0; i < root->n; i++) { /* keys that the table above does not know, if any */
-        bool known = false;
-
-        for (size_t k = 0; k < sizeof defaults / sizeof *defaults; k++)
-            known = known || strcmp(defaults[k].key, root->key[i]->text) == 0;
-        if (!known)
-            write_key(to, root, root->key[i]->text, NULL);
-    }
-    write_derived(to, c);
+    if (!kvr_yaml_get(root, "name"))
+        fprintf(to, "name: %s   # default: the file's name\n", c->name);
+    for (const struct key *k = before; k->key; k++)
+        write_key(to, root, k->key, k->def);
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        write_setting(to, c, (enum kvr_setting_id)i);
+    for (const struct key *k = after; k->key; k++)
+        write_key(to, root, k->key, k->def);
+    write_metrics(to, c);
     return ferror(to) ? kvr_fail(KVR_EIO, "config: it could not be written") : KVR_OK;
 }

@@ -20,13 +20,13 @@ static const struct {
 } ops[] = { { "!=", NE }, { "!~", NO_MATCH }, { "<=", LE }, { ">=", GE }, { "==", EQ },
             { "=", EQ },  { "~", MATCH },     { "<", LT },  { ">", GT } };
 
-static const char *const fields[] = { "method",  "name",   "reading", "family", "model",
-                                      "suite",   "prompt", "text",    "path",   "kind",
-                                      "seed",    "frames", "window",  "sink",   "evict",
-                                      "threads", "repeat", "key",     NULL };
+/* Of a cell, beside its settings. */
+static const char *const fields[] = { "method", "name", "reading", "family", "model", "suite",
+                                      "prompt", "text", "repeat",  "key",    NULL };
+enum { N_FIELDS = sizeof fields / sizeof *fields - 1 };
 
 struct term {
-    int field; /* index into fields */
+    int field; /* index into fields, or N_FIELDS + the setting's */
     enum op op;
     char *value;
     bool numeric; /* value is a number, all of it */
@@ -51,14 +51,24 @@ static char *trimmed(const char *s, size_t n)
     return strndup(s, n);
 }
 
+static const char *field_name(int field)
+{
+    return field < N_FIELDS ? fields[field] : kvr_setting_rows[field - N_FIELDS].name;
+}
+
 static enum kvr_status parse_field(struct term *t, const char *word, const char *all)
 {
-    const char *near;
+    const char *names[N_FIELDS + KVR_N_SETTINGS + 1] = { NULL }, *near;
+    int n = 0;
 
-    for (t->field = 0; fields[t->field]; t->field++)
-        if (strcmp(fields[t->field], word) == 0)
+    for (t->field = 0; t->field < N_FIELDS + KVR_N_SETTINGS; t->field++) {
+        if (t->field >= N_FIELDS && !(kvr_setting_rows[t->field - N_FIELDS].flags & KVR_SET_FILTER))
+            continue;
+        names[n] = field_name(t->field);
+        if (strcmp(names[n++], word) == 0)
             return KVR_OK;
-    near = kvr_nearest(word, fields);
+    }
+    near = kvr_nearest(word, names);
     return kvr_fail(KVR_EINVAL, "filter '%s': no field '%s'%s%s%s", all, word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
@@ -88,7 +98,7 @@ static enum kvr_status parse_value(struct term *t, const char *all)
     t->numeric = end != t->value && *end == 0;
     if (t->op >= LT && !t->numeric)
         return kvr_fail(KVR_EINVAL, "filter '%s': '%s' is not a number to compare %s with", all,
-                        t->value, fields[t->field]);
+                        t->value, field_name(t->field));
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
     KVR_TRY(check_regex(t->value, all));
@@ -189,51 +199,30 @@ void kvr_filter_close(struct kvr_filter **f)
 }
 
 /* A field's text; for those that are numbers also *number. */
-static const char *field_of(const struct kvr_cell *c, const char *field, char *buf, size_t n,
+static const char *field_of(const struct kvr_cell *c, int field, char *buf, size_t n,
                             double *number)
 {
-    const struct {
-        const char *name, *text;
-    } texts[] = { { "method", c->label },
-                  { "name", c->name },
-                  { "reading", c->reading },
-                  { "family", c->family },
-                  { "model", c->model->name },
-                  { "suite", c->suite->name },
-                  { "prompt", c->prompt->id },
-                  { "text", c->prompt->text },
-                  { "path", c->path },
-                  { "kind", c->kind },
-                  { "evict", c->evict ? "true" : "false" },
-                  { "key", c->key } };
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
-        { "seed", (double)c->seed }, { "frames", c->frames },   { "window", c->window },
-        { "sink", c->sink },         { "threads", c->threads }, { "repeat", c->repeat }
-    };
+    const char *const texts[N_FIELDS] = { c->label,      c->name,         c->reading,
+                                          c->family,     c->model->name,  c->suite->name,
+                                          c->prompt->id, c->prompt->text, buf,
+                                          c->key };
 
-    if (strcmp(field, "prompt") == 0)
+    if (field >= N_FIELDS) {
+        *number = (double)kvr_setting_number(&c->set, (enum kvr_setting_id)(field - N_FIELDS));
+        return kvr_setting_text(&c->set, (enum kvr_setting_id)(field - N_FIELDS), buf);
+    }
+    if (strcmp(fields[field], "prompt") == 0)
         *number = c->prompt->index + 1;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(texts[i].name, field) == 0)
-            return texts[i].text;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(numbers[i].name, field) == 0) {
-            *number = numbers[i].value;
-            snprintf(buf, n, "%.17g", numbers[i].value);
-            return buf;
-        }
-    return "";
+    snprintf(buf, n, "%d", c->repeat);
+    return texts[field];
 }
 
 static bool term_holds(const struct term *t, const struct kvr_cell *c)
 {
     char buf[32], *end;
     double x = 0;
-    const char *text = field_of(c, fields[t->field], buf, sizeof buf, &x);
-    bool numbered = x != 0 || text == buf, equal;
+    const char *text = field_of(c, t->field, buf, sizeof buf, &x);
+    bool numbered = x != 0, equal;
 
     if (!numbered) { /* ids like "12" compare as numbers too */
         x = strtod(text, &end);

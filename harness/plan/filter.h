@@ -2,8 +2,8 @@
  *
  * Terms joined by '&': a field, an operator, a value (in quotes when it holds '&'). Operators:
  * = != ~ (extended regular expression) !~ < <= > >=. Fields: method (as shown), name, reading,
- * family, model, suite, prompt (its id, or its number in the suite from 1), text, path, kind,
- * seed, frames, window, sink, evict, threads, repeat, key. */
+ * family, model, suite, prompt (its id, or its number in the suite from 1), text, repeat, key, and
+ * every setting whose row says FILTER (store/settings.def): frames, window, path, graphs, ... */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 

@@ -1,10 +1,8 @@
-/* rules.c - include, exclude, zip. */
+/* rules.c - include, exclude. */
 #include "harness/plan/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "harness/core/opts.h"
 
 enum { MAX_RULES = 1000 };
 
@@ -54,35 +52,4 @@ void kvr_rules_free(struct kvr_rules *r)
 {
     free(r->rule);
     memset(r, 0, sizeof *r);
-}
-
-enum kvr_status kvr_zip_read(unsigned *set, const struct kvr_yaml_node *root, const int *lengths)
-{
-    static const char *const axes[] = { "frames", "window", "sink", "evict", "seed", NULL };
-    const struct kvr_yaml_node *n = kvr_yaml_get(root, "zip");
-    int length = -1;
-
-    *set = 0;
-    if (n && n->kind != KVR_YAML_LIST)
-        return kvr_yaml_fail(n, "expected a list of axes, as [frames, window]");
-    for (int i = 0; n && i < n->n; i++) {
-        const char *name, *near;
-        int a = 0;
-
-        KVR_TRY(kvr_yaml_string(n->item[i], &name));
-        while (axes[a] && strcmp(axes[a], name) != 0)
-            a++;
-        if (!axes[a]) {
-            near = kvr_nearest(name, axes);
-            return kvr_yaml_fail(n->item[i], "'%s' cannot be zipped%s%s%s", name,
-                                 near ? "; did you mean '" : "", near ? near : "",
-                                 near ? "'?" : "");
-        }
-        if (length >= 0 && lengths[a] != length)
-            return kvr_yaml_fail(n->item[i], "'%s' has %d values, those before it %d", name,
-                                 lengths[a], length);
-        length = lengths[a];
-        *set |= 1u << a;
-    }
-    return KVR_OK;
 }

@@ -20,17 +20,4 @@ struct kvr_rules {
 enum kvr_status kvr_rules_read(struct kvr_rules *r, const struct kvr_yaml_node *root);
 void kvr_rules_free(struct kvr_rules *r);
 
-/* Axes that go together: `zip: [frames, window]` takes the first of both, the second of both, ...
- * A set of bits 1 << enum kvr_zip_axis. */
-enum kvr_zip_axis {
-    KVR_ZIP_FRAMES,
-    KVR_ZIP_WINDOW,
-    KVR_ZIP_SINK,
-    KVR_ZIP_EVICT,
-    KVR_ZIP_SEED,
-    KVR_N_ZIP_AXES
-};
-/* `lengths` [KVR_N_ZIP_AXES]: those that are zipped must agree. */
-enum kvr_status kvr_zip_read(unsigned *set, const struct kvr_yaml_node *root, const int *lengths);
-
 #endif

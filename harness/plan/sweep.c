@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "harness/core/sha256.h"
-#include "harness/engine/gemm.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
@@ -22,14 +21,9 @@ struct point {
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
-    const struct kvr_yaml_node *frames_at; /* NULL: the suite's own length */
-    uint64_t seed;
-    int frames, window, sink, repeat;
-    bool evict;
-    const char *path, *kind;
-    int index[KVR_N_ZIP_AXES]; /* of the values, for axes that go together */
-    int layers, steps;         /* of the model, when it is cut; else 0 */
-    enum kvr_dtype compute;    /* of its linear layers */
+    struct kvr_settings set;
+    int index[KVR_N_SETTINGS]; /* of the values */
+    int repeat;
 };
 
 static enum kvr_status no_memory(void)
@@ -63,43 +57,27 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
     return st;
 }
 
-/* Without a word of its size when the model is whole, or of F32: such cells keep their keys. */
-static json_t *model_json(const struct point *p)
-{
-    json_t *o = json_pack("{s:s, s:s}", "name", p->model->name, "sha256", p->facts->sha256);
-
-    if (o && p->layers)
-        json_object_set_new(o, "layers", json_integer(p->layers));
-    if (o && p->steps)
-        json_object_set_new(o, "steps", json_integer(p->steps));
-    if (o && p->compute != KVR_F32)
-        json_object_set_new(o, "compute", json_string(kvr_compute_word(p->compute)));
-    return o;
-}
-
-/* What all methods of a group share. */
-static json_t *group_json(const struct point *p, const struct kvr_config *c)
+/* What all methods of a group share; settings that few sweeps say come without a word when they are
+ * not there, so that older cells keep their keys. */
+static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
-    json_t *o = json_pack("{s:i, s:s, s:o, s:{s:s, s:s, s:s}, s:I, s:i, s:i, s:i, s:b, s:s, "
-                          "s:s, s:i}",
-                          "format", KVR_CELL_FORMAT, "workload", "rollout", "model", model_json(p),
-                          "prompt", "suite", p->suite->name, "id", p->prompt->id, "text",
-                          p->prompt->text, "seed", (json_int_t)p->seed, "frames", p->frames,
-                          "window", p->window, "sink", p->sink, "evict", (int)p->evict, "path",
-                          p->path, "backend", c->device, "threads", c->threads);
+    json_t *o = json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "format", KVR_CELL_FORMAT,
+                          "workload", "rollout", "model", "name", p->model->name, "sha256",
+                          p->facts->sha256, "prompt", "suite", p->suite->name, "id", p->prompt->id,
+                          "text", p->prompt->text);
 
+    *out = o;
+    if (!o)
+        return no_memory();
     /* Numbers of one GPU are not another's. */
-    if (o && strcmp(c->device, "cuda") == 0)
+    if (strcmp(c->set.device, "cuda") == 0)
         json_object_set_new(o, "device", json_string(c->device_is));
-    if (o && c->graphs)
-        json_object_set_new(o, "graphs", json_true());
-    /* Without a word when there is none: such cells keep their keys. Where the file lies is no part
-     * of it. */
-    if (o && t)
+    /* Where the file lies is no part of it. */
+    if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
-    return o;
+    return kvr_settings_write_json(&p->set, false, o);
 }
 
 static json_t *options_json(const struct kvr_setting *s, int n)
@@ -139,9 +117,11 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
                                  const struct point *p, const struct kvr_plan *plan)
 {
     const struct kvr_config_method *m = cell->method;
-    json_t *j = group_json(p, config);
-    enum kvr_status st = hash_json(j, cell->group);
+    json_t *j = NULL;
+    enum kvr_status st = group_json(p, config, &j);
 
+    if (st == KVR_OK)
+        st = hash_json(j, cell->group);
     if (st == KVR_OK &&
         (json_object_set_new(j, "method", json_string(cell->name)) ||
          json_object_set_new(j, "reading", json_string(cell->reading)) ||
@@ -159,17 +139,10 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
          (config->n_commands &&
           json_object_set_new(j, "commands",
                               kvr_config_commands_json(config->command, config->n_commands))) ||
-         json_object_set_new(j, "repeat", json_integer(cell->repeat)) ||
-         json_object_set_new(j, "kind", json_string(cell->kind)) ||
-         (cell->query_stride &&
-          json_object_set_new(j, "probe_every", json_integer(cell->query_stride)))))
+         json_object_set_new(j, "repeat", json_integer(cell->repeat))))
         st = no_memory();
-    /* A time taken beside other cells, or cold, is not the one that a timed sweep asks for. */
-    if (st == KVR_OK && (cell->timing || cell->warmup) &&
-        json_object_set_new(
-            j, "timing",
-            json_pack("{s:b, s:i}", "alone", (int)cell->timing, "warmup", cell->warmup)))
-        st = no_memory();
+    if (st == KVR_OK)
+        st = kvr_settings_write_json(&p->set, true, j);
     if (st == KVR_OK) {
         cell->spec = canonical(j);
         st = cell->spec ? kvr_cell_hash(cell->spec, cell->key) : no_memory();
@@ -262,16 +235,16 @@ static void label_model(struct kvr_cell *cell, const struct point *p)
     bool first = true;
 
     snprintf(cell->model_label, sizeof cell->model_label, "%.80s", p->model->name);
-    if (p->layers) {
-        snprintf(number, sizeof number, "%d", p->layers);
+    if (p->set.model_layers) {
+        snprintf(number, sizeof number, "%d", p->set.model_layers);
         add_to_label(cell, &first, "layers", number);
     }
-    if (p->steps) {
-        snprintf(number, sizeof number, "%d", p->steps);
+    if (p->set.model_steps) {
+        snprintf(number, sizeof number, "%d", p->set.model_steps);
         add_to_label(cell, &first, "steps", number);
     }
-    if (p->compute != KVR_F32)
-        add_to_label(cell, &first, "compute", kvr_compute_word(p->compute));
+    if (strcmp(p->set.compute, "f32") != 0)
+        add_to_label(cell, &first, "compute", p->set.compute);
 }
 
 static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
@@ -290,19 +263,8 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     snprintf(cell->model_sha256, sizeof cell->model_sha256, "%s", p->facts->sha256);
     cell->suite = p->suite;
     cell->prompt = p->prompt;
-    cell->seed = p->seed;
-    cell->frames = p->frames;
-    cell->window = p->window;
-    cell->sink = p->sink;
-    cell->evict = p->evict;
-    cell->path = p->path;
-    cell->kind = p->kind;
-    cell->query_stride = strcmp(p->kind, "probe") == 0 ? s->config->probe_every : 0;
-    cell->backend = s->config->device;
-    cell->threads = s->config->threads;
+    cell->set = p->set;
     cell->repeat = p->repeat;
-    cell->timing = s->config->timing && strcmp(p->kind, "bench") == 0;
-    cell->warmup = strcmp(p->kind, "bench") == 0 ? s->config->warmup : 0;
     cell->baseline = baseline;
     cell->selected = true;
     st = open_method(cell, p, &plan);
@@ -349,15 +311,15 @@ static enum kvr_status check_truth(const struct point *p)
 
     if (!t)
         return KVR_OK;
-    if (t->given % c->frames_per_chunk != 0 || t->given >= p->frames)
+    if (t->given % c->frames_per_chunk != 0 || t->given >= p->set.frames)
         return kvr_yaml_fail(t->given_at,
                              "prompt '%s': %d given frames of %d, need whole chunks of %d (model "
                              "%s) and at least one chunk to generate",
-                             p->prompt->id, t->given, p->frames, c->frames_per_chunk,
+                             p->prompt->id, t->given, p->set.frames, c->frames_per_chunk,
                              p->model->name);
-    if (t->n < p->frames)
+    if (t->n < p->set.frames)
         return kvr_yaml_fail(t->at, "prompt '%s': truth '%s' has %d frames, the rollout %d",
-                             p->prompt->id, t->tensor, t->n, p->frames);
+                             p->prompt->id, t->tensor, t->n, p->set.frames);
     if (c->latent_is_rgb && (t->height != c->latent_h || t->width != c->latent_w))
         return kvr_yaml_fail(t->at,
                              "prompt '%s': truth '%s' has frames of %dx%d (width x height), model "
@@ -369,16 +331,19 @@ static enum kvr_status check_truth(const struct point *p)
 
 /* Whether this prompt can be had from this model for so many frames. `why` is filled when it
  * cannot although nothing is wrong with the config. */
-static enum kvr_status check_point(const struct point *p, char *why, size_t n)
+static enum kvr_status check_point(const struct kvr_sweep *s, const struct point *p, char *why,
+                                   size_t n)
 {
     const struct kvr_model_config *c = p->facts->config;
-    const struct kvr_yaml_node *at = p->frames_at ? p->frames_at : p->model->at;
+    const struct kvr_setting_values *frames = &s->config->values[KVR_SET_frames];
+    const struct kvr_yaml_node *at =
+        frames->n ? frames->at[p->index[KVR_SET_frames]] : p->model->at;
     struct kvr_prompt parsed;
     enum kvr_status st;
 
     why[0] = 0;
-    if (p->frames % c->frames_per_chunk != 0)
-        return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->frames,
+    if (p->set.frames % c->frames_per_chunk != 0)
+        return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->set.frames,
                              c->frames_per_chunk, p->model->name);
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
@@ -388,7 +353,7 @@ static enum kvr_status check_point(const struct point *p, char *why, size_t n)
     }
     if (c->random_weights)
         return KVR_OK;
-    st = kvr_prompt_parse(c, p->prompt->text, p->frames / c->frames_per_chunk, &parsed);
+    st = kvr_prompt_parse(c, p->prompt->text, p->set.frames / c->frames_per_chunk, &parsed);
     if (st == KVR_EUNSUPPORTED) {
         snprintf(why, n, "%.250s", kvr_error());
         return KVR_OK;
@@ -406,7 +371,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
     int first = s->n_cells;
     char why[256];
 
-    KVR_TRY(check_point(p, why, sizeof why));
+    KVR_TRY(check_point(s, p, why, sizeof why));
     for (int i = 0; i < c->n_methods; i++)
         if (!base && is_baseline(&c->method[i]))
             base = &c->method[i];
@@ -427,79 +392,81 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
 {
     int at = -1;
 
-    for (int a = 0; a < KVR_N_ZIP_AXES; a++) {
-        if (!(s->config->zip >> a & 1))
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        if (!(s->config->zip >> i & 1))
             continue;
-        if (at >= 0 && p->index[a] != at)
+        if (at >= 0 && p->index[i] != at)
             return false;
-        at = p->index[a];
+        at = p->index[i];
     }
     return true;
 }
 
-/* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
- * rollout, so a sweep may ask for it on some of its prompts. */
-static enum kvr_status over_runs(struct kvr_sweep *s, struct point *p)
+/* What hangs on the model, the suite or the prompt; and a setting that means nothing in this kind
+ * of run is what it is without one. */
+static void settle(const struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
-    const bool probed = !c->probe_prompts || p->prompt - p->suite->prompt < c->probe_prompts;
+    struct kvr_settings none;
 
-    for (int k = 0; k < c->n_kinds; k++) {
-        const bool timed = strcmp(c->kind[k], "bench") == 0;
+    kvr_settings_defaults(&none);
+    if (p->set.window == KVR_WINDOW_OF_MODEL)
+        p->set.window = p->facts->config->window_frames;
+    if (c->values[KVR_SET_frames].n == 0)
+        p->set.frames = p->suite->frames;
+    if (c->values[KVR_SET_seed].n == 0)
+        p->set.seed = (int64_t)p->suite->seed;
+    p->set.seed += p->prompt->index;
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const enum kvr_setting_id id = (enum kvr_setting_id)i;
 
-        if (!timed && !probed)
-            continue;
-        p->kind = c->kind[k];
-        for (p->repeat = 0; p->repeat < (timed ? c->repeats : 1); p->repeat++)
-            KVR_TRY(add_group(s, p));
+        if (!kvr_setting_counts(id, p->set.kind))
+            kvr_setting_put(&p->set, id, kvr_setting_number(&none, id), kvr_setting_rows[i].def);
     }
+}
+
+/* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
+ * rollout, so a sweep may ask for it on some of its prompts. */
+static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
+{
+    const struct kvr_config *c = s->config;
+    const bool probe = strcmp(p->set.kind, "probe") == 0;
+
+    settle(s, p);
+    if (probe && c->set.probe_prompts && p->prompt - p->suite->prompt >= c->set.probe_prompts)
+        return KVR_OK;
+    for (p->repeat = 0; p->repeat < (probe ? 1 : c->set.repeats); p->repeat++)
+        KVR_TRY(add_group(s, p));
     return KVR_OK;
+}
+
+/* The next place of the axes, the last turning fastest. false: there is none. */
+static bool next_place(const struct kvr_config *c, int index[KVR_N_SETTINGS])
+{
+    for (int i = KVR_N_SETTINGS - 1; i >= 0; i--) {
+        if (++index[i] < c->values[i].n)
+            return true;
+        index[i] = 0;
+    }
+    return false;
 }
 
 static enum kvr_status over_settings(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
-    int wanted = p->facts->config->window_frames;
 
-    for (int w = 0; w < c->window.n; w++)
-        for (int k = 0; k < c->sink.n; k++)
-            for (int e = 0; e < c->evict.n; e++)
-                for (int a = 0; a < c->n_paths; a++) {
-                    p->window = c->window.value[w] == KVR_WINDOW_OF_MODEL ? wanted
-                                                                          : (int)c->window.value[w];
-                    p->sink = (int)c->sink.value[k];
-                    p->evict = c->evict.value[e] != 0;
-                    p->path = c->cache_path[a];
-                    p->index[KVR_ZIP_WINDOW] = w;
-                    p->index[KVR_ZIP_SINK] = k;
-                    p->index[KVR_ZIP_EVICT] = e;
-                    if (in_step(s, p))
-                        KVR_TRY(over_runs(s, p));
-                }
-    return KVR_OK;
-}
-
-static enum kvr_status over_prompts(struct kvr_sweep *s, struct point *p)
-{
-    const struct kvr_config *c = s->config;
-    int n_frames = c->frames.n ? c->frames.n : 1, n_seeds = c->seed.n ? c->seed.n : 1;
-
-    if (!c->frames.n && !p->suite->frames)
+    if (c->values[KVR_SET_frames].n == 0 && !p->suite->frames)
         return kvr_yaml_fail(kvr_yaml_root(c->doc), "no 'frames', and suite '%s' has none",
                              p->suite->name);
-    for (int i = 0; i < p->suite->n_prompts; i++)
-        for (int f = 0; f < n_frames; f++)
-            for (int k = 0; k < n_seeds; k++) {
-                uint64_t base = c->seed.n ? (uint64_t)c->seed.value[k] : p->suite->seed;
-
-                p->prompt = &p->suite->prompt[i];
-                p->seed = base + (uint64_t)p->prompt->index;
-                p->frames = c->frames.n ? (int)c->frames.value[f] : p->suite->frames;
-                p->index[KVR_ZIP_FRAMES] = f;
-                p->index[KVR_ZIP_SEED] = k;
-                p->frames_at = c->frames.n ? c->frames.at[f] : NULL;
-                KVR_TRY(over_settings(s, p));
-            }
+    memset(p->index, 0, sizeof p->index);
+    do {
+        p->set = c->set;
+        for (int i = 0; i < KVR_N_SETTINGS; i++)
+            if (kvr_setting_rows[i].flags & KVR_SET_AXIS)
+                kvr_setting_choose(&p->set, (enum kvr_setting_id)i, &c->values[i], p->index[i]);
+        if (in_step(s, p))
+            KVR_TRY(over_repeats(s, p));
+    } while (next_place(c, p->index));
     return KVR_OK;
 }
 
@@ -510,18 +477,17 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
 
     for (int m = 0; m < c->n_models; m++)
         for (int i = 0; i < c->n_suites; i++) {
-            struct point p = { .model = &c->model[m],
-                               .suite = &c->suite[i],
-                               .layers = c->model_layers,
-                               .steps = c->model_steps,
-                               .compute = c->compute };
+            struct point p = { .model = &c->model[m], .suite = &c->suite[i] };
 
             for (int k = 0; k < n_facts; k++)
                 if (strcmp(facts[k].name, p.model->name) == 0)
                     p.facts = &facts[k];
             if (!p.facts)
                 return kvr_fail(KVR_EINTERNAL, "plan: model %s was not looked at", p.model->name);
-            KVR_TRY(over_prompts(s, &p));
+            for (int k = 0; k < p.suite->n_prompts; k++) {
+                p.prompt = &p.suite->prompt[k];
+                KVR_TRY(over_settings(s, &p));
+            }
         }
     return KVR_OK;
 }

@@ -45,18 +45,13 @@ struct kvr_cell {
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
-    uint64_t seed;
-    int frames, window, sink, threads, repeat;
-    int warmup;  /* rollouts before the measured one */
-    bool timing; /* its times are what is asked for */
-    bool evict;
-    const char *path, *backend, *kind;
-    int query_stride; /* of a probe; else 0 */
-    int baseline;     /* index of the group's BF16 cell; its own for that one */
-    bool no_frames;   /* no decoder for the model's latents: cost alone, nothing to compare */
-    bool selected;    /* by filter and shard */
-    bool excluded;    /* by a rule of the config, with this reason */
-    bool possible;    /* else the outcome is UNSUPPORTED, with this reason */
+    struct kvr_settings set;
+    int repeat;
+    int baseline;   /* index of the group's BF16 cell; its own for that one */
+    bool no_frames; /* no decoder for the model's latents: cost alone, nothing to compare */
+    bool selected;  /* by filter and shard */
+    bool excluded;  /* by a rule of the config, with this reason */
+    bool possible;  /* else the outcome is UNSUPPORTED, with this reason */
     char reason[256];
 };
 

@@ -56,18 +56,18 @@ static void fill_cell(struct kvr_row *r, const struct kvr_attempt *a, char *inpu
         .suite = c->suite->name,
         .prompt_id = c->prompt->id,
         .prompt = c->prompt->text,
-        .seed = c->seed,
-        .frames = c->frames,
-        .window = c->window,
-        .sink = c->sink,
-        .threads = c->threads,
+        .seed = (uint64_t)c->set.seed,
+        .frames = c->set.frames,
+        .window = c->set.window,
+        .sink = c->set.sink,
+        .threads = c->set.threads,
         .repeat = c->repeat,
-        .evict = c->evict,
+        .evict = c->set.evict,
         .is_baseline = strcmp(c->key, a->baseline_key) == 0,
-        .path = c->path,
-        .backend = c->backend,
-        .kind = c->kind,
-        .query_stride = c->query_stride,
+        .path = c->set.path,
+        .backend = c->set.device,
+        .kind = c->set.kind,
+        .query_stride = c->set.probe_every,
         .log_tail = a->log_tail ? a->log_tail : "",
         .started = a->started,
         .finished = a->finished,
@@ -365,9 +365,9 @@ static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r
         if (strcmp(r->sample[i].kind, "cell") != 0 && strcmp(r->sample[i].kind, "rollout") != 0 &&
             strcmp(r->sample[i].kind, "warmup") != 0)
             explained += r->sample[i].ns;
-    if (a->cell->timing && explained < r->wall_ns / 10 * 9)
+    if (a->cell->set.timing && explained < r->wall_ns / 10 * 9)
         strcat(buf, buf[0] ? " UNATTRIBUTED" : "UNATTRIBUTED");
-    if (strcmp(a->cell->backend, "emulated") == 0)
+    if (strcmp(a->cell->set.device, "emulated") == 0)
         strcat(buf, buf[0] ? " EMULATED" : "EMULATED");
     return buf;
 }

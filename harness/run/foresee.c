@@ -23,8 +23,8 @@ static enum kvr_status read_config(const struct kvr_cell *cell, const struct kvr
 
     snprintf(path, sizeof path, "%s/config.json", cell->model->dir);
     KVR_TRY(kvr_model_config_read(c, path));
-    c->n_layers = sweep->model_layers ? sweep->model_layers : c->n_layers;
-    c->n_steps = sweep->model_steps ? sweep->model_steps : c->n_steps;
+    c->n_layers = sweep->set.model_layers ? sweep->set.model_layers : c->n_layers;
+    c->n_steps = sweep->set.model_steps ? sweep->set.model_steps : c->n_steps;
     return KVR_OK;
 }
 
@@ -34,7 +34,7 @@ static enum kvr_status add_flop(const struct kvr_cell *cell, const struct kvr_co
     struct kvr_model_config c;
 
     KVR_TRY(read_config(cell, sweep, &c));
-    *flop += (1 + cell->warmup) * kvr_rollout_flop(&c, cell->frames, cell->window);
+    *flop += (1 + cell->set.warmup) * kvr_rollout_flop(&c, cell->set.frames, cell->set.window);
     kvr_model_config_free(&c);
     return KVR_OK;
 }
@@ -46,16 +46,18 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     struct kvr_plan *plan = NULL;
     enum kvr_path path = KVR_PATH_STAGED;
     enum kvr_backend backend = KVR_CPU;
+    enum kvr_dtype compute = KVR_F32;
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
-    if (kvr_geometry_find_part(cell->model->dir, sweep->model_layers, &geo) != KVR_OK ||
+    if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK ||
         kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
         return;
-    kvr_path_find(cell->path, &path);
-    kvr_device_backend(cell->backend, &backend);
-    kvr_geometry_compute(&geo, backend, sweep->compute);
-    if (kvr_predict(plan, &geo, cell->frames, path, backend, &p) == KVR_OK &&
+    kvr_path_find(cell->set.path, &path);
+    kvr_device_backend(cell->set.device, &backend);
+    kvr_compute_parse(cell->set.compute, &compute);
+    kvr_geometry_compute(&geo, backend, compute);
+    if (kvr_predict(plan, &geo, cell->set.frames, path, backend, &p) == KVR_OK &&
         (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
     kvr_plan_close(&plan);
@@ -125,8 +127,8 @@ enum kvr_status kvr_foresee(const struct kvr_sweep *sweep, const struct kvr_job 
     for (int i = 0; i < sweep->n_cells; i++) {
         if (jobs[i].state != KVR_WAITING)
             continue;
-        if (strcmp(jobs[i].cell->backend, "cpu") == 0)
-            threads = jobs[i].cell->threads;
+        if (strcmp(jobs[i].cell->set.device, "cpu") == 0)
+            threads = jobs[i].cell->set.threads;
         KVR_TRY(add_flop(jobs[i].cell, sweep->config, &out->flop));
         most_memory(jobs[i].cell, sweep->config, &out->predicted_bytes);
     }

@@ -174,8 +174,8 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
     json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *o;
     char *text;
 
-    if (r->config.memory_mib && spec)
-        memory = json_integer((json_int_t)r->config.memory_mib << 20);
+    if (r->config.set.memory_mib && spec)
+        memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
     o = json_pack("{s:o*, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory,
                   "truth", truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec),
                   "spec", spec, "model_dir", j->cell->model->dir, "out_dir", r->summary->out_dir,
@@ -199,7 +199,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     if (!request)
         return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
     memset(w, 0, sizeof *w);
-    st = kvr_child_start(&w->child, request, strlen(request), j->cell->threads);
+    st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads);
     free(request);
     if (st != KVR_OK)
         return st;
@@ -208,7 +208,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;
     w->drift = drift;
-    w->busy_ns = j->cell->timing ? kvr_host_busy_ns() : 0;
+    w->busy_ns = j->cell->set.timing ? kvr_host_busy_ns() : 0;
     w->oom_kills = kvr_host_oom_kills();
     if (!drift) {
         j->state = KVR_RUNNING;
@@ -269,7 +269,7 @@ static void choose_drift_job(struct runner *r)
     for (int i = 0; i < r->sweep.n_cells; i++) {
         struct kvr_job *j = &r->jobs[r->order[i]];
 
-        if (!j->cell->timing || j->cell->baseline != r->order[i])
+        if (!j->cell->set.timing || j->cell->baseline != r->order[i])
             continue;
         if (j->state == KVR_WAITING) {
             r->drift_job = NULL; /* it will be that one, once it has been measured */
@@ -314,7 +314,7 @@ static const char *disturbance(const struct runner *r, const struct worker *w)
     const double share = (double)(busy - w->child.cpu_ns) / (double)wall / r->n_cpus;
     const bool loaded = w->busy_ns && share > max_load, crowded = r->n_workers > 1;
 
-    if (!w->job->cell->timing)
+    if (!w->job->cell->set.timing)
         return "";
     return loaded && crowded ? "LOAD JOBS" : loaded ? "LOAD" : crowded ? "JOBS" : "";
 }
@@ -374,7 +374,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .stopped = w->stopped,
         .timeout_s = r->timeout_s,
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
-        .limited = r->config.memory_mib > 0,
+        .limited = r->config.set.memory_mib > 0,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
         .noise = disturbance(r, w),
     };
@@ -393,7 +393,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         st = store_attempt(r, j, &a, &v);
         if (st == KVR_OK)
             st = settle(r, j, &v);
-        if (st == KVR_OK && j->cell->timing && j->state == KVR_DONE && !r->drift_job &&
+        if (st == KVR_OK && j->cell->set.timing && j->state == KVR_DONE && !r->drift_job &&
             j->cell->baseline == (int)(j - r->jobs))
             r->drift_job = j;
     }
@@ -559,9 +559,9 @@ static enum kvr_status look_at_device(struct runner *r)
 {
     struct kvr_device_words d;
 
-    if (strcmp(r->config.device, "cpu") == 0)
+    if (strcmp(r->config.set.device, "cpu") == 0)
         return KVR_OK;
-    KVR_TRY(kvr_device_ask(r->config.device, &d));
+    KVR_TRY(kvr_device_ask(r->config.set.device, &d));
     snprintf(r->config.device_is, sizeof r->config.device_is, "%s", d.name);
     if (strcmp(d.driver, "none") == 0)
         snprintf(r->driver, sizeof r->driver, "%s device", d.name);
@@ -572,9 +572,10 @@ static enum kvr_status look_at_device(struct runner *r)
 
 static enum kvr_status make_sweep(struct runner *r)
 {
-    const struct kvr_model_use use = { .n_layers = r->config.model_layers,
-                                       .n_steps = r->config.model_steps,
+    const struct kvr_model_use use = { .n_layers = r->config.set.model_layers,
+                                       .n_steps = r->config.set.model_steps,
                                        .look = true };
+    const enum kvr_setting_id cut = use.n_layers ? KVR_SET_model_layers : KVR_SET_model_steps;
     int n = r->config.n_models;
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
     struct kvr_model **models = calloc((size_t)n, sizeof *models);
@@ -584,8 +585,8 @@ static enum kvr_status make_sweep(struct runner *r)
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
         st = kvr_model_open_as(&models[i], dev, r->config.model[i].dir, &use);
-        if (st == KVR_EINVAL && r->config.cut_at)
-            st = kvr_yaml_fail(r->config.cut_at, "%s", kvr_error());
+        if (st == KVR_EINVAL && (use.n_layers || use.n_steps))
+            st = kvr_yaml_fail(*r->config.values[cut].at, "%s", kvr_error());
         if (st == KVR_OK)
             facts[i] =
                 (struct kvr_model_facts){ r->config.model[i].name, kvr_model_sha256(models[i]),
@@ -638,11 +639,11 @@ static int count_workers(const struct runner *r)
     cpu_set_t set;
     int n = r->opts->jobs;
 
-    if (n <= 0 && r->config.timing)
+    if (n <= 0 && r->config.set.timing)
         n = 1; /* beside others a cell takes longer */
     if (n <= 0) {
         n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-        n /= r->config.threads;
+        n /= r->config.set.threads;
     }
     n = n < 1 ? 1 : n;
     return n > MAX_WORKERS ? MAX_WORKERS : n;
@@ -665,8 +666,8 @@ static void estimate(struct runner *r)
 
     for (int i = 0; host && r->store && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
-        const struct kvr_like like = { c->rollout, c->model_label, c->name,  c->kind,
-                                       c->path,    c->frames,      c->window };
+        const struct kvr_like like = { c->rollout,  c->model_label, c->name,      c->set.kind,
+                                       c->set.path, c->set.frames,  c->set.window };
         struct kvr_expected e = { 0 };
 
         if (r->jobs[i].state == KVR_WAITING)
@@ -741,10 +742,10 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(open_store(r));
     KVR_TRY(kvr_choose(&r->jobs, r->store, &r->sweep, o, r->summary->out_dir, r->summary));
-    KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.order_seed));
+    KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));
     apply_limit(r);
     r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.timeout_s;
+    r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
     r->n_workers = count_workers(r);
     estimate(r);
     if (o->dry_run && !r->summary->estimate_ns)
@@ -758,7 +759,7 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
                                kvr_yaml_text_of_file(r->config.doc), r->n_workers));
-    r->session.order_seed = r->config.order_seed;
+    r->session.order_seed = r->config.set.order_seed;
     if (r->driver[0])
         r->session.driver = r->driver;
     KVR_TRY(kvr_store_session(r->store, &r->session));

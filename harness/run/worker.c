@@ -38,6 +38,7 @@
 #include "harness/run/run.h"
 #include "harness/run/score.h"
 #include "harness/run/worker_probe.h"
+#include "harness/store/setting.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
@@ -51,14 +52,11 @@ static const char where[] = "worker's request";
 struct job {
     json_t *request, *spec; /* spec: borrowed */
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
-    const char *plan, *sha256, *prompt, *path;
-    const char *backend, *device; /* device: its name, when that is part of the key */
-    bool device_full;             /* an allocation failed for want of its memory */
-    int64_t seed, n_frames, window, sink, threads, query_stride; /* stride: 0 without a probe */
-    bool evict;
-    int64_t memory_bytes, warmup; /* warmup: rollouts before the measured one */
-    struct kvr_model_use use;
-    bool graphs;
+    const char *plan, *sha256, *prompt;
+    struct kvr_settings set;
+    const char *device; /* its name, when that is part of the key */
+    bool device_full;   /* an allocation failed for want of its memory */
+    int64_t memory_bytes;
     struct kvr_truth truth; /* {0}: there is none */
     int64_t given;
     json_t *answer;
@@ -67,7 +65,6 @@ struct job {
 static enum kvr_status read_request(struct job *j, FILE *in)
 {
     json_error_t e;
-    const char *compute = NULL;
     json_t *model, *prompt;
 
     j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
@@ -83,26 +80,16 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "model", &model));
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
-    KVR_TRY(kvr_json_int_in_opt(model, where, "layers", 1, INT_MAX, &j->use.n_layers));
-    KVR_TRY(kvr_json_int_in_opt(model, where, "steps", 1, INT_MAX, &j->use.n_steps));
-    KVR_TRY(kvr_json_string_opt(model, where, "compute", &compute));
-    if (compute)
-        KVR_TRY(kvr_compute_parse(compute, &j->use.compute));
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
-    KVR_TRY(kvr_json_string(j->spec, where, "path", &j->path));
-    KVR_TRY(kvr_json_string(j->spec, where, "backend", &j->backend));
     KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));
-    KVR_TRY(kvr_json_int(j->spec, where, "seed", &j->seed));
-    KVR_TRY(kvr_json_int(j->spec, where, "frames", &j->n_frames));
-    KVR_TRY(kvr_json_int(j->spec, where, "window", &j->window));
-    KVR_TRY(kvr_json_int(j->spec, where, "sink", &j->sink));
-    KVR_TRY(kvr_json_int(j->spec, where, "threads", &j->threads));
-    KVR_TRY(kvr_json_int_opt(j->spec, where, "probe_every", &j->query_stride));
-    j->graphs = json_is_true(json_object_get(j->spec, "graphs"));
     KVR_TRY(kvr_json_int_opt(j->request, where, "memory_bytes", &j->memory_bytes));
-    j->warmup = json_integer_value(json_object_get(json_object_get(j->spec, "timing"), "warmup"));
-    return kvr_json_bool(j->spec, where, "evict", &j->evict);
+    return kvr_settings_read_json(&j->set, j->spec, where);
+}
+
+static bool is_probe(const struct job *j)
+{
+    return strcmp(j->set.kind, "probe") == 0;
 }
 
 /* What the plan saw when it made the cell's key, and nothing else. */
@@ -124,11 +111,11 @@ static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *
     if (strcmp(j->truth.sha256, sha256) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
                         tensor);
-    if (j->given < j->n_frames && j->n_frames <= f->n && f->height == c->latent_h &&
+    if (j->given < j->set.frames && j->set.frames <= f->n && f->height == c->latent_h &&
         f->width == c->latent_w)
         return KVR_OK;
-    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %lld of %dx%d, %lld given", where, f->n,
-                    f->width, f->height, (long long)j->n_frames, c->latent_w, c->latent_h,
+    return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
+                    f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
                     (long long)j->given);
 }
 
@@ -256,7 +243,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
     KVR_TRY(add(j, "live_start_bytes", json_integer((json_int_t)r->live_at_start)));
     KVR_TRY(add(j, "live_end_bytes", json_integer((json_int_t)r->live_at_end)));
     KVR_TRY(add(j, "host_peak_bytes", json_integer(kvr_host_peak_bytes())));
-    KVR_TRY(add(j, "passes", passes_json(r, j->query_stride > 0)));
+    KVR_TRY(add(j, "passes", passes_json(r, is_probe(j))));
     KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
     return add(j, "samples", samples_json(r));
 }
@@ -333,7 +320,7 @@ static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
 static enum kvr_status compare(struct job *j, const struct kvr_model_config *c,
                                const struct kvr_frames *ref, const struct kvr_frames *test)
 {
-    const int n_latent = (int)j->n_frames, stride = (test->n + n_latent - 1) / n_latent;
+    const int n_latent = j->set.frames, stride = (test->n + n_latent - 1) / n_latent;
     char *frames = kvr_path_join(j->out_dir, j->frames);
     char *video = j->video ? kvr_path_join(j->out_dir, j->video) : NULL;
     struct kvr_score_input in = {
@@ -442,7 +429,7 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
 {
     json_t *list = json_array();
 
-    for (int64_t i = 0; list && i < j->warmup; i++) {
+    for (int i = 0; list && i < j->set.warmup; i++) {
         struct kvr_rollout_result r;
         enum kvr_status st = kvr_rollout_run(dev, plan, req, NULL, NULL, &r);
 
@@ -462,20 +449,20 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     struct kvr_rollout_request req = {
         .model = model,
         .prompt = j->prompt,
-        .seed = (uint64_t)j->seed,
-        .latent_frames = (int)j->n_frames,
-        .window_frames = (int)j->window,
-        .sink_frames = (int)j->sink,
-        .evict = j->evict,
+        .seed = (uint64_t)j->set.seed,
+        .latent_frames = j->set.frames,
+        .window_frames = j->set.window,
+        .sink_frames = j->set.sink,
+        .evict = j->set.evict,
         .exact = KVR_BF16,
-        .graphs = j->graphs,
+        .graphs = j->set.graphs,
         .given = j->given ? j->truth.frames.rgb : NULL,
         .n_given = (int)j->given,
     };
     struct kvr_rollout_result r;
     enum kvr_status st;
 
-    KVR_TRY(find_path(j->path, &req.path));
+    KVR_TRY(find_path(j->set.path, &req.path));
     KVR_TRY(warm_up(j, dev, plan, &req));
     if (probe) {
         req.watch = kvr_probe_see;
@@ -499,8 +486,8 @@ static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct
                                       const struct kvr_plan *plan)
 {
     const struct kvr_probe_opts opts = { .n_passes = kvr_model_config(model)->n_steps + 1,
-                                         .every = (int)j->query_stride,
-                                         .seed = (uint64_t)j->seed };
+                                         .every = j->set.probe_every,
+                                         .seed = (uint64_t)j->set.seed };
     struct kvr_probe *probe;
     enum kvr_status st;
 
@@ -547,7 +534,7 @@ static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
 {
     struct kvr_device_words d;
 
-    KVR_TRY(kvr_dev_open_named(dev, j->backend));
+    KVR_TRY(kvr_dev_open_named(dev, j->set.device));
     KVR_TRY(kvr_dev_describe(*dev, &d));
     if (j->device && strcmp(j->device, d.name) != 0)
         return kvr_fail(KVR_EINVAL, "device cuda: this is %s, the plan was made for %s", d.name,
@@ -570,14 +557,16 @@ static enum kvr_status run_cell(struct job *j)
     struct kvr_model *model = NULL;
     struct kvr_plan *plan = NULL;
     struct kvr_dev *dev = NULL;
-    enum kvr_status st;
+    struct kvr_model_use use = { .n_layers = j->set.model_layers, .n_steps = j->set.model_steps };
+    enum kvr_status st = kvr_compute_parse(j->set.compute, &use.compute);
 
-    omp_set_num_threads((int)j->threads);
-    st = load_plugins(j);
+    omp_set_num_threads(j->set.threads);
+    if (st == KVR_OK)
+        st = load_plugins(j);
     if (st == KVR_OK)
         st = open_device(j, &dev);
     if (st == KVR_OK)
-        st = kvr_model_open_as(&model, dev, j->model_dir, &j->use);
+        st = kvr_model_open_as(&model, dev, j->model_dir, &use);
     if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
         st = kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
                       j->model_dir);
@@ -588,8 +577,7 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = check_budget(j, plan);
     if (st == KVR_OK)
-        st = j->query_stride ? measure_probed(j, dev, model, plan)
-                             : measure(j, dev, model, plan, NULL);
+        st = is_probe(j) ? measure_probed(j, dev, model, plan) : measure(j, dev, model, plan, NULL);
     if (st == KVR_OK)
         st = answer_device(j, dev);
     j->device_full =
@@ -635,7 +623,7 @@ static void limit_memory(const struct job *j)
 {
     const struct rlimit most = { (rlim_t)j->memory_bytes, (rlim_t)j->memory_bytes };
 
-    if (j->memory_bytes > 0 && strcmp(j->backend, "cuda") != 0)
+    if (j->memory_bytes > 0 && strcmp(j->set.device, "cuda") != 0)
         setrlimit(RLIMIT_AS, &most);
 }
 

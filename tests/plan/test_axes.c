@@ -60,9 +60,9 @@ START_TEST(range_values)
 
     snprintf(text, sizeof text, BASE "methods: [BF16]\nframes: %s\n", ranges[_i].text);
     ck_assert_msg(kvr_config_read_text(&c, text, "a.yaml", NULL) == KVR_OK, "%s", kvr_error());
-    for (int i = 0; i < c.frames.n; i++)
+    for (int i = 0; i < c.values[KVR_SET_frames].n; i++)
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%lld", i ? " " : "",
-                 c.frames.value[i]);
+                 c.values[KVR_SET_frames].value[i]);
     ck_assert_str_eq(got, ranges[_i].values);
     kvr_config_free(&c);
 }
@@ -146,7 +146,7 @@ START_TEST(zipped)
                   "%s", kvr_error());
     ck_assert_int_eq(s.n_cells, 3 * 2); /* the sink is not zipped */
     for (int i = 0; i < s.n_cells; i++)
-        ck_assert_int_eq(s.cell[i].window, s.cell[i].frames - 3);
+        ck_assert_int_eq(s.cell[i].set.window, s.cell[i].set.frames - 3);
     drop(&c, &s);
 }
 END_TEST
@@ -164,7 +164,7 @@ START_TEST(rules)
     ck_assert_int_eq(s.n_cells, 6);
     for (int i = 0; i < 6; i++) {
         const struct kvr_cell *x = &s.cell[i];
-        const bool out2 = strcmp(x->name, "RTN_INT2") == 0 && x->frames == 9;
+        const bool out2 = strcmp(x->name, "RTN_INT2") == 0 && x->set.frames == 9;
         const bool out4 = strcmp(x->name, "RTN_INT4") == 0;
 
         ck_assert_int_eq(x->excluded, out2 || out4);

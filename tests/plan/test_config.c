@@ -25,12 +25,12 @@ START_TEST(defaults)
     ck_assert_int_eq(c.n_suites, 1);
     ck_assert_int_ge(c.suite[0].n_prompts, 10);
     ck_assert_int_eq(c.n_methods, 2);
-    ck_assert_int_eq(c.frames.n, 0);
-    ck_assert_int_eq(c.window.n, 1);
-    ck_assert_int_eq(c.window.value[0], KVR_WINDOW_OF_MODEL);
-    ck_assert_int_eq(c.evict.value[0], 0);
-    ck_assert_int_eq(c.repeats, 1);
-    ck_assert_int_eq(c.threads, 1);
+    ck_assert_int_eq(c.values[KVR_SET_frames].n, 0);
+    ck_assert_int_eq(c.values[KVR_SET_window].n, 1);
+    ck_assert_int_eq(c.values[KVR_SET_window].value[0], KVR_WINDOW_OF_MODEL);
+    ck_assert_int_eq(c.values[KVR_SET_evict].value[0], 0);
+    ck_assert_int_eq(c.set.repeats, 1);
+    ck_assert_int_eq(c.set.threads, 1);
     ck_assert_int_eq(c.n_metrics, 2);
     kvr_config_free(&c);
 }
@@ -73,7 +73,10 @@ START_TEST(everything)
     ck_assert(c.method[4].expanded);
     ck_assert_str_eq(c.method[5].label, "wide");
     ck_assert(!c.method[5].expanded);
-    ck_assert_int_eq(c.frames.n * c.window.n * c.sink.n * c.evict.n * c.seed.n, 2 * 3 * 2 * 2 * 2);
+    ck_assert_int_eq(c.values[KVR_SET_frames].n * c.values[KVR_SET_window].n *
+                         c.values[KVR_SET_sink].n * c.values[KVR_SET_evict].n *
+                         c.values[KVR_SET_seed].n,
+                     2 * 3 * 2 * 2 * 2);
     ck_assert_int_eq(c.n_metrics, 1);
     kvr_config_free(&c);
 }
@@ -91,7 +94,7 @@ static const struct {
     { GOOD "frames: []\n", "a.yaml:4:9: expected 1..1000 entries, got 0" },
     { GOOD "window: wide\n", "a.yaml:4:9: expected a whole number, got 'wide'" },
     { GOOD "evict: 1\n", "a.yaml:4:8: expected true or false, got '1'" },
-    { GOOD "path: fast\n", "a.yaml:4:7: 'fast' is not an attention path" },
+    { GOOD "path: fast\n", "a.yaml:4:7: no path 'fast', need staged, fused or dense" },
     { GOOD "metrics: [psnr, sssim]\n",
       "a.yaml:4:17: unknown metric 'sssim'; did you mean 'ssim'?" },
     { GOOD "metrics: [psnr, psnr]\n", "a.yaml:4:17: metric 'psnr' is listed twice" },
@@ -145,7 +148,7 @@ START_TEST(overrides)
     struct kvr_config c;
 
     ck_assert_msg(kvr_config_read_text(&c, GOOD, "a.yaml", good) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(c.frames.n, 2);
+    ck_assert_int_eq(c.values[KVR_SET_frames].n, 2);
     ck_assert_int_eq(c.n_methods, 1);
     kvr_config_free(&c);
     ck_assert_int_eq(kvr_config_read_text(&c, GOOD, "a.yaml", wrong), KVR_EINVAL);

@@ -65,8 +65,8 @@ START_TEST(baseline_is_implied)
     ck_assert_int_eq(s.cell[0].baseline, 0);
     ck_assert_int_eq(s.cell[1].baseline, 0);
     ck_assert_str_eq(s.cell[1].label, "RTN_INT4");
-    ck_assert_int_eq((int)s.cell[1].seed, 5);
-    ck_assert_int_eq(s.cell[1].window, 21);
+    ck_assert_int_eq((int)s.cell[1].set.seed, 5);
+    ck_assert_int_eq(s.cell[1].set.window, 21);
     ck_assert_str_eq(s.cell[0].group, s.cell[1].group);
     ck_assert_str_ne(s.cell[0].rollout, s.cell[1].rollout);
     drop(&c, &s);
@@ -179,10 +179,10 @@ START_TEST(kinds_are_apart)
 
     must_make(&c, &s, ONE, both);
     ck_assert_int_eq(s.n_cells, 2 * 3);
-    ck_assert_str_eq(s.cell[1].kind, "bench");
-    ck_assert_str_eq(s.cell[5].kind, "probe");
-    ck_assert_int_eq(s.cell[1].query_stride, 0);
-    ck_assert_int_eq(s.cell[5].query_stride, 1);
+    ck_assert_str_eq(s.cell[1].set.kind, "bench");
+    ck_assert_str_eq(s.cell[5].set.kind, "probe");
+    ck_assert_ptr_null(strstr(s.cell[1].spec, "probe_every"));
+    ck_assert_int_eq(s.cell[5].set.probe_every, 1);
     ck_assert_int_eq(s.cell[5].baseline, 4);
     ck_assert_str_eq(s.cell[5].rollout, s.cell[1].rollout);
     ck_assert_str_ne(s.cell[5].key, s.cell[1].key);
@@ -192,7 +192,7 @@ START_TEST(kinds_are_apart)
 
     /* The stride is part of a probe's key, and of no other. */
     must_make(&c2, &s2, ONE, third);
-    ck_assert_int_eq(s2.cell[1].query_stride, 3);
+    ck_assert_int_eq(s2.cell[1].set.probe_every, 3);
     ck_assert_str_ne(s2.cell[1].key, s.cell[5].key);
     must_make(&c3, &s3, ONE, bench);
     ck_assert_str_eq(s3.cell[1].key, s.cell[1].key);
@@ -222,7 +222,7 @@ START_TEST(probes_of_some_prompts)
     for (int i = 0; i < s2.n_cells; i++) {
         while (strcmp(s.cell[k].key, s2.cell[i].key) != 0) /* the same cells, fewer of them */
             ck_assert_int_lt(++k, s.n_cells);
-        if (strcmp(s2.cell[i].kind, "probe") == 0 && s2.cell[i].baseline == i)
+        if (strcmp(s2.cell[i].set.kind, "probe") == 0 && s2.cell[i].baseline == i)
             strcat(strcat(probed, s2.cell[i].prompt->id), " ");
     }
     ck_assert_str_eq(probed, "mg03 mg01 se01 ");
@@ -299,9 +299,9 @@ START_TEST(devices_are_apart)
     must_make(&c, &s, ONE, NULL);
     must_make(&c2, &s2, ONE, emulated);
     must_make(&c3, &s3, ONE, cuda);
-    ck_assert_str_eq(s.cell[1].backend, "cpu");
-    ck_assert_str_eq(s2.cell[1].backend, "emulated");
-    ck_assert_str_eq(s3.cell[1].backend, "cuda");
+    ck_assert_str_eq(s.cell[1].set.device, "cpu");
+    ck_assert_str_eq(s2.cell[1].set.device, "emulated");
+    ck_assert_str_eq(s3.cell[1].set.device, "cuda");
     ck_assert_str_ne(s.cell[1].rollout, s2.cell[1].rollout);
     ck_assert_str_ne(s2.cell[1].rollout, s3.cell[1].rollout);
     /* One GPU's cells are not another's; the CPU's keys have no word of it. */

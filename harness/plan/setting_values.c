@@ -1,0 +1,204 @@
+/* setting_values.c - a row's bounds and words are checked here, for every setting alike. */
+#include "harness/plan/setting_values.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/cache.h"
+#include "harness/core/opts.h"
+#include "harness/cuda/device.h"
+#include "harness/engine/model.h"
+
+enum { MAX_LIST = 1000 };
+
+static_assert(KVR_MAX_STEPS == 64, "the bound of model_steps in settings.def");
+static_assert(KVR_N_SETTINGS <= 64, "zipped axes are bits of a uint64_t");
+
+const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
+static const char *const kvr_window_words[] = { "model", NULL };        /* KVR_WINDOW_OF_MODEL */
+static const char *const kvr_compute_words[] = { "f32", "bf16", NULL }; /* engine/gemm.h */
+
+static const char *const *const words[KVR_N_SETTINGS] = {
+#define SETTING(name, type, def, lo, hi, words, ...) [KVR_SET_##name] = words,
+#include "harness/store/settings.def"
+#undef SETTING
+};
+
+const char *const *kvr_setting_words(enum kvr_setting_id id)
+{
+    return words[id];
+}
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "config: no memory");
+}
+
+/* --- one value -------------------------------------------------------------------------- */
+
+/* "cpu, cuda or emulated" */
+static const char *list_words(const char *const *w, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    buf[0] = 0;
+    for (int i = 0; w[i] && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%s", !i ? "" : w[i + 1] ? ", " : " or ", w[i]);
+    return buf;
+}
+
+static int find_word(const char *const *w, const char *text)
+{
+    for (int i = 0; w && w[i]; i++)
+        if (strcmp(w[i], text) == 0)
+            return i;
+    return -1;
+}
+
+static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_node *n,
+                                  long long *out)
+{
+    const char *text, *near;
+    char list[256];
+
+    KVR_TRY(kvr_yaml_string(n, &text));
+    *out = find_word(words[id], text);
+    if (*out >= 0)
+        return KVR_OK;
+    near = kvr_nearest(text, words[id]);
+    return kvr_yaml_fail(n, "no %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,
+                         list_words(words[id], list, sizeof list), near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status parse(enum kvr_setting_id id, const struct kvr_yaml_node *n, long long *out)
+{
+    const struct kvr_setting_row *r = &kvr_setting_rows[id];
+    const int word = n->kind == KVR_YAML_SCALAR ? find_word(words[id], n->text) : -1;
+    bool flag;
+
+    if (r->type == KVR_SET_WORD)
+        return parse_word(id, n, out);
+    if (r->type == KVR_SET_FLAG) {
+        KVR_TRY(kvr_yaml_bool(n, &flag));
+        *out = flag;
+        return KVR_OK;
+    }
+    if (word >= 0) {
+        *out = -1 - word;
+        return KVR_OK;
+    }
+    return kvr_yaml_int(n, r->lo, r->hi, out);
+}
+
+static long long default_of(enum kvr_setting_id id)
+{
+    const char *def = kvr_setting_rows[id].def;
+    const int word = find_word(words[id], def);
+
+    if (kvr_setting_rows[id].type == KVR_SET_WORD)
+        return word;
+    return word >= 0 ? -1 - word : strcmp(def, "true") == 0 ? 1 : strtoll(def, NULL, 10);
+}
+
+/* --- a list of them --------------------------------------------------------------------- */
+
+static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_id id,
+                                const struct kvr_yaml_node *root)
+{
+    const struct kvr_setting_row *r = &kvr_setting_rows[id];
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, r->name);
+    const bool list = n && (r->flags & KVR_SET_AXIS);
+    const int count = list ? kvr_yaml_count(n) : 1;
+
+    v->said = n != NULL;
+    if (!n && !r->def)
+        return KVR_OK;
+    if (count < 1 || count > MAX_LIST)
+        return kvr_yaml_fail(n, "expected 1..%d entries, got %d", MAX_LIST, count);
+    v->value = calloc((size_t)count, sizeof *v->value);
+    v->at = calloc((size_t)count, sizeof *v->at);
+    if (!v->value || !v->at)
+        return no_memory();
+    v->n = count;
+    for (int i = 0; i < count; i++) {
+        v->at[i] = list ? kvr_yaml_at(n, i) : n ? n : root;
+        if (n)
+            KVR_TRY(parse(id, v->at[i], &v->value[i]));
+        else
+            v->value[i] = default_of(id);
+        for (int j = 0; j < i; j++)
+            if (v->value[i] == v->value[j])
+                return kvr_yaml_fail(v->at[i], "'%s' is listed twice", v->at[i]->text);
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
+                                        const struct kvr_yaml_node *root)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        KVR_TRY(read_row(&v[i], (enum kvr_setting_id)i, root));
+    return KVR_OK;
+}
+
+void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS])
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        free(v[i].value);
+        free(v[i].at);
+    }
+    memset(v, 0, KVR_N_SETTINGS * sizeof *v);
+}
+
+void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
+                        const struct kvr_setting_values *v, int i)
+{
+    const long long value = v->n ? v->value[i] : 0;
+
+    kvr_setting_put(s, id, value,
+                    v->n && kvr_setting_rows[id].type == KVR_SET_WORD ? words[id][value] : NULL);
+}
+
+/* --- zip -------------------------------------------------------------------------------- */
+
+static enum kvr_status find_axis(const struct kvr_yaml_node *n, int *out)
+{
+    const char *axes[KVR_N_SETTINGS + 1] = { NULL }, *name, *near;
+    int n_axes = 0;
+
+    KVR_TRY(kvr_yaml_string(n, &name));
+    for (*out = 0; *out < KVR_N_SETTINGS; ++*out) {
+        if (!(kvr_setting_rows[*out].flags & KVR_SET_AXIS))
+            continue;
+        if (strcmp(kvr_setting_rows[*out].name, name) == 0)
+            return KVR_OK;
+        axes[n_axes++] = kvr_setting_rows[*out].name;
+    }
+    near = kvr_nearest(name, axes);
+    return kvr_yaml_fail(n, "'%s' cannot be zipped%s%s%s", name, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+}
+
+enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
+                             const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "zip");
+    int length = -1, axis;
+
+    *set = 0;
+    if (n && n->kind != KVR_YAML_LIST)
+        return kvr_yaml_fail(n, "expected a list of axes, as [frames, window]");
+    for (int i = 0; n && i < n->n; i++) {
+        KVR_TRY(find_axis(n->item[i], &axis));
+        if (length >= 0 && v[axis].n != length)
+            return kvr_yaml_fail(n->item[i], "'%s' has %d values, those before it %d",
+                                 kvr_setting_rows[axis].name, v[axis].n, length);
+        length = v[axis].n;
+        *set |= (uint64_t)1 << axis;
+    }
+    return KVR_OK;
+}

@@ -1,0 +1,44 @@
+/* setting_values.h - what a sweep says of the settings (harness/store/settings.def).
+ *
+ *     struct kvr_setting_values v[KVR_N_SETTINGS] = { 0 };
+ *     KVR_TRY(kvr_setting_values_read(v, root));
+ *     KVR_TRY(kvr_zip_read(&zip, v, root));
+ *     kvr_setting_values_free(v);
+ */
+#ifndef KVR_PLAN_SETTING_VALUES_H
+#define KVR_PLAN_SETTING_VALUES_H
+
+#include "harness/plan/yaml.h"
+#include "harness/store/setting.h"
+
+enum { KVR_WINDOW_OF_MODEL = -1 };
+
+/* In the order of the sweep. Of a WORD the value is its place among the row's words. */
+struct kvr_setting_values {
+    int n; /* 0: the sweep does not say, and the row has no default */
+    long long *value;
+    const struct kvr_yaml_node **at; /* the root, of a default */
+    bool said;                       /* by the sweep */
+};
+
+extern const char *const kvr_run_kinds[]; /* "bench", "probe", NULL */
+
+/* The row's words; NULL: it has none. */
+const char *const *kvr_setting_words(enum kvr_setting_id id);
+
+/* KVR_EINVAL with file, line and column: out of bounds, no such word, listed twice, a list where
+ * the setting is no axis. What was read so far is to be freed then, too. */
+enum kvr_status kvr_setting_values_read(struct kvr_setting_values v[KVR_N_SETTINGS],
+                                        const struct kvr_yaml_node *root);
+void kvr_setting_values_free(struct kvr_setting_values v[KVR_N_SETTINGS]); /* copes with {0} */
+
+/* The i-th value, into its field. */
+void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
+                        const struct kvr_setting_values *v, int i);
+
+/* `zip: [frames, window]` takes the first of both, the second of both, ... `set` gets a bit 1 << id
+ * for each. KVR_EINVAL with the place: no axis, or axes of unlike lengths. */
+enum kvr_status kvr_zip_read(uint64_t *set, const struct kvr_setting_values v[KVR_N_SETTINGS],
+                             const struct kvr_yaml_node *root);
+
+#endif

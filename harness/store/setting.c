@@ -1,0 +1,319 @@
+/* setting.c - rows, their values, and what becomes of them in JSON and SQL. */
+#include "harness/store/setting.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/json.h"
+
+#define AXIS KVR_SET_AXIS
+#define GROUP KVR_SET_GROUP
+#define FILTER KVR_SET_FILTER
+#define MEASURE KVR_SET_MEASURE
+#define BENCH KVR_SET_BENCH
+#define PROBE KVR_SET_PROBE
+
+const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS] = {
+#define SETTING(name, type, def, lo, hi, words, key, when, column, flags, help)                    \
+    { #name,                                                                                       \
+      KVR_SET_##type,                                                                              \
+      def,                                                                                         \
+      lo,                                                                                          \
+      hi,                                                                                          \
+      key,                                                                                         \
+      KVR_KEY_##when,                                                                              \
+      column,                                                                                      \
+      flags,                                                                                       \
+      help,                                                                                        \
+      offsetof(struct kvr_settings, name) },
+#include "harness/store/settings.def"
+#undef SETTING
+};
+
+/* --- values ----------------------------------------------------------------------------- */
+
+static const void *field_of(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    return (const char *)s + kvr_setting_rows[id].offset;
+}
+
+static const char *word_of(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    return *(const char *const *)field_of(s, id);
+}
+
+long long kvr_setting_number(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    switch (kvr_setting_rows[id].type) {
+    case KVR_SET_INT:
+        return *(const int *)field_of(s, id);
+    case KVR_SET_LONG:
+        return *(const int64_t *)field_of(s, id);
+    case KVR_SET_FLAG:
+        return *(const bool *)field_of(s, id);
+    case KVR_SET_WORD:
+        break;
+    }
+    return 0;
+}
+
+void kvr_setting_put(struct kvr_settings *s, enum kvr_setting_id id, long long number,
+                     const char *word)
+{
+    void *to = (char *)s + kvr_setting_rows[id].offset;
+
+    switch (kvr_setting_rows[id].type) {
+    case KVR_SET_INT:
+        *(int *)to = (int)number;
+        break;
+    case KVR_SET_LONG:
+        *(int64_t *)to = number;
+        break;
+    case KVR_SET_FLAG:
+        *(bool *)to = number != 0;
+        break;
+    case KVR_SET_WORD:
+        *(const char **)to = word;
+        break;
+    }
+}
+
+const char *kvr_setting_text(const struct kvr_settings *s, enum kvr_setting_id id, char *buf)
+{
+    if (kvr_setting_rows[id].type == KVR_SET_WORD)
+        return word_of(s, id) ? word_of(s, id) : "";
+    if (kvr_setting_rows[id].type == KVR_SET_FLAG)
+        return kvr_setting_number(s, id) ? "true" : "false";
+    snprintf(buf, 24, "%lld", kvr_setting_number(s, id));
+    return buf;
+}
+
+/* A number's default that is a word ("model") hangs on something else, as one that is not there. */
+static long long default_number(enum kvr_setting_id id)
+{
+    const char *def = kvr_setting_rows[id].def;
+
+    return !def ? 0 : strcmp(def, "true") == 0 ? 1 : strtoll(def, NULL, 10);
+}
+
+void kvr_settings_defaults(struct kvr_settings *s)
+{
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        kvr_setting_put(s, (enum kvr_setting_id)i, default_number((enum kvr_setting_id)i),
+                        kvr_setting_rows[i].def);
+}
+
+bool kvr_setting_counts(enum kvr_setting_id id, const char *kind)
+{
+    const unsigned of = kvr_setting_rows[id].flags & (KVR_SET_BENCH | KVR_SET_PROBE);
+
+    return !of || (of == KVR_SET_PROBE) == (strcmp(kind, "probe") == 0);
+}
+
+static bool is_default(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    if (kvr_setting_rows[id].type == KVR_SET_WORD)
+        return strcmp(word_of(s, id), kvr_setting_rows[id].def) == 0;
+    return kvr_setting_number(s, id) == default_number(id);
+}
+
+/* --- JSON ------------------------------------------------------------------------------- */
+
+/* "timing.alone": in the object `timing`; a plain key: in the spec itself. */
+static size_t object_length(const char *key)
+{
+    const char *dot = strchr(key, '.');
+
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+static bool same_object(const char *a, const char *b)
+{
+    const size_t n = object_length(a);
+
+    return n > 0 && n == object_length(b) && strncmp(a, b, n) == 0;
+}
+
+static bool is_written(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    const struct kvr_setting_row *r = &kvr_setting_rows[id];
+
+    if (!kvr_setting_counts(id, s->kind))
+        return false;
+    if (r->when != KVR_KEY_TOGETHER)
+        return r->when == KVR_KEY_ALWAYS || !is_default(s, id);
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        if (kvr_setting_rows[i].key && same_object(kvr_setting_rows[i].key, r->key) &&
+            !is_default(s, (enum kvr_setting_id)i))
+            return true;
+    return false;
+}
+
+static json_t *value_json(const struct kvr_settings *s, enum kvr_setting_id id)
+{
+    switch (kvr_setting_rows[id].type) {
+    case KVR_SET_WORD:
+        return json_string(word_of(s, id));
+    case KVR_SET_FLAG:
+        return json_boolean(kvr_setting_number(s, id));
+    default:
+        return json_integer(kvr_setting_number(s, id));
+    }
+}
+
+enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measure, json_t *spec)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const enum kvr_setting_id id = (enum kvr_setting_id)i;
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+        const size_t n = r->key ? object_length(r->key) : 0;
+        json_t *to = spec;
+        char object[32];
+
+        if (!r->key || ((r->flags & KVR_SET_MEASURE) != 0) != measure || !is_written(s, id))
+            continue;
+        if (n > 0) {
+            snprintf(object, sizeof object, "%.*s", (int)n, r->key);
+            to = json_object_get(spec, object);
+            if (!to && json_object_set_new(spec, object, json_object()) == 0)
+                to = json_object_get(spec, object);
+        }
+        if (json_object_set_new(to, r->key + (n ? n + 1 : 0), value_json(s, id)))
+            return kvr_fail(KVR_ENOMEM, "setting %s: no memory", r->name);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status read_value(struct kvr_settings *s, enum kvr_setting_id id, const json_t *o,
+                                  const char *key, const char *where)
+{
+    const char *word = NULL;
+    int64_t number = 0;
+    bool flag = false;
+
+    switch (kvr_setting_rows[id].type) {
+    case KVR_SET_WORD:
+        KVR_TRY(kvr_json_string(o, where, key, &word));
+        break;
+    case KVR_SET_FLAG:
+        KVR_TRY(kvr_json_bool(o, where, key, &flag));
+        number = flag;
+        break;
+    case KVR_SET_INT:
+        KVR_TRY(kvr_json_int(o, where, key, &number));
+        if (number < INT_MIN || number > INT_MAX)
+            return kvr_fail(KVR_EFORMAT, "%s: %s: %lld is no int", where, key, (long long)number);
+        break;
+    case KVR_SET_LONG:
+        KVR_TRY(kvr_json_int(o, where, key, &number));
+        break;
+    }
+    kvr_setting_put(s, id, number, word);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
+                                       const char *where)
+{
+    kvr_settings_defaults(s);
+    KVR_TRY(kvr_json_string(spec, where, "kind", &s->kind)); /* which of the others count */
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const enum kvr_setting_id id = (enum kvr_setting_id)i;
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+        const size_t n = r->key ? object_length(r->key) : 0;
+        const json_t *o = spec;
+        char object[32];
+
+        if (!r->key || !kvr_setting_counts(id, s->kind))
+            continue;
+        if (n > 0) {
+            snprintf(object, sizeof object, "%.*s", (int)n, r->key);
+            o = json_object_get(spec, object);
+        }
+        if (r->when != KVR_KEY_ALWAYS && !json_object_get(o, r->key + (n ? n + 1 : 0)))
+            continue;
+        KVR_TRY(read_value(s, id, o, r->key + (n ? n + 1 : 0), where));
+    }
+    return KVR_OK;
+}
+
+/* --- SQL -------------------------------------------------------------------------------- */
+
+static void put_list(FILE *to, const char *table, bool group)
+{
+    const char *sep = group ? ", " : "";
+
+    if (group)
+        fprintf(to, "%smodel", table);
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+
+        if (!r->column || (group && !(r->flags & KVR_SET_GROUP)))
+            continue;
+        fprintf(to, "%s%s%s", sep, table, r->column);
+        sep = ", ";
+    }
+}
+
+/* A setting that few sweeps say is named when it is there, so that the text of others stays as
+ * short as it was before there was such a setting. */
+static void put_text(FILE *to, const char *table)
+{
+    fprintf(to, "'model ' || %smodel", table);
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+        const char *quote = r->type == KVR_SET_WORD ? "'" : "";
+
+        if (!r->column || !(r->flags & KVR_SET_GROUP))
+            continue;
+        if (r->when == KVR_KEY_ALWAYS)
+            fprintf(to, " || ', %s ' || %s%s", r->name, table, r->column);
+        else
+            fprintf(to, " || iif(%s%s = %s%s%s, '', ', %s ' || %s%s)", table, r->column, quote,
+                    r->type == KVR_SET_FLAG ? "0" : r->def, quote, r->name, table, r->column);
+    }
+}
+
+static void put_named(FILE *to, const char *name, size_t n, const char *table)
+{
+    if (n == 5 && strncmp(name, "group", n) == 0)
+        put_list(to, table, true);
+    else if (n == 7 && strncmp(name, "columns", n) == 0)
+        put_list(to, table, false);
+    else if (n == 8 && strncmp(name, "settings", n) == 0)
+        put_text(to, table);
+    else
+        fprintf(to, "{%s%.*s}", table, (int)n, name);
+}
+
+char *kvr_settings_sql(const char *sql)
+{
+    char *text = NULL, table[64];
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    while (to && *sql) {
+        const char *open = strchr(sql, '{'), *end = open ? strchr(open, '}') : NULL;
+        const char *dot = end ? memchr(open, '.', (size_t)(end - open)) : NULL;
+
+        if (!end || (dot && dot - open >= (ptrdiff_t)sizeof table - 1)) {
+            fputs(sql, to);
+            break;
+        }
+        fwrite(sql, 1, (size_t)(open - sql), to);
+        snprintf(table, sizeof table, "%.*s", dot ? (int)(dot - open) : 0, open + 1);
+        if (!dot)
+            dot = open;
+        put_named(to, dot + 1, (size_t)(end - dot - 1), table);
+        sql = end + 1;
+    }
+    if (!to || fclose(to) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
