@@ -204,6 +204,8 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     st = kvr_plan_open(plan, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
     if (st == KVR_OK) {
         snprintf(cell->plan, sizeof cell->plan, "%s", (*plan)->name);
+        if (kvr_plan_warning(*plan))
+            snprintf(cell->warning, sizeof cell->warning, "%s", kvr_plan_warning(*plan));
         st = kvr_plan_check(*plan, c->n_heads, c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
             st = KVR_EUNSUPPORTED;

@@ -53,6 +53,7 @@ struct kvr_cell {
     bool excluded;  /* by a rule of the config, with this reason */
     bool possible;  /* else the outcome is UNSUPPORTED, with this reason */
     char reason[256];
+    char warning[256]; /* what to mind when its numbers are read; "" */
 };
 
 struct kvr_sweep {

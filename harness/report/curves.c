@@ -10,32 +10,28 @@
 #include "harness/report/gnuplot.h"
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"
+#include "harness/store/views.h"
 
 enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 
-#define SETTINGS(c)                                                                                \
-    "'model ' || " c ".model || ', frames ' || " c ".frames || ', window ' || " c ".window || "    \
-    "', sink ' || " c ".sink || ', evict ' || " c ".evict || ', path ' || " c ".path ||\n"         \
-    "  iif(" c ".backend = 'cpu', '', ', device ' || " c ".backend) AS settings"
 #define ORDER " ORDER BY settings, is_baseline DESC, method, x"
 #define BENCH "c.outcome = 'OK' AND c.run_kind = 'bench'"
 
 #define NOT_BF16 "c.is_baseline = 0 AND "
 
+/* clang-format off */
 /* Mean per frame, and two standard errors: about 95 % where prompts are many. */
 #define DRIFT(metric, who)                                                                         \
-    "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(                     \
-        "c") ",\n"                                                                                 \
-             "  s.idx AS x, avg(s.value) AS y,\n"                                                  \
-             "  avg(s.value) - 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * "           \
-             "avg(s.value)) /\n"                                                                   \
-             "    nullif(count(*) - 1, 0)) AS lo,\n"                                               \
-             "  avg(s.value) + 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * "           \
-             "avg(s.value)) /\n"                                                                   \
-             "    nullif(count(*) - 1, 0)) AS hi, count(*) AS n\n"                                 \
-             "FROM series s JOIN cell c ON c.key = s.cell\n"                                       \
-             "WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"             \
-             "GROUP BY settings, c.method, s.idx" ORDER
+    "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"                  \
+    "  s.idx AS x, avg(s.value) AS y,\n"                                                           \
+    "  avg(s.value) - 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * avg(s.value)) /\n"   \
+    "    nullif(count(*) - 1, 0)) AS lo,\n"                                                        \
+    "  avg(s.value) + 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * avg(s.value)) /\n"   \
+    "    nullif(count(*) - 1, 0)) AS hi, count(*) AS n\n"                                          \
+    "FROM cells_wide c JOIN series s ON s.cell = " KVR_SQL_SERIES_OF("c", metric) "\n"             \
+    "WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"                      \
+    "GROUP BY c.settings, c.method, s.idx" ORDER
+/* clang-format on */
 
 #define TAG(tag, as)                                                                               \
     ", avg((SELECT at_peak FROM mem m WHERE m.cell = c.key AND m.tag = '" tag "')) / 1048576.0 "   \
@@ -60,60 +56,51 @@ const struct kvr_curves_spec kvr_curves[] = {
       .y_label = "PSNR against the truth (dB)" },
     { .name = "kv_bytes",
       .title = "Bytes of the cache over the rollout",
-      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(
-          "c") ",\n"
-               "  p.idx AS x, avg(p.resident_bytes) / 1048576.0 AS y\n"
-               "FROM pass p JOIN cell c ON c.key = p.cell WHERE " BENCH "\n"
-               "GROUP BY settings, c.method, p.idx" ORDER,
+      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"
+             "  p.idx AS x, avg(p.resident_bytes) / 1048576.0 AS y\n"
+             "FROM pass p JOIN cells_wide c ON c.key = p.cell WHERE " BENCH "\n"
+             "GROUP BY c.settings, c.method, p.idx" ORDER,
       .x_label = "pass of the model",
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
       .title = "Memory over the rollout by tag; the bar is the stack at the instant of the peak",
-      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, " SETTINGS(
-          "c") ",\n"
-               "  p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,\n"
-               "  avg(p.meta_bytes) / 1048576.0 AS meta,\n"
-               "  avg(p.scratch_bytes) / 1048576.0 AS scratch,\n"
-               "  avg(p.act_bytes) / 1048576.0 AS act, avg(p.io_bytes) / 1048576.0 AS io,\n"
-               "  max(c.peak_bytes) / 1048576.0 AS peak" TAG("KV", "at_kv") TAG("META", "at_meta")
-                   TAG("SCRATCH", "at_scratch") TAG("ACT", "at_act") TAG("IO", "at_io") TAG(
-                       "WEIGHTS",
-                       "at_weights") "\n"
-                                     "FROM pass p JOIN cell c ON c.key = p.cell WHERE " BENCH "\n"
-                                     "GROUP BY settings, c.method, p.idx" ORDER,
+      .sql =
+          "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"
+          "  p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,\n"
+          "  avg(p.meta_bytes) / 1048576.0 AS meta,\n"
+          "  avg(p.scratch_bytes) / 1048576.0 AS scratch,\n"
+          "  avg(p.act_bytes) / 1048576.0 AS act, avg(p.io_bytes) / 1048576.0 AS io,\n"
+          "  max(c.peak_bytes) / 1048576.0 AS peak" TAG("KV", "at_kv") TAG("META", "at_meta")
+              TAG("SCRATCH", "at_scratch") TAG("ACT", "at_act") TAG("IO", "at_io") TAG(
+                  "WEIGHTS",
+                  "at_weights") "\n"
+                                "FROM pass p JOIN cells_wide c ON c.key = p.cell WHERE " BENCH "\n"
+                                "GROUP BY c.settings, c.method, p.idx" ORDER,
       .kind = KVR_CURVES_STACK,
       .x_label = "pass of the model",
       .y_label = "MiB without weights",
       .zero = true },
     { .name = "mass_shift",
       .title = "Attention that moves: how its share on the cache shifts, over all heads",
-      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
-             "  AS family, is_baseline, " SETTINGS(
-                 "h") ", value AS x, cume_dist() OVER\n"
-                      "  (PARTITION BY method, model, frames, window, sink, evict, path, backend "
-                      "ORDER BY "
-                      "value) AS y\n"
-                      "FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0" ORDER,
+      .sql = "SELECT method, family, is_baseline, settings, value AS x,\n"
+             "  cume_dist() OVER (PARTITION BY method, {group} ORDER BY value) AS y\n"
+             "FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0" ORDER,
       .x_label = "share of attention on the cache minus that of BF16",
       .y_label = "share of the heads below",
       .zero = true,
       .key = true },
     { .name = "age_error",
       .title = "Relative error of keys by the age of a token",
-      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
-             "  AS family, is_baseline, " SETTINGS(
-                 "h") ", age AS x, mean AS y\n"
-                      "FROM probe_by_age h WHERE name = 'k_rel_error' AND is_baseline = 0" ORDER,
+      .sql = "SELECT method, family, is_baseline, settings, age AS x, mean AS y\n"
+             "FROM probe_by_age h WHERE name = 'k_rel_error' AND is_baseline = 0" ORDER,
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "relative error of K" },
     { .name = "age_error_v",
       .title = "Relative error of values by the age of a token",
-      .sql = "SELECT method, (SELECT max(c.family) FROM cell c WHERE c.method = h.method)\n"
-             "  AS family, is_baseline, " SETTINGS(
-                 "h") ", age AS x, mean AS y\n"
-                      "FROM probe_by_age h WHERE name = 'v_rel_error' AND is_baseline = 0" ORDER,
+      .sql = "SELECT method, family, is_baseline, settings, age AS x, mean AS y\n"
+             "FROM probe_by_age h WHERE name = 'v_rel_error' AND is_baseline = 0" ORDER,
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "relative error of V" },

@@ -11,6 +11,7 @@
 #include "harness/report/escape.h"
 #include "harness/report/reproduce.h"
 #include "harness/report/table.h"
+#include "harness/store/views.h"
 #include "metrics/metric.h"
 
 /* What a tag held after each pass; one number where it never changed. */
@@ -28,27 +29,37 @@ static const struct {
       "  config_text FROM session WHERE id IN (SELECT session FROM cell)\n"
       "ORDER BY started, id" },
     { "cells",
-      "SELECT c.key, c.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
-      "  c.prompt_id, c.seed, c.frames, c.window, c.sink, c.evict, c.path, c.backend, c.threads,\n"
+      "SELECT c.key, w.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
+      "  c.prompt_id, {c.columns}, w.settings || ', ' || w.machine AS settings, c.warning,\n"
       "  c.repeat, c.outcome, c.reason, CASE c.outcome WHEN 'OK' THEN '' ELSE c.log_tail END\n"
       "  AS log, c.attempt, c.session, c.verdict, c.verdict_codes,\n"
-      "  c.run_kind, w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
+      "  w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
       "  bf16, c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,\n"
-      "  (SELECT round(value, 4) FROM metric WHERE cell = c.key AND name = 'psnr') AS psnr,\n"
-      "  (SELECT round(value, 6) FROM metric WHERE cell = c.key AND name = 'ssim') AS ssim\n"
-      "FROM cell c JOIN cells_wide w USING(key) ORDER BY c.model, c.is_baseline DESC, c.method, "
+      "  round(w.psnr_db, 4) AS psnr, round(w.ssim, 6) AS ssim\n"
+      "FROM cell c JOIN cells_wide w USING(key) ORDER BY c.model, c.is_baseline DESC, w.method, "
       "c.suite, c.prompt_id, c.seed,\n"
       "  c.repeat, c.key" },
     { "prompts", "SELECT suite, prompt_id AS id, min(prompt) AS text FROM cell\n"
                  "GROUP BY suite, prompt_id ORDER BY suite, prompt_id" },
-    { "metrics", "SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM\n"
-                 "  (SELECT cell, name, value FROM metric WHERE value IS NOT NULL AND name NOT IN\n"
-                 "   ('psnr', 'ssim') AND instr(name, '.') = 0 ORDER BY cell, name)\n"
-                 "GROUP BY cell ORDER BY cell" },
-    { "series", "SELECT cell, name, json_group_array(value) AS value_json FROM\n"
-                "  (SELECT cell, name, round(value, CASE name WHEN 'psnr' THEN 2 ELSE 4 END)\n"
-                "   AS value FROM series WHERE name IN ('psnr', 'ssim') ORDER BY cell, name, idx)\n"
-                "GROUP BY cell, name ORDER BY cell, name" },
+    /* Those of a run by the key of the cell that stands for it; a cell's own beat a sister's. */
+    { "metrics",
+      "SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM\n"
+      "  (SELECT w.key AS cell, m.name, m.value, row_number() OVER (PARTITION BY w.key, m.name\n"
+      "     ORDER BY t.key = w.key DESC, t.finished DESC) AS rank\n"
+      "   FROM cells_wide w JOIN cell t ON t.run = w.run JOIN metric m ON m.cell = t.key\n"
+      "   WHERE m.value IS NOT NULL AND m.name NOT IN ('psnr', 'ssim')\n"
+      "     AND instr(m.name, '.') = 0 ORDER BY 1, 2)\n"
+      "WHERE rank = 1 GROUP BY cell ORDER BY cell" },
+    { "series",
+      "SELECT cell, name, json_group_array(value) AS value_json FROM\n"
+      "  (SELECT w.key AS cell, s.name,\n"
+      "     round(s.value, CASE s.name WHEN 'psnr' THEN 2 ELSE 4 END) AS value\n"
+      "   FROM cells_wide w JOIN series s ON (s.name = 'psnr' AND s.cell = " KVR_SQL_SERIES_OF(
+          "w", "psnr") ")\n"
+                       "     OR (s.name = 'ssim' AND s.cell = " KVR_SQL_SERIES_OF(
+                           "w", "ssim") ")\n"
+                                        "   ORDER BY w.key, s.name, s.idx)\n"
+                                        "GROUP BY cell, name ORDER BY cell, name" },
     { "passes", "SELECT cell, count(*) AS n" ALL_TAGS "\n"
                 "FROM (SELECT * FROM pass ORDER BY cell, idx) GROUP BY cell ORDER BY cell" },
     { "mem", "SELECT cell, json_group_object(tag, at_peak) AS at_peak_json FROM\n"

@@ -8,10 +8,7 @@
 #include "harness/stats/stats.h"
 
 static const char cells_sql[] =
-    "SELECT w.method, 'model ' || w.model || ', frames ' || w.frames || ', window ' || w.window "
-    "||\n"
-    "  ', sink ' || w.sink || ', evict ' || w.evict || ', path ' || w.path || ', threads ' ||\n"
-    "  w.threads || ', ' || w.machine AS settings,\n"
+    "SELECT w.method, w.settings || ', ' || w.machine AS settings,\n"
     "  w.suite || '/' || w.prompt_id || '/' || w.seed || '/' || w.repeat AS unit,\n"
     "  iif(w.outcome = 'OK', w.ssim, NULL), iif(w.outcome = 'OK', w.psnr_db, NULL),\n"
     "  iif(w.verdict = 'VALID', w.runtime_s, NULL), iif(w.outcome = 'OK', w.bf16_bytes, NULL),\n"

@@ -9,6 +9,7 @@
 #include "harness/core/opts.h"
 #include "harness/report/published.h"
 #include "harness/stats/stats.h"
+#include "harness/store/views.h"
 
 enum { MAX_OBJECTIVES = 8, SQL_MAX = 8192 };
 
@@ -123,27 +124,22 @@ static enum kvr_status query_cells(struct race *r)
 
     n = (size_t)snprintf(
         sql, sizeof sql,
-        "WITH s AS (SELECT method, model, frames, window, sink, evict, path, backend, threads, "
-        "machine\n"
-        "  FROM summary WHERE (%s))\n"
-        "SELECT w.method, w.is_baseline, 'model ' || w.model || ', frames ' || w.frames ||\n"
-        "  ', window ' || w.window || ', sink ' || w.sink || ', evict ' || w.evict || ', path '\n"
-        "  || w.path || ', threads ' || w.threads || ', ' || w.machine AS settings,\n"
+        "WITH s AS (SELECT method, {group}, machine FROM summary WHERE (%s))\n"
+        "SELECT w.method, w.is_baseline, w.settings || ', ' || w.machine AS settings,\n"
         "  w.suite || '/' || w.prompt_id || '/' || w.seed || '/' || w.repeat AS unit",
         r->o->where ? r->o->where : "1");
     for (int i = 0; i < r->n_objectives && n < sizeof sql; i++) {
         const struct objective *ob = &r->objective[i];
 
         n += (size_t)snprintf(sql + n, sizeof sql - n,
-                              ob->is_column ? ",\n  w.%s AS o%d"
-                                            : ",\n  (SELECT value FROM metric m WHERE m.cell = "
-                                              "w.key AND m.name = '%s') AS o%d",
+                              ob->is_column
+                                  ? ",\n  w.%1$s AS o%2$d"
+                                  : ",\n  " KVR_SQL_SCORE("w", "value", "%1$s") " AS o%2$d",
                               ob->name, i);
     }
     if (n < sizeof sql)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
-                              "\nFROM cells_wide w JOIN s USING(method, model, frames, window, "
-                              "sink, evict, path, backend, threads, machine)\n"
+                              "\nFROM cells_wide w JOIN s USING(method, {group}, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method, unit");
     if (n >= sizeof sql)

@@ -4,15 +4,19 @@
 #define SUMMARY                                                                                    \
     "SELECT method, family, reading, is_baseline, 16.0 / compression AS bits,\n"                   \
     "  compression, resident_compression, psnr_db, ssim, resident_bytes,\n"                        \
-    "  peak_bytes, runtime_s, n_ok, n_attempted, model, frames, window, sink,\n"                   \
-    "  evict, path, backend, threads\n"                                                            \
-    "FROM summary ORDER BY model, frames, window, sink, evict, path, backend, threads, method"
+    "  peak_bytes, runtime_s, n_ok, n_attempted, {group}\n"                                        \
+    "FROM summary ORDER BY {group}, method"
 
-static const char *const settings[] = { "model", "frames",  "window",  "sink", "evict",
-                                        "path",  "backend", "threads", NULL };
+/* Settings without a column come last and end the list. */
+#define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
+static const char *const settings[] = { "model",
+#include "harness/store/settings.def"
+                                        NULL };
 
-static const char *const pair[] = { "x_suite", "y_suite", "model",   "frames",  "window", "sink",
-                                    "evict",   "path",    "backend", "threads", NULL };
+static const char *const pair[] = { "x_suite", "y_suite", "model",
+#include "harness/store/settings.def"
+                                    NULL };
+#undef SETTING
 
 const struct kvr_plot_spec kvr_plots[] = {
     { .name = "pareto",
@@ -92,18 +96,14 @@ const struct kvr_plot_spec kvr_plots[] = {
     { .name = "suites",
       .title = "Do the suites agree? SSIM of one against the other",
       .sql = "WITH m AS (SELECT method, max(family) AS family, max(is_baseline) AS is_baseline,\n"
-             "    suite, model, frames, window, sink, evict, path, backend, threads, avg(ssim) AS "
-             "ssim,\n"
+             "    suite, {group}, avg(ssim) AS ssim,\n"
              "    avg(compression) AS compression, count(*) AS n,\n"
              "    count(*) FILTER (WHERE outcome = 'OK') AS n_ok\n"
-             "  FROM cells_wide WHERE run_kind = 'bench' GROUP BY method, suite, model, frames,\n"
-             "    window, sink, evict, path, backend, threads)\n"
+             "  FROM cells_wide WHERE run_kind = 'bench' GROUP BY method, suite, {group})\n"
              "SELECT method, a.family, a.is_baseline, 16.0 / a.compression AS bits,\n"
              "  a.ssim AS ssim_a, b.ssim AS ssim_b, a.n_ok + b.n_ok AS n_ok,\n"
-             "  a.n + b.n AS n_attempted, a.suite AS x_suite, b.suite AS y_suite, model, frames,\n"
-             "  window, sink, evict, path, backend, threads\n"
-             "FROM m a JOIN m b USING(method, model, frames, window, sink, evict, path, backend, "
-             "threads)\n"
+             "  a.n + b.n AS n_attempted, a.suite AS x_suite, b.suite AS y_suite, {group}\n"
+             "FROM m a JOIN m b USING(method, {group})\n"
              "WHERE a.suite < b.suite ORDER BY x_suite, y_suite, method",
       .x = { .column = "ssim_a", .label = "SSIM on the first suite (x_suite)" },
       .y = { .column = "ssim_b", .label = "SSIM on the second suite (y_suite)" },

@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "harness/stats/stats.h"
+#include "harness/store/views.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
 /* What two cells must share to be a pair, and two repeats to be repeats. */
-#define UNIT                                                                                       \
-    "model || '/' || suite || '/' || prompt_id || '/' || seed || '/' || frames || '/' || window "  \
-    "|| '/' || sink || '/' || evict || '/' || path || '/' || threads || '/' || machine"
+#define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
                              const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -111,12 +110,15 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "verdict = 'VALID'" : "1";
 
     if (kvr_metric_find(o->metric))
-        return query(t, o,
-                     "SELECT method, " UNIT " AS unit, avg(m.value), max(is_baseline) FROM "
-                     "cells_wide JOIN metric m ON m.cell = key AND m.name = '%s' WHERE outcome = "
-                     "'OK' AND run_kind = 'bench' AND m.value IS NOT NULL AND (%s) GROUP BY 1, 2 "
-                     "ORDER BY max(is_baseline) DESC, 1, 2",
-                     o->metric, condition(o));
+        return query(
+            t, o,
+            "WITH v AS (SELECT method, " UNIT " AS unit, is_baseline, " KVR_SQL_SCORE(
+                "cells_wide", "value",
+                "%1$s") " AS value FROM cells_wide WHERE outcome = "
+                        "'OK' AND run_kind = 'bench' AND (%2$s)) SELECT method, unit, avg(value), "
+                        "max(is_baseline) FROM v WHERE value IS NOT NULL GROUP BY 1, 2 "
+                        "ORDER BY max(is_baseline) DESC, 1, 2",
+            o->metric, condition(o));
     return query(t, o,
                  "SELECT method, " UNIT " AS unit, avg(%s), max(is_baseline) FROM cells_wide WHERE "
                  "outcome = 'OK' AND %s AND run_kind = 'bench' AND %s IS NOT NULL AND (%s) GROUP "

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/store/setting.h"
+
 static void free_column(struct kvr_column *c)
 {
     free((char *)(uintptr_t)c->name);
@@ -137,8 +139,11 @@ enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, con
                                 const struct kvr_column *known)
 {
     struct filler f = { .known = known, .st = KVR_OK };
-    enum kvr_status st = kvr_store_query(db_path, sql, fill, &f);
+    char *text = kvr_settings_sql(sql);
+    enum kvr_status st =
+        text ? kvr_store_query(db_path, text, fill, &f) : kvr_fail(KVR_ENOMEM, "report: no memory");
 
+    free(text);
     *out = NULL;
     if (st == KVR_OK)
         st = f.st;
@@ -244,7 +249,8 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
             snprintf(text, sizeof text, "%s %.6g", *names, v->r);
         else
             snprintf(text, sizeof text, "%s %s", *names, v->text ? v->text : "-");
-        KVR_TRY(kvr_table_note(t, text));
+        if (!kvr_setting_unsaid(*names, text + strlen(*names) + 1))
+            KVR_TRY(kvr_table_note(t, text));
         drop_column(t, c);
     }
     return KVR_OK;

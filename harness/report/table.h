@@ -49,7 +49,8 @@ enum kvr_status kvr_table_open(struct kvr_table **out, int n_columns,
 enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row);
 void kvr_table_close(struct kvr_table **t);
 
-/* The rows of one reading statement. `known` (may be NULL; ends with name NULL) tells how to
+/* The rows of one reading statement, in which {group} and the like stand for settings
+ * (kvr_settings_sql). `known` (may be NULL; ends with name NULL) tells how to
  * show the columns that it names; the others are shown as they come. */
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known);
@@ -60,7 +61,8 @@ double kvr_table_number(const struct kvr_table *t, int row, int column);    /* N
 const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "": none */
 
 /* Of the columns in `names` (ends with NULL), those with the same value in every row leave the
- * table and are said in the note: "model nano, frames 42". */
+ * table and are said in the note: "model nano, frames 42"; a setting that goes without saying
+ * (kvr_setting_unsaid) only leaves. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Put ", text" behind the note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);

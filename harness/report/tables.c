@@ -63,22 +63,23 @@ static const struct kvr_column probe_columns[] = {
     { .name = NULL },
 };
 
-static const char *const settings[] = { "model",    "suite",   "frames", "window",  "sink",
-                                        "evict",    "threads", "path",   "backend", "machine",
-                                        "settings", "given",   NULL };
+/* Every setting is folded; those without a column come last and end the list. */
+static const char *const settings[] = { "model", "suite", "machine", "settings", "given",
+#define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
+#include "harness/store/settings.def"
+#undef SETTING
+                                        NULL };
 
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
     { .name = "summary",
       .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime",
-      .sql =
-          "SELECT method, reading, 16.0 / compression AS bits, compression,\n"
-          "  resident_compression, psnr_db, ssim, resident_bytes, peak_bytes, runtime_s,\n"
-          "  n_ok || '/' || n_attempted AS n, model, frames, window, sink, evict, path, backend, "
-          "threads\n"
-          "FROM summary\n"
-          "ORDER BY model, frames, window, sink, evict, path, backend, threads, is_baseline DESC,\n"
-          "  compression IS NULL, round(compression, 3), ssim DESC, method",
+      .sql = "SELECT method, reading, 16.0 / compression AS bits, compression,\n"
+             "  resident_compression, psnr_db, ssim, resident_bytes, peak_bytes, runtime_s,\n"
+             "  n_ok || '/' || n_attempted AS n, {group}, machine, warning\n"
+             "FROM summary\n"
+             "ORDER BY {group}, machine, is_baseline DESC,\n"
+             "  compression IS NULL, round(compression, 3), ssim DESC, method",
       .columns = columns,
       .fold = settings },
     { .name = "intervals",
@@ -128,8 +129,7 @@ const struct kvr_report kvr_reports[] = {
           "SELECT method, sum(bf16_bytes) * 1.0 / nullif(sum(nominal_bytes), 0) AS compression,\n"
           "  avg(psnr_truth) AS psnr_truth, avg(bf16_truth - psnr_truth) AS lost_db,\n"
           "  avg(ssim_truth) AS ssim_truth, avg(truth_drift_db) AS truth_drift_db,\n"
-          "  avg(psnr_db) AS psnr_db, avg(ssim) AS ssim, count(*) AS n, model, suite, given,\n"
-          "  frames, window, sink, evict, path, backend, threads\n"
+          "  avg(psnr_db) AS psnr_db, avg(ssim) AS ssim, count(*) AS n, suite, given, {group}\n"
           "FROM (SELECT w.*, m.value AS psnr_truth, b.value AS bf16_truth, s.value AS ssim_truth,\n"
           "    d.value AS truth_drift_db, json_extract(c.spec, '$.truth.given') AS given\n"
           "  FROM cells_wide w JOIN cell c USING(key)\n"
@@ -138,9 +138,8 @@ const struct kvr_report kvr_reports[] = {
           "  LEFT JOIN metric s ON s.cell = c.key AND s.name = 'ssim_truth'\n"
           "  LEFT JOIN metric d ON d.cell = c.key AND d.name = 'psnr_truth.drift'\n"
           "  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND m.value IS NOT NULL)\n"
-          "GROUP BY method, model, suite, given, frames, window, sink, evict, path, backend, "
-          "threads\n"
-          "ORDER BY model, suite, given, frames, window, sink, evict, path, backend, threads,\n"
+          "GROUP BY method, suite, given, {group}\n"
+          "ORDER BY model, suite, given, {group},\n"
           "  max(is_baseline) DESC, compression IS NULL, round(compression, 3), method",
       .columns = columns,
       .fold = settings },
@@ -176,10 +175,10 @@ const struct kvr_report kvr_reports[] = {
              "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
              "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
              "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
-             "  max(n_cells) AS n, model, frames, window, sink, evict, path, backend\n"
+             "  max(n_cells) AS n, {group}\n"
              "FROM probe_summary\n"
-             "GROUP BY method, model, frames, window, sink, evict, path, backend\n"
-             "ORDER BY model, frames, window, sink, evict, path, backend, max(is_baseline) DESC,\n"
+             "GROUP BY method, {group}\n"
+             "ORDER BY {group}, max(is_baseline) DESC,\n"
              "  method",
       .columns = probe_columns,
       .fold = settings },
@@ -198,10 +197,10 @@ const struct kvr_report kvr_reports[] = {
              "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
              "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
              "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
-             "  max(n_cells) AS n, model, frames, window, sink, evict, path, backend\n"
+             "  max(n_cells) AS n, {group}\n"
              "FROM probe_by_layer\n"
-             "GROUP BY method, model, frames, window, sink, evict, path, backend, layer\n"
-             "ORDER BY model, frames, window, sink, evict, path, backend, max(is_baseline) DESC,\n"
+             "GROUP BY method, {group}, layer\n"
+             "ORDER BY {group}, max(is_baseline) DESC,\n"
              "  method, layer",
       .columns = probe_columns,
       .fold = settings },
@@ -214,10 +213,10 @@ const struct kvr_report kvr_reports[] = {
              "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
              "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
              "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
-             "  max(n_cells) AS n, model, frames, window, sink, evict, path, backend\n"
+             "  max(n_cells) AS n, {group}\n"
              "FROM probe_by_age\n"
-             "GROUP BY method, model, frames, window, sink, evict, path, backend, age\n"
-             "ORDER BY model, frames, window, sink, evict, path, backend, max(is_baseline) DESC,\n"
+             "GROUP BY method, {group}, age\n"
+             "ORDER BY {group}, max(is_baseline) DESC,\n"
              "  method, age",
       .columns = probe_columns,
       .fold = settings },

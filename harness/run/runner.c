@@ -709,11 +709,15 @@ static enum kvr_status open_store(struct runner *r)
     /* A dry run leaves no file behind. */
     if (r->opts->dry_run && !kvr_path_exists(r->summary->db_path))
         return KVR_OK;
-    if (!r->opts->dry_run)
-        KVR_TRY(make_folders(r->summary));
-    if (!r->opts->dry_run)
-        KVR_TRY(kvr_store_lock(&r->lock, r->summary->db_path));
-    return kvr_store_open(&r->store, r->summary->db_path);
+    if (r->opts->dry_run)
+        return kvr_store_look(&r->store, r->summary->db_path);
+    KVR_TRY(make_folders(r->summary));
+    KVR_TRY(kvr_store_lock(&r->lock, r->summary->db_path));
+    KVR_TRY(kvr_store_open(&r->store, r->summary->db_path));
+    if (kvr_store_copy_of(r->store) && r->opts->progress)
+        fprintf(r->opts->progress, "%s: brought to schema %d; as it was: %s\n", r->summary->db_path,
+                KVR_STORE_VERSION, kvr_store_copy_of(r->store));
+    return KVR_OK;
 }
 
 static void say_plan(struct runner *r)

@@ -5,6 +5,7 @@
 #include "harness/store/merge.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,11 +31,10 @@ static enum kvr_status number(struct kvr_store *s, const char *sql, int64_t *out
 }
 
 /* What is wrong with a file must be known before it is attached to a good one. */
-static enum kvr_status check_shard(const char *path)
+static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
-    bool empty = false;
     enum kvr_status st;
 
     if (access(path, R_OK) != 0)
@@ -43,8 +43,8 @@ static enum kvr_status check_shard(const char *path)
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
         st = kvr_sql_fail(db, path, "opening");
     else
-        st = kvr_sql_check_version(db, path, &empty);
-    if (st == KVR_OK && empty)
+        st = kvr_sql_check_version(db, path, form, NULL);
+    if (st == KVR_OK && *form == KVR_FORM_EMPTY)
         st = kvr_fail(KVR_ESCHEMA, "merge: %s: empty, not a kvreel database", path);
     if (st == KVR_OK &&
         (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
@@ -96,17 +96,27 @@ static enum kvr_status choose(struct kvr_store *s, struct kvr_merge *out)
     return number(s, "SELECT count(*) FROM temp.incoming WHERE known", &out->replaced);
 }
 
+/* Columns that are made of others are made again. */
 static enum kvr_status copy_table(struct kvr_store *s, const char *name, const char *cell_column)
 {
-    char *sql =
-        cell_column
-            ? sqlite3_mprintf("INSERT INTO main.\"%w\" SELECT * FROM shard.\"%w\" WHERE "
-                              "\"%w\" IN (SELECT key FROM temp.incoming)",
-                              name, name, cell_column)
-            : sqlite3_mprintf("INSERT OR IGNORE INTO main.\"%w\" SELECT * FROM shard.\"%w\"", name,
-                              name);
-    enum kvr_status st = sql ? kvr_sql_exec(s, sql, "merging") : KVR_ENOMEM;
+    static const char list[] = "SELECT group_concat('\"' || name || '\"') FROM (SELECT name FROM "
+                               "pragma_table_xinfo(?, 'main') WHERE hidden = 0 ORDER BY cid)";
+    sqlite3_stmt *q;
+    const char *columns;
+    char *sql;
+    enum kvr_status st;
 
+    KVR_TRY(kvr_sql_prepare(s, &q, list));
+    kvr_sql_bind(q, "t", name);
+    columns = sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : "";
+    sql = cell_column
+              ? sqlite3_mprintf("INSERT INTO main.\"%w\"(%s) SELECT %s FROM shard.\"%w\" WHERE "
+                                "\"%w\" IN (SELECT key FROM temp.incoming)",
+                                name, columns, columns, name, cell_column)
+              : sqlite3_mprintf("INSERT OR IGNORE INTO main.\"%w\"(%s) SELECT %s FROM shard.\"%w\"",
+                                name, columns, columns, name);
+    sqlite3_finalize(q);
+    st = sql ? kvr_sql_exec(s, sql, "merging") : KVR_ENOMEM;
     sqlite3_free(sql);
     return st == KVR_ENOMEM ? kvr_fail(st, "merge: no memory") : st;
 }
@@ -141,14 +151,10 @@ static enum kvr_status copy_all(struct kvr_store *s, struct kvr_merge *out)
     return copy_others(s);
 }
 
-enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out)
+static enum kvr_status merge_attached(struct kvr_store *s, const char *shard, struct kvr_merge *out)
 {
-    enum kvr_status st;
+    enum kvr_status st = same_tables(s, shard);
 
-    memset(out, 0, sizeof *out);
-    KVR_TRY(check_shard(shard));
-    KVR_TRY(attach(s, shard));
-    st = same_tables(s, shard);
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "merging");
     if (st == KVR_OK)
@@ -158,6 +164,69 @@ enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct k
     if (!sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_exec(s->db, "DROP TABLE IF EXISTS temp.incoming", NULL, NULL, NULL);
+    return st;
+}
+
+static enum kvr_status copy_file(const char *from, const char *to)
+{
+    sqlite3 *db = NULL;
+    enum kvr_status st;
+
+    if (sqlite3_open_v2(from, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        st = kvr_sql_fail(db, from, "opening");
+    else
+        st = kvr_sql_copy_database(db, to);
+    sqlite3_close(db);
+    return st;
+}
+
+static void remove_with_journals(const char *path)
+{
+    static const char *const ends[] = { "", "-wal", "-shm", "-journal" };
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char *name = sqlite3_mprintf("%s%s", path, ends[i]);
+
+        if (name)
+            remove(name);
+        sqlite3_free(name);
+    }
+}
+
+/* A shard of an earlier version is brought to this one in a copy; the shard stays as it is. */
+static enum kvr_status merge_older(struct kvr_store *s, const char *shard, struct kvr_merge *out)
+{
+    char *path = sqlite3_mprintf("%s.shard-%lld", s->path, (long long)getpid());
+    struct kvr_store *copy = NULL;
+    enum kvr_status st = path ? copy_file(shard, path) : kvr_fail(KVR_ENOMEM, "merge: no memory");
+
+    if (st == KVR_OK)
+        st = kvr_store_open(&copy, path);
+    if (copy && copy->copy)
+        remove(copy->copy);
+    kvr_store_close(&copy);
+    if (st == KVR_OK)
+        st = attach(s, path);
+    if (st == KVR_OK)
+        st = merge_attached(s, shard, out);
+    sqlite3_exec(s->db, "DETACH shard", NULL, NULL, NULL);
+    if (path)
+        remove_with_journals(path);
+    sqlite3_free(path);
+    return st;
+}
+
+enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out)
+{
+    enum kvr_sql_form form = KVR_FORM_EMPTY;
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(check_shard(shard, &form));
+    if (form == KVR_FORM_OLDER)
+        return merge_older(s, shard, out);
+    KVR_TRY(attach(s, shard));
+    st = merge_attached(s, shard, out);
     sqlite3_exec(s->db, "DETACH shard", NULL, NULL, NULL);
     return st;
 }

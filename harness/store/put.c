@@ -25,15 +25,18 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
 {
-    static const char sql[] = "INSERT INTO cell VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-                              "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
-                              "?,?,?,?,?,?,?)";
-    static const char settings[] = "ttti"
-                                   "ttttttttt" /* spec .. prompt */
-                                   "iiiii"     /* seed .. evict */
-                                   "ttii"      /* path .. repeat */
-                                   "ttt"       /* outcome .. log_tail */
-                                   "ittt";     /* attempt .. finished */
+    static const char sql[] =
+        "INSERT INTO cell(key, rollout, baseline, is_baseline, spec, method, name, reading, "
+        "family, "
+        "model, suite, prompt_id, prompt, repeat, outcome, reason, log_tail, attempt, session, "
+        "started, finished, wall_ns, bf16_bytes, nominal_bytes, resident_bytes, max_nominal_bytes, "
+        "max_resident_bytes, peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes, "
+        "device_bytes, device_missing, model_sha256, input_sha256, verdict, verdict_codes, "
+        "warning) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    static const char texts[] = "ttti"
+                                "ttttttttt" /* spec .. prompt */
+                                "itttittt"; /* repeat .. finished */
     const char *numbers = !r->measured      ? "xxxxxxxxxxx"
                           : r->device_bytes ? "iiiiiiiiiii"
                                             : "iiiiiiiiiix";
@@ -41,7 +44,6 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     const char *noise = r->noise ? r->noise : "";
     const char *verdict = r->outcome != KVR_OUT_OK ? "INVALID" : noise[0] ? "NOISY" : "VALID";
     const char *codes = r->outcome != KVR_OUT_OK ? kvr_outcome_name(r->outcome) : noise;
-    const char *kind = r->kind ? r->kind : "bench";
     char types[64];
     sqlite3_stmt *q;
     enum kvr_status st;
@@ -49,19 +51,16 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
     if (r->measured && r->device_bytes)
         no_bytes = NULL;
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    sqlite3_snprintf(sizeof types, types, "%s%stttttt%s", settings, numbers,
-                     strcmp(kind, "probe") == 0 ? "i" : "x");
+    sqlite3_snprintf(sizeof types, types, "%s%stttttt", texts, numbers);
     kvr_sql_bind(q, types, r->key, r->rollout, r->baseline, (int64_t)r->is_baseline, r->spec,
                  r->method, r->name, r->reading, r->family, r->model, r->suite, r->prompt_id,
-                 r->prompt, (int64_t)r->seed, (int64_t)r->frames, (int64_t)r->window,
-                 (int64_t)r->sink, (int64_t)r->evict, r->path, r->backend, (int64_t)r->threads,
-                 (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason, r->log_tail, attempt,
-                 r->session, r->started, r->finished, r->wall_ns, r->bf16_bytes, r->nominal_bytes,
-                 r->resident_bytes, r->max_nominal_bytes, r->max_resident_bytes, r->peak_bytes,
-                 r->live_start_bytes, r->live_end_bytes, r->host_peak_bytes, r->device_bytes,
-                 no_bytes, r->model_sha256 ? r->model_sha256 : "unknown",
-                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes, kind,
-                 (int64_t)r->query_stride);
+                 r->prompt, (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason,
+                 r->log_tail, attempt, r->session, r->started, r->finished, r->wall_ns,
+                 r->bf16_bytes, r->nominal_bytes, r->resident_bytes, r->max_nominal_bytes,
+                 r->max_resident_bytes, r->peak_bytes, r->live_start_bytes, r->live_end_bytes,
+                 r->host_peak_bytes, r->device_bytes, no_bytes,
+                 r->model_sha256 ? r->model_sha256 : "unknown",
+                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes, r->warning);
     st = kvr_sql_step(s, q, "writing a cell");
     sqlite3_finalize(q);
     return st;

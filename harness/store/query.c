@@ -31,7 +31,7 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
 
 static enum kvr_status open_readonly(sqlite3 **db, const char *path)
 {
-    bool empty;
+    enum kvr_sql_form form = KVR_FORM_EMPTY;
     enum kvr_status st;
 
     *db = NULL;
@@ -41,9 +41,11 @@ static enum kvr_status open_readonly(sqlite3 **db, const char *path)
     if (sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         return kvr_sql_fail(*db, path, "opening");
     sqlite3_busy_timeout(*db, BUSY_MS);
-    st = kvr_sql_check_version(*db, path, &empty);
-    if (st == KVR_OK && empty)
+    st = kvr_sql_check_version(*db, path, &form, NULL);
+    if (st == KVR_OK && form == KVR_FORM_EMPTY)
         st = kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", path);
+    if (st == KVR_OK && form == KVR_FORM_OLDER)
+        st = kvr_sql_read_older(*db, path);
     if (st == KVR_OK)
         st = kvr_sql_create_views(*db, path, true);
     return st;

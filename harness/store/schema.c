@@ -4,32 +4,8 @@
  * of their spec, so that databases of shards can be joined. */
 #include "harness/store/store.h"
 
-const char kvr_store_schema[] =
-    "CREATE TABLE session(\n"
-    "  id TEXT PRIMARY KEY,\n"
-    "  started TEXT NOT NULL,\n"
-    "  argv TEXT NOT NULL,\n" /* JSON array */
-    "  config_path TEXT NOT NULL,\n"
-    "  config_text TEXT NOT NULL,\n"
-    "  host TEXT NOT NULL,\n"
-    "  os TEXT NOT NULL,\n"
-    "  cpu_model TEXT NOT NULL,\n"
-    "  n_cpus INTEGER NOT NULL,\n"
-    "  memory_bytes INTEGER NOT NULL,\n"
-    "  governor TEXT NOT NULL,\n"
-    "  jobs INTEGER NOT NULL,\n"
-    "  git_hash TEXT NOT NULL,\n"
-    "  git_dirty INTEGER NOT NULL CHECK(git_dirty IN (0, 1)),\n"
-    "  compiler TEXT NOT NULL,\n"
-    "  cflags TEXT NOT NULL,\n"
-    "  libraries TEXT NOT NULL,\n"
-    "  driver TEXT NOT NULL,\n" /* of the device; "none: cpu" */
-    "  turbo TEXT NOT NULL,\n"
-    "  order_seed INTEGER NOT NULL,\n" /* of the order in which cells were started */
-    "  code TEXT NOT NULL\n"           /* hash of the sources that numbers depend on */
-    ") STRICT, WITHOUT ROWID;\n"
-
-    "CREATE TABLE cell(\n"
+const char kvr_store_cell[] =
+    "(\n"
     "  key TEXT PRIMARY KEY,\n"   /* sha256 of spec, 32 digits */
     "  rollout TEXT NOT NULL,\n"  /* the same of the part that makes the frames */
     "  baseline TEXT NOT NULL,\n" /* key of the BF16 cell it is compared with */
@@ -43,14 +19,7 @@ const char kvr_store_schema[] =
     "  suite TEXT NOT NULL,\n"
     "  prompt_id TEXT NOT NULL,\n"
     "  prompt TEXT NOT NULL,\n"
-    "  seed INTEGER NOT NULL,\n"
-    "  frames INTEGER NOT NULL,\n"
-    "  window INTEGER NOT NULL,\n"
-    "  sink INTEGER NOT NULL,\n"
-    "  evict INTEGER NOT NULL CHECK(evict IN (0, 1)),\n"
-    "  path TEXT NOT NULL,\n"
-    "  backend TEXT NOT NULL,\n"
-    "  threads INTEGER NOT NULL,\n"
+    "{declarations}"
     "  repeat INTEGER NOT NULL,\n"
     "  outcome TEXT NOT NULL CHECK(outcome IN ('OK', 'SKIPPED', 'UNSUPPORTED', 'OOM_HOST',\n"
     "    'OOM_DEVICE', 'TIMEOUT', 'SIGNAL', 'NAN', 'DIVERGED', 'INVALID', 'ERROR',\n"
@@ -77,17 +46,50 @@ const char kvr_store_schema[] =
     "  input_sha256 TEXT NOT NULL,\n" /* of the prompt's text */
     "  verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),\n"
     "  verdict_codes TEXT NOT NULL,\n" /* why not VALID, blank between codes */
-    "  run_kind TEXT NOT NULL CHECK(run_kind IN ('bench', 'probe')),\n"
-    "  query_stride INTEGER,\n" /* of a probe: every so manieth query was looked at */
+    "  warning TEXT,\n"                /* what to mind when the row is read; NULL: nothing */
+    "  run TEXT NOT NULL GENERATED ALWAYS AS ({run}) STORED,\n"
+    "  made_of TEXT GENERATED ALWAYS AS (iif(json_type(spec, '$.parts') = 'object',\n"
+    "    json_extract(spec, '$.plan', '$.options', '$.parts', '$.plugins'), NULL)) VIRTUAL,\n"
+    "  CHECK(run_kind IN ('bench', 'probe')),\n"
     "  CHECK((run_kind = 'probe') = (query_stride IS NOT NULL)),\n"
     "  CHECK((outcome = 'OK') = (verdict <> 'INVALID')),\n"
     "  CHECK((verdict = 'VALID') = (verdict_codes = '')),\n"
     "  CHECK((device_bytes IS NULL) <> (device_missing IS NULL)),\n"
     "  CHECK(outcome <> 'OK' OR (wall_ns IS NOT NULL AND peak_bytes IS NOT NULL))\n"
+    ") STRICT, WITHOUT ROWID";
+
+const char *const kvr_store_cell_index[][2] = {
+    { "cell_method", "cell(model, method)" },
+    { "cell_baseline", "cell(baseline)" },
+    { "cell_rollout", "cell(rollout)" },
+    { "cell_run", "cell(run)" },
+    { NULL, NULL },
+};
+
+const char kvr_store_schema[] =
+    "CREATE TABLE session(\n"
+    "  id TEXT PRIMARY KEY,\n"
+    "  started TEXT NOT NULL,\n"
+    "  argv TEXT NOT NULL,\n" /* JSON array */
+    "  config_path TEXT NOT NULL,\n"
+    "  config_text TEXT NOT NULL,\n"
+    "  host TEXT NOT NULL,\n"
+    "  os TEXT NOT NULL,\n"
+    "  cpu_model TEXT NOT NULL,\n"
+    "  n_cpus INTEGER NOT NULL,\n"
+    "  memory_bytes INTEGER NOT NULL,\n"
+    "  governor TEXT NOT NULL,\n"
+    "  jobs INTEGER NOT NULL,\n"
+    "  git_hash TEXT NOT NULL,\n"
+    "  git_dirty INTEGER NOT NULL CHECK(git_dirty IN (0, 1)),\n"
+    "  compiler TEXT NOT NULL,\n"
+    "  cflags TEXT NOT NULL,\n"
+    "  libraries TEXT NOT NULL,\n"
+    "  driver TEXT NOT NULL,\n" /* of the device; "none: cpu" */
+    "  turbo TEXT NOT NULL,\n"
+    "  order_seed INTEGER NOT NULL,\n" /* of the order in which cells were started */
+    "  code TEXT NOT NULL\n"           /* hash of the sources that numbers depend on */
     ") STRICT, WITHOUT ROWID;\n"
-    "CREATE INDEX cell_method ON cell(model, method);\n"
-    "CREATE INDEX cell_baseline ON cell(baseline);\n"
-    "CREATE INDEX cell_rollout ON cell(rollout);\n"
 
     "CREATE TABLE metric(\n"
     "  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,\n"

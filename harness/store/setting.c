@@ -278,6 +278,47 @@ static void put_text(FILE *to, const char *table)
     }
 }
 
+/* The database takes them from the spec itself, so that they cannot say anything else. */
+static void put_declarations(FILE *to)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+        const bool word = r->type == KVR_SET_WORD, always = r->when == KVR_KEY_ALWAYS;
+        const char *quote = word ? "'" : "";
+
+        if (!r->column)
+            continue;
+        fprintf(to, "  %s %s%s GENERATED ALWAYS AS (", r->column, word ? "TEXT" : "INTEGER",
+                r->flags & KVR_SET_PROBE ? "" : " NOT NULL");
+        if (always)
+            fprintf(to, "json_extract(spec, '$.%s')", r->key);
+        else
+            fprintf(to, "coalesce(json_extract(spec, '$.%s'), %s%s%s)", r->key, quote,
+                    r->type == KVR_SET_FLAG ? "0" : r->def, quote);
+        fprintf(to, ") STORED,\n");
+    }
+}
+
+/* Cells that are one measurement of one rollout; they differ in what they were scored by. */
+static void put_run(FILE *to)
+{
+    fprintf(to, "rollout || '/' || repeat");
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        if (kvr_setting_rows[i].column && (kvr_setting_rows[i].flags & KVR_SET_MEASURE))
+            fprintf(to, " || '/' || coalesce(%s, '')", kvr_setting_rows[i].column);
+}
+
+bool kvr_setting_unsaid(const char *column, const char *text)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const struct kvr_setting_row *r = &kvr_setting_rows[i];
+
+        if (r->column && r->when != KVR_KEY_ALWAYS && strcmp(r->column, column) == 0)
+            return strcmp(text, r->type == KVR_SET_FLAG ? "0" : r->def) == 0;
+    }
+    return false;
+}
+
 static void put_named(FILE *to, const char *name, size_t n, const char *table)
 {
     if (n == 5 && strncmp(name, "group", n) == 0)
@@ -286,6 +327,10 @@ static void put_named(FILE *to, const char *name, size_t n, const char *table)
         put_list(to, table, false);
     else if (n == 8 && strncmp(name, "settings", n) == 0)
         put_text(to, table);
+    else if (n == 12 && strncmp(name, "declarations", n) == 0)
+        put_declarations(to);
+    else if (n == 3 && strncmp(name, "run", n) == 0)
+        put_run(to);
     else
         fprintf(to, "{%s%.*s}", table, (int)n, name);
 }

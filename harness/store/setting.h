@@ -85,12 +85,18 @@ enum kvr_status kvr_settings_write_json(const struct kvr_settings *s, bool measu
 enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spec,
                                        const char *where);
 
+/* Whether `text`, a value of the setting with this column, goes without saying: the setting is
+ * written into keys only when it is CHANGED, and is not. False for other columns. */
+bool kvr_setting_unsaid(const char *column, const char *text);
+
 /* Replaces in a statement, with or without a table's name before the dot:
  *     {group}    {w.group}     columns that no mean is taken over: "model, frames, window, ..."
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
  *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; of settings that
  *                              are written into a key only when CHANGED, only those that are
- * malloc'ed; NULL: no memory. */
+ *     {declarations}           of the columns, each made of the cell's spec
+ *     {run}                    text that is the same for cells which are the same measurement,
+ * scored by other metrics malloc'ed; NULL: no memory. */
 char *kvr_settings_sql(const char *sql);
 
 #endif

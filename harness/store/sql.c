@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "harness/store/setting.h"
 
 static enum kvr_status status_of(sqlite3 *db)
 {
@@ -60,35 +63,89 @@ static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql
     return KVR_OK;
 }
 
-enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty)
+/* Is the table of cells the one that this program makes, to the letter? */
+static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
+{
+    char *columns = kvr_settings_sql(kvr_store_cell);
+    char *sql = columns ? sqlite3_mprintf("SELECT count(*) FROM main.sqlite_schema WHERE name = "
+                                          "'cell' AND sql = 'CREATE TABLE cell' || %Q",
+                                          columns)
+                        : NULL;
+    int64_t n = 0;
+    enum kvr_status st =
+        sql ? pragma_int(db, path, sql, &n) : kvr_fail(KVR_ENOMEM, "store: no memory");
+
+    sqlite3_free(sql);
+    free(columns);
+    *same = n == 1;
+    return st;
+}
+
+/* A column that is made of the spec and is no setting here is one of a later kvreel's: means over
+ * its values would be wrong. */
+static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
+{
+    static const char sql[] = "SELECT name FROM pragma_table_xinfo('cell', 'main') WHERE hidden IN "
+                              "(2, 3) AND name NOT IN ('run', 'made_of')";
+    sqlite3_stmt *q = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+        return kvr_sql_fail(db, path, "reading");
+    while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(q, 0);
+        bool known = false;
+
+        for (int i = 0; i < KVR_N_SETTINGS; i++)
+            known = known ||
+                    (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, name) == 0);
+        if (!known)
+            st = kvr_fail(KVR_ESCHEMA,
+                          "store: %s: its cells have the setting '%s', which this kvreel does not "
+                          "know; use a later one",
+                          path, name);
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
+                                      int64_t *out)
 {
     int64_t app = 0, version = 0, n_tables = 0;
+    bool same = false;
 
     KVR_TRY(pragma_int(db, path, "PRAGMA application_id", &app));
     KVR_TRY(pragma_int(db, path, "PRAGMA user_version", &version));
     KVR_TRY(pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &n_tables));
-    *empty = app == 0 && version == 0 && n_tables == 0;
-    if (*empty)
+    *form = KVR_FORM_EMPTY;
+    if (out)
+        *out = version;
+    if (app == 0 && version == 0 && n_tables == 0)
         return KVR_OK;
     if (app != KVR_STORE_APP_ID)
         return kvr_fail(KVR_ESCHEMA, "store: %s: a SQLite file, but not a kvreel database", path);
-    if (version != KVR_STORE_VERSION)
-        return kvr_fail(
-            KVR_ESCHEMA,
-            "store: %s: schema version %lld, this kvreel writes version %d; use another "
-            "file, or the kvreel that wrote it",
-            path, (long long)version, KVR_STORE_VERSION);
-    return KVR_OK;
+    if (version < KVR_STORE_OLDEST || version > KVR_STORE_VERSION)
+        return kvr_fail(KVR_ESCHEMA,
+                        "store: %s: schema version %lld, this kvreel reads %d to %d; use another "
+                        "file, or the kvreel that wrote it",
+                        path, (long long)version, KVR_STORE_OLDEST, KVR_STORE_VERSION);
+    KVR_TRY(same_cells(db, path, &same));
+    *form = same && version == KVR_STORE_VERSION ? KVR_FORM_OURS : KVR_FORM_OLDER;
+    return *form == KVR_FORM_OURS ? KVR_OK : refuse_unknown(db, path);
 }
 
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection)
 {
     for (const struct kvr_store_view *v = kvr_store_views; v->name; v++) {
-        char *sql = sqlite3_mprintf("CREATE %s VIEW %s AS %s", for_this_connection ? "TEMP" : "",
-                                    v->name, v->as);
+        char *as = kvr_settings_sql(v->as);
+        char *sql = as ? sqlite3_mprintf("CREATE %s VIEW %s AS %s",
+                                         for_this_connection ? "TEMP" : "", v->name, as)
+                       : NULL;
         const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
 
         sqlite3_free(sql);
+        free(as);
         if (rc != SQLITE_OK)
             return kvr_sql_fail(db, path, "creating the views");
     }

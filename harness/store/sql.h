@@ -10,14 +10,34 @@
 struct kvr_store {
     sqlite3 *db;
     char *path;
+    char *copy; /* of it as it was before it was brought to this version; NULL: it was not */
 };
+
+/* What a file is: empty; of an earlier version, or of this one before a setting was there; ours. */
+enum kvr_sql_form { KVR_FORM_EMPTY, KVR_FORM_OLDER, KVR_FORM_OURS };
 
 /* The status of the connection's last error, with `what` and the path in the message. */
 enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what);
 
-/* Is this file a kvreel database of this version? KVR_ESCHEMA says both versions. An empty
- * file is *empty and KVR_OK. */
-enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, bool *empty);
+/* KVR_ESCHEMA: another program's, or of a later version, or with a setting that is not known here.
+ * `version` may be NULL. */
+enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sql_form *form,
+                                      int64_t *version);
+
+/* The table `cell`, "cell" or "temp.cell", and its indexes; schema: "" or "temp.". */
+enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
+enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
+/* Rows of the table `from` into the table `cell` of `to_schema`. */
+enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
+                                   const char *from, const char *to_schema);
+
+/* Brings an older database to this version, all or nothing, after copying it to s->copy. */
+enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
+/* For a connection that only reads: its `cell` is a temporary one with the columns of this
+ * version. */
+enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
+/* What is committed, into a new file. */
+enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
 /* The views, in the database or for this connection alone, where they hide the database's own. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);

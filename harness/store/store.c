@@ -64,6 +64,10 @@ static enum kvr_status create(struct kvr_store *s)
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "creating the tables"));
     st = kvr_sql_exec(s, kvr_store_schema, "creating the tables");
+    if (st == KVR_OK)
+        st = kvr_sql_create_cell(s->db, s->path, "cell");
+    if (st == KVR_OK)
+        st = kvr_sql_create_cell_indexes(s->db, s->path, "");
     sqlite3_snprintf(sizeof ids, ids, "PRAGMA application_id = %d; PRAGMA user_version = %d",
                      KVR_STORE_APP_ID, KVR_STORE_VERSION);
     if (st == KVR_OK)
@@ -88,10 +92,11 @@ static enum kvr_status check_writable(struct kvr_store *s)
 
 static enum kvr_status set_up(struct kvr_store *s)
 {
-    bool empty;
+    enum kvr_sql_form form;
+    int64_t version;
 
     sqlite3_busy_timeout(s->db, BUSY_MS);
-    KVR_TRY(kvr_sql_check_version(s->db, s->path, &empty));
+    KVR_TRY(kvr_sql_check_version(s->db, s->path, &form, &version));
     KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = ON", "opening"));
     if (on_network(s->path))
         KVR_TRY(kvr_sql_exec(s,
@@ -100,9 +105,10 @@ static enum kvr_status set_up(struct kvr_store *s)
                              "opening"));
     else
         KVR_TRY(kvr_sql_exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", "opening"));
-    if (empty)
+    if (form == KVR_FORM_EMPTY)
         KVR_TRY(create(s));
-    return check_writable(s);
+    KVR_TRY(check_writable(s));
+    return form == KVR_FORM_OLDER ? kvr_sql_migrate(s, version) : KVR_OK;
 }
 
 /* SQLite says "unable to open database file" for all of these. */
@@ -125,7 +131,19 @@ static enum kvr_status explain_open(const char *path)
     return st;
 }
 
-enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
+static enum kvr_status set_up_to_look(struct kvr_store *s)
+{
+    enum kvr_sql_form form;
+
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    KVR_TRY(kvr_sql_check_version(s->db, s->path, &form, NULL));
+    if (form == KVR_FORM_EMPTY)
+        return kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", s->path);
+    return form == KVR_FORM_OLDER ? kvr_sql_read_older(s->db, s->path) : KVR_OK;
+}
+
+static enum kvr_status open_with(struct kvr_store **out, const char *path, int flags,
+                                 enum kvr_status set_up_fn(struct kvr_store *s))
 {
     struct kvr_store *s = calloc(1, sizeof *s);
     enum kvr_status st;
@@ -136,14 +154,13 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
         free(s);
         return kvr_fail(KVR_ENOMEM, "store: no memory");
     }
-    rc = sqlite3_open_v2(path, &s->db,
-                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_CANTOPEN)
         st = explain_open(path);
     else if (rc != SQLITE_OK)
         st = kvr_sql_fail(s->db, path, "opening");
     else
-        st = set_up(s);
+        st = set_up_fn(s);
     if (st != KVR_OK) {
         kvr_store_close(&s);
         return st;
@@ -152,12 +169,28 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
     return KVR_OK;
 }
 
+enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
+{
+    return open_with(out, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, set_up);
+}
+
+enum kvr_status kvr_store_look(struct kvr_store **out, const char *path)
+{
+    return open_with(out, path, SQLITE_OPEN_READONLY, set_up_to_look);
+}
+
+const char *kvr_store_copy_of(const struct kvr_store *s)
+{
+    return s->copy;
+}
+
 void kvr_store_close(struct kvr_store **s)
 {
     if (!*s)
         return;
     sqlite3_close((*s)->db);
     free((*s)->path);
+    free((*s)->copy);
     free(*s);
     *s = NULL;
 }

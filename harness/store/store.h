@@ -19,7 +19,8 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 3,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 4,         /* PRAGMA user_version */
+    KVR_STORE_OLDEST = 3,          /* what is still read, and brought to that */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
@@ -112,17 +113,14 @@ struct kvr_row_artifact {
 /* One attempt at a cell. Everything is borrowed for the call. */
 struct kvr_row {
     const char *key, *rollout, *baseline; /* content hashes; baseline: key of the BF16 cell */
-    const char *spec;                     /* canonical JSON */
+    const char *spec; /* canonical JSON, of which the columns of the settings are made */
     const char *session;
     const char *method; /* label shown: "RTN_INT4", "RTN_INT4@study bits=3" */
     const char *name, *reading, *family;
     const char *model, *suite, *prompt_id, *prompt;
-    uint64_t seed;
-    int frames, window, sink, threads, repeat;
-    bool evict, is_baseline;
-    const char *path, *backend;
-    const char *kind; /* "bench", "probe"; NULL: bench */
-    int query_stride; /* of a probe */
+    int repeat;
+    bool is_baseline;
+    const char *warning; /* NULL: none */
 
     enum kvr_outcome outcome;
     const char *reason, *log_tail;  /* "" when there is nothing to say */
@@ -147,9 +145,14 @@ struct kvr_row {
 
 struct kvr_store;
 
-/* Creates the file when it is not there. KVR_ESCHEMA: of another version, or not ours (the
- * message has both versions); KVR_EBUSY: another writer; KVR_EIO: cannot be opened or written. */
+/* Creates the file when it is not there. One of an earlier version, or from before a setting was
+ * there, is brought to this one, after it was copied (kvr_store_copy_of). KVR_ESCHEMA: of a later
+ * version, or not ours; KVR_EBUSY: another writer; KVR_EIO: cannot be opened or written. */
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
+/* To look and not to touch: nothing is created or changed, an earlier version is read as it is. */
+enum kvr_status kvr_store_look(struct kvr_store **out, const char *path);
+/* Where the database is as it was before it was opened; NULL: it was not changed. */
+const char *kvr_store_copy_of(const struct kvr_store *s);
 void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
@@ -208,12 +211,14 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
 /* One reading statement on a database opened read-only. KVR_ENOTFOUND: no such file;
- * KVR_ESCHEMA: not a kvreel database of this version; KVR_EINVAL: bad SQL, more than one
+ * KVR_ESCHEMA: not a kvreel database, or of a later version; KVR_EINVAL: bad SQL, more than one
  * statement, or one that would write. */
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
 
-/* The statements that make an empty database. */
-extern const char kvr_store_schema[]; /* the tables */
+/* The statements that make an empty database, before kvr_settings_sql(). */
+extern const char kvr_store_schema[];               /* the tables but `cell` */
+extern const char kvr_store_cell[];                 /* "(...)": the columns of `cell` */
+extern const char *const kvr_store_cell_index[][2]; /* name, ON; NULL-terminated */
 
 struct kvr_store_view {
     const char *name, *as; /* AS SELECT ... */

@@ -10,8 +10,8 @@ const SERIES = { psnr: new Map(), ssim: new Map() };
 for (const r of table("series")) if (SERIES[r.name]) SERIES[r.name].set(r.cell, r.value);
 const PASSES = byKey(table("passes"), r => r), MEM = byKey(table("mem"), r => r.at_peak), SAMPLES = byKey(table("samples"), r => r.ms);
 
-const SETTINGS = ["model", "frames", "window", "sink", "evict", "path", "threads", "backend", "machine"];
-const groupOf = c => SETTINGS.map(k => k + " " + c[k]).join(", ");
+// No mean is taken over what differs in a setting: the database says which those are.
+const groupOf = c => c.settings;
 const GROUPS = [...new Set(CELLS.map(groupOf))];
 const SUITES = [...new Set(CELLS.map(c => c.suite))];
 const promptKey = c => [c.suite, c.prompt_id, c.seed, c.repeat].join("\u0000");

@@ -1,6 +1,7 @@
 /* test_store.c - what is put is there, once; what cannot be put leaves no trace. */
 #include <check.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -12,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/store/merge.h"
+#include "harness/store/setting.h"
 #include "harness/store/store.h"
 #include "tests/suite.h"
 
@@ -46,13 +49,43 @@ static void add_session(struct kvr_store *s, char id[40])
     kvr_session_free(&x);
 }
 
+/* A spec of these settings, with whatever else; kept until the suite ends. */
+static const char *make_spec(const struct kvr_settings *set, const char *rest)
+{
+    static char kept[64][2048];
+    static int n;
+    json_t *o = json_loads(rest, 0, NULL);
+    char *text;
+
+    ck_assert_ptr_nonnull(o);
+    ck_assert_int_eq(kvr_settings_write_json(set, false, o), KVR_OK);
+    ck_assert_int_eq(kvr_settings_write_json(set, true, o), KVR_OK);
+    text = json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT);
+    snprintf(kept[n % 64], sizeof kept[0], "%s", text);
+    free(text);
+    json_decref(o);
+    return kept[n++ % 64];
+}
+
+static struct kvr_settings make_settings(void)
+{
+    struct kvr_settings s;
+
+    kvr_settings_defaults(&s);
+    s.frames = 42;
+    s.window = 21;
+    s.seed = 7;
+    return s;
+}
+
 static struct kvr_row make_row(const char *key, const char *session, enum kvr_outcome o)
 {
+    const struct kvr_settings set = make_settings();
     struct kvr_row r = {
         .key = key,
-        .rollout = "r0",
+        .rollout = key,
         .baseline = "b0",
-        .spec = "{\"format\": 1}",
+        .spec = make_spec(&set, "{}"),
         .session = session,
         .method = "RTN_INT4@study bits=3",
         .name = "RTN_INT4",
@@ -62,12 +95,6 @@ static struct kvr_row make_row(const char *key, const char *session, enum kvr_ou
         .suite = "s",
         .prompt_id = "p1",
         .prompt = "a disc",
-        .seed = 7,
-        .frames = 42,
-        .window = 21,
-        .threads = 1,
-        .path = "staged",
-        .backend = "cpu",
         .outcome = o,
         .reason = o == KVR_OUT_OK ? "" : "because",
         .log_tail = "",
@@ -183,6 +210,7 @@ END_TEST
 
 START_TEST(device_is_kept)
 {
+    struct kvr_settings set = make_settings();
     struct kvr_store *s;
     struct kvr_row r;
     char id[40];
@@ -190,7 +218,8 @@ START_TEST(device_is_kept)
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
     add_session(s, id);
     r = make_row("k1", id, KVR_OUT_OK);
-    r.backend = "cuda";
+    set.device = "cuda";
+    r.spec = make_spec(&set, "{}");
     r.device_bytes = 77;
     ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     kvr_store_close(&s);
@@ -295,7 +324,7 @@ START_TEST(other_schema_refused)
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
     ck_assert_ptr_null(s);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "99"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "version 3"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "this kvreel reads 3 to 4"));
     ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
 
     unlink(db);
@@ -315,6 +344,7 @@ END_TEST
 START_TEST(backends_do_not_meet)
 {
     static const char *const backends[] = { "cpu", "cuda", "emulated" };
+    struct kvr_settings set = make_settings();
     struct kvr_store *s;
     char id[40];
 
@@ -324,7 +354,8 @@ START_TEST(backends_do_not_meet)
         struct kvr_row r = make_row(backends[i], id, KVR_OUT_OK);
         struct kvr_row_probe probe = { "delta_a", 0, 0, -1, -1, -1, i, 1 };
 
-        r.backend = backends[i];
+        set.device = backends[i];
+        r.spec = make_spec(&set, "{}");
         r.probe = &probe;
         r.n_probes = 1;
         r.nominal_bytes = 250 << i;
@@ -360,6 +391,7 @@ START_TEST(probes_are_kept_apart)
         { "delta_a", -1, -1, -1, -1, 2, INFINITY, 40 },
     };
     struct kvr_row_pass pass = { .has_phases = true, .attend_ns = 12, .other_ns = 3 };
+    struct kvr_settings set = make_settings();
     struct kvr_store *s;
     struct kvr_row r;
     char id[40];
@@ -372,7 +404,8 @@ START_TEST(probes_are_kept_apart)
     r = make_row("k1", id, KVR_OUT_OK);
     ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
     r = make_row("k2", id, KVR_OUT_OK);
-    r.kind = "probe", r.query_stride = 3;
+    set.kind = "probe", set.probe_every = 3;
+    r.spec = make_spec(&set, "{}");
     r.n_probes = 22, r.probe = probes;
     r.n_passes = 1, r.pass = &pass;
     ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
@@ -393,6 +426,248 @@ START_TEST(probes_are_kept_apart)
     ck_assert_double_eq(ask("SELECT median FROM probe_by_layer WHERE layer = 1").r, 15.5);
     ck_assert_int_eq(ask("SELECT n_cells FROM probe_by_layer").i, 1);
     ck_assert_int_eq(ask("SELECT count(*) FROM probe_by_age").i, 0); /* its one value is NULL */
+}
+END_TEST
+
+/* Cells of one rollout that were scored by other metrics: it counts once, with all of them. */
+START_TEST(a_rollout_counts_once)
+{
+    struct kvr_row_metric psnr = { .name = "psnr", .unit = "dB", .value = 30, .n = 6 };
+    struct kvr_row_metric ssim = { .name = "ssim", .unit = "1", .value = 0.5, .n = 6 };
+    const struct kvr_settings set = make_settings();
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    for (int i = 0; i < 2; i++) {
+        r = make_row(i ? "k2" : "k1", id, KVR_OUT_OK);
+        r.rollout = "r";
+        r.n_metrics = 1, r.metric = i ? &ssim : &psnr;
+        ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    }
+    ck_assert_int_eq(ask("SELECT n_attempted FROM summary").i, 1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide").i, 1);
+    ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 30);
+    ck_assert_double_eq(ask("SELECT ssim FROM summary").r, 0.5);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 2);
+    /* A repeat is another measurement, and one that failed beside one that did not is none. */
+    r = make_row("k3", id, KVR_OUT_OK);
+    r.rollout = "r", r.repeat = 1;
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    r = make_row("k4", id, KVR_OUT_TIMEOUT);
+    r.rollout = "r", r.spec = make_spec(&set, "{\"metrics\": {}}");
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 2);
+    ck_assert_int_eq(ask("SELECT n_attempted FROM summary").i, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM failures").i, 1);
+}
+END_TEST
+
+/* Whatever the label, what is not made of the same is another row, and says how. */
+START_TEST(a_label_is_not_a_method)
+{
+    static const char *const made[] = {
+        "{\"plan\":\"RTN_INT4\",\"options\":{\"group\":\"16\"},\"parts\":{\"codec_k\":\"a\"}}",
+        "{\"plan\":\"RTN_INT4\",\"options\":{\"group\":\"64\"},\"parts\":{\"codec_k\":\"b\"}}",
+        "{\"plan\":\"KIVI\",\"options\":{},\"parts\":{\"codec_k\":\"c\"}}",
+        "{\"plan\":\"KIVI\",\"options\":{},\"parts\":{\"codec_k\":\"d\"}}",
+        "{\"plan\":\"KIVI\",\"options\":{},\"parts\":null}",
+    };
+    const struct kvr_settings set = make_settings();
+    struct kvr_store *s;
+    char id[40];
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    for (int i = 0; i < 5; i++) {
+        static const char *const keys[] = { "k0", "k1", "k2", "k3", "k4" };
+        struct kvr_row r = make_row(keys[i], id, i < 4 ? KVR_OUT_OK : KVR_OUT_UNSUPPORTED);
+
+        r.method = "mine";
+        r.spec = make_spec(&set, made[i]);
+        r.nominal_bytes = 250 << i;
+        ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+        if (i == 0)
+            ck_assert_str_eq(ask_text("SELECT method FROM summary"), "mine");
+    }
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary WHERE n_ok = 1").i, 4);
+    ck_assert_str_eq(ask_text("SELECT method FROM summary WHERE compression = 4"),
+                     "mine RTN_INT4 group=16");
+    ck_assert_str_eq(ask_text("SELECT method FROM summary WHERE compression = 2"),
+                     "mine RTN_INT4 group=64");
+    ck_assert_str_eq(ask_text("SELECT method FROM summary WHERE compression = 1"), "mine KIVI #1");
+    ck_assert_str_eq(ask_text("SELECT method FROM summary WHERE compression = 0.5"),
+                     "mine KIVI #2");
+    ck_assert_str_eq(ask_text("SELECT method FROM summary WHERE compression IS NULL"), "mine");
+}
+END_TEST
+
+/* No mean over cells that differ in a setting, whichever row of settings.def it is. */
+START_TEST(settings_do_not_meet)
+{
+    const struct kvr_setting_row *row = &kvr_setting_rows[_i];
+    struct kvr_settings set = make_settings();
+    struct kvr_store *s;
+    char id[40];
+
+    if (!(row->flags & KVR_SET_GROUP))
+        return;
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    for (int i = 0; i < 2; i++) {
+        struct kvr_row r = make_row(i ? "k1" : "k0", id, KVR_OUT_OK);
+        struct kvr_row_probe probe = { "delta_a", 0, 0, -1, -1, -1, i, 1 };
+
+        if (i)
+            kvr_setting_put(&set, (enum kvr_setting_id)_i,
+                            kvr_setting_number(&set, (enum kvr_setting_id)_i) + 1, "other");
+        r.spec = make_spec(&set, "{}");
+        r.nominal_bytes = 250 << i;
+        r.n_probes = 1, r.probe = &probe;
+        ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    }
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary").i, 2);
+    ck_assert_int_eq(ask("SELECT count(DISTINCT settings) FROM summary").i, 2);
+    ck_assert(ask("SELECT compression FROM summary ORDER BY compression DESC").r == 4);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_heads").i, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM probe_summary").i, 2);
+}
+END_TEST
+
+static void load_schema_3(void)
+{
+    char cmd[256];
+
+    snprintf(cmd, sizeof cmd, "sqlite3 %s < tests/fixtures/schema_3.sql", db);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static const char int4_rows[] =
+    "SELECT count(*) FROM summary WHERE method LIKE 'int4%' AND path = 'staged' AND sink = 0 AND "
+    "backend = 'cpu'";
+
+/* tests/fixtures/schema_3.sql was written by the last program with schema 3. */
+START_TEST(schema_3_is_read)
+{
+    struct kvr_store *s;
+    struct kvr_known known;
+
+    load_schema_3();
+    chmod(db, 0400);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
+    ck_assert_int_eq(ask(int4_rows).i, 2);
+    ck_assert_int_eq(ask("SELECT n_ok FROM summary WHERE method = 'int4 group=8'").i, 1);
+    ck_assert_int_eq(ask("SELECT graphs FROM summary WHERE backend = 'emulated'").i, 1);
+    ck_assert_int_eq(ask("SELECT max(query_stride) FROM cell").i, 64);
+    ck_assert_int_eq(ask("PRAGMA user_version").i, 3);
+    ck_assert_msg(kvr_store_look(&s, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_store_known(s, "02802c6993ac7f7fef010b71f0fd9264", &known), KVR_OK);
+    ck_assert(known.found);
+    kvr_store_close(&s);
+}
+END_TEST
+
+START_TEST(schema_3_is_brought_here)
+{
+    char copy[160], fresh[160], sql[512];
+    struct kvr_store *s;
+
+    load_schema_3();
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    snprintf(copy, sizeof copy, "%s.schema3", db);
+    ck_assert_str_eq(kvr_store_copy_of(s), copy);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("PRAGMA user_version").i, KVR_STORE_VERSION);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric JOIN cell ON key = metric.cell").i,
+                     ask("SELECT count(*) FROM metric").i);
+    ck_assert_int_eq(ask(int4_rows).i, 2);
+    raw_exec(db, "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE method = 'int4'");
+    ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE cell NOT IN (SELECT key FROM cell)").i,
+                     0);
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error()); /* once is enough */
+    ck_assert_ptr_null(kvr_store_copy_of(s));
+    kvr_store_close(&s);
+    snprintf(fresh, sizeof fresh, "%s/fresh.db", dir);
+    ck_assert_int_eq(kvr_store_open(&s, fresh), KVR_OK);
+    kvr_store_close(&s);
+    snprintf(sql, sizeof sql,
+             "ATTACH '%s' AS f; CREATE TEMP TABLE differ AS SELECT name, sql FROM "
+             "main.sqlite_schema EXCEPT SELECT name, sql FROM f.sqlite_schema; SELECT "
+             "iif((SELECT count(*) FROM differ) > 0, json('not the same'), 0)",
+             fresh);
+    raw_exec(db, sql);
+    strcpy(db, copy); /* as it was */
+    ck_assert_int_eq(ask("PRAGMA user_version").i, 3);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
+}
+END_TEST
+
+/* A database from before a setting was there gets its column; one from after it is refused. */
+START_TEST(settings_come_and_go)
+{
+    static const char columns[] =
+        "key, rollout, baseline, is_baseline, spec, method, name, reading, family, model, suite, "
+        "prompt_id, prompt, repeat, outcome, reason, log_tail, attempt, session, started, "
+        "finished, wall_ns, peak_bytes, device_missing, model_sha256, input_sha256, verdict, "
+        "verdict_codes";
+    char full[160], sql[1024];
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    snprintf(full, sizeof full, "%s/full.db", dir);
+    ck_assert_int_eq(kvr_store_open(&s, full), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    kvr_store_close(&s);
+    raw_exec(full, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, "
+                   "'graphs INTEGER', 'later INTEGER') WHERE name = 'cell'");
+    ck_assert_int_eq(kvr_store_open(&s, full), KVR_ESCHEMA);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "setting 'later'"));
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    raw_exec(db, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = substr(sql, 1, "
+                 "instr(sql, '  graphs INTEGER') - 1) || substr(sql, instr(sql, '  compute TEXT')) "
+                 "WHERE name = 'cell'");
+    snprintf(sql, sizeof sql,
+             "ATTACH '%s' AS f; INSERT INTO session SELECT * FROM f.session; INSERT INTO cell(%s) "
+             "SELECT %s FROM f.cell",
+             full, columns, columns);
+    raw_exec(db, sql);
+    ck_assert_int_eq(ask("SELECT graphs FROM summary").i, 0);
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema4"));
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT graphs FROM cell").i, 0);
+    ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);
+}
+END_TEST
+
+START_TEST(schema_3_is_merged)
+{
+    char shard[160];
+    struct kvr_merge m;
+    struct kvr_store *s;
+
+    load_schema_3();
+    snprintf(shard, sizeof shard, "%s/shard.db", dir);
+    ck_assert_int_eq(rename(db, shard), 0);
+    chmod(shard, 0400);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    ck_assert_msg(kvr_store_merge(s, shard, &m) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(m.added, 13);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask(int4_rows).i, 2);
+    strcpy(db, shard);
+    ck_assert_int_eq(ask("PRAGMA user_version").i, 3);
 }
 END_TEST
 
@@ -575,6 +850,13 @@ int main(void)
     tcase_add_test(tc, all_or_nothing);
     tcase_add_test(tc, failure_needs_a_reason);
     tcase_add_test(tc, other_schema_refused);
+    tcase_add_test(tc, a_rollout_counts_once);
+    tcase_add_test(tc, a_label_is_not_a_method);
+    tcase_add_loop_test(tc, settings_do_not_meet, 0, KVR_N_SETTINGS);
+    tcase_add_test(tc, schema_3_is_read);
+    tcase_add_test(tc, schema_3_is_brought_here);
+    tcase_add_test(tc, settings_come_and_go);
+    tcase_add_test(tc, schema_3_is_merged);
     tcase_add_test(tc, query_only_reads);
     tcase_add_test(tc, folder_problems);
     tcase_add_test(tc, full_disk_loses_nothing);

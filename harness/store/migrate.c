@@ -1,0 +1,163 @@
+/* migrate.c - the table `cell` made anew where its columns are not this program's.
+ *
+ * Only `cell` has changed so far: version 3 had its settings as columns of their own, since version
+ * 4 they are made of the spec, so that a setting's row is all there is to a new column. */
+#include "harness/store/sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/store/setting.h"
+
+/* A copy beside it, of what was committed, whatever stands in the WAL. */
+enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
+{
+    sqlite3 *to = NULL;
+    sqlite3_backup *b = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (sqlite3_open_v2(to_path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
+            SQLITE_OK ||
+        !(b = sqlite3_backup_init(to, "main", from, "main")) ||
+        sqlite3_backup_step(b, -1) != SQLITE_DONE)
+        st = kvr_sql_fail(to, to_path, "copying the database before it is changed");
+    if (b && sqlite3_backup_finish(b) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(to, to_path, "copying the database before it is changed");
+    sqlite3_close(to);
+    if (st != KVR_OK)
+        remove(to_path);
+    return st;
+}
+
+/* "a.db.schema3", or with a number behind it where there is one already. */
+static char *free_name(const char *path, int64_t version)
+{
+    char *name = sqlite3_mprintf("%s.schema%lld", path, version), *copy;
+
+    for (int i = 2; name && kvr_path_exists(name); i++) {
+        sqlite3_free(name);
+        name = sqlite3_mprintf("%s.schema%lld-%d", path, version, i);
+    }
+    copy = name ? strdup(name) : NULL;
+    sqlite3_free(name);
+    return copy;
+}
+
+enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema)
+{
+    char *columns = kvr_settings_sql(kvr_store_cell);
+    char *sql = columns ? sqlite3_mprintf("CREATE TABLE %s%s", schema, columns) : NULL;
+    int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+    sqlite3_free(sql);
+    free(columns);
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "creating the table of cells");
+}
+
+enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema)
+{
+    for (int i = 0; kvr_store_cell_index[i][0]; i++) {
+        char *sql = sqlite3_mprintf("CREATE INDEX %s%s ON %s", schema, kvr_store_cell_index[i][0],
+                                    kvr_store_cell_index[i][1]);
+        const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+        sqlite3_free(sql);
+        if (rc != SQLITE_OK)
+            return kvr_sql_fail(db, path, "indexing the cells");
+    }
+    return KVR_OK;
+}
+
+/* Of the columns that are not made of others, those that both tables have. */
+enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
+                                   const char *from, const char *to_schema)
+{
+    static const char common[] =
+        "SELECT group_concat(name, ', ') FROM (SELECT name FROM pragma_table_xinfo('cell', ?1) "
+        "WHERE hidden = 0 AND name IN (SELECT name FROM pragma_table_xinfo(?3, ?2)) ORDER BY cid)";
+    sqlite3_stmt *q = NULL;
+    char *sql = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (sqlite3_prepare_v2(db, common, -1, &q, NULL) != SQLITE_OK)
+        return kvr_sql_fail(db, path, "reading the columns of cells");
+    kvr_sql_bind(q, "ttt", to_schema, from_schema, from);
+    if (sqlite3_step(q) == SQLITE_ROW) {
+        const char *columns = (const char *)sqlite3_column_text(q, 0);
+
+        sql = sqlite3_mprintf("INSERT INTO %s.cell(%s) SELECT %s FROM %s.%s", to_schema, columns,
+                              columns, from_schema, from);
+    }
+    sqlite3_finalize(q);
+    if (!sql || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        st = kvr_sql_fail(db, path, "taking over the cells of an earlier version");
+    sqlite3_free(sql);
+    return st;
+}
+
+static enum kvr_status drop_views(struct kvr_store *s)
+{
+    static const char list[] =
+        "SELECT group_concat('DROP VIEW \"' || name || '\"', ';') FROM sqlite_schema WHERE type = "
+        "'view'";
+    sqlite3_stmt *q;
+    char *sql = NULL;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, list));
+    if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0))
+        sql = sqlite3_mprintf("%s", sqlite3_column_text(q, 0));
+    sqlite3_finalize(q);
+    if (sql)
+        st = kvr_sql_exec(s, sql, "dropping the views");
+    sqlite3_free(sql);
+    return st;
+}
+
+static enum kvr_status rebuild(struct kvr_store *s)
+{
+    char version[64];
+
+    KVR_TRY(drop_views(s));
+    KVR_TRY(kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "changing the cells"));
+    KVR_TRY(kvr_sql_create_cell(s->db, s->path, "cell"));
+    KVR_TRY(kvr_sql_copy_cells(s->db, s->path, "main", "cell_before", "main"));
+    KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before", "changing the cells"));
+    KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
+    KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
+    sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
+    return kvr_sql_exec(s, version, "changing the cells");
+}
+
+/* Other tables refer to `cell` by name: with the old way of renaming they go on doing so. */
+enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
+{
+    enum kvr_status st;
+
+    s->copy = free_name(s->path, version);
+    if (!s->copy)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    KVR_TRY(kvr_sql_copy_database(s->db, s->copy));
+    KVR_TRY(
+        kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON", "opening"));
+    st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "changing the cells");
+    if (st == KVR_OK)
+        st = rebuild(s);
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", "changing the cells");
+    if (!sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    if (st != KVR_OK)
+        remove(s->copy);
+    KVR_TRY(st);
+    return kvr_sql_exec(s, "PRAGMA foreign_keys = ON; PRAGMA legacy_alter_table = OFF", "opening");
+}
+
+enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path)
+{
+    KVR_TRY(kvr_sql_create_cell(db, path, "temp.cell"));
+    KVR_TRY(kvr_sql_copy_cells(db, path, "main", "cell", "temp"));
+    return kvr_sql_create_cell_indexes(db, path, "temp.");
+}
