@@ -74,8 +74,8 @@ static void print_foreseen(const struct kvr_run_summary *s)
 static void print_text(const struct kvr_run_summary *s, bool dry_run)
 {
     if (dry_run) {
-        printf("%d cells: %d to run, %d done before, %d unsupported", s->cells, s->to_run,
-               s->done_before, s->unsupported);
+        printf("%d cells: %d to run, %d done before, %d failed before, %d unsupported", s->cells,
+               s->to_run, s->done_before - s->failed_before, s->failed_before, s->unsupported);
         if (s->limited)
             printf(", %d left for another time", s->limited);
         if (s->n_stale)
@@ -89,9 +89,10 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             print_foreseen(s);
         return;
     }
-    printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d unsupported)%s\n", s->cells,
-           s->ok, s->failed, s->skipped, s->done_before, s->unsupported,
-           s->interrupted ? ", interrupted" : "");
+    printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d failed before, %d "
+           "unsupported)%s\n",
+           s->cells, s->ok, s->failed, s->skipped, s->done_before - s->failed_before,
+           s->failed_before, s->unsupported, s->interrupted ? ", interrupted" : "");
     if (s->noisy)
         printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
                s->noisy);
@@ -103,15 +104,17 @@ static void print_line(void *ctx, const struct kvr_plan_line *l)
     printf("%-32s %4d cells: %d to run, %d done, %d failed, %d unsupported, %d excluded%s%s\n",
            l->method, l->cells, l->to_run, l->done, l->failed, l->unsupported, l->excluded,
            l->reason[0] ? ": " : "", l->reason);
+    if (l->warning[0])
+        printf("  warning: %s\n", l->warning);
 }
 
 static void keep_line(void *ctx, const struct kvr_plan_line *l)
 {
-    json_array_append_new(ctx, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "method",
-                                         l->method, "cells", l->cells, "to_run", l->to_run, "done",
-                                         l->done, "failed", l->failed, "unsupported",
-                                         l->unsupported, "excluded", l->excluded, "left_out",
-                                         l->left_out, "reason", l->reason));
+    json_array_append_new(
+        ctx, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "method", l->method,
+                       "cells", l->cells, "to_run", l->to_run, "done", l->done, "failed", l->failed,
+                       "unsupported", l->unsupported, "excluded", l->excluded, "left_out",
+                       l->left_out, "reason", l->reason, "warning", l->warning));
 }
 
 static int verdict(const struct kvr_run_summary *s, bool dry_run)
@@ -180,9 +183,9 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s, jso
         fprintf(stderr, "kvreel: nothing was measured\n");
     if (code == KVR_EXIT_FAILED_CELLS)
         fprintf(stderr,
-                "kvreel: %d cells failed; see `kvreel query --db %s 'SELECT * FROM "
-                "failures'`, run again with --retry failed\n",
-                s->failed, s->db_path);
+                "kvreel: %d cells failed, %d of them in an earlier run; see `kvreel query --db %s "
+                "'SELECT * FROM failures'`, run again with --retry failed\n",
+                s->failed + s->failed_before, s->failed_before, s->db_path);
     return code;
 }
 

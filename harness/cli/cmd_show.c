@@ -100,11 +100,11 @@ static json_t *method_json(const struct kvr_plan *p)
     const struct kvr_method *m = p->method;
     double bits = kvr_plan_bits(p, 12, 128);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?}", "name", m->name,
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:s?}", "name", m->name,
                      "reading", p->reading == KVR_STUDY ? "study" : "intended", "family", m->family,
                      "title", m->title, "paper", m->paper, "study", m->study, "bits_per_element",
                      bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
-                     options_json(p), "differs", m->differs);
+                     options_json(p), "differs", m->differs, "warning", kvr_plan_warning(p));
 }
 
 static void print_axes(const json_t *axes)
@@ -116,15 +116,15 @@ static void print_axes(const json_t *axes)
         printf("  %-11s %s\n", key, json_string_value(value));
 }
 
-/* A paragraph, in lines of at most WIDTH characters unless a word is longer. */
-static void print_differs(const char *text)
+/* A paragraph under a title, in lines of at most WIDTH characters unless a word is longer. */
+static void print_paragraph(const char *title, const char *text)
 {
     enum { WIDTH = 96 };
     size_t column = 0;
 
     if (!text)
         return;
-    printf("\nthe two readings\n");
+    printf("\n%s\n", title);
     for (size_t n; text += strspn(text, " "), (n = strcspn(text, " ")) > 0; text += n) {
         const bool fits = column && column + 1 + n <= WIDTH;
 
@@ -145,7 +145,8 @@ static enum kvr_status print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "title")),
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
-    print_differs(json_string_value(json_object_get(doc, "differs")));
+    print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
+    print_paragraph("the two readings", json_string_value(json_object_get(doc, "differs")));
     printf("\naxes\n");
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {

@@ -249,7 +249,7 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
             snprintf(text, sizeof text, "%s %.6g", *names, v->r);
         else
             snprintf(text, sizeof text, "%s %s", *names, v->text ? v->text : "-");
-        if (!kvr_setting_unsaid(*names, text + strlen(*names) + 1))
+        if (v->type != KVR_VALUE_NULL && !kvr_setting_unsaid(*names, text + strlen(*names) + 1))
             KVR_TRY(kvr_table_note(t, text));
         drop_column(t, c);
     }

@@ -62,7 +62,7 @@ const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "
 
 /* Of the columns in `names` (ends with NULL), those with the same value in every row leave the
  * table and are said in the note: "model nano, frames 42"; a setting that goes without saying
- * (kvr_setting_unsaid) only leaves. */
+ * (kvr_setting_unsaid), and what no row has, only leave. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Put ", text" behind the note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);

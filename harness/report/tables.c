@@ -64,7 +64,7 @@ static const struct kvr_column probe_columns[] = {
 };
 
 /* Every setting is folded; those without a column come last and end the list. */
-static const char *const settings[] = { "model", "suite", "machine", "settings", "given",
+static const char *const settings[] = { "model", "suite", "machine", "settings", "given", "warning",
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
 #include "harness/store/settings.def"
 #undef SETTING

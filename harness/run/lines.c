@@ -9,13 +9,14 @@ static struct kvr_plan_line *find(struct kvr_plan_line *lines, int *n, const cha
     for (int i = 0; i < *n; i++)
         if (strcmp(lines[i].method, method) == 0)
             return &lines[i];
-    lines[*n] = (struct kvr_plan_line){ .method = method, .reason = "" };
+    lines[*n] = (struct kvr_plan_line){ .method = method, .reason = "", .warning = "" };
     return &lines[(*n)++];
 }
 
 static void count(struct kvr_plan_line *l, const struct kvr_job *j)
 {
     l->cells++;
+    l->warning = l->warning[0] ? l->warning : j->cell->warning;
     if (!j->cell->possible) {
         l->unsupported += !j->cell->excluded;
         l->excluded += j->cell->excluded;

@@ -17,7 +17,8 @@
 struct kvr_plan_line {
     const char *method;
     int cells, to_run, done, failed, unsupported, excluded, left_out; /* left_out: by `limit` */
-    const char *reason; /* of the first that will not run */
+    const char *reason;  /* of the first that will not run */
+    const char *warning; /* what to mind when its numbers are read; "" */
 };
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 

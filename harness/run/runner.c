@@ -734,6 +734,12 @@ static void say_plan(struct runner *r)
     fprintf(f, "\n");
 }
 
+static void say_warning(void *ctx, const struct kvr_plan_line *line)
+{
+    if (line->warning[0] && line->cells > line->excluded + line->unsupported)
+        fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
+}
+
 static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -757,6 +763,8 @@ static enum kvr_status run(struct runner *r)
     say_plan(r);
     if (o->dry_run && o->plan_line)
         KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, o->plan_line, o->plan_ctx));
+    else if (o->progress)
+        KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, say_warning, o->progress));
     if (o->dry_run || r->summary->cells == 0)
         return KVR_OK;
     if (r->summary->to_run == 0 && r->summary->unsupported == 0)

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Settings, from a sweep to a table: no mean over cells that differ in one, no rollout counted
+# twice, no label that stands for two methods; and what a run says of what it found.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+
+cat >a.yaml <<'YAML'
+question: does a database of schema 3 open, read and resume?
+model: nano
+prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]
+methods: [BF16, {method: RTN_INT4, options: {group: 16}, label: int4}]
+frames: 6
+path: [staged, dense]
+YAML
+
+# The keys of cells are those that a program without the table of settings wrote.
+sqlite3 old.db <"$root/tests/fixtures/schema_3.sql"
+exits 0 "a dry run on a database of schema 3" run a.yaml --db old.db --out o --dry-run --json
+json "finds its cells" '.cells == 4 and .done_before == 4 and .to_run == 0'
+check "and leaves it alone" test "$(sqlite3 old.db 'PRAGMA user_version')" = 3 -a ! -e old.db.schema3
+for set in sink=3\ timing=true compute=bf16\ kind=probe\ probe_every=64 metrics=psnr; do
+    # shellcheck disable=SC2086 # words on purpose
+    exits 0 "its cells of $set" run a.yaml --db old.db --out o -n --json -s path=staged $(printf ' -s %s' $set)
+    json "are found" '.cells == 2 and .done_before == 2'
+done
+exits 0 "a run on it" run a.yaml --db old.db --out o
+says "tells where it is as it was" 'brought to schema 4; as it was: old.db.schema3'
+check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 3
+
+# Two suites, two paths, one metric more the second time, one label for two methods.
+cat >b.yaml <<'YAML'
+question: are these means of what belongs together?
+model: nano
+suite:
+  - {suite: moviegen-nano, prompts: 1}
+  - {suite: storyeval-nano, prompts: 1}
+methods: [{method: RTN_INT4, options: {group: 16}, label: int4}, RTN_INT2@study+taylor]
+frames: 6
+metrics: [ssim]
+YAML
+exits 0 "a run with a method that misleads" run b.yaml --db b.db --out o -s 'path=[staged, dense]'
+says "warns before it starts" '^warning: RTN_INT2@study\+taylor: the correction assumes'
+exits 0 "the plan" run b.yaml --db b.db --out o -n -q
+prints "has the warning, too" '^  warning: the correction assumes'
+exits 0 "the plan as JSON" run b.yaml --db b.db --out o -n --json
+json "has it" '[.methods[] | select(.warning != "") | .method] == ["RTN_INT2@study+taylor"]'
+exits 0 "show" show RTN_INT2@study+taylor
+prints "has it" 'the correction assumes'
+exits 0 "show of one that does not" show RTN_INT2@study --json
+json "has none" '.warning == null'
+exits 0 "the rows" query --db b.db --json 'SELECT method FROM summary WHERE warning IS NOT NULL'
+json "have it" '[.[].method] | unique == ["RTN_INT2@study+taylor"]'
+exits 0 "the summary" report --db b.db -t summary -f json
+json "has it" '[.[] | select(.warning != null) | .method] | unique == ["RTN_INT2@study+taylor"]'
+
+exits 0 "a second list of metrics" run b.yaml --db b.db --out o -q -s 'metrics=[psnr, ssim]'
+exits 0 "the summary of both" query --db b.db --json \
+    "SELECT n_attempted AS n, psnr_db, ssim FROM summary WHERE method = 'int4' AND path = 'staged'"
+json "counts a rollout once, with all its metrics" \
+    'length == 1 and .[0].n == 2 and .[0].psnr_db > 20 and .[0].ssim > 0.5'
+exits 0 "pairs by the metric of the first run" stats paired --metric psnr --db b.db -f json
+
+for table in suites cache_size; do
+    exits 0 "table $table" report --db b.db -t $table -f json
+    json "has a row per path" '[.[].path] | unique == ["dense", "staged"]'
+done
+sed 's/group: 16/group: 8/' b.yaml >c.yaml
+exits 0 "one label, another group" run c.yaml --db b.db --out o -q
+exits 0 "its summary" query --db b.db --json \
+    "SELECT method, compression FROM summary WHERE path = 'staged' AND name = 'RTN_INT4' ORDER BY 1"
+json "has a row for each" '[.[] | [.method, (.compression * 100 | round)]] ==
+    [["int4 group=16", 318], ["int4 group=8", 263]]'
+for table in summary intervals cost; do
+    exits 0 "table $table" report --db b.db -t $table -f json
+    json "has them apart" '[.[].method | select(startswith("int4"))] | unique == ["int4 group=16", "int4 group=8"]'
+done
+
+# What failed before is told as such.
+sqlite3 b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
+    verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'int4' AND path = 'dense')"
+exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q -s 'path=[staged, dense]'
+prints "counts it" '0 failed, 12 skipped \(11 done before, 1 failed before, 0 unsupported\)'
+says "says so" '1 cells failed, 1 of them in an earlier run'
