@@ -1,4 +1,4 @@
-/* ops_isa.c - the definition of the forward's small operations, vectorised over lanes.
+/* ops_isa.c - the definition of the forward's small operations, in vectors as wide as the variant has.
  *
  * Rows are dealt to threads in contiguous ranges; a row never sees its neighbours. */
 #include "harness/engine/ops.h"
@@ -6,33 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/core/dtype.h"
+#include "harness/engine/ops_cross.h"
+#include "harness/engine/ops_lanes.h"
 
-/* Below WORTH_A_TEAM values a team costs more than it saves. Elementwise work is dealt in whole
- * BLOCKs, so that a value is in the vector part or in the tail whatever the team. */
-enum { WORTH_A_TEAM = 1 << 16, BLOCK = 4096, LANES = KVR_OPS_LANES };
-
-/* e^x to about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. Clamped to
- * +-87, where it stays a normal number; written so that NaN passes through. */
-static inline float exp_fast(float x)
-{
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float y = x < -87.0f ? -87.0f : x;
-    float n, r, p;
-
-    y = y > 87.0f ? 87.0f : y;
-    n = y * 1.44269504f + magic;
-    r = n - magic;
-    r = (y - r * 0.693359375f) + r * 2.12194440e-4f;
-    p = 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    return p * kvr_bits_f32((kvr_f32_bits(n) << 23) + 0x3f800000u);
-}
+/* Elementwise work is dealt in whole blocks. */
+enum { BLOCK = 4096 };
 
 /* ---- norms ---------------------------------------------------------------------------- */
 
@@ -40,19 +18,38 @@ struct moments {
     float mean, inv; /* 1 / sqrt(variance + eps) */
 };
 
-static inline struct moments row_moments(const float *x, int d, float eps)
+/* sum_i (x[i] - mean)^power, power 1 or 2, over the whole vectors of a row: SUMS at a time, since
+ * an addition takes four cycles; the rest one by one. */
+enum { SUMS = 4 };
+
+INLINE float row_sum(const float *x, int d, float mean, int power)
 {
-    float sum = 0, square = 0;
+    vec sum[SUMS] = { { 0 } };
+    float rest = 0;
+    int i = 0;
+
+    for (; i + SUMS * W <= d; i += SUMS * W)
+        for (int k = 0; k < SUMS; k++) {
+            const vec v = load(x + i + k * W) - mean;
+
+            sum[k] += power == 2 ? v * v : v;
+        }
+    for (; i + W <= d; i += W) {
+        const vec v = load(x + i) - mean;
+
+        sum[0] += power == 2 ? v * v : v;
+    }
+    for (; i < d; i++)
+        rest += power == 2 ? (x[i] - mean) * (x[i] - mean) : x[i] - mean;
+    return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
+static struct moments row_moments(const float *x, int d, float eps)
+{
     struct moments m;
 
-#pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < d; i++)
-        sum += x[i];
-    m.mean = sum / (float)d;
-#pragma omp simd reduction(+ : square)
-    for (int i = 0; i < d; i++)
-        square += (x[i] - m.mean) * (x[i] - m.mean);
-    m.inv = 1.0f / sqrtf(square / (float)d + eps);
+    m.mean = row_sum(x, d, 0, 1) / (float)d;
+    m.inv = 1.0f / sqrtf(row_sum(x, d, m.mean, 2) / (float)d + eps);
     return m;
 }
 
@@ -104,12 +101,8 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 #pragma omp parallel for schedule(static) if (r->n * d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         float *row = x + n * d;
-        float square = 0, inv;
+        const float inv = 1.0f / sqrtf(row_sum(row, d, 0, 2) / (float)d + (float)eps);
 
-#pragma omp simd reduction(+ : square)
-        for (int i = 0; i < d; i++)
-            square += row[i] * row[i];
-        inv = 1.0f / sqrtf(square / (float)d + (float)eps);
 #pragma omp simd
         for (int i = 0; i < d; i++)
             row[i] = row[i] * inv * w[i];
@@ -117,6 +110,48 @@ static void rms_norm(struct kvr_dev *dev, const struct kvr_rows *r, const float 
 }
 
 /* ---- positions ------------------------------------------------------------------------ */
+
+#if KVR_ISA_AVX2
+/* PAIRS of a token's pairs, from v on, in all heads: angles are read once and serve every head.
+ * a cos - b sin, a sin + b cos: x cos + swapped(x) (-sin, sin, ...). */
+INLINE void rotate_pairs(int n_heads, int head_dim, const double *co, const double *si, float *v)
+{
+    halves ones;
+    doubles cosine, sine, minus;
+
+    memcpy(&ones, co, sizeof ones);
+    cosine = TWICE(ones);
+    memcpy(&ones, si, sizeof ones);
+    sine = TWICE(ones);
+    for (int i = 0; i < 2 * PAIRS; i++)
+        minus[i] = i % 2 ? 1 : -1;
+    sine *= minus;
+    for (int h = 0; h < n_heads; h++, v += head_dim) {
+        const doubles x = load_doubles(v);
+
+        store_rounded(v, x * cosine + SWAPPED(x) * sine);
+    }
+}
+
+/* As many of a token's c pairs as fill registers; how many these are. */
+static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
+                        float *row)
+{
+    int p = 0;
+
+    for (; p + PAIRS <= c; p += PAIRS)
+        rotate_pairs(n_heads, head_dim, co + p, si + p, row + 2 * p);
+    return p;
+}
+#else
+/* Two doubles to a register: the compiler's own loop over pairs is as good. */
+static int rotate_whole(int n_heads, int head_dim, int c, const double *co, const double *si,
+                        float *row)
+{
+    (void)n_heads, (void)head_dim, (void)c, (void)co, (void)si, (void)row;
+    return 0;
+}
+#endif
 
 static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x)
@@ -127,12 +162,13 @@ static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, co
 #pragma omp parallel for schedule(static) if (r->n * r->d > WORTH_A_TEAM)
     for (int64_t n = 0; n < r->n; n++) {
         const double *co = cosines + n * c, *si = sines + n * c;
+        const int done = rotate_whole(n_heads, head_dim, c, co, si, x + n * r->d);
 
         for (int h = 0; h < n_heads; h++) {
             float *v = x + n * r->d + (int64_t)h * head_dim;
 
 #pragma omp simd
-            for (int p = 0; p < c; p++) {
+            for (int p = done; p < c; p++) {
                 double a = v[2 * p], b = v[2 * p + 1];
 
                 v[2 * p] = (float)(a * co[p] - b * si[p]);
@@ -170,35 +206,44 @@ static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, c
 }
 
 /* 0.5 u (1 + tanh z) = u / (1 + e^(-2z)), z = sqrt(2/pi) (u + 0.044715 u^3). */
-static void gelu(struct kvr_dev *dev, int64_t n, float *x)
+INLINE vec gelu_of(vec u)
 {
     const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
 
+    return u / (1.0f + exp_fast(u * (a + b * u * u)));
+}
+
+INLINE vec silu_of(vec u)
+{
+    return u / (1.0f + exp_fast(-u));
+}
+
+/* y = of(x) for n values; what fills no vector goes through one as well, so that a value does not
+ * depend on where it lies. */
+INLINE void each(vec (*of)(vec), int64_t n, const float *x, float *y)
+{
+    int64_t i = 0;
+
+    for (; i + W <= n; i += W)
+        store(y + i, of(load(x + i)));
+    if (i < n)
+        store_part(y + i, of(load_part(x + i, n - i)), n - i);
+}
+
+static void gelu(struct kvr_dev *dev, int64_t n, float *x)
+{
     (void)dev;
 #pragma omp parallel for schedule(static) if (n > WORTH_A_TEAM)
-    for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
-        const int64_t end = n - i0 < BLOCK ? n : i0 + BLOCK;
-
-#pragma omp simd
-        for (int64_t i = i0; i < end; i++) {
-            float u = x[i];
-
-            x[i] = u / (1.0f + exp_fast(u * (a + b * u * u)));
-        }
-    }
+    for (int64_t i = 0; i < n; i += BLOCK)
+        each(gelu_of, n - i < BLOCK ? n - i : BLOCK, x + i, x + i);
 }
 
 static void silu(struct kvr_dev *dev, int64_t n, const float *x, float *y)
 {
     (void)dev;
 #pragma omp parallel for schedule(static) if (n > WORTH_A_TEAM)
-    for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
-        const int64_t end = n - i0 < BLOCK ? n : i0 + BLOCK;
-
-#pragma omp simd
-        for (int64_t i = i0; i < end; i++)
-            y[i] = x[i] / (1.0f + exp_fast(-x[i]));
-    }
+    for (int64_t i = 0; i < n; i += BLOCK)
+        each(silu_of, n - i < BLOCK ? n - i : BLOCK, x + i, y + i);
 }
 
 /* ---- patches -------------------------------------------------------------------------- */
@@ -239,125 +284,6 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
                         }
 }
 
-/* ---- cross-attention ------------------------------------------------------------------ */
-
-/* The prompt is short: all scores of QUERIES tokens fit on the stack, so this is a plain
- * softmax. Keys lie transposed, [D, keys], so that a vector holds the scores of 16 keys. */
-enum { QUERIES = 8 };
-
-static int round_lanes(int n)
-{
-    return (n + LANES - 1) / LANES * LANES;
-}
-
-static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
-{
-    const int kp = round_lanes(c->n_keys), dp = round_lanes(c->head_dim);
-    const int d = c->n_heads * c->head_dim;
-
-    (void)dev;
-    for (int h = 0; h < c->n_heads; h++) {
-        for (int i = 0; i < c->head_dim; i++)
-            for (int j = 0; j < kp; j++)
-                c->k[((int64_t)h * c->head_dim + i) * kp + j] =
-                    j < c->n_keys ? k[(int64_t)j * d + h * c->head_dim + i] : 0.0f;
-        for (int j = 0; j < c->n_keys; j++)
-            for (int i = 0; i < dp; i++)
-                c->v[((int64_t)h * c->n_keys + j) * dp + i] =
-                    i < c->head_dim ? v[(int64_t)j * d + h * c->head_dim + i] : 0.0f;
-    }
-}
-
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-/* out[r][l] = sum_i a[r][i] * b[i][l]: `rows` rows of a against one lane block of b. Inlined with
- * a constant `rows`, so that the sums stay in registers. */
-static inline __attribute__((always_inline)) void block_product(int rows, int n, const float *a,
-                                                                int64_t a_stride, const float *b,
-                                                                int64_t b_stride, float *out,
-                                                                int64_t out_stride)
-{
-    lanes acc[QUERIES] = { 0 };
-
-    for (int i = 0; i < n; i++) {
-        lanes line;
-
-        memcpy(&line, b + i * b_stride, sizeof line);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++)
-            acc[r] += a[r * a_stride + i] * line;
-    }
-    for (int r = 0; r < rows; r++)
-        memcpy(out + r * out_stride, &acc[r], sizeof acc[r]);
-}
-
-/* Scores to probabilities in place, without dividing; returns their sum. */
-static inline float softmax_row(float *s, int n, float scale)
-{
-    float top = s[0], sum = 0;
-
-    for (int j = 1; j < n; j++)
-        top = s[j] > top ? s[j] : top;
-#pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < n; j++) {
-        s[j] = exp_fast((s[j] - top) * scale);
-        sum += s[j];
-    }
-    return sum;
-}
-
-/* One head of `rows` tokens, 1 or QUERIES. */
-static inline __attribute__((always_inline)) void
-attend_rows(int rows, const struct kvr_cross *c, int h, int d, const float *q, float *out)
-{
-    /* A row of scores is a little longer than a power of two: no two rows share cache sets. */
-    enum { ROW = KVR_OPS_MAX_TEXT + LANES };
-    const int kp = round_lanes(c->n_keys), dp = round_lanes(c->head_dim);
-    const float *k = c->k + (int64_t)h * c->head_dim * kp;
-    const float *v = c->v + (int64_t)h * c->n_keys * dp;
-    const float scale = 1.0f / sqrtf((float)c->head_dim);
-    float score[QUERIES * ROW], acc[QUERIES * LANES];
-
-    q += (int64_t)h * c->head_dim;
-    out += (int64_t)h * c->head_dim;
-    for (int j = 0; j < kp; j += LANES)
-        block_product(rows, c->head_dim, q, d, k + j, kp, score + j, ROW);
-    for (int r = 0; r < rows; r++) {
-        float *row = score + r * ROW, inv = 1.0f / softmax_row(row, c->n_keys, scale);
-
-        for (int j = 0; j < c->n_keys; j++)
-            row[j] *= inv;
-    }
-    for (int i0 = 0; i0 < c->head_dim; i0 += LANES) {
-        int width = c->head_dim - i0 < LANES ? c->head_dim - i0 : LANES;
-
-        block_product(rows, c->n_keys, score, ROW, v + i0, dp, acc, LANES);
-        for (int r = 0; r < rows; r++)
-            memcpy(out + (int64_t)r * d + i0, acc + r * LANES, (size_t)width * sizeof *out);
-    }
-}
-
-static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
-                         const struct kvr_cross_work *work, const float *q, float *out)
-{
-    const int64_t blocks = (r->n + QUERIES - 1) / QUERIES;
-
-    (void)dev;
-    (void)work;
-#pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
-    for (int64_t b = 0; b < blocks; b++)
-        for (int h = 0; h < c->n_heads; h++) {
-            int64_t t0 = b * QUERIES;
-            int n = r->n - t0 < QUERIES ? (int)(r->n - t0) : QUERIES;
-
-            if (n == QUERIES)
-                attend_rows(QUERIES, c, h, r->d, q + t0 * r->d, out + t0 * r->d);
-            else
-                for (int64_t t = t0; t < t0 + n; t++)
-                    attend_rows(1, c, h, r->d, q + t * r->d, out + t * r->d);
-        }
-}
-
 /* ---- what surrounds the blocks ---------------------------------------------------------- */
 
 static void add_modulation(struct kvr_dev *dev, int n_frames, int n_rows, int d, const float *base,
@@ -381,18 +307,36 @@ static void subtract(struct kvr_dev *dev, int64_t n, const float *x, const float
         out[i] = x[i] - y[i];
 }
 
+/* Sixteen sums in every variant: whether a forward is skipped must not depend on the CPU. */
 static void l1(struct kvr_dev *dev, int64_t n, const float *x, const float *y, double *sums)
 {
-    double change = 0, size = 0;
+    enum { EIGHT = 8, L1_SUMS = 2 * EIGHT };
+    typedef float floats __attribute__((vector_size(EIGHT * sizeof(float))));
+    typedef double sums_of __attribute__((vector_size(EIGHT * sizeof(double))));
+    typedef int64_t bits __attribute__((vector_size(EIGHT * sizeof(double))));
+    sums_of change[2] = { { 0 } }, size[2] = { { 0 } };
+    int64_t i = 0;
 
     (void)dev;
-    for (int64_t i = 0; i < n; i++) {
-        change += fabs((double)x[i] - y[i]);
-        size += fabs((double)y[i]);
-    }
+    for (; i + L1_SUMS <= n; i += L1_SUMS)
+        for (int k = 0; k < 2; k++) {
+            floats fx, fy;
+            sums_of a, b;
+
+            memcpy(&fx, x + i + k * EIGHT, sizeof fx);
+            memcpy(&fy, y + i + k * EIGHT, sizeof fy);
+            b = __builtin_convertvector(fy, sums_of);
+            a = __builtin_convertvector(fx, sums_of) - b;
+            change[k] += (sums_of)((bits)a & INT64_MAX);
+            size[k] += (sums_of)((bits)b & INT64_MAX);
+        }
     memset(sums, 0, 2 * KVR_OPS_L1_PARTS * sizeof *sums);
-    sums[0] = change;
-    sums[KVR_OPS_L1_PARTS] = size;
+    memcpy(sums, change, sizeof change);
+    memcpy(sums + KVR_OPS_L1_PARTS, size, sizeof size);
+    for (; i < n; i++) {
+        sums[0] += fabs((double)x[i] - y[i]);
+        sums[KVR_OPS_L1_PARTS] += fabs((double)y[i]);
+    }
 }
 
 static void x0_from_flow(struct kvr_dev *dev, int64_t n, const float *x, const float *flow,
@@ -411,22 +355,32 @@ static void renoise(struct kvr_dev *dev, int64_t n, const float *x0, const float
 
 static void clamp(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x)
 {
+    int64_t i = 0;
+
     (void)dev;
-    for (int64_t i = 0; i < n; i++) {
+    for (; i + W <= n; i += W)
+        store(x + i, at_most(at_least(load(x + i), spread(lo)), spread(hi)));
+    for (; i < n; i++) {
         float v = x[i] < lo ? lo : x[i];
 
         x[i] = v > hi ? hi : v;
     }
 }
 
+/* A value times 0 is NaN when it is not finite, and so is every sum that it goes into. */
 static void not_finite(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag)
 {
-    float sum = 0;
+    vec sum[SUMS] = { { 0 } };
+    float rest = 0;
+    int64_t i = 0;
 
     (void)dev;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * 0.0f; /* NaN as soon as one value is not finite */
-    *flag = sum != 0;
+    for (; i + SUMS * W <= n; i += SUMS * W)
+        for (int k = 0; k < SUMS; k++)
+            sum[k] += load(x + i + k * W) * 0.0f;
+    for (; i < n; i++)
+        rest += x[i] * 0.0f;
+    *flag = sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest != 0;
 }
 
 const struct kvr_ops KVR_ISA_NAME(kvr_ops_cpu) = {

@@ -1,0 +1,187 @@
+/* ops_cross.h - cross-attention over a packed prompt; ops_isa.c alone includes it.
+ *
+ * The prompt is short: all scores of QUERIES tokens fit on the stack, so this is a plain softmax.
+ * Keys lie transposed, [D, keys], so that a vector holds the scores of neighbouring keys. */
+#ifndef KVR_ENGINE_OPS_CROSS_H
+#define KVR_ENGINE_OPS_CROSS_H
+
+#include <math.h>
+
+#include "harness/engine/ops.h"
+#include "harness/engine/ops_lanes.h"
+
+/* Floats that a block of products is wide. */
+enum { WIDE = VECS * W };
+_Static_assert(KVR_OPS_LANES % WIDE == 0, "rows are padded to whole blocks");
+
+static inline int padded(int n)
+{
+    return (n + KVR_OPS_LANES - 1) / KVR_OPS_LANES * KVR_OPS_LANES;
+}
+
+static inline void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k,
+                              const float *v)
+{
+    const int kp = padded(c->n_keys), dp = padded(c->head_dim);
+    const int d = c->n_heads * c->head_dim;
+
+    (void)dev;
+    for (int h = 0; h < c->n_heads; h++) {
+        for (int i = 0; i < c->head_dim; i++)
+            for (int j = 0; j < kp; j++)
+                c->k[((int64_t)h * c->head_dim + i) * kp + j] =
+                    j < c->n_keys ? k[(int64_t)j * d + h * c->head_dim + i] : 0.0f;
+        for (int j = 0; j < c->n_keys; j++)
+            for (int i = 0; i < dp; i++)
+                c->v[((int64_t)h * c->n_keys + j) * dp + i] =
+                    i < c->head_dim ? v[(int64_t)j * d + h * c->head_dim + i] : 0.0f;
+    }
+}
+
+/* Rows of a block of b, copied together: where they lie they are far apart, and share cache sets.
+ */
+enum { TILE = 512 };
+
+static inline void copy_tile(float *tile, const float *b, int64_t b_stride, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int v = 0; v < VECS; v++)
+            store(tile + i * WIDE + v * W, load(b + i * b_stride + v * W));
+}
+
+/* out[r][l] = sum_i a[r][i] * tile[i][l], or += that: `rows` rows of a. Inlined with a constant
+ * `rows`, so that the sums stay in registers. */
+INLINE void block_product(int rows, int n, const float *a, int64_t a_stride, const float *tile,
+                          float *out, int64_t out_stride, bool more)
+{
+    vec acc[QUERIES][VECS];
+
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECS; v++)
+            acc[r][v] = more ? load(out + r * out_stride + v * W) : spread(0);
+    for (int i = 0; i < n; i++, tile += WIDE) {
+        vec line[VECS];
+
+        for (int v = 0; v < VECS; v++)
+            line[v] = load(tile + v * W);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < VECS; v++)
+                acc[r][v] += a[r * a_stride + i] * line[v];
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECS; v++)
+            store(out + r * out_stride + v * W, acc[r][v]);
+}
+
+/* WIDE columns of out [m] from rows a [m, n] and b [n, b_stride], tile by tile. */
+static inline void columns(int m, int n, const float *a, int64_t a_stride, const float *b,
+                           int64_t b_stride, float *out, int64_t out_stride)
+{
+    float tile[TILE * WIDE] __attribute__((aligned(64)));
+
+    for (int i = 0; i < n; i += TILE) {
+        const int now = n - i < TILE ? n - i : TILE;
+        int t = 0;
+
+        copy_tile(tile, b + i * b_stride, b_stride, now);
+        for (; t + QUERIES <= m; t += QUERIES)
+            block_product(QUERIES, now, a + t * a_stride + i, a_stride, tile, out + t * out_stride,
+                          out_stride, i > 0);
+        for (; t < m; t++)
+            block_product(1, now, a + t * a_stride + i, a_stride, tile, out + t * out_stride,
+                          out_stride, i > 0);
+    }
+}
+
+/* n scores to weights that add up to 1, in place; room for padded(n). A NaN makes all of them NaN:
+ * whatever its neighbours, it is in the sum. */
+INLINE void softmax_row(float *s, int n, float scale)
+{
+    const int whole = (n + W - 1) / W * W;
+    vec top, sum = { 0 };
+    float best, inv;
+
+    for (int j = n; j < whole; j++)
+        s[j] = s[0];
+    top = load(s);
+    for (int j = W; j < whole; j += W)
+        top = at_least(load(s + j), top);
+    best = top[0];
+    for (int l = 1; l < W; l++)
+        best = top[l] > best ? top[l] : best;
+    for (int j = 0; j < whole; j += W)
+        store(s + j, exp_fast((load(s + j) - best) * scale));
+    for (int j = n; j < whole; j++)
+        s[j] = 0;
+    for (int j = 0; j < whole; j += W)
+        sum += load(s + j);
+    inv = 1.0f / sum_of(sum);
+    for (int j = 0; j < whole; j += W)
+        store(s + j, load(s + j) * inv);
+}
+
+/* Tokens that share a copied tile: GROUP blocks, or as many as the scores have room for. */
+enum { GROUP = 4, SCORES = QUERIES * (KVR_OPS_MAX_TEXT + KVR_OPS_LANES) };
+
+/* A row of scores is a little longer than a power of two: no two rows share cache sets. */
+static inline int score_stride(const struct kvr_cross *c)
+{
+    return padded(c->n_keys) + KVR_OPS_LANES;
+}
+
+static inline int group_tokens(const struct kvr_cross *c)
+{
+    const int room = SCORES / (QUERIES * score_stride(c));
+
+    return QUERIES * (room < GROUP ? room : GROUP);
+}
+
+/* One head of m tokens. */
+static inline void attend_group(int m, const struct kvr_cross *c, int h, int d, const float *q,
+                                float *out)
+{
+    const int kp = padded(c->n_keys), dp = padded(c->head_dim), stride = score_stride(c);
+    const float *k = c->k + (int64_t)h * c->head_dim * kp;
+    const float *v = c->v + (int64_t)h * c->n_keys * dp;
+    const float scale = 1.0f / sqrtf((float)c->head_dim);
+    float score[SCORES], acc[GROUP * QUERIES * WIDE];
+
+    q += (int64_t)h * c->head_dim;
+    out += (int64_t)h * c->head_dim;
+    for (int j = 0; j < kp; j += WIDE)
+        columns(m, c->head_dim, q, d, k + j, kp, score + j, stride);
+    for (int t = 0; t < m; t++)
+        softmax_row(score + t * stride, c->n_keys, scale);
+    for (int i = 0; i < c->head_dim; i += WIDE) {
+        const int width = c->head_dim - i < WIDE ? c->head_dim - i : WIDE;
+
+        columns(m, c->n_keys, score, stride, v + i, dp, acc, WIDE);
+        for (int t = 0; t < m; t++)
+            memcpy(out + (int64_t)t * d + i, acc + t * WIDE, (size_t)width * sizeof *out);
+    }
+}
+
+static inline void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r,
+                                const struct kvr_cross *c, const struct kvr_cross_work *work,
+                                const float *q, float *out)
+{
+    const int per = group_tokens(c);
+    const int64_t groups = (r->n + per - 1) / per;
+
+    (void)dev;
+    (void)work;
+    /* Head by head: its keys and values stay in the core's own cache. */
+#pragma omp parallel for schedule(static) collapse(2) if (r->n * r->d > WORTH_A_TEAM)
+    for (int h = 0; h < c->n_heads; h++)
+        for (int64_t g = 0; g < groups; g++) {
+            const int64_t t = g * per;
+
+            attend_group(r->n - t < per ? (int)(r->n - t) : per, c, h, r->d, q + t * r->d,
+                         out + t * r->d);
+        }
+}
+
+#endif

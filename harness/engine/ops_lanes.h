@@ -1,0 +1,172 @@
+/* ops_lanes.h - vectors as wide as the variant's registers, and e^x over them; ops_isa.c alone
+ * includes it. Written with the compilers' vector types, so that no loop waits for a compiler to
+ * see through a comparison or a cast. */
+#ifndef KVR_ENGINE_OPS_LANES_H
+#define KVR_ENGINE_OPS_LANES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if KVR_ISA_AVX2
+#include <immintrin.h>
+#endif
+
+/* Cross-attention multiplies a block of QUERIES tokens by VECS vectors of W floats: its sums, one
+ * line of VECS vectors and a spread value have to fit into the registers (32 of AVX-512 and NEON,
+ * 16 of the others; without FMA a product needs one too). QUERIES divides the 36 tokens of a nano
+ * frame and the 1560 of Wan's, so that no token is left over. */
+#if KVR_ISA_AVX512
+enum { W = 16, VECS = 1, QUERIES = 12 };
+#elif KVR_ISA_AVX2
+enum { W = 8, VECS = 2, QUERIES = 6 };
+#elif defined(__aarch64__)
+enum { W = 4, VECS = 4, QUERIES = 4 };
+#else
+enum { W = 4, VECS = 2, QUERIES = 4 };
+#endif
+
+typedef float vec __attribute__((vector_size(W * sizeof(float))));
+typedef int32_t vec_bits __attribute__((vector_size(W * sizeof(float))));
+
+/* Below so many values a team costs more than it saves. */
+enum { WORTH_A_TEAM = 1 << 16 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const float *p)
+{
+    vec v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void store(float *p, vec v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* The first n < W values; the others are 0. */
+INLINE vec load_part(const float *p, int64_t n)
+{
+    float full[W] = { 0 };
+
+    memcpy(full, p, (size_t)n * sizeof *p);
+    return load(full);
+}
+
+INLINE void store_part(float *p, vec v, int64_t n)
+{
+    memcpy(p, &v, (size_t)n * sizeof *p);
+}
+
+INLINE vec spread(float x)
+{
+    return x - (vec){ 0 };
+}
+
+#if KVR_ISA_AVX2
+/* A register of doubles, a pair's two next to each other; one of each pair. SWAPPED: the two change
+ * places. TWICE: each one, for both. gcc converts half a register at a time where it is not told.
+ */
+enum { PAIRS = W / 4 };
+typedef double doubles __attribute__((vector_size(2 * PAIRS * sizeof(double))));
+typedef double halves __attribute__((vector_size(PAIRS * sizeof(double))));
+#if KVR_ISA_AVX512
+#define SWAPPED(x) __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6)
+#define TWICE(x) __builtin_shufflevector(x, x, 0, 0, 1, 1, 2, 2, 3, 3)
+
+INLINE doubles load_doubles(const float *p)
+{
+    return (doubles)_mm512_cvtps_pd(_mm256_loadu_ps(p));
+}
+
+INLINE void store_rounded(float *p, doubles v)
+{
+    _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)v));
+}
+#else
+#define SWAPPED(x) __builtin_shufflevector(x, x, 1, 0, 3, 2)
+#define TWICE(x) __builtin_shufflevector(x, x, 0, 0, 1, 1)
+
+INLINE doubles load_doubles(const float *p)
+{
+    return (doubles)_mm256_cvtps_pd(_mm_loadu_ps(p));
+}
+
+INLINE void store_rounded(float *p, doubles v)
+{
+    _mm_storeu_ps(p, _mm256_cvtpd_ps((__m256d)v));
+}
+#endif
+#endif
+
+/* x where it is above (below) the bound, else the bound; a NaN in x stays. */
+#if KVR_ISA_AVX512
+INLINE vec at_least(vec x, vec bound)
+{
+    return (vec)_mm512_max_ps((__m512)bound, (__m512)x);
+}
+
+INLINE vec at_most(vec x, vec bound)
+{
+    return (vec)_mm512_min_ps((__m512)bound, (__m512)x);
+}
+#elif KVR_ISA_AVX2
+INLINE vec at_least(vec x, vec bound)
+{
+    return (vec)_mm256_max_ps((__m256)bound, (__m256)x);
+}
+
+INLINE vec at_most(vec x, vec bound)
+{
+    return (vec)_mm256_min_ps((__m256)bound, (__m256)x);
+}
+#else
+INLINE vec choose(vec_bits which, vec a, vec b)
+{
+    return (vec)((which & (vec_bits)a) | (~which & (vec_bits)b));
+}
+
+INLINE vec at_least(vec x, vec bound)
+{
+    return choose(x < bound, bound, x);
+}
+
+INLINE vec at_most(vec x, vec bound)
+{
+    return choose(x > bound, bound, x);
+}
+#endif
+
+/* e^x to about 2 ulp: 2^n times a degree-6 polynomial on [-ln2/2, ln2/2]. Clamped to
+ * +-87, where it stays a normal number; NaN passes through. */
+INLINE vec exp_fast(vec x)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    const vec y = at_most(at_least(x, spread(-87.0f)), spread(87.0f));
+    const vec n = y * 1.44269504f + magic, whole = n - magic;
+    const vec r = (y - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    vec p = r * 1.38888889e-3f + 8.33333333e-3f;
+
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return p * (vec)(((vec_bits)n << 23) + 0x3f800000);
+}
+
+/* Pairs are added in a tree. */
+INLINE float sum_of(vec v)
+{
+    float s[W];
+
+    store(s, v);
+    for (int n = W / 2; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            s[i] += s[i + n];
+    return s[0];
+}
+
+#endif
