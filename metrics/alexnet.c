@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/onednn.h"
+
 /* Floats of one strip of columns: about the size of a core's second-level cache. */
 enum { STRIP_FLOATS = 1 << 18 };
 
@@ -35,6 +37,7 @@ static enum kvr_status get(const struct kvr_st *f, const char *name, int n_dims,
 
 enum kvr_status kvr_alexnet_open(struct kvr_alexnet *net, const struct kvr_st *weights)
 {
+    kvr_onednn_limit();
     for (int i = 0; i < KVR_ALEXNET_TAPS; i++) {
         const struct layer *l = &layers[i];
         const int64_t shape[] = { l->out, l->in, l->kernel, l->kernel };

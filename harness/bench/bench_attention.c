@@ -9,6 +9,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/core/clock.h"
+#include "harness/core/onednn.h"
 #include "harness/core/rng.h"
 
 /* One chunk of queries over so many chunks of past. */
@@ -46,6 +47,7 @@ static enum kvr_status kit_open(struct kit *t)
 {
     const size_t q = (size_t)t->n_query * t->width, k = (size_t)t->n_key * t->width;
 
+    kvr_onednn_limit();
     KVR_TRY(kvr_buf_alloc(&t->x, t->dev, KVR_MEM_IO, 4 * q * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->k, t->dev, KVR_MEM_IO, k * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->v, t->dev, KVR_MEM_IO, k * sizeof(float)));

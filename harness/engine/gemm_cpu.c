@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harness/core/onednn.h"
+
 enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
 
 /* One primitive per tile shape; src and dst are re-pointed at every call, so each thread
@@ -134,6 +136,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
     if (n < omp_get_max_threads())
         n = omp_get_max_threads();
     g->n_threads = n < MAX_THREADS ? n : MAX_THREADS;
+    kvr_onednn_limit();
     st = check(dnnl_engine_create(&g->engine, dnnl_cpu, 0), "engine");
     for (int i = 0; i < g->n_threads && st == KVR_OK; i++)
         st = check(dnnl_stream_create(&g->stream[i], g->engine, dnnl_stream_default_flags),

@@ -4,14 +4,15 @@
 
 #include <check.h>
 #include <math.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/onednn.h"
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
 #include "tests/suite.h"
-
 
 /* Sums of d float32 products in vector lanes: the error of a row's mean or norm stays below
  * sqrt(d) half ulps of its largest term, 1e-6 for d <= 1100 and values of size 1; everything
@@ -394,6 +395,22 @@ START_TEST(linear_layer)
 }
 END_TEST
 
+/* KVREEL_CPU=avx2 is a machine without AVX-512, in the library's products as well. */
+START_TEST(library_keeps_to_the_forced_set)
+{
+#if defined(__x86_64__)
+    static const dnnl_cpu_isa_t most[KVR_N_ISA] = { dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2,
+                                                    dnnl_cpu_isa_avx2_vnni,
+                                                    dnnl_cpu_isa_avx512_core,
+                                                    dnnl_cpu_isa_avx512_core_vnni };
+
+    kvr_onednn_limit();
+    if (kvr_isa_forced())
+        ck_assert_int_eq(dnnl_get_effective_cpu_isa() & ~most[kvr_isa()], 0);
+#endif
+}
+END_TEST
+
 START_TEST(other_types_are_refused)
 {
     struct kvr_gemm *g = NULL;
@@ -449,6 +466,7 @@ int main(void)
     tcase_add_loop_test(tc, cross_attention, 0, N_CROSS);
     tcase_add_loop_test(tc, linear_layer, 0, 2 * N_LINEAR);
     tcase_add_test(tc, other_types_are_refused);
+    tcase_add_test(tc, library_keeps_to_the_forced_set);
     tcase_add_test(tc, linear_without_memory);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

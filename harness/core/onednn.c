@@ -1,0 +1,35 @@
+/* onednn.c - see onednn.h. */
+#include "harness/core/onednn.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+#include "harness/core/isa.h"
+
+#if defined(__x86_64__)
+static const dnnl_cpu_isa_t limit_of[KVR_N_ISA] = {
+    [KVR_ISA_OF_PORTABLE] = dnnl_cpu_isa_sse41,
+    [KVR_ISA_OF_AVX2] = dnnl_cpu_isa_avx2,
+    [KVR_ISA_OF_AVXVNNI] = dnnl_cpu_isa_avx2_vnni,
+    [KVR_ISA_OF_AVX512] = dnnl_cpu_isa_avx512_core,
+    [KVR_ISA_OF_VNNI] = dnnl_cpu_isa_avx512_core_vnni,
+};
+
+/* An error says that the library is in use already: then it stays as it is. */
+static void limit(void)
+{
+    if (kvr_isa_forced())
+        dnnl_set_max_cpu_isa(limit_of[kvr_isa()]);
+}
+#else
+static void limit(void)
+{
+}
+#endif
+
+void kvr_onednn_limit(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, limit);
+}
