@@ -102,18 +102,35 @@ static void max_pool(float *out, const float *x, const struct kvr_alexnet_shape 
             }
 }
 
+/* The first output whose tap at kx is at column `x` or after it; none below 0. */
+static int first_at(const struct layer *l, int kx, int x)
+{
+    const int from = x + l->pad - kx;
+
+    return from <= 0 ? 0 : (from + l->stride - 1) / l->stride;
+}
+
 /* One row of columns: what kernel position (c, ky, kx) sees for outputs of rows y0 .. y1. */
 static void unroll(float *col, const float *x, const struct layer *l, int height, int width, int ky,
                    int kx, int y0, int y1, int out_width)
 {
-    for (int y = y0; y < y1; y++) {
+    int from = first_at(l, kx, 0), to = first_at(l, kx, width);
+
+    from = from < out_width ? from : out_width;
+    to = to < out_width ? to : out_width;
+    for (int y = y0; y < y1; y++, col += out_width) {
         const int sy = y * l->stride + ky - l->pad;
+        const bool inside = sy >= 0 && sy < height && from < to;
+        const int n = inside ? to - from : 0, before = inside ? from : 0;
 
-        for (int i = 0; i < out_width; i++) {
-            const int sx = i * l->stride + kx - l->pad;
-            const bool inside = sy >= 0 && sy < height && sx >= 0 && sx < width;
+        memset(col, 0, (size_t)before * sizeof *col);
+        memset(col + before + n, 0, (size_t)(out_width - before - n) * sizeof *col);
+        if (n) {
+            const float *in =
+                x + (size_t)sy * (size_t)width + (size_t)(from * l->stride + kx - l->pad);
 
-            *col++ = inside ? x[(size_t)sy * (size_t)width + (size_t)sx] : 0.0f;
+            for (int i = 0; i < n; i++)
+                col[from + i] = in[(size_t)i * (size_t)l->stride];
         }
     }
 }

@@ -10,16 +10,15 @@
 #include <stdlib.h>
 
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
 static void mean_colour(double c[3], const struct kvr_frames *f, int i)
 {
     const uint8_t *p = kvr_frame_at(f, i);
     const size_t n = kvr_frame_bytes(f) / 3;
-    uint64_t sum[3] = { 0, 0, 0 };
+    uint64_t sum[3];
 
-    for (size_t k = 0; k < n; k++)
-        for (size_t j = 0; j < 3; j++)
-            sum[j] += p[3 * k + j];
+    kvr_metric_kernels()->sum_colours(p, n, sum);
     for (int j = 0; j < 3; j++)
         c[j] = (double)sum[j] / (double)n;
 }

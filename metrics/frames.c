@@ -1,11 +1,10 @@
-/* frames.c - see frames.h. Blocks keep sums within 32 bits, which keeps inner loops in vector
- * registers: 255^2 * 32768 < 2^31. */
+/* frames.c - see frames.h. */
 #include "metrics/frames.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { BLOCK = 32768 };
+#include "metrics/kernels.h"
 
 enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
                                      struct kvr_metric_value *out, const char *name, int first,
@@ -37,36 +36,12 @@ enum kvr_status kvr_metric_per_frame(const struct kvr_metric_input *in,
 
 uint64_t kvr_sum_squared(const uint8_t *a, const uint8_t *b, size_t n)
 {
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t end = n - i < BLOCK ? n : i + BLOCK;
-        uint32_t sum = 0;
-
-        for (size_t j = i; j < end; j++) {
-            int d = a[j] - b[j];
-            sum += (uint32_t)(d * d);
-        }
-        total += sum;
-    }
-    return total;
+    return kvr_metric_kernels()->sum_squared(a, b, n);
 }
 
 uint64_t kvr_sum_absolute(const uint8_t *a, const uint8_t *b, size_t n)
 {
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t end = n - i < BLOCK ? n : i + BLOCK;
-        uint32_t sum = 0;
-
-        for (size_t j = i; j < end; j++) {
-            int d = a[j] - b[j];
-            sum += (uint32_t)(d < 0 ? -d : d);
-        }
-        total += sum;
-    }
-    return total;
+    return kvr_metric_kernels()->sum_absolute(a, b, n);
 }
 
 double kvr_sum(const double *p, int n)
@@ -84,8 +59,5 @@ double kvr_sum(const double *p, int n)
 
 void kvr_luma(uint8_t *y, const uint8_t *rgb, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] =
-            (uint8_t)((299u * rgb[3 * i] + 587u * rgb[3 * i + 1] + 114u * rgb[3 * i + 2] + 500u) /
-                      1000u);
+    kvr_metric_kernels()->luma(y, rgb, n);
 }

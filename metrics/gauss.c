@@ -6,11 +6,9 @@
 #include <stdlib.h>
 
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
 enum { WIN = KVR_GAUSS_WINDOW, MAPS = 5 }; /* x, y, xx, yy, xy */
-
-#define C1 (0.01 * 255.0 * 0.01 * 255.0)
-#define C2 (0.03 * 255.0 * 0.03 * 255.0)
 
 struct work {
     double g[WIN];
@@ -39,64 +37,26 @@ static bool work_alloc(struct work *w, size_t width, size_t n_win)
     return true;
 }
 
-static void filter_row(struct work *w, const float *a, const float *b, int width, int n_win, int y)
+static void filter_row(const struct kvr_metric_kernels *k, struct work *w, const float *a,
+                       const float *b, int width, int n_win, int y)
 {
-    double *restrict r = w->row;
     double *out = w->kept + (size_t)(y % WIN) * MAPS * (size_t)n_win;
 
-    for (int x = 0; x < width; x++) {
-        double p = (double)a[x], q = (double)b[x];
-
-        r[x] = p;
-        r[width + x] = q;
-        r[2 * width + x] = p * p;
-        r[3 * width + x] = q * q;
-        r[4 * width + x] = p * q;
-    }
-    for (int m = 0; m < MAPS; m++) {
-        const double *in = r + (size_t)m * (size_t)width;
-        double *restrict o = out + (size_t)m * (size_t)n_win;
-
-        for (int x = 0; x < n_win; x++) {
-            double s = 0.0;
-
-            for (int k = 0; k < WIN; k++)
-                s += w->g[k] * in[x + k];
-            o[x] = s;
-        }
-    }
+    k->gauss_products(a, b, width, w->row);
+    for (int m = 0; m < MAPS; m++)
+        k->gauss_along(w->g, w->row + (size_t)m * (size_t)width, n_win,
+                       out + (size_t)m * (size_t)n_win);
 }
 
 /* The window whose last row is y. */
-static void filter_column(struct work *w, int n_win, int y)
+static void filter_column(const struct kvr_metric_kernels *k, struct work *w, int n_win, int y)
 {
-    double *restrict o = w->sum;
+    const double *rows[WIN];
     const int n = MAPS * n_win;
 
-    for (int x = 0; x < n; x++)
-        o[x] = 0.0;
-    for (int k = 0; k < WIN; k++) {
-        const double *in = w->kept + (size_t)((y + 1 + k) % WIN) * (size_t)n;
-        const double g = w->g[k];
-
-        for (int x = 0; x < n; x++)
-            o[x] += g * in[x];
-    }
-}
-
-static void ssim_row(struct work *w, int n_win)
-{
-    const double *mx = w->sum, *my = mx + n_win, *xx = my + n_win, *yy = xx + n_win,
-                 *xy = yy + n_win;
-    double *restrict ssim = w->ssim, *restrict contrast = w->contrast;
-
-    for (int x = 0; x < n_win; x++) {
-        double sx = xx[x] - mx[x] * mx[x], sy = yy[x] - my[x] * my[x];
-        double cs = (2.0 * (xy[x] - mx[x] * my[x]) + C2) / (sx + sy + C2);
-
-        contrast[x] = cs;
-        ssim[x] = cs * (2.0 * mx[x] * my[x] + C1) / (mx[x] * mx[x] + my[x] * my[x] + C1);
-    }
+    for (int i = 0; i < WIN; i++)
+        rows[i] = w->kept + (size_t)((y + 1 + i) % WIN) * (size_t)n;
+    k->gauss_across(w->g, rows, n, w->sum);
 }
 
 bool kvr_gauss_ssim(const float *a, const float *b, int height, int width,
@@ -104,18 +64,19 @@ bool kvr_gauss_ssim(const float *a, const float *b, int height, int width,
 {
     const int n_win = width - WIN + 1;
     const double n = (double)n_win * (height - WIN + 1);
+    const struct kvr_metric_kernels *k = kvr_metric_kernels();
     struct work w;
 
     if (!work_alloc(&w, (size_t)width, (size_t)n_win))
         return false;
     out->ssim = out->contrast = 0.0;
     for (int y = 0; y < height; y++) {
-        filter_row(&w, a + (size_t)y * (size_t)width, b + (size_t)y * (size_t)width, width, n_win,
-                   y);
+        filter_row(k, &w, a + (size_t)y * (size_t)width, b + (size_t)y * (size_t)width, width,
+                   n_win, y);
         if (y < WIN - 1)
             continue;
-        filter_column(&w, n_win, y);
-        ssim_row(&w, n_win);
+        filter_column(k, &w, n_win, y);
+        k->gauss_map(w.sum, n_win, w.ssim, w.contrast);
         out->ssim += kvr_sum(w.ssim, n_win);
         out->contrast += kvr_sum(w.contrast, n_win);
     }

@@ -8,24 +8,15 @@
 #include <stdio.h>
 
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
 static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 {
     const size_t n = kvr_frame_bytes(in->test);
     const uint8_t *p = kvr_frame_at(in->test, i - 1), *q = kvr_frame_at(in->test, i),
                   *r = kvr_frame_at(in->test, i + 1);
-    uint64_t total = 0;
+    const uint64_t total = kvr_metric_kernels()->sum_bend(p, q, r, n);
 
-    for (size_t k = 0; k < n; k += 65536) {
-        size_t end = n - k < 65536 ? n : k + 65536;
-        uint32_t sum = 0;
-
-        for (size_t j = k; j < end; j++) {
-            int d = 2 * q[j] - p[j] - r[j];
-            sum += (uint32_t)(d < 0 ? -d : d);
-        }
-        total += sum;
-    }
     *value = (255.0 - 0.5 * (double)total / (double)n) / 255.0;
     return true;
 }

@@ -14,6 +14,7 @@
 
 #include "metrics/alexnet.h"
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
 enum { TAPS = KVR_ALEXNET_TAPS };
 
@@ -54,27 +55,20 @@ static void to_input(float *x, const uint8_t *rgb, size_t n)
 static double distance(const float *a, const float *b, const float *head, int channels, size_t n,
                        double *work)
 {
-    double *restrict aa = work, *restrict bb = work + n, *restrict d = work + 2 * n;
+    const struct kvr_metric_kernels *k = kvr_metric_kernels();
+    double *aa = work, *bb = work + n, *d = work + 2 * n;
 
     memset(work, 0, 3 * n * sizeof *work);
-    for (size_t c = 0; c < (size_t)channels; c++)
-        for (size_t i = 0; i < n; i++) {
-            aa[i] += (double)a[c * n + i] * (double)a[c * n + i];
-            bb[i] += (double)b[c * n + i] * (double)b[c * n + i];
-        }
+    for (size_t c = 0; c < (size_t)channels; c++) {
+        k->add_squares(a + c * n, n, aa);
+        k->add_squares(b + c * n, n, bb);
+    }
     for (size_t i = 0; i < n; i++) {
         aa[i] = 1.0 / (sqrt(aa[i]) + 1e-10);
         bb[i] = 1.0 / (sqrt(bb[i]) + 1e-10);
     }
-    for (size_t c = 0; c < (size_t)channels; c++) {
-        const double weight = (double)head[c];
-
-        for (size_t i = 0; i < n; i++) {
-            double e = (double)a[c * n + i] * aa[i] - (double)b[c * n + i] * bb[i];
-
-            d[i] += weight * e * e;
-        }
-    }
+    for (size_t c = 0; c < (size_t)channels; c++)
+        k->add_distance(a + c * n, aa, b + c * n, bb, (double)head[c], n, d);
     return kvr_sum(d, (int)n) / (double)n;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
 static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
 {
@@ -18,20 +19,8 @@ static bool of_frame(const struct kvr_metric_input *in, int i, double *value)
     if (!luma)
         return false;
     kvr_luma(luma, kvr_frame_at(in->test, i), (size_t)h * (size_t)w);
-    for (int y = 1; y < h - 1; y++) {
-        const uint8_t *p = luma + (size_t)y * (size_t)w;
-        int32_t s = 0;
-        int64_t s2 = 0;
-
-        for (int x = 1; x < w - 1; x++) {
-            int32_t l = p[x - 1] + p[x + 1] + p[x - w] + p[x + w] - 4 * p[x];
-
-            s += l;
-            s2 += l * l;
-        }
-        sum += s;
-        squares += s2;
-    }
+    for (int y = 1; y < h - 1; y++)
+        kvr_metric_kernels()->laplacian(luma + (size_t)y * (size_t)w + 1, w, w - 2, &sum, &squares);
     free(luma);
     mean = (double)sum / n;
     *value = (double)squares / n - mean * mean;

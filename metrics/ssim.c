@@ -17,16 +17,13 @@
 #include <string.h>
 
 #include "metrics/frames.h"
+#include "metrics/kernels.h"
 
-enum { WIN = 7, N = WIN * WIN };
+enum { WIN = 7 };
 
-#define C1 (N * N * 0.01 * 255.0 * 0.01 * 255.0)
-#define C2 (N * (N - 1) * 0.03 * 255.0 * 0.03 * 255.0)
-
-/* Sums over the newest WIN rows, for each sample of a row; RGB stays interleaved, so a
- * window's neighbours are 3 apart. */
+/* Sums over the newest WIN rows; RGB stays interleaved, so a window's neighbours are 3 apart. */
 struct columns {
-    int32_t *x, *y, *xx, *yy, *xy;
+    struct kvr_ssim_columns s;
     double *map; /* SSIM of one row of windows */
     void *memory;
 };
@@ -40,64 +37,28 @@ static int columns_alloc(struct columns *c, size_t row)
     c->memory = p;
     c->map = (double *)(void *)p;
     p += row * (sizeof(double) / sizeof(int32_t));
-    c->x = p;
-    c->y = p + row;
-    c->xx = p + 2 * row;
-    c->yy = p + 3 * row;
-    c->xy = p + 4 * row;
+    c->s.x = p;
+    c->s.y = p + row;
+    c->s.xx = p + 2 * row;
+    c->s.yy = p + 3 * row;
+    c->s.xy = p + 4 * row;
     return 0;
-}
-
-static void columns_add(struct columns *c, const uint8_t *restrict a, const uint8_t *restrict b,
-                        int row, int sign)
-{
-    int32_t *restrict x = c->x, *restrict y = c->y;
-    int32_t *restrict xx = c->xx, *restrict yy = c->yy, *restrict xy = c->xy;
-
-    for (int i = 0; i < row; i++) {
-        int32_t p = a[i], q = b[i];
-
-        x[i] += sign * p;
-        y[i] += sign * q;
-        xx[i] += sign * p * p;
-        yy[i] += sign * q * q;
-        xy[i] += sign * p * q;
-    }
-}
-
-/* Sum over the window's columns i, i + 3, ... */
-static inline int32_t across(const int32_t *p)
-{
-    return p[0] + p[3] + p[6] + p[9] + p[12] + p[15] + p[18];
-}
-
-static void row_map(const struct columns *c, int n_win)
-{
-    double *restrict map = c->map;
-
-    for (int i = 0; i < n_win; i++) {
-        int32_t x = across(c->x + i), y = across(c->y + i);
-        int32_t xx = across(c->xx + i), yy = across(c->yy + i), xy = across(c->xy + i);
-        double num = (2 * x * y + C1) * (2 * (N * xy - x * y) + C2);
-        double den = (x * x + y * y + C1) * (N * xx - x * x + (N * yy - y * y) + C2);
-
-        map[i] = num / den;
-    }
 }
 
 static double frame_ssim(const uint8_t *a, const uint8_t *b, int height, int width,
                          struct columns *c)
 {
     int row = 3 * width, n_win = 3 * (width - WIN + 1);
+    const struct kvr_metric_kernels *k = kvr_metric_kernels();
     double total = 0.0;
 
-    memset(c->x, 0, 5 * (size_t)row * sizeof *c->x);
+    memset(c->s.x, 0, 5 * (size_t)row * sizeof *c->s.x);
     for (int y = 0; y < height; y++) {
-        columns_add(c, a + (size_t)y * row, b + (size_t)y * row, row, +1);
+        k->ssim_add(&c->s, a + (size_t)y * row, b + (size_t)y * row, row, +1);
         if (y >= WIN)
-            columns_add(c, a + (size_t)(y - WIN) * row, b + (size_t)(y - WIN) * row, row, -1);
+            k->ssim_add(&c->s, a + (size_t)(y - WIN) * row, b + (size_t)(y - WIN) * row, row, -1);
         if (y >= WIN - 1) {
-            row_map(c, n_win);
+            k->ssim_map(&c->s, n_win, c->map);
             total += kvr_sum(c->map, n_win);
         }
     }

@@ -49,10 +49,6 @@ struct kvr_probe_query {
 enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *list, int n,
                                 int ages, struct kvr_probe_query *out, double *by_age);
 
-/* C[i][j] += sum_k A[i][k] B[k][j]; m <= 4, n a multiple of 16. */
-void kvr_probe_mul(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
-                   int64_t n, double *c, int64_t ldc);
-
 /* Sums that every number is a quotient of. */
 struct kvr_probe_sums {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;

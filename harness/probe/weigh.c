@@ -5,45 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/probe/kernels.h"
 #include "methods/kernels/fwht.h"
 
-enum { QUERIES = 4, LANES = 8 };
-typedef double vec __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
-
-/* Inlined for constant m. */
-static inline __attribute__((always_inline)) void mul_block(const double *a, int64_t lda,
-                                                            const double *b, int64_t ldb, int64_t k,
-                                                            double *c, int64_t ldc, const int m)
-{
-    vec acc[QUERIES][2];
-
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < 2; j++)
-            acc[i][j] = *(const vec *)(c + i * ldc + j * LANES);
-    for (int64_t p = 0; p < k; p++) {
-        const vec b0 = *(const vec *)(b + p * ldb), b1 = *(const vec *)(b + p * ldb + LANES);
-
-        for (int i = 0; i < m; i++) {
-            acc[i][0] += a[i * lda + p] * b0;
-            acc[i][1] += a[i * lda + p] * b1;
-        }
-    }
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < 2; j++)
-            *(vec *)(c + i * ldc + j * LANES) = acc[i][j];
-}
-
-void kvr_probe_mul(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
-                   int64_t n, double *c, int64_t ldc)
-{
-    for (int64_t j = 0; j < n; j += 2 * LANES) {
-        if (m == QUERIES)
-            mul_block(a, lda, b + j, ldb, k, c + j, ldc, QUERIES);
-        else
-            for (int i = 0; i < m; i++)
-                mul_block(a + i * lda, lda, b + j, ldb, k, c + i * ldc + j, ldc, 1);
-    }
-}
+enum { QUERIES = 4 };
 
 /* Scratch of one thread: a block of queries. */
 struct block {
@@ -253,8 +218,8 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
     load_queries(b);
     for (int side = 0; side < N_SIDES; side++) {
         memset(b->weight[side], 0, QUERIES * (size_t)x->stride * sizeof(double));
-        kvr_probe_mul(b->q, x->d, b->m, x->kt[side], x->stride, x->d, x->stride, b->weight[side],
-                      x->stride);
+        kvr_probe_kernels()->mul(b->q, x->d, b->m, x->kt[side], x->stride, x->d, x->stride,
+                                 b->weight[side], x->stride);
     }
     correct(b);
     for (int side = 0; side < N_SIDES; side++) {
@@ -263,8 +228,8 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
                    x->n_past);
         for (int values = 0; values < N_SIDES; values++) {
             memset(b->out[side][values], 0, QUERIES * (size_t)x->wide * sizeof(double));
-            kvr_probe_mul(b->weight[side], x->stride, b->m, x->v[values], x->wide, x->n, x->wide,
-                          b->out[side][values], x->wide);
+            kvr_probe_kernels()->mul(b->weight[side], x->stride, b->m, x->v[values], x->wide, x->n,
+                                     x->wide, b->out[side][values], x->wide);
         }
     }
     for (int i = 0; i < b->m; i++) {

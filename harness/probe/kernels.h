@@ -1,0 +1,28 @@
+/* kernels.h - the probe's products in double, one table per instruction set.
+ *
+ *     kvr_probe_kernels()->mul(a, lda, m, b, ldb, k, n, c, ldc);
+ *
+ * Every variant gives the same bits: a sum goes over k in order, and no product and sum fuse. */
+#ifndef KVR_PROBE_KERNELS_H
+#define KVR_PROBE_KERNELS_H
+
+#include <stdint.h>
+
+#include "harness/core/isa.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_probe_kernels {
+    /* C[i][j] += sum_k A[i][k] B[k][j]; m <= 4, n a multiple of 16. */
+    void (*mul)(const double *a, int64_t lda, int m, const double *b, int64_t ldb, int64_t k,
+                int64_t n, double *c, int64_t ldc);
+};
+
+KVR_ISA_TABLES(struct kvr_probe_kernels, kvr_probe_kernels)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
