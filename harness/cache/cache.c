@@ -43,6 +43,16 @@ const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
 const char *const kvr_attend_names[] = { "float", "int8", NULL };
 
+bool kvr_attend_find(const char *name, enum kvr_attend_as *out)
+{
+    for (int i = 0; kvr_attend_names[i]; i++)
+        if (strcmp(kvr_attend_names[i], name) == 0) {
+            *out = (enum kvr_attend_as)i;
+            return true;
+        }
+    return false;
+}
+
 bool kvr_path_find(const char *name, enum kvr_path *out)
 {
     for (int i = 0; kvr_path_names[i]; i++)

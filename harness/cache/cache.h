@@ -39,6 +39,8 @@ enum kvr_attend_as {
     KVR_ATTEND_INT8,  /* coded tokens as bytes summed in int32 (attend_dot.h), others as F32 */
 };
 extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
+/* False, and *out left alone, when nothing has this name. */
+bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
 
 struct kvr_cache_shape {
     int n_layers, n_heads, head_dim; /* L, H, D */

@@ -295,9 +295,9 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo,
 }
 
 enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
-                            int latent_frames, enum kvr_path path, enum kvr_backend backend,
-                            struct kvr_prediction *out)
+                            const struct kvr_predict_run *run, struct kvr_prediction *out)
 {
+    const int latent_frames = run->latent_frames;
     const struct kvr_cache_shape shape = {
         .n_layers = geo->n_layers,
         .n_heads = geo->n_heads,
@@ -306,6 +306,7 @@ enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geomet
         .frames_per_chunk = geo->frames_per_chunk,
         .capacity_frames = latent_frames,
         .exact = KVR_BF16,
+        .attend = run->attend,
     };
     struct rollout r;
     enum kvr_status st;
@@ -320,10 +321,10 @@ enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geomet
         .tokens = r.tokens,
         .bf16 = 2 * (size_t)geo->n_layers * (size_t)r.tokens * (size_t)geo->n_heads *
                 (size_t)geo->head_dim * sizeof(kvr_bf16),
-        .scratch = kvr_cache_scratch_bytes(plan, &shape, path, backend),
+        .scratch = kvr_cache_scratch_bytes(plan, &shape, run->path, run->backend),
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
-    r.beside = backend != KVR_CPU;
+    r.beside = run->backend != KVR_CPU;
     st = fill(&r, geo, out);
     rollout_close(&r);
     return st;

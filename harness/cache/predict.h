@@ -1,7 +1,8 @@
 /* predict.h - what a rollout's cache would take, without running it.
  *
  *     struct kvr_prediction p;
- *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, KVR_CPU, &p));
+ *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
+ *                         &p));
  *     ... p.nominal, p.peak ...
  *
  * Layers are driven chunk by chunk as a rollout drives them, but dry: policies decide, codecs
@@ -44,9 +45,16 @@ struct kvr_prediction {
                      * the work space of linear layers (a part of SCRATCH) */
 };
 
+/* How it would be run; zeros are path staged, F32 products, the CPU. */
+struct kvr_predict_run {
+    int latent_frames;
+    enum kvr_path path;
+    enum kvr_attend_as attend;
+    enum kvr_backend backend;
+};
+
 enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
-                            int latent_frames, enum kvr_path path, enum kvr_backend backend,
-                            struct kvr_prediction *out);
+                            const struct kvr_predict_run *run, struct kvr_prediction *out);
 
 /* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest n that exist. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);

@@ -221,7 +221,10 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     kvr_geometry_compute(&geo, backend, compute);
-    KVR_TRY(kvr_predict(*plan, &geo, latent_frames, path, backend, &p));
+    KVR_TRY(kvr_predict(*plan, &geo,
+                        &(struct kvr_predict_run){
+                            .latent_frames = latent_frames, .path = path, .backend = backend },
+                        &p));
     *doc = prediction_json(*plan, &geo, o, &p);
     if (!*doc)
         return kvr_fail(KVR_ENOMEM, "predict: no memory");

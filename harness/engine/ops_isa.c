@@ -1,4 +1,5 @@
-/* ops_isa.c - the definition of the forward's small operations, in vectors as wide as the variant has.
+/* ops_isa.c - the definition of the forward's small operations, in vectors as wide as the variant
+ * has.
  *
  * Rows are dealt to threads in contiguous ranges; a row never sees its neighbours. */
 #include "harness/engine/ops.h"

@@ -156,6 +156,16 @@ static enum kvr_path path_of(const json_t *spec)
     return path;
 }
 
+static enum kvr_attend_as attend_of(const json_t *spec)
+{
+    const char *name = json_string_value(json_object_get(spec, "attend"));
+    enum kvr_attend_as attend = KVR_ATTEND_FLOAT;
+
+    if (name)
+        kvr_attend_find(name, &attend);
+    return attend;
+}
+
 static enum kvr_backend backend_of(const json_t *spec)
 {
     const char *name = json_string_value(json_object_get(spec, "backend"));
@@ -173,6 +183,12 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     const char *name = json_string_value(json_object_get(model, "name"));
     const char *compute = json_string_value(json_object_get(model, "compute"));
     const int layers = (int)json_integer_value(json_object_get(model, "layers"));
+    const struct kvr_predict_run run = {
+        .latent_frames = (int)json_integer_value(json_object_get(spec, "frames")),
+        .path = path_of(spec),
+        .attend = attend_of(spec),
+        .backend = backend_of(spec),
+    };
     struct kvr_geometry geo;
     struct kvr_plan *plan = NULL;
     enum kvr_status st;
@@ -183,8 +199,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     if (compute && strcmp(compute, "bf16") == 0)
         kvr_geometry_compute(&geo, backend_of(spec), KVR_BF16);
     KVR_TRY(open_plan(spec, &plan));
-    st = kvr_predict(plan, &geo, (int)json_integer_value(json_object_get(spec, "frames")),
-                     path_of(spec), backend_of(spec), out);
+    st = kvr_predict(plan, &geo, &run, out);
     kvr_plan_close(&plan);
     return st;
 }

@@ -174,7 +174,8 @@ static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published 
     };
 
     KVR_TRY(kvr_plan_open(&plan, "BF16", NULL, 0));
-    st = kvr_predict(plan, &kvr_wan_1_3b, frames, KVR_PATH_STAGED, KVR_CPU, &pred);
+    st = kvr_predict(plan, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = frames },
+                     &pred);
     kvr_plan_close(&plan);
     KVR_TRY(st);
     snprintf(method, sizeof method, "%d latent frames", frames);

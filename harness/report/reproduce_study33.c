@@ -62,7 +62,8 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         .reason = reason,
     };
 
-    KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, LATENT_FRAMES, KVR_PATH_STAGED, KVR_CPU, &p));
+    KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b,
+                        &(struct kvr_predict_run){ .latent_frames = LATENT_FRAMES }, &p));
     row.measured = (double)p.bf16 / (double)p.nominal;
     if (!kvr_published_number(row.published, &value, &rounding)) {
         row.verdict = KVR_VERDICT_NOT_PUBLISHED;

@@ -44,8 +44,7 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
 {
     const struct kvr_config_method *m = cell->method;
     struct kvr_plan *plan = NULL;
-    enum kvr_path path = KVR_PATH_STAGED;
-    enum kvr_backend backend = KVR_CPU;
+    struct kvr_predict_run run = { .latent_frames = cell->set.frames };
     enum kvr_dtype compute = KVR_F32;
     struct kvr_prediction p;
     struct kvr_geometry geo;
@@ -53,12 +52,12 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK ||
         kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
         return;
-    kvr_path_find(cell->set.path, &path);
-    kvr_device_backend(cell->set.device, &backend);
+    kvr_path_find(cell->set.path, &run.path);
+    kvr_attend_find(cell->set.attend, &run.attend);
+    kvr_device_backend(cell->set.device, &run.backend);
     kvr_compute_parse(cell->set.compute, &compute);
-    kvr_geometry_compute(&geo, backend, compute);
-    if (kvr_predict(plan, &geo, cell->set.frames, path, backend, &p) == KVR_OK &&
-        (int64_t)p.peak > *most)
+    kvr_geometry_compute(&geo, run.backend, compute);
+    if (kvr_predict(plan, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
     kvr_plan_close(&plan);
 }

@@ -463,6 +463,8 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     enum kvr_status st;
 
     KVR_TRY(find_path(j->set.path, &req.path));
+    if (!kvr_attend_find(j->set.attend, &req.attend))
+        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
     KVR_TRY(warm_up(j, dev, plan, &req));
     if (probe) {
         req.watch = kvr_probe_see;

@@ -217,6 +217,7 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan
         .sink_frames = r->req->sink_frames,
         .evict = r->req->evict,
         .exact = r->req->exact,
+        .attend = r->req->attend,
     };
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path));

@@ -25,6 +25,7 @@ struct kvr_rollout_request {
     int sink_frames;
     bool evict;
     enum kvr_path path;
+    enum kvr_attend_as attend;
     enum kvr_dtype exact;      /* KVR_BF16 */
     kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
     void *watch_ctx;

@@ -31,8 +31,9 @@ static struct kvr_prediction predict(const char *name, const char *budget, const
     struct kvr_plan *p = plan_of(name, true, budget, lo, hi);
     struct kvr_prediction out;
 
-    ck_assert_msg(kvr_predict(p, &kvr_wan_1_3b, 42, KVR_PATH_STAGED, KVR_CPU, &out) == KVR_OK, "%s",
-                  kvr_error());
+    ck_assert_msg(kvr_predict(p, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
+                              &out) == KVR_OK,
+                  "%s", kvr_error());
     kvr_plan_close(&p);
     return out;
 }
@@ -313,7 +314,8 @@ static bool scored(const struct kvr_plan *p)
     return kvr_plan_is_study(p) && p->tiers.part && !strcmp(p->tiers.part->name, "saliency");
 }
 
-static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_backend backend)
+static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_attend_as attend,
+                    enum kvr_backend backend)
 {
     const struct kvr_cache_shape shape = {
         .n_layers = small.n_layers,
@@ -323,15 +325,16 @@ static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_ba
         .frames_per_chunk = small.frames_per_chunk,
         .capacity_frames = SMALL_FRAMES,
         .exact = KVR_BF16,
+        .attend = attend,
     };
+    const struct kvr_predict_run run = { SMALL_FRAMES, path, attend, backend };
     struct kvr_prediction p;
     struct kvr_cache_bytes bytes;
     struct kvr_mem_stats mem;
     struct kvr_cache *c;
     struct kvr_dev *dev;
 
-    ck_assert_msg(kvr_predict(plan, &small, SMALL_FRAMES, path, backend, &p) == KVR_OK, "%s",
-                  kvr_error());
+    ck_assert_msg(kvr_predict(plan, &small, &run, &p) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&c, dev, plan, &shape, path), KVR_OK);
     kvr_mem_stats(dev, &mem);
@@ -373,7 +376,8 @@ START_TEST(predicted_is_measured)
                 continue;
             struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
-            compare(p, (enum kvr_path)path, KVR_CPU);
+            compare(p, (enum kvr_path)path, KVR_ATTEND_FLOAT, KVR_CPU);
+            compare(p, reading ? KVR_PATH_STAGED : KVR_PATH_FUSED, KVR_ATTEND_INT8, KVR_CPU);
             kvr_plan_close(&p);
         }
 }
@@ -385,7 +389,7 @@ START_TEST(predicted_is_measured_on_a_device)
     for (int reading = 0; reading < 1 + kvr_methods[_i]->study; reading++) {
         struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
-        compare(p, reading ? KVR_PATH_STAGED : KVR_PATH_FUSED, KVR_CUDA);
+        compare(p, reading ? KVR_PATH_STAGED : KVR_PATH_FUSED, KVR_ATTEND_FLOAT, KVR_CUDA);
         kvr_plan_close(&p);
     }
 }
