@@ -6,8 +6,11 @@
 
 #include "methods/corrections/correction.h"
 
+/* Any NaN becomes the same one: its sign would be an instruction set's own. */
 static kvr_f16 finite_f16(double x)
 {
+    if (isnan(x))
+        return 0x7e00;
     if (isfinite(x))
         x = x > 65504 ? 65504 : x < -65504 ? -65504 : x;
     return kvr_f32_to_f16((float)x);

@@ -1,0 +1,102 @@
+/* dtype_scalar.h - one element converted, without a branch, so that a loop of it is vectors
+ * (dtype.c, dtype_isa.c).
+ *
+ * A narrow format of m mantissa bits is cut out of a float's bits: for normal results add
+ * half of the last place kept (minus one, plus the bit that decides ties) and drop 23 - m
+ * bits. For subnormal results add a power of two whose last place is the narrow format's
+ * smallest step: the addition itself rounds to nearest even, and the step count appears in
+ * the low bits of the sum. Both run off continuously into the next binade. */
+#ifndef KVR_CORE_DTYPE_SCALAR_H
+#define KVR_CORE_DTYPE_SCALAR_H
+
+#include "harness/core/dtype.h"
+
+/* yes where `is` is 1, no where it is 0. */
+static inline uint32_t pick(uint32_t is, uint32_t yes, uint32_t no)
+{
+    return (no & (is - 1u)) | (yes & (0u - is));
+}
+
+/* Steps of size ulp(2^k) = `step` in |x|, x far below 2^k; ties to even. */
+static inline uint32_t count_steps(uint32_t abs_bits, float two_to_k)
+{
+    return kvr_f32_bits(kvr_bits_f32(abs_bits) + two_to_k) - kvr_f32_bits(two_to_k);
+}
+
+/* Drop `cut` low bits, nearest even, and move the exponent bias from 127 to `bias`. */
+static inline uint32_t narrow_normal(uint32_t abs_bits, int cut, int bias)
+{
+    uint32_t half = (1u << (cut - 1)) - 1u;
+
+    return ((abs_bits + half + ((abs_bits >> cut) & 1u)) >> cut) -
+           ((uint32_t)(127 - bias) << (23 - cut));
+}
+
+/* A NaN becomes quiet and keeps its sign and upper payload, as F16C hardware does it. */
+static inline float f16_to_f32(kvr_f16 h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
+    const uint32_t small = kvr_f32_bits((float)(int32_t)a * 0x1p-24f); /* a steps of 2^-24 */
+    uint32_t u = (a << 13) + ((127u - 15u) << 23);
+
+    u = pick(a < 0x400u, small, u);
+    u = pick(a >= 0x7c00u, 0x7f800000u | (a & 0x3ffu) << 13, u);
+    u = pick(a > 0x7c00u, 0x7fc00000u | u, u);
+    return kvr_bits_f32(sign | u);
+}
+
+static inline kvr_f16 f32_to_f16(float x)
+{
+    const uint32_t u = kvr_f32_bits(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+    uint32_t h = narrow_normal(a, 13, 15);
+
+    h = pick(a < 0x38800000u, count_steps(a, 0.5f), h); /* 2^-14 */
+    h = pick(a >= 0x477ff000u, 0x7c00u, h); /* 65520, halfway between 65504 and the next even */
+    h = pick(a > 0x7f800000u, 0x7e00u | ((a >> 13) & 0x3ffu), h);
+    return (kvr_f16)(sign | h);
+}
+
+static inline float e4m3_to_f32(uint8_t b)
+{
+    const uint32_t sign = (uint32_t)(b & 0x80u) << 24, a = b & 0x7fu;
+    uint32_t u = (a << 20) + ((127u - 7u) << 23);
+
+    u = pick(a < 8u, kvr_f32_bits((float)(int32_t)a * 0x1p-9f), u);
+    u = pick(a == 0x7fu, 0x7fc00000u, u);
+    return kvr_bits_f32(sign | u);
+}
+
+static inline uint8_t f32_to_e4m3(float x)
+{
+    const uint32_t u = kvr_f32_bits(x), sign = (u >> 24) & 0x80u, a = u & 0x7fffffffu;
+    uint32_t b = narrow_normal(a, 20, 7);
+
+    b = pick(a < 0x3c800000u, count_steps(a, 0x1p14f), b); /* 2^-6 */
+    b = pick(a >= 0x43e00000u, 0x7eu, b);                  /* 448: saturates, infinity too */
+    b = pick(a > 0x7f800000u, 0x7fu, b);
+    return (uint8_t)(sign | b);
+}
+
+static inline float e5m2_to_f32(uint8_t b)
+{
+    const uint32_t sign = (uint32_t)(b & 0x80u) << 24, a = b & 0x7fu;
+    uint32_t u = (a << 21) + ((127u - 15u) << 23);
+
+    u = pick(a < 4u, kvr_f32_bits((float)(int32_t)a * 0x1p-16f), u);
+    u = pick(a >= 0x7cu, 0x7f800000u | (a & 3u) << 21, u);
+    u = pick(a > 0x7cu, 0x7fc00000u | u, u);
+    return kvr_bits_f32(sign | u);
+}
+
+static inline uint8_t f32_to_e5m2(float x)
+{
+    const uint32_t u = kvr_f32_bits(x), sign = (u >> 24) & 0x80u, a = u & 0x7fffffffu;
+    uint32_t b = narrow_normal(a, 21, 15);
+
+    b = pick(a < 0x38800000u, count_steps(a, 0x1p7f), b); /* 2^-14 */
+    b = pick(a >= 0x47700000u, 0x7cu, b); /* 61440, halfway between 57344 and the next even */
+    b = pick(a > 0x7f800000u, 0x7fu, b);
+    return (uint8_t)(sign | b);
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* fwht_isa.c - see fwht.h for the definition. */
+#include <math.h>
+
+#include "methods/kernels/fwht_kernels.h"
+
+/* One register. */
+#if defined(KVR_ISA_AVX512)
+enum { LANES = 16 };
+#elif defined(KVR_ISA_AVX2)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+
+/* To the nearest BF16, ties to even; a NaN stays one. */
+#define ROUND_BF16(v)                                                                              \
+    do {                                                                                           \
+        const uvec u_ = (uvec)(v), nan_ = (uvec)((v) != (v));                                      \
+        const uvec r_ = (u_ + 0x7fffu + ((u_ >> 16) & 1u)) >> 16;                                  \
+        (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
+    } while (0)
+
+/* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. */
+#define SIGN(h, j) ((j) & (h) ? 0x80000000u : 0u)
+#if defined(KVR_ISA_AVX512)
+#define SIGNS(h)                                                                                   \
+    (uvec)                                                                                         \
+    {                                                                                              \
+        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
+            SIGN(h, 7), SIGN(h, 8), SIGN(h, 9), SIGN(h, 10), SIGN(h, 11), SIGN(h, 12),             \
+            SIGN(h, 13), SIGN(h, 14), SIGN(h, 15)                                                  \
+    }
+#define SWAP(v, h)                                                                                 \
+    __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h, 8 ^ h,   \
+                            9 ^ h, 10 ^ h, 11 ^ h, 12 ^ h, 13 ^ h, 14 ^ h, 15 ^ h)
+#elif defined(KVR_ISA_AVX2)
+#define SIGNS(h)                                                                                   \
+    (uvec)                                                                                         \
+    {                                                                                              \
+        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
+            SIGN(h, 7)                                                                             \
+    }
+#define SWAP(v, h)                                                                                 \
+    __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h)
+#else
+#define SIGNS(h)                                                                                   \
+    (uvec)                                                                                         \
+    {                                                                                              \
+        SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3)                                             \
+    }
+#define SWAP(v, h) __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h)
+#endif
+#define STRIDE(h)                                                                                  \
+    for (int i = 0; i < n; i++) {                                                                  \
+        r[i] = SWAP(r[i], h) + (vec)((uvec)r[i] ^ SIGNS(h));                                       \
+        if (bf16)                                                                                  \
+            ROUND_BF16(r[i]);                                                                      \
+    }
+
+/* One row of n * LANES floats; n is a constant where the caller makes it one. */
+static inline __attribute__((always_inline)) void row_of(float *x, int n, bool bf16)
+{
+    vec r[KVR_FWHT_MAX / LANES];
+    const float norm = sqrtf((float)(n * LANES));
+
+    for (int i = 0; i < n; i++)
+        r[i] = *(const vec *)(x + i * LANES);
+    STRIDE(1)
+    STRIDE(2)
+#if defined(KVR_ISA_AVX2)
+    STRIDE(4)
+#endif
+#if defined(KVR_ISA_AVX512)
+    STRIDE(8)
+#endif
+    for (int h = 1; h < n; h *= 2)
+        for (int base = 0; base < n; base += 2 * h)
+            for (int i = base; i < base + h; i++) {
+                const vec a = r[i], b = r[i + h];
+
+                r[i] = a + b;
+                r[i + h] = a - b;
+                if (bf16) {
+                    ROUND_BF16(r[i]);
+                    ROUND_BF16(r[i + h]);
+                }
+            }
+    for (int i = 0; i < n; i++) {
+        r[i] /= norm;
+        if (bf16)
+            ROUND_BF16(r[i]);
+        *(vec *)(x + i * LANES) = r[i];
+    }
+}
+
+static float to_bf16(float x, bool bf16)
+{
+    return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
+}
+
+/* Rows shorter than a register. */
+static void short_row(float *x, int d, bool bf16)
+{
+    const float norm = sqrtf((float)d);
+
+    for (int h = 1; h < d; h *= 2)
+        for (int base = 0; base < d; base += 2 * h)
+            for (int i = base; i < base + h; i++) {
+                const float a = x[i], b = x[i + h];
+
+                x[i] = to_bf16(a + b, bf16);
+                x[i + h] = to_bf16(a - b, bf16);
+            }
+    for (int i = 0; i < d; i++)
+        x[i] = to_bf16(x[i] / norm, bf16);
+}
+
+static void rows(float *x, int64_t n_rows, int d, bool bf16)
+{
+    for (int64_t i = 0; i < n_rows; i++, x += d) {
+        if (d < LANES)
+            short_row(x, d, bf16);
+        else if (d == 128 && !bf16)
+            row_of(x, 128 / LANES, false);
+        else if (d == 128)
+            row_of(x, 128 / LANES, true);
+        else if (d == 64 && !bf16)
+            row_of(x, 64 / LANES, false);
+        else
+            row_of(x, d / LANES, bf16);
+    }
+}
+
+const struct kvr_fwht_kernels KVR_ISA_NAME(kvr_fwht_kernels) = { .rows = rows };

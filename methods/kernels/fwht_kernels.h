@@ -1,0 +1,14 @@
+/* fwht_kernels.h - the loops of fwht.h, by instruction set. */
+#ifndef KVR_METHODS_KERNELS_FWHT_KERNELS_H
+#define KVR_METHODS_KERNELS_FWHT_KERNELS_H
+
+#include "harness/core/isa.h"
+#include "methods/kernels/fwht.h"
+
+struct kvr_fwht_kernels {
+    /* As kvr_fwht, by the calling thread alone. */
+    void (*rows)(float *x, int64_t n_rows, int d, bool bf16);
+};
+KVR_ISA_TABLES(struct kvr_fwht_kernels, kvr_fwht_kernels)
+
+#endif

@@ -1,0 +1,227 @@
+/* grid_decode_isa.c - codes to values: x^ = (q - z) s + off, as grid.h defines s, z and off. */
+#include "methods/kernels/grid_kernels.h"
+#include "methods/kernels/pack.h"
+#include "methods/kernels/simd.h"
+
+enum { STRIP = KVR_GRID_STRIP };
+
+static inline float bf16_of(float x)
+{
+    return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
+}
+
+/* Of some sets. */
+struct levels {
+    float s[STRIP], z[STRIP], off[STRIP];
+};
+
+/* Sets [at, at + n). */
+static void load_levels(const struct kvr_grid_block *b, int64_t at, int n, struct levels *v)
+{
+    const float half = b->grid.asym ? 0 : (float)(1 << (b->grid.bits - 1));
+
+    kvr_to_f32(v->s, b->meta + at, KVR_F16, (size_t)n);
+    for (int c = 0; c < n; c++) {
+        v->z[c] = half;
+        v->off[c] = 0;
+    }
+    if (b->grid.asym)
+        kvr_to_f32(b->study ? v->z : v->off, b->meta + b->n_sets + at, KVR_F16, (size_t)n);
+}
+
+/* A packed row of one token: where it begins, what part of each byte. */
+struct code_row {
+    const uint8_t *p;
+    int shift;
+    unsigned mask;
+};
+
+/* Codes of channels [c0, c0 + n) of token t; `spare` holds n bytes. */
+static struct code_row code_row(const struct kvr_grid_block *b, int64_t t, int64_t c0, int n,
+                                uint8_t *spare)
+{
+    const int bits = b->grid.bits;
+
+    if (bits & (bits - 1)) { /* several planes: put together */
+        kvr_unpack_token(b->codes, b->stored, b->channels, bits, t, c0, n, spare);
+        return (struct code_row){ spare, 0, 255 };
+    }
+    return (struct code_row){
+        b->codes + t / (8 / bits) * b->channels + c0,
+        (int)(t % (8 / bits)) * bits,
+        (1u << bits) - 1u,
+    };
+}
+
+static inline float level(unsigned byte, int shift, unsigned mask, float s, float z, float off,
+                          bool bf16)
+{
+    const float x = ((float)(int)((byte >> shift) & mask) - z) * s;
+
+    return bf16 ? bf16_of(bf16_of(x) + off) : x + off;
+}
+
+static inline float combine(float old, float x, enum kvr_decode_mode mode)
+{
+    return mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? old + x : old - x;
+}
+
+/* n codes to values. Every element has a set of its own, or (along) all have the first of v. */
+static inline __attribute__((always_inline)) void plain_row(float *restrict out, struct code_row r,
+                                                            int n, const struct levels *restrict v,
+                                                            int first, bool along, bool bf16,
+                                                            enum kvr_decode_mode mode)
+{
+    const uint8_t *restrict code = r.p;
+    const float *s = v->s + first, *z = v->z + first, *off = v->off + first;
+    const float s0 = *s, z0 = *z, off0 = *off;
+
+    if (along)
+        for (int c = 0; c < n; c++)
+            out[c] = combine(out[c], level(code[c], r.shift, r.mask, s0, z0, off0, bf16), mode);
+    else
+        for (int c = 0; c < n; c++)
+            out[c] =
+                combine(out[c], level(code[c], r.shift, r.mask, s[c], z[c], off[c], bf16), mode);
+}
+
+#ifdef KVR_SIMD
+static inline __attribute__((always_inline)) void vector_row(float *out, struct code_row r, int n,
+                                                             const struct levels *v, int first,
+                                                             bool along, enum kvr_decode_mode mode,
+                                                             bool stream)
+{
+    const float *s = v->s + first, *z = v->z + first, *off = v->off + first;
+    const vf s0 = v_set(*s), z0 = v_set(*z), off0 = v_set(*off);
+    const vi mask = i_set((int)r.mask);
+
+#pragma GCC unroll 4
+    for (int c = 0; c < n; c += VL) {
+        const vf q = v_of_int(i_and(i_right(i_bytes(r.p + c), r.shift), mask));
+        const vf x = along ? v_add(v_mul(v_sub(q, z0), s0), off0)
+                           : v_add(v_mul(v_sub(q, v_load(z + c)), v_load(s + c)), v_load(off + c));
+
+        if (stream)
+            v_stream(out + c, x);
+        else
+            v_store(out + c, mode == KVR_DECODE_SET   ? x
+                             : mode == KVR_DECODE_ADD ? v_add(v_load(out + c), x)
+                                                      : v_sub(v_load(out + c), x));
+    }
+}
+#endif
+
+/* How a row is done; constants by the time the loops are compiled. */
+static inline __attribute__((always_inline)) void some_row(float *out, struct code_row r, int n,
+                                                           const struct levels *v, int first,
+                                                           bool along, bool bf16,
+                                                           enum kvr_decode_mode mode, bool stream)
+{
+    int done = 0;
+
+#ifdef KVR_SIMD
+    if (!bf16) {
+        done = n / VL * VL;
+        if (stream && (uintptr_t)out % sizeof(vf) == 0)
+            vector_row(out, r, done, v, first, along, KVR_DECODE_SET, true);
+        else
+            vector_row(out, r, done, v, first, along, mode, false);
+    }
+#else
+    (void)stream;
+#endif
+    r.p += done;
+    if (done < n)
+        plain_row(out + done, r, n - done, v, first + (along ? 0 : done), along, bf16, mode);
+}
+
+static inline __attribute__((always_inline)) void row(float *out, struct code_row r, int n,
+                                                      const struct levels *v, int first, bool along,
+                                                      bool bf16, enum kvr_decode_mode mode,
+                                                      bool stream)
+{
+    if (bf16)
+        some_row(out, r, n, v, first, along, true, mode, false);
+    else if (mode == KVR_DECODE_SET)
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_SET, stream);
+    else if (mode == KVR_DECODE_ADD)
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_ADD, false);
+    else
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB, false);
+}
+
+/* What is decoded, and how. */
+struct part {
+    const struct kvr_grid_block *b;
+    int64_t c0, width, stride;
+    enum kvr_decode_mode mode;
+    bool stream;
+};
+
+/* Tokens [t0, end) within one block of tokens. */
+static void decode_block(const struct part *d, int64_t t0, int64_t end, float *out)
+{
+    uint8_t spare[STRIP];
+    struct levels v;
+
+    for (int64_t c = 0; c < d->width; c += STRIP) {
+        const int m = d->width - c < STRIP ? (int)(d->width - c) : STRIP;
+
+        load_levels(d->b, t0 / d->b->grid.group * d->b->channels + d->c0 + c, m, &v);
+        for (int64_t t = t0; t < end; t++)
+            row(out + (t - t0) * d->stride + c, code_row(d->b, t, d->c0 + c, m, spare), m, &v, 0,
+                false, d->b->bf16, d->mode, d->stream);
+    }
+}
+
+/* One token whose sets lie along its channels. */
+static void decode_token(const struct part *d, int64_t t, float *out)
+{
+    const int64_t channels = d->b->channels, end = d->c0 + d->width;
+    const int64_t set = d->b->grid.axis == KVR_AXIS_TOKEN ? channels : d->b->grid.group;
+    uint8_t spare[STRIP];
+    struct levels v;
+
+    for (int64_t c0 = d->c0; c0 < end; c0 += STRIP) {
+        const int m = end - c0 < STRIP ? (int)(end - c0) : STRIP;
+        const int64_t first_set = (t * channels + c0) / set;
+        const int64_t last_set = (t * channels + c0 + m - 1) / set;
+        struct code_row r = code_row(d->b, t, c0, m, spare);
+
+        load_levels(d->b, first_set, (int)(last_set - first_set) + 1, &v);
+        for (int64_t c = c0, i = 0; c < c0 + m; i++) {
+            const int64_t next = (first_set + i + 1) * set - t * channels;
+            const int n = (int)((next < c0 + m ? next : c0 + m) - c);
+
+            row(out + c - d->c0, r, n, &v, (int)i, true, d->b->bf16, d->mode, d->stream);
+            r.p += n;
+            c += n;
+        }
+    }
+}
+
+static void part(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
+                 enum kvr_decode_mode mode, bool stream, float *out, int64_t stride)
+{
+    const struct part d = { b, c0, width, stride, mode, stream };
+
+    while (t0 < end) {
+        int64_t next = t0 + 1;
+
+        if (b->grid.axis == KVR_AXIS_TOKENS) {
+            next = (t0 / b->grid.group + 1) * b->grid.group;
+            next = next < end ? next : end;
+            decode_block(&d, t0, next, out);
+        } else {
+            decode_token(&d, t0, out);
+        }
+        out += (next - t0) * stride;
+        t0 = next;
+    }
+#ifdef KVR_SIMD
+    if (stream)
+        _mm_sfence();
+#endif
+}
+
+const struct kvr_grid_decoders KVR_ISA_NAME(kvr_grid_decoders) = { .part = part };

@@ -1,0 +1,421 @@
+/* grid_encode_isa.c - values to codes: the range of every set, its step (grid_fit.h), its codes.
+ *
+ * With vectors, and as intended in F32, a code is found without a division. Let y = 1/s, rounded;
+ *
+ *     q0 = v y,   r = v - q0 s,   q = q0 + r y
+ *
+ * is v/s correctly rounded, so q gives the code that the division gives. s is an FP16 number, 11
+ * bits: q0 is off by less than 1.5 ulp, so r has at most 13 bits and is exact in one FMA; what is
+ * rounded into q is off from v/s by less than 1.5 2^-24 ulp. For the rounding to go another way
+ * v/s would have to be that near to the middle m of two floats, 25 bits: but v - m s is a whole
+ * number of last places of m s, and not 0 since m s has at least 25 bits and v 24, so v/s is at
+ * least 2^-12 ulp away. Where r underflows |v/s| is far below 1/2 and the code is that of 0; q0
+ * cannot overflow, as a set beyond FP16 has the step 65504. */
+#include <string.h>
+
+#include "methods/kernels/grid_fit.h"
+#include "methods/kernels/pack.h"
+#include "methods/kernels/simd.h"
+
+enum { STRIP = KVR_GRID_STRIP, ROWS = KVR_GRID_ROWS };
+
+/* The tokens that the study adds. */
+static const float padding[STRIP];
+
+static float post_of(const struct kvr_grid *g)
+{
+    return g->asym ? 0 : (float)(1 << (g->bits - 1));
+}
+
+/* ---- ranges ---------------------------------------------------------------------------- */
+
+/* Sets of a column each: rows [n][m] of x. */
+static void range_across(struct sets *restrict r, const float *restrict x, int64_t stride, int n,
+                         int m)
+{
+    int c = 0;
+
+#ifdef KVR_SIMD
+    /* Of floats taken as integers the largest signed one is the maximum where any is positive, else
+     * the smallest unsigned one; and the like for the minimum. */
+    for (; c + VL <= m; c += VL) {
+        vi high = i_load(x + c), low_size = high, low = high, high_size = high, v;
+
+        for (int i = 1; i < n; i++) {
+            v = i_load(x + i * stride + c);
+            high = i_max(high, v);
+            low_size = i_max_bits(low_size, v);
+            low = i_min(low, v);
+            high_size = i_min_bits(high_size, v);
+        }
+        high = i_pick(i_sign(high), high_size, high);
+        low = i_pick(i_sign(low_size), low_size, low);
+        i_store(r->high + c, i_xor(high, i_and(i_sign(high), i_set(0x7fffffff))));
+        i_store(r->low + c, i_xor(low, i_and(i_sign(low), i_set(0x7fffffff))));
+    }
+#endif
+    for (int e = c; e < m; e++)
+        r->low[e] = r->high[e] = order_of(x[e]);
+    for (int i = 1; i < n; i++)
+        for (int e = c; e < m; e++) {
+            const int32_t v = order_of(x[i * stride + e]);
+
+            r->low[e] = v < r->low[e] ? v : r->low[e];
+            r->high[e] = v > r->high[e] ? v : r->high[e];
+        }
+}
+
+/* A set of n values in a row. */
+static void range_along(struct sets *r, int set, const float *x, int64_t n)
+{
+    int32_t low = INT32_MAX, high = INT32_MIN;
+    int64_t i = 0;
+
+#ifdef KVR_SIMD
+    vi lows = i_set(INT32_MAX), highs = i_set(INT32_MIN);
+
+    for (; i + VL <= n; i += VL) {
+        const vi u = i_load(x + i), v = i_xor(u, i_and(i_sign(u), i_set(0x7fffffff)));
+
+        lows = i_min(lows, v);
+        highs = i_max(highs, v);
+    }
+    low = i_least(lows);
+    high = i_most(highs);
+#endif
+    for (; i < n; i++) {
+        const int32_t v = order_of(x[i]);
+
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    r->low[set] = low;
+    r->high[set] = high;
+}
+
+/* ---- codes ----------------------------------------------------------------------------- */
+
+/* NaN gives code 0; the step of its set is NaN. */
+static inline uint8_t code_of(float x, float s, float m, float pre, float post, float top,
+                              bool bf16)
+{
+    float v;
+
+    if (bf16)
+        v = bf16_of(bf16_of(bf16_of(x - m) / s) + pre);
+    else
+        v = (x - m) / s + pre;
+    v = rintf(v) + post;
+    v = v > 0 ? v : 0;
+    v = v < top ? v : top;
+    return (uint8_t)(int)v;
+}
+
+/* A row whose every element has a set of its own. */
+static void code_across(const struct kvr_grid_block *b, uint8_t *restrict code,
+                        const float *restrict x, const struct sets *restrict r, int from, int n)
+{
+    const float top = (float)((1 << b->grid.bits) - 1), post = post_of(&b->grid);
+    const float *s = r->s + from, *m = r->m + from, *pre = r->pre + from;
+
+    if (b->bf16)
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, true);
+    else
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s[c], m[c], pre[c], post, top, false);
+}
+
+/* A row of one set. */
+static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
+                       const float *restrict x, const struct sets *r, int set, int n)
+{
+    const float top = (float)((1 << b->grid.bits) - 1), post = post_of(&b->grid);
+    const float s = r->s[set], m = r->m[set], pre = r->pre[set];
+
+    if (b->bf16)
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s, m, pre, post, top, true);
+    else
+        for (int c = 0; c < n; c++)
+            code[c] = code_of(x[c], s, m, pre, post, top, false);
+}
+
+/* Some rows of x. Element (i, c) belongs to set first + c, or along rows to
+ * first + i * step + c / width. */
+struct rows {
+    const float *x;
+    int64_t stride;
+    int have, n; /* rows of x, and with the study's padding */
+    int first, step, width;
+    bool along;
+};
+
+static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
+                         int64_t c0, int m, const struct sets *r)
+{
+    uint8_t codes[ROWS * STRIP];
+
+    for (int t = 0; t < w->n; t += ROWS) {
+        const int n = w->n - t < ROWS ? w->n - t : ROWS;
+
+        for (int i = 0; i < n; i++) {
+            const float *x = t + i < w->have ? w->x + (t + i) * w->stride : padding;
+
+            if (!w->along)
+                code_across(b, codes + i * m, x, r, w->first, m);
+            for (int c = 0; c < m && w->along; c += w->width)
+                code_along(b, codes + i * m + c, x + c, r,
+                           w->first + (t + i) * w->step + c / w->width,
+                           m - c < w->width ? m - c : w->width);
+        }
+        kvr_pack(b->codes, b->stored, b->channels, b->grid.bits, t0 + t, n, c0, m, codes);
+    }
+}
+
+#ifdef KVR_SIMD
+enum { QUAD = 4 * VL };
+
+struct reciprocals {
+    float y[FIT];
+};
+
+static inline __attribute__((always_inline)) vi code_vector(const float *x, vf s, vf y, vf m,
+                                                            vf least, vf most, bool asym)
+{
+    const vf v = asym ? v_sub(v_load(x), m) : v_load(x), q0 = v_mul(v, y);
+    const vf q = v_mul_add(v_minus_mul(q0, s, v), y, q0);
+
+    return v_nearest(v_min(v_max(q, least), most));
+}
+
+/* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. */
+static inline __attribute__((always_inline)) void
+code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool along,
+           const struct sets *r, const struct reciprocals *inv, uint8_t *out)
+{
+    const int post = asym ? 0 : 1 << (bits - 1), top = (1 << bits) - 1;
+    const vf least = v_set((float)-post), most = v_set((float)(top - post));
+    int bias = 0;
+
+    for (int i = 0; i < n; i++)
+        bias |= post << i * bits;
+    for (int c = 0; c < m; c += QUAD) {
+        vi byte[4];
+
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            const int at = w->first + c + k * VL;
+            vi sum = i_set(0);
+
+#pragma GCC unroll 8
+            for (int i = n - 1; i >= 0; i--) {
+                const float *x = w->x + (t + i) * w->stride + c + k * VL;
+                const int set = w->first + (t + i) * w->step;
+                const vi code = along ? code_vector(x, v_set(r->s[set]), v_set(inv->y[set]),
+                                                    v_set(r->m[set]), least, most, asym)
+                                      : code_vector(x, v_load(r->s + at), v_load(inv->y + at),
+                                                    v_load(r->m + at), least, most, asym);
+
+                sum = i_add(i_left(sum, bits), code);
+            }
+            byte[k] = i_add(sum, i_set(bias));
+        }
+        i_store_bytes(out + c, byte[0], byte[1], byte[2], byte[3]);
+    }
+}
+
+/* All rows into the plane of a code's only field; constants where they matter. */
+static inline __attribute__((always_inline)) void
+code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
+           int bits, bool asym, bool along, const struct sets *r, const struct reciprocals *inv)
+{
+    const int per = 8 / bits;
+
+    for (int t = 0; t < w->n; t += per) {
+        uint8_t *out = b->codes + (t0 + t) / per * b->channels + c0;
+
+        if (w->n - t >= per)
+            code_bytes(w, t, per, m, bits, asym, along, r, inv, out);
+        else
+            code_bytes(w, t, w->n - t, m, bits, asym, along, r, inv, out);
+    }
+}
+
+#define CODE(BITS, ASYM)                                                                           \
+    (w->along ? code_plane(b, w, t0, c0, m, BITS, ASYM, true, r, inv)                              \
+              : code_plane(b, w, t0, c0, m, BITS, ASYM, false, r, inv))
+
+static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
+                         int64_t c0, int m, const struct sets *r, const struct reciprocals *inv)
+{
+    switch (b->grid.bits * 2 + b->grid.asym) {
+    case 4:
+        CODE(2, false);
+        break;
+    case 5:
+        CODE(2, true);
+        break;
+    case 8:
+        CODE(4, false);
+        break;
+    case 9:
+        CODE(4, true);
+        break;
+    case 16:
+        CODE(8, false);
+        break;
+    default:
+        CODE(8, true);
+        break;
+    }
+}
+
+static void invert(struct reciprocals *restrict inv, const struct sets *restrict r, int n)
+{
+    for (int i = 0; i < n; i++)
+        inv->y[i] = 1.0f / r->s[i];
+}
+#endif
+
+/* Can code_vectors() do this block? The study's readings divide by steps of 24 bits. */
+static bool by_vectors(const struct kvr_grid_block *b)
+{
+#ifdef KVR_SIMD
+    const int bits = b->grid.bits;
+
+    return !b->study && !b->bf16 && (bits == 2 || bits == 4 || bits == 8);
+#else
+    (void)b;
+    return false;
+#endif
+}
+
+/* Codes of the rows, channels [c0, c0 + m), of which sets [0, n_sets) are fitted. */
+static void code(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0,
+                 int m, const struct sets *r, const void *inv)
+{
+    struct rows rest = *w;
+    int done = 0;
+
+#ifdef KVR_SIMD
+    if (inv) {
+        done = m / QUAD * QUAD;
+        code_vectors(b, w, t0, c0, done, r, inv);
+    }
+#else
+    (void)inv;
+#endif
+    if (done == m)
+        return;
+    rest.x += done;
+    rest.first += w->along ? 0 : done;
+    code_plainly(b, &rest, t0, c0 + done, m - done, r);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------- */
+
+static void store_sets(const struct kvr_grid_block *b, int64_t at, const struct sets *r, int from,
+                       int n)
+{
+    memcpy(b->meta + at, r->step + from, (size_t)n * sizeof *b->meta);
+    if (b->grid.asym)
+        memcpy(b->meta + b->n_sets + at, r->zero + from, (size_t)n * sizeof *b->meta);
+}
+
+static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
+                          const float *x, int64_t stride)
+{
+    const int64_t left = b->stored - t0, given = b->n_tok - t0;
+    const int n = (int)(left < b->grid.group ? left : b->grid.group);
+    const int have = (int)(given < 0 ? 0 : given < n ? given : n);
+    const struct rows w = { .x = x, .stride = stride, .have = have, .n = n };
+    struct sets r;
+#ifdef KVR_SIMD
+    struct reciprocals inv_;
+#endif
+    const void *inv = NULL;
+
+    range_across(&r, have ? x : padding, stride, have ? have : 1, m);
+    for (int c = 0; c < m && have < n; c++) {
+        r.low[c] = r.low[c] < 0 ? r.low[c] : 0;
+        r.high[c] = r.high[c] > 0 ? r.high[c] : 0;
+    }
+    fit(b, &r, m);
+    store_sets(b, t0 / b->grid.group * b->channels + c0, &r, 0, m);
+#ifdef KVR_SIMD
+    if (by_vectors(b)) {
+        invert(&inv_, &r, m);
+        inv = &inv_;
+    }
+#endif
+    code(b, &w, t0, c0, m, &r, inv);
+}
+
+/* As many sets of each token as fill a strip, or one wide set. */
+static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
+{
+    const int64_t channels = b->channels;
+    const int64_t width = b->grid.axis == KVR_AXIS_TOKEN ? channels : b->grid.group;
+    const int64_t span = width < STRIP ? STRIP / width * width : width;
+    const int64_t given = b->n_tok - t0;
+    const int have = (int)(given < 0 ? 0 : given < rows ? given : rows);
+    struct sets r;
+#ifdef KVR_SIMD
+    struct reciprocals inv_;
+#endif
+    const void *inv = NULL;
+    bool one_by_one = false; /* a vector's elements are of one set */
+
+    for (int64_t first = 0; first < channels; first += span) {
+        const int64_t last = channels - first < span ? channels : first + span;
+        const int k = (int)((last - first) / width); /* sets of a token */
+
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < k; j++)
+                range_along(&r, i * k + j,
+                            i < have ? x + i * channels + first + j * width : padding,
+                            i < have ? width : 1);
+        fit(b, &r, rows * k);
+        for (int i = 0; i < rows; i++)
+            store_sets(b, ((t0 + i) * channels + first) / width, &r, i * k, k);
+#ifdef KVR_SIMD
+        one_by_one = by_vectors(b) && (k == 1 || width % QUAD == 0);
+        if (one_by_one) {
+            invert(&inv_, &r, rows * k);
+            inv = &inv_;
+        }
+#endif
+        for (int64_t c0 = first; c0 < last;) {
+            const int64_t piece = k > 1 && one_by_one ? width : STRIP;
+            const int m = (int)(last - c0 < piece ? last - c0 : piece);
+            const struct rows w = { .x = x + c0,
+                                    .stride = channels,
+                                    .have = have,
+                                    .n = rows,
+                                    .first = (int)((c0 - first) / width),
+                                    .step = k,
+                                    .width = (int)width,
+                                    .along = true };
+
+            code(b, &w, t0, c0, m, &r, inv);
+            c0 += m;
+        }
+    }
+}
+
+static void encode_rows(const struct kvr_grid_block *b, int64_t t0, const float *x)
+{
+    const int n = (int)(b->stored - t0 < ROWS ? b->stored - t0 : ROWS);
+    /* Few enough that they are still near when their codes follow their range; a row of bytes has
+     * 4 tokens at most. */
+    const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
+
+    for (int t = 0; t < n; t += some)
+        encode_some_rows(b, t0 + t, n - t < some ? n - t : some, x + t * b->channels);
+}
+
+const struct kvr_grid_encoders KVR_ISA_NAME(kvr_grid_encoders) = {
+    .tokens = encode_tokens,
+    .rows = encode_rows,
+};

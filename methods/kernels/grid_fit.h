@@ -1,0 +1,161 @@
+/* grid_fit.h - ranges of sets made into steps and zero points, as grid.h defines them
+ * (grid_encode_isa.c). */
+#ifndef KVR_METHODS_KERNELS_GRID_FIT_H
+#define KVR_METHODS_KERNELS_GRID_FIT_H
+
+#include <math.h>
+
+#include "methods/kernels/grid_kernels.h"
+
+/* Sets: 8 is the shortest group; 16 keep rows off one another. */
+enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
+
+/* Floats as integers of the same order: -NaN, -infinity, ..., -0, 0, ..., infinity, NaN. So
+ * minimum and maximum need no thought about NaN, and a compiler may take them in any order. */
+static inline int32_t order_of(float x)
+{
+    const uint32_t u = kvr_f32_bits(x);
+
+    return (int32_t)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+}
+
+static inline float float_of(int32_t order)
+{
+    const uint32_t u = (uint32_t)order;
+
+    return kvr_bits_f32(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+}
+
+/* Sets that are fitted together: each row of numbers is one loop. */
+struct sets {
+    int32_t low[FIT], high[FIT];  /* range, as order_of() has it */
+    float lo[FIT], hi[FIT];       /* range */
+    float s[FIT];                 /* q = rne((x - m) / s + pre) + post; s never 0 */
+    float m[FIT], pre[FIT];       /* post is the same for all */
+    kvr_f16 step[FIT], zero[FIT]; /* as stored */
+};
+
+static inline float bf16_of(float x)
+{
+    return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
+}
+
+/* Nearest FP16 not below x[i] >= 0, 65504 at most. */
+static inline void f16_up(kvr_f16 *restrict h, const float *restrict x, int n)
+{
+    float back[FIT];
+
+    kvr_from_f32(h, KVR_F16, x, (size_t)n);
+    kvr_to_f32(back, h, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const unsigned up = h[i] + (back[i] < x[i] ? 1u : 0u);
+
+        h[i] = (kvr_f16)(up < 0x7c00u ? up : 0x7bffu);
+    }
+}
+
+/* Nearest FP16 not above x[i], -65504 at least. */
+static inline void f16_down(kvr_f16 *restrict h, const float *restrict x, int n)
+{
+    float back[FIT];
+
+    kvr_from_f32(h, KVR_F16, x, (size_t)n);
+    kvr_to_f32(back, h, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const unsigned away = h[i] & 0x8000u ? 1u : 0xffffu; /* +1 or -1 */
+        const unsigned down = (h[i] + (back[i] > x[i] ? away : 0u)) & 0xffffu;
+        const unsigned size = down & 0x7fffu;
+
+        h[i] = (kvr_f16)((down & 0x8000u) | (size < 0x7c00u ? size : 0x7bffu));
+    }
+}
+
+/* As the study: step = range / levels, no smaller than 1e-8, used unrounded. */
+static inline void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r, int n)
+{
+    const float q_top = (float)((1 << g->bits) - 1);
+    const float qmax = (float)((1 << (g->bits - 1)) - 1); /* INT2 is ternary */
+    const float eps = bf16 ? bf16_of(1e-8f) : 1e-8f;
+
+    for (int i = 0; i < n; i++) {
+        const float lo = bf16 ? bf16_of(r->lo[i]) : r->lo[i];
+        const float hi = bf16 ? bf16_of(r->hi[i]) : r->hi[i];
+        const float wide = g->asym ? hi - lo : hi > -lo ? hi : -lo;
+        float s = (bf16 ? bf16_of(wide) : wide) / (g->asym ? q_top : qmax), z;
+
+        s = bf16 ? bf16_of(s) : s;
+        s = s < eps ? eps : s;
+        z = -lo / s;
+        z = rintf(bf16 ? bf16_of(z) : z);
+        z = z > 0 ? z : 0;
+        r->s[i] = s;
+        r->m[i] = 0;
+        r->pre[i] = !g->asym ? 0 : z < q_top ? z : q_top;
+    }
+    kvr_from_f32(r->step, KVR_F16, r->s, (size_t)n);
+    kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
+}
+
+/* As intended: the code -qmax-1 is used too. The side with the larger magnitude takes the
+ * negative codes; the sign of s says which side that is. It never clips, and its step is
+ * never larger than the study's. */
+static inline void fit_sym(int bits, struct sets *r, int n)
+{
+    const float qmax = (float)((1 << (bits - 1)) - 1);
+
+    for (int i = 0; i < n; i++) {
+        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
+        const float wide = (pos > neg ? pos : neg) / (qmax + 1);
+        const float narrow = (pos > neg ? neg : pos) / qmax;
+
+        r->s[i] = wide > narrow ? wide : narrow;
+        r->m[i] = r->pre[i] = 0;
+    }
+    f16_up(r->step, r->s, n);
+    for (int i = 0; i < n; i++) {
+        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
+
+        r->step[i] = (kvr_f16)(r->step[i] | (pos > neg ? 0x8000u : 0u));
+    }
+    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
+}
+
+/* As intended: from the minimum up. */
+static inline void fit_asym(int bits, struct sets *r, int n)
+{
+    const float q_top = (float)((1 << bits) - 1);
+
+    f16_down(r->zero, r->lo, n);
+    kvr_to_f32(r->m, r->zero, KVR_F16, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        r->s[i] = (r->hi[i] - r->m[i]) / q_top;
+        r->pre[i] = 0;
+    }
+    f16_up(r->step, r->s, n);
+    kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
+}
+
+static inline void fit(const struct kvr_grid_block *b, struct sets *r, int n)
+{
+    const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
+
+    for (int i = 0; i < n; i++) {
+        r->lo[i] = float_of(r->low[i]);
+        r->hi[i] = float_of(r->high[i]);
+    }
+    if (b->study)
+        fit_study(&b->grid, b->bf16, r, n);
+    else if (b->grid.asym)
+        fit_asym(b->grid.bits, r, n);
+    else
+        fit_sym(b->grid.bits, r, n);
+    for (int i = 0; i < n; i++) {
+        const bool bad = r->high[i] >= infinity || r->low[i] <= minus_infinity;
+
+        /* A step of 0 means a range of 0: every x - m is 0, whatever divides it. */
+        r->s[i] = bad ? NAN : r->s[i] == 0 ? 1 : r->s[i];
+        r->step[i] = bad ? 0x7e00 : r->step[i];
+    }
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* simd.h - vectors of floats and integers for the *_isa.c files of methods/: one register of the
+ * instruction set a file is compiled for.
+ *
+ *     for (int c = 0; c + VL <= n; c += VL)
+ *         v_store(y + c, v_mul(v_load(x + c), v_set(2)));
+ *
+ * Only with AVX2 or AVX-512; elsewhere KVR_SIMD is not defined and files use plain C, which is the
+ * definition. Names are short because nothing here leaves its file. */
+#ifndef KVR_METHODS_KERNELS_SIMD_H
+#define KVR_METHODS_KERNELS_SIMD_H
+
+#include <stdint.h>
+
+#if defined(KVR_ISA_AVX512)
+#define KVR_SIMD 1
+#include <immintrin.h>
+
+enum { VL = 16 };
+typedef __m512 vf;
+typedef __m512i vi;
+
+#define v_load(p) _mm512_loadu_ps(p)
+#define v_store(p, v) _mm512_storeu_ps(p, v)
+#define v_stream(p, v) _mm512_stream_ps(p, v) /* p a multiple of the register */
+#define v_set(x) _mm512_set1_ps(x)
+#define v_add(a, b) _mm512_add_ps(a, b)
+#define v_sub(a, b) _mm512_sub_ps(a, b)
+#define v_mul(a, b) _mm512_mul_ps(a, b)
+#define v_max(a, b) _mm512_max_ps(a, b) /* b where either is NaN */
+#define v_min(a, b) _mm512_min_ps(a, b)
+#define v_mul_add(a, b, c) _mm512_fmadd_ps(a, b, c)    /* a b + c, rounded once */
+#define v_minus_mul(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a b, rounded once */
+#define v_nearest(v) _mm512_cvtps_epi32(v)             /* ties to even */
+#define v_of_int(i) _mm512_cvtepi32_ps(i)
+#define v_bits(v) _mm512_castps_si512(v)
+#define i_load(p) _mm512_loadu_si512(p)
+#define i_store(p, v) _mm512_storeu_si512(p, v)
+#define i_set(x) _mm512_set1_epi32(x)
+#define i_bytes(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+#define i_and(a, b) _mm512_and_si512(a, b)
+#define i_xor(a, b) _mm512_xor_si512(a, b)
+#define i_add(a, b) _mm512_add_epi32(a, b)
+#define i_left(a, n) _mm512_slli_epi32(a, n)
+#define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
+#define i_sign(a) _mm512_srai_epi32(a, 31)                             /* all bits the sign */
+#define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca) /* a where the mask is set  \
+                                                                        */
+#define i_min(a, b) _mm512_min_epi32(a, b)
+#define i_max(a, b) _mm512_max_epi32(a, b)
+#define i_min_bits(a, b) _mm512_min_epu32(a, b) /* as unsigned numbers */
+#define i_max_bits(a, b) _mm512_max_epu32(a, b)
+#define i_least(v) _mm512_reduce_min_epi32(v)
+#define i_most(v) _mm512_reduce_max_epi32(v)
+
+/* The low bytes of 4 VL integers of 0..255. */
+static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
+{
+    const vi order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const vi mixed = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, mixed));
+}
+
+#elif defined(KVR_ISA_AVX2)
+#define KVR_SIMD 1
+#include <immintrin.h>
+
+enum { VL = 8 };
+typedef __m256 vf;
+typedef __m256i vi;
+
+#define v_load(p) _mm256_loadu_ps(p)
+#define v_store(p, v) _mm256_storeu_ps(p, v)
+#define v_stream(p, v) _mm256_stream_ps(p, v)
+#define v_set(x) _mm256_set1_ps(x)
+#define v_add(a, b) _mm256_add_ps(a, b)
+#define v_sub(a, b) _mm256_sub_ps(a, b)
+#define v_mul(a, b) _mm256_mul_ps(a, b)
+#define v_max(a, b) _mm256_max_ps(a, b)
+#define v_min(a, b) _mm256_min_ps(a, b)
+#define v_mul_add(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define v_minus_mul(a, b, c) _mm256_fnmadd_ps(a, b, c)
+#define v_nearest(v) _mm256_cvtps_epi32(v)
+#define v_of_int(i) _mm256_cvtepi32_ps(i)
+#define v_bits(v) _mm256_castps_si256(v)
+#define i_load(p) _mm256_loadu_si256((const __m256i *)(p))
+#define i_store(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define i_set(x) _mm256_set1_epi32(x)
+#define i_bytes(p) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+#define i_and(a, b) _mm256_and_si256(a, b)
+#define i_xor(a, b) _mm256_xor_si256(a, b)
+#define i_add(a, b) _mm256_add_epi32(a, b)
+#define i_left(a, n) _mm256_slli_epi32(a, n)
+#define i_right(a, n) _mm256_srl_epi32(a, _mm_cvtsi32_si128(n))
+#define i_sign(a) _mm256_srai_epi32(a, 31)
+#define i_pick(mask, a, b) _mm256_blendv_epi8(b, a, mask)
+#define i_min(a, b) _mm256_min_epi32(a, b)
+#define i_max(a, b) _mm256_max_epi32(a, b)
+#define i_min_bits(a, b) _mm256_min_epu32(a, b)
+#define i_max_bits(a, b) _mm256_max_epu32(a, b)
+
+static inline int32_t i_least(vi v)
+{
+    __m128i m = _mm_min_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+    m = _mm_min_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_min_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return _mm_cvtsi128_si32(m);
+}
+
+static inline int32_t i_most(vi v)
+{
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return _mm_cvtsi128_si32(m);
+}
+
+static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
+{
+    const vi order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const vi mixed = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+
+    _mm256_storeu_si256((__m256i *)p, _mm256_permutevar8x32_epi32(mixed, order));
+}
+#endif
+
+#endif
