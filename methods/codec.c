@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "methods/bounce.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/kernels/chain.h"
 
 #define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
 #include "methods/codecs/stages.def"
@@ -362,13 +362,13 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
 
 /* All stages from `first` on at once; *done tells whether that could be. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first, struct kvr_dev *dev,
-                                    const float *x, struct kvr_packed *out, bool *done)
+                                    const float *x, float *work, struct kvr_packed *out, bool *done)
 {
     const struct kvr_stage_data *data[2] = { NULL, NULL };
     struct kvr_grid_chain chain;
 
     *done = false;
-    if (!on_cuda(dev) || !chain_of(c, first, dev, &out->shape, &chain))
+    if (!chain_of(c, first, dev, &out->shape, &chain) || (!on_cuda(dev) && x == work))
         return KVR_OK;
     for (int i = 0; i < chain.n; i++) {
         const int at = first + chain.turn + i;
@@ -376,7 +376,8 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first, struct
         KVR_TRY(alloc_stage(c->stage[at].stage, &chain.job[i], dev, &out->stage[at]));
         data[i] = &out->stage[at];
     }
-    *done = kvr_chain_encode_cuda(kvr_dev_stream(dev), &chain, x, data);
+    *done = on_cuda(dev) ? kvr_chain_encode_cuda(kvr_dev_stream(dev), &chain, x, data)
+                         : kvr_chain_encode(&chain, x, work, data);
     return KVR_OK;
 }
 
@@ -409,7 +410,7 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
         const bool last = i + 1 == c->n_stages;
 
         if (!d->codes.p && !d->meta.p)
-            st = encode_chain(c, i, dev, x, out, &done);
+            st = encode_chain(c, i, dev, x, work, out, &done);
         if (done || st != KVR_OK)
             break;
         if (!last && !owns_copy) { /* something will be changed: change the copy */
@@ -506,7 +507,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
 static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                            int h0, int nh, float *out)
 {
-    enum { RUN = 64 };
+    enum { RUN = 16 };
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
     if (on_cuda(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "methods/kernels/fwht_kernels.h"
+#include "methods/kernels/simd.h"
 
 /* One register. */
 #if defined(KVR_ISA_AVX512)
@@ -59,6 +60,34 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
             ROUND_BF16(r[i]);                                                                      \
     }
 
+/* r / norm, rounded as a division is. With FMA: q0 = r y, y = 1/norm rounded, and
+ * q0 + (r - q0 norm) y is the rounded quotient unless something underflows, overflows or is 0, when
+ * the row is divided. norm is 2^k or sqrt(2) 2^k, so what has to hold is a matter of 2 x 2^24
+ * numerators: tests/methods/test_isa.c tries them all. */
+static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
+{
+#ifdef KVR_SIMD
+    const vf y = v_set(1 / norm), by = v_set(norm);
+    const vi least = i_set((int)(kvr_f32_bits(0x1p-90f) << 1));
+    const uint32_t span = (kvr_f32_bits(0x1p120f) - kvr_f32_bits(0x1p-90f)) << 1;
+    vi worst = i_set(0);
+
+    /* The magnitudes' distance from the least, as unsigned numbers. */
+    for (int i = 0; i < n; i++)
+        worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
+    if (i_most_bits(worst) <= span) {
+        for (int i = 0; i < n; i++) {
+            const vf q0 = v_mul((vf)r[i], y);
+
+            r[i] = (vec)v_mul_add(v_minus_mul(q0, by, (vf)r[i]), y, q0);
+        }
+        return;
+    }
+#endif
+    for (int i = 0; i < n; i++)
+        r[i] /= norm;
+}
+
 /* One row of n * LANES floats; n is a constant where the caller makes it one. */
 static inline __attribute__((always_inline)) void row_of(float *x, int n, bool bf16)
 {
@@ -87,8 +116,8 @@ static inline __attribute__((always_inline)) void row_of(float *x, int n, bool b
                     ROUND_BF16(r[i + h]);
                 }
             }
+    divide(r, n, norm);
     for (int i = 0; i < n; i++) {
-        r[i] /= norm;
         if (bf16)
             ROUND_BF16(r[i]);
         *(vec *)(x + i * LANES) = r[i];

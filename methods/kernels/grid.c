@@ -109,7 +109,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     const int64_t first = t0 / cut, last = (t0 + n - 1) / cut;
 
     if (n * width < PARALLEL_FROM || omp_in_parallel()) {
-        k->part(&block, t0, t0 + n, c0, width, mode, false, out, width);
+        k->part(&block, t0, t0 + n, c0, width, mode, out, width);
         return;
     }
 #pragma omp parallel for schedule(static)
@@ -117,7 +117,7 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
         const int64_t begin = i * cut > t0 ? i * cut : t0;
         const int64_t end = (i + 1) * cut < t0 + n ? (i + 1) * cut : t0 + n;
 
-        k->part(&block, begin, end, c0, width, mode, false, out + (begin - t0) * width, width);
+        k->part(&block, begin, end, c0, width, mode, out + (begin - t0) * width, width);
     }
 }
 

@@ -88,8 +88,7 @@ static inline __attribute__((always_inline)) void plain_row(float *restrict out,
 #ifdef KVR_SIMD
 static inline __attribute__((always_inline)) void vector_row(float *out, struct code_row r, int n,
                                                              const struct levels *v, int first,
-                                                             bool along, enum kvr_decode_mode mode,
-                                                             bool stream)
+                                                             bool along, enum kvr_decode_mode mode)
 {
     const float *s = v->s + first, *z = v->z + first, *off = v->off + first;
     const vf s0 = v_set(*s), z0 = v_set(*z), off0 = v_set(*off);
@@ -101,12 +100,9 @@ static inline __attribute__((always_inline)) void vector_row(float *out, struct 
         const vf x = along ? v_add(v_mul(v_sub(q, z0), s0), off0)
                            : v_add(v_mul(v_sub(q, v_load(z + c)), v_load(s + c)), v_load(off + c));
 
-        if (stream)
-            v_stream(out + c, x);
-        else
-            v_store(out + c, mode == KVR_DECODE_SET   ? x
-                             : mode == KVR_DECODE_ADD ? v_add(v_load(out + c), x)
-                                                      : v_sub(v_load(out + c), x));
+        v_store(out + c, mode == KVR_DECODE_SET   ? x
+                         : mode == KVR_DECODE_ADD ? v_add(v_load(out + c), x)
+                                                  : v_sub(v_load(out + c), x));
     }
 }
 #endif
@@ -115,20 +111,15 @@ static inline __attribute__((always_inline)) void vector_row(float *out, struct 
 static inline __attribute__((always_inline)) void some_row(float *out, struct code_row r, int n,
                                                            const struct levels *v, int first,
                                                            bool along, bool bf16,
-                                                           enum kvr_decode_mode mode, bool stream)
+                                                           enum kvr_decode_mode mode)
 {
     int done = 0;
 
 #ifdef KVR_SIMD
     if (!bf16) {
         done = n / VL * VL;
-        if (stream && (uintptr_t)out % sizeof(vf) == 0)
-            vector_row(out, r, done, v, first, along, KVR_DECODE_SET, true);
-        else
-            vector_row(out, r, done, v, first, along, mode, false);
+        vector_row(out, r, done, v, first, along, mode);
     }
-#else
-    (void)stream;
 #endif
     r.p += done;
     if (done < n)
@@ -137,17 +128,16 @@ static inline __attribute__((always_inline)) void some_row(float *out, struct co
 
 static inline __attribute__((always_inline)) void row(float *out, struct code_row r, int n,
                                                       const struct levels *v, int first, bool along,
-                                                      bool bf16, enum kvr_decode_mode mode,
-                                                      bool stream)
+                                                      bool bf16, enum kvr_decode_mode mode)
 {
     if (bf16)
-        some_row(out, r, n, v, first, along, true, mode, false);
+        some_row(out, r, n, v, first, along, true, mode);
     else if (mode == KVR_DECODE_SET)
-        some_row(out, r, n, v, first, along, false, KVR_DECODE_SET, stream);
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_SET);
     else if (mode == KVR_DECODE_ADD)
-        some_row(out, r, n, v, first, along, false, KVR_DECODE_ADD, false);
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_ADD);
     else
-        some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB, false);
+        some_row(out, r, n, v, first, along, false, KVR_DECODE_SUB);
 }
 
 /* What is decoded, and how. */
@@ -155,7 +145,6 @@ struct part {
     const struct kvr_grid_block *b;
     int64_t c0, width, stride;
     enum kvr_decode_mode mode;
-    bool stream;
 };
 
 /* Tokens [t0, end) within one block of tokens. */
@@ -170,7 +159,7 @@ static void decode_block(const struct part *d, int64_t t0, int64_t end, float *o
         load_levels(d->b, t0 / d->b->grid.group * d->b->channels + d->c0 + c, m, &v);
         for (int64_t t = t0; t < end; t++)
             row(out + (t - t0) * d->stride + c, code_row(d->b, t, d->c0 + c, m, spare), m, &v, 0,
-                false, d->b->bf16, d->mode, d->stream);
+                false, d->b->bf16, d->mode);
     }
 }
 
@@ -193,7 +182,7 @@ static void decode_token(const struct part *d, int64_t t, float *out)
             const int64_t next = (first_set + i + 1) * set - t * channels;
             const int n = (int)((next < c0 + m ? next : c0 + m) - c);
 
-            row(out + c - d->c0, r, n, &v, (int)i, true, d->b->bf16, d->mode, d->stream);
+            row(out + c - d->c0, r, n, &v, (int)i, true, d->b->bf16, d->mode);
             r.p += n;
             c += n;
         }
@@ -201,9 +190,9 @@ static void decode_token(const struct part *d, int64_t t, float *out)
 }
 
 static void part(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
-                 enum kvr_decode_mode mode, bool stream, float *out, int64_t stride)
+                 enum kvr_decode_mode mode, float *out, int64_t stride)
 {
-    const struct part d = { b, c0, width, stride, mode, stream };
+    const struct part d = { b, c0, width, stride, mode };
 
     while (t0 < end) {
         int64_t next = t0 + 1;
@@ -218,10 +207,6 @@ static void part(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_
         out += (next - t0) * stride;
         t0 = next;
     }
-#ifdef KVR_SIMD
-    if (stream)
-        _mm_sfence();
-#endif
 }
 
 const struct kvr_grid_decoders KVR_ISA_NAME(kvr_grid_decoders) = { .part = part };

@@ -103,17 +103,19 @@ static inline void fit_sym(int bits, struct sets *r, int n)
 {
     const float qmax = (float)((1 << (bits - 1)) - 1);
 
+    /* Both sides as bits of floats, which are in the floats' order. */
     for (int i = 0; i < n; i++) {
-        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
-        const float wide = (pos > neg ? pos : neg) / (qmax + 1);
-        const float narrow = (pos > neg ? neg : pos) / qmax;
+        const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
+        const float wide = float_of(pos > neg ? pos : neg) / (qmax + 1);
+        const float narrow = float_of(pos > neg ? neg : pos) / qmax;
+        const int32_t w = order_of(wide), s = order_of(narrow);
 
-        r->s[i] = wide > narrow ? wide : narrow;
+        r->s[i] = float_of(w > s ? w : s);
         r->m[i] = r->pre[i] = 0;
     }
     f16_up(r->step, r->s, n);
     for (int i = 0; i < n; i++) {
-        const float pos = r->hi[i] > 0 ? r->hi[i] : 0, neg = r->lo[i] < 0 ? -r->lo[i] : 0;
+        const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
 
         r->step[i] = (kvr_f16)(r->step[i] | (pos > neg ? 0x8000u : 0u));
     }

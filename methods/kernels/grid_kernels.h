@@ -36,10 +36,9 @@ struct kvr_grid_encoders {
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)
 
 struct kvr_grid_decoders {
-    /* Tokens [t0, end), channels [c0, c0 + width) -> out, rows `stride` floats apart. `stream`: out
-     * is not read soon, so it need not pass through the caches. */
+    /* Tokens [t0, end), channels [c0, c0 + width) -> out, rows `stride` floats apart. */
     void (*part)(const struct kvr_grid_block *b, int64_t t0, int64_t end, int64_t c0, int64_t width,
-                 enum kvr_decode_mode mode, bool stream, float *out, int64_t stride);
+                 enum kvr_decode_mode mode, float *out, int64_t stride);
 };
 KVR_ISA_TABLES(struct kvr_grid_decoders, kvr_grid_decoders)
 

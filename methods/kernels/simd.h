@@ -21,7 +21,6 @@ typedef __m512i vi;
 
 #define v_load(p) _mm512_loadu_ps(p)
 #define v_store(p, v) _mm512_storeu_ps(p, v)
-#define v_stream(p, v) _mm512_stream_ps(p, v) /* p a multiple of the register */
 #define v_set(x) _mm512_set1_ps(x)
 #define v_add(a, b) _mm512_add_ps(a, b)
 #define v_sub(a, b) _mm512_sub_ps(a, b)
@@ -40,17 +39,20 @@ typedef __m512i vi;
 #define i_and(a, b) _mm512_and_si512(a, b)
 #define i_xor(a, b) _mm512_xor_si512(a, b)
 #define i_add(a, b) _mm512_add_epi32(a, b)
+#define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
-#define i_sign(a) _mm512_srai_epi32(a, 31)                             /* all bits the sign */
-#define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca) /* a where the mask is set  \
-                                                                        */
+#define i_sign(a) _mm512_srai_epi32(a, 31) /* all bits the sign */
+#define i_pick(mask, a, b)                                                                         \
+    _mm512_ternarylogic_epi32(mask, a, b, 0xca) /* a where the mask is set                         \
+                                                 */
 #define i_min(a, b) _mm512_min_epi32(a, b)
 #define i_max(a, b) _mm512_max_epi32(a, b)
 #define i_min_bits(a, b) _mm512_min_epu32(a, b) /* as unsigned numbers */
 #define i_max_bits(a, b) _mm512_max_epu32(a, b)
 #define i_least(v) _mm512_reduce_min_epi32(v)
 #define i_most(v) _mm512_reduce_max_epi32(v)
+#define i_most_bits(v) _mm512_reduce_max_epu32(v)
 
 /* The low bytes of 4 VL integers of 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
@@ -71,7 +73,6 @@ typedef __m256i vi;
 
 #define v_load(p) _mm256_loadu_ps(p)
 #define v_store(p, v) _mm256_storeu_ps(p, v)
-#define v_stream(p, v) _mm256_stream_ps(p, v)
 #define v_set(x) _mm256_set1_ps(x)
 #define v_add(a, b) _mm256_add_ps(a, b)
 #define v_sub(a, b) _mm256_sub_ps(a, b)
@@ -90,6 +91,7 @@ typedef __m256i vi;
 #define i_and(a, b) _mm256_and_si256(a, b)
 #define i_xor(a, b) _mm256_xor_si256(a, b)
 #define i_add(a, b) _mm256_add_epi32(a, b)
+#define i_sub(a, b) _mm256_sub_epi32(a, b)
 #define i_left(a, n) _mm256_slli_epi32(a, n)
 #define i_right(a, n) _mm256_srl_epi32(a, _mm_cvtsi32_si128(n))
 #define i_sign(a) _mm256_srai_epi32(a, 31)
@@ -115,6 +117,15 @@ static inline int32_t i_most(vi v)
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
     return _mm_cvtsi128_si32(m);
+}
+
+static inline uint32_t i_most_bits(vi v)
+{
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
