@@ -54,7 +54,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 #define SWAP(v, h) __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h)
 #endif
 #define STRIDE(h)                                                                                  \
-    for (int i = 0; i < n; i++) {                                                                  \
+    _Pragma("GCC unroll 32") for (int i = 0; i < n; i++)                                           \
+    {                                                                                              \
         r[i] = SWAP(r[i], h) + (vec)((uvec)r[i] ^ SIGNS(h));                                       \
         if (bf16)                                                                                  \
             ROUND_BF16(r[i]);                                                                      \
@@ -73,9 +74,11 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     vi worst = i_set(0);
 
     /* The magnitudes' distance from the least, as unsigned numbers. */
+#pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         worst = i_max_bits(worst, i_sub(i_left(v_bits((vf)r[i]), 1), least));
     if (i_most_bits(worst) <= span) {
+#pragma GCC unroll 32
         for (int i = 0; i < n; i++) {
             const vf q0 = v_mul((vf)r[i], y);
 
@@ -84,16 +87,17 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
         return;
     }
 #endif
+#pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         r[i] /= norm;
 }
 
-/* One row of n * LANES floats; n is a constant where the caller makes it one. */
-static inline __attribute__((always_inline)) void row_of(float *x, int n, bool bf16)
+/* One row of n * LANES floats, held in r; a constant n keeps it in registers. */
+static inline __attribute__((always_inline)) void row_of(float *x, vec *r, int n, bool bf16)
 {
-    vec r[KVR_FWHT_MAX / LANES];
     const float norm = sqrtf((float)(n * LANES));
 
+#pragma GCC unroll 32
     for (int i = 0; i < n; i++)
         r[i] = *(const vec *)(x + i * LANES);
     STRIDE(1)
@@ -104,24 +108,51 @@ static inline __attribute__((always_inline)) void row_of(float *x, int n, bool b
 #if defined(KVR_ISA_AVX512)
     STRIDE(8)
 #endif
+#pragma GCC unroll 8
     for (int h = 1; h < n; h *= 2)
-        for (int base = 0; base < n; base += 2 * h)
-            for (int i = base; i < base + h; i++) {
-                const vec a = r[i], b = r[i + h];
+#pragma GCC unroll 32
+        for (int at = 0; at < n / 2; at++) {
+            const int i = at / h * 2 * h + at % h;
+            const vec a = r[i], b = r[i + h];
 
-                r[i] = a + b;
-                r[i + h] = a - b;
-                if (bf16) {
-                    ROUND_BF16(r[i]);
-                    ROUND_BF16(r[i + h]);
-                }
+            r[i] = a + b;
+            r[i + h] = a - b;
+            if (bf16) {
+                ROUND_BF16(r[i]);
+                ROUND_BF16(r[i + h]);
             }
+        }
     divide(r, n, norm);
+#pragma GCC unroll 32
     for (int i = 0; i < n; i++) {
         if (bf16)
             ROUND_BF16(r[i]);
         *(vec *)(x + i * LANES) = r[i];
     }
+}
+
+static void row_128(float *x, bool bf16)
+{
+    vec r[128 / LANES];
+
+    if (bf16)
+        row_of(x, r, 128 / LANES, true);
+    else
+        row_of(x, r, 128 / LANES, false);
+}
+
+static void row_64(float *x)
+{
+    vec r[64 / LANES];
+
+    row_of(x, r, 64 / LANES, false);
+}
+
+static void row_any(float *x, int d, bool bf16)
+{
+    vec r[KVR_FWHT_MAX / LANES];
+
+    row_of(x, r, d / LANES, bf16);
 }
 
 static float to_bf16(float x, bool bf16)
@@ -151,14 +182,12 @@ static void rows(float *x, int64_t n_rows, int d, bool bf16)
     for (int64_t i = 0; i < n_rows; i++, x += d) {
         if (d < LANES)
             short_row(x, d, bf16);
-        else if (d == 128 && !bf16)
-            row_of(x, 128 / LANES, false);
         else if (d == 128)
-            row_of(x, 128 / LANES, true);
+            row_128(x, bf16);
         else if (d == 64 && !bf16)
-            row_of(x, 64 / LANES, false);
+            row_64(x);
         else
-            row_of(x, d / LANES, bf16);
+            row_any(x, d, bf16);
     }
 }
 
