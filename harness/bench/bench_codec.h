@@ -5,8 +5,9 @@
  *     KVR_TRY(kvr_bench_codec(dev, NULL, 15, rows, &n));
  *
  * One chunk of Wan 1.3B, [4680,12,128], values as BF16 holds them. Speed is BF16 bytes of the
- * block per second, whatever is really read or written; the reference is a memcpy of those
- * bytes by as many threads. */
+ * block per second, whatever is really read or written; the reference is a memcpy, by as many
+ * threads, that reads and writes as many bytes together: the block's floats and its coded bytes.
+ * Rows are named quantise.LINE.VARIANT.tN, N threads: first 1, then as many as OpenMP gives. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { KVR_BENCH_CODEC_ROWS = 16 };
+enum { KVR_BENCH_CODEC_ROWS = 32 };
 
 /* What is timed: pipelines of the methods. Ends with a name of NULL. */
 struct kvr_bench_line {

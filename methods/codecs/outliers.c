@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "methods/kernels/grid.h"
+#include "methods/kernels/outlier_kernels.h"
 #include "methods/kernels/outliers_cuda.h"
 
 struct outliers_opts {
@@ -57,12 +58,7 @@ static struct run piece_of(int64_t n, int i)
     return (struct run){ begin < n ? begin : n, end < n ? end : n };
 }
 
-/* Count, mean and sum of squared differences from it; merged as Chan, Golub, LeVeque 1979. */
-struct moments {
-    double n, mean, m2;
-};
-
-static void merge(struct moments *a, struct moments b)
+static void merge(struct kvr_moments *a, struct kvr_moments b)
 {
     const double n = a->n + b.n, diff = b.mean - a->mean;
 
@@ -71,34 +67,6 @@ static void merge(struct moments *a, struct moments b)
     a->m2 += b.m2 + diff * diff * (a->n * b.n / n);
     a->mean += diff * (b.n / n);
     a->n = n;
-}
-
-static struct moments moments_of(const float *x, int64_t n)
-{
-    enum { LANES = 16 };
-    double sum[LANES] = { 0 }, square[LANES] = { 0 };
-    struct moments m = { .n = (double)n };
-    int64_t i = 0;
-
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            sum[j] += (double)x[i + j];
-    for (; i < n; i++)
-        sum[0] += (double)x[i];
-    for (int j = 0; j < LANES; j++)
-        m.mean += sum[j];
-    m.mean /= m.n;
-    for (i = 0; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            const double d = (double)x[i + j] - m.mean;
-
-            square[j] += d * d;
-        }
-    for (; i < n; i++)
-        square[0] += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
-    for (int j = 0; j < LANES; j++)
-        m.m2 += square[j];
-    return m;
 }
 
 static float to_compute(double x, enum kvr_compute compute)
@@ -122,7 +90,8 @@ static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n
 {
     const struct outliers_opts *o = job->opts;
     const int64_t padded = padded_elements(job);
-    struct moments part[PIECES] = { 0 }, all = { 0 };
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    struct kvr_moments part[PIECES] = { 0 }, all = { 0 };
     float sigma;
 
 #pragma omp parallel for schedule(static)
@@ -130,11 +99,11 @@ static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n
         const struct run r = piece_of(n, i);
 
         for (int64_t e = r.begin; e < r.end; e += SPAN)
-            merge(&part[i], moments_of(x + e, r.end - e < SPAN ? r.end - e : SPAN));
+            merge(&part[i], k->moments(x + e, r.end - e < SPAN ? r.end - e : SPAN));
     }
     for (int i = 0; i < PIECES; i++)
         merge(&all, part[i]);
-    merge(&all, (struct moments){ .n = (double)padded });
+    merge(&all, (struct kvr_moments){ .n = (double)padded });
     sigma = to_compute(sqrt(all.m2 / all.n), job->compute);
     if (!(sigma <= FLT_MAX))
         return NAN;
@@ -158,20 +127,14 @@ static inline uint32_t magnitude(float x)
 
 static int64_t count_over(const float *x, int64_t n, float bound)
 {
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
     int64_t total = 0;
 
 #pragma omp parallel for schedule(static) reduction(+ : total)
     for (int i = 0; i < PIECES; i++) {
         const struct run r = piece_of(n, i);
 
-        for (int64_t e = r.begin; e < r.end; e += SPAN) {
-            const int m = r.end - e < SPAN ? (int)(r.end - e) : SPAN;
-            int some = 0;
-
-            for (int j = 0; j < m; j++)
-                some += fabsf(x[e + j]) > bound;
-            total += some;
-        }
+        total += k->count_over(x + r.begin, r.end - r.begin, bound);
     }
     return total;
 }
@@ -211,26 +174,22 @@ static void choose_largest(const float *x, int64_t n, int64_t keep, struct choic
 static void record(const struct kvr_stage_job *job, const float *x, int64_t n, struct choice c,
                    struct kvr_stage_data *out)
 {
+    const struct kvr_outlier_kernels *find = kvr_outlier_kernels();
     kvr_f16 *value = out->codes.p;
     int32_t *index = out->meta.p;
-    int64_t k = 0;
 
-    for (int64_t e0 = 0; e0 < n && k < out->n_exact; e0 += 64) {
-        const int64_t end = n - e0 < 64 ? n : e0 + 64;
-        int some = 0;
+    for (int64_t e = 0, k = 0; k < out->n_exact; e++) {
+        e += find->next_over(x + e, n - e, c.bound);
+        if (e == n)
+            return;
+        const uint32_t u = magnitude(x[e]);
 
-        for (int64_t e = e0; e < end; e++)
-            some += fabsf(x[e]) > c.bound;
-        for (int64_t e = e0; e < end && some; e++) {
-            const uint32_t u = magnitude(x[e]);
-
-            if (!(fabsf(x[e]) > c.bound) || u < c.above || (u == c.above && c.ties-- <= 0))
-                continue;
-            value[k] = kvr_f32_to_f16(x[e]);
-            if ((value[k] & 0x7fffu) == 0x7c00u && !job->study)
-                value[k]--; /* infinity to 65504 */
-            index[k++] = (int32_t)e;
-        }
+        if (u < c.above || (u == c.above && c.ties-- <= 0))
+            continue;
+        value[k] = kvr_f32_to_f16(x[e]);
+        if ((value[k] & 0x7fffu) == 0x7c00u && !job->study)
+            value[k]--; /* infinity to 65504 */
+        index[k++] = (int32_t)e;
     }
 }
 

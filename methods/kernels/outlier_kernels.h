@@ -1,0 +1,23 @@
+/* outlier_kernels.h - the loops of the stage `outliers`, by instruction set. */
+#ifndef KVR_METHODS_KERNELS_OUTLIER_KERNELS_H
+#define KVR_METHODS_KERNELS_OUTLIER_KERNELS_H
+
+#include <stdint.h>
+
+#include "harness/core/isa.h"
+
+/* Count, mean and sum of squared differences from it; merged as Chan, Golub, LeVeque 1979. */
+struct kvr_moments {
+    double n, mean, m2;
+};
+
+struct kvr_outlier_kernels {
+    /* Sixteen sums, each of every sixteenth element in order, then the sixteen in order: the same
+     * bits in every variant. n at least 1. */
+    struct kvr_moments (*moments)(const float *x, int64_t n);
+    int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
+    int64_t (*next_over)(const float *x, int64_t n, float bound);  /* the first such; n: none */
+};
+KVR_ISA_TABLES(struct kvr_outlier_kernels, kvr_outlier_kernels)
+
+#endif

@@ -1,0 +1,72 @@
+/* outliers_isa.c - see outlier_kernels.h. */
+#include "methods/kernels/outlier_kernels.h"
+
+#include <math.h>
+
+static struct kvr_moments moments(const float *x, int64_t n)
+{
+    enum { LANES = 16 };
+    double sum[LANES] = { 0 }, square[LANES] = { 0 };
+    struct kvr_moments m = { .n = (double)n };
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            sum[j] += (double)x[i + j];
+    for (; i < n; i++)
+        sum[0] += (double)x[i];
+    for (int j = 0; j < LANES; j++)
+        m.mean += sum[j];
+    m.mean /= m.n;
+    for (i = 0; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            const double d = (double)x[i + j] - m.mean;
+
+            square[j] += d * d;
+        }
+    for (; i < n; i++)
+        square[0] += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+    for (int j = 0; j < LANES; j++)
+        m.m2 += square[j];
+    return m;
+}
+
+static int64_t count_over(const float *x, int64_t n, float bound)
+{
+    enum { SPAN = 1024 }; /* its count fits 32 bits, so that a vector holds as many as of floats */
+    int64_t total = 0;
+
+    for (int64_t e = 0; e < n; e += SPAN) {
+        const int m = n - e < SPAN ? (int)(n - e) : SPAN;
+        int some = 0;
+
+        for (int j = 0; j < m; j++)
+            some += fabsf(x[e + j]) > bound;
+        total += some;
+    }
+    return total;
+}
+
+static int64_t next_over(const float *x, int64_t n, float bound)
+{
+    enum { SPAN = 64 };
+    int64_t e = 0;
+
+    for (; e + SPAN <= n; e += SPAN) {
+        int some = 0;
+
+        for (int j = 0; j < SPAN; j++)
+            some |= fabsf(x[e + j]) > bound;
+        if (some)
+            break;
+    }
+    while (e < n && !(fabsf(x[e]) > bound))
+        e++;
+    return e;
+}
+
+const struct kvr_outlier_kernels KVR_ISA_NAME(kvr_outlier_kernels) = {
+    .moments = moments,
+    .count_over = count_over,
+    .next_over = next_over,
+};
