@@ -63,8 +63,8 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
 /* r / norm, rounded as a division is. With FMA: q0 = r y, y = 1/norm rounded, and
  * q0 + (r - q0 norm) y is the rounded quotient unless something underflows, overflows or is 0, when
- * the row is divided. norm is 2^k or sqrt(2) 2^k, so what has to hold is a matter of 2 x 2^24
- * numerators: tests/methods/test_isa.c tries them all. */
+ * the row is divided. norm is 2^k, or sqrt(2) 2^k, always with the same digits: so what has to hold
+ * is a matter of the 2^23 floats of [1, 2), and tests/methods/test_isa.c tries them all. */
 static inline __attribute__((always_inline)) void divide(vec *r, int n, float norm)
 {
 #ifdef KVR_SIMD
