@@ -20,8 +20,10 @@ BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(n
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
 
-PKGS    := jansson yaml-0.1 sqlite3 libcrypto libavformat libavcodec libavutil libswscale
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+# FFmpeg is not linked: it is opened when a video is made or read (harness/media/ffmpeg.h).
+PKGS    := jansson yaml-0.1 sqlite3 libcrypto
+OPENED  := libavformat libavcodec libavutil libswscale
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(OPENED) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl
 
 # No -ffast-math anywhere: NaN has to stay NaN. Contraction is off, so that a rounding written

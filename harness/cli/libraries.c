@@ -1,14 +1,15 @@
-/* libraries.c - versions of what is linked, and the processor's name. */
+/* libraries.c - versions of the libraries in use, and the processor's name. */
 #include "harness/cli/libraries.h"
 
 #include <dnnl.h>
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
 #include <openssl/crypto.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>
+
+#include "harness/media/ffmpeg.h"
 
 static json_t *av_version(unsigned v)
 {
@@ -18,13 +19,17 @@ static json_t *av_version(unsigned v)
 json_t *kvr_libraries_json(void)
 {
     const dnnl_version_t *dnnl = dnnl_version();
+    const struct kvr_ffmpeg *ff;
+    const bool has_ffmpeg = kvr_ffmpeg_open(&ff) == KVR_OK;
     json_t *o = json_object();
 
     json_object_set_new(o, "sqlite", json_string(sqlite3_libversion()));
     json_object_set_new(o, "onednn",
                         json_sprintf("%d.%d.%d", dnnl->major, dnnl->minor, dnnl->patch));
-    json_object_set_new(o, "libavcodec", av_version(avcodec_version()));
-    json_object_set_new(o, "libavformat", av_version(avformat_version()));
+    json_object_set_new(o, "libavcodec",
+                        has_ffmpeg ? av_version(ff->avcodec_version()) : json_string("none"));
+    json_object_set_new(o, "libavformat",
+                        has_ffmpeg ? av_version(ff->avformat_version()) : json_string("none"));
     json_object_set_new(o, "libyaml", json_string(yaml_get_version_string()));
     json_object_set_new(o, "jansson", json_string(jansson_version_str()));
     json_object_set_new(o, "openssl", json_string(OpenSSL_version(OPENSSL_VERSION_STRING)));

@@ -2,8 +2,6 @@
 #include "harness/media/av.h"
 
 #include <errno.h>
-#include <libavutil/error.h>
-#include <libavutil/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +22,13 @@ static void keep_complaint(void *ctx, int level, const char *fmt, va_list ap)
         complaint[--n] = '\0';
 }
 
-void kvr_av_begin(void)
+enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out)
 {
     complaint[0] = '\0';
-    av_log_set_level(AV_LOG_ERROR);
-    av_log_set_callback(keep_complaint);
+    KVR_TRY(kvr_ffmpeg_open(out));
+    (*out)->av_log_set_level(AV_LOG_ERROR);
+    (*out)->av_log_set_callback(keep_complaint);
+    return KVR_OK;
 }
 
 static enum kvr_status status_of(int averror)
@@ -52,8 +52,10 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
+    const struct kvr_ffmpeg *ff;
 
-    av_strerror(averror, reason, sizeof reason);
+    KVR_TRY(kvr_ffmpeg_open(&ff));
+    ff->av_strerror(averror, reason, sizeof reason);
     if (complaint[0])
         return kvr_fail(status_of(averror), "%s: %s: %s (%s)", path, what, reason, complaint);
     return kvr_fail(status_of(averror), "%s: %s: %s", path, what, reason);

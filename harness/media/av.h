@@ -2,11 +2,11 @@
 #ifndef KVR_MEDIA_AV_H
 #define KVR_MEDIA_AV_H
 
-#include "harness/core/status.h"
+#include "harness/media/ffmpeg.h"
 
-/* Send FFmpeg's messages here instead of to stderr, and forget the last one. Called at the
+/* Open FFmpeg, send its messages here instead of to stderr, and forget the last one. Called at the
  * start of every public function that uses FFmpeg. */
-void kvr_av_begin(void);
+enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out);
 
 /* kvr_fail with "path: what: FFmpeg's reason (FFmpeg's last complaint)". */
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror);

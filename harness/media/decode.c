@@ -3,13 +3,11 @@
 
 #include "harness/media/av.h"
 
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libswscale/swscale.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct reader {
+    const struct kvr_ffmpeg *ff;
     const char *path; /* for messages */
     AVFormatContext *demux;
     AVStream *stream;
@@ -29,14 +27,14 @@ static enum kvr_status open_file(struct reader *r)
     int err = AVERROR(ENOMEM);
 
     /* A playlist must not lead to other hosts. */
-    av_dict_set(&opts, "protocol_whitelist", "file", 0);
+    r->ff->av_dict_set(&opts, "protocol_whitelist", "file", 0);
     if (url)
-        err = avformat_open_input(&r->demux, url, NULL, &opts);
+        err = r->ff->avformat_open_input(&r->demux, url, NULL, &opts);
     free(url);
-    av_dict_free(&opts);
+    r->ff->av_dict_free(&opts);
     if (err < 0)
         return kvr_av_fail(r->path, "cannot open as a video", err);
-    err = avformat_find_stream_info(r->demux, NULL);
+    err = r->ff->avformat_find_stream_info(r->demux, NULL);
     if (err < 0)
         return kvr_av_fail(r->path, "cannot read as a video", err);
     return KVR_OK;
@@ -45,27 +43,27 @@ static enum kvr_status open_file(struct reader *r)
 static enum kvr_status open_decoder(struct reader *r)
 {
     const AVCodec *codec;
-    int i = av_find_best_stream(r->demux, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+    int i = r->ff->av_find_best_stream(r->demux, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     int err;
 
     if (i < 0)
         return kvr_fail(KVR_EFORMAT, "%s: no video stream in it", r->path);
-    codec = avcodec_find_decoder(r->demux->streams[i]->codecpar->codec_id);
+    codec = r->ff->avcodec_find_decoder(r->demux->streams[i]->codecpar->codec_id);
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: no decoder for its video stream (%s)", r->path,
-                        avcodec_get_name(r->demux->streams[i]->codecpar->codec_id));
+                        r->ff->avcodec_get_name(r->demux->streams[i]->codecpar->codec_id));
     r->stream = r->demux->streams[i];
-    r->dec = avcodec_alloc_context3(codec);
-    r->frame = av_frame_alloc();
-    r->pkt = av_packet_alloc();
+    r->dec = r->ff->avcodec_alloc_context3(codec);
+    r->frame = r->ff->av_frame_alloc();
+    r->pkt = r->ff->av_packet_alloc();
     if (!r->dec || !r->frame || !r->pkt)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for the decoder", r->path);
-    err = avcodec_parameters_to_context(r->dec, r->stream->codecpar);
+    err = r->ff->avcodec_parameters_to_context(r->dec, r->stream->codecpar);
     if (err >= 0) {
         r->dec->thread_count = 1;
         r->dec->err_recognition |= AV_EF_EXPLODE; /* damage is an error, not a guess */
         r->dec->pkt_timebase = r->stream->time_base;
-        err = avcodec_open2(r->dec, codec, NULL);
+        err = r->ff->avcodec_open2(r->dec, codec, NULL);
     }
     return err < 0 ? kvr_av_fail(r->path, "decoder", err) : KVR_OK;
 }
@@ -75,15 +73,16 @@ static enum kvr_status open_scaler(struct reader *r)
 {
     const AVFrame *f = r->frame;
     int space = f->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_DEFAULT : (int)f->colorspace;
-    const int *coefficients = sws_getCoefficients(space);
+    const int *coefficients = r->ff->sws_getCoefficients(space);
 
-    r->sws = sws_getContext(f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24,
-                            SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT,
-                            NULL, NULL, NULL);
+    r->sws = r->ff->sws_getContext(
+        f->width, f->height, f->format, f->width, f->height, AV_PIX_FMT_RGB24,
+        SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_BITEXACT, NULL, NULL, NULL);
     if (!r->sws)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: its pixel format has no way to RGB", r->path);
-    sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
-                             sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
+    r->ff->sws_setColorspaceDetails(r->sws, coefficients, f->color_range == AVCOL_RANGE_JPEG,
+                                    r->ff->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
+                                    1 << 16);
     r->out->frames.width = f->width;
     r->out->frames.height = f->height;
     return KVR_OK;
@@ -120,7 +119,8 @@ static enum kvr_status keep_frame(struct reader *r)
         KVR_TRY(grow(r, frame_bytes));
     planes[0] = r->out->pixels + (size_t)out->n * frame_bytes;
     strides[0] = 3 * f->width;
-    sws_scale(r->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, planes, strides);
+    r->ff->sws_scale(r->sws, (const uint8_t *const *)f->data, f->linesize, 0, f->height, planes,
+                     strides);
     out->n++;
     return KVR_OK;
 }
@@ -128,15 +128,15 @@ static enum kvr_status keep_frame(struct reader *r)
 /* Hand a packet (NULL: the end) to the decoder and keep what comes out. */
 static enum kvr_status feed(struct reader *r, const AVPacket *pkt)
 {
-    int err = avcodec_send_packet(r->dec, pkt);
+    int err = r->ff->avcodec_send_packet(r->dec, pkt);
 
     while (err >= 0) {
-        err = avcodec_receive_frame(r->dec, r->frame);
+        err = r->ff->avcodec_receive_frame(r->dec, r->frame);
         if (err == AVERROR(EAGAIN) || err == AVERROR_EOF)
             return KVR_OK;
         if (err >= 0)
             KVR_TRY(keep_frame(r));
-        av_frame_unref(r->frame);
+        r->ff->av_frame_unref(r->frame);
     }
     return kvr_av_fail(r->path, "damaged or cut short", err);
 }
@@ -145,7 +145,7 @@ static enum kvr_status read_all(struct reader *r)
 {
     int err, expected;
 
-    while ((err = av_read_frame(r->demux, r->pkt)) >= 0) {
+    while ((err = r->ff->av_read_frame(r->demux, r->pkt)) >= 0) {
         enum kvr_status st = KVR_OK;
 
         if (r->pkt->stream_index == r->stream->index) {
@@ -156,11 +156,11 @@ static enum kvr_status read_all(struct reader *r)
             else
                 st = feed(r, r->pkt);
         }
-        av_packet_unref(r->pkt);
+        r->ff->av_packet_unref(r->pkt);
         KVR_TRY(st);
     }
     /* Containers with an index (MP4) say how many packets there should be. */
-    expected = avformat_index_get_entries_count(r->stream);
+    expected = r->ff->avformat_index_get_entries_count(r->stream);
     if (r->n_packets < expected)
         return kvr_fail(KVR_EFORMAT, "%s: cut short: %d of %d frames", r->path, r->n_packets,
                         expected);
@@ -177,8 +177,8 @@ enum kvr_status kvr_decode(struct kvr_video *out, const char *path)
     struct reader r = { .path = path, .out = out };
     enum kvr_status st;
 
-    kvr_av_begin();
     memset(out, 0, sizeof *out);
+    KVR_TRY(kvr_av_begin(&r.ff));
     st = open_file(&r);
     if (st == KVR_OK)
         st = open_decoder(&r);
@@ -186,14 +186,14 @@ enum kvr_status kvr_decode(struct kvr_video *out, const char *path)
         st = read_all(&r);
     if (st == KVR_OK) {
         out->frames.rgb = out->pixels;
-        out->fps = av_q2d(av_guess_frame_rate(r.demux, r.stream, NULL));
+        out->fps = av_q2d(r.ff->av_guess_frame_rate(r.demux, r.stream, NULL));
     } else {
         kvr_video_free(out);
     }
-    avformat_close_input(&r.demux);
-    avcodec_free_context(&r.dec);
-    sws_freeContext(r.sws);
-    av_frame_free(&r.frame);
-    av_packet_free(&r.pkt);
+    r.ff->avformat_close_input(&r.demux);
+    r.ff->avcodec_free_context(&r.dec);
+    r.ff->sws_freeContext(r.sws);
+    r.ff->av_frame_free(&r.frame);
+    r.ff->av_packet_free(&r.pkt);
     return st;
 }

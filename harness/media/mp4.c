@@ -4,10 +4,6 @@
 #include "harness/media/media.h"
 
 #include <errno.h>
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libavutil/opt.h>
-#include <libswscale/swscale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +13,7 @@
 enum { MAX_EXTENT = 16384 }; /* what players and H.264 levels take */
 
 struct writer {
+    const struct kvr_ffmpeg *ff;
     const char *path; /* for messages */
     AVFormatContext *mux;
     AVStream *stream;
@@ -29,13 +26,13 @@ struct writer {
 
 static enum kvr_status open_encoder(struct writer *w, int width, int height, AVRational fps)
 {
-    const AVCodec *codec = avcodec_find_encoder_by_name("libx264");
+    const AVCodec *codec = w->ff->avcodec_find_encoder_by_name("libx264");
     AVDictionary *opts = NULL;
     int err;
 
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no libx264", w->path);
-    w->enc = avcodec_alloc_context3(codec);
+    w->enc = w->ff->avcodec_alloc_context3(codec);
     if (!w->enc)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for the encoder", w->path);
     w->enc->width = width;
@@ -50,34 +47,34 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     w->enc->color_primaries = AVCOL_PRI_BT709;
     w->enc->color_trc = AVCOL_TRC_BT709;
     w->enc->flags |= AV_CODEC_FLAG_BITEXACT | AV_CODEC_FLAG_GLOBAL_HEADER;
-    av_dict_set(&opts, "preset", "medium", 0);
-    av_dict_set(&opts, "crf", "16", 0);
+    w->ff->av_dict_set(&opts, "preset", "medium", 0);
+    w->ff->av_dict_set(&opts, "crf", "16", 0);
     /* With it x264 164 gave other bytes for the same small frames, run by run; not without. */
-    av_dict_set(&opts, "mbtree", "0", 0);
-    err = avcodec_open2(w->enc, codec, &opts);
-    av_dict_free(&opts);
+    w->ff->av_dict_set(&opts, "mbtree", "0", 0);
+    err = w->ff->avcodec_open2(w->enc, codec, &opts);
+    w->ff->av_dict_free(&opts);
     return err < 0 ? kvr_av_fail(w->path, "H.264 encoder", err) : KVR_OK;
 }
 
 static enum kvr_status open_scaler(struct writer *w)
 {
-    const int *bt709 = sws_getCoefficients(SWS_CS_ITU709);
+    const int *bt709 = w->ff->sws_getCoefficients(SWS_CS_ITU709);
     int width = w->enc->width, height = w->enc->height;
     int err;
 
-    w->sws = sws_getContext(width, height, AV_PIX_FMT_RGB24, width, height, AV_PIX_FMT_YUV420P,
-                            SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT,
-                            NULL, NULL, NULL);
-    w->frame = av_frame_alloc();
-    w->pkt = av_packet_alloc();
+    w->sws = w->ff->sws_getContext(
+        width, height, AV_PIX_FMT_RGB24, width, height, AV_PIX_FMT_YUV420P,
+        SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, NULL, NULL, NULL);
+    w->frame = w->ff->av_frame_alloc();
+    w->pkt = w->ff->av_packet_alloc();
     w->big = malloc((size_t)width * (size_t)height * 3);
     if (!w->sws || !w->frame || !w->pkt || !w->big)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %dx%d", w->path, width, height);
-    sws_setColorspaceDetails(w->sws, bt709, 1, bt709, 0, 0, 1 << 16, 1 << 16);
+    w->ff->sws_setColorspaceDetails(w->sws, bt709, 1, bt709, 0, 0, 1 << 16, 1 << 16);
     w->frame->format = w->enc->pix_fmt;
     w->frame->width = width;
     w->frame->height = height;
-    err = av_frame_get_buffer(w->frame, 0);
+    err = w->ff->av_frame_get_buffer(w->frame, 0);
     return err < 0 ? kvr_av_fail(w->path, "frame", err) : KVR_OK;
 }
 
@@ -88,23 +85,23 @@ static enum kvr_status open_muxer(struct writer *w, const char *part)
     int err = AVERROR(ENOMEM);
 
     if (url)
-        err = avformat_alloc_output_context2(&w->mux, NULL, "mp4", url);
+        err = w->ff->avformat_alloc_output_context2(&w->mux, NULL, "mp4", url);
     if (err >= 0)
-        err = avio_open(&w->mux->pb, url, AVIO_FLAG_WRITE);
+        err = w->ff->avio_open(&w->mux->pb, url, AVIO_FLAG_WRITE);
     free(url);
     if (err < 0)
         return kvr_av_fail(w->path, "cannot open for writing", err);
     w->mux->flags |= AVFMT_FLAG_BITEXACT;
-    w->stream = avformat_new_stream(w->mux, NULL);
+    w->stream = w->ff->avformat_new_stream(w->mux, NULL);
     if (!w->stream)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for the stream", w->path);
     w->stream->time_base = w->enc->time_base;
     w->stream->avg_frame_rate = w->enc->framerate;
-    err = avcodec_parameters_from_context(w->stream->codecpar, w->enc);
+    err = w->ff->avcodec_parameters_from_context(w->stream->codecpar, w->enc);
     if (err >= 0) {
-        av_dict_set(&opts, "movflags", "+faststart", 0);
-        err = avformat_write_header(w->mux, &opts);
-        av_dict_free(&opts);
+        w->ff->av_dict_set(&opts, "movflags", "+faststart", 0);
+        err = w->ff->avformat_write_header(w->mux, &opts);
+        w->ff->av_dict_free(&opts);
     }
     return err < 0 ? kvr_av_fail(w->path, "cannot write the header", err) : KVR_OK;
 }
@@ -112,18 +109,18 @@ static enum kvr_status open_muxer(struct writer *w, const char *part)
 /* Hand a frame (NULL: the end) to the encoder and write what comes out. */
 static enum kvr_status push(struct writer *w, const AVFrame *frame)
 {
-    int err = avcodec_send_frame(w->enc, frame);
+    int err = w->ff->avcodec_send_frame(w->enc, frame);
 
     while (err >= 0) {
-        err = avcodec_receive_packet(w->enc, w->pkt);
+        err = w->ff->avcodec_receive_packet(w->enc, w->pkt);
         if (err == AVERROR(EAGAIN) || err == AVERROR_EOF)
             return KVR_OK;
         if (err < 0)
             break;
         w->pkt->duration = 1; /* in frames; else the last one would have none */
-        av_packet_rescale_ts(w->pkt, w->enc->time_base, w->stream->time_base);
+        w->ff->av_packet_rescale_ts(w->pkt, w->enc->time_base, w->stream->time_base);
         w->pkt->stream_index = w->stream->index;
-        err = av_interleaved_write_frame(w->mux, w->pkt);
+        err = w->ff->av_interleaved_write_frame(w->mux, w->pkt);
     }
     return kvr_av_fail(w->path, "cannot write a frame", err);
 }
@@ -152,29 +149,30 @@ static enum kvr_status write_frames(struct writer *w, const struct kvr_frames *f
     for (int i = 0; i < f->n; i++) {
         enlarge(w, f->rgb + (size_t)i * (size_t)f->height * (size_t)f->width * 3, f->height,
                 f->width, scale);
-        err = av_frame_make_writable(w->frame);
+        err = w->ff->av_frame_make_writable(w->frame);
         if (err < 0)
             return kvr_av_fail(w->path, "frame", err);
-        sws_scale(w->sws, planes, strides, 0, w->enc->height, w->frame->data, w->frame->linesize);
+        w->ff->sws_scale(w->sws, planes, strides, 0, w->enc->height, w->frame->data,
+                         w->frame->linesize);
         w->frame->pts = i;
         KVR_TRY(push(w, w->frame));
     }
     KVR_TRY(push(w, NULL));
-    err = av_write_trailer(w->mux);
+    err = w->ff->av_write_trailer(w->mux);
     if (err >= 0)
-        err = avio_closep(&w->mux->pb);
+        err = w->ff->avio_closep(&w->mux->pb);
     return err < 0 ? kvr_av_fail(w->path, "cannot finish the file", err) : KVR_OK;
 }
 
 static void close_writer(struct writer *w)
 {
     if (w->mux && w->mux->pb)
-        avio_closep(&w->mux->pb);
-    avformat_free_context(w->mux);
-    avcodec_free_context(&w->enc);
-    sws_freeContext(w->sws);
-    av_frame_free(&w->frame);
-    av_packet_free(&w->pkt);
+        w->ff->avio_closep(&w->mux->pb);
+    w->ff->avformat_free_context(w->mux);
+    w->ff->avcodec_free_context(&w->enc);
+    w->ff->sws_freeContext(w->sws);
+    w->ff->av_frame_free(&w->frame);
+    w->ff->av_packet_free(&w->pkt);
     free(w->big);
 }
 
@@ -196,7 +194,7 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
     enum kvr_status st;
     char *part;
 
-    kvr_av_begin();
+    KVR_TRY(kvr_av_begin(&w.ff));
     if (f->n <= 0 || f->height <= 0 || f->width <= 0)
         return kvr_fail(KVR_EINVAL, "%s: no frames to write (%d of %dx%d)", path, f->n, f->width,
                         f->height);
@@ -209,7 +207,7 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     /* Chroma is kept for pairs of pixels, so both extents are rounded up to even. */
     st = open_encoder(&w, (f->width * scale + 1) & ~1, (f->height * scale + 1) & ~1,
-                      av_d2q(fps, 100000));
+                      w.ff->av_d2q(fps, 100000));
     if (st == KVR_OK)
         st = open_scaler(&w);
     if (st == KVR_OK)

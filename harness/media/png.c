@@ -3,7 +3,6 @@
 #include "harness/media/av.h"
 #include "harness/media/media.h"
 
-#include <libavcodec/avcodec.h>
 #include <string.h>
 
 static enum kvr_status write_packet(const char *path, const AVPacket *pkt)
@@ -20,25 +19,25 @@ static enum kvr_status write_packet(const char *path, const AVPacket *pkt)
     return kvr_out_commit(&o);
 }
 
-static enum kvr_status encode(const char *path, const uint8_t *rgb, AVCodecContext *ctx,
-                              AVFrame *frame, AVPacket *pkt)
+static enum kvr_status encode(const struct kvr_ffmpeg *ff, const char *path, const uint8_t *rgb,
+                              AVCodecContext *ctx, AVFrame *frame, AVPacket *pkt)
 {
-    int err = avcodec_open2(ctx, NULL, NULL);
+    int err = ff->avcodec_open2(ctx, NULL, NULL);
 
     if (err < 0)
         return kvr_av_fail(path, "PNG encoder", err);
     frame->format = ctx->pix_fmt;
     frame->width = ctx->width;
     frame->height = ctx->height;
-    err = av_frame_get_buffer(frame, 0);
+    err = ff->av_frame_get_buffer(frame, 0);
     if (err < 0)
         return kvr_av_fail(path, "PNG encoder", err);
     for (int y = 0; y < ctx->height; y++)
         memcpy(frame->data[0] + (size_t)y * (size_t)frame->linesize[0],
                rgb + (size_t)y * (size_t)ctx->width * 3, (size_t)ctx->width * 3);
-    err = avcodec_send_frame(ctx, frame);
+    err = ff->avcodec_send_frame(ctx, frame);
     if (err >= 0)
-        err = avcodec_receive_packet(ctx, pkt);
+        err = ff->avcodec_receive_packet(ctx, pkt);
     if (err < 0)
         return kvr_av_fail(path, "PNG encoder", err);
     return write_packet(path, pkt);
@@ -46,20 +45,22 @@ static enum kvr_status encode(const char *path, const uint8_t *rgb, AVCodecConte
 
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width)
 {
-    const AVCodec *codec = avcodec_find_encoder(AV_CODEC_ID_PNG);
+    const struct kvr_ffmpeg *ff;
+    const AVCodec *codec;
     AVCodecContext *ctx = NULL;
     AVFrame *frame = NULL;
     AVPacket *pkt = NULL;
     enum kvr_status st;
 
-    kvr_av_begin();
+    KVR_TRY(kvr_av_begin(&ff));
     if (height <= 0 || width <= 0)
         return kvr_fail(KVR_EINVAL, "%s: a picture of %dx%d", path, width, height);
+    codec = ff->avcodec_find_encoder(AV_CODEC_ID_PNG);
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no PNG encoder", path);
-    ctx = avcodec_alloc_context3(codec);
-    frame = av_frame_alloc();
-    pkt = av_packet_alloc();
+    ctx = ff->avcodec_alloc_context3(codec);
+    frame = ff->av_frame_alloc();
+    pkt = ff->av_packet_alloc();
     if (ctx && frame && pkt) {
         ctx->width = width;
         ctx->height = height;
@@ -67,12 +68,12 @@ enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, 
         ctx->time_base = (AVRational){ 1, 1 };
         ctx->thread_count = 1;
         ctx->flags |= AV_CODEC_FLAG_BITEXACT;
-        st = encode(path, rgb, ctx, frame, pkt);
+        st = encode(ff, path, rgb, ctx, frame, pkt);
     } else {
         st = kvr_fail(KVR_ENOMEM, "%s: no memory for the PNG encoder", path);
     }
-    av_packet_free(&pkt);
-    av_frame_free(&frame);
-    avcodec_free_context(&ctx);
+    ff->av_packet_free(&pkt);
+    ff->av_frame_free(&frame);
+    ff->avcodec_free_context(&ctx);
     return st;
 }

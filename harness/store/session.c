@@ -48,15 +48,16 @@ static void cpu_model(char *out, size_t n)
         fclose(f);
 }
 
+/* libavutil by its header: it is opened when a video is made, and no number depends on it. */
 static char *libraries(void)
 {
     const dnnl_version_t *d = dnnl_version();
-    unsigned av = avutil_version();
     char *text = NULL;
 
-    if (asprintf(&text, "sqlite %s, libyaml %s, jansson %s, oneDNN %d.%d.%d, libavutil %u.%u.%u",
+    if (asprintf(&text, "sqlite %s, libyaml %s, jansson %s, oneDNN %d.%d.%d, libavutil %d.%d.%d",
                  sqlite3_libversion(), yaml_get_version_string(), JANSSON_VERSION, d->major,
-                 d->minor, d->patch, av >> 16, av >> 8 & 255, av & 255) < 0)
+                 d->minor, d->patch, LIBAVUTIL_VERSION_MAJOR, LIBAVUTIL_VERSION_MINOR,
+                 LIBAVUTIL_VERSION_MICRO) < 0)
         return NULL;
     return text;
 }
