@@ -47,7 +47,8 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
     w->enc->color_primaries = AVCOL_PRI_BT709;
     w->enc->color_trc = AVCOL_TRC_BT709;
     w->enc->flags |= AV_CODEC_FLAG_BITEXACT | AV_CODEC_FLAG_GLOBAL_HEADER;
-    w->ff->av_dict_set(&opts, "preset", "medium", 0);
+    /* Against "medium" a third of the time for half a decibel and 5 % of the bytes. */
+    w->ff->av_dict_set(&opts, "preset", "superfast", 0);
     w->ff->av_dict_set(&opts, "crf", "16", 0);
     /* With it x264 164 gave other bytes for the same small frames, run by run; not without. */
     w->ff->av_dict_set(&opts, "mbtree", "0", 0);

@@ -210,6 +210,7 @@ static bool read_probes(const json_t *list, struct parts *p, struct kvr_row *r)
     return p->probe != NULL;
 }
 
+/* The cell's time is without that of the video, which is for looking. */
 static bool read_samples(json_t *o, const json_t *warmup, int64_t cell_ns, struct parts *p,
                          struct kvr_row *r)
 {
@@ -220,7 +221,7 @@ static bool read_samples(json_t *o, const json_t *warmup, int64_t cell_ns, struc
     p->sample = calloc(json_object_size(o) + json_array_size(warmup) + 1, sizeof *p->sample);
     if (!p->sample)
         return false;
-    p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns };
+    p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns - integer(o, "video") };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
     json_array_foreach(warmup, i, ns) p->sample[r->n_samples++] =
@@ -345,6 +346,17 @@ static enum kvr_outcome gate(const struct kvr_attempt *a, const struct kvr_row *
     return KVR_OUT_OK;
 }
 
+/* Of a rollout: not the whole of it, and nothing beside it. */
+static bool is_phase(const char *kind)
+{
+    static const char *const others[] = { "cell", "rollout", "warmup", "video", NULL };
+
+    for (int i = 0; others[i]; i++)
+        if (strcmp(kind, others[i]) == 0)
+            return false;
+    return true;
+}
+
 /* What was going on beside a timed row, and time that no phase explains. An emulated device's times
  * say nothing, whoever asks for them. */
 static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r, char buf[128])
@@ -353,8 +365,7 @@ static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r
 
     snprintf(buf, 128, "%.100s", a->noise ? a->noise : "");
     for (int i = 0; i < r->n_samples; i++)
-        if (strcmp(r->sample[i].kind, "cell") != 0 && strcmp(r->sample[i].kind, "rollout") != 0 &&
-            strcmp(r->sample[i].kind, "warmup") != 0)
+        if (is_phase(r->sample[i].kind))
             explained += r->sample[i].ns;
     if (a->cell->set.timing && explained < r->wall_ns / 10 * 9)
         strcat(buf, buf[0] ? " UNATTRIBUTED" : "UNATTRIBUTED");

@@ -12,7 +12,7 @@ struct kvr_attempt {
     const char *started, *finished;
     const char *answer, *log_tail; /* what the worker wrote; answer NULL: there was no worker */
     int wait_status;
-    int64_t cell_ns;         /* from the worker's start to its end: rollout, files, metrics */
+    int64_t cell_ns; /* from the worker's start to its end: rollout, files, metrics, video */
     bool timed_out, stopped; /* killed for its time, or by the user */
     int timeout_s;
     bool limited;             /* its memory was: what it dies of may be that */

@@ -5,9 +5,10 @@
 
 #include "harness/store/sql.h"
 
-/* Every cell once; its artifacts and its time beside it. */
+/* Every cell once; its artifacts and its time, that of its video included, beside it. */
 #define TAKEN                                                                                      \
-    "SELECT avg((SELECT max(ns) FROM sample x WHERE x.cell = c.key AND x.kind = 'cell')), "        \
+    "SELECT avg((SELECT sum(ns) FROM sample x WHERE x.cell = c.key AND x.kind IN ('cell', "        \
+    "'video'))), "                                                                                 \
     "max(c.host_peak_bytes), avg((SELECT sum(bytes) FROM artifact a WHERE a.cell = c.key)), "      \
     "count(*) FROM cell c WHERE c.outcome = 'OK' AND c.run_kind = ? AND "
 

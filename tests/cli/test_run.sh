@@ -10,6 +10,9 @@ json "dry run counts the cells" '.cells == 6 and .ok == 0'
 check "dry run leaves no database" test ! -e t.db
 exits 0 "run" "${run[@]}" --json
 json "every cell is ok" '.cells == 6 and .ok == 6 and .failed == 0 and .skipped == 0'
+check "every cell has its video" test "$(find o/videos -name '*.mp4' -size +0 | wc -l)" -eq 6
+check "whose time is a sample beside the cell's" test "$(sql t.db "SELECT count(*) FROM sample v \
+    JOIN sample c USING (cell) WHERE v.kind = 'video' AND v.ns > 0 AND c.kind = 'cell' AND c.ns > 0")" -eq 6
 exits 0 "the same again" "${run[@]}" --json
 json "finished cells are skipped" '.cells == 6 and .ok == 0 and .skipped == 6'
 exits 0 "--force" "${run[@]}" --force --json --filter 'method=RTN_INT4'
@@ -18,6 +21,17 @@ json "force measures again, the filter chooses (and what those are compared with
 exits 2 "a filter that is none" "${run[@]}" --filter 'methd~x'
 exits 5 "a filter nothing passes" "${run[@]}" --filter 'method=BF16 & seed=987654'
 exits 2 "a shard that is none" "${run[@]}" --shard 3/2
+
+# The encoder comes last in a cell, and a cell is not good without it.
+mkdir -p v/videos/red-BF16.mp4/in-the-way
+exits 3 "a video that cannot be written" run tiny.yaml --db v.db --out v --filter 'prompt=red & method=BF16'
+check "is a failed cell that names it" test \
+    "$(sql v.db "SELECT count(*) FROM cell WHERE outcome = 'ERROR' AND reason GLOB '*videos/red-BF16.mp4*'")" -eq 1
+# A program that scores a cell may ask for the video: it is there when the program starts.
+echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
+{ cat tiny.yaml; echo 'metrics: [psnr, {command: "sh ./see.sh {video}", name: see, scores: [there]}]'; } >see.yaml
+exits 0 "a program that looks at videos" run see.yaml --db see.db --out see --filter 'prompt=red & method=BF16'
+check "finds one" test "$(sql see.db "SELECT value FROM metric WHERE name = 'see.there'")" = 1.0
 
 n=0
 for i in 0 1 2; do
