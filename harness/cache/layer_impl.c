@@ -146,24 +146,39 @@ static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int ti
     return mirrored ? kvr_dev_put(l->dev, out->list.p, out->shown.p, bytes) : KVR_OK;
 }
 
+/* How many of map [n] are `tier`. Counted in bytes, 255 at most at a time, so that a vector holds
+ * as many counts as bytes: predictions walk 10^5 tokens for every pass and tier. */
+static int64_t count_of(const uint8_t *map, int64_t n, uint8_t tier)
+{
+    int64_t count = 0;
+
+    for (int64_t t = 0; t < n;) {
+        const int64_t end = n - t < UINT8_MAX ? n : t + UINT8_MAX;
+        uint8_t some = 0;
+
+        for (; t < end; t++)
+            some = (uint8_t)(some + (map[t] == tier));
+        count += some;
+    }
+    return count;
+}
+
 enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, int tier,
                                      const float *k, const float *v, int64_t tok0, int64_t n,
                                      struct kvr_segment *out)
 {
     const size_t width = kvr_layer_width(l);
-    int64_t first = 0, last = n - 1, count = 0;
+    const uint8_t *begin = memchr(map, tier, (size_t)n);
     struct kvr_segment listed = { 0 };
+    int64_t first, last, count;
     enum kvr_status st;
 
     *out = (struct kvr_segment){ 0 };
-    for (int64_t t = 0; t < n; t++)
-        count += map[t] == tier;
-    if (!count)
+    if (!begin)
         return KVR_OK;
-    while (map[first] != tier)
-        first++;
-    while (map[last] != tier)
-        last--;
+    first = begin - map;
+    last = (const uint8_t *)memrchr(map, tier, (size_t)n) - map;
+    count = count_of(begin, last - first + 1, (uint8_t)tier);
     if (last - first + 1 == count)
         return kvr_layer_code(l, tier, kvr_row(k, width, first), kvr_row(v, width, first),
                               tok0 + first, count, out);
