@@ -80,3 +80,40 @@ methods: [BF16, RTN_INT4, RTN_INT2]
 frames: ${2:-6}
 YAML
 }
+
+# shared_sweep CONFIG DB OUT: what `kvreel run CONFIG --db DB --out OUT` leaves behind. Of scripts
+# that are run together (tools/run-tests.sh) the first measures, the others get copies of their own.
+# For tests of what is done with results, not of how they come about.
+shared_sweep() {
+    local place lock
+    place=${KVREEL_TEST_SHARED:-$work}/sweep-$(sha256sum <"$1" | cut -c 1-16)
+    exec {lock}>"$place.lock"
+    flock "$lock"
+    if [ ! -e "$place/done" ]; then
+        rm -rf "$place"
+        mkdir "$place"
+        "$kvreel" run "$1" --db "$place/db" --out "$place/out" -q >"$out" 2>"$err" && touch "$place/done"
+    fi
+    exec {lock}>&-
+    if [ ! -e "$place/done" ]; then
+        fail "the sweep of $1 runs: $(tail -n 3 "$err")"
+        exit 1
+    fi
+    cp "$place/db" "$2"
+    cp -r "$place/out" "$3"
+}
+
+# For every script that needs a sweep with something of everything in it: two suites, one of them
+# with two prompts, both readings, a correction, a mixed method. 18 cells of three chunks.
+common_config() { # FILE
+    cat >"$1" <<'YAML'
+question: what can be done with what a sweep leaves behind?
+model: nano
+suite:
+  - {suite: moviegen-nano, prompts: 2}
+  - {suite: storyeval-nano, prompts: 1}
+methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, RTN_INT2+taylor,
+          SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2]
+frames: 9
+YAML
+}

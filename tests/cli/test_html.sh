@@ -3,24 +3,16 @@
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-cat >"$work/page.yaml" <<'YAML'
-question: does the page hold whatever a prompt says?
-model: nano
-prompts:
-  - {id: red, text: a large red disc drifts right over a plain blue background}
-  - {id: green, text: a large green square drifts left over a plain white background}
-methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2]
-frames: 9
-YAML
-"$kvreel" run "$work/page.yaml" --db "$work/page.db" --out "$work/out" -q >"$out" 2>"$err" ||
-    fail "the sweep runs: $(tail -n 3 "$err")"
+common_config "$work/page.yaml"
+shared_sweep "$work/page.yaml" "$work/page.db" "$work/out"
 # The bundled model refuses such prompts; other models and merged databases may hold them.
-sqlite3 "$work/page.db" "UPDATE cell SET prompt = 'a </script><script>window.owned = 1</script>' ||
-    ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id = 'red'" ||
+sqlite3 "$work/page.db" "UPDATE cell SET prompt_id = 'red', prompt = 'a </script><script>window.owned = 1</script>' ||
+    ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id =
+    (SELECT min(prompt_id) FROM cell)" ||
     fail "the prompt is changed"
 exits 0 "the page is written" report --db "$work/page.db" --media "$work/out" -o "$work/rep"
 prints "and named" 'rep/index.html$'
-check "with the videos beside it" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 10
+check "with the videos beside it" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 18
 exits 0 "the same again" report --db "$work/page.db" --media "$work/out" -o "$work/rep2"
 check "gives the same page" cmp "$work/rep/index.html" "$work/rep2/index.html"
 exits 0 "one file" report --db "$work/page.db" --media "$work/out" -o "$work/one" --single-file

@@ -2,7 +2,7 @@
 # Ctrl-C and kill -9 in the middle of a sweep: what was measured stays, the rest follows, and
 # nothing is measured twice.
 . tests/cli/lib.sh || exit 1
-tiny_config "$work/long.yaml" 21
+tiny_config "$work/long.yaml" 9
 sed -i 's/^frames/seed: [1, 2, 3]\nframes/' "$work/long.yaml"
 cd "$work" || exit 1
 

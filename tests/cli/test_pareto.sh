@@ -28,7 +28,7 @@ members "the study's front for quality, moviegen" moviegen quality BF16 FLOWCACH
 members "the study's front for quality, storyeval" storyeval quality BF16 FLOWCACHE_NATIVE PRQ_INT2 PRQ_INT4
 
 tiny_config "$work/tiny.yaml"
-"$kvreel" run "$work/tiny.yaml" --db "$work/t.db" --out "$work/out" -q >"$out" 2>"$err" || fail "the sweep runs"
+shared_sweep "$work/tiny.yaml" "$work/t.db" "$work/out"
 exits 0 "fidelity against compression" pareto --db "$work/t.db" --json
 json "three methods, all on the front" '[.[] | select(.verdict == "front") | .method] | sort == ["BF16", "RTN_INT2", "RTN_INT4"]'
 exits 0 "the smallest cache alone" pareto --db "$work/t.db" --objectives compression:max --json

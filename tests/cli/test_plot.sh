@@ -3,22 +3,27 @@
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-cat >"$work/p.yaml" <<'YAML'
-question: can every figure be drawn?
+common_config "$work/p.yaml"
+shared_sweep "$work/p.yaml" "$work/p.db" "$work/out"
+cat >"$work/probe.yaml" <<'YAML'
+question: can every figure of probed cells be drawn?
 model: nano
 suite:
   - {suite: moviegen-nano, prompts: 2}
   - {suite: storyeval-nano, prompts: 1}
-methods: [BF16, RTN_INT4, RTN_INT2]
+methods: [BF16, RTN_INT2]
 frames: 6
+kind: probe
 YAML
-"$kvreel" run "$work/p.yaml" --db "$work/p.db" --out "$work/out" -q >"$out" 2>"$err" ||
-    fail "the sweep runs: $(tail -n 3 "$err")"
-sed 's/^frames: 6/frames: 6\nkind: probe/; s/RTN_INT4, //' "$work/p.yaml" >"$work/probe.yaml"
 "$kvreel" run "$work/probe.yaml" --db "$work/probe.db" --out "$work/out" -q >"$out" 2>"$err" ||
     fail "the probing sweep runs: $(tail -n 3 "$err")"
-sed '/^suite/,/storyeval/d; s/^frames: 6/frames: 9/' "$work/p.yaml" >"$work/truth.yaml"
-echo 'suite: {suite: continue-nano, prompts: 2}' >>"$work/truth.yaml"
+cat >"$work/truth.yaml" <<'YAML'
+question: can every figure of continued clips be drawn?
+model: nano
+suite: {suite: continue-nano, prompts: 2}
+methods: [BF16, RTN_INT4, RTN_INT2]
+frames: 9
+YAML
 "$kvreel" run "$work/truth.yaml" --db "$work/truth.db" --out "$work/out" -q >"$out" 2>"$err" ||
     fail "the sweep with a truth runs: $(tail -n 3 "$err")"
 
@@ -44,9 +49,9 @@ while read -r name _; do
 done <"$work/plots"
 # The curve of one method against SQLite's own mean.
 want=$(sql "$work/p.db" "SELECT printf('%.6f', avg(value)) FROM series JOIN cell ON cell = key
-    WHERE series.name = 'ssim' AND idx = 5 AND method = 'RTN_INT2'")
+    WHERE series.name = 'ssim' AND idx = 8 AND method = 'RTN_INT2'")
 check "the last point of drift is the mean over prompts" \
-    bash -c "awk -v want=$want '/^# [A-Z]/{on = /RTN_INT2$/} on && \$2 == 5 {found = sprintf(\"%.6f\", \$3) == want} END {exit !found}' '$work/a/drift.tsv'"
+    bash -c "awk -v want=$want '/^# [A-Z]/{on = /^# RTN_INT2$/} on && \$2 == 8 {found = sprintf(\"%.6f\", \$3) == want} END {exit !found}' '$work/a/drift.tsv'"
 exits 2 "no such figure" plot drfit --db "$work/p.db" -o "$work/a"
 says "the nearest is named" "did you mean 'drift'"
 exits 2 "nothing was probed" plot mass_shift --db "$work/p.db" -o "$work/a"
