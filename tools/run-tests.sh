@@ -5,6 +5,9 @@
 #
 # BUILD holds kvreel and receives the logs. KVREEL_UNIT_ONLY=1 leaves the command line tests
 # out. The last line is "N passed, M failed": Check's checks and the command line's together.
+# As many run at a time as there are cores, up to 4 (KVREEL_TEST_JOBS says another number); what
+# they say is printed in their order. One whose source has a line that begins with "alone:", with
+# the reason, runs after all others with nothing beside it.
 set -uo pipefail
 
 build=$1
@@ -12,7 +15,9 @@ shift
 logs=$build/test-logs
 mkdir -p "$logs"
 cores=$(nproc 2>/dev/null || echo 2)
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores < 4 ? cores : 4))}
+jobs=${KVREEL_TEST_JOBS:-$((cores < 4 ? cores : 4))}
+# Two threads each, so that what runs in parallel is tested as such.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores < 2 ? 1 : 2))}
 # Waiting threads that spin steal the cores of other work on the machine, each other's included.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export CK_VERBOSITY=${CK_VERBOSITY:-normal}
@@ -37,12 +42,8 @@ report() { # name rc n_passed n_failed seconds log
     fi
 }
 
-run_unit() { # program
-    local name=${1#"$build"/} log rc start line checks=0 failures=0 errors=0
-    log=$logs/$(echo "$name" | tr / _).log
-    start=$SECONDS
-    timeout -k 10 "$limit" "$1" >"$log" 2>&1
-    rc=$?
+report_unit() { # name rc seconds log
+    local line checks=0 failures=0 errors=0
     # Check ends with "98%: Checks: 52, Failures: 1, Errors: 0", one line per runner.
     while read -r line; do
         if [[ $line =~ ^[0-9]+%:\ Checks:\ ([0-9]+),\ Failures:\ ([0-9]+),\ Errors:\ ([0-9]+) ]]; then
@@ -50,45 +51,122 @@ run_unit() { # program
             failures=$((failures + BASH_REMATCH[2]))
             errors=$((errors + BASH_REMATCH[3]))
         fi
-    done <"$log"
+    done <"$4"
     local bad=$((failures + errors))
-    if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ]; then
+    if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then
         bad=1 # crashed, timed out, or a sanitizer spoke after the last check
-    elif ! grep -q '%: Checks: ' "$log"; then
+    elif ! grep -q '%: Checks: ' "$4"; then
         bad=1
-        echo "no summary of checks in the output" >>"$log"
+        echo "no summary of checks in the output" >>"$4"
     fi
     local good=$((checks - failures - errors))
-    report "$name" "$rc" "$good" "$bad" $((SECONDS - start)) "$log"
-    grep '^CUDA: ' "$log"
+    report "$1" "$2" "$good" "$bad" "$3" "$4"
+    grep '^CUDA: ' "$4"
 }
 
-run_cli() { # script
-    local name=${1%.sh} log rc start good bad
-    log=$logs/$(echo "$name" | tr / _).log
-    start=$SECONDS
-    timeout -k 10 "$limit" bash "$1" "$build/kvreel" >"$log" 2>&1
-    rc=$?
-    good=$(grep -c '^ok - ' "$log")
-    bad=$(grep -c '^FAIL - ' "$log")
-    skipped=$((skipped + $(grep -c '^skip - ' "$log")))
-    [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
-    if [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && ! grep -q '^skip - ' "$log"; then
+report_cli() { # name rc seconds log
+    local good bad
+    good=$(grep -c '^ok - ' "$4")
+    bad=$(grep -c '^FAIL - ' "$4")
+    skipped=$((skipped + $(grep -c '^skip - ' "$4")))
+    [ "$2" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
+    if [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && ! grep -q '^skip - ' "$4"; then
         bad=1
-        echo "the script checked nothing" >>"$log"
+        echo "the script checked nothing" >>"$4"
     fi
-    report "$name" "$rc" "$good" "$bad" $((SECONDS - start)) "$log"
-    grep '^skip - ' "$log" | sed 's/^skip - /skip  /'
+    report "$1" "$2" "$good" "$bad" "$3" "$4"
+    grep '^skip - ' "$4" | sed 's/^skip - /skip  /'
 }
 
-for t in "$@"; do
-    run_unit "$t"
+# --- which, and in which order ------------------------------------------------------------
+
+name_of() { # path of a program or a script
+    local name=${1#"$build"/}
+    echo "${name%.sh}"
+}
+log_of() { echo "$logs/$(name_of "$1" | tr / _).log"; }
+source_of() { case $1 in *.sh) echo "$1" ;; *) echo "$(name_of "$1").c" ;; esac }
+
+together=()
+alone=()
+scripts=()
+[ -n "${KVREEL_UNIT_ONLY:-}" ] || scripts=(tests/cli/test_*.sh)
+for t in "$@" ${scripts[@]+"${scripts[@]}"}; do
+    if grep -qE '^(# | \* )alone: ' "$(source_of "$t")" 2>/dev/null; then
+        alone+=("$t")
+    else
+        together+=("$t")
+    fi
 done
-if [ -z "${KVREEL_UNIT_ONLY:-}" ]; then
-    for t in tests/cli/test_*.sh; do
-        [ -e "$t" ] && run_cli "$t"
+tests=(${together[@]+"${together[@]}"} ${alone[@]+"${alone[@]}"})
+
+# --- running them -------------------------------------------------------------------------
+
+declare -A place # of a process: its test's place in the order
+began=()         # by place
+rcs=()           # by place; unset: it has not ended
+took=()
+n_running=0
+n_reported=0
+
+# What the scripts share (tests/cli/lib.sh): made by the first that needs it, gone with this run.
+KVREEL_TEST_SHARED=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-shared-XXXXXX")
+export KVREEL_TEST_SHARED
+
+finish() {
+    local pid
+    for pid in "${!place[@]}"; do
+        kill "$pid" 2>/dev/null # `timeout` hands it on
     done
-fi
+    chmod -R u+w "$KVREEL_TEST_SHARED"
+    rm -rf "$KVREEL_TEST_SHARED"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+start() { # place
+    local t=${tests[$1]} log
+    log=$(log_of "$t")
+    began[$1]=$SECONDS
+    case $t in
+    *.sh) timeout -k 10 "$limit" bash "$t" "$build/kvreel" >"$log" 2>&1 & ;;
+    *) timeout -k 10 "$limit" "$t" >"$log" 2>&1 & ;;
+    esac
+    place[$!]=$1
+    n_running=$((n_running + 1))
+}
+
+await_one() {
+    local pid rc i
+    wait -n -p pid "${!place[@]}"
+    rc=$?
+    i=${place[$pid]}
+    unset "place[$pid]"
+    n_running=$((n_running - 1))
+    took[i]=$((SECONDS - began[i]))
+    rcs[i]=$rc
+    while [ -n "${rcs[n_reported]:-}" ]; do
+        i=$n_reported
+        n_reported=$((n_reported + 1))
+        case ${tests[i]} in
+        *.sh) report_cli "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" ;;
+        *) report_unit "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" ;;
+        esac
+    done
+}
+
+for i in "${!tests[@]}"; do
+    most=$jobs
+    [ "$i" -ge ${#together[@]} ] && most=1
+    while [ "$n_running" -ge "$most" ]; do
+        await_one
+    done
+    start "$i"
+done
+while [ "$n_running" -gt 0 ]; do
+    await_one
+done
 
 if [ $((passed + failed)) -eq 0 ]; then
     echo "no test was run" >&2
