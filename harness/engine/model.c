@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "harness/core/path.h"
 #include "harness/engine/draw_cuda.h"
@@ -307,6 +309,73 @@ struct paths {
     char *config, *weights, *table;
 };
 
+/* Clocks of file systems tick every few milliseconds; a second is on the safe side of that. */
+static bool was_quiet(const struct stat *s)
+{
+    const time_t now = time(NULL);
+
+    return s->st_ctim.tv_sec + 1 < now && s->st_mtim.tv_sec + 1 < now;
+}
+
+static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *quiet)
+{
+    char text[160];
+    struct stat s;
+
+    if (stat(path, &s) != 0) { /* whoever opens it will say so */
+        *quiet = false;
+        return KVR_OK;
+    }
+    *quiet = *quiet && was_quiet(&s);
+    snprintf(text, sizeof text, "%ju %ju %jd %jd.%09ld %jd.%09ld\n", (uintmax_t)s.st_dev,
+             (uintmax_t)s.st_ino, (intmax_t)s.st_size, (intmax_t)s.st_mtim.tv_sec,
+             s.st_mtim.tv_nsec, (intmax_t)s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+    return kvr_sha256_add(h, text, strlen(text));
+}
+
+/* Of the files that hash_files reads. `out` [KVR_SHA256_HEX] is empty when they cannot be told from
+ * what they may be next. */
+static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths *p, char *out)
+{
+    struct kvr_sha256 h;
+    bool quiet = true;
+    enum kvr_status st;
+
+    out[0] = 0;
+    KVR_TRY(kvr_sha256_open(&h));
+    st = stamp_file(&h, p->config, &quiet);
+    if (st == KVR_OK && !m->config.random_weights)
+        st = stamp_file(&h, p->weights, &quiet);
+    if (st == KVR_OK && m->config.n_vocabulary)
+        st = stamp_file(&h, p->table, &quiet);
+    if (st != KVR_OK || !quiet) {
+        kvr_sha256_close(&h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&h, out);
+}
+
+/* The hash is that of what was loaded: nobody wrote to the files between `before`, which was taken
+ * before they were opened, and now. */
+static enum kvr_status identify(struct kvr_model *m, const struct paths *p, const char *before,
+                                const struct kvr_model_use *use)
+{
+    char after[KVR_SHA256_HEX];
+    bool same;
+
+    KVR_TRY(stamp_files(m, p, after));
+    same = before[0] && strcmp(before, after) == 0;
+    if (same && use->stamp && use->sha256 && strcmp(use->stamp, after) == 0) {
+        snprintf(m->sha256, sizeof m->sha256, "%s", use->sha256);
+    } else {
+        KVR_TRY(hash_files(m, p->config, p->weights, p->table));
+        KVR_TRY(stamp_files(m, p, after));
+        same = before[0] && strcmp(before, after) == 0;
+    }
+    snprintf(m->stamp, sizeof m->stamp, "%s", same ? after : "");
+    return KVR_OK;
+}
+
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_weights)
 {
     static const char *const names[] = { "dit.safetensors", "diffusion_pytorch_model.safetensors" };
@@ -330,6 +399,7 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_
 static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
                                 const struct kvr_model_use *use)
 {
+    char before[KVR_SHA256_HEX];
     struct loader l = { 0 };
     enum kvr_status st = KVR_OK;
 
@@ -338,6 +408,7 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", p->weights, m->config.n_layers);
+    KVR_TRY(stamp_files(m, p, before));
     l.m = m;
     if (!m->config.random_weights)
         st = loader_open(&l, m, p->weights);
@@ -348,7 +419,7 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
         return st;
     if (m->config.n_vocabulary)
         KVR_TRY(load_prompt_table(m, p->table));
-    return hash_files(m, p->config, p->weights, p->table);
+    return identify(m, p, before, use);
 }
 
 static enum kvr_status cut_number(const char *dir, const char *what, bool random, int wanted,
@@ -465,6 +536,11 @@ const char *kvr_model_library(const struct kvr_model *m)
 const char *kvr_model_sha256(const struct kvr_model *m)
 {
     return m->sha256;
+}
+
+const char *kvr_model_stamp(const struct kvr_model *m)
+{
+    return m->stamp;
 }
 
 int kvr_model_tokens_per_frame(const struct kvr_model *m)

@@ -58,6 +58,8 @@ struct kvr_model_use {
                                weights: part of a trained network is another network */
     bool look;              /* random weights are not drawn: config and hash alone, no forward */
     enum kvr_dtype compute; /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
+    const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
+                                   read again for their hash; NULL: they are */
 };
 /* KVR_EINVAL when the model cannot be cut so. The hash is that of the whole folder. Weights go to
  * `dev` one tensor at a time; what prompts are made of stays on the host. */
@@ -68,6 +70,10 @@ const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
+/* Hex; the same while nobody wrote to those files: of their inodes, sizes and times of change.
+ * Empty when one was written less than a second before, for then a stamp would not show the next
+ * write. */
+const char *kvr_model_stamp(const struct kvr_model *m);
 int kvr_model_tokens_per_frame(const struct kvr_model *m);
 int kvr_model_head_dim(const struct kvr_model *m);
 int64_t kvr_model_frame_elems(const struct kvr_model *m); /* in_dim * latent_h * latent_w */

@@ -50,6 +50,7 @@ struct runner {
     struct kvr_run_summary *summary;
     struct kvr_config config;
     struct kvr_sweep sweep;
+    char (*stamps)[65]; /* of the config's models, when their hashes were taken */
     struct kvr_job *jobs;
     int *order;
     struct kvr_store *store;
@@ -176,9 +177,10 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
-    o = json_pack("{s:o*, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory,
-                  "truth", truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec),
-                  "spec", spec, "model_dir", j->cell->model->dir, "out_dir", r->summary->out_dir,
+    o = json_pack("{s:o*, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
+                  memory, "truth", truth_json(j->cell->prompt->truth), "plugins",
+                  plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir, "model_stamp",
+                  r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir,
                   "frames",
                   drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
                         : json_sprintf("frames/%s.safetensors", j->cell->rollout),
@@ -580,17 +582,21 @@ static enum kvr_status make_sweep(struct runner *r)
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
     struct kvr_model **models = calloc((size_t)n, sizeof *models);
     struct kvr_dev *dev = NULL;
-    enum kvr_status st =
-        facts && models ? kvr_dev_open(&dev, KVR_CPU) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    enum kvr_status st;
+
+    r->stamps = calloc((size_t)n, sizeof *r->stamps);
+    st = facts && models && r->stamps ? kvr_dev_open(&dev, KVR_CPU)
+                                      : kvr_fail(KVR_ENOMEM, "run: no memory");
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
         st = kvr_model_open_as(&models[i], dev, r->config.model[i].dir, &use);
         if (st == KVR_EINVAL && (use.n_layers || use.n_steps))
             st = kvr_yaml_fail(*r->config.values[cut].at, "%s", kvr_error());
-        if (st == KVR_OK)
-            facts[i] =
-                (struct kvr_model_facts){ r->config.model[i].name, kvr_model_sha256(models[i]),
-                                          kvr_model_config(models[i]) };
+        if (st != KVR_OK)
+            break;
+        facts[i] = (struct kvr_model_facts){ r->config.model[i].name, kvr_model_sha256(models[i]),
+                                             kvr_model_config(models[i]) };
+        snprintf(r->stamps[i], sizeof r->stamps[i], "%s", kvr_model_stamp(models[i]));
     }
     if (st == KVR_OK)
         st = kvr_sweep_make(&r->sweep, &r->config, facts, n);
@@ -790,6 +796,7 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
     kvr_session_free(&r.session);
     free(r.jobs);
     free(r.order);
+    free(r.stamps);
     kvr_sweep_free(&r.sweep);
     kvr_config_free(&r.config);
     return st;

@@ -4,6 +4,7 @@
  *     spec             the cell, as the plan wrote it
  *     plugins          shared objects to load first; spec.plugins has what they must be
  *     model_dir        where the model is on this machine
+ *     model_stamp      what its files' inodes and times were when the plan took their hash; ""
  *     out_dir          artifacts go below it
  *     frames, video    paths below out_dir; video may be null
  *     reference        path of the baseline's frames, or null: this is the baseline, or the model
@@ -63,6 +64,13 @@ struct job {
     json_t *answer;
 };
 
+/* Only hints: of files that changed meanwhile the hash is taken anew. */
+static void read_model_stamp(struct job *j)
+{
+    j->use.stamp = json_string_value(json_object_get(j->request, "model_stamp"));
+    j->use.sha256 = j->sha256;
+}
+
 static enum kvr_status read_request(struct job *j, FILE *in)
 {
     json_error_t e;
@@ -81,6 +89,7 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "model", &model));
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
+    read_model_stamp(j);
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
     KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));

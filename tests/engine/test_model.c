@@ -2,10 +2,12 @@
 #include "harness/engine/model.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/tiny_model.h"
@@ -318,6 +320,57 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
+/* What `use` asks for is what the model calls itself only while nobody writes to its files. */
+static void check_hash(const char *dir, const struct kvr_model_use *use, bool known)
+{
+    struct kvr_model *m;
+
+    ck_assert_msg(kvr_model_open_as(&m, dev, dir, use) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(strcmp(kvr_model_sha256(m), use->sha256) == 0, known);
+    kvr_model_close(&m);
+}
+
+START_TEST(files_nobody_wrote_to_are_not_hashed_again)
+{
+    char dir[64], path[128], stamp[65];
+    struct kvr_model_use use = { .stamp = stamp, .sha256 = "a hash that no file has" };
+    struct kvr_model *m;
+    FILE *f;
+
+    tiny_model_make(dir, &size, NULL);
+    ck_assert_int_eq(kvr_model_open(&m, dev, dir), KVR_OK);
+    ck_assert_str_eq(kvr_model_stamp(m), ""); /* too young: the next write may have its times */
+    kvr_model_close(&m);
+    stamp[0] = 0;
+    check_hash(dir, &use, false);
+
+    sleep(3); /* seconds are compared, so two and a bit pass before a file is old enough */
+    ck_assert_int_eq(kvr_model_open(&m, dev, dir), KVR_OK);
+    ck_assert_uint_eq(strlen(kvr_model_stamp(m)), 64);
+    strcpy(stamp, kvr_model_stamp(m));
+    kvr_model_close(&m);
+    check_hash(dir, &use, true);
+    stamp[5] ^= 1;
+    check_hash(dir, &use, false);
+    stamp[5] ^= 1;
+
+    /* The same bytes, size and time of modification: what the kernel notes still tells. */
+    snprintf(path, sizeof path, "%s/dit.safetensors", dir);
+    struct stat before;
+    ck_assert_int_eq(stat(path, &before), 0);
+    f = fopen(path, "r+");
+    ck_assert_ptr_nonnull(f);
+    const int first = fgetc(f);
+    rewind(f);
+    ck_assert_int_eq(fputc(first, f), first);
+    fclose(f);
+    ck_assert_int_eq(
+        utimensat(AT_FDCWD, path, (struct timespec[]){ before.st_atim, before.st_mtim }, 0), 0);
+    check_hash(dir, &use, false);
+    tiny_model_remove(dir);
+}
+END_TEST
+
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 int main(void)
@@ -336,6 +389,7 @@ int main(void)
     tcase_add_loop_test(tc, config_values_bad, 0, COUNT(bad_values));
     tcase_add_test(tc, config_not_json);
     tcase_add_test(tc, hash_follows_the_weights);
+    tcase_add_test(tc, files_nobody_wrote_to_are_not_hashed_again);
     tcase_add_test(tc, every_allocation_may_fail);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);
