@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The report's page: made from a sweep, opened in a browser where there is one.
+# alone: the page's player is watched while it plays, by the clock.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
