@@ -64,13 +64,6 @@ struct job {
     json_t *answer;
 };
 
-/* Only hints: of files that changed meanwhile the hash is taken anew. */
-static void read_model_stamp(struct job *j)
-{
-    j->use.stamp = json_string_value(json_object_get(j->request, "model_stamp"));
-    j->use.sha256 = j->sha256;
-}
-
 static enum kvr_status read_request(struct job *j, FILE *in)
 {
     json_error_t e;
@@ -89,7 +82,6 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "model", &model));
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
-    read_model_stamp(j);
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
     KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));
@@ -604,7 +596,13 @@ static enum kvr_status run_cell(struct job *j)
     struct kvr_model *model = NULL;
     struct kvr_plan *plan = NULL;
     struct kvr_dev *dev = NULL;
-    struct kvr_model_use use = { .n_layers = j->set.model_layers, .n_steps = j->set.model_steps };
+    struct kvr_model_use use = {
+        .n_layers = j->set.model_layers,
+        .n_steps = j->set.model_steps,
+        /* Only hints: of files that changed meanwhile the hash is taken anew. */
+        .stamp = json_string_value(json_object_get(j->request, "model_stamp")),
+        .sha256 = j->sha256,
+    };
     enum kvr_status st = kvr_compute_parse(j->set.compute, &use.compute);
 
     omp_set_num_threads(j->set.threads);
