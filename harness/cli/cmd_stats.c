@@ -5,28 +5,36 @@
 #include "harness/report/stat_tables.h"
 
 struct stats_opts {
-    const char *db, *metric, *against, *where, *format;
+    const char *db, *metric, *against, *where, *unit, *format;
     double level;
-    uint64_t seed;
     bool across, json;
 };
+
+static enum kvr_status parse_unit(const char *text, enum kvr_nesting *unit)
+{
+    *unit = strcmp(text, "seed") == 0 ? KVR_PER_SEED : KVR_PER_PROMPT;
+    if (*unit == KVR_PER_PROMPT && strcmp(text, "prompt") != 0)
+        return kvr_fail(KVR_EINVAL, "stats: --unit '%s' is none of prompt, seed", text);
+    return KVR_OK;
+}
 
 static int run(const struct kvr_call *call)
 {
     const struct stats_opts *o = call->opts;
-    const struct kvr_stat_options s = { .db = o->db,
-                                        .metric = o->metric,
-                                        .against = o->against,
-                                        .where = o->where,
-                                        .level = o->level,
-                                        .seed = o->seed,
-                                        .across_machines = o->across };
+    struct kvr_stat_options s = { .db = o->db,
+                                  .metric = o->metric,
+                                  .against = o->against,
+                                  .where = o->where,
+                                  .level = o->level,
+                                  .across_machines = o->across };
     const char *what = call->words[0];
     enum kvr_table_format format;
     struct kvr_table *t = NULL;
     enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
     int code = KVR_EXIT_OK;
 
+    if (st == KVR_OK)
+        st = parse_unit(o->unit, &s.unit);
     if (st == KVR_OK && strcmp(what, "paired") == 0)
         st = kvr_stat_paired(&t, &s);
     else if (st == KVR_OK && strcmp(what, "timing") == 0)
@@ -54,7 +62,8 @@ static const struct kvr_arg args[] = {
                  "condition on cells_wide, e.g. 'frames = 42'"),
     KVR_ARG_REAL(struct stats_opts, level, "level", 0, "P", "0.95", 0.5, 0.999,
                  "coverage of the intervals"),
-    KVR_ARG_U64(struct stats_opts, seed, "seed", 0, "N", "0", "of the bootstrap"),
+    KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
+                 "paired: what is independent: prompt, or seed (of one prompt)"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
                  "compare what unlike machines measured"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
@@ -70,9 +79,12 @@ const struct kvr_command kvr_command_stats = {
     .examples = "  kvreel stats paired --metric ssim --against RTN_INT4\n"
                 "  kvreel stats timing --db out/timing.db --json\n"
                 "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
-    .details = "Pairs share model, prompt, seed and settings; the interval of the mean difference\n"
-               "is a BCa bootstrap over the pairs. Methods of one group cannot be told from the\n"
-               "group's best. What unlike machines measured is compared only when asked for.\n",
+    .details =
+        "Pairs share model, prompt, seed and settings; seeds, repeats and draws are means of\n"
+        "their prompt, so that n counts prompts. 'separable' is a test: signs of differences\n"
+        "are flipped, Holm corrects for the number of methods, and the interval must leave 0\n"
+        "out; from 6 pairs on, more with more methods. Methods of one group are not\n"
+        "separable from its best. Unlike machines are compared only when asked for.\n",
     .args = args,
     .opts_size = sizeof(struct stats_opts),
     .min_words = 1,

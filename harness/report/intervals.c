@@ -5,17 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/stats/nested.h"
+#include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
 
 static const char cells_sql[] =
     "SELECT w.method, w.settings || ', ' || w.machine AS settings,\n"
-    "  w.suite || '/' || w.prompt_id || '/' || w.seed || '/' || w.repeat AS unit,\n"
+    "  dense_rank() OVER (ORDER BY w.suite, w.prompt_id) AS prompt, w.seed,\n"
     "  iif(w.outcome = 'OK', w.ssim, NULL), iif(w.outcome = 'OK', w.psnr_db, NULL),\n"
     "  iif(w.verdict = 'VALID', w.runtime_s, NULL), iif(w.outcome = 'OK', w.bf16_bytes, NULL),\n"
     "  iif(w.outcome = 'OK', w.nominal_bytes, NULL), w.outcome = 'OK'\n"
     "FROM cells_wide w WHERE w.run_kind = 'bench'\n"
-    "ORDER BY settings, w.is_baseline DESC, w.method, unit";
-enum { METHOD, SETTINGS, UNIT, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK };
+    "ORDER BY settings, w.is_baseline DESC, w.method";
+enum { METHOD, SETTINGS, PROMPT, SEED, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK };
 
 static const struct kvr_column columns[] = {
     { .name = "method", .digits = -1 },
@@ -53,6 +55,12 @@ static struct kvr_value text(const char *s)
               : (struct kvr_value){ .type = KVR_VALUE_NULL };
 }
 
+/* Room for the cells of one settings group. */
+struct room {
+    struct kvr_sample *a, *b, *d;
+    double *x;
+};
+
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
 {
     int n = 0;
@@ -64,43 +72,55 @@ static int gather(const struct kvr_table *t, const struct entry *e, int column, 
     return n;
 }
 
-/* Three values: the mean or median, and its interval; none of one cell. */
-static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
-                                    double *x, struct kvr_value *to)
+/* One sample per seed: cells that share it are repeats or draws. */
+static int seeds(const struct kvr_table *t, const struct entry *e, int column, struct kvr_sample *s)
 {
-    int n = gather(t, e, column, x);
+    for (int r = e->from; r < e->to; r++)
+        s[r - e->from] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, r, PROMPT),
+                                              .seed = (int)kvr_table_number(t, r, SEED),
+                                              .x = kvr_table_number(t, r, column) };
+    return kvr_nest(s, e->to - e->from, KVR_PER_SEED);
+}
+
+/* x: one value per prompt. */
+static int prompts(const struct kvr_table *t, const struct entry *e, int column, struct room *room)
+{
+    int n = kvr_nest(room->a, seeds(t, e, column, room->a), KVR_PER_PROMPT);
+
+    kvr_nest_values(room->a, n, room->x);
+    return n;
+}
+
+/* Three values: the mean over prompts or the median of times, and its interval; none of one. */
+static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
+                                    struct room *room, struct kvr_value *to)
+{
+    const bool time = column == RUNTIME;
+    int n = time ? gather(t, e, column, room->x) : prompts(t, e, column, room);
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };
 
-    to[0] = number(column == RUNTIME ? kvr_median(x, n) : kvr_mean(x, n));
+    to[0] = number(time ? kvr_median(room->x, n) : kvr_mean(room->x, n));
     if (n > 1)
-        KVR_TRY(column == RUNTIME ? kvr_median_interval(x, n, 0.95, &ci)
-                                  : kvr_bootstrap_mean(x, n, 0.95, 0, &ci));
+        KVR_TRY(time ? kvr_median_interval(room->x, n, 0.95, &ci)
+                     : kvr_mean_interval(room->x, n, 0.95, &ci));
     to[1] = number(ci.lo);
     to[2] = number(ci.hi);
     return KVR_OK;
 }
 
-/* Can a and b not be told apart by SSIM over the prompts that both have? */
-static bool tied(const struct kvr_table *t, const struct entry *a, const struct entry *b, double *d)
+/* Are a and b not separable by SSIM over the prompts that both have, m comparisons being made? */
+static enum kvr_status tied(const struct kvr_table *t, const struct entry *a, const struct entry *b,
+                            int m, struct room *room, bool *out)
 {
-    struct kvr_interval ci;
-    int n = 0;
+    struct kvr_comparison c;
+    int n = seeds(t, a, SSIM, room->a);
 
-    for (int i = a->from, j = b->from; i < a->to && j < b->to;) {
-        int s = strcmp(kvr_table_text(t, i, UNIT), kvr_table_text(t, j, UNIT));
-
-        if (s == 0) {
-            d[n] = kvr_table_number(t, i, SSIM) - kvr_table_number(t, j, SSIM);
-            n += isfinite(d[n]);
-        }
-        i += s <= 0;
-        j += s >= 0;
-    }
-    if (n == 0)
-        return false;
-    if (n == 1 || fabs(kvr_mean(d, n)) < 1e-12)
-        return fabs(kvr_mean(d, n)) < 1e-12;
-    return kvr_bootstrap_mean(d, n, 0.95, 0, &ci) == KVR_OK && ci.lo <= 0.0 && ci.hi >= 0.0;
+    n = kvr_nest_pairs(room->a, n, room->b, seeds(t, b, SSIM, room->b), room->d);
+    n = kvr_nest(room->d, n, KVR_PER_PROMPT);
+    kvr_nest_values(room->d, n, room->x);
+    KVR_TRY(kvr_compare(room->x, n, 0.95, &c));
+    *out = !kvr_separable(&c, c.p * m);
+    return KVR_OK;
 }
 
 static int by_ssim(const void *pa, const void *pb)
@@ -112,8 +132,10 @@ static int by_ssim(const void *pa, const void *pb)
     return a->from - b->from;
 }
 
-/* From the best down: whoever ties with nobody above who has a letter of his own gets the next. */
-static void name_ties(const struct kvr_table *t, struct entry *e, int n, double *d)
+/* From the best down: whoever ties with nobody above who has a letter of his own gets the next. The
+ * letters say something of every pair, so that Bonferroni's factor is the number of pairs. */
+static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int n,
+                                 struct room *room)
 {
     int head[MAX_LETTERS], n_heads = 0;
 
@@ -122,18 +144,23 @@ static void name_ties(const struct kvr_table *t, struct entry *e, int n, double 
 
         if (isnan(e[i].ssim))
             continue;
-        for (int h = 0; h < n_heads; h++)
-            if (tied(t, &e[head[h]], &e[i], d))
+        for (int h = 0; h < n_heads; h++) {
+            bool tie;
+
+            KVR_TRY(tied(t, &e[head[h]], &e[i], n * (n - 1) / 2, room, &tie));
+            if (tie)
                 e[i].tie[len++] = (char)('a' + h);
+        }
         if (len == 0 && n_heads < MAX_LETTERS) {
             head[n_heads] = i;
             e[i].tie[0] = (char)('a' + n_heads++);
         }
     }
+    return KVR_OK;
 }
 
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
-                               const struct entry *e, double *x)
+                               const struct entry *e, struct room *x)
 {
     struct kvr_value v[N_COLUMNS];
     double bf16 = 0.0, nominal = 0.0;
@@ -161,9 +188,13 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
 /* Rows [from, to) share their settings. */
 static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to)
 {
-    struct entry *e = calloc((size_t)(to - from) + 1, sizeof *e);
-    double *x = calloc((size_t)(to - from) + 1, sizeof *x);
-    enum kvr_status st = e && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "report: no memory");
+    const size_t size = (size_t)(to - from) + 1;
+    struct entry *e = calloc(size, sizeof *e);
+    struct room room = { calloc(size, sizeof *room.a), calloc(size, sizeof *room.b),
+                         calloc(size, sizeof *room.d), calloc(size, sizeof *room.x) };
+    enum kvr_status st = e && room.a && room.b && room.d && room.x
+                             ? KVR_OK
+                             : kvr_fail(KVR_ENOMEM, "report: no memory");
     int n = 0;
 
     for (int r = from; st == KVR_OK && r < to; r++) {
@@ -173,15 +204,18 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
         e[n - 1].to = r + 1;
     }
     for (int i = 0; i < n; i++)
-        e[i].ssim = kvr_mean(x, gather(t, &e[i], SSIM, x));
+        e[i].ssim = kvr_mean(room.x, prompts(t, &e[i], SSIM, &room));
     if (st == KVR_OK && n) {
         qsort(e, (size_t)n, sizeof *e, by_ssim);
-        name_ties(t, e, n, x);
+        st = name_ties(t, e, n, &room);
     }
     for (int i = 0; st == KVR_OK && i < n; i++)
-        st = add_row(out, t, &e[i], x);
+        st = add_row(out, t, &e[i], &room);
     free(e);
-    free(x);
+    free(room.a);
+    free(room.b);
+    free(room.d);
+    free(room.x);
     return st;
 }
 

@@ -4,10 +4,11 @@
 
 #include "harness/report/table.h"
 
-/* Per method and settings: compression, mean SSIM and PSNR with 95 % BCa intervals over cells, the
- * median runtime with its order-statistic interval, the tie group by SSIM, n ok / n attempted. Two
- * methods tie when the interval of their differences over the same prompts has zero inside; a group
- * is named by the letter of its best, so that "ab" ties with both. */
+/* Per method and settings: compression, mean SSIM and PSNR with their 95 % intervals over prompts
+ * (seeds, repeats and draws are means of their prompt), the median runtime with its order-statistic
+ * interval, the tie group by SSIM, n ok / n attempted cells. Two methods tie unless the test of
+ * pairs.h tells them apart, all pairs of the settings being compared; a group is named by the
+ * letter of its best, so that "ab" ties with both. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 
 #endif

@@ -303,7 +303,7 @@ static bool is_real(const double *d, int n)
         return true;
     if (fabs(kvr_mean(d, n)) < kvr_standard_error(d, n)) /* never: saves most bootstraps */
         return false;
-    return kvr_bootstrap_mean(d, n, 0.95, 0, &ci) == KVR_OK && (ci.lo > 0.0 || ci.hi < 0.0);
+    return kvr_mean_interval(d, n, 0.95, &ci) == KVR_OK && (ci.lo > 0.0 || ci.hi < 0.0);
 }
 
 /* +1: a is better than b, -1: worse, 0: cannot be told apart. Bytes are not noisy. */

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/stats/nested.h"
+#include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
 #include "harness/store/views.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
-/* What two cells must share to be a pair, and two repeats to be repeats. */
+/* What two cells must share to be a pair; two of one method that share it are repeats or draws. */
 #define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
@@ -104,79 +106,91 @@ static enum kvr_status direction(const char *metric, int *out)
                     metric);
 }
 
-/* One row per method and unit, mean over repeats; methods together, units in order. */
+enum { NAME, PROMPT, SEED, VALUE };
+
+/* One row per cell; methods together. A seed is one under other settings, too, but its prompt is
+ * the same prompt. */
 static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_options *o)
 {
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "verdict = 'VALID'" : "1";
+#define IDS "dense_rank() OVER (ORDER BY suite, prompt_id), dense_rank() OVER (ORDER BY " UNIT ")"
 
     if (kvr_metric_find(o->metric))
-        return query(
-            t, o,
-            "WITH v AS (SELECT method, " UNIT " AS unit, is_baseline, " KVR_SQL_SCORE(
-                "cells_wide", "value",
-                "%1$s") " AS value FROM cells_wide WHERE outcome = "
-                        "'OK' AND run_kind = 'bench' AND (%2$s)) SELECT method, unit, avg(value), "
-                        "max(is_baseline) FROM v WHERE value IS NOT NULL GROUP BY 1, 2 "
-                        "ORDER BY max(is_baseline) DESC, 1, 2",
-            o->metric, condition(o));
+        return query(t, o,
+                     "WITH v AS (SELECT *, " KVR_SQL_SCORE("cells_wide", "value", "%1$s")
+                     " AS value FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND "
+                     "(%2$s)) SELECT method, " IDS ", value FROM v WHERE value IS NOT NULL "
+                     "ORDER BY is_baseline DESC, 1",
+                     o->metric, condition(o));
     return query(t, o,
-                 "SELECT method, " UNIT " AS unit, avg(%s), max(is_baseline) FROM cells_wide WHERE "
-                 "outcome = 'OK' AND %s AND run_kind = 'bench' AND %s IS NOT NULL AND (%s) GROUP "
-                 "BY 1, 2 ORDER BY max(is_baseline) DESC, 1, 2",
+                 "SELECT method, " IDS ", %s FROM cells_wide WHERE outcome = 'OK' AND %s AND "
+                 "run_kind = 'bench' AND %s IS NOT NULL AND (%s) ORDER BY is_baseline DESC, 1",
                  o->metric, verdict, o->metric, condition(o));
 }
 
 struct method {
     const char *name;
-    int first, n;           /* rows of the table of values */
-    double mean, se, score; /* score: higher is better */
-    int n_pairs;
-    double diff;
-    struct kvr_interval ci;
+    struct kvr_sample *s; /* one per seed, of the race's */
+    int n_seeds, n;       /* n: units */
+    double mean, se, score;
+    struct kvr_comparison c; /* with `against` */
+    double holm;             /* c.p, adjusted for all methods of the table */
+    double p_next;           /* that it is better than the one below it */
     int group;
 };
 
-static int find_methods(const struct kvr_table *t, struct method *m)
-{
-    int n = 0;
+struct race {
+    const struct kvr_stat_options *o;
+    int sign; /* +1: higher is better */
+    struct method *m;
+    int n;
+    struct kvr_sample *s, *d; /* cells of all methods; room for differences */
+    double *x;                /* room for values */
+};
 
+static void find_methods(struct race *r, const struct kvr_table *t)
+{
     for (int i = 0; i < t->n_rows; i++) {
-        const char *name = kvr_table_text(t, i, 0);
+        const char *name = kvr_table_text(t, i, NAME);
 
-        if (n == 0 || strcmp(m[n - 1].name, name) != 0) {
-            if (n == MAX_METHODS)
+        if (r->n == 0 || strcmp(r->m[r->n - 1].name, name) != 0) {
+            if (r->n == MAX_METHODS)
                 break;
-            m[n++] = (struct method){ .name = name, .first = i };
+            r->m[r->n++] = (struct method){ .name = name, .s = &r->s[i] };
         }
-        m[n - 1].n++;
+        r->s[i] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, i, PROMPT),
+                                       .seed = (int)kvr_table_number(t, i, SEED),
+                                       .x = kvr_table_number(t, i, VALUE) };
+        r->m[r->n - 1].n_seeds++;
     }
-    return n;
 }
 
-/* Differences a - b over the units that both have; `d` has room for a->n. */
-static int pair_up(const struct kvr_table *t, const struct method *a, const struct method *b,
-                   double *d)
+/* Its cells become seeds, and for its own mean units. */
+static void summarise(struct race *r, struct method *m)
 {
-    int n = 0;
-
-    for (int i = 0, j = 0; i < a->n && j < b->n;) {
-        int c = strcmp(kvr_table_text(t, a->first + i, 1), kvr_table_text(t, b->first + j, 1));
-
-        if (c == 0)
-            d[n++] = kvr_table_number(t, a->first + i, 2) - kvr_table_number(t, b->first + j, 2);
-        i += c <= 0;
-        j += c >= 0;
-    }
-    return n;
+    m->n_seeds = kvr_nest(m->s, m->n_seeds, KVR_PER_SEED);
+    memcpy(r->d, m->s, (size_t)m->n_seeds * sizeof *r->d);
+    m->n = kvr_nest(r->d, m->n_seeds, r->o->unit);
+    kvr_nest_values(r->d, m->n, r->x);
+    m->mean = kvr_mean(r->x, m->n);
+    m->se = kvr_standard_error(r->x, m->n);
+    m->score = m->mean * r->sign;
 }
 
-static enum kvr_status difference(const struct kvr_table *t, const struct method *a,
-                                  const struct method *b, const struct kvr_stat_options *o,
-                                  double *d, int *n, struct kvr_interval *ci)
+/* a - b: differences of seeds, then of units. */
+static enum kvr_status compare(struct race *r, const struct method *a, const struct method *b,
+                               struct kvr_comparison *c)
 {
-    *n = pair_up(t, a, b, d);
-    *ci = (struct kvr_interval){ NAN, NAN, o->level, false };
-    return *n < 2 ? KVR_OK : kvr_bootstrap_mean(d, *n, o->level, o->seed, ci);
+    int n = kvr_nest_pairs(a->s, a->n_seeds, b->s, b->n_seeds, r->d);
+
+    n = kvr_nest(r->d, n, r->o->unit);
+    kvr_nest_values(r->d, n, r->x);
+    return kvr_compare(r->x, n, r->o->level, c);
+}
+
+static double p_better(const struct race *r, const struct kvr_comparison *c)
+{
+    return r->sign > 0 ? c->p_above : 1 - c->p_above;
 }
 
 static int by_mean(const void *a, const void *b)
@@ -187,99 +201,126 @@ static int by_mean(const void *a, const void *b)
     return d != 0 ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
 }
 
-/* From the best down: a method is in the group of the group's best unless their paired interval
- * leaves zero out. */
-static enum kvr_status group(const struct kvr_table *t, struct method *m, int n,
-                             const struct kvr_stat_options *o, double *d)
+/* From the best down: a method is in the group of the group's best unless it is separable from it.
+ * That takes n - 1 comparisons, and which ones hangs on how they came out: Bonferroni's factor. */
+static enum kvr_status group(struct race *r)
 {
     int leader = 0, g = 1;
 
-    for (int i = 0; i < n; i++) {
-        struct kvr_interval ci;
-        int n_pairs;
+    for (int i = 0; i < r->n; i++) {
+        struct kvr_comparison c;
 
-        KVR_TRY(difference(t, &m[i], &m[leader], o, d, &n_pairs, &ci));
-        if (i > leader && n_pairs >= 2 && (ci.lo > 0 || ci.hi < 0)) {
+        KVR_TRY(compare(r, &r->m[leader], &r->m[i], &c));
+        if (i > leader && kvr_separable(&c, c.p * (r->n - 1))) {
             leader = i;
             g++;
         }
-        m[i].group = g;
+        r->m[i].group = g;
+        r->m[i].p_next = NAN;
+        if (i > 0) {
+            KVR_TRY(compare(r, &r->m[i - 1], &r->m[i], &c));
+            r->m[i - 1].p_next = p_better(r, &c);
+        }
     }
     return KVR_OK;
 }
 
-static enum kvr_status add_paired(struct kvr_table *t, const struct method *m, const char *against)
+static enum kvr_status adjust(struct race *r, const struct method *base)
 {
-    const bool self = strcmp(m->name, against) == 0;
-    const char *apart = self || m->n_pairs < 2 ? "" : m->ci.lo > 0 || m->ci.hi < 0 ? "yes" : "no";
-    const struct kvr_value row[] = { text(m->name),
-                                     count(m->n),
-                                     number(m->mean),
-                                     number(m->se),
-                                     count(m->n_pairs),
-                                     number(self ? NAN : m->diff),
-                                     number(self ? NAN : m->ci.lo),
-                                     number(self ? NAN : m->ci.hi),
-                                     text(apart),
-                                     count(m->group) };
+    double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
+    enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
 
-    return kvr_table_add(t, row);
+    for (int i = 0; st == KVR_OK && i < r->n; i++)
+        p[i] = &r->m[i] == base ? NAN : r->m[i].c.p;
+    if (st == KVR_OK)
+        st = kvr_holm(p, r->n, p + r->n);
+    for (int i = 0; st == KVR_OK && i < r->n; i++)
+        r->m[i].holm = p[r->n + i];
+    free(p);
+    return st;
 }
 
-static enum kvr_status paired_table(struct kvr_table **out, const struct kvr_table *t,
-                                    struct method *m, int n, const struct kvr_stat_options *o,
-                                    double *d, int sign)
+static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, const struct method *m)
+{
+    const bool self = strcmp(m->name, r->o->against) == 0;
+    const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->c.n;
+    char verdict[64] = "";
+
+    if (!self && missing > 0)
+        snprintf(verdict, sizeof verdict, "needs %d more", missing);
+    else if (!self)
+        snprintf(verdict, sizeof verdict, "%s", kvr_separable(&m->c, m->holm) ? "yes" : "no");
+    {
+        const struct kvr_value row[] = { text(m->name),
+                                         count(m->n),
+                                         number(m->mean),
+                                         number(m->se),
+                                         number(m->p_next),
+                                         count(m->c.n),
+                                         number(self ? NAN : m->c.mean),
+                                         number(self ? NAN : m->c.ci.lo),
+                                         number(self ? NAN : m->c.ci.hi),
+                                         number(self ? NAN : p_better(r, &m->c)),
+                                         number(self ? NAN : m->c.p),
+                                         number(self ? NAN : m->holm),
+                                         text(verdict),
+                                         count(m->group) };
+
+        return kvr_table_add(t, row);
+    }
+}
+
+static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
 {
     static const struct kvr_column columns[] = {
         { .name = "method" },
         { .name = "n" },
         { .name = "mean", .digits = -1 },
         { .name = "standard_error", .head = "s.e.", .digits = -1 },
+        { .name = "p_beats_next", .head = "P(beats next)", .digits = 3 },
         { .name = "n_pairs", .head = "pairs" },
         { .name = "difference", .digits = -1 },
         { .name = "lo", .head = "from", .digits = -1 },
         { .name = "hi", .head = "to", .digits = -1 },
+        { .name = "p_better", .head = "P(better)", .digits = 3 },
+        { .name = "p", .digits = -1 },
+        { .name = "p_holm", .head = "p (Holm)", .digits = -1 },
         { .name = "separable" },
         { .name = "tie_group", .head = "group" },
     };
-    const struct method *base = NULL;
-    char note[256];
+    struct method *base = NULL;
+    char note[512];
 
-    for (int i = 0; i < n; i++)
-        if (strcmp(m[i].name, o->against) == 0)
-            base = &m[i];
-    if (!base)
-        return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s", o->metric, o->against,
-                        o->db);
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < m[i].n; k++)
-            d[k] = kvr_table_number(t, m[i].first + k, 2);
-        m[i].mean = kvr_mean(d, m[i].n);
-        m[i].score = m[i].mean * sign;
-        m[i].se = kvr_standard_error(d, m[i].n);
-        KVR_TRY(difference(t, &m[i], base, o, d, &m[i].n_pairs, &m[i].ci));
-        m[i].diff = kvr_mean(d, m[i].n_pairs);
+    for (int i = 0; i < r->n; i++) {
+        summarise(r, &r->m[i]);
+        if (strcmp(r->m[i].name, r->o->against) == 0)
+            base = &r->m[i];
     }
-    qsort(m, (size_t)n, sizeof *m, by_mean);
-    KVR_TRY(group(t, m, n, o, d));
+    if (!base)
+        return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s", r->o->metric,
+                        r->o->against, r->o->db);
+    for (int i = 0; i < r->n; i++)
+        KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
+    KVR_TRY(adjust(r, base));
+    qsort(r->m, (size_t)r->n, sizeof *r->m, by_mean);
+    KVR_TRY(group(r));
     KVR_TRY(kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns));
-    for (int i = 0; i < n; i++)
-        KVR_TRY(add_paired(*out, &m[i], o->against));
+    for (int i = 0; i < r->n; i++)
+        KVR_TRY(add_paired(*out, r, &r->m[i]));
     snprintf(note, sizeof note,
-             "%s, difference to %s paired by prompt; %g %% BCa bootstrap, seed %llu, %d resamples; "
-             "one group: not told from its best",
-             o->metric, o->against, 100 * o->level, (unsigned long long)o->seed,
-             KVR_BOOTSTRAP_RESAMPLES);
+             "%s, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
+             "transformation); separable: sign-flip test, Holm over %d comparisons, and 0 outside "
+             "of the interval, from %d pairs on; one group: not separable from its best",
+             r->o->metric, r->o->against, r->o->unit == KVR_PER_SEED ? "seed" : "prompt",
+             100 * r->o->level, r->n - 1, kvr_pairs_needed(r->n - 1, r->o->level));
     return kvr_table_note(*out, note);
 }
 
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o)
 {
+    struct race r = { .o = o };
     struct kvr_table *t = NULL;
-    struct method *m = calloc(MAX_METHODS, sizeof *m);
-    double *d = NULL;
-    int sign = 1;
-    enum kvr_status st = m ? direction(o->metric, &sign) : kvr_fail(KVR_ENOMEM, "stats: no memory");
+    enum kvr_status st = direction(o->metric, &r.sign);
 
     *out = NULL;
     if (st == KVR_OK)
@@ -287,15 +328,26 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
     if (st == KVR_OK)
         st = read_values(&t, o);
     if (st == KVR_OK) {
-        d = malloc(((size_t)t->n_rows + 1) * sizeof *d);
-        st = d ? paired_table(out, t, m, find_methods(t, m), o, d, sign)
-               : kvr_fail(KVR_ENOMEM, "stats: no memory");
+        size_t n = (size_t)t->n_rows + 1;
+
+        r.m = calloc(MAX_METHODS, sizeof *r.m);
+        r.s = calloc(n, sizeof *r.s);
+        r.d = calloc(n, sizeof *r.d);
+        r.x = calloc(n, sizeof *r.x);
+        if (!r.m || !r.s || !r.d || !r.x)
+            st = kvr_fail(KVR_ENOMEM, "stats: no memory");
+    }
+    if (st == KVR_OK) {
+        find_methods(&r, t);
+        st = paired_table(out, &r);
     }
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);
-    free(d);
-    free(m);
+    free(r.m);
+    free(r.s);
+    free(r.d);
+    free(r.x);
     return st;
 }
 

@@ -6,22 +6,25 @@
 #ifndef KVR_REPORT_STAT_TABLES_H
 #define KVR_REPORT_STAT_TABLES_H
 
-#include <stdint.h>
-
 #include "harness/report/table.h"
+#include "harness/stats/nested.h"
 
 struct kvr_stat_options {
     const char *db;
-    const char *metric;  /* paired: a metric's name, or a column of cells_wide */
-    const char *against; /* paired: label of the method that the others are compared with */
-    const char *where;   /* SQL condition on cells_wide; NULL: all */
-    double level;        /* of intervals: 0.95 */
-    uint64_t seed;       /* of the bootstrap */
+    const char *metric;    /* paired: a metric's name, or a column of cells_wide */
+    const char *against;   /* paired: label of the method that the others are compared with */
+    const char *where;     /* SQL condition on cells_wide; NULL: all */
+    double level;          /* of intervals: 0.95; 1 - level is what the test may err */
+    enum kvr_nesting unit; /* paired: what is independent */
     bool across_machines;
 };
 
-/* Per method: mean with its standard error, the mean difference to `against` over the prompts
- * that both have, its BCa interval, and the group of methods that it cannot be told from. */
+/* Per method, best first: mean with its standard error, the probability that it is better than the
+ * next, the mean difference to `against` over the prompts that both have with its interval, the
+ * probability that it is better, the p-value of a test, the same after Holm for all methods of the
+ * table, whether the two are separable or how many pairs are missing, and the group of methods that
+ * it is not separable from. Repeats, draws and seeds are means of their prompt (pairs.h, nested.h).
+ */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* Per rollout that was repeated: median wall time, its interval, the smallest, outliers, and what

@@ -1,4 +1,4 @@
-/* stats.c - order statistics, outliers, the bootstrap. */
+/* stats.c - order statistics, outliers, the interval of a mean. */
 #include "harness/stats/stats.h"
 
 #include <math.h>
@@ -130,72 +130,81 @@ double kvr_normal_quantile(double p)
     return 0.5 * (lo + hi);
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t next(uint64_t *state)
+/* M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: finite sums in
+ * the cosine of atan(t / sqrt(df)). */
+double kvr_student_cdf(double t, int df)
 {
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    const double pi = 3.14159265358979323846, angle = atan(t / sqrt(df)), c = cos(angle);
+    double term = df % 2 ? c : 1.0, sum = 0;
 
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static void resample(const double *x, int n, uint64_t seed, double *means)
-{
-    for (int b = 0; b < KVR_BOOTSTRAP_RESAMPLES; b++) {
-        double sum = 0;
-
-        for (int i = 0; i < n; i++)
-            sum += x[(int)((next(&seed) >> 32) * (uint64_t)n >> 32)];
-        means[b] = sum / n;
+    for (int k = 1; k <= df / 2; k++) {
+        sum += term;
+        term *= df % 2 ? c * c * 2 * k / (2 * k + 1) : c * c * (2 * k - 1) / (2 * k);
     }
-    qsort(means, KVR_BOOTSTRAP_RESAMPLES, sizeof *means, by_value);
+    if (df % 2)
+        return 0.5 + (angle + sin(angle) * sum) / pi;
+    return 0.5 + 0.5 * sin(angle) * sum;
 }
 
-/* Skewness of the means that leave one out, over six: Efron's acceleration. */
-static double acceleration(const double *x, int n)
+double kvr_student_quantile(double p, int df)
 {
-    double mean = kvr_mean(x, n), cube = 0, square = 0;
+    double lo = 0, hi = 1;
+
+    if (!(p > 0))
+        return -INFINITY;
+    if (!(p < 1))
+        return INFINITY;
+    if (p < 0.5)
+        return -kvr_student_quantile(1 - p, df);
+    while (kvr_student_cdf(hi, df) < p && hi < 1e12)
+        hi *= 2;
+    for (;;) {
+        double mid = 0.5 * (lo + hi);
+
+        if (mid <= lo || mid >= hi)
+            return lo;
+        if (kvr_student_cdf(mid, df) < p)
+            lo = mid;
+        else
+            hi = mid;
+    }
+}
+
+/* Sample skewness, its bias for a normal distribution taken out; 0 of two samples or equal ones. */
+static double skewness(const double *x, int n)
+{
+    double mean = kvr_mean(x, n), square = 0, cube = 0;
 
     for (int i = 0; i < n; i++) {
-        double d = (x[i] - mean) / (n - 1); /* mean - (mean without i), turned round */
+        double d = x[i] - mean;
 
-        cube += d * d * d;
-        square += d * d;
+        square += d * d / n;
+        cube += d * d * d / n;
     }
-    return square > 0 ? cube / (6 * pow(square, 1.5)) : 0;
+    if (n < 3 || !(square > 0))
+        return 0;
+    return sqrt((double)n * (n - 1)) / (n - 2) * cube / pow(square, 1.5);
 }
 
-static double quantile(const double *means, double p)
+static double hall(double y, double skew, int n)
 {
-    int i = (int)floor(p * KVR_BOOTSTRAP_RESAMPLES);
-
-    if (i < 0)
-        i = 0;
-    return means[i < KVR_BOOTSTRAP_RESAMPLES ? i : KVR_BOOTSTRAP_RESAMPLES - 1];
+    /* The limit of no skewness, where the quotient would lose its digits. */
+    if (fabs(skew) < 1e-6)
+        return y;
+    return 3 / skew * (cbrt(1 + skew * (y - skew / (6 * n))) - 1);
 }
 
-/* B. Efron, Better bootstrap confidence intervals, JASA 82 (1987). */
-enum kvr_status kvr_bootstrap_mean(const double *x, int n, double level, uint64_t seed,
-                                   struct kvr_interval *out)
+enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out)
 {
-    double mean = kvr_mean(x, n), a = acceleration(x, n), z0, below = 0, *means, end[2];
+    double mean = kvr_mean(x, n), s, y, skew;
 
     if (n < 2)
-        return kvr_fail(KVR_EINVAL, "bootstrap: %d values, need 2", n);
-    means = malloc(KVR_BOOTSTRAP_RESAMPLES * sizeof *means);
-    if (!means)
-        return kvr_fail(KVR_ENOMEM, "bootstrap: no memory");
-    resample(x, n, seed, means);
-    for (int b = 0; b < KVR_BOOTSTRAP_RESAMPLES; b++)
-        below += means[b] < mean ? 1 : means[b] == mean ? 0.5 : 0; /* ties count half */
-    z0 = kvr_normal_quantile(below / KVR_BOOTSTRAP_RESAMPLES);
-    for (int i = 0; i < 2; i++) {
-        double z = kvr_normal_quantile(i ? 0.5 + level / 2 : 0.5 - level / 2) + z0;
-
-        end[i] = quantile(means, kvr_normal_cdf(z0 + z / (1 - a * z)));
-    }
-    *out = (struct kvr_interval){ .lo = end[0], .hi = end[1], .level = level };
-    free(means);
+        return kvr_fail(KVR_EINVAL, "interval of a mean: %d values, need 2", n);
+    s = kvr_standard_error(x, n) * sqrt(n);
+    y = kvr_student_quantile(0.5 + level / 2, n - 1) / sqrt(n);
+    skew = skewness(x, n);
+    *out = (struct kvr_interval){ .lo = mean - s * fmax(y, hall(y, skew, n)),
+                                  .hi = mean + s * fmax(y, -hall(-y, skew, n)),
+                                  .level = level };
     return KVR_OK;
 }

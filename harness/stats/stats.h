@@ -2,10 +2,10 @@
  *
  *     struct kvr_interval ci;
  *     kvr_median_interval(x, n, 0.95, &ci);      ... ci.lo, ci.hi, ci.level ...
- *     KVR_TRY(kvr_bootstrap_mean(d, n, 0.95, seed, &ci));
+ *     KVR_TRY(kvr_mean_interval(x, n, 0.95, &ci));
  *
  * No assumption of a normal distribution: run times have a long tail, and prompts are few. Pure
- * functions of their arguments; the seed included, so that a table can be made again. */
+ * functions of their arguments. x [n] are independent things: prompts, not cells (nested.h). */
 #ifndef KVR_STATS_STATS_H
 #define KVR_STATS_STATS_H
 
@@ -20,8 +20,6 @@ struct kvr_interval {
     bool min_max; /* too few samples for the level: these are the smallest and the largest */
 };
 
-enum { KVR_BOOTSTRAP_RESAMPLES = 10000 };
-
 double kvr_mean(const double *x, int n);           /* NaN when n is 0 */
 double kvr_standard_error(const double *x, int n); /* of the mean; NaN when n < 2 */
 double kvr_median(const double *x, int n);         /* copies; NaN when n is 0 or without memory */
@@ -34,12 +32,25 @@ enum kvr_status kvr_median_interval(const double *x, int n, double level, struct
  * distribution. Flags are for showing: nothing is ever left out. Returns how many. */
 int kvr_outliers(const double *x, int n, bool *flag);
 
-/* Of the mean of x, BCa bootstrap. With all x equal, that value. n < 2: KVR_EINVAL. */
-enum kvr_status kvr_bootstrap_mean(const double *x, int n, double level, uint64_t seed,
-                                   struct kvr_interval *out);
+/* Of the mean of x [n], n >= 2, or KVR_EINVAL: Student's interval, drawn out on the side of the
+ * long tail as far as Hall's transformation says. With m the mean, s the standard deviation
+ * (n - 1), G the skewness sqrt(n (n - 1)) / (n - 2) m3 / m2^1.5, y = t / sqrt(n) and t Student's
+ * quantile of n - 1 degrees of freedom,
+ *
+ *     lo = m - s max(y, h(y)),  hi = m + s max(y, -h(-y)),
+ *     h(y) = 3 / G (cbrt(1 + G (y - G / (6 n))) - 1),
+ *
+ * h being the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), whose distribution has lost
+ * most of its skewness: P. Hall, On the removal of skewness by transformation, J. R. Statist. Soc.
+ * B 54 (1992) 221. The mean lies inside; x a + b has the interval times a, plus b. What it covers
+ * is measured in docs/measuring.md and held to by tests/stats. */
+enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
-/* Standard normal distribution function and its inverse. */
+/* Standard normal distribution function and its inverse; Student's of df >= 1 degrees of freedom.
+ */
 double kvr_normal_cdf(double z);
 double kvr_normal_quantile(double p);
+double kvr_student_cdf(double t, int df);
+double kvr_student_quantile(double p, int df);
 
 #endif

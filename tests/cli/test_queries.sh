@@ -37,7 +37,6 @@ exits 0 "the table of corrections" report --db "$work/q.db" -t bias -f json
 json "has the carrier with and without" '[.[] | .carrier + " " + .correction] == ["RTN_INT2 none", "RTN_INT2 taylor"]'
 exits 0 "the summary with intervals" report --db "$work/q.db" -t intervals -f json
 json "means lie inside" '[.[] | select(.ssim_lo != null) | .ssim_lo <= .ssim and .ssim <= .ssim_hi] | length > 2 and all'
-# RTN_INT2 loses to BF16 on every prompt, so every resample of the differences has one sign.
-json "what differs on every prompt does not tie" \
-    '(.[] | select(.method == "BF16") | .tie) == "a" and (.[] | select(.method == "RTN_INT2") | .tie | contains("a") | not)'
+# RTN_INT2 loses to BF16 on all three prompts, as a fair coin does once in eight times.
+json "three prompts tell nobody apart" 'all(.[] | select(.ssim != null); .tie == "a")'
 json "a failed cell is counted" 'any(.[]; .method == "RTN_INT4" and .n == "2/3")'

@@ -1,0 +1,47 @@
+/* draws.h - samples of known mean for simulations: element (trial, i) of a distribution. */
+#ifndef KVR_TESTS_STATS_DRAWS_H
+#define KVR_TESTS_STATS_DRAWS_H
+
+#include <math.h>
+
+#include "harness/core/rng.h"
+
+enum draws { NORMAL, LAPLACE, EXPONENTIAL, LOGNORMAL_HALF, LOGNORMAL, N_DRAWS };
+
+enum { DRAWS_MAX = 64 };
+
+static const char *const draws_name[N_DRAWS] = { "normal", "Laplace", "exponential",
+                                                 "lognormal (sigma 0.5)", "lognormal (sigma 1)" };
+
+/* x [n], n <= DRAWS_MAX, of mean 0; skewness 0, 0, 2, 1.75, 6.18. */
+static inline void draw(double *x, int n, enum draws kind, uint64_t seed, uint32_t trial)
+{
+    float z[2 * DRAWS_MAX];
+
+    if (kind == LAPLACE || kind == EXPONENTIAL)
+        kvr_uniform(z, 2 * DRAWS_MAX, seed, KVR_RNG_TEST, trial, (uint32_t)n, 0);
+    else
+        kvr_normal(z, DRAWS_MAX, seed, KVR_RNG_TEST, trial, (uint32_t)n, 0);
+    for (int i = 0; i < n; i++) {
+        double e = -log1p(-(double)z[i]); /* of a uniform number: exponential */
+
+        switch (kind) {
+        case LAPLACE:
+            x[i] = e + log1p(-(double)z[DRAWS_MAX + i]);
+            break;
+        case EXPONENTIAL:
+            x[i] = e - 1;
+            break;
+        case LOGNORMAL_HALF:
+            x[i] = exp(0.5 * z[i]) - exp(0.125);
+            break;
+        case LOGNORMAL:
+            x[i] = exp(z[i]) - exp(0.5);
+            break;
+        default:
+            x[i] = z[i];
+        }
+    }
+}
+
+#endif
