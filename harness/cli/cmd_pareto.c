@@ -3,7 +3,7 @@
 #include "harness/report/pareto.h"
 
 struct pareto_opts {
-    const char *db, *objectives, *where, *format, *published;
+    const char *db, *objectives, *margins, *where, *format, *published;
     bool json, exact, front, list;
 };
 
@@ -21,6 +21,7 @@ static int run(const struct kvr_call *call)
         .db_path = o->db,
         .published = o->published,
         .objectives = o->objectives,
+        .margins = o->margins,
         .where = o->where,
         .exact = o->exact,
         .front_only = o->front,
@@ -48,12 +49,15 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct pareto_opts, objectives, "objectives", 0, "LIST",
                  "ssim:max,compression:max",
                  "NAME:max,NAME:min: columns of cells_wide or metrics; or a frontier's name"),
+    KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
+                 "NAME=VALUE,...: what is less means nothing, in the objective's unit"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
                  "who takes part: a condition on the view summary"),
     KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
                  "moviegen or storyeval: the study's printed figures instead of a database"),
-    KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0, "every difference counts, noise too"),
-    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "only those on the front"),
+    KVR_ARG_FLAG(struct pareto_opts, exact, "exact", 0,
+                 "every difference beyond the margin counts, noise too"),
+    KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "leave out who is dominated or incomplete"),
     KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "the study's four frontiers"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
                  "txt, md, csv, json or latex"),
@@ -69,7 +73,12 @@ const struct kvr_command kvr_command_pareto = {
                 "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
                 " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
                 "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
+                "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
                 "  kvreel pareto --published moviegen --objectives systems --front\n",
+    .details = "A dominates B when it is, for sure, nowhere worse by more than the margin and\n"
+               "somewhere better by more. For sure: by the interval of the differences over the\n"
+               "prompts that both have, six at least; bytes are exact. Who may be dominated is\n"
+               "'undecided'. More noise never makes more dominance.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

@@ -1,4 +1,4 @@
-/* pareto.c - see pareto.h. */
+/* pareto.c - who takes part: the methods of a database or of the study's published table. */
 #include "harness/report/pareto.h"
 
 #include <math.h>
@@ -6,118 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/opts.h"
-#include "harness/report/published.h"
+#include "harness/report/pareto_race.h"
 #include "harness/stats/stats.h"
 #include "harness/store/views.h"
 
-enum { MAX_OBJECTIVES = 8, SQL_MAX = 8192 };
+enum { SQL_MAX = 8192 };
 
-const struct kvr_frontier kvr_frontiers[] = {
-    { "balanced", "balanced practical",
-      "ssim:max,lpips:min,drift_last:max,compression:max,runtime_s:min,peak_bytes:min" },
-    { "compression", "quality-preserving compression",
-      "compression:max,ssim:max,lpips:min,drift_last:max" },
-    { "systems", "systems efficiency", "runtime_s:min,peak_bytes:min,compression:max" },
-    { "quality", "quality first", "ssim:max,lpips:min,drift_last:max,runtime_s:min" },
-    { NULL, NULL, NULL },
-};
-
-/* How the cells of a method become one number. */
-enum pool { MEAN, HARMONIC, HIGHEST, MIDDLE };
-
-/* What cells_wide has; everything else is a metric. */
-static const struct {
-    const char *name;
-    enum pool pool;
-} known[] = {
-    { "compression", HARMONIC },
-    { "resident_compression", HARMONIC },
-    { "nominal_bytes", MEAN },
-    { "resident_bytes", MEAN },
-    { "peak_bytes", HIGHEST },
-    { "host_peak_bytes", HIGHEST },
-    { "runtime_s", MIDDLE },
-    { "psnr_db", MEAN },
-    { "ssim", MEAN },
-};
-enum { N_KNOWN = sizeof known / sizeof known[0] };
-
-struct objective {
-    char name[64];
-    const char *printed; /* its column in the published tables */
-    int better;          /* +1, -1 */
-    enum pool pool;
-    bool is_column; /* of cells_wide */
-    int column;     /* which of the objectives that were asked for */
-};
-
-struct contender {
-    const char *method, *settings; /* borrowed from the rows */
-    bool baseline, complete, front;
-    double v[MAX_OBJECTIVES];
-    int from, to; /* its rows */
-    int by, n_by; /* who dominates it: one, best on the front, and how many */
-};
-
-struct race {
-    const struct kvr_pareto_options *o;
-    struct objective objective[MAX_OBJECTIVES];
-    int n_objectives;
-    char left_out[256]; /* objectives that nobody has */
-    struct kvr_table *rows;
-    struct kvr_published published;
-    struct contender *who;
-    int n;
-    signed char *gain; /* [n, n, n_objectives]: +1 the first is better than the second, -1 worse */
-};
-
-/* ------------------------------------------------------------- objectives */
-
-static enum kvr_status parse_one(struct race *r, const char *text, size_t n)
-{
-    struct objective *ob = &r->objective[r->n_objectives];
-    const char *colon = memchr(text, ':', n);
-    size_t len = colon ? (size_t)(colon - text) : n;
-
-    if (r->n_objectives == MAX_OBJECTIVES)
-        return kvr_fail(KVR_EINVAL, "objectives: more than %d", MAX_OBJECTIVES);
-    if (!colon || len == 0 || len >= sizeof ob->name ||
-        (strncmp(colon + 1, "max", n - len - 1) != 0 &&
-         strncmp(colon + 1, "min", n - len - 1) != 0) ||
-        n - len - 1 != 3)
-        return kvr_fail(KVR_EINVAL, "objective '%.*s': need NAME:max or NAME:min", (int)n, text);
-    *ob = (struct objective){ .better = colon[2] == 'a' ? +1 : -1, .pool = MEAN };
-    memcpy(ob->name, text, len);
-    if (ob->name[strspn(ob->name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
-        return kvr_fail(KVR_EINVAL, "objective '%s': a name has a-z, 0-9, '_' and '.'", ob->name);
-    for (int i = 0; i < N_KNOWN; i++)
-        if (strcmp(known[i].name, ob->name) == 0) {
-            ob->is_column = true;
-            ob->pool = known[i].pool;
-        }
-    ob->printed = strcmp(ob->name, "peak_bytes") == 0 ? "peak_vram_gb" : ob->name;
-    ob->column = r->n_objectives++;
-    return KVR_OK;
-}
-
-static enum kvr_status parse_objectives(struct race *r, const char *text)
-{
-    for (const struct kvr_frontier *f = kvr_frontiers; f->name; f++)
-        if (strcmp(f->name, text) == 0)
-            text = f->objectives;
-    while (*text) {
-        size_t n = strcspn(text, ",");
-
-        KVR_TRY(parse_one(r, text, n));
-        text += n + (text[n] == ',');
-    }
-    return r->n_objectives ? KVR_OK : kvr_fail(KVR_EINVAL, "no objectives");
-}
-
-/* ------------------------------------------------------------- contenders */
-
-static enum kvr_status query_cells(struct race *r)
+static enum kvr_status query_cells(struct kvr_race *r)
 {
     char sql[SQL_MAX];
     size_t n;
@@ -126,10 +21,10 @@ static enum kvr_status query_cells(struct race *r)
         sql, sizeof sql,
         "WITH s AS (SELECT method, {group}, machine FROM summary WHERE (%s))\n"
         "SELECT w.method, w.is_baseline, w.settings || ', ' || w.machine AS settings,\n"
-        "  w.suite || '/' || w.prompt_id || '/' || w.seed || '/' || w.repeat AS unit",
+        "  dense_rank() OVER (ORDER BY w.suite, w.prompt_id) AS prompt, w.seed",
         r->o->where ? r->o->where : "1");
     for (int i = 0; i < r->n_objectives && n < sizeof sql; i++) {
-        const struct objective *ob = &r->objective[i];
+        const struct kvr_objective *ob = &r->objective[i];
 
         n += (size_t)snprintf(sql + n, sizeof sql - n,
                               ob->is_column
@@ -141,41 +36,63 @@ static enum kvr_status query_cells(struct race *r)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
                               "\nFROM cells_wide w JOIN s USING(method, {group}, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
-                              "ORDER BY settings, w.is_baseline DESC, w.method, unit");
+                              "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
         return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");
     return kvr_table_query(&r->rows, r->o->db_path, sql, NULL);
 }
 
-enum { FIRST_OBJECTIVE = 4 }; /* column of the rows */
+enum { PROMPT = 3, SEED, FIRST_OBJECTIVE }; /* columns of the rows */
 
 /* One number of the cells x [n]. */
-static double pool(const double *x, int n, enum pool how)
+static double pool(const double *x, int n, enum kvr_gather how)
 {
     double v = n ? x[0] : NAN;
 
     switch (how) {
-    case HIGHEST:
+    case KVR_GATHER_HIGHEST:
         for (int i = 1; i < n; i++)
             v = fmax(v, x[i]);
         return v;
-    case HARMONIC: /* of ratios with equal numerators: the ratio of the sums */
+    case KVR_GATHER_HARMONIC: /* of ratios with equal numerators: the ratio of the sums */
         v = 0.0;
         for (int i = 0; i < n; i++)
             v += 1.0 / x[i];
         return n ? n / v : NAN;
-    case MIDDLE:
+    case KVR_GATHER_MIDDLE:
         return kvr_median(x, n);
-    case MEAN:
+    case KVR_GATHER_MEAN:
         break;
     }
     return kvr_mean(x, n);
 }
 
-/* The cells of rows [from, to) are one contender's. */
-static void add_contender(struct race *r, int from, int to, double *x)
+/* A noisy objective of rows [from, to): one sample per seed, kept; the mean over prompts. */
+static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
+                         struct kvr_sample *room)
 {
-    struct contender *c = &r->who[r->n++];
+    const int column = r->objective[k].column;
+    struct kvr_sample *s = &r->samples[(size_t)column * (size_t)r->rows->n_rows + (size_t)c->from];
+    int n = c->to - c->from;
+
+    for (int i = 0; i < n; i++)
+        s[i] = (struct kvr_sample){
+            .prompt = (int)kvr_table_number(r->rows, c->from + i, PROMPT),
+            .seed = (int)kvr_table_number(r->rows, c->from + i, SEED),
+            .x = kvr_table_number(r->rows, c->from + i, FIRST_OBJECTIVE + column),
+        };
+    n = c->n_seeds[column] = kvr_nest(s, n, KVR_PER_SEED);
+    memcpy(room, s, (size_t)n * sizeof *s);
+    n = kvr_nest(room, n, KVR_PER_PROMPT);
+    kvr_nest_values(room, n, x);
+    if (r->objective[k].pool == KVR_GATHER_MEAN)
+        c->v[k] = kvr_mean(x, n);
+}
+
+/* The cells of rows [from, to) are one contender's. */
+static void add_contender(struct kvr_race *r, int from, int to, double *x, struct kvr_sample *room)
+{
+    struct kvr_contender *c = &r->who[r->n++];
 
     c->method = kvr_table_text(r->rows, from, 0);
     c->settings = kvr_table_text(r->rows, from, 2);
@@ -190,41 +107,50 @@ static void add_contender(struct race *r, int from, int to, double *x)
             n += isfinite(x[n]);
         }
         c->v[k] = pool(x, n, r->objective[k].pool);
+        if (r->objective[k].noisy)
+            take_samples(r, c, k, x, room);
+    }
+    for (int i = from; i < to; i++) {
+        int prompt = (int)kvr_table_number(r->rows, i, PROMPT);
+
+        r->n_prompts = prompt > r->n_prompts ? prompt : r->n_prompts;
     }
 }
 
-static enum kvr_status contenders_of_db(struct race *r)
+static enum kvr_status contenders_of_db(struct kvr_race *r)
 {
+    struct kvr_sample *room;
+    size_t n;
     double *x;
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(query_cells(r));
-    x = calloc((size_t)r->rows->n_rows + 1, sizeof *x);
-    r->who = calloc((size_t)r->rows->n_rows + 1, sizeof *r->who);
-    if (!x || !r->who)
+    n = (size_t)r->rows->n_rows + 1;
+    x = calloc(n, sizeof *x);
+    room = calloc(n, sizeof *room);
+    r->who = calloc(n, sizeof *r->who);
+    r->samples = calloc(n * KVR_OBJECTIVES_MAX, sizeof *r->samples);
+    if (!x || !room || !r->who || !r->samples)
         st = kvr_fail(KVR_ENOMEM, "pareto: no memory");
     for (int from = 0, to; st == KVR_OK && from < r->rows->n_rows; from = to) {
         for (to = from + 1; to < r->rows->n_rows; to++)
             if (strcmp(kvr_table_text(r->rows, from, 0), kvr_table_text(r->rows, to, 0)) != 0 ||
                 strcmp(kvr_table_text(r->rows, from, 2), kvr_table_text(r->rows, to, 2)) != 0)
                 break;
-        add_contender(r, from, to, x);
+        add_contender(r, from, to, x, room);
     }
     free(x);
+    free(room);
     return st;
 }
 
-static enum kvr_status contenders_of_paper(struct race *r)
+static enum kvr_status contenders_of_paper(struct kvr_race *r)
 {
-    char name[64];
-
-    snprintf(name, sizeof name, "kvquant33_%.32s", r->o->published);
-    KVR_TRY(kvr_published_read(&r->published, name));
     r->who = calloc((size_t)r->published.n_rows + 1, sizeof *r->who);
     if (!r->who)
         return kvr_fail(KVR_ENOMEM, "pareto: no memory");
     for (int i = 0; i < r->published.n_rows; i++) {
-        struct contender *c = &r->who[r->n++];
+        struct kvr_contender *c = &r->who[r->n++];
         double rounding;
 
         c->method = kvr_published_cell(&r->published, i, "method");
@@ -239,7 +165,7 @@ static enum kvr_status contenders_of_paper(struct race *r)
 }
 
 /* Objectives that no contender has a value for cannot be judged: they leave the race, by name. */
-static enum kvr_status drop_empty(struct race *r)
+static enum kvr_status drop_empty(struct kvr_race *r)
 {
     for (int k = 0; k < r->n_objectives; k++) {
         size_t n = strlen(r->left_out);
@@ -267,241 +193,58 @@ static enum kvr_status drop_empty(struct race *r)
     return KVR_OK;
 }
 
-/* ------------------------------------------------------------- the front */
-
-/* Differences a - b over the cells that both have; how many. */
-static int differences(const struct race *r, const struct contender *a, const struct contender *b,
-                       int column, double *d)
+/* What can be asked for is what the database or the published table has. */
+static enum kvr_status read_objectives(struct kvr_race *r)
 {
-    int n = 0;
-
-    for (int i = a->from, j = b->from; i < a->to && j < b->to;) {
-        int s = strcmp(kvr_table_text(r->rows, i, 3), kvr_table_text(r->rows, j, 3));
-
-        if (s == 0) {
-            d[n] = kvr_table_number(r->rows, i, FIRST_OBJECTIVE + column) -
-                   kvr_table_number(r->rows, j, FIRST_OBJECTIVE + column);
-            n += isfinite(d[n]);
-        }
-        i += s <= 0;
-        j += s >= 0;
-    }
-    return n;
-}
-
-/* Does the interval of the mean of d [n] keep off zero? */
-static bool is_real(const double *d, int n)
-{
-    struct kvr_interval ci;
-    double lo = INFINITY, hi = -INFINITY;
-
-    for (int i = 0; i < n; i++) {
-        lo = fmin(lo, d[i]);
-        hi = fmax(hi, d[i]);
-    }
-    if (lo > 0.0 || hi < 0.0) /* so is every resample's mean */
-        return true;
-    if (fabs(kvr_mean(d, n)) < kvr_standard_error(d, n)) /* never: saves most bootstraps */
-        return false;
-    return kvr_mean_interval(d, n, 0.95, &ci) == KVR_OK && (ci.lo > 0.0 || ci.hi < 0.0);
-}
-
-/* +1: a is better than b, -1: worse, 0: cannot be told apart. Bytes are not noisy. */
-static signed char compare(const struct race *r, const struct contender *a,
-                           const struct contender *b, int k, double *d)
-{
-    const struct objective *ob = &r->objective[k];
-    double gain = (a->v[k] - b->v[k]) * ob->better;
+    const struct kvr_pareto_options *o = r->o;
+    struct kvr_table *t = NULL;
+    const char **names;
+    char name[64];
     int n;
-
-    if (!(fabs(gain) > 1e-9))
-        return 0;
-    if (!r->o->exact && r->rows && (ob->pool == MEAN || ob->pool == MIDDLE)) {
-        n = differences(r, a, b, ob->column, d);
-        if (n > 1 && !is_real(d, n))
-            return 0;
-    }
-    return gain > 0.0 ? 1 : -1;
-}
-
-static enum kvr_status compare_all(struct race *r)
-{
-    double *d = calloc(r->rows ? (size_t)r->rows->n_rows + 1 : 1, sizeof *d);
-
-    r->gain = calloc((size_t)r->n * (size_t)r->n * (size_t)r->n_objectives, 1);
-    if (!d || !r->gain) {
-        free(d);
-        return kvr_fail(KVR_ENOMEM, "pareto: no memory for %d methods", r->n);
-    }
-    for (int i = 0; i < r->n; i++)
-        for (int j = i + 1; j < r->n; j++)
-            for (int k = 0; k < r->n_objectives; k++) {
-                signed char g = compare(r, &r->who[i], &r->who[j], k, d);
-
-                r->gain[(i * r->n + j) * r->n_objectives + k] = g;
-                r->gain[(j * r->n + i) * r->n_objectives + k] = (signed char)-g;
-            }
-    free(d);
-    return KVR_OK;
-}
-
-static bool dominates(const struct race *r, int i, int j)
-{
-    const struct contender *a = &r->who[i], *b = &r->who[j];
-    const signed char *gain = &r->gain[(i * r->n + j) * r->n_objectives];
-    bool better = false;
-
-    if (!a->complete || !b->complete || strcmp(a->settings, b->settings) != 0)
-        return false;
-    for (int k = 0; k < r->n_objectives; k++) {
-        if (gain[k] < 0)
-            return false;
-        better = better || gain[k] > 0;
-    }
-    return better;
-}
-
-static void judge(struct race *r)
-{
-    for (int i = 0; i < r->n; i++) {
-        r->who[i].complete = true;
-        for (int k = 0; k < r->n_objectives; k++)
-            r->who[i].complete = r->who[i].complete && isfinite(r->who[i].v[k]);
-    }
-    for (int i = 0; i < r->n; i++) {
-        r->who[i].by = -1;
-        for (int j = 0; j < r->n; j++)
-            r->who[i].n_by += dominates(r, j, i);
-        r->who[i].front = r->who[i].complete && r->who[i].n_by == 0;
-    }
-    for (int i = 0; i < r->n; i++)
-        for (int j = 0; j < r->n; j++)
-            if (dominates(r, j, i) &&
-                (r->who[i].by < 0 || (r->who[j].front && !r->who[r->who[i].by].front)))
-                r->who[i].by = j;
-}
-
-/* The front first, by the first objective; then the others the same way; the incomplete last. */
-static int *ordered(const struct race *r)
-{
-    int *order = calloc((size_t)r->n + 1, sizeof *order);
-
-    for (int i = 0; order && i < r->n; i++) {
-        int at = i;
-
-        while (at > 0) {
-            const struct contender *a = &r->who[order[at - 1]], *b = &r->who[i];
-            int ra = a->front ? 0 : a->complete ? 1 : 2, rb = b->front ? 0 : b->complete ? 1 : 2;
-            int s = strcmp(a->settings, b->settings);
-
-            if (s < 0 ||
-                (s == 0 &&
-                 (ra < rb || (ra == rb && !((b->v[0] - a->v[0]) * r->objective[0].better > 0)))))
-                break;
-            order[at] = order[at - 1];
-            at--;
-        }
-        order[at] = i;
-    }
-    return order;
-}
-
-/* ------------------------------------------------------------- the table */
-
-static struct kvr_value text_value(const char *s)
-{
-    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
-              : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static void explain(const struct race *r, const struct contender *b, char *why, size_t size)
-{
-    const struct contender *a = b->by < 0 ? NULL : &r->who[b->by];
-    size_t n = 0;
-
-    why[0] = '\0';
-    for (int k = 0; a && k < r->n_objectives && n < size; k++)
-        if ((a->v[k] - b->v[k]) * r->objective[k].better > 1e-9)
-            n += (size_t)snprintf(why + n, size - n, "%s%s %.4g instead of %.4g", n ? ", " : "",
-                                  r->objective[k].name, a->v[k], b->v[k]);
-    if (a && b->n_by > 1 && n < size)
-        snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
-}
-
-static enum kvr_status add_row(const struct race *r, const struct contender *c, struct kvr_table *t)
-{
-    struct kvr_value v[MAX_OBJECTIVES + 5];
-    char why[512];
-    int n = 0;
-
-    explain(r, c, why, sizeof why);
-    v[n++] = text_value(c->method);
-    v[n++] = text_value(c->front ? "front" : c->complete ? "dominated" : "incomplete");
-    for (int k = 0; k < r->n_objectives; k++)
-        v[n++] = isfinite(c->v[k]) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = c->v[k] }
-                                   : (struct kvr_value){ .type = KVR_VALUE_NULL };
-    v[n++] = text_value(c->by < 0 ? "" : r->who[c->by].method);
-    v[n++] = text_value(why);
-    v[n++] = text_value(c->settings);
-    return kvr_table_add(t, v);
-}
-
-static enum kvr_status make_table(const struct race *r, struct kvr_table **out)
-{
-    static const char *const fold[] = { "settings", NULL };
-    struct kvr_column columns[MAX_OBJECTIVES + 5] = { { .name = "method", .digits = -1 },
-                                                      { .name = "verdict", .digits = -1 } };
-    int n = 2, n_front = 0, *order;
-    char note[512];
     enum kvr_status st;
 
-    for (int k = 0; k < r->n_objectives; k++)
-        columns[n++] = (struct kvr_column){ .name = r->objective[k].name,
-                                            .unit = r->objective[k].better > 0 ? "(max)" : "(min)",
-                                            .digits = -1 };
-    columns[n++] = (struct kvr_column){ .name = "dominated_by", .digits = -1 };
-    columns[n++] = (struct kvr_column){ .name = "why", .digits = -1 };
-    columns[n++] = (struct kvr_column){ .name = "settings", .digits = -1 };
-    KVR_TRY(kvr_table_open(out, n, columns));
-    order = ordered(r);
-    st = order ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: no memory");
-    for (int i = 0; st == KVR_OK && i < r->n; i++) {
-        n_front += r->who[order[i]].front;
-        if (r->who[order[i]].front || !r->o->front_only)
-            st = add_row(r, &r->who[order[i]], *out);
+    if (o->published) {
+        snprintf(name, sizeof name, "kvquant33_%.32s", o->published);
+        KVR_TRY(kvr_published_read(&r->published, name));
+        n = r->published.n_columns;
+    } else {
+        KVR_TRY(kvr_table_query(&t, o->db_path, "SELECT DISTINCT name FROM metric ORDER BY name",
+                                NULL));
+        n = t->n_rows;
     }
-    free(order);
-    if (st != KVR_OK)
-        return st;
-    KVR_TRY(kvr_table_fold(*out, fold));
-    snprintf(note, sizeof note, "%d of %d on the front%s%s%s", n_front, r->n,
-             r->o->exact || r->o->published
-                 ? ""
-                 : "; differences over the prompts that may be noise are none",
-             r->left_out[0] ? "; not measured, so left out: " : "", r->left_out);
-    return kvr_table_note(*out, note);
+    names = calloc((size_t)n + 1, sizeof *names);
+    st = names ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: no memory");
+    for (int i = 0; names && i < n; i++)
+        names[i] = t ? kvr_table_text(t, i, 0) : r->published.column[i];
+    if (st == KVR_OK)
+        st = kvr_objectives_parse(r->objective, &r->n_objectives, o->objectives, names, n);
+    if (st == KVR_OK)
+        st = kvr_objectives_margins(r->objective, r->n_objectives, o);
+    free(names);
+    kvr_table_close(&t);
+    return st;
 }
 
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o)
 {
-    struct race r = { .o = o };
-    enum kvr_status st = parse_objectives(&r, o->objectives);
+    struct kvr_race r = { .o = o };
+    enum kvr_status st;
 
     *out = NULL;
+    st = read_objectives(&r);
     if (st == KVR_OK)
         st = o->published ? contenders_of_paper(&r) : contenders_of_db(&r);
     if (st == KVR_OK)
         st = drop_empty(&r);
     if (st == KVR_OK)
-        st = compare_all(&r);
-    if (st == KVR_OK) {
-        judge(&r);
-        st = make_table(&r, out);
-    }
+        st = kvr_race_judge(&r);
+    if (st == KVR_OK)
+        st = kvr_race_table(&r, out);
     if (st != KVR_OK)
         kvr_table_close(out);
     free(r.who);
-    free(r.gain);
+    free(r.samples);
+    free(r.dominance);
     kvr_table_close(&r.rows);
     kvr_published_free(&r.published);
     return st;

@@ -2,26 +2,40 @@
  *
  *     struct kvr_table *t;
  *     struct kvr_pareto_options o = { .db_path = "out/study33.db",
- *                                     .objectives = "ssim:max,compression:max" };
+ *                                     .objectives = "ssim:max,compression:max",
+ *                                     .margins = "ssim=0.005" };
  *     KVR_TRY(kvr_pareto(&t, &o));
  *
- * A dominates B when it is nowhere worse and somewhere better. A difference counts when the 95 %
- * interval (BCa bootstrap) of the differences over the prompts that both have keeps off zero, so
- * that noise makes no front; bytes and compression are exact. Only rows of the same settings and
- * machine are compared. A method without a value for every objective is named, and neither
- * dominates nor is dominated. */
+ * The rule is that of stats/front.h: A dominates B when it is nowhere worse by more than the margin
+ * and somewhere better by more, for sure; does not, when that is sure; else it is undecided. For
+ * sure: by the interval of the differences over the prompts that both have, seeds, repeats and
+ * draws being means of their prompt; its level is 1 - 0.05 / (number of rivals), so that a method
+ * is wrongly called dominated in at most one table of twenty, however many rivals it has. With
+ * fewer than six prompts nothing is known of what is noisy. Bytes and compression are exact. Only
+ * rows of the same settings and machine are compared. A method without a value for every objective
+ * is named, and neither dominates nor is dominated. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
 #include "harness/report/table.h"
+
+/* A margin of non-inferiority by objective, in its unit. */
+struct kvr_pareto_margin {
+    const char *name;
+    double value;
+};
 
 struct kvr_pareto_options {
     const char *db_path;    /* a database, or */
     const char *published;  /* a suite of the study's published table: "moviegen", "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
     const char *where;      /* SQL condition on summary: who takes part; NULL: all */
-    bool exact;             /* any difference above 1e-9 counts, as in the study */
-    bool front_only;
+    const struct kvr_pareto_margin *floors; /* what means nothing, as measured; those of other
+                                             * objectives are passed over */
+    int n_floors;
+    const char *margins; /* "NAME=VALUE,...", what the user says instead; NULL: nothing */
+    bool exact;          /* any difference above the margin counts, noise too, as in the study */
+    bool front_only;     /* leaves out who is dominated or incomplete */
 };
 
 /* The study's four, by its own objectives; those that a database lacks are left out, said so. */
@@ -30,9 +44,11 @@ struct kvr_frontier {
 };
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
-/* Rows: the front by its first objective, then the others. Columns: method, verdict, each
- * objective, dominated_by, why. KVR_EINVAL: objectives that cannot be read; KVR_ENOTFOUND: one that
- * is not there, or nobody to compare. */
+/* Rows: the front by its first objective, then the undecided, then the others. Columns: method,
+ * verdict (front: nobody dominates it, for sure; undecided; dominated; incomplete), each objective,
+ * p_front (share of the resamples of the prompts in which nobody dominates it), dominated_by, why,
+ * settings. KVR_EINVAL: objectives or margins that cannot be read or are not known; KVR_ENOTFOUND:
+ * one that nobody has, or nobody to compare. */
 enum kvr_status kvr_pareto(struct kvr_table **out, const struct kvr_pareto_options *o);
 
 #endif

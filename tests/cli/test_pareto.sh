@@ -30,7 +30,9 @@ members "the study's front for quality, storyeval" storyeval quality BF16 FLOWCA
 tiny_config "$work/tiny.yaml"
 shared_sweep "$work/tiny.yaml" "$work/t.db" "$work/out"
 exits 0 "fidelity against compression" pareto --db "$work/t.db" --json
-json "three methods, all on the front" '[.[] | select(.verdict == "front") | .method] | sort == ["BF16", "RTN_INT2", "RTN_INT4"]'
+json "two prompts decide nothing about fidelity: the smallest is on the front, the others may be dominated" \
+    '[.[] | .method + " " + .verdict] == ["RTN_INT2 front", "BF16 undecided", "RTN_INT4 undecided"]'
+json "and it says how many are missing" 'all(.[] | select(.verdict == "undecided"); .why | test("may dominate it: 4 prompts more needed"))'
 exits 0 "the smallest cache alone" pareto --db "$work/t.db" --objectives compression:max --json
 json "has one winner, and says why" \
     '([.[] | select(.verdict == "front") | .method] == ["RTN_INT2"]) and
@@ -44,3 +46,75 @@ exits 2 "an objective needs a direction" pareto --db "$work/t.db" --objectives s
 says "which is said" "'ssim': need NAME:max or NAME:min"
 exits 2 "an objective is no SQL" pareto --db "$work/t.db" --objectives "ssim' OR 1:max"
 exits 2 "nobody fits" pareto --db "$work/t.db" --where 'compression > 100'
+exits 2 "an unknown objective" pareto --db "$work/t.db" --objectives ssimm:max
+says "is answered with the known ones" "'ssimm' is not known; there are compression, .*ssim.*psnr"
+exits 2 "of the published ones, too" pareto --published moviegen --objectives sim:max
+says "those of its table" "'sim' is not known; .*drift_last"
+exits 2 "a margin of something else" pareto --db "$work/t.db" --margin psnr=1
+says "names the objectives" "'psnr': none of the objectives \(ssim, compression"
+for bad in ssim ssim= ssim=-1 ssim=x ssim=nan =1; do
+    exits 2 "margin '$bad' is refused" pareto --db "$work/t.db" --margin "$bad"
+done
+
+# Twelve prompts, their fidelity written by hand: FLAT loses 0.1 to RTN_INT4 on each and needs the
+# same bytes, NEAR is RTN_INT4 with noise of 0.001 and half the bytes, WILD the same with noise of 0.1.
+cp "$work/t.db" "$work/p.db"
+sqlite3 "$work/p.db" "
+CREATE TABLE one AS SELECT * FROM cell WHERE prompt_id = 'red' AND method = 'RTN_INT4';
+CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM one) AND name = 'ssim';
+DELETE FROM metric;
+DELETE FROM attempt;
+DELETE FROM cell;
+CREATE TABLE n AS WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 11) SELECT i FROM n;
+CREATE TABLE who(method, shift, noise, bytes);
+INSERT INTO who VALUES ('RTN_INT4', 0, 0, 1), ('FLAT', -0.1, 0.001, 1), ('NEAR', 0, 0.001, 0.5), ('WILD', 0, 0.1, 0.5);
+CREATE TABLE x AS SELECT one.*, who.method AS w, shift, noise, bytes, i FROM one, who, n;
+UPDATE x SET key = w || i, method = w, prompt_id = 'p' || i, nominal_bytes = nominal_bytes * bytes;
+INSERT INTO metric SELECT x.key, m.name, 0.8 + 0.01 * i + shift + noise * (i % 2 * 2 - 1) * (1 + 0.1 * (i % 3)),
+    m.unit, m.n, m.extra, m.missing FROM x, m;
+ALTER TABLE x DROP COLUMN w; ALTER TABLE x DROP COLUMN shift; ALTER TABLE x DROP COLUMN noise;
+ALTER TABLE x DROP COLUMN bytes; ALTER TABLE x DROP COLUMN i;
+INSERT INTO cell SELECT * FROM x;
+DROP TABLE one; DROP TABLE m; DROP TABLE n; DROP TABLE who; DROP TABLE x;" || fail "the database is made"
+verdict() { # NAME FILTER ARGS...
+    local name=$1 filter=$2
+    shift 2
+    exits 0 "$name: pareto $*" pareto --db "$work/p.db" --json "$@"
+    json "$name" "$filter"
+}
+of='(map({(.method): .verdict}) | add) as $v |'
+verdict "what is worse on every prompt is dominated, what may be noise is not" \
+    "$of"' $v.FLAT == "dominated" and $v.RTN_INT4 == "undecided" and $v.NEAR == "undecided"'
+json "with a probability of being on the front" \
+    'all(.[]; .p_front >= 0 and .p_front <= 1) and (.[] | select(.method == "FLAT") | .p_front) == 0'
+verdict "within a margin NEAR dominates RTN_INT4; WILD, with more noise, dominates nobody" \
+    "$of"' $v.RTN_INT4 == "dominated" and $v.NEAR != "dominated" and ([.[].dominated_by] | index("WILD")) == null' \
+    --margin ssim=0.01
+json "and says by whom and why" \
+    'any(.[]; .method == "RTN_INT4" and .dominated_by == "NEAR" and (.why | test("compression .* instead of")))'
+verdict "a margin of 0.2 makes all of one quality: the small ones are the front" \
+    "$of"' $v == {"NEAR": "front", "WILD": "front", "RTN_INT4": "dominated", "FLAT": "dominated"}' --margin ssim=0.2
+# Repeats are no prompts.
+for i in 1 2 3; do
+    sqlite3 "$work/p.db" "CREATE TABLE x AS SELECT * FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
+    CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM x);
+    UPDATE x SET key = key || 'r$i', repeat = $i; UPDATE m SET cell = cell || 'r$i';
+    INSERT INTO cell SELECT * FROM x; INSERT INTO metric SELECT * FROM m; DROP TABLE x; DROP TABLE m;" ||
+        fail "repeats are added"
+done
+exits 0 "stats paired" stats paired --db "$work/p.db" --against RTN_INT4 --json
+json "three more repeats of a prompt change no n" 'all(.[]; .n == 12 and .n_pairs == 12)'
+json "FLAT is separable, NEAR and WILD are not" \
+    '(map({(.method): .separable}) | add) == {"RTN_INT4": "", "FLAT": "yes", "NEAR": "no", "WILD": "no"} or
+     (map({(.method): .separable}) | add) == {"RTN_INT4": null, "FLAT": "yes", "NEAR": "no", "WILD": "no"}'
+json "Holm for three" '.[] | select(.method == "FLAT") | (.p_holm - 3 * .p | fabs) < 1e-12 and .p_better < 0.001'
+exits 0 "the summary with intervals" report --db "$work/p.db" -t intervals -f json
+json "what differs on each of twelve prompts does not tie, what may be noise does" \
+    '(map({(.method): .tie}) | add) as $t | $t.NEAR == "a" and $t.WILD == "a" and $t.RTN_INT4 == "a" and $t.FLAT == "b"'
+sqlite3 "$work/p.db" "DELETE FROM metric WHERE cell IN (SELECT key FROM cell WHERE prompt_id NOT IN ('p0', 'p1', 'p2', 'p3', 'p4')); "
+exits 0 "with five pairs" stats paired --db "$work/p.db" --against RTN_INT4 --json
+json "nothing is separable, and two more are needed for three comparisons" \
+    'all(.[] | select(.method != "RTN_INT4"); .separable == "needs 2 more" and .n_pairs == 5)'
+exits 0 "the front of five" pareto --db "$work/p.db" --json
+json "says what is missing, too" 'any(.[]; .why != null and (.why | test("1 prompts? more needed")))'
+exits 2 "a unit that is none" stats paired --db "$work/p.db" --unit cell

@@ -1,0 +1,177 @@
+/* pareto_table.c - the verdicts as a table, with reasons. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/pareto_race.h"
+#include "harness/stats/pairs.h"
+
+enum { N_COLUMNS_MAX = KVR_OBJECTIVES_MAX + 6 };
+
+static int rank(const struct kvr_contender *c)
+{
+    return !c->complete ? 3 : c->n_by > 0 ? 2 : c->n_maybe > 0 ? 1 : 0;
+}
+
+static const char *const verdicts[] = { "front", "undecided", "dominated", "incomplete" };
+
+/* By settings, then the front, the undecided, the dominated, the incomplete; each by the first
+ * objective. */
+static int *ordered(const struct kvr_race *r)
+{
+    int *order = calloc((size_t)r->n + 1, sizeof *order);
+
+    for (int i = 0; order && i < r->n; i++) {
+        int at = i;
+
+        while (at > 0) {
+            const struct kvr_contender *a = &r->who[order[at - 1]], *b = &r->who[i];
+            int s = strcmp(a->settings, b->settings);
+
+            if (s < 0 || (s == 0 && (rank(a) < rank(b) ||
+                                     (rank(a) == rank(b) &&
+                                      !((b->v[0] - a->v[0]) * r->objective[0].better > 0)))))
+                break;
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = i;
+    }
+    return order;
+}
+
+static struct kvr_value text_value(const char *s)
+{
+    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
+              : (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+static struct kvr_value number(double x)
+{
+    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
+                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+static void explain_dominated(const struct kvr_race *r, const struct kvr_contender *b, char *why,
+                              size_t size)
+{
+    const struct kvr_contender *a = &r->who[b->by];
+    size_t n = 0;
+
+    for (int k = 0; k < r->n_objectives && n < size; k++)
+        if ((a->v[k] - b->v[k]) * r->objective[k].better > r->objective[k].margin + 1e-9)
+            n += (size_t)snprintf(why + n, size - n, "%s%s %.4g instead of %.4g", n ? ", " : "",
+                                  r->objective[k].name, a->v[k], b->v[k]);
+    if (b->n_by > 1 && n < size)
+        snprintf(why + n, size - n, "; and by %d more", b->n_by - 1);
+}
+
+/* What would be needed: more prompts where there are too few for a test, else a smaller spread. */
+static enum kvr_status explain_undecided(const struct kvr_race *r, const struct kvr_contender *b,
+                                         char *why, size_t size)
+{
+    const struct kvr_contender *a = &r->who[b->maybe];
+    const size_t rows = (size_t)r->rows->n_rows + 1;
+    struct kvr_sample *d = calloc(rows, sizeof *d);
+    double *x = calloc(rows, sizeof *x);
+    int least = KVR_PAIRS_MIN, n = 0;
+
+    if (!d || !x) {
+        free(d);
+        free(x);
+        return kvr_fail(KVR_ENOMEM, "pareto: no memory");
+    }
+    for (int k = 0; k < r->n_objectives; k++)
+        if (r->objective[k].noisy) {
+            int pairs = kvr_race_differences(r, a, b, k, d, x);
+
+            least = pairs < least ? pairs : least;
+        }
+    n = snprintf(why, size, "%s may dominate it", a->method);
+    if (least < KVR_PAIRS_MIN && n >= 0 && (size_t)n < size)
+        n += snprintf(why + n, size - (size_t)n, ": %d prompts more needed", KVR_PAIRS_MIN - least);
+    if (b->n_maybe > 1 && n >= 0 && (size_t)n < size)
+        snprintf(why + n, size - (size_t)n, "; so may %d more", b->n_maybe - 1);
+    free(d);
+    free(x);
+    return KVR_OK;
+}
+
+static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_contender *c,
+                               struct kvr_table *t)
+{
+    struct kvr_value v[N_COLUMNS_MAX];
+    char why[512] = "";
+    int n = 0;
+
+    if (c->by >= 0)
+        explain_dominated(r, c, why, sizeof why);
+    else if (c->maybe >= 0)
+        KVR_TRY(explain_undecided(r, c, why, sizeof why));
+    v[n++] = text_value(c->method);
+    v[n++] = text_value(verdicts[rank(c)]);
+    for (int k = 0; k < r->n_objectives; k++)
+        v[n++] = number(c->v[k]);
+    v[n++] = number(c->p_front);
+    v[n++] = text_value(c->by < 0 ? "" : r->who[c->by].method);
+    v[n++] = text_value(why);
+    v[n++] = text_value(c->settings);
+    return kvr_table_add(t, v);
+}
+
+static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
+{
+    char note[1024];
+    size_t n;
+    int count[4] = { 0 };
+    bool said = false;
+
+    for (int i = 0; i < r->n; i++)
+        count[rank(&r->who[i])]++;
+    n = (size_t)snprintf(note, sizeof note, "%d of %d on the front, %d undecided, %d dominated",
+                         count[0], r->n, count[1], count[2]);
+    if (r->rows && !r->o->exact)
+        n += (size_t)snprintf(note + n, sizeof note - n,
+                              "; by 95 %% intervals over prompts for all rivals of a method "
+                              "together; p_front: %d resamples of the prompts",
+                              KVR_FRONT_RESAMPLES);
+    for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
+        if (r->objective[k].margin > 0) {
+            n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %g",
+                                  said ? "," : "; margins:", r->objective[k].name,
+                                  r->objective[k].margin);
+            said = true;
+        }
+    if (r->left_out[0] && n < sizeof note)
+        snprintf(note + n, sizeof note - n, "; not measured, so left out: %s", r->left_out);
+    return kvr_table_note(t, note);
+}
+
+enum kvr_status kvr_race_table(const struct kvr_race *r, struct kvr_table **out)
+{
+    static const char *const fold[] = { "settings", NULL };
+    struct kvr_column columns[N_COLUMNS_MAX] = { { .name = "method", .digits = -1 },
+                                                 { .name = "verdict", .digits = -1 } };
+    int n = 2, *order;
+    enum kvr_status st;
+
+    for (int k = 0; k < r->n_objectives; k++)
+        columns[n++] = (struct kvr_column){ .name = r->objective[k].name,
+                                            .unit = r->objective[k].better > 0 ? "(max)" : "(min)",
+                                            .digits = -1 };
+    columns[n++] = (struct kvr_column){ .name = "p_front", .head = "P(front)", .digits = 3 };
+    columns[n++] = (struct kvr_column){ .name = "dominated_by", .digits = -1 };
+    columns[n++] = (struct kvr_column){ .name = "why", .digits = -1 };
+    columns[n++] = (struct kvr_column){ .name = "settings", .digits = -1 };
+    KVR_TRY(kvr_table_open(out, n, columns));
+    order = ordered(r);
+    st = order ? KVR_OK : kvr_fail(KVR_ENOMEM, "pareto: no memory");
+    for (int i = 0; st == KVR_OK && i < r->n; i++)
+        if (rank(&r->who[order[i]]) < 2 || !r->o->front_only)
+            st = add_row(r, &r->who[order[i]], *out);
+    free(order);
+    if (st == KVR_OK)
+        st = kvr_table_fold(*out, fold);
+    return st == KVR_OK ? add_note(r, *out) : st;
+}
