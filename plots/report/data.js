@@ -18,6 +18,8 @@ const promptKey = c => [c.suite, c.prompt_id, c.seed, c.repeat].join("\u0000");
 for (const c of CELLS) {
   c.group = groupOf(c);
   c.pkey = promptKey(c);
+  c.prompt = [c.suite, c.prompt_id].join("\u0000");
+  c.rollout = [c.prompt, c.seed].join("\u0000");
   c.compression = c.nominal ? c.bf16 / c.nominal : null;
   c.compression_r = c.resident ? c.bf16 / c.resident : null;
 }
@@ -62,6 +64,15 @@ function mark(m, scale) {
 const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
 
 const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
+// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/stats/nested.h).
+function grouped(list, key) { // [key, mean] of [key, ..., value]
+  const of = new Map();
+  for (const x of list) { if (!of.has(x[key])) of.set(x[key], []); of.get(x[key]).push(x); }
+  return [...of.values()].map(g => ({ ...g[0], value: g.reduce((a, x) => a + x.value, 0) / g.length }));
+}
+const perSeed = (cells, value) => grouped(cells.filter(c => c.outcome === "OK").map(c => ({ prompt: c.prompt, rollout: c.rollout, value: value(c) })).filter(x => Number.isFinite(x.value)), "rollout");
+const perPrompt = seeds => grouped(seeds, "prompt").map(x => x.value);
+
 let METHODS = []; // of the current view, the reference first
 const listeners = [];
 const onChange = fn => listeners.push(fn);
@@ -71,7 +82,7 @@ function summarise(name, cells) {
   const sum = k => ok.reduce((a, c) => a + (c[k] || 0), 0);
   const m = { name, family: one.family, reading: one.reading, is_baseline: one.is_baseline, cells, n_ok: ok.length, n: cells.length, v: {}, half: {}, lo: {}, hi: {} };
   for (const k of ["ssim", "psnr", "resident", ...Object.keys(METRICS).filter(k => METRICS[k].other)]) {
-    const a = mean(ok.map(c => c[k]));
+    const a = mean(perPrompt(perSeed(ok, c => c[k])));
     m.v[k] = a.v === null ? null : a.v * (METRICS[k].scale || 1);
     for (const e of ["half", "lo", "hi"]) m[e][k] = a[e] === null ? null : a[e] * (METRICS[k].scale || 1);
   }
@@ -114,43 +125,52 @@ function pick(name) {
   for (const fn of pickListeners) fn();
 }
 
-// Is the difference of two methods more than noise: does the interval of the differences over the
-// prompts that both have keep off zero? Bytes are exact; one prompt says nothing about noise.
-const EXACT = ["compression", "compression_r", "resident", "peak"];
-const reals = new Map();
-function isReal(a, b, k) {
-  if (EXACT.includes(k)) return true;
-  if (a.name > b.name) return isReal(b, a, k);
+// The one rule of dominance, harness/stats/front.h. Bytes are exact; of the rest, nothing is known with
+// fewer than six prompts, and the interval of the differences over the prompts that both have says what
+// is. `rivals`: the more of them, the surer each verdict must be.
+const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 6;
+let margins = {};
+const pairs = new Map();
+function differences(a, b, k) {
   const key = [state.group, state.suite, a.name, b.name, k].join("\u0000");
-  if (!reals.has(key)) {
-    const of = new Map(b.cells.filter(c => c.outcome === "OK").map(c => [c.pkey, c[k]]));
-    const d = a.cells.filter(c => c.outcome === "OK" && of.has(c.pkey)).map(c => c[k] - of.get(c.pkey)).filter(Number.isFinite);
-    let real = true;
-    if (d.length > 1 && !d.every(x => x > 0) && !d.every(x => x < 0)) { // one sign: so is every resample's mean
-      const m = d.reduce((x, y) => x + y, 0) / d.length, se = Math.sqrt(d.reduce((x, y) => x + (y - m) * (y - m), 0) / d.length / (d.length - 1));
-      const i = Math.abs(m) < se ? null : mean(d, 1000);
-      real = i !== null && (i.lo > 0 || i.hi < 0);
-    }
-    reals.set(key, real);
+  if (!pairs.has(key)) {
+    const of = new Map(perSeed(b.cells, c => c[k]).map(x => [x.rollout, x.value])), scale = METRICS[k].scale || 1;
+    pairs.set(key, perPrompt(perSeed(a.cells, c => c[k]).filter(x => of.has(x.rollout)).map(x => ({ ...x, value: (x.value - of.get(x.rollout)) * scale }))));
   }
-  return reals.get(key);
+  return pairs.get(key);
 }
-
-// Does a dominate b: nowhere worse, somewhere better? With `noise`, what may be noise counts as equal.
-function dominates(a, b, objectives, noise) {
-  let better = false;
+function gainOf(a, b, k, noise, rivals) {
+  const better = METRICS[k].better, exact = (a.v[k] - b.v[k]) * better;
+  if (!noise || EXACT.includes(k)) return { lo: exact, hi: exact };
+  const d = differences(a, b, k);
+  if (d.length < PAIRS_MIN) return { lo: -Infinity, hi: Infinity };
+  const ci = mean(d, 1 - 0.05 / Math.max(1, rivals));
+  return better > 0 ? { lo: ci.lo, hi: ci.hi } : { lo: -ci.hi, hi: -ci.lo };
+}
+// 1: a dominates b, -1: it does not, 0: undecided. Without `noise` the means are taken as they are.
+function dominance(a, b, objectives, noise, rivals) {
+  let never_worse = true, better = false, never_better = true;
   for (const k of objectives) {
-    const gain = (a.v[k] - b.v[k]) * METRICS[k].better;
-    if (Math.abs(gain) <= 1e-9 || (noise && !isReal(a, b, k))) continue;
-    if (gain < 0) return false;
-    better = true;
+    const g = gainOf(a, b, k, noise, rivals), margin = margins[k] || 0;
+    if (g.hi < -margin - 1e-9) return -1;
+    never_worse = never_worse && g.lo >= -margin - 1e-9;
+    better = better || g.lo > margin + 1e-9;
+    never_better = never_better && g.hi <= margin + 1e-9;
   }
-  return better;
+  return never_better ? -1 : never_worse && better ? 1 : 0;
 }
+// front: nobody dominates them, for sure; undecided: somebody may (`maybe`); open: both.
 function frontier(methods, objectives, noise) {
   const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
-  const by = new Map();
-  for (const b of full) by.set(b, full.filter(a => a !== b && dominates(a, b, objectives, noise)));
-  return { front: full.filter(m => !by.get(m).length), by, missing: methods.filter(m => !full.includes(m)) };
+  const by = new Map(), maybe = new Map();
+  for (const b of full) {
+    const verdicts = full.map(a => a === b ? -1 : dominance(a, b, objectives, noise, full.length - 1));
+    by.set(b, full.filter((_, i) => verdicts[i] === 1));
+    maybe.set(b, full.filter((_, i) => verdicts[i] === 0));
+  }
+  const open = full.filter(m => !by.get(m).length);
+  return { front: open.filter(m => !maybe.get(m).length), undecided: open.filter(m => maybe.get(m).length), open, by, maybe, missing: methods.filter(m => !full.includes(m)) };
 }
+// Can a and b be told apart by one measure, m comparisons being made?
+const isApart = (a, b, k, m) => { const g = gainOf(a, b, k, true, m); return g.lo > 1e-9 || g.hi < -1e-9; };
 const currentObjectives = () => [...document.querySelectorAll("#p-objectives input:checked")].map(i => i.value);

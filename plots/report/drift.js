@@ -1,11 +1,11 @@
 // drift.js - fidelity frame by frame, averaged over prompts.
 let drawn = null; // names; null: those of the front
 function driftOf(m, k) {
-  const all = m.cells.filter(c => c.outcome === "OK").map(c => SERIES[k].get(c.key)).filter(Boolean);
-  if (!all.length) return null;
-  return Array.from({ length: Math.max(...all.map(v => v.length)) }, (_, i) => mean(all.map(v => v[i]), 500));
+  const cells = m.cells.filter(c => c.outcome === "OK" && SERIES[k].get(c.key));
+  if (!cells.length) return null;
+  return Array.from({ length: Math.max(...cells.map(c => SERIES[k].get(c.key).length)) }, (_, i) => mean(perPrompt(perSeed(cells, c => SERIES[k].get(c.key)[i]))));
 }
-const frontNames = () => { const r = frontier(METHODS, ["compression", "ssim"], true); return r.front.filter(m => !m.is_baseline).sort((a, b) => b.v.ssim - a.v.ssim).map(m => m.name); };
+const frontNames = () => { const r = frontier(METHODS, ["compression", "ssim"], true); return r.open.filter(m => !m.is_baseline).sort((a, b) => b.v.ssim - a.v.ssim).map(m => m.name); };
 function drawDrift() {
   const k = $("d-metric").value, M = METRICS[k], names = drawn || frontNames().slice(0, 7);
   const curves = METHODS.filter(m => (names.includes(m.name) || m.name === state.picked) && !m.is_baseline).map(m => ({ m, v: driftOf(m, k) })).filter(c => c.v);

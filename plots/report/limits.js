@@ -29,7 +29,7 @@ function drawWinners() {
   $("l-said").textContent = ok.length ? `${ok.length} of ${METHODS.length} methods remain; best by ${M.label}:` : "No method satisfies all of these.";
   // Ties: what cannot be told from the best by the prompts that both have.
   put($("l-list"), ok.slice(0, 12).map(m => {
-    const tie = m !== ok[0] && (Math.abs(m.v[by] - ok[0].v[by]) <= 1e-9 || !isReal(m, ok[0], by));
+    const tie = m !== ok[0] && !isApart(m, ok[0], by, ok.length - 1);
     return h("li", { "data-method": m.name }, h("button", { type: "button", class: "name", onclick: () => pick(m.name) }, swatch(m), m.name), " ",
       h("span", { class: "v" }, ["compression", "ssim", "peak", "runtime"].map(k => show(k, m.v[k]) + (METRICS[k].unit ? "" : " " + METRICS[k].label)).join("  \u00b7  "), tie ? "  \u00b7  ties with the first" : ""));
   }));

@@ -29,7 +29,12 @@ function why(b, a, objectives) {
 function dominatedText(m, r, objectives) {
   if (r.front.includes(m)) return "on the front";
   if (!r.by.has(m)) return "has no value for every objective";
-  const first = r.by.get(m).find(a => r.front.includes(a)) || r.by.get(m)[0], more = r.by.get(m).length - 1;
+  if (r.undecided.includes(m)) {
+    const a = r.maybe.get(m).find(x => r.open.includes(x)) || r.maybe.get(m)[0], more = r.maybe.get(m).length - 1;
+    const missing = Math.max(...objectives.map(k => EXACT.includes(k) ? 0 : PAIRS_MIN - differences(a, m, k).length));
+    return `undecided: it may be dominated by ${a.name}${more ? ` (and by ${more} more)` : ""}${missing > 0 ? `; ${missing} prompts more are needed` : ""}`;
+  }
+  const first = r.by.get(m).find(a => r.open.includes(a)) || r.by.get(m)[0], more = r.by.get(m).length - 1;
   return `dominated by ${first.name}: ${why(m, first, objectives)}${more ? ` (and by ${more} more)` : ""}`;
 }
 function describe(m, r, objectives) {
@@ -71,12 +76,12 @@ function drawPareto() {
   const ax = k => { const [lo, hi] = extent(pts.map(m => m.v[k]), METRICS[k].log, METRICS[k].min, METRICS[k].max); return { lo, hi, log: METRICS[k].log, label: title(k) + (METRICS[k].better > 0 ? ", more is better" : ", less is better") }; };
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
-  const front = r.front.filter(m => pts.includes(m));
+  const front = r.open.filter(m => pts.includes(m));
 
   const steps = []; // boxes around the line, for names to keep off
-  // The step line only where the front is that of the two axes.
+  // The step line only where the front is that of the two axes: that of the means, which noise moves.
   if (used.length === 2 && used.includes(kx) && used.includes(ky) && kx !== ky) {
-    const line = [...front].sort((a, b) => a.v[kx] - b.v[kx]), d = [];
+    const line = frontier(pts, used, false).front.sort((a, b) => a.v[kx] - b.v[kx]), d = [];
     line.forEach((m, i) => {
       const x = f.X(m.v[kx]), y = f.Y(m.v[ky]);
       if (i) { const px = f.X(line[i - 1].v[kx]), py = f.Y(line[i - 1].v[ky]); d.push(METRICS[kx].better > 0 ? [px, y] : [x, py]); }
@@ -114,14 +119,21 @@ function drawPareto() {
   put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per scalar"),
     shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the study ran it") : null);
   const m = method(state.picked);
-  $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}.`;
+  $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
   put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", { style: { textAlign: "left" } }, "verdict"))),
-    h("tbody", {}, [...r.front, ...METHODS.filter(x => !r.front.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
+    h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }
 for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
   // The front follows the axes until objectives are chosen by hand.
   $("p-preset").value = "";
   setObjectives([$("p-x").value, $("p-y").value]);
+  drawPareto();
+};
+// Margins as `kvreel pareto --margin` reads them; what cannot be read is marked and not used.
+$("p-margin").oninput = () => {
+  const parts = $("p-margin").value.split(",").map(t => t.trim()).filter(Boolean).map(t => t.split("=")), ok = parts.every(([k, v, more]) => METRICS[k] && more === undefined && v && Number(v) >= 0 && Number.isFinite(Number(v)));
+  $("p-margin").setAttribute("aria-invalid", String(!ok));
+  margins = ok ? Object.fromEntries(parts.map(([k, v]) => [k, Number(v)])) : {};
   drawPareto();
 };
 for (const id of ["p-noise", "p-bars", "p-names"]) $(id).onchange = drawPareto;

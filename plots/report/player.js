@@ -156,7 +156,7 @@ function defaultMethods(n, names) {
   if (base) wanted.push(base.name);
   if (state.picked) wanted.push(state.picked);
   // Spread over the front, then whatever has a video.
-  const front = r.front.filter(m => !m.is_baseline).sort((a, b) => a.v.compression - b.v.compression).map(m => m.name);
+  const front = r.open.filter(m => !m.is_baseline).sort((a, b) => a.v.compression - b.v.compression).map(m => m.name);
   for (let i = 0; i < front.length; i++) wanted.push(front[Math.floor(((i + 0.5) / Math.max(1, n - 1)) * front.length) % front.length]);
   wanted.push(...front, ...names);
   const withVideo = x => VIDEOS[(cellsOfPrompt(player.key).find(c => c.method === x) || {}).key];

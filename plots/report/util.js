@@ -52,43 +52,39 @@ const tip = {
   },
 };
 
-// Standard normal distribution and its inverse, good to 1e-4: enough for the ends of intervals.
-function normalCdf(z) {
-  const t = 1 / (1 + 0.2316419 * Math.abs(z)), d = 0.3989422804 * Math.exp(-z * z / 2);
-  const p = d * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
-  return z > 0 ? 1 - p : p;
+// Student's distribution and its quantile: finite sums (Abramowitz and Stegun 26.7.3, 26.7.4), halving.
+function studentCdf(t, df) {
+  const angle = Math.atan(t / Math.sqrt(df)), c = Math.cos(angle), odd = df % 2;
+  let term = odd ? c : 1, sum = 0;
+  for (let k = 1; k <= df >> 1; k++) {
+    sum += term;
+    term *= odd ? c * c * 2 * k / (2 * k + 1) : c * c * (2 * k - 1) / (2 * k);
+  }
+  return odd ? 0.5 + (angle + Math.sin(angle) * sum) / Math.PI : 0.5 + 0.5 * Math.sin(angle) * sum;
 }
-function normalQuantile(p) {
-  const q = p < 0.5 ? p : 1 - p, t = Math.sqrt(-2 * Math.log(q));
-  const z = t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t);
-  return p < 0.5 ? -z : z;
+const quantiles = new Map();
+function studentQuantile(p, df) { // p >= 0.5
+  const key = p + " " + df;
+  if (!quantiles.has(key)) {
+    let lo = 0, hi = 1;
+    while (studentCdf(hi, df) < p && hi < 1e12) hi *= 2;
+    for (let mid = hi / 2; mid > lo && mid < hi; mid = (lo + hi) / 2) if (studentCdf(mid, df) < p) lo = mid; else hi = mid;
+    quantiles.set(key, lo);
+  }
+  return quantiles.get(key);
 }
 
-// Mean and its 95 % BCa bootstrap interval (Efron 1987), as `kvreel pareto` has it; the same values
-// always give the same interval.
-function mean(values, resamples = 2000) {
+// Mean and its interval, kvr_mean_interval() of harness/stats/stats.h: Student's, drawn out on the side
+// of the long tail by Hall's transformation (1992). One value has none.
+function mean(values, level = 0.95) {
   const v = values.filter(Number.isFinite), n = v.length, m = v.reduce((a, b) => a + b, 0) / n;
   if (!n) return { n: 0, v: null, half: null, lo: null, hi: null };
   if (n === 1) return { n, v: m, half: null, lo: null, hi: null };
-  if (v.every(x => x === v[0])) return { n, v: m, half: 0, lo: m, hi: m };
-  let seed = 0x9e3779b9, below = 0;
-  const draw = new Float64Array(resamples);
-  for (let i = 0; i < resamples; i++) {
-    let sum = 0;
-    for (let k = 0; k < n; k++) {
-      seed ^= seed << 13; seed ^= seed >>> 17; seed ^= seed << 5;
-      sum += v[(seed >>> 0) % n];
-    }
-    draw[i] = sum / n;
-    below += draw[i] < m ? 1 : draw[i] === m ? 0.5 : 0;
-  }
-  draw.sort();
-  const z0 = normalQuantile(clamp(below / resamples, 0.5 / resamples, 1 - 0.5 / resamples));
-  let cubes = 0, squares = 0; // of the jackknife: leaving v[k] out moves the mean by (m - v[k]) / (n - 1)
-  for (const x of v) { const d = (x - m) / (n - 1); cubes += d * d * d; squares += d * d; }
-  const a = cubes / (6 * Math.pow(squares, 1.5));
-  const end = z => { const w = z0 + z; return draw[clamp(Math.floor(normalCdf(z0 + w / (1 - a * w)) * resamples), 0, resamples - 1)]; };
-  const lo = end(-1.959964), hi = end(1.959964);
+  const square = v.reduce((a, x) => a + (x - m) * (x - m), 0) / n, cube = v.reduce((a, x) => a + (x - m) * (x - m) * (x - m), 0) / n;
+  const sd = Math.sqrt(square * n / (n - 1)), y = studentQuantile(0.5 + level / 2, n - 1) / Math.sqrt(n);
+  const skew = n < 3 || !(square > 0) ? 0 : Math.sqrt(n * (n - 1)) / (n - 2) * cube / Math.pow(square, 1.5);
+  const hall = y => Math.abs(skew) < 1e-6 ? y : 3 / skew * (Math.cbrt(1 + skew * (y - skew / (6 * n))) - 1);
+  const lo = m - sd * Math.max(y, hall(y)), hi = m + sd * Math.max(y, -hall(-y));
   return { n, v: m, lo, hi, half: Math.max(hi - m, m - lo) };
 }
 

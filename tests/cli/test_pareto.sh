@@ -94,6 +94,16 @@ json "and says by whom and why" \
     'any(.[]; .method == "RTN_INT4" and .dominated_by == "NEAR" and (.why | test("compression .* instead of")))'
 verdict "a margin of 0.2 makes all of one quality: the small ones are the front" \
     "$of"' $v == {"NEAR": "front", "WILD": "front", "RTN_INT4": "dominated", "FLAT": "dominated"}' --margin ssim=0.2
+# The page has the same rule, in JavaScript.
+if command -v node >/dev/null; then
+    exits 0 "the page of twelve prompts" report --db "$work/p.db" --media "$work/out" -o "$work/page"
+    for margin in 0 0.01 0.2; do
+        exits 0 "its front, margin $margin" pareto --db "$work/p.db" --json --margin ssim=$margin
+        check "is the page's" node "$root/tests/cli/page_numbers.js" "$work/page/index.html" $margin "$out"
+    done
+else
+    skip "the page's front" "no node here"
+fi
 # Repeats are no prompts.
 for i in 1 2 3; do
     sqlite3 "$work/p.db" "CREATE TABLE x AS SELECT * FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
