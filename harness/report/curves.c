@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/report/bands.h"
 #include "harness/report/curves_script.h"
 #include "harness/report/gnuplot.h"
 #include "harness/report/pareto.h"
@@ -20,17 +21,15 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 #define NOT_BF16 "c.is_baseline = 0 AND "
 
 /* clang-format off */
-/* Mean per frame, and two standard errors: about 95 % where prompts are many. */
+/* Per frame and prompt: the mean over its seeds of the mean over a seed's cells. */
 #define DRIFT(metric, who)                                                                         \
-    "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"                  \
-    "  s.idx AS x, avg(s.value) AS y,\n"                                                           \
-    "  avg(s.value) - 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * avg(s.value)) /\n"   \
-    "    nullif(count(*) - 1, 0)) AS lo,\n"                                                        \
-    "  avg(s.value) + 2 * sqrt(max(0, avg(s.value * s.value) - avg(s.value) * avg(s.value)) /\n"   \
-    "    nullif(count(*) - 1, 0)) AS hi, count(*) AS n\n"                                          \
-    "FROM cells_wide c JOIN series s ON s.cell = " KVR_SQL_SERIES_OF("c", metric) "\n"             \
-    "WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"                      \
-    "GROUP BY c.settings, c.method, s.idx" ORDER
+    "SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (\n"                    \
+    "  SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"                \
+    "    c.suite, c.prompt_id, s.idx AS x, avg(s.value) AS v\n"                                    \
+    "  FROM cells_wide c JOIN series s ON s.cell = " KVR_SQL_SERIES_OF("c", metric) "\n"           \
+    "  WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"                    \
+    "  GROUP BY c.settings, c.method, c.suite, c.prompt_id, c.seed, s.idx)\n"                      \
+    "GROUP BY settings, method, suite, prompt_id, x" ORDER
 /* clang-format on */
 
 #define TAG(tag, as)                                                                               \
@@ -39,19 +38,21 @@ enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 
 const struct kvr_curves_spec kvr_curves[] = {
     { .name = "drift",
-      .title = "SSIM frame by frame: mean over prompts, band of two standard errors",
+      .title = "SSIM frame by frame: mean over prompts, band: 95 % interval",
       .sql = DRIFT("ssim", NOT_BF16),
+      .bands = true,
       .x_label = "frame",
       .y_label = "SSIM against the BF16 rollout" },
     { .name = "drift_psnr",
-      .title = "PSNR frame by frame: mean over prompts, band of two standard errors",
+      .title = "PSNR frame by frame: mean over prompts, band: 95 % interval",
       .sql = DRIFT("psnr", NOT_BF16),
+      .bands = true,
       .x_label = "frame",
       .y_label = "PSNR against the BF16 rollout (dB)" },
     { .name = "drift_truth",
-      .title =
-          "PSNR against the truth, frame by frame: mean over clips, band of two standard errors",
+      .title = "PSNR against the truth, frame by frame: mean over clips, band: 95 % interval",
       .sql = DRIFT("psnr_truth", ""),
+      .bands = true,
       .x_label = "frame",
       .y_label = "PSNR against the truth (dB)" },
     { .name = "kv_bytes",
@@ -181,6 +182,20 @@ static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr
     return KVR_OK;
 }
 
+static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curves_spec *spec,
+                                 const char *db_path)
+{
+    struct kvr_table *values;
+    enum kvr_status st;
+
+    if (!spec->bands)
+        return kvr_table_query(rows, db_path, spec->sql, NULL);
+    KVR_TRY(kvr_table_query(&values, db_path, spec->sql, NULL));
+    st = kvr_bands(rows, values);
+    kvr_table_close(&values);
+    return st;
+}
+
 enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
                                 const char *out_dir, unsigned formats, struct kvr_plot_result *out)
 {
@@ -192,7 +207,7 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *
     enum kvr_status st;
 
     *out = (struct kvr_plot_result){ .drawn = true };
-    KVR_TRY(kvr_table_query(&rows, db_path, spec->sql, NULL));
+    KVR_TRY(read_rows(&rows, spec, db_path));
     out->n_rows = rows->n_rows;
     if (rows->n_rows == 0) {
         kvr_table_close(&rows);
