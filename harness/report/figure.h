@@ -28,7 +28,9 @@ struct kvr_fig_axis {
 struct kvr_fig_point {
     int row;
     double x, y; /* scaled; NaN where there is none */
-    bool drawn, front, baseline;
+    bool drawn, baseline;
+    bool front;        /* nobody dominates it for sure, by the rule of pareto.h */
+    bool corner;       /* of the line: by the means alone, which noise moves */
     bool named;        /* where points crowd, only some are */
     int family, shape; /* index into families; into kvr_fig_shapes */
     char *text;        /* owned: the method, and how many cells it has if not all */
@@ -60,8 +62,13 @@ void kvr_fig_axes(struct kvr_figure *f);
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, int lo_px, int hi_px);
 double kvr_fig_value(const struct kvr_fig_axis *a, double px, int lo_px, int hi_px);
 
-/* Mark the points that no other is as good as on both axes and better on one. */
+/* Marks front and corner. Without a column `verdict` the means stand for both. */
 void kvr_fig_front(struct kvr_figure *f);
+
+/* Gives *rows a column `verdict`, that of kvr_pareto() over the two axes, where both have a better
+ * end and the rows say of which machine they are. */
+enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
+                                  const char *db_path);
 
 /* Files below `dir`. */
 enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);

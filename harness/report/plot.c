@@ -207,7 +207,7 @@ static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, con
 
         for (int j = 0; j < n_drawn && alone; j++) /* names are wide and low */
             alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > APART_PX;
-        p->named = n_drawn <= ALL_UP_TO || p->front || p->baseline || alone;
+        p->named = n_drawn <= ALL_UP_TO || p->corner || p->baseline || alone;
         n += p->named;
     }
     return n;
@@ -266,7 +266,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
         labels[i] = (struct kvr_label){ .x = px[i],
                                         .y = py[i],
                                         .width = char_width * kvr_escape_width(p->text) };
-        if (!p->front)
+        if (!p->corner)
             continue;
         if (last >= 0) { /* the two sides of the step that ends here */
             bool down_first = f->spec->x.better > 0;
@@ -440,7 +440,9 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     if (!spec->name)
         return fail_unknown(name);
     KVR_TRY(kvr_table_query(&rows, db_path, spec->sql, NULL));
-    st = kvr_report_hosts(&host, db_path);
+    st = kvr_plot_verdicts(&rows, spec, db_path);
+    if (st == KVR_OK)
+        st = kvr_report_hosts(&host, db_path);
     if (st == KVR_OK)
         st = kvr_plot_table(spec, rows, host, out_dir, formats, out);
     free(host);

@@ -1,4 +1,4 @@
-/* plot_axes.c - where axes begin and end, their ticks, and the Pareto front. */
+/* plot_axes.c - where axes begin and end, and their ticks. */
 #include <math.h>
 
 #include "harness/report/figure.h"
@@ -93,25 +93,4 @@ void kvr_fig_axes(struct kvr_figure *f)
     f->y = (struct kvr_fig_axis){ .spec = &f->spec->y };
     fit(&f->x, x0, x1);
     fit(&f->y, y0, y1);
-}
-
-static bool dominates(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
-                      const struct kvr_fig_point *b)
-{
-    double dx = s->x.better * (a->x - b->x), dy = s->y.better * (a->y - b->y);
-
-    return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
-}
-
-void kvr_fig_front(struct kvr_figure *f)
-{
-    bool wanted = f->spec->x.better && f->spec->y.better;
-
-    for (int i = 0; i < f->n; i++) {
-        struct kvr_fig_point *p = &f->point[i];
-
-        p->front = wanted && p->drawn;
-        for (int j = 0; p->front && j < f->n; j++)
-            p->front = !(f->point[j].drawn && dominates(f->spec, &f->point[j], p));
-    }
 }

@@ -172,7 +172,7 @@ static int put_front(const struct kvr_figure *f, FILE *to)
     for (int i = 0; i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
 
-        if (!p->front || (p->x == x && p->y == y))
+        if (!p->corner || (p->x == x && p->y == y))
             continue;
         x = p->x;
         y = p->y;
@@ -217,8 +217,8 @@ static void put_plot(const struct kvr_figure *f, int n_front, FILE *to)
 
     fputs("\nplot \\\n", to);
     if (n_front > 1)
-        fprintf(to, "    $front using 1:2 with %s lw 1.5 lc rgb hair title 'Pareto front', \\\n",
-                steps);
+        fprintf(to, "    $front using 1:2 with %s lw 1.5 lc rgb hair title '%s', \\\n", steps,
+                kvr_table_find(f->rows, "verdict") < 0 ? "Pareto front" : "front of the means");
     if (front)
         fputs("    data using (column('x')):(column('front') == 0 ? column('y') : NaN)"
               ":(column('point_type')):(fade(column('colour'))) \\\n"

@@ -94,6 +94,16 @@ json "and says by whom and why" \
     'any(.[]; .method == "RTN_INT4" and .dominated_by == "NEAR" and (.why | test("compression .* instead of")))'
 verdict "a margin of 0.2 makes all of one quality: the small ones are the front" \
     "$of"' $v == {"NEAR": "front", "WILD": "front", "RTN_INT4": "dominated", "FLAT": "dominated"}' --margin ssim=0.2
+# Figures fade who is dominated for sure, and no other.
+exits 0 "the figure" plot pareto --db "$work/p.db" -o "$work/fig" --format svg
+faded() { # the methods that are pale, and those that have the verdict
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["front"] == 0 { print "pale", $at["method"] }
+        $at["verdict"] == "dominated" { print "dominated", $at["method"] }' "$work/fig/pareto.tsv"
+}
+check "has the verdicts" test "$(faded | sort | paste -sd' ')" = "dominated FLAT pale FLAT"
+exits 0 "the figure of three methods" plot pareto --db "$work/t.db" -o "$work/fig" --format svg
+check "has a line that says what it is" grep -q "front of the means" "$work/fig/pareto.gp"
 # The page has the same rule, in JavaScript.
 if command -v node >/dev/null; then
     exits 0 "the page of twelve prompts" report --db "$work/p.db" --media "$work/out" -o "$work/page"

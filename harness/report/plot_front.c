@@ -1,0 +1,113 @@
+/* plot_front.c - the verdicts of pareto.h for the points of a figure, and the corners of its line.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/figure.h"
+#include "harness/report/pareto.h"
+
+static bool better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
+                   const struct kvr_fig_point *b)
+{
+    double dx = s->x.better * (a->x - b->x), dy = s->y.better * (a->y - b->y);
+
+    return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
+}
+
+void kvr_fig_front(struct kvr_figure *f)
+{
+    const bool wanted = f->spec->x.better && f->spec->y.better;
+    const int verdict = kvr_table_find(f->rows, "verdict");
+
+    for (int i = 0; i < f->n; i++) {
+        struct kvr_fig_point *p = &f->point[i];
+
+        p->corner = wanted && p->drawn;
+        for (int j = 0; p->corner && j < f->n; j++)
+            p->corner = !(f->point[j].drawn && better(f->spec, &f->point[j], p));
+        p->front = p->corner;
+        if (verdict >= 0 && p->drawn)
+            p->front = strcmp(kvr_table_text(f->rows, p->row, verdict), "dominated") != 0;
+    }
+}
+
+/* NAME:max or NAME:min; bits are the other way to say compression. */
+static void objective(const struct kvr_axis *a, char *to, size_t size)
+{
+    const bool bits = strcmp(a->column, "bits") == 0;
+
+    snprintf(to, size, "%s:%s", bits ? "compression" : a->column,
+             (a->better > 0) != bits ? "max" : "min");
+}
+
+/* The settings of a row as the table of kvr_pareto() has them. */
+static void settings_of(const struct kvr_table *t, int row, char *to, size_t size)
+{
+    snprintf(to, size, "%s, %s", kvr_table_text(t, row, kvr_table_find(t, "settings")),
+             kvr_table_text(t, row, kvr_table_find(t, "machine")));
+}
+
+static const char *verdict_of(const struct kvr_table *front, const struct kvr_table *t, int row)
+{
+    const int settings = kvr_table_find(front, "settings"); /* -1: all have the same */
+    const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
+    char want[1024];
+
+    settings_of(t, row, want, sizeof want);
+    for (int r = 0; r < front->n_rows; r++)
+        if (strcmp(kvr_table_text(front, r, 0), method) == 0 &&
+            (settings < 0 || strcmp(kvr_table_text(front, r, settings), want) == 0))
+            return kvr_table_text(front, r, kvr_table_find(front, "verdict"));
+    return "";
+}
+
+enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
+                                  const char *db_path)
+{
+    char objectives[256], second[128];
+    const struct kvr_pareto_options o = { .db_path = db_path, .objectives = objectives };
+    struct kvr_table *t = *rows, *front, *out = NULL;
+    const size_t n = (size_t)t->n_columns;
+    struct kvr_column *columns;
+    struct kvr_value *row;
+    enum kvr_status st;
+
+    if (!spec->x.better || !spec->y.better || kvr_table_find(t, "machine") < 0)
+        return KVR_OK;
+    objective(&spec->x, objectives, sizeof objectives - sizeof second - 1);
+    objective(&spec->y, second, sizeof second);
+    strcat(objectives, ",");
+    strcat(objectives, second);
+    st = kvr_pareto(&front, &o);
+    if (st == KVR_ENOTFOUND) /* no finished cell has them: nothing will be drawn */
+        return KVR_OK;
+    KVR_TRY(st);
+    columns = calloc(n + 1, sizeof *columns);
+    row = calloc(n + 1, sizeof *row);
+    st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
+    if (st == KVR_OK) {
+        memcpy(columns, t->column, n * sizeof *columns);
+        columns[n] = (struct kvr_column){ .name = "verdict" };
+        st = kvr_table_open(&out, (int)n + 1, columns);
+    }
+    for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
+        const char *verdict = verdict_of(front, t, r);
+
+        memcpy(row, kvr_table_at(t, r, 0), n * sizeof *row);
+        row[n] = (struct kvr_value){ .type = *verdict ? KVR_VALUE_TEXT : KVR_VALUE_NULL,
+                                     .text = verdict,
+                                     .n_bytes = (int)strlen(verdict) };
+        st = kvr_table_add(out, row);
+    }
+    free(columns);
+    free(row);
+    kvr_table_close(&front);
+    if (st == KVR_OK) {
+        kvr_table_close(rows);
+        *rows = out;
+    } else {
+        kvr_table_close(&out);
+    }
+    return st;
+}
