@@ -185,8 +185,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     return kvr_table_add(out, v);
 }
 
-/* Rows [from, to) share their settings. */
-static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to)
+/* Rows [from, to) share their settings. *most: methods of the group that has the most. */
+static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to,
+                                 int *most)
 {
     const size_t size = (size_t)(to - from) + 1;
     struct entry *e = calloc(size, sizeof *e);
@@ -211,6 +212,7 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
     }
     for (int i = 0; st == KVR_OK && i < n; i++)
         st = add_row(out, t, &e[i], &room);
+    *most = n > *most ? n : *most;
     free(e);
     free(room.a);
     free(room.b);
@@ -222,6 +224,8 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path)
 {
     struct kvr_table *t;
+    char note[128];
+    int most = 0;
     enum kvr_status st;
 
     KVR_TRY(kvr_table_query(&t, db_path, cells_sql, NULL));
@@ -230,9 +234,14 @@ enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path
         for (to = from + 1; to < t->n_rows; to++)
             if (strcmp(kvr_table_text(t, from, SETTINGS), kvr_table_text(t, to, SETTINGS)) != 0)
                 break;
-        st = add_group(*out, t, from, to);
+        st = add_group(*out, t, from, to, &most);
     }
     kvr_table_close(&t);
+    snprintf(note, sizeof note,
+             "intervals and letters count prompts; with %d methods letters part from %d prompts on",
+             most, kvr_pairs_needed(most * (most - 1) / 2, 0.95));
+    if (st == KVR_OK)
+        st = kvr_table_note(*out, note);
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;
