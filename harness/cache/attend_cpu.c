@@ -28,6 +28,7 @@ enum {
     QRUN = 384,           /* queries that share a decoded tile on the fused path */
     PAD = KVR_ATTEND_PAD, /* value rows are padded to whole vectors */
     MAX_D = 256,
+    AHEAD = 8, /* tokens */
 };
 
 static int padded(int n)
@@ -108,13 +109,18 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
     } else if (s->seg) {
         kvr_codec_decode_rotated(values ? &s->seg->v : &s->seg->k, s->t0 + p->t0, p->n, h, 1, out);
     } else {
-        const char *base = values ? s->raw.v : s->raw.k;
         const size_t size = kvr_dtype_size(s->raw.dtype);
+        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* of all heads */
+        const char *in = (const char *)(values ? s->raw.v : s->raw.k) +
+                         (size_t)(s->t0 + p->t0) * row + (size_t)(h * d) * size;
 
-        for (int t = 0; t < p->n; t++)
-            kvr_to_f32(out + t * d,
-                       base + (size_t)(((s->t0 + p->t0 + t) * job->n_heads + h) * d) * size,
-                       s->raw.dtype, (size_t)d);
+        for (int t = 0; t < p->n; t++, in += row) {
+            /* One head of each token: no hardware fetches such strides ahead. */
+            if (t + AHEAD < p->n)
+                for (size_t b = 0; b < (size_t)d * size; b += 64)
+                    __builtin_prefetch(in + AHEAD * row + b);
+            kvr_to_f32(out + t * d, in, s->raw.dtype, (size_t)d);
+        }
     }
 }
 
