@@ -9,9 +9,14 @@
 
 enum { MAX_ARGS = 64 };
 
-/* Every command has it; its offset is into struct kvr_call. */
-static const struct kvr_arg plugin_arg = KVR_ARG_LIST(
-    struct kvr_call, plugins, "plugin", 0, "FILE", "load methods and parts from a shared object");
+const struct kvr_arg kvr_args_common[] = {
+    KVR_ARG_LIST(struct kvr_call, plugins, "plugin", 0, "FILE",
+                 "load methods and parts from a shared object"),
+    KVR_ARG_TEXT(struct kvr_call, cpu, "cpu", 0, "NAME", NULL,
+                 "kernels for portable, avx2, avxvnni, avx512, vnni or neon, not for the best"),
+    { 0 },
+};
+enum { N_COMMON = sizeof kvr_args_common / sizeof *kvr_args_common - 1 };
 
 static const struct kvr_arg *find_long(const struct kvr_arg *args, const char *name, size_t n)
 {
@@ -31,7 +36,7 @@ static const struct kvr_arg *find_letter(const struct kvr_arg *args, char letter
 
 static enum kvr_status unknown(const struct kvr_command *cmd, const char *name, size_t n)
 {
-    const char *names[MAX_ARGS + 3];
+    const char *names[MAX_ARGS + N_COMMON + 2];
     char word[64];
     int count = 0;
     const char *near;
@@ -40,7 +45,8 @@ static enum kvr_status unknown(const struct kvr_command *cmd, const char *name, 
     for (const struct kvr_arg *a = cmd->args; a->name && count < MAX_ARGS; a++)
         names[count++] = a->name;
     names[count++] = "help";
-    names[count++] = plugin_arg.name;
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        names[count++] = a->name;
     names[count] = NULL;
     near = kvr_nearest(word, names);
     if (near)
@@ -128,8 +134,8 @@ static enum kvr_status parse_long(const struct kvr_command *cmd, int argc, char 
     const char *value = name[n] == '=' ? name + n + 1 : NULL;
     const struct kvr_arg *a = find_long(cmd->args, name, n);
 
-    if (!a && strlen(plugin_arg.name) == n && memcmp(name, plugin_arg.name, n) == 0) {
-        a = &plugin_arg;
+    if (!a) {
+        a = find_long(kvr_args_common, name, n);
         opts = call;
     }
     if (!a)
@@ -210,6 +216,21 @@ enum kvr_status kvr_args_parse(const struct kvr_command *cmd, int argc, char **a
     return KVR_OK;
 }
 
+enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call)
+{
+    static const struct kvr_command program = { .name = "before the command",
+                                                .args = kvr_args_common };
+
+    for (; *at < argc && strncmp(argv[*at], "--", 2) == 0; ++*at) {
+        const char *name = argv[*at] + 2;
+
+        if (!find_long(kvr_args_common, name, strcspn(name, "=")))
+            break;
+        KVR_TRY(parse_long(&program, argc, argv, at, call, call));
+    }
+    return KVR_OK;
+}
+
 static void help_line(const struct kvr_arg *a, FILE *to)
 {
     char head[64];
@@ -231,7 +252,8 @@ void kvr_args_help(const struct kvr_command *cmd, FILE *to)
     fprintf(to, "\nOptions:\n");
     for (const struct kvr_arg *a = cmd->args; a->name; a++)
         help_line(a, to);
-    help_line(&plugin_arg, to);
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        help_line(a, to);
     fprintf(to, "  %-28s %s\n", "-h, --help", "this text");
     if (cmd->details)
         fprintf(to, "\n%s", cmd->details);

@@ -9,8 +9,8 @@
  *     };
  *
  * Long options take --opt=value and --opt value, short ones -j4 and -j 4; `--` ends them;
- * words may stand among them. Every command takes --plugin FILE besides its own, again and
- * again. Texts are borrowed from argv. */
+ * words may stand among them. Every command takes kvr_args_common besides its own, which may
+ * also stand before the command's word. Texts are borrowed from argv. */
 #ifndef KVR_CLI_ARGS_H
 #define KVR_CLI_ARGS_H
 
@@ -97,9 +97,16 @@ struct kvr_call {
     int n_words;
     bool help;                   /* -h or --help was among the options: nothing else was checked */
     struct kvr_arg_list plugins; /* --plugin */
+    const char *cpu;             /* --cpu; NULL: not given */
     int argc;                    /* of the whole program */
     char **argv;
 };
+
+/* --plugin and --cpu; offsets are into struct kvr_call. */
+extern const struct kvr_arg kvr_args_common[];
+
+/* Those of them that stand at argv[*at], into `call`; *at moves to what comes behind. */
+enum kvr_status kvr_args_leading(int argc, char **argv, int *at, struct kvr_call *call);
 
 /* Parse argv[first..argc) into `opts` (opts_size bytes, defaults filled in here) and `words`
  * (room for argc + 1). KVR_EINVAL names the option, the value and the limits, with the nearest

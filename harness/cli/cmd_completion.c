@@ -30,27 +30,37 @@ static void bash_name(FILE *f, const struct kvr_command *c)
     fprintf(f, " %s", c->name);
 }
 
+static void bash_args(FILE *f, const struct kvr_arg *a)
+{
+    for (; a->name; a++)
+        fprintf(f, " --%s", a->name);
+}
+
 static void bash_case(FILE *f, const struct kvr_command *c)
 {
-    fprintf(f, "    %s) words=\"--help --plugin", c->name);
-    for (const struct kvr_arg *a = c->args; a->name; a++)
-        fprintf(f, " --%s", a->name);
+    fprintf(f, "    %s) words=\"--help", c->name);
+    bash_args(f, kvr_args_common);
+    bash_args(f, c->args);
     fprintf(f, "\" ;;\n");
 }
 
 static void bash(FILE *f)
 {
-    fprintf(f,
-            "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
-            "_kvreel() {\n"
-            "    local cur=${COMP_WORDS[COMP_CWORD]} command= words= i\n"
-            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-            "        case ${COMP_WORDS[i]} in -*) ;; *) command=${COMP_WORDS[i]}; break ;; esac\n"
-            "    done\n"
-            "    case $command in\n"
-            "    '') words=\"");
+    fprintf(f, "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
+               "_kvreel() {\n"
+               "    local cur=${COMP_WORDS[COMP_CWORD]} command= words= i\n"
+               "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+               "        case ${COMP_WORDS[i]} in");
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        fprintf(f, "%s --%s", a == kvr_args_common ? "" : " |", a->name);
+    fprintf(f, ") ((i++)) ;; -*) ;; *) command=${COMP_WORDS[i]}; break ;; esac\n"
+               "    done\n"
+               "    case $command in\n"
+               "    '') words=\"");
     each_command(bash_name, f);
-    fprintf(f, " help --version --help --plugin\" ;;\n");
+    fprintf(f, " help --version --help");
+    bash_args(f, kvr_args_common);
+    fprintf(f, "\" ;;\n");
     each_command(bash_case, f);
     fprintf(f, "    esac\n"
                "    if [[ $cur == -* || -z $command ]]; then\n"
@@ -84,13 +94,9 @@ static void zsh_name(FILE *f, const struct kvr_command *c)
     fprintf(f, "'\n");
 }
 
-static void zsh_case(FILE *f, const struct kvr_command *c)
+static void zsh_args(FILE *f, const struct kvr_arg *a)
 {
-    fprintf(f,
-            "    %s) _arguments '--help[what it does and takes]' '*--plugin=[load methods and "
-            "parts from a shared object]:FILE:_files'",
-            c->name);
-    for (const struct kvr_arg *a = c->args; a->name; a++) {
+    for (; a->name; a++) {
         fprintf(f, " \\\n        '%s--%s%s[", a->type == KVR_ARG_T_LIST ? "*" : "", a->name,
                 a->type == KVR_ARG_T_FLAG ? "" : "=");
         zsh_text(f, a->help);
@@ -102,6 +108,13 @@ static void zsh_case(FILE *f, const struct kvr_command *c)
         }
         fputc('\'', f);
     }
+}
+
+static void zsh_case(FILE *f, const struct kvr_command *c)
+{
+    fprintf(f, "    %s) _arguments '--help[what it does and takes]'", c->name);
+    zsh_args(f, kvr_args_common);
+    zsh_args(f, c->args);
     fprintf(f, " \\\n        '*:word:_files' ;;\n");
 }
 
@@ -128,14 +141,14 @@ static void fish_text(FILE *f, const char *s)
     }
 }
 
-static void fish_command(FILE *f, const struct kvr_command *c)
+/* command NULL: options of every command, which may also stand before its word. */
+static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
-    fprintf(f, "complete -c kvreel -n __fish_use_subcommand -f -a %s -d '", c->name);
-    fish_text(f, c->summary);
-    fprintf(f, "'\n");
-    for (const struct kvr_arg *a = c->args; a->name; a++) {
-        fprintf(f, "complete -c kvreel -n '__fish_seen_subcommand_from %s' -l %s", c->name,
-                a->name);
+    for (; a->name; a++) {
+        fprintf(f, "complete -c kvreel");
+        if (command)
+            fprintf(f, " -n '__fish_seen_subcommand_from %s'", command);
+        fprintf(f, " -l %s", a->name);
         if (a->letter)
             fprintf(f, " -s %c", a->letter);
         if (a->value)
@@ -144,6 +157,20 @@ static void fish_command(FILE *f, const struct kvr_command *c)
         fish_text(f, a->help);
         fprintf(f, "'\n");
     }
+}
+
+static void fish_command(FILE *f, const struct kvr_command *c)
+{
+    fprintf(f, "complete -c kvreel -n __fish_use_subcommand -f -a %s -d '", c->name);
+    fish_text(f, c->summary);
+    fprintf(f, "'\n");
+    fish_args(f, c->args, c->name);
+}
+
+static void fish(FILE *f)
+{
+    fish_args(f, kvr_args_common, NULL);
+    each_command(fish_command, f);
 }
 
 static int run_completion(const struct kvr_call *call)
@@ -155,7 +182,7 @@ static int run_completion(const struct kvr_call *call)
     else if (strcmp(shell, "zsh") == 0)
         zsh(stdout);
     else if (strcmp(shell, "fish") == 0)
-        each_command(fish_command, stdout);
+        fish(stdout);
     else
         return kvr_cli_fail(
             kvr_fail(KVR_EINVAL, "completion: '%s' is none of bash, zsh, fish", shell));
@@ -237,14 +264,19 @@ static int run_man(const struct kvr_call *call)
     (void)call;
     printf(".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- which way of compressing the KV "
            "cache helps an autoregressive video model?\n.SH SYNOPSIS\n\\fBkvreel\\fR "
-           "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] \\fICOMMAND\\fR [options]\n.SH COMMANDS\n",
+           "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
+           "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nBefore the command or among its own:\n",
            kvr_version());
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        man_arg(stdout, a);
+    printf(".SH COMMANDS\n");
     each_command(man_command, stdout);
     printf(".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration error; "
            "3 the sweep finished with failed cells; 4 a comparison is out of tolerance; 5 nothing "
            "was measured; 75 interrupted, can be resumed.\n.SH ENVIRONMENT\n\\fBNO_COLOR\\fR, "
            "\\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR: whether progress is coloured. "
-           "\\fBKVREEL_DATA\\fR: where models/ and configs/ are.\n");
+           "\\fBKVREEL_DATA\\fR: where models/ and configs/ are. \\fBKVREEL_CPU\\fR: as "
+           "\\-\\-cpu.\n");
     return KVR_EXIT_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
+#include "harness/core/isa.h"
+#include "harness/core/machine.h"
 #include "harness/cuda/blaslt.h"
 #include "harness/plan/find.h"
 
@@ -85,6 +87,19 @@ static json_t *check_cpu(void)
     return check("cpu", true, text);
 }
 
+/* Which of the compiled kernel variants compute, and which others could. */
+static json_t *check_variants(void)
+{
+    char usable[128], compiled[128], text[384];
+
+    snprintf(text, sizeof text, "%s, %s; this CPU runs %s; compiled are %s",
+             kvr_isa_name(kvr_isa()),
+             kvr_isa_forced() ? "forced by name" : "the best that this CPU runs",
+             kvr_isa_names(usable, sizeof usable, kvr_isa_usable),
+             kvr_isa_names(compiled, sizeof compiled, kvr_isa_compiled));
+    return check("CPU kernels", true, text);
+}
+
 static json_t *check_kernels(void)
 {
     char text[192];
@@ -118,6 +133,7 @@ static int run(const struct kvr_call *call)
     size_t i;
 
     json_array_append_new(list, check_cpu());
+    json_array_append_new(list, check_variants());
     json_array_append_new(list, check_governor());
     json_array_append_new(list, check_kernels());
     json_array_append_new(list, check_device());

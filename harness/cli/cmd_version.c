@@ -2,6 +2,8 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/kernels.h"
 #include "harness/cli/libraries.h"
+#include "harness/core/isa.h"
+#include "harness/core/machine.h"
 #include "harness/core/version.h"
 
 struct version_opts {
@@ -12,10 +14,12 @@ static json_t *version_json(void)
 {
     char cpu[128], kernels[192];
 
-    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "version", kvr_version(), "git",
-                     kvr_git_hash(), "dirty", kvr_git_dirty(), "compiler", kvr_compiler(), "cflags",
-                     kvr_cflags(), "cpu", kvr_cpu_name(cpu, sizeof cpu), "kernels",
-                     kvr_kernels_text(kernels, sizeof kernels), "libraries", kvr_libraries_json());
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "version", kvr_version(),
+                     "git", kvr_git_hash(), "dirty", kvr_git_dirty(), "compiler", kvr_compiler(),
+                     "cflags", kvr_cflags(), "cpu", kvr_cpu_name(cpu, sizeof cpu), "variant",
+                     kvr_isa_name(kvr_isa()), "kernels", kvr_kernels_text(kernels, sizeof kernels),
+                     "load", kvr_machine_load() >= 0 ? json_real(kvr_machine_load()) : json_null(),
+                     "libraries", kvr_libraries_json());
 }
 
 static int run(const struct kvr_call *call)
@@ -31,6 +35,7 @@ static int run(const struct kvr_call *call)
            kvr_git_dirty() ? " with changes" : "");
     printf("  compiler     %s %s\n", kvr_compiler(), kvr_cflags());
     printf("  cpu          %s\n", json_string_value(json_object_get(doc, "cpu")));
+    printf("  CPU kernels  %s%s\n", kvr_isa_name(kvr_isa()), kvr_isa_forced() ? ", forced" : "");
     printf("  CUDA kernels %s\n", json_string_value(json_object_get(doc, "kernels")));
     json_object_foreach(json_object_get(doc, "libraries"), key, value)
     {
@@ -47,7 +52,7 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_version = {
     .name = "version",
-    .summary = "git hash, compiler, CUDA kernels, libraries, CPU",
+    .summary = "git hash, compiler, kernels, libraries, CPU",
     .usage = "[--json]",
     .examples = "  kvreel version\n  kvreel --version\n  kvreel version --json\n",
     .args = args,

@@ -1,12 +1,10 @@
-/* libraries.c - versions of the libraries in use, and the processor's name. */
+/* libraries.c - versions of the libraries in use. */
 #include "harness/cli/libraries.h"
 
 #include <dnnl.h>
 #include <openssl/crypto.h>
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <yaml.h>
 
 #include "harness/media/ffmpeg.h"
@@ -34,24 +32,4 @@ json_t *kvr_libraries_json(void)
     json_object_set_new(o, "jansson", json_string(jansson_version_str()));
     json_object_set_new(o, "openssl", json_string(OpenSSL_version(OPENSSL_VERSION_STRING)));
     return o;
-}
-
-const char *kvr_cpu_name(char *buf, size_t n)
-{
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[512];
-
-    snprintf(buf, n, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
-        char *colon = strchr(line, ':');
-
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        colon[1 + strcspn(colon + 1, "\n")] = '\0';
-        snprintf(buf, n, "%s", colon + 1 + strspn(colon + 1, " "));
-        break;
-    }
-    if (f)
-        fclose(f);
-    return buf;
 }

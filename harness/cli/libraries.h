@@ -8,7 +8,4 @@
  * reference, NULL without memory. */
 json_t *kvr_libraries_json(void);
 
-/* The processor's name as the system tells it, "unknown" otherwise. */
-const char *kvr_cpu_name(char *buf, size_t n);
-
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/isa.h"
 #include "harness/core/opts.h"
 #include "methods/plugin.h"
 
@@ -17,7 +18,7 @@ static void help(FILE *to)
           "  kvreel run configs/demo.yaml               # a sweep; run it again and it resumes\n"
           "  kvreel query 'SELECT * FROM summary'       # ask the database\n"
           "\n"
-          "Usage: kvreel [--plugin FILE] COMMAND [options]\n"
+          "Usage: kvreel [--plugin FILE] [--cpu NAME] COMMAND [options]\n"
           "  Which way of compressing the KV cache helps an autoregressive video model?\n"
           "\nCommands:\n",
           to);
@@ -48,6 +49,16 @@ static int unknown(const char *word)
     return kvr_cli_fail(KVR_EINVAL);
 }
 
+/* name NULL: KVREEL_CPU, else the best there is. Workers find the choice in their environment. */
+static int choose_cpu(const char *name)
+{
+    enum kvr_status st = kvr_isa_force(name);
+
+    if (st == KVR_OK && name && setenv("KVREEL_CPU", name, 1) != 0)
+        st = kvr_fail(KVR_ENOMEM, "no memory for the environment");
+    return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+}
+
 /* Before the command runs: nothing has looked at the registry yet. */
 static int load_plugins(const struct kvr_arg_list *list)
 {
@@ -60,7 +71,9 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
-static int run(const struct kvr_command *cmd, int argc, char **argv, int first)
+/* leading: what stood before the command's word. */
+static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
+               const struct kvr_call *leading)
 {
     void *opts = calloc(1, cmd->opts_size);
     const char **words = calloc((size_t)argc + 1, sizeof *words);
@@ -78,7 +91,11 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first)
         kvr_args_help(cmd, stdout);
         code = KVR_EXIT_OK;
     } else {
-        code = load_plugins(&call.plugins);
+        code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
+        if (code == KVR_EXIT_OK)
+            code = load_plugins(&leading->plugins);
+        if (code == KVR_EXIT_OK)
+            code = load_plugins(&call.plugins);
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
     }
@@ -99,35 +116,14 @@ static int finish(int code)
     return KVR_EXIT_INTERNAL;
 }
 
-/* --plugin may stand before the command, too: *at moves from there to the command's word. */
-static enum kvr_status leading_plugins(int argc, char **argv, int *at, struct kvr_arg_list *list)
-{
-    static const char option[] = "--plugin";
-    const size_t n = sizeof option - 1;
-
-    for (; *at < argc && strncmp(argv[*at], option, n) == 0; ++*at) {
-        const char *rest = argv[*at] + n, *file = *rest == '=' ? rest + 1 : NULL;
-
-        if (*rest && *rest != '=')
-            break;
-        if (!file && *at + 1 < argc)
-            file = argv[++*at];
-        if (!file || list->n == KVR_ARG_LIST_MAX)
-            return kvr_fail(KVR_EINVAL, "--plugin needs FILE, and at most %d times",
-                            KVR_ARG_LIST_MAX);
-        list->v[list->n++] = file;
-    }
-    return KVR_OK;
-}
-
 static int dispatch(int argc, char **argv)
 {
-    struct kvr_arg_list plugins = { 0 };
+    struct kvr_call leading = { 0 };
     const struct kvr_command *cmd;
     const char *word;
-    int at = 1, code;
+    int at = 1;
 
-    if (leading_plugins(argc, argv, &at, &plugins) != KVR_OK)
+    if (kvr_args_leading(argc, argv, &at, &leading) != KVR_OK)
         return kvr_cli_fail(KVR_EINVAL);
     word = at < argc ? argv[at] : NULL;
     if (!word) {
@@ -150,8 +146,7 @@ static int dispatch(int argc, char **argv)
     cmd = kvr_command_find(word);
     if (!cmd)
         return unknown(word);
-    code = load_plugins(&plugins);
-    return code == KVR_EXIT_OK ? run(cmd, argc, argv, at + 1) : code;
+    return run(cmd, argc, argv, at + 1, &leading);
 }
 
 /* libgomp's threads spin while they wait, and on a machine that has other work each of them

@@ -35,7 +35,13 @@ static bool all(uint32_t word, uint32_t bits)
     return (word & bits) == bits;
 }
 
-/* Bit n of the result: variant n can run. */
+/* Bit n of the result: variant n is part of the program. */
+enum {
+    COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_AVX2 | 1 << KVR_ISA_OF_AVXVNNI |
+               1 << KVR_ISA_OF_AVX512 | 1 << KVR_ISA_OF_VNNI
+};
+
+/* The same: variant n can run. */
 static unsigned cpu_can(void)
 {
     const uint64_t ymm = 0x6, zmm = 0xe6;
@@ -65,6 +71,8 @@ static unsigned cpu_can(void)
     return can;
 }
 #elif defined(__aarch64__)
+enum { COMPILED = 1 << KVR_ISA_OF_PORTABLE | 1 << KVR_ISA_OF_NEON };
+
 static unsigned cpu_can(void)
 {
     unsigned can = 1u << KVR_ISA_OF_PORTABLE;
@@ -74,11 +82,18 @@ static unsigned cpu_can(void)
     return can;
 }
 #else
+enum { COMPILED = 1 << KVR_ISA_OF_PORTABLE };
+
 static unsigned cpu_can(void)
 {
     return 1u << KVR_ISA_OF_PORTABLE;
 }
 #endif
+
+bool kvr_isa_compiled(enum kvr_isa isa)
+{
+    return (unsigned)isa < KVR_N_ISA && ((unsigned)COMPILED >> isa & 1u);
+}
 
 bool kvr_isa_usable(enum kvr_isa isa)
 {
@@ -88,6 +103,17 @@ bool kvr_isa_usable(enum kvr_isa isa)
 const char *kvr_isa_name(enum kvr_isa isa)
 {
     return (unsigned)isa < KVR_N_ISA ? names[isa] : "?";
+}
+
+const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa))
+{
+    size_t used = 0;
+
+    buf[0] = 0;
+    for (int i = 0; i < KVR_N_ISA && used < n; i++)
+        if (which((enum kvr_isa)i))
+            used += (size_t)snprintf(buf + used, n - used, "%s%s", used ? ", " : "", names[i]);
+    return buf;
 }
 
 /* The last usable one: the enumeration goes from plain to wide. */
@@ -140,7 +166,7 @@ bool kvr_isa_forced(void)
 enum kvr_status kvr_isa_force(const char *name)
 {
     const char *from = name ? "--cpu" : "KVREEL_CPU";
-    char usable[128] = "";
+    char usable[128];
 
     if (!name)
         name = getenv("KVREEL_CPU");
@@ -152,14 +178,10 @@ enum kvr_status kvr_isa_force(const char *name)
         choose(named(name), true);
         return KVR_OK;
     }
-    for (int i = 0; i < KVR_N_ISA; i++)
-        if (kvr_isa_usable((enum kvr_isa)i)) {
-            const size_t used = strlen(usable);
-
-            snprintf(usable + used, sizeof usable - used, "%s%s", used ? ", " : "", names[i]);
-        }
     return kvr_fail(KVR_EINVAL, "%s: '%s' %s; this CPU runs: %s", from, name,
                     named(name) == KVR_N_ISA ? "is no kernel variant"
-                                             : "needs instructions that this CPU does not have",
-                    usable);
+                    : kvr_isa_compiled(named(name))
+                        ? "needs instructions that this CPU does not have"
+                        : "is of another kind of CPU",
+                    kvr_isa_names(usable, sizeof usable, kvr_isa_usable));
 }

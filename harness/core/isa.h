@@ -17,6 +17,7 @@
 #define KVR_CORE_ISA_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "harness/core/status.h"
 
@@ -42,8 +43,11 @@ enum kvr_isa kvr_isa(void);
  * be chosen. Not while other threads compute. */
 enum kvr_status kvr_isa_force(const char *name);
 
-/* Is this variant compiled in, and can this CPU run it? */
+/* Is this variant part of the program, and can this CPU run it? */
+bool kvr_isa_compiled(enum kvr_isa isa);
 bool kvr_isa_usable(enum kvr_isa isa);
+/* "portable, avx2": those for which `which` (one of the two above) holds. Returns buf [n]. */
+const char *kvr_isa_names(char *buf, size_t n, bool (*which)(enum kvr_isa isa));
 /* Was it chosen by name, rather than by what the CPU can do? */
 bool kvr_isa_forced(void);
 const char *kvr_isa_name(enum kvr_isa isa); /* "portable", "avx2", ... */

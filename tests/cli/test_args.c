@@ -178,6 +178,39 @@ START_TEST(help_has_everything)
 }
 END_TEST
 
+/* --plugin and --cpu, of every command: before its word and among its own options. */
+START_TEST(common_options)
+{
+    static char *argv[] = {
+        "kvreel", "--cpu=avx2", "--plugin", "a.so", "--cpu", "neon", "try", NULL
+    };
+    static char *unknown_first[] = { "kvreel", "--cpus", "avx2", NULL };
+    static char *no_value[] = { "kvreel", "--cpu", NULL };
+    struct kvr_call leading = { 0 };
+    int at = 1;
+
+    ck_assert_int_eq(kvr_args_leading(7, argv, &at, &leading), KVR_OK);
+    ck_assert_int_eq(at, 6);
+    ck_assert_str_eq(leading.cpu, "neon"); /* the last one */
+    ck_assert_int_eq(leading.plugins.n, 1);
+    ck_assert_str_eq(leading.plugins.v[0], "a.so");
+    at = 1;
+    ck_assert_int_eq(kvr_args_leading(3, unknown_first, &at, &leading), KVR_OK);
+    ck_assert_int_eq(at, 1);
+    ck_assert_int_eq(kvr_args_leading(2, no_value, &at, &leading), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "--cpu needs NAME"));
+
+    ck_assert_int_eq(parse("a --cpu portable --plugin b.so --jobs 3"), KVR_OK);
+    ck_assert_str_eq(call.cpu, "portable");
+    ck_assert_int_eq(call.plugins.n, 1);
+    ck_assert_int_eq(got.n, 3);
+    ck_assert_int_eq(parse("a"), KVR_OK);
+    ck_assert_ptr_null(call.cpu);
+    ck_assert_int_eq(parse("a --cp x"), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "did you mean --cpu?"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("args");
@@ -191,6 +224,7 @@ int main(void)
     tcase_add_loop_test(t, refused, 0, 15);
     tcase_add_test(t, help_wins);
     tcase_add_test(t, help_has_everything);
+    tcase_add_test(t, common_options);
     suite_add_tcase(s, t);
     return run_suite(s);
 }

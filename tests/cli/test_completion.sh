@@ -13,7 +13,7 @@ for shell in bash zsh fish man; do
     for c in $commands; do
         grep -q -- "$c" "$work/$shell" || missing+=" $c"
         for o in $("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u); do
-            case $o in help | plugin) continue ;; esac
+            case $o in help | plugin | cpu) continue ;; esac
             case $shell in
             bash) line=$(grep "^    $c) " "$work/bash") && want="--$o" ;;
             zsh) line=$(sed -n "/^    $c) /,/;;/p" "$work/zsh") && want="--$o" ;;
@@ -23,11 +23,22 @@ for shell in bash zsh fish man; do
             grep -qF -- "$want" <<<"$line" || missing+=" $c:--$o"
         done
     done
+    for o in plugin cpu; do # of every command
+        case $shell in
+        fish) want="kvreel -l $o " ;;
+        man) want="\\-\\-$o\\fR" ;;
+        *) want="--$o" ;;
+        esac
+        grep -qF -- "$want" "$work/$shell" || missing+=" --$o"
+    done
     check "nothing is missing from it ($shell):$missing" test -z "$missing"
 done
 check "bash can read it" bash -n "$work/bash"
 check "and completes" bash -c "source $work/bash
     COMP_WORDS=(kvreel run --sha) COMP_CWORD=2
+    _kvreel && test \"\${COMPREPLY[*]}\" = --shard"
+check "behind an option that stands before the command" bash -c "source $work/bash
+    COMP_WORDS=(kvreel --cpu avx2 run --sha) COMP_CWORD=4
     _kvreel && test \"\${COMPREPLY[*]}\" = --shard"
 check "a command, too" bash -c "source $work/bash
     COMP_WORDS=(kvreel comple) COMP_CWORD=1

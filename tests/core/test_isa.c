@@ -1,0 +1,212 @@
+/* test_isa.c - the choice of a kernel variant, and that what is compiled for one stays apart.
+ *
+ * The program must start on the plainest x86-64-v2 machine: no function of core and no portable
+ * kernel may hold an instruction that is newer, and a variant must export nothing but its table,
+ * else the linker may take its copy of a helper for everybody's. */
+#include "harness/core/isa.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/core/version.h"
+#include "harness/engine/ops.h"
+#include "tests/suite.h"
+
+static enum kvr_isa best(void)
+{
+    unsetenv("KVREEL_CPU");
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+    ck_assert(!kvr_isa_forced());
+    return kvr_isa();
+}
+
+START_TEST(every_usable_name_is_taken)
+{
+    const enum kvr_isa isa = (enum kvr_isa)_i;
+    const char *name = kvr_isa_name(isa);
+    const enum kvr_isa before = best();
+
+    ck_assert(kvr_isa_usable(before));
+    if (kvr_isa_usable(isa)) {
+        ck_assert(kvr_isa_compiled(isa));
+        ck_assert_int_eq(kvr_isa_force(name), KVR_OK);
+        ck_assert_int_eq(kvr_isa(), isa);
+        ck_assert(kvr_isa_forced());
+        ck_assert_ptr_nonnull(kvr_ops_cpu());
+        return;
+    }
+    ck_assert_int_eq(kvr_isa_force(name), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), name));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "this CPU runs: portable"));
+    ck_assert_int_eq(kvr_isa(), before); /* a refusal changes nothing */
+}
+END_TEST
+
+START_TEST(unknown_names_are_refused)
+{
+    static const char *const wrong[] = { "avx9", "AVX2", " avx2", "avx2,portable", "?" };
+    const enum kvr_isa before = best();
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(kvr_isa_force(wrong[i]), KVR_EINVAL);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "--cpu"));
+        ck_assert_ptr_nonnull(strstr(kvr_error(), wrong[i]));
+        ck_assert_int_eq(kvr_isa(), before);
+    }
+    ck_assert_int_eq(kvr_isa_force(""), KVR_OK); /* as if nothing had been said */
+    ck_assert_int_eq(kvr_isa(), before);
+}
+END_TEST
+
+START_TEST(environment)
+{
+    const enum kvr_isa before = best();
+
+    setenv("KVREEL_CPU", "portable", 1);
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+    ck_assert_int_eq(kvr_isa(), KVR_ISA_OF_PORTABLE);
+    ck_assert(kvr_isa_forced());
+    ck_assert_int_eq(kvr_isa_force(kvr_isa_name(before)), KVR_OK); /* a name stands above it */
+    ck_assert_int_eq(kvr_isa(), before);
+    setenv("KVREEL_CPU", "avx9", 1);
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "KVREEL_CPU: 'avx9'"));
+    setenv("KVREEL_CPU", "", 1);
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+    ck_assert(!kvr_isa_forced());
+}
+END_TEST
+
+/* The first call decides alone, without kvr_isa_force: each test has a process of its own. */
+START_TEST(environment_without_force)
+{
+    setenv("KVREEL_CPU", "portable", 1);
+    ck_assert_int_eq(kvr_isa(), KVR_ISA_OF_PORTABLE);
+    ck_assert(kvr_isa_forced());
+}
+END_TEST
+
+START_TEST(bad_environment_without_force)
+{
+    setenv("KVREEL_CPU", "avx9", 1);
+    ck_assert(kvr_isa_usable(kvr_isa()));
+    ck_assert(!kvr_isa_forced());
+}
+END_TEST
+
+START_TEST(lists)
+{
+    char text[128], small[6];
+
+    ck_assert_ptr_eq(strstr(kvr_isa_names(text, sizeof text, kvr_isa_usable), "portable"), text);
+    for (int i = 0; i < KVR_N_ISA; i++)
+        ck_assert(!kvr_isa_usable((enum kvr_isa)i) || strstr(text, kvr_isa_name((enum kvr_isa)i)));
+    ck_assert_str_eq(kvr_isa_names(small, sizeof small, kvr_isa_compiled), "porta");
+    ck_assert(!kvr_isa_usable((enum kvr_isa) - 1) && !kvr_isa_usable(KVR_N_ISA));
+    ck_assert_str_eq(kvr_isa_name(KVR_N_ISA), "?");
+}
+END_TEST
+
+/* ---- the objects ------------------------------------------------------------------------ */
+
+/* BUILD/libkvreel.a, of the build that this program, BUILD/tests/core/test_isa, belongs to. */
+static const char *library(void)
+{
+    static char path[512];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    char *up;
+
+    ck_assert(n > 0);
+    path[n] = 0;
+    up = strstr(path, "/tests/core/");
+    ck_assert_msg(up != NULL, "%s is not BUILD/tests/core/test_isa", path);
+    snprintf(up, sizeof path - (size_t)(up - path), "/libkvreel.a");
+    return path;
+}
+
+/* How many lines does a command print? `first` [512] gets the first. */
+static int lines_of(const char *command, char *first)
+{
+    FILE *f = popen(command, "r");
+    char line[512];
+    int n = 0;
+
+    ck_assert_ptr_nonnull(f);
+    first[0] = 0;
+    while (fgets(line, sizeof line, f))
+        if (n++ == 0)
+            snprintf(first, sizeof line, "%s", line);
+    pclose(f);
+    return n;
+}
+
+/* nm says "libkvreel.a:ops_isa.avx2.o:0000 R kvr_ops_cpu_avx2"; sanitizers add names of their own.
+ */
+START_TEST(variants_export_their_tables_alone)
+{
+    char command[1024], first[512];
+    int n;
+
+    snprintf(command, sizeof command,
+             "nm -A -g --defined-only '%s' | grep -E '_(isa|dot)[.][a-z0-9]+[.]o:' | "
+             "grep -v __odr_asan",
+             library());
+    n = lines_of(command, first);
+    ck_assert_msg(n >= 1, "no variant in %s", library());
+    strcat(command, " | grep -vE '[.]([a-z0-9]+)[.]o:[0-9a-f]* [RD] kvr_[a-z0-9_]+_\\1$'");
+    n = lines_of(command, first);
+    ck_assert_msg(n == 0, "%d names besides the tables, such as %s", n, first);
+}
+END_TEST
+
+#if defined(__x86_64__)
+/* Instructions on AVX's registers or in its form, in objects whose name matches `which`. */
+static int newer_instructions(const char *which, char *first)
+{
+    char command[1024];
+
+    snprintf(command, sizeof command,
+             "objdump -d '%s' | awk '/file format/ { name = $1; wanted = name ~ /%s/ } "
+             "wanted && /%%[yz]mm|\tv[a-z0-9]+ .*%%xmm/ { print name, $0 }'",
+             library(), which);
+    return lines_of(command, first);
+}
+
+/* One instruction in a hundred thousand is enough to stop the program on an older machine. */
+START_TEST(only_variants_need_avx)
+{
+    char first[512];
+    int n;
+
+    ck_assert_int_gt(newer_instructions("[.]avx2[.]o:$", first), 0);
+    if (!strstr(kvr_cflags(), "-march=x86-64-v2"))
+        return; /* ARCH=native and the like: the whole build is for a newer machine */
+    n = newer_instructions("^[^.]*([.]portable)?[.]o:$", first);
+    ck_assert_msg(n == 0, "%d instructions, such as %s", n, first);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    Suite *s = suite_create("isa");
+    TCase *tc = tcase_create("choice"), *objects = tcase_create("objects");
+
+    tcase_add_loop_test(tc, every_usable_name_is_taken, 0, KVR_N_ISA);
+    tcase_add_test(tc, unknown_names_are_refused);
+    tcase_add_test(tc, environment);
+    tcase_add_test(tc, environment_without_force);
+    tcase_add_test(tc, bad_environment_without_force);
+    tcase_add_test(tc, lists);
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(objects, 0);
+    tcase_add_test(objects, variants_export_their_tables_alone);
+#if defined(__x86_64__)
+    tcase_add_test(objects, only_variants_need_avx);
+#endif
+    suite_add_tcase(s, objects);
+    return run_suite_forked(s);
+}
