@@ -75,7 +75,7 @@ const char kvr_store_schema[] =
     "  config_text TEXT NOT NULL,\n"
     "  host TEXT NOT NULL,\n"
     "  os TEXT NOT NULL,\n"
-    "  cpu_model TEXT NOT NULL,\n"
+    "  cpu_model TEXT NOT NULL,\n" /* with the variant of its kernels: "NAME, kernels avx2" */
     "  n_cpus INTEGER NOT NULL,\n"
     "  memory_bytes INTEGER NOT NULL,\n"
     "  governor TEXT NOT NULL,\n"

@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "harness/core/isa.h"
+#include "harness/core/machine.h"
 #include "harness/core/version.h"
 
 /* First line of a file, "unknown" when there is none. */
@@ -29,23 +31,12 @@ static void first_line(const char *path, char *out, size_t n)
     fclose(f);
 }
 
+/* "NAME, kernels avx2": what is compared, averaged and shown by processor is so by variant, too. */
 static void cpu_model(char *out, size_t n)
 {
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[512];
+    char name[192];
 
-    snprintf(out, n, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
-        const char *colon = strchr(line, ':');
-
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " \t"));
-        break;
-    }
-    if (f)
-        fclose(f);
+    snprintf(out, n, "%s, kernels %s", kvr_cpu_name(name, sizeof name), kvr_isa_name(kvr_isa()));
 }
 
 /* libavutil by its header: it is opened when a video is made, and no number depends on it. */

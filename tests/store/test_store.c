@@ -203,6 +203,7 @@ START_TEST(put_and_read)
     ck_assert_str_eq(ask_text("SELECT run_kind FROM cell"), "bench");
     ck_assert_int_eq(ask("SELECT at_peak FROM mem").i, 100);
     ck_assert_int_eq(ask("SELECT count(*) FROM session WHERE cpu_model <> ''").i, 1);
+    ck_assert_ptr_nonnull(strstr(ask_text("SELECT cpu_model FROM session"), ", kernels "));
     ck_assert_int_eq(ask("SELECT device_bytes FROM cell").type, KVR_VALUE_NULL);
     ck_assert_str_eq(ask_text("SELECT device_missing FROM cell"), "no device: backend cpu");
 }
