@@ -14,6 +14,7 @@ extern "C" {
 struct kvr_bench_row {
     char name[96];             /* "quantise.RTN_INT4.k" */
     const char *device;        /* "cpu", "cuda", "emulated" */
+    const char *variant;       /* of the CPU's kernels; NULL: the one in force */
     const char *unit;          /* of median and min: "GB/s" */
     double median, min;        /* over the rounds */
     double ratio;              /* median of (this / reference) round by round; NaN: see missing */

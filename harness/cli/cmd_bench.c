@@ -1,13 +1,17 @@
 /* cmd_bench.c - `kvreel bench`: micro-benchmarks, each beside a reference of the same run. */
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_gemm.h"
+#include "harness/bench/bench_kernels.h"
 #include "harness/bench/bench_metrics.h"
 #include "harness/cli/cli.h"
+#include "harness/core/isa.h"
+#include "harness/core/machine.h"
 #include "harness/core/opts.h"
 #include "harness/cuda/device.h"
 
@@ -17,7 +21,7 @@ struct bench_opts {
     bool json;
 };
 
-enum { MAX_ROWS = 64 };
+enum { MAX_ROWS = KVR_BENCH_KERNELS_ROWS };
 
 static enum kvr_status codec(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows, int *n)
 {
@@ -40,6 +44,7 @@ static const struct bench {
     { "attention", { kvr_bench_attention, kvr_bench_attention_cuda } },
     { "gemm", { kvr_bench_gemm, kvr_bench_gemm_cuda } },
     { "metrics", { kvr_bench_metrics, NULL } },
+    { "kernels", { kvr_bench_kernels, NULL } },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
@@ -71,11 +76,14 @@ static json_t *real_or_null(double x)
 
 static json_t *row_json(const struct kvr_bench_row *r)
 {
-    return json_pack("{s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:s, s:o, s:i}", "name", r->name,
-                     "device", r->device, "median", r->median, "min", r->min, "unit", r->unit,
-                     "ratio", real_or_null(r->ratio), "ratio_q1", real_or_null(r->ratio_q1),
-                     "ratio_q3", real_or_null(r->ratio_q3), "reference", r->reference, "missing",
-                     r->missing[0] ? json_string(r->missing) : json_null(), "n", r->n);
+    const char *variant = r->variant ? r->variant : kvr_isa_name(kvr_isa());
+
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:s, s:o, s:i}", "name",
+                     r->name, "variant", variant, "device", r->device, "median", r->median, "min",
+                     r->min, "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1",
+                     real_or_null(r->ratio_q1), "ratio_q3", real_or_null(r->ratio_q3), "reference",
+                     r->reference, "missing", r->missing[0] ? json_string(r->missing) : json_null(),
+                     "n", r->n);
 }
 
 static json_t *rows_json(const struct kvr_bench_row *rows, int n)
@@ -100,25 +108,34 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev, int ro
 
 static int run(const struct kvr_call *call)
 {
-    static const char *const columns[] = { "name",    "device",   "median",   "unit",
-                                           "ratio",   "ratio_q1", "ratio_q3", "reference",
-                                           "missing", "n",        NULL };
+    static const char *const columns[] = { "name",      "variant", "device",   "median",
+                                           "unit",      "ratio",   "ratio_q1", "ratio_q3",
+                                           "reference", "missing", "n",        NULL };
     const struct bench_opts *o = call->opts;
-    struct kvr_bench_row rows[MAX_ROWS];
+    struct kvr_bench_row *rows;
+    char machine[256];
     const struct bench *b;
     struct kvr_dev *dev = NULL;
     json_t *list;
     int n = 0, code;
     enum kvr_status st = find(call->words[0], &b);
 
-    if (st == KVR_OK)
-        st = kvr_dev_open_named(&dev, o->device);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    rows = calloc(MAX_ROWS, sizeof *rows);
+    if (!rows)
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "bench: no memory"));
+    fprintf(stderr, "bench: %s\n", kvr_machine_text(machine, sizeof machine));
+    st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
         st = run_on(b, dev, o->rounds, rows, &n);
     kvr_dev_close(&dev);
-    if (st != KVR_OK)
+    if (st != KVR_OK) {
+        free(rows);
         return kvr_cli_fail(st);
+    }
     list = rows_json(rows, n);
+    free(rows);
     if (o->json)
         return kvr_cli_json(list, KVR_EXIT_OK);
     code = kvr_cli_wrote(kvr_cli_table(list, columns), KVR_EXIT_OK);
@@ -137,14 +154,17 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_bench = {
     .name = "bench",
     .summary = "micro-benchmarks, each beside a reference of the same run",
-    .usage = "codec|attention|gemm|metrics [options]",
+    .usage = "codec|attention|gemm|metrics|kernels [options]",
     .examples = "  kvreel bench codec\n"
                 "  kvreel bench codec --rounds 31 --json\n"
                 "  OMP_NUM_THREADS=1 kvreel bench codec\n"
-                "  kvreel bench codec --device cuda\n",
+                "  kvreel bench codec --device cuda\n"
+                "  kvreel bench kernels                          # each variant of this CPU\n",
     .details = "ratio is this over the reference, round by round, so that a busy machine moves "
                "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
-               "nothing.\n",
+               "nothing.\nkernels: one thread; ratio is the reference's time over the variant's, "
+               "so that more is "
+               "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

@@ -7,6 +7,18 @@ for what in codec attention gemm; do
     json "bench $what has the keys of the contract" \
         'length >= 4 and all(.[]; .name != "" and .median > 0 and .unit != "" and .ratio > 0 and .reference != "")'
 done
+exits 0 "bench kernels" bench kernels --rounds 3 --json
+json "bench kernels has the keys of the contract" \
+    'length >= 30 and all(.[]; .name != "" and .variant != "" and .median > 0 and (.unit | test("/element$")) and .ratio > 0 and .reference != "")'
+says "names the CPU, the variant and the load" '^bench: .*, kernels [a-z0-9]+, load [0-9.]+$'
+json "a kernel is beside portable C, memcpy and the library" \
+    '[.[] | select(.name == "ops.gelu" and .variant != "portable") | .reference] | unique == ["memcpy", "oneDNN gelu", "portable"] or length == 0'
+variants=$("$kvreel" doctor --json | jq -r '.[] | select(.name == "CPU kernels").found | split("; ")[1] | ltrimstr("this CPU runs ") | split(", ")[]')
+for v in $variants; do
+    case $v in avxvnni | vnni) continue ;; esac # only where bytes are multiplied
+    json "every kernel was timed as $v" \
+        "(map(.name) | unique) as \$all | (map(select(.variant == \"$v\").name) | unique) == \$all"
+done
 if "$kvreel" version | grep -q 'kernels *emulated'; then
     for what in codec attention gemm; do
         exits 0 "bench $what on an emulated device" bench "$what" --device emulated --rounds 3 --json

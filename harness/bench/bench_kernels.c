@@ -1,0 +1,185 @@
+/* bench_kernels.c - see bench_kernels.h. */
+#include "harness/bench/bench_kernels.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/bench/kernel_case.h"
+#include "harness/bench/kernel_library.h"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+
+/* The counter runs at the processor's nominal frequency, whatever its cores do. */
+static const char unit[] = "nominal cycles/element";
+
+static uint64_t ticks(void)
+{
+    return __rdtsc();
+}
+#else
+#include "harness/core/clock.h"
+
+static const char unit[] = "ns/element";
+
+static uint64_t ticks(void)
+{
+    return (uint64_t)kvr_now_ns();
+}
+#endif
+
+enum { MEMCPY = KVR_N_ISA, LIBRARY, N_RUNNERS };
+
+/* One kernel: its arguments and, for each who runs it, what an element took in each round. */
+struct trial {
+    const struct kvr_kernel_case *c;
+    struct kvr_case_kit kit;
+    struct kvr_kernel_library *library;
+    char *from, *to;
+    size_t copied; /* bytes of the memcpy */
+    bool has[N_RUNNERS];
+    int rounds;
+    double *took; /* [N_RUNNERS, rounds], and room for two more lists of rounds */
+};
+
+static enum kvr_status run_once(const struct trial *t, int who)
+{
+    if (who == LIBRARY)
+        return kvr_kernel_library_run(t->library);
+    if (who == MEMCPY)
+        memcpy(t->to, t->from, t->copied);
+    else
+        t->c->run(&t->kit);
+    return KVR_OK;
+}
+
+/* Each runs once before it is timed: what it touches is then in the caches, as far as it fits. */
+static enum kvr_status time_once(const struct trial *t, int who, double *took)
+{
+    uint64_t t0;
+
+    if (who < KVR_N_ISA)
+        KVR_TRY(kvr_isa_force(kvr_isa_name((enum kvr_isa)who)));
+    kvr_case_restore(&t->kit);
+    KVR_TRY(run_once(t, who));
+    kvr_case_restore(&t->kit);
+    t0 = ticks();
+    KVR_TRY(run_once(t, who));
+    t0 = ticks() - t0;
+    *took = (double)(t0 ? t0 : 1) / (double)t->kit.arg[0].n;
+    return KVR_OK;
+}
+
+static enum kvr_status take_turns(struct trial *t)
+{
+    for (int r = 0; r < t->rounds; r++)
+        for (int who = 0; who < N_RUNNERS; who++)
+            if (t->has[who])
+                KVR_TRY(time_once(t, who, &t->took[who * t->rounds + r]));
+    return KVR_OK;
+}
+
+static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case *c, int rounds)
+{
+    memset(t, 0, sizeof *t);
+    t->c = c;
+    t->rounds = rounds;
+    for (int i = 0; i < KVR_N_ISA; i++)
+        t->has[i] = kvr_case_has(c, (enum kvr_isa)i);
+    KVR_TRY(kvr_case_open(&t->kit, c, c->timed, KVR_FILL_PLAIN));
+    KVR_TRY(kvr_kernel_library_open(&t->library, c, &t->kit));
+    t->has[MEMCPY] = true;
+    t->has[LIBRARY] = t->library != NULL;
+    /* A memcpy reads every byte and writes it: half as many bytes make the same traffic. */
+    t->copied = kvr_case_traffic(&t->kit) / 2;
+    t->from = malloc(t->copied + 1);
+    t->to = malloc(t->copied + 1);
+    t->took = calloc((size_t)(N_RUNNERS + 2) * (size_t)rounds, sizeof *t->took);
+    if (!t->from || !t->to || !t->took)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory for %s", c->name);
+    memset(t->from, 1, t->copied + 1); /* pages of its own */
+    return KVR_OK;
+}
+
+static void trial_close(struct trial *t)
+{
+    kvr_kernel_library_close(&t->library);
+    kvr_case_close(&t->kit);
+    free(t->from);
+    free(t->to);
+    free(t->took);
+}
+
+static enum kvr_status write_row(const struct trial *t, int who, int reference, const char *called,
+                                 struct kvr_bench_row *rows, int *n_rows)
+{
+    double *v = t->took + N_RUNNERS * t->rounds, *ratio = v + t->rounds;
+    struct kvr_bench_row *row = &rows[*n_rows];
+
+    if (*n_rows == KVR_BENCH_KERNELS_ROWS)
+        return kvr_fail(KVR_EINTERNAL, "bench: more than %d rows", KVR_BENCH_KERNELS_ROWS);
+    for (int r = 0; r < t->rounds; r++) {
+        v[r] = t->took[who * t->rounds + r];
+        ratio[r] = t->took[reference * t->rounds + r] / v[r];
+    }
+    *row = (struct kvr_bench_row){ .device = "cpu",
+                                   .unit = unit,
+                                   .reference = called,
+                                   .variant = kvr_isa_name((enum kvr_isa)who) };
+    snprintf(row->name, sizeof row->name, "%s", t->c->name);
+    kvr_bench_fill(row, v, ratio, t->rounds);
+    ++*n_rows;
+    return KVR_OK;
+}
+
+static enum kvr_status write_rows(const struct trial *t, struct kvr_bench_row *rows, int *n_rows)
+{
+    for (int who = 0; who < KVR_N_ISA; who++) {
+        if (!t->has[who])
+            continue;
+        if (who != KVR_ISA_OF_PORTABLE)
+            KVR_TRY(write_row(t, who, KVR_ISA_OF_PORTABLE, "portable", rows, n_rows));
+        KVR_TRY(write_row(t, who, MEMCPY, "memcpy", rows, n_rows));
+        if (t->library)
+            KVR_TRY(write_row(t, who, LIBRARY, kvr_kernel_library_name(t->library), rows, n_rows));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status time_case(const struct kvr_kernel_case *c, int rounds,
+                                 struct kvr_bench_row *rows, int *n_rows)
+{
+    struct trial t;
+    enum kvr_status st = trial_open(&t, c, rounds);
+
+    for (int i = 0; st == KVR_OK && i < KVR_N_ISA; i++)
+        if (t.has[i] && i != KVR_ISA_OF_PORTABLE)
+            st = kvr_kernel_check(c, (enum kvr_isa)i);
+    if (st == KVR_OK)
+        st = take_turns(&t);
+    if (st == KVR_OK)
+        st = write_rows(&t, rows, n_rows);
+    trial_close(&t);
+    return st;
+}
+
+enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+                                  int *n_rows)
+{
+    const int threads = omp_get_max_threads();
+    enum kvr_status st = KVR_OK, back;
+
+    (void)dev; /* the CPU: other backends have no variants */
+    *n_rows = 0;
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    omp_set_num_threads(1);
+    for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
+        for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)
+            st = time_case(c, rounds, rows, n_rows);
+    omp_set_num_threads(threads);
+    back = kvr_isa_force(NULL);
+    return st != KVR_OK ? st : back;
+}

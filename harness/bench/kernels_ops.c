@@ -1,0 +1,468 @@
+/* kernels_ops.c - the forward's small operations (harness/engine/ops.h) as kernel cases.
+ *
+ * e is the unit roundoff of float, 2^-24. A variant sums a row in its own order: portable C in four
+ * partial sums, the others in more, so a sum of d terms is off by (d / 4 + 2) e of the sum of their
+ * sizes at most, and two variants differ by twice the bound of one. Where a variant fuses a product
+ * and a sum, it leaves out a rounding that the other one has. */
+#include <math.h>
+
+#include "harness/bench/kernel_case.h"
+#include "harness/engine/ops.h"
+
+#define E 0x1p-24
+
+static const void *table(void)
+{
+    return kvr_ops_cpu();
+}
+
+static size_t product(const struct kvr_case_kit *k)
+{
+    return (size_t)k->shape[0] * (size_t)k->shape[1];
+}
+
+/* Shapes: n, d, tokens_per_frame. Rows that fill no vector, and enough of them for a team. */
+static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },     { 3, 7, 1 },     { 5, 16, 2 },
+                                                 { 7, 33, 3 },    { 45, 257, 15 }, { 108, 192, 36 },
+                                                 { 61, 1100, 20 } };
+
+static struct kvr_rows rows_of(const struct kvr_case_kit *k)
+{
+    return (struct kvr_rows){ k->shape[0], k->shape[1], k->shape[2] };
+}
+
+static size_t frames_of(const struct kvr_case_kit *k)
+{
+    return (size_t)((k->shape[0] + k->shape[2] - 1) / k->shape[2]);
+}
+
+static double sum_error(int d)
+{
+    return 2 * (d / 4.0 + 2) * E;
+}
+
+/* ---- norms ------------------------------------------------------------------------------ */
+
+static double largest(const float *x, int d)
+{
+    double most = 0;
+
+    for (int i = 0; i < d; i++)
+        if (fabs((double)x[i]) >
+            most) /* not fmax(): gcc 12 for ARM cannot compile a row of those */
+            most = fabs((double)x[i]);
+    return most;
+}
+
+/* (largest |x|, 1 / sqrt(variance + eps)) of a row, in double. */
+static void moments(const float *x, int d, double *most, double *inv)
+{
+    double mean = 0, square = 0;
+
+    *most = largest(x, d);
+    for (int i = 0; i < d; i++)
+        mean += (double)x[i] / d;
+    for (int i = 0; i < d; i++)
+        square += (x[i] - mean) * (x[i] - mean) / d;
+    *inv = 1 / sqrt(square + 1e-6);
+}
+
+/* The mean's error is of the size of x, and so is that of x - mean; all of it is multiplied by inv
+ * and the scale. The shift's own rounding is small beside it, or it is all there is. */
+static double norm_size(const float *x, int d, const float *scale, float one, const float *shift)
+{
+    double most, inv;
+
+    moments(x, d, &most, &inv);
+    return (2 * sum_error(d) + 8 * E) *
+           (most * inv * (one + largest(scale, d)) + largest(shift, d));
+}
+
+/* x, y, then shift and scale [F, 6, d] */
+static enum kvr_status modulate_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, product(k), d));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, product(k), d));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, frames_of(k) * 6 * d, d);
+}
+
+static void modulate(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = rows_of(k);
+    const float *v = k->arg[2].p;
+
+    kvr_ops_cpu()->norm_modulate(NULL, &r, k->arg[0].p, v, v + r.d, 6 * r.d, 1e-6, k->arg[1].p);
+}
+
+static double modulate_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    const size_t d = (size_t)k->shape[1];
+    const float *v = (const float *)k->arg[2].p + row / (size_t)k->shape[2] * 6 * d;
+
+    (void)a;
+    return norm_size((const float *)k->arg[0].p + row * d, (int)d, v + d, 1, v);
+}
+
+/* x, y, w, b */
+static enum kvr_status affine_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, product(k), d));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, product(k), d));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, d, d));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, d, d);
+}
+
+static void affine(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = rows_of(k);
+
+    kvr_ops_cpu()->norm_affine(NULL, &r, k->arg[0].p, k->arg[2].p, k->arg[3].p, 1e-6, k->arg[1].p);
+}
+
+static double affine_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    (void)a;
+    return norm_size((const float *)k->arg[0].p + row * d, (int)d, k->arg[2].p, 0, k->arg[3].p);
+}
+
+/* x, w */
+static enum kvr_status rms_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, product(k), 1));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, d, d);
+}
+
+static void rms(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = rows_of(k);
+
+    kvr_ops_cpu()->rms_norm(NULL, &r, k->arg[1].p, 1e-6, k->arg[0].p);
+}
+
+/* All terms of the sum are positive: an error of its own size, halved by the root. */
+static double rms_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    return (sum_error(k->shape[1]) / 2 + 8 * E) * fabs((double)((const float *)a->want)[row]);
+}
+
+/* ---- positions ---------------------------------------------------------------------------- */
+
+/* Shapes: n, d, head_dim. x, cosines, sines */
+static const int rope_shapes[][KVR_CASE_DIMS] = { { 1, 2, 2 },      { 3, 18, 6 },
+                                                  { 5, 48, 16 },    { 37, 174, 58 },
+                                                  { 108, 192, 64 }, { 41, 1664, 128 } };
+
+static enum kvr_status rope_args(struct kvr_case_kit *k)
+{
+    const size_t c = (size_t)k->shape[2] / 2, n = (size_t)k->shape[0];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, product(k), 2));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F64, n * c, c));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F64, n * c, c));
+    for (size_t i = 0; i < n; i++)
+        kvr_rope_angles(2 * (int)c, (int)i, (int)i % 30, (int)i % 52, (double *)k->arg[1].p + i * c,
+                        (double *)k->arg[2].p + i * c);
+    return KVR_OK;
+}
+
+static void rope(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = { k->shape[0], k->shape[1], 1 };
+
+    kvr_ops_cpu()->rope(NULL, &r, k->shape[2], k->arg[1].p, k->arg[2].p, k->arg[0].p);
+}
+
+/* ---- elementwise -------------------------------------------------------------------------- */
+
+/* x, y, gate [F, 3, d] */
+static enum kvr_status gated_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, product(k), 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, product(k), d));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, frames_of(k) * 3 * d, d);
+}
+
+static void gated(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = rows_of(k);
+
+    kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, k->arg[2].p, 3 * r.d, k->arg[0].p);
+}
+
+/* The product's rounding, which a fused sum leaves out, and the sum's in both. */
+static double gated_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+{
+    const size_t d = (size_t)k->shape[1], frame = at / d / (size_t)k->shape[2];
+    const double y = ((const float *)k->arg[1].p)[at];
+    const double g = ((const float *)k->arg[2].p)[frame * 3 * d + at % d];
+
+    return E * fabs(y * g) + 2 * E * fabs((double)((const float *)a->want)[at]);
+}
+
+static void added(const struct kvr_case_kit *k)
+{
+    const struct kvr_rows r = rows_of(k);
+
+    kvr_ops_cpu()->add(NULL, &r, k->arg[1].p, NULL, 0, k->arg[0].p);
+}
+
+static const int flat_shapes[][KVR_CASE_DIMS] = { { 1 }, { 15 }, { 16 }, { 4099 }, { 70001 } };
+
+static enum kvr_status in_place_args(struct kvr_case_kit *k)
+{
+    return kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, (size_t)k->shape[0], 1);
+}
+
+static void gelu(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->gelu(NULL, k->shape[0], k->arg[0].p);
+}
+
+/* u / (1 + e^(-2z)), z = sqrt(2/pi) (u + .044715 u^3): six roundings of z, of which the exponential
+ * makes 6 |2z| e, and its own and the quotient's; the exponent ends at 87. */
+static double gelu_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+{
+    const double u = ((const float *)a->before)[at];
+    const double z = fmin(fabs(sqrt(2 / M_PI) * (u + 0.044715 * u * u * u)), 44);
+
+    (void)k;
+    return 2 * (12 * z + 10) * E * fabs((double)((const float *)a->want)[at]);
+}
+
+/* x, y */
+static enum kvr_status one_to_one_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, (size_t)k->shape[0], 1);
+}
+
+static void silu(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->silu(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
+}
+
+/* x, y, out */
+static enum kvr_status two_to_one_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, (size_t)k->shape[0], 1);
+}
+
+static void subtract(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->subtract(NULL, k->shape[0], k->arg[0].p, k->arg[1].p, k->arg[2].p);
+}
+
+static void clamp(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->clamp(NULL, k->shape[0], -1.0f, 0.75f, k->arg[0].p);
+}
+
+/* x, flag */
+static enum kvr_status not_finite_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_I32, 1, 1);
+}
+
+static void not_finite(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->not_finite(NULL, k->shape[0], k->arg[0].p, k->arg[1].p);
+}
+
+/* x, y, sums */
+static enum kvr_status l1_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F64, 2 * (size_t)KVR_OPS_L1_PARTS, 1);
+}
+
+static void l1(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->l1(NULL, k->shape[0], k->arg[0].p, k->arg[1].p, k->arg[2].p);
+}
+
+/* ---- patches ------------------------------------------------------------------------------ */
+
+/* Shapes: frames, channels, height, width; patches of 2 x 2. */
+static const int patch_shapes[][KVR_CASE_DIMS] = { { 1, 1, 2, 2 },
+                                                   { 2, 3, 6, 10 },
+                                                   { 3, 16, 12, 18 } };
+
+static enum kvr_status patch_args(struct kvr_case_kit *k)
+{
+    const size_t n = product(k) * (size_t)k->shape[2] * (size_t)k->shape[3];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n, 1);
+}
+
+static struct kvr_patching patching(const struct kvr_case_kit *k)
+{
+    return (struct kvr_patching){ k->shape[0], k->shape[1], k->shape[2], k->shape[3], 2, 2 };
+}
+
+static void patchify(const struct kvr_case_kit *k)
+{
+    const struct kvr_patching p = patching(k);
+
+    kvr_ops_cpu()->patchify(NULL, &p, k->arg[0].p, k->arg[1].p);
+}
+
+static void unpatchify(const struct kvr_case_kit *k)
+{
+    const struct kvr_patching p = patching(k);
+
+    kvr_ops_cpu()->unpatchify(NULL, &p, k->arg[0].p, k->arg[1].p);
+}
+
+/* ---- cross-attention ---------------------------------------------------------------------- */
+
+/* Shapes: tokens, heads, head_dim, keys. */
+static const int cross_shapes[][KVR_CASE_DIMS] = {
+    { 1, 1, 2, 1 }, { 9, 2, 10, 5 }, { 31, 3, 64, 16 }, { 45, 2, 128, 17 }, { 13, 1, 48, 512 }
+};
+
+static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
+{
+    return (struct kvr_cross){ k->shape[3], k->shape[1], k->shape[2], k->arg[at].p,
+                               k->arg[at + 1].p };
+}
+
+/* The prompt's k and v as they come, [keys, H*D]; packed, behind them. */
+static enum kvr_status packed_args(struct kvr_case_kit *k, enum kvr_case_role packed)
+{
+    const size_t n = (size_t)k->shape[3] * (size_t)k->shape[1] * (size_t)k->shape[2];
+    const size_t d = (size_t)k->shape[2];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, d));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, d));
+    KVR_TRY(kvr_case_arg(k, packed, KVR_F32,
+                         (size_t)kvr_cross_k_floats(k->shape[3], k->shape[1], k->shape[2]), d));
+    return kvr_case_arg(k, packed, KVR_F32,
+                        (size_t)kvr_cross_v_floats(k->shape[3], k->shape[1], k->shape[2]), d);
+}
+
+static enum kvr_status pack_args(struct kvr_case_kit *k)
+{
+    return packed_args(k, KVR_CASE_OUT);
+}
+
+static void cross_pack(const struct kvr_case_kit *k)
+{
+    struct kvr_cross c = cross_of(k, 2);
+
+    kvr_ops_cpu()->cross_pack(NULL, &c, k->arg[0].p, k->arg[1].p);
+}
+
+/* q, out [T, H*D], then k, v and the two packed */
+static enum kvr_status cross_args(struct kvr_case_kit *k)
+{
+    const size_t n = product(k) * (size_t)k->shape[2], d = (size_t)k->shape[2];
+    struct kvr_cross c;
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, d));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n, d));
+    KVR_TRY(packed_args(k, KVR_CASE_IN));
+    c = cross_of(k, 4);
+    kvr_ops_cpu()->cross_pack(NULL, &c, k->arg[2].p, k->arg[3].p);
+    return KVR_OK;
+}
+
+static void cross_attend(const struct kvr_case_kit *k)
+{
+    const struct kvr_cross c = cross_of(k, 4);
+    const struct kvr_rows r = { k->shape[0], k->shape[1] * k->shape[2], 1 };
+
+    kvr_ops_cpu()->cross_attend(NULL, &r, &c, NULL, k->arg[0].p, k->arg[1].p);
+}
+
+/* A score is a sum of D products in one order, off by s = (D + 2) e of the sum of their sizes; the
+ * top one's error comes to it. A weight is then off by e^(2s) - 1 and the exponential's 8 e, and
+ * the sums over the keys by (keys + 2) e, all of it twice and of the largest |v|, which no result
+ * of either variant exceeds. */
+static double cross_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    const int heads = k->shape[1], d = k->shape[2], keys = k->shape[3];
+    const size_t width = (size_t)heads * (size_t)d, h = row % (size_t)heads * (size_t)d;
+    const float *q = (const float *)k->arg[0].p + row * (size_t)d;
+    const float *key = (const float *)k->arg[2].p + h, *v = (const float *)k->arg[3].p + h;
+    double score = 0, most = 0, s, weight;
+
+    (void)a;
+    for (int j = 0; j < keys; j++) {
+        double size = 0;
+
+        for (int i = 0; i < d; i++) {
+            size += fabs((double)q[i] * key[(size_t)j * width + (size_t)i]);
+            most = fmax(most, fabs((double)v[(size_t)j * width + (size_t)i]));
+        }
+        score = fmax(score, size / sqrt(d));
+    }
+    s = (d + 2) * E * score;
+    weight = expm1(fmin(2 * s, 1)) + 8 * E + 2 * (keys + 2) * E;
+    return 2 * most * fmin(weight, 1);
+}
+
+/* ---- modulation --------------------------------------------------------------------------- */
+
+/* Shapes: frames, rows, d. out, per frame, base */
+static const int modulation_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 }, { 3, 6, 19 }, { 4, 2, 192 } };
+
+static enum kvr_status modulation_args(struct kvr_case_kit *k)
+{
+    const size_t n = product(k) * (size_t)k->shape[2];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, 1));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[1] * (size_t)k->shape[2], 1);
+}
+
+static void modulation(const struct kvr_case_kit *k)
+{
+    kvr_ops_cpu()->add_modulation(NULL, k->shape[0], k->shape[1], k->shape[2], k->arg[2].p,
+                                  k->arg[1].p, false, k->arg[0].p);
+}
+
+#define CASE(called, args, fn, list, ...)                                                          \
+    .name = "ops." called, .table = table, .prepare = args, .run = fn, .shapes = list,             \
+    .n_shapes = (int)(sizeof list / sizeof *list), .timed = __VA_ARGS__
+
+const struct kvr_kernel_case kvr_kernels_ops[] = {
+    { CASE("norm_modulate", modulate_args, modulate, row_shapes, { 192, 1536, 64 }), .tol = 1,
+      .size = modulate_size },
+    { CASE("norm_affine", affine_args, affine, row_shapes, { 192, 1536, 64 }), .tol = 1,
+      .size = affine_size },
+    { CASE("rms_norm", rms_args, rms, row_shapes, { 192, 1536, 64 }), .tol = 1, .size = rms_size },
+    /* Rounded once, from a double: by the last bit of the pair's larger one. */
+    { CASE("rope", rope_args, rope, rope_shapes, { 192, 1536, 128 }), .tol = 2 * E },
+    { CASE("add", gated_args, added, row_shapes, { 192, 1536, 64 }) },
+    { CASE("add_gated", gated_args, gated, row_shapes, { 192, 1536, 64 }), .tol = 1,
+      .size = gated_size },
+    { CASE("gelu", in_place_args, gelu, flat_shapes, { 1 << 18 }), .tol = 1, .size = gelu_size },
+    /* The exponential to 2 ulp, the sum and the quotient, of both. */
+    { CASE("silu", one_to_one_args, silu, flat_shapes, { 1 << 18 }), .tol = 2 * 10 * E },
+    { CASE("patchify", patch_args, patchify, patch_shapes, { 3, 16, 60, 104 }) },
+    { CASE("unpatchify", patch_args, unpatchify, patch_shapes, { 3, 16, 60, 104 }) },
+    { CASE("cross_pack", pack_args, cross_pack, cross_shapes, { 1, 12, 128, 512 }) },
+    { CASE("cross_attend", cross_args, cross_attend, cross_shapes, { 16, 12, 128, 512 }), .tol = 1,
+      .size = cross_size },
+    { CASE("add_modulation", modulation_args, modulation, modulation_shapes, { 21, 6, 1536 }) },
+    { CASE("subtract", two_to_one_args, subtract, flat_shapes, { 1 << 18 }) },
+    { CASE("l1", l1_args, l1, flat_shapes, { 1 << 18 }) },
+    { CASE("clamp", in_place_args, clamp, flat_shapes, { 1 << 18 }) },
+    { CASE("not_finite", not_finite_args, not_finite, flat_shapes, { 1 << 18 }) },
+    { 0 },
+};

@@ -1,0 +1,173 @@
+/* test_kernel_cases.c - every variant of every kernel that this CPU has, against portable C on
+ * hostile inputs; and that the comparison sees what is wrong. */
+#include "harness/bench/kernel_case.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/suite.h"
+
+/* Loop: variants. */
+START_TEST(variants_agree)
+{
+    const enum kvr_isa isa = (enum kvr_isa)_i;
+    int n = 0;
+
+    for (int l = 0; kvr_kernel_lists[l]; l++)
+        for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; c->name; c++) {
+            if (!kvr_case_has(c, isa))
+                continue;
+            ck_assert_msg(kvr_kernel_check(c, isa) == KVR_OK, "%s", kvr_error());
+            n++;
+        }
+    printf("%s: %d kernels as by portable C\n", kvr_isa_name(isa), n);
+    ck_assert(n > 0 || isa != KVR_ISA_OF_PORTABLE);
+}
+END_TEST
+
+/* ---- a kernel that goes wrong in its second variant ---------------------------------------- */
+
+static enum { RIGHT, LAST_BIT, NAN_LOST, NAN_MADE, ZERO_KEPT, BEHIND, BEFORE, INPUT } fault;
+
+static enum kvr_status twice_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], 8));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, (size_t)k->shape[0], 8);
+}
+
+static void twice(const struct kvr_case_kit *k)
+{
+    float *x = k->arg[0].p, *y = k->arg[1].p;
+    const int n = k->shape[0], last = n - 1;
+
+    for (int i = 0; i < n; i++)
+        y[i] = 2 * x[i];
+    if (kvr_isa() == KVR_ISA_OF_PORTABLE)
+        return;
+    switch (fault) {
+    case RIGHT:
+        break;
+    case LAST_BIT:
+        y[last] = nextafterf(y[last], 1e30f);
+        break;
+    case NAN_LOST:
+        for (int i = 0; i < n; i++)
+            y[i] = isnan(y[i]) ? 0 : y[i];
+        break;
+    case NAN_MADE:
+        y[last] = NAN;
+        break;
+    case ZERO_KEPT:
+        y[last] = 0;
+        break;
+    case BEHIND:
+        y[n] = 1;
+        break;
+    case BEFORE:
+        y[-1] = 1;
+        break;
+    case INPUT:
+        x[last] = 1;
+        break;
+    }
+}
+
+static int a_table;
+
+/* Each variant has a copy of its own. */
+static const void *tables(void)
+{
+    return (const char *)&a_table + (kvr_isa() == KVR_ISA_OF_PORTABLE);
+}
+
+static const int shapes[][KVR_CASE_DIMS] = { { 5 }, { 64 } };
+static const struct kvr_kernel_case exact = { .name = "twice",
+                                              .table = tables,
+                                              .prepare = twice_args,
+                                              .run = twice,
+                                              .shapes = shapes,
+                                              .n_shapes = 2 };
+
+static enum kvr_isa another(void)
+{
+    for (int i = 1; i < KVR_N_ISA; i++)
+        if (kvr_isa_usable((enum kvr_isa)i))
+            return (enum kvr_isa)i;
+    return KVR_ISA_OF_PORTABLE;
+}
+
+START_TEST(faults_are_seen)
+{
+    static const struct {
+        int fault;
+        double tol;
+        enum kvr_status want;
+        const char *says;
+    } cases[] = {
+        { RIGHT, 0, KVR_OK, NULL },
+        { RIGHT, 1e-7, KVR_OK, NULL },
+        { LAST_BIT, 0, KVR_ETOLERANCE, "byte" },
+        { LAST_BIT, 2e-7, KVR_OK, NULL },
+        { LAST_BIT, 1e-9, KVR_ETOLERANCE, "off by" },
+        { NAN_LOST, 0, KVR_ETOLERANCE, "fill nan" },
+        { NAN_LOST, 1e9, KVR_ETOLERANCE, "fill nan" },
+        { NAN_MADE, 1e9, KVR_ETOLERANCE, "fill plain" },
+        { ZERO_KEPT, 1e-3, KVR_ETOLERANCE, "[4] is 0" },
+        { BEHIND, 1e9, KVR_EINTERNAL, "outside of argument 1" },
+        { BEFORE, 1e9, KVR_EINTERNAL, "outside of argument 1" },
+        { INPUT, 1e9, KVR_ETOLERANCE, "argument 0" },
+    };
+    const enum kvr_isa isa = another();
+    struct kvr_kernel_case c = exact;
+
+    if (isa == KVR_ISA_OF_PORTABLE)
+        return; /* this CPU has no other */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum kvr_status st;
+
+        fault = cases[i].fault;
+        c.tol = cases[i].tol;
+        st = kvr_kernel_check(&c, isa);
+        ck_assert_msg(st == cases[i].want, "case %zu: %d, %s", i, (int)st,
+                      st == KVR_OK ? "" : kvr_error());
+        ck_assert_msg(!cases[i].says || strstr(kvr_error(), cases[i].says), "case %zu: %s", i,
+                      kvr_error());
+    }
+    ck_assert(kvr_case_has(&c, isa));
+    ck_assert(kvr_case_has(&c, KVR_ISA_OF_PORTABLE));
+    fault = RIGHT;
+}
+END_TEST
+
+/* A kernel whose table is AVX2's in the wider variants, too, is run once. */
+START_TEST(shared_tables_are_one)
+{
+    int n[KVR_N_ISA] = { 0 }, usable = 0;
+
+    for (int i = 0; i < KVR_N_ISA; i++) {
+        usable += kvr_isa_usable((enum kvr_isa)i);
+        n[i] = kvr_case_has(&exact, (enum kvr_isa)i);
+    }
+    ck_assert_int_eq(n[KVR_ISA_OF_PORTABLE], 1);
+    for (int i = 1; i < KVR_N_ISA; i++)
+        n[0] += n[i];
+    ck_assert_int_eq(n[0], usable > 1 ? 2 : 1);
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("kernel cases");
+    TCase *tc = tcase_create("variants");
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_loop_test(tc, variants_agree, 0, KVR_N_ISA);
+    tcase_add_test(tc, faults_are_seen);
+    tcase_add_test(tc, shared_tables_are_one);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

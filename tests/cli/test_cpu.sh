@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# --cpu and KVREEL_CPU: where the name may stand, who refuses one, and that workers and the
+# database have it; one binary starts on a machine that has no AVX.
+. tests/cli/lib.sh || exit 1
+unset KVREEL_CPU
+
+chosen() { # NAME VARIANT: the last `version --json` says so
+    json "$1" ".variant == \"$2\""
+}
+exits 0 "before the command" --cpu portable version --json
+chosen "chosen" portable
+exits 0 "with an equals sign" --cpu=portable version --json
+chosen "chosen" portable
+exits 0 "among the command's options" version --json --cpu portable
+chosen "chosen" portable
+KVREEL_CPU=portable exits 0 "in the environment" version --json
+chosen "chosen" portable
+exits 0 "nothing said" version --json
+best=$(jq -r .variant "$out")
+KVREEL_CPU=portable exits 0 "the option stands above the environment" version --cpu "$best" --json
+chosen "chosen" "$best"
+KVREEL_CPU='' exits 0 "an empty variable says nothing" version --json
+chosen "the best" "$best"
+
+exits 2 "an unknown name" --cpu avx9 version
+says "names it, and what this CPU runs" "^kvreel: --cpu: 'avx9' is no kernel variant; this CPU runs: portable"
+KVREEL_CPU=avx9 exits 2 "an unknown name in the environment" list methods
+says "names the variable" "^kvreel: KVREEL_CPU: 'avx9'"
+exits 2 "no name" --cpu
+says "says what it needs" '--cpu needs NAME'
+case $(uname -m) in
+x86_64) other=neon ;;
+*) other=avx2 ;;
+esac
+exits 2 "another kind of CPU" list methods --cpu $other
+says "says so" "'$other' is of another kind of CPU"
+
+exits 0 "doctor, forced" doctor --cpu portable
+prints "which one and why" '^ok +CPU kernels +portable, forced by name; this CPU runs portable.*; compiled are portable'
+exits 0 "doctor" doctor
+prints "the best" "^ok +CPU kernels +$best, the best that this CPU runs"
+
+tiny_config "$work/tiny.yaml" 3
+cd "$work" || exit 1
+exits 0 "a sweep with a forced variant" run tiny.yaml --cpu portable --filter 'method=BF16 & prompt=red' --out out
+check "its session says which" test "$(sql kvreel.db 'SELECT kernels FROM session')" = portable
+exits 0 "a table" report --table summary
+prints "names the variant" 'kernels portable'
+
+# The program starts itself again to set OMP_WAIT_POLICY, which would leave the emulator.
+if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    old() { OMP_WAIT_POLICY=passive qemu-x86_64 -cpu Nehalem "$kvreel" "$@" >"$out" 2>"$err"; }
+    check "starts without AVX" old list methods
+    check "and chooses portable C" bash -c "OMP_WAIT_POLICY=passive qemu-x86_64 -cpu Nehalem '$kvreel' version --json | jq -e '.variant == \"portable\"'"
+    check "AVX2 alone is AVX2" bash -c "OMP_WAIT_POLICY=passive qemu-x86_64 -cpu Haswell '$kvreel' version --json | jq -e '.variant == \"avx2\"'"
+else
+    skip "starts without AVX" "qemu-x86_64 is not installed: tools/deps.sh --neon has it"
+fi
