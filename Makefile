@@ -86,7 +86,8 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install plugin-example docs
+.PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+	plugin-example docs check-kernels check-kernels-neon test-variants
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -222,6 +223,18 @@ test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)
 unit: $(PLUGINS) $(TEST_BIN)
 	@KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(TEST_BIN)
 
+# The programs that reach kernels, and that take seconds.
+VARIANT_TESTS := $(filter $(addprefix $(BUILD)/tests/,core/test_dtype engine/test_ops engine/test_threads \
+	engine/test_model engine/test_wan_tiny cache/test_cache cache/test_layer methods/test_codec methods/test_grid \
+	methods/test_hadamard methods/test_outliers methods/test_pack metrics/test_alone metrics/test_psnr \
+	metrics/test_ssim metrics/test_gauss metrics/test_lpips),$(TEST_BIN))
+## test-variants: the unit tests that reach kernels, with portable C and with AVX2 forced
+test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
+	@for v in portable $(filter avx2 neon,$(ISAS)); do \
+		$(BUILD)/kvreel list suites --cpu $$v >/dev/null 2>&1 || { echo "$$v: skipped, not on this CPU"; continue; }; \
+		echo "with KVREEL_CPU=$$v:"; \
+		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
+
 ## cli-test: the tests of the command line alone
 cli-test: $(BUILD)/kvreel $(PLUGINS)
 	@bash tools/run-tests.sh $(BUILD)
@@ -232,7 +245,36 @@ fault-campaign: $(BUILD)/tests/run/test_faults
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel
-	@for b in codec attention gemm metrics; do $(BUILD)/kvreel bench $$b || exit 1; echo; done
+	@for b in codec attention gemm metrics kernels; do $(BUILD)/kvreel bench $$b || exit 1; echo; done
+
+## check-kernels: every kernel variant this CPU has against portable C, then cycles per element
+check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
+	@$(BUILD)/tests/bench/test_kernel_cases
+	@$(BUILD)/kvreel bench kernels
+
+# The kernels and their check as one program without libraries: what the linker does not need of
+# these sources, it drops. CC says for which machine.
+ALONE     := $(BUILD)/check_kernels
+ALONE_SRC := $(filter-out %/sha256.c %/version.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*.c) \
+	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c))
+ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC),$(ALONE_SRC))) $(ISA_OBJ)
+$(ALONE): CFLAGS += -static -Wl,--gc-sections
+$(ALONE): tests/neon/check_kernels.c $(ALONE_OBJ)
+	$(call say,TEST,$@)
+	$(Q)rm -f $@.a && $(AR) rcs $@.a $(ALONE_OBJ)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -Wl,--no-warnings -o $@ $< $@.a -lm
+
+NEON_CC ?= aarch64-linux-gnu-gcc
+NEON    := $(if $(shell command -v $(NEON_CC)),$(if $(shell command -v qemu-aarch64),yes))
+## check-kernels-neon: the same variants for ARM, emulated: tools/deps.sh --neon installs what it needs
+check-kernels-neon:
+ifeq ($(NEON),yes)
+	@$(MAKE) --no-print-directory CC=$(NEON_CC) AR=$(NEON_CC:gcc=ar) BUILD=build-neon PKG_CFLAGS= \
+		OPT='-O3 -ffunction-sections -fdata-sections' build-neon/check_kernels
+	@OMP_NUM_THREADS=2 qemu-aarch64 -cpu max build-neon/check_kernels neon
+else
+	@echo 'check-kernels-neon: skipped, no $(NEON_CC) or no qemu-aarch64 here; tools/deps.sh --neon installs them'
+endif
 
 ## lint: clang-format, cppcheck, and header self-containment
 lint:

@@ -3,6 +3,8 @@
 #
 #     tools/deps.sh           compiler, libraries, the test framework, gnuplot, ffmpeg
 #     tools/deps.sh --lint    those, and what `make lint` runs
+#     tools/deps.sh --neon    those, and what `make check-kernels-neon` runs: a compiler for ARM, and
+#                             QEMU for single programs, which also plays an x86 without AVX
 #
 # Says what it installs. Asks nothing as root or with a sudo that needs no password.
 # With nothing missing it touches neither the network nor the package lists.
@@ -17,8 +19,9 @@ packages=(
 case "${1:-}" in
 '') ;;
 --lint) packages+=(clang clang-format cppcheck) ;;
+--neon) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
 *)
-    echo "deps: unknown argument '$1', need --lint or nothing" >&2
+    echo "deps: unknown argument '$1', need --lint, --neon or nothing" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,45 @@
+/* check_kernels.c - tests/bench/test_kernel_cases.c without a test framework and without libraries:
+ * what is compiled for another kind of CPU runs under an emulator as one static program.
+ *
+ *     qemu-aarch64 -cpu max build-neon/check_kernels neon
+ *
+ * With a name, that variant alone is checked, and has to be there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/bench/kernel_case.h"
+
+static bool check_all(enum kvr_isa isa, int *n)
+{
+    for (int l = 0; kvr_kernel_lists[l]; l++)
+        for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; c->name; c++) {
+            if (!kvr_case_has(c, isa))
+                continue;
+            if (kvr_kernel_check(c, isa) != KVR_OK) {
+                printf("FAIL  %s\n", kvr_error());
+                return false;
+            }
+            ++*n;
+        }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    bool there = false, ok = true;
+
+    for (int i = 0; i < KVR_N_ISA; i++) {
+        const char *name = kvr_isa_name((enum kvr_isa)i);
+        int n = 0;
+
+        if (argc > 1 && strcmp(name, argv[1]) != 0)
+            continue;
+        ok = check_all((enum kvr_isa)i, &n) && ok;
+        if (n)
+            printf("ok    %s: %d kernels as by portable C\n", name, n);
+        there = there || n;
+    }
+    if (!there)
+        printf("FAIL  %s: not on this CPU\n", argc > 1 ? argv[1] : "any variant");
+    return ok && there ? 0 : 1;
+}
