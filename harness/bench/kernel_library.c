@@ -20,7 +20,7 @@ struct kvr_kernel_library {
 
 struct entry {
     const char *kernel, *name;
-    enum kvr_status (*open)(struct kvr_kernel_library *l);
+    enum kvr_status (*open)(struct kvr_kernel_library *l); /* NULL: there is nothing to prepare */
     enum kvr_status (*run)(const struct kvr_kernel_library *l);
 };
 
@@ -146,12 +146,31 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
     return KVR_OK;
 }
 
+/* Of attend.scores and attend.add_values: as many numbers, their panels read as a plain matrix. */
+static enum kvr_status run_scores(const struct kvr_kernel_library *l)
+{
+    const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
+    const struct kvr_case_arg *a = l->kit->arg;
+
+    return check(dnnl_sgemm('N', 'N', m, n, d, 1, a[1].p, d, a[2].p, n, 0, a[0].p, n), "sgemm");
+}
+
+static enum kvr_status run_values(const struct kvr_kernel_library *l)
+{
+    const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
+    const struct kvr_case_arg *a = l->kit->arg;
+
+    return check(dnnl_sgemm('N', 'N', m, d, n, 1, a[1].p, n, a[2].p, d, 1, a[0].p, d), "sgemm");
+}
+
 static const struct entry entries[] = {
     { "ops.gelu", "oneDNN gelu", open_gelu, NULL },
     { "ops.silu", "oneDNN swish", open_silu, NULL },
     { "ops.add", "oneDNN add", open_add, NULL },
     { "ops.norm_affine", "oneDNN layer norm", open_norm, NULL },
     { "ops.cross_attend", "oneDNN products", open_products, run_products },
+    { "attend.scores", "oneDNN product", NULL, run_scores },
+    { "attend.add_values", "oneDNN product", NULL, run_values },
 };
 
 enum kvr_status kvr_kernel_library_open(struct kvr_kernel_library **out,
@@ -176,7 +195,7 @@ enum kvr_status kvr_kernel_library_open(struct kvr_kernel_library **out,
     st = check(dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine");
     if (st == KVR_OK)
         st = check(dnnl_stream_create(&l->stream, l->engine, dnnl_stream_default_flags), "stream");
-    if (st == KVR_OK)
+    if (st == KVR_OK && e->open)
         st = e->open(l);
     if (st == KVR_OK)
         *out = l;

@@ -1,0 +1,221 @@
+/* kernels_attend.c - attention's loops (harness/cache/attend_kernels.h) as kernel cases.
+ *
+ * Every result is one sum in one order, with a product's rounding or fused: e = 2^-24 a term, of
+ * the sum of the terms' sizes, and twice that between two variants. */
+#include <math.h>
+
+#include "harness/bench/kernel_case.h"
+#include "harness/cache/attend_kernels.h"
+
+#define E 0x1p-24
+
+enum { PAD = KVR_ATTEND_PAD };
+
+static const void *table(void)
+{
+    return kvr_attend_kernels();
+}
+
+static float *f32(const struct kvr_case_kit *k, int which)
+{
+    return k->arg[which].p;
+}
+
+/* Value [row][col] of panels of PAD columns, each [rows][PAD]. */
+static double in_panel(const float *panels, int rows, int row, int col)
+{
+    return (double)
+        panels[((size_t)(col / PAD) * (size_t)rows + (size_t)row) * PAD + (size_t)(col % PAD)];
+}
+
+static double sum_of_sizes(const float *a, const float *panels, int rows, int col)
+{
+    double size = 0;
+
+    for (int i = 0; i < rows; i++)
+        size += fabs(a[i] * in_panel(panels, rows, i, col));
+    return size;
+}
+
+/* ---- products ----------------------------------------------------------------------------- */
+
+/* Shapes: m queries, n tokens, d channels. */
+static const int product_shapes[][KVR_CASE_DIMS] = {
+    { 1, 16, 1 }, { 3, 16, 7 }, { 7, 48, 64 }, { 13, 64, 128 }, { 64, 64, 33 }, { 64, 80, 96 }
+};
+
+/* s [m, n], q [m, d], keys in panels */
+static enum kvr_status scores_args(struct kvr_case_kit *k)
+{
+    const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1], d = (size_t)k->shape[2];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, m * n, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, m * d, d));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n * d, PAD);
+}
+
+static void scores(const struct kvr_case_kit *k)
+{
+    const int m = k->shape[0], n = k->shape[1], d = k->shape[2];
+
+    kvr_attend_kernels()->scores(f32(k, 1), d, f32(k, 2), f32(k, 0), n, m, n);
+}
+
+static double scores_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+{
+    const int n = k->shape[1], d = k->shape[2];
+
+    (void)a;
+    return 2 * (d + 1) * E *
+           sum_of_sizes(f32(k, 1) + at / (size_t)n * (size_t)d, f32(k, 2), d,
+                        (int)(at % (size_t)n));
+}
+
+/* Shapes: m queries, n tokens, d channels, whole panels. */
+static const int values_shapes[][KVR_CASE_DIMS] = {
+    { 1, 1, 16 }, { 3, 7, 16 }, { 7, 64, 48 }, { 13, 33, 128 }, { 64, 64, 64 }, { 64, 5, 96 }
+};
+
+/* out [m, d], p [m, n], values in panels */
+static enum kvr_status values_args(struct kvr_case_kit *k)
+{
+    const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1], d = (size_t)k->shape[2];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, m * d, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, m * n, n));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n * d, PAD);
+}
+
+static void add_values(const struct kvr_case_kit *k)
+{
+    const int m = k->shape[0], n = k->shape[1], d = k->shape[2];
+
+    kvr_attend_kernels()->add_values(f32(k, 1), n, f32(k, 2), f32(k, 0), d, n, m, d);
+}
+
+static double values_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+{
+    const int n = k->shape[1], d = k->shape[2];
+    const double before = fabs((double)((const float *)a->before)[at]);
+
+    return 2 * (n + 2) * E *
+           (before + sum_of_sizes(f32(k, 1) + at / (size_t)d * (size_t)n, f32(k, 2), n,
+                                  (int)(at % (size_t)d)));
+}
+
+/* ---- softmax ------------------------------------------------------------------------------ */
+
+/* Shapes: m rows, n scores. */
+static const int soften_shapes[][KVR_CASE_DIMS] = { { 1, 16 }, { 3, 64 }, { 5, 48 }, { 64, 64 } };
+
+/* s [m, n], max, sum, shrink [m], bias [n] */
+static enum kvr_status soften_args(struct kvr_case_kit *k)
+{
+    const size_t m = (size_t)k->shape[0], n = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, m * n, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, m, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, m, 1));
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, m, 1));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n, 1);
+}
+
+static void soften_with(const struct kvr_case_kit *k, const float *bias)
+{
+    const int m = k->shape[0], n = k->shape[1];
+
+    kvr_attend_kernels()->soften(f32(k, 0), n, bias, m, n, f32(k, 1), f32(k, 2), f32(k, 3));
+}
+
+static void soften(const struct kvr_case_kit *k)
+{
+    soften_with(k, NULL);
+}
+
+static void soften_biased(const struct kvr_case_kit *k)
+{
+    soften_with(k, f32(k, 4));
+}
+
+/* e^x is right to 2e-7 + 6e-8 |x|, |x| <= 87. A row's sum has that error and (n + 2) e, of the
+ * terms (each at most 1) and of what there was. The maximum and what follows from it alone are
+ * exact. */
+static double soften_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t at)
+{
+    const double weight = 2 * (2e-7 + 6e-8 * 87);
+    const int n = k->shape[1];
+
+    if (a == &k->arg[0])
+        return weight * fabs((double)((const float *)a->want)[at]);
+    if (a == &k->arg[2])
+        return (weight + 2 * (n + 2) * E) * (n + fabs((double)((const float *)a->before)[at]));
+    return 0;
+}
+
+/* ---- scaling and packing ------------------------------------------------------------------ */
+
+static const int scale_shapes[][KVR_CASE_DIMS] = { { 16 }, { 48 }, { 4096 } };
+
+static enum kvr_status scale_args(struct kvr_case_kit *k)
+{
+    return kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, (size_t)k->shape[0], 1);
+}
+
+static void scale(const struct kvr_case_kit *k)
+{
+    kvr_attend_kernels()->scale(f32(k, 0), k->shape[0], 0.3f);
+}
+
+/* Shapes: n tokens, d channels. */
+static const int pack_shapes[][KVR_CASE_DIMS] = { { 1, 1 },    { 16, 16 }, { 17, 33 },
+                                                  { 64, 128 }, { 50, 40 }, { 5, 96 } };
+
+static size_t padded(int n)
+{
+    return (size_t)(n + PAD - 1) / PAD * PAD;
+}
+
+static enum kvr_status pack_keys_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0] * d, d));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, padded(k->shape[0]) * d, PAD);
+}
+
+static void pack_keys(const struct kvr_case_kit *k)
+{
+    kvr_attend_kernels()->pack_keys(f32(k, 0), k->shape[0], k->shape[1], f32(k, 1));
+}
+
+static enum kvr_status pack_values_args(struct kvr_case_kit *k)
+{
+    const size_t n = (size_t)k->shape[0], d = (size_t)k->shape[1];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, n * d, d));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_F32, n * padded(k->shape[1]), PAD);
+}
+
+static void pack_values(const struct kvr_case_kit *k)
+{
+    kvr_attend_kernels()->pack_values(f32(k, 0), k->shape[0], k->shape[1], f32(k, 1));
+}
+
+#define CASE(called, args, fn, list, ...)                                                          \
+    .name = "attend." called, .table = table, .prepare = args, .run = fn, .shapes = list,          \
+    .n_shapes = (int)(sizeof list / sizeof *list), .timed = __VA_ARGS__
+
+const struct kvr_kernel_case kvr_kernels_attend[] = {
+    { CASE("scores", scores_args, scores, product_shapes, { 64, 64, 128 }), .tol = 1,
+      .size = scores_size },
+    { CASE("add_values", values_args, add_values, values_shapes, { 64, 64, 128 }), .tol = 1,
+      .size = values_size },
+    { CASE("soften", soften_args, soften, soften_shapes, { 64, 64 }), .tol = 1,
+      .size = soften_size },
+    { CASE("soften_biased", soften_args, soften_biased, soften_shapes, { 64, 64 }), .tol = 1,
+      .size = soften_size },
+    { CASE("scale", scale_args, scale, scale_shapes, { 8192 }) },
+    { CASE("pack_keys", pack_keys_args, pack_keys, pack_shapes, { 64, 128 }) },
+    { CASE("pack_values", pack_values_args, pack_values, pack_shapes, { 64, 128 }) },
+    { 0 },
+};
