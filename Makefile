@@ -255,7 +255,7 @@ check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 # The kernels and their check as one program without libraries: what the linker does not need of
 # these sources, it drops. CC says for which machine.
 ALONE     := $(BUILD)/check_kernels
-ALONE_SRC := $(filter-out %/sha256.c %/version.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*.c) \
+ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*.c) \
 	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c))
 ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC),$(ALONE_SRC))) $(ISA_OBJ)
 $(ALONE): CFLAGS += -static -Wl,--gc-sections

@@ -8,6 +8,7 @@
 
 #include "harness/bench/kernel_case.h"
 #include "harness/bench/kernel_library.h"
+#include "harness/core/onednn.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -175,6 +176,7 @@ enum kvr_status kvr_bench_kernels(struct kvr_dev *dev, int rounds, struct kvr_be
     *n_rows = 0;
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    kvr_onednn_limit(); /* to the variant that was named, before the others are tried */
     omp_set_num_threads(1);
     for (int l = 0; st == KVR_OK && kvr_kernel_lists[l]; l++)
         for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; st == KVR_OK && c->name; c++)
