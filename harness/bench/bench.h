@@ -19,6 +19,7 @@ struct kvr_bench_row {
     double median, min;        /* over the rounds */
     double ratio;              /* median of (this / reference) round by round; NaN: see missing */
     double ratio_q1, ratio_q3; /* its quartiles */
+    double error;              /* of the result, relative L2; NaN: not told */
     const char *reference;     /* what it is compared with: "memcpy" */
     char missing[128];         /* why there is no ratio; "": there is one */
     int n;                     /* rounds */

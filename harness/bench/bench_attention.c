@@ -2,6 +2,7 @@
 #include "harness/bench/bench_attention.h"
 
 #include <math.h>
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +14,17 @@
 #include "harness/core/rng.h"
 
 /* One chunk of queries over so many chunks of past. */
-static const struct shape {
-    const char *name;
+struct shape {
     int heads, d, tokens_per_frame, frames_per_chunk, past_chunks;
-} shapes[] = {
-    { "108x756", 3, 64, 36, 3, 6 },     /* the bundled model's window */
-    { "192x4800", 12, 128, 64, 3, 24 }, /* Wan's heads */
+};
+static const struct shape shapes[] = {
+    { 3, 64, 36, 3, 6 },    /* 108 x 756: the bundled model's window */
+    { 12, 128, 64, 3, 24 }, /* 192 x 4800: Wan's heads */
 };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
-enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2 };
-_Static_assert(N_SHAPES *N_METHODS *N_PATHS <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+static const char *const as_bytes[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT4", "KIVI_INT2" };
+enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4 };
+_Static_assert(N_SHAPES *(N_METHODS *N_PATHS + N_BYTES) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
 
 struct kit {
     struct kvr_dev *dev;
@@ -52,7 +54,7 @@ static enum kvr_status kit_open(struct kit *t)
     KVR_TRY(kvr_buf_alloc(&t->k, t->dev, KVR_MEM_IO, k * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->v, t->dev, KVR_MEM_IO, k * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->scores, t->dev, KVR_MEM_IO,
-                          (size_t)(t->n_query * t->n_key * t->s->heads) * sizeof(float)));
+                          (size_t)(t->n_query * t->n_key * omp_get_max_threads()) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->product, t->dev, KVR_MEM_IO, q * sizeof(float)));
     kvr_normal(t->x.p, 3 * q, 1, KVR_RNG_SYNTHETIC, 1, 0, 0);
     return KVR_OK;
@@ -67,7 +69,7 @@ static void products(struct kit *t)
 #pragma omp parallel for schedule(static)
     for (int h = 0; h < t->s->heads; h++) {
         const float *q = (const float *)t->x.p + h * d;
-        float *s = (float *)t->scores.p + (int64_t)h * m * n;
+        float *s = (float *)t->scores.p + omp_get_thread_num() * m * n;
 
         dnnl_sgemm('N', 'T', m, n, d, 1, q, ld, (const float *)t->k.p + h * d, ld, 0, s, n);
         dnnl_sgemm('N', 'N', m, d, n, 1, s, n, (const float *)t->v.p + h * d, ld, 0,
@@ -94,38 +96,50 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     return KVR_OK;
 }
 
-/* out against a direct softmax in double of a few queries: F32 sums over up to 4800 keys, so
- * 1e-4 of values of order 1. */
-static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const char *name)
+/* What the cache has decoded, with the chunk's own tokens rounded to BF16 as the cache has them. */
+static enum kvr_status read_back(struct kit *t, const struct kvr_cache *cache, const char *name)
+{
+    const size_t n = (size_t)t->n_query * t->width;
+    const float *x = t->x.p;
+    const int64_t past = kvr_cache_read(cache, 0, t->k.p, t->v.p);
+    float *k = (float *)t->k.p + (size_t)past * t->width;
+    float *v = (float *)t->v.p + (size_t)past * t->width;
+
+    if (past + t->n_query != t->n_key)
+        return kvr_fail(KVR_EINTERNAL, "bench: %s reads %lld tokens", name, (long long)past);
+    for (size_t i = 0; i < n; i++) {
+        k[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
+        v[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));
+    }
+    return KVR_OK;
+}
+
+struct error {
+    double worst;       /* largest difference */
+    double relative_l2; /* over all outputs that were looked at */
+};
+
+/* The cache's output against a direct softmax in double over what it decoded: every 17th query,
+ * one head each. */
+static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
-    const size_t n = (size_t)t->n_query * t->width;
-    const float *x = t->x.p, *out = x + 3 * n, *k = t->k.p, *v = t->v.p;
-    double *p = malloc((size_t)t->n_key * sizeof *p);
-    const int64_t past = kvr_cache_read(cache, 0, t->k.p, t->v.p);
-    double worst = 0;
+    const float *x = t->x.p, *k = t->k.p, *v = t->v.p;
+    const float *got = x + 3 * (size_t)t->n_query * t->width;
+    double *p = malloc((size_t)t->n_key * sizeof *p), e2 = 0, all2 = 0;
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
-    if (past + t->n_query != t->n_key) {
-        free(p);
-        return kvr_fail(KVR_EINTERNAL, "bench: %s reads %lld tokens", name, (long long)past);
-    }
-    /* The chunk's own tokens, as the cache has them: rounded to BF16. */
-    for (size_t i = 0; i < n; i++) {
-        ((float *)t->k.p)[(size_t)past * t->width + i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[n + i]));
-        ((float *)t->v.p)[(size_t)past * t->width + i] =
-            kvr_bf16_to_f32(kvr_f32_to_bf16(x[2 * n + i]));
-    }
+    out->worst = 0;
     for (int64_t r = 0; r < t->n_query; r += 17) {
+        const size_t at = (size_t)r * t->width + (size_t)(r % heads * d);
         const int h = (int)(r % heads);
         double top = -INFINITY, sum = 0;
 
         for (int64_t j = 0; j < t->n_key; j++) {
             p[j] = 0;
             for (int c = 0; c < d; c++)
-                p[j] += (double)x[(size_t)r * t->width + (size_t)(h * d + c)] *
-                        k[(size_t)j * t->width + (size_t)(h * d + c)];
+                p[j] += (double)x[at + (size_t)c] * k[(size_t)j * t->width + (size_t)(h * d + c)];
             p[j] /= sqrt(d);
             top = fmax(top, p[j]);
         }
@@ -136,49 +150,85 @@ static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, const
 
             for (int64_t j = 0; j < t->n_key; j++)
                 o += p[j] * v[(size_t)j * t->width + (size_t)(h * d + c)];
-            e = fabs(o / sum - out[(size_t)r * t->width + (size_t)(h * d + c)]);
-            if (worst == worst && !(e <= worst))
-                worst = e;
+            e = fabs(o / sum - got[at + (size_t)c]);
+            e2 += e * e;
+            all2 += o / sum * (o / sum);
+            if (out->worst == out->worst && !(e <= out->worst))
+                out->worst = e;
         }
     }
     free(p);
-    if (!(worst <= 1e-4))
-        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 1e-4", name, worst);
+    out->relative_l2 = sqrt(e2 / all2);
     return KVR_OK;
 }
 
-static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache, struct kvr_bench_row *row)
+/* F32: sums over up to 65520 keys of values of order 1, 1e-4. int8: with random keys the errors of
+ * attend_dot.h come to .01 to .02 of the output; a wrong scale gives ten times that. */
+static enum kvr_status check(struct kit *t, const struct kvr_cache *cache, bool int8,
+                             struct kvr_bench_row *row)
+{
+    struct error e = { NAN, NAN };
+
+    KVR_TRY(read_back(t, cache, row->name));
+    KVR_TRY(error_of(t, &e));
+    row->error = e.relative_l2;
+    if (!int8 && !(e.worst <= 1e-4))
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > 1e-4", row->name, e.worst);
+    if (int8 && !(e.relative_l2 <= .05))
+        return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g > .05 of its size", row->name,
+                        e.relative_l2);
+    return KVR_OK;
+}
+
+/* Nanoseconds of one attend of the current chunk. */
+static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64_t *ns)
 {
     const size_t n = (size_t)t->n_query * t->width;
-    const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
     const int fpc = t->s->frames_per_chunk, c = t->s->past_chunks;
     const struct kvr_pass pass = { c, c * fpc, fpc, 1, false };
-    double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
     float *x = t->x.p;
+    int64_t t0;
 
-    for (int i = 0; i < t->rounds; i++) {
-        int64_t t0 = kvr_now_ns(), reference;
+    KVR_TRY(kvr_cache_begin_pass(cache, &pass));
+    KVR_TRY(kvr_cache_append(cache, 0, x + n, x + 2 * n));
+    t0 = kvr_now_ns();
+    KVR_TRY(kvr_cache_attend(cache, 0, x, x + 3 * n));
+    *ns = kvr_now_ns() - t0;
+    return kvr_cache_end_pass(cache);
+}
 
-        products(t);
-        reference = kvr_now_ns() - t0;
-        KVR_TRY(kvr_cache_begin_pass(cache, &pass));
-        KVR_TRY(kvr_cache_append(cache, 0, x + n, x + 2 * n));
-        t0 = kvr_now_ns();
-        KVR_TRY(kvr_cache_attend(cache, 0, x, x + 3 * n));
-        t0 = kvr_now_ns() - t0;
-        KVR_TRY(kvr_cache_end_pass(cache));
-        v[i] = flops / (double)t0;
-        ratio[i] = (double)reference / (double)t0;
+/* In turn with `reference`, or with the library's products where that is NULL. */
+static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
+                                  struct kvr_cache *reference, struct kvr_bench_row *row)
+{
+    const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
+    double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+
+    for (int i = -1; i < t->rounds; i++) { /* the first one warms up */
+        int64_t other = kvr_now_ns(), ns;
+
+        if (reference) {
+            KVR_TRY(attend_once(t, reference, &other));
+        } else {
+            products(t);
+            other = kvr_now_ns() - other;
+        }
+        KVR_TRY(attend_once(t, cache, &ns));
+        if (i >= 0) {
+            v[i] = flops / (double)ns;
+            ratio[i] = (double)other / (double)ns;
+        }
     }
     row->device = "cpu";
     row->unit = "GFLOP/s";
-    row->reference = "oneDNN products";
+    row->reference = reference ? "own F32 of BF16" : "oneDNN products";
     kvr_bench_fill(row, v, ratio, t->rounds);
     return KVR_OK;
 }
 
-static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path,
-                           struct kvr_bench_row *row)
+static enum kvr_status open_filled(struct kit *t, const char *method, enum kvr_path path,
+                                   enum kvr_attend_as attend, struct kvr_plan **plan,
+                                   struct kvr_cache **cache)
 {
     const struct shape *s = t->s;
     const struct kvr_cache_shape shape = {
@@ -189,52 +239,104 @@ static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path
         .frames_per_chunk = s->frames_per_chunk,
         .capacity_frames = s->frames_per_chunk * (s->past_chunks + 1),
         .exact = KVR_BF16,
+        .attend = attend,
     };
-    struct kvr_plan *plan = NULL;
-    struct kvr_cache *cache = NULL;
-    enum kvr_status st = kvr_plan_open(&plan, method, NULL, 0);
 
-    snprintf(row->name, sizeof row->name, "attention.%s.%s.%s", kvr_path_names[path], method,
-             s->name);
+    KVR_TRY(kvr_plan_open(plan, method, NULL, 0));
+    KVR_TRY(kvr_cache_open(cache, t->dev, *plan, &shape, path));
+    return fill(t, *cache);
+}
+
+static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path,
+                           enum kvr_attend_as attend, struct kvr_bench_row *row)
+{
+    const bool int8 = attend == KVR_ATTEND_INT8;
+    struct kvr_plan *plan = NULL, *bf16 = NULL;
+    struct kvr_cache *cache = NULL, *reference = NULL;
+    enum kvr_status st = KVR_OK;
+
+    snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld",
+             int8 ? kvr_attend_names[attend] : kvr_path_names[path], method, (long long)t->n_query,
+             (long long)t->n_key);
+    if (int8)
+        st = open_filled(t, "BF16", path, KVR_ATTEND_FLOAT, &bf16, &reference);
     if (st == KVR_OK)
-        st = kvr_cache_open(&cache, t->dev, plan, &shape, path);
+        st = open_filled(t, method, path, attend, &plan, &cache);
     if (st == KVR_OK)
-        st = fill(t, cache);
+        st = check(t, cache, int8, row);
     if (st == KVR_OK)
-        st = check(t, cache, row->name);
-    if (st == KVR_OK)
-        st = time_cache(t, cache, row);
+        st = time_cache(t, cache, reference, row);
     kvr_cache_close(&cache);
     kvr_plan_close(&plan);
+    kvr_cache_close(&reference);
+    kvr_plan_close(&bf16);
     return st;
+}
+
+static enum kvr_status all_rows(struct kit *t, struct kvr_bench_row *rows, int *n_rows)
+{
+    static const enum kvr_path paths[N_PATHS] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
+
+    KVR_TRY(kit_open(t));
+    for (int m = 0; m < N_METHODS; m++)
+        for (int p = 0; p < N_PATHS; p++)
+            KVR_TRY(one(t, methods[m], paths[p], KVR_ATTEND_FLOAT, &rows[(*n_rows)++]));
+    for (int m = 0; m < N_BYTES; m++)
+        KVR_TRY(one(t, as_bytes[m], KVR_PATH_STAGED, KVR_ATTEND_INT8, &rows[(*n_rows)++]));
+    return KVR_OK;
+}
+
+static enum kvr_status of_shape(struct kvr_dev *dev, const struct shape *s, int rounds,
+                                struct kvr_bench_row *rows, int *n_rows)
+{
+    struct kit t = {
+        .dev = dev,
+        .s = s,
+        .rounds = rounds,
+        .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
+        .width = (size_t)s->heads * (size_t)s->d,
+    };
+    enum kvr_status st;
+
+    t.n_key = t.n_query * (s->past_chunks + 1);
+    st = all_rows(&t, rows, n_rows);
+    kit_close(&t);
+    return st;
+}
+
+static enum kvr_status check_rounds(int rounds)
+{
+    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                     int *n_rows)
 {
-    static const enum kvr_path paths[N_PATHS] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
-
-    if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
+    KVR_TRY(check_rounds(rounds));
+    kvr_onednn_limit();
     *n_rows = 0;
-    for (int i = 0; i < N_SHAPES; i++) {
-        const struct shape *s = &shapes[i];
-        struct kit t = {
-            .dev = dev,
-            .s = s,
-            .rounds = rounds,
-            .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
-            .width = (size_t)s->heads * (size_t)s->d,
-        };
-        enum kvr_status st;
-
-        t.n_key = t.n_query * (s->past_chunks + 1);
-        st = kit_open(&t);
-        for (int m = 0; m < N_METHODS && st == KVR_OK; m++)
-            for (int p = 0; p < N_PATHS && st == KVR_OK; p++)
-                st = one(&t, methods[m], paths[p], &rows[(*n_rows)++]);
-        kit_close(&t);
-        KVR_TRY(st);
-    }
+    for (int i = 0; i < N_SHAPES; i++)
+        KVR_TRY(of_shape(dev, &shapes[i], rounds, rows, n_rows));
     return KVR_OK;
+}
+
+enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, int rounds,
+                                       struct kvr_bench_row *rows, int *n_rows)
+{
+    int queries, keys, heads, d, end = 0;
+
+    KVR_TRY(check_rounds(rounds));
+    kvr_onednn_limit();
+    if (sscanf(text, "%dx%dx%dx%d%n", &queries, &keys, &heads, &d, &end) != 4 || text[end] ||
+        queries < 1 || queries > 1 << 16 || keys % queries || keys < 2 * queries ||
+        keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > 256)
+        return kvr_fail(KVR_EINVAL,
+                        "--shape %s: need QUERIESxKEYSxHEADSxDIM, keys a multiple of the queries "
+                        "and at least twice them, as in 768x9984x12x128",
+                        text);
+    *n_rows = 0;
+    return of_shape(dev, &(struct shape){ heads, d, queries, 1, keys / queries - 1 }, rounds, rows,
+                    n_rows);
 }

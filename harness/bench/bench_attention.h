@@ -3,7 +3,11 @@
  * Rows "attention.PATH.METHOD.QxK": GFLOP/s counted as 4 Q K H D, decoding included. The
  * reference "oneDNN products" is Q K^T and S V of the same shape in F32 by the GEMM library over
  * an already decoded cache, without a softmax: what a library leaves to be gained. Before
- * anything is timed each row's output must agree with a direct softmax over the decoded cache. */
+ * anything is timed each row's output must agree with a direct softmax over the decoded cache.
+ *
+ * Rows "attention.int8.METHOD.QxK" multiply coded tokens as bytes (attend_dot.h); their reference,
+ * "own F32 of BF16", is this program's F32 attention over the same tokens held in BF16. `error` is
+ * theirs against that softmax. */
 #ifndef KVR_BENCH_ATTENTION_H
 #define KVR_BENCH_ATTENTION_H
 
@@ -13,6 +17,9 @@ enum { KVR_BENCH_ATTENTION_ROWS = 32 };
 
 enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
                                     int *n_rows);
+/* At one shape, "QUERIESxKEYSxHEADSxDIM". */
+enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
+                                       struct kvr_bench_row *rows, int *n_rows);
 
 /* On a device of backend CUDA, at Wan's size: 4680 queries, 4680 to 65520 keys, 12 heads of 128.
  * The reference is the dense kernel over the already decoded cache in BF16, "dense BF16"; that

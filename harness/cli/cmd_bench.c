@@ -16,7 +16,7 @@
 #include "harness/cuda/device.h"
 
 struct bench_opts {
-    const char *device;
+    const char *device, *shape;
     int rounds;
     bool json;
 };
@@ -78,12 +78,12 @@ static json_t *row_json(const struct kvr_bench_row *r)
 {
     const char *variant = r->variant ? r->variant : kvr_isa_name(kvr_isa());
 
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:s, s:o, s:i}", "name",
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:i}", "name",
                      r->name, "variant", variant, "device", r->device, "median", r->median, "min",
                      r->min, "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1",
-                     real_or_null(r->ratio_q1), "ratio_q3", real_or_null(r->ratio_q3), "reference",
-                     r->reference, "missing", r->missing[0] ? json_string(r->missing) : json_null(),
-                     "n", r->n);
+                     real_or_null(r->ratio_q1), "ratio_q3", real_or_null(r->ratio_q3), "error",
+                     r->error > 0 ? json_real(r->error) : json_null(), "reference", r->reference,
+                     "missing", r->missing[0] ? json_string(r->missing) : json_null(), "n", r->n);
 }
 
 static json_t *rows_json(const struct kvr_bench_row *rows, int n)
@@ -95,22 +95,26 @@ static json_t *rows_json(const struct kvr_bench_row *rows, int n)
     return list;
 }
 
-static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev, int rounds,
-                              struct kvr_bench_row *rows, int *n)
+static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
+                              const struct bench_opts *o, struct kvr_bench_row *rows, int *n)
 {
     const enum kvr_backend backend = kvr_dev_backend(dev);
 
+    if (o->shape && b->run[KVR_CPU] != kvr_bench_attention)
+        return kvr_fail(KVR_EINVAL, "bench: --shape is of attention, not of %s", b->name);
+    if (o->shape && backend == KVR_CPU)
+        return kvr_bench_attention_at(dev, o->shape, o->rounds, rows, n);
     if (!b->run[backend])
         return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
                         kvr_dev_name(dev));
-    return b->run[backend](dev, rounds, rows, n);
+    return b->run[backend](dev, o->rounds, rows, n);
 }
 
 static int run(const struct kvr_call *call)
 {
-    static const char *const columns[] = { "name",      "variant", "device",   "median",
-                                           "unit",      "ratio",   "ratio_q1", "ratio_q3",
-                                           "reference", "missing", "n",        NULL };
+    static const char *const columns[] = { "name",    "variant",  "device",   "median", "unit",
+                                           "ratio",   "ratio_q1", "ratio_q3", "error",  "reference",
+                                           "missing", "n",        NULL };
     const struct bench_opts *o = call->opts;
     struct kvr_bench_row *rows;
     char machine[256];
@@ -128,7 +132,7 @@ static int run(const struct kvr_call *call)
     fprintf(stderr, "bench: %s\n", kvr_machine_text(machine, sizeof machine));
     st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
-        st = run_on(b, dev, o->rounds, rows, &n);
+        st = run_on(b, dev, o, rows, &n);
     kvr_dev_close(&dev);
     if (st != KVR_OK) {
         free(rows);
@@ -145,6 +149,8 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
+                 "attention at this shape alone: queries, keys, heads, head_dim"),
     KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "15", 3, 1000,
                 "benchmark and reference take turns so many times"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
