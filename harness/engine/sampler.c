@@ -39,6 +39,40 @@ enum kvr_status kvr_noise_philox(void *ctx, int chunk, int step, int frame0, int
     return KVR_OK;
 }
 
+/* n_elems values, from element `first` of the place (a, step) on: of the first noise a is the frame
+ * and step 0, of a later one a is the chunk and step counts from 1. */
+static void move(const struct kvr_noise *n, uint32_t a, int step, uint64_t first, float *x,
+                 int64_t n_elems)
+{
+    const double whole = 1 / sqrt(1 + n->magnitude * n->magnitude);
+    float eta[256];
+
+    for (int64_t i = 0; i < n_elems; i += 256) {
+        const int64_t count = n_elems - i < 256 ? n_elems - i : 256;
+
+        kvr_normal(eta, (size_t)count, n->seed, KVR_RNG_JITTER, a,
+                   (uint32_t)n->draw << 8 | (uint32_t)step, first + (uint64_t)i);
+        for (int64_t j = 0; j < count; j++)
+            x[i + j] = (float)(((double)x[i + j] + n->magnitude * (double)eta[j]) * whole);
+    }
+}
+
+enum kvr_status kvr_noise_moved(void *ctx, int chunk, int step, int frame0, int n_frames,
+                                int64_t frame_elems, float *dst)
+{
+    const struct kvr_noise *n = ctx;
+    uint64_t seed = n->seed;
+
+    KVR_TRY(kvr_noise_philox(&seed, chunk, step, frame0, n_frames, frame_elems, dst));
+    for (int f = 0; n->draw && f < n_frames; f++)
+        if (step < 0)
+            move(n, (uint32_t)(frame0 + f), 0, 0, dst + f * frame_elems, frame_elems);
+        else
+            move(n, (uint32_t)chunk, step + 1, (uint64_t)(f * frame_elems), dst + f * frame_elems,
+                 frame_elems);
+    return KVR_OK;
+}
+
 static enum kvr_status forward(struct run *r, const struct kvr_pass *pass, const float *x, float t,
                                float *out)
 {
@@ -108,10 +142,20 @@ static enum kvr_status show_step(const struct run *r, const struct kvr_pass *pas
     return r->hooks->step(r->hooks->ctx, pass->chunk, pass->index, x0, pass->n_frames);
 }
 
+/* What the rollout goes on from after this step, into `to`. */
+static enum kvr_status take_forced(struct run *r, const struct kvr_pass *pass, int step, float *to)
+{
+    float *at = r->host ? r->host : to;
+
+    KVR_TRY(r->hooks->forced(r->hooks->ctx, pass->chunk, step, pass->n_frames, at));
+    return hand_over(r, to, at);
+}
+
 static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
 {
     const struct kvr_schedule *s = &r->schedule;
     const int step = pass->index;
+    const bool forced = r->hooks && r->hooks->forced && r->hooks->every_step;
     const bool last = step == s->n_steps - 1;
 
     KVR_TRY(forward(r, pass, r->x, s->timestep[step], r->out));
@@ -126,7 +170,9 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     if (last)
         return KVR_OK;
     KVR_TRY(draw(r, pass, step, r->eps));
-    r->ops->renoise(r->dev, r->n, r->x0, r->eps, s->sigma[step + 1], r->x);
+    if (forced)
+        KVR_TRY(take_forced(r, pass, step, r->out)); /* x0 has been made from it */
+    r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, s->sigma[step + 1], r->x);
     return KVR_OK;
 }
 
@@ -151,17 +197,22 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
     struct kvr_pass pass = { .chunk = chunk,
                              .frame0 = chunk * r->c->frames_per_chunk,
                              .n_frames = r->c->frames_per_chunk };
-    const float *x0;
+    const bool given = r->hooks && pass.frame0 < r->hooks->n_given;
+    const float *committed = r->x0, *x0;
 
     if (r->hooks && r->hooks->chunk_begin)
         KVR_TRY(r->hooks->chunk_begin(r->hooks->ctx, chunk));
-    if (r->hooks && pass.frame0 < r->hooks->n_given)
+    if (given)
         KVR_TRY(take_given(r, &pass));
     else
         KVR_TRY(denoise(r, &pass));
+    if (r->hooks && r->hooks->forced && !given) {
+        committed = r->x; /* whose noise is used up */
+        KVR_TRY(take_forced(r, &pass, r->schedule.n_steps - 1, r->x));
+    }
     pass.index = r->schedule.n_steps;
     pass.clean = true;
-    KVR_TRY(forward(r, &pass, r->x0, (float)r->c->context_timestep, r->out));
+    KVR_TRY(forward(r, &pass, committed, (float)r->c->context_timestep, r->out));
     if (!r->hooks || !r->hooks->chunk_end)
         return KVR_OK;
     KVR_TRY(look(r, &x0));

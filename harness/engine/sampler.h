@@ -35,6 +35,20 @@ typedef enum kvr_status kvr_noise_fn(void *ctx, int chunk, int step, int frame0,
  * ctx is a const uint64_t * seed. */
 kvr_noise_fn kvr_noise_philox;
 
+/* The same, moved a little, to see how far a rollout leads small differences apart:
+ *
+ *     (eps + m eta) / sqrt(1 + m^2)
+ *
+ * with eta another N(0,1), a function of the same place and of the draw. The variance stays 1 for
+ * any m. Draw 0 is kvr_noise_philox to the bit. ctx is a const struct kvr_noise *. */
+struct kvr_noise {
+    uint64_t seed;
+    int draw;         /* 0 .. KVR_MAX_DRAW */
+    double magnitude; /* m >= 0 */
+};
+enum { KVR_MAX_DRAW = (1 << 24) - 1 };
+kvr_noise_fn kvr_noise_moved;
+
 struct kvr_sample_hooks {
     void *ctx;
     /* Before a chunk's first pass; may change the prompt. NULL: nothing. */
@@ -48,6 +62,12 @@ struct kvr_sample_hooks {
      * pass alone; nothing is generated for it, and no noise is drawn. */
     int n_given;
     enum kvr_status (*given)(void *ctx, int frame0, int n_frames, float *x0);
+    /* Teacher forcing: writes the x0 of a step that the rollout goes on from in place of its own,
+     * in memory of the host. Of the last step the clean pass takes it, so that the next chunk goes
+     * on from it; with `every_step` it is what is re-noised after the others, too. The other hooks
+     * and `latents` still get the rollout's own. NULL: the rollout goes on from itself. */
+    enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
+    bool every_step;
 };
 
 /* A new video: the cache is reset first. n_frames, and hooks->n_given where there are hooks, must

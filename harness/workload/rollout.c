@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const kvr_forcing_names[] = { "none", "teacher", "step", NULL };
+
 struct rollout {
     const struct kvr_rollout_request *req;
     const struct kvr_model_config *config;
@@ -25,6 +27,9 @@ struct rollout {
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, room, act;
+    float *steps; /* x0 of every step, for a teacher; NULL: nobody asks */
+    /* With a teacher, |x - r|^2 and |r|^2: of this chunk, of all. */
+    double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* until the last pass */
     struct kvr_dit_times dit_times;
 };
@@ -115,10 +120,52 @@ static enum kvr_status check_range(const struct rollout *r, int chunk, int step,
                     (long long)(at % n_frame), (double)x0[at], (double)limit, (double)middle);
 }
 
+/* Where a teacher has the x0 of this step. */
+static size_t place_of_step(const struct rollout *r, int chunk, int step)
+{
+    const size_t n =
+        (size_t)kvr_model_frame_elems(r->req->model) * (size_t)r->config->frames_per_chunk;
+
+    return ((size_t)chunk * (size_t)r->config->n_steps + (size_t)step) * n;
+}
+
+/* In double precision, so that the sum's own rounding (1e-16 of it a term) is far below what the
+ * latents, being floats, can differ by. */
+static void compare_step(struct rollout *r, int chunk, int step, const float *x0, int n_frames)
+{
+    const int64_t n = kvr_model_frame_elems(r->req->model) * n_frames;
+    const float *ref = r->req->teacher + place_of_step(r, chunk, step);
+
+    if (r->req->forcing != KVR_FORCING_STEP && step < r->config->n_steps - 1)
+        return;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)x0[i] - (double)ref[i];
+
+        r->chunk_off2 += d * d;
+        r->chunk_ref2 += (double)ref[i] * (double)ref[i];
+    }
+}
+
+static void compare_chunk(struct rollout *r, int chunk)
+{
+    r->off2 += r->chunk_off2;
+    r->ref2 += r->chunk_ref2;
+    r->out->chunk_error[chunk] = sqrt(r->chunk_off2 / r->chunk_ref2);
+    r->out->latent_error = sqrt(r->off2 / r->ref2);
+    r->chunk_off2 = r->chunk_ref2 = 0;
+}
+
 static enum kvr_status after_step(void *ctx, int chunk, int step, const float *x0, int n_frames)
 {
-    KVR_TRY(record_pass(ctx, chunk, step));
-    return check_range(ctx, chunk, step, x0, n_frames);
+    struct rollout *r = ctx;
+
+    KVR_TRY(record_pass(r, chunk, step));
+    if (r->req->teacher)
+        compare_step(r, chunk, step, x0, n_frames);
+    if (r->steps)
+        memcpy(r->steps + place_of_step(r, chunk, step), x0,
+               (size_t)kvr_model_frame_elems(r->req->model) * (size_t)n_frames * sizeof *x0);
+    return check_range(r, chunk, step, x0, n_frames);
 }
 
 /* x [F,3,H,W] -> rgb [F,H,W,3]. The first frame with a value that is not finite, or -1. */
@@ -163,6 +210,15 @@ static enum kvr_status given_chunk(void *ctx, int frame0, int n_frames, float *x
     return KVR_OK;
 }
 
+static enum kvr_status forced_step(void *ctx, int chunk, int step, int n_frames, float *x0)
+{
+    const struct rollout *r = ctx;
+
+    memcpy(x0, r->req->teacher + place_of_step(r, chunk, step),
+           (size_t)kvr_model_frame_elems(r->req->model) * (size_t)n_frames * sizeof *x0);
+    return KVR_OK;
+}
+
 static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames, const float *x0)
 {
     struct rollout *r = ctx;
@@ -170,6 +226,8 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
     int n_pixels = c->latent_h * c->latent_w, bad = -1;
 
     KVR_TRY(record_pass(r, chunk, c->n_steps));
+    if (r->req->teacher && frame0 >= r->req->n_given)
+        compare_chunk(r, chunk);
     if (c->latent_is_rgb)
         bad = to_rgb(r->out->rgb + (size_t)frame0 * (size_t)n_pixels * 3, x0, n_frames, n_pixels,
                      c->latent_lo, c->latent_hi);
@@ -197,6 +255,13 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
         req->n_given % c->frames_per_chunk != 0 || (req->n_given > 0 && !req->given))
         return kvr_fail(KVR_EINVAL, "rollout: %d given frames, need a multiple of %d below %d",
                         req->n_given, c->frames_per_chunk, req->latent_frames);
+    if (req->jitter_draw < 0 || req->jitter_draw > KVR_MAX_DRAW ||
+        !(req->jitter_magnitude >= 0 && req->jitter_magnitude <= 1))
+        return kvr_fail(KVR_EINVAL, "rollout: jitter draw %d of magnitude %g, need 0..%d and 0..1",
+                        req->jitter_draw, req->jitter_magnitude, KVR_MAX_DRAW);
+    if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
+        return kvr_fail(KVR_EINVAL, "rollout: forcing '%s' %s a teacher",
+                        kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
     if (req->n_given > 0 && !c->latent_is_rgb)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "rollout: given frames: there is no encoder for this model's latents");
@@ -241,7 +306,14 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
         out->width = c->latent_w;
         out->rgb = calloc((size_t)out->n * (size_t)out->height * (size_t)out->width, 3);
     }
-    if (!out->pass || (c->latent_is_rgb && !out->rgb))
+    if (r->req->teacher) {
+        out->n_chunks = r->n_chunks;
+        out->chunk_error = malloc((size_t)r->n_chunks * sizeof *out->chunk_error);
+        out->latent_error = NAN;
+        for (int i = 0; out->chunk_error && i < r->n_chunks; i++)
+            out->chunk_error[i] = NAN;
+    }
+    if (!out->pass || (c->latent_is_rgb && !out->rgb) || (r->req->teacher && !out->chunk_error))
         return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
     if (kvr_dev_stream(r->dev))
         kvr_stream_forget_marks(kvr_dev_stream(r->dev));
@@ -262,13 +334,15 @@ static enum kvr_status generate(struct rollout *r)
         .chunk_end = end_chunk,
         .n_given = r->req->n_given,
         .given = given_chunk,
+        .forced = r->req->teacher ? forced_step : NULL,
+        .every_step = r->req->forcing == KVR_FORCING_STEP,
     };
     struct kvr_rollout_result *out = r->out;
-    uint64_t seed = r->req->seed;
+    struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };
     enum kvr_status st;
 
     r->t0_ns = kvr_now_ns();
-    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_philox, &seed, &hooks, NULL);
+    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_moved, &noise, &hooks, NULL);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
     kvr_dit_graph_counts(r->dit, &out->graphs);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
@@ -280,28 +354,27 @@ static enum kvr_status generate(struct rollout *r)
     return kvr_cache_times(r->cache, &out->cache);
 }
 
-enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
-                                const struct kvr_rollout_request *req, kvr_progress_fn *progress,
-                                void *progress_ctx, struct kvr_rollout_result *out)
+static enum kvr_status run(struct rollout *r, const struct kvr_plan *plan)
 {
-    struct rollout r = { .req = req, .dev = dev, .out = out, .progress = progress, .act = -1 };
+    struct kvr_rollout_result *out = r->out;
+    struct kvr_dev *dev = r->dev;
     struct kvr_mem_stats mem;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
-    r.config = kvr_model_config(req->model);
-    r.progress_ctx = progress_ctx;
-    KVR_TRY(check_request(req, r.config));
+    r->act = -1;
+    r->config = kvr_model_config(r->req->model);
+    KVR_TRY(check_request(r->req, r->config));
     kvr_mem_reset_peak(dev);
     kvr_mem_stats(dev, &mem);
     out->live_at_start = mem.live_total;
     out->finite = true;
-    st = prepare(&r, plan);
+    st = prepare(r, plan);
     if (st == KVR_OK)
-        st = generate(&r);
-    kvr_cache_close(&r.cache);
-    kvr_dit_close(&r.dit);
-    kvr_buf_free(&r.embedding);
+        st = generate(r);
+    kvr_cache_close(&r->cache);
+    kvr_dit_close(&r->dit);
+    kvr_buf_free(&r->embedding);
     kvr_mem_stats(dev, &mem);
     out->live_at_end = mem.live_total;
     if (st != KVR_OK)
@@ -309,9 +382,55 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan
     return st;
 }
 
+enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
+                                const struct kvr_rollout_request *req, kvr_progress_fn *progress,
+                                void *progress_ctx, struct kvr_rollout_result *out)
+{
+    struct rollout r = {
+        .req = req, .dev = dev, .out = out, .progress = progress, .progress_ctx = progress_ctx
+    };
+
+    return run(&r, plan);
+}
+
+enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
+                                      float **teacher)
+{
+    const size_t n = (size_t)req->latent_frames * (size_t)kvr_model_frame_elems(req->model) *
+                     (size_t)kvr_model_config(req->model)->n_steps;
+    struct kvr_rollout_request plain = *req;
+    struct kvr_rollout_result result;
+    struct rollout r = { .req = &plain, .dev = dev, .out = &result };
+    struct kvr_plan *plan = NULL;
+    enum kvr_status st;
+
+    *teacher = NULL;
+    plain.forcing = KVR_FORCING_NONE;
+    plain.teacher = NULL;
+    plain.watch = NULL;
+    plain.phases = false;
+    KVR_TRY(check_request(&plain, kvr_model_config(req->model)));
+    r.steps = calloc(n, sizeof *r.steps);
+    if (!r.steps)
+        return kvr_fail(KVR_ENOMEM, "rollout: no memory for the reference's %d frames",
+                        req->latent_frames);
+    st = kvr_plan_open(&plan, "BF16", NULL, 0);
+    if (st == KVR_OK)
+        st = run(&r, plan);
+    kvr_plan_close(&plan);
+    if (st != KVR_OK) {
+        free(r.steps);
+        return st;
+    }
+    kvr_rollout_result_free(&result);
+    *teacher = r.steps;
+    return KVR_OK;
+}
+
 void kvr_rollout_result_free(struct kvr_rollout_result *r)
 {
     free(r->rgb);
     free(r->pass);
+    free(r->chunk_error);
     memset(r, 0, sizeof *r);
 }

@@ -14,6 +14,17 @@
 extern "C" {
 #endif
 
+/* What a rollout goes on from: from its own chunks, or from those of a teacher, so that what is
+ * measured is the error that a method puts in, without what earlier errors led to. */
+enum kvr_forcing {
+    KVR_FORCING_NONE,
+    KVR_FORCING_TEACHER, /* every chunk is denoised under the teacher's earlier chunks, which the
+                          * method's cache holds as its clean passes leave them */
+    KVR_FORCING_STEP,    /* and every denoising step begins from the teacher's step before */
+    KVR_N_FORCINGS
+};
+extern const char *const kvr_forcing_names[]; /* NULL-terminated: "none", "teacher", "step" */
+
 /* One rollout: a prompt, a seed, a cache. */
 struct kvr_rollout_request {
     struct kvr_model *model;
@@ -36,6 +47,13 @@ struct kvr_rollout_request {
      * for byte, and enter the cache by one clean pass each. NULL: 0. */
     const uint8_t *given;
     int n_given;
+    /* All noise moved a little, as kvr_noise_moved() does; draw 0: not moved. */
+    int jitter_draw;
+    double jitter_magnitude;
+    /* With KVR_FORCING_NONE there is no teacher; else its x0 of every chunk and step, of
+     * kvr_rollout_reference(): [chunks, steps, frames_per_chunk, frame_elems]. Borrowed. */
+    enum kvr_forcing forcing;
+    const float *teacher;
 };
 
 /* One line of the bytes-over-time trace, taken at the end of each pass. */
@@ -64,6 +82,12 @@ struct kvr_rollout_result {
     size_t live_at_start, live_at_end; /* must agree once caches are closed */
     int n_passes;
     struct kvr_pass_record *pass; /* owned */
+    /* With a teacher: |x - r| / |r| of the rollout's latents x and the teacher's r. By chunk its
+     * final ones, with KVR_FORCING_STEP those of all its steps; and over all chunks. NaN for given
+     * chunks, and where r is 0. Without a teacher: NULL, 0. */
+    int n_chunks;
+    double *chunk_error; /* owned */
+    double latent_error;
 };
 
 /* Called after each chunk; non-zero stops the rollout with KVR_EINTERRUPTED. */
@@ -73,6 +97,13 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);
+
+/* A teacher: x0 of every step of the rollout through a BF16 cache that `req` asks for, its forcing,
+ * watcher and phases left aside; the caller frees it. Steps of given chunks are 0. What it took is
+ * in no result: the device's counts begin anew with the next rollout. On failure *teacher is NULL.
+ */
+enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
+                                      float **teacher);
 
 #ifdef __cplusplus
 }

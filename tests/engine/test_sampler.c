@@ -134,6 +134,51 @@ START_TEST(noise_is_a_function_of_its_place)
 }
 END_TEST
 
+static double root_mean_square(const float *a, const float *b, int n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += ((double)a[i] - (b ? (double)b[i] : 0)) * ((double)a[i] - (b ? (double)b[i] : 0));
+    return sqrt(sum / n);
+}
+
+START_TEST(moved_noise_is_a_function_of_its_place_and_draw)
+{
+    enum { N = 300, F = 3 };
+    struct kvr_noise n = { 5, 0, 0x1p-10 };
+    uint64_t seed = 5;
+    float a[F * N], b[F * N], c[F * N];
+
+    for (int step = -1; step < 2; step++) {
+        n.draw = 0; /* which is not moved */
+        kvr_noise_philox(&seed, 1, step, 3, F, N, a);
+        kvr_noise_moved(&n, 1, step, 3, F, N, b);
+        ck_assert(memcmp(a, b, sizeof a) == 0);
+        n.draw = 1;
+        kvr_noise_moved(&n, 1, step, 3, F, N, b);
+        kvr_noise_moved(&n, 1, step, 3, F, N, c);
+        ck_assert(memcmp(b, c, sizeof b) == 0);
+        /* 900 values of variance 1: their root mean square is within 1 +- 5 / sqrt(1800). */
+        ck_assert(fabs(root_mean_square(a, b, F * N) * 0x1p10 - 1) <= 0.12);
+        n.draw = 2; /* two draws are independent: sqrt(2) apart */
+        kvr_noise_moved(&n, 1, step, 3, F, N, c);
+        ck_assert(fabs(root_mean_square(b, c, F * N) * 0x1p10 - sqrt(2)) <= 0.17);
+    }
+    /* the first noise belongs to the frame, the later ones to chunk and step */
+    kvr_noise_moved(&n, 1, -1, 3, F, N, a);
+    kvr_noise_moved(&n, 9, -1, 4, 2, N, b);
+    ck_assert(memcmp(a + N, b, 2 * N * sizeof *a) == 0);
+    kvr_noise_moved(&n, 1, 0, 3, F, N, a);
+    kvr_noise_moved(&n, 1, 0, 3, 1, N, b);
+    ck_assert(memcmp(a, b, N * sizeof *a) == 0);
+    /* however far it is moved, its variance stays */
+    n.magnitude = 1;
+    kvr_noise_moved(&n, 1, 0, 3, F, N, b);
+    ck_assert(fabs(root_mean_square(b, NULL, F * N) - 1) <= 0.12);
+}
+END_TEST
+
 /* ---- rollouts ------------------------------------------------------------------------- */
 
 static const struct tiny_size flow_size = { .dim = 24,
@@ -371,6 +416,101 @@ START_TEST(given_chunks_are_committed_as_generated_ones)
 }
 END_TEST
 
+static enum kvr_status teach(void *ctx, int chunk, int index, int n_frames, float *x0)
+{
+    const struct gift *g = ctx;
+
+    ck_assert_int_eq(index, 1); /* the last of two; the other is not asked for */
+    memcpy(x0, g->from + 2 * chunk * g->frame, (size_t)(n_frames * g->frame) * sizeof *x0);
+    return KVR_OK;
+}
+
+/* A chunk under a teacher is the chunk of a rollout that was given all of the teacher's earlier
+ * ones, to the bit; and the hooks see it, not the teacher's. */
+START_TEST(a_forced_chunk_goes_on_from_the_teacher)
+{
+    struct gift g = { .diary = { .stop_at = -1 } };
+    struct kvr_sample_hooks forced = {
+        .ctx = &g, .chunk_begin = begin, .step = step, .chunk_end = end, .forced = teach
+    };
+    struct kvr_sample_hooks given = { .ctx = &g, .given = give };
+    uint64_t seed = 1, other = 2;
+    float teacher[CHUNKS * 512], a[CHUNKS * 512], b[CHUNKS * 512];
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &other, NULL, teacher),
+                     KVR_OK);
+    g.from = teacher;
+    g.frame = r.chunk / 2;
+    g.diary.chunk = r.chunk;
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, a) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_str_eq(g.diary.text, "b0 s0.0 s0.1 e0 b1 s1.0 s1.1 e1 b2 s2.0 s2.1 e2 ");
+    for (int c = 0; c < CHUNKS; c++) {
+        g.diary.text[0] = 0;
+        given.n_given = 2 * c;
+        ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &given, b),
+                         KVR_OK);
+        ck_assert(memcmp(a + c * r.chunk, b + c * r.chunk, (size_t)r.chunk * sizeof *a) == 0);
+    }
+    rig_close(&r);
+}
+END_TEST
+
+/* x0 of every chunk and step, of one rollout, kept and given back to another. */
+struct trajectory {
+    float x0[CHUNKS][2][512];
+    int64_t chunk; /* values */
+    int asked;
+};
+
+static enum kvr_status keep_step(void *ctx, int chunk, int index, const float *x0, int n_frames)
+{
+    struct trajectory *t = ctx;
+
+    (void)n_frames;
+    memcpy(t->x0[chunk][index], x0, (size_t)t->chunk * sizeof *x0);
+    return KVR_OK;
+}
+
+static enum kvr_status give_step(void *ctx, int chunk, int index, int n_frames, float *x0)
+{
+    struct trajectory *t = ctx;
+
+    ck_assert_int_eq(n_frames, 2);
+    t->asked++;
+    memcpy(x0, t->x0[chunk][index], (size_t)t->chunk * sizeof *x0);
+    return KVR_OK;
+}
+
+/* Forced at every step to what it would have done, a rollout does that; forced to anything else at
+ * the first step of the first chunk, it ends that chunk elsewhere, and no other: each begins anew
+ * from the teacher. */
+START_TEST(forced_steps_are_what_comes_next)
+{
+    struct trajectory t = { .asked = 0 };
+    const struct kvr_sample_hooks keep = { .ctx = &t, .step = keep_step };
+    const struct kvr_sample_hooks forced = { .ctx = &t, .forced = give_step, .every_step = true };
+    uint64_t seed = 1;
+    float a[CHUNKS * 512], b[CHUNKS * 512];
+    struct rig r;
+
+    rig_open(&r, &flow_size);
+    t.chunk = r.chunk;
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &keep, a), KVR_OK);
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, b) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_int_eq(t.asked, 2 * CHUNKS);
+    ck_assert(memcmp(a, b, (size_t)(CHUNKS * r.chunk) * sizeof *a) == 0);
+    t.x0[0][0][0] += 1;
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, b), KVR_OK);
+    ck_assert(memcmp(a, b, (size_t)r.chunk * sizeof *a) != 0);
+    ck_assert(memcmp(a + r.chunk, b + r.chunk, (size_t)(2 * r.chunk) * sizeof *a) == 0);
+    rig_close(&r);
+}
+END_TEST
+
 /* What is generated depends on what was given. */
 START_TEST(other_given_frames_are_another_video)
 {
@@ -530,6 +670,8 @@ static TCase *rollouts(const char *name, void (*where)(void))
     tcase_add_test(tc, hooks_come_in_order);
     tcase_add_test(tc, a_rollout_repeats);
     tcase_add_loop_test(tc, given_chunks_are_committed_as_generated_ones, 0, CHUNKS);
+    tcase_add_test(tc, a_forced_chunk_goes_on_from_the_teacher);
+    tcase_add_test(tc, forced_steps_are_what_comes_next);
     tcase_add_test(tc, other_given_frames_are_another_video);
     tcase_add_test(tc, given_frames_are_whole_chunks);
     tcase_add_test(tc, rgb_is_clamped_once);
@@ -551,6 +693,7 @@ int main(void)
     tcase_add_test(tc, first_of_two_equally_near);
     tcase_add_test(tc, conversions);
     tcase_add_test(tc, noise_is_a_function_of_its_place);
+    tcase_add_test(tc, moved_noise_is_a_function_of_its_place_and_draw);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, rollouts("CPU", on_the_cpu));
     suite_add_tcase(s, rollouts("CUDA", on_cuda));

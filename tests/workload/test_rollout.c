@@ -1,4 +1,6 @@
-/* test_rollout.c - rollouts that go on from given frames, on the bundled model. */
+/* test_rollout.c - rollouts that go on from given frames, or under a teacher, on the bundled
+ * model. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +155,146 @@ START_TEST(refused)
 }
 END_TEST
 
+/* ---- teacher forcing and moved noise ---------------------------------------------------- */
+
+static void teach(struct kvr_rollout_request *req, enum kvr_forcing forcing)
+{
+    float *teacher;
+
+    ck_assert_msg(kvr_rollout_reference(dev, req, &teacher) == KVR_OK, "%s", kvr_error());
+    req->teacher = teacher;
+    req->forcing = forcing;
+}
+
+/* The reference under itself is itself: an error of exactly 0, and the frames of a free rollout.
+ * The second time with its noise moved, of which the reference has the same draw. */
+START_TEST(the_reference_teaches_itself)
+{
+    static const enum kvr_forcing forcing[] = { KVR_FORCING_TEACHER, KVR_FORCING_STEP };
+    const struct kvr_rollout_request plain = request(3 * CHUNK, NULL, 0);
+    struct kvr_rollout_request req = plain;
+    struct kvr_rollout_result a, b, unmoved;
+
+    req.jitter_draw = _i;
+    req.jitter_magnitude = 0x1p-10;
+    ck_assert_int_eq(roll("BF16", &req, &a), KVR_OK);
+    ck_assert_ptr_null(a.chunk_error);
+    teach(&req, forcing[_i]);
+    ck_assert_msg(roll("BF16", &req, &b) == KVR_OK, "%s", kvr_error());
+    ck_assert(memcmp(a.rgb, b.rgb, 3 * CHUNK * FRAME) == 0);
+    ck_assert_int_eq(b.n_chunks, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert(b.chunk_error[i] == 0);
+    ck_assert(b.latent_error == 0);
+    ck_assert_int_eq(b.live_at_start, b.live_at_end);
+    ck_assert_int_eq(a.mem.peak_total, b.mem.peak_total); /* a teacher is not the cell's memory */
+    ck_assert_int_eq(roll("BF16", &plain, &unmoved), KVR_OK);
+    ck_assert((memcmp(a.rgb, unmoved.rgb, 3 * CHUNK * FRAME) == 0) == (_i == 0));
+    kvr_rollout_result_free(&unmoved);
+    kvr_rollout_result_free(&b);
+    kvr_rollout_result_free(&a);
+    free((float *)req.teacher);
+}
+END_TEST
+
+/* As intended the first chunk has no past and the second only a first chunk that is the
+ * reference's: up to there both kinds of rollout are one. From then on the past differs. */
+START_TEST(a_teacher_replaces_the_past)
+{
+    struct kvr_rollout_request req = request(3 * CHUNK, NULL, 0);
+    struct kvr_rollout_result freely, forced;
+
+    ck_assert_int_eq(roll("RTN_INT2", &req, &freely), KVR_OK);
+    teach(&req, KVR_FORCING_TEACHER);
+    ck_assert_int_eq(roll("RTN_INT2", &req, &forced), KVR_OK);
+    ck_assert(memcmp(freely.rgb, forced.rgb, 2 * CHUNK * FRAME) == 0);
+    ck_assert(
+        memcmp(freely.rgb + 2 * CHUNK * FRAME, forced.rgb + 2 * CHUNK * FRAME, CHUNK * FRAME) != 0);
+    ck_assert(forced.chunk_error[0] == 0);
+    for (int i = 1; i < 3;
+         i++) /* 0.02 and 0.03, seen; latents without relation are sqrt(2) apart */
+        ck_assert_msg(forced.chunk_error[i] >= 1e-4 && forced.chunk_error[i] <= 0.5, "%g",
+                      forced.chunk_error[i]);
+    ck_assert(forced.latent_error >= forced.chunk_error[0] && forced.latent_error <= 0.5);
+    kvr_rollout_result_free(&forced);
+    kvr_rollout_result_free(&freely);
+    free((float *)req.teacher);
+}
+END_TEST
+
+START_TEST(given_chunks_have_no_error)
+{
+    uint8_t *given = bytes(CHUNK, 1);
+    struct kvr_rollout_request req = request(2 * CHUNK, given, CHUNK);
+    struct kvr_rollout_result r;
+
+    teach(&req, KVR_FORCING_TEACHER);
+    ck_assert_int_eq(roll("RTN_INT2", &req, &r), KVR_OK);
+    ck_assert(isnan(r.chunk_error[0]));
+    ck_assert(r.chunk_error[1] > 0 && r.chunk_error[1] == r.latent_error);
+    kvr_rollout_result_free(&r);
+    free((float *)req.teacher);
+    free(given);
+}
+END_TEST
+
+/* With every step forced a chunk's error is that of single forwards: smaller. */
+START_TEST(every_step_is_forced)
+{
+    struct kvr_rollout_request req = request(2 * CHUNK, NULL, 0);
+    struct kvr_rollout_result chunk, step;
+
+    teach(&req, KVR_FORCING_TEACHER);
+    ck_assert_int_eq(roll("RTN_INT2", &req, &chunk), KVR_OK);
+    req.forcing = KVR_FORCING_STEP;
+    ck_assert_int_eq(roll("RTN_INT2", &req, &step), KVR_OK);
+    ck_assert(step.chunk_error[0] == 0 && step.chunk_error[1] > 0);
+    ck_assert(memcmp(chunk.rgb + CHUNK * FRAME, step.rgb + CHUNK * FRAME, CHUNK * FRAME) != 0);
+    ck_assert_msg(step.latent_error < chunk.latent_error, "%g, by chunk %g", step.latent_error,
+                  chunk.latent_error);
+    kvr_rollout_result_free(&step);
+    kvr_rollout_result_free(&chunk);
+    free((float *)req.teacher);
+}
+END_TEST
+
+START_TEST(forcing_and_teacher_go_together)
+{
+    static const float x[1] = { 0 };
+    struct kvr_rollout_request req = request(CHUNK, NULL, 0);
+    struct kvr_rollout_result r;
+
+    req.forcing = KVR_FORCING_STEP;
+    ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(), "rollout: forcing 'step' without a teacher");
+    req.forcing = KVR_FORCING_NONE;
+    req.teacher = x;
+    ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(), "rollout: forcing 'none' with a teacher");
+}
+END_TEST
+
+START_TEST(jitter_out_of_bounds)
+{
+    static const struct {
+        int draw;
+        double magnitude;
+    } bad[] = { { -1, 0x1p-10 }, { 1, -0.5 }, { 1, 1.5 }, { 1, NAN }, { 1 << 24, 0x1p-10 } };
+    struct kvr_rollout_request req = request(CHUNK, NULL, 0);
+    struct kvr_rollout_result r;
+    float *latents;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        req.jitter_draw = bad[i].draw;
+        req.jitter_magnitude = bad[i].magnitude;
+        ck_assert_int_eq(roll("BF16", &req, &r), KVR_EINVAL);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "rollout: jitter draw"));
+        ck_assert_int_eq(kvr_rollout_reference(dev, &req, &latents), KVR_EINVAL);
+        ck_assert_ptr_null(latents);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rollout");
@@ -165,6 +307,16 @@ int main(void)
     tcase_add_loop_test(tc, given_frames_are_seen, 0, 2);
     tcase_add_test(tc, generated_frames_can_be_given);
     tcase_add_test(tc, refused);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("teacher forcing");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_loop_test(tc, the_reference_teaches_itself, 0, 2);
+    tcase_add_test(tc, a_teacher_replaces_the_past);
+    tcase_add_test(tc, given_chunks_have_no_error);
+    tcase_add_test(tc, every_step_is_forced);
+    tcase_add_test(tc, forcing_and_teacher_go_together);
+    tcase_add_test(tc, jitter_out_of_bounds);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
