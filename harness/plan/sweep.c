@@ -24,6 +24,7 @@ struct point {
     struct kvr_settings set;
     int index[KVR_N_SETTINGS]; /* of the values */
     int repeat;
+    int unmoved; /* index of the BF16 cell whose noise is not moved */
 };
 
 static enum kvr_status no_memory(void)
@@ -366,7 +367,7 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
 }
 
 /* The group of one point: the baseline, then every other method in its order. */
-static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
+static enum kvr_status add_group(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
     const struct kvr_config_method *base = NULL;
@@ -377,7 +378,9 @@ static enum kvr_status add_group(struct kvr_sweep *s, const struct point *p)
     for (int i = 0; i < c->n_methods; i++)
         if (!base && is_baseline(&c->method[i]))
             base = &c->method[i];
-    KVR_TRY(add_cell(s, p, base, first, why[0] ? why : NULL));
+    if (p->set.jitter == 0 && p->repeat == 0)
+        p->unmoved = first;
+    KVR_TRY(add_cell(s, p, base, p->set.jitter ? p->unmoved : first, why[0] ? why : NULL));
     for (int i = 0; i < c->n_methods; i++) {
         if (&c->method[i] == base)
             continue;
@@ -428,16 +431,27 @@ static void settle(const struct kvr_sweep *s, struct point *p)
 }
 
 /* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
- * rollout, so a sweep may ask for it on some of its prompts. */
+ * rollout, so a sweep may ask for it on some of its prompts. Repeats show how far time moves, draws
+ * how far fidelity does: one of the two at a time. */
 static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
 {
     const struct kvr_config *c = s->config;
     const bool probe = strcmp(p->set.kind, "probe") == 0;
+    struct kvr_settings none;
+    int draws;
 
     settle(s, p);
     if (probe && c->set.probe_prompts && p->prompt - p->suite->prompt >= c->set.probe_prompts)
         return KVR_OK;
+    draws = p->set.jitter;
+    kvr_settings_defaults(&none);
+    p->set.jitter = 0;
+    p->set.jitter_bits = none.jitter_bits; /* nothing is moved by it */
     for (p->repeat = 0; p->repeat < (probe ? 1 : c->set.repeats); p->repeat++)
+        KVR_TRY(add_group(s, p));
+    p->repeat = 0;
+    p->set.jitter_bits = c->set.jitter_bits;
+    for (p->set.jitter = 1; p->set.jitter <= draws; p->set.jitter++)
         KVR_TRY(add_group(s, p));
     return KVR_OK;
 }
@@ -603,7 +617,7 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
     for (int i = 0; i < s->n_cells; i++)
         s->cell[i].selected =
             in_shard(&s->cell[i], shard, n_shards) && (!f || kvr_filter_match(f, &s->cell[i]));
-    for (int i = 0; i < s->n_cells; i++)
+    for (int i = s->n_cells - 1; i >= 0; i--) /* a baseline stands before what needs it */
         if (s->cell[i].selected)
             s->cell[s->cell[i].baseline].selected = true;
     kvr_filter_close(&f);

@@ -9,7 +9,8 @@
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that defines its
  * number; its key is a hash of that. Same key, same result: that is what resuming rests on.
  * Cells that share all but the method form a group and are compared with the group's BF16
- * cell, which is added when it is not listed. */
+ * cell, which is added when it is not listed. Draws of moved noise (`jitter`) are groups of their
+ * own, whose BF16 cells are compared with the BF16 cell that was not moved. */
 #ifndef KVR_PLAN_SWEEP_H
 #define KVR_PLAN_SWEEP_H
 
@@ -47,7 +48,9 @@ struct kvr_cell {
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
-    int baseline;   /* index of the group's BF16 cell; its own for that one */
+    /* Index of the cell it is compared with, which stands before it: the group's BF16 cell; for
+     * that one itself, or with moved noise the BF16 cell without. */
+    int baseline;
     bool no_frames; /* no decoder for the model's latents: cost alone, nothing to compare */
     bool selected;  /* by filter and shard */
     bool excluded;  /* by a rule of the config, with this reason */

@@ -98,7 +98,7 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
 static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, const char *out_dir,
                         struct kvr_run_summary *s)
 {
-    for (int i = 0; i < sweep->n_cells; i++) {
+    for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may need one in its turn */
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
         struct kvr_known known = { 0 };
 

@@ -1,10 +1,11 @@
-/* order.c - sorted by round, by a hash of (seed, group), baseline first, a hash of (seed, cell). */
+/* order.c - sorted by round, by a hash of (seed, group), baselines first, a hash of (seed, cell).
+ * Cells that hang on one unmoved baseline, its moved ones between, are one group here. */
 #include "harness/run/order.h"
 
 #include <stdlib.h>
 
 struct place {
-    int index, round, rank; /* rank: 0 for the baseline */
+    int index, round, rank; /* rank: baselines that stand before it */
     uint64_t group, cell;
 };
 
@@ -52,12 +53,14 @@ enum kvr_status kvr_order(int **out, const struct kvr_sweep *sweep, uint64_t see
     }
     for (int i = 0; i < sweep->n_cells; i++) {
         const struct kvr_cell *c = &sweep->cell[i];
-        const char *base = sweep->cell[c->baseline].key;
+        int root = i, rank = 0;
 
+        for (; sweep->cell[root].baseline != root; rank++)
+            root = sweep->cell[root].baseline;
         p[i] = (struct place){ .index = i,
                                .round = c->repeat,
-                               .rank = c->baseline != i,
-                               .group = hash(seed, c->repeat, base),
+                               .rank = rank,
+                               .group = hash(seed, c->repeat, sweep->cell[root].key),
                                .cell = hash(seed, c->repeat, c->key) };
     }
     qsort(p, (size_t)sweep->n_cells, sizeof *p, by_place);

@@ -435,19 +435,34 @@ static enum kvr_status answer_frames(struct job *j, const struct kvr_model_confi
     return j->video ? write_video(j, &f) : KVR_OK;
 }
 
-/* Of a method that skips denoising steps: how many, of those that could have been. */
-static enum kvr_status add_reuse(struct job *j, const struct kvr_reuse_counts *c)
+/* What the rollout itself measured, beside what its frames tell. Takes `series`. */
+static enum kvr_status add_own(struct job *j, const char *name, int n, double value, json_t *series)
 {
     json_t *list = json_object_get(j->answer, "metrics");
 
-    if (c->compared == 0)
-        return KVR_OK;
-    return json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:[]}", "name",
-                                                 "steps_skipped", "unit", "1", "n",
-                                                 (int)c->compared, "value", (double)c->skipped,
-                                                 "extra", "missing", "series"))
+    return json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:o}", "name",
+                                                 name, "unit", "1", "n", n, "value", value, "extra",
+                                                 "missing", "series", series))
                ? kvr_fail(KVR_ENOMEM, "worker: no memory")
                : KVR_OK;
+}
+
+/* Of a method that skips denoising steps: how many, of those that could have been. Under a teacher:
+ * how far the latents are from it, over all and by chunk. */
+static enum kvr_status add_measured(struct job *j, const struct kvr_rollout_result *r)
+{
+    json_t *series;
+
+    if (r->reuse.compared)
+        KVR_TRY(add_own(j, "steps_skipped", (int)r->reuse.compared, (double)r->reuse.skipped,
+                        json_array()));
+    if (!r->chunk_error)
+        return KVR_OK;
+    series = json_array();
+    for (int i = 0; series && i < r->n_chunks; i++)
+        json_array_append_new(series, isfinite(r->chunk_error[i]) ? json_real(r->chunk_error[i])
+                                                                  : json_null());
+    return add_own(j, "latent_error", j->set.frames, r->latent_error, series);
 }
 
 /* --- the cell --------------------------------------------------------------------------- */
@@ -457,6 +472,16 @@ static enum kvr_status find_path(const char *name, enum kvr_path *out)
     if (kvr_path_find(name, out))
         return KVR_OK;
     return kvr_fail(KVR_EINVAL, "%s: no attention path '%s'", where, name);
+}
+
+static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
+{
+    for (int i = 0; i < KVR_N_FORCINGS; i++)
+        if (strcmp(kvr_forcing_names[i], name) == 0) {
+            *out = (enum kvr_forcing)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "%s: no forcing '%s'", where, name);
 }
 
 /* The same rollout, thrown away: code and weights are in the caches, pages are there. Its times
@@ -480,6 +505,33 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
     return add(j, "warmup_ns", list);
 }
 
+/* `req` is complete: warm up, measure, answer. */
+static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
+                                  struct kvr_rollout_request *req, const struct kvr_plan *plan,
+                                  struct kvr_probe *probe)
+{
+    struct kvr_rollout_result r;
+    enum kvr_status st;
+
+    KVR_TRY(warm_up(j, dev, plan, req));
+    if (probe) {
+        req->watch = kvr_probe_see;
+        req->watch_ctx = probe;
+        req->phases = true;
+    }
+    kvr_host_peak_reset();
+    KVR_TRY(kvr_rollout_run(dev, plan, req, NULL, NULL, &r));
+    st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK)
+        st = answer_frames(j, kvr_model_config(req->model), &r);
+    if (st == KVR_OK)
+        st = add_measured(j, &r);
+    if (st == KVR_OK && probe)
+        st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
+    kvr_rollout_result_free(&r);
+    return st;
+}
+
 static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
                                const struct kvr_plan *plan, struct kvr_probe *probe)
 {
@@ -495,29 +547,23 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         .graphs = j->set.graphs,
         .given = j->given ? j->truth.frames.rgb : NULL,
         .n_given = (int)j->given,
+        .jitter_draw = j->set.jitter,
+        .jitter_magnitude = ldexp(1, -j->set.jitter_bits),
     };
-    struct kvr_rollout_result r;
+    enum kvr_forcing forcing = KVR_FORCING_NONE;
+    float *teacher = NULL;
     enum kvr_status st;
 
     KVR_TRY(find_path(j->set.path, &req.path));
     if (!kvr_attend_find(j->set.attend, &req.attend))
         return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
-    KVR_TRY(warm_up(j, dev, plan, &req));
-    if (probe) {
-        req.watch = kvr_probe_see;
-        req.watch_ctx = probe;
-        req.phases = true;
-    }
-    kvr_host_peak_reset();
-    KVR_TRY(kvr_rollout_run(dev, plan, &req, NULL, NULL, &r));
-    st = answer_rollout(j, dev, &r);
-    if (st == KVR_OK)
-        st = answer_frames(j, kvr_model_config(model), &r);
-    if (st == KVR_OK)
-        st = add_reuse(j, &r.reuse);
-    if (st == KVR_OK && probe)
-        st = kvr_probe_answer(probe, r.cache.watch_ns, j->answer);
-    kvr_rollout_result_free(&r);
+    KVR_TRY(find_forcing(j->set.forcing, &forcing));
+    if (forcing != KVR_FORCING_NONE)
+        KVR_TRY(kvr_rollout_reference(dev, &req, &teacher));
+    req.forcing = forcing;
+    req.teacher = teacher;
+    st = measure_as(j, dev, &req, plan, probe);
+    free(teacher);
     return st;
 }
 

@@ -158,5 +158,31 @@ const struct kvr_store_view kvr_store_views[] = {
       "FROM probe p JOIN cells_wide c ON c.key = p.cell\n"
       "WHERE c.outcome = 'OK' AND p.layer IS NULL AND p.age IS NOT NULL AND p.value IS NOT NULL\n"
       "GROUP BY c.method, {c.group}, p.name, p.age" },
+    /* How far chaos alone moves a metric: the BF16 rollout with its noise moved, beside the same
+     * without, by prompt and metric. */
+    { "chaos_floor",
+      "WITH v AS (SELECT DISTINCT r.rollout AS root, c.rollout, r.method, r.suite, r.prompt_id,\n"
+      "    {r.columns}, c.jitter_bits AS moved_bits, m.name, m.value\n"
+      "  FROM cell c JOIN cell r ON r.key = c.baseline JOIN metric m ON m.cell = c.key\n"
+      "  WHERE c.outcome = 'OK' AND c.jitter > 0 AND r.jitter = 0 AND m.value IS NOT NULL)\n"
+      "SELECT v.*, count(*) AS draws, avg(value) AS mean, min(value) AS lowest,\n"
+      "  max(value) AS highest FROM v GROUP BY root, moved_bits, name" },
+    /* How far it moves a method's metrics, each draw against the BF16 rollout of its own: standard
+     * deviation over draws, prompts and seeds pooled, and the widest range of one prompt. */
+    { "jitter",
+      "WITH v AS (SELECT DISTINCT r.rollout AS root, c.rollout, coalesce(d.shown, c.method)\n"
+      "    AS method, {r.group}, c.jitter_bits AS moved_bits, m.name, m.value\n"
+      "  FROM cell c JOIN cell b ON b.key = c.baseline JOIN cell r ON r.key = b.baseline\n"
+      "    JOIN metric m ON m.cell = c.key\n"
+      "    LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of\n"
+      "  WHERE c.outcome = 'OK' AND c.jitter > 0 AND b.jitter = c.jitter\n"
+      "    AND m.value IS NOT NULL),\n"
+      "p AS (SELECT *, count(*) AS n, avg(value) AS mean, max(value) - min(value) AS width,\n"
+      "    sum(value * value) - count(*) * avg(value) * avg(value) AS off\n"
+      "  FROM v GROUP BY root, method, moved_bits, name)\n"
+      "SELECT method, name, {group}, moved_bits, count(*) AS prompts, sum(n) AS draws, avg(mean) "
+      "AS mean,\n"
+      "  sqrt(max(0, sum(off)) / sum(n - 1)) AS sd, max(width) AS widest\n"
+      "FROM p WHERE n > 1 GROUP BY method, name, {group}, moved_bits" },
     { NULL, NULL },
 };

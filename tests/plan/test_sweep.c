@@ -257,9 +257,45 @@ START_TEST(product)
 }
 END_TEST
 
+/* A draw is a group of its own; its baseline hangs on the one that is not moved. Repeats have none
+ * of their own, and neither has a probe. */
+START_TEST(draws_hang_on_the_unmoved)
+{
+    static const char text[] = "model: nano\n"
+                               "prompts: [{id: p1, text: a large red disc bounces over a plain "
+                               "blue background}]\n"
+                               "methods: [BF16, RTN_INT4]\nframes: 6\nseed: 5\n";
+    static const char *const draws[] = { "jitter=2", "repeats=2", "kind=[bench, probe]", NULL };
+    static const int baseline[] = { 0, 0, 2, 2, 0, 4, 0, 6, 8, 8 };
+    struct kvr_config c, c0;
+    struct kvr_sweep s, plain;
+
+    must_make(&c, &s, text, draws);
+    ck_assert_int_eq(s.n_cells, 10);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(s.cell[i].baseline, baseline[i]);
+    ck_assert_int_eq(s.cell[5].set.jitter, 1);
+    ck_assert_int_eq(s.cell[7].set.jitter, 2);
+    ck_assert_int_eq(s.cell[9].set.jitter, 0);
+    /* What is not moved keeps its key, however far the draws are. */
+    must_make(&c0, &plain, text, (const char *const[]){ "jitter_bits=4", NULL });
+    ck_assert_int_eq(plain.n_cells, 2);
+    ck_assert_str_eq(plain.cell[1].key, s.cell[1].key);
+    drop(&c0, &plain);
+    /* Of a draw that is asked for, the baselines that it hangs on run, too. */
+    ck_assert_int_eq(kvr_sweep_select(&s, "name=RTN_INT4 & jitter=2", 0, 1), KVR_OK);
+    for (int i = 0; i < 10; i++)
+        ck_assert(s.cell[i].selected == (i == 7 || i == 6 || i == 0));
+    drop(&c, &s);
+}
+END_TEST
+
 static const struct {
     const char *override, *message;
 } bad[] = {
+    { "forcing=teached", "forcing=teached: " },
+    { "jitter=[1, 2]", "jitter=[1, 2]: " },
+    { "jitter_bits=25", "jitter_bits=25: " },
     { "frames=7", "frames=7: 7 frames are not whole chunks of 3 (model nano)" },
     { "methods=[RTN_INT5]", "methods=[RTN_INT5]: " },
     { "device=gpu", "device=gpu: no device 'gpu', need cpu, cuda or emulated" },
@@ -499,6 +535,7 @@ int main(void)
     tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, probes_of_some_prompts);
     tcase_add_test(tc, product);
+    tcase_add_test(tc, draws_hang_on_the_unmoved);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, devices_are_apart);
     tcase_add_test(tc, refusal_has_a_place);

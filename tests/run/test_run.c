@@ -220,6 +220,49 @@ START_TEST(end_to_end)
 }
 END_TEST
 
+/* A method is compared with the BF16 rollout of its own draw and forcing, that one with the BF16
+ * rollout that was not moved; views tell the two spreads. */
+START_TEST(draws_and_forcings)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    write_config("[BF16, RTN_INT2]", "jitter: 2\nforcing: [none, teacher]\n");
+    o.filter = "prompt=a";
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 2 * 3 * 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN cell b ON b.key = c.baseline WHERE "
+                         "b.name <> 'BF16' OR b.forcing <> c.forcing OR b.jitter <> "
+                         "iif(c.name = 'BF16', 0, c.jitter)")
+                         .i,
+                     0);
+    /* Moved noise is another rollout, but nearly the same one; a teacher's own error is 0. */
+    ck_assert_int_eq(ask("SELECT count(DISTINCT sha256) FROM artifact WHERE kind = 'frames'").i, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN metric m ON m.cell = c.key WHERE "
+                         "m.name = 'psnr' AND c.name = 'BF16' AND iif(c.jitter = 0, m.value = 100, "
+                         "m.value > 40 AND m.value < 90)")
+                         .i,
+                     6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN metric m ON m.cell = c.key WHERE "
+                         "m.name = 'latent_error' AND c.forcing = 'teacher' AND "
+                         "(m.value = 0) = (c.name = 'BF16')")
+                         .i,
+                     6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM series WHERE name = 'latent_error'").i, 6 * 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM chaos_floor WHERE name = 'psnr' AND draws = 2 AND "
+                         "lowest < highest AND moved_bits = 10")
+                         .i,
+                     2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM jitter WHERE name = 'psnr' AND method = 'RTN_INT2' "
+                         "AND prompts = 1 AND draws = 2 AND sd > 0 AND abs(sd * sqrt(2) - widest) "
+                         "< 1e-6")
+                         .i,
+                     2);
+    s = must_run(&o);
+    ck_assert_int_eq(s.done_before, 12);
+}
+END_TEST
+
 START_TEST(jobs_do_not_change_results)
 {
     static const char sql[] = "SELECT group_concat(key || sha256 || value, ' ') FROM (SELECT key, "
@@ -645,6 +688,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, end_to_end);
+    tcase_add_test(tc, draws_and_forcings);
     tcase_add_test(tc, probes);
     tcase_add_test(tc, jobs_do_not_change_results);
     tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);
