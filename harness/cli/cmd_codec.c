@@ -1,16 +1,20 @@
 /* cmd_codec.c - `kvreel codec`: keys and values through one layer of a method. */
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
+#include "harness/cache/fingerprint.h"
 #include "harness/cache/layer.h"
 #include "harness/cache/mirror.h"
 #include "harness/cli/cli.h"
+#include "harness/core/dtype.h"
+#include "harness/core/rng.h"
 #include "harness/core/safetensors.h"
 #include "harness/cuda/device.h"
 
 struct codec_opts {
-    const char *method, *out, *device;
+    const char *method, *out, *device, *draw;
     bool json, keep_nonfinite;
     struct kvr_arg_list in, set;
 };
@@ -41,6 +45,7 @@ struct job {
     struct kvr_buf dev_k, dev_v; /* the same on a device with memory of its own */
     struct kvr_array out_k, out_v;
     int64_t nonfinite_in, nonfinite_out;
+    char stored[KVR_SHA256_HEX]; /* fingerprint.h */
 };
 
 static int64_t n_tokens(const struct job *j)
@@ -149,6 +154,46 @@ static enum kvr_status read_in(struct job *j, const char *path)
     return st == KVR_OK ? check_finite(j, path) : st;
 }
 
+/* Twelve uniforms about 0, which is nearly normal, without a function whose last bit is a library's
+ * own: additions alone, so that the values are the same on every machine. Every eighth channel is
+ * eight times as large, the one after it is off 0 by 4: what grids and outliers meet. */
+static void draw_one(float *x, int64_t n_tok, int64_t width, uint32_t side)
+{
+    enum { TERMS = 12 };
+    float u[TERMS];
+
+    for (int64_t i = 0; i < n_tok * width; i++) {
+        const int64_t c = i % width % 8;
+        float sum = -TERMS / 2;
+
+        kvr_uniform(u, TERMS, 0, KVR_RNG_SYNTHETIC, 16 + side, 0, (uint64_t)i * TERMS);
+        for (int k = 0; k < TERMS; k++)
+            sum += u[k];
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16((c == 0 ? 8 * sum : sum) + (c == 1 ? 4 : 0)));
+    }
+}
+
+/* "TOKENSxHEADSxDIM" */
+static enum kvr_status draw_in(struct job *j)
+{
+    struct kvr_array *const to[] = { &j->k, &j->v };
+    int64_t shape[3];
+    int end = 0;
+
+    if (sscanf(j->o->draw, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &shape[0], &shape[1], &shape[2],
+               &end) != 3 ||
+        j->o->draw[end] || shape[0] < 1 || shape[0] > 1 << 20 || shape[1] < 1 || shape[1] > 64 ||
+        shape[2] < 1 || shape[2] > 1024)
+        return kvr_fail(KVR_EINVAL,
+                        "--draw '%s', need TOKENSxHEADSxDIM of at most %d tokens, 64 heads of 1024",
+                        j->o->draw, 1 << 20);
+    for (uint32_t i = 0; i < 2; i++) {
+        KVR_TRY(kvr_array_alloc(to[i], kvr_dev_host(j->dev), KVR_MEM_IO, KVR_F32, 3, shape));
+        draw_one(to[i]->t.data, shape[0], shape[1] * shape[2], i);
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status open_layer(struct job *j)
 {
     const struct kvr_layer_geometry geo = {
@@ -200,13 +245,13 @@ static enum kvr_status pass(struct job *j, const char *path)
     int64_t active = j->where.active_tokens;
     const float *k, *v;
 
-    KVR_TRY(read_in(j, path));
+    KVR_TRY(path ? read_in(j, path) : draw_in(j));
     if (!j->layer.dev)
         KVR_TRY(open_layer(j));
     if (!active || active > n_tokens(j))
         active = n_tokens(j);
     if (active < j->layer.n_active)
-        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the state before had %lld", path,
+        return kvr_fail(KVR_EINVAL, "%s: %lld tokens, the state before had %lld", path ? path : "",
                         (long long)active, (long long)j->layer.n_active);
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
@@ -227,6 +272,8 @@ static enum kvr_status decode(struct job *j)
     if (st == KVR_OK)
         kvr_layer_dense(cpu ? &j->layer : &host, 0, n_tokens(j), j->out_k.t.data, j->out_v.t.data,
                         NULL);
+    if (st == KVR_OK)
+        st = kvr_layer_fingerprint(cpu ? &j->layer : &host, j->stored);
     if (!cpu)
         kvr_layer_close(&host);
     return st;
@@ -246,7 +293,7 @@ static enum kvr_status write_out(struct job *j)
 
     const struct kvr_st_item items[] = { { "k", j->out_k.t }, { "v", j->out_v.t } };
 
-    return kvr_st_write(j->o->out, items, 2, metadata);
+    return !j->o->out ? KVR_OK : kvr_st_write(j->o->out, items, 2, metadata);
 }
 
 /* Mean squared difference; null when it is no number. */
@@ -271,15 +318,16 @@ static json_t *report(const struct job *j)
     size_t codes;
 
     return json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I}", "method",
-        j->plan->name, "device", kvr_dev_name(j->dev), "reading",
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:s}",
+        "method", j->plan->name, "device", kvr_dev_name(j->dev), "reading",
         kvr_plan_is_study(j->plan) ? "study" : "intended", "tokens", (json_int_t)n_tokens(j),
         "heads", (json_int_t)j->k.t.shape[1], "dim", (json_int_t)j->k.t.shape[2], "active_tokens",
         (json_int_t)j->layer.n_active, "bf16_bytes", (json_int_t)bf16, "nominal_bytes",
         (json_int_t)nominal, "resident_bytes", (json_int_t)kvr_layer_resident(&j->layer, &codes),
         "compression", nominal ? json_real((double)bf16 / (double)nominal) : json_null(), "k_mse",
         mse_json(&j->out_k, &j->k), "v_mse", mse_json(&j->out_v, &j->v), "nonfinite_in",
-        (json_int_t)j->nonfinite_in, "nonfinite_out", (json_int_t)j->nonfinite_out);
+        (json_int_t)j->nonfinite_in, "nonfinite_out", (json_int_t)j->nonfinite_out, "stored_sha256",
+        j->stored);
 }
 
 /* Settings of `where` are taken out of the list; the others are the method's. */
@@ -289,8 +337,11 @@ static enum kvr_status settle(struct job *j)
     char buf[4096];
     int n = 0;
 
-    if (!j->o->method || !j->o->in.n || !j->o->out)
-        return kvr_fail(KVR_EINVAL, "codec: needs --method, --in and --out");
+    if (!j->o->method || !(j->o->draw || (j->o->in.n && j->o->out)))
+        return kvr_fail(KVR_EINVAL,
+                        "codec: needs --method, --in and --out, or --method and --draw");
+    if (j->o->draw && j->o->in.n)
+        return kvr_fail(KVR_EINVAL, "codec: --draw in place of --in, not both");
     KVR_TRY(kvr_cli_settings(&j->o->set, set, buf, sizeof buf));
     kvr_opts_defaults(where_options, &j->where);
     for (int i = 0; i < j->o->set.n; i++)
@@ -321,11 +372,10 @@ static void job_close(struct job *j)
 
 static void print_text(const json_t *doc)
 {
-    static const char *const keys[] = {
-        "tokens",        "heads",          "dim",         "bf16_bytes",
-        "nominal_bytes", "resident_bytes", "compression", "k_mse",
-        "v_mse",         "nonfinite_out",  NULL
-    };
+    static const char *const keys[] = { "tokens",        "heads",         "dim",
+                                        "bf16_bytes",    "nominal_bytes", "resident_bytes",
+                                        "compression",   "k_mse",         "v_mse",
+                                        "nonfinite_out", "stored_sha256", NULL };
 
     printf("%s (%s reading, device %s)\n", json_string_value(json_object_get(doc, "method")),
            json_string_value(json_object_get(doc, "reading")),
@@ -333,7 +383,9 @@ static void print_text(const json_t *doc)
     for (int i = 0; keys[i]; i++) {
         const json_t *v = json_object_get(doc, keys[i]);
 
-        if (json_is_null(v))
+        if (json_is_string(v))
+            printf("  %-15s %s\n", keys[i], json_string_value(v));
+        else if (json_is_null(v))
             printf("  %-15s not a number\n", keys[i]);
         else
             printf("  %-15s %.12g\n", keys[i], json_number_value(v));
@@ -351,6 +403,8 @@ static int run(const struct kvr_call *call)
         st = kvr_dev_open_named(&j.dev, j.o->device);
     for (int i = 0; i < j.o->in.n && st == KVR_OK; i++)
         st = pass(&j, j.o->in.v[i]);
+    if (st == KVR_OK && j.o->draw)
+        st = pass(&j, NULL);
     if (st == KVR_OK)
         st = write_out(&j);
     if (st == KVR_OK)
@@ -371,6 +425,8 @@ static const struct kvr_arg args[] = {
                  "k and v, [tokens, heads, dim]; again: the next state of the same cache"),
     KVR_ARG_TEXT(struct codec_opts, out, "out", 'o', "FILE", NULL,
                  "k and v as attention would read them, F32"),
+    KVR_ARG_TEXT(struct codec_opts, draw, "draw", 0, "TxHxD", NULL,
+                 "in place of --in: so many tokens, heads and channels, the same on every machine"),
     KVR_ARG_LIST(struct codec_opts, set, "option", 'O', "KEY=VALUE",
                  "an option of the method, or one of those below"),
     KVR_ARG_TEXT(struct codec_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
@@ -383,17 +439,22 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_codec = {
     .name = "codec",
     .summary = "keys and values through one layer of a method: file to file",
-    .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]",
+    .usage = "-m METHOD[@study] -i IN.safetensors [-i NEXT ...] -o OUT.safetensors [options]\n"
+             "       kvreel codec -m METHOD[@study] --draw TxHxD [options]",
     .examples = "  kvreel codec -m RTN_INT4 -i kv.safetensors -o decoded.safetensors\n"
                 "  kvreel codec -m FLOWCACHE_PRUNE_INT4@study -i s1.safetensors -i s2.safetensors"
-                " -o out.safetensors -O layers=30 -O layer=4 --json\n",
+                " -o out.safetensors -O layers=30 -O layer=4 --json\n"
+                "  kvreel codec -m KIVI_INT4 --draw 4680x12x128 --json\n",
     .details =
         "Besides the method's own (`kvreel show`), -O takes layers=1, layer=0,\n"
         "tokens_per_frame=1560, frames_per_chunk=3 and active_tokens (default: all).\n"
         "\n"
         "In the study reading each IN is the complete cache after a pass and is coded whole; as\n"
         "intended the first IN is coded chunk by chunk, and each further one adds the tokens it\n"
-        "has beyond those. Dropped tokens are 0 in OUT, a pooled frame is repeated.\n",
+        "has beyond those. Dropped tokens are 0 in OUT, a pooled frame is repeated.\n"
+        "\n"
+        "`stored_sha256` is of all that is stored: codes, scales, zero points, indices. It is the\n"
+        "same on every CPU for the same input; that of --draw is what the golden test compares.\n",
     .args = args,
     .opts_size = sizeof(struct codec_opts),
     .max_words = 0,

@@ -4,7 +4,7 @@
 #define SUMMARY                                                                                    \
     "SELECT method, family, reading, is_baseline, 16.0 / compression AS bits,\n"                   \
     "  compression, resident_compression, psnr_db, ssim, resident_bytes,\n"                        \
-    "  peak_bytes, runtime_s, n_ok, n_attempted, {group}, machine, settings\n"                    \
+    "  peak_bytes, runtime_s, n_ok, n_attempted, {group}, machine, settings\n"                     \
     "FROM summary ORDER BY {group}, method"
 
 /* Settings without a column come last and end the list. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/fingerprint.h"
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
 
@@ -263,6 +264,45 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
+/* A bit that flips anywhere in a buffer is seen, and flipping it back undoes that. */
+static void flips_are_seen(const struct kvr_layer *l, const struct kvr_buf *b, const char *hex)
+{
+    char now[KVR_SHA256_HEX];
+    uint8_t *p = b->p;
+
+    if (!b->n_bytes)
+        return;
+    for (int i = 0; i < 2; i++) {
+        p[i ? b->n_bytes - 1 : 0] ^= 1;
+        ck_assert_int_eq(kvr_layer_fingerprint(l, now), KVR_OK);
+        ck_assert_str_ne(now, hex);
+        p[i ? b->n_bytes - 1 : 0] ^= 1;
+    }
+    ck_assert_int_eq(kvr_layer_fingerprint(l, now), KVR_OK);
+    ck_assert_str_eq(now, hex);
+}
+
+static void check_fingerprints(const struct kvr_layer *a, const struct kvr_layer *b)
+{
+    char hex[KVR_SHA256_HEX], other[KVR_SHA256_HEX];
+
+    ck_assert_int_eq(kvr_layer_fingerprint(a, hex), KVR_OK);
+    ck_assert_int_eq(kvr_layer_fingerprint(b, other), KVR_OK);
+    ck_assert_str_eq(hex, other);
+    for (int i = 0; i<a->n; i += a->n> 1 ? a->n - 1 : 1) { /* the first and the last segment */
+        const struct kvr_segment *s = &a->seg[i];
+
+        flips_are_seen(a, &s->list, hex);
+        flips_are_seen(a, &s->moments, hex);
+        for (int j = 0; j < KVR_MAX_STAGES; j++) {
+            flips_are_seen(a, &s->k.stage[j].codes, hex);
+            flips_are_seen(a, &s->k.stage[j].meta, hex);
+            flips_are_seen(a, &s->v.stage[j].codes, hex);
+            flips_are_seen(a, &s->v.stage[j].meta, hex);
+        }
+    }
+}
+
 START_TEST(same_input_same_bytes)
 {
     struct kit a, b;
@@ -288,6 +328,7 @@ START_TEST(same_input_same_bytes)
             ck_assert(!p->codes.p || !memcmp(p->codes.p, q->codes.p, p->codes.n_bytes));
             ck_assert(!p->meta.p || !memcmp(p->meta.p, q->meta.p, p->meta.n_bytes));
         }
+    check_fingerprints(&a.layer, &b.layer);
     free(x);
     free(y);
     kit_close(&a);

@@ -104,6 +104,28 @@ says "names it" 'bitz'
 exits 2 "no input" codec -m RTN_INT4 -o out.safetensors
 exits 2 "a file that is not there" codec -m RTN_INT4 -i nowhere.safetensors -o out.safetensors
 
+# Keys and values that are drawn: the same on every machine and in every variant.
+exits 0 "--draw" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 -O frames_per_chunk=1 --json
+json "a hash of what is stored" '.tokens == 288 and (.stored_sha256 | test("^[0-9a-f]{64}$"))'
+drawn=$(jq -r .stored_sha256 "$out")
+for isa in portable avx2 avx512; do
+    if KVREEL_CPU=$isa "$kvreel" version >/dev/null 2>&1; then
+        KVREEL_CPU=$isa exits 0 "--draw, $isa" codec -m KIVI_INT2 --draw 288x2x64 \
+            -O tokens_per_frame=144 -O frames_per_chunk=1 --json
+        json "the same bytes" ".stored_sha256 == \"$drawn\""
+    else
+        skip "--draw, $isa" "this CPU does not have it"
+    fi
+done
+exits 0 "another width" codec -m KIVI_INT2 --draw 288x2x64 -O tokens_per_frame=144 \
+    -O frames_per_chunk=1 -O group=24 --json
+json "other bytes" ".stored_sha256 != \"$drawn\""
+for shape in 288x2 0x2x64 288x2x64x1 288x2x-64 x; do
+    exits 2 "--draw $shape" codec -m KIVI_INT2 --draw "$shape"
+    says "is refused with what is needed" 'need TOKENSxHEADSxDIM'
+done
+exits 2 "--draw and --in" codec -m KIVI_INT2 --draw 288x2x64 -i kv.safetensors
+
 # An emulated device packs the bytes of the CPU, and a device that this program does not have says so.
 exits 2 "no such device" codec -m RTN_INT4 -i kv.safetensors -o out.safetensors --device gpu
 says "names those there are" "device 'gpu', need cpu, cuda or emulated"

@@ -18,7 +18,6 @@
 
 static const double u = 0x1p-24;
 
-
 static const struct kvr_rows row_cases[] = {
     { 1, 1, 1 }, { 3, 7, 2 }, { 5, 33, 2 }, { 9, 192, 4 }, { 4, 1100, 3 },
 };

@@ -1,0 +1,57 @@
+/* fingerprint.c - see fingerprint.h. Each buffer goes in with its length before it, so that bytes
+ * cannot move from one to the next unseen. */
+#include "harness/cache/fingerprint.h"
+
+static enum kvr_status add_int(struct kvr_sha256 *h, int64_t x)
+{
+    return kvr_sha256_add(h, &x, sizeof x);
+}
+
+static enum kvr_status add_buf(struct kvr_sha256 *h, const struct kvr_buf *b)
+{
+    KVR_TRY(add_int(h, (int64_t)b->n_bytes));
+    return b->n_bytes ? kvr_sha256_add(h, b->p, b->n_bytes) : KVR_OK;
+}
+
+/* Stages that store nothing are not there: what they do is no byte of the cache. */
+static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed *p)
+{
+    for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
+        const struct kvr_stage_data *d = &p->stage[i];
+
+        if (!d->codes.n_bytes && !d->meta.n_bytes && !d->n_exact)
+            continue;
+        KVR_TRY(add_int(h, d->n_exact));
+        KVR_TRY(add_buf(h, &d->codes));
+        KVR_TRY(add_buf(h, &d->meta));
+    }
+    return add_int(h, -1); /* the end */
+}
+
+static enum kvr_status add_segment(struct kvr_sha256 *h, const struct kvr_segment *s)
+{
+    KVR_TRY(add_int(h, s->kind));
+    KVR_TRY(add_int(h, s->tier));
+    KVR_TRY(add_int(h, s->tok0));
+    KVR_TRY(add_int(h, s->n_tok));
+    KVR_TRY(add_buf(h, &s->list));
+    KVR_TRY(add_packed(h, &s->k));
+    KVR_TRY(add_packed(h, &s->v));
+    return add_buf(h, &s->moments);
+}
+
+enum kvr_status kvr_layer_fingerprint(const struct kvr_layer *l, char hex[KVR_SHA256_HEX])
+{
+    struct kvr_sha256 h = { 0 };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sha256_open(&h));
+    st = add_int(&h, l->n_active);
+    for (int i = 0; st == KVR_OK && i < l->n; i++)
+        st = add_segment(&h, &l->seg[i]);
+    if (st != KVR_OK) {
+        kvr_sha256_close(&h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&h, hex);
+}
