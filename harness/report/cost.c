@@ -8,8 +8,10 @@
 
 #include "harness/cache/predict.h"
 #include "harness/cuda/device.h"
+#include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"
+#include "harness/store/setting.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -146,58 +148,26 @@ static enum kvr_status open_plan(const json_t *spec, struct kvr_plan **plan)
     return kvr_plan_open(plan, name ? name : "", set, n);
 }
 
-static enum kvr_path path_of(const json_t *spec)
-{
-    const char *name = json_string_value(json_object_get(spec, "path"));
-    enum kvr_path path = KVR_PATH_STAGED;
-
-    if (name)
-        kvr_path_find(name, &path);
-    return path;
-}
-
-static enum kvr_attend_as attend_of(const json_t *spec)
-{
-    const char *name = json_string_value(json_object_get(spec, "attend"));
-    enum kvr_attend_as attend = KVR_ATTEND_FLOAT;
-
-    if (name)
-        kvr_attend_find(name, &attend);
-    return attend;
-}
-
-static enum kvr_backend backend_of(const json_t *spec)
-{
-    const char *name = json_string_value(json_object_get(spec, "backend"));
-
-    enum kvr_backend backend = KVR_CPU;
-
-    if (name)
-        kvr_device_backend(name, &backend);
-    return backend;
-}
-
 static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)
 {
-    const json_t *model = json_object_get(spec, "model");
-    const char *name = json_string_value(json_object_get(model, "name"));
-    const char *compute = json_string_value(json_object_get(model, "compute"));
-    const int layers = (int)json_integer_value(json_object_get(model, "layers"));
-    const struct kvr_predict_run run = {
-        .latent_frames = (int)json_integer_value(json_object_get(spec, "frames")),
-        .path = path_of(spec),
-        .attend = attend_of(spec),
-        .backend = backend_of(spec),
-    };
+    const char *name = json_string_value(json_object_get(json_object_get(spec, "model"), "name"));
+    struct kvr_predict_run run = { 0 };
+    enum kvr_dtype compute = KVR_F32;
+    struct kvr_settings set;
     struct kvr_geometry geo;
     struct kvr_plan *plan = NULL;
     enum kvr_status st;
 
-    if (json_is_true(json_object_get(spec, "evict")))
+    KVR_TRY(kvr_settings_read_json(&set, spec, "cost"));
+    if (set.evict)
         return kvr_fail(KVR_EUNSUPPORTED, "cost: evicted tokens are not predicted");
-    KVR_TRY(kvr_geometry_find_part(name ? name : "", layers, &geo));
-    if (compute && strcmp(compute, "bf16") == 0)
-        kvr_geometry_compute(&geo, backend_of(spec), KVR_BF16);
+    run.latent_frames = set.frames;
+    kvr_path_find(set.path, &run.path);
+    kvr_attend_find(set.attend, &run.attend);
+    kvr_device_backend(set.device, &run.backend);
+    KVR_TRY(kvr_compute_parse(set.compute, &compute));
+    KVR_TRY(kvr_geometry_find_part(name ? name : "", set.model_layers, &geo));
+    kvr_geometry_compute(&geo, run.backend, compute);
     KVR_TRY(open_plan(spec, &plan));
     st = kvr_predict(plan, &geo, &run, out);
     kvr_plan_close(&plan);

@@ -168,6 +168,21 @@ START_TEST(every_row_is_read)
 }
 END_TEST
 
+START_TEST(every_row_is_told)
+{
+    char line[1024], says[64];
+    FILE *f = fopen("docs/sweeps.md", "r");
+    bool told = false;
+
+    ck_assert_ptr_nonnull(f);
+    snprintf(says, sizeof says, "| `%s` |", kvr_setting_rows[_i].name);
+    while (!told && fgets(line, sizeof line, f))
+        told = strncmp(line, says, strlen(says)) == 0;
+    fclose(f);
+    ck_assert_msg(told, "docs/sweeps.md has no row %s", says);
+}
+END_TEST
+
 /* A default that is written in a sweep is the cell that does not say it. */
 START_TEST(defaults_are_values)
 {
@@ -286,6 +301,7 @@ int main(void)
     tcase_add_loop_test(tc, spec_is_read_back, 0, N_PINNED);
     tcase_add_test(tc, spec_is_checked);
     tcase_add_loop_test(tc, every_row_is_read, 0, KVR_N_SETTINGS);
+    tcase_add_loop_test(tc, every_row_is_told, 0, KVR_N_SETTINGS);
     tcase_add_loop_test(tc, defaults_are_values, 0, KVR_N_SETTINGS);
     tcase_add_loop_test(tc, every_filter, 0, KVR_N_SETTINGS);
     tcase_add_test(tc, words_are_known);
