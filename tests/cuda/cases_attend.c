@@ -58,7 +58,14 @@ static void on_the_cpu(const struct kvr_attend_shape *a, const float *q,
         .n_spans = n_spans,
     };
 
-    const struct kvr_attend_needs needs = { a->n_heads, a->head_dim, a->n_query, true, true, true };
+    const struct kvr_attend_needs needs = {
+        .n_heads = a->n_heads,
+        .head_dim = a->head_dim,
+        .max_query = a->n_query,
+        .staged = true,
+        .rotated = true,
+        .corrected = true,
+    };
 
     ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
     ck_assert_int_eq(kvr_attend(&job, &scratch), KVR_OK);
