@@ -283,9 +283,14 @@ static void on_the_cpu(const struct scene *s, float *out)
         { .seg = &seg, .n = shape->n_tok, .log_m = s->log_m },
         { .raw = { s->now, s->now, KVR_F32 }, .n = CURRENT },
     };
-    const struct kvr_attend_needs needs = { shape->n_heads, shape->head_dim,
-                                            QUERIES,        true,
-                                            true,           true };
+    const struct kvr_attend_needs needs = {
+        .n_heads = shape->n_heads,
+        .head_dim = shape->head_dim,
+        .max_query = QUERIES,
+        .staged = true,
+        .rotated = true,
+        .corrected = true,
+    };
     const struct kvr_attend_job job = {
         .n_heads = shape->n_heads,
         .head_dim = shape->head_dim,

@@ -349,7 +349,14 @@ static void on_the_cpu(const struct mma_case *c, const float *q, struct held *k,
     struct kvr_attend_scratch scratch = { 0 };
     struct kvr_segment seg = { .n_tok = c->n_tok, .k = k->packed, .v = v->packed };
     const struct kvr_span span = { .seg = &seg, .t0 = c->t0, .n = c->n, .log_m = c->log_m };
-    const struct kvr_attend_needs needs = { a->n_heads, a->head_dim, a->n_query, true, true, true };
+    const struct kvr_attend_needs needs = {
+        .n_heads = a->n_heads,
+        .head_dim = a->head_dim,
+        .max_query = a->n_query,
+        .staged = true,
+        .rotated = true,
+        .corrected = true,
+    };
     const int64_t n = a->n_query * a->n_heads * a->head_dim;
     float *got = floats((size_t)n);
     const struct kvr_attend_job job = {
