@@ -377,8 +377,7 @@ bool kvr_st_has(const struct kvr_st *f, const char *name)
     return find(f, name) != NULL;
 }
 
-/* The view, whatever the alignment of its data. */
-static enum kvr_status view(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
+enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
 {
     const struct entry *e = find(f, name);
 
@@ -412,7 +411,7 @@ enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_
     struct kvr_tensor t;
 
     *out = (struct kvr_tensor){ 0 };
-    KVR_TRY(view(f, name, &t));
+    KVR_TRY(kvr_st_view(f, name, &t));
     if (kvr_tensor_bytes(&t) > 0 && (uintptr_t)t.data % kvr_dtype_size(t.dtype) != 0)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: tensor '%s': data at file byte %" PRId64 " is not aligned for %s",
@@ -446,7 +445,7 @@ enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_
 {
     struct kvr_tensor t;
 
-    KVR_TRY(view(f, name, &t));
+    KVR_TRY(kvr_st_view(f, name, &t));
     KVR_TRY(check_shape(f, name, n_dims, shape, &t));
     if (!is_floating(t.dtype))
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype %s, need a floating one", f->path,

@@ -40,6 +40,8 @@ bool kvr_st_has(const struct kvr_st *f, const char *name);
  * not aligned for its dtype (legal, though no common writer makes it) is KVR_EUNSUPPORTED;
  * kvr_st_read_f32 copes with it. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
+/* As kvr_st_get, whatever the alignment of the data: to be read as bytes. */
+enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* As kvr_st_get, and the shape must be this one (-1 matches any extent); says both otherwise. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out);

@@ -1,0 +1,48 @@
+/* blocks.h - the quantised tensor types of GGUF files, to float.
+ *
+ *     const struct kvr_block *b = kvr_block_find("Q4_1");
+ *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
+ *
+ * Blocks (the format of ggml; d, m are F16, little-endian; q codes; x values):
+ *
+ *     Q4_0  32: d, 16 bytes.          x = d (q - 8). Byte j: element j low, element j + 16 high
+ *     Q4_1  32: d, m, 16 bytes.       x = d q + m
+ *     Q5_1  32: d, m, 4 bytes of fifth bits (element j: bit j), 16 bytes.   x = d q + m
+ *     Q8_0  32: d, 32 int8.           x = d q
+ *     Q4_K 256: d, m, 12 bytes of 8 six-bit scales s and 8 minima t, 128 bytes.
+ *               Of each 64 elements the first 32 are the low nibbles of 32 bytes, the others the
+ *               high ones; each 32 have one s and t.   x = (d s) q - (m t)
+ *     Q6_K 256: 128 bytes of low 4 bits, 64 bytes of high 2 bits, 16 int8 scales s, one for 16
+ *               elements, d last.     x = (d s) (q - 32)
+ *
+ * Products are rounded to F32 from left to right, as brackets say. */
+#ifndef KVR_WEIGHTS_BLOCKS_H
+#define KVR_WEIGHTS_BLOCKS_H
+
+#include "harness/core/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_block {
+    const char *name;
+    int n, n_bytes; /* elements and bytes of one block */
+    void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
+};
+
+/* What a GGUF tensor type number means. */
+struct kvr_gguf_type {
+    uint32_t number;
+    const char *name;
+    enum kvr_dtype dtype;           /* KVR_N_DTYPES: not plain */
+    const struct kvr_block *blocks; /* NULL and not plain: known, not read */
+};
+const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
+/* By name, "Q4_1"; NULL when it is not read. */
+const struct kvr_block *kvr_block_find(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

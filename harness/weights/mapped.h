@@ -1,0 +1,32 @@
+/* mapped.h - a file as read-only bytes.
+ *
+ *     struct kvr_mapped m;
+ *     KVR_TRY(kvr_mapped_open(&m, "model.pt"));
+ *     ... m.bytes[0 .. m.n) ...
+ *     kvr_mapped_close(&m);
+ *
+ * Only what is read becomes resident. Regular files alone: a FIFO or a device of that name is
+ * KVR_EIO, a name that is not there KVR_ENOTFOUND. */
+#ifndef KVR_WEIGHTS_MAPPED_H
+#define KVR_WEIGHTS_MAPPED_H
+
+#include <stddef.h>
+
+#include "harness/core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_mapped {
+    const unsigned char *bytes; /* NULL for an empty file */
+    size_t n;
+};
+
+enum kvr_status kvr_mapped_open(struct kvr_mapped *m, const char *path);
+void kvr_mapped_close(struct kvr_mapped *m); /* leaves {0}, copes with {0} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
