@@ -1,0 +1,301 @@
+/* cmd_model.c - `kvreel model check`: what files of weights are, what is in them, what is not. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/json.h"
+#include "harness/core/path.h"
+#include "harness/core/sha256.h"
+#include "harness/weights/kind.h"
+#include "harness/weights/text.h"
+
+struct model_opts {
+    bool json;
+};
+
+static json_t *shape_json(const struct kvr_weight *t)
+{
+    json_t *shape = json_array();
+
+    for (int i = 0; i < t->n_dims; i++)
+        json_array_append_new(shape, json_integer(t->shape[i]));
+    return shape;
+}
+
+static enum kvr_status add_tensor(json_t *to, const struct kvr_weights *w, int i,
+                                  const char *in_folder, int64_t *n_nonfinite)
+{
+    const struct kvr_weight *t = kvr_weights_at(w, i);
+    const char *name = kvr_weights_model_name(w, i);
+    char hex[KVR_SHA256_HEX];
+    int64_t bad;
+    json_t *row;
+
+    KVR_TRY(kvr_weight_sha256(t, hex));
+    KVR_TRY(kvr_weight_nonfinite(t, &bad));
+    *n_nonfinite += bad;
+    row = json_pack("{s:s, s:s, s:o, s:s, s:s*, s:s*}", "name", t->name, "dtype",
+                    kvr_weight_type(t), "shape", shape_json(t), "sha256", hex, "model_name", name,
+                    "file", t->file ? t->file : in_folder);
+    if (!row)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for its tensors", kvr_weights_path(w));
+    if (bad)
+        json_object_set_new(row, "nonfinite", json_integer(bad));
+    json_array_append_new(to, row);
+    return KVR_OK;
+}
+
+static json_t *memory_json(const struct kvr_weights *w, const struct kvr_kind_report *r)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "file_bytes", (json_int_t)kvr_weights_file_bytes(w),
+                     "stored_bytes", (json_int_t)r->stored_bytes, "f32_bytes",
+                     (json_int_t)(4 * r->n_params), "bf16_bytes", (json_int_t)(2 * r->n_params));
+}
+
+static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
+                                const struct kvr_kind_report *r, const char *in_folder)
+{
+    json_t *tensors = json_array(), *missing = json_array();
+    enum kvr_status st = KVR_OK;
+    int64_t nonfinite = 0;
+
+    for (int i = 0; st == KVR_OK && i < kvr_weights_count(w); i++)
+        st = add_tensor(tensors, w, i, in_folder, &nonfinite);
+    for (int i = 0; i < r->n_missing; i++)
+        json_array_append_new(missing, json_string(r->missing[i]));
+    if (st != KVR_OK) {
+        json_decref(tensors);
+        json_decref(missing);
+        return st;
+    }
+    *out = json_pack("{s:s, s:s, s:s, s:I, s:i, s:I, s:i, s:o, s:o, s:o}", "path",
+                     kvr_weights_path(w), "format", kvr_weights_format_name(kvr_weights_format(w)),
+                     "kind", r->kind, "parameters", (json_int_t)r->n_params, "layers", r->n_layers,
+                     "nonfinite", (json_int_t)nonfinite, "collisions", kvr_weights_collisions(w),
+                     "memory", memory_json(w, r), "missing", missing, "tensors", tensors);
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", kvr_weights_path(w));
+}
+
+static enum kvr_status check_file(json_t **out, const char *path, int n_layers,
+                                  const char *in_folder)
+{
+    struct kvr_kind_report r = { 0 };
+    struct kvr_weights *w;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_weights_open(&w, path));
+    st = kvr_kind_look(&r, w, n_layers);
+    if (st == KVR_OK)
+        st = describe(out, w, &r, in_folder);
+    kvr_kind_free(&r);
+    kvr_weights_close(&w);
+    return st;
+}
+
+/* --- A folder ------------------------------------------------------------------------------ */
+
+/* How many layers config.json says; 0 when it does not say, or is not there. */
+static enum kvr_status config_layers(const char *dir, bool *there, int *n)
+{
+    char *path = kvr_path_join(dir, "config.json");
+    enum kvr_status st = KVR_OK;
+    json_t *doc;
+
+    *n = 0;
+    if (!path)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    *there = kvr_path_exists(path);
+    if (*there) {
+        st = kvr_json_load(&doc, path);
+        if (st == KVR_OK) {
+            st = kvr_json_int_in_opt(doc, path, "num_layers", 1, 1024, n);
+            json_decref(doc);
+        }
+    }
+    free(path);
+    return st;
+}
+
+static int64_t number(const json_t *doc, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(doc, key));
+}
+
+static void add_to(json_t *doc, const char *key, int64_t x)
+{
+    json_object_set_new(doc, key, json_integer((json_int_t)(number(doc, key) + x)));
+}
+
+/* The part joins the folder: its tensors and gaps, its needs and its name. */
+static void join(json_t *whole, json_t *part)
+{
+    static const char *const sums[] = { "parameters", "nonfinite", "collisions" };
+    static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
+    const char *kind = json_string_value(json_object_get(part, "kind"));
+
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        add_to(whole, sums[i], number(part, sums[i]));
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        add_to(json_object_get(whole, "memory"), bytes[i],
+               number(json_object_get(part, "memory"), bytes[i]));
+    json_array_extend(json_object_get(whole, "tensors"), json_object_get(part, "tensors"));
+    json_array_extend(json_object_get(whole, "missing"), json_object_get(part, "missing"));
+    if (strcmp(kind, "wan dit") == 0)
+        json_object_set_new(whole, "kind", json_string("wan folder"));
+    else if (strcmp(json_string_value(json_object_get(whole, "kind")), "tensors") == 0)
+        json_object_set(whole, "kind", json_object_get(part, "kind"));
+    json_object_del(part, "tensors");
+    json_array_append(json_object_get(whole, "files"), part);
+}
+
+static json_t *empty_folder(const char *dir)
+{
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:[], s:[], s:[]}",
+                     "path", dir, "format", "folder", "kind", "tensors", "parameters", 0,
+                     "nonfinite", 0, "collisions", 0, "memory", "file_bytes", 0, "stored_bytes", 0,
+                     "f32_bytes", 0, "bf16_bytes", 0, "files", "missing", "tensors");
+}
+
+static enum kvr_status check_files(json_t *whole, char **files, int n, int n_layers)
+{
+    for (int i = 0; i < n; i++) {
+        json_t *part = NULL;
+
+        KVR_TRY(check_file(&part, files[i], n_layers, kvr_path_base(files[i])));
+        join(whole, part);
+        json_decref(part);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status check_folder(json_t **out, const char *dir)
+{
+    enum kvr_status st;
+    bool config;
+    char **files;
+    int n, n_layers;
+
+    KVR_TRY(config_layers(dir, &config, &n_layers));
+    KVR_TRY(kvr_weights_in_folder(&files, &n, dir));
+    *out = empty_folder(dir);
+    st = *out ? check_files(*out, files, n, n_layers) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    for (int i = 0; i < n; i++)
+        free(files[i]);
+    free(files);
+    if (st != KVR_OK) {
+        json_decref(*out);
+        *out = NULL;
+    } else if (!config &&
+               strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
+        json_array_append_new(json_object_get(*out, "missing"), json_string("config.json"));
+    }
+    return st;
+}
+
+/* --- For people ---------------------------------------------------------------------------- */
+
+static void print_shown(const char *text)
+{
+    char shown[KVR_SHOWN];
+
+    printf("%s", kvr_shown_string(shown, text));
+}
+
+static json_t *row_of(const json_t *tensor)
+{
+    const json_t *shape = json_object_get(tensor, "shape");
+    const char *name = json_string_value(json_object_get(tensor, "name"));
+    char shown[KVR_SHOWN], text[256] = "[";
+
+    for (size_t i = 0; i < json_array_size(shape); i++) {
+        size_t used = strlen(text);
+
+        snprintf(text + used, sizeof text - used, "%s%" JSON_INTEGER_FORMAT, i ? ", " : "",
+                 json_integer_value(json_array_get(shape, i)));
+    }
+    return json_pack("{s:s, s:O, s:s+, s:s%}", "name", kvr_shown_string(shown, name), "dtype",
+                     json_object_get(tensor, "dtype"), "shape", text, "]", "sha256",
+                     json_string_value(json_object_get(tensor, "sha256")), (size_t)12);
+}
+
+static void print_head(const json_t *doc)
+{
+    const json_t *memory = json_object_get(doc, "memory");
+
+    print_shown(kvr_path_base(json_string_value(json_object_get(doc, "path"))));
+    printf(": %s, %s, %" PRId64 " parameters, %zu tensors\n",
+           json_string_value(json_object_get(doc, "format")),
+           json_string_value(json_object_get(doc, "kind")), number(doc, "parameters"),
+           json_array_size(json_object_get(doc, "tensors")));
+    printf("in memory: %.1f MiB as F32, %.1f MiB as BF16; %.1f MiB on disk\n",
+           (double)number(memory, "f32_bytes") / 1048576,
+           (double)number(memory, "bf16_bytes") / 1048576,
+           (double)number(memory, "file_bytes") / 1048576);
+    if (number(doc, "nonfinite"))
+        printf("not finite: %" PRId64 " values\n", number(doc, "nonfinite"));
+    if (number(doc, "collisions"))
+        printf("two tensors get one name: %" PRId64 " of them\n", number(doc, "collisions"));
+}
+
+static int print(json_t *doc)
+{
+    static const char *const columns[] = { "name", "dtype", "shape", "sha256", NULL };
+    json_t *rows = json_array(), *x;
+    enum kvr_status st;
+    size_t i;
+
+    print_head(doc);
+    json_array_foreach(json_object_get(doc, "missing"), i, x)
+    {
+        printf("missing: %s\n", json_string_value(x));
+    }
+    json_array_foreach(json_object_get(doc, "tensors"), i, x)
+    {
+        json_array_append_new(rows, row_of(x));
+    }
+    st = kvr_cli_table(rows, columns);
+    json_decref(rows);
+    json_decref(doc);
+    return kvr_cli_wrote(st, KVR_EXIT_OK);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct model_opts *o = call->opts;
+    enum kvr_status st;
+    json_t *doc = NULL;
+
+    if (strcmp(call->words[0], "check") != 0)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "model: '%.40s', need check; usage: kvreel model check PATH",
+                                     call->words[0]));
+    st = kvr_path_is_dir(call->words[1]) ? check_folder(&doc, call->words[1])
+                                         : check_file(&doc, call->words[1], 0, NULL);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    return o->json ? kvr_cli_json(doc, KVR_EXIT_OK) : print(doc);
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_FLAG(struct model_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_model = {
+    .name = "model",
+    .summary = "what a file or folder of weights is, and what it lacks",
+    .usage = "check FILE|DIR [--json]",
+    .examples = "  kvreel model check self_forcing_dmd.pt\n"
+                "  kvreel model check Wan2.1-T2V-1.3B\n"
+                "  kvreel model check models/nano --json | jq .missing\n",
+    .details =
+        "Reads torch (.pt, .pth, zip and legacy), safetensors, their index.json, and GGUF,\n"
+        "told by content. Nothing in a file is ever executed. Exit code 2, with the reason,\n"
+        "for a file that is refused.\n",
+    .args = args,
+    .opts_size = sizeof(struct model_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};
