@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# model check: what files of weights are, what they lack; nothing in them runs or is shown.
+. tests/cli/lib.sh || exit 1
+
+pt=tests/fixtures/pt
+exits 0 "a .pt file" model check $pt/good.pt --json
+json "format, kind, tensors" '.format == "torch zip" and .kind == "tensors" and (.tensors | length) == 6'
+json "a tensor has name, dtype, shape, sha256 and the model's name" \
+    '.tensors[0] == {name: "generator_ema.model.w", dtype: "F32", shape: [2, 3], model_name: "w",
+      sha256: "e2c0a71510b5394df7773b63fb5f54372b84c3564e67811bde7d665be227976d"}'
+exits 0 "the legacy form" model check $pt/good_legacy.pt --json
+json "is named" '.format == "torch legacy"'
+exits 0 "a GGUF file" model check tests/fixtures/gguf/blocks.gguf --json
+json "blocks have their type" '.format == "GGUF" and ([.tensors[].dtype] | contains(["Q4_K", "Q6_K"]))'
+exits 0 "a model folder" model check models/nano --json
+json "is whole" '.format == "folder" and .kind == "wan folder" and .missing == []'
+json "says its needs" '.memory.f32_bytes > 0 and .memory.f32_bytes == 2 * .memory.bf16_bytes'
+
+mkdir "$work/lacking"
+cp tests/fixtures/wan_tiny/*.safetensors "$work/lacking/" 2>/dev/null
+cp models/nano/dit.safetensors "$work/lacking/"
+exits 0 "a folder without its configuration" model check "$work/lacking" --json
+json "says what is missing" '.missing | index("config.json") != null'
+jq '.num_layers = 7' models/nano/config.json >"$work/lacking/config.json"
+exits 0 "a configuration of more layers" model check "$work/lacking" --json
+json "names the missing tensors" '.missing | index("blocks.6.modulation") != null'
+
+for f in call call_aside hooks legacy_call expanded doubling deep cut empty lfs; do
+    exits 2 "$f.pt is refused" model check $pt/$f.pt
+    check "$f.pt shows nothing on stdout" test ! -s "$out"
+    check "$f.pt does not show its payload" bash -c "! grep -q payload-ran '$err'"
+done
+exits 2 "a file that is not there" model check "$work/none.pt"
+exits 2 "a folder without weights" model check "$root/docs"
+exits 2 "another verb" model cheque $pt/good.pt
+exits 0 "for people" model check $pt/good.pt
+prints "a table" 'generator_ema.model.w +F32 +\[2, 3\]'
