@@ -143,6 +143,7 @@ static void rename_all(const struct kvr_names *s, char *name)
 bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped)
 {
     size_t n = strlen(name);
+    char *fit;
 
     *mapped = NULL;
     if (!begins(name, s->root))
@@ -155,5 +156,8 @@ bool kvr_names_map(const struct kvr_names *s, const char *name, char **mapped)
     strip(*mapped);
     if (s->styles)
         rename_all(s, *mapped);
+    fit = realloc(*mapped, strlen(*mapped) + 1);
+    if (fit)
+        *mapped = fit;
     return true;
 }

@@ -207,6 +207,10 @@ enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name,
     if (n_name == 0 || n_name > KVR_WEIGHT_NAME_MAX || memchr(name, 0, n_name))
         return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': a name of %zu bytes, need 1..%d without NUL",
                         l->where, kvr_shown(shown, name, n_name), n_name, KVR_WEIGHT_NAME_MAX);
+    l->name_bytes += n_name;
+    if (l->name_bytes > KVR_WEIGHTS_NAME_BYTES)
+        return kvr_fail(KVR_EFORMAT, "%s: names of more than %d bytes together", l->where,
+                        KVR_WEIGHTS_NAME_BYTES);
     KVR_TRY(make_room(l));
     copy = strndup(name, n_name);
     if (!copy)

@@ -34,6 +34,8 @@ struct kvr_weight {
 enum {
     KVR_WEIGHT_NAME_MAX = 1024,
     KVR_WEIGHTS_MAX = 1 << 16,
+    /* A key that many tensors lie under costs the file once and the names every time. */
+    KVR_WEIGHTS_NAME_BYTES = 8 << 20,
     /* Views may repeat what a file stores once, an expanded one without end. All tensors together
      * may be this many times the file. */
     KVR_WEIGHTS_EXPANSION = 8,
@@ -57,12 +59,14 @@ struct kvr_weight_list {
     struct kvr_weight *w;
     const struct kvr_weight **by_name;
     int n, cap;
-    uint64_t total; /* bytes of all tensors */
+    uint64_t total;      /* bytes of all tensors */
+    uint64_t name_bytes; /* of all names */
 };
 
 /* Copies `w` and the name, and works out n, n_bytes and contiguous. Strides are taken as they
  * are; that all elements lie inside the file is the caller's promise. KVR_EFORMAT: a name that is
- * empty or too long, a shape that overflows, too many tensors, too large an expansion. */
+ * empty or too long (or all of them are), a shape that overflows, too many tensors, too large an
+ * expansion. */
 enum kvr_status kvr_weight_list_add(struct kvr_weight_list *l, const void *name, size_t n_name,
                                     const struct kvr_weight *w);
 /* Sort for kvr_weight_list_find. KVR_EFORMAT: no tensors at all, or two of one name. */

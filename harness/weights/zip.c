@@ -142,11 +142,13 @@ static enum kvr_status refuse_record(const char *where, const struct kvr_zipfile
 static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *where,
                                   const unsigned char *bytes, uint64_t dir_begin, uint64_t n_data)
 {
-    const unsigned char *p = bytes + r->begin;
+    const unsigned char *p;
     uint64_t head;
 
-    if (r->begin > dir_begin || dir_begin - r->begin < LOCAL_BYTES || !signature(p, 3, 4))
+    if (r->begin > dir_begin || dir_begin - r->begin < LOCAL_BYTES ||
+        !signature(bytes + r->begin, 3, 4))
         return refuse_record(where, r, "no local header where the directory points");
+    p = bytes + r->begin;
     head = LOCAL_BYTES + little(p + 26, 2) + little(p + 28, 2);
     if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
         return refuse_record(where, r, "its data would leave the file");
@@ -164,7 +166,7 @@ static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *wher
                                   const unsigned char *bytes, const unsigned char *p, uint64_t left,
                                   uint64_t dir_begin, uint64_t *used)
 {
-    uint64_t flags, method, packed, size, n_extra;
+    uint64_t flags, method, n_extra, packed = 0, size = 0;
     uint64_t *fields[3] = { &size, &packed, &r->begin };
 
     *used = 0;

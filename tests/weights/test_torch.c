@@ -133,6 +133,28 @@ static enum kvr_status read_all(const unsigned char *bytes, size_t n)
     return st;
 }
 
+/* Many tensors under one long key: the file holds it once, the list would hold it every time. */
+START_TEST(names_are_bounded)
+{
+    struct kvr_weight_list l = { .where = "list", .file_bytes = 1 << 20 };
+    const struct kvr_weight w = { .dtype = KVR_U8, .data = (const unsigned char *)"" };
+    enum kvr_status st = KVR_OK;
+    char name[1001];
+    int n = 0;
+
+    memset(name, 'a', sizeof name);
+    while (st == KVR_OK && n < KVR_WEIGHTS_MAX) {
+        snprintf(name + 990, 11, "%010d", n);
+        st = kvr_weight_list_add(&l, name, 1000, &w);
+        n++;
+    }
+    ck_assert_int_eq(st, KVR_EFORMAT);
+    ck_assert_msg(strstr(kvr_error(), "together"), "%s", kvr_error());
+    ck_assert_int_eq(n, KVR_WEIGHTS_NAME_BYTES / 1000 + 1);
+    kvr_weight_list_free(&l);
+}
+END_TEST
+
 static const char *const small[] = { "good.pt", "good_legacy.pt", "state_dict.pt" };
 
 START_TEST(cut_anywhere)
@@ -355,6 +377,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, own_files);
     tcase_add_test(tc, model_names_and_floats);
+    tcase_add_test(tc, names_are_bounded);
     tcase_add_loop_test(tc, cut_anywhere, 0, 3);
     tcase_add_loop_test(tc, any_bit_flipped, 0, 3);
     tcase_add_test(tc, real_files);
