@@ -114,7 +114,7 @@ static void q6_k(const unsigned char *b, int64_t n_blocks, float *to)
 #define PLAIN(number, name, dtype)
 #define NAMED(number, name)
 #define BLOCK(number, name, n, n_bytes, to_f32)                                                    \
-    static const struct kvr_block block_##to_f32 = { name, n, n_bytes, to_f32 };
+    static const struct kvr_quant block_##to_f32 = { name, n, n_bytes, to_f32 };
 #include "harness/weights/blocks.def"
 #undef PLAIN
 #undef NAMED
@@ -138,7 +138,7 @@ const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number)
     return NULL;
 }
 
-const struct kvr_block *kvr_block_find(const char *name)
+const struct kvr_quant *kvr_quant_find(const char *name)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].blocks && strcmp(types[i].name, name) == 0)

@@ -1,6 +1,6 @@
 /* blocks.h - the quantised tensor types of GGUF files, to float.
  *
- *     const struct kvr_block *b = kvr_block_find("Q4_1");
+ *     const struct kvr_quant *b = kvr_quant_find("Q4_1");
  *     b->to_f32(bytes, n_blocks, rows);                        n_blocks x b->n floats
  *
  * Blocks (the format of ggml; d, m are F16, little-endian; q codes; x values):
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-struct kvr_block {
+struct kvr_quant {
     const char *name;
     int n, n_bytes; /* elements and bytes of one block */
     void (*to_f32)(const unsigned char *blocks, int64_t n_blocks, float *to);
@@ -36,11 +36,11 @@ struct kvr_gguf_type {
     uint32_t number;
     const char *name;
     enum kvr_dtype dtype;           /* KVR_N_DTYPES: not plain */
-    const struct kvr_block *blocks; /* NULL and not plain: known, not read */
+    const struct kvr_quant *blocks; /* NULL and not plain: known, not read */
 };
 const struct kvr_gguf_type *kvr_gguf_type_find(uint32_t number); /* NULL: unknown */
 /* By name, "Q4_1"; NULL when it is not read. */
-const struct kvr_block *kvr_block_find(const char *name);
+const struct kvr_quant *kvr_quant_find(const char *name);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,7 @@ extern "C" {
 struct kvr_weight {
     const char *name;               /* keys from the root, joined by '.' */
     enum kvr_dtype dtype;           /* where blocks is NULL */
-    const struct kvr_block *blocks; /* NULL: plain */
+    const struct kvr_quant *blocks; /* NULL: plain */
     int n_dims;
     int64_t shape[KVR_MAX_DIMS];  /* the last index is contiguous */
     int64_t stride[KVR_MAX_DIMS]; /* elements, >= 0; of plain tensors */

@@ -255,6 +255,22 @@ int kvr_weights_collisions(const struct kvr_weights *w)
     return w->n_collisions;
 }
 
+enum kvr_status kvr_weights_check_names(const struct kvr_weights *w)
+{
+    char a[KVR_SHOWN], b[KVR_SHOWN], c[KVR_SHOWN];
+
+    for (int i = 1; i < w->n_sorted; i++) {
+        const struct by_model_name *x = &w->sorted[i - 1], *y = &w->sorted[i];
+
+        if (strcmp(x->name, y->name) == 0)
+            return kvr_fail(KVR_EFORMAT, "%s: '%s' and '%s' are the same weight '%s'", w->path,
+                            kvr_shown_string(a, w->list.w[x->i].name),
+                            kvr_shown_string(b, w->list.w[y->i].name),
+                            kvr_shown_string(c, x->name));
+    }
+    return KVR_OK;
+}
+
 const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const char *name)
 {
     const struct kvr_weight *hit = kvr_weight_list_find(&w->list, name);

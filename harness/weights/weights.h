@@ -56,6 +56,8 @@ const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const cha
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i);
 /* How many tensors share a model name with another: a loader must refuse such a file. */
 int kvr_weights_collisions(const struct kvr_weights *w);
+/* KVR_EFORMAT, with both names and the one they share, when there is such a pair. */
+enum kvr_status kvr_weights_check_names(const struct kvr_weights *w);
 
 /* Copies into a fresh array of floats on the host's side of `dev`'s books, from any floating type
  * and from blocks. shape [n_dims] is what is wanted, -1 matches any extent. KVR_ENOTFOUND: no such

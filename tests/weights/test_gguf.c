@@ -218,7 +218,7 @@ START_TEST(blocks_decode_as_ggml_does)
 
         snprintf(other, sizeof other, "%s.f32", names[i]);
         ck_assert_ptr_nonnull(t);
-        ck_assert_ptr_eq(t->blocks, kvr_block_find(names[i]));
+        ck_assert_ptr_eq(t->blocks, kvr_quant_find(names[i]));
         ck_assert_int_eq(kvr_weight_f32(t, 0, N, x), KVR_OK);
         ck_assert_int_eq(kvr_weight_f32(kvr_weights_find(w, other), 0, N, want), KVR_OK);
         for (int j = 0; j < N; j++)
