@@ -1,8 +1,8 @@
 /* model.c - a model folder into packed weights.
  *
- * Weights are found under their checkpoint names. A leading "model." and the path components
- * that wrapped training modules leave behind are ignored. Every tensor the configuration wants
- * must be there in its shape, and nothing else. Random weights are drawn one at a time: beside
+ * Weights are found under Wan's names, or under those that other programs give them
+ * (harness/weights/names.def). Every tensor the configuration wants must be there in its shape, and
+ * nothing else that is the model's. Random weights are drawn one at a time: beside
  * the packed layers the host holds one tensor. */
 #include <assert.h>
 #include <errno.h>
@@ -15,94 +15,53 @@
 #include "harness/core/path.h"
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/model_impl.h"
+#include "harness/weights/weights.h"
 
 enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 
 struct loader {
     struct kvr_model *m;
-    struct kvr_st *file; /* NULL: weights are drawn */
-    int n;               /* tensors in the file */
-    char **names;        /* canonical */
-    bool *used;
+    struct kvr_weights *file;    /* NULL: weights are drawn */
+    bool *used;                  /* [tensors in the file] */
     struct kvr_buf weight, bias; /* one tensor as F32, before packing */
 };
-
-/* Delete every occurrence of `part` from `s`. */
-static void delete_part(char *s, const char *part)
-{
-    size_t n = strlen(part);
-    char *at;
-
-    while ((at = strstr(s, part)))
-        memmove(at, at + n, strlen(at + n) + 1);
-}
-
-static char *canonical(const char *name)
-{
-    char *s = strdup(name);
-
-    if (!s)
-        return NULL;
-    delete_part(s, "_fsdp_wrapped_module.");
-    delete_part(s, "_checkpoint_wrapped_module.");
-    if (strncmp(s, "model.", 6) == 0)
-        memmove(s, s + 6, strlen(s + 6) + 1);
-    return s;
-}
 
 static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const char *path)
 {
     l->m = m;
-    KVR_TRY(kvr_st_open(&l->file, path));
-    l->n = kvr_st_count(l->file);
-    l->names = calloc((size_t)l->n + 1, sizeof *l->names);
-    l->used = calloc((size_t)l->n + 1, sizeof *l->used);
-    if (!l->names || !l->used)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", path, l->n);
-    for (int i = 0; i < l->n; i++) {
-        l->names[i] = canonical(kvr_st_name(l->file, i));
-        if (!l->names[i])
-            return kvr_fail(KVR_ENOMEM, "%s: no memory for %d names", path, l->n);
-        for (int j = 0; j < i; j++)
-            if (strcmp(l->names[i], l->names[j]) == 0)
-                return kvr_fail(KVR_EFORMAT, "%s: '%s' and '%s' are the same weight '%s'", path,
-                                kvr_st_name(l->file, j), kvr_st_name(l->file, i), l->names[i]);
-    }
-    return KVR_OK;
+    KVR_TRY(kvr_weights_open(&l->file, path));
+    KVR_TRY(kvr_weights_check_names(l->file));
+    l->used = calloc((size_t)kvr_weights_count(l->file), sizeof *l->used);
+    return l->used ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory for its weights", path);
 }
 
 static void loader_close(struct loader *l)
 {
-    for (int i = 0; l->names && i < l->n; i++)
-        free(l->names[i]);
-    free(l->names);
     free(l->used);
     kvr_buf_free(&l->weight);
     kvr_buf_free(&l->bias);
-    kvr_st_close(&l->file);
+    kvr_weights_close(&l->file);
 }
 
 /* The tensor `name` of this very shape and a floating type checkpoints use. */
 static enum kvr_status find(struct loader *l, const char *name, int n_dims, const int64_t *shape,
-                            struct kvr_tensor *out)
+                            const struct kvr_weight **out)
 {
+    const struct kvr_weight *t = kvr_weights_find(l->file, name);
+    const char *path = kvr_weights_path(l->file);
     char want[96], have[96];
-    int i = 0;
 
-    while (i < l->n && strcmp(l->names[i], name) != 0)
-        i++;
-    if (i == l->n)
-        return kvr_fail(KVR_ENOTFOUND, "%s: weight '%s' is missing", kvr_st_path(l->file), name);
-    l->used[i] = true;
-    KVR_TRY(kvr_st_get(l->file, kvr_st_name(l->file, i), out));
-    if (out->n_dims != n_dims || memcmp(out->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
+    *out = t;
+    if (!t)
+        return kvr_fail(KVR_ENOTFOUND, "%s: weight '%s' is missing", path, name);
+    l->used[t - kvr_weights_at(l->file, 0)] = true;
+    if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0)
         return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has shape %s, the configuration wants %s",
-                        kvr_st_path(l->file), name,
-                        kvr_shape_text(out->shape, out->n_dims, have, sizeof have),
+                        path, name, kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
                         kvr_shape_text(shape, n_dims, want, sizeof want));
-    if (out->dtype != KVR_F32 && out->dtype != KVR_BF16 && out->dtype != KVR_F16)
-        return kvr_fail(KVR_EUNSUPPORTED, "%s: weight '%s' is %s, need F32, BF16 or F16",
-                        kvr_st_path(l->file), name, kvr_dtype_name(out->dtype));
+    if (!t->blocks && t->dtype != KVR_F32 && t->dtype != KVR_BF16 && t->dtype != KVR_F16)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: weight '%s' is %s, need F32, BF16 or F16", path,
+                        name, kvr_weight_type(t));
     return KVR_OK;
 }
 
@@ -112,7 +71,7 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     for (int64_t i = 0; i < n; i++)
         if (!(x[i] - x[i] == 0))
             return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
-                            kvr_st_path(l->file), name, (double)x[i], (long long)i);
+                            kvr_weights_path(l->file), name, (double)x[i], (long long)i);
     return KVR_OK;
 }
 
@@ -132,7 +91,7 @@ static void draw(const struct kvr_model *m, const char *name, int n_dims, const 
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
 {
-    struct kvr_tensor t;
+    const struct kvr_weight *t;
     int64_t n = 1;
 
     for (int i = 0; i < n_dims; i++)
@@ -144,7 +103,7 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
     }
     KVR_TRY(find(l, name, n_dims, shape, &t));
     KVR_TRY(kvr_buf_reserve(to, kvr_dev_host(l->m->dev), KVR_MEM_IO, (size_t)n * sizeof(float)));
-    kvr_to_f32(to->p, t.data, t.dtype, (size_t)n);
+    KVR_TRY(kvr_weight_f32(t, 0, n, to->p));
     return check_finite(l, name, to->p, n);
 }
 
@@ -249,10 +208,10 @@ static enum kvr_status load_weights(struct loader *l)
         KVR_TRY(load_block(l, i));
     KVR_TRY(load_vector(l, &m->head_modulation, "head.modulation", 3, two));
     KVR_TRY(load_linear(l, &m->head, "head.head", c->out_dim * c->patch_h * c->patch_w, d));
-    for (int i = 0; i < l->n; i++)
-        if (!l->used[i])
+    for (int i = 0; l->file && i < kvr_weights_count(l->file); i++)
+        if (!l->used[i] && kvr_weights_model_name(l->file, i))
             return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has no place in this configuration",
-                            kvr_st_path(l->file), kvr_st_name(l->file, i));
+                            kvr_weights_path(l->file), kvr_weights_at(l->file, i)->name);
     return KVR_OK;
 }
 
@@ -378,7 +337,9 @@ static enum kvr_status identify(struct kvr_model *m, const struct paths *p, cons
 
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_weights)
 {
-    static const char *const names[] = { "dit.safetensors", "diffusion_pytorch_model.safetensors" };
+    /* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
+    static const char *const names[] = { "dit.safetensors", "dit.pt", "self_forcing_dmd.pt",
+                                         "diffusion_pytorch_model.safetensors" };
 
     p->config = kvr_path_join(dir, "config.json");
     p->table = kvr_path_join(dir, "prompt_table.safetensors");
@@ -388,8 +349,8 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_
         if (p->weights && kvr_path_exists(p->weights))
             break;
         if (i + 1 == sizeof names / sizeof *names && p->weights && !random_weights)
-            return kvr_fail(KVR_ENOTFOUND, "%s: neither %s nor %s is there", dir, names[0],
-                            names[1]);
+            return kvr_fail(KVR_ENOTFOUND, "%s: none of %s, %s, %s, %s is there", dir, names[0],
+                            names[1], names[2], names[3]);
     }
     if (!p->config || !p->weights || !p->table)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);

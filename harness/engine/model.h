@@ -1,5 +1,7 @@
-/* model.h - a model folder: config.json, dit.safetensors (Wan's names) and, for models with
- * their own vocabulary, prompt_table.safetensors.
+/* model.h - a model folder: config.json, the weights and, for models with their own vocabulary,
+ * prompt_table.safetensors. Weights are the first there is of dit.safetensors, dit.pt,
+ * self_forcing_dmd.pt, diffusion_pytorch_model.safetensors, in any format and by any of the names
+ * that docs/weights.md tells of.
  *
  *     struct kvr_model *m;
  *     KVR_TRY(kvr_model_open(&m, dev, "models/nano"));

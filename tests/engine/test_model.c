@@ -100,6 +100,9 @@ END_TEST
 static const struct tiny_fault spellings[] = {
     { .prefix = "model." },
     { .prefix = "model._fsdp_wrapped_module." },
+    { .prefix = "generator_ema.model." },
+    { .prefix = "model.diffusion_model." },
+    { .prefix = "net._orig_mod." },
     { .prefix = "_fsdp_wrapped_module._checkpoint_wrapped_module." },
     { .file = "diffusion_pytorch_model.safetensors" },
     { .dtype = KVR_BF16 },
@@ -115,6 +118,30 @@ START_TEST(spellings_of_real_checkpoints)
     ck_assert_msg(kvr_model_open(&m, dev, dir) == KVR_OK, "%s", kvr_error());
     kvr_model_close(&m);
     tiny_model_remove(dir);
+}
+END_TEST
+
+/* Files of torch, where they are: F32 under generator_ema, and BF16 beside two other models. */
+START_TEST(torch_checkpoints)
+{
+    static const char *const files[] = { "sf_f32.pt", "train_snapshot_bf16.pt" };
+    char dir[] = "/tmp/kvr_model_XXXXXX", command[512];
+    struct kvr_model *m;
+
+    if (access("../shared/fixtures/real/pt/config.json", R_OK) != 0) {
+        fprintf(stderr, "skipped: ../shared/fixtures/real/pt is not there\n");
+        return;
+    }
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(command, sizeof command,
+             "cp ../shared/fixtures/real/pt/config.json %s/ && "
+             "cp ../shared/fixtures/real/pt/%s %s/dit.pt",
+             dir, files[_i], dir);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_msg(kvr_model_open(&m, dev, dir) == KVR_OK, "%s", kvr_error());
+    kvr_model_close(&m);
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -382,6 +409,7 @@ int main(void)
     tcase_add_checked_fixture(tc, open_dev, close_dev);
     tcase_add_test(tc, opens_and_knows_its_sizes);
     tcase_add_loop_test(tc, spellings_of_real_checkpoints, 0, COUNT(spellings));
+    tcase_add_loop_test(tc, torch_checkpoints, 0, 2);
     tcase_add_loop_test(tc, weights_missing_misshaped_not_finite, 0, COUNT(some_weights));
     tcase_add_test(tc, weights_unknown_double_or_of_another_type);
     tcase_add_test(tc, files_missing_or_truncated);
