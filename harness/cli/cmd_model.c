@@ -127,26 +127,46 @@ static void add_to(json_t *doc, const char *key, int64_t x)
     json_object_set_new(doc, key, json_integer((json_int_t)(number(doc, key) + x)));
 }
 
-/* The part joins the folder: its tensors and gaps, its needs and its name. */
+static bool is_known(const json_t *doc)
+{
+    return strcmp(json_string_value(json_object_get(doc, "kind")), "tensors") != 0;
+}
+
+/* The part joins the folder: its tensors and gaps, and its name. */
 static void join(json_t *whole, json_t *part)
 {
-    static const char *const sums[] = { "parameters", "nonfinite", "collisions" };
-    static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
+    static const char *const sums[] = { "nonfinite", "collisions" };
     const char *kind = json_string_value(json_object_get(part, "kind"));
 
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         add_to(whole, sums[i], number(part, sums[i]));
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
-        add_to(json_object_get(whole, "memory"), bytes[i],
-               number(json_object_get(part, "memory"), bytes[i]));
     json_array_extend(json_object_get(whole, "tensors"), json_object_get(part, "tensors"));
     json_array_extend(json_object_get(whole, "missing"), json_object_get(part, "missing"));
     if (strcmp(kind, "wan dit") == 0)
         json_object_set_new(whole, "kind", json_string("wan folder"));
-    else if (strcmp(json_string_value(json_object_get(whole, "kind")), "tensors") == 0)
+    else if (!is_known(whole))
         json_object_set(whole, "kind", json_object_get(part, "kind"));
     json_object_del(part, "tensors");
     json_array_append(json_object_get(whole, "files"), part);
+}
+
+/* What the folder needs: its models, or all of it when none is known. Recorded tensors and prompt
+ * tables beside a model are no weights of it. */
+static void add_needs(json_t *whole)
+{
+    static const char *const bytes[] = { "file_bytes", "stored_bytes", "f32_bytes", "bf16_bytes" };
+    json_t *part;
+    size_t i;
+
+    json_array_foreach(json_object_get(whole, "files"), i, part)
+    {
+        if (is_known(whole) && !is_known(part))
+            continue;
+        add_to(whole, "parameters", number(part, "parameters"));
+        for (size_t j = 0; j < sizeof bytes / sizeof *bytes; j++)
+            add_to(json_object_get(whole, "memory"), bytes[j],
+                   number(json_object_get(part, "memory"), bytes[j]));
+    }
 }
 
 static json_t *empty_folder(const char *dir)
@@ -166,6 +186,7 @@ static enum kvr_status check_files(json_t *whole, char **files, int n, int n_lay
         join(whole, part);
         json_decref(part);
     }
+    add_needs(whole);
     return KVR_OK;
 }
 

@@ -14,7 +14,9 @@ exits 0 "a GGUF file" model check tests/fixtures/gguf/blocks.gguf --json
 json "blocks have their type" '.format == "GGUF" and ([.tensors[].dtype] | contains(["Q4_K", "Q6_K"]))'
 exits 0 "a model folder" model check models/nano --json
 json "is whole" '.format == "folder" and .kind == "wan folder" and .missing == []'
-json "says its needs" '.memory.f32_bytes > 0 and .memory.f32_bytes == 2 * .memory.bf16_bytes'
+json "says its needs, not those of what lies beside it" \
+    '.parameters == (.files[] | select(.kind == "wan dit").parameters)'
+json "in F32 and BF16" '.memory.f32_bytes > 0 and .memory.f32_bytes == 2 * .memory.bf16_bytes'
 
 mkdir "$work/lacking"
 cp tests/fixtures/wan_tiny/*.safetensors "$work/lacking/" 2>/dev/null

@@ -73,6 +73,48 @@ START_TEST(every_recorded_result_is_compared)
 }
 END_TEST
 
+/* The same through torch's own file: weights from a .pt under other names. */
+START_TEST(a_torch_checkpoint_agrees)
+{
+    static const char real[] = "../shared/fixtures/real/pt";
+    static const char *const files[][2] = { { "config.json", "config.json" },
+                                            { "sf_f32.pt", "self_forcing_dmd.pt" },
+                                            { "forward.safetensors", "forward.safetensors" } };
+    char dir[] = "/tmp/kvr_engine_XXXXXX", path[512], *target;
+    struct kvr_check_report r;
+    int n_compared = 0;
+
+    if (access(real, R_OK) != 0) {
+        fprintf(stderr, "skipped: %s is not there\n", real);
+        return;
+    }
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", real, files[i][0]);
+        target = realpath(path, NULL);
+        ck_assert_ptr_nonnull(target);
+        snprintf(path, sizeof path, "%s/%s", dir, files[i][1]);
+        ck_assert_int_eq(symlink(target, path), 0);
+        free(target);
+    }
+    ck_assert_msg(kvr_engine_check(&r, dir, NULL) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < r.n; i++) {
+        if (strncmp(r.entries[i].name, "bf16.", 5) == 0)
+            continue; /* of the other checkpoint */
+        ck_assert_msg(r.entries[i].rel_l2 <= 1e-5, "%s: %g", r.entries[i].name,
+                      r.entries[i].rel_l2);
+        n_compared++;
+    }
+    ck_assert_int_eq(n_compared, 2);
+    kvr_check_report_free(&r);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, files[i][1]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+END_TEST
+
 /* ---- damage --------------------------------------------------------------------------- */
 
 struct folder {
@@ -330,6 +372,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, every_tensor_agrees);
     tcase_add_test(tc, every_recorded_result_is_compared);
+    tcase_add_test(tc, a_torch_checkpoint_agrees);
     tcase_add_loop_test(tc, one_wrong_weight_byte_is_noticed, 0,
                         sizeof damaged_weights / sizeof *damaged_weights);
     tcase_add_loop_test(tc, every_tensor_agrees_elsewhere, 0, sizeof elsewhere / sizeof *elsewhere);
