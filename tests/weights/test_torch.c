@@ -140,17 +140,17 @@ START_TEST(names_are_bounded)
     const struct kvr_weight w = { .dtype = KVR_U8, .data = (const unsigned char *)"" };
     enum kvr_status st = KVR_OK;
     char name[1001];
-    int n = 0;
+    unsigned n = 0;
 
     memset(name, 'a', sizeof name);
     while (st == KVR_OK && n < KVR_WEIGHTS_MAX) {
-        snprintf(name + 990, 11, "%010d", n);
+        snprintf(name + 990, 11, "%010u", n);
         st = kvr_weight_list_add(&l, name, 1000, &w);
         n++;
     }
     ck_assert_int_eq(st, KVR_EFORMAT);
     ck_assert_msg(strstr(kvr_error(), "together"), "%s", kvr_error());
-    ck_assert_int_eq(n, KVR_WEIGHTS_NAME_BYTES / 1000 + 1);
+    ck_assert_uint_eq(n, KVR_WEIGHTS_NAME_BYTES / 1000 + 1);
     kvr_weight_list_free(&l);
 }
 END_TEST
