@@ -160,6 +160,15 @@ static void book(struct kvr_mem_stats *s, enum kvr_mem_tag tag, size_t n_bytes)
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes)
 {
+    KVR_TRY(kvr_buf_alloc_raw(b, dev, tag, n_bytes));
+    if (b->p && !dev->stream)
+        memset(b->p, 0, n_bytes);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                                  size_t n_bytes)
+{
     size_t live = dev->stats.live_total;
     void *p;
 
@@ -182,7 +191,6 @@ enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_m
         if (n_bytes > PTRDIFF_MAX - ALIGNMENT || posix_memalign(&p, ALIGNMENT, n_bytes) != 0)
             return kvr_fail(KVR_ENOMEM, "memory: the machine has no %zu bytes for %s (%zu in use)",
                             n_bytes, kvr_mem_tag_name(tag), live);
-        memset(p, 0, n_bytes);
     }
     *b = (struct kvr_buf){ .p = p, .n_bytes = n_bytes, .dev = dev, .tag = tag };
     book(&dev->stats, tag, n_bytes);

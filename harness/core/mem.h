@@ -98,6 +98,11 @@ struct kvr_buf {
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 
+/* The same without content on the CPU, too: for who writes every byte before any is read, stored or
+ * hashed. */
+enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                                  size_t n_bytes);
+
 /* Make `b` at least n_bytes large, contents lost; shrinks never. For scratch that grows. */
 enum kvr_status kvr_buf_reserve(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                 size_t n_bytes);
