@@ -23,11 +23,20 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
-/* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. */
+/* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign is a factor,
+ * whose product is exact. */
+#ifdef KVR_SIMD
+#define SIGN(h, j) ((j) & (h) ? -1.0f : 1.0f)
+#define SIGNS_TYPE vec
+#define SIGNED_SUM(v, signs, other) (vec) v_mul_add((vf)(v), (vf)(signs), (vf)(other))
+#else
 #define SIGN(h, j) ((j) & (h) ? 0x80000000u : 0u)
+#define SIGNS_TYPE uvec
+#define SIGNED_SUM(v, signs, other) ((other) + (vec)((uvec)(v) ^ (signs)))
+#endif
 #if defined(KVR_ISA_AVX512)
 #define SIGNS(h)                                                                                   \
-    (uvec)                                                                                         \
+    (SIGNS_TYPE)                                                                                   \
     {                                                                                              \
         SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
             SIGN(h, 7), SIGN(h, 8), SIGN(h, 9), SIGN(h, 10), SIGN(h, 11), SIGN(h, 12),             \
@@ -38,7 +47,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
                             9 ^ h, 10 ^ h, 11 ^ h, 12 ^ h, 13 ^ h, 14 ^ h, 15 ^ h)
 #elif defined(KVR_ISA_AVX2)
 #define SIGNS(h)                                                                                   \
-    (uvec)                                                                                         \
+    (SIGNS_TYPE)                                                                                   \
     {                                                                                              \
         SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3), SIGN(h, 4), SIGN(h, 5), SIGN(h, 6),        \
             SIGN(h, 7)                                                                             \
@@ -47,7 +56,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
     __builtin_shufflevector(v, v, 0 ^ h, 1 ^ h, 2 ^ h, 3 ^ h, 4 ^ h, 5 ^ h, 6 ^ h, 7 ^ h)
 #else
 #define SIGNS(h)                                                                                   \
-    (uvec)                                                                                         \
+    (SIGNS_TYPE)                                                                                   \
     {                                                                                              \
         SIGN(h, 0), SIGN(h, 1), SIGN(h, 2), SIGN(h, 3)                                             \
     }
@@ -56,7 +65,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 #define STRIDE(h)                                                                                  \
     _Pragma("GCC unroll 32") for (int i = 0; i < n; i++)                                           \
     {                                                                                              \
-        r[i] = SWAP(r[i], h) + (vec)((uvec)r[i] ^ SIGNS(h));                                       \
+        r[i] = SIGNED_SUM(r[i], SIGNS(h), SWAP(r[i], h));                                          \
         if (bf16)                                                                                  \
             ROUND_BF16(r[i]);                                                                      \
     }

@@ -96,6 +96,20 @@ static inline void fit_study(const struct kvr_grid *g, bool bf16, struct sets *r
     kvr_from_f32(r->zero, KVR_F16, r->pre, (size_t)n);
 }
 
+/* x / n for a small whole number n and 0 <= x, as a division rounds it. With FMA by the remainder
+ * of x times the rounded 1/n, as grid_encode_isa.c reasons; where that underflows only whether the
+ * quotient is 0 counts, and where it overflows the set is not finite. */
+static inline float quotient(float x, float n)
+{
+#ifdef KVR_ISA_AVX2
+    const float y = 1 / n, q = x * y;
+
+    return __builtin_fmaf(__builtin_fmaf(-q, n, x), y, q);
+#else
+    return x / n;
+#endif
+}
+
 /* As intended: the code -qmax-1 is used too. The side with the larger magnitude takes the
  * negative codes; the sign of s says which side that is. It never clips, and its step is
  * never larger than the study's. */
@@ -106,8 +120,8 @@ static inline void fit_sym(int bits, struct sets *r, int n)
     /* Both sides as bits of floats, which are in the floats' order. */
     for (int i = 0; i < n; i++) {
         const int32_t pos = r->high[i] > 0 ? r->high[i] : 0, neg = r->low[i] < 0 ? ~r->low[i] : 0;
-        const float wide = float_of(pos > neg ? pos : neg) / (qmax + 1);
-        const float narrow = float_of(pos > neg ? neg : pos) / qmax;
+        const float wide = float_of(pos > neg ? pos : neg) * (1 / (qmax + 1));
+        const float narrow = quotient(float_of(pos > neg ? neg : pos), qmax);
         const int32_t w = order_of(wide), s = order_of(narrow);
 
         r->s[i] = float_of(w > s ? w : s);
@@ -130,7 +144,7 @@ static inline void fit_asym(int bits, struct sets *r, int n)
     f16_down(r->zero, r->lo, n);
     kvr_to_f32(r->m, r->zero, KVR_F16, (size_t)n);
     for (int i = 0; i < n; i++) {
-        r->s[i] = (r->hi[i] - r->m[i]) / q_top;
+        r->s[i] = quotient(r->hi[i] - r->m[i], q_top);
         r->pre[i] = 0;
     }
     f16_up(r->step, r->s, n);

@@ -31,7 +31,10 @@ typedef __m512i vi;
 #define v_minus_mul(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a b, rounded once */
 #define v_nearest(v) _mm512_cvtps_epi32(v)             /* ties to even */
 #define v_of_int(i) _mm512_cvtepi32_ps(i)
+#define v_about_inverse(v) _mm512_rcp14_ps(v) /* 1/v, 12 bits or more of it */
 #define v_bits(v) _mm512_castps_si512(v)
+#define v_abs(v) _mm512_abs_ps(v)
+#define v_over(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)) /* bit i: a > b there */
 #define i_load(p) _mm512_loadu_si512(p)
 #define i_store(p, v) _mm512_storeu_si512(p, v)
 #define i_set(x) _mm512_set1_epi32(x)
@@ -83,7 +86,10 @@ typedef __m256i vi;
 #define v_minus_mul(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define v_nearest(v) _mm256_cvtps_epi32(v)
 #define v_of_int(i) _mm256_cvtepi32_ps(i)
+#define v_about_inverse(v) _mm256_rcp_ps(v)
 #define v_bits(v) _mm256_castps_si256(v)
+#define v_abs(v) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
+#define v_over(a, b) ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)))
 #define i_load(p) _mm256_loadu_si256((const __m256i *)(p))
 #define i_store(p, v) _mm256_storeu_si256((__m256i *)(p), v)
 #define i_set(x) _mm256_set1_epi32(x)
