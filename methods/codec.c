@@ -335,12 +335,16 @@ static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct k
     struct kvr_stage_bytes b = { 0 };
 
     stage->bytes(job, &b);
+    if (stage->cuda && stage->cuda->grid) { /* an integer grid writes every byte */
+        KVR_TRY(kvr_buf_alloc_raw(&out->codes, dev, KVR_MEM_KV, b.codes));
+        return kvr_buf_alloc_raw(&out->meta, dev, KVR_MEM_META, b.meta);
+    }
     KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, b.codes));
     return kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, b.meta);
 }
 
 /* The stages from `first` on as one chain: perhaps the transform, and integer grids. False: they
- * are not, or a single grid, which is as well done by itself. */
+ * are not. */
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
@@ -357,27 +361,76 @@ static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
         stage->cuda->grid(c->stage[i].opts, &out->grid[out->n]);
         out->job[out->n++] = job_of(c, i, dev, shape);
     }
-    return out->n + turn == 2;
+    return out->n > 0 && out->n + turn <= 2;
 }
 
-/* All stages from `first` on at once; *done tells whether that could be. */
-static enum kvr_status encode_chain(const struct kvr_codec *c, int first, struct kvr_dev *dev,
-                                    const float *x, float *work, struct kvr_packed *out, bool *done)
+/* A grid alone is as well done by itself. */
+static bool worth_chaining(const struct kvr_grid_chain *chain)
+{
+    return chain->n + chain->turn == 2;
+}
+
+static enum kvr_status alloc_chain(const struct kvr_codec *c, int first,
+                                   const struct kvr_grid_chain *chain, struct kvr_packed *out,
+                                   const struct kvr_stage_data *data[2])
+{
+    for (int i = 0; i < chain->n; i++) {
+        const int at = first + chain->turn + i;
+
+        KVR_TRY(alloc_stage(c->stage[at].stage, &chain->job[i], out->dev, &out->stage[at]));
+        data[i] = &out->stage[at];
+    }
+    return KVR_OK;
+}
+
+/* On CUDA all stages from `first` on at once; *done tells whether that could be. */
+static enum kvr_status encode_chain(const struct kvr_codec *c, int first, const float *x,
+                                    struct kvr_packed *out, bool *done)
 {
     const struct kvr_stage_data *data[2] = { NULL, NULL };
     struct kvr_grid_chain chain;
 
     *done = false;
-    if (!chain_of(c, first, dev, &out->shape, &chain) || (!on_cuda(dev) && x == work))
+    if (!on_cuda(out->dev) || !chain_of(c, first, out->dev, &out->shape, &chain) ||
+        !worth_chaining(&chain))
         return KVR_OK;
-    for (int i = 0; i < chain.n; i++) {
-        const int at = first + chain.turn + i;
+    KVR_TRY(alloc_chain(c, first, &chain, out, data));
+    *done = kvr_chain_encode_cuda(kvr_dev_stream(out->dev), &chain, x, data);
+    return KVR_OK;
+}
 
-        KVR_TRY(alloc_stage(c->stage[at].stage, &chain.job[i], dev, &out->stage[at]));
-        data[i] = &out->stage[at];
+/* On the CPU: values kept exactly, if any, and a chain, so that a tile is read from memory once
+ * and nothing is copied. *done tells whether that could be. */
+static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_values *x,
+                                    float *work, struct kvr_packed *out, bool *done)
+{
+    const struct kvr_stage *stage = c->stage[0].stage;
+    const struct kvr_stage_job job = job_of(c, 0, out->dev, &out->shape);
+    const int64_t n = out->shape.n_tok * out->shape.n_heads * out->shape.head_dim;
+    const bool find = stage->kind == KVR_STAGE_EXACT;
+    const struct kvr_stage_data *data[2] = { NULL, NULL };
+    struct kvr_instead instead = { 0 };
+    struct kvr_grid_chain chain;
+    int64_t scratch;
+
+    *done = false;
+    if (on_cuda(out->dev) || x->p == work || (find && (!stage->find || c->n_stages < 2)) ||
+        !chain_of(c, find, out->dev, &out->shape, &chain))
+        return KVR_OK;
+    scratch = kvr_chain_scratch(&chain);
+    if (!scratch || (!find && !x->bf16 && !worth_chaining(&chain)))
+        return KVR_OK;
+    if (find)
+        KVR_TRY(stage->find(&job, x, work, &out->stage[0], &instead));
+    if (instead.n > n - scratch) { /* no room for both */
+        kvr_buf_free(&out->stage[0].codes);
+        kvr_buf_free(&out->stage[0].meta);
+        out->stage[0] = (struct kvr_stage_data){ 0 };
+        return KVR_OK;
     }
-    *done = on_cuda(dev) ? kvr_chain_encode_cuda(kvr_dev_stream(dev), &chain, x, data)
-                         : kvr_chain_encode(&chain, x, work, data);
+    KVR_TRY(alloc_chain(c, find, &chain, out, data));
+    kvr_chain_encode(&chain, x, &instead, work, data);
+    *done = true;
     return KVR_OK;
 }
 
@@ -394,23 +447,44 @@ static void copy(struct kvr_dev *dev, float *dst, const float *src, int64_t n)
         memcpy(dst + i, src + i, (size_t)(n - i < PART ? n - i : PART) * sizeof *dst);
 }
 
-enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
-                                 const struct kvr_block_shape *shape, float *work,
-                                 struct kvr_packed *out)
+static void widen(struct kvr_dev *dev, float *dst, const kvr_bf16 *src, int64_t n)
+{
+    enum { PART = 1 << 15 };
+    const struct kvr_block_shape all = { n, 1, 1 };
+
+    if (on_cuda(dev)) {
+        kvr_exact_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, src, 0, n, 0, 1, dst);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += PART)
+        kvr_to_f32(dst + i, src + i, KVR_BF16, (size_t)(n - i < PART ? n - i : PART));
+}
+
+static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
+                              const struct kvr_values *values, const struct kvr_block_shape *shape,
+                              float *work, struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
+    const float *x = values->p;
     bool owns_copy = false, done = false;
-    enum kvr_status st = KVR_OK;
+    enum kvr_status st;
 
     *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
-    for (int i = 0; i < c->n_stages && st == KVR_OK; i++) {
+    st = encode_tiles(c, values, work, out, &done);
+    if (values->bf16 && !done && st == KVR_OK) {
+        widen(dev, work, values->p, n);
+        x = work;
+        owns_copy = true;
+    }
+    for (int i = 0; i < c->n_stages && !done && st == KVR_OK; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
         struct kvr_stage_job job = job_of(c, i, dev, shape);
         struct kvr_stage_data *d = &out->stage[i];
         const bool last = i + 1 == c->n_stages;
 
         if (!d->codes.p && !d->meta.p)
-            st = encode_chain(c, i, dev, x, work, out, &done);
+            st = encode_chain(c, i, x, out, &done);
         if (done || st != KVR_OK)
             break;
         if (!last && !owns_copy) { /* something will be changed: change the copy */
@@ -433,6 +507,24 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
     if (st != KVR_OK)
         kvr_packed_free(out);
     return st;
+}
+
+enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                 const struct kvr_block_shape *shape, float *work,
+                                 struct kvr_packed *out)
+{
+    const struct kvr_values values = { .p = x };
+
+    return encode(c, dev, &values, shape, work, out);
+}
+
+enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
+                                      const kvr_bf16 *x, const struct kvr_block_shape *shape,
+                                      float *work, struct kvr_packed *out)
+{
+    const struct kvr_values values = { .p = x, .bf16 = true };
+
+    return encode(c, dev, &values, shape, work, out);
 }
 
 static void round_bf16(struct kvr_dev *dev, float *x, int64_t n)
@@ -460,7 +552,7 @@ static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t
     if (first > first_undone && first + 1 == c->n_stages &&
         c->stage[first - 1].stage->kind == KVR_STAGE_TRANSFORM)
         first--;
-    if (!chain_of(c, first, p->dev, &p->shape, &chain))
+    if (!chain_of(c, first, p->dev, &p->shape, &chain) || !worth_chaining(&chain))
         return false;
     for (int i = 0; i < chain.n; i++) {
         data[i] = &p->stage[first + chain.turn + i];

@@ -122,6 +122,19 @@ struct kvr_stage_cuda {
     void (*grid)(const void *opts, struct kvr_grid *out);
 };
 
+/* Values as they are held. */
+struct kvr_values {
+    const void *p;
+    bool bf16; /* else F32 */
+};
+
+/* What the stages after an EXACT one see in place of the n elements of ascending flat index at. */
+struct kvr_instead {
+    const int32_t *at;
+    const float *value;
+    int64_t n;
+};
+
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */
 struct kvr_stage {
     const char *name;  /* as written in a pipeline */
@@ -151,6 +164,13 @@ struct kvr_stage {
      * GRID: set, add or subtract the decoded values, as `mode` says. */
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
+
+    /* EXACT, on the CPU; NULL: only as `encode`. Records into `out` as `encode` does, but leaves x
+     * alone, and says what is to be seen instead: `at` is memory of `out`, `value` of `scratch`,
+     * T*H*D floats, at their end. */
+    enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
+                            float *scratch, struct kvr_stage_data *out,
+                            struct kvr_instead *instead);
 
     /* GRID: where an element's step is (kind, group, step, sign). NULL: no error. EXACT: fills
      * exact and n_exact. Other fields are left alone. */
@@ -212,6 +232,11 @@ struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
+
+/* The same of BF16 values: the bytes are those of the same values in F32. */
+enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
+                                      const kvr_bf16 *x, const struct kvr_block_shape *shape,
+                                      float *work, struct kvr_packed *out);
 
 /* Tokens [t0, t0+n) of heads [h0, h0+nh) -> out [n,nh,D]. Thread-safe on the CPU. On CUDA it
  * belongs to the device's thread and neither waits nor allocates, but for stages without CUDA

@@ -85,8 +85,22 @@ static int64_t padded_elements(const struct kvr_stage_job *job)
     return (KVR_STUDY_BLOCK - ragged) * job->shape.n_heads * job->shape.head_dim;
 }
 
+/* Values [e, e + n), n at most SPAN, in F32; `spare` holds SPAN. */
+static const float *some_values(const struct kvr_values *x, int64_t e, int64_t n, float *spare)
+{
+    if (!x->bf16)
+        return (const float *)x->p + e;
+    kvr_to_f32(spare, (const kvr_bf16 *)x->p + e, KVR_BF16, (size_t)n);
+    return spare;
+}
+
+static float value_at(const struct kvr_values *x, int64_t e)
+{
+    return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
+}
+
 /* NaN when the block is not finite. */
-static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n)
+static float bound_of(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
 {
     const struct outliers_opts *o = job->opts;
     const int64_t padded = padded_elements(job);
@@ -97,9 +111,13 @@ static float bound_of(const struct kvr_stage_job *job, const float *x, int64_t n
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < PIECES; i++) {
         const struct run r = piece_of(n, i);
+        float spare[SPAN];
 
-        for (int64_t e = r.begin; e < r.end; e += SPAN)
-            merge(&part[i], k->moments(x + e, r.end - e < SPAN ? r.end - e : SPAN));
+        for (int64_t e = r.begin; e < r.end; e += SPAN) {
+            const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
+
+            merge(&part[i], k->moments(some_values(x, e, m, spare), m));
+        }
     }
     for (int i = 0; i < PIECES; i++)
         merge(&all, part[i]);
@@ -123,6 +141,27 @@ struct choice {
 static inline uint32_t magnitude(float x)
 {
     return kvr_f32_bits(x) & 0x7fffffffu;
+}
+
+/* Each piece's elements beyond the bound, ascending, from its own place in `found` [n] on. */
+static void collect(const struct kvr_values *x, int64_t n, float bound, int32_t *found,
+                    int64_t count[PIECES])
+{
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < PIECES; i++) {
+        const struct run r = piece_of(n, i);
+        float spare[SPAN];
+
+        count[i] = 0;
+        for (int64_t e = r.begin; e < r.end; e += SPAN) {
+            const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
+
+            count[i] += k->list_over(some_values(x, e, m, spare), m, bound, (int32_t)e,
+                                     found + r.begin + count[i]);
+        }
+    }
 }
 
 static int64_t count_over(const float *x, int64_t n, float bound)
@@ -171,6 +210,13 @@ static void choose_largest(const float *x, int64_t n, int64_t keep, struct choic
     c->ties = left;
 }
 
+static kvr_f16 held_value(const struct kvr_stage_job *job, float x)
+{
+    const kvr_f16 h = kvr_f32_to_f16(x);
+
+    return (h & 0x7fffu) == 0x7c00u && !job->study ? h - 1 : h; /* infinity to 65504 */
+}
+
 static void record(const struct kvr_stage_job *job, const float *x, int64_t n, struct choice c,
                    struct kvr_stage_data *out)
 {
@@ -186,9 +232,7 @@ static void record(const struct kvr_stage_job *job, const float *x, int64_t n, s
 
         if (u < c.above || (u == c.above && c.ties-- <= 0))
             continue;
-        value[k] = kvr_f32_to_f16(x[e]);
-        if ((value[k] & 0x7fffu) == 0x7c00u && !job->study)
-            value[k]--; /* infinity to 65504 */
+        value[k] = held_value(job, x[e]);
         index[k++] = (int32_t)e;
     }
 }
@@ -248,8 +292,8 @@ static int64_t most_of(const struct outliers_opts *o, int64_t n)
 static enum kvr_status alloc_entries(struct kvr_stage_data *out, struct kvr_dev *dev,
                                      int64_t n_exact)
 {
-    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
-    KVR_TRY(kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
+    KVR_TRY(kvr_buf_alloc_raw(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
+    KVR_TRY(kvr_buf_alloc_raw(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
     out->n_exact = n_exact;
     return KVR_OK;
 }
@@ -264,8 +308,10 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct k
     struct choice c = { 0 };
     int64_t n_exact;
 
+    const struct kvr_values values = { .p = x };
+
     KVR_TRY(check_size(n));
-    c.bound = bound_of(job, x, n);
+    c.bound = bound_of(job, &values, n);
     n_exact = isnan(c.bound) ? 0 : count_over(x, n, c.bound);
     if (n_exact > most) {
         n_exact = most;
@@ -283,6 +329,76 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct k
 
         *p = copysignf(c.bound, *p);
     }
+    return KVR_OK;
+}
+
+/* What `fill` makes of the elements, of x as it was: value [n_exact] for index. The element before
+ * is x's, or was replaced, too, and is behind. */
+static void fill_values(const struct kvr_values *x, int64_t n, int64_t channels,
+                        const int32_t *index, int64_t n_exact, float *value)
+{
+    int64_t behind = 0;
+
+    for (int64_t k = 0; k < n_exact; k++) {
+        const int64_t e = index[k], before = e - channels;
+        int64_t next = e + channels;
+
+        if (before >= 0) {
+            while (index[behind] < before)
+                behind++;
+            value[k] = index[behind] == before ? value[behind] : value_at(x, before);
+            continue;
+        }
+        for (; next < n; next += channels) {
+            const int64_t at = lower_bound(index, n_exact, next);
+
+            if (at == n_exact || index[at] != next)
+                break;
+        }
+        value[k] = next < n ? value_at(x, next) : 0;
+    }
+}
+
+static enum kvr_status outliers_find(const struct kvr_stage_job *job, const struct kvr_values *x,
+                                     float *scratch, struct kvr_stage_data *out,
+                                     struct kvr_instead *instead)
+{
+    const struct outliers_opts *o = job->opts;
+    const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
+    const int64_t n = job->shape.n_tok * channels, most = most_of(o, n);
+    int32_t *found = (int32_t *)scratch;
+    int64_t count[PIECES] = { 0 }, n_exact = 0;
+    float bound;
+
+    *instead = (struct kvr_instead){ 0 };
+    KVR_TRY(check_size(n));
+    bound = bound_of(job, x, n);
+    if (!isnan(bound))
+        collect(x, n, bound, found, count);
+    for (int i = 0; i < PIECES; i++)
+        n_exact += count[i];
+    if (n_exact > most) { /* rare: the largest are chosen by who may change x */
+        *instead = (struct kvr_instead){ .n = n };
+        return KVR_OK;
+    }
+    KVR_TRY(alloc_entries(out, job->dev, n_exact));
+
+    kvr_f16 *held = out->codes.p;
+    int32_t *index = out->meta.p;
+    float *value = scratch + n - n_exact;
+
+    for (int i = 0, k = 0; i < PIECES; i++)
+        for (int64_t j = 0, begin = piece_of(n, i).begin; j < count[i]; j++, k++) {
+            index[k] = found[begin + j];
+            held[k] = held_value(job, value_at(x, index[k]));
+        }
+    if (o->left == KVR_LEFT_KEEP)
+        return KVR_OK;
+    *instead = (struct kvr_instead){ .at = index, .value = value, .n = n_exact };
+    if (o->left == KVR_LEFT_FILL)
+        fill_values(x, n, channels, index, n_exact, value);
+    for (int64_t k = 0; k < n_exact && o->left == KVR_LEFT_CLAMP; k++)
+        value[k] = copysignf(bound, value_at(x, index[k]));
     return KVR_OK;
 }
 
@@ -380,6 +496,7 @@ const struct kvr_stage kvr_stage_outliers = {
     .idempotent = false, /* sigma moves */
     .exact_entry_bytes = sizeof(kvr_f16) + sizeof(int32_t),
     .encode = outliers_encode,
+    .find = outliers_find,
     .decode = outliers_decode,
     .steps = outliers_steps,
     .cuda = &cuda,

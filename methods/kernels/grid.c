@@ -85,14 +85,14 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
         for (int64_t i = 0; i < blocks * strips; i++) {
             const int64_t t0 = i / strips * g->group, c0 = i % strips * KVR_GRID_STRIP;
             const int64_t left = b.channels - c0;
+            const int m = left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP;
 
-            k->tokens(&b, t0, c0, left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP,
-                      x + t0 * b.channels + c0, b.channels);
+            k->tokens(&b, t0, c0, m, x + t0 * b.channels + c0, b.channels, NULL);
         }
     } else {
 #pragma omp parallel for schedule(static)
         for (int64_t t = 0; t < b.stored; t += KVR_GRID_ROWS)
-            k->rows(&b, t, x + t * b.channels);
+            k->rows(&b, t, KVR_GRID_ROWS, x + t * b.channels);
     }
 }
 

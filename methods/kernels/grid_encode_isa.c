@@ -1,12 +1,13 @@
 /* grid_encode_isa.c - values to codes: the range of every set, its step (grid_fit.h), its codes.
  *
- * With vectors, and as intended in F32, a code is found without a division. Let y = 1/s, rounded;
+ * With vectors, and as intended in F32, a code is found without a division. Let y be 1/s, off by
+ * less than 2 ulp;
  *
  *     q0 = v y,   r = v - q0 s,   q = q0 + r y
  *
  * is v/s correctly rounded, so q gives the code that the division gives. s is an FP16 number, 11
- * bits: q0 is off by less than 1.5 ulp, so r has at most 13 bits and is exact in one FMA; what is
- * rounded into q is off from v/s by less than 1.5 2^-24 ulp. For the rounding to go another way
+ * bits: q0 is off by less than 5 ulp, so r has at most 15 bits and is exact in one FMA; what is
+ * rounded into q is off from v/s by less than 5 2^-21 ulp. For the rounding to go another way
  * v/s would have to be that near to the middle m of two floats, 25 bits: but v - m s is a whole
  * number of last places of m s, and not 0 since m s has at least 25 bits and v 24, so v/s is at
  * least 2^-12 ulp away. Where r underflows |v/s| is far below 1/2 and the code is that of 0; q0
@@ -145,6 +146,7 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
  * first + i * step + c / width. */
 struct rows {
     const float *x;
+    float *left; /* NULL, or where what is left of x goes; rows as those of x */
     int64_t stride;
     int have, n; /* rows of x, and with the study's padding */
     int first, step, width;
@@ -180,18 +182,22 @@ struct reciprocals {
     float y[FIT];
 };
 
-static inline __attribute__((always_inline)) vi code_vector(const float *x, vf s, vf y, vf m,
-                                                            vf least, vf most, bool asym)
+/* left: NULL, or what the code does not tell goes there, reckoned as decoding has it. */
+static inline __attribute__((always_inline)) vi
+code_vector(const float *x, vf s, vf y, vf m, vf least, vf most, bool asym, float *left)
 {
-    const vf v = asym ? v_sub(v_load(x), m) : v_load(x), q0 = v_mul(v, y);
+    const vf given = v_load(x), v = asym ? v_sub(given, m) : given, q0 = v_mul(v, y);
     const vf q = v_mul_add(v_minus_mul(q0, s, v), y, q0);
+    const vi code = v_nearest(v_min(v_max(q, least), most));
 
-    return v_nearest(v_min(v_max(q, least), most));
+    if (left)
+        v_store(left, v_sub(given, v_add(v_mul(v_of_int(code), s), asym ? m : v_set(0))));
+    return code;
 }
 
 /* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. */
 static inline __attribute__((always_inline)) void
-code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool along,
+code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool along, bool leave,
            const struct sets *r, const struct reciprocals *inv, uint8_t *out)
 {
     const int post = asym ? 0 : 1 << (bits - 1), top = (1 << bits) - 1;
@@ -210,12 +216,14 @@ code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool 
 
 #pragma GCC unroll 8
             for (int i = n - 1; i >= 0; i--) {
-                const float *x = w->x + (t + i) * w->stride + c + k * VL;
+                const int64_t e = (t + i) * w->stride + c + k * VL;
                 const int set = w->first + (t + i) * w->step;
-                const vi code = along ? code_vector(x, v_set(r->s[set]), v_set(inv->y[set]),
-                                                    v_set(r->m[set]), least, most, asym)
-                                      : code_vector(x, v_load(r->s + at), v_load(inv->y + at),
-                                                    v_load(r->m + at), least, most, asym);
+                float *left = leave ? w->left + e : NULL;
+                const vi code = along
+                                    ? code_vector(w->x + e, v_set(r->s[set]), v_set(inv->y[set]),
+                                                  v_set(r->m[set]), least, most, asym, left)
+                                    : code_vector(w->x + e, v_load(r->s + at), v_load(inv->y + at),
+                                                  v_load(r->m + at), least, most, asym, left);
 
                 sum = i_add(i_left(sum, bits), code);
             }
@@ -228,7 +236,8 @@ code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool 
 /* All rows into the plane of a code's only field; constants where they matter. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-           int bits, bool asym, bool along, const struct sets *r, const struct reciprocals *inv)
+           int bits, bool asym, bool along, bool leave, const struct sets *r,
+           const struct reciprocals *inv)
 {
     const int per = 8 / bits;
 
@@ -236,15 +245,16 @@ code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int
         uint8_t *out = b->codes + (t0 + t) / per * b->channels + c0;
 
         if (w->n - t >= per)
-            code_bytes(w, t, per, m, bits, asym, along, r, inv, out);
+            code_bytes(w, t, per, m, bits, asym, along, leave, r, inv, out);
         else
-            code_bytes(w, t, w->n - t, m, bits, asym, along, r, inv, out);
+            code_bytes(w, t, w->n - t, m, bits, asym, along, leave, r, inv, out);
     }
 }
 
 #define CODE(BITS, ASYM)                                                                           \
-    (w->along ? code_plane(b, w, t0, c0, m, BITS, ASYM, true, r, inv)                              \
-              : code_plane(b, w, t0, c0, m, BITS, ASYM, false, r, inv))
+    (w->along  ? code_plane(b, w, t0, c0, m, BITS, ASYM, true, false, r, inv)                      \
+     : w->left ? code_plane(b, w, t0, c0, m, BITS, ASYM, false, true, r, inv)                      \
+               : code_plane(b, w, t0, c0, m, BITS, ASYM, false, false, r, inv))
 
 static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
                          int64_t c0, int m, const struct sets *r, const struct reciprocals *inv)
@@ -273,7 +283,14 @@ static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, i
 
 static void invert(struct reciprocals *restrict inv, const struct sets *restrict r, int n)
 {
-    for (int i = 0; i < n; i++)
+    int i = 0;
+
+    for (; i + VL <= n; i += VL) {
+        const vf s = v_load(r->s + i), y = v_about_inverse(s);
+
+        v_store(inv->y + i, v_mul_add(v_minus_mul(y, s, v_set(1)), y, y));
+    }
+    for (; i < n; i++)
         inv->y[i] = 1.0f / r->s[i];
 }
 #endif
@@ -324,12 +341,12 @@ static void store_sets(const struct kvr_grid_block *b, int64_t at, const struct 
 }
 
 static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
-                          const float *x, int64_t stride)
+                          const float *x, int64_t stride, float *left)
 {
-    const int64_t left = b->stored - t0, given = b->n_tok - t0;
-    const int n = (int)(left < b->grid.group ? left : b->grid.group);
+    const int64_t rest = b->stored - t0, given = b->n_tok - t0;
+    const int n = (int)(rest < b->grid.group ? rest : b->grid.group);
     const int have = (int)(given < 0 ? 0 : given < n ? given : n);
-    const struct rows w = { .x = x, .stride = stride, .have = have, .n = n };
+    const struct rows w = { .x = x, .left = left, .stride = stride, .have = have, .n = n };
     struct sets r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
@@ -404,9 +421,9 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
     }
 }
 
-static void encode_rows(const struct kvr_grid_block *b, int64_t t0, const float *x)
+static void encode_rows(const struct kvr_grid_block *b, int64_t t0, int rows, const float *x)
 {
-    const int n = (int)(b->stored - t0 < ROWS ? b->stored - t0 : ROWS);
+    const int n = (int)(b->stored - t0 < rows ? b->stored - t0 : rows);
     /* Few enough that they are still near when their codes follow their range; a row of bytes has
      * 4 tokens at most. */
     const int some = by_vectors(b) && b->grid.axis == KVR_AXIS_TOKEN ? 4 : ROWS;
@@ -415,7 +432,19 @@ static void encode_rows(const struct kvr_grid_block *b, int64_t t0, const float 
         encode_some_rows(b, t0 + t, n - t < some ? n - t : some, x + t * b->channels);
 }
 
+static bool leaves(const struct kvr_grid_block *b, int64_t m)
+{
+#ifdef KVR_SIMD
+    return by_vectors(b) && b->grid.axis == KVR_AXIS_TOKENS && m % QUAD == 0;
+#else
+    (void)b;
+    (void)m;
+    return false;
+#endif
+}
+
 const struct kvr_grid_encoders KVR_ISA_NAME(kvr_grid_encoders) = {
     .tokens = encode_tokens,
+    .leaves = leaves,
     .rows = encode_rows,
 };

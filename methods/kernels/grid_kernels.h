@@ -26,12 +26,15 @@ struct kvr_grid_block {
 
 struct kvr_grid_encoders {
     /* axis=tokens: tokens [t0, t0 + group) as far as there are, channels [c0, c0 + m), m at most
-     * KVR_GRID_STRIP. x: element (t0, c0) of rows `stride` floats apart. */
+     * KVR_GRID_STRIP. x: element (t0, c0) of rows `stride` floats apart. left, NULL or rows of the
+     * same stride: x less what its codes decode to in F32; may be x. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
-                   int64_t stride);
-    /* axis=channels, token: tokens [t0, t0 + KVR_GRID_ROWS) as far as there are, all channels.
-     * x: the row of t0; t0 a multiple of KVR_GRID_ROWS. */
-    void (*rows)(const struct kvr_grid_block *b, int64_t t0, const float *x);
+                   int64_t stride, float *left);
+    /* Can `tokens` tell what is left, of any multiple of m channels? */
+    bool (*leaves)(const struct kvr_grid_block *b, int64_t m);
+    /* axis=channels, token: tokens [t0, t0 + n) as far as there are, n at most KVR_GRID_ROWS, all
+     * channels. x: the row of t0; t0 a multiple of 8, and n but for a last part. */
+    void (*rows)(const struct kvr_grid_block *b, int64_t t0, int n, const float *x);
 };
 KVR_ISA_TABLES(struct kvr_grid_encoders, kvr_grid_encoders)
 
@@ -41,6 +44,14 @@ struct kvr_grid_decoders {
                  enum kvr_decode_mode mode, float *out, int64_t stride);
 };
 KVR_ISA_TABLES(struct kvr_grid_decoders, kvr_grid_decoders)
+
+/* Ask for n bytes that are read soon. Rows of a strip are too far apart for a processor to guess
+ * where the next ones are. Beyond the end of the values this does nothing. */
+static inline void kvr_grid_fetch(const void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64)
+        __builtin_prefetch((const char *)p + i, 0, 2);
+}
 
 /* The block that a job and what it stores come to. */
 struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct kvr_stage_job *job,

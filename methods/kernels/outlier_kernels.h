@@ -16,7 +16,9 @@ struct kvr_outlier_kernels {
      * bits in every variant. n at least 1. */
     struct kvr_moments (*moments)(const float *x, int64_t n);
     int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
-    int64_t (*next_over)(const float *x, int64_t n, float bound);  /* the first such; n: none */
+    /* first + i of those, i < n, ascending; how many. */
+    int64_t (*list_over)(const float *x, int64_t n, float bound, int32_t first, int32_t *list);
+    int64_t (*next_over)(const float *x, int64_t n, float bound); /* the first such; n: none */
 };
 KVR_ISA_TABLES(struct kvr_outlier_kernels, kvr_outlier_kernels)
 

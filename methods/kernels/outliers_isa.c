@@ -3,6 +3,20 @@
 
 #include <math.h>
 
+#include "methods/kernels/simd.h"
+
+#ifdef KVR_SIMD
+/* Bit i: |x[i]| > bound, i < 4 VL. */
+static inline uint64_t v_bits_over(const float *x, float bound)
+{
+    uint64_t over = 0;
+
+    for (int k = 0; k < 4; k++)
+        over |= (uint64_t)v_over(v_abs(v_load(x + k * VL)), v_set(bound)) << k * VL;
+    return over;
+}
+#endif
+
 static struct kvr_moments moments(const float *x, int64_t n)
 {
     enum { LANES = 16 };
@@ -47,6 +61,26 @@ static int64_t count_over(const float *x, int64_t n, float bound)
     return total;
 }
 
+static int64_t list_over(const float *x, int64_t n, float bound, int32_t first, int32_t *list)
+{
+    int64_t e = 0, count = 0;
+
+#ifdef KVR_SIMD
+    enum { SPAN = 4 * VL };
+
+    for (; e + SPAN <= n; e += SPAN) {
+        uint64_t over = v_bits_over(x + e, bound);
+
+        for (; over; over &= over - 1)
+            list[count++] = first + (int32_t)e + __builtin_ctzll(over);
+    }
+#endif
+    for (; e < n; e++)
+        if (fabsf(x[e]) > bound)
+            list[count++] = first + (int32_t)e;
+    return count;
+}
+
 static int64_t next_over(const float *x, int64_t n, float bound)
 {
     enum { SPAN = 64 };
@@ -68,5 +102,6 @@ static int64_t next_over(const float *x, int64_t n, float bound)
 const struct kvr_outlier_kernels KVR_ISA_NAME(kvr_outlier_kernels) = {
     .moments = moments,
     .count_over = count_over,
+    .list_over = list_over,
     .next_over = next_over,
 };

@@ -1,6 +1,7 @@
 /* test_isa.c - every instruction set against portable C: coded bytes and decoded values have to be
  * the same bits, on blocks that hurt. What portable C does is tested against the definitions by
  * test_grid, test_pack, test_hadamard, test_outliers and test_dtype. */
+#include <malloc.h>
 #include <omp.h>
 
 #include "harness/core/isa.h"
@@ -359,19 +360,26 @@ static void store(struct stored *s, const struct kvr_codec *c, struct kvr_dev *d
     kvr_frame_summary(x, x, 0, t, shape->n_heads, shape->head_dim, s->summary);
 }
 
+static void same_bytes(const struct kvr_packed *a, const struct kvr_packed *b, const char *isa,
+                       const char *what)
+{
+    for (int i = 0; i < KVR_MAX_STAGES; i++) {
+        const struct kvr_stage_data *p = &a->stage[i], *q = &b->stage[i];
+
+        ck_assert_msg(p->codes.n_bytes == q->codes.n_bytes && p->meta.n_bytes == q->meta.n_bytes &&
+                          p->n_exact == q->n_exact,
+                      "%s: %s: stage %d: other sizes", isa, what, i);
+        ck_assert_msg(!p->codes.p || !memcmp(p->codes.p, q->codes.p, p->codes.n_bytes),
+                      "%s: %s: stage %d: other codes", isa, what, i);
+        ck_assert_msg(!p->meta.p || !memcmp(p->meta.p, q->meta.p, p->meta.n_bytes),
+                      "%s: %s: stage %d: other meta", isa, what, i);
+    }
+}
+
 static void compare_stored(const struct stored *want, const struct stored *got,
                            const struct kvr_block_shape *shape, const char *isa, const char *what)
 {
-    for (int i = 0; i < KVR_MAX_STAGES; i++) {
-        const struct kvr_stage_data *a = &want->p.stage[i], *b = &got->p.stage[i];
-
-        ck_assert_msg(a->codes.n_bytes == b->codes.n_bytes && a->meta.n_bytes == b->meta.n_bytes,
-                      "%s: %s: stage %d: other sizes", isa, what, i);
-        ck_assert_msg(!a->codes.p || !memcmp(a->codes.p, b->codes.p, a->codes.n_bytes),
-                      "%s: %s: stage %d: other codes", isa, what, i);
-        ck_assert_msg(!a->meta.p || !memcmp(a->meta.p, b->meta.p, a->meta.n_bytes),
-                      "%s: %s: stage %d: other meta", isa, what, i);
-    }
+    same_bytes(&want->p, &got->p, isa, what);
     check_same(want->back, got->back, elements(shape), isa, what);
     check_same(want->summary, got->summary, (size_t)shape->n_heads, isa, "summary");
     ck_assert_msg(!memcmp(want->moments, got->moments, sizeof want->moments),
@@ -390,6 +398,73 @@ static const char *const pipelines[] = {
     "outliers(sigma=1) | hadamard | sym(bits=4)",
     "hadamard | outliers(sigma=2) | sym(bits=4)",
 };
+
+static const char *const tiled[] = {
+    "sym(bits=4)",
+    "asym(bits=2)",
+    "sym(bits=3,group=24)",
+    "asym(bits=4,axis=token)",
+    "asym(bits=8,axis=channels,group=16)",
+    "hadamard | sym(bits=4)",
+    "hadamard | asym(bits=2,axis=token)",
+    "sym(bits=2) + sym(bits=4)",
+    "asym(bits=4,group=32) + sym(bits=8)",
+    "sym(bits=2,axis=token) + asym(bits=4)",
+    "outliers(sigma=2) | asym(bits=4)",
+    "outliers(sigma=2) | asym(bits=4,axis=token)",
+    "outliers(sigma=1,max_ratio=0.01) | asym(bits=4)",
+    "outliers(sigma=2,left=clamp) | asym(bits=2)",
+    "outliers(sigma=2,left=keep) | sym(bits=4)",
+    "outliers(sigma=1) | hadamard | sym(bits=4)",
+    "exact",
+};
+
+/* A block in BF16, one in F32 and one coded in place, stage by stage, as nothing can be done tile
+ * by tile there, have the same bytes; new memory is full of rubbish. */
+START_TEST(tiles_and_types_are_the_same)
+{
+    static const struct kvr_block_shape shape[] = { { 331, 3, 64 }, { 208, 2, 128 } };
+    const bool study = _i % 2, bf16 = _i / 2 % 2;
+    struct kvr_codec *c =
+        open_codec(tiled[_i / 4], KVR_K, study, bf16 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
+    struct kvr_dev *dev = open_dev();
+    const char *isa[KVR_N_ISA];
+    const int n = variants(isa);
+
+    mallopt(M_PERTURB, 0x5a);
+    for (int k = 0; k < 2 * ALL_FILLS; k++) {
+        const struct kvr_block_shape *s = &shape[k % 2];
+        const size_t size = elements(s);
+        float *x = floats(size), *work = floats(size);
+        kvr_bf16 *narrow = malloc(size * sizeof *narrow);
+
+        ck_assert_ptr_nonnull(narrow);
+        fill_hard(x, s, k / 2);
+        kvr_from_f32(narrow, KVR_BF16, x, size);
+        kvr_to_f32(x, narrow, KVR_BF16, size);
+        for (int i = 0; i < n; i++) {
+            struct kvr_packed wide, given, steps;
+
+            use(isa[i]);
+            ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &wide), KVR_OK);
+            ck_assert_int_eq(kvr_codec_encode_bf16(c, dev, narrow, s, work, &given), KVR_OK);
+            memcpy(work, x, size * sizeof *x);
+            ck_assert_int_eq(kvr_codec_encode(c, dev, work, s, work, &steps), KVR_OK);
+            same_bytes(&steps, &wide, isa[i], c->text);
+            same_bytes(&steps, &given, isa[i], c->text);
+            kvr_packed_free(&wide);
+            kvr_packed_free(&given);
+            kvr_packed_free(&steps);
+        }
+        free(x);
+        free(work);
+        free(narrow);
+    }
+    mallopt(M_PERTURB, 0);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+}
+END_TEST
 
 START_TEST(pipelines_are_the_same)
 {
@@ -443,6 +518,8 @@ int main(void)
     tcase_add_test(tc, every_quotient_of_a_transform_is_rounded);
     tcase_add_test(tc, packing_is_the_same);
     tcase_add_test(tc, conversions_are_the_same);
+    tcase_add_loop_test(tc, tiles_and_types_are_the_same, 0,
+                        4 * (int)(sizeof tiled / sizeof *tiled));
     tcase_add_loop_test(tc, pipelines_are_the_same, 0,
                         4 * (int)(sizeof pipelines / sizeof *pipelines));
     return run_suite(s);
