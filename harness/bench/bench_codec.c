@@ -17,17 +17,25 @@ const struct kvr_bench_line kvr_bench_lines[] = {
     { "RTN_INT2", "sym(bits=2)", KVR_K },
     { "KIVI_INT4.k", "asym(bits=4)", KVR_K },
     { "KIVI_INT4.v", "asym(bits=4,axis=token)", KVR_V },
+    { "KIVI_INT2.k", "asym(bits=2)", KVR_K },
+    { "KIVI_INT2.v", "asym(bits=2,axis=token)", KVR_V },
     { "QUAROT_KV_INT4", "hadamard | sym(bits=4)", KVR_K },
+    { "QUAROT_KV_INT2", "hadamard | sym(bits=2)", KVR_K },
+    { "PRQ_INT4", "sym(bits=4) + sym(bits=4)", KVR_K },
     { "PRQ_INT2", "sym(bits=2) + sym(bits=4)", KVR_K },
     { "QAQ_INT4.k", "outliers(sigma=6) | asym(bits=4)", KVR_K },
+    { "QAQ_INT4.v", "outliers(sigma=6) | asym(bits=4,axis=token)", KVR_V },
+    { "QAQ_INT2.k", "outliers(sigma=6) | asym(bits=2)", KVR_K },
+    { "QAQ_INT2.v", "outliers(sigma=6) | asym(bits=2,axis=token)", KVR_V },
     { NULL, NULL, KVR_K },
 };
 enum {
     N_PIPELINES = sizeof kvr_bench_lines / sizeof *kvr_bench_lines - 1,
-    MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS
+    MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS,
+    ROWS_EACH = 3
 };
-_Static_assert(4 * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
-               "two rows a pipeline and number of threads");
+_Static_assert(2 * ROWS_EACH * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
+               "three rows a pipeline and number of threads");
 
 /* Memory of one run, all of it the device's. */
 struct kit {
@@ -36,12 +44,14 @@ struct kit {
     size_t n; /* elements */
     int rounds;
     struct kvr_buf x, work, out;       /* float [n] */
+    struct kvr_buf narrow;             /* kvr_bf16 [n]: x, which is BF16's numbers */
     struct kvr_buf copy_from, copy_to; /* float [n] */
 };
 
 static void kit_close(struct kit *k)
 {
     kvr_buf_free(&k->x);
+    kvr_buf_free(&k->narrow);
     kvr_buf_free(&k->work);
     kvr_buf_free(&k->out);
     kvr_buf_free(&k->copy_from);
@@ -64,6 +74,7 @@ void kvr_bench_values(float *x, size_t n, int head_dim)
 static void fill(struct kit *k)
 {
     kvr_bench_values(k->x.p, k->n, k->shape.head_dim);
+    kvr_from_f32(k->narrow.p, KVR_BF16, k->x.p, k->n);
     memcpy(k->copy_from.p, k->x.p, k->n * sizeof(float));
     memcpy(k->copy_to.p, k->x.p, k->n * sizeof(float)); /* its pages are there before it is timed */
 }
@@ -71,6 +82,7 @@ static void fill(struct kit *k)
 static enum kvr_status kit_open(struct kit *k)
 {
     KVR_TRY(kvr_buf_alloc(&k->x, k->dev, KVR_MEM_IO, k->n * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&k->narrow, k->dev, KVR_MEM_IO, k->n * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&k->work, k->dev, KVR_MEM_SCRATCH, k->n * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&k->out, k->dev, KVR_MEM_SCRATCH, k->n * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&k->copy_from, k->dev, KVR_MEM_IO, k->n * sizeof(float)));
@@ -133,12 +145,11 @@ static double speed(const struct kit *k, int64_t ns)
     return (double)(k->n * sizeof(kvr_bf16)) / (double)(ns > 0 ? ns : 1);
 }
 
-/* Time of a memcpy that reads and writes as many bytes together as coding does: the block's floats
- * and what is stored of them. */
-static double copy_ns(struct kit *k, size_t stored)
+/* Time of a memcpy that reads and writes `moved` bytes together, as many as coding does: the
+ * block's values and what is stored of them. */
+static double copy_ns(struct kit *k, size_t moved)
 {
     enum { PARTS = 64 };
-    const size_t moved = k->n * sizeof(float) + stored;
     const size_t bytes = moved / 2 < k->n * sizeof(float) ? moved / 2 : k->n * sizeof(float);
     const size_t part = bytes / PARTS + 1;
     const int64_t t0 = kvr_now_ns();
@@ -154,52 +165,87 @@ static double copy_ns(struct kit *k, size_t stored)
     return (double)(kvr_now_ns() - t0);
 }
 
-/* "quantise.RTN_INT4.avx512.t2" */
-static void write_row(struct kvr_bench_row *row, const char *what, const char *name, double *v,
-                      double *ratio, int n)
+/* One kind of turn: speeds, and the copy's time by its own. */
+struct turns {
+    double speed[MAX_ROUNDS], ratio[MAX_ROUNDS];
+};
+
+/* "quantise.RTN_INT4.bf16.avx512.t2" */
+static void write_row(struct kvr_bench_row *row, const char *what, const char *name,
+                      const char *input, struct turns *t, int n)
 {
     *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GB/s", .reference = "memcpy" };
-    snprintf(row->name, sizeof row->name, "%s.%s.%s.t%d", what, name, kvr_isa_name(kvr_isa()),
-             omp_get_max_threads());
-    kvr_bench_fill(row, v, ratio, n);
+    snprintf(row->name, sizeof row->name, "%s.%s%s.%s.t%d", what, name, input,
+             kvr_isa_name(kvr_isa()), omp_get_max_threads());
+    kvr_bench_fill(row, t->speed, t->ratio, n);
+}
+
+static void note(struct turns *t, int i, const struct kit *k, double copy, int64_t ns)
+{
+    t->speed[i] = speed(k, ns);
+    t->ratio[i] = copy / (double)(ns > 0 ? ns : 1);
+}
+
+/* Buffers of the codes are allocated anew, as a cache does, in a process whose malloc may have them
+ * still mapped; `work` is reused. */
+static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool bf16,
+                                struct kvr_packed *p, int64_t *ns)
+{
+    enum kvr_status st;
+    int64_t t0;
+
+    kvr_packed_free(p);
+    t0 = kvr_now_ns();
+    st = bf16 ? kvr_codec_encode_bf16(c, k->dev, k->narrow.p, &k->shape, k->work.p, p)
+              : kvr_codec_encode(c, k->dev, k->x.p, &k->shape, k->work.p, p);
+    *ns = kvr_now_ns() - t0;
+    return st;
+}
+
+static enum kvr_status time_round(struct kit *k, const struct kvr_codec *c, size_t stored, int i,
+                                  struct turns t[ROWS_EACH], struct kvr_packed *p)
+{
+    const size_t wide = k->n * sizeof(float) + stored, narrow = k->n * sizeof(kvr_bf16) + stored;
+    double copy = copy_ns(k, narrow);
+    int64_t t0, ns;
+
+    KVR_TRY(quantise(k, c, true, p, &ns));
+    note(&t[0], i, k, copy, ns);
+    copy = copy_ns(k, wide);
+    KVR_TRY(quantise(k, c, false, p, &ns));
+    note(&t[1], i, k, copy, ns);
+    copy = copy_ns(k, wide);
+    t0 = kvr_now_ns();
+    kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
+    note(&t[2], i, k, copy, kvr_now_ns() - t0);
+    return KVR_OK;
 }
 
 static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line *line,
-                                     const struct kvr_codec *c, struct kvr_bench_row rows[2])
+                                     const struct kvr_codec *c,
+                                     struct kvr_bench_row rows[ROWS_EACH])
 {
-    double in[MAX_ROUNDS], out[MAX_ROUNDS], in_ratio[MAX_ROUNDS], out_ratio[MAX_ROUNDS];
+    struct turns t[ROWS_EACH];
     struct kvr_packed p = { 0 };
-    enum kvr_status st = kvr_codec_encode(c, k->dev, k->x.p, &k->shape, k->work.p, &p);
+    int64_t ns;
+    enum kvr_status st = quantise(k, c, true, &p, &ns);
 
+    if (st == KVR_OK)
+        st = check(k, line, &p);
+    if (st == KVR_OK)
+        st = quantise(k, c, false, &p, &ns);
     if (st == KVR_OK)
         st = check(k, line, &p);
     const size_t stored = kvr_packed_bytes(&p);
 
-    for (int i = 0; i < k->rounds && st == KVR_OK; i++) {
-        double copy;
-        int64_t t0, ns;
-
-        kvr_packed_free(&p);
-        copy = copy_ns(k, stored);
-        t0 = kvr_now_ns();
-        st = kvr_codec_encode(c, k->dev, k->x.p, &k->shape, k->work.p, &p);
-        ns = kvr_now_ns() - t0;
-        in[i] = speed(k, ns);
-        in_ratio[i] = copy / (double)(ns > 0 ? ns : 1);
-        if (st != KVR_OK)
-            break;
-        copy = copy_ns(k, stored);
-        t0 = kvr_now_ns();
-        kvr_codec_decode(&p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
-        ns = kvr_now_ns() - t0;
-        out[i] = speed(k, ns);
-        out_ratio[i] = copy / (double)(ns > 0 ? ns : 1);
-    }
+    for (int i = 0; i < k->rounds && st == KVR_OK; i++)
+        st = time_round(k, c, stored, i, t, &p);
     kvr_packed_free(&p);
     if (st != KVR_OK)
         return st;
-    write_row(&rows[0], "quantise", line->name, in, in_ratio, k->rounds);
-    write_row(&rows[1], "dequantise", line->name, out, out_ratio, k->rounds);
+    write_row(&rows[0], "quantise", line->name, ".bf16", &t[0], k->rounds);
+    write_row(&rows[1], "quantise", line->name, "", &t[1], k->rounds);
+    write_row(&rows[2], "dequantise", line->name, "", &t[2], k->rounds);
     return KVR_OK;
 }
 
@@ -217,7 +263,7 @@ static enum kvr_status time_all(struct kit *k, struct kvr_bench_row *rows, int *
         if (st == KVR_OK)
             st = time_pipeline(k, &kvr_bench_lines[i], c, rows + *n_rows);
         if (st == KVR_OK)
-            *n_rows += 2;
+            *n_rows += ROWS_EACH;
         kvr_codec_close(&c);
     }
     return st;

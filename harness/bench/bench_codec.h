@@ -6,8 +6,9 @@
  *
  * One chunk of Wan 1.3B, [4680,12,128], values as BF16 holds them. Speed is BF16 bytes of the
  * block per second, whatever is really read or written; the reference is a memcpy, by as many
- * threads, that reads and writes as many bytes together: the block's floats and its coded bytes.
- * Rows are named quantise.LINE.VARIANT.tN, N threads: first 1, then as many as OpenMP gives. */
+ * threads, that reads and writes as many bytes together: the block's values as given and its coded
+ * bytes. Rows are named quantise.LINE.VARIANT.tN, N threads: first 1, then as many as OpenMP gives;
+ * with .bf16 after LINE where what is coded is given in BF16, as a cache holds it, else in F32. */
 #ifndef KVR_BENCH_CODEC_H
 #define KVR_BENCH_CODEC_H
 
@@ -18,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { KVR_BENCH_CODEC_ROWS = 32 };
+enum { KVR_BENCH_CODEC_ROWS = 84 };
 
 /* What is timed: pipelines of the methods. Ends with a name of NULL. */
 struct kvr_bench_line {

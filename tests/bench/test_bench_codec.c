@@ -19,12 +19,13 @@ START_TEST(rows_are_complete)
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_bench_codec(dev, &shape, 5, rows, &n) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(n, omp_get_max_threads() > 1 ? 28 : 14);
+    ck_assert_int_eq(n, omp_get_max_threads() > 1 ? 84 : 42);
     for (int i = 0; i < n; i++) {
-        const char *what = i % 2 ? "dequantise." : "quantise.";
+        const char *what = i % 3 == 2 ? "dequantise." : "quantise.";
 
         ck_assert_msg(strncmp(rows[i].name, what, strlen(what)) == 0, "%s", rows[i].name);
         ck_assert_msg(strstr(rows[i].name, kvr_isa_name(kvr_isa())) != NULL, "%s", rows[i].name);
+        ck_assert_int_eq(strstr(rows[i].name, ".bf16.") != NULL, i % 3 == 0);
         ck_assert_str_eq(rows[i].unit, "GB/s");
         ck_assert_str_eq(rows[i].reference, "memcpy");
         ck_assert_int_eq(rows[i].n, 5);

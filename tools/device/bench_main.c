@@ -22,7 +22,7 @@ static const struct {
 } benches[] = { { "codec", codec },
                 { "attention", kvr_bench_attention_cuda },
                 { "gemm", kvr_bench_gemm_cuda } };
-enum { N_BENCHES = sizeof benches / sizeof benches[0], MAX_ROWS = 64 };
+enum { N_BENCHES = sizeof benches / sizeof benches[0], MAX_ROWS = 96 };
 _Static_assert((int)KVR_BENCH_CODEC_ROWS <= (int)MAX_ROWS &&
                    (int)KVR_BENCH_ATTENTION_ROWS <= (int)MAX_ROWS &&
                    (int)KVR_BENCH_GEMM_ROWS <= (int)MAX_ROWS,
