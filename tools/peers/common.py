@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import struct
 import subprocess
@@ -47,7 +48,13 @@ def kvreel(args, words, threads):
 def bench(args, name, threads):
     """{row name: speed in the row's unit}, each the median of three turns inside kvreel."""
     rows = json.loads(kvreel(args, ["bench", name, "--rounds", "3", "--json"], threads))
-    return {row["name"]: row["median"] for row in rows}
+    found = {}
+    for row in rows:
+        # Rows of codecs end with their variant and threads: those of 1 thread come along.
+        tail = re.fullmatch(r"(.+)\.[a-z0-9]+\.t(\d+)", row["name"])
+        if not tail or int(tail[2]) == threads:
+            found[tail[1] if tail else row["name"]] = row["median"]
+    return found
 
 
 def cpu_name():
