@@ -59,8 +59,9 @@ done
 # Twelve prompts, their fidelity written by hand: FLAT loses 0.1 to RTN_INT4 on each and needs the
 # same bytes, NEAR is RTN_INT4 with noise of 0.001 and half the bytes, WILD the same with noise of 0.1.
 cp "$work/t.db" "$work/p.db"
+stored=$(sqlite3 "$work/p.db" "SELECT group_concat(name) FROM pragma_table_info('cell')")
 sqlite3 "$work/p.db" "
-CREATE TABLE one AS SELECT * FROM cell WHERE prompt_id = 'red' AND method = 'RTN_INT4';
+CREATE TABLE one AS SELECT $stored FROM cell WHERE prompt_id = 'red' AND method = 'RTN_INT4';
 CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM one) AND name = 'ssim';
 DELETE FROM metric;
 DELETE FROM attempt;
@@ -69,12 +70,12 @@ CREATE TABLE n AS WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM
 CREATE TABLE who(method, shift, noise, bytes);
 INSERT INTO who VALUES ('RTN_INT4', 0, 0, 1), ('FLAT', -0.1, 0.001, 1), ('NEAR', 0, 0.001, 0.5), ('WILD', 0, 0.1, 0.5);
 CREATE TABLE x AS SELECT one.*, who.method AS w, shift, noise, bytes, i FROM one, who, n;
-UPDATE x SET key = w || i, method = w, prompt_id = 'p' || i, nominal_bytes = nominal_bytes * bytes;
+UPDATE x SET key = w || i, rollout = w || i, method = w, prompt_id = 'p' || i, nominal_bytes = nominal_bytes * bytes;
 INSERT INTO metric SELECT x.key, m.name, 0.8 + 0.01 * i + shift + noise * (i % 2 * 2 - 1) * (1 + 0.1 * (i % 3)),
     m.unit, m.n, m.extra, m.missing FROM x, m;
 ALTER TABLE x DROP COLUMN w; ALTER TABLE x DROP COLUMN shift; ALTER TABLE x DROP COLUMN noise;
 ALTER TABLE x DROP COLUMN bytes; ALTER TABLE x DROP COLUMN i;
-INSERT INTO cell SELECT * FROM x;
+INSERT INTO cell ($stored) SELECT * FROM x;
 DROP TABLE one; DROP TABLE m; DROP TABLE n; DROP TABLE who; DROP TABLE x;" || fail "the database is made"
 verdict() { # NAME FILTER ARGS...
     local name=$1 filter=$2
@@ -116,10 +117,10 @@ else
 fi
 # Repeats are no prompts.
 for i in 1 2 3; do
-    sqlite3 "$work/p.db" "CREATE TABLE x AS SELECT * FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
+    sqlite3 "$work/p.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
     CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM x);
     UPDATE x SET key = key || 'r$i', repeat = $i; UPDATE m SET cell = cell || 'r$i';
-    INSERT INTO cell SELECT * FROM x; INSERT INTO metric SELECT * FROM m; DROP TABLE x; DROP TABLE m;" ||
+    INSERT INTO cell ($stored) SELECT * FROM x; INSERT INTO metric SELECT * FROM m; DROP TABLE x; DROP TABLE m;" ||
         fail "repeats are added"
 done
 exits 0 "stats paired" stats paired --db "$work/p.db" --against RTN_INT4 --json
