@@ -1,0 +1,342 @@
+/* kernels_codecs.c - the loops that codecs share (methods/kernels) as kernel cases.
+ *
+ * What they make is stored, or decides what is stored: the same bytes. */
+#include <stdint.h>
+
+#include "harness/bench/kernel_case.h"
+#include "methods/kernels/abs_sum.h"
+#include "methods/kernels/fwht_kernels.h"
+#include "methods/kernels/grid_kernels.h"
+#include "methods/kernels/outlier_kernels.h"
+#include "methods/kernels/pack_kernels.h"
+
+static void *at(const struct kvr_case_kit *k, int which)
+{
+    return k->arg[which].p;
+}
+
+/* ---- grids -------------------------------------------------------------------------------- */
+
+static const void *encoders(void)
+{
+    return kvr_grid_encoders();
+}
+
+static const void *decoders(void)
+{
+    return kvr_grid_decoders();
+}
+
+/* Shapes: tokens, channels, bits, asym. Ragged last groups, widths that fill no vector, more than
+ * a strip of channels, codes of two planes. */
+static const int tokens_shapes[][KVR_CASE_DIMS] = {
+    { 16, 64, 4, 0 }, { 16, 64, 2, 1 }, { 21, 77, 4, 1 }, { 33, 300, 2, 0 }, { 40, 130, 3, 1 }
+};
+
+/* Groups of 64 channels, where they divide the channels; else of 16. */
+static const int channels_shapes[][KVR_CASE_DIMS] = {
+    { 16, 64, 4, 0 }, { 7, 128, 2, 1 }, { 21, 80, 4, 1 }, { 17, 320, 2, 0 }, { 9, 48, 3, 1 }
+};
+
+static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_axis axis)
+{
+    const int64_t n = k->shape[0], channels = k->shape[1];
+    struct kvr_grid_block b = {
+        .grid = { .bits = k->shape[2], .axis = axis, .group = 16, .asym = k->shape[3] },
+        .n_tok = n,
+        .stored = n,
+        .channels = channels,
+    };
+
+    if (axis == KVR_AXIS_CHANNELS && channels % 64 == 0)
+        b.grid.group = 64;
+    b.n_sets = axis == KVR_AXIS_TOKENS ? (n + 15) / 16 * channels : n * channels / b.grid.group;
+    if (k->n_args == 3) {
+        b.codes = at(k, 1);
+        b.meta = at(k, 2);
+    }
+    return b;
+}
+
+/* values [T, C], codes, steps and zero points */
+static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_axis axis,
+                                 enum kvr_case_role values, enum kvr_case_role stored)
+{
+    const struct kvr_grid_block b = block_of(k, axis);
+
+    KVR_TRY(kvr_case_arg(k, values, KVR_F32, (size_t)(b.n_tok * b.channels), (size_t)b.channels));
+    KVR_TRY(kvr_case_arg(k, stored, KVR_U8, kvr_pack_bytes(b.stored, b.channels, b.grid.bits), 1));
+    return kvr_case_arg(k, stored, KVR_F16, (size_t)b.n_sets * (b.grid.asym ? 2 : 1), 1);
+}
+
+static enum kvr_status encode_tokens_args(struct kvr_case_kit *k)
+{
+    return grid_args(k, KVR_AXIS_TOKENS, KVR_CASE_IN, KVR_CASE_OUT);
+}
+
+static void encode_tokens(const struct kvr_case_kit *k)
+{
+    const struct kvr_grid_block b = block_of(k, KVR_AXIS_TOKENS);
+    const float *x = at(k, 0);
+
+    for (int64_t t = 0; t < b.stored; t += b.grid.group)
+        for (int64_t c = 0; c < b.channels; c += KVR_GRID_STRIP) {
+            const int64_t left = b.channels - c;
+
+            kvr_grid_encoders()->tokens(&b, t, c,
+                                        left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP,
+                                        x + t * b.channels + c, b.channels);
+        }
+}
+
+static enum kvr_status encode_channels_args(struct kvr_case_kit *k)
+{
+    return grid_args(k, KVR_AXIS_CHANNELS, KVR_CASE_IN, KVR_CASE_OUT);
+}
+
+static void encode_channels(const struct kvr_case_kit *k)
+{
+    const struct kvr_grid_block b = block_of(k, KVR_AXIS_CHANNELS);
+    const float *x = at(k, 0);
+
+    for (int64_t t = 0; t < b.stored; t += KVR_GRID_ROWS)
+        kvr_grid_encoders()->rows(&b, t, x + t * b.channels);
+}
+
+static void decode(const struct kvr_case_kit *k, enum kvr_axis axis, enum kvr_decode_mode mode)
+{
+    const struct kvr_grid_block b = block_of(k, axis);
+
+    kvr_grid_decoders()->part(&b, 0, b.n_tok, 0, b.channels, mode, at(k, 0), b.channels);
+}
+
+static enum kvr_status decode_tokens_args(struct kvr_case_kit *k)
+{
+    return grid_args(k, KVR_AXIS_TOKENS, KVR_CASE_OUT, KVR_CASE_IN);
+}
+
+static void decode_tokens(const struct kvr_case_kit *k)
+{
+    decode(k, KVR_AXIS_TOKENS, KVR_DECODE_SET);
+}
+
+static enum kvr_status subtract_tokens_args(struct kvr_case_kit *k)
+{
+    return grid_args(k, KVR_AXIS_TOKENS, KVR_CASE_INOUT, KVR_CASE_IN);
+}
+
+static void subtract_tokens(const struct kvr_case_kit *k)
+{
+    decode(k, KVR_AXIS_TOKENS, KVR_DECODE_SUB);
+}
+
+static enum kvr_status decode_channels_args(struct kvr_case_kit *k)
+{
+    return grid_args(k, KVR_AXIS_CHANNELS, KVR_CASE_OUT, KVR_CASE_IN);
+}
+
+static void decode_channels(const struct kvr_case_kit *k)
+{
+    decode(k, KVR_AXIS_CHANNELS, KVR_DECODE_SET);
+}
+
+/* ---- packed codes ------------------------------------------------------------------------- */
+
+static const void *packers(void)
+{
+    return kvr_pack_kernels();
+}
+
+/* Shapes: tokens, channels, bits of a field, its lowest bit in a code. */
+static const int plane_shapes[][KVR_CASE_DIMS] = {
+    { 1, 1, 1, 0 }, { 8, 64, 4, 0 }, { 13, 77, 2, 1 }, { 16, 130, 1, 2 }, { 5, 33, 8, 0 }
+};
+
+/* codes [T, C], rows */
+static enum kvr_status plane_args(struct kvr_case_kit *k)
+{
+    const size_t n = (size_t)k->shape[0], nc = (size_t)k->shape[1], per = 8 / (size_t)k->shape[2];
+
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_U8, n * nc, 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_U8, (n + per - 1) / per * nc, 1);
+}
+
+static void plane(const struct kvr_case_kit *k)
+{
+    kvr_pack_kernels()->plane(at(k, 1), k->shape[1], k->shape[2], k->shape[3], k->shape[0],
+                              k->shape[1], at(k, 0));
+}
+
+/* Shapes: channels, bits of a field, its place in a byte, its lowest bit in a code. */
+static const int field_shapes[][KVR_CASE_DIMS] = {
+    { 1, 1, 7, 0 }, { 64, 4, 4, 0 }, { 77, 2, 2, 1 }, { 1030, 1, 3, 2 }, { 33, 8, 0, 0 }
+};
+
+/* codes [C], row */
+static enum kvr_status field_args(struct kvr_case_kit *k, enum kvr_case_role codes)
+{
+    KVR_TRY(kvr_case_arg(k, codes, KVR_U8, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_IN, KVR_U8, (size_t)k->shape[0], 1);
+}
+
+static enum kvr_status fields_args(struct kvr_case_kit *k)
+{
+    return field_args(k, KVR_CASE_OUT);
+}
+
+static void fields(const struct kvr_case_kit *k)
+{
+    kvr_pack_kernels()->fields(at(k, 1), k->shape[1], k->shape[2], k->shape[3], k->shape[0],
+                               at(k, 0));
+}
+
+static enum kvr_status more_fields_args(struct kvr_case_kit *k)
+{
+    return field_args(k, KVR_CASE_INOUT);
+}
+
+static void more_fields(const struct kvr_case_kit *k)
+{
+    kvr_pack_kernels()->more_fields(at(k, 1), k->shape[1], k->shape[2], k->shape[3], k->shape[0],
+                                    at(k, 0));
+}
+
+/* ---- the Walsh-Hadamard transform --------------------------------------------------------- */
+
+static const void *transforms(void)
+{
+    return kvr_fwht_kernels();
+}
+
+/* Shapes: rows, d, rounded to BF16. */
+static const int fwht_shapes[][KVR_CASE_DIMS] = { { 5, 2 },      { 3, 8 },   { 7, 64 },
+                                                  { 5, 64, 1 },  { 9, 128 }, { 6, 128, 1 },
+                                                  { 2, 256, 1 }, { 1, 1024 } };
+
+static enum kvr_status fwht_args(struct kvr_case_kit *k)
+{
+    const size_t d = (size_t)k->shape[1];
+
+    return kvr_case_arg(k, KVR_CASE_INOUT, KVR_F32, (size_t)k->shape[0] * d, d);
+}
+
+static void fwht(const struct kvr_case_kit *k)
+{
+    kvr_fwht_kernels()->rows(at(k, 0), k->shape[0], k->shape[1], k->shape[2]);
+}
+
+/* The same numbers, but any NaN for a NaN: which one a sum of two keeps, and with which sign, is up
+ * to the instruction. */
+static double fwht_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
+{
+    (void)k;
+    (void)a;
+    (void)i;
+    return 0;
+}
+
+/* ---- sums and outliers -------------------------------------------------------------------- */
+
+static const void *sums(void)
+{
+    return kvr_sum_kernels();
+}
+
+static const void *outliers(void)
+{
+    return kvr_outlier_kernels();
+}
+
+/* Shapes: n. */
+static const int flat_shapes[][KVR_CASE_DIMS] = { { 1 }, { 15 }, { 64 }, { 1029 }, { 4099 } };
+
+/* x [n]: one result, or the three of the moments */
+static enum kvr_status flat_args(struct kvr_case_kit *k, enum kvr_dtype result, size_t n)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_IN, KVR_F32, (size_t)k->shape[0], (size_t)k->shape[0]));
+    return kvr_case_arg(k, KVR_CASE_OUT, result, n, 1);
+}
+
+static enum kvr_status sum_args(struct kvr_case_kit *k)
+{
+    return flat_args(k, KVR_F64, 1);
+}
+
+static void abs_sum(const struct kvr_case_kit *k)
+{
+    *(double *)at(k, 1) = kvr_sum_kernels()->abs(at(k, 0), k->shape[0]);
+}
+
+static enum kvr_status moments_args(struct kvr_case_kit *k)
+{
+    return flat_args(k, KVR_F64, 3);
+}
+
+static void moments(const struct kvr_case_kit *k)
+{
+    const struct kvr_moments m = kvr_outlier_kernels()->moments(at(k, 0), k->shape[0]);
+    double *out = at(k, 1);
+
+    out[0] = m.n;
+    out[1] = m.mean;
+    out[2] = m.m2;
+}
+
+static enum kvr_status index_args(struct kvr_case_kit *k)
+{
+    return flat_args(k, KVR_I64, 1);
+}
+
+static void count_over(const struct kvr_case_kit *k)
+{
+    *(int64_t *)at(k, 1) = kvr_outlier_kernels()->count_over(at(k, 0), k->shape[0], 1.5f);
+}
+
+/* Plain values have none: the search goes to the end; the large channel, NaN and infinity are in
+ * the first third. */
+static void next_over(const struct kvr_case_kit *k)
+{
+    *(int64_t *)at(k, 1) = kvr_outlier_kernels()->next_over(at(k, 0), k->shape[0], 2.5f);
+}
+
+#define FIELDS(called, its, fn, args, list, ...)                                                   \
+    .name = called, .table = its, .prepare = args, .run = fn, .shapes = list,                      \
+    .n_shapes = (int)(sizeof list / sizeof *list), .timed = __VA_ARGS__
+#define CASE(...)                                                                                  \
+    {                                                                                              \
+        FIELDS(__VA_ARGS__)                                                                        \
+    }
+#define FWHT(called, ...)                                                                          \
+    {                                                                                              \
+        FIELDS(called, transforms, fwht, fwht_args, fwht_shapes, __VA_ARGS__), .tol = 1,           \
+                                                                               .size = fwht_size   \
+    }
+#define GRID(verb, axis, bits, asym)                                                               \
+    CASE("grid." #verb "_" #axis "_int" #bits, KVR_GRID_TABLE_##verb, verb##_##axis,               \
+         verb##_##axis##_args, axis##_shapes, { 64, 1536, bits, asym })
+#define KVR_GRID_TABLE_encode encoders
+#define KVR_GRID_TABLE_decode decoders
+#define KVR_GRID_TABLE_subtract decoders
+
+const struct kvr_kernel_case kvr_kernels_codecs[] = {
+    GRID(encode, tokens, 4, 0),
+    GRID(encode, tokens, 2, 1),
+    GRID(encode, channels, 4, 0),
+    GRID(encode, channels, 2, 1),
+    GRID(decode, tokens, 4, 0),
+    GRID(decode, tokens, 2, 1),
+    GRID(decode, channels, 4, 0),
+    GRID(decode, channels, 2, 1),
+    GRID(subtract, tokens, 4, 0),
+    CASE("pack.plane", packers, plane, plane_args, plane_shapes, { 64, 1536, 4, 0 }),
+    CASE("pack.fields", packers, fields, fields_args, field_shapes, { 1 << 16, 4, 4, 0 }),
+    CASE("pack.more_fields", packers, more_fields, more_fields_args, field_shapes,
+         { 1 << 16, 1, 3, 2 }),
+    FWHT("fwht.rows", { 768, 128 }),
+    FWHT("fwht.rows_bf16", { 768, 128, 1 }),
+    CASE("sum.abs", sums, abs_sum, sum_args, flat_shapes, { 1 << 17 }),
+    CASE("outliers.moments", outliers, moments, moments_args, flat_shapes, { 1 << 17 }),
+    CASE("outliers.count_over", outliers, count_over, index_args, flat_shapes, { 1 << 17 }),
+    CASE("outliers.next_over", outliers, next_over, index_args, flat_shapes, { 1 << 17 }),
+    { 0 },
+};
