@@ -31,13 +31,15 @@ static uint64_t ticks(void)
 }
 #endif
 
-enum { MEMCPY = KVR_N_ISA, LIBRARY, N_RUNNERS };
+enum { MEMCPY = KVR_N_ISA, LIBRARY, BESIDE, N_RUNNERS };
 
 /* One kernel: its arguments and, for each who runs it, what an element took in each round. */
 struct trial {
     const struct kvr_kernel_case *c;
     struct kvr_case_kit kit;
     struct kvr_kernel_library *library;
+    const struct kvr_kernel_case *beside; /* NULL: none */
+    struct kvr_case_kit other;            /* its arguments */
     char *from, *to;
     size_t copied; /* bytes of the memcpy */
     bool has[N_RUNNERS];
@@ -51,9 +53,16 @@ static enum kvr_status run_once(const struct trial *t, int who)
         return kvr_kernel_library_run(t->library);
     if (who == MEMCPY)
         memcpy(t->to, t->from, t->copied);
+    else if (who == BESIDE)
+        t->beside->run(&t->other);
     else
         t->c->run(&t->kit);
     return KVR_OK;
+}
+
+static void restore(const struct trial *t, int who)
+{
+    kvr_case_restore(who == BESIDE ? &t->other : &t->kit);
 }
 
 /* Each runs once before it is timed: what it touches is then in the caches, as far as it fits. */
@@ -63,9 +72,9 @@ static enum kvr_status time_once(const struct trial *t, int who, double *took)
 
     if (who < KVR_N_ISA)
         KVR_TRY(kvr_isa_force(kvr_isa_name((enum kvr_isa)who)));
-    kvr_case_restore(&t->kit);
+    restore(t, who);
     KVR_TRY(run_once(t, who));
-    kvr_case_restore(&t->kit);
+    restore(t, who);
     t0 = ticks();
     KVR_TRY(run_once(t, who));
     t0 = ticks() - t0;
@@ -73,6 +82,7 @@ static enum kvr_status time_once(const struct trial *t, int who, double *took)
     return KVR_OK;
 }
 
+/* What stands beside comes last and has the widest variant, the one in force by then. */
 static enum kvr_status take_turns(struct trial *t)
 {
     for (int r = 0; r < t->rounds; r++)
@@ -91,7 +101,14 @@ static enum kvr_status trial_open(struct trial *t, const struct kvr_kernel_case 
         t->has[i] = kvr_case_has(c, (enum kvr_isa)i);
     KVR_TRY(kvr_case_open(&t->kit, c, c->timed, KVR_FILL_PLAIN));
     KVR_TRY(kvr_kernel_library_open(&t->library, c, &t->kit));
+    if (c->beside) {
+        t->beside = kvr_case_find(c->beside);
+        if (!t->beside)
+            return kvr_fail(KVR_EINTERNAL, "bench: %s: no case %s", c->name, c->beside);
+        KVR_TRY(kvr_case_open(&t->other, t->beside, c->timed, KVR_FILL_PLAIN));
+    }
     t->has[MEMCPY] = true;
+    t->has[BESIDE] = t->beside != NULL;
     t->has[LIBRARY] = t->library != NULL;
     /* A memcpy reads every byte and writes it: half as many bytes make the same traffic. */
     t->copied = kvr_case_traffic(&t->kit) / 2;
@@ -108,6 +125,7 @@ static void trial_close(struct trial *t)
 {
     kvr_kernel_library_close(&t->library);
     kvr_case_close(&t->kit);
+    kvr_case_close(&t->other);
     free(t->from);
     free(t->to);
     free(t->took);
@@ -145,6 +163,8 @@ static enum kvr_status write_rows(const struct trial *t, struct kvr_bench_row *r
         KVR_TRY(write_row(t, who, MEMCPY, "memcpy", rows, n_rows));
         if (t->library)
             KVR_TRY(write_row(t, who, LIBRARY, kvr_kernel_library_name(t->library), rows, n_rows));
+        if (t->beside)
+            KVR_TRY(write_row(t, who, BESIDE, t->beside->name, rows, n_rows));
     }
     return KVR_OK;
 }

@@ -134,6 +134,11 @@ static bool is_float(enum kvr_dtype t)
     return t <= KVR_F8_E5M2;
 }
 
+static bool has_tolerance(enum kvr_dtype t)
+{
+    return is_float(t) || t == KVR_U8 || t == KVR_I8;
+}
+
 enum kvr_status kvr_case_arg(struct kvr_case_kit *k, enum kvr_case_role role, enum kvr_dtype type,
                              size_t n, size_t row)
 {
@@ -188,6 +193,15 @@ size_t kvr_case_traffic(const struct kvr_case_kit *k)
     return n;
 }
 
+const struct kvr_kernel_case *kvr_case_find(const char *name)
+{
+    for (int l = 0; kvr_kernel_lists[l]; l++)
+        for (const struct kvr_kernel_case *c = kvr_kernel_lists[l]; c->name; c++)
+            if (strcmp(c->name, name) == 0)
+                return c;
+    return NULL;
+}
+
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa)
 {
     const void *table;
@@ -210,6 +224,10 @@ static double value(const void *p, enum kvr_dtype t, size_t i)
 
     if (t == KVR_F64)
         return ((const double *)p)[i];
+    if (t == KVR_U8)
+        return ((const uint8_t *)p)[i];
+    if (t == KVR_I8)
+        return ((const int8_t *)p)[i];
     kvr_to_f32(&x, (const char *)p + i * kvr_dtype_size(t), t, 1);
     return (double)x;
 }
@@ -248,8 +266,13 @@ static const char *where(const struct kvr_case_kit *k, char buf[96])
     return buf;
 }
 
-static enum kvr_status compare_floats(const struct kvr_kernel_case *c, enum kvr_isa isa,
-                                      const struct kvr_case_kit *k, int which)
+static const char *right_by(const struct kvr_kernel_case *c)
+{
+    return c->reference ? "by its reference" : "by portable C";
+}
+
+static enum kvr_status compare_numbers(const struct kvr_kernel_case *c, enum kvr_isa isa,
+                                       const struct kvr_case_kit *k, int which)
 {
     const struct kvr_case_arg *a = &k->arg[which];
     double size = 0;
@@ -264,10 +287,10 @@ static enum kvr_status compare_floats(const struct kvr_kernel_case *c, enum kvr_
         err = error_of(have, want, size);
         if (!(err <= c->tol))
             return kvr_fail(KVR_ETOLERANCE,
-                            "%s, %s: %s: argument %d [%zu] is %.9g, by portable C %.9g: off by "
-                            "%.3g of %.3g, limit %.3g",
-                            c->name, kvr_isa_name(isa), where(k, at), which, i, have, want, err,
-                            size, c->tol);
+                            "%s, %s: %s: argument %d [%zu] is %.9g, %s %.9g: off by %.3g of %.3g, "
+                            "limit %.3g",
+                            c->name, kvr_isa_name(isa), where(k, at), which, i, have, right_by(c),
+                            want, err, size, c->tol);
     }
     return KVR_OK;
 }
@@ -301,30 +324,33 @@ static enum kvr_status compare(const struct kvr_kernel_case *c, enum kvr_isa isa
                             kvr_isa_name(isa), where(k, at), i);
         if (a->role == KVR_CASE_IN)
             KVR_TRY(compare_bytes(c, isa, k, i, a->before, "before it was read"));
-        else if (c->tol > 0 && is_float(a->type))
-            KVR_TRY(compare_floats(c, isa, k, i));
+        else if (c->tol > 0 && has_tolerance(a->type))
+            KVR_TRY(compare_numbers(c, isa, k, i));
         else
-            KVR_TRY(compare_bytes(c, isa, k, i, a->want, "by portable C"));
+            KVR_TRY(compare_bytes(c, isa, k, i, a->want, right_by(c)));
     }
     return KVR_OK;
 }
 
-static enum kvr_status run_as(const struct kvr_kernel_case *c, const struct kvr_case_kit *k,
-                              enum kvr_isa isa)
+static enum kvr_status run_as(const struct kvr_case_kit *k, enum kvr_isa isa,
+                              void (*run)(const struct kvr_case_kit *k))
 {
     KVR_TRY(kvr_isa_force(kvr_isa_name(isa)));
     kvr_case_restore(k);
-    c->run(k);
+    run(k);
     return KVR_OK;
 }
 
 static enum kvr_status check_one(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                  const struct kvr_case_kit *k)
 {
-    KVR_TRY(run_as(c, k, KVR_ISA_OF_PORTABLE));
+    if (c->reference)
+        KVR_TRY(run_as(k, isa, c->reference));
+    else
+        KVR_TRY(run_as(k, KVR_ISA_OF_PORTABLE, c->run));
     for (int i = 0; i < k->n_args; i++)
         memcpy(k->arg[i].want, k->arg[i].p, arg_bytes(&k->arg[i]));
-    KVR_TRY(run_as(c, k, isa));
+    KVR_TRY(run_as(k, isa, c->run));
     return compare(c, isa, k);
 }
 

@@ -75,12 +75,16 @@ struct kvr_kernel_case {
     const void *(*table)(void); /* the chosen one: variants that share a table are one */
     enum kvr_status (*prepare)(struct kvr_case_kit *k);
     void (*run)(const struct kvr_case_kit *k);
-    bool aligned;                       /* memory begins at 64 bytes, always */
+    /* NULL: portable C is right. Else what writes the results plainly, as the variant in force has
+     * to: for kernels of which variants differ on purpose. Portable C is then compared, too. */
+    void (*reference)(const struct kvr_case_kit *k);
+    const char *beside; /* NULL, or a case of the same shapes that is timed beside this one */
+    bool aligned;       /* memory begins at 64 bytes, always */
     const int (*shapes)[KVR_CASE_DIMS]; /* n_shapes of them; what they mean is the case's own */
     int n_shapes;
     int timed[KVR_CASE_DIMS];
-    /* 0: the same bytes. Else |have - want| <= tol * size, of floats; what is not finite has to be
-     * the same. size NULL: the largest finite |want| of the row. */
+    /* 0: the same bytes. Else |have - want| <= tol * size, of floats and of integers of 8 bits;
+     * what is not finite has to be the same. size NULL: the largest finite |want| of the row. */
     double tol;
     double (*size)(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row);
 };
@@ -107,6 +111,9 @@ size_t kvr_case_traffic(const struct kvr_case_kit *k);
 /* Can this CPU run the variant, and has the case a copy of its own for it? Changes the choice in
  * force, as kvr_kernel_check does: kvr_isa_force(NULL) afterwards. */
 bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
+
+/* The case of this name, or NULL. */
+const struct kvr_kernel_case *kvr_case_find(const char *name);
 
 /* Every shape with every fill. KVR_ETOLERANCE says where a variant differs from portable C, and by
  * how much; KVR_EINTERNAL that it wrote where it may not. */

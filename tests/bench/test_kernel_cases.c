@@ -142,6 +142,76 @@ START_TEST(faults_are_seen)
 }
 END_TEST
 
+static void as_it_should(const struct kvr_case_kit *k)
+{
+    const float *x = k->arg[0].p;
+    float *y = k->arg[1].p;
+
+    for (int i = 0; i < k->shape[0]; i++)
+        y[i] = 2 * x[i];
+}
+
+static void otherwise(const struct kvr_case_kit *k)
+{
+    as_it_should(k);
+    ((float *)k->arg[1].p)[2] += 1;
+}
+
+/* What a case brings is what its variants are compared with, portable C as well. */
+START_TEST(a_reference_decides)
+{
+    struct kvr_kernel_case c = exact;
+
+    fault = RIGHT;
+    c.reference = as_it_should;
+    for (int i = 0; i < KVR_N_ISA; i++)
+        if (kvr_isa_usable((enum kvr_isa)i))
+            ck_assert_msg(kvr_kernel_check(&c, (enum kvr_isa)i) == KVR_OK, "%s", kvr_error());
+    c.reference = otherwise;
+    ck_assert_int_eq(kvr_kernel_check(&c, KVR_ISA_OF_PORTABLE), KVR_ETOLERANCE);
+    ck_assert_msg(strstr(kvr_error(), "by its reference"), "%s", kvr_error());
+}
+END_TEST
+
+/* ---- integers of 8 bits: by one, or not at all --------------------------------------------- */
+
+static enum kvr_status codes_args(struct kvr_case_kit *k)
+{
+    KVR_TRY(kvr_case_arg(k, KVR_CASE_OUT, KVR_I8, (size_t)k->shape[0], 1));
+    return kvr_case_arg(k, KVR_CASE_OUT, KVR_U8, (size_t)k->shape[0], 1);
+}
+
+static int off;
+
+static void codes(const struct kvr_case_kit *k)
+{
+    const int by = kvr_isa() == KVR_ISA_OF_PORTABLE ? 0 : off;
+
+    memset(k->arg[0].p, -1 + by, k->arg[0].n);
+    memset(k->arg[1].p, 200, k->arg[1].n);
+}
+
+static double one(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t row)
+{
+    (void)k;
+    (void)a;
+    (void)row;
+    return 1;
+}
+
+START_TEST(codes_have_a_tolerance)
+{
+    struct kvr_kernel_case c = exact;
+
+    c.prepare = codes_args;
+    c.run = codes;
+    c.size = one;
+    c.tol = 1;
+    for (off = -2; off <= 2 && another() != KVR_ISA_OF_PORTABLE; off++)
+        ck_assert_int_eq(kvr_kernel_check(&c, another()), abs(off) < 2 ? KVR_OK : KVR_ETOLERANCE);
+}
+END_TEST
+
 /* A kernel whose table is AVX2's in the wider variants, too, is run once. */
 START_TEST(shared_tables_are_one)
 {
@@ -167,6 +237,8 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, variants_agree, 0, KVR_N_ISA);
     tcase_add_test(tc, faults_are_seen);
+    tcase_add_test(tc, a_reference_decides);
+    tcase_add_test(tc, codes_have_a_tolerance);
     tcase_add_test(tc, shared_tables_are_one);
     suite_add_tcase(s, tc);
     return run_suite(s);
