@@ -1,11 +1,13 @@
-/* outfile.c - temporary, sync, rename. */
+/* outfile.c - temporary, sync, rename; in place where there is no file to replace. */
 #include "harness/core/outfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/core/path.h"
@@ -14,8 +16,10 @@ enum { NAME_TRIES = 1000 };
 
 struct kvr_out {
     char *path;
-    char *temporary;
+    char *temporary; /* NULL: written in place */
     int fd;
+    bool replaces; /* there is a file: its mode and owner are kept */
+    struct stat old;
 };
 
 static enum kvr_status fail_errno(const char *path, const char *doing, int e)
@@ -33,7 +37,8 @@ static enum kvr_status open_temporary(struct kvr_out *o)
             o->temporary = NULL;
             return kvr_fail(KVR_ENOMEM, "%s: no memory", o->path);
         }
-        o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                     o->replaces ? o->old.st_mode & 0777 : 0666);
         if (o->fd >= 0)
             return KVR_OK;
         free(o->temporary);
@@ -42,6 +47,37 @@ static enum kvr_status open_temporary(struct kvr_out *o)
             break;
     }
     return fail_errno(o->path, "cannot create a file beside it", errno);
+}
+
+/* What the name stands for now. A link is not followed, so that nobody can lead the writer to a
+ * file of their choice, and not replaced either. */
+static enum kvr_status look(const char *path, struct stat *s, bool *there)
+{
+    *there = lstat(path, s) == 0;
+    if (*there && S_ISLNK(s->st_mode))
+        return kvr_fail(KVR_EIO, "%s: cannot write: a symbolic link; name what it points to", path);
+    if (*there && S_ISDIR(s->st_mode)) /* now, rather than after everything has been written */
+        return fail_errno(path, "cannot write", EISDIR);
+    return KVR_OK;
+}
+
+/* A device or a FIFO takes the bytes as they come. */
+static enum kvr_status open_in_place(struct kvr_out *o)
+{
+    struct stat now;
+
+    o->fd = open(o->path, O_WRONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    if (o->fd < 0)
+        return fail_errno(o->path, "cannot open for writing", errno);
+    if (fstat(o->fd, &now) != 0 || now.st_ino != o->old.st_ino || now.st_dev != o->old.st_dev)
+        return kvr_fail(KVR_EIO, "%s: cannot write: became something else meanwhile", o->path);
+    return KVR_OK;
+}
+
+static enum kvr_status open_target(struct kvr_out *o)
+{
+    KVR_TRY(look(o->path, &o->old, &o->replaces));
+    return o->replaces && !S_ISREG(o->old.st_mode) ? open_in_place(o) : open_temporary(o);
 }
 
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path)
@@ -54,12 +90,7 @@ enum kvr_status kvr_out_open(struct kvr_out **out, const char *path)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     o->fd = -1;
     o->path = strdup(path);
-    if (!o->path)
-        st = kvr_fail(KVR_ENOMEM, "%s: no memory", path);
-    else if (kvr_path_is_dir(path)) /* now, rather than after everything has been written */
-        st = fail_errno(path, "cannot write", EISDIR);
-    else
-        st = open_temporary(o);
+    st = o->path ? open_target(o) : kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     if (st != KVR_OK)
         kvr_out_drop(&o);
     *out = o;
@@ -97,15 +128,36 @@ static void sync_directory(const char *path)
     free(dir);
 }
 
+/* The owner first: changing it may take bits of the mode away. Only root may, and a file that is
+ * the writer's from now on is no failure. */
+static enum kvr_status keep_mode(const struct kvr_out *o)
+{
+    if (!o->replaces || !o->temporary)
+        return KVR_OK;
+    if (fchown(o->fd, o->old.st_uid, o->old.st_gid) != 0)
+        errno = 0;
+    if (fchmod(o->fd, o->old.st_mode & 0777) != 0)
+        return fail_errno(o->path, "keeping its mode", errno);
+    return KVR_OK;
+}
+
 static enum kvr_status commit(struct kvr_out *o)
 {
     int fd = o->fd;
+    struct stat now;
+    bool there;
 
-    if (fsync(fd) != 0)
+    KVR_TRY(keep_mode(o));
+    if (fsync(fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
         return fail_errno(o->path, "syncing", errno);
     o->fd = -1;
     if (close(fd) != 0)
         return fail_errno(o->path, "closing", errno);
+    if (!o->temporary)
+        return KVR_OK;
+    KVR_TRY(look(o->path, &now, &there));
+    if (there && !S_ISREG(now.st_mode))
+        return kvr_fail(KVR_EIO, "%s: cannot write: became something else meanwhile", o->path);
     if (rename(o->temporary, o->path) != 0)
         return fail_errno(o->path, "renaming the temporary file", errno);
     free(o->temporary);

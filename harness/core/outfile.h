@@ -10,8 +10,10 @@
  *     return kvr_out_commit(&o);
  *
  * Bytes go to a temporary file beside the target; commit syncs it and renames it over the
- * target. Until then, and after any failure, the target is as it was. A full disk or quota
- * is KVR_EFULL, everything else KVR_EIO; both name the target. */
+ * target. Until then, and after any failure, the target is as it was. A file that is replaced
+ * keeps its mode. A device or a FIFO is written in place, as bytes come; a symbolic link is
+ * neither followed nor replaced but refused. A full disk or quota is KVR_EFULL, everything else
+ * KVR_EIO; both name the target. */
 #ifndef KVR_CORE_OUTFILE_H
 #define KVR_CORE_OUTFILE_H
 

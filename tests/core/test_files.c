@@ -1,8 +1,11 @@
 /* test_files.c - names of files, folders, files that appear whole; the clock and the build. */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "harness/core/clock.h"
@@ -106,6 +109,69 @@ START_TEST(folders_and_whole_files)
 }
 END_TEST
 
+static mode_t mode_of(const char *path)
+{
+    struct stat s;
+
+    ck_assert_int_eq(lstat(path, &s), 0);
+    return s.st_mode;
+}
+
+START_TEST(what_is_no_file_stays_what_it_is)
+{
+    char root[] = "/tmp/kvreel-files-XXXXXX", fifo[64], node[64], link[64], file[64], buf[64] = "";
+    struct kvr_out *o;
+    int reader;
+
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    snprintf(fifo, sizeof fifo, "%s/fifo", root);
+    snprintf(node, sizeof node, "%s/node", root);
+    snprintf(link, sizeof link, "%s/link", root);
+    snprintf(file, sizeof file, "%s/file", root);
+
+    ck_assert_int_eq(mkfifo(fifo, 0640), 0);
+    reader = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    put(fifo, "through");
+    ck_assert(S_ISFIFO(mode_of(fifo)));
+    ck_assert_int_eq(read(reader, buf, sizeof buf), 7);
+    ck_assert_str_eq(buf, "through");
+    ck_assert_int_eq(kvr_out_open(&o, fifo), KVR_OK);
+    kvr_out_drop(&o);
+    ck_assert(S_ISFIFO(mode_of(fifo)));
+    ck_assert_int_eq(close(reader), 0);
+
+    if (mknod(node, S_IFCHR | 0600, makedev(1, 3)) == 0) { /* a /dev/null of one's own; root only */
+        put(node, "nothing");
+        ck_assert(S_ISCHR(mode_of(node)));
+        unlink(node);
+    }
+
+    put(file, "old");
+    ck_assert_int_eq(symlink(file, link), 0);
+    ck_assert_int_eq(kvr_out_open(&o, link), KVR_EIO);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "symbolic link"));
+    ck_assert(S_ISLNK(mode_of(link)));
+    ck_assert_str_eq(read_text(file, buf), "old");
+
+    ck_assert_int_eq(chmod(file, 0640), 0);
+    put(file, "new");
+    ck_assert_int_eq(mode_of(file) & 07777, 0640);
+    ck_assert_str_eq(read_text(file, buf), "new");
+
+    /* It became a link while it was written. */
+    ck_assert_int_eq(unlink(link), 0);
+    ck_assert_int_eq(kvr_out_open(&o, link), KVR_OK);
+    ck_assert_int_eq(symlink(file, link), 0);
+    ck_assert_int_eq(kvr_out_commit(&o), KVR_EIO);
+    ck_assert(S_ISLNK(mode_of(link)));
+
+    unlink(link);
+    unlink(file);
+    unlink(fifo);
+    ck_assert_int_eq(rmdir(root), 0);
+}
+END_TEST
+
 START_TEST(clock_moves_forward)
 {
     int64_t t0 = kvr_now_ns(), t1;
@@ -135,6 +201,7 @@ int main(void)
 
     tcase_add_test(tc, joining_and_splitting);
     tcase_add_test(tc, folders_and_whole_files);
+    tcase_add_test(tc, what_is_no_file_stays_what_it_is);
     tcase_add_test(tc, clock_moves_forward);
     tcase_add_test(tc, the_build_knows_itself);
     suite_add_tcase(s, tc);
