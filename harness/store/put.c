@@ -206,24 +206,32 @@ static enum kvr_status put_artifacts(struct kvr_store *s, const struct kvr_row *
     return st;
 }
 
-/* Take an earlier attempt out; its number goes on in the new one. */
-static enum kvr_status drop_earlier(struct kvr_store *s, const char *key, int64_t *attempt)
+/* What there is of the cell: is it measured, and which attempt would be the next? */
+static enum kvr_status look_back(struct kvr_store *s, const char *key, bool *ok, int64_t *attempt)
+{
+    static const char sql[] =
+        "SELECT coalesce(max(outcome = 'OK'), 0), 1 + max(coalesce(max(attempt), 0), coalesce("
+        "(SELECT max(n) FROM attempt WHERE cell = ?1), 0)) FROM cell WHERE key = ?1";
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "t", key);
+    if (sqlite3_step(q) == SQLITE_ROW) {
+        *ok = sqlite3_column_int(q, 0);
+        *attempt = sqlite3_column_int64(q, 1);
+    } else {
+        st = kvr_sql_fail(s->db, s->path, "reading a cell");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status drop_earlier(struct kvr_store *s, const char *key)
 {
     sqlite3_stmt *q;
     enum kvr_status st;
-    int rc;
 
-    *attempt = 1;
-    KVR_TRY(kvr_sql_prepare(s, &q, "SELECT attempt FROM cell WHERE key = ?"));
-    kvr_sql_bind(q, "t", key);
-    rc = sqlite3_step(q);
-    if (rc == SQLITE_ROW)
-        *attempt = sqlite3_column_int64(q, 0) + 1;
-    st = rc == SQLITE_ROW || rc == SQLITE_DONE ? KVR_OK
-                                               : kvr_sql_fail(s->db, s->path, "reading a cell");
-    sqlite3_finalize(q);
-    if (st != KVR_OK || *attempt == 1)
-        return st;
     KVR_TRY(kvr_sql_prepare(s, &q, "DELETE FROM cell WHERE key = ?"));
     kvr_sql_bind(q, "t", key);
     st = kvr_sql_step(s, q, "replacing a cell");
@@ -251,11 +259,15 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
-    int64_t attempt;
+    int64_t attempt = 1;
+    bool ok = false;
 
-    KVR_TRY(drop_earlier(s, r->key, &attempt));
-    KVR_TRY(put_cell(s, r, attempt));
+    KVR_TRY(look_back(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));
+    if (ok && r->outcome != KVR_OUT_OK)
+        return KVR_OK;
+    KVR_TRY(drop_earlier(s, r->key));
+    KVR_TRY(put_cell(s, r, attempt));
     KVR_TRY(put_metrics(s, r));
     KVR_TRY(put_mem(s, r));
     KVR_TRY(put_passes(s, r));

@@ -157,7 +157,8 @@ void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
-/* Insert, or replace an earlier attempt at the same key (its `attempt` goes on counting).
+/* Insert, or replace an earlier attempt at the same key (its `attempt` goes on counting). What was
+ * measured stays when a later attempt fails: that one goes into the table `attempt` alone.
  * KVR_EFULL: no space; the database is as it was. */
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 

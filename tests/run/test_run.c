@@ -449,6 +449,34 @@ START_TEST(failed_baseline_skips)
 }
 END_TEST
 
+START_TEST(a_failure_never_replaces_what_was_measured)
+{
+    static const char all[] = "SELECT group_concat(key || session || wall_ns || n, ' ') FROM "
+                              "(SELECT *, (SELECT count(*) FROM metric WHERE cell = key) AS n FROM "
+                              "cell WHERE outcome = 'OK' ORDER BY key LIMIT 4)";
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    struct answer before;
+
+    ck_assert_int_eq(must_run(&o).ok, 6);
+    before = ask(all);
+    o.force = true;
+    setenv("KVR_TEST_FAULT", "kill:BF16", 1);
+    s = must_run(&o);
+    unsetenv("KVR_TEST_FAULT");
+    ck_assert_int_eq(s.ok, 0);
+    ck_assert_int_eq(s.failed, 6);
+    ck_assert_int_eq(
+        ask("SELECT count(*) FROM cell WHERE outcome = 'OK' AND verdict <> 'INVALID'").i, 6);
+    ck_assert_str_eq(ask(all).text, before.text);
+    ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SIGNAL'").i, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE n = 2 AND outcome = 'SKIPPED'").i, 4);
+    s = must_run(&o); /* without the fault: what succeeds does replace, and counts on */
+    ck_assert_int_eq(s.ok, 6);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 3 AND outcome = 'OK'").i, 6);
+}
+END_TEST
+
 START_TEST(lost_frames_are_made_again)
 {
     struct kvr_run_options o = options();
@@ -695,6 +723,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, diverged_or_merely_bad);
     tcase_add_test(tc, retry_by_type);
     tcase_add_test(tc, failed_baseline_skips);
+    tcase_add_test(tc, a_failure_never_replaces_what_was_measured);
     tcase_add_test(tc, lost_frames_are_made_again);
     tcase_add_test(tc, killed_parent);
     tcase_add_test(tc, interrupted);
