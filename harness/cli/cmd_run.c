@@ -79,7 +79,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         if (s->limited)
             printf(", %d left for another time", s->limited);
         if (s->n_stale)
-            printf(", %d measured by other code", s->n_stale);
+            printf(", %d measured by another build", s->n_stale);
         putchar('\n');
         if (s->estimate_ns)
             printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
@@ -252,7 +252,7 @@ static const struct kvr_arg args[] = {
                  "failed, or failed:TYPE: run those cells again"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),
     KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
-                 "run again what other code than this measured"),
+                 "run again what another build than this measured"),
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
                 "no more than so many cells now; 0: all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,

@@ -1,4 +1,4 @@
-/* choose.c - resume by key: OK and UNSUPPORTED stay (unless older than the code, and that is
+/* choose.c - resume by key: OK and UNSUPPORTED stay (unless of another build, and that is
  * asked), failures stay unless asked for, what was skipped or interrupted is tried again. */
 #include "harness/run/choose.h"
 
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/core/version.h"
 
 struct retry {
     bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
@@ -58,11 +57,13 @@ static bool frames_exist(const char *out_dir, const struct kvr_known *known)
     return yes;
 }
 
-static void keep(struct kvr_job *j, const struct kvr_known *known, struct kvr_run_summary *s)
+static void keep(struct kvr_job *j, const struct kvr_known *known, const char *build,
+                 struct kvr_run_summary *s)
 {
     s->done_before++;
     if (known->outcome == KVR_OUT_OK) {
-        s->n_stale += strcmp(known->code, kvr_code_hash()) != 0;
+        j->other_build = strcmp(known->build, build) != 0;
+        s->n_stale += j->other_build;
         j->state = KVR_DONE;
         snprintf(j->frames_path, sizeof j->frames_path, "%s", known->frames_path);
         snprintf(j->frames_sha256, sizeof j->frames_sha256, "%s", known->frames_sha256);
@@ -75,10 +76,10 @@ static void keep(struct kvr_job *j, const struct kvr_known *known, struct kvr_ru
 
 static void choose_one(struct kvr_job *j, const struct kvr_known *known,
                        const struct kvr_run_options *opts, const struct retry *retry,
-                       struct kvr_run_summary *s)
+                       const char *build, struct kvr_run_summary *s)
 {
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
-                 strcmp(known->code, kvr_code_hash()) != 0;
+                 strcmp(known->build, build) != 0;
     bool finished =
         known->found && known->outcome != KVR_OUT_SKIPPED && known->outcome != KVR_OUT_INTERRUPTED;
 
@@ -87,14 +88,15 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
         snprintf(j->reason, sizeof j->reason, "%s", j->cell->reason);
         s->unsupported++;
     } else if (finished && !opts->force && !stale && !retry->only[known->outcome]) {
-        keep(j, known, s);
+        keep(j, known, build, s);
     } else {
         j->state = KVR_WAITING;
         s->to_run++;
     }
 }
 
-/* A finished baseline whose frames are gone is made again if somebody needs it. */
+/* A finished baseline whose frames are gone, or are another build's, is made again if somebody
+ * needs it. */
 static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, const char *out_dir,
                         struct kvr_run_summary *s)
 {
@@ -105,18 +107,19 @@ static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, con
         if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE || b->cell->no_frames)
             continue;
         snprintf(known.frames_path, sizeof known.frames_path, "%s", b->frames_path);
-        if (frames_exist(out_dir, &known))
+        if (!b->other_build && frames_exist(out_dir, &known))
             continue;
         b->state = KVR_WAITING;
-        b->expect_same_frames = true;
+        b->expect_same_frames = !b->other_build;
+        s->n_stale -= b->other_build;
         s->done_before--;
         s->to_run++;
     }
 }
 
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
-                           const struct kvr_run_options *opts, const char *out_dir,
-                           struct kvr_run_summary *summary)
+                           const struct kvr_run_options *opts, const char *build,
+                           const char *out_dir, struct kvr_run_summary *summary)
 {
     struct kvr_job *jobs = calloc((size_t)sweep->n_cells + 1, sizeof *jobs);
     struct retry retry;
@@ -134,7 +137,7 @@ enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct
         if (store)
             st = kvr_store_known(store, sweep->cell[i].key, &known);
         if (st == KVR_OK)
-            choose_one(&jobs[i], &known, opts, &retry, summary);
+            choose_one(&jobs[i], &known, opts, &retry, build, summary);
     }
     if (st == KVR_OK)
         need_frames(jobs, sweep, out_dir, summary);

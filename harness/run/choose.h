@@ -20,13 +20,15 @@ struct kvr_job {
     char frames_path[512]; /* below the out folder, when DONE */
     char frames_sha256[65];
     bool expect_same_frames; /* made again only because the file is gone */
+    bool other_build;        /* when DONE: frames of this build are not to be compared with its */
     char reason[512];        /* when FAILED */
 };
 
-/* One job per cell of the sweep, in its order; malloc'ed. Fills the counts of `summary` that
- * are known now. KVR_EINVAL: `opts->retry` is not understood. */
+/* One job per cell of the sweep, in its order; malloc'ed. `build` is that of this run
+ * (kvr_session_build); a baseline of another one is made again when a cell needs it. Fills the
+ * counts of `summary` that are known now. KVR_EINVAL: `opts->retry` is not understood. */
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
-                           const struct kvr_run_options *opts, const char *out_dir,
-                           struct kvr_run_summary *summary);
+                           const struct kvr_run_options *opts, const char *build,
+                           const char *out_dir, struct kvr_run_summary *summary);
 
 #endif

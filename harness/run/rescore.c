@@ -17,6 +17,7 @@
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video;
     char *truth, *truth_sha256;
+    bool other_build;    /* than the baseline's */
     int n_latent, given; /* given: latent frames that are the truth's */
     char *has;           /* names of its metrics, each with a newline before and behind */
 };
@@ -72,7 +73,8 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .has = copy(&row[9]),
                         .truth = copy(&row[10]),
                         .truth_sha256 = copy(&row[11]),
-                        .given = (int)row[12].i };
+                        .given = (int)row[12].i,
+                        .other_build = row[13].i != 0 };
     w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
     return w->no_memory;
 }
@@ -84,7 +86,10 @@ static enum kvr_status read_cells(struct work *w)
         "SELECT c.key, c.prompt_id || ' ' || c.method, c.model, c.frames, f.path, f.sha256, "
         "b.path, b.sha256, v.path, (SELECT char(10) || group_concat(name, char(10)) || char(10) "
         "FROM metric m WHERE m.cell = c.key), t.path, t.sha256, "
-        "coalesce(json_extract(c.spec, '$.truth.given'), 0) FROM cell c "
+        "coalesce(json_extract(c.spec, '$.truth.given'), 0), "
+        "(s.code, s.compiler, s.cflags, s.cpu_model) IS NOT (z.code, z.compiler, z.cflags, "
+        "z.cpu_model) FROM cell c JOIN session s ON s.id = c.session "
+        "LEFT JOIN cell a ON a.key = c.baseline LEFT JOIN session z ON z.id = a.session "
         "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
         "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
         "LEFT JOIN artifact v ON v.cell = c.key AND v.kind = 'video' "
@@ -285,6 +290,9 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
 
     if (!c->frames || !c->reference)
         return kvr_fail(KVR_ENOTFOUND, "the database names no frames");
+    if (c->other_build)
+        return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
+                                     "--stale` makes both alike");
     if (place(w, c->frames, &at.frames) && place(w, c->reference, &at.reference) &&
         place(w, c->video, &at.video) && place(w, c->truth, &at.truth))
         st = score_frames(w, c, metrics, commands, &at);

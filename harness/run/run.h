@@ -30,7 +30,7 @@ struct kvr_run_options {
     const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     bool force, dry_run;
-    bool stale;                                /* run again what other code measured */
+    bool stale;                                /* run again what another build measured */
     int limit;                                 /* > 0: no more cells than these, in their order */
     int shard, n_shards;                       /* 0 of 1: everything */
     int timeout_s;                             /* 0: what the config says */
@@ -53,7 +53,7 @@ struct kvr_run_summary {
     int to_run;        /* cells that were, or in a dry run would be, measured */
     int limited;       /* left for another time by `limit` */
     int noisy;         /* of ok: measured, but the time is not to be trusted */
-    int n_stale;       /* of done_before: by other code than this */
+    int n_stale;       /* of done_before: by another build than this */
     int64_t memory_bytes; /* to_run at a time will hold, by history; 0: not known */
     int64_t disk_bytes;   /* to_run will write, by history; 0: not known */
     int64_t estimate_ns;  /* wall time to_run will take, by the database's history; 0: none */

@@ -55,6 +55,7 @@ struct runner {
     int *order;
     struct kvr_store *store;
     struct kvr_session session;
+    char build[65]; /* of the session */
     struct kvr_progress progress;
     struct worker *workers;
     int n_workers, n_running, next; /* next: place in the order; before it nobody is WAITING */
@@ -757,7 +758,11 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(make_sweep(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(open_store(r));
-    KVR_TRY(kvr_choose(&r->jobs, r->store, &r->sweep, o, r->summary->out_dir, r->summary));
+    KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
+                               kvr_yaml_text_of_file(r->config.doc), 0));
+    KVR_TRY(kvr_session_build(&r->session, r->build));
+    KVR_TRY(
+        kvr_choose(&r->jobs, r->store, &r->sweep, o, r->build, r->summary->out_dir, r->summary));
     KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));
     apply_limit(r);
     r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -775,8 +780,7 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     if (r->summary->to_run == 0 && r->summary->unsupported == 0)
         return KVR_OK;
-    KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
-                               kvr_yaml_text_of_file(r->config.doc), r->n_workers));
+    r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
     if (r->driver[0])
         r->session.driver = r->driver;

@@ -15,6 +15,7 @@
 
 #include "harness/core/isa.h"
 #include "harness/core/machine.h"
+#include "harness/core/sha256.h"
 #include "harness/core/version.h"
 
 /* First line of a file, "unknown" when there is none. */
@@ -151,6 +152,18 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
         return KVR_OK;
     kvr_session_free(s);
     return kvr_fail(KVR_ENOMEM, "session: no memory");
+}
+
+enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65])
+{
+    char *text;
+    enum kvr_status st;
+
+    if (asprintf(&text, "%s\n%s\n%s\n%s", s->code, s->compiler, s->cflags, s->cpu_model) < 0)
+        return kvr_fail(KVR_ENOMEM, "session: no memory");
+    st = kvr_sha256_hex(text, strlen(text), hex);
+    free(text);
+    return st;
 }
 
 void kvr_session_free(struct kvr_session *s)

@@ -198,9 +198,9 @@ void kvr_store_close(struct kvr_store **s)
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out)
 {
     static const char sql[] = "SELECT outcome, reason, coalesce(wall_ns, 0), a.path, a.sha256, "
-                              "(SELECT code FROM session WHERE id = cell.session) "
-                              "FROM cell LEFT JOIN artifact a ON a.cell = key AND a.kind = "
-                              "'frames' WHERE key = ?";
+                              "s.code, s.compiler, s.cflags, s.cpu_model "
+                              "FROM cell JOIN session s ON s.id = cell.session LEFT JOIN artifact "
+                              "a ON a.cell = key AND a.kind = 'frames' WHERE key = ?";
     enum kvr_status st = KVR_OK;
     sqlite3_stmt *q;
     int rc;
@@ -212,13 +212,18 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     if (rc == SQLITE_ROW) {
         const char *path = (const char *)sqlite3_column_text(q, 3);
         const char *sha = (const char *)sqlite3_column_text(q, 4);
+        const char *cpu = (const char *)sqlite3_column_text(q, 8);
+        struct kvr_session by = { .code = (const char *)sqlite3_column_text(q, 5),
+                                  .compiler = (const char *)sqlite3_column_text(q, 6),
+                                  .cflags = (const char *)sqlite3_column_text(q, 7),
+                                  .cpu_model = (char *)(uintptr_t)cpu };
 
+        st = kvr_session_build(&by, out->build);
         out->found = true;
         if (!kvr_outcome_parse((const char *)sqlite3_column_text(q, 0), &out->outcome))
             st = kvr_fail(KVR_EFORMAT, "store: %s: cell %s has an unknown outcome", s->path, key);
         sqlite3_snprintf(sizeof out->reason, out->reason, "%s", sqlite3_column_text(q, 1));
         out->wall_ns = sqlite3_column_int64(q, 2);
-        sqlite3_snprintf(sizeof out->code, out->code, "%s", sqlite3_column_text(q, 5));
         sqlite3_snprintf(sizeof out->frames_path, out->frames_path, "%s", path ? path : "");
         sqlite3_snprintf(sizeof out->frames_sha256, out->frames_sha256, "%s", sha ? sha : "");
     } else if (rc != SQLITE_DONE) {

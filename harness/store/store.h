@@ -64,6 +64,10 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
                                    const char *config_path, const char *config_text, int jobs);
 void kvr_session_free(struct kvr_session *s);
 
+/* 64 hex digits of what frames depend on besides their cell's key: code, compiler, flags, and the
+ * CPU with its kernel variant. What two builds made is not to be compared frame by frame. */
+enum kvr_status kvr_session_build(const struct kvr_session *s, char hex[65]);
+
 /* A number, or the reason why there is none. */
 struct kvr_row_metric {
     const char *name, *unit;
@@ -174,7 +178,7 @@ struct kvr_known {
     char reason[256];
     char frames_path[512], frames_sha256[65]; /* "" when there is no frames artifact */
     int64_t wall_ns;                          /* 0 when not measured */
-    char code[32];                            /* of the build that measured it */
+    char build[65];                           /* that measured it: kvr_session_build */
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
 

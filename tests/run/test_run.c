@@ -5,15 +5,19 @@
  * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:
  * "segv:RTN_INT2". */
 #include <check.h>
+#include <jansson.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/core/isa.h"
 #include "harness/core/safetensors.h"
+#include "harness/run/rescore.h"
 #include "harness/run/run.h"
 #include "harness/store/store.h"
 
@@ -477,6 +481,94 @@ START_TEST(a_failure_never_replaces_what_was_measured)
 }
 END_TEST
 
+static void change(const char *sql)
+{
+    sqlite3 *d;
+
+    ck_assert_int_eq(sqlite3_open(db, &d), SQLITE_OK);
+    ck_assert_msg(sqlite3_exec(d, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(d));
+    sqlite3_close(d);
+}
+
+/* As if the baselines had been measured by a program of another compiler, of other flags, on
+ * another CPU. */
+START_TEST(a_baseline_of_another_build_is_none)
+{
+    static const char *const other[] = { "compiler = 'clang: 99'", "cflags = '-O0'",
+                                         "code = 'none'", "cpu_model = 'abacus'" };
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    char sql[128];
+
+    o.filter = "method=BF16";
+    ck_assert_int_eq(must_run(&o).ok, 2);
+    snprintf(sql, sizeof sql, "UPDATE session SET %s", other[_i]);
+    change(sql);
+
+    o.dry_run = true;
+    s = must_run(&o);
+    ck_assert_int_eq(s.n_stale, 2);
+    ck_assert_int_eq(s.to_run, 0); /* nobody needs them */
+    o.stale = true;
+    ck_assert_int_eq(must_run(&o).to_run, 2);
+    o.stale = false;
+    o.filter = "method=RTN_INT4 & prompt=a";
+    s = must_run(&o);
+    ck_assert_int_eq(s.to_run, 2);
+    ck_assert_int_eq(s.n_stale, 0);
+
+    o.dry_run = false;
+    ck_assert_int_eq(must_run(&o).ok, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN cell b ON b.key = c.baseline WHERE "
+                         "c.name = 'RTN_INT4' AND b.session = c.session")
+                         .i,
+                     1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM attempt").i, 4);
+}
+END_TEST
+
+START_TEST(other_kernels_are_another_build)
+{
+    struct kvr_run_options o = options();
+
+    if (kvr_isa() == KVR_ISA_OF_PORTABLE)
+        return; /* there are no others here */
+    o.filter = "method=BF16 & prompt=a";
+    ck_assert_int_eq(must_run(&o).ok, 1);
+    o.dry_run = true;
+    ck_assert_int_eq(must_run(&o).n_stale, 0);
+    ck_assert_int_eq(kvr_isa_force("portable"), KVR_OK);
+    ck_assert_int_eq(must_run(&o).n_stale, 1);
+    ck_assert_int_eq(kvr_isa_force(NULL), KVR_OK);
+}
+END_TEST
+
+/* What was measured against frames that another build has made again is not scored with those. */
+START_TEST(scores_do_not_mix_builds)
+{
+    struct kvr_run_options o = options();
+    struct kvr_rescore_summary done;
+    json_t *metrics = json_pack("{s:i}", "psnr", 1);
+    const struct kvr_rescore_options again = {
+        .db_path = db, .out_dir = out, .metrics = metrics, .force = true
+    };
+
+    o.filter = "method~BF16|RTN_INT4 & prompt=a";
+    ck_assert_int_eq(must_run(&o).ok, 2);
+    ck_assert_int_eq(kvr_rescore(&again, &done), KVR_OK);
+    ck_assert_int_eq(done.scored, 2);
+    change("INSERT INTO session SELECT * FROM (SELECT 'x' AS id, started, argv, config_path, "
+           "config_text, host, os, cpu_model, n_cpus, memory_bytes, governor, jobs, git_hash, "
+           "git_dirty, 'clang: 99', cflags, libraries, driver, turbo, order_seed, code FROM "
+           "session)");
+    change("UPDATE cell SET session = 'x' WHERE name = 'RTN_INT4'");
+    ck_assert_int_eq(kvr_rescore(&again, &done), KVR_OK);
+    ck_assert_int_eq(done.scored, 1);
+    ck_assert_int_eq(done.failed, 1);
+    json_decref(metrics);
+}
+END_TEST
+
 START_TEST(lost_frames_are_made_again)
 {
     struct kvr_run_options o = options();
@@ -724,6 +816,9 @@ int main(int argc, char **argv)
     tcase_add_test(tc, retry_by_type);
     tcase_add_test(tc, failed_baseline_skips);
     tcase_add_test(tc, a_failure_never_replaces_what_was_measured);
+    tcase_add_loop_test(tc, a_baseline_of_another_build_is_none, 0, 4);
+    tcase_add_test(tc, other_kernels_are_another_build);
+    tcase_add_test(tc, scores_do_not_mix_builds);
     tcase_add_test(tc, lost_frames_are_made_again);
     tcase_add_test(tc, killed_parent);
     tcase_add_test(tc, interrupted);
