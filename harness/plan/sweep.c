@@ -510,45 +510,16 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
 
 /* --- names of videos -------------------------------------------------------------------- */
 
+/* For who looks at them: prompt and method. The key behind, so that no other cell, of this sweep or
+ * of another into the same folder, wants the name. */
 static void name_video(struct kvr_cell *c)
 {
-    int n = snprintf(c->video, sizeof c->video, "%s-%s", c->prompt->id, c->label);
+    int n = snprintf(c->video, sizeof c->video, "%.64s-%s-%.8s", c->prompt->id, c->label, c->key);
 
     for (int i = 0; i < n && c->video[i]; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=",
                     c->video[i]))
             c->video[i] = '_';
-}
-
-static int by_video(const void *a, const void *b)
-{
-    return strcmp((*(struct kvr_cell *const *)a)->video, (*(struct kvr_cell *const *)b)->video);
-}
-
-/* Names that several cells want get the cell's key behind them. */
-static enum kvr_status name_videos(struct kvr_sweep *s)
-{
-    struct kvr_cell **v = malloc(((size_t)s->n_cells + 1) * sizeof *v);
-    bool again, next = false;
-
-    if (!v)
-        return no_memory();
-    for (int i = 0; i < s->n_cells; i++) {
-        name_video(&s->cell[i]);
-        v[i] = &s->cell[i];
-    }
-    qsort(v, (size_t)s->n_cells, sizeof *v, by_video);
-    for (int i = 0; i < s->n_cells; i++) {
-        again = next;
-        next = i + 1 < s->n_cells && strcmp(v[i]->video, v[i + 1]->video) == 0;
-        if (again || next) {
-            size_t n = strlen(v[i]->video);
-
-            snprintf(v[i]->video + n, sizeof v[i]->video - n, "-%.8s", v[i]->key);
-        }
-    }
-    free(v);
-    return KVR_OK;
 }
 
 /* --- rules ------------------------------------------------------------------------------ */
@@ -582,8 +553,8 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
     st = over_models(s, facts, n_facts);
     for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
         st = apply_rule(s, &config->rules.rule[i]);
-    if (st == KVR_OK)
-        st = name_videos(s);
+    for (int i = 0; st == KVR_OK && i < s->n_cells; i++)
+        name_video(&s->cell[i]);
     if (st != KVR_OK)
         kvr_sweep_free(s);
     return st;

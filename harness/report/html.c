@@ -18,11 +18,12 @@ enum { DEFAULT_CAP = 10 * 1000 * 1000 };
 /* Videos in the order in which they go into a single file: prompt by prompt the reference, then of
  * each family the most compressed, then the others. */
 static const char video_sql[] =
-    "WITH v AS (SELECT c.key, a.path, c.prompt_id, c.suite, c.is_baseline, c.family, c.method,\n"
+    "WITH v AS (SELECT c.key, a.path, a.sha256, c.prompt_id, c.suite, c.is_baseline, c.family, "
+    "c.method,\n"
     "  row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family\n"
     "    ORDER BY c.reading, c.nominal_bytes, c.method, c.key) AS rank\n"
     "  FROM cell c JOIN artifact a ON a.cell = c.key WHERE a.kind = 'video')\n"
-    "SELECT key, path FROM v\n"
+    "SELECT key, path, sha256 FROM v\n"
     "ORDER BY suite, prompt_id, is_baseline DESC, rank, family, method, key";
 
 static enum kvr_status no_memory(void)
@@ -198,6 +199,30 @@ static bool is_key(const char *key)
     return key[0] && key[strspn(key, "0123456789abcdef")] == '\0';
 }
 
+static bool is_whole(const char *path, const char *sha256)
+{
+    char hex[KVR_SHA256_HEX];
+
+    return kvr_sha256_file(path, hex) == KVR_OK && strcmp(hex, sha256) == 0;
+}
+
+/* One that is gone, or is not the file that was measured, is left out. */
+static enum kvr_status put_video(struct videos *v, const char *media, const char *key,
+                                 const char *path, const char *sha256)
+{
+    char *from = kvr_path_join(media, path);
+    enum kvr_status st = KVR_OK;
+
+    if (!from)
+        return no_memory();
+    if (!is_whole(from, sha256))
+        v->result->n_without++;
+    else
+        st = v->o->single_file ? put_inline(v, key, from) : put_beside(v, key, from);
+    free(from);
+    return st;
+}
+
 static enum kvr_status put_videos(struct videos *v)
 {
     struct kvr_table *t;
@@ -211,17 +236,12 @@ static enum kvr_status put_videos(struct videos *v)
     fputc('{', v->to);
     for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
         const char *key = kvr_table_text(t, r, 0), *path = kvr_table_text(t, r, 1);
-        char *from;
 
         if (!media || !is_key(key) || strstr(path, "..") || !has(media, path)) {
             v->result->n_without++;
             continue;
         }
-        from = kvr_path_join(media, path);
-        st = !from               ? no_memory()
-             : v->o->single_file ? put_inline(v, key, from)
-                                 : put_beside(v, key, from);
-        free(from);
+        st = put_video(v, media, key, path, kvr_table_text(t, r, 2));
     }
     fputs("}\n", v->to);
     free(media);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/core/sha256.h"
 
 struct retry {
     bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
@@ -48,10 +49,12 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     return KVR_OK;
 }
 
-static bool frames_exist(const char *out_dir, const struct kvr_known *known)
+/* Are they there, and are they those that were measured? */
+static bool frames_exist(const char *out_dir, const struct kvr_job *j)
 {
-    char *path = known->frames_path[0] ? kvr_path_join(out_dir, known->frames_path) : NULL;
-    bool yes = path && kvr_path_exists(path);
+    char *path = j->frames_path[0] ? kvr_path_join(out_dir, j->frames_path) : NULL;
+    char hex[KVR_SHA256_HEX];
+    bool yes = path && kvr_sha256_file(path, hex) == KVR_OK && strcmp(hex, j->frames_sha256) == 0;
 
     free(path);
     return yes;
@@ -95,19 +98,17 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
     }
 }
 
-/* A finished baseline whose frames are gone, or are another build's, is made again if somebody
- * needs it. */
+/* A finished baseline whose frames are gone or damaged, or are another build's, is made again if
+ * somebody needs it. */
 static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, const char *out_dir,
                         struct kvr_run_summary *s)
 {
     for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may need one in its turn */
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
-        struct kvr_known known = { 0 };
 
         if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE || b->cell->no_frames)
             continue;
-        snprintf(known.frames_path, sizeof known.frames_path, "%s", b->frames_path);
-        if (!b->other_build && frames_exist(out_dir, &known))
+        if (!b->other_build && frames_exist(out_dir, b))
             continue;
         b->state = KVR_WAITING;
         b->expect_same_frames = !b->other_build;

@@ -19,7 +19,7 @@ struct kvr_job {
     enum kvr_state state;
     char frames_path[512]; /* below the out folder, when DONE */
     char frames_sha256[65];
-    bool expect_same_frames; /* made again only because the file is gone */
+    bool expect_same_frames; /* made again only because the file is gone or damaged */
     bool other_build;        /* when DONE: frames of this build are not to be compared with its */
     char reason[512];        /* when FAILED */
 };

@@ -15,7 +15,8 @@
 
 /* A finished cell and its files. Owned strings; NULL where there is no such file. */
 struct cell {
-    char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video;
+    char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
+        *video_sha256;
     char *truth, *truth_sha256;
     bool other_build;    /* than the baseline's */
     int n_latent, given; /* given: latent frames that are the truth's */
@@ -74,7 +75,8 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .truth = copy(&row[10]),
                         .truth_sha256 = copy(&row[11]),
                         .given = (int)row[12].i,
-                        .other_build = row[13].i != 0 };
+                        .other_build = row[13].i != 0,
+                        .video_sha256 = copy(&row[14]) };
     w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
     return w->no_memory;
 }
@@ -88,7 +90,7 @@ static enum kvr_status read_cells(struct work *w)
         "FROM metric m WHERE m.cell = c.key), t.path, t.sha256, "
         "coalesce(json_extract(c.spec, '$.truth.given'), 0), "
         "(s.code, s.compiler, s.cflags, s.cpu_model) IS NOT (z.code, z.compiler, z.cflags, "
-        "z.cpu_model) FROM cell c JOIN session s ON s.id = c.session "
+        "z.cpu_model), v.sha256 FROM cell c JOIN session s ON s.id = c.session "
         "LEFT JOIN cell a ON a.key = c.baseline LEFT JOIN session z ON z.id = a.session "
         "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
         "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
@@ -146,16 +148,21 @@ static enum kvr_status still_wanted(const struct work *w, const struct cell *c, 
 
 /* --- frames ------------------------------------------------------------------------------ */
 
-static enum kvr_status read_frames(const char *path, const char *sha256, struct kvr_video *out)
+static enum kvr_status check_file(const char *path, const char *sha256)
 {
     char hex[KVR_SHA256_HEX];
 
     KVR_TRY(kvr_sha256_file(path, hex));
-    if (!sha256 || strcmp(hex, sha256) != 0)
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: not the frames that were measured: sha256 %.12s, the "
-                        "database has %.12s",
-                        path, hex, sha256 ? sha256 : "none");
+    if (sha256 && strcmp(hex, sha256) == 0)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT,
+                    "%s: not the file that was measured: sha256 %.12s, the database has %.12s",
+                    path, hex, sha256 ? sha256 : "none");
+}
+
+static enum kvr_status read_frames(const char *path, const char *sha256, struct kvr_video *out)
+{
+    KVR_TRY(check_file(path, sha256));
     return kvr_video_read(out, path);
 }
 
@@ -265,6 +272,8 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
         st = read_frames(at->frames, c->sha256, &test);
     if (st == KVR_OK && at->truth)
         st = read_frames(at->truth, c->truth_sha256, &truth);
+    if (st == KVR_OK && at->video && json_array_size(commands) > 0)
+        st = check_file(at->video, c->video_sha256);
     if (st == KVR_OK)
         st = score_videos(c, at, &in, &list);
     if (st == KVR_OK)
@@ -339,6 +348,7 @@ static void work_free(struct work *w)
                               w->cell[i].reference,
                               w->cell[i].reference_sha256,
                               w->cell[i].video,
+                              w->cell[i].video_sha256,
                               w->cell[i].has,
                               w->cell[i].truth,
                               w->cell[i].truth_sha256 };

@@ -168,6 +168,8 @@ static json_t *truth_json(const struct kvr_prompt_truth *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
+/* Names hold what the cell is and which build makes it: a file that was measured is never written
+ * over by one that differs. */
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
 {
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
@@ -178,16 +180,16 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
-    o = json_pack("{s:o*, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
-                  memory, "truth", truth_json(j->cell->prompt->truth), "plugins",
-                  plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir, "model_stamp",
-                  r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir,
-                  "frames",
-                  drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
-                        : json_sprintf("frames/%s.safetensors", j->cell->rollout),
-                  "video", drift ? json_null() : json_sprintf("videos/%s.mp4", j->cell->video),
-                  "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
-                  reference ? json_string(b->frames_sha256) : json_null());
+    o = json_pack(
+        "{s:o*, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory, "truth",
+        truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
+        "model_dir", j->cell->model->dir, "model_stamp",
+        r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir, "frames",
+        drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
+              : json_sprintf("frames/%s-%.8s.safetensors", j->cell->rollout, r->build),
+        "video", drift ? json_null() : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
+        "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
+        reference ? json_string(b->frames_sha256) : json_null());
     text = o ? json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(o);
     free(reference);

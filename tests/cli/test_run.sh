@@ -23,10 +23,22 @@ exits 5 "a filter nothing passes" "${run[@]}" --filter 'method=BF16 & seed=98765
 exits 2 "a shard that is none" "${run[@]}" --shard 3/2
 
 # The encoder comes last in a cell, and a cell is not good without it.
-mkdir -p v/videos/red-BF16.mp4/in-the-way
+exits 0 "a video" run tiny.yaml --db w.db --out v --filter 'prompt=red & method=BF16'
+video=$(sql w.db "SELECT path FROM artifact WHERE kind = 'video'")
+rm "v/$video"
+mkdir -p "v/$video/in-the-way"
 exits 3 "a video that cannot be written" run tiny.yaml --db v.db --out v --filter 'prompt=red & method=BF16'
 check "is a failed cell that names it" test \
-    "$(sql v.db "SELECT count(*) FROM cell WHERE outcome = 'ERROR' AND reason GLOB '*videos/red-BF16.mp4*'")" -eq 1
+    "$(sql v.db "SELECT count(*) FROM cell WHERE outcome = 'ERROR' AND reason GLOB '*$video*'")" -eq 1
+
+# Sweeps share an out folder: none writes over what another one measured.
+all_there() { # DATABASE OUT: every file is the one that was measured
+    sqlite3 -readonly -separator '  ' "$1" "SELECT sha256, '$2/' || path FROM artifact" | sha256sum -c --quiet
+}
+exits 0 "a sweep" run tiny.yaml --db one.db --out shared -q
+exits 0 "another one of other seeds, into the same folder" run tiny.yaml --db two.db --out shared --set seed=4 -q
+check "leaves the first one's files alone" all_there one.db shared
+check "and has its own" all_there two.db shared
 # A program that scores a cell may ask for the video: it is there when the program starts.
 echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
 { cat tiny.yaml; echo 'metrics: [psnr, {command: "sh ./see.sh {video}", name: see, scores: [there]}]'; } >see.yaml

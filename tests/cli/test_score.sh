@@ -31,12 +31,20 @@ exits 2 "nothing asked for" score --db t.db --out o
 exits 2 "no such database" score sharpness --db none.db --out o
 check "and none is made" test ! -e none.db
 
+video=$(sql t.db "SELECT path FROM artifact WHERE kind = 'video' LIMIT 1")
+cp "o/$video" video.mp4
+echo >>"o/$video"
+exits 3 "a video that is not the cell's" score --command 'echo {\"a\":1}' --name two --db t.db --out o --json
+json "is not scored" '.scored == 2 and .failed == 1'
+says "and the message says how" 'not the file that was measured'
+cp video.mp4 "o/$video"
+
 ref=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE is_baseline AND artifact.kind = 'frames'")
 other=$(sql t.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE NOT is_baseline AND artifact.kind = 'frames' LIMIT 1")
 cp "o/$ref" "o/$other"
 exits 3 "frames of another cell" score colour_drift --db t.db --out o --json
 json "fail that cell alone" '.scored == 2 and .failed == 1'
-says "and the message says how" 'not the frames that were measured'
+says "and the message says how" 'not the file that was measured'
 rm "o/$ref"
 exits 3 "no frames of the baseline" score temporal_flicker --db t.db --out o --json
 json "fail all its cells" '.scored == 0 and .failed == 3'
