@@ -48,6 +48,19 @@ bool kvr_path_exists(const char *path)
     return stat(path, &sb) == 0;
 }
 
+bool kvr_path_is_below(const char *dir, const char *path)
+{
+    char *top = realpath(dir, NULL), *at = realpath(path, NULL);
+    const size_t n = top ? strlen(top) : 0;
+    struct stat sb;
+    const bool yes = n > 0 && at && strncmp(at, top, n) == 0 && (at[n] == '/' || n == 1) &&
+                     lstat(at, &sb) == 0 && S_ISREG(sb.st_mode);
+
+    free(top);
+    free(at);
+    return yes;
+}
+
 bool kvr_path_is_dir(const char *path)
 {
     struct stat sb;

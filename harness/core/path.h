@@ -17,6 +17,9 @@ char *kvr_path_dir(const char *path);
 /* The last part, inside `path`: "a/b.c" -> "b.c", "a/" -> "". */
 const char *kvr_path_base(const char *path);
 
+/* Is this a regular file below `dir`, wherever links on the way lead? For names that others wrote.
+ */
+bool kvr_path_is_below(const char *dir, const char *path);
 bool kvr_path_exists(const char *path); /* of any kind; a dangling link does not */
 bool kvr_path_is_dir(const char *path);
 

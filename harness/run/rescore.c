@@ -284,11 +284,16 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
     return st;
 }
 
-/* False: no memory. */
-static bool place(const struct work *w, const char *name, char **out)
+/* Names come from the database, and that may be anybody's: what lies outside of the out folder is
+ * none of its files. */
+static enum kvr_status place(const struct work *w, const char *name, char **out)
 {
     *out = name ? kvr_path_join(w->o->out_dir, name) : NULL;
-    return *out || !name;
+    if (name && !*out)
+        return kvr_fail(KVR_ENOMEM, "score: no memory");
+    if (*out && kvr_path_exists(*out) && !kvr_path_is_below(w->o->out_dir, *out))
+        return kvr_fail(KVR_EFORMAT, "%s: not a file of the out folder", *out);
+    return KVR_OK;
 }
 
 static enum kvr_status score_cell(struct work *w, const struct cell *c, const json_t *metrics,
@@ -302,11 +307,15 @@ static enum kvr_status score_cell(struct work *w, const struct cell *c, const js
     if (c->other_build)
         return kvr_fail(KVR_EFORMAT, "another build has measured its baseline since; `kvreel run "
                                      "--stale` makes both alike");
-    if (place(w, c->frames, &at.frames) && place(w, c->reference, &at.reference) &&
-        place(w, c->video, &at.video) && place(w, c->truth, &at.truth))
+    st = place(w, c->frames, &at.frames);
+    if (st == KVR_OK)
+        st = place(w, c->reference, &at.reference);
+    if (st == KVR_OK)
+        st = place(w, c->video, &at.video);
+    if (st == KVR_OK)
+        st = place(w, c->truth, &at.truth);
+    if (st == KVR_OK)
         st = score_frames(w, c, metrics, commands, &at);
-    else
-        st = kvr_fail(KVR_ENOMEM, "score: no memory");
     free(at.frames);
     free(at.reference);
     free(at.video);

@@ -30,6 +30,24 @@ exits 0 "published figures as a table" reproduce study33 --db "$work/page.db" -f
 csv_exact=$(grep -c ',exact,' "$out")
 page_exact=$(grep -o '"study33".*"verdicts":\[\["exact",[0-9]*' "$work/rep/index.html" | grep -o '[0-9]*$')
 check "are the page's: $csv_exact exact" test "$csv_exact" -gt 0 -a "$csv_exact" = "$page_exact"
+# Databases come from others: a page holds the videos that were measured, and no other file.
+cp "$work/page.db" "$work/theirs.db"
+cp -r "$work/out" "$work/theirs"
+echo secret >"$work/secret"
+secret=$(sha256sum "$work/secret" | cut -d ' ' -f 1)
+ln -s ../../secret "$work/theirs/videos/link.mp4"
+mapfile -t cells < <(sql "$work/page.db" "SELECT cell FROM artifact WHERE kind = 'video' ORDER BY cell LIMIT 4")
+sqlite3 "$work/theirs.db" "PRAGMA ignore_check_constraints = 1;
+    UPDATE artifact SET path = '$work/secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[0]}';
+    UPDATE artifact SET path = '../secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[1]}';
+    UPDATE artifact SET path = 'videos/link.mp4', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[2]}'"
+echo >>"$work/theirs/$(sql "$work/page.db" "SELECT path FROM artifact WHERE kind = 'video' AND cell = '${cells[3]}'")"
+for form in '' --single-file; do
+    exits 0 "a page of theirs $form" report --db "$work/theirs.db" --media "$work/theirs" -o "$work/their$form" $form --cap 50
+    says "leaves files out that are none of the sweep's" '18 cells, 14 videos'
+    check "of all sorts" bash -c "! grep -rqE '$(echo secret | base64)|^secret$' '$work/their$form'"
+done
+
 mkdir -p "$work/elsewhere"
 cp "$kvreel" "$work/elsewhere/kvreel"
 check "without published tables the page is written" bash -c "cd '$work/elsewhere' && env -u KVREEL_DATA ./kvreel report --db '$work/page.db' --media '$work/out' -o '$work/bare' >/dev/null 2>&1"

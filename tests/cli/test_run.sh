@@ -35,10 +35,10 @@ check "is a failed cell that names it" test \
 all_there() { # DATABASE OUT: every file is the one that was measured
     sqlite3 -readonly -separator '  ' "$1" "SELECT sha256, '$2/' || path FROM artifact" | sha256sum -c --quiet
 }
-exits 0 "a sweep" run tiny.yaml --db one.db --out shared -q
-exits 0 "another one of other seeds, into the same folder" run tiny.yaml --db two.db --out shared --set seed=4 -q
-check "leaves the first one's files alone" all_there one.db shared
-check "and has its own" all_there two.db shared
+exits 0 "a sweep" run tiny.yaml --db early.db --out shared -q
+exits 0 "another one of other seeds, into the same folder" run tiny.yaml --db late.db --out shared --set seed=4 -q
+check "leaves the first one's files alone" all_there early.db shared
+check "and has its own" all_there late.db shared
 # A program that scores a cell may ask for the video: it is there when the program starts.
 echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
 { cat tiny.yaml; echo 'metrics: [psnr, {command: "sh ./see.sh {video}", name: see, scores: [there]}]'; } >see.yaml
