@@ -787,7 +787,8 @@ static enum kvr_status run(struct runner *r)
     if (r->driver[0])
         r->session.driver = r->driver;
     KVR_TRY(kvr_store_session(r->store, &r->session));
-    return run_jobs(r);
+    KVR_TRY(run_jobs(r));
+    return kvr_store_in_place(r->store);
 }
 
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out)

@@ -286,7 +286,7 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
         st = kvr_sql_exec(s, "COMMIT", "writing a cell");
     if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    return st;
+    return st == KVR_OK ? kvr_store_in_place(s) : st;
 }
 
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,

@@ -179,6 +179,31 @@ enum kvr_status kvr_store_look(struct kvr_store **out, const char *path)
     return open_with(out, path, SQLITE_OPEN_READONLY, set_up_to_look);
 }
 
+enum kvr_status kvr_store_in_place(struct kvr_store *s)
+{
+    int moved = 0;
+    char *to;
+    enum kvr_status st;
+
+    if (sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || !moved)
+        return KVR_OK;
+    to = sqlite3_mprintf("%s.saved-%lld", s->path, (long long)getpid());
+    if (!to)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    if (kvr_sql_copy_database(s->db, to) == KVR_OK)
+        st = kvr_fail(KVR_EIO,
+                      "store: the database was deleted or renamed while it was in use "
+                      "(%s); what was measured is in %s",
+                      s->path, to);
+    else
+        st = kvr_fail(KVR_EIO,
+                      "store: %s: deleted or renamed while it was in use, and what was "
+                      "measured cannot be saved beside it",
+                      s->path);
+    sqlite3_free(to);
+    return st;
+}
+
 const char *kvr_store_copy_of(const struct kvr_store *s)
 {
     return s->copy;

@@ -161,6 +161,10 @@ void kvr_store_close(struct kvr_store **s);
 
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *session);
 
+/* Is the database still the file of that name? If not, what it holds is copied to a new file,
+ * PATH.saved-PROCESS, and the error names that: KVR_EIO. kvr_store_put() asks, too. */
+enum kvr_status kvr_store_in_place(struct kvr_store *s);
+
 /* Insert, or replace an earlier attempt at the same key (its `attempt` goes on counting). What was
  * measured stays when a later attempt fails: that one goes into the table `attempt` alone.
  * KVR_EFULL: no space; the database is as it was. */

@@ -685,6 +685,21 @@ START_TEST(interrupted_twice)
 }
 END_TEST
 
+START_TEST(a_database_that_is_taken_away)
+{
+    char saved[160];
+    int status;
+    pid_t pid = start_sweep();
+
+    wait_for_cells(1);
+    ck_assert_int_eq(unlink(db), 0);
+    waitpid(pid, &status, 0);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%d", status);
+    snprintf(saved, sizeof saved, "%s.saved-%ld", db, (long)pid);
+    ck_assert_int_ge(ask_of(saved, "SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 1);
+}
+END_TEST
+
 START_TEST(dry_run_leaves_nothing)
 {
     struct kvr_run_options o = options();
@@ -822,6 +837,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, killed_parent);
     tcase_add_test(tc, interrupted);
     tcase_add_test(tc, interrupted_twice);
+    tcase_add_test(tc, a_database_that_is_taken_away);
     tcase_add_test(tc, dry_run_leaves_nothing);
     tcase_add_test(tc, wrong_options);
     suite_add_tcase(suite, tc);

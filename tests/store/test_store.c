@@ -731,6 +731,33 @@ START_TEST(folder_problems)
 }
 END_TEST
 
+/* Taken away while it is in use: that is told at the next cell, and nothing of it is lost. */
+START_TEST(a_moved_database_is_saved)
+{
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40], moved[160];
+    const char *at;
+
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK);
+    ck_assert_int_eq(kvr_store_in_place(s), KVR_OK);
+    snprintf(moved, sizeof moved, "%s/moved.db", dir);
+    ck_assert_int_eq(_i ? rename(db, moved) : unlink(db), 0);
+    r = make_row("k2", id, KVR_OUT_OK);
+    ck_assert_int_eq(kvr_store_put(s, &r), KVR_EIO);
+    at = strstr(kvr_error(), db);
+    ck_assert_msg(at && strstr(kvr_error(), "deleted or renamed"), "%s", kvr_error());
+    at = strstr(at + 1, db);
+    ck_assert_msg(at != NULL, "%s", kvr_error());
+    snprintf(db, sizeof db, "%s", at);
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 2);
+}
+END_TEST
+
 static void check_integrity(void)
 {
     sqlite3 *h;
@@ -860,6 +887,7 @@ int main(void)
     tcase_add_test(tc, schema_3_is_merged);
     tcase_add_test(tc, query_only_reads);
     tcase_add_test(tc, folder_problems);
+    tcase_add_loop_test(tc, a_moved_database_is_saved, 0, 2);
     tcase_add_test(tc, full_disk_loses_nothing);
     tcase_add_test(tc, killed_writer_loses_nothing);
     suite_add_tcase(suite, tc);
