@@ -3,11 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "harness/core/path.h"
+
+static const char mark[] = "process ";
 
 static enum kvr_status busy(int fd, const char *db_path)
 {
@@ -21,22 +27,71 @@ static enum kvr_status busy(int fd, const char *db_path)
                     db_path, who[0] ? ", " : "", who);
 }
 
+/* The file's own name, behind links, with ".lock" behind it: owned. A file of two names has two
+ * journals as well, and SQLite would mix what is in them. */
+static enum kvr_status name_lock(const char *db_path, char **out)
+{
+    char *real = realpath(db_path, NULL), *dir = NULL;
+    struct stat sb;
+    int n = -1;
+
+    *out = NULL;
+    if (!real && lstat(db_path, &sb) == 0)
+        return kvr_fail(KVR_EIO, "run: %s: a link to nothing", db_path);
+    if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1) {
+        free(real);
+        return kvr_fail(KVR_EIO,
+                        "run: %s: the file has %ld names (hard links), need 1: its journal "
+                        "goes by the name",
+                        db_path, (long)sb.st_nlink);
+    }
+    if (real) {
+        n = asprintf(out, "%s.lock", real);
+    } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* not there yet */
+        real = realpath(dir, NULL);
+        n = asprintf(out, "%s/%s.lock", real ? real : dir, kvr_path_base(db_path));
+    }
+    free(dir);
+    free(real);
+    return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
+}
+
+/* Nothing but a lock that an earlier run left is written to. */
+static bool is_lock(int fd)
+{
+    char start[sizeof mark - 1];
+    struct stat sb;
+
+    return fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink <= 1 &&
+           (sb.st_size == 0 || (pread(fd, start, sizeof start, 0) == sizeof start &&
+                                memcmp(start, mark, sizeof start) == 0));
+}
+
+static enum kvr_status open_lock(int *fd, const char *path)
+{
+    *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    if (*fd < 0 && errno == ELOOP)
+        return kvr_fail(KVR_EIO, "run: %s: a symbolic link, not a lock", path);
+    if (*fd < 0)
+        return kvr_fail(KVR_EIO, "run: %s: %s", path, strerror(errno));
+    if (is_lock(*fd))
+        return KVR_OK;
+    close(*fd);
+    *fd = -1;
+    return kvr_fail(KVR_EIO, "run: %s: not a lock of kvreel's; it is left as it is", path);
+}
+
 enum kvr_status kvr_store_lock(int *fd, const char *db_path)
 {
     char *path, host[128] = "?", who[256];
+    enum kvr_status st;
     int n;
 
     *fd = -1;
-    if (asprintf(&path, "%s.lock", db_path) < 0)
-        return kvr_fail(KVR_ENOMEM, "run: no memory");
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (*fd < 0) {
-        enum kvr_status st = kvr_fail(KVR_EIO, "run: %s: %s", path, strerror(errno));
-
-        free(path);
-        return st;
-    }
+    KVR_TRY(name_lock(db_path, &path));
+    st = open_lock(fd, path);
     free(path);
+    KVR_TRY(st);
     if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         int held = *fd;
 
@@ -44,7 +99,7 @@ enum kvr_status kvr_store_lock(int *fd, const char *db_path)
         return busy(held, db_path);
     }
     gethostname(host, sizeof host - 1);
-    n = snprintf(who, sizeof who, "process %ld on %s", (long)getpid(), host);
+    n = snprintf(who, sizeof who, "%s%ld on %s", mark, (long)getpid(), host);
     /* Only a name for messages: a disk that is full must not keep a run from starting. */
     if (ftruncate(*fd, 0) != 0 || pwrite(*fd, who, (size_t)n, 0) != n)
         errno = 0;

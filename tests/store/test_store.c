@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/store/lock.h"
 #include "harness/store/merge.h"
 #include "harness/store/setting.h"
 #include "harness/store/store.h"
@@ -758,6 +759,54 @@ START_TEST(a_moved_database_is_saved)
 }
 END_TEST
 
+/* One run on one file, whatever name it goes by; and the lock harms nothing that lies in its place.
+ */
+START_TEST(the_lock_is_of_the_file)
+{
+    char soft[160], hard[160], lock[160], victim[160], text[64] = "";
+    struct kvr_store *s;
+    int fd, other, place;
+    FILE *f;
+
+    snprintf(soft, sizeof soft, "%s/soft.db", dir);
+    snprintf(hard, sizeof hard, "%s/hard.db", dir);
+    snprintf(lock, sizeof lock, "%s.lock", db);
+    snprintf(victim, sizeof victim, "%s/victim", dir);
+    ck_assert_int_eq(kvr_store_open(&s, db), KVR_OK);
+    kvr_store_close(&s);
+    ck_assert_int_eq(symlink(db, soft), 0);
+    ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK);
+    ck_assert_int_eq(kvr_store_lock(&other, db), KVR_EBUSY);
+    ck_assert_int_eq(kvr_store_lock(&other, soft), KVR_EBUSY);
+    kvr_store_unlock(&fd);
+    ck_assert_int_eq(link(db, hard), 0);
+    ck_assert_int_eq(kvr_store_lock(&other, hard), KVR_EIO);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "2 names"));
+    ck_assert_int_eq(unlink(hard), 0);
+
+    f = fopen(victim, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("dear", f);
+    fclose(f);
+    for (int i = 0; i < 3; i++) { /* a link, another name, a file of somebody's */
+        unlink(lock);
+        place = i == 0 ? symlink(victim, lock) : i == 1 ? link(victim, lock) : rename(victim, lock);
+        ck_assert_int_eq(place, 0);
+        ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_EIO);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), lock));
+        f = fopen(i == 2 ? lock : victim, "r");
+        ck_assert(f && fgets(text, sizeof text, f));
+        fclose(f);
+        ck_assert_str_eq(text, "dear");
+    }
+    unlink(lock);
+    ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK);
+    kvr_store_unlock(&fd);
+    ck_assert_int_eq(kvr_store_lock(&fd, db), KVR_OK); /* what an earlier run left is ours */
+    kvr_store_unlock(&fd);
+}
+END_TEST
+
 static void check_integrity(void)
 {
     sqlite3 *h;
@@ -887,6 +936,7 @@ int main(void)
     tcase_add_test(tc, schema_3_is_merged);
     tcase_add_test(tc, query_only_reads);
     tcase_add_test(tc, folder_problems);
+    tcase_add_test(tc, the_lock_is_of_the_file);
     tcase_add_loop_test(tc, a_moved_database_is_saved, 0, 2);
     tcase_add_test(tc, full_disk_loses_nothing);
     tcase_add_test(tc, killed_writer_loses_nothing);
