@@ -114,6 +114,11 @@ enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n)
     return KVR_OK;
 }
 
+int kvr_out_fd(const struct kvr_out *o)
+{
+    return o->fd;
+}
+
 /* Make the rename itself durable. Some file systems cannot sync a directory; the file is
  * in place and whole either way, so that is no failure. */
 static void sync_directory(const char *path)

@@ -29,6 +29,8 @@ struct kvr_out;
 
 enum kvr_status kvr_out_open(struct kvr_out **out, const char *path);
 enum kvr_status kvr_out_write(struct kvr_out *o, const void *p, size_t n);
+/* For a library that seeks: the file that will get the name. It stays ours and open. */
+int kvr_out_fd(const struct kvr_out *o);
 /* Closes whatever it returns; *o becomes NULL. */
 enum kvr_status kvr_out_commit(struct kvr_out **o);
 /* Removes the temporary. Copes with NULL. */

@@ -3,12 +3,12 @@
 #include "harness/media/av.h"
 #include "harness/media/media.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "harness/core/outfile.h"
 
 enum { MAX_EXTENT = 16384 }; /* what players and H.264 levels take */
 
@@ -79,17 +79,17 @@ static enum kvr_status open_scaler(struct writer *w)
     return err < 0 ? kvr_av_fail(w->path, "frame", err) : KVR_OK;
 }
 
-static enum kvr_status open_muxer(struct writer *w, const char *part)
+/* By its number, not by its name: the muxer opens it twice, and would follow what lies there. */
+static enum kvr_status open_muxer(struct writer *w, int fd)
 {
     AVDictionary *opts = NULL;
-    char *url = kvr_av_url(part);
-    int err = AVERROR(ENOMEM);
+    char url[64];
+    int err;
 
-    if (url)
-        err = w->ff->avformat_alloc_output_context2(&w->mux, NULL, "mp4", url);
+    snprintf(url, sizeof url, "file:/proc/self/fd/%d", fd);
+    err = w->ff->avformat_alloc_output_context2(&w->mux, NULL, "mp4", url);
     if (err >= 0)
         err = w->ff->avio_open(&w->mux->pb, url, AVIO_FLAG_WRITE);
-    free(url);
     if (err < 0)
         return kvr_av_fail(w->path, "cannot open for writing", err);
     w->mux->flags |= AVFMT_FLAG_BITEXACT;
@@ -177,23 +177,11 @@ static void close_writer(struct writer *w)
     free(w->big);
 }
 
-/* The muxer goes back in the file, so it cannot write through kvr_out: a name of its own, and
- * renamed when whole. Frees the name. */
-static enum kvr_status finish_part(char *part, const char *path, enum kvr_status st)
-{
-    if (st == KVR_OK && rename(part, path) != 0)
-        st = kvr_fail(KVR_EIO, "%s: cannot rename to it: %s", path, strerror(errno));
-    if (st != KVR_OK)
-        unlink(part);
-    free(part);
-    return st;
-}
-
 enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, double fps, int scale)
 {
     struct writer w = { .path = path };
+    struct kvr_out *out;
     enum kvr_status st;
-    char *part;
 
     KVR_TRY(kvr_av_begin(&w.ff));
     if (f->n <= 0 || f->height <= 0 || f->width <= 0)
@@ -204,17 +192,19 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
     if (scale < 1 || f->width > MAX_EXTENT / scale || f->height > MAX_EXTENT / scale)
         return kvr_fail(KVR_EINVAL, "%s: %dx%d times %d, need 1..%d pixels a side", path, f->width,
                         f->height, scale, MAX_EXTENT);
-    if (asprintf(&part, "%s.part-%ld", path, (long)getpid()) < 0)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    KVR_TRY(kvr_out_open(&out, path));
     /* Chroma is kept for pairs of pixels, so both extents are rounded up to even. */
     st = open_encoder(&w, (f->width * scale + 1) & ~1, (f->height * scale + 1) & ~1,
                       w.ff->av_d2q(fps, 100000));
     if (st == KVR_OK)
         st = open_scaler(&w);
     if (st == KVR_OK)
-        st = open_muxer(&w, part);
+        st = open_muxer(&w, kvr_out_fd(out));
     if (st == KVR_OK)
         st = write_frames(&w, f, scale);
     close_writer(&w);
-    return finish_part(part, path, st);
+    if (st == KVR_OK)
+        return kvr_out_commit(&out);
+    kvr_out_drop(&out);
+    return st;
 }

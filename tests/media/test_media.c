@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "harness/media/font.h"
@@ -23,6 +25,19 @@ static void remove_dir(void)
 {
     rmdir(dir);
     memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
+}
+
+/* In place of the C library's: which files were brought to the disk. */
+static ino_t synced[16];
+static int n_synced;
+
+int fsync(int fd)
+{
+    struct stat sb;
+
+    if (fstat(fd, &sb) == 0)
+        synced[n_synced++ % 16] = sb.st_ino;
+    return (int)syscall(SYS_fsync, fd);
 }
 
 static const char *in_dir(char *buf, size_t n, const char *name)
@@ -186,6 +201,56 @@ START_TEST(mp4_is_deterministic)
 }
 END_TEST
 
+/* Before it gets its name it is on the disk, and no link that lies there is followed. */
+START_TEST(mp4_is_whole_and_its_own)
+{
+    struct kvr_video v = disc(3, 8, 8);
+    char path[128], victim[128], link[2][192];
+    bool on_disk = false;
+    struct stat sb;
+    FILE *f;
+
+    in_dir(path, sizeof path, "a.mp4");
+    in_dir(victim, sizeof victim, "victim");
+    f = fopen(victim, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("dear", f);
+    fclose(f);
+    snprintf(link[0], sizeof link[0], "%s.part-%ld", path, (long)getpid());
+    snprintf(link[1], sizeof link[1], "%s.tmp-%ld-0", path, (long)getpid());
+    ck_assert_int_eq(symlink(victim, link[0]), 0);
+    ck_assert_int_eq(symlink(victim, link[1]), 0);
+    n_synced = 0;
+    ck_assert_msg(kvr_mp4_write(path, &v.frames, 16, 1) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(size_of(victim), 4);
+    ck_assert_int_eq(lstat(path, &sb), 0);
+    ck_assert(S_ISREG(sb.st_mode));
+    for (int i = 0; i < n_synced; i++)
+        on_disk = on_disk || synced[i] == sb.st_ino;
+    ck_assert(on_disk);
+    unlink(path);
+    unlink(victim);
+    unlink(link[0]);
+    unlink(link[1]);
+    kvr_video_free(&v);
+}
+END_TEST
+
+START_TEST(mp4_on_a_full_disk)
+{
+    struct kvr_video v = disc(3, 8, 8);
+    char path[128];
+
+    in_dir(path, sizeof path, "full.mp4");
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 7)) == 0) { /* a /dev/full of one's own; root only */
+        ck_assert_int_eq(kvr_mp4_write(path, &v.frames, 16, 1), KVR_EFULL);
+        ck_assert_msg(strstr(kvr_error(), path) != NULL, "%s", kvr_error());
+        unlink(path);
+    }
+    kvr_video_free(&v);
+}
+END_TEST
+
 START_TEST(mp4_cut_short_is_refused)
 {
     struct kvr_video v = disc(30, 24, 32), back;
@@ -326,6 +391,8 @@ int main(void)
     tcase_add_test(tc, png_round_trip);
     tcase_add_loop_test(tc, mp4_round_trip, 0, sizeof mp4_cases / sizeof mp4_cases[0]);
     tcase_add_test(tc, mp4_is_deterministic);
+    tcase_add_test(tc, mp4_is_whole_and_its_own);
+    tcase_add_test(tc, mp4_on_a_full_disk);
     tcase_add_test(tc, mp4_cut_short_is_refused);
     tcase_add_test(tc, paths_that_cannot_be_used_are_named);
     tcase_add_test(tc, arguments_out_of_bounds_are_refused);
