@@ -294,15 +294,21 @@ static bool is_baseline(const struct kvr_config_method *m)
            m->n_settings == 0;
 }
 
+/* Cells are known by their keys, which labels are no part of: the same thing under two of them
+ * would be run twice and kept once. */
 static enum kvr_status check_labels(const struct kvr_sweep *s, int first)
 {
     const struct kvr_cell *last = &s->cell[s->n_cells - 1];
 
-    for (int i = first; i < s->n_cells - 1; i++)
+    for (int i = first; i < s->n_cells - 1; i++) {
         if (strcmp(s->cell[i].label, last->label) == 0)
             return kvr_yaml_fail(
                 last->method->at, "method '%s' is listed twice%s", last->label,
                 strcmp(s->cell[i].key, last->key) == 0 ? "" : ": give one of them another label");
+        if (strcmp(s->cell[i].key, last->key) == 0)
+            return kvr_yaml_fail(last->method->at, "method '%s' is '%s' under another label",
+                                 last->label, s->cell[i].label);
+    }
     return KVR_OK;
 }
 
