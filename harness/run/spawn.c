@@ -14,6 +14,8 @@
 
 extern char **environ;
 
+enum { N_PIPES = 4 }; /* in, out, err, life */
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0)
@@ -21,7 +23,8 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* The environment with OMP_NUM_THREADS replaced; one allocation, `own` inside it. */
+/* The environment with OMP_NUM_THREADS and KVREEL_LIFE replaced; one allocation, `own` inside it.
+ */
 static char **environment(int threads)
 {
     size_t n = 0, k = 0;
@@ -29,20 +32,23 @@ static char **environment(int threads)
 
     while (environ[n])
         n++;
-    env = malloc((n + 2) * sizeof *env + 64);
+    env = malloc((n + 3) * sizeof *env + 128);
     if (!env)
         return NULL;
-    own = (char *)(env + n + 2);
+    own = (char *)(env + n + 3);
     snprintf(own, 64, "OMP_NUM_THREADS=%d", threads);
     for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0)
+        if (strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0 &&
+            strncmp(environ[i], "KVREEL_LIFE=", 12) != 0)
             env[k++] = environ[i];
     env[k++] = own;
+    snprintf(own + 64, 64, "KVREEL_LIFE=%d", KVR_LIFE_FD);
+    env[k++] = own + 64;
     env[k] = NULL;
     return env;
 }
 
-static int spawn(pid_t *pid, int in, int out, int err, char **env)
+static int spawn(pid_t *pid, int in, int out, int err, int life, char **env)
 {
     static char name[] = "kvreel", command[] = "worker";
     char *argv[] = { name, command, NULL };
@@ -62,6 +68,7 @@ static int spawn(pid_t *pid, int in, int out, int err, char **env)
     posix_spawn_file_actions_adddup2(&files, in, 0);
     posix_spawn_file_actions_adddup2(&files, out, 1);
     posix_spawn_file_actions_adddup2(&files, err, 2);
+    posix_spawn_file_actions_adddup2(&files, life, KVR_LIFE_FD);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &defaults);
@@ -73,11 +80,24 @@ static int spawn(pid_t *pid, int in, int out, int err, char **env)
     return rc;
 }
 
-static enum kvr_status open_pipes(int p[3][2])
+/* All above KVR_LIFE_FD, so that none is overwritten by another in the child, nor stands where
+ * standard output or error was closed. */
+static enum kvr_status open_pipes(int p[N_PIPES][2])
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < N_PIPES; i++) {
         if (pipe2(p[i], O_CLOEXEC) != 0)
             return kvr_fail(KVR_EIO, "run: pipe: %s", strerror(errno));
+        for (int k = 0; k < 2; k++) {
+            const int low = p[i][k];
+
+            if (low > KVR_LIFE_FD)
+                continue;
+            p[i][k] = fcntl(low, F_DUPFD_CLOEXEC, KVR_LIFE_FD + 1);
+            close(low);
+            if (p[i][k] < 0)
+                return kvr_fail(KVR_EIO, "run: pipe: %s", strerror(errno));
+        }
+    }
     return KVR_OK;
 }
 
@@ -100,16 +120,16 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
 
 enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads)
 {
-    int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    int p[N_PIPES][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
     char **env = environment(threads);
     enum kvr_status st;
     int rc;
 
     memset(c, 0, sizeof *c);
-    c->out = c->err = -1;
+    c->out = c->err = c->life = -1;
     st = env ? open_pipes(p) : kvr_fail(KVR_ENOMEM, "run: no memory");
     if (st == KVR_OK) {
-        rc = spawn(&c->pid, p[0][0], p[1][1], p[2][1], env);
+        rc = spawn(&c->pid, p[0][0], p[1][1], p[2][1], p[3][0], env);
         if (rc != 0) {
             c->pid = 0;
             st = kvr_fail(KVR_EIO, "run: cannot start a worker: %s", strerror(rc));
@@ -120,10 +140,11 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
         fcntl(p[2][0], F_SETFL, O_NONBLOCK);
         c->out = p[1][0];
         c->err = p[2][0];
-        p[1][0] = p[2][0] = -1;
+        c->life = p[3][1];
+        p[1][0] = p[2][0] = p[3][1] = -1;
         st = write_request(p[0][1], request, n);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_PIPES; i++) {
         close_fd(&p[i][0]);
         close_fd(&p[i][1]);
     }
@@ -233,6 +254,8 @@ void kvr_child_free(struct kvr_child *c)
         close(c->out);
     if (c->err > 0)
         close(c->err);
+    if (c->life > 0)
+        close(c->life);
     memset(c, 0, sizeof *c);
-    c->out = c->err = -1;
+    c->out = c->err = c->life = -1;
 }

@@ -17,11 +17,17 @@
 
 #include "harness/core/status.h"
 
-enum { KVR_TAIL_MAX = 4096, KVR_ANSWER_MAX = 64 << 20 };
+enum {
+    KVR_TAIL_MAX = 4096,
+    KVR_ANSWER_MAX = 64 << 20,
+    KVR_LIFE_FD =
+        3, /* a worker's: a pipe that ends with the parent; KVREEL_LIFE says that it is there */
+};
 
 struct kvr_child {
     pid_t pid;
     int out, err; /* -1 when closed */
+    int life;     /* held open as long as the child may live */
     char *answer; /* what it wrote to stdout, terminated */
     size_t n_answer, room;
     char tail[KVR_TAIL_MAX]; /* the end of its stderr, terminated */

@@ -16,10 +16,13 @@
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <omp.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +42,7 @@
 #include "harness/plan/parts.h"
 #include "harness/run/run.h"
 #include "harness/run/score.h"
+#include "harness/run/spawn.h"
 #include "harness/run/worker_probe.h"
 #include "harness/store/setting.h"
 #include "harness/workload/truth.h"
@@ -47,7 +51,7 @@
 
 /* Latent RGB frames are shown at half of Wan's 16 frames per second, enlarged to this height. */
 #define VIDEO_FPS 8.0
-enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64 };
+enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, LIFE_STACK = 256 * 1024 };
 
 static const char where[] = "worker's request";
 
@@ -698,6 +702,36 @@ static const char *outcome_of(const struct job *j, enum kvr_status st)
     }
 }
 
+/* Nothing is ever written to it: it ends with the parent, and so do we and what we have started. */
+static void *wait_for_end(void *fd)
+{
+    struct pollfd end = { .fd = (int)(intptr_t)fd };
+
+    while (poll(&end, 1, -1) < 0 && errno == EINTR)
+        ;
+    kill(0, SIGKILL);
+    return NULL;
+}
+
+/* The death signal is asked for here, and the parent may have died before: the pipe tells that,
+ * too, and of a death at any time. Started by hand there is none. */
+static void watch_parent(void)
+{
+    const char *said = getenv("KVREEL_LIFE");
+    const intptr_t fd = said ? atoi(said) : -1;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    unsetenv("KVREEL_LIFE");
+    if (fd != KVR_LIFE_FD || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+        return;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, LIFE_STACK);
+    pthread_create(&thread, &attr, wait_for_end, (void *)fd);
+    pthread_attr_destroy(&attr);
+}
+
 /* No core files: a sweep that crashes a thousand times must not fill the disk. And no worker
  * outlives a parent that was killed. */
 static void settle_in(void)
@@ -706,6 +740,7 @@ static void settle_in(void)
 
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    watch_parent();
 }
 
 /* What does not fit becomes an allocation that fails, and that an outcome. A GPU's driver reserves

@@ -5,12 +5,14 @@
  * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:
  * "segv:RTN_INT2". */
 #include <check.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "harness/core/safetensors.h"
 #include "harness/run/rescore.h"
 #include "harness/run/run.h"
+#include "harness/run/spawn.h"
 #include "harness/store/store.h"
 
 extern char **environ;
@@ -645,6 +648,39 @@ START_TEST(killed_parent)
 }
 END_TEST
 
+/* A worker is slow to begin, and its parent is killed before it has asked to be told of that. */
+START_TEST(orphans_end_at_once)
+{
+    static char name[] = "test_run", verb[] = "abandon";
+    char *argv[] = { name, verb, NULL };
+    posix_spawn_file_actions_t files;
+    pid_t parent, worker = 0, gone = 0;
+    int fds[2], status;
+
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, fds[1], 1);
+    setenv("KVR_TEST_SLOW", "1", 1);
+    ck_assert_int_eq(posix_spawn(&parent, "/proc/self/exe", &files, NULL, argv, environ), 0);
+    unsetenv("KVR_TEST_SLOW");
+    posix_spawn_file_actions_destroy(&files);
+    ck_assert_int_eq(read(fds[0], &worker, sizeof worker), sizeof worker);
+    ck_assert_int_eq(waitpid(parent, &status, 0), parent);
+    for (int i = 0; i < 150 && gone == 0; i++) {
+        usleep(20000);
+        gone = waitpid(worker, &status, WNOHANG);
+    }
+    if (gone == 0)
+        kill(worker, SIGKILL);
+    ck_assert_int_eq(gone, worker);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
 START_TEST(interrupted)
 {
     struct kvr_run_options o = options();
@@ -757,6 +793,27 @@ static int false_answer(const char *fault)
     return 0;
 }
 
+/* Takes a while to load, then waits for a request that never comes. */
+static int slow_worker(void)
+{
+    int fds[2];
+    FILE *in;
+
+    usleep(500000);
+    in = pipe(fds) == 0 ? fdopen(fds[0], "r") : NULL;
+    return in ? kvr_worker_main(in, stdout) : 1;
+}
+
+/* Starts a worker, says who it is, and is gone. */
+static int abandon(void)
+{
+    struct kvr_child c;
+
+    if (kvr_child_start(&c, "{}", 2, 1) != KVR_OK)
+        return 1;
+    _exit(write(1, &c.pid, sizeof c.pid) != sizeof c.pid);
+}
+
 static int worker(void)
 {
     const char *fault = getenv("KVR_TEST_FAULT"), *method = fault ? strchr(fault, ':') : NULL;
@@ -814,7 +871,9 @@ int main(int argc, char **argv)
     int failed;
 
     if (argc == 2 && strcmp(argv[1], "worker") == 0)
-        return worker();
+        return getenv("KVR_TEST_SLOW") ? slow_worker() : worker();
+    if (argc == 2 && strcmp(argv[1], "abandon") == 0)
+        return abandon();
     if (argc == 5 && strcmp(argv[1], "sweep") == 0)
         return sweep(argv);
     suite = suite_create("run");
@@ -835,6 +894,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, scores_do_not_mix_builds);
     tcase_add_test(tc, lost_frames_are_made_again);
     tcase_add_test(tc, killed_parent);
+    tcase_add_test(tc, orphans_end_at_once);
     tcase_add_test(tc, interrupted);
     tcase_add_test(tc, interrupted_twice);
     tcase_add_test(tc, a_database_that_is_taken_away);
