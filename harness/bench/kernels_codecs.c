@@ -85,7 +85,7 @@ static void encode_tokens(const struct kvr_case_kit *k)
 
             kvr_grid_encoders()->tokens(&b, t, c,
                                         left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP,
-                                        x + t * b.channels + c, b.channels);
+                                        x + t * b.channels + c, b.channels, NULL);
         }
 }
 
@@ -100,7 +100,7 @@ static void encode_channels(const struct kvr_case_kit *k)
     const float *x = at(k, 0);
 
     for (int64_t t = 0; t < b.stored; t += KVR_GRID_ROWS)
-        kvr_grid_encoders()->rows(&b, t, x + t * b.channels);
+        kvr_grid_encoders()->rows(&b, t, KVR_GRID_ROWS, x + t * b.channels);
 }
 
 static void decode(const struct kvr_case_kit *k, enum kvr_axis axis, enum kvr_decode_mode mode)
