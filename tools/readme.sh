@@ -35,6 +35,6 @@ trap 'rm -f "$table"' EXIT
     echo "Means over the demo's prompts, median runtime; 42 latent frames, window 21, one thread a"
     echo "cell and two cells at a time on: $("$kvreel" query --db "$db" --csv "
         SELECT cpu_model FROM session ORDER BY started DESC LIMIT 1" | tail -n 1 | tr -d '\r"'),"
-    echo "load $("$kvreel" version --json | jq -r .load) at the end."
+    echo "load $("$kvreel" version --json | jq -r ".load * 10 | round / 10") at the end."
 } >>"$table"
 sed -i -e '/^<!-- demo: /,/^<!-- end of demo/{//!d}' -e "/^<!-- demo: /r $table" README.md
