@@ -41,7 +41,7 @@ static inline float bf16_of(float x)
 }
 
 /* Nearest FP16 not below x[i] >= 0, 65504 at most. */
-static inline void f16_up(kvr_f16 *restrict h, const float *restrict x, int n)
+static inline void f16_up(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
 
@@ -55,7 +55,7 @@ static inline void f16_up(kvr_f16 *restrict h, const float *restrict x, int n)
 }
 
 /* Nearest FP16 not above x[i], -65504 at least. */
-static inline void f16_down(kvr_f16 *restrict h, const float *restrict x, int n)
+static inline void f16_down(kvr_f16 *__restrict h, const float *__restrict x, int n)
 {
     float back[FIT];
 
