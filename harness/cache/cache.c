@@ -43,24 +43,31 @@ const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
 
 const char *const kvr_attend_names[] = { "float", "int8", NULL };
 
+/* The place of a name in a list that ends with NULL; -1: it is not there. */
+static int find_name(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out)
 {
-    for (int i = 0; kvr_attend_names[i]; i++)
-        if (strcmp(kvr_attend_names[i], name) == 0) {
-            *out = (enum kvr_attend_as)i;
-            return true;
-        }
-    return false;
+    const int i = find_name(kvr_attend_names, name);
+
+    if (i >= 0)
+        *out = (enum kvr_attend_as)i;
+    return i >= 0;
 }
 
 bool kvr_path_find(const char *name, enum kvr_path *out)
 {
-    for (int i = 0; kvr_path_names[i]; i++)
-        if (strcmp(kvr_path_names[i], name) == 0) {
-            *out = (enum kvr_path)i;
-            return true;
-        }
-    return false;
+    const int i = find_name(kvr_path_names, name);
+
+    if (i >= 0)
+        *out = (enum kvr_path)i;
+    return i >= 0;
 }
 
 static int64_t chunk_tokens(const struct kvr_cache *c)
