@@ -1,9 +1,9 @@
 /* method.h - a cache method is a row of parts.
  *
- *     struct kvr_plan *p;
- *     KVR_TRY(kvr_plan_open(&p, "RTN_INT4@study", settings, n_settings));
+ *     struct kvr_scheme *p;
+ *     KVR_TRY(kvr_scheme_open(&p, "RTN_INT4@study", settings, n_settings));
  *     ... kvr_cache_open(&cache, dev, p, &shape, path) ...
- *     kvr_plan_close(&p);
+ *     kvr_scheme_close(&p);
  *
  * Rows live in methods.def. A new method is a row there; a new part is a file. */
 #ifndef KVR_METHODS_METHOD_H
@@ -59,20 +59,20 @@ struct kvr_setting {
     const char *name, *value; /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8" */
 };
 
-struct kvr_plan_opts {
+struct kvr_scheme_opts {
     int compute;                           /* enum kvr_compute */
     int correction;                        /* index into kvr_correction_names */
     char layer_budget[KVR_OPT_STRING_MAX]; /* see kvr_layer_budget() */
     double budget_min, budget_max;
 };
-extern const struct kvr_opt kvr_plan_options[];
+extern const struct kvr_opt kvr_scheme_options[];
 
 /* A method with its reading and options settled: what a cache is opened with. Read-only. */
-struct kvr_plan {
+struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
     char name[96]; /* "RTN_INT4", "RTN_INT4@study+taylor" */
-    struct kvr_plan_opts opts;
+    struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
     struct kvr_codec *pooled;           /* what mean tokens are held in: "exact" */
@@ -83,40 +83,40 @@ struct kvr_plan {
 };
 
 /* `spec` is NAME, NAME@study or NAME@intended, then +CORRECTION if wanted. A setting goes to the
- * plan's own option of that name, else to every codec and part that has it; a prefix narrows it: a
- * tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. */
-enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
-                              const struct kvr_setting *settings, int n_settings);
-void kvr_plan_close(struct kvr_plan **p);
+ * scheme's own option of that name, else to every codec and part that has it; a prefix narrows it:
+ * a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. */
+enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
+                                const struct kvr_setting *settings, int n_settings);
+void kvr_scheme_close(struct kvr_scheme **p);
 
-static inline bool kvr_plan_is_study(const struct kvr_plan *p)
+static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
 {
     return p->reading == KVR_STUDY;
 }
 
-/* "old", "recent", ...; "all" for a plan of one tier. */
-const char *kvr_plan_tier_name(const struct kvr_plan *p, int tier);
+/* "old", "recent", ...; "all" for a scheme of one tier. */
+const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
-/* A sentence when the plan is known to mislead (taylor over a ternary grid), else NULL. */
-const char *kvr_plan_warning(const struct kvr_plan *p);
+/* A sentence when the scheme is known to mislead (taylor over a ternary grid), else NULL. */
+const char *kvr_scheme_warning(const struct kvr_scheme *p);
 
-/* Can this plan run on this shape? Refuses with a reason. */
-enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_dim);
+/* Can this scheme run on this shape? Refuses with a reason. */
+enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim);
 
-/* Every axis of the plan as text: "codec_k" or "codec_k.recent", ..., "tiers", "retention",
+/* Every axis of the scheme as text: "codec_k" or "codec_k.recent", ..., "tiers", "retention",
  * "cadence", "recode", "reuse", "correction". Together with the options they say all that
- * makes one plan differ from another. */
+ * makes one scheme differ from another. */
 typedef void kvr_plan_axis_fn(void *ctx, const char *axis, const char *text);
-void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx);
+void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx);
 
-/* Every option of the plan with its present value, for `kvreel show` and the cell's key. */
+/* Every option of the scheme with its present value, for `kvreel show` and the cell's key. */
 typedef void kvr_plan_visit_fn(void *ctx, const char *prefix, const struct kvr_opt *o,
                                const char *value);
-void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx);
+void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx);
 
 /* Bits per stored scalar, K and V averaged, side information included, no padding; < 0 when
  * it depends on tiers, retention or the data. */
-double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim);
+double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim);
 
 #ifdef __cplusplus
 }

@@ -27,12 +27,12 @@ const struct kvr_loaded_plugin *kvr_plugin_at(int i)
 static enum kvr_status open_methods(const struct kvr_plugin *p)
 {
     for (int i = 0; p->methods && p->methods[i]; i++) {
-        struct kvr_plan *plan;
-        enum kvr_status st = kvr_plan_open(&plan, p->methods[i]->name, NULL, 0);
+        struct kvr_scheme *scheme;
+        enum kvr_status st = kvr_scheme_open(&scheme, p->methods[i]->name, NULL, 0);
 
         if (st != KVR_OK)
             return kvr_fail_prefix(KVR_EINVAL, "method '%s'", p->methods[i]->name);
-        kvr_plan_close(&plan);
+        kvr_scheme_close(&scheme);
     }
     return KVR_OK;
 }
@@ -108,19 +108,19 @@ static bool has_stage(const struct kvr_plugin *p, const struct kvr_codec *c)
     return false;
 }
 
-bool kvr_plugin_used(const struct kvr_plugin *p, const struct kvr_plan *plan)
+bool kvr_plugin_used(const struct kvr_plugin *p, const struct kvr_scheme *scheme)
 {
     for (int i = 0; p->methods && p->methods[i]; i++)
-        if (plan->method == p->methods[i])
+        if (scheme->method == p->methods[i])
             return true;
     for (int i = 0; p->tiers && p->tiers[i]; i++)
-        if (plan->tiers.part == p->tiers[i])
+        if (scheme->tiers.part == p->tiers[i])
             return true;
     for (int i = 0; p->retention && p->retention[i]; i++)
-        if (plan->retention.part == p->retention[i])
+        if (scheme->retention.part == p->retention[i])
             return true;
-    for (int t = 0; t < plan->n_tiers; t++)
-        if (has_stage(p, plan->k[t]) || has_stage(p, plan->v[t]))
+    for (int t = 0; t < scheme->n_tiers; t++)
+        if (has_stage(p, scheme->k[t]) || has_stage(p, scheme->v[t]))
             return true;
     return false;
 }

@@ -79,8 +79,8 @@ enum kvr_status kvr_plugin_load(const char *path);
 /* The i-th loaded one, NULL past the last. */
 const struct kvr_loaded_plugin *kvr_plugin_at(int i);
 
-/* Whether this plan's method, or any of its parts, comes from the plug-in. */
-bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_plan *plan);
+/* Whether this scheme's method, or any of its parts, comes from the plug-in. */
+bool kvr_plugin_used(const struct kvr_plugin *plugin, const struct kvr_scheme *scheme);
 
 /* What kvr_plugin_load() checks once the object is in memory: the ABI, the sizes, and every part
  * but the texts of methods. `path` is for the message. */

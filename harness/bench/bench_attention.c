@@ -227,7 +227,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
 }
 
 static enum kvr_status open_filled(struct kit *t, const char *method, enum kvr_path path,
-                                   enum kvr_attend_as attend, struct kvr_plan **plan,
+                                   enum kvr_attend_as attend, struct kvr_scheme **scheme,
                                    struct kvr_cache **cache)
 {
     const struct shape *s = t->s;
@@ -242,8 +242,8 @@ static enum kvr_status open_filled(struct kit *t, const char *method, enum kvr_p
         .attend = attend,
     };
 
-    KVR_TRY(kvr_plan_open(plan, method, NULL, 0));
-    KVR_TRY(kvr_cache_open(cache, t->dev, *plan, &shape, path));
+    KVR_TRY(kvr_scheme_open(scheme, method, NULL, 0));
+    KVR_TRY(kvr_cache_open(cache, t->dev, *scheme, &shape, path));
     return fill(t, *cache);
 }
 
@@ -251,7 +251,7 @@ static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path
                            enum kvr_attend_as attend, struct kvr_bench_row *row)
 {
     const bool int8 = attend == KVR_ATTEND_INT8;
-    struct kvr_plan *plan = NULL, *bf16 = NULL;
+    struct kvr_scheme *scheme = NULL, *bf16 = NULL;
     struct kvr_cache *cache = NULL, *reference = NULL;
     enum kvr_status st = KVR_OK;
 
@@ -261,15 +261,15 @@ static enum kvr_status one(struct kit *t, const char *method, enum kvr_path path
     if (int8)
         st = open_filled(t, "BF16", path, KVR_ATTEND_FLOAT, &bf16, &reference);
     if (st == KVR_OK)
-        st = open_filled(t, method, path, attend, &plan, &cache);
+        st = open_filled(t, method, path, attend, &scheme, &cache);
     if (st == KVR_OK)
         st = check(t, cache, int8, row);
     if (st == KVR_OK)
         st = time_cache(t, cache, reference, row);
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_cache_close(&reference);
-    kvr_plan_close(&bf16);
+    kvr_scheme_close(&bf16);
     return st;
 }
 

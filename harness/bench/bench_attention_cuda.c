@@ -290,14 +290,14 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         .capacity_frames = s->frames_per_chunk * t->n_chunks,
         .exact = KVR_BF16,
     };
-    struct kvr_plan *plan = NULL;
-    enum kvr_status st = kvr_plan_open(&plan, method, NULL, 0);
+    struct kvr_scheme *scheme = NULL;
+    enum kvr_status st = kvr_scheme_open(&scheme, method, NULL, 0);
 
     *row = (struct kvr_bench_row){ 0 };
     snprintf(row->name, sizeof row->name, "attention.%s.%s.%lldx%lld", kvr_path_names[path], method,
              (long long)t->n_query, (long long)t->n_key);
     if (st == KVR_OK)
-        st = kvr_cache_open(&t->cache, t->dev, plan, &shape, path);
+        st = kvr_cache_open(&t->cache, t->dev, scheme, &shape, path);
     if (st == KVR_OK)
         st = fill(t);
     if (st == KVR_OK)
@@ -310,7 +310,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
         st = time_it(t, attend, row);
     kvr_turns_judge(t->dev, row);
     kvr_cache_close(&t->cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     return st;
 }
 

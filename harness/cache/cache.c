@@ -15,7 +15,7 @@ enum { STORE = KVR_ATTEND_PHASES, STORE_DECODE, DENSE_DECODE, PHASES };
 
 struct kvr_cache {
     struct kvr_dev *dev;
-    const struct kvr_plan *plan;
+    const struct kvr_scheme *scheme;
     struct kvr_cache_shape shape;
     enum kvr_path path;
 
@@ -93,7 +93,7 @@ static int64_t pass_tokens(const struct kvr_cache *c)
 /* The study never gives anything up; its buffer has room for the whole rollout. */
 static bool evicts(const struct kvr_cache *c)
 {
-    return c->shape.evict && !kvr_plan_is_study(c->plan);
+    return c->shape.evict && !kvr_scheme_is_study(c->scheme);
 }
 
 static enum kvr_status check_shape(const struct kvr_cache_shape *s)
@@ -114,7 +114,7 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
     return KVR_OK;
 }
 
-static bool any_rotated(const struct kvr_plan *p)
+static bool any_rotated(const struct kvr_scheme *p)
 {
     for (int t = 0; t < p->n_tiers; t++)
         if (kvr_codec_rotated(p->k[t]) || kvr_codec_rotated(p->v[t]))
@@ -129,7 +129,7 @@ struct buffer_sizes {
     struct kvr_attend_bytes attend;
 };
 
-static struct kvr_attend_needs attend_needs(const struct kvr_plan *plan,
+static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
                                             const struct kvr_cache_shape *s, enum kvr_path path)
 {
     return (struct kvr_attend_needs){
@@ -137,24 +137,25 @@ static struct kvr_attend_needs attend_needs(const struct kvr_plan *plan,
         .head_dim = s->head_dim,
         .max_query = (int64_t)s->frames_per_chunk * s->tokens_per_frame,
         .staged = path != KVR_PATH_FUSED,
-        .rotated = any_rotated(plan),
-        .corrected = plan->opts.correction != 0,
+        .rotated = any_rotated(scheme),
+        .corrected = scheme->opts.correction != 0,
         .int8 = s->attend == KVR_ATTEND_INT8,
     };
 }
 
-static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kvr_cache_shape *s,
-                                    enum kvr_path path, enum kvr_backend backend)
+static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
+                                    const struct kvr_cache_shape *s, enum kvr_path path,
+                                    enum kvr_backend backend)
 {
     const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
     const size_t frame = (size_t)s->tokens_per_frame;
     const size_t chunk = (size_t)s->frames_per_chunk * frame * width;
     const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
     const size_t size = kvr_dtype_size(s->exact);
-    const bool dense = path == KVR_PATH_DENSE, study = kvr_plan_is_study(plan);
+    const bool dense = path == KVR_PATH_DENSE, study = kvr_scheme_is_study(scheme);
     const size_t coded = study ? all : chunk;
-    const struct kvr_attend_needs needs = attend_needs(plan, s, path);
-    const struct kvr_correction *c = kvr_correction_at(plan->opts.correction);
+    const struct kvr_attend_needs needs = attend_needs(scheme, s, path);
+    const struct kvr_correction *c = kvr_correction_at(scheme->opts.correction);
 
     return (struct buffer_sizes){
         .current = chunk * size,
@@ -163,16 +164,16 @@ static struct buffer_sizes sizes_of(const struct kvr_plan *plan, const struct kv
         .held = dense ? capacity : 0,
         .map = capacity,
         .work = coded * sizeof(float),
-        .gather = plan->tiers.part || plan->retention.part ? 2 * coded * sizeof(float) : 0,
+        .gather = scheme->tiers.part || scheme->retention.part ? 2 * coded * sizeof(float) : 0,
         .back = backend == KVR_CUDA && c && c->moments ? coded * sizeof(float) : 0,
         .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
 }
 
-size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend)
 {
-    const struct buffer_sizes b = sizes_of(plan, shape, path, backend);
+    const struct buffer_sizes b = sizes_of(scheme, shape, path, backend);
     const size_t host = backend == KVR_CPU ? b.held + b.map : 0; /* beside a device */
 
     return 2 * (b.current + b.values + b.dense) + host + b.work + b.gather + b.back +
@@ -182,8 +183,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cac
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
 {
     const struct kvr_cache_shape *s = &c->shape;
-    const struct buffer_sizes b = sizes_of(c->plan, s, c->path, kvr_dev_backend(c->dev));
-    const struct kvr_attend_needs needs = attend_needs(c->plan, s, c->path);
+    const struct buffer_sizes b = sizes_of(c->scheme, s, c->path, kvr_dev_backend(c->dev));
+    const struct kvr_attend_needs needs = attend_needs(c->scheme, s, c->path);
     const struct {
         struct kvr_buf *buf;
         size_t n_bytes;
@@ -208,8 +209,8 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
-/* Can a device attend to all of the plan's codecs without scratch? */
-static enum kvr_status check_fused(const struct kvr_plan *p, const struct kvr_cache_shape *s)
+/* Can a device attend to all of the scheme's codecs without scratch? */
+static enum kvr_status check_fused(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
 {
     if (s->exact != KVR_BF16)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -229,19 +230,19 @@ static enum kvr_status check_fused(const struct kvr_plan *p, const struct kvr_ca
 }
 
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
-                               const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+                               const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path)
 {
     struct kvr_cache *c;
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(check_shape(shape));
-    KVR_TRY(kvr_plan_check(plan, shape->n_heads, shape->head_dim));
-    if (path == KVR_PATH_DENSE && plan->opts.correction)
+    KVR_TRY(kvr_scheme_check(scheme, shape->n_heads, shape->head_dim));
+    if (path == KVR_PATH_DENSE && scheme->opts.correction)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: the dense path forgets which keys were coded; a correction needs "
                         "path staged or fused",
-                        plan->name);
+                        scheme->name);
     if (shape->attend == KVR_ATTEND_INT8 && kvr_dev_stream(dev))
         return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
     if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
@@ -249,12 +250,12 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                         "attend int8: the dense path forgets which keys were coded; it needs path "
                         "staged or fused");
     if (path == KVR_PATH_FUSED && kvr_dev_stream(dev))
-        KVR_TRY(check_fused(plan, shape));
+        KVR_TRY(check_fused(scheme, shape));
     c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "cache: no memory");
     c->dev = dev;
-    c->plan = plan;
+    c->scheme = scheme;
     c->shape = *shape;
     c->path = path;
     c->appended = -1;
@@ -271,7 +272,7 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
             .frames_per_chunk = shape->frames_per_chunk,
             .capacity = capacity_tokens(c),
         };
-        st = kvr_layer_open(&c->layer[i], dev, plan, &geo, &c->layer_scratch, false);
+        st = kvr_layer_open(&c->layer[i], dev, scheme, &geo, &c->layer_scratch, false);
     }
     if (st == KVR_OK)
         st = alloc_buffers(c);
@@ -486,7 +487,7 @@ static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 static bool stores(const struct kvr_cache *c)
 {
     return c->pass.clean ||
-           (kvr_plan_is_study(c->plan) && c->plan->method->study_cadence != KVR_CLEAN_PASS);
+           (kvr_scheme_is_study(c->scheme) && c->scheme->method->study_cadence != KVR_CLEAN_PASS);
 }
 
 bool kvr_cache_only_reads(const struct kvr_cache *c)
@@ -500,7 +501,7 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
 
     if (!stores(c))
         return KVR_OK;
-    if (kvr_plan_is_study(c->plan)) {
+    if (kvr_scheme_is_study(c->scheme)) {
         kvr_phase_begin(c->phases, STORE);
         st = recode(c, l);
     } else {
@@ -523,7 +524,7 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
     const struct kvr_visible seen = visible(c, pass_begin(c));
     const int64_t t0 = kvr_now_ns();
     const struct kvr_cache_view view = {
-        .plan = c->plan,
+        .scheme = c->scheme,
         .shape = &c->shape,
         .path = c->path,
         .pass = &c->pass,
@@ -565,7 +566,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .out = out,
         .spans = c->spans,
         .n_spans = n_spans,
-        .correction = kvr_correction_at(c->plan->opts.correction),
+        .correction = kvr_correction_at(c->scheme->opts.correction),
         .fused = c->path == KVR_PATH_FUSED,
         .int8 = c->shape.attend == KVR_ATTEND_INT8,
         .tensor_cores = c->shape.exact == KVR_BF16,
@@ -593,7 +594,7 @@ static int64_t reference_tokens(const struct kvr_cache *c)
     const struct kvr_visible seen = visible(c, capacity_tokens(c));
     int64_t n = 0;
 
-    if (kvr_plan_is_study(c->plan))
+    if (kvr_scheme_is_study(c->scheme))
         return active ? capacity_tokens(c) : 0;
     if (!evicts(c))
         return active;

@@ -1,6 +1,6 @@
 /* cache.h - the seam: stores the K and V of past chunks, and attends over them.
  *
- *     KVR_TRY(kvr_cache_open(&c, dev, plan, &shape, KVR_PATH_STAGED));
+ *     KVR_TRY(kvr_cache_open(&c, dev, scheme, &shape, KVR_PATH_STAGED));
  *     for each chunk, for each pass:
  *         KVR_TRY(kvr_cache_begin_pass(c, &pass));
  *         for each layer:
@@ -86,15 +86,15 @@ struct kvr_cache;
 struct kvr_layer;
 struct kvr_visible;
 
-/* Nothing is allocated for a method that stores nothing. `plan` must outlive the cache. */
+/* Nothing is allocated for a method that stores nothing. `scheme` must outlive the cache. */
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
-                               const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+                               const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path);
 void kvr_cache_close(struct kvr_cache **c);
 
 /* SCRATCH that kvr_cache_open would allocate on a device of this backend; a pass adds nothing
  * lasting to it. */
-size_t kvr_cache_scratch_bytes(const struct kvr_plan *plan, const struct kvr_cache_shape *shape,
+size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr_cache_shape *shape,
                                enum kvr_path path, enum kvr_backend backend);
 
 /* Forget everything: a new video begins. */
@@ -127,7 +127,7 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 
 /* What attention read in one layer of one pass, and what it returned. Borrowed for the call. */
 struct kvr_cache_view {
-    const struct kvr_plan *plan;
+    const struct kvr_scheme *scheme;
     const struct kvr_cache_shape *shape;
     enum kvr_path path;
     const struct kvr_pass *pass;

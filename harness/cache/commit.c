@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The finest unit a policy of this plan decides on. */
-static enum kvr_unit unit_of(const struct kvr_plan *p)
+/* The finest unit a policy of this scheme decides on. */
+static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
     enum kvr_unit u = p->tiers.part ? p->tiers.part->unit : KVR_UNIT_CHUNK;
 
@@ -19,7 +19,7 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 {
     const struct kvr_block_shape s = { 4096, l->geo.n_heads, l->geo.head_dim };
 
-    return kvr_codec_bytes(l->plan->k[tier], &s, 0) + kvr_codec_bytes(l->plan->v[tier], &s, 0);
+    return kvr_codec_bytes(l->scheme->k[tier], &s, 0) + kvr_codec_bytes(l->scheme->v[tier], &s, 0);
 }
 
 /* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */
@@ -27,7 +27,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
                                const float *v, int64_t tok0, int64_t n,
                                struct kvr_segment_list *list)
 {
-    const enum kvr_unit unit = unit_of(l->plan);
+    const enum kvr_unit unit = unit_of(l->scheme);
     const int64_t step = unit == KVR_UNIT_FRAME ? l->geo.tokens_per_frame : n;
     const size_t width = kvr_layer_width(l);
 
@@ -35,7 +35,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
         m = step - (unit == KVR_UNIT_FRAME ? (tok0 + t) % step : 0); /* segments end with frames */
         m = n - t < m ? n - t : m;
 
-        for (int tier = 0; tier < l->plan->n_tiers; tier++) {
+        for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
             KVR_TRY(kvr_layer_code_where(l, map + t, tier, kvr_row(k, width, t),
@@ -52,8 +52,8 @@ static bool may_move(const struct kvr_layer *l, int from, int to)
 {
     if (from == to || from == 0)
         return false;
-    if (!strcmp(l->plan->k[from]->text, l->plan->k[to]->text) &&
-        !strcmp(l->plan->v[from]->text, l->plan->v[to]->text))
+    if (!strcmp(l->scheme->k[from]->text, l->scheme->k[to]->text) &&
+        !strcmp(l->scheme->v[from]->text, l->scheme->v[to]->text))
         return false; /* the same bytes again */
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
@@ -69,7 +69,7 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
         return KVR_OK; /* given up before: never restored */
-    if (want < l->plan->n_tiers && !may_move(l, old->tier, want))
+    if (want < l->scheme->n_tiers && !may_move(l, old->tier, want))
         return KVR_OK;
     *same = false;
     if (want == KVR_TOKEN_DROPPED)
@@ -143,8 +143,8 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n)
 {
-    const bool moves =
-        unit_of(l->plan) != KVR_UNIT_TOKEN && (l->plan->tiers.part || l->plan->retention.part);
+    const bool moves = unit_of(l->scheme) != KVR_UNIT_TOKEN &&
+                       (l->scheme->tiers.part || l->scheme->retention.part);
     struct kvr_segment_list fresh = { 0 };
     enum kvr_status st = KVR_OK;
     struct change *past;

@@ -8,13 +8,15 @@
 #include "harness/cache/rows.h"
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
-                               const struct kvr_plan *plan, const struct kvr_layer_geometry *geo,
+                               const struct kvr_scheme *scheme,
+                               const struct kvr_layer_geometry *geo,
                                struct kvr_layer_scratch *scratch, bool dry)
 {
-    const struct kvr_plan_opts *o = &plan->opts;
+    const struct kvr_scheme_opts *o = &scheme->opts;
 
-    *l =
-        (struct kvr_layer){ .dev = dev, .plan = plan, .geo = *geo, .scratch = scratch, .dry = dry };
+    *l = (struct kvr_layer){
+        .dev = dev, .scheme = scheme, .geo = *geo, .scratch = scratch, .dry = dry
+    };
     return kvr_layer_budget(o->layer_budget, o->budget_min, o->budget_max, geo->layer,
                             geo->n_layers, &l->beta);
 }
@@ -180,7 +182,7 @@ static size_t packed_nominal(const struct kvr_packed *p)
 
 size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k)
 {
-    const struct kvr_correction *c = kvr_correction_at(l->plan->opts.correction);
+    const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
 
     return c && !kvr_codec_is_exact(k) ? (size_t)c->moments * (size_t)l->geo.n_heads *
                                              (size_t)l->geo.head_dim * sizeof(kvr_f16)
@@ -189,7 +191,7 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 
 size_t kvr_layer_nominal(const struct kvr_layer *l)
 {
-    const bool study = kvr_plan_is_study(l->plan);
+    const bool study = kvr_scheme_is_study(l->scheme);
     size_t total = l->study_side_bytes;
 
     for (int i = 0; i < l->n; i++) {

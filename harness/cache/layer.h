@@ -32,7 +32,7 @@ struct kvr_layer_bytes {
 
 struct kvr_layer {
     struct kvr_dev *dev;
-    const struct kvr_plan *plan;
+    const struct kvr_scheme *scheme;
     struct kvr_layer_geometry geo;
     double beta;                       /* budget factor */
     struct kvr_layer_scratch *scratch; /* borrowed */
@@ -47,7 +47,8 @@ struct kvr_layer {
 };
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
-                               const struct kvr_plan *plan, const struct kvr_layer_geometry *geo,
+                               const struct kvr_scheme *scheme,
+                               const struct kvr_layer_geometry *geo,
                                struct kvr_layer_scratch *scratch, bool dry);
 void kvr_layer_close(struct kvr_layer *l);
 void kvr_layer_reset(struct kvr_layer *l); /* a new video */
@@ -75,7 +76,7 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
-/* Bytes a segment of this key codec keeps for the plan's correction. */
+/* Bytes a segment of this key codec keeps for the scheme's correction. */
 size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k);
 
 /* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */

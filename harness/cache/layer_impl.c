@@ -38,10 +38,10 @@ void kvr_segment_list_free(struct kvr_segment_list *list)
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map)
 {
-    const struct kvr_tiers_use *tiers = &l->plan->tiers;
-    const struct kvr_retention_use *retention = &l->plan->retention;
+    const struct kvr_tiers_use *tiers = &l->scheme->tiers;
+    const struct kvr_retention_use *retention = &l->scheme->retention;
     const struct kvr_policy_ctx ctx = {
-        .study = kvr_plan_is_study(l->plan),
+        .study = kvr_scheme_is_study(l->scheme),
         .layer = l->geo.layer,
         .n_layers = l->geo.n_layers,
         .tokens_per_frame = l->geo.tokens_per_frame,
@@ -70,10 +70,10 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     return KVR_OK;
 }
 
-/* What the plan's correction needs to know of the keys k [n,H,D] just coded. */
+/* What the scheme's correction needs to know of the keys k [n,H,D] just coded. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
-    const struct kvr_correction *c = kvr_correction_at(l->plan->opts.correction);
+    const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
     const struct kvr_codec *codec = s->k.codec;
     const size_t n = (size_t)s->n_tok * kvr_layer_width(l);
 
@@ -105,7 +105,7 @@ enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, co
                                int64_t tok0, int64_t n, struct kvr_segment *out)
 {
     const struct kvr_block_shape shape = { n, l->geo.n_heads, l->geo.head_dim };
-    const struct kvr_codec *ck = l->plan->k[tier], *cv = l->plan->v[tier];
+    const struct kvr_codec *ck = l->scheme->k[tier], *cv = l->scheme->v[tier];
 
     *out = (struct kvr_segment){
         .kind = KVR_SEG_CODED, .tier = tier, .serial = ++l->n_coded, .tok0 = tok0, .n_tok = n
@@ -219,7 +219,7 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
         .kind = KVR_SEG_POOLED, .serial = ++l->n_coded, .tok0 = tok0, .n_tok = n
     };
     if (l->dry) {
-        out->k = out->v = (struct kvr_packed){ .codec = l->plan->pooled, .shape = one };
+        out->k = out->v = (struct kvr_packed){ .codec = l->scheme->pooled, .shape = one };
         return KVR_OK;
     }
     /* k and v may lie in scratch.gather, never in scratch.work. */
@@ -227,9 +227,9 @@ enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float 
     float *mean = l->scratch->work.p;
 
     kvr_rows_mean(l->dev, k, width, n, mean);
-    KVR_TRY(kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->k));
+    KVR_TRY(kvr_codec_encode(l->scheme->pooled, l->dev, mean, &one, NULL, &out->k));
     kvr_rows_mean(l->dev, v, width, n, mean);
-    st = kvr_codec_encode(l->plan->pooled, l->dev, mean, &one, NULL, &out->v);
+    st = kvr_codec_encode(l->scheme->pooled, l->dev, mean, &one, NULL, &out->v);
     if (st != KVR_OK)
         kvr_segment_free(out);
     return st;

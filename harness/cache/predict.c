@@ -46,7 +46,7 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
 
 /* A dry rollout. */
 struct rollout {
-    const struct kvr_plan *plan;
+    const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
     int64_t chunk, tokens;
@@ -66,7 +66,7 @@ static void rollout_close(struct rollout *r)
 }
 
 /* n_layers: how many of geo's layers to follow, from the first. */
-static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *plan,
+static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *scheme,
                                     const struct kvr_geometry *geo, int latent_frames, int n_layers)
 {
     struct kvr_layer_geometry g = {
@@ -80,7 +80,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *pl
     enum kvr_status st;
 
     *r = (struct rollout){
-        .plan = plan,
+        .scheme = scheme,
         .n_layers = n_layers,
         .chunk = (int64_t)geo->frames_per_chunk * geo->tokens_per_frame,
         .tokens = g.capacity,
@@ -90,7 +90,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_plan *pl
         return kvr_fail(KVR_ENOMEM, "predict: no memory for %d layers", n_layers);
     st = kvr_dev_open(&r->dev, KVR_CPU);
     for (; g.layer < n_layers && st == KVR_OK; g.layer++)
-        st = kvr_layer_open(&r->layer[g.layer], r->dev, plan, &g, &r->scratch, true);
+        st = kvr_layer_open(&r->layer[g.layer], r->dev, scheme, &g, &r->scratch, true);
     if (st != KVR_OK)
         rollout_close(r);
     return st;
@@ -117,8 +117,8 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     const size_t policy = policy_bytes(r, l);
     struct kvr_layer_bytes after, both;
 
-    KVR_TRY(kvr_plan_is_study(r->plan) ? kvr_layer_recode(l, NULL, NULL, end)
-                                       : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
+    KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
+                                           : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
     /* A policy's memory grows before anything is coded. */
     both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv,
@@ -135,7 +135,8 @@ static enum kvr_status rollout_run(struct rollout *r)
     /* The study's second pass over a chunk finds a state as large as the one it makes; the
      * third adds nothing to that. */
     const int passes =
-        kvr_plan_is_study(r->plan) && r->plan->method->study_cadence == KVR_EVERY_PASS ? 2 : 1;
+        kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
+                                                                                             : 1;
 
     for (int64_t t = 0; t < r->tokens; t += r->chunk)
         for (int i = 0; i < passes; i++)
@@ -198,7 +199,7 @@ static bool fill_exact(struct rollout *r)
 
 /* Do the tiers' sizes depend on the data, and with them the bytes? The modes of `spatial` but
  * topk cut by a threshold. Tiers coded alike move a padded block at most. */
-static bool mask_matters(const struct kvr_plan *p)
+static bool mask_matters(const struct kvr_scheme *p)
 {
     const struct kvr_opt *mode;
     char text[KVR_OPT_STRING_MAX];
@@ -219,13 +220,13 @@ static double option_of(const struct kvr_tiers_use *tiers, const char *name)
     return x;
 }
 
-static enum kvr_status layer_bytes(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+static enum kvr_status layer_bytes(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    int latent_frames, size_t *out)
 {
     struct rollout r;
     enum kvr_status st;
 
-    KVR_TRY(rollout_open(&r, plan, geo, latent_frames, 1));
+    KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, 1));
     st = rollout_run(&r);
     *out = nominal_of(&r);
     rollout_close(&r);
@@ -233,19 +234,19 @@ static enum kvr_status layer_bytes(const struct kvr_plan *plan, const struct kvr
 }
 
 /* Every foreground there may be, in one layer: layers do not differ in it. */
-static enum kvr_status mask_bounds(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                    struct kvr_prediction *out)
 {
     const double S = geo->tokens_per_frame;
-    const double lo = option_of(&plan->tiers, "min"), hi = option_of(&plan->tiers, "max");
-    struct kvr_plan trial = *plan; /* with options of its own */
+    const double lo = option_of(&scheme->tiers, "min"), hi = option_of(&scheme->tiers, "max");
+    struct kvr_scheme trial = *scheme; /* with options of its own */
     enum kvr_status st = KVR_OK;
     size_t bytes;
 
-    trial.tiers.opts = malloc(plan->tiers.part->opts_size);
+    trial.tiers.opts = malloc(scheme->tiers.part->opts_size);
     if (!trial.tiers.opts)
         return kvr_fail(KVR_ENOMEM, "predict: no memory");
-    memcpy(trial.tiers.opts, plan->tiers.opts, plan->tiers.part->opts_size);
+    memcpy(trial.tiers.opts, scheme->tiers.opts, scheme->tiers.part->opts_size);
     out->nominal_min = SIZE_MAX;
     out->nominal_max = 0;
     for (double n = rint(lo * S); n <= rint(hi * S) && st == KVR_OK; n++) {
@@ -275,11 +276,11 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->depends = "elements held exactly depend on the data: nominal_bytes counts none, "
                        "nominal_max all that max_ratio allows";
     }
-    if (mask_matters(r->plan)) {
+    if (mask_matters(r->scheme)) {
         out->data_dependent = true;
         out->depends = "the foreground depends on the data: nominal_bytes has the target share, "
                        "the bounds are those of the smallest and largest foreground";
-        KVR_TRY(mask_bounds(r->plan, geo, out));
+        KVR_TRY(mask_bounds(r->scheme, geo, out));
     }
     return KVR_OK;
 }
@@ -294,7 +295,7 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo,
     return bounds(r, geo, out);
 }
 
-enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out)
 {
     const int latent_frames = run->latent_frames;
@@ -311,17 +312,17 @@ enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geomet
     struct rollout r;
     enum kvr_status st;
 
-    KVR_TRY(kvr_plan_check(plan, geo->n_heads, geo->head_dim));
+    KVR_TRY(kvr_scheme_check(scheme, geo->n_heads, geo->head_dim));
     if ((int64_t)latent_frames * geo->tokens_per_frame > INT32_MAX)
         return kvr_fail(KVR_EINVAL, "%d frames of %d tokens: token indices end at %d",
                         latent_frames, geo->tokens_per_frame, INT32_MAX);
-    KVR_TRY(rollout_open(&r, plan, geo, latent_frames, geo->n_layers));
+    KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, geo->n_layers));
     *out = (struct kvr_prediction){
         .latent_frames = latent_frames,
         .tokens = r.tokens,
         .bf16 = 2 * (size_t)geo->n_layers * (size_t)r.tokens * (size_t)geo->n_heads *
                 (size_t)geo->head_dim * sizeof(kvr_bf16),
-        .scratch = kvr_cache_scratch_bytes(plan, &shape, run->path, run->backend),
+        .scratch = kvr_cache_scratch_bytes(scheme, &shape, run->path, run->backend),
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
     r.beside = run->backend != KVR_CPU;

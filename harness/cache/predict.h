@@ -1,7 +1,7 @@
 /* predict.h - what a rollout's cache would take, without running it.
  *
  *     struct kvr_prediction p;
- *     KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
+ *     KVR_TRY(kvr_predict(scheme, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
  *                         &p));
  *     ... p.nominal, p.peak ...
  *
@@ -53,7 +53,7 @@ struct kvr_predict_run {
     enum kvr_backend backend;
 };
 
-enum kvr_status kvr_predict(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
 /* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest n that exist. */
@@ -71,7 +71,7 @@ struct kvr_study_peak {
     size_t packed_peak; /* non_kv and the packed format's own bytes */
 };
 
-/* For a plan in the study reading; its constants are those of wan-1.3b at 42 latent frames. */
-enum kvr_status kvr_predict_study_peak(const struct kvr_plan *plan, struct kvr_study_peak *out);
+/* For a scheme in the study reading; its constants are those of wan-1.3b at 42 latent frames. */
+enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out);
 
 #endif

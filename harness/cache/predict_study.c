@@ -71,7 +71,7 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
     return total;
 }
 
-static enum kvr_status add_layer(const struct kvr_plan *plan, struct kvr_dev *dev, int layer,
+static enum kvr_status add_layer(const struct kvr_scheme *scheme, struct kvr_dev *dev, int layer,
                                  struct kvr_layer_scratch *scratch, size_t code_bytes,
                                  struct kvr_study_peak *out)
 {
@@ -88,7 +88,7 @@ static enum kvr_status add_layer(const struct kvr_plan *plan, struct kvr_dev *de
     struct kvr_layer l;
     enum kvr_status st;
 
-    KVR_TRY(kvr_layer_open(&l, dev, plan, &g, scratch, true));
+    KVR_TRY(kvr_layer_open(&l, dev, scheme, &g, scratch, true));
     st = kvr_layer_recode(&l, NULL, NULL, g.capacity);
     out->packed_peak += kvr_layer_nominal(&l);
     out->resident += l.study_side_bytes;
@@ -99,7 +99,7 @@ static enum kvr_status add_layer(const struct kvr_plan *plan, struct kvr_dev *de
     return st;
 }
 
-enum kvr_status kvr_predict_study_peak(const struct kvr_plan *plan, struct kvr_study_peak *out)
+enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct kvr_study_peak *out)
 {
     static const char *const names[] = { "A", "B", "C" };
     static const char *const stored[] = {
@@ -107,24 +107,24 @@ enum kvr_status kvr_predict_study_peak(const struct kvr_plan *plan, struct kvr_s
         "unpublished integration: not reproducible",
         "int8 codes; masks as bytes, indices as int64",
     };
-    const enum era era = era_of(plan->method->name);
+    const enum era era = era_of(scheme->method->name);
     struct kvr_layer_scratch scratch = { 0 };
     struct kvr_dev *dev = NULL;
     enum kvr_status st = KVR_OK;
 
-    if (!kvr_plan_is_study(plan))
+    if (!kvr_scheme_is_study(scheme))
         return kvr_fail(KVR_EINVAL, "%s: only the study reading (%s@study) was stored by the study",
-                        plan->name, plan->method->name);
+                        scheme->name, scheme->method->name);
     *out = (struct kvr_study_peak){
         .era = names[era],
-        .stored = plan->k[0] && kvr_codec_is_exact(plan->k[0]) ? "BF16" : stored[era],
+        .stored = scheme->k[0] && kvr_codec_is_exact(scheme->k[0]) ? "BF16" : stored[era],
         .known = era != B,
         .non_kv = bf16_peak - bf16_cache,
         .left_over = VIDEO_BYTES + LATENT_BYTES,
     };
     KVR_TRY(kvr_dev_open(&dev, KVR_CPU));
     for (int l = 0; l < kvr_wan_1_3b.n_layers && st == KVR_OK; l++)
-        st = add_layer(plan, dev, l, &scratch, era == A ? 2 : 1, out);
+        st = add_layer(scheme, dev, l, &scratch, era == A ? 2 : 1, out);
     kvr_layer_scratch_free(&scratch);
     kvr_dev_close(&dev);
     out->packed_peak += out->non_kv;

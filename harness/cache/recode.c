@@ -30,7 +30,7 @@ static enum kvr_status add_pruned(struct kvr_layer *l, const uint8_t *map, const
 static enum kvr_status build(struct kvr_layer *l, const float *k, const float *v, int64_t n_active,
                              struct kvr_segment_list *list, size_t *side_bytes)
 {
-    const struct kvr_plan *p = l->plan;
+    const struct kvr_scheme *p = l->scheme;
     struct kvr_study_counts counts = { .capacity = l->geo.capacity, .active = n_active };
     uint8_t *map;
 

@@ -40,7 +40,7 @@ static int note_of(const struct kvr_method *wanted)
     return 0;
 }
 
-static bool values_as_keys(const struct kvr_method *m, const struct kvr_plan *p)
+static bool values_as_keys(const struct kvr_method *m, const struct kvr_scheme *p)
 {
     bool same = strcmp(m->k, m->v) == 0;
 
@@ -50,7 +50,7 @@ static bool values_as_keys(const struct kvr_method *m, const struct kvr_plan *p)
     return same;
 }
 
-static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const struct kvr_plan *p)
+static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const struct kvr_scheme *p)
 {
     const char *const *tier = keys ? m->tier_k : m->tier_v;
 
@@ -63,7 +63,7 @@ static void put_codecs(FILE *to, const struct kvr_method *m, bool keys, const st
     fprintf(to, "`");
     for (int t = 1; t < p->n_tiers; t++)
         if (tier[t]) {
-            fprintf(to, "; %s `", kvr_plan_tier_name(p, t));
+            fprintf(to, "; %s `", kvr_scheme_tier_name(p, t));
             put(to, tier[t]);
             fprintf(to, "`");
         }
@@ -82,12 +82,12 @@ static void put_part(FILE *to, const char *text)
 
 static enum kvr_status put_row(FILE *to, const struct kvr_method *m)
 {
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
     double bits;
     int note = note_of(m);
 
-    KVR_TRY(kvr_plan_open(&p, m->name, NULL, 0));
-    bits = kvr_plan_bits(p, HEADS, HEAD_DIM);
+    KVR_TRY(kvr_scheme_open(&p, m->name, NULL, 0));
+    bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
     fprintf(to, "| %s | %s | ", m->name, m->family);
     put_codecs(to, m, true, p);
     fprintf(to, " | ");
@@ -103,7 +103,7 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m)
         fprintf(to, " | %d |\n", note);
     else
         fprintf(to, " | - |\n");
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     return KVR_OK;
 }
 

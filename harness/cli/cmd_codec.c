@@ -37,7 +37,7 @@ enum { MAX_EXTENT = 1 << 16 }; /* heads, channels of a head */
 struct job {
     const struct codec_opts *o;
     struct where where;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_dev *dev;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
@@ -206,8 +206,8 @@ static enum kvr_status open_layer(struct job *j)
         .capacity = n_tokens(j),
     };
 
-    KVR_TRY(kvr_plan_check(j->plan, geo.n_heads, geo.head_dim));
-    return kvr_layer_open(&j->layer, j->dev, j->plan, &geo, &j->scratch, false);
+    KVR_TRY(kvr_scheme_check(j->scheme, geo.n_heads, geo.head_dim));
+    return kvr_layer_open(&j->layer, j->dev, j->scheme, &geo, &j->scratch, false);
 }
 
 /* Where the device finds `a`. */
@@ -256,8 +256,8 @@ static enum kvr_status pass(struct job *j, const char *path)
     j->layer.geo.capacity = n_tokens(j);
     KVR_TRY(on_device(j, &j->k, &j->dev_k, &k));
     KVR_TRY(on_device(j, &j->v, &j->dev_v, &v));
-    KVR_TRY(kvr_plan_is_study(j->plan) ? kvr_layer_recode(&j->layer, k, v, active)
-                                       : commit(j, k, v, active));
+    KVR_TRY(kvr_scheme_is_study(j->scheme) ? kvr_layer_recode(&j->layer, k, v, active)
+                                           : commit(j, k, v, active));
     return kvr_dev_sync(j->dev);
 }
 
@@ -281,7 +281,7 @@ static enum kvr_status decode(struct job *j)
 
 static enum kvr_status write_out(struct job *j)
 {
-    const char *const metadata[] = { "method", j->plan->name, NULL };
+    const char *const metadata[] = { "method", j->scheme->name, NULL };
     int64_t first;
 
     struct kvr_dev *host = kvr_dev_host(j->dev);
@@ -319,8 +319,8 @@ static json_t *report(const struct job *j)
 
     return json_pack(
         "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:s}",
-        "method", j->plan->name, "device", kvr_dev_name(j->dev), "reading",
-        kvr_plan_is_study(j->plan) ? "study" : "intended", "tokens", (json_int_t)n_tokens(j),
+        "method", j->scheme->name, "device", kvr_dev_name(j->dev), "reading",
+        kvr_scheme_is_study(j->scheme) ? "study" : "intended", "tokens", (json_int_t)n_tokens(j),
         "heads", (json_int_t)j->k.t.shape[1], "dim", (json_int_t)j->k.t.shape[2], "active_tokens",
         (json_int_t)j->layer.n_active, "bf16_bytes", (json_int_t)bf16, "nominal_bytes",
         (json_int_t)nominal, "resident_bytes", (json_int_t)kvr_layer_resident(&j->layer, &codes),
@@ -352,7 +352,7 @@ static enum kvr_status settle(struct job *j)
     if (j->where.layer >= j->where.layers)
         return kvr_fail(KVR_EINVAL, "layer=%d, need 0..%d (layers=%d)", j->where.layer,
                         j->where.layers - 1, j->where.layers);
-    return kvr_plan_open(&j->plan, j->o->method, set, n);
+    return kvr_scheme_open(&j->scheme, j->o->method, set, n);
 }
 
 static void job_close(struct job *j)
@@ -366,7 +366,7 @@ static void job_close(struct job *j)
     kvr_array_free(&j->v);
     kvr_array_free(&j->out_k);
     kvr_array_free(&j->out_v);
-    kvr_plan_close(&j->plan);
+    kvr_scheme_close(&j->scheme);
     kvr_dev_close(&j->dev);
 }
 

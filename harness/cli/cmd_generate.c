@@ -24,7 +24,7 @@ enum { MAX_PATH = 1024 };
 
 /* One rollout with what it was asked for. */
 struct clip {
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_rollout_result r;
 };
 
@@ -84,24 +84,26 @@ static enum kvr_status roll(struct clip *c, struct kvr_dev *dev, struct kvr_mode
         return kvr_fail(KVR_EINVAL,
                         "generate: --frames %d, need a multiple of %d (frames per chunk)",
                         o->frames, config->frames_per_chunk);
-    KVR_TRY(kvr_plan_open(&c->plan, method, set, n_set));
-    KVR_TRY(kvr_plan_check(c->plan, config->n_heads, config->dim / config->n_heads));
-    KVR_TRY(kvr_rollout_run(dev, c->plan, &req, progress, o->quiet ? NULL : c->plan->name, &c->r));
+    KVR_TRY(kvr_scheme_open(&c->scheme, method, set, n_set));
+    KVR_TRY(kvr_scheme_check(c->scheme, config->n_heads, config->dim / config->n_heads));
+    KVR_TRY(
+        kvr_rollout_run(dev, c->scheme, &req, progress, o->quiet ? NULL : c->scheme->name, &c->r));
     if (!c->r.finite)
-        return kvr_fail(KVR_ENAN, "generate: %s: a latent is not finite", c->plan->name);
+        return kvr_fail(KVR_ENAN, "generate: %s: a latent is not finite", c->scheme->name);
     return KVR_OK;
 }
 
 static void clip_free(struct clip *c)
 {
     kvr_rollout_result_free(&c->r);
-    kvr_plan_close(&c->plan);
+    kvr_scheme_close(&c->scheme);
 }
 
 /* "DIR/RTN_INT4-seed1-a-large-red-disc" */
-static void stem(char *out, size_t n, const struct generate_opts *o, const struct kvr_plan *plan)
+static void stem(char *out, size_t n, const struct generate_opts *o,
+                 const struct kvr_scheme *scheme)
 {
-    size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, plan->name,
+    size_t used = (size_t)snprintf(out, n, "%s/%s-seed%llu-", o->out, scheme->name,
                                    (unsigned long long)o->seed);
     size_t from = used, room = used + 40 < n ? used + 40 : n - 1;
     bool dash = true; /* the last character is one already */
@@ -133,7 +135,7 @@ static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
     int n = 0;
 
     KVR_TRY(kvr_mkdirs(o->out));
-    stem(base, sizeof base, o, clip->plan);
+    stem(base, sizeof base, o, clip->scheme);
     snprintf(path, sizeof path, "%s.safetensors", base);
     KVR_TRY(kvr_frames_write(path, &f, o->fps));
     json_object_set_new(doc, "frames_file", json_string(path));
@@ -141,8 +143,8 @@ static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
     KVR_TRY(kvr_mp4_write(path, &f, o->fps, o->scale));
     json_object_set_new(doc, "video", json_string(path));
     if (ref)
-        rows[n++] = (struct kvr_sheet_row){ .label = ref->plan->name, .frames = frames_of(ref) };
-    rows[n++] = (struct kvr_sheet_row){ .label = clip->plan->name, .frames = f };
+        rows[n++] = (struct kvr_sheet_row){ .label = ref->scheme->name, .frames = frames_of(ref) };
+    rows[n++] = (struct kvr_sheet_row){ .label = clip->scheme->name, .frames = f };
     snprintf(path, sizeof path, "%s.png", base);
     KVR_TRY(kvr_sheet_write(path, rows, n, o->columns < f.n ? o->columns : f.n, 2));
     json_object_set_new(doc, "sheet", json_string(path));
@@ -174,7 +176,7 @@ static enum kvr_status score_all(json_t *doc, const struct clip *ref, const stru
     const struct kvr_frames b = frames_of(clip);
     const int n = t->frames.n < b.n ? t->frames.n : b.n;
 
-    if (ref->plan) {
+    if (ref->scheme) {
         const struct kvr_frames a = frames_of(ref);
 
         KVR_TRY(score(doc, &a, &b, ""));
@@ -194,8 +196,8 @@ static json_t *describe(const struct generate_opts *o, const struct clip *c)
     json_t *tags = json_object();
     json_t *doc =
         json_pack("{s:s, s:s, s:I, s:i, s:i, s:i, s:f, s:I, s:I, s:I, s:o, s:I}", "method",
-                  c->plan->name, "prompt", o->prompt, "seed", (json_int_t)o->seed, "frames", c->r.n,
-                  "height", c->r.height, "width", c->r.width, "seconds",
+                  c->scheme->name, "prompt", o->prompt, "seed", (json_int_t)o->seed, "frames",
+                  c->r.n, "height", c->r.height, "width", c->r.width, "seconds",
                   (double)c->r.wall_ns * 1e-9, "bf16_bytes", (json_int_t)b->bf16, "nominal_bytes",
                   (json_int_t)b->nominal, "resident_bytes", (json_int_t)b->resident, "compression",
                   b->nominal ? json_real((double)b->bf16 / (double)b->nominal) : json_null(),

@@ -33,12 +33,12 @@ static enum kvr_status list_methods(json_t *out)
     const struct kvr_method *m;
 
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++) {
-        struct kvr_plan *plan;
+        struct kvr_scheme *scheme;
         double bits;
 
-        KVR_TRY(kvr_plan_open(&plan, m->name, NULL, 0));
-        bits = kvr_plan_bits(plan, LIST_HEADS, LIST_HEAD_DIM);
-        kvr_plan_close(&plan);
+        KVR_TRY(kvr_scheme_open(&scheme, m->name, NULL, 0));
+        bits = kvr_scheme_bits(scheme, LIST_HEADS, LIST_HEAD_DIM);
+        kvr_scheme_close(&scheme);
         KVR_TRY(add(out, json_pack("{s:s, s:s, s:b, s:o, s:s, s:s}", "name", m->name, "family",
                                    m->family, "study", m->study, "bits_per_element",
                                    bits >= 0 ? json_real(bits) : json_null(), "title", m->title,

@@ -38,11 +38,11 @@ static json_t *tags_json(const struct kvr_prediction *p)
                      kvr_mem_tag_name(KVR_MEM_ACT), kvr_mem_tag_name(KVR_MEM_IO));
 }
 
-static json_t *prediction_json(const struct kvr_plan *plan, const struct kvr_geometry *geo,
+static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                const struct predict_opts *o, const struct kvr_prediction *p)
 {
     json_t *doc = json_pack("{s:s, s:s, s:i, s:s, s:i, s:i, s:I, s:o, s:o, s:o, s:b}", "method",
-                            plan->name, "geometry", geo->name, "layers", geo->n_layers, "path",
+                            scheme->name, "geometry", geo->name, "layers", geo->n_layers, "path",
                             o->path, "frames", o->frames, "latent_frames", p->latent_frames,
                             "tokens", (json_int_t)p->tokens, "bf16_bytes", bytes_json(p->bf16),
                             "nominal_bytes", bytes_json(p->nominal), "compression",
@@ -92,10 +92,10 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
     return KVR_OK;
 }
 
-static enum kvr_status add_as_stored(json_t *doc, const struct kvr_plan *plan,
+static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *scheme,
                                      const struct kvr_geometry *geo, const struct predict_opts *o)
 {
-    const bool storyeval = !strcmp(plan->opts.layer_budget, "storyeval");
+    const bool storyeval = !strcmp(scheme->opts.layer_budget, "storyeval");
     const char *suite = storyeval ? "storyeval" : "moviegen";
     struct kvr_study_peak s;
     json_t *value;
@@ -106,8 +106,8 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_plan *plan,
         return kvr_fail(KVR_EINVAL,
                         "--as-stored study: its constants are those of --geometry wan-1.3b "
                         "--frames 165");
-    KVR_TRY(kvr_predict_study_peak(plan, &s));
-    KVR_TRY(published(plan->method->name, suite, &value));
+    KVR_TRY(kvr_predict_study_peak(scheme, &s));
+    KVR_TRY(published(scheme->method->name, suite, &value));
     json_object_set_new(
         doc, "as_stored",
         json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "era", s.era, "stored",
@@ -200,7 +200,8 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **plan, json_t **doc)
+static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme **scheme,
+                               json_t **doc)
 {
     struct kvr_setting set[KVR_ARG_LIST_MAX];
     char buf[4096];
@@ -214,32 +215,32 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_plan **p
     if (!o->method || !o->geometry || !o->frames)
         return kvr_fail(KVR_EINVAL, "predict: needs --method, --geometry and --frames");
     KVR_TRY(kvr_cli_settings(&o->set, set, buf, sizeof buf));
-    KVR_TRY(kvr_plan_open(plan, o->method, set, o->set.n));
+    KVR_TRY(kvr_scheme_open(scheme, o->method, set, o->set.n));
     KVR_TRY(kvr_geometry_find_part(o->geometry, o->layers, &geo));
     KVR_TRY(kvr_latent_frames(&geo, o->frames, &latent_frames));
     KVR_TRY(path_of(o->path, &path));
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     kvr_geometry_compute(&geo, backend, compute);
-    KVR_TRY(kvr_predict(*plan, &geo,
+    KVR_TRY(kvr_predict(*scheme, &geo,
                         &(struct kvr_predict_run){
                             .latent_frames = latent_frames, .path = path, .backend = backend },
                         &p));
-    *doc = prediction_json(*plan, &geo, o, &p);
+    *doc = prediction_json(*scheme, &geo, o, &p);
     if (!*doc)
         return kvr_fail(KVR_ENOMEM, "predict: no memory");
-    return o->as_stored ? add_as_stored(*doc, *plan, &geo, o) : KVR_OK;
+    return o->as_stored ? add_as_stored(*doc, *scheme, &geo, o) : KVR_OK;
 }
 
 static int run(const struct kvr_call *call)
 {
     const struct predict_opts *o = call->opts;
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     json_t *doc = NULL;
-    enum kvr_status st = predict(o, &plan, &doc);
+    enum kvr_status st = predict(o, &scheme, &doc);
     int code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
 
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     if (st == KVR_OK && o->json)
         return kvr_cli_json(doc, code);
     if (st == KVR_OK)

@@ -21,7 +21,7 @@ struct job {
     struct kvr_dev *dev;
     struct kvr_model *model;
     struct kvr_suite suite;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_profile *profile;
     int n_prompts, frames, n_layers;
     double *score, *beta; /* [n_layers] */
@@ -43,7 +43,7 @@ static enum kvr_status roll(struct job *j, int prompt)
     };
 
     kvr_profile_begin(j->profile);
-    KVR_TRY(kvr_rollout_run(j->dev, j->plan, &req, NULL, NULL, &r));
+    KVR_TRY(kvr_rollout_run(j->dev, j->scheme, &req, NULL, NULL, &r));
     kvr_rollout_result_free(&r);
     if (!j->o->quiet)
         fprintf(stderr, "kvreel: profile: %s, %d of %d\n", j->suite.prompt[prompt].id, prompt + 1,
@@ -63,7 +63,7 @@ static enum kvr_status open_job(struct job *j)
     KVR_TRY(kvr_find_path(&kvr_find_model, j->o->model, NULL, path, sizeof path));
     KVR_TRY(kvr_dev_open(&j->dev, KVR_CPU));
     KVR_TRY(kvr_model_open(&j->model, j->dev, path));
-    KVR_TRY(kvr_plan_open(&j->plan, "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&j->scheme, "BF16", NULL, 0));
     c = kvr_model_config(j->model);
     j->n_layers = c->n_layers;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
@@ -81,7 +81,7 @@ static enum kvr_status open_job(struct job *j)
 static void close_job(struct job *j)
 {
     kvr_profile_close(&j->profile);
-    kvr_plan_close(&j->plan);
+    kvr_scheme_close(&j->scheme);
     kvr_model_close(&j->model);
     kvr_dev_close(&j->dev);
     kvr_suite_free(&j->suite);

@@ -74,7 +74,7 @@ static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
     json_array_append_new(ctx, option_json(prefix, o, value));
 }
 
-static json_t *options_json(const struct kvr_plan *p)
+static json_t *options_json(const struct kvr_scheme *p)
 {
     json_t *list = json_array();
 
@@ -87,7 +87,7 @@ static void add_axis(void *ctx, const char *axis, const char *text)
     json_object_set_new(ctx, axis, json_string(text));
 }
 
-static json_t *axes_json(const struct kvr_plan *p)
+static json_t *axes_json(const struct kvr_scheme *p)
 {
     json_t *o = json_object();
 
@@ -95,16 +95,16 @@ static json_t *axes_json(const struct kvr_plan *p)
     return o;
 }
 
-static json_t *method_json(const struct kvr_plan *p)
+static json_t *method_json(const struct kvr_scheme *p)
 {
     const struct kvr_method *m = p->method;
-    double bits = kvr_plan_bits(p, 12, 128);
+    double bits = kvr_scheme_bits(p, 12, 128);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:s?}", "name", m->name,
                      "reading", p->reading == KVR_STUDY ? "study" : "intended", "family", m->family,
                      "title", m->title, "paper", m->paper, "study", m->study, "bits_per_element",
                      bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
-                     options_json(p), "differs", m->differs, "warning", kvr_plan_warning(p));
+                     options_json(p), "differs", m->differs, "warning", kvr_scheme_warning(p));
 }
 
 static void print_axes(const json_t *axes)
@@ -162,16 +162,16 @@ static int run(const struct kvr_call *call)
     const struct show_opts *o = call->opts;
     struct kvr_setting set[KVR_ARG_LIST_MAX];
     char buf[4096];
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     json_t *doc;
     enum kvr_status st = kvr_cli_settings(&o->set, set, buf, sizeof buf);
 
     if (st == KVR_OK)
-        st = kvr_plan_open(&plan, call->words[0], set, o->set.n);
+        st = kvr_scheme_open(&scheme, call->words[0], set, o->set.n);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    doc = method_json(plan);
-    kvr_plan_close(&plan);
+    doc = method_json(scheme);
+    kvr_scheme_close(&scheme);
     if (o->json || !doc)
         return kvr_cli_json(doc, KVR_EXIT_OK);
     st = print_text(doc);

@@ -27,7 +27,7 @@ struct checker {
     struct kvr_model *m;
     const struct kvr_model_config *c;
     struct kvr_dit *d;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_schedule schedule;
     struct kvr_st *file; /* the one being compared */
     int64_t chunk_elems; /* values of a chunk of latents */
@@ -131,7 +131,7 @@ static enum kvr_status open_cache(struct checker *k, struct kvr_cache **out, int
         .exact = k->how.compute,
     };
 
-    return kvr_cache_open(out, k->dev, k->plan, &shape, KVR_PATH_STAGED);
+    return kvr_cache_open(out, k->dev, k->scheme, &shape, KVR_PATH_STAGED);
 }
 
 static enum kvr_status set_prompt(struct checker *k)
@@ -467,7 +467,7 @@ static enum kvr_status check_all(struct checker *k)
     k->chunk_kv = (int64_t)k->c->frames_per_chunk * kvr_model_tokens_per_frame(k->m) * k->c->dim;
     kvr_schedule_make(&k->schedule, k->c);
     KVR_TRY(kvr_dit_open(&k->d, k->dev, k->m));
-    KVR_TRY(kvr_plan_open(&k->plan, k->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&k->scheme, k->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
     KVR_TRY(check_file(k, "scheduler.safetensors", check_scheduler));
     KVR_TRY(check_file(k, "forward.safetensors", check_forward));
     KVR_TRY(check_file(k, "loop.safetensors", check_loop));
@@ -490,7 +490,7 @@ enum kvr_status kvr_engine_check(struct kvr_check_report *out, const char *dir,
         k.how = *how;
     memset(out, 0, sizeof *out);
     st = check_all(&k);
-    kvr_plan_close(&k.plan);
+    kvr_scheme_close(&k.scheme);
     kvr_dit_close(&k.d);
     kvr_model_close(&k.m);
     kvr_dev_close(&k.dev);

@@ -19,7 +19,7 @@ struct golden {
     struct kvr_model *m;
     const struct kvr_model_config *c;
     struct kvr_dit *d;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     struct kvr_st *file;
     struct kvr_tensor tokens, noise, frames;
@@ -118,7 +118,7 @@ static enum kvr_status open_all(struct golden *g)
     g->c = kvr_model_config(g->m);
     KVR_TRY(read_tensors(g));
     KVR_TRY(kvr_dit_open(&g->d, g->dev, g->m));
-    KVR_TRY(kvr_plan_open(&g->plan, g->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&g->scheme, g->how.compute == KVR_F32 ? "F32" : "BF16", NULL, 0));
     shape.n_layers = g->c->n_layers;
     shape.n_heads = g->c->n_heads;
     shape.head_dim = kvr_model_head_dim(g->m);
@@ -126,7 +126,7 @@ static enum kvr_status open_all(struct golden *g)
     shape.frames_per_chunk = g->c->frames_per_chunk;
     shape.capacity_frames = g->n_chunks * g->c->frames_per_chunk;
     shape.window_frames = g->c->window_frames;
-    KVR_TRY(kvr_cache_open(&g->cache, g->dev, g->plan, &shape, KVR_PATH_STAGED));
+    KVR_TRY(kvr_cache_open(&g->cache, g->dev, g->scheme, &shape, KVR_PATH_STAGED));
     g->chunk_elems = kvr_model_frame_elems(g->m) * g->c->frames_per_chunk;
     KVR_TRY(kvr_buf_alloc(&g->latents, kvr_dev_host(g->dev), KVR_MEM_IO,
                           (size_t)(g->n_chunks * g->chunk_elems) * sizeof(float)));
@@ -182,7 +182,7 @@ enum kvr_status kvr_golden_check(struct kvr_check_report *out, const char *dir,
     kvr_buf_free(&g.latents);
     kvr_buf_free(&g.prompt);
     kvr_cache_close(&g.cache);
-    kvr_plan_close(&g.plan);
+    kvr_scheme_close(&g.scheme);
     kvr_dit_close(&g.d);
     kvr_st_close(&g.file);
     kvr_model_close(&g.m);

@@ -21,7 +21,7 @@ static void add_budget(json_t *o, const char *which)
                             kvr_sha256_file(which, hex) == KVR_OK ? json_string(hex) : json_null());
 }
 
-json_t *kvr_parts_json(const struct kvr_plan *p)
+json_t *kvr_parts_json(const struct kvr_scheme *p)
 {
     json_t *o = json_object();
 
@@ -32,7 +32,7 @@ json_t *kvr_parts_json(const struct kvr_plan *p)
     return o;
 }
 
-json_t *kvr_plugins_json(const struct kvr_plan *p)
+json_t *kvr_plugins_json(const struct kvr_scheme *p)
 {
     json_t *o = json_object();
     const struct kvr_loaded_plugin *l;

@@ -8,10 +8,10 @@
 
 /* Axis -> text, options spelled out: all that makes one plan differ from another. Of a budget that
  * is a file also the file's sha256. NULL: no memory. The caller owns it. */
-json_t *kvr_parts_json(const struct kvr_plan *p);
+json_t *kvr_parts_json(const struct kvr_scheme *p);
 
 /* The plug-ins that the plan uses, name -> sha256 of the file: another build is another cell.
  * Empty for a plan of built-in parts. NULL: no memory. The caller owns it. */
-json_t *kvr_plugins_json(const struct kvr_plan *p);
+json_t *kvr_plugins_json(const struct kvr_scheme *p);
 
 #endif

@@ -100,9 +100,9 @@ static json_t *metrics_json(const struct kvr_config *c)
 }
 
 /* Without a word when the plan needs none: cells of built-in parts keep their keys. */
-static enum kvr_status add_plugins(json_t *spec, const struct kvr_plan *plan)
+static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme)
 {
-    json_t *o = plan ? kvr_plugins_json(plan) : json_object();
+    json_t *o = scheme ? kvr_plugins_json(scheme) : json_object();
     const bool any = json_object_size(o) > 0;
 
     if (!o || (any && json_object_set(spec, "plugins", o))) {
@@ -115,7 +115,7 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_plan *plan)
 
 /* Keys of a cell: the group's part, the method's, then what is done with the frames. */
 static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
-                                 const struct point *p, const struct kvr_plan *plan)
+                                 const struct point *p, const struct kvr_scheme *scheme)
 {
     const struct kvr_config_method *m = cell->method;
     json_t *j = NULL;
@@ -129,10 +129,10 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
          json_object_set_new(j, "plan", json_string(cell->plan)) ||
          json_object_set_new(j, "options",
                              options_json(m ? m->setting : NULL, m ? m->n_settings : 0)) ||
-         json_object_set_new(j, "parts", plan ? kvr_parts_json(plan) : json_null())))
+         json_object_set_new(j, "parts", scheme ? kvr_parts_json(scheme) : json_null())))
         st = no_memory();
     if (st == KVR_OK)
-        st = add_plugins(j, plan);
+        st = add_plugins(j, scheme);
     if (st == KVR_OK)
         st = hash_json(j, cell->rollout);
     if (st == KVR_OK &&
@@ -188,7 +188,7 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 /* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
  * any other is an error of the config. */
 static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
-                                   struct kvr_plan **plan)
+                                   struct kvr_scheme **scheme)
 {
     const struct kvr_config_method *m = cell->method;
     const struct kvr_model_config *c = p->facts->config;
@@ -202,12 +202,12 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     row = kvr_method_find(cell->name);
     cell->family = row ? row->family : "";
     cell->possible = true;
-    st = kvr_plan_open(plan, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
+    st = kvr_scheme_open(scheme, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
     if (st == KVR_OK) {
-        snprintf(cell->plan, sizeof cell->plan, "%s", (*plan)->name);
-        if (kvr_plan_warning(*plan))
-            snprintf(cell->warning, sizeof cell->warning, "%s", kvr_plan_warning(*plan));
-        st = kvr_plan_check(*plan, c->n_heads, c->dim / c->n_heads);
+        snprintf(cell->plan, sizeof cell->plan, "%s", (*scheme)->name);
+        if (kvr_scheme_warning(*scheme))
+            snprintf(cell->warning, sizeof cell->warning, "%s", kvr_scheme_warning(*scheme));
+        st = kvr_scheme_check(*scheme, c->n_heads, c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
             st = KVR_EUNSUPPORTED;
     }
@@ -254,7 +254,7 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
                                 const struct kvr_config_method *m, int baseline,
                                 const char *impossible)
 {
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     struct kvr_cell *cell = NULL;
     enum kvr_status st;
 
@@ -270,16 +270,16 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->repeat = p->repeat;
     cell->baseline = baseline;
     cell->selected = true;
-    st = open_method(cell, p, &plan);
+    st = open_method(cell, p, &scheme);
     if (st == KVR_OK && impossible) {
         cell->possible = false;
         snprintf(cell->reason, sizeof cell->reason, "%s", impossible);
     }
     if (st == KVR_OK) {
         make_label(cell, m);
-        st = make_keys(cell, s->config, p, plan);
+        st = make_keys(cell, s->config, p, scheme);
     }
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     if (st != KVR_OK) {
         free(cell->spec);
         return st;

@@ -37,7 +37,7 @@ struct kvr_cell {
     char *spec;                /* owned */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
-    char plan[96];             /* what kvr_plan_open takes: "RTN_INT4@study+taylor" */
+    char plan[96];             /* what kvr_scheme_open takes: "RTN_INT4@study+taylor" */
     char video[256];           /* file name without suffix, unlike any other cell's */
     char model_label[128]; /* "nano"; of a part of a model: "NAME/layers=2,steps=1,compute=bf16" */
     char model_sha256[65];

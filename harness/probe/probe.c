@@ -32,7 +32,7 @@ void kvr_probe_close(struct kvr_probe **pp)
         kvr_layer_close(&p->shadow[l]);
     free(p->shadow);
     kvr_layer_scratch_free(&p->scratch);
-    kvr_plan_close(&p->bf16);
+    kvr_scheme_close(&p->bf16);
     kvr_dev_close(&p->dev);
     free(p->call);
     free(p->by_age);
@@ -51,7 +51,7 @@ static enum kvr_status open_shadow(struct kvr_probe *p)
     const struct kvr_cache_shape *s = &p->shape;
 
     KVR_TRY(kvr_dev_open(&p->dev, KVR_CPU));
-    KVR_TRY(kvr_plan_open(&p->bf16, s->exact == KVR_F32 ? "F32" : "BF16", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&p->bf16, s->exact == KVR_F32 ? "F32" : "BF16", NULL, 0));
     for (int l = 0; l < s->n_layers; l++) {
         const struct kvr_layer_geometry geo = {
             .layer = l,

@@ -72,8 +72,8 @@ struct kvr_probe {
     struct kvr_probe_opts opts;
     struct kvr_cache_shape shape; /* n_layers 0 until the first attend */
     int n_chunks;
-    struct kvr_dev *dev;   /* of the BF16 layers: not the method's, whose bytes are counted */
-    struct kvr_plan *bf16; /* plan of the BF16 layers */
+    struct kvr_dev *dev;     /* of the BF16 layers: not the method's, whose bytes are counted */
+    struct kvr_scheme *bf16; /* scheme of the BF16 layers */
     struct kvr_layer *shadow;
     struct kvr_layer_scratch scratch;
     struct kvr_probe_sums *call;     /* [L][H][P][C] */

@@ -112,7 +112,7 @@ static void correct_run(struct block *b, const struct kvr_correction *c,
 static void correct(struct block *b)
 {
     const struct kvr_probe_head *x = b->x;
-    const struct kvr_correction *c = kvr_correction_at(x->view->plan->opts.correction);
+    const struct kvr_correction *c = kvr_correction_at(x->view->scheme->opts.correction);
     const struct kvr_layer *l = x->layer[METHOD];
     int space = -1;
 

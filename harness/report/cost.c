@@ -136,7 +136,7 @@ static bool as_published(const char *label, const char *name)
 
 /* --- prediction -------------------------------------------------------------------------- */
 
-static enum kvr_status open_plan(const json_t *spec, struct kvr_plan **plan)
+static enum kvr_status open_plan(const json_t *spec, struct kvr_scheme **scheme)
 {
     const char *name = json_string_value(json_object_get(spec, "plan")), *key;
     json_t *options = json_object_get(spec, "options"), *value;
@@ -145,7 +145,7 @@ static enum kvr_status open_plan(const json_t *spec, struct kvr_plan **plan)
 
     json_object_foreach(options, key, value) if (n < 64) set[n++] =
         (struct kvr_setting){ .name = key, .value = json_string_value(value) };
-    return kvr_plan_open(plan, name ? name : "", set, n);
+    return kvr_scheme_open(scheme, name ? name : "", set, n);
 }
 
 static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *out)
@@ -155,7 +155,7 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     enum kvr_dtype compute = KVR_F32;
     struct kvr_settings set;
     struct kvr_geometry geo;
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     enum kvr_status st;
 
     KVR_TRY(kvr_settings_read_json(&set, spec, "cost"));
@@ -168,9 +168,9 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
     KVR_TRY(kvr_compute_parse(set.compute, &compute));
     KVR_TRY(kvr_geometry_find_part(name ? name : "", set.model_layers, &geo));
     kvr_geometry_compute(&geo, run.backend, compute);
-    KVR_TRY(open_plan(spec, &plan));
-    st = kvr_predict(plan, &geo, &run, out);
-    kvr_plan_close(&plan);
+    KVR_TRY(open_plan(spec, &scheme));
+    st = kvr_predict(scheme, &geo, &run, out);
+    kvr_scheme_close(&scheme);
     return st;
 }
 

@@ -19,7 +19,7 @@ enum {
 };
 
 struct kvr_fig_axis {
-    const struct kvr_axis *spec;
+    const struct kvr_plot_axis *spec;
     double lo, hi; /* what is drawn */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];

@@ -34,7 +34,7 @@ static double overlap(const struct box *a, const struct box *b)
 }
 
 /* Length of the segment inside the box (Liang and Barsky 1984). */
-static double inside(const struct kvr_segment *s, const struct box *b)
+static double inside(const struct kvr_line *s, const struct box *b)
 {
     double dx = s->x1 - s->x0, dy = s->y1 - s->y0, t0 = 0.0, t1 = 1.0;
     const double p[4] = { -dx, dx, -dy, dy };
@@ -70,9 +70,9 @@ static void stand(struct kvr_label *l, const struct kvr_label_field *f, int d, i
                                 : l->bottom + f->height / 2;
 }
 
-static struct kvr_segment leader_of(const struct kvr_label *l)
+static struct kvr_line leader_of(const struct kvr_label *l)
 {
-    return (struct kvr_segment){ l->x, l->y, l->end_x, l->end_y };
+    return (struct kvr_line){ l->x, l->y, l->end_x, l->end_y };
 }
 
 static double cost(const struct kvr_label *labels, int n_placed, int self,
@@ -80,7 +80,7 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
 {
     const struct kvr_label *l = &labels[self];
     struct box b = text_box(l, f->height);
-    struct kvr_segment own = leader_of(l), other;
+    struct kvr_line own = leader_of(l), other;
     double c = 0.0;
 
     if (b.x0 < f->left || b.x1 > f->right || b.y0 < f->bottom || b.y1 > f->top)

@@ -16,7 +16,7 @@ struct kvr_label {
     double end_x, end_y; /* out: ... which ends here, at the text's edge */
 };
 
-struct kvr_segment {
+struct kvr_line {
     double x0, y0, x1, y1;
 };
 
@@ -27,7 +27,7 @@ struct kvr_label_field {
     int n_points;                    /* marks to keep clear of; may be more than the labels */
     const double *px, *py;
     int n_lines;
-    const struct kvr_segment *lines;
+    const struct kvr_line *lines;
 };
 
 void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_field *f);

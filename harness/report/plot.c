@@ -83,7 +83,7 @@ static int shape_of(double bits)
     return k;
 }
 
-static double on_axis(const struct kvr_axis *a, const struct kvr_table *t, int row)
+static double on_axis(const struct kvr_plot_axis *a, const struct kvr_table *t, int row)
 {
     double v = kvr_table_number(t, row, kvr_table_find(t, a->column));
 
@@ -244,7 +244,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
                                      .radius = KVR_FIG_MARK };
     size_t n = (size_t)f->n;
     double *px = calloc(n, sizeof *px), *py = calloc(n, sizeof *py);
-    struct kvr_segment *lines = calloc(2 * n, sizeof *lines);
+    struct kvr_line *lines = calloc(2 * n, sizeof *lines);
     struct kvr_label *labels = calloc(n, sizeof *labels);
     int n_drawn = 0, last = -1;
     enum kvr_status st;
@@ -272,8 +272,8 @@ static enum kvr_status place_labels(struct kvr_figure *f)
             bool down_first = f->spec->x.better > 0;
             double cx = down_first ? px[last] : px[i], cy = down_first ? py[i] : py[last];
 
-            lines[field.n_lines++] = (struct kvr_segment){ px[last], py[last], cx, cy };
-            lines[field.n_lines++] = (struct kvr_segment){ cx, cy, px[i], py[i] };
+            lines[field.n_lines++] = (struct kvr_line){ px[last], py[last], cx, cy };
+            lines[field.n_lines++] = (struct kvr_line){ cx, cy, px[i], py[i] };
         }
         last = i;
     }

@@ -22,7 +22,7 @@ enum { KVR_PLOT_SVG = 1, KVR_PLOT_PNG = 2, KVR_PLOT_PDF = 4 };
 /* "svg,png" -> bits; KVR_EINVAL names the formats. */
 enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
 
-struct kvr_axis {
+struct kvr_plot_axis {
     const char *column; /* of the statement */
     const char *label;  /* with its unit */
     int better;         /* +1: more is better, -1: less is, 0: neither, so no front */
@@ -37,7 +37,7 @@ struct kvr_axis {
 struct kvr_plot_spec {
     const char *name, *title;
     const char *sql;
-    struct kvr_axis x, y;
+    struct kvr_plot_axis x, y;
     const char *const *settings; /* columns that make a group; ends with NULL */
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */

@@ -57,7 +57,7 @@ static void log_ticks(struct kvr_fig_axis *a)
  * a sliver is shown. */
 static void fit(struct kvr_fig_axis *a, double lo, double hi)
 {
-    const struct kvr_axis *s = a->spec;
+    const struct kvr_plot_axis *s = a->spec;
     double margin;
 
     if (s->log) {

@@ -33,7 +33,7 @@ void kvr_fig_front(struct kvr_figure *f)
 }
 
 /* NAME:max or NAME:min; bits are the other way to say compression. */
-static void objective(const struct kvr_axis *a, char *to, size_t size)
+static void objective(const struct kvr_plot_axis *a, char *to, size_t size)
 {
     const bool bits = strcmp(a->column, "bits") == 0;
 

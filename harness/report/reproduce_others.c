@@ -160,7 +160,7 @@ static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published 
     const char *printed = kvr_published_cell(p, row, "cache_tokens");
     int frames = atoi(printed) / kvr_wan_1_3b.tokens_per_frame;
     struct kvr_prediction pred;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     char method[64], reason[128];
     enum kvr_status st;
     struct kvr_repro_row out = {
@@ -173,10 +173,10 @@ static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published 
         .reason = reason,
     };
 
-    KVR_TRY(kvr_plan_open(&plan, "BF16", NULL, 0));
-    st = kvr_predict(plan, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = frames },
+    KVR_TRY(kvr_scheme_open(&scheme, "BF16", NULL, 0));
+    st = kvr_predict(scheme, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = frames },
                      &pred);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     KVR_TRY(st);
     snprintf(method, sizeof method, "%d latent frames", frames);
     snprintf(reason, sizeof reason, "%.4f GiB of K and V in BF16",

@@ -36,17 +36,17 @@ static const char *few_prompts(const char *method)
     return "";
 }
 
-static enum kvr_status open_plan(struct kvr_plan **plan, const char *method, const char *suite)
+static enum kvr_status open_plan(struct kvr_scheme **scheme, const char *method, const char *suite)
 {
     const struct kvr_setting budgets = { .name = "layer_budget", .value = suite };
     char spec[128];
 
     snprintf(spec, sizeof spec, "%s@study", method);
-    return kvr_plan_open(plan, spec, &budgets, 1);
+    return kvr_scheme_open(scheme, spec, &budgets, 1);
 }
 
 static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, const char *method,
-                                 const struct kvr_plan *plan)
+                                 const struct kvr_scheme *scheme)
 {
     int at = kvr_published_find(s->ratio, method);
     struct kvr_prediction p;
@@ -62,7 +62,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
         .reason = reason,
     };
 
-    KVR_TRY(kvr_predict(plan, &kvr_wan_1_3b,
+    KVR_TRY(kvr_predict(scheme, &kvr_wan_1_3b,
                         &(struct kvr_predict_run){ .latent_frames = LATENT_FRAMES }, &p));
     row.measured = (double)p.bf16 / (double)p.nominal;
     if (!kvr_published_number(row.published, &value, &rounding)) {
@@ -92,7 +92,7 @@ static enum kvr_status add_ratio(struct kvr_repro *r, const struct suite *s, con
 }
 
 static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, const char *method,
-                                const struct kvr_plan *plan)
+                                const struct kvr_scheme *scheme)
 {
     /* K and V of one layer in BF16: what may be in flight when the peak is taken. */
     const double one_layer = 2.0 * 2.0 * LATENT_FRAMES * kvr_wan_1_3b.tokens_per_frame *
@@ -112,7 +112,7 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
         .reason = reason,
     };
 
-    KVR_TRY(kvr_predict_study_peak(plan, &p));
+    KVR_TRY(kvr_predict_study_peak(scheme, &p));
     if (p.known)
         row.measured = (double)p.peak / GiB;
     snprintf(reason, sizeof reason,
@@ -275,19 +275,19 @@ static enum kvr_status note_ranks(struct kvr_repro *r, const struct suite *s)
 static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, const char *method)
 {
     int printed = kvr_published_find(&s->printed, method);
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     enum kvr_status st = KVR_OK;
 
     /* A method without a row on this suite was not run there. */
     if (printed < 0)
         return KVR_OK;
     if (kvr_repro_wants(r, "compression") || kvr_repro_wants(r, "peak_vram_gib")) {
-        KVR_TRY(open_plan(&plan, method, s->name));
+        KVR_TRY(open_plan(&scheme, method, s->name));
         if (kvr_repro_wants(r, "compression"))
-            st = add_ratio(r, s, method, plan);
+            st = add_ratio(r, s, method, scheme);
         if (st == KVR_OK && kvr_repro_wants(r, "peak_vram_gib"))
-            st = add_peak(r, s, method, plan);
-        kvr_plan_close(&plan);
+            st = add_peak(r, s, method, scheme);
+        kvr_scheme_close(&scheme);
     }
     for (size_t i = 0; st == KVR_OK && i < sizeof run_columns / sizeof run_columns[0]; i++)
         st = add_run_column(r, s, printed, method, &run_columns[i]);

@@ -43,23 +43,24 @@ static enum kvr_status add_flop(const struct kvr_cell *cell, const struct kvr_co
 static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep, int64_t *most)
 {
     const struct kvr_config_method *m = cell->method;
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     struct kvr_predict_run run = { .latent_frames = cell->set.frames };
     enum kvr_dtype compute = KVR_F32;
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
     if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK ||
-        kvr_plan_open(&plan, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) != KVR_OK)
+        kvr_scheme_open(&scheme, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) !=
+            KVR_OK)
         return;
     kvr_path_find(cell->set.path, &run.path);
     kvr_attend_find(cell->set.attend, &run.attend);
     kvr_device_backend(cell->set.device, &run.backend);
     kvr_compute_parse(cell->set.compute, &compute);
     kvr_geometry_compute(&geo, run.backend, compute);
-    if (kvr_predict(plan, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
+    if (kvr_predict(scheme, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
 }
 
 struct kit {

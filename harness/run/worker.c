@@ -58,7 +58,7 @@ static const char where[] = "worker's request";
 struct job {
     json_t *request, *spec; /* spec: borrowed */
     const char *model_dir, *out_dir, *frames, *video, *reference, *reference_sha256;
-    const char *plan, *sha256, *prompt;
+    const char *scheme, *sha256, *prompt;
     struct kvr_settings set;
     const char *device; /* its name, when that is part of the key */
     bool device_full;   /* an allocation failed for want of its memory */
@@ -87,7 +87,7 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_object(j->spec, where, "prompt", &prompt));
     KVR_TRY(kvr_json_string(model, where, "sha256", &j->sha256));
     KVR_TRY(kvr_json_string(prompt, where, "text", &j->prompt));
-    KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->plan));
+    KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->scheme));
     KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));
     KVR_TRY(kvr_json_int_opt(j->request, where, "memory_bytes", &j->memory_bytes));
     return kvr_settings_read_json(&j->set, j->spec, where);
@@ -125,7 +125,7 @@ static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *
                     (long long)j->given);
 }
 
-static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
+static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **scheme)
 {
     struct kvr_setting s[MAX_SETTINGS];
     json_t *options, *value;
@@ -140,22 +140,22 @@ static enum kvr_status open_plan(const struct job *j, struct kvr_plan **plan)
         s[n].name = key;
         s[n++].value = json_string_value(value);
     }
-    return kvr_plan_open(plan, j->plan, s, n);
+    return kvr_scheme_open(scheme, j->scheme, s, n);
 }
 
 /* A file of layer budgets is part of the cell, as its content was when the plan was made. */
-static enum kvr_status check_budget(const struct job *j, const struct kvr_plan *plan)
+static enum kvr_status check_budget(const struct job *j, const struct kvr_scheme *scheme)
 {
     static const char key[] = "layer_budget_sha256";
     const json_t *said = json_object_get(json_object_get(j->spec, "parts"), key);
-    json_t *now = said ? kvr_parts_json(plan) : NULL;
+    json_t *now = said ? kvr_parts_json(scheme) : NULL;
     const bool same = !said || json_equal(said, json_object_get(now, key));
 
     json_decref(now);
     return same
                ? KVR_OK
                : kvr_fail(KVR_EFORMAT, "%s: the layer budgets have changed since the plan was made",
-                          plan->opts.layer_budget);
+                          scheme->opts.layer_budget);
 }
 
 /* --- what was measured ------------------------------------------------------------------ */
@@ -490,14 +490,14 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
 
 /* The same rollout, thrown away: code and weights are in the caches, pages are there. Its times
  * are kept, apart from the one that counts. */
-static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_plan *plan,
+static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)
 {
     json_t *list = json_array();
 
     for (int i = 0; list && i < j->set.warmup; i++) {
         struct kvr_rollout_result r;
-        enum kvr_status st = kvr_rollout_run(dev, plan, req, NULL, NULL, &r);
+        enum kvr_status st = kvr_rollout_run(dev, scheme, req, NULL, NULL, &r);
 
         if (st != KVR_OK) {
             json_decref(list);
@@ -511,20 +511,20 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
 
 /* `req` is complete: warm up, measure, answer. */
 static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
-                                  struct kvr_rollout_request *req, const struct kvr_plan *plan,
+                                  struct kvr_rollout_request *req, const struct kvr_scheme *scheme,
                                   struct kvr_probe *probe)
 {
     struct kvr_rollout_result r;
     enum kvr_status st;
 
-    KVR_TRY(warm_up(j, dev, plan, req));
+    KVR_TRY(warm_up(j, dev, scheme, req));
     if (probe) {
         req->watch = kvr_probe_see;
         req->watch_ctx = probe;
         req->phases = true;
     }
     kvr_host_peak_reset();
-    KVR_TRY(kvr_rollout_run(dev, plan, req, NULL, NULL, &r));
+    KVR_TRY(kvr_rollout_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r);
     if (st == KVR_OK)
         st = answer_frames(j, kvr_model_config(req->model), &r);
@@ -537,7 +537,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
 }
 
 static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                               const struct kvr_plan *plan, struct kvr_probe *probe)
+                               const struct kvr_scheme *scheme, struct kvr_probe *probe)
 {
     struct kvr_rollout_request req = {
         .model = model,
@@ -566,13 +566,13 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         KVR_TRY(kvr_rollout_reference(dev, &req, &teacher));
     req.forcing = forcing;
     req.teacher = teacher;
-    st = measure_as(j, dev, &req, plan, probe);
+    st = measure_as(j, dev, &req, scheme, probe);
     free(teacher);
     return st;
 }
 
 static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
-                                      const struct kvr_plan *plan)
+                                      const struct kvr_scheme *scheme)
 {
     const struct kvr_probe_opts opts = { .n_passes = kvr_model_config(model)->n_steps + 1,
                                          .every = j->set.probe_every,
@@ -581,7 +581,7 @@ static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct
     enum kvr_status st;
 
     KVR_TRY(kvr_probe_open(&probe, &opts));
-    st = measure(j, dev, model, plan, probe);
+    st = measure(j, dev, model, scheme, probe);
     kvr_probe_close(&probe);
     return st;
 }
@@ -644,7 +644,7 @@ static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
 static enum kvr_status run_cell(struct job *j)
 {
     struct kvr_model *model = NULL;
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     struct kvr_dev *dev = NULL;
     struct kvr_model_use use = {
         .n_layers = j->set.model_layers,
@@ -668,16 +668,17 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = open_truth(j, kvr_model_config(model));
     if (st == KVR_OK)
-        st = open_plan(j, &plan);
+        st = open_scheme(j, &scheme);
     if (st == KVR_OK)
-        st = check_budget(j, plan);
+        st = check_budget(j, scheme);
     if (st == KVR_OK)
-        st = is_probe(j) ? measure_probed(j, dev, model, plan) : measure(j, dev, model, plan, NULL);
+        st = is_probe(j) ? measure_probed(j, dev, model, scheme)
+                         : measure(j, dev, model, scheme, NULL);
     if (st == KVR_OK)
         st = answer_device(j, dev);
     j->device_full =
         dev && kvr_dev_backend(dev) == KVR_CUDA && kvr_stream_was_full(kvr_dev_stream(dev));
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
     kvr_model_close(&model);
     kvr_dev_close(&dev);

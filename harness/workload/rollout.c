@@ -268,7 +268,7 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
     return KVR_OK;
 }
 
-static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan)
+static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *scheme)
 {
     const struct kvr_model_config *c = r->config;
     struct kvr_cache_shape shape = {
@@ -285,12 +285,12 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_plan *plan
         .attend = r->req->attend,
     };
 
-    KVR_TRY(kvr_cache_open(&r->cache, r->dev, plan, &shape, r->req->path));
+    KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &shape, r->req->path));
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
     return KVR_OK;
 }
 
-static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
+static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *scheme)
 {
     const struct kvr_model_config *c = r->config;
     struct kvr_rollout_result *out = r->out;
@@ -321,8 +321,8 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_plan *plan)
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));
     kvr_dit_set_graphs(r->dit, r->req->graphs);
-    KVR_TRY(kvr_dit_set_reuse(r->dit, plan->reuses ? &plan->reuse : NULL));
-    return open_cache(r, plan);
+    KVR_TRY(kvr_dit_set_reuse(r->dit, scheme->reuses ? &scheme->reuse : NULL));
+    return open_cache(r, scheme);
 }
 
 static enum kvr_status generate(struct rollout *r)
@@ -354,7 +354,7 @@ static enum kvr_status generate(struct rollout *r)
     return kvr_cache_times(r->cache, &out->cache);
 }
 
-static enum kvr_status run(struct rollout *r, const struct kvr_plan *plan)
+static enum kvr_status run(struct rollout *r, const struct kvr_scheme *scheme)
 {
     struct kvr_rollout_result *out = r->out;
     struct kvr_dev *dev = r->dev;
@@ -369,7 +369,7 @@ static enum kvr_status run(struct rollout *r, const struct kvr_plan *plan)
     kvr_mem_stats(dev, &mem);
     out->live_at_start = mem.live_total;
     out->finite = true;
-    st = prepare(r, plan);
+    st = prepare(r, scheme);
     if (st == KVR_OK)
         st = generate(r);
     kvr_cache_close(&r->cache);
@@ -382,7 +382,7 @@ static enum kvr_status run(struct rollout *r, const struct kvr_plan *plan)
     return st;
 }
 
-enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
+enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out)
 {
@@ -390,7 +390,7 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan
         .req = req, .dev = dev, .out = out, .progress = progress, .progress_ctx = progress_ctx
     };
 
-    return run(&r, plan);
+    return run(&r, scheme);
 }
 
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
@@ -401,7 +401,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     struct kvr_rollout_request plain = *req;
     struct kvr_rollout_result result;
     struct rollout r = { .req = &plain, .dev = dev, .out = &result };
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     enum kvr_status st;
 
     *teacher = NULL;
@@ -414,10 +414,10 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     if (!r.steps)
         return kvr_fail(KVR_ENOMEM, "rollout: no memory for the reference's %d frames",
                         req->latent_frames);
-    st = kvr_plan_open(&plan, "BF16", NULL, 0);
+    st = kvr_scheme_open(&scheme, "BF16", NULL, 0);
     if (st == KVR_OK)
-        st = run(&r, plan);
-    kvr_plan_close(&plan);
+        st = run(&r, scheme);
+    kvr_scheme_close(&scheme);
     if (st != KVR_OK) {
         free(r.steps);
         return st;

@@ -93,7 +93,7 @@ struct kvr_rollout_result {
 /* Called after each chunk; non-zero stops the rollout with KVR_EINTERRUPTED. */
 typedef int kvr_progress_fn(void *ctx, int chunks_done, int n_chunks);
 
-enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_plan *plan,
+enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                 const struct kvr_rollout_request *req, kvr_progress_fn *progress,
                                 void *progress_ctx, struct kvr_rollout_result *out);
 void kvr_rollout_result_free(struct kvr_rollout_result *r);

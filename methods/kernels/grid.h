@@ -33,13 +33,13 @@
 
 #include "methods/codec.h"
 
-enum kvr_axis { KVR_AXIS_TOKENS, KVR_AXIS_CHANNELS, KVR_AXIS_TOKEN };
+enum kvr_grid_axis { KVR_AXIS_TOKENS, KVR_AXIS_CHANNELS, KVR_AXIS_TOKEN };
 extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
 
 /* What the options of a stage come to. */
 struct kvr_grid {
     int bits;
-    enum kvr_axis axis;
+    enum kvr_grid_axis axis;
     int group;
     bool asym;
 };

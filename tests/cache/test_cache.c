@@ -15,7 +15,7 @@ enum { S = 15, FRAMES = 3, H = 2, CHUNK = S * FRAMES };
 
 struct kit {
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     struct kvr_cache_shape shape;
 };
@@ -36,15 +36,16 @@ static void kit_open(struct kit *k, const char *method, int d, int window, int s
         .exact = KVR_F32,
     };
     ck_assert_int_eq(kvr_dev_open(&k->dev, KVR_CPU), KVR_OK);
-    ck_assert_int_eq(kvr_plan_open(&k->plan, method, NULL, 0), KVR_OK);
-    ck_assert_msg(kvr_cache_open(&k->cache, k->dev, k->plan, &k->shape, KVR_PATH_STAGED) == KVR_OK,
+    ck_assert_int_eq(kvr_scheme_open(&k->scheme, method, NULL, 0), KVR_OK);
+    ck_assert_msg(kvr_cache_open(&k->cache, k->dev, k->scheme, &k->shape, KVR_PATH_STAGED) ==
+                      KVR_OK,
                   "%s", kvr_error());
 }
 
 static void kit_close(struct kit *k)
 {
     kvr_cache_close(&k->cache);
-    kvr_plan_close(&k->plan);
+    kvr_scheme_close(&k->scheme);
     kvr_dev_close(&k->dev);
 }
 
@@ -338,10 +339,10 @@ START_TEST(impossible_shapes_are_refused)
     struct kvr_cache_shape s = k.shape;
     s.window_frames = 3;
     s.sink_frames = 1;
-    ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.plan, &s, KVR_PATH_STAGED), KVR_EINVAL);
+    ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.scheme, &s, KVR_PATH_STAGED), KVR_EINVAL);
     s = k.shape;
     s.head_dim = 0;
-    ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.plan, &s, KVR_PATH_STAGED), KVR_EINVAL);
+    ck_assert_int_eq(kvr_cache_open(&c, k.dev, k.scheme, &s, KVR_PATH_STAGED), KVR_EINVAL);
     ck_assert_int_eq(kvr_cache_begin_pass(k.cache, &beyond), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "capacity"));
     kit_close(&k);

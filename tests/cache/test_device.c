@@ -55,7 +55,7 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
 {
     const struct kvr_cache_shape shape = shape_of(exact, window);
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     struct kvr_buf b = { 0 };
     struct kvr_mem_stats mem;
@@ -63,8 +63,8 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
 
     memset(r, 0, sizeof *r);
     ck_assert_msg(kvr_dev_open(&dev, backend) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_plan_open(&plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, path) == KVR_OK, "%s: %s", spec,
+    ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s: %s", spec,
                   kvr_error());
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
     kvr_cache_watch(cache, watch, ctx);
@@ -82,7 +82,7 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
     kvr_mem_stats(dev, &mem); /* what segments say they hold is what the device's books say */
     ck_assert_uint_eq(mem.live[KVR_MEM_KV], r->bytes.resident_kv);
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_buf_free(&b);
     kvr_mem_stats(dev, &mem);
     ck_assert_uint_eq(mem.live_total, 0);
@@ -198,16 +198,16 @@ START_TEST(fused_is_refused_with_a_reason)
     };
     struct kvr_cache_shape shape = shape_of(cases[_i].exact, 0);
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache = NULL;
 
     shape.head_dim = cases[_i].head_dim;
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
-    ck_assert_int_eq(kvr_plan_open(&plan, cases[_i].spec, NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_FUSED), KVR_EUNSUPPORTED);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, cases[_i].spec, NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_FUSED), KVR_EUNSUPPORTED);
     ck_assert_msg(strstr(kvr_error(), cases[_i].why) && strstr(kvr_error(), "staged"), "%s",
                   kvr_error());
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
 }
 END_TEST

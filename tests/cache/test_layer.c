@@ -17,7 +17,7 @@ enum { TOKENS = FULL + 13, LAYERS = 4 };
 
 struct kit {
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_layer layer;
     struct kvr_layer_scratch scratch;
     float *k, *v; /* [TOKENS,H,D] */
@@ -47,8 +47,9 @@ static void kit_open(struct kit *t, const char *method, bool study)
                        .v = normal((size_t)TOKENS * WIDTH, 2) };
     snprintf(spec, sizeof spec, "%s%s", method, study ? "@study" : "");
     ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_plan_open(&t->plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->plan, &geo, &t->scratch, false), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&t->scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
+                     KVR_OK);
 }
 
 /* What is left on the device afterwards is a leak. */
@@ -59,8 +60,8 @@ static void kit_close(struct kit *t)
     kvr_layer_close(&t->layer);
     kvr_layer_scratch_free(&t->scratch);
     kvr_mem_stats(t->dev, &mem);
-    ck_assert_msg(mem.live_total == 0, "%s: %zu bytes leaked", t->plan->name, mem.live_total);
-    kvr_plan_close(&t->plan);
+    ck_assert_msg(mem.live_total == 0, "%s: %zu bytes leaked", t->scheme->name, mem.live_total);
+    kvr_scheme_close(&t->scheme);
     kvr_dev_close(&t->dev);
     free(t->k);
     free(t->v);
@@ -79,7 +80,7 @@ static enum kvr_status store(struct kit *t, int c)
 {
     const int64_t begin = (int64_t)c * CHUNK, end = end_of(c);
 
-    if (!kvr_plan_is_study(t->plan))
+    if (!kvr_scheme_is_study(t->scheme))
         return kvr_layer_commit(&t->layer, t->k + begin * WIDTH, t->v + begin * WIDTH, begin,
                                 end - begin);
 
@@ -130,12 +131,12 @@ static void check_bytes(const struct kit *t)
     ck_assert_uint_eq(codes, mem.live[KVR_MEM_KV]);
     ck_assert_uint_eq(held.kv, mem.live[KVR_MEM_KV]);
     ck_assert_uint_eq(held.meta, mem.live[KVR_MEM_META]);
-    if (kvr_plan_is_study(t->plan))
+    if (kvr_scheme_is_study(t->scheme))
         ck_assert_msg(resident - policy - lists(t) == nominal - t->layer.study_side_bytes,
-                      "%s: resident %zu, nominal %zu", t->plan->name, resident, nominal);
+                      "%s: resident %zu, nominal %zu", t->scheme->name, resident, nominal);
     else
         ck_assert_msg(resident - policy == nominal, "%s: resident %zu, policy %zu, nominal %zu",
-                      t->plan->name, resident, policy, nominal);
+                      t->scheme->name, resident, policy, nominal);
 }
 
 /* Check writes down where every assertion stands: one for all values, not one for each. */
@@ -157,11 +158,11 @@ static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
     return n;
 }
 
-/* Every token once, written ones all there unless the plan drops frames; segments ascend. */
+/* Every token once, written ones all there unless the scheme drops frames; segments ascend. */
 static void check_cover(const struct kit *t, int64_t active, const uint8_t *held)
 {
-    const bool study = kvr_plan_is_study(t->plan);
-    const char *retention = t->plan->method->retention;
+    const bool study = kvr_scheme_is_study(t->scheme);
+    const char *retention = t->scheme->method->retention;
     const bool drops = !study && retention && !strstr(retention, "pooled");
     uint8_t seen[TOKENS] = { 0 };
     const int64_t newest = (active - 1) / CHUNK * CHUNK;
@@ -186,10 +187,10 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     ck_assert_int_eq(n_bad, 0);
     ck_assert_int_eq(n, count(held, 0, active));
     if (drops)
-        ck_assert_msg(n >= active / 4, "%s: %lld of %lld tokens left", t->plan->name, (long long)n,
-                      (long long)active);
+        ck_assert_msg(n >= active / 4, "%s: %lld of %lld tokens left", t->scheme->name,
+                      (long long)n, (long long)active);
     else
-        ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->plan->name, (long long)n,
+        ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->scheme->name, (long long)n,
                       (long long)active);
     /* The newest chunk is always there. */
     ck_assert_int_eq(count(held, newest, active), active - newest);
@@ -218,7 +219,7 @@ static void check_values(const struct kit *t, const float *x)
             }
         }
         if (n)
-            ck_assert_msg(sum / (double)n <= 0.5, "%s: tier %d is off by %g", t->plan->name,
+            ck_assert_msg(sum / (double)n <= 0.5, "%s: tier %d is off by %g", t->scheme->name,
                           s->tier, sum / (double)n);
     }
 }
@@ -350,7 +351,7 @@ START_TEST(a_chunk_again)
     bytes = kvr_layer_nominal(&t.layer);
     ck_assert_int_eq(store(&t, 4), KVR_OK);
     y = dense(&t, NULL);
-    ck_assert_msg(!memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x), "%s", t.plan->name);
+    ck_assert_msg(!memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x), "%s", t.scheme->name);
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
     free(x);
     free(y);
@@ -388,7 +389,7 @@ START_TEST(failing_allocations)
         after = dense(&t, NULL);
         if (!done) {
             ck_assert_msg(!memcmp(before, after, 2 * (size_t)TOKENS * WIDTH * sizeof *before),
-                          "%s: allocation %llu", t.plan->name, (unsigned long long)n);
+                          "%s: allocation %llu", t.scheme->name, (unsigned long long)n);
             ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
             ck_assert_int_eq(t.layer.n_active, end_of(2));
             check_bytes(&t);
@@ -396,9 +397,9 @@ START_TEST(failing_allocations)
             free(after);
             after = dense(&t, NULL);
         }
-        if (!kvr_plan_is_study(t.plan))
+        if (!kvr_scheme_is_study(t.scheme))
             ck_assert_msg(!memcmp(after, want, 2 * (size_t)TOKENS * WIDTH * sizeof *after),
-                          "%s: allocation %llu", t.plan->name, (unsigned long long)n);
+                          "%s: allocation %llu", t.scheme->name, (unsigned long long)n);
         free(before);
         free(after);
         kit_close(&t);
@@ -664,7 +665,7 @@ START_TEST(commits_of_any_length)
     float *x = dense(&t, held);
 
     ck_assert(all_finite(x));
-    if (!t.plan->retention.part)
+    if (!t.scheme->retention.part)
         ck_assert_int_eq(count(held, 0, TOKENS), TOKENS);
     check_values(&t, x);
     free(x);

@@ -31,13 +31,13 @@ static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exac
     };
     const size_t n = CHUNK * H * D;
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     float *x = malloc(3 * n * sizeof *x);
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_plan_open(&plan, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
@@ -53,7 +53,7 @@ static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exac
         }
     free(x);
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
 }
 
@@ -212,13 +212,13 @@ START_TEST(dense_refuses_a_correction)
         .exact = KVR_F32,
     };
     struct kvr_dev *dev;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache = NULL;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_int_eq(kvr_plan_open(&plan, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_DENSE), KVR_EUNSUPPORTED);
-    kvr_plan_close(&plan);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_DENSE), KVR_EUNSUPPORTED);
+    kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
 }
 END_TEST

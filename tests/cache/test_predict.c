@@ -11,30 +11,30 @@
 
 static const double GiB = 1073741824.0;
 
-static struct kvr_plan *plan_of(const char *name, bool study, const char *budget, const char *lo,
-                                const char *hi)
+static struct kvr_scheme *plan_of(const char *name, bool study, const char *budget, const char *lo,
+                                  const char *hi)
 {
     const struct kvr_setting set[] = { { "layer_budget", budget },
                                        { "budget_min", lo },
                                        { "budget_max", hi } };
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
     char spec[96];
 
     snprintf(spec, sizeof spec, "%s%s", name, study ? "@study" : "");
-    ck_assert_msg(kvr_plan_open(&p, spec, set, budget ? 3 : 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&p, spec, set, budget ? 3 : 0) == KVR_OK, "%s", kvr_error());
     return p;
 }
 
 static struct kvr_prediction predict(const char *name, const char *budget, const char *lo,
                                      const char *hi)
 {
-    struct kvr_plan *p = plan_of(name, true, budget, lo, hi);
+    struct kvr_scheme *p = plan_of(name, true, budget, lo, hi);
     struct kvr_prediction out;
 
     ck_assert_msg(kvr_predict(p, &kvr_wan_1_3b, &(struct kvr_predict_run){ .latent_frames = 42 },
                               &out) == KVR_OK,
                   "%s", kvr_error());
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     return out;
 }
 
@@ -204,7 +204,7 @@ static const struct {
 
 START_TEST(study_peaks)
 {
-    struct kvr_plan *p = plan_of(peaks[_i].method, true, NULL, NULL, NULL);
+    struct kvr_scheme *p = plan_of(peaks[_i].method, true, NULL, NULL, NULL);
     struct kvr_study_peak s;
 
     ck_assert_int_eq(kvr_predict_study_peak(p, &s), KVR_OK);
@@ -217,7 +217,7 @@ START_TEST(study_peaks)
                   peaks[_i].published);
     if (peaks[_i].packed > 0)
         ck_assert(fabs((double)s.packed_peak / GiB - peaks[_i].packed) <= 0.0051);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
 }
 END_TEST
 
@@ -228,17 +228,17 @@ START_TEST(unpublished_integration_is_not_invented)
         "KIVI_INT4_REFRESH", "QUAROT_KV_INT4_RECENT2", "QUAROT_KV_INT4_REFRESH"
     };
     struct kvr_study_peak s;
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
 
     for (size_t i = 0; i < sizeof era_b / sizeof *era_b; i++) {
         p = plan_of(era_b[i], true, NULL, NULL, NULL);
         ck_assert_int_eq(kvr_predict_study_peak(p, &s), KVR_OK);
         ck_assert(!s.known && s.peak == 0 && s.resident == 0 && s.packed_peak > 0);
-        kvr_plan_close(&p);
+        kvr_scheme_close(&p);
     }
     p = plan_of("RTN_INT4", false, NULL, NULL, NULL);
     ck_assert_int_eq(kvr_predict_study_peak(p, &s), KVR_EINVAL);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
 }
 END_TEST
 
@@ -309,12 +309,12 @@ static void roll(struct kvr_cache *c, struct kvr_dev *dev, bool twice)
     kvr_buf_free(&buf);
 }
 
-static bool scored(const struct kvr_plan *p)
+static bool scored(const struct kvr_scheme *p)
 {
-    return kvr_plan_is_study(p) && p->tiers.part && !strcmp(p->tiers.part->name, "saliency");
+    return kvr_scheme_is_study(p) && p->tiers.part && !strcmp(p->tiers.part->name, "saliency");
 }
 
-static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_attend_as attend,
+static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kvr_attend_as attend,
                     enum kvr_backend backend)
 {
     const struct kvr_cache_shape shape = {
@@ -334,34 +334,34 @@ static void compare(const struct kvr_plan *plan, enum kvr_path path, enum kvr_at
     struct kvr_cache *c;
     struct kvr_dev *dev;
 
-    ck_assert_msg(kvr_predict(plan, &small, &run, &p) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_predict(scheme, &small, &run, &p) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&c, dev, plan, &shape, path), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&c, dev, scheme, &shape, path), KVR_OK);
     kvr_mem_stats(dev, &mem);
-    ck_assert_msg(mem.live_total == p.scratch, "%s %s: scratch %zu, predicted %zu", plan->name,
+    ck_assert_msg(mem.live_total == p.scratch, "%s %s: scratch %zu, predicted %zu", scheme->name,
                   kvr_path_names[path], mem.live_total, p.scratch);
     roll(c, dev, true);
     kvr_cache_bytes(c, &bytes);
     kvr_mem_stats(dev, &mem);
     ck_assert_uint_eq(bytes.bf16, p.bf16);
     ck_assert_msg(p.nominal_min <= bytes.nominal && bytes.nominal <= p.nominal_max,
-                  "%s: nominal %zu, predicted %zu .. %zu", plan->name, bytes.nominal, p.nominal_min,
-                  p.nominal_max);
+                  "%s: nominal %zu, predicted %zu .. %zu", scheme->name, bytes.nominal,
+                  p.nominal_min, p.nominal_max);
     if (!p.data_dependent) {
-        ck_assert_msg(bytes.nominal == p.nominal, "%s: nominal %zu, predicted %zu", plan->name,
+        ck_assert_msg(bytes.nominal == p.nominal, "%s: nominal %zu, predicted %zu", scheme->name,
                       bytes.nominal, p.nominal);
         /* The study's scored tiers need lists of their tokens where the scores, which a dry
          * rollout does not have, choose frames apart. */
         const size_t lists =
-            scored(plan) ? sizeof(int32_t) * (size_t)p.tokens * (size_t)(small.n_layers + 1) : 0;
+            scored(scheme) ? sizeof(int32_t) * (size_t)p.tokens * (size_t)(small.n_layers + 1) : 0;
         const size_t meta = mem.peak[KVR_MEM_META];
 
         ck_assert_msg(mem.peak[KVR_MEM_KV] == p.at_peak.kv && p.at_peak.meta <= meta &&
                           meta <= p.at_peak.meta + lists &&
                           mem.peak_total - meta - mem.peak[KVR_MEM_ACT] == p.peak - p.at_peak.meta,
                       "%s %s: peak %zu = KV %zu + META %zu + ..., predicted %zu, %zu, %zu",
-                      plan->name, kvr_path_names[path], mem.peak_total, mem.peak[KVR_MEM_KV], meta,
-                      p.peak, p.at_peak.kv, p.at_peak.meta);
+                      scheme->name, kvr_path_names[path], mem.peak_total, mem.peak[KVR_MEM_KV],
+                      meta, p.peak, p.at_peak.kv, p.at_peak.meta);
     }
     kvr_cache_close(&c);
     kvr_dev_close(&dev);
@@ -374,12 +374,12 @@ START_TEST(predicted_is_measured)
         for (int path = 0; kvr_path_names[path]; path++) {
             if (reading && !kvr_methods[_i]->study)
                 continue;
-            struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
+            struct kvr_scheme *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
             compare(p, (enum kvr_path)path, KVR_ATTEND_FLOAT, KVR_CPU);
             if (!reading && path == KVR_PATH_FUSED)
                 compare(p, (enum kvr_path)path, KVR_ATTEND_INT8, KVR_CPU);
-            kvr_plan_close(&p);
+            kvr_scheme_close(&p);
         }
 }
 END_TEST
@@ -388,10 +388,10 @@ END_TEST
 START_TEST(predicted_is_measured_on_a_device)
 {
     for (int reading = 0; reading < 1 + kvr_methods[_i]->study; reading++) {
-        struct kvr_plan *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
+        struct kvr_scheme *p = plan_of(kvr_methods[_i]->name, reading, NULL, NULL, NULL);
 
         compare(p, reading ? KVR_PATH_STAGED : KVR_PATH_FUSED, KVR_ATTEND_FLOAT, KVR_CUDA);
-        kvr_plan_close(&p);
+        kvr_scheme_close(&p);
     }
 }
 END_TEST

@@ -10,7 +10,7 @@
 /* The axes with the groups that make their own paths: shorter and longer than a warp, than the
  * channels a block codes at a time; blocks of tokens that end in the middle of a byte. */
 struct axis_case {
-    enum kvr_axis axis;
+    enum kvr_grid_axis axis;
     int group;
     struct kvr_block_shape shape;
 };

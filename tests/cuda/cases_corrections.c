@@ -67,14 +67,14 @@ static struct codecs open_codecs(void)
         add_codec(&all, layouts[i], false, KVR_COMPUTE_F32);
     for (int i = 0; kvr_methods[i]; i++)
         for (int study = 0; study < 1 + kvr_methods[i]->study; study++) {
-            struct kvr_plan *p;
+            struct kvr_scheme *p;
             char spec[96];
 
             snprintf(spec, sizeof spec, "%s%s", kvr_methods[i]->name, study ? "@study" : "");
-            ck_assert_msg(kvr_plan_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+            ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < p->n_tiers; t++)
                 add_codec(&all, p->k[t]->text, p->k[t]->study, p->k[t]->compute);
-            kvr_plan_close(&p);
+            kvr_scheme_close(&p);
         }
     ck_assert_int_ge(all.n, N_LAYOUTS + 12);
     return all;

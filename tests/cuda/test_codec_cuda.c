@@ -46,17 +46,17 @@ static void want(const char *text, enum kvr_side side, bool study, enum kvr_comp
 
 static void want_plan(const char *name, const char *reading, enum kvr_compute compute)
 {
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
     char spec[128];
 
     snprintf(spec, sizeof spec, "%s%s", name, reading);
-    need(kvr_plan_open(&p, spec, NULL, 0) == KVR_OK);
+    need(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK);
     for (int t = 0; t < p->n_tiers; t++) {
-        want(p->k[t]->text, KVR_K, kvr_plan_is_study(p), compute);
-        want(p->v[t]->text, KVR_V, kvr_plan_is_study(p), compute);
+        want(p->k[t]->text, KVR_K, kvr_scheme_is_study(p), compute);
+        want(p->v[t]->text, KVR_V, kvr_scheme_is_study(p), compute);
     }
-    want(p->pooled->text, KVR_K, kvr_plan_is_study(p), compute);
-    kvr_plan_close(&p);
+    want(p->pooled->text, KVR_K, kvr_scheme_is_study(p), compute);
+    kvr_scheme_close(&p);
 }
 
 static void want_all(void)

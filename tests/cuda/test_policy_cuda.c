@@ -42,10 +42,10 @@ static void close_side(struct side *s)
 }
 
 /* After `active` tokens; as intended the last `fresh` of them are given. */
-static enum kvr_status decide(struct side *s, const struct kvr_plan *p, int64_t active,
+static enum kvr_status decide(struct side *s, const struct kvr_scheme *p, int64_t active,
                               int64_t fresh, double beta)
 {
-    const bool study = kvr_plan_is_study(p);
+    const bool study = kvr_scheme_is_study(p);
     const int64_t new0 = study ? 0 : active - fresh;
     const bool shared =
         p->tiers.part && p->retention.part && !strcmp(p->tiers.part->name, p->retention.part->name);
@@ -73,7 +73,7 @@ static enum kvr_status decide(struct side *s, const struct kvr_plan *p, int64_t 
     return KVR_OK;
 }
 
-static void same_maps(const struct kvr_plan *p, enum fill fill, double beta, int *differing)
+static void same_maps(const struct kvr_scheme *p, enum fill fill, double beta, int *differing)
 {
     const struct kvr_block_shape shape = { CAPACITY, H, D };
     float *k = floats(elements(&shape)), *v = floats(elements(&shape));
@@ -105,33 +105,33 @@ static void same_maps(const struct kvr_plan *p, enum fill fill, double beta, int
     free(v);
 }
 
-static struct kvr_plan *plan_of(int i)
+static struct kvr_scheme *plan_of(int i)
 {
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
     char spec[128];
 
     snprintf(spec, sizeof spec, "%s%s", specs[i / 2], i % 2 ? "@study" : "");
-    ck_assert_msg(kvr_plan_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
     return p;
 }
 
 START_TEST(every_policy)
 {
-    struct kvr_plan *p = plan_of(_i);
+    struct kvr_scheme *p = plan_of(_i);
     int differing = 0;
 
     for (int f = 0; f < N_FILLS; f++)
         same_maps(p, (enum fill)f, 1, &differing);
     same_maps(p, FILL_NORMAL, 0.6, &differing);
     ck_assert_msg(differing > 0, "%s: all tokens alike: nothing was decided", p->name);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
 }
 END_TEST
 
 /* A part that knows nothing of CUDA, as a plug-in's: it is given copies. */
 START_TEST(parts_without_cuda)
 {
-    struct kvr_plan *p = plan_of(_i);
+    struct kvr_scheme *p = plan_of(_i);
     struct kvr_tiers tiers;
     struct kvr_retention retention;
     struct kvr_mem_stats stats;
@@ -150,14 +150,14 @@ START_TEST(parts_without_cuda)
     same_maps(p, FILL_NORMAL, 1, &differing);
     kvr_mem_stats(kvr_dev_host(devs[1]), &stats);
     ck_assert_uint_eq(stats.live_total, 0);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
 }
 END_TEST
 
 /* The n-th allocation on the device, then on its host, fails: an error, and no memory is kept. */
 START_TEST(memory_runs_out)
 {
-    struct kvr_plan *p = plan_of(_i / 2);
+    struct kvr_scheme *p = plan_of(_i / 2);
     const struct kvr_block_shape shape = { CAPACITY, H, D };
     struct kvr_dev *short_one = _i % 2 ? kvr_dev_host(devs[1]) : devs[1];
     float *x = floats(elements(&shape));
@@ -175,7 +175,7 @@ START_TEST(memory_runs_out)
         ck_assert(st == KVR_OK || st == KVR_ENOMEM);
         close_side(&s);
     }
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     free(x);
 }
 END_TEST

@@ -43,7 +43,7 @@ struct rig {
     struct kvr_dev *dev;
     struct kvr_model *m;
     struct kvr_dit *d;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
 };
 
@@ -59,20 +59,20 @@ static enum kvr_status rig_open(struct rig *r, enum kvr_backend backend, enum kv
     KVR_TRY(kvr_dev_open(&r->dev, backend));
     KVR_TRY(kvr_model_open_as(&r->m, r->dev, dir, &use));
     KVR_TRY(kvr_dit_open(&r->d, r->dev, r->m));
-    KVR_TRY(kvr_plan_open(&r->plan, "F32", NULL, 0));
+    KVR_TRY(kvr_scheme_open(&r->scheme, "F32", NULL, 0));
     c = kvr_model_config(r->m);
     shape.n_layers = c->n_layers;
     shape.n_heads = c->n_heads;
     shape.head_dim = kvr_model_head_dim(r->m);
     shape.tokens_per_frame = kvr_model_tokens_per_frame(r->m);
-    return kvr_cache_open(&r->cache, r->dev, r->plan, &shape, KVR_PATH_STAGED);
+    return kvr_cache_open(&r->cache, r->dev, r->scheme, &shape, KVR_PATH_STAGED);
 }
 
 /* Closing the device asserts that nothing is left. */
 static void rig_close(struct rig *r)
 {
     kvr_cache_close(&r->cache);
-    kvr_plan_close(&r->plan);
+    kvr_scheme_close(&r->scheme);
     kvr_dit_close(&r->d);
     kvr_model_close(&r->m);
     kvr_dev_close(&r->dev);
@@ -193,7 +193,7 @@ START_TEST(frames_are_those_of_the_cpu)
                       kvr_error());
         kvr_dit_close(&r.d); /* the rollout opens its own */
         req.model = r.m;
-        ck_assert_msg(kvr_rollout_run(r.dev, r.plan, &req, NULL, NULL, out) == KVR_OK, "%s",
+        ck_assert_msg(kvr_rollout_run(r.dev, r.scheme, &req, NULL, NULL, out) == KVR_OK, "%s",
                       kvr_error());
         ck_assert_uint_eq(out->live_at_start, out->live_at_end);
         ck_assert_int_gt(out->dit.linear_ns, 0);
@@ -266,10 +266,10 @@ static void roll(const char *method, const struct kvr_rollout_request *how,
 
     ck_assert_msg(rig_open(&r, backend, compute) == KVR_OK, "%s", kvr_error());
     kvr_dit_close(&r.d);
-    kvr_plan_close(&r.plan);
-    ck_assert_msg(kvr_plan_open(&r.plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    kvr_scheme_close(&r.scheme);
+    ck_assert_msg(kvr_scheme_open(&r.scheme, method, NULL, 0) == KVR_OK, "%s", kvr_error());
     req.model = r.m;
-    ck_assert_msg(kvr_rollout_run(r.dev, r.plan, &req, NULL, NULL, out) == KVR_OK, "%s",
+    ck_assert_msg(kvr_rollout_run(r.dev, r.scheme, &req, NULL, NULL, out) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_uint_eq(out->live_at_start, out->live_at_end);
     rig_close(&r);

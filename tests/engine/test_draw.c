@@ -194,7 +194,7 @@ START_TEST(activations_stay_sane)
     struct moments m = { INFINITY, 0, 0 };
     static float x[3 * 16 * 96], out[3 * 16 * 96], P[8 * 24];
     struct kvr_model *model = NULL;
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
     struct kvr_cache *cache = NULL;
     struct kvr_dit *dit = NULL;
 
@@ -202,8 +202,8 @@ START_TEST(activations_stay_sane)
     kvr_normal(x, 3 * 16 * 96, 1, KVR_RNG_TEST, 0, 0, 0);
     ck_assert_msg(kvr_model_open(&model, dev, dir) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_model_draw_prompt(model, "a red disc", P), KVR_OK);
-    ck_assert_int_eq(kvr_plan_open(&plan, "BF16", NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_STAGED), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
     ck_assert_int_eq(kvr_dit_open(&dit, dev, model), KVR_OK);
     ck_assert_int_eq(kvr_dit_set_prompt(dit, P), KVR_OK);
     kvr_dit_tap(dit, watch, &m);
@@ -215,7 +215,7 @@ START_TEST(activations_stay_sane)
     ck_assert_msg(m.stream <= 1 + 0.2 * 30, "mean square %g of the stream", m.stream);
     kvr_dit_close(&dit);
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_model_close(&model);
 }
 END_TEST
@@ -228,11 +228,11 @@ static void roll(struct kvr_model *model, const char *method, struct kvr_rollout
                                              .latent_frames = 6,
                                              .path = KVR_PATH_STAGED,
                                              .exact = KVR_BF16 };
-    struct kvr_plan *plan = NULL;
+    struct kvr_scheme *scheme = NULL;
 
-    ck_assert_int_eq(kvr_plan_open(&plan, method, NULL, 0), KVR_OK);
-    ck_assert_msg(kvr_rollout_run(dev, plan, &req, NULL, NULL, r) == KVR_OK, "%s", kvr_error());
-    kvr_plan_close(&plan);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, method, NULL, 0), KVR_OK);
+    ck_assert_msg(kvr_rollout_run(dev, scheme, &req, NULL, NULL, r) == KVR_OK, "%s", kvr_error());
+    kvr_scheme_close(&scheme);
 }
 
 /* Latents without a decoder: bytes, peaks and times, and no frames. */

@@ -230,7 +230,7 @@ struct rig {
     struct kvr_dev *dev;
     struct kvr_model *m;
     struct kvr_dit *d;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
     int64_t chunk; /* values */
     float P[3 * 6];
@@ -247,12 +247,12 @@ static void rig_open(struct rig *r, const struct tiny_size *size)
     ck_assert_int_eq(kvr_dev_open(&r->dev, backend), KVR_OK);
     ck_assert_msg(kvr_model_open(&r->m, r->dev, r->dir) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_dit_open(&r->d, r->dev, r->m) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_plan_open(&r->plan, "F32", NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&r->scheme, "F32", NULL, 0) == KVR_OK, "%s", kvr_error());
     shape.n_layers = size->layers;
     shape.n_heads = size->heads;
     shape.head_dim = size->dim / size->heads;
     shape.tokens_per_frame = kvr_model_tokens_per_frame(r->m);
-    ck_assert_msg(kvr_cache_open(&r->cache, r->dev, r->plan, &shape, KVR_PATH_STAGED) == KVR_OK,
+    ck_assert_msg(kvr_cache_open(&r->cache, r->dev, r->scheme, &shape, KVR_PATH_STAGED) == KVR_OK,
                   "%s", kvr_error());
     r->chunk = 2 * kvr_model_frame_elems(r->m);
     kvr_normal(r->P, 3 * 6, 3, KVR_RNG_TEST, 0, 0, 0);
@@ -263,7 +263,7 @@ static void rig_open(struct rig *r, const struct tiny_size *size)
 static void rig_close(struct rig *r)
 {
     kvr_cache_close(&r->cache);
-    kvr_plan_close(&r->plan);
+    kvr_scheme_close(&r->scheme);
     kvr_dit_close(&r->d);
     kvr_model_close(&r->m);
     kvr_dev_close(&r->dev);

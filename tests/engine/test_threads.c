@@ -210,7 +210,7 @@ static void rollout(const char *dir, const char *method, int team, float latents
     struct kvr_dev *dev;
     struct kvr_model *m;
     struct kvr_dit *d;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_cache *cache;
 
     omp_set_num_threads(team);
@@ -218,14 +218,14 @@ static void rollout(const char *dir, const char *method, int team, float latents
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_model_open(&m, dev, dir) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_dit_open(&d, dev, m) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_plan_open(&plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, KVR_PATH_STAGED) == KVR_OK, "%s",
+    ck_assert_msg(kvr_scheme_open(&scheme, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_msg(kvr_dit_set_prompt(d, P) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_sample(d, cache, FRAMES, kvr_noise_philox, &seed, NULL, latents) == KVR_OK,
                   "%s", kvr_error());
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_dit_close(&d);
     kvr_model_close(&m);
     kvr_dev_close(&dev);

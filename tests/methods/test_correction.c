@@ -218,11 +218,11 @@ START_TEST(energy_holds_for_every_registered_codec)
 
     for (int i = 0; kvr_methods[i]; i++)
         for (int study = 0; study < 1 + kvr_methods[i]->study; study++) {
-            struct kvr_plan *p;
+            struct kvr_scheme *p;
             char spec[96];
 
             snprintf(spec, sizeof spec, "%s%s", kvr_methods[i]->name, study ? "@study" : "");
-            ck_assert_msg(kvr_plan_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+            ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < p->n_tiers; t++) {
                 const struct kvr_codec *k = p->k[t];
                 char id[256];
@@ -241,7 +241,7 @@ START_TEST(energy_holds_for_every_registered_codec)
                               k->text, fixed, plain);
                 n_large += fabs(plain) > 0.01;
             }
-            kvr_plan_close(&p);
+            kvr_scheme_close(&p);
         }
     ck_assert_int_ge(n_seen, 12);
     ck_assert_int_ge(n_large, 4); /* the uncorrected shift is there to be removed */
@@ -288,19 +288,19 @@ END_TEST
 
 START_TEST(misleading_plans_are_named)
 {
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
 
-    ck_assert_int_eq(kvr_plan_open(&p, "RTN_INT2@study+taylor", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&p, "RTN_INT2@study+taylor", NULL, 0), KVR_OK);
     ck_assert_str_eq(p->name, "RTN_INT2@study+taylor");
-    ck_assert_ptr_nonnull(kvr_plan_warning(p));
-    kvr_plan_close(&p);
-    ck_assert_int_eq(kvr_plan_open(&p, "RTN_INT2@study+energy", NULL, 0), KVR_OK);
-    ck_assert_ptr_null(kvr_plan_warning(p));
-    kvr_plan_close(&p);
-    ck_assert_int_eq(kvr_plan_open(&p, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
-    ck_assert_ptr_null(kvr_plan_warning(p));
-    kvr_plan_close(&p);
-    ck_assert_int_eq(kvr_plan_open(&p, "KIVI_INT2+tailor", NULL, 0), KVR_EINVAL);
+    ck_assert_ptr_nonnull(kvr_scheme_warning(p));
+    kvr_scheme_close(&p);
+    ck_assert_int_eq(kvr_scheme_open(&p, "RTN_INT2@study+energy", NULL, 0), KVR_OK);
+    ck_assert_ptr_null(kvr_scheme_warning(p));
+    kvr_scheme_close(&p);
+    ck_assert_int_eq(kvr_scheme_open(&p, "KIVI_INT2+taylor", NULL, 0), KVR_OK);
+    ck_assert_ptr_null(kvr_scheme_warning(p));
+    kvr_scheme_close(&p);
+    ck_assert_int_eq(kvr_scheme_open(&p, "KIVI_INT2+tailor", NULL, 0), KVR_EINVAL);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "taylor"));
 }
 END_TEST

@@ -182,7 +182,8 @@ START_TEST(grids_are_the_same)
             snprintf(fill, sizeof fill, "%d", f);
             for (int k = 0; k < 3; k++)
                 for (int bits = asym ? 1 : 2; bits <= 8; bits++) {
-                    const struct kvr_grid g = { bits, (enum kvr_axis)(_i % 3), groups[k], asym };
+                    const struct kvr_grid g = { bits, (enum kvr_grid_axis)(_i % 3), groups[k],
+                                                asym };
 
                     if (kvr_grid_check(&g, shapes[s].n_heads, shapes[s].head_dim) == KVR_OK)
                         compare_grid(&g, &job, x, fill);

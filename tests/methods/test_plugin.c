@@ -285,7 +285,7 @@ START_TEST(the_example_does_what_it_says)
     float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y), *work = malloc(N * sizeof *work);
     const struct kvr_loaded_plugin *l;
     const int before = n_methods();
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     char path[4096];
     double plain, centred, nothing;
 
@@ -299,13 +299,13 @@ START_TEST(the_example_does_what_it_says)
     ck_assert_str_eq(l->plugin->name, "center");
     ck_assert_uint_eq(strlen(l->sha256), 64);
 
-    ck_assert_int_eq(kvr_plan_open(&plan, "CENTERED_INT4", NULL, 0), KVR_OK);
-    ck_assert(kvr_plugin_used(l->plugin, plan));
-    ck_assert(!kvr_codec_rotated(plan->k[0]));
-    kvr_plan_close(&plan);
-    ck_assert_int_eq(kvr_plan_open(&plan, "RTN_INT4", NULL, 0), KVR_OK);
-    ck_assert(!kvr_plugin_used(l->plugin, plan));
-    kvr_plan_close(&plan);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "CENTERED_INT4", NULL, 0), KVR_OK);
+    ck_assert(kvr_plugin_used(l->plugin, scheme));
+    ck_assert(!kvr_codec_rotated(scheme->k[0]));
+    kvr_scheme_close(&scheme);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "RTN_INT4", NULL, 0), KVR_OK);
+    ck_assert(!kvr_plugin_used(l->plugin, scheme));
+    kvr_scheme_close(&scheme);
 
     /* Channel c sits at c - 32 and moves by a normal of sigma 1. The step follows the largest
      * magnitude of 16 tokens: about |c - 32| + 2 plain, about 2 centred. The error is step^2/12,

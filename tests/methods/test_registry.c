@@ -56,16 +56,16 @@ static int n_methods(void)
 }
 
 /* Row and reading of a loop test's index; NULL for a reading there is not. */
-static struct kvr_plan *plan_of(int i, const struct kvr_setting *s, int n)
+static struct kvr_scheme *plan_of(int i, const struct kvr_setting *s, int n)
 {
     const struct kvr_method *m = kvr_methods[i / 2];
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
     char spec[128];
 
     if (i % 2 && !m->study)
         return NULL;
     snprintf(spec, sizeof spec, "%s%s", m->name, i % 2 ? "@study" : "");
-    ck_assert_msg(kvr_plan_open(&p, spec, s, n) == KVR_OK, "%s: %s", spec, kvr_error());
+    ck_assert_msg(kvr_scheme_open(&p, spec, s, n) == KVR_OK, "%s: %s", spec, kvr_error());
     return p;
 }
 
@@ -116,7 +116,7 @@ static void reparse(const struct kvr_codec *c)
 
 START_TEST(codecs_parse_back)
 {
-    struct kvr_plan *p = plan_of(_i, NULL, 0);
+    struct kvr_scheme *p = plan_of(_i, NULL, 0);
 
     if (!p)
         return;
@@ -124,7 +124,7 @@ START_TEST(codecs_parse_back)
         reparse(p->k[t]);
         reparse(p->v[t]);
     }
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
 }
 END_TEST
 
@@ -148,15 +148,15 @@ static void add_axis(void *ctx, const char *axis, const char *text)
 START_TEST(axes_are_the_same_every_time)
 {
     struct axes a = { 0 }, b = { 0 };
-    struct kvr_plan *p = plan_of(_i, NULL, 0);
+    struct kvr_scheme *p = plan_of(_i, NULL, 0);
 
     if (!p)
         return;
     kvr_plan_axes(p, add_axis, &a);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     p = plan_of(_i, NULL, 0);
     kvr_plan_axes(p, add_axis, &b);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     ck_assert_int_ge(a.count, 10);
     ck_assert_str_eq(a.text, b.text);
 }
@@ -166,16 +166,16 @@ START_TEST(readings_are_told_apart)
 {
     const struct kvr_method *m = kvr_methods[_i];
     struct axes a = { 0 }, b = { 0 };
-    struct kvr_plan *p;
+    struct kvr_scheme *p;
 
     if (!m->study)
         return;
     p = plan_of(2 * _i, NULL, 0);
     kvr_plan_axes(p, add_axis, &a);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     p = plan_of(2 * _i + 1, NULL, 0);
     kvr_plan_axes(p, add_axis, &b);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     ck_assert_str_ne(a.text, b.text);
 }
 END_TEST
@@ -183,13 +183,13 @@ END_TEST
 START_TEST(two_shapes_fit)
 {
     static const int shape[][2] = { { 3, 64 }, { 12, 128 } };
-    struct kvr_plan *p = plan_of(_i, NULL, 0);
+    struct kvr_scheme *p = plan_of(_i, NULL, 0);
 
     if (!p)
         return;
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        ck_assert_msg(kvr_plan_check(p, shape[i][0], shape[i][1]) == KVR_OK, "%s", kvr_error());
-    kvr_plan_close(&p);
+        ck_assert_msg(kvr_scheme_check(p, shape[i][0], shape[i][1]) == KVR_OK, "%s", kvr_error());
+    kvr_scheme_close(&p);
 }
 END_TEST
 
@@ -263,7 +263,7 @@ static void add_option(void *ctx, const char *prefix, const struct kvr_opt *o, c
 START_TEST(options_hold_at_both_ends)
 {
     struct tries *all = calloc(1, sizeof *all);
-    struct kvr_plan *p = plan_of(_i, NULL, 0);
+    struct kvr_scheme *p = plan_of(_i, NULL, 0);
     char spec[128];
     int taken = 0;
 
@@ -273,16 +273,16 @@ START_TEST(options_hold_at_both_ends)
     }
     kvr_plan_visit(p, add_option, all);
     snprintf(spec, sizeof spec, "%s", p->name);
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     for (int i = 0; i < all->n; i++) {
         const struct kvr_setting s = { all->t[i].name, all->t[i].value };
         const char *dot = strrchr(s.name, '.'), *leaf = dot ? dot + 1 : s.name;
-        enum kvr_status st = kvr_plan_open(&p, spec, &s, 1);
+        enum kvr_status st = kvr_scheme_open(&p, spec, &s, 1);
 
         if (st == KVR_OK) {
             ck_assert_msg(!all->t[i].outside, "%s takes %s=%s", spec, s.name, s.value);
-            st = kvr_plan_check(p, 12, 128);
-            kvr_plan_close(&p);
+            st = kvr_scheme_check(p, 12, 128);
+            kvr_scheme_close(&p);
             taken += st == KVR_OK;
         }
         if (st != KVR_OK) {
@@ -301,15 +301,15 @@ START_TEST(unknown_names_are_refused)
 {
     static const struct kvr_setting wrong = { "bitz", "4" };
     const struct kvr_method *m;
-    struct kvr_plan *p = NULL;
+    struct kvr_scheme *p = NULL;
 
     ck_assert_int_eq(kvr_method_require(&m, "RTN_INT44"), KVR_ENOTFOUND);
     ck_assert(strstr(kvr_error(), "RTN_INT4") != NULL);
-    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
-    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
-    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4+tailor", NULL, 0), KVR_OK);
-    ck_assert_int_ne(kvr_plan_open(&p, "", NULL, 0), KVR_OK);
-    ck_assert_int_ne(kvr_plan_open(&p, "RTN_INT4", &wrong, 1), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4+tailor", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4", &wrong, 1), KVR_OK);
     ck_assert_ptr_null(p);
 }
 END_TEST

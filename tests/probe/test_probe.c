@@ -70,10 +70,10 @@ static void turn(const double *x, double *y)
 }
 
 /* log E exp of the score error, by the formulas; q is the query over sqrt(D). */
-static double correction(const struct kvr_plan *plan, const struct kvr_segment *s, int64_t t, int h,
-                         const double *q)
+static double correction(const struct kvr_scheme *scheme, const struct kvr_segment *s, int64_t t,
+                         int h, const double *q)
 {
-    const char *kind = kvr_correction_names[plan->opts.correction];
+    const char *kind = kvr_correction_names[scheme->opts.correction];
     double turned[D], c = 0;
     float s2[D];
 
@@ -166,7 +166,7 @@ static void weigh(const struct kvr_cache_view *w, int h, const double *q, struct
 
         for (int64_t t = begin; t < end; t++) {
             struct token *x = &tok[kvr_segment_token(s, t) - first];
-            double score = one ? log((double)(end - begin)) : -correction(w->plan, s, t, h, q);
+            double score = one ? log((double)(end - begin)) : -correction(w->scheme, s, t, h, q);
 
             for (int c = 0; c < D; c++)
                 score += q[c] * x->k[c];
@@ -350,12 +350,12 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
     const size_t n = CHUNK * W;
     float *q = malloc(4 * n * sizeof *q), *k = q + n, *v = k + n, *out = v + n;
     struct kvr_cache *cache;
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     struct kvr_dev *dev;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_plan_open(&plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
-    ck_assert_msg(kvr_cache_open(&cache, dev, plan, &shape, path) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&scheme, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
     kvr_cache_watch(cache, fn, ctx);
     for (int c = 0; c < CHUNKS; c++)
         for (int i = 0; i < PASSES; i++) {
@@ -381,7 +381,7 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
             ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
         }
     kvr_cache_close(&cache);
-    kvr_plan_close(&plan);
+    kvr_scheme_close(&scheme);
     kvr_dev_close(&dev);
     free(q);
 }

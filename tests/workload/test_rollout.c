@@ -54,12 +54,12 @@ static struct kvr_rollout_request request(int n_frames, const uint8_t *given, in
 static enum kvr_status roll(const char *method, const struct kvr_rollout_request *req,
                             struct kvr_rollout_result *out)
 {
-    struct kvr_plan *plan;
+    struct kvr_scheme *scheme;
     enum kvr_status st;
 
-    ck_assert_msg(kvr_plan_open(&plan, method, NULL, 0) == KVR_OK, "%s", kvr_error());
-    st = kvr_rollout_run(dev, plan, req, NULL, NULL, out);
-    kvr_plan_close(&plan);
+    ck_assert_msg(kvr_scheme_open(&scheme, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    st = kvr_rollout_run(dev, scheme, req, NULL, NULL, out);
+    kvr_scheme_close(&scheme);
     return st;
 }
 

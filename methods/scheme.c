@@ -1,4 +1,4 @@
-/* plan.c - a method, its reading and its options, settled. */
+/* scheme.c - a method, its reading and its options, settled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +7,17 @@
 
 static const char *const compute_names[] = { "f32", "bf16", NULL };
 
-const struct kvr_opt kvr_plan_options[] = {
-    KVR_OPT_ENUM(struct kvr_plan_opts, compute, KVR_COMPUTE_F32, compute_names,
+const struct kvr_opt kvr_scheme_options[] = {
+    KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
-    KVR_OPT_ENUM(struct kvr_plan_opts, correction, 0, kvr_correction_names,
+    KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
                  "what is taken off the scores of coded keys"),
-    KVR_OPT_STRING(struct kvr_plan_opts, layer_budget, "none",
+    KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
                    "none, linear, profiled (= moviegen), storyeval, or a file"),
-    KVR_OPT_FLOAT(struct kvr_plan_opts, budget_min, 0.7, 0, 10, "linear budget of the first layer"),
-    KVR_OPT_FLOAT(struct kvr_plan_opts, budget_max, 1.3, 0, 10, "linear budget of the last layer"),
+    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
+                  "linear budget of the first layer"),
+    KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
+                  "linear budget of the last layer"),
     { 0 }
 };
 
@@ -39,7 +41,7 @@ static enum kvr_status split_spec(const char *spec, char *name, size_t n, enum k
     return KVR_OK;
 }
 
-const char *kvr_plan_tier_name(const struct kvr_plan *p, int tier)
+const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier)
 {
     return p->tiers.part ? p->tiers.part->tier_names[tier] : "all";
 }
@@ -68,13 +70,13 @@ static enum kvr_status set_part(const char *part, const struct kvr_opt *table, v
     return KVR_OK;
 }
 
-static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
+static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
 {
     const char *name = s->name;
     bool to_k = true, to_v = true, to_tiers = true, to_retention = true, to_reuse = p->reuses;
     int n_set = 0, only_tier = -1;
 
-    KVR_TRY(set_part("plan", kvr_plan_options, &p->opts, name, s->value, &n_set));
+    KVR_TRY(set_part("scheme", kvr_scheme_options, &p->opts, name, s->value, &n_set));
     if (n_set)
         return KVR_OK;
     if (starts(&name, "tiers")) {
@@ -85,7 +87,7 @@ static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
         to_k = to_v = to_tiers = to_retention = false;
     } else {
         for (int t = 0; t < p->n_tiers; t++)
-            if (starts(&name, kvr_plan_tier_name(p, t)))
+            if (starts(&name, kvr_scheme_tier_name(p, t)))
                 only_tier = t;
         if (starts(&name, "k"))
             to_v = to_tiers = to_retention = to_reuse = false;
@@ -122,7 +124,7 @@ static enum kvr_status apply(struct kvr_plan *p, const struct kvr_setting *s)
     return KVR_OK;
 }
 
-static enum kvr_status open_codecs(struct kvr_plan *p)
+static enum kvr_status open_codecs(struct kvr_scheme *p)
 {
     const struct kvr_method *m = p->method;
     const bool study = p->reading == KVR_STUDY;
@@ -140,7 +142,7 @@ static enum kvr_status open_codecs(struct kvr_plan *p)
     return KVR_OK;
 }
 
-static enum kvr_status settle(struct kvr_plan *p)
+static enum kvr_status settle(struct kvr_scheme *p)
 {
     if (p->opts.correction) {
         const size_t n = strlen(p->name);
@@ -161,16 +163,16 @@ static enum kvr_status settle(struct kvr_plan *p)
     return KVR_OK;
 }
 
-enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
-                              const struct kvr_setting *settings, int n_settings)
+enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
+                                const struct kvr_setting *settings, int n_settings)
 {
-    struct kvr_plan *p = calloc(1, sizeof *p);
+    struct kvr_scheme *p = calloc(1, sizeof *p);
     char name[80], head[96];
     const char *plus = strchr(spec, '+');
     enum kvr_status st;
 
     if (!p)
-        return kvr_fail(KVR_ENOMEM, "plan: no memory");
+        return kvr_fail(KVR_ENOMEM, "scheme: no memory");
     snprintf(head, sizeof head, "%.*s", plus ? (int)(plus - spec) : (int)strlen(spec), spec);
     st = split_spec(head, name, sizeof name, &p->reading);
     if (st == KVR_OK)
@@ -184,7 +186,7 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
                       p->method->name);
         goto fail;
     }
-    kvr_opts_defaults(kvr_plan_options, &p->opts);
+    kvr_opts_defaults(kvr_scheme_options, &p->opts);
     if (p->reading == KVR_STUDY)
         strcpy(p->opts.layer_budget, "moviegen");
     st = kvr_tiers_open(&p->tiers, p->method->tiers);
@@ -195,7 +197,7 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
     if (st == KVR_OK)
         st = open_codecs(p);
     if (st == KVR_OK && plus)
-        st = kvr_opts_set(kvr_plan_options, &p->opts, "correction", plus + 1);
+        st = kvr_opts_set(kvr_scheme_options, &p->opts, "correction", plus + 1);
     for (int i = 0; i < n_settings && st == KVR_OK; i++) {
         st = apply(p, &settings[i]);
         if (st != KVR_OK)
@@ -208,11 +210,11 @@ enum kvr_status kvr_plan_open(struct kvr_plan **out, const char *spec,
     *out = p;
     return KVR_OK;
 fail:
-    kvr_plan_close(&p);
+    kvr_scheme_close(&p);
     return st;
 }
 
-void kvr_plan_close(struct kvr_plan **p)
+void kvr_scheme_close(struct kvr_scheme **p)
 {
     if (!*p)
         return;
@@ -227,7 +229,7 @@ void kvr_plan_close(struct kvr_plan **p)
     *p = NULL;
 }
 
-enum kvr_status kvr_plan_check(const struct kvr_plan *p, int n_heads, int head_dim)
+enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
     for (int t = 0; t < p->n_tiers; t++) {
         enum kvr_status st = kvr_codec_check(p->k[t], n_heads, head_dim);
@@ -249,7 +251,7 @@ static enum kvr_noise_sign noise_sign(const struct kvr_codec *c)
     return steps.sign;
 }
 
-const char *kvr_plan_warning(const struct kvr_plan *p)
+const char *kvr_scheme_warning(const struct kvr_scheme *p)
 {
     if (p->opts.correction == 0 || !strcmp(kvr_correction_names[p->opts.correction], "energy"))
         return NULL;
@@ -276,17 +278,17 @@ static void visit_table(const char *prefix, const struct kvr_opt *table, const v
         fn(ctx, prefix, o, kvr_opts_text(o, opts, value, sizeof value));
 }
 
-void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx)
+void kvr_plan_visit(const struct kvr_scheme *p, kvr_plan_visit_fn *fn, void *ctx)
 {
     char prefix[64];
 
-    visit_table("", kvr_plan_options, &p->opts, fn, ctx);
+    visit_table("", kvr_scheme_options, &p->opts, fn, ctx);
     for (int t = 0; t < p->n_tiers; t++)
         for (int side = 0; side < 2; side++) {
             const struct kvr_codec *c = side ? p->v[t] : p->k[t];
 
             if (p->n_tiers > 1)
-                snprintf(prefix, sizeof prefix, "%s.%c.", kvr_plan_tier_name(p, t), "kv"[side]);
+                snprintf(prefix, sizeof prefix, "%s.%c.", kvr_scheme_tier_name(p, t), "kv"[side]);
             else
                 snprintf(prefix, sizeof prefix, "%c.", "kv"[side]);
             for (int i = 0; i < c->n_stages; i++)
@@ -300,7 +302,7 @@ void kvr_plan_visit(const struct kvr_plan *p, kvr_plan_visit_fn *fn, void *ctx)
         visit_table("retention.", p->retention.part->options, p->retention.opts, fn, ctx);
 }
 
-void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
+void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
 {
     const bool study = p->reading == KVR_STUDY;
     char axis[64], text[512];
@@ -308,7 +310,7 @@ void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
     for (int t = 0; t < p->n_tiers; t++)
         for (int side = 0; side < 2; side++) {
             snprintf(axis, sizeof axis, p->n_tiers > 1 ? "codec_%c.%s" : "codec_%c", "kv"[side],
-                     kvr_plan_tier_name(p, t));
+                     kvr_scheme_tier_name(p, t));
             fn(ctx, axis, side ? p->v[t]->text : p->k[t]->text);
         }
     fn(ctx, "tiers",
@@ -328,11 +330,11 @@ void kvr_plan_axes(const struct kvr_plan *p, kvr_plan_axis_fn *fn, void *ctx)
     fn(ctx, "reuse",
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");
-    for (const struct kvr_opt *o = kvr_plan_options; o->name; o++)
+    for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
         fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
-double kvr_plan_bits(const struct kvr_plan *p, int n_heads, int head_dim)
+double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
     /* Enough tokens that the last ragged group does not show. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
