@@ -76,8 +76,8 @@ CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
 CUDA_LIBS := $(if $(NVCC),-L$(dir $(NVCC))../lib64) -lcudart_static -lstdc++ -lrt -lpthread
-EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/cuda/*.cc)) \
-	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/cuda/%_cuda.cu,$(CU)))
+EMU_OBJ   := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard harness/device/*.cc)) \
+	$(patsubst %.cu,$(BUILD)/%.emu.o,$(filter-out harness/device/%_cuda.cu,$(CU)))
 SIN_OBJ   := $(patsubst %.cu,$(BUILD)/%.emu.o,$(wildcard tests/cuda/*.cu))
 KERNELS   := $(if $(CUDA),$(CUDA_OBJ),$(EMU_OBJ))
 KERNEL_LIBS := $(if $(CUDA),$(CUDA_LIBS))
@@ -111,7 +111,7 @@ GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/probe \
-               harness/workload harness/media harness/cuda methods methods/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
+               harness/workload harness/media harness/device methods methods/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
@@ -161,7 +161,7 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a $
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
 		$(EMU_OBJ) $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
 
-$(BUILD)/harness/cuda/%.o: harness/cuda/%.cc
+$(BUILD)/harness/device/%.o: harness/device/%.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) -DKVR_EMULATED $(CXXFLAGS) -MMD -MP -c -o $@ $<

@@ -1,7 +1,7 @@
 /* bounce.c - to the host, through a stage, and back. */
 #include "methods/bounce.h"
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 /* A buffer of the host with what the device has at `from`. */
 static enum kvr_status fetch(struct kvr_buf *to, struct kvr_dev *dev, enum kvr_mem_tag tag,

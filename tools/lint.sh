@@ -79,7 +79,7 @@ clang_builds() {
 clang_builds_cuda() {
     local f rc=0
     for f in "${cuda[@]}"; do
-        [[ $f == harness/cuda/*_cuda.cu ]] && continue # nvcc's alone
+        [[ $f == harness/device/*_cuda.cu ]] && continue # nvcc's alone
         clang++ -x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" \
             -DKVR_EMULATED -fno-exceptions -fno-rtti -fsyntax-only "$f" || rc=1
     done

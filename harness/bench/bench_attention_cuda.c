@@ -9,7 +9,7 @@
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 struct size {
     int heads, d, tokens_per_frame, frames_per_chunk, most_chunks; /* with the current one */

@@ -5,7 +5,7 @@
 
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/turns.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };
 

@@ -7,7 +7,7 @@
 #include "harness/bench/bench_gemm.h"
 #include "harness/bench/turns.h"
 #include "harness/core/rng.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "harness/engine/gemm.h"
 #include "harness/engine/linear_cuda.h"
 

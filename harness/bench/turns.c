@@ -1,7 +1,7 @@
 /* turns.c - see turns.h. */
 #include "harness/bench/turns.h"
 
-#include "harness/cuda/device.h"
+#include "harness/device/device.h"
 
 enum { WARM_ROUNDS = 2 };
 

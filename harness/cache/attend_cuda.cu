@@ -6,7 +6,7 @@
  * D so that 32 lanes reading 32 rows meet 32 banks. */
 #include "harness/cache/attend_cuda.h"
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 enum { WARPS = 4, ROWS = 4, QUERIES = WARPS * ROWS, TILE = 32, THREADS = WARPS * 32 };
 

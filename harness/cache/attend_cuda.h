@@ -16,7 +16,7 @@
 #ifndef KVR_CACHE_ATTEND_CUDA_H
 #define KVR_CACHE_ATTEND_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "methods/corrections/corrections_cuda.h"
 
 #ifdef __cplusplus

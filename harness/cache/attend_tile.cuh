@@ -12,7 +12,7 @@
 #define KVR_CACHE_ATTEND_TILE_CUH
 
 #include "harness/cache/attend_mma.h"
-#include "harness/cuda/mma.cuh"
+#include "harness/device/mma.cuh"
 #include "methods/kernels/grid.h"
 #include "methods/kernels/planes.cuh"
 

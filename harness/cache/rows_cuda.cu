@@ -2,7 +2,7 @@
  * of it where rows are so aligned. */
 #include "harness/cache/rows_cuda.h"
 
-#include "harness/cuda/vector.cuh"
+#include "harness/device/vector.cuh"
 
 enum { THREADS = 128 };
 

@@ -3,7 +3,7 @@
 #ifndef KVR_CACHE_ROWS_CUDA_H
 #define KVR_CACHE_ROWS_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 #include "harness/core/dtype.h"
 #include "harness/core/rng.h"
 #include "harness/core/safetensors.h"
-#include "harness/cuda/device.h"
+#include "harness/device/device.h"
 
 struct codec_opts {
     const char *method, *out, *device, *draw;

@@ -8,7 +8,7 @@
 #include "harness/cli/libraries.h"
 #include "harness/core/isa.h"
 #include "harness/core/machine.h"
-#include "harness/cuda/blaslt.h"
+#include "harness/device/blaslt.h"
 #include "harness/plan/find.h"
 
 struct doctor_opts {

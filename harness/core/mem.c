@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 enum { ALIGNMENT = 64 }; /* one cache line, one AVX-512 register */
 

@@ -12,9 +12,9 @@
  * read and written by any thread. The peak is exact: it is taken at every
  * allocation, together with what each tag held at that instant.
  *
- * On backend CUDA `p` is device memory in the order of the device's stream (harness/cuda/stream.h),
- * emulated or real as the program was linked; the host reaches it by kvr_dev_put and kvr_dev_get
- * alone. */
+ * On backend CUDA `p` is device memory in the order of the device's stream
+ * (harness/device/stream.h), emulated or real as the program was linked; the host reaches it by
+ * kvr_dev_put and kvr_dev_get alone. */
 #ifndef KVR_CORE_MEM_H
 #define KVR_CORE_MEM_H
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/core/clock.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 struct phase {
     int64_t ns;    /* of the intervals whose length is known */

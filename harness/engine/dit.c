@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "harness/core/phase.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
 

@@ -2,7 +2,7 @@
 #include "harness/engine/draw_cuda.h"
 
 #include "harness/core/rng.h"
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 enum { THREADS = 256, ROUNDS = 10, BLOCK = 4 };
 

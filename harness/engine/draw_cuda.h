@@ -2,7 +2,7 @@
 #ifndef KVR_ENGINE_DRAW_CUDA_H
 #define KVR_ENGINE_DRAW_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "harness/engine/draw.h"
 
 #ifdef __cplusplus

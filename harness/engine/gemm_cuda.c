@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/cuda/blaslt.h"
+#include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */

@@ -1,7 +1,7 @@
 /* linear_cuda.cu - products of tiles: F32 in registers, BF16 on tensor cores. */
 #include "harness/engine/linear_cuda.h"
 
-#include "harness/cuda/mma.cuh"
+#include "harness/device/mma.cuh"
 
 enum { TILE = 64 }; /* rows and columns of Y that a block has */
 

@@ -6,7 +6,7 @@
 #define KVR_ENGINE_LINEAR_CUDA_H
 
 #include "harness/core/dtype.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {

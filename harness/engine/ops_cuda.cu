@@ -1,7 +1,7 @@
 /* ops_cuda.cu - see ops_cuda.h. A block has a row; elementwise kernels a thread per value. */
 #include "harness/engine/ops_cuda.h"
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 

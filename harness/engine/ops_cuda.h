@@ -6,7 +6,7 @@
 #ifndef KVR_ENGINE_OPS_CUDA_H
 #define KVR_ENGINE_OPS_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "harness/engine/ops.h"
 
 #ifdef __cplusplus

@@ -36,7 +36,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
-#include "harness/cuda/device.h"
+#include "harness/device/device.h"
 #include "harness/engine/gemm.h"
 #include "harness/media/media.h"
 #include "harness/plan/parts.h"

@@ -4,7 +4,7 @@
  * truncated and not rounded. Bytes that are given become latents at the middle of what truncates
  * to them, so that they come out again. */
 #include "harness/core/clock.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/workload.h"
 

@@ -6,7 +6,7 @@
 
 #include <float.h>
 
-#include "harness/cuda/number.cuh"
+#include "harness/device/number.cuh"
 
 enum { THREADS = 128, WARPS = THREADS / 32 };
 

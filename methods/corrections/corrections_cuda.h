@@ -19,7 +19,7 @@
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
 #define KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "methods/codec.h"
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 #ifndef KVR_METHODS_BLOCK_SCAN_CUH
 #define KVR_METHODS_BLOCK_SCAN_CUH
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 /* The sum of v over the threads before this one; *total gets the sum over all. All threads of the
  * block call it; their number is a multiple of 32; `warps` is shared, 33 entries, and free for

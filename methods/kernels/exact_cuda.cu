@@ -2,8 +2,8 @@
  *
  * A thread has N elements: 8, so that it reads and writes by 16 bytes, or 1 where addresses or
  * extents are no multiples of that. */
-#include "harness/cuda/number.cuh"
-#include "harness/cuda/vector.cuh"
+#include "harness/device/number.cuh"
+#include "harness/device/vector.cuh"
 #include "methods/kernels/kernels_cuda.h"
 
 enum { THREADS = 256, MANY = 8 };

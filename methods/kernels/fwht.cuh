@@ -6,8 +6,8 @@
 #ifndef KVR_METHODS_FWHT_CUH
 #define KVR_METHODS_FWHT_CUH
 
-#include "harness/cuda/number.cuh"
-#include "harness/cuda/vector.cuh"
+#include "harness/device/number.cuh"
+#include "harness/device/vector.cuh"
 
 /* Rows of d values, d = 32 V, or less with V 1. All lanes of the warp call it. */
 template <int V, int R>

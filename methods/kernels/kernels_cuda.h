@@ -7,7 +7,7 @@
 #ifndef KVR_METHODS_KERNELS_CUDA_H
 #define KVR_METHODS_KERNELS_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "methods/kernels/grid.h"
 #include "methods/kernels/topk.h"
 

@@ -3,7 +3,7 @@
 
 #include <cfloat>
 
-#include "harness/cuda/number.cuh"
+#include "harness/device/number.cuh"
 #include "methods/kernels/block_scan.cuh"
 
 /* Cuts of the CPU's definition: PIECES runs of whole SPANs, sums in LANES. */

@@ -10,7 +10,7 @@
 #ifndef KVR_METHODS_OUTLIERS_CUDA_H
 #define KVR_METHODS_OUTLIERS_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "methods/codec.h"
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 #ifndef KVR_METHODS_PLANES_CUH
 #define KVR_METHODS_PLANES_CUH
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 struct kvr_planes {
     int64_t n_tok, channels; /* of a kernel's planes: how many T a row has */

@@ -1,7 +1,7 @@
 /* policy_cuda.cu - statistics and ranks of policy_cuda.h. */
 #include "methods/kernels/policy_cuda.h"
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 enum {
     THREADS = 256,

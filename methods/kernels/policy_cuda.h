@@ -6,7 +6,7 @@
 #ifndef KVR_METHODS_POLICY_CUDA_H
 #define KVR_METHODS_POLICY_CUDA_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "methods/kernels/topk.h"
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 
 #include "harness/core/clock.h"
 #include "harness/core/phase.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "tests/suite.h"
 
 enum { OUTER, INNER, NEVER, N_PHASES };

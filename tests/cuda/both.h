@@ -5,7 +5,7 @@
 #ifndef KVR_TESTS_BOTH_H
 #define KVR_TESTS_BOTH_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 #include "tests/methods/codec_tools.h"
 
 extern struct kvr_stream *both_stream; /* opened by main */

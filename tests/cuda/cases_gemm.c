@@ -9,7 +9,7 @@
  *   cuBLASLt  another order of the same: the second bound for both
  *
  * Sums beyond float: infinity or NaN on either side. */
-#include "harness/cuda/blaslt.h"
+#include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
 #include "tests/cuda/both.h"
 

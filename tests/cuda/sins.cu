@@ -1,8 +1,8 @@
 /* sins.cu - see sins.h. */
-#include "harness/cuda/emu_machine.cuh"
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/emu_machine.cuh"
+#include "harness/device/kernel.cuh"
 
-#include "harness/cuda/mma.cuh"
+#include "harness/device/mma.cuh"
 #include "tests/cuda/sins.h"
 
 static __device__ int64_t global_index()

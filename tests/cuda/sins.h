@@ -2,7 +2,7 @@
 #ifndef KVR_TESTS_SINS_H
 #define KVR_TESTS_SINS_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {

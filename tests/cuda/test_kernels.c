@@ -9,7 +9,7 @@ static const char *const kernels[] = {
 #define KERNEL(name) #name,
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what)
-#include "harness/cuda/kernels.def"
+#include "harness/device/kernels.def"
 #undef KERNEL
 #undef NEEDS_DEVICE
 #undef LIBRARY
@@ -21,7 +21,7 @@ static const char *const need_device[][2] = {
 #define KERNEL(name)
 #define NEEDS_DEVICE(name, why) { #name, why },
 #define LIBRARY(name, what)
-#include "harness/cuda/kernels.def"
+#include "harness/device/kernels.def"
 #undef KERNEL
 #undef NEEDS_DEVICE
 #undef LIBRARY
@@ -33,7 +33,7 @@ static const char *const libraries =
 #define KERNEL(name)
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what) " " #name " (" what ");"
-#include "harness/cuda/kernels.def"
+#include "harness/device/kernels.def"
 #undef KERNEL
 #undef NEEDS_DEVICE
 #undef LIBRARY

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "harness/cuda/device.h"
+#include "harness/device/device.h"
 #include "tests/suite.h"
 
 static const char *mine(void)

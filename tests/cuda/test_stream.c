@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/cuda/device_check.h"
+#include "harness/device/device_check.h"
 #include "tests/cuda/sins.h"
 #include "tests/suite.h"
 

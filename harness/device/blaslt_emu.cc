@@ -1,2 +1,2 @@
 /* blaslt_emu.cc - blaslt.h where kernels are emulated: there is no such library. */
-#include "harness/cuda/blaslt_none.cuh"
+#include "harness/device/blaslt_none.cuh"

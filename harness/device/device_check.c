@@ -1,5 +1,5 @@
 /* device_check.c - refusals that say what was found, what is needed and what else there is. */
-#include "harness/cuda/device_check.h"
+#include "harness/device/device_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* emu_graph.cc - graphs on the emulated device: a list of launches, copies and fills. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
 

@@ -2,12 +2,12 @@
  *
  * What a program is given is an address that faults: the bytes are elsewhere, where only kernels
  * and copies find them. Host code that follows a device pointer is stopped as on a device. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
 #include <sys/mman.h>
 
-#include "harness/cuda/device_check.h"
+#include "harness/device/device_check.h"
 
 enum kvr_status kvr_device_alloc(struct kvr_stream *s, void **p, size_t n)
 {

@@ -1,5 +1,5 @@
 /* emu.cc - launches: blocks one after the other, their threads as fibers in a seeded order. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
 #include <cstdio>

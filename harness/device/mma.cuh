@@ -21,7 +21,7 @@
 #ifndef KVR_CUDA_MMA_CUH
 #define KVR_CUDA_MMA_CUH
 
-#include "harness/cuda/number.cuh"
+#include "harness/device/number.cuh"
 
 /* Elements of shared and global memory as another type, where they are aligned for it. */
 #ifdef KVR_EMULATED

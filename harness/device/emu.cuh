@@ -23,7 +23,7 @@
 #include <type_traits>
 
 #include "harness/core/dtype.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #define __global__
 #define __device__

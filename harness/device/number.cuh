@@ -3,7 +3,7 @@
 #define KVR_CUDA_NUMBER_CUH
 
 #include "harness/core/dtype.h"
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 /* To the nearest BF16, ties to even. */
 static __device__ __forceinline__ float kvr_round_bf16(float x)

@@ -5,7 +5,7 @@
 #ifndef KVR_CUDA_VECTOR_CUH
 #define KVR_CUDA_VECTOR_CUH
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) kvr_few {
     T v[N];

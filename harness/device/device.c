@@ -1,5 +1,5 @@
 /* device.c - see device.h. */
-#include "harness/cuda/device.h"
+#include "harness/device/device.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * The switch is written by hand where we know how: swapcontext makes a system call. Every switch
  * is announced to AddressSanitizer, which keeps books on stacks. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
 

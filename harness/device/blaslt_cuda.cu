@@ -1,11 +1,11 @@
 /* blaslt_cuda.cu - blaslt.h on a device. Matrices lie in rows here and in columns there, so what
  * the library computes is Y^T = W X^T: its m is our N. */
-#include "harness/cuda/blaslt.h"
+#include "harness/device/blaslt.h"
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -259,5 +259,5 @@ enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_pl
 
 #else /* a toolkit without cuBLAS */
 
-#include "harness/cuda/blaslt_none.cuh"
+#include "harness/device/blaslt_none.cuh"
 #endif

@@ -19,10 +19,10 @@
 #ifndef KVR_CUDA_KERNEL_CUH
 #define KVR_CUDA_KERNEL_CUH
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef KVR_EMULATED
-#include "harness/cuda/emu.cuh"
+#include "harness/device/emu.cuh"
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -12,8 +12,8 @@
 #ifndef KVR_CUDA_EMU_MACHINE_CUH
 #define KVR_CUDA_EMU_MACHINE_CUH
 
-#include "harness/cuda/capture.h"
-#include "harness/cuda/emu.cuh"
+#include "harness/device/capture.h"
+#include "harness/device/emu.cuh"
 
 /* The switch is written by hand where we know how: swapcontext makes a system call. */
 #if !defined(__x86_64__) && !defined(KVR_EMU_UCONTEXT)

@@ -10,10 +10,10 @@
  * program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
  * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
  * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
-#ifndef KVR_CUDA_BLASLT_H
-#define KVR_CUDA_BLASLT_H
+#ifndef KVR_DEVICE_BLASLT_H
+#define KVR_DEVICE_BLASLT_H
 
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,8 +12,8 @@
  *
  * Two implementations, never in one program: stream_cuda.cu (nvcc) and stream_emu.cc. A stream
  * belongs to one thread. After an error later launches do nothing until a sync has returned it. */
-#ifndef KVR_CUDA_STREAM_H
-#define KVR_CUDA_STREAM_H
+#ifndef KVR_DEVICE_STREAM_H
+#define KVR_DEVICE_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  *     struct kvr_device_facts f = { .driver = 13000, .runtime = 13000, .n_devices = 1, ... };
  *     KVR_TRY(kvr_device_judge(&f));     KVR_EUNSUPPORTED: what was found, what is needed */
-#ifndef KVR_CUDA_DEVICE_CHECK_H
-#define KVR_CUDA_DEVICE_CHECK_H
+#ifndef KVR_DEVICE_DEVICE_CHECK_H
+#define KVR_DEVICE_DEVICE_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>

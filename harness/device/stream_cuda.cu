@@ -1,12 +1,12 @@
 /* stream_cuda.cu - stream.h on a device. */
-#include "harness/cuda/kernel.cuh"
+#include "harness/device/kernel.cuh"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "harness/cuda/capture.h"
-#include "harness/cuda/device_check.h"
+#include "harness/device/capture.h"
+#include "harness/device/device_check.h"
 
 enum { MAX_KERNELS = 256 };
 

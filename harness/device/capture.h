@@ -4,8 +4,8 @@
  *
  * A refused call does nothing, and the capture it disturbed ends in an error that names it: a
  * graph that lacks a step must not be launched. */
-#ifndef KVR_CUDA_CAPTURE_H
-#define KVR_CUDA_CAPTURE_H
+#ifndef KVR_DEVICE_CAPTURE_H
+#define KVR_DEVICE_CAPTURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

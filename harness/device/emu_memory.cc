@@ -1,5 +1,5 @@
 /* emu_memory.cc - shared arrays, and the shadow in which wrong accesses show. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 #ifndef KVR_CUDA_BLASLT_NONE_CUH
 #define KVR_CUDA_BLASLT_NONE_CUH
 
-#include "harness/cuda/blaslt.h"
+#include "harness/device/blaslt.h"
 
 #ifdef KVR_EMULATED
 static const char no_blaslt[] = "kernels are emulated";

@@ -1,5 +1,5 @@
 /* stream_emu.cc - stream.h on the emulated device: the stream itself, and its clock. */
-#include "harness/cuda/emu_machine.cuh"
+#include "harness/device/emu_machine.cuh"
 
 #include <cerrno>
 #include <cstdio>

@@ -6,13 +6,13 @@
  *
  * "cuda" and "emulated" are one backend, linked with kernels from nvcc or emulated ones; a program
  * has one of the two and refuses the other's name, so that no number passes for another's. */
-#ifndef KVR_CUDA_DEVICE_H
-#define KVR_CUDA_DEVICE_H
+#ifndef KVR_DEVICE_DEVICE_H
+#define KVR_DEVICE_DEVICE_H
 
 #include <stdbool.h>
 
 #include "harness/core/mem.h"
-#include "harness/cuda/stream.h"
+#include "harness/device/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
