@@ -52,7 +52,7 @@ FLAGS_avx512     := -march=x86-64-v4 -mprefer-vector-width=512 -DKVR_ISA_AVX2=1 
 FLAGS_vnni       := $(FLAGS_avx512) -mavx512vnni -DKVR_ISA_VNNI=1
 FLAGS_neon       := -march=armv8.2-a+dotprod -DKVR_ISA_NEON=1
 
-ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c metrics/*.c)
+ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c metrics/*.c)
 ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
@@ -72,7 +72,7 @@ CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions 
 	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
 	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
-CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu))
+CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu methods/*/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
 CUDA_LIBS := $(if $(NVCC),-L$(dir $(NVCC))../lib64) -lcudart_static -lstdc++ -lrt -lpthread
@@ -111,7 +111,7 @@ GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/probe \
-               harness/workload harness/media harness/device methods methods/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
+               harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
@@ -255,7 +255,7 @@ check-kernels: $(BUILD)/kvreel $(BUILD)/tests/bench/test_kernel_cases
 # The kernels and their check as one program without libraries: what the linker does not need of
 # these sources, it drops. CC says for which machine.
 ALONE     := $(BUILD)/check_kernels
-ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*.c) \
+ALONE_SRC := $(filter-out %/sha256.c %/version.c %/onednn.c,$(wildcard harness/core/*.c methods/kernels/*.c methods/codecs/*/*.c) \
 	$(wildcard harness/bench/kernel_case.c harness/bench/kernels_*.c harness/engine/ops.c harness/engine/ops_exact.c))
 ALONE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(ISA_SRC) $(DOT_SRC),$(ALONE_SRC))) $(ISA_OBJ)
 $(ALONE): CFLAGS += -static -Wl,--gc-sections

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "methods/bounce.h"
-#include "methods/kernels/chain.h"
+#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/grid/grid_cuda.h"
 
 #define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
 #include "methods/codecs/stages.def"

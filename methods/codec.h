@@ -117,7 +117,7 @@ struct kvr_stage_cuda {
                               struct kvr_stage_data *out);
     void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* A GRID of integers (methods/kernels/grid.h): which one, so that a codec can do a chain of
+    /* A GRID of integers (methods/codecs/grid/grid.h): which one, so that a codec can do a chain of
      * them in one go. NULL: it is another kind. */
     void (*grid)(const void *opts, struct kvr_grid *out);
 };

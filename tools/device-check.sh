@@ -69,7 +69,7 @@ fi
 
 # What the kernels are held to. The linker takes what is used, and that needs the C library alone.
 flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction-sections -Wno-psabi)
-sources=(harness/core/{status,dtype,mem,rng,opts,clock,phase,tensor,path}.c harness/device/*.c methods/*.c methods/*/*.c
+sources=(harness/core/{status,dtype,mem,rng,opts,clock,phase,tensor,path}.c harness/device/*.c methods/*.c methods/*/*.c methods/*/*/*.c
     harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/{stubs,gemm_plain}.c
     harness/bench/{bench,turns,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_gemm_cuda}.c)
 # Each is a program of its own; test_kernels.c has the cases beside it.
@@ -91,7 +91,7 @@ build() { # object command...
 }
 {
     # The slowest first: a kernel's object takes as long as everything else.
-    for f in harness/*/*.cu methods/*/*.cu; do
+    for f in harness/*/*.cu methods/*/*.cu methods/*/*/*.cu; do
         if [ -z "$emulated" ]; then
             build "$out/obj/cuda_$(flat "$f").o" "$nvcc" -I. -std=c++17 -O3 -fmad=false -lineinfo \
                 "-arch=sm_$arch" "-I$out/include" -c "$f"

@@ -10,7 +10,7 @@
 #include "harness/core/clock.h"
 #include "harness/core/isa.h"
 #include "harness/core/rng.h"
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 
 const struct kvr_bench_line kvr_bench_lines[] = {
     { "RTN_INT4", "sym(bits=4)", KVR_K },

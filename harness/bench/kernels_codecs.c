@@ -5,9 +5,9 @@
 
 #include "harness/bench/kernel_case.h"
 #include "methods/kernels/abs_sum.h"
-#include "methods/kernels/fwht_kernels.h"
-#include "methods/kernels/grid_kernels.h"
-#include "methods/kernels/outlier_kernels.h"
+#include "methods/codecs/hadamard/fwht_kernels.h"
+#include "methods/codecs/grid/grid_kernels.h"
+#include "methods/codecs/outliers/outlier_kernels.h"
 #include "methods/kernels/pack_kernels.h"
 
 static void *at(const struct kvr_case_kit *k, int which)

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 
 enum {
     TILE = KVR_ATTEND_TILE,

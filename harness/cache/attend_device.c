@@ -10,7 +10,7 @@
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/rows.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { PIECE = 1024 };
 

@@ -13,7 +13,7 @@
 
 #include "harness/cache/attend_mma.h"
 #include "harness/device/mma.cuh"
-#include "methods/kernels/grid.h"
+#include "methods/codecs/grid/grid.h"
 #include "methods/kernels/planes.cuh"
 
 enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, MAX_GRIDS = 2 };

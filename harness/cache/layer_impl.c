@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "harness/cache/rows.h"
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness/cache/rows_cuda.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/exact/exact_cuda.h"
 #include "methods/kernels/policy_cuda.h"
 
 void kvr_rows_gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,

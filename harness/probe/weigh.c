@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/probe/kernels.h"
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 
 enum { QUERIES = 4 };
 

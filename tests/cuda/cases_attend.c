@@ -9,7 +9,8 @@
  * each: u per piece, within n u. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/grid/grid_cuda.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
 static const double u = 0x1p-24;

@@ -3,8 +3,10 @@
  * Packed bytes have to be equal. Decoded values have to be equal too: the kernels do the CPU's
  * operations in the CPU's order, each rounded once (no contraction), and IEEE division and square
  * root are exact; only the payload of a NaN differs between machines. So no tolerance. */
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/grid/grid_cuda.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
 /* The axes with the groups that make their own paths: shorter and longer than a warp, than the

@@ -17,8 +17,8 @@
  * From there as in cases_attend.c. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 #include "methods/method.h"
 #include "tests/cuda/both.h"
 

@@ -17,7 +17,7 @@
  * correction, and h for v. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_mma.h"
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 #include "tests/cuda/both.h"
 
 static const double u = 0x1p-24, half = 0x1p-9;

@@ -2,7 +2,7 @@
  *
  * Entries are equal bytes and what the grid sees is equal: which elements are kept depends on
  * sigma alone, and its double sums run over the same pieces in the same order on both sides. */
-#include "methods/kernels/outliers_cuda.h"
+#include "methods/codecs/outliers/outliers_cuda.h"
 #include "tests/cuda/both.h"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* cases_stream.c - memory, time and graphs of a stream, on whatever runs it. What only an emulated
  * device can notice is in test_stream.c. */
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
 
 enum { ROWS = 6, DIM = 64, N = ROWS * DIM };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/core/rng.h"
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 #include "methods/method.h"
 #include "tests/suite.h"
 

@@ -1,5 +1,5 @@
 /* test_hadamard.c - the transform against the matrix it is a short way through. */
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 #include "tests/methods/codec_tools.h"
 #include "tests/suite.h"
 

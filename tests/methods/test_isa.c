@@ -6,8 +6,8 @@
 
 #include "harness/core/isa.h"
 #include "methods/corrections/correction.h"
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/grid.h"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/grid/grid.h"
 #include "methods/kernels/pack.h"
 #include "methods/kernels/saliency.h"
 #include "tests/methods/codec_tools.h"

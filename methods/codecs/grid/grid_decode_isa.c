@@ -1,5 +1,5 @@
 /* grid_decode_isa.c - codes to values: x^ = (q - z) s + off, as grid.h defines s, z and off. */
-#include "methods/kernels/grid_kernels.h"
+#include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 #include "methods/kernels/simd.h"
 

@@ -1,9 +1,9 @@
 /* fwht_kernels.h - the loops of fwht.h, by instruction set. */
-#ifndef KVR_METHODS_KERNELS_FWHT_KERNELS_H
-#define KVR_METHODS_KERNELS_FWHT_KERNELS_H
+#ifndef KVR_METHODS_FWHT_KERNELS_H
+#define KVR_METHODS_FWHT_KERNELS_H
 
 #include "harness/core/isa.h"
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 
 struct kvr_fwht_kernels {
     /* As kvr_fwht, by the calling thread alone. */

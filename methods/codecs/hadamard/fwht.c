@@ -1,9 +1,9 @@
 /* fwht.c - rows dealt to threads; fwht_isa.c transforms them. */
-#include "methods/kernels/fwht.h"
+#include "methods/codecs/hadamard/fwht.h"
 
 #include <omp.h>
 
-#include "methods/kernels/fwht_kernels.h"
+#include "methods/codecs/hadamard/fwht_kernels.h"
 
 void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute)
 {

@@ -1,7 +1,7 @@
 /* fwht_isa.c - see fwht.h for the definition. */
 #include <math.h>
 
-#include "methods/kernels/fwht_kernels.h"
+#include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/kernels/simd.h"
 
 /* One register. */

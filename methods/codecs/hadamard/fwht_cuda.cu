@@ -1,9 +1,9 @@
 /* fwht_cuda.cu - fwht.h on a device: a warp has some rows.
  *
  * Rows lie on multiples of 16 bytes, or of their own size where they are shorter. */
-#include "methods/kernels/fwht.cuh"
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.cuh"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { WARPS = 4 };
 

@@ -1,6 +1,6 @@
-/* sym.c - the grid `sym`: symmetric integers (methods/kernels/grid.h has the arithmetic). */
-#include "methods/kernels/grid.h"
-#include "methods/kernels/kernels_cuda.h"
+/* sym.c - the grid `sym`: symmetric integers (methods/codecs/grid/grid.h has the arithmetic). */
+#include "methods/codecs/grid/grid.h"
+#include "methods/codecs/grid/grid_cuda.h"
 
 struct sym_opts {
     int bits, axis, group;

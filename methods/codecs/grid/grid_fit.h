@@ -1,11 +1,11 @@
 /* grid_fit.h - ranges of sets made into steps and zero points, as grid.h defines them
  * (grid_encode_isa.c). */
-#ifndef KVR_METHODS_KERNELS_GRID_FIT_H
-#define KVR_METHODS_KERNELS_GRID_FIT_H
+#ifndef KVR_METHODS_GRID_FIT_H
+#define KVR_METHODS_GRID_FIT_H
 
 #include <math.h>
 
-#include "methods/kernels/grid_kernels.h"
+#include "methods/codecs/grid/grid_kernels.h"
 
 /* Sets: 8 is the shortest group; 16 keep rows off one another. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };

@@ -14,7 +14,7 @@
  * cannot overflow, as a set beyond FP16 has the step 65504. */
 #include <string.h>
 
-#include "methods/kernels/grid_fit.h"
+#include "methods/codecs/grid/grid_fit.h"
 #include "methods/kernels/pack.h"
 #include "methods/kernels/simd.h"
 

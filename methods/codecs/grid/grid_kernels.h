@@ -2,11 +2,11 @@
  *
  * A kernel is given a block's formats and works on one part of it, by the calling thread alone;
  * grid.c deals the parts. Codes, steps and decoded values are the same bits in every variant. */
-#ifndef KVR_METHODS_KERNELS_GRID_KERNELS_H
-#define KVR_METHODS_KERNELS_GRID_KERNELS_H
+#ifndef KVR_METHODS_GRID_KERNELS_H
+#define KVR_METHODS_GRID_KERNELS_H
 
 #include "harness/core/isa.h"
-#include "methods/kernels/grid.h"
+#include "methods/codecs/grid/grid.h"
 
 enum {
     KVR_GRID_STRIP = 256, /* channels handled together */

@@ -7,8 +7,8 @@
  * A thread has the channels of one T: as many as T has bytes, since each has a byte of a plane's
  * row. T is uint32_t where extents and addresses are multiples of four channels: then values move
  * by 16 bytes, codes by 4, and a warp's share is a run of 512 or 128 bytes. */
-#include "methods/kernels/fwht.cuh"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.cuh"
+#include "methods/codecs/grid/grid_cuda.h"
 #include "methods/kernels/planes.cuh"
 
 enum {

@@ -1,5 +1,5 @@
 /* outliers_cuda.cu - exact elements: found, compacted in order, put back. */
-#include "methods/kernels/outliers_cuda.h"
+#include "methods/codecs/outliers/outliers_cuda.h"
 
 #include <cfloat>
 

@@ -24,9 +24,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "methods/kernels/grid.h"
-#include "methods/kernels/outlier_kernels.h"
-#include "methods/kernels/outliers_cuda.h"
+#include "methods/codecs/grid/grid.h"
+#include "methods/codecs/outliers/outlier_kernels.h"
+#include "methods/codecs/outliers/outliers_cuda.h"
 
 struct outliers_opts {
     double sigma, max_ratio;

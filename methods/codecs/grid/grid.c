@@ -1,10 +1,10 @@
 /* grid.c - the integer grids of grid.h on the CPU: bytes, and work dealt to threads. The loops are
  * grid_encode_isa.c and grid_decode_isa.c. */
-#include "methods/kernels/grid.h"
+#include "methods/codecs/grid/grid.h"
 
 #include <omp.h>
 
-#include "methods/kernels/grid_kernels.h"
+#include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 
 enum { PARALLEL_FROM = 1 << 17 /* elements worth waking other threads for */ };

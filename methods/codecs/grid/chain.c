@@ -1,12 +1,12 @@
 /* chain.c - see chain.h. */
-#include "methods/kernels/chain.h"
+#include "methods/codecs/grid/chain.h"
 
 #include <omp.h>
 #include <string.h>
 
 #include "harness/core/dtype_kernels.h"
-#include "methods/kernels/fwht_kernels.h"
-#include "methods/kernels/grid_kernels.h"
+#include "methods/codecs/hadamard/fwht_kernels.h"
+#include "methods/codecs/grid/grid_kernels.h"
 
 enum { MAX_TILE_TOKENS = 64 };
 

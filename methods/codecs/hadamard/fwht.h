@@ -4,8 +4,8 @@
  *
  * natural (Sylvester) order, so y is its own inverse. Butterflies run with strides 1, 2, 4, ...
  * and the division comes last: that order is part of the definition, since floats round. */
-#ifndef KVR_METHODS_KERNELS_FWHT_H
-#define KVR_METHODS_KERNELS_FWHT_H
+#ifndef KVR_METHODS_FWHT_H
+#define KVR_METHODS_FWHT_H
 
 #include "methods/codec.h"
 

@@ -1,11 +1,11 @@
 /* asym.c - the grid `asym`: integers between a set's minimum and maximum
- * (methods/kernels/grid.h has the arithmetic of both readings).
+ * (methods/codecs/grid/grid.h has the arithmetic of both readings).
  *
  *     asym(axis=tokens,group=16)   KIVI's keys: 16 tokens of a channel share step and zero
  *     asym(axis=token)             the study's KIVI values: one set is a token, all heads;
  *                                  `group` is not used */
-#include "methods/kernels/grid.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/grid/grid.h"
+#include "methods/codecs/grid/grid_cuda.h"
 
 struct asym_opts {
     int bits, axis, group;

@@ -1,10 +1,10 @@
-/* exact_cuda.cu - elements held as BF16 or F32 (methods/codecs/exact.c).
+/* exact_cuda.cu - elements held as BF16 or F32 (exact.c).
  *
  * A thread has N elements: 8, so that it reads and writes by 16 bytes, or 1 where addresses or
  * extents are no multiples of that. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/exact/exact_cuda.h"
 
 enum { THREADS = 256, MANY = 8 };
 

@@ -3,8 +3,8 @@
  * Spreads a channel that is far larger than the others over all of them. It is its own
  * inverse. With compute=bf16 it runs as the study's did, in the tensor's own type: every
  * butterfly rounded to BF16. */
-#include "methods/kernels/fwht.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/hadamard/fwht.h"
+#include "methods/codecs/hadamard/fwht_cuda.h"
 
 static enum kvr_status hadamard_check(const void *opts, int n_heads, int head_dim)
 {

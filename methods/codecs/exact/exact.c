@@ -1,7 +1,7 @@
 /* exact.c - no coding: elements as BF16 (the reference) or F32, [T,H,D] row-major. */
 #include "harness/core/dtype.h"
 #include "methods/codec.h"
-#include "methods/kernels/kernels_cuda.h"
+#include "methods/codecs/exact/exact_cuda.h"
 
 struct exact_opts {
     int type;

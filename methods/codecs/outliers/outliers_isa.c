@@ -1,5 +1,5 @@
 /* outliers_isa.c - see outlier_kernels.h. */
-#include "methods/kernels/outlier_kernels.h"
+#include "methods/codecs/outliers/outlier_kernels.h"
 
 #include <math.h>
 

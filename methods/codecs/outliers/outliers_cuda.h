@@ -1,4 +1,4 @@
-/* outliers_cuda.h - the stage `outliers` (methods/codecs/outliers.c) on a CUDA stream.
+/* outliers_cuda.h - the stage `outliers` (outliers.c) on a CUDA stream.
  *
  *     kvr_outliers_find_cuda(s, &rule, x, work);                which, and how many
  *     KVR_TRY(kvr_device_get(s, &n_exact, kvr_outliers_count(work), sizeof n_exact));   waits

@@ -1,6 +1,6 @@
 /* outlier_kernels.h - the loops of the stage `outliers`, by instruction set. */
-#ifndef KVR_METHODS_KERNELS_OUTLIER_KERNELS_H
-#define KVR_METHODS_KERNELS_OUTLIER_KERNELS_H
+#ifndef KVR_METHODS_OUTLIER_KERNELS_H
+#define KVR_METHODS_OUTLIER_KERNELS_H
 
 #include <stdint.h>
 

@@ -28,8 +28,8 @@
  * A NaN or infinity makes its set's step non-finite, so that decoding gives NaN: it is noticed.
  *
  * Bytes: codes as pack.h says; meta = steps [sets] FP16, then zero points [sets] FP16. */
-#ifndef KVR_METHODS_KERNELS_GRID_H
-#define KVR_METHODS_KERNELS_GRID_H
+#ifndef KVR_METHODS_GRID_H
+#define KVR_METHODS_GRID_H
 
 #include "methods/codec.h"
 
