@@ -65,7 +65,7 @@ static json_t *prediction_json(const struct kvr_scheme *scheme, const struct kvr
 /* Column `suite` of `method` in the table of published peaks: GiB, or null. */
 static enum kvr_status published(const char *method, const char *suite, json_t **out)
 {
-    static const struct kvr_find table = { "published table", "configs/published", ".csv", NULL };
+    static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
     char path[1024], line[512];
     const int column = !strcmp(suite, "storyeval") ? 2 : 1;
     FILE *f;

@@ -63,7 +63,7 @@ static enum kvr_status add_line(struct kvr_published *p, char *line, int number)
 
 enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
 {
-    static const struct kvr_find table = { "published table", "configs/published", ".csv", NULL };
+    static const struct kvr_find table = { "published table", "results/published", ".csv", NULL };
     enum kvr_status st = KVR_OK;
     char *line = NULL;
     size_t room = 0;

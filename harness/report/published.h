@@ -1,4 +1,4 @@
-/* published.h - a file of published figures: configs/published/NAME.csv.
+/* published.h - a file of published figures: results/published/NAME.csv.
  *
  *     struct kvr_published p;
  *     KVR_TRY(kvr_published_read(&p, "kvquant33_moviegen"));

@@ -28,12 +28,12 @@ exits 2 "an unknown paper is a usage error" reproduce study34
 says "and names the nearest" study33
 exits 2 "an unknown quantity too" reproduce study33 --quantity compresion
 
-mkdir -p "$work/data/configs"
-cp -r "$root/configs/published" "$work/data/configs/"
-sed -i 's/^RTN_INT4,3.2000/RTN_INT4,3.2002/' "$work/data/configs/published/kvquant33_compression.csv"
+mkdir -p "$work/data/results"
+cp -r "$root/results/published" "$work/data/results/"
+sed -i 's/^RTN_INT4,3.2000/RTN_INT4,3.2002/' "$work/data/results/published/kvquant33_compression.csv"
 cd "$work/data" || exit 1
 exits 4 "a changed digit is out of tolerance" reproduce study33 --quantity compression --json
 json "in one cell" '[.[] | select(.verdict == "OUT OF TOLERANCE") | .method] == ["RTN_INT4"]'
-sed -i '5s/,/,,/' "$work/data/configs/published/kvquant33_compression.csv"
+sed -i '5s/,/,,/' "$work/data/results/published/kvquant33_compression.csv"
 exits 2 "a broken table is refused" reproduce study33 --quantity compression
 says "with file and line" 'kvquant33_compression.csv:5: 4 fields, need 3'
