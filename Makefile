@@ -57,7 +57,7 @@ ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
 SRC  := $(sort $(filter-out harness/cli/main.c $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o)
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/statements.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -137,6 +137,15 @@ $(BUILD)/$(REPORT)/page.c $(BUILD)/$(REPORT)/style.c $(BUILD)/$(REPORT)/script.c
 	@mkdir -p $(@D)
 	$(Q)sh $(REPORT)/embed.sh kvr_report_$* $(filter-out %.sh,$^) > $@
 $(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# SQL stands in files; the program carries them as texts (harness/store/statement.h).
+SQL := $(sort $(wildcard harness/*/sql/*.sql plots/figures/*.sql))
+$(BUILD)/statements.c: tools/embed-sql.sh $(SQL)
+	$(call say,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)sh tools/embed-sql.sh $(SQL) > $@
+$(BUILD)/statements.o: $(BUILD)/statements.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c
@@ -296,7 +305,9 @@ golden: all
 install: all
 	install -D -m 755 $(BUILD)/kvreel $(DESTDIR)$(PREFIX)/bin/kvreel
 	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel
+	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel/results
 	cp -r models configs $(DESTDIR)$(PREFIX)/share/kvreel/
+	cp -r results/published $(DESTDIR)$(PREFIX)/share/kvreel/results/
 	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions \
 		fish/vendor_completions.d)
 	$(BUILD)/kvreel man >$(DESTDIR)$(PREFIX)/share/man/man1/kvreel.1

@@ -12,40 +12,11 @@
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"
 #include "harness/store/setting.h"
+#include "harness/store/statement.h"
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
-/* One row per cell; those of one method at the same settings together, by runtime, those whose time
- * does not count last. */
-static const char cells_sql[] =
-    "WITH m AS (SELECT cell,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'KV') AS kv,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'META') AS meta,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'SCRATCH') AS scratch,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'WEIGHTS') AS weights,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'ACT') AS act,\n"
-    "    max(at_peak) FILTER (WHERE tag = 'IO') AS io\n"
-    "  FROM mem GROUP BY cell),\n"
-    "s AS (SELECT cell,\n"
-    "    max(ns) FILTER (WHERE kind = 'encode') / 1e9 AS encode,\n"
-    "    max(ns) FILTER (WHERE kind = 'decode') / 1e9 AS decode,\n"
-    "    max(ns) FILTER (WHERE kind = 'attend') / 1e9 AS attend,\n"
-    "    max(ns) FILTER (WHERE kind = 'linear') / 1e9 AS linear,\n"
-    "    max(ns) FILTER (WHERE kind = 'cross') / 1e9 AS \"cross\",\n"
-    "    max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other\n"
-    "  FROM sample WHERE round = 0 AND cell IN (SELECT key FROM cell WHERE verdict = 'VALID')\n"
-    "  GROUP BY cell)\n"
-    "SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,\n"
-    "  m.kv, m.meta, m.scratch, m.weights, m.act, m.io,\n"
-    "  iif(w.verdict = 'VALID', w.runtime_s, NULL),\n"
-    "  s.encode, s.decode, s.attend, s.linear, s.\"cross\", s.other,\n"
-    "  w.settings || ', ' || w.machine AS settings,\n"
-    "  c.spec\n"
-    "FROM cells_wide w JOIN cell c ON c.key = w.key\n"
-    "  LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key\n"
-    "WHERE w.run_kind = 'bench' AND w.outcome = 'OK'\n"
-    "ORDER BY settings, w.is_baseline DESC, w.compression IS NULL, round(w.compression, 3),\n"
-    "  w.method, w.verdict <> 'VALID', w.runtime_s";
+KVR_STATEMENT(table_cost);
 enum {
     METHOD,
     NAME,
@@ -278,7 +249,7 @@ enum kvr_status kvr_report_cost(struct kvr_table **out, const char *db_path)
     if (st == KVR_OK)
         st = kvr_published_read(&c.runtime, "kvquant33_moviegen");
     if (st == KVR_OK)
-        st = kvr_table_query(&c.t, db_path, cells_sql, NULL);
+        st = kvr_table_query(&c.t, db_path, kvr_statement_table_cost, NULL);
     if (st == KVR_OK)
         st = kvr_table_open(out, N_COLUMNS, columns);
     if (st == KVR_OK)

@@ -11,97 +11,70 @@
 #include "harness/report/gnuplot.h"
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"
-#include "harness/store/views.h"
+#include "harness/store/statement.h"
 
 enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 
-#define ORDER " ORDER BY settings, is_baseline DESC, method, x"
-#define BENCH "c.outcome = 'OK' AND c.run_kind = 'bench'"
+KVR_STATEMENT(figure_drift);
+KVR_STATEMENT(figure_kv_bytes);
+KVR_STATEMENT(figure_memory_trace);
+KVR_STATEMENT(figure_mass_shift);
+KVR_STATEMENT(figure_age_error);
 
-#define NOT_BF16 "c.is_baseline = 0 AND "
-
-/* clang-format off */
-/* Per frame and prompt: the mean over its seeds of the mean over a seed's cells. */
 #define DRIFT(metric, who)                                                                         \
-    "SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (\n"                    \
-    "  SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"                \
-    "    c.suite, c.prompt_id, s.idx AS x, avg(s.value) AS v\n"                                    \
-    "  FROM cells_wide c JOIN series s ON s.cell = " KVR_SQL_SERIES_OF("c", metric) "\n"           \
-    "  WHERE s.name = '" metric "' AND s.value IS NOT NULL AND " who BENCH "\n"                    \
-    "  GROUP BY c.settings, c.method, c.suite, c.prompt_id, c.seed, s.idx)\n"                      \
-    "GROUP BY settings, method, suite, prompt_id, x" ORDER
-/* clang-format on */
-
-#define TAG(tag, as)                                                                               \
-    ", avg((SELECT at_peak FROM mem m WHERE m.cell = c.key AND m.tag = '" tag "')) / 1048576.0 "   \
-    "AS " as
+    .sql = kvr_statement_figure_drift, .with = KVR_WITH("metric", metric, "who", who)
+#define NOT_BF16 "c.is_baseline = 0 AND "
 
 const struct kvr_curves_spec kvr_curves[] = {
     { .name = "drift",
       .title = "SSIM frame by frame: mean over prompts, band: 95 % interval",
-      .sql = DRIFT("ssim", NOT_BF16),
+      DRIFT("ssim", NOT_BF16),
       .bands = true,
       .x_label = "frame",
       .y_label = "SSIM against the BF16 rollout" },
     { .name = "drift_psnr",
       .title = "PSNR frame by frame: mean over prompts, band: 95 % interval",
-      .sql = DRIFT("psnr", NOT_BF16),
+      DRIFT("psnr", NOT_BF16),
       .bands = true,
       .x_label = "frame",
       .y_label = "PSNR against the BF16 rollout (dB)" },
     { .name = "drift_truth",
       .title = "PSNR against the truth, frame by frame: mean over clips, band: 95 % interval",
-      .sql = DRIFT("psnr_truth", ""),
+      DRIFT("psnr_truth", ""),
       .bands = true,
       .x_label = "frame",
       .y_label = "PSNR against the truth (dB)" },
     { .name = "kv_bytes",
       .title = "Bytes of the cache over the rollout",
-      .sql = "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"
-             "  p.idx AS x, avg(p.resident_bytes) / 1048576.0 AS y\n"
-             "FROM pass p JOIN cells_wide c ON c.key = p.cell WHERE " BENCH "\n"
-             "GROUP BY c.settings, c.method, p.idx" ORDER,
+      .sql = kvr_statement_figure_kv_bytes,
       .x_label = "pass of the model",
       .y_label = "KV and META (MiB)",
       .zero = true },
     { .name = "memory_trace",
       .title = "Memory over the rollout by tag; the bar is the stack at the instant of the peak",
-      .sql =
-          "SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,\n"
-          "  p.idx AS x, avg(p.kv_bytes) / 1048576.0 AS kv,\n"
-          "  avg(p.meta_bytes) / 1048576.0 AS meta,\n"
-          "  avg(p.scratch_bytes) / 1048576.0 AS scratch,\n"
-          "  avg(p.act_bytes) / 1048576.0 AS act, avg(p.io_bytes) / 1048576.0 AS io,\n"
-          "  max(c.peak_bytes) / 1048576.0 AS peak" TAG("KV", "at_kv") TAG("META", "at_meta")
-              TAG("SCRATCH", "at_scratch") TAG("ACT", "at_act") TAG("IO", "at_io") TAG(
-                  "WEIGHTS",
-                  "at_weights") "\n"
-                                "FROM pass p JOIN cells_wide c ON c.key = p.cell WHERE " BENCH "\n"
-                                "GROUP BY c.settings, c.method, p.idx" ORDER,
+      .sql = kvr_statement_figure_memory_trace,
       .kind = KVR_CURVES_STACK,
       .x_label = "pass of the model",
       .y_label = "MiB without weights",
       .zero = true },
     { .name = "mass_shift",
       .title = "Attention that moves: how its share on the cache shifts, over all heads",
-      .sql = "SELECT method, family, is_baseline, settings, value AS x,\n"
-             "  cume_dist() OVER (PARTITION BY method, {group} ORDER BY value) AS y\n"
-             "FROM probe_heads h WHERE name = 'delta_a' AND is_baseline = 0" ORDER,
+      .sql = kvr_statement_figure_mass_shift,
       .x_label = "share of attention on the cache minus that of BF16",
       .y_label = "share of the heads below",
       .zero = true,
       .key = true },
     { .name = "age_error",
       .title = "Relative error of keys by the age of a token",
-      .sql = "SELECT method, family, is_baseline, settings, age AS x, mean AS y\n"
-             "FROM probe_by_age h WHERE name = 'k_rel_error' AND is_baseline = 0" ORDER,
+      .sql = kvr_statement_figure_age_error,
+      .with = KVR_WITH("name", "k_rel_error"),
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "relative error of K" },
     { .name = "age_error_v",
       .title = "Relative error of values by the age of a token",
-      .sql = "SELECT method, family, is_baseline, settings, age AS x, mean AS y\n"
-             "FROM probe_by_age h WHERE name = 'v_rel_error' AND is_baseline = 0" ORDER,
+      .sql = kvr_statement_figure_age_error,
+      .with = KVR_WITH("name", "v_rel_error"),
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "relative error of V" },
@@ -189,8 +162,8 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     enum kvr_status st;
 
     if (!spec->bands)
-        return kvr_table_query(rows, db_path, spec->sql, NULL);
-    KVR_TRY(kvr_table_query(&values, db_path, spec->sql, NULL));
+        return kvr_table_query_with(rows, db_path, spec->sql, spec->with, NULL);
+    KVR_TRY(kvr_table_query_with(&values, db_path, spec->sql, spec->with, NULL));
     st = kvr_bands(rows, values);
     kvr_table_close(&values);
     return st;

@@ -19,6 +19,7 @@ enum kvr_curves_kind {
  * then the reference, then method, then x. */
 struct kvr_curves_spec {
     const char *name, *title, *sql;
+    const char *const *with; /* places of the statement (statement.h); NULL: it has none */
     bool bands; /* the statement has a value per prompt and x: kvr_bands() makes y, lo and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;

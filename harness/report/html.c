@@ -12,19 +12,11 @@
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
 #include "harness/report/table.h"
+#include "harness/store/statement.h"
 
 enum { DEFAULT_CAP = 10 * 1000 * 1000 };
 
-/* Videos in the order in which they go into a single file: prompt by prompt the reference, then of
- * each family the most compressed, then the others. */
-static const char video_sql[] =
-    "WITH v AS (SELECT c.key, a.path, a.sha256, c.prompt_id, c.suite, c.is_baseline, c.family, "
-    "c.method,\n"
-    "  row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family\n"
-    "    ORDER BY c.reading, c.nominal_bytes, c.method, c.key) AS rank\n"
-    "  FROM cell c JOIN artifact a ON a.cell = c.key WHERE a.kind = 'video')\n"
-    "SELECT key, path, sha256 FROM v\n"
-    "ORDER BY suite, prompt_id, is_baseline DESC, rank, family, method, key";
+KVR_STATEMENT(page_videos);
 
 static enum kvr_status no_memory(void)
 {
@@ -231,7 +223,7 @@ static enum kvr_status put_videos(struct videos *v)
     char *media = NULL;
     enum kvr_status st;
 
-    KVR_TRY(kvr_table_query(&t, v->db_path, video_sql, NULL));
+    KVR_TRY(kvr_table_query(&t, v->db_path, kvr_statement_page_videos, NULL));
     st = KVR_OK;
     if (t->n_rows)
         media = find_media(v->db_path, v->o->media_dir, kvr_table_text(t, 0, 1));

@@ -11,63 +11,25 @@
 #include "harness/report/escape.h"
 #include "harness/report/reproduce.h"
 #include "harness/report/table.h"
-#include "harness/store/views.h"
+#include "harness/store/statement.h"
 #include "metrics/metric.h"
 
-/* What a tag held after each pass; one number where it never changed. */
-#define TAG(name)                                                                                  \
-    ",\n  CASE WHEN min(" name "_bytes) = max(" name "_bytes) THEN min(" name                      \
-    "_bytes)\n    ELSE json_group_array(" name "_bytes) END AS " name "_json"
-#define ALL_TAGS TAG("kv") TAG("meta") TAG("scratch") TAG("weights") TAG("act") TAG("io")
+KVR_STATEMENT(page_sessions);
+KVR_STATEMENT(page_cells);
+KVR_STATEMENT(page_prompts);
+KVR_STATEMENT(page_metrics);
+KVR_STATEMENT(page_series);
+KVR_STATEMENT(page_passes);
+KVR_STATEMENT(page_mem);
+KVR_STATEMENT(page_samples);
 
 static const struct {
     const char *name, *sql;
 } tables[] = {
-    { "sessions",
-      "SELECT id, started, host, os, cpu_model, n_cpus, memory_bytes, governor, jobs,\n"
-      "  git_hash, git_dirty, compiler, cflags, libraries, driver, turbo, argv, config_path,\n"
-      "  config_text FROM session WHERE id IN (SELECT session FROM cell)\n"
-      "ORDER BY started, id" },
-    { "cells",
-      "SELECT c.key, w.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.suite,\n"
-      "  c.prompt_id, {c.columns}, w.settings || ', ' || w.machine AS settings, c.warning,\n"
-      "  c.repeat, c.outcome, c.reason, CASE c.outcome WHEN 'OK' THEN '' ELSE c.log_tail END\n"
-      "  AS log, c.attempt, c.session, c.verdict, c.verdict_codes,\n"
-      "  w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS\n"
-      "  bf16, c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,\n"
-      "  round(w.psnr_db, 4) AS psnr, round(w.ssim, 6) AS ssim\n"
-      "FROM cell c JOIN cells_wide w USING(key) ORDER BY c.model, c.is_baseline DESC, w.method, "
-      "c.suite, c.prompt_id, c.seed,\n"
-      "  c.repeat, c.key" },
-    { "prompts", "SELECT suite, prompt_id AS id, min(prompt) AS text FROM cell\n"
-                 "GROUP BY suite, prompt_id ORDER BY suite, prompt_id" },
-    /* Those of a run by the key of the cell that stands for it; a cell's own beat a sister's. */
-    { "metrics",
-      "SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM\n"
-      "  (SELECT w.key AS cell, m.name, m.value, row_number() OVER (PARTITION BY w.key, m.name\n"
-      "     ORDER BY t.key = w.key DESC, t.finished DESC) AS rank\n"
-      "   FROM cells_wide w JOIN cell t ON t.run = w.run JOIN metric m ON m.cell = t.key\n"
-      "   WHERE m.value IS NOT NULL AND m.name NOT IN ('psnr', 'ssim')\n"
-      "     AND instr(m.name, '.') = 0 ORDER BY 1, 2)\n"
-      "WHERE rank = 1 GROUP BY cell ORDER BY cell" },
-    { "series",
-      "SELECT cell, name, json_group_array(value) AS value_json FROM\n"
-      "  (SELECT w.key AS cell, s.name,\n"
-      "     round(s.value, CASE s.name WHEN 'psnr' THEN 2 ELSE 4 END) AS value\n"
-      "   FROM cells_wide w JOIN series s ON (s.name = 'psnr' AND s.cell = " KVR_SQL_SERIES_OF(
-          "w", "psnr") ")\n"
-                       "     OR (s.name = 'ssim' AND s.cell = " KVR_SQL_SERIES_OF(
-                           "w", "ssim") ")\n"
-                                        "   ORDER BY w.key, s.name, s.idx)\n"
-                                        "GROUP BY cell, name ORDER BY cell, name" },
-    { "passes", "SELECT cell, count(*) AS n" ALL_TAGS "\n"
-                "FROM (SELECT * FROM pass ORDER BY cell, idx) GROUP BY cell ORDER BY cell" },
-    { "mem", "SELECT cell, json_group_object(tag, at_peak) AS at_peak_json FROM\n"
-             "  (SELECT cell, tag, at_peak FROM mem ORDER BY cell, tag) GROUP BY cell\n"
-             "ORDER BY cell" },
-    { "samples", "SELECT cell, json_group_object(kind, ms) AS ms_json FROM (SELECT cell, kind,\n"
-                 "  sum(ns) / 1000000 AS ms FROM sample GROUP BY cell, kind ORDER BY cell, kind)\n"
-                 "GROUP BY cell ORDER BY cell" },
+    { "sessions", kvr_statement_page_sessions }, { "cells", kvr_statement_page_cells },
+    { "prompts", kvr_statement_page_prompts },   { "metrics", kvr_statement_page_metrics },
+    { "series", kvr_statement_page_series },     { "passes", kvr_statement_page_passes },
+    { "mem", kvr_statement_page_mem },           { "samples", kvr_statement_page_samples },
 };
 
 static bool is_raw(const char *column)

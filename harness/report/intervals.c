@@ -8,15 +8,9 @@
 #include "harness/stats/nested.h"
 #include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
+#include "harness/store/statement.h"
 
-static const char cells_sql[] =
-    "SELECT w.method, w.settings || ', ' || w.machine AS settings,\n"
-    "  dense_rank() OVER (ORDER BY w.suite, w.prompt_id) AS prompt, w.seed,\n"
-    "  iif(w.outcome = 'OK', w.ssim, NULL), iif(w.outcome = 'OK', w.psnr_db, NULL),\n"
-    "  iif(w.verdict = 'VALID', w.runtime_s, NULL), iif(w.outcome = 'OK', w.bf16_bytes, NULL),\n"
-    "  iif(w.outcome = 'OK', w.nominal_bytes, NULL), w.outcome = 'OK'\n"
-    "FROM cells_wide w WHERE w.run_kind = 'bench'\n"
-    "ORDER BY settings, w.is_baseline DESC, w.method";
+KVR_STATEMENT(table_intervals);
 enum { METHOD, SETTINGS, PROMPT, SEED, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK };
 
 static const struct kvr_column columns[] = {
@@ -228,7 +222,7 @@ enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path
     int most = 0;
     enum kvr_status st;
 
-    KVR_TRY(kvr_table_query(&t, db_path, cells_sql, NULL));
+    KVR_TRY(kvr_table_query(&t, db_path, kvr_statement_table_intervals, NULL));
     st = kvr_table_open(out, N_COLUMNS, columns);
     for (int from = 0, to; st == KVR_OK && from < t->n_rows; from = to) {
         for (to = from + 1; to < t->n_rows; to++)

@@ -8,7 +8,6 @@
 
 #include "harness/report/pareto_race.h"
 #include "harness/stats/stats.h"
-#include "harness/store/views.h"
 
 enum { SQL_MAX = 8192 };
 
@@ -26,11 +25,9 @@ static enum kvr_status query_cells(struct kvr_race *r)
     for (int i = 0; i < r->n_objectives && n < sizeof sql; i++) {
         const struct kvr_objective *ob = &r->objective[i];
 
-        n += (size_t)snprintf(sql + n, sizeof sql - n,
-                              ob->is_column
-                                  ? ",\n  w.%1$s AS o%2$d"
-                                  : ",\n  " KVR_SQL_SCORE("w", "value", "%1$s") " AS o%2$d",
-                              ob->name, i);
+        n += (size_t)snprintf(
+            sql + n, sizeof sql - n,
+            ob->is_column ? ",\n  w.%1$s AS o%2$d" : ",\n  {w.score:%1$s} AS o%2$d", ob->name, i);
     }
     if (n < sizeof sql)
         n += (size_t)snprintf(sql + n, sizeof sql - n,

@@ -1,11 +1,10 @@
 /* plots.c - the figures that `kvreel plot` knows: one row each. */
 #include "harness/report/plot.h"
 
-#define SUMMARY                                                                                    \
-    "SELECT method, family, reading, is_baseline, 16.0 / compression AS bits,\n"                   \
-    "  compression, resident_compression, psnr_db, ssim, resident_bytes,\n"                        \
-    "  peak_bytes, runtime_s, n_ok, n_attempted, {group}, machine, settings\n"                     \
-    "FROM summary ORDER BY {group}, method"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(figure_summary);
+KVR_STATEMENT(figure_suites);
 
 /* Settings without a column come last and end the list. */
 #define SETTING(name, type, def, lo, hi, words, key, when, column, ...) column,
@@ -21,7 +20,7 @@ static const char *const pair[] = { "x_suite", "y_suite", "model",
 const struct kvr_plot_spec kvr_plots[] = {
     { .name = "pareto",
       .title = "Compression against fidelity",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "compression",
              .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
              .better = +1,
@@ -34,7 +33,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "psnr",
       .title = "Compression against PSNR",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "compression",
              .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
              .better = +1,
@@ -47,7 +46,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "runtime",
       .title = "Runtime against fidelity",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "runtime_s", .label = "runtime of a rollout (s, median)", .better = -1 },
       .y = { .column = "ssim",
              .label = "SSIM against the BF16 rollout",
@@ -57,7 +56,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "memory",
       .title = "Peak memory against fidelity",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "peak_bytes",
              .label = "peak memory of a rollout (MiB)",
              .better = -1,
@@ -70,7 +69,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "bits",
       .title = "Storage against fidelity, in effective bits per cached scalar",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "bits",
              .label = "bits per scalar, scales and indices included",
              .better = -1,
@@ -83,7 +82,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "compression_memory",
       .title = "Compression of the cache against peak memory",
-      .sql = SUMMARY,
+      .sql = kvr_statement_figure_summary,
       .x = { .column = "compression",
              .label = "compression of the KV cache (BF16 bytes / nominal bytes)",
              .better = +1,
@@ -95,16 +94,7 @@ const struct kvr_plot_spec kvr_plots[] = {
       .settings = settings },
     { .name = "suites",
       .title = "Do the suites agree? SSIM of one against the other",
-      .sql = "WITH m AS (SELECT method, max(family) AS family, max(is_baseline) AS is_baseline,\n"
-             "    suite, {group}, avg(ssim) AS ssim,\n"
-             "    avg(compression) AS compression, count(*) AS n,\n"
-             "    count(*) FILTER (WHERE outcome = 'OK') AS n_ok\n"
-             "  FROM cells_wide WHERE run_kind = 'bench' GROUP BY method, suite, {group})\n"
-             "SELECT method, a.family, a.is_baseline, 16.0 / a.compression AS bits,\n"
-             "  a.ssim AS ssim_a, b.ssim AS ssim_b, a.n_ok + b.n_ok AS n_ok,\n"
-             "  a.n + b.n AS n_attempted, a.suite AS x_suite, b.suite AS y_suite, {group}\n"
-             "FROM m a JOIN m b USING(method, {group})\n"
-             "WHERE a.suite < b.suite ORDER BY x_suite, y_suite, method",
+      .sql = kvr_statement_figure_suites,
       .x = { .column = "ssim_a", .label = "SSIM on the first suite (x_suite)" },
       .y = { .column = "ssim_b", .label = "SSIM on the second suite (y_suite)" },
       .settings = pair },

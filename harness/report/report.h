@@ -14,7 +14,8 @@
 
 struct kvr_report {
     const char *name, *title;
-    const char *sql;
+    const char *sql;         /* a statement of sql/ */
+    const char *const *with; /* its places (statement.h); NULL: it has none */
     enum kvr_status (*make)(struct kvr_table **out,
                             const char *db_path); /* where SQL does not do */
     const struct kvr_column *columns;             /* ends with name NULL */

@@ -7,6 +7,7 @@
 #include "harness/cache/predict.h"
 #include "harness/report/published.h"
 #include "harness/report/reproduce_rows.h"
+#include "harness/store/statement.h"
 
 /* ------------------------------------------------------------- correction of the bias */
 
@@ -15,10 +16,7 @@ static const struct {
     const char *name; /* the row of ours that is closest */
 } schemes[] = { { "RTN", "ASYM2_G32" }, { "QuaRot+RTN", "QUAROT_KV_INT2" } };
 
-static const char bias_sql[] =
-    "SELECT method, model, count(*) AS n, avg(psnr_db) AS psnr_db, avg(ssim) AS ssim\n"
-    "FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' GROUP BY method, model\n"
-    "ORDER BY count(*) DESC";
+KVR_STATEMENT(reproduce_bias);
 
 static double measured_bias(const struct kvr_table *db, const char *name, const char *correction,
                             const char *quantity, char *basis, size_t n_basis)
@@ -124,7 +122,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
     enum kvr_status st;
 
     KVR_TRY(kvr_published_read(&p, "jensen_bias_table2"));
-    st = r->db_path ? kvr_table_query(&db, r->db_path, bias_sql, NULL) : KVR_OK;
+    st = r->db_path ? kvr_table_query(&db, r->db_path, kvr_statement_reproduce_bias, NULL) : KVR_OK;
     for (int i = 0; st == KVR_OK && i < p.n_rows; i++) {
         st = add_bias_cell(r, db, &p, i, "psnr_db", true);
         if (st == KVR_OK)
@@ -148,11 +146,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
 
 /* ------------------------------------------------------------- size of the cache */
 
-static const char window_sql[] =
-    "SELECT model, window, count(*) AS n, avg(ssim) AS ssim FROM cells_wide\n"
-    "WHERE outcome = 'OK' AND run_kind = 'bench' AND name = 'BF16' AND evict = 1\n"
-    "GROUP BY model, window\n"
-    "ORDER BY count(*) DESC";
+KVR_STATEMENT(reproduce_window);
 
 /* Cached tokens as whole latent frames of Wan: the one column that arithmetic decides. */
 static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published *p, int row)
@@ -271,7 +265,8 @@ enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r)
     enum kvr_status st;
 
     KVR_TRY(kvr_published_read(&p, "pafu_kv_table3_cache_size"));
-    st = r->db_path ? kvr_table_query(&db, r->db_path, window_sql, NULL) : KVR_OK;
+    st = r->db_path ? kvr_table_query(&db, r->db_path, kvr_statement_reproduce_window, NULL)
+                    : KVR_OK;
     for (int i = 0; st == KVR_OK && i < p.n_rows; i++) {
         st = add_size(r, &p, i);
         if (st == KVR_OK)

@@ -10,6 +10,7 @@
 #include "harness/cache/predict.h"
 #include "harness/report/published.h"
 #include "harness/report/reproduce_rows.h"
+#include "harness/store/statement.h"
 
 enum { LATENT_FRAMES = 42 };
 static const double GiB = 1073741824.0;
@@ -154,15 +155,7 @@ static const struct run_column {
       "VBench's trained networks; on MovieGen the whole video, so no drift" },
 };
 
-static const char measured_sql[] =
-    "WITH ok AS (SELECT *, row_number() OVER w AS rank, count(*) OVER m AS n FROM cells_wide\n"
-    "  WHERE outcome = 'OK' AND run_kind = 'bench' AND method IN (name, name || '@study')\n"
-    "  AND (reading = 'study' OR is_baseline = 1)\n"
-    "  WINDOW m AS (PARTITION BY name, model, suite),\n"
-    "    w AS (PARTITION BY name, model, suite ORDER BY runtime_s))\n"
-    "SELECT name, model, suite, count(*) AS n, avg(ssim) AS ssim, avg(psnr_db) AS psnr_db,\n"
-    "  avg(CASE WHEN rank IN ((n + 1) / 2, (n + 2) / 2) THEN runtime_s END) AS runtime_s\n"
-    "FROM ok GROUP BY name, model, suite ORDER BY count(*) DESC";
+KVR_STATEMENT(reproduce_study);
 
 /* Row of the database for this method and suite, or -1. */
 static int measured_row(const struct suite *s, const char *method)
@@ -320,7 +313,7 @@ enum kvr_status kvr_reproduce_study33(struct kvr_repro *r)
     if (st == KVR_OK)
         st = kvr_published_read(&peak, "kvquant33_peak_gib");
     if (st == KVR_OK && r->db_path)
-        st = kvr_table_query(&db, r->db_path, measured_sql, NULL);
+        st = kvr_table_query(&db, r->db_path, kvr_statement_reproduce_study, NULL);
     for (int i = 0; st == KVR_OK && i < 2; i++) {
         suites[i].db = db;
         st = add_suite(r, &suites[i]);

@@ -10,7 +10,6 @@
 #include "harness/stats/nested.h"
 #include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
-#include "harness/store/views.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
@@ -116,14 +115,12 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
 #define IDS "dense_rank() OVER (ORDER BY suite, prompt_id), dense_rank() OVER (ORDER BY " UNIT ")"
 
     if (kvr_metric_find(o->metric))
-        return query(
-            t, o,
-            "WITH v AS (SELECT *, " KVR_SQL_SCORE(
-                "cells_wide", "value",
-                "%1$s") " AS value FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND "
-                        "(%2$s)) SELECT method, " IDS ", value FROM v WHERE value IS NOT NULL "
-                        "ORDER BY is_baseline DESC, 1",
-            o->metric, condition(o));
+        return query(t, o,
+                     "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
+                     "outcome = 'OK' AND run_kind = 'bench' AND "
+                     "(%2$s)) SELECT method, " IDS ", value FROM v WHERE value IS NOT NULL "
+                     "ORDER BY is_baseline DESC, 1",
+                     o->metric, condition(o));
     return query(t, o,
                  "SELECT method, " IDS ", %s FROM cells_wide WHERE outcome = 'OK' AND %s AND "
                  "run_kind = 'bench' AND %s IS NOT NULL AND (%s) ORDER BY is_baseline DESC, 1",

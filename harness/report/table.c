@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/store/setting.h"
+#include "harness/store/statement.h"
 
 static void free_column(struct kvr_column *c)
 {
@@ -138,11 +139,19 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
                                 const struct kvr_column *known)
 {
+    return kvr_table_query_with(out, db_path, sql, NULL, known);
+}
+
+enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
+                                     const char *const *with, const struct kvr_column *known)
+{
     struct filler f = { .known = known, .st = KVR_OK };
-    char *text = kvr_settings_sql(sql);
+    char *filled = with ? kvr_statement_fill(sql, with) : NULL;
+    char *text = with && !filled ? NULL : kvr_settings_sql(with ? filled : sql);
     enum kvr_status st =
         text ? kvr_store_query(db_path, text, fill, &f) : kvr_fail(KVR_ENOMEM, "report: no memory");
 
+    free(filled);
     free(text);
     *out = NULL;
     if (st == KVR_OK)

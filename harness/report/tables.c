@@ -7,7 +7,20 @@
 #include "harness/core/opts.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
-#include "harness/report/paper_sql.h"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(table_summary);
+KVR_STATEMENT(table_study);
+KVR_STATEMENT(table_bias);
+KVR_STATEMENT(table_cache_size);
+KVR_STATEMENT(table_options);
+KVR_STATEMENT(table_suites);
+KVR_STATEMENT(table_truth);
+KVR_STATEMENT(table_coverage);
+KVR_STATEMENT(table_failures);
+KVR_STATEMENT(table_probes);
+KVR_STATEMENT(table_probes_by_layer);
+KVR_STATEMENT(table_probes_by_age);
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
@@ -74,12 +87,7 @@ const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
     { .name = "summary",
       .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime",
-      .sql = "SELECT method, reading, 16.0 / compression AS bits, compression,\n"
-             "  resident_compression, psnr_db, ssim, resident_bytes, peak_bytes, runtime_s,\n"
-             "  n_ok || '/' || n_attempted AS n, {group}, machine, warning\n"
-             "FROM summary\n"
-             "ORDER BY {group}, machine, is_baseline DESC,\n"
-             "  compression IS NULL, round(compression, 3), ssim DESC, method",
+      .sql = kvr_statement_table_summary,
       .columns = columns,
       .fold = settings },
     { .name = "intervals",
@@ -94,130 +102,65 @@ const struct kvr_report kvr_reports[] = {
       .fold = settings },
     { .name = "table2",
       .title = "The study's Table 2: all suites together, in its columns",
-      .sql = KVR_SQL_STUDY(""),
+      .sql = kvr_statement_table_study,
+      .with = KVR_WITH("by", ""),
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
       .title = "The study's Appendix C: each suite by itself",
-      .sql = KVR_SQL_STUDY("w.suite, "),
+      .sql = kvr_statement_table_study,
+      .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
       .fold = settings },
     { .name = "bias",
       .title = "Correction of the attention bias: means with standard errors",
-      .sql = KVR_SQL_BIAS,
+      .sql = kvr_statement_table_bias,
       .columns = columns,
       .fold = settings },
     { .name = "cache_size",
       .title = "Fidelity against the number of cached tokens of a layer",
-      .sql = KVR_SQL_CACHE_SIZE,
+      .sql = kvr_statement_table_cache_size,
       .columns = columns,
       .fold = settings },
     { .name = "options",
       .title = "What each method was made of",
-      .sql = KVR_SQL_OPTIONS,
+      .sql = kvr_statement_table_options,
       .columns = columns,
       .fold = settings },
     { .name = "suites",
       .title = "Do the suites agree? Correlation of the methods' means",
-      .sql = KVR_SQL_SUITES,
+      .sql = kvr_statement_table_suites,
       .columns = columns,
       .fold = settings },
     { .name = "truth",
       .title =
           "Against frames that were really rendered: `lost` is what a method lacks beyond BF16",
-      .sql =
-          "SELECT method, sum(bf16_bytes) * 1.0 / nullif(sum(nominal_bytes), 0) AS compression,\n"
-          "  avg(psnr_truth) AS psnr_truth, avg(bf16_truth - psnr_truth) AS lost_db,\n"
-          "  avg(ssim_truth) AS ssim_truth, avg(truth_drift_db) AS truth_drift_db,\n"
-          "  avg(psnr_db) AS psnr_db, avg(ssim) AS ssim, count(*) AS n, suite, given, {group}\n"
-          "FROM (SELECT w.*, m.value AS psnr_truth, b.value AS bf16_truth, s.value AS ssim_truth,\n"
-          "    d.value AS truth_drift_db, json_extract(c.spec, '$.truth.given') AS given\n"
-          "  FROM cells_wide w JOIN cell c USING(key)\n"
-          "  JOIN metric m ON m.cell = c.key AND m.name = 'psnr_truth'\n"
-          "  LEFT JOIN metric b ON b.cell = c.baseline AND b.name = 'psnr_truth'\n"
-          "  LEFT JOIN metric s ON s.cell = c.key AND s.name = 'ssim_truth'\n"
-          "  LEFT JOIN metric d ON d.cell = c.key AND d.name = 'psnr_truth.drift'\n"
-          "  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND m.value IS NOT NULL)\n"
-          "GROUP BY method, suite, given, {group}\n"
-          "ORDER BY model, suite, given, {group},\n"
-          "  max(is_baseline) DESC, compression IS NULL, round(compression, 3), method",
+      .sql = kvr_statement_table_truth,
       .columns = columns,
       .fold = settings },
     { .name = "coverage",
       .title = "How complete the measurements are",
-      .sql = "SELECT method, n_ok, n_attempted, n_failed, n_unsupported, n_open, model, suite\n"
-             "FROM coverage",
+      .sql = kvr_statement_table_coverage,
       .columns = columns,
       .fold = settings },
     { .name = "failures",
       .title = "Cells that gave no result",
-      .sql = "SELECT outcome, method, prompt_id AS prompt, seed, reason, attempt, model, frames\n"
-             "FROM failures",
+      .sql = kvr_statement_table_failures,
       .columns = columns,
       .fold = settings },
     { .name = "probes",
       .title = "What attention does, beside a BF16 cache of the same tokens: means over all heads",
-      .sql = "SELECT method,\n"
-             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
-             "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
-             "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
-             "  max(mean) FILTER (WHERE name = 'keys_bf16') AS keys_bf16,\n"
-             "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel_v') AS attn_out_rel_v,\n"
-             "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_on_zero') AS mass_on_zero,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_on_summary') AS mass_on_summary,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_lost') AS mass_lost,\n"
-             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
-             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
-             "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
-             "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
-             "  max(n_cells) AS n, {group}\n"
-             "FROM probe_summary\n"
-             "GROUP BY method, {group}\n"
-             "ORDER BY {group}, max(is_baseline) DESC,\n"
-             "  method",
+      .sql = kvr_statement_table_probes,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_layer",
       .title = "What attention does, by layer: means over its heads",
-      .sql = "SELECT method, layer,\n"
-             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
-             "  max(median) FILTER (WHERE name = 'delta_a') AS delta_a_median,\n"
-             "  max(p95) FILTER (WHERE name = 'delta_a') AS delta_a_p95,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
-             "  max(mean) FILTER (WHERE name = 'keys_bf16') AS keys_bf16,\n"
-             "  max(mean) FILTER (WHERE name = 'jsd') AS jsd,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel') AS attn_out_rel,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,\n"
-             "  max(mean) FILTER (WHERE name = 'attn_out_rel_v') AS attn_out_rel_v,\n"
-             "  max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,\n"
-             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
-             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
-             "  max(n_cells) AS n, {group}\n"
-             "FROM probe_by_layer\n"
-             "GROUP BY method, {group}, layer\n"
-             "ORDER BY {group}, max(is_baseline) DESC,\n"
-             "  method, layer",
+      .sql = kvr_statement_table_probes_by_layer,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_age",
       .title = "What attention does, by the age of a token in chunks",
-      .sql = "SELECT method, age,\n"
-             "  max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,\n"
-             "  max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,\n"
-             "  max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,\n"
-             "  max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,\n"
-             "  max(mean) FILTER (WHERE name = 'recodes') AS recodes,\n"
-             "  max(mean) FILTER (WHERE name = 'value_changes') AS value_changes,\n"
-             "  max(n_cells) AS n, {group}\n"
-             "FROM probe_by_age\n"
-             "GROUP BY method, {group}, age\n"
-             "ORDER BY {group}, max(is_baseline) DESC,\n"
-             "  method, age",
+      .sql = kvr_statement_table_probes_by_age,
       .columns = probe_columns,
       .fold = settings },
     { .name = NULL },
@@ -313,7 +256,8 @@ enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, co
     *out = NULL;
     if (!r)
         return fail_unknown(name);
-    KVR_TRY(r->make ? r->make(out, db_path) : kvr_table_query(out, db_path, r->sql, r->columns));
+    KVR_TRY(r->make ? r->make(out, db_path)
+                    : kvr_table_query_with(out, db_path, r->sql, r->with, r->columns));
     st = finish(*out, r, db_path);
     if (st != KVR_OK)
         kvr_table_close(out);

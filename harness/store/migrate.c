@@ -10,6 +10,9 @@
 
 #include "harness/core/path.h"
 #include "harness/store/setting.h"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(cell);
 
 /* A copy beside it, of what was committed, whatever stands in the WAL. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path)
@@ -47,7 +50,7 @@ static char *free_name(const char *path, int64_t version)
 
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema)
 {
-    char *columns = kvr_settings_sql(kvr_store_cell);
+    char *columns = kvr_settings_sql(kvr_statement_cell);
     char *sql = columns ? sqlite3_mprintf("CREATE TABLE %s%s", schema, columns) : NULL;
     int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
 

@@ -319,9 +319,37 @@ bool kvr_setting_unsaid(const char *column, const char *text)
     return false;
 }
 
+/* A metric of the run of a row of cells_wide: its own, else one that another cell of the same run
+ * was scored by. `column`: value, extra. `table`: with a dot behind it. */
+static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
+{
+    fprintf(
+        to,
+        "coalesce((SELECT m.%1$s FROM metric m WHERE m.cell = %2$skey AND m.name = '%4$.*3$s'), "
+        "(SELECT m.%1$s FROM cell t JOIN metric m ON m.cell = t.key WHERE t.run = %2$srun AND "
+        "m.name = '%4$.*3$s' AND m.value IS NOT NULL ORDER BY t.finished DESC LIMIT 1))",
+        column, table, n, metric);
+}
+
+/* The cell of that run whose series counts. */
+static void put_series(FILE *to, const char *table, const char *metric, int n)
+{
+    fprintf(to,
+            "coalesce((SELECT x.cell FROM series x WHERE x.cell = %1$skey AND x.name = '%3$.*2$s' "
+            "LIMIT 1), (SELECT t.key FROM cell t JOIN series x ON x.cell = t.key WHERE t.run = "
+            "%1$srun AND x.name = '%3$.*2$s' ORDER BY t.finished DESC LIMIT 1))",
+            table, n, metric);
+}
+
 static void put_named(FILE *to, const char *name, size_t n, const char *table)
 {
-    if (n == 5 && strncmp(name, "group", n) == 0)
+    if (n > 6 && strncmp(name, "score:", 6) == 0)
+        put_score(to, "value", table, name + 6, (int)n - 6);
+    else if (n > 6 && strncmp(name, "extra:", 6) == 0)
+        put_score(to, "extra", table, name + 6, (int)n - 6);
+    else if (n > 7 && strncmp(name, "series:", 7) == 0)
+        put_series(to, table, name + 7, (int)n - 7);
+    else if (n == 5 && strncmp(name, "group", n) == 0)
         put_list(to, table, true);
     else if (n == 7 && strncmp(name, "columns", n) == 0)
         put_list(to, table, false);
@@ -343,7 +371,9 @@ char *kvr_settings_sql(const char *sql)
 
     while (to && *sql) {
         const char *open = strchr(sql, '{'), *end = open ? strchr(open, '}') : NULL;
-        const char *dot = end ? memchr(open, '.', (size_t)(end - open)) : NULL;
+        const char *name_end =
+            end ? open + strcspn(open, ":}") : NULL; /* a metric's may have dots */
+        const char *dot = end ? memchr(open, '.', (size_t)(name_end - open)) : NULL;
 
         if (!end || (dot && dot - open >= (ptrdiff_t)sizeof table - 1)) {
             fputs(sql, to);

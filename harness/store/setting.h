@@ -94,9 +94,12 @@ bool kvr_setting_unsaid(const char *column, const char *text);
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."
  *     {settings} {w.settings}  the group as one text: 'model nano, frames 6, ...'; of settings that
  *                              are written into a key only when CHANGED, only those that are
+ *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
+ *                              second number; {w.series:psnr}: the cell whose series counts
  *     {declarations}           of the columns, each made of the cell's spec
  *     {run}                    text that is the same for cells which are the same measurement,
- * scored by other metrics malloc'ed; NULL: no memory. */
+ *                              scored by other metrics
+ * malloc'ed; NULL: no memory. */
 char *kvr_settings_sql(const char *sql);
 
 #endif

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "harness/store/setting.h"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(cell);
 
 static enum kvr_status status_of(sqlite3 *db)
 {
@@ -66,7 +69,7 @@ static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql
 /* Is the table of cells the one that this program makes, to the letter? */
 static enum kvr_status same_cells(sqlite3 *db, const char *path, bool *same)
 {
-    char *columns = kvr_settings_sql(kvr_store_cell);
+    char *columns = kvr_settings_sql(kvr_statement_cell);
     char *sql = columns ? sqlite3_mprintf("SELECT count(*) FROM main.sqlite_schema WHERE name = "
                                           "'cell' AND sql = 'CREATE TABLE cell' || %Q",
                                           columns)

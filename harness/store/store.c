@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "harness/core/path.h"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(schema);
 
 enum { BUSY_MS = 10000 };
 
@@ -63,7 +66,7 @@ static enum kvr_status create(struct kvr_store *s)
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "creating the tables"));
-    st = kvr_sql_exec(s, kvr_store_schema, "creating the tables");
+    st = kvr_sql_exec(s, kvr_statement_schema, "creating the tables");
     if (st == KVR_OK)
         st = kvr_sql_create_cell(s->db, s->path, "cell");
     if (st == KVR_OK)

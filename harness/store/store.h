@@ -8,7 +8,7 @@
  *
  * One writer at a time. A row that kvr_store_put() has returned KVR_OK for survives a crash
  * of this process; a row it failed on leaves no trace. Reading is kvr_store_query(), which
- * opens the file read-only. Tables and views: schema.c. */
+ * opens the file read-only. Tables and views: sql/. */
 #ifndef KVR_STORE_STORE_H
 #define KVR_STORE_STORE_H
 
@@ -224,13 +224,11 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
  * statement, or one that would write. */
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
 
-/* The statements that make an empty database, before kvr_settings_sql(). */
-extern const char kvr_store_schema[];               /* the tables but `cell` */
-extern const char kvr_store_cell[];                 /* "(...)": the columns of `cell` */
+/* What makes an empty database, with sql/schema.sql and sql/cell.sql before it. */
 extern const char *const kvr_store_cell_index[][2]; /* name, ON; NULL-terminated */
 
 struct kvr_store_view {
-    const char *name, *as; /* AS SELECT ... */
+    const char *name, *as; /* AS SELECT ..., before kvr_settings_sql() */
 };
 extern const struct kvr_store_view kvr_store_views[]; /* NULL-terminated */
 

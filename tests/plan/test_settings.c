@@ -11,6 +11,7 @@
 #include "harness/plan/dump.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/sweep.h"
+#include "harness/store/statement.h"
 #include "tests/suite.h"
 
 static struct kvr_model_config model;
@@ -291,6 +292,33 @@ START_TEST(sql)
 }
 END_TEST
 
+KVR_STATEMENT(table_coverage);
+KVR_STATEMENT(figure_drift);
+
+/* A file is its text without comments; places are filled, those of the settings after them. */
+START_TEST(statements)
+{
+    char *score = kvr_settings_sql("SELECT {w.score:psnr}, {extra:x.y} FROM w");
+    char *drift =
+        kvr_statement_fill(kvr_statement_figure_drift, KVR_WITH("metric", "psnr", "who", ""));
+    char *whole = kvr_settings_sql(drift);
+
+    ck_assert_ptr_nonnull(strstr(score, "WHERE m.cell = w.key AND m.name = 'psnr')"));
+    ck_assert_ptr_nonnull(strstr(score, "SELECT m.extra FROM metric m WHERE m.cell = key AND "
+                                        "m.name = 'x.y')"));
+    ck_assert_str_eq(kvr_statement_table_coverage,
+                     "SELECT method, n_ok, n_attempted, n_failed, n_unsupported, n_open, model, "
+                     "suite\nFROM coverage");
+    ck_assert_ptr_null(strstr(kvr_statement_figure_drift, "--"));
+    ck_assert_ptr_nonnull(strstr(drift, "{c.series:psnr}"));
+    ck_assert_ptr_nonnull(strstr(whole, "x.cell = c.key AND x.name = 'psnr'"));
+    ck_assert_ptr_null(strchr(whole, '{'));
+    free(score);
+    free(drift);
+    free(whole);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("settings");
@@ -307,6 +335,7 @@ int main(void)
     tcase_add_test(tc, words_are_known);
     tcase_add_test(tc, paths_may_be_zipped);
     tcase_add_test(tc, sql);
+    tcase_add_test(tc, statements);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }

@@ -1,0 +1,8 @@
+-- Those of a run by the key of the cell that stands for it; a cell's own beat a sister's.
+SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM
+  (SELECT w.key AS cell, m.name, m.value, row_number() OVER (PARTITION BY w.key, m.name
+     ORDER BY t.key = w.key DESC, t.finished DESC) AS rank
+   FROM cells_wide w JOIN cell t ON t.run = w.run JOIN metric m ON m.cell = t.key
+   WHERE m.value IS NOT NULL AND m.name NOT IN ('psnr', 'ssim')
+     AND instr(m.name, '.') = 0 ORDER BY 1, 2)
+WHERE rank = 1 GROUP BY cell ORDER BY cell

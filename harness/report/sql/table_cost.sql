@@ -1,0 +1,30 @@
+-- One row per cell; those of one method at the same settings together, by runtime, those whose time
+-- does not count last.
+WITH m AS (SELECT cell,
+    max(at_peak) FILTER (WHERE tag = 'KV') AS kv,
+    max(at_peak) FILTER (WHERE tag = 'META') AS meta,
+    max(at_peak) FILTER (WHERE tag = 'SCRATCH') AS scratch,
+    max(at_peak) FILTER (WHERE tag = 'WEIGHTS') AS weights,
+    max(at_peak) FILTER (WHERE tag = 'ACT') AS act,
+    max(at_peak) FILTER (WHERE tag = 'IO') AS io
+  FROM mem GROUP BY cell),
+s AS (SELECT cell,
+    max(ns) FILTER (WHERE kind = 'encode') / 1e9 AS encode,
+    max(ns) FILTER (WHERE kind = 'decode') / 1e9 AS decode,
+    max(ns) FILTER (WHERE kind = 'attend') / 1e9 AS attend,
+    max(ns) FILTER (WHERE kind = 'linear') / 1e9 AS linear,
+    max(ns) FILTER (WHERE kind = 'cross') / 1e9 AS "cross",
+    max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other
+  FROM sample WHERE round = 0 AND cell IN (SELECT key FROM cell WHERE verdict = 'VALID')
+  GROUP BY cell)
+SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
+  m.kv, m.meta, m.scratch, m.weights, m.act, m.io,
+  iif(w.verdict = 'VALID', w.runtime_s, NULL),
+  s.encode, s.decode, s.attend, s.linear, s."cross", s.other,
+  w.settings || ', ' || w.machine AS settings,
+  c.spec
+FROM cells_wide w JOIN cell c ON c.key = w.key
+  LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key
+WHERE w.run_kind = 'bench' AND w.outcome = 'OK'
+ORDER BY settings, w.is_baseline DESC, w.compression IS NULL, round(w.compression, 3),
+  w.method, w.verdict <> 'VALID', w.runtime_s

@@ -1,0 +1,16 @@
+-- What a method was made of, from the cells themselves.
+SELECT DISTINCT coalesce(shown, method) AS method, reading, model,
+  coalesce(json_extract(spec, '$.parts.codec_k'),
+    json_extract(spec, '$.parts."codec_k.recent"') || ' / ' ||
+    json_extract(spec, '$.parts."codec_k.old"')) AS codec_k,
+  coalesce(json_extract(spec, '$.parts.codec_v'),
+    json_extract(spec, '$.parts."codec_v.recent"') || ' / ' ||
+    json_extract(spec, '$.parts."codec_v.old"')) AS codec_v,
+  json_extract(spec, '$.parts.tiers') AS tiers,
+  json_extract(spec, '$.parts.retention') AS retention,
+  json_extract(spec, '$.parts.cadence') AS cadence,
+  json_extract(spec, '$.parts.recode') AS recode,
+  json_extract(spec, '$.parts.correction') AS correction,
+  json_extract(spec, '$.parts.reuse') AS reuse,
+  nullif(json_extract(spec, '$.options'), '{}') AS options
+FROM cell LEFT JOIN made USING(method, made_of) ORDER BY is_baseline DESC, method

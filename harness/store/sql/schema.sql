@@ -1,0 +1,136 @@
+CREATE TABLE session(
+  id TEXT PRIMARY KEY,
+  started TEXT NOT NULL,
+  argv TEXT NOT NULL,  -- JSON array
+  config_path TEXT NOT NULL,
+  config_text TEXT NOT NULL,
+  host TEXT NOT NULL,
+  os TEXT NOT NULL,
+  cpu_model TEXT NOT NULL,  -- with the variant of its kernels: "NAME, kernels avx2"
+  n_cpus INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  governor TEXT NOT NULL,
+  jobs INTEGER NOT NULL,
+  git_hash TEXT NOT NULL,
+  git_dirty INTEGER NOT NULL CHECK(git_dirty IN (0, 1)),
+  compiler TEXT NOT NULL,
+  cflags TEXT NOT NULL,
+  libraries TEXT NOT NULL,
+  driver TEXT NOT NULL,  -- of the device; "none: cpu"
+  turbo TEXT NOT NULL,
+  order_seed INTEGER NOT NULL,  -- of the order in which cells were started
+  code TEXT NOT NULL  -- hash of the sources that numbers depend on
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE metric(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  value REAL,
+  unit TEXT NOT NULL,
+  n INTEGER NOT NULL,  -- pooled over so many frames
+  extra REAL,  -- the metric's second number: psnr, identical frames
+  missing TEXT,  -- why there is no value
+  PRIMARY KEY(cell, name),
+  CHECK((value IS NULL) <> (missing IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE series(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  idx INTEGER NOT NULL,  -- frame
+  value REAL,
+  PRIMARY KEY(cell, name, idx)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mem(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  tag TEXT NOT NULL,
+  at_peak INTEGER NOT NULL,  -- bytes held when the total was highest
+  tag_peak INTEGER NOT NULL,  -- the tag's own highest
+  live_end INTEGER NOT NULL,
+  PRIMARY KEY(cell, tag)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pass(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  idx INTEGER NOT NULL,
+  chunk INTEGER NOT NULL,
+  pass INTEGER NOT NULL,  -- which forward of the chunk
+  t_ns INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  bf16_bytes INTEGER NOT NULL,
+  nominal_bytes INTEGER NOT NULL,
+  resident_bytes INTEGER NOT NULL,
+  resident_kv_bytes INTEGER NOT NULL,
+  live_bytes INTEGER NOT NULL,  -- of all tags; of each:
+  kv_bytes INTEGER NOT NULL,
+  meta_bytes INTEGER NOT NULL,
+  scratch_bytes INTEGER NOT NULL,
+  weights_bytes INTEGER NOT NULL,
+  act_bytes INTEGER NOT NULL,
+  io_bytes INTEGER NOT NULL,
+  encode_ns INTEGER,  -- of this pass alone; probes only, never timed rows
+  decode_ns INTEGER,
+  attend_ns INTEGER,
+  linear_ns INTEGER,
+  cross_ns INTEGER,
+  other_ns INTEGER,
+  PRIMARY KEY(cell, idx)
+) STRICT, WITHOUT ROWID;
+
+-- What attention did, of cells of run_kind 'probe'. NULL in a place: over all of them.
+CREATE TABLE probe(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  layer INTEGER,
+  head INTEGER,
+  step INTEGER,  -- which forward of the chunk
+  chunk INTEGER,
+  age INTEGER,  -- chunks back, from 1
+  value REAL,
+  n INTEGER NOT NULL  -- queries or tokens behind it
+) STRICT;
+CREATE UNIQUE INDEX probe_place ON probe(cell, name, coalesce(layer, -1),
+  coalesce(head, -1), coalesce(step, -1), coalesce(chunk, -1), coalesce(age, -1));
+
+CREATE TABLE sample(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  kind TEXT NOT NULL,
+  round INTEGER NOT NULL,
+  ns INTEGER NOT NULL,
+  PRIMARY KEY(cell, kind, round)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE artifact(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  kind TEXT NOT NULL,
+  path TEXT NOT NULL CHECK(substr(path, 1, 1) <> '/'),  -- relative to the out folder
+  bytes INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,
+  PRIMARY KEY(cell, kind)
+) STRICT, WITHOUT ROWID;
+
+-- Every attempt at every cell, also those that a later one replaced.
+CREATE TABLE attempt(
+  cell TEXT NOT NULL,
+  session TEXT NOT NULL REFERENCES session(id),
+  n INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  log_tail TEXT NOT NULL,
+  started TEXT NOT NULL,
+  finished TEXT NOT NULL,
+  wall_ns INTEGER,
+  frames_sha256 TEXT,
+  PRIMARY KEY(cell, session, n)
+) STRICT, WITHOUT ROWID;
+
+-- The same baseline at the start, in the middle and at the end of a timed session.
+CREATE TABLE drift(
+  session TEXT NOT NULL REFERENCES session(id),
+  idx INTEGER NOT NULL,
+  cell TEXT NOT NULL,
+  started TEXT NOT NULL,
+  ns INTEGER NOT NULL,
+  PRIMARY KEY(session, idx)
+) STRICT, WITHOUT ROWID;

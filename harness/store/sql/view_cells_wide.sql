@@ -1,0 +1,20 @@
+-- One row per run: a cell, or of cells that only differ in their metrics the one that worked out
+-- last, with the metrics of all of them as columns. `machine`: what times may be compared in.
+SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
+  c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
+  c.outcome, c.reason,
+  {c.score:psnr} AS psnr_db,
+  {c.score:ssim} AS ssim,
+  {c.extra:psnr} AS identical_frames,
+  c.bf16_bytes, c.nominal_bytes, c.resident_bytes,
+  c.max_nominal_bytes, c.max_resident_bytes,
+  CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,
+  CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,
+  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,
+  c.verdict, c.verdict_codes, c.device_bytes,
+  s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
+    s.driver) AS machine, s.code, c.rollout, c.run, c.warning, {c.settings} AS settings
+FROM cell c JOIN session s ON s.id = c.session
+  LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
+WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',
+  t.finished, t.key) > (c.outcome = 'OK', c.finished, c.key))

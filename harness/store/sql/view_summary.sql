@@ -1,0 +1,31 @@
+-- One row per method, model, settings and machine, of timed cells. Means are over the cells that
+-- have the number; n_ok beside n_attempted says when that is not all of them. A time counts when
+-- its cell is VALID.
+WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE run_kind = 'bench'),
+ok AS (SELECT *,
+    row_number() OVER (PARTITION BY method, {group}, machine ORDER BY runtime_s) AS rank,
+    count(*) OVER (PARTITION BY method, {group}, machine) AS n
+  FROM w WHERE verdict = 'VALID'),
+med AS (SELECT method, {group}, machine, avg(runtime_s) AS runtime_s
+  FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2) GROUP BY method, {group}, machine)
+SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline,
+  {w.group},
+  count(*) FILTER (WHERE w.outcome = 'OK') AS n_ok, count(*) AS n_attempted,
+  avg(w.psnr_db) FILTER (WHERE w.outcome = 'OK') AS psnr_db,
+  avg(w.ssim) FILTER (WHERE w.outcome = 'OK') AS ssim,
+  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /
+    nullif(sum(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK'), 0) AS compression,
+  sum(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') * 1.0 /
+    nullif(sum(w.resident_bytes) FILTER (WHERE w.outcome = 'OK'), 0)
+    AS resident_compression,
+  avg(w.bf16_bytes) FILTER (WHERE w.outcome = 'OK') AS bf16_bytes,
+  avg(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK') AS nominal_bytes,
+  avg(w.resident_bytes) FILTER (WHERE w.outcome = 'OK') AS resident_bytes,
+  max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,
+  med.runtime_s, w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,
+  count(*) FILTER (WHERE w.verdict = 'NOISY') AS n_noisy,
+  count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid,
+  max(w.warning) AS warning, w.settings
+FROM w LEFT JOIN med USING (method, {group}, machine)
+GROUP BY w.method, {w.group}, w.machine
+ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method

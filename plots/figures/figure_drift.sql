@@ -1,0 +1,11 @@
+-- A metric frame by frame, per prompt: the mean over its seeds of the mean over a seed's cells.
+-- {metric}: whose series. {who}: '' or a condition with AND behind it.
+SELECT method, family, is_baseline, settings, x, avg(v) AS value FROM (
+  SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
+    c.suite, c.prompt_id, s.idx AS x, avg(s.value) AS v
+  FROM cells_wide c JOIN series s ON s.cell = {c.series:{metric}}
+  WHERE s.name = '{metric}' AND s.value IS NOT NULL AND {who}
+    c.outcome = 'OK' AND c.run_kind = 'bench'
+  GROUP BY c.settings, c.method, c.suite, c.prompt_id, c.seed, s.idx)
+GROUP BY settings, method, suite, prompt_id, x
+ORDER BY settings, is_baseline DESC, method, x
