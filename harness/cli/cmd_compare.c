@@ -109,6 +109,24 @@ static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
     return KVR_OK;
 }
 
+/* An encoder's losses, the same on both sides or not, are not the cache's. */
+static enum kvr_status tell_codec(json_t *doc, const char *side, const char *path,
+                                  const struct kvr_video *v)
+{
+    char key[32];
+
+    if (!v->codec[0])
+        return KVR_OK;
+    snprintf(key, sizeof key, "%s_codec", side);
+    if (json_object_set_new(doc, key, json_string(v->codec)))
+        return kvr_fail(KVR_ENOMEM, "compare: no memory");
+    fprintf(stderr,
+            "kvreel: compare: %s was decoded from %s: the numbers are of that encoder, too; raw "
+            "frames (.safetensors) have the method's alone\n",
+            path, v->codec);
+    return KVR_OK;
+}
+
 static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
 {
     const struct compare_opts *o = call->opts;
@@ -134,7 +152,10 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
         json_object_set_new(doc, "frames", json_integer(ref.frames.n));
         json_object_set_new(doc, "height", json_integer(ref.frames.height));
         json_object_set_new(doc, "width", json_integer(ref.frames.width));
+        st = tell_codec(doc, "reference", call->words[0], &ref);
     }
+    if (st == KVR_OK)
+        st = tell_codec(doc, "test", call->words[1], &test);
     for (int i = 0; st == KVR_OK && i < n; i++)
         st = add(doc, list[i], &in, o->series);
     kvr_video_free(&ref);
@@ -145,9 +166,10 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
 /* One line with the usual names, then a line for each of the others. */
 static void print(const json_t *doc, bool usual)
 {
-    static const char *const shown[] = { "reference", "test", "frames",           "height",
-                                         "width",     "ok",   "identical_frames", "psnr_db",
-                                         "ssim",      NULL };
+    static const char *const shown[] = { "reference",        "test",       "frames",
+                                         "height",           "width",      "ok",
+                                         "identical_frames", "psnr_db",    "ssim",
+                                         "reference_codec",  "test_codec", NULL };
     const char *key;
     json_t *value;
 

@@ -9,6 +9,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
+#include "harness/workload/learnt.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 
@@ -125,7 +126,32 @@ static void stem(char *out, size_t n, const struct generate_opts *o,
     out[used] = '\0';
 }
 
-/* Frames, video and contact sheet; their paths go into `doc`. */
+static enum kvr_status tell(json_t *doc, const char *key, const char *path)
+{
+    return json_object_set_new(doc, key, json_string(path))
+               ? kvr_fail(KVR_ENOMEM, "generate: no memory for the answer")
+               : KVR_OK;
+}
+
+/* Frames and video of one rollout. */
+static enum kvr_status write_clip(json_t *doc, const struct generate_opts *o,
+                                  const struct clip *clip, const char *frames_key,
+                                  const char *video_key)
+{
+    const struct kvr_frames f = frames_of(clip);
+    char base[MAX_PATH], path[MAX_PATH + 16];
+
+    stem(base, sizeof base, o, clip->scheme);
+    snprintf(path, sizeof path, "%s.safetensors", base);
+    KVR_TRY(kvr_frames_write(path, &f, o->fps));
+    KVR_TRY(tell(doc, frames_key, path));
+    snprintf(path, sizeof path, "%s.mp4", base);
+    KVR_TRY(kvr_mp4_write(path, &f, o->fps, o->scale));
+    return tell(doc, video_key, path);
+}
+
+/* Frames, videos and contact sheet; their paths go into `doc`. The reference cost as much as the
+ * rollout itself, and `compare` and `sheet` can go on with it: it is kept likewise. */
 static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
                                    const struct clip *ref, const struct clip *clip)
 {
@@ -136,19 +162,15 @@ static enum kvr_status write_files(json_t *doc, const struct generate_opts *o,
 
     KVR_TRY(kvr_mkdirs(o->out));
     stem(base, sizeof base, o, clip->scheme);
-    snprintf(path, sizeof path, "%s.safetensors", base);
-    KVR_TRY(kvr_frames_write(path, &f, o->fps));
-    json_object_set_new(doc, "frames_file", json_string(path));
-    snprintf(path, sizeof path, "%s.mp4", base);
-    KVR_TRY(kvr_mp4_write(path, &f, o->fps, o->scale));
-    json_object_set_new(doc, "video", json_string(path));
+    KVR_TRY(write_clip(doc, o, clip, "frames_file", "video"));
+    if (ref && strcmp(ref->scheme->name, clip->scheme->name) != 0)
+        KVR_TRY(write_clip(doc, o, ref, "reference_frames_file", "reference_video"));
     if (ref)
         rows[n++] = (struct kvr_sheet_row){ .label = ref->scheme->name, .frames = frames_of(ref) };
     rows[n++] = (struct kvr_sheet_row){ .label = clip->scheme->name, .frames = f };
     snprintf(path, sizeof path, "%s.png", base);
     KVR_TRY(kvr_sheet_write(path, rows, n, o->columns < f.n ? o->columns : f.n, 2));
-    json_object_set_new(doc, "sheet", json_string(path));
-    return KVR_OK;
+    return tell(doc, "sheet", path);
 }
 
 static enum kvr_status score(json_t *doc, const struct kvr_frames *a, const struct kvr_frames *b,
@@ -254,6 +276,10 @@ static void print_text(const json_t *doc)
     printf("video   %s\nsheet   %s\nframes  %s\n", json_string_value(json_object_get(doc, "video")),
            json_string_value(json_object_get(doc, "sheet")),
            json_string_value(json_object_get(doc, "frames_file")));
+    if (json_object_get(doc, "reference_video"))
+        printf("of BF16 %s\n        %s\n",
+               json_string_value(json_object_get(doc, "reference_video")),
+               json_string_value(json_object_get(doc, "reference_frames_file")));
 }
 
 /* Refused before gigabytes of weights are read or drawn. */
@@ -278,6 +304,27 @@ static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, con
                           dir);
 }
 
+/* A word that the grammar takes and the model has never seen gives a picture of nothing much: that
+ * is said, once. */
+static enum kvr_status look_at_prompt(const struct kvr_model_config *c, const char *dir,
+                                      const char *text, int frames)
+{
+    const char *lacks;
+    struct kvr_prompt p;
+    struct kvr_learnt l;
+
+    KVR_TRY(kvr_prompt_parse(c, text, frames / c->frames_per_chunk, &p));
+    KVR_TRY(kvr_learnt_read(&l, c, dir));
+    lacks = kvr_learnt_lacks(&l, c, &p);
+    if (lacks)
+        fprintf(stderr,
+                "kvreel: generate: the model has not learnt '%s'; `kvreel vocabulary` lists what "
+                "it has\n",
+                lacks);
+    kvr_learnt_free(&l);
+    return KVR_OK;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct generate_opts *o = call->opts;
@@ -296,6 +343,8 @@ static int run(const struct kvr_call *call)
         st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
         st = open_model(&model, dev, dir, o->compute);
+    if (st == KVR_OK)
+        st = look_at_prompt(kvr_model_config(model), dir, o->prompt, o->frames);
     if (st == KVR_OK)
         st = generate(&doc, o, dev, model);
     if (st == KVR_OK)
@@ -329,7 +378,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, out, "out", 'o', "DIR", "out/generate",
                  "where the files go"),
     KVR_ARG_FLAG(struct generate_opts, reference, "reference", 'r',
-                 "a BF16 rollout as well: PSNR, SSIM, both on the sheet"),
+                 "a BF16 rollout as well, kept: PSNR, SSIM, both on the sheet"),
     KVR_ARG_TEXT(struct generate_opts, truth, "truth", 0, "FILE", NULL,
                  "frames to go on from, U8 [n, height, width, 3] in a safetensors file"),
     KVR_ARG_TEXT(struct generate_opts, tensor, "tensor", 0, "NAME", "frames",
@@ -353,7 +402,7 @@ const struct kvr_command kvr_command_generate = {
     .usage = "-p 'PROMPT' [-m METHOD] [options]",
     .examples =
         "  kvreel generate -p 'a large red disc bounces over a plain blue background'\n"
-        "  kvreel generate -m RTN_INT2 --reference -p 'a small green square drifts left'\n"
+        "  kvreel generate -m RTN_INT2 --reference -p 'a large green square drifts left'\n"
         "  kvreel generate -m RTN_INT4 -O group=32 --seed 7 -p 'a large white ring orbits'\n"
         "  kvreel generate --truth models/nano/truth.safetensors --tensor ct03 --given 6 -p 'a "
         "large cyan ring orbits over a checkered red background'\n",

@@ -23,7 +23,12 @@ static int run(const struct kvr_call *call)
     st = kvr_table_query(&t, o->db, call->words[0], NULL);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    st = kvr_table_write(t, format, stdout);
+    if (t->n_rows == 0)
+        fprintf(stderr, "kvreel: query: 0 rows\n");
+    if (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD)
+        st = kvr_table_mib(t);
+    if (st == KVR_OK)
+        st = kvr_table_write(t, format, stdout);
     kvr_table_close(&t);
     return kvr_cli_wrote(st, KVR_EXIT_OK);
 }
@@ -43,7 +48,8 @@ const struct kvr_command kvr_command_query = {
     .examples = "  kvreel query 'SELECT * FROM summary'\n"
                 "  kvreel query --md 'SELECT method, avg(ssim) FROM cells_wide GROUP BY method'\n"
                 "  kvreel query --db out/demo/demo.db --json \"SELECT * FROM failures\"\n",
-    .details = "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
+    .details = "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
+               "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
     .args = args,
     .opts_size = sizeof(struct query_opts),
     .min_words = 1,

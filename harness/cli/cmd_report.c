@@ -86,6 +86,9 @@ static int run(const struct kvr_call *call)
         st = kvr_report_table(&t, o->db, o->table ? o->table : "summary");
     if (st != KVR_OK)
         return kvr_cli_fail(st);
+    if (t->n_rows == 0)
+        fprintf(stderr, "kvreel: report: table '%s' has no rows: %s has no cells of its kind\n",
+                o->table ? o->table : "summary", o->db);
     if (o->out)
         st = write_file(t, format, o->out);
     else

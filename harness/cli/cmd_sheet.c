@@ -1,13 +1,18 @@
-/* cmd_sheet.c - `kvreel sheet`: several videos as rows of one contact sheet. */
+/* cmd_sheet.c - `kvreel sheet`: several videos as rows of one contact sheet, given as files or
+ * looked up in a database. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
 #include "harness/media/media.h"
+#include "harness/report/sheet_cells.h"
 
 struct sheet_opts {
     int columns, scale;
+    const char *db, *prompt, *media;
+    struct kvr_arg_list methods;
+    bool worst;
 };
 
 enum { MAX_ROWS = 64, MAX_LABEL = 64 };
@@ -29,7 +34,7 @@ static enum kvr_status read_row(struct row *r, const char *word)
     return kvr_video_read(&r->video, file);
 }
 
-static enum kvr_status make(const struct kvr_call *call, struct row *rows, int n)
+static enum kvr_status of_files(const struct kvr_call *call, struct row *rows, int n)
 {
     const struct sheet_opts *o = call->opts;
     struct kvr_sheet_row sheet[MAX_ROWS];
@@ -45,15 +50,68 @@ static enum kvr_status make(const struct kvr_call *call, struct row *rows, int n
     return kvr_sheet_write(call->words[0], sheet, n, columns, o->scale);
 }
 
-static int run(const struct kvr_call *call)
+static enum kvr_status from_files(const struct kvr_call *call)
 {
     int n = call->n_words - 1;
-    struct row *rows = calloc((size_t)n, sizeof *rows);
-    enum kvr_status st = rows ? make(call, rows, n) : kvr_fail(KVR_ENOMEM, "sheet: no memory");
+    struct row *rows = calloc((size_t)n + 1, sizeof *rows);
+    enum kvr_status st = rows ? of_files(call, rows, n) : kvr_fail(KVR_ENOMEM, "sheet: no memory");
 
     for (int i = 0; rows && i < n; i++)
         kvr_video_free(&rows[i].video);
     free(rows);
+    return st;
+}
+
+/* Which of the two ways was meant, and nothing of the other. */
+static enum kvr_status check(const struct kvr_call *call)
+{
+    const struct sheet_opts *o = call->opts;
+
+    if (o->db && call->n_words > 1)
+        return kvr_fail(KVR_EINVAL, "sheet: '%s': with --db the videos are the database's",
+                        call->words[1]);
+    if (o->db && o->methods.n == 0)
+        return kvr_fail(KVR_EINVAL, "sheet: --db needs --method");
+    if (!o->db && (o->methods.n || o->prompt || o->media || o->worst))
+        return kvr_fail(KVR_EINVAL, "sheet: --method, --prompt, --media and --worst need --db");
+    if (!o->db && call->n_words < 2)
+        return kvr_fail(KVR_EINVAL, "sheet: no videos; name files, or --db FILE --method METHOD");
+    return KVR_OK;
+}
+
+static enum kvr_status from_database(const struct kvr_call *call)
+{
+    const struct sheet_opts *o = call->opts;
+    const struct kvr_sheet_cells cells = {
+        .db = o->db,
+        .methods = o->methods.v,
+        .n_methods = o->methods.n,
+        .prompt = o->prompt,
+        .media = o->media,
+        .worst = o->worst,
+        .columns = o->columns,
+        .scale = o->scale,
+    };
+    struct kvr_sheet_told told;
+
+    KVR_TRY(kvr_sheet_of_cells(&cells, call->words[0], &told));
+    fprintf(stderr, "kvreel: sheet: prompt %s of %s%s\n", told.prompt, told.suite,
+            o->worst ? ", the frames of lowest SSIM" : "");
+    if (told.n_like > 1)
+        fprintf(
+            stderr,
+            "kvreel: sheet: %d cells of %s are like this (other seeds, settings); drawn is %s\n",
+            told.n_like, o->methods.v[0], told.key);
+    return KVR_OK;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct sheet_opts *o = call->opts;
+    enum kvr_status st = check(call);
+
+    if (st == KVR_OK)
+        st = o->db ? from_database(call) : from_files(call);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     printf("%s\n", call->words[0]);
@@ -64,19 +122,32 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct sheet_opts, columns, "columns", 'c', "N", "8", 1, 64, "frames of each"),
     KVR_ARG_INT(struct sheet_opts, scale, "scale", 0, "N", "2", 1, 16,
                 "pixels of the sheet per pixel of the video"),
+    KVR_ARG_TEXT(struct sheet_opts, db, "db", 0, "FILE", NULL,
+                 "take the videos of a sweep: the baseline, then each --method"),
+    KVR_ARG_LIST(struct sheet_opts, methods, "method", 'm', "METHOD",
+                 "with --db: a method as `query` shows it"),
+    KVR_ARG_TEXT(struct sheet_opts, prompt, "prompt", 'p', "ID", NULL,
+                 "with --db: which prompt; default: the first, with --worst the worst"),
+    KVR_ARG_FLAG(struct sheet_opts, worst, "worst", 0,
+                 "with --db: the frames of lowest SSIM, the first method's"),
+    KVR_ARG_TEXT(struct sheet_opts, media, "media", 0, "DIR", NULL,
+                 "with --db: the sweep's out folder; default: looked for around the database"),
     { 0 },
 };
 
 const struct kvr_command kvr_command_sheet = {
     .name = "sheet",
     .summary = "several videos as rows of one contact sheet",
-    .usage = "OUT.png [LABEL=]VIDEO ... [options]",
+    .usage = "OUT.png [LABEL=]VIDEO ... [options] | OUT.png --db FILE --method METHOD [options]",
     .examples = "  kvreel sheet out.png a.mp4 b.mp4\n"
                 "  kvreel sheet out.png BF16=a.safetensors INT2=b.safetensors --columns 7\n"
-                "  kvreel sheet out.png out/videos/mg01-*.mp4\n",
+                "  kvreel sheet out.png --db kvreel.db --method RTN_INT2 --prompt mg01 --worst\n",
+    .details =
+        "The database is asked for finished cells alone. A file that is gone, or is not the\n"
+        "one that was measured, is named and nothing is drawn.\n",
     .args = args,
     .opts_size = sizeof(struct sheet_opts),
-    .min_words = 2,
+    .min_words = 1,
     .max_words = 1 + MAX_ROWS,
     .run = run,
 };

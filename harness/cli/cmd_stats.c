@@ -45,8 +45,10 @@ static int run(const struct kvr_call *call)
         st = kvr_fail(KVR_EINVAL, "stats: '%s' is none of paired, timing, coverage", what);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
-    if (t->n_rows == 0)
+    if (t->n_rows == 0) {
         code = KVR_EXIT_NOTHING;
+        fprintf(stderr, "kvreel: stats: no rows: nothing in %s to compare\n", o->db);
+    }
     st = kvr_table_write(t, format, stdout);
     kvr_table_close(&t);
     return kvr_cli_wrote(st, code);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
 #include "harness/core/isa.h"
 #include "harness/core/opts.h"
 #include "methods/plugin.h"
@@ -91,6 +92,8 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
         kvr_args_help(cmd, stdout);
         code = KVR_EXIT_OK;
     } else {
+        if (!cmd->hidden) /* workers have the environment of a parent that has looked */
+            kvr_environment_check(stderr);
         code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
         if (code == KVR_EXIT_OK)
             code = load_plugins(&leading->plugins);

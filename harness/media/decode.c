@@ -186,6 +186,8 @@ enum kvr_status kvr_decode(struct kvr_video *out, const char *path)
         st = read_all(&r);
     if (st == KVR_OK) {
         out->frames.rgb = out->pixels;
+        snprintf(out->codec, sizeof out->codec, "%s",
+                 r.ff->avcodec_get_name(r.stream->codecpar->codec_id));
         out->fps = av_q2d(r.ff->av_guess_frame_rate(r.demux, r.stream, NULL));
     } else {
         kvr_video_free(out);

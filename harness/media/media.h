@@ -15,6 +15,7 @@ struct kvr_video {
     struct kvr_frames frames;
     uint8_t *pixels; /* what frames.rgb points to; free() */
     double fps;      /* 0 when the file does not say */
+    char codec[32];  /* what the frames were decoded from; "": they are raw */
 };
 void kvr_video_free(struct kvr_video *v);
 
@@ -30,10 +31,12 @@ enum kvr_status kvr_mp4_write(const char *path, const struct kvr_frames *f, doub
 enum kvr_status kvr_png_write(const char *path, const uint8_t *rgb, int height, int width);
 
 /* A contact sheet: one row per video, `columns` frames of each evenly spread, first and last
- * included, pixels repeated `scale` times, a two-pixel gap, labels in a built-in bitmap font. */
+ * included, or those that a row picks, pixels repeated `scale` times, a two-pixel gap, labels in a
+ * built-in bitmap font. */
 struct kvr_sheet_row {
     const char *label;
     struct kvr_frames frames;
+    const int *pick; /* [columns] frames in their order; NULL: evenly spread */
 };
 enum kvr_status kvr_sheet_write(const char *path, const struct kvr_sheet_row *rows, int n_rows,
                                 int columns, int scale);

@@ -39,7 +39,7 @@ static void blit(const struct layout *l, int y0, int x0, const uint8_t *rgb, int
 static void draw_row(struct layout *l, int y, const struct kvr_sheet_row *row)
 {
     const struct kvr_frames *f = &row->frames;
-    int columns = f->n < l->columns ? f->n : l->columns;
+    int columns = row->pick || f->n > l->columns ? l->columns : f->n;
     int room = (l->canvas.width - 2 * GAP) / (KVR_FONT_ADVANCE * l->dot);
     const char *label = row->label ? row->label : "";
     char text[16];
@@ -52,7 +52,9 @@ static void draw_row(struct layout *l, int y, const struct kvr_sheet_row *row)
                       faint_ink, "..", 2);
     }
     for (int i = 0; i < columns; i++) {
-        int t = columns == 1 ? 0 : (int)((int64_t)i * (f->n - 1) / (columns - 1));
+        int t = row->pick      ? row->pick[i]
+                : columns == 1 ? 0
+                               : (int)((int64_t)i * (f->n - 1) / (columns - 1));
         int x = GAP + i * (l->cell_w + GAP);
 
         snprintf(text, sizeof text, "%d", t);

@@ -36,8 +36,7 @@ static bool has(const char *dir, const char *path)
     return found;
 }
 
-/* The sweep's out folder: as told, else around the database, where `path` exists. NULL: nowhere. */
-static char *find_media(const char *db_path, const char *told, const char *path)
+char *kvr_html_media(const char *db_path, const char *told, const char *path)
 {
     static const char *const near[] = { "", "out", "run" };
     char *dir, *found = NULL, *stem;
@@ -226,7 +225,7 @@ static enum kvr_status put_videos(struct videos *v)
     KVR_TRY(kvr_table_query(&t, v->db_path, kvr_statement_page_videos, NULL));
     st = KVR_OK;
     if (t->n_rows)
-        media = find_media(v->db_path, v->o->media_dir, kvr_table_text(t, 0, 1));
+        media = kvr_html_media(v->db_path, v->o->media_dir, kvr_table_text(t, 0, 1));
     fputc('{', v->to);
     for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
         const char *key = kvr_table_text(t, r, 0), *path = kvr_table_text(t, r, 1);

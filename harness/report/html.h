@@ -32,6 +32,10 @@ struct kvr_html_result {
 enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
+/* The sweep's out folder: as told (NULL: not), else around the database, where `path` of an artifact
+ * exists. NULL: nowhere. free(). */
+char *kvr_html_media(const char *db_path, const char *told, const char *path);
+
 /* The data of the page, as one JSON object that can stand inside a script element: whatever texts
  * the database holds, no '<' comes out. */
 enum kvr_status kvr_html_data(const char *db_path, FILE *to);

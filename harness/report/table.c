@@ -164,6 +164,35 @@ enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path
     return KVR_OK;
 }
 
+/* Characters of the name without what says bytes; 0: not a column of bytes. */
+static size_t bytes_stem(const char *name)
+{
+    static const char *const of_mem[] = { "at_peak", "tag_peak", "live_end" };
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof of_mem / sizeof *of_mem; i++)
+        if (strcmp(name, of_mem[i]) == 0)
+            return n;
+    return n > 6 && strcmp(name + n - 6, "_bytes") == 0 ? n - 6 : 0;
+}
+
+enum kvr_status kvr_table_mib(struct kvr_table *t)
+{
+    for (int c = 0; c < t->n_columns; c++) {
+        struct kvr_column *col = &t->column[c];
+        const size_t n = bytes_stem(col->name);
+
+        if (!n || col->unit)
+            continue;
+        col->head = strndup(col->name, n);
+        col->unit = strdup("(MiB)");
+        if (!col->head || !col->unit)
+            return kvr_fail(KVR_ENOMEM, "table: no memory for a head");
+        col->scale = 1.0 / (1024.0 * 1024.0);
+    }
+    return KVR_OK;
+}
+
 int kvr_table_find(const struct kvr_table *t, const char *name)
 {
     for (int i = 0; i < t->n_columns; i++)

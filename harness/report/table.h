@@ -70,6 +70,10 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Put ", text" behind the note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 
+/* For people: columns of bytes (NAME_bytes, and those of the table `mem`) are shown in MiB, under a
+ * head that says so. CSV and JSON stay as they are. */
+enum kvr_status kvr_table_mib(struct kvr_table *t);
+
 /* KVR_EFULL or KVR_EIO when `to` does not take it. */
 enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format format, FILE *to);
 

@@ -274,7 +274,7 @@ END_TEST
 START_TEST(paths_that_cannot_be_used_are_named)
 {
     struct kvr_video v = disc(2, 8, 8), back;
-    struct kvr_sheet_row row = { "x", v.frames };
+    struct kvr_sheet_row row = { .label = "x", .frames = v.frames };
     const char *nowhere = "/nonexistent-folder/a";
 
     ck_assert_int_ne(kvr_mp4_write(nowhere, &v.frames, 16, 1), KVR_OK);
@@ -297,7 +297,8 @@ START_TEST(arguments_out_of_bounds_are_refused)
     struct kvr_video v = disc(2, 8, 8);
     struct kvr_frames none = { 0, 8, 8, v.pixels };
     struct kvr_video w = disc(2, 8, 9);
-    struct kvr_sheet_row rows[2] = { { "a", v.frames }, { "b", w.frames } };
+    struct kvr_sheet_row rows[2] = { { .label = "a", .frames = v.frames },
+                                     { .label = "b", .frames = w.frames } };
 
     ck_assert_int_eq(kvr_mp4_write("x.mp4", &none, 16, 1), KVR_EINVAL);
     ck_assert_int_eq(kvr_mp4_write("x.mp4", &v.frames, 0, 1), KVR_EINVAL);
@@ -330,10 +331,12 @@ static int shows(const struct kvr_frames *sheet, int y0, int x0, const uint8_t *
 START_TEST(sheet_shows_first_and_last_frames)
 {
     struct kvr_video v = disc(11, 12, 40), shortv = disc(2, 12, 40), back;
-    struct kvr_sheet_row rows[2] = { { "BF16", v.frames },
-                                     { "a label much longer than the sheet is wide, so it is cut "
-                                       "and two dots are put where it was cut",
-                                       shortv.frames } };
+    struct kvr_sheet_row rows[2] = {
+        { .label = "BF16", .frames = v.frames },
+        { .label = "a label much longer than the sheet is wide, so it is cut "
+                   "and two dots are put where it was cut",
+          .frames = shortv.frames }
+    };
     size_t frame = 12 * 40 * 3;
     char path[128];
     int found = 0;

@@ -1,0 +1,33 @@
+/* sheet_cells.h - a contact sheet of cells of a database: the baseline, and methods beside it.
+ *
+ *     const struct kvr_sheet_cells c = { .db = "kvreel.db", .methods = (const char *[]){ "RTN_INT2"
+ * }, .n_methods = 1, .worst = true, .columns = 8, .scale = 2 }; struct kvr_sheet_told told;
+ *     KVR_TRY(kvr_sheet_of_cells(&c, "sheet.png", &told)); */
+#ifndef KVR_REPORT_SHEET_CELLS_H
+#define KVR_REPORT_SHEET_CELLS_H
+
+#include <stdbool.h>
+
+#include "harness/core/status.h"
+
+struct kvr_sheet_cells {
+    const char *db;
+    const char *const *methods; /* as `query` shows them; the first one decides prompt and frames */
+    int n_methods;
+    const char *prompt; /* its id; NULL: the first, or with `worst` the one of lowest SSIM */
+    const char *media;  /* the sweep's out folder; NULL: looked for around the database */
+    bool worst;         /* the frames of lowest SSIM, not evenly spread ones */
+    int columns, scale;
+};
+
+struct kvr_sheet_told {
+    char key[33], suite[128], prompt[128]; /* of the first method's cell */
+    int n_like;                            /* cells of this method and prompt in all */
+};
+
+/* Only finished cells count, and all rows are of one baseline. KVR_ENOTFOUND: no such cell (with
+ * the nearest method), or its frames are not there; KVR_EFORMAT: they are not the measured ones. */
+enum kvr_status kvr_sheet_of_cells(const struct kvr_sheet_cells *c, const char *out,
+                                   struct kvr_sheet_told *told);
+
+#endif
