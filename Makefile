@@ -57,7 +57,7 @@ ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
 SRC  := $(sort $(filter-out harness/cli/main.c $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/statements.o
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/texts.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -139,13 +139,14 @@ $(BUILD)/$(REPORT)/page.c $(BUILD)/$(REPORT)/style.c $(BUILD)/$(REPORT)/script.c
 $(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# SQL stands in files; the program carries them as texts (harness/store/statement.h).
-SQL := $(sort $(wildcard harness/*/sql/*.sql plots/figures/*.sql))
-$(BUILD)/statements.c: tools/embed-sql.sh $(SQL)
+# SQL and what is the same in every script of a figure stand in files; the program carries them as
+# texts (harness/store/statement.h).
+TEXTS := $(sort $(wildcard harness/*/sql/*.sql plots/figures/*.sql plots/figures/*.gp))
+$(BUILD)/texts.c: tools/embed-texts.sh $(TEXTS)
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)
-	$(Q)sh tools/embed-sql.sh $(SQL) > $@
-$(BUILD)/statements.o: $(BUILD)/statements.c
+	$(Q)sh tools/embed-texts.sh $(TEXTS) > $@
+$(BUILD)/texts.o: $(BUILD)/texts.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.o: %.c

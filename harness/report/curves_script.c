@@ -8,6 +8,10 @@
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/escape.h"
+#include "harness/store/statement.h"
+
+KVR_SCRIPT(curves);
+KVR_SCRIPT(heat);
 
 enum { WIDTH = 1000, HEIGHT = 640, LABEL_PX = 15, PANEL_COLUMNS = 3 };
 static const double left = 0.085, right = 0.68, bottom = 0.175, top = 0.91; /* of the screen */
@@ -108,21 +112,7 @@ static void range(const struct kvr_curves_figure *f, const char *column, double 
 
 static void put_head(const struct kvr_curves_figure *f, FILE *to)
 {
-    fprintf(to,
-            "# %s.gp - made by kvreel from its database. Change what you like, then run\n"
-            "#     gnuplot %s.gp\n"
-            "# in this folder. A block of %s.tsv is a method; its columns are named there.\n"
-            "data = '%s.tsv'\n"
-            "set datafile separator tab\n"
-            "set encoding utf8\n"
-            "font = 'sans-serif,12'\n"
-            "ink = '#222222'\n"
-            "hair = '#9a9a9a'\n"
-            "set border 3 lw 0.8 lc rgb hair\n"
-            "set tics nomirror out scale 0.5 textcolor rgb ink\n"
-            "set grid back lt 1 lw 0.5 lc rgb '#dddddd'\n"
-            "unset key\n",
-            f->stem, f->stem, f->stem, f->stem);
+    kvr_statement_put(to, kvr_script_curves, KVR_WITH("stem", f->stem));
 }
 
 /* Title and captions. */
@@ -335,22 +325,23 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
 static void put_heat(const struct kvr_curves_figure *f, FILE *to)
 {
     double x0 = INFINITY, x1 = -INFINITY;
+    char low[32], high[32], frame[2][32], last[32];
 
     range(f, "x", &x0, &x1);
+    snprintf(low, sizeof low, "%.9g", x0 - 0.5);
+    snprintf(high, sizeof high, "%.9g", x1 + 0.5);
+    snprintf(last, sizeof last, "%d.5", f->n - 1);
+    snprintf(frame[0], sizeof frame[0], "%g", bottom);
+    snprintf(frame[1], sizeof frame[1], "%g", top);
     fputs("set xlabel ", to);
     kvr_escape_gnuplot(to, f->spec->x_label);
     fputs(" textcolor rgb ink\nset cblabel ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
-    fprintf(to,
-            " textcolor rgb ink\n"
-            "set palette defined (0 '#440154', 1 '#3e4989', 2 '#26828e', 3 '#35b779', "
-            "4 '#b5de2b', 5 '#fde725')\n"
-            "set lmargin at screen 0.34\nset rmargin at screen 0.88\n"
-            "set bmargin at screen %g\nset tmargin at screen %g\n"
-            "unset grid\nset border 0\nset ytics font 'sans-serif,9'\n"
-            "set xrange [%.9g:%.9g]\nset yrange [%d.5:-0.5]\nset cbrange [0:*]\n"
-            "set ytics (",
-            bottom, top, x0 - 0.5, x1 + 0.5, f->n - 1);
+    fputs(" textcolor rgb ink\n", to);
+    kvr_statement_put(
+        to, kvr_script_heat,
+        KVR_WITH("x_lo", low, "x_hi", high, "y_lo", last, "bottom", frame[0], "top", frame[1]));
+    fputs("set ytics (", to);
     for (int i = 0; i < f->n; i++) {
         fputs(i ? ", " : "", to);
         kvr_escape_gnuplot(to, f->curve[i].method);

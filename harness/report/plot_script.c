@@ -8,6 +8,9 @@
 #include "harness/report/curves_script.h"
 #include "harness/report/escape.h"
 #include "harness/report/figure.h"
+#include "harness/store/statement.h"
+
+KVR_SCRIPT(points);
 
 /* Colours that remain apart for colour-blind eyes: Okabe and Ito 2008 without black, which is
  * the reference's, and without yellow, which is pale on white; then muted ones of Paul Tol. */
@@ -235,33 +238,15 @@ static void put_plot(const struct kvr_figure *f, int n_front, FILE *to)
 
 static void put_head(const struct kvr_figure *f, FILE *to)
 {
-    fprintf(to,
-            "# %s.gp - made by kvreel from its database. Change what you like, then run\n"
-            "#     gnuplot %s.gp\n"
-            "# in this folder. The data, with more columns than are drawn: %s.tsv\n"
-            "data = '%s.tsv'\n"
-            "set datafile separator tab\n"
-            "set datafile columnheaders\n"
-            "set encoding utf8\n\n"
-            "font = 'sans-serif,12'\n"
-            "label_font = 'sans-serif,9'\n"
-            "size = 1.4\n"
-            "ink = '#222222'\n"
-            "faint_ink = '#757575'\n"
-            "hair = '#9a9a9a'\n"
-            "fade(c) = int(c) + 0x90000000\n\n",
-            f->stem, f->stem, f->stem, f->stem);
-    fprintf(to,
-            "set lmargin at screen %.9g\nset rmargin at screen %.9g\n"
-            "set bmargin at screen %.9g\nset tmargin at screen %.9g\n",
-            (double)KVR_FIG_LEFT / KVR_FIG_WIDTH, (double)KVR_FIG_RIGHT / KVR_FIG_WIDTH,
-            (double)KVR_FIG_BOTTOM / KVR_FIG_HEIGHT, (double)KVR_FIG_TOP / KVR_FIG_HEIGHT);
-    fputs("set border 3 lw 0.8 lc rgb hair\n"
-          "set grid back lt 1 lw 0.5 lc rgb '#dddddd'\n"
-          "set tics nomirror out scale 0.5 textcolor rgb ink\n"
-          "set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 "
-          "textcolor rgb ink font 'sans-serif,11'\n",
-          to);
+    char left[32], right[32], bottom[32], top[32];
+
+    snprintf(left, sizeof left, "%.9g", (double)KVR_FIG_LEFT / KVR_FIG_WIDTH);
+    snprintf(right, sizeof right, "%.9g", (double)KVR_FIG_RIGHT / KVR_FIG_WIDTH);
+    snprintf(bottom, sizeof bottom, "%.9g", (double)KVR_FIG_BOTTOM / KVR_FIG_HEIGHT);
+    snprintf(top, sizeof top, "%.9g", (double)KVR_FIG_TOP / KVR_FIG_HEIGHT);
+    kvr_statement_put(
+        to, kvr_script_points,
+        KVR_WITH("stem", f->stem, "left", left, "right", right, "bottom", bottom, "top", top));
 }
 
 static void put_texts(const struct kvr_figure *f, FILE *to)

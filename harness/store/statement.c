@@ -1,7 +1,6 @@
-/* statement.c - places in a statement that its caller fills. */
+/* statement.c - places in a text that its caller fills. */
 #include "harness/store/statement.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,25 +18,33 @@ static const char *filling(const char *at, const char *const *with, size_t *leng
     return NULL;
 }
 
-char *kvr_statement_fill(const char *sql, const char *const *with)
+void kvr_statement_put(FILE *to, const char *text, const char *const *with)
 {
-    char *text = NULL;
-    size_t size, length = 0;
-    FILE *to = open_memstream(&text, &size);
+    size_t length = 0;
 
-    while (to && *sql) {
-        const char *s = *sql == '{' ? filling(sql, with, &length) : NULL;
+    while (*text) {
+        const char *s = *text == '{' ? filling(text, with, &length) : NULL;
 
         if (s) {
             fputs(s, to);
-            sql += length;
+            text += length;
         } else {
-            fputc(*sql++, to);
+            fputc(*text++, to);
         }
     }
+}
+
+char *kvr_statement_fill(const char *text, const char *const *with)
+{
+    char *filled = NULL;
+    size_t size;
+    FILE *to = open_memstream(&filled, &size);
+
+    if (to)
+        kvr_statement_put(to, text, with);
     if (!to || fclose(to) != 0) {
-        free(text);
+        free(filled);
         return NULL;
     }
-    return text;
+    return filled;
 }

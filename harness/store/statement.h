@@ -9,12 +9,18 @@
 #ifndef KVR_STORE_STATEMENT_H
 #define KVR_STORE_STATEMENT_H
 
+#include <stdio.h>
+
 #define KVR_STATEMENT(name) extern const char kvr_statement_##name[]
+/* The head of a figure's script: NAME.gp of plots/figures, with places. */
+#define KVR_SCRIPT(name) extern const char kvr_script_##name[]
 
 /* Pairs of a place's name and what goes there. */
 #define KVR_WITH(...) ((const char *const[]){ __VA_ARGS__, 0 })
 
-/* `sql` with the places {name} of `with` filled; other places stay. malloc'ed; NULL: no memory. */
-char *kvr_statement_fill(const char *sql, const char *const *with);
+/* A text with the places {name} of `with` filled; other places stay. malloc'ed; NULL: no memory. */
+char *kvr_statement_fill(const char *text, const char *const *with);
+/* The same into a stream, whose owner sees whether it took it. */
+void kvr_statement_put(FILE *to, const char *text, const char *const *with);
 
 #endif

@@ -1,0 +1,13 @@
+# {stem}.gp - made by kvreel from its database. Change what you like, then run
+#     gnuplot {stem}.gp
+# in this folder. A block of {stem}.tsv is a method; its columns are named there.
+data = '{stem}.tsv'
+set datafile separator tab
+set encoding utf8
+font = 'sans-serif,12'
+ink = '#222222'
+hair = '#9a9a9a'
+set border 3 lw 0.8 lc rgb hair
+set tics nomirror out scale 0.5 textcolor rgb ink
+set grid back lt 1 lw 0.5 lc rgb '#dddddd'
+unset key
