@@ -22,7 +22,7 @@
 #define KVR_METHODS_CODEC_H
 
 #include "harness/core/dtype.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "harness/core/opts.h"
 
 #ifdef __cplusplus

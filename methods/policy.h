@@ -20,7 +20,7 @@
 #ifndef KVR_METHODS_POLICY_H
 #define KVR_METHODS_POLICY_H
 
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "harness/core/opts.h"
 
 #ifdef __cplusplus

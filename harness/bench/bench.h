@@ -5,7 +5,7 @@
 #ifndef KVR_BENCH_BENCH_H
 #define KVR_BENCH_BENCH_H
 
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,8 @@
 /* turns.c - see turns.h. */
 #include "harness/bench/turns.h"
 
-#include "harness/device/device.h"
+#include "harness/device/names.h"
+#include "harness/device/stream.h"
 
 enum { WARM_ROUNDS = 2 };
 

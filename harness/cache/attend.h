@@ -10,7 +10,7 @@
 #define KVR_CACHE_ATTEND_H
 
 #include "harness/cache/segment.h"
-#include "harness/core/phase.h"
+#include "harness/device/phase.h"
 #include "methods/corrections/correction.h"
 
 /* Scratch that lives as long as the cache; its device says where attention runs. */

@@ -174,7 +174,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct buffer_sizes b = sizes_of(scheme, shape, path, backend);
-    const size_t host = backend == KVR_CPU ? b.held + b.map : 0; /* beside a device */
+    const size_t host = kvr_backend_in_host(backend) ? b.held + b.map : 0; /* else beside it */
 
     return 2 * (b.current + b.values + b.dense) + host + b.work + b.gather + b.back +
            b.attend.tiles + b.attend.state;

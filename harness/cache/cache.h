@@ -26,7 +26,7 @@
 #ifndef KVR_CACHE_CACHE_H
 #define KVR_CACHE_CACHE_H
 
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "methods/method.h"
 
 #ifdef __cplusplus

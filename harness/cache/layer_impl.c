@@ -133,7 +133,7 @@ static enum kvr_status make_list(struct kvr_layer *l, const uint8_t *map, int ti
                                  int64_t n, int64_t count, struct kvr_segment *out)
 {
     const size_t bytes = (size_t)count * sizeof(int32_t);
-    const bool mirrored = kvr_dev_host(l->dev) != l->dev;
+    const bool mirrored = !kvr_dev_in_host(l->dev);
 
     KVR_TRY(kvr_buf_alloc(&out->list, l->dev, KVR_MEM_META, bytes));
     if (mirrored)

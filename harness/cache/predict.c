@@ -325,7 +325,7 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
         .scratch = kvr_cache_scratch_bytes(scheme, &shape, run->path, run->backend),
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
-    r.beside = run->backend != KVR_CPU;
+    r.beside = !kvr_backend_in_host(run->backend);
     st = fill(&r, geo, out);
     rollout_close(&r);
     return st;

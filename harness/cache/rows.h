@@ -10,7 +10,7 @@
 #define KVR_CACHE_ROWS_H
 
 #include "harness/core/dtype.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #ifndef KVR_CACHE_SEGMENT_H
 #define KVR_CACHE_SEGMENT_H
 
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "methods/codec.h"
 
 enum kvr_segment_kind {

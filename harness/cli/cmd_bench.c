@@ -13,7 +13,7 @@
 #include "harness/core/isa.h"
 #include "harness/core/machine.h"
 #include "harness/core/opts.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 
 struct bench_opts {
     const char *device, *shape;

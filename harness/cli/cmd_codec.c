@@ -11,7 +11,8 @@
 #include "harness/core/dtype.h"
 #include "harness/core/rng.h"
 #include "harness/core/safetensors.h"
-#include "harness/device/device.h"
+#include "harness/device/array.h"
+#include "harness/device/names.h"
 
 struct codec_opts {
     const char *method, *out, *device, *draw;
@@ -87,7 +88,7 @@ static enum kvr_status read_one(struct job *j, struct kvr_st *f, const char *pat
                         kvr_shape_text(t.shape, 3, have, sizeof have),
                         kvr_shape_text(k->shape, 3, want, sizeof want));
     kvr_array_free(to);
-    return kvr_st_read_f32(f, name, 3, t.shape, kvr_dev_host(j->dev), KVR_MEM_IO, to);
+    return kvr_array_read(to, kvr_dev_host(j->dev), KVR_MEM_IO, f, name, 3, t.shape);
 }
 
 static enum kvr_status read_pair(struct job *j, struct kvr_st *f, const char *path)
@@ -217,7 +218,7 @@ static enum kvr_status on_device(struct job *j, const struct kvr_array *a, struc
     const size_t n = (size_t)kvr_tensor_count(&a->t) * sizeof(float);
 
     *x = a->t.data;
-    if (kvr_dev_backend(j->dev) == KVR_CPU)
+    if (kvr_dev_in_host(j->dev))
         return KVR_OK;
     KVR_TRY(kvr_buf_reserve(b, j->dev, KVR_MEM_IO, n));
     *x = b->p;
@@ -265,16 +266,16 @@ static enum kvr_status decode(struct job *j)
 {
     struct kvr_layer host = { 0 };
     enum kvr_status st = KVR_OK;
-    const bool cpu = kvr_dev_backend(j->dev) == KVR_CPU;
+    const bool in_host = kvr_dev_in_host(j->dev);
 
-    if (!cpu)
+    if (!in_host)
         st = kvr_layer_mirror(&j->layer, &host);
     if (st == KVR_OK)
-        kvr_layer_dense(cpu ? &j->layer : &host, 0, n_tokens(j), j->out_k.t.data, j->out_v.t.data,
-                        NULL);
+        kvr_layer_dense(in_host ? &j->layer : &host, 0, n_tokens(j), j->out_k.t.data,
+                        j->out_v.t.data, NULL);
     if (st == KVR_OK)
-        st = kvr_layer_fingerprint(cpu ? &j->layer : &host, j->stored);
-    if (!cpu)
+        st = kvr_layer_fingerprint(in_host ? &j->layer : &host, j->stored);
+    if (!in_host)
         kvr_layer_close(&host);
     return st;
 }

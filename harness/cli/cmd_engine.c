@@ -5,7 +5,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/check.h"
 #include "harness/engine/gemm.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
 #include "harness/plan/geometry.h"

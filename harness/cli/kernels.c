@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "harness/device/device.h"
 #include "harness/device/device_check.h"
+#include "harness/device/stream.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 

@@ -391,21 +391,6 @@ enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr
     return KVR_OK;
 }
 
-static enum kvr_status check_shape(const struct kvr_st *f, const char *name, int n_dims,
-                                   const int64_t *shape, const struct kvr_tensor *t)
-{
-    bool same = t->n_dims == n_dims;
-    char have[192], want[192];
-
-    for (int i = 0; same && i < n_dims; i++)
-        same = shape[i] == -1 || shape[i] == t->shape[i];
-    if (same)
-        return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape %s, need %s", f->path, name,
-                    kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
-                    kvr_shape_text(shape, n_dims, want, sizeof want));
-}
-
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out)
 {
     struct kvr_tensor t;
@@ -421,6 +406,18 @@ enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_
     return KVR_OK;
 }
 
+enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
+                                   const int64_t *shape, struct kvr_tensor *out)
+{
+    struct kvr_tensor t;
+
+    *out = (struct kvr_tensor){ 0 };
+    KVR_TRY(kvr_st_view(f, name, &t));
+    KVR_TRY(kvr_shape_check(f->path, name, t.n_dims, t.shape, n_dims, shape));
+    *out = t;
+    return KVR_OK;
+}
+
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out)
 {
@@ -428,29 +425,7 @@ enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int 
 
     *out = (struct kvr_tensor){ 0 };
     KVR_TRY(kvr_st_get(f, name, &t));
-    KVR_TRY(check_shape(f, name, n_dims, shape, &t));
+    KVR_TRY(kvr_shape_check(f->path, name, t.n_dims, t.shape, n_dims, shape));
     *out = t;
-    return KVR_OK;
-}
-
-static bool is_floating(enum kvr_dtype t)
-{
-    return t == KVR_F32 || t == KVR_F64 || t == KVR_F16 || t == KVR_BF16 || t == KVR_F8_E4M3 ||
-           t == KVR_F8_E5M2;
-}
-
-enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_dims,
-                                const int64_t *shape, struct kvr_dev *dev, enum kvr_mem_tag tag,
-                                struct kvr_array *out)
-{
-    struct kvr_tensor t;
-
-    KVR_TRY(kvr_st_view(f, name, &t));
-    KVR_TRY(check_shape(f, name, n_dims, shape, &t));
-    if (!is_floating(t.dtype))
-        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype %s, need a floating one", f->path,
-                        name, kvr_dtype_name(t.dtype));
-    KVR_TRY(kvr_array_alloc(out, dev, tag, KVR_F32, t.n_dims, t.shape));
-    kvr_to_f32(out->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
     return KVR_OK;
 }

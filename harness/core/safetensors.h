@@ -16,6 +16,8 @@
 #ifndef KVR_CORE_SAFETENSORS_H
 #define KVR_CORE_SAFETENSORS_H
 
+#include <stdbool.h>
+
 #include "harness/core/tensor.h"
 
 #ifdef __cplusplus
@@ -38,17 +40,16 @@ const char *kvr_st_metadata(const struct kvr_st *f, const char *key); /* NULL wh
 bool kvr_st_has(const struct kvr_st *f, const char *name);
 /* KVR_ENOTFOUND names the file and the tensor. `out->data` is read-only memory. Data that is
  * not aligned for its dtype (legal, though no common writer makes it) is KVR_EUNSUPPORTED;
- * kvr_st_read_f32 copes with it. */
+ * kvr_st_view copes with it. */
 enum kvr_status kvr_st_get(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* As kvr_st_get, whatever the alignment of the data: to be read as bytes. */
 enum kvr_status kvr_st_view(const struct kvr_st *f, const char *name, struct kvr_tensor *out);
 /* As kvr_st_get, and the shape must be this one (-1 matches any extent); says both otherwise. */
 enum kvr_status kvr_st_get_shaped(const struct kvr_st *f, const char *name, int n_dims,
                                   const int64_t *shape, struct kvr_tensor *out);
-/* Copies into a fresh F32 array, converting from any floating dtype. */
-enum kvr_status kvr_st_read_f32(const struct kvr_st *f, const char *name, int n_dims,
-                                const int64_t *shape, struct kvr_dev *dev, enum kvr_mem_tag tag,
-                                struct kvr_array *out);
+/* As kvr_st_view, and the shape must be this one. */
+enum kvr_status kvr_st_view_shaped(const struct kvr_st *f, const char *name, int n_dims,
+                                   const int64_t *shape, struct kvr_tensor *out);
 
 /* Write all tensors at once: to a temporary beside `path`, fsync, rename. metadata: key,
  * value, key, value, ..., NULL; may be NULL. On failure `path` is as it was. Wider

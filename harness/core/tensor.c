@@ -1,8 +1,8 @@
 /* tensor.c - shapes. */
 #include "harness/core/tensor.h"
 
-#include <assert.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 int64_t kvr_tensor_count(const struct kvr_tensor *t)
@@ -42,42 +42,17 @@ const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n
     return buf;
 }
 
-enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum kvr_mem_tag tag,
-                                enum kvr_dtype dtype, int n_dims, const int64_t *shape)
+enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, const int64_t *have,
+                                int n_need, const int64_t *need)
 {
-    int64_t n_bytes = (int64_t)kvr_dtype_size(dtype);
-    bool empty = false;
-    bool overflow = false;
-    char text[256];
+    bool same = n_have == n_need;
+    char has[192], needs[192];
 
-    assert(!a->buf.p && "the array still holds memory");
-    *a = (struct kvr_array){ 0 };
-    if (n_dims < 0 || n_dims > KVR_MAX_DIMS)
-        return kvr_fail(KVR_EINVAL, "array: %d dimensions, need 0..%d", n_dims, KVR_MAX_DIMS);
-    for (int i = 0; i < n_dims; i++) {
-        if (shape[i] < 0)
-            return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
-                            kvr_shape_text(shape, n_dims, text, sizeof text));
-        /* An extent of 0 does not excuse the others: kvr_tensor_count multiplies them all. */
-        if (shape[i] == 0)
-            empty = true;
-        else
-            overflow |= __builtin_mul_overflow(n_bytes, shape[i], &n_bytes);
-    }
-    if (overflow)
-        return kvr_fail(KVR_EINVAL, "array: shape %s of %s overflows",
-                        kvr_shape_text(shape, n_dims, text, sizeof text), kvr_dtype_name(dtype));
-    KVR_TRY(kvr_buf_alloc(&a->buf, dev, tag, empty ? 0 : (size_t)n_bytes));
-    a->t.data = a->buf.p;
-    a->t.dtype = dtype;
-    a->t.n_dims = n_dims;
-    for (int i = 0; i < n_dims; i++)
-        a->t.shape[i] = shape[i];
-    return KVR_OK;
-}
-
-void kvr_array_free(struct kvr_array *a)
-{
-    kvr_buf_free(&a->buf);
-    *a = (struct kvr_array){ 0 };
+    for (int i = 0; same && i < n_need; i++)
+        same = need[i] == -1 || need[i] == have[i];
+    if (same)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape %s, need %s", file, name,
+                    kvr_shape_text(have, n_have, has, sizeof has),
+                    kvr_shape_text(need, n_need, needs, sizeof needs));
 }

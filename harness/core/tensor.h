@@ -2,8 +2,11 @@
 #ifndef KVR_CORE_TENSOR_H
 #define KVR_CORE_TENSOR_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "harness/core/dtype.h"
-#include "harness/core/mem.h"
+#include "harness/core/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,15 +27,10 @@ size_t kvr_tensor_bytes(const struct kvr_tensor *t);
 /* "[3, 16, 6, 10]" into buf, always terminated; returns buf. */
 const char *kvr_shape_text(const int64_t *shape, int n_dims, char *buf, size_t n);
 
-/* A tensor that owns its memory. */
-struct kvr_array {
-    struct kvr_tensor t;
-    struct kvr_buf buf;
-};
-
-enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum kvr_mem_tag tag,
-                                enum kvr_dtype dtype, int n_dims, const int64_t *shape);
-void kvr_array_free(struct kvr_array *a);
+/* Is `have`, of a file's tensor, the shape that is needed, where -1 needs no certain extent?
+ * KVR_EFORMAT: "FILE: tensor 'NAME': shape [2, 3], need [2, -1]". */
+enum kvr_status kvr_shape_check(const char *file, const char *name, int n_have, const int64_t *have,
+                                int n_need, const int64_t *need);
 
 #ifdef __cplusplus
 }

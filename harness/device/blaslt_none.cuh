@@ -1,7 +1,7 @@
 /* blaslt_none.cuh - blaslt.h without the library, and why: included by the one source that defines
  * it. */
-#ifndef KVR_CUDA_BLASLT_NONE_CUH
-#define KVR_CUDA_BLASLT_NONE_CUH
+#ifndef KVR_DEVICE_BLASLT_NONE_CUH
+#define KVR_DEVICE_BLASLT_NONE_CUH
 
 #include "harness/device/blaslt.h"
 

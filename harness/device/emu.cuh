@@ -13,8 +13,8 @@
  *
  * The first error ends the launch; kvr_stream_sync() returns it, with kernel, block, thread and
  * array. Not here: textures, grid-wide barriers, blocks that wait for other blocks, fences. */
-#ifndef KVR_CUDA_EMU_CUH
-#define KVR_CUDA_EMU_CUH
+#ifndef KVR_DEVICE_EMU_CUH
+#define KVR_DEVICE_EMU_CUH
 
 #include <cmath>
 #include <cstring>

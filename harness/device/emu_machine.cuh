@@ -9,8 +9,8 @@
  *
  * Written without the C++ run time library (no exceptions, no containers), so that the tests link
  * as C programs do. */
-#ifndef KVR_CUDA_EMU_MACHINE_CUH
-#define KVR_CUDA_EMU_MACHINE_CUH
+#ifndef KVR_DEVICE_EMU_MACHINE_CUH
+#define KVR_DEVICE_EMU_MACHINE_CUH
 
 #include "harness/device/capture.h"
 #include "harness/device/emu.cuh"

@@ -16,8 +16,8 @@
  * compiler sees emu.cuh, where both are checked pointers. So in a kernel memory is reached by
  * p[i], *p and p + i only, elements are read and written whole, atomics take p + i, and kernels
  * are named in kernels.def. */
-#ifndef KVR_CUDA_KERNEL_CUH
-#define KVR_CUDA_KERNEL_CUH
+#ifndef KVR_DEVICE_KERNEL_CUH
+#define KVR_DEVICE_KERNEL_CUH
 
 #include "harness/device/stream.h"
 

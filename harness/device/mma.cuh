@@ -18,8 +18,8 @@
  * Under nvcc these are the instructions. Emulated, products are exact and are added to c in F32 in
  * the order of k; a device adds them in an order of its own and may cut bits off below 2^-23 of
  * the largest, so a test allows 16 such roundings per product. */
-#ifndef KVR_CUDA_MMA_CUH
-#define KVR_CUDA_MMA_CUH
+#ifndef KVR_DEVICE_MMA_CUH
+#define KVR_DEVICE_MMA_CUH
 
 #include "harness/device/number.cuh"
 

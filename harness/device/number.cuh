@@ -1,6 +1,6 @@
 /* number.cuh - conversions in kernels, to the bit what harness/core/dtype.h does on the CPU. */
-#ifndef KVR_CUDA_NUMBER_CUH
-#define KVR_CUDA_NUMBER_CUH
+#ifndef KVR_DEVICE_NUMBER_CUH
+#define KVR_DEVICE_NUMBER_CUH
 
 #include "harness/core/dtype.h"
 #include "harness/device/kernel.cuh"

@@ -20,13 +20,7 @@
 #include <stdint.h>
 
 #include "harness/core/status.h"
-
-/* A table's CUDA entry; NULL where CUDA is not part of the build. */
-#ifdef KVR_HAVE_CUDA
-#define KVR_IF_CUDA(f) (f)
-#else
-#define KVR_IF_CUDA(f) NULL
-#endif
+#include "harness/device/info.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,22 +46,8 @@ void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
 /* What the kernels of this program were built with. */
-struct kvr_device_build {
-    bool emulated;
-    int nvcc;          /* as CUDA writes versions: 13000 is 13.0; 0: emulated */
-    const char *archs; /* as nvcc writes them: "800,900,1000"; "" emulated */
-};
 const struct kvr_device_build *kvr_device_build(void);
 
-struct kvr_device_info {
-    char name[128];      /* "emulated" where it is */
-    int major, minor;    /* compute capability; 0.0 emulated */
-    int driver, runtime; /* versions; 0 emulated */
-    int n_sm;            /* multiprocessors; 0 emulated */
-    size_t l2_bytes;     /* 0 emulated */
-    size_t total_bytes, free_bytes;
-    size_t taken_peak_bytes; /* the most that this stream has had from the device */
-};
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
 
 /* ---- memory ------------------------------------------------------------------------------ */

@@ -2,8 +2,8 @@
  *
  * A kernel that is a template over what it moves is launched with the wide type where address and
  * extents are multiples of it, and with the narrow one elsewhere. */
-#ifndef KVR_CUDA_VECTOR_CUH
-#define KVR_CUDA_VECTOR_CUH
+#ifndef KVR_DEVICE_VECTOR_CUH
+#define KVR_DEVICE_VECTOR_CUH
 
 #include "harness/device/kernel.cuh"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/check_report.h"
 #include "harness/engine/sampler.h"
 

@@ -51,7 +51,7 @@ struct kvr_check_report {
 
 /* Where and how the engine computes. */
 struct kvr_check_how {
-    const char *device;     /* harness/device/device.h; NULL: the CPU */
+    const char *device;     /* harness/device/names.h; NULL: the CPU */
     enum kvr_dtype compute; /* of linear layers: KVR_F32 or KVR_BF16 */
 };
 

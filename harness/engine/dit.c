@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/phase.h"
+#include "harness/device/phase.h"
 #include "harness/device/stream.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"

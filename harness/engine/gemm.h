@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "harness/core/dtype.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/path.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/check_report.h"
 #include "harness/engine/ops.h"
 #include "harness/engine/sampler.h"

@@ -225,10 +225,10 @@ static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
     enum kvr_status st;
 
     KVR_TRY(kvr_st_open(&f, path));
-    st = kvr_st_read_f32(f, "token_embedding", 2, tokens, host, KVR_MEM_WEIGHTS, &m->tokens);
+    st = kvr_array_read(&m->tokens, host, KVR_MEM_WEIGHTS, f, "token_embedding", 2, tokens);
     if (st == KVR_OK)
-        st = kvr_st_read_f32(f, "position_embedding", 2, positions, host, KVR_MEM_WEIGHTS,
-                             &m->positions);
+        st = kvr_array_read(&m->positions, host, KVR_MEM_WEIGHTS, f, "position_embedding", 2,
+                            positions);
     kvr_st_close(&f);
     return st;
 }

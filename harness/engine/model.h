@@ -15,6 +15,7 @@
 #define KVR_ENGINE_MODEL_H
 
 #include "harness/core/safetensors.h"
+#include "harness/device/mem.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,6 +3,7 @@
 #define KVR_ENGINE_MODEL_IMPL_H
 
 #include "harness/core/sha256.h"
+#include "harness/device/array.h"
 #include "harness/engine/gemm.h"
 #include "harness/engine/model.h"
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "harness/core/isa.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #define KVR_ENGINE_REUSE_H
 
 #include "harness/cache/cache.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "harness/engine/ops.h"
 
 struct kvr_reuse {

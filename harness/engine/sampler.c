@@ -229,7 +229,7 @@ static enum kvr_status open_run(struct run *r, struct kvr_buf *buf, struct kvr_b
     r->out = r->x0 + r->n;
     r->eps = r->out + r->n;
     r->flag = (void *)(r->eps + r->n);
-    if (kvr_dev_host(r->dev) != r->dev)
+    if (!kvr_dev_in_host(r->dev))
         KVR_TRY(kvr_buf_alloc(host, kvr_dev_host(r->dev), KVR_MEM_IO, n_bytes));
     r->host = host->p;
     return KVR_OK;

@@ -9,7 +9,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/core/opts.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/model.h"
 #include "harness/workload/workload.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/cache/predict.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"

@@ -9,7 +9,7 @@
 #include "harness/cache/predict.h"
 #include "harness/core/clock.h"
 #include "harness/core/rng.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/geometry.h"

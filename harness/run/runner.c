@@ -18,7 +18,7 @@
 #include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
 #include "harness/core/path.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
 #include "harness/run/foresee.h"

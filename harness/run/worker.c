@@ -36,7 +36,7 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/media/media.h"
 #include "harness/plan/parts.h"
@@ -635,9 +635,9 @@ static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
 {
     struct kvr_device_info info;
 
-    if (kvr_dev_backend(dev) == KVR_CPU)
+    if (kvr_dev_in_host(dev)) /* its memory is the host's, which is told elsewhere */
         return KVR_OK;
-    KVR_TRY(kvr_device_info(kvr_dev_stream(dev), &info));
+    KVR_TRY(kvr_dev_info(dev, &info));
     return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
 }
 
@@ -676,8 +676,7 @@ static enum kvr_status run_cell(struct job *j)
                          : measure(j, dev, model, scheme, NULL);
     if (st == KVR_OK)
         st = answer_device(j, dev);
-    j->device_full =
-        dev && kvr_dev_backend(dev) == KVR_CUDA && kvr_stream_was_full(kvr_dev_stream(dev));
+    j->device_full = dev && kvr_dev_was_full(dev);
     kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
     kvr_model_close(&model);

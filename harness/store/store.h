@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "harness/core/status.h"
 
 enum {

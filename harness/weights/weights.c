@@ -291,21 +291,6 @@ const struct kvr_weight *kvr_weights_find(const struct kvr_weights *w, const cha
     return &w->list.w[w->sorted[lo].i];
 }
 
-static enum kvr_status check_shape(const struct kvr_weights *w, const struct kvr_weight *t,
-                                   const char *name, int n_dims, const int64_t *shape)
-{
-    bool same = t->n_dims == n_dims;
-    char have[192], want[192];
-
-    for (int i = 0; same && i < n_dims; i++)
-        same = shape[i] == -1 || shape[i] == t->shape[i];
-    if (same)
-        return KVR_OK;
-    return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': shape %s, need %s", w->path, name,
-                    kvr_shape_text(t->shape, t->n_dims, have, sizeof have),
-                    kvr_shape_text(shape, n_dims, want, sizeof want));
-}
-
 enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *name, int n_dims,
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out)
@@ -315,7 +300,7 @@ enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *na
 
     if (!t)
         return kvr_fail(KVR_ENOTFOUND, "%s: no tensor '%s'", w->path, name);
-    KVR_TRY(check_shape(w, t, name, n_dims, shape));
+    KVR_TRY(kvr_shape_check(w->path, name, t->n_dims, t->shape, n_dims, shape));
     KVR_TRY(kvr_array_alloc(out, kvr_dev_host(dev), tag, KVR_F32, t->n_dims, t->shape));
     st = kvr_weight_f32(t, 0, t->n, out->t.data);
     if (st != KVR_OK) {

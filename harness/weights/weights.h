@@ -15,6 +15,7 @@
 #ifndef KVR_WEIGHTS_WEIGHTS_H
 #define KVR_WEIGHTS_WEIGHTS_H
 
+#include "harness/device/array.h"
 #include "harness/weights/gguf.h"
 #include "harness/weights/weight.h"
 

@@ -4,7 +4,7 @@
  * truncated and not rounded. Bytes that are given become latents at the middle of what truncates
  * to them, so that they come out again. */
 #include "harness/core/clock.h"
-#include "harness/device/stream.h"
+#include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/workload.h"
 
@@ -315,8 +315,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     }
     if (!out->pass || (c->latent_is_rgb && !out->rgb) || (r->req->teacher && !out->chunk_error))
         return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
-    if (kvr_dev_stream(r->dev))
-        kvr_stream_forget_marks(kvr_dev_stream(r->dev));
+    kvr_phases_forget(r->dev);
     KVR_TRY(kvr_buf_alloc(&r->embedding, kvr_dev_host(r->dev), KVR_MEM_ACT,
                           (size_t)c->text_len * (size_t)c->text_dim * sizeof(float)));
     KVR_TRY(kvr_dit_open(&r->dit, r->dev, r->req->model));

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "harness/core/hostmem.h"
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "tests/suite.h"
 
 enum { SPIKE = 64 << 20 };

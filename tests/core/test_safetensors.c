@@ -1,5 +1,6 @@
 /* test_safetensors.c - good files, files that lie, and writing. */
 #include "harness/core/safetensors.h"
+#include "harness/device/array.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -374,14 +375,13 @@ START_TEST(unaligned_data)
     ck_assert_int_eq(kvr_st_get(f, "x", &t), KVR_EUNSUPPORTED);
     ck_assert_ptr_null(t.data);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "odd: tensor 'x'"));
-    ck_assert_int_eq(kvr_st_read_f32(f, "x", 1, (int64_t[]){ 2 }, dev, KVR_MEM_IO, &a), KVR_OK);
+    ck_assert_int_eq(kvr_array_read(&a, dev, KVR_MEM_IO, f, "x", 1, (int64_t[]){ 2 }), KVR_OK);
     ck_assert_int_eq(memcmp(a.t.data, want, sizeof want), 0);
     kvr_array_free(&a);
-    ck_assert_int_eq(kvr_st_read_f32(f, "u", 1, (int64_t[]){ 1 }, dev, KVR_MEM_IO, &a),
-                     KVR_EFORMAT);
+    ck_assert_int_eq(kvr_array_read(&a, dev, KVR_MEM_IO, f, "u", 1, (int64_t[]){ 1 }), KVR_EFORMAT);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "U8"));
     kvr_mem_fail_after(dev, 1);
-    ck_assert_int_eq(kvr_st_read_f32(f, "x", 1, (int64_t[]){ 2 }, dev, KVR_MEM_IO, &a), KVR_ENOMEM);
+    ck_assert_int_eq(kvr_array_read(&a, dev, KVR_MEM_IO, f, "x", 1, (int64_t[]){ 2 }), KVR_ENOMEM);
     kvr_st_close(&f);
     kvr_dev_close(&dev);
     free(odd);
@@ -499,7 +499,7 @@ START_TEST(read_f32_converts)
     ck_assert_int_eq(kvr_st_write(target, items, N_ITEMS, NULL), KVR_OK);
     ck_assert_int_eq(kvr_st_open(&f, target), KVR_OK);
     ck_assert_int_eq(
-        kvr_st_read_f32(f, "half", 3, (int64_t[]){ 1, -1, 1 }, dev, KVR_MEM_WEIGHTS, &a), KVR_OK);
+        kvr_array_read(&a, dev, KVR_MEM_WEIGHTS, f, "half", 3, (int64_t[]){ 1, -1, 1 }), KVR_OK);
     ck_assert_int_eq(a.t.dtype, KVR_F32);
     ck_assert_int_eq(a.t.shape[1], 5);
     for (int i = 0; i < 5; i++)

@@ -2,7 +2,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "harness/device/device.h"
+#include "harness/device/names.h"
+#include "harness/device/stream.h"
 #include "tests/suite.h"
 
 static const char *mine(void)

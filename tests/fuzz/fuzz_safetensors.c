@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/core/safetensors.h"
+#include "harness/device/array.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -28,7 +29,7 @@ static void read_all(const struct kvr_st *f, struct kvr_dev *dev, const uint8_t 
             assert(data >= bytes && data + size <= bytes + n);
             total += size;
         }
-        if (kvr_st_read_f32(f, name, 1, (const int64_t[]){ -1 }, dev, KVR_MEM_IO, &a) == KVR_OK)
+        if (kvr_array_read(&a, dev, KVR_MEM_IO, f, name, 1, (const int64_t[]){ -1 }) == KVR_OK)
             kvr_array_free(&a);
     }
     assert(total <= n);

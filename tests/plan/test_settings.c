@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/cache/cache.h"
-#include "harness/device/device.h"
+#include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/dump.h"
 #include "harness/plan/filter.h"

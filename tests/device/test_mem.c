@@ -1,5 +1,5 @@
 /* test_mem.c - the books of the allocator. */
-#include "harness/core/mem.h"
+#include "harness/device/mem.h"
 #include "tests/suite.h"
 
 #include <check.h>

@@ -2,7 +2,8 @@
 #include <time.h>
 
 #include "harness/core/clock.h"
-#include "harness/core/phase.h"
+#include "harness/device/mem.h"
+#include "harness/device/phase.h"
 #include "harness/device/stream.h"
 #include "tests/suite.h"
 

@@ -11,15 +11,14 @@
  *
  * On the CPU the host's clock; on CUDA the device's own time between two places of the stream, so
  * that begin and end wait for nothing. Phases may enclose one another: each counts all the time
- * between its own begin and end. Marks last until kvr_stream_forget_marks(): read before it, and
- * begin no phase across it. While a graph is captured nothing is timed: a graph has no marks in it.
- * One thread at a time. */
-#ifndef KVR_CORE_PHASE_H
-#define KVR_CORE_PHASE_H
+ * between its own begin and end. While work is recorded nothing is timed: a graph has no marks in
+ * it. One thread at a time. */
+#ifndef KVR_DEVICE_PHASE_H
+#define KVR_DEVICE_PHASE_H
 
 #include <stdint.h>
 
-#include "harness/core/mem.h"
+#include "harness/device/dev.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +38,10 @@ void kvr_phase_end(struct kvr_phases *p, int phase);
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns);
 /* Start again from 0. What was begun and not ended is forgotten. */
 void kvr_phases_reset(struct kvr_phases *p);
+
+/* A device keeps the instants of all its phases until they are forgotten. Read before, and begin no
+ * phase across it. */
+void kvr_phases_forget(struct kvr_dev *dev);
 
 #ifdef __cplusplus
 }

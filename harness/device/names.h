@@ -1,4 +1,4 @@
-/* device.h - devices by the names that commands and sweeps have for them.
+/* names.h - devices by the names that commands and sweeps have for them.
  *
  *     struct kvr_dev *dev;
  *     KVR_TRY(kvr_dev_open_named(&dev, "emulated"));
@@ -6,13 +6,12 @@
  *
  * "cuda" and "emulated" are one backend, linked with kernels from nvcc or emulated ones; a program
  * has one of the two and refuses the other's name, so that no number passes for another's. */
-#ifndef KVR_DEVICE_DEVICE_H
-#define KVR_DEVICE_DEVICE_H
+#ifndef KVR_DEVICE_NAMES_H
+#define KVR_DEVICE_NAMES_H
 
 #include <stdbool.h>
 
-#include "harness/core/mem.h"
-#include "harness/device/stream.h"
+#include "harness/device/dev.h"
 
 #ifdef __cplusplus
 extern "C" {

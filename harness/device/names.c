@@ -1,5 +1,5 @@
-/* device.c - see device.h. */
-#include "harness/device/device.h"
+/* names.c - see names.h. */
+#include "harness/device/names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,13 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/device/dev_impl.h"
+#include "harness/device/stream.h"
+
 const char *const kvr_device_names[] = { "cpu", "cuda", "emulated", NULL };
+static const enum kvr_backend backends[] = { KVR_CPU, KVR_CUDA, KVR_CUDA };
 
 bool kvr_device_backend(const char *name, enum kvr_backend *out)
 {
     for (int i = 0; kvr_device_names[i]; i++)
         if (strcmp(kvr_device_names[i], name) == 0) {
-            *out = i == 0 ? KVR_CPU : KVR_CUDA;
+            *out = backends[i];
             return true;
         }
     return false;
@@ -49,22 +53,17 @@ enum kvr_status kvr_dev_open_named(struct kvr_dev **out, const char *name)
 
 const char *kvr_dev_name(const struct kvr_dev *dev)
 {
-    if (kvr_dev_backend(dev) == KVR_CPU)
-        return "cpu";
-    return kvr_stream_emulated() ? "emulated" : "cuda";
+    return dev->kind->name();
 }
 
 enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *out)
 {
     struct kvr_device_info info;
 
-    snprintf(out->name, sizeof out->name, "none");
-    snprintf(out->driver, sizeof out->driver, "none");
-    if (kvr_dev_backend(dev) == KVR_CPU)
-        return KVR_OK;
-    KVR_TRY(kvr_device_info(kvr_dev_stream(dev), &info));
+    KVR_TRY(kvr_dev_info(dev, &info));
     snprintf(out->name, sizeof out->name, "%s", info.name);
-    if (!kvr_stream_emulated())
+    snprintf(out->driver, sizeof out->driver, "none");
+    if (info.driver)
         snprintf(out->driver, sizeof out->driver, "%d.%d, runtime %d.%d", info.driver / 1000,
                  info.driver % 1000 / 10, info.runtime / 1000, info.runtime % 1000 / 10);
     return KVR_OK;

@@ -1,33 +1,24 @@
 /* mem.h - the tagged allocator: every allocation that matters is counted here.
  *
- *     struct kvr_dev *dev;
- *     KVR_TRY(kvr_dev_open(&dev, KVR_CPU));
- *     struct kvr_buf b = {0};
+ *     struct kvr_buf b = { 0 };
  *     KVR_TRY(kvr_buf_alloc(&b, dev, KVR_MEM_KV, n_bytes));
  *     ...
  *     kvr_buf_free(&b);
- *     kvr_dev_close(&dev);
  *
  * A device belongs to one thread at a time for alloc and free; buffers of the CPU may be
  * read and written by any thread. The peak is exact: it is taken at every
  * allocation, together with what each tag held at that instant.
  *
- * On backend CUDA `p` is device memory in the order of the device's stream
- * (harness/device/stream.h), emulated or real as the program was linked; the host reaches it by
- * kvr_dev_put and kvr_dev_get alone. */
-#ifndef KVR_CORE_MEM_H
-#define KVR_CORE_MEM_H
+ * Where memory is not the host's (kvr_dev_in_host), `p` is the device's, in the order of what the
+ * device is asked; the host reaches it by kvr_dev_put and kvr_dev_get alone. */
+#ifndef KVR_DEVICE_MEM_H
+#define KVR_DEVICE_MEM_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "harness/core/status.h"
+#include "harness/device/dev.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum kvr_backend { KVR_CPU, KVR_CUDA, KVR_N_BACKENDS };
 
 enum kvr_mem_tag {
     KVR_MEM_KV,      /* codes and exact keys and values that later chunks read */
@@ -50,31 +41,6 @@ struct kvr_mem_stats {
     uint64_t n_allocs;
 };
 
-struct kvr_dev;
-struct kvr_stream;
-
-/* CUDA: KVR_EUNSUPPORTED, with the reason, where there is no usable device. */
-enum kvr_status kvr_dev_open(struct kvr_dev **out, enum kvr_backend backend);
-
-/* Copes with NULL. Buffers still alive are a bug of the caller: asserted. */
-void kvr_dev_close(struct kvr_dev **dev);
-
-enum kvr_backend kvr_dev_backend(const struct kvr_dev *dev);
-/* NULL on the CPU. */
-struct kvr_stream *kvr_dev_stream(const struct kvr_dev *dev);
-/* The host's memory beside this device, with books of its own; `dev` itself on the CPU. */
-struct kvr_dev *kvr_dev_host(struct kvr_dev *dev);
-
-/* n bytes from and to the host, in the order of what was asked of the device before. `put` has
- * read the host's memory on return, `get` has waited and written it. On the CPU: memcpy. */
-enum kvr_status kvr_dev_put(struct kvr_dev *dev, void *to, const void *host, size_t n);
-enum kvr_status kvr_dev_get(struct kvr_dev *dev, void *host, const void *from, size_t n);
-/* n bytes within the device; not overlapping. What goes wrong shows at kvr_dev_sync. */
-void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
-void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
-/* Wait for all that was asked; the first error since the last sync. The CPU never waits. */
-enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-
 void kvr_mem_stats(const struct kvr_dev *dev, struct kvr_mem_stats *out);
 
 /* Forget the past peak: the next one starts from what is live now. */
@@ -93,13 +59,13 @@ struct kvr_buf {
     enum kvr_mem_tag tag;
 };
 
-/* 64-byte aligned; zero filled on the CPU, without content on CUDA. n_bytes 0 gives p == NULL and
- * KVR_OK. `b` must be empty ({0} or freed). On failure it stays empty. */
+/* 64-byte aligned; zero filled in the host's memory, without content elsewhere. n_bytes 0 gives p
+ * == NULL and KVR_OK. `b` must be empty ({0} or freed). On failure it stays empty. */
 enum kvr_status kvr_buf_alloc(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                               size_t n_bytes);
 
-/* The same without content on the CPU, too: for who writes every byte before any is read, stored or
- * hashed. */
+/* The same without content in the host's memory, too: for who writes every byte before any is read,
+ * stored or hashed. */
 enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum kvr_mem_tag tag,
                                   size_t n_bytes);
 

@@ -1,13 +1,12 @@
-/* phase.c - sums of intervals, by the host's clock or by marks in a stream. */
-#include "harness/core/phase.h"
+/* phase.c - sums of intervals between instants of a device. */
+#include "harness/device/phase.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/clock.h"
-#include "harness/device/stream.h"
+#include "harness/device/dev_impl.h"
 
 struct phase {
     int64_t ns;    /* of the intervals whose length is known */
@@ -15,14 +14,13 @@ struct phase {
     bool open;
 };
 
-/* Two marks of the stream that the device may not have reached yet. */
+/* Two instants that the device may not have reached yet. */
 struct interval {
     int phase;
     int64_t begun, ended;
 };
 
 struct kvr_phases {
-    struct kvr_stream *stream; /* NULL: the CPU, where an instant is the clock's */
     struct kvr_dev *dev;
     struct interval *pending;
     int64_t n_pending, max_pending;
@@ -39,7 +37,6 @@ enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, in
     if (!p)
         return kvr_fail(KVR_ENOMEM, "phases: no memory for %d", n_phases);
     p->dev = dev;
-    p->stream = kvr_dev_stream(dev);
     p->n = n_phases;
     return KVR_OK;
 }
@@ -50,14 +47,6 @@ void kvr_phases_close(struct kvr_phases **p)
         free((*p)->pending);
     free(*p);
     *p = NULL;
-}
-
-/* < 0: none, since a graph is being captured or the stream has an error. */
-static int64_t instant(const struct kvr_phases *p)
-{
-    if (!p->stream)
-        return kvr_now_ns();
-    return kvr_stream_capturing(p->stream) ? -1 : kvr_stream_mark(p->stream);
 }
 
 static void keep(struct kvr_phases *p, const struct interval *i)
@@ -81,7 +70,7 @@ void kvr_phase_begin(struct kvr_phases *p, int phase)
     if (!p)
         return;
     assert(phase >= 0 && phase < p->n && !p->phase[phase].open);
-    p->phase[phase].begun = instant(p);
+    p->phase[phase].begun = p->dev->kind->instant(p->dev);
     p->phase[phase].open = true;
 }
 
@@ -93,9 +82,9 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         return;
     assert(phase >= 0 && phase < p->n && p->phase[phase].open);
     i.begun = p->phase[phase].begun;
-    i.ended = instant(p);
+    i.ended = p->dev->kind->instant(p->dev);
     p->phase[phase].open = false;
-    if (!p->stream)
+    if (!p->dev->kind->between)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
@@ -111,7 +100,7 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
         const struct interval *i = &p->pending[p->n_pending - 1];
         int64_t took;
 
-        KVR_TRY(kvr_stream_between(p->stream, i->begun, i->ended, &took));
+        KVR_TRY(p->dev->kind->between(p->dev, i->begun, i->ended, &took));
         p->phase[i->phase].ns += took;
         p->n_pending--;
     }
@@ -125,4 +114,9 @@ void kvr_phases_reset(struct kvr_phases *p)
     memset(p->phase, 0, (size_t)p->n * sizeof p->phase[0]);
     p->n_pending = 0;
     p->lost = false;
+}
+
+void kvr_phases_forget(struct kvr_dev *dev)
+{
+    dev->kind->forget_instants(dev);
 }

@@ -1,0 +1,68 @@
+/* array.c - shapes that fit into memory, and tensors of files. */
+#include "harness/device/array.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "harness/core/safetensors.h"
+
+enum kvr_status kvr_array_alloc(struct kvr_array *a, struct kvr_dev *dev, enum kvr_mem_tag tag,
+                                enum kvr_dtype dtype, int n_dims, const int64_t *shape)
+{
+    int64_t n_bytes = (int64_t)kvr_dtype_size(dtype);
+    bool empty = false;
+    bool overflow = false;
+    char text[256];
+
+    assert(!a->buf.p && "the array still holds memory");
+    *a = (struct kvr_array){ 0 };
+    if (n_dims < 0 || n_dims > KVR_MAX_DIMS)
+        return kvr_fail(KVR_EINVAL, "array: %d dimensions, need 0..%d", n_dims, KVR_MAX_DIMS);
+    for (int i = 0; i < n_dims; i++) {
+        if (shape[i] < 0)
+            return kvr_fail(KVR_EINVAL, "array: negative extent in shape %s",
+                            kvr_shape_text(shape, n_dims, text, sizeof text));
+        /* An extent of 0 does not excuse the others: kvr_tensor_count multiplies them all. */
+        if (shape[i] == 0)
+            empty = true;
+        else
+            overflow |= __builtin_mul_overflow(n_bytes, shape[i], &n_bytes);
+    }
+    if (overflow)
+        return kvr_fail(KVR_EINVAL, "array: shape %s of %s overflows",
+                        kvr_shape_text(shape, n_dims, text, sizeof text), kvr_dtype_name(dtype));
+    KVR_TRY(kvr_buf_alloc(&a->buf, dev, tag, empty ? 0 : (size_t)n_bytes));
+    a->t.data = a->buf.p;
+    a->t.dtype = dtype;
+    a->t.n_dims = n_dims;
+    for (int i = 0; i < n_dims; i++)
+        a->t.shape[i] = shape[i];
+    return KVR_OK;
+}
+
+void kvr_array_free(struct kvr_array *a)
+{
+    kvr_buf_free(&a->buf);
+    *a = (struct kvr_array){ 0 };
+}
+
+static bool is_floating(enum kvr_dtype t)
+{
+    return t == KVR_F32 || t == KVR_F64 || t == KVR_F16 || t == KVR_BF16 || t == KVR_F8_E4M3 ||
+           t == KVR_F8_E5M2;
+}
+
+enum kvr_status kvr_array_read(struct kvr_array *a, struct kvr_dev *host, enum kvr_mem_tag tag,
+                               const struct kvr_st *f, const char *name, int n_dims,
+                               const int64_t *shape)
+{
+    struct kvr_tensor t;
+
+    KVR_TRY(kvr_st_view_shaped(f, name, n_dims, shape, &t));
+    if (!is_floating(t.dtype))
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s': dtype %s, need a floating one",
+                        kvr_st_path(f), name, kvr_dtype_name(t.dtype));
+    KVR_TRY(kvr_array_alloc(a, host, tag, KVR_F32, t.n_dims, t.shape));
+    kvr_to_f32(a->t.data, t.data, t.dtype, (size_t)kvr_tensor_count(&t));
+    return KVR_OK;
+}
