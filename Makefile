@@ -286,7 +286,7 @@ else
 	@echo 'check-kernels-neon: skipped, no $(NEON_CC) or no qemu-aarch64 here; tools/deps.sh --neon installs them'
 endif
 
-## lint: clang-format, cppcheck, and header self-containment
+## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:
 	@bash tools/lint.sh
 

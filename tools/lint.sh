@@ -97,6 +97,7 @@ no_spills() {
              END { if (!n) print "no kernel was compiled"; exit bad || !n }'
 }
 
+step "includes go one way" bash tools/check-includes.sh
 if have clang-format formatting; then
     all=("${sources[@]}" "${headers[@]}" "${cuda[@]}" "${cuda_headers[@]}")
     step "formatting of ${#all[@]} files" formatted "${all[@]}"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Includes go the way that docs/architecture.md says, and whoever goes another way is found.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+says_of() { bash "$root/tools/check-includes.sh" "$1" >"$out" 2>&1; }
+
+check "every include is allowed" says_of "$root"
+cat "$out"
+
+mkdir -p "$work/tree/docs"
+cp -r "$root/harness" "$root/methods" "$root/metrics" "$work/tree/"
+cp "$root/docs/architecture.md" "$work/tree/docs/"
+planted() { # what-is-found pattern
+    if says_of "$work/tree"; then fail "$1: passed"; fi
+    check "$1" grep -q "$2" "$out"
+}
+
+echo '#include "harness/run/runner.h"' >>"$work/tree/methods/registry.c"
+planted "a method that knows the runner is found" \
+    'methods/registry.c:[0-9]*: includes harness/run/runner.h; methods may not include from run'
+cp "$root/methods/registry.c" "$work/tree/methods/"
+
+mkdir "$work/tree/harness/attic"
+echo '#include "harness/core/status.h"' >"$work/tree/harness/attic/a.c"
+planted "a folder without a row is found" 'no row for the folder of harness/attic/a.c'
+rm -r "$work/tree/harness/attic"
+
+sed -i '/^| `harness\/stats`/s/| core |$/| core, report |/' "$work/tree/docs/architecture.md"
+planted "a circle in the table is found" 'a circle: .*stats > report > stats\|a circle: .*report > stats > report'
+
+sed -i '/^| `harness\/stats`/d' "$work/tree/docs/architecture.md"
+planted "a row that is gone is found" 'the row of report names stats, which has no row'
