@@ -20,6 +20,7 @@ static_assert(KVR_N_SETTINGS <= 64, "zipped axes are bits of a uint64_t");
 
 const char *const kvr_run_kinds[] = { "bench", "probe", NULL };
 static const char *const kvr_window_words[] = { "model", NULL };        /* KVR_WINDOW_OF_MODEL */
+static const char *const kvr_control_words[] = { "auto", NULL };        /* KVR_CONTROL_AUTO */
 static const char *const kvr_compute_words[] = { "f32", "bf16", NULL }; /* engine/gemm.h */
 
 static const char *const *const words[KVR_N_SETTINGS] = {

@@ -11,7 +11,7 @@
 #include "harness/plan/yaml.h"
 #include "harness/store/setting.h"
 
-enum { KVR_WINDOW_OF_MODEL = -1 };
+enum { KVR_WINDOW_OF_MODEL = -1, KVR_CONTROL_AUTO = -1 };
 
 /* In the order of the sweep. Of a WORD the value is its place among the row's words. */
 struct kvr_setting_values {

@@ -372,8 +372,9 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
                : st;
 }
 
-/* The group of one point: the baseline, then every other method in its order. */
-static enum kvr_status add_group(struct kvr_sweep *s, struct point *p)
+/* The group of one point: the baseline, then every other method in its order. Of a control the
+ * baseline alone. */
+static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
 {
     const struct kvr_config *c = s->config;
     const struct kvr_config_method *base = NULL;
@@ -387,7 +388,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p)
     if (p->set.jitter == 0 && p->repeat == 0)
         p->unmoved = first;
     KVR_TRY(add_cell(s, p, base, p->set.jitter ? p->unmoved : first, why[0] ? why : NULL));
-    for (int i = 0; i < c->n_methods; i++) {
+    for (int i = 0; i < c->n_methods && !control; i++) {
         if (&c->method[i] == base)
             continue;
         KVR_TRY(add_cell(s, p, &c->method[i], first, why[0] ? why : NULL));
@@ -436,6 +437,26 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     }
 }
 
+/* Draws of the BF16 rollout alone, where the sweep does not say what it wants moved. They are for
+ * the distance of two free rollouts, so that nothing without frames needs them, nothing under a
+ * teacher, which leaves BF16 what it is, and nobody who asks for times. */
+static int control_draws(const struct kvr_config *c, const struct point *p)
+{
+    enum { MOST = 4, SHARE = 4 };
+    int others = 0;
+
+    if (c->values[KVR_SET_jitter].said || strcmp(p->set.kind, "bench") != 0 ||
+        strcmp(p->set.forcing, "none") != 0 || !p->facts->config->latent_is_rgb)
+        return 0;
+    if (c->set.control != KVR_CONTROL_AUTO)
+        return c->set.control;
+    for (int i = 0; i < c->n_methods; i++)
+        others += !is_baseline(&c->method[i]);
+    if (c->set.timing || others / SHARE == 0)
+        return 0;
+    return others / SHARE < MOST ? others / SHARE : MOST;
+}
+
 /* A probe's numbers would be the same again: it is not repeated. It takes far longer than a timed
  * rollout, so a sweep may ask for it on some of its prompts. Repeats show how far time moves, draws
  * how far fidelity does: one of the two at a time. */
@@ -444,7 +465,7 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     const struct kvr_config *c = s->config;
     const bool probe = strcmp(p->set.kind, "probe") == 0;
     struct kvr_settings none;
-    int draws;
+    int draws, control;
 
     settle(s, p);
     if (probe && c->set.probe_prompts && p->prompt - p->suite->prompt >= c->set.probe_prompts)
@@ -454,11 +475,12 @@ static enum kvr_status over_repeats(struct kvr_sweep *s, struct point *p)
     p->set.jitter = 0;
     p->set.jitter_bits = none.jitter_bits; /* nothing is moved by it */
     for (p->repeat = 0; p->repeat < (probe ? 1 : c->set.repeats); p->repeat++)
-        KVR_TRY(add_group(s, p));
+        KVR_TRY(add_group(s, p, false));
     p->repeat = 0;
     p->set.jitter_bits = c->set.jitter_bits;
-    for (p->set.jitter = 1; p->set.jitter <= draws; p->set.jitter++)
-        KVR_TRY(add_group(s, p));
+    control = control_draws(c, p);
+    for (p->set.jitter = 1; p->set.jitter <= draws + control; p->set.jitter++)
+        KVR_TRY(add_group(s, p, control > 0));
     return KVR_OK;
 }
 

@@ -23,6 +23,8 @@ static const struct kvr_column columns[] = {
     { .name = "psnr_db", .head = "PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "psnr_lo", .head = "from", .digits = 2 },
     { .name = "psnr_hi", .head = "to", .digits = 2 },
+    { .name = "ssim_jitter", .head = "SSIM jitter", .digits = 4 },
+    { .name = "psnr_jitter", .head = "PSNR jitter", .unit = "(dB)", .digits = 2 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
     { .name = "runtime_lo", .head = "from", .digits = 2 },
     { .name = "runtime_hi", .head = "to", .digits = 2 },
@@ -66,13 +68,27 @@ static int gather(const struct kvr_table *t, const struct entry *e, int column, 
     return n;
 }
 
-/* One sample per seed: cells that share it are repeats or draws. */
-static int seeds(const struct kvr_table *t, const struct entry *e, int column, struct kvr_sample *s)
+static void cells(const struct kvr_table *t, const struct entry *e, int column,
+                  struct kvr_sample *s)
 {
     for (int r = e->from; r < e->to; r++)
         s[r - e->from] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, r, PROMPT),
                                               .seed = (int)kvr_table_number(t, r, SEED),
                                               .x = kvr_table_number(t, r, column) };
+}
+
+/* What one video strays by over its draws. */
+static double jitter(const struct kvr_table *t, const struct entry *e, int column,
+                     struct room *room)
+{
+    cells(t, e, column, room->a);
+    return kvr_nest_within(room->a, e->to - e->from);
+}
+
+/* One sample per seed: cells that share it are repeats or draws. */
+static int seeds(const struct kvr_table *t, const struct entry *e, int column, struct kvr_sample *s)
+{
+    cells(t, e, column, s);
     return kvr_nest(s, e->to - e->from, KVR_PER_SEED);
 }
 
@@ -173,9 +189,11 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     KVR_TRY(put_interval(t, e, SSIM, x, &v[2]));
     v[5] = text(e->tie);
     KVR_TRY(put_interval(t, e, PSNR, x, &v[6]));
-    KVR_TRY(put_interval(t, e, RUNTIME, x, &v[9]));
-    v[12] = text(count);
-    v[13] = text(kvr_table_text(t, e->from, SETTINGS));
+    v[9] = number(jitter(t, e, SSIM, x));
+    v[10] = number(jitter(t, e, PSNR, x));
+    KVR_TRY(put_interval(t, e, RUNTIME, x, &v[11]));
+    v[14] = text(count);
+    v[15] = text(kvr_table_text(t, e->from, SETTINGS));
     return kvr_table_add(out, v);
 }
 
@@ -236,6 +254,10 @@ enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path
              most, kvr_pairs_needed(most * (most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
+    if (st == KVR_OK)
+        st = kvr_table_note(*out,
+                            "the means are over the draws of a video, too, so that their jitter "
+                            "(standard deviation of one) is part of every interval");
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

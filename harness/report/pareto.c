@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/report/chaos.h"
 #include "harness/report/pareto_race.h"
 #include "harness/stats/stats.h"
 
@@ -18,8 +19,8 @@ static enum kvr_status query_cells(struct kvr_race *r)
 
     n = (size_t)snprintf(
         sql, sizeof sql,
-        "WITH s AS (SELECT method, {group}, machine FROM summary WHERE (%s))\n"
-        "SELECT w.method, w.is_baseline, w.settings || ', ' || w.machine AS settings,\n"
+        "WITH s AS (SELECT DISTINCT method, {root}, machine FROM summary WHERE (%s))\n"
+        "SELECT w.method, w.is_baseline, w.root_settings || ', ' || w.machine AS settings,\n"
         "  dense_rank() OVER (ORDER BY w.suite, w.prompt_id) AS prompt, w.seed",
         r->o->where ? r->o->where : "1");
     for (int i = 0; i < r->n_objectives && n < sizeof sql; i++) {
@@ -31,8 +32,9 @@ static enum kvr_status query_cells(struct kvr_race *r)
     }
     if (n < sizeof sql)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
-                              "\nFROM cells_wide w JOIN s USING(method, {group}, machine)\n"
+                              "\nFROM cells_wide w JOIN s USING(method, {root}, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
+                              "  AND NOT (w.is_baseline AND w.jitter > 0)\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
         return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");
@@ -190,6 +192,24 @@ static enum kvr_status drop_empty(struct kvr_race *r)
     return KVR_OK;
 }
 
+/* What draws alone do to a mean is no difference. */
+static enum kvr_status chaos_margins(struct kvr_race *r)
+{
+    for (int k = 0; !r->o->published && !r->o->exact && k < r->n_objectives; k++) {
+        struct kvr_objective *ob = &r->objective[k];
+        double margin = NAN;
+
+        if (ob->noisy && ob->pool == KVR_GATHER_MEAN)
+            KVR_TRY(kvr_chaos_margin(&margin, r->o->db_path,
+                                     strcmp(ob->name, "psnr_db") == 0 ? "psnr" : ob->name));
+        if (isfinite(margin)) {
+            ob->margin = margin;
+            ob->chaos = true;
+        }
+    }
+    return KVR_OK;
+}
+
 /* What can be asked for is what the database or the published table has. */
 static enum kvr_status read_objectives(struct kvr_race *r)
 {
@@ -215,6 +235,8 @@ static enum kvr_status read_objectives(struct kvr_race *r)
         names[i] = t ? kvr_table_text(t, i, 0) : r->published.column[i];
     if (st == KVR_OK)
         st = kvr_objectives_parse(r->objective, &r->n_objectives, o->objectives, names, n);
+    if (st == KVR_OK)
+        st = chaos_margins(r);
     if (st == KVR_OK)
         st = kvr_objectives_margins(r->objective, r->n_objectives, o);
     free(names);

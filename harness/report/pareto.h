@@ -11,7 +11,8 @@
  * sure: by the interval of the differences over the prompts that both have, seeds, repeats and
  * draws being means of their prompt; its level is 1 - 0.05 / (number of rivals), so that a method
  * is wrongly called dominated in at most one table of twenty, however many rivals it has. With
- * fewer than six prompts nothing is known of what is noisy. Bytes and compression are exact. Only
+ * fewer than six prompts nothing is known of what is noisy. Bytes and compression are exact. A
+ * margin that nobody says is what chaos alone does to the difference of two means (chaos.h). Only
  * rows of the same settings and machine are compared. A method without a value for every objective
  * is named, and neither dominates nor is dominated. */
 #ifndef KVR_REPORT_PARETO_H
@@ -19,23 +20,14 @@
 
 #include "harness/report/table.h"
 
-/* A margin of non-inferiority by objective, in its unit. */
-struct kvr_pareto_margin {
-    const char *name;
-    double value;
-};
-
 struct kvr_pareto_options {
     const char *db_path;    /* a database, or */
     const char *published;  /* a suite of the study's published table: "moviegen", "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
     const char *where;      /* SQL condition on summary: who takes part; NULL: all */
-    const struct kvr_pareto_margin *floors; /* what means nothing, as measured; those of other
-                                             * objectives are passed over */
-    int n_floors;
-    const char *margins; /* "NAME=VALUE,...", what the user says instead; NULL: nothing */
-    bool exact;          /* any difference above the margin counts, noise too, as in the study */
-    bool front_only;     /* leaves out who is dominated or incomplete */
+    const char *margins;    /* "NAME=VALUE,...", instead of what chaos.h says of an objective */
+    bool exact;             /* any difference above the margin counts, noise too, as in the study */
+    bool front_only;        /* leaves out who is dominated or incomplete */
 };
 
 /* The study's four, by its own objectives; those that a database lacks are left out, said so. */

@@ -137,6 +137,7 @@ static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, cons
     for (int k = 0; k < n_list; k++)
         if (strcmp(list[k].name, name) == 0) {
             list[k].margin = value;
+            list[k].chaos = false;
             return KVR_OK;
         }
     return kvr_fail(KVR_EINVAL, "margin '%s': none of the objectives (%s%s%s, ...)", name,
@@ -148,10 +149,6 @@ enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
 {
     const char *text = o->margins ? o->margins : "";
 
-    for (int i = 0; i < o->n_floors; i++)
-        for (int k = 0; k < n; k++)
-            if (strcmp(list[k].name, o->floors[i].name) == 0 && o->floors[i].value > 0)
-                list[k].margin = o->floors[i].value;
     while (*text) {
         size_t len = strcspn(text, ",");
 

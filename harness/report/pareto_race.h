@@ -19,6 +19,7 @@ struct kvr_objective {
     const char *printed; /* its column in the published tables */
     int better;          /* +1, -1 */
     double margin;       /* of non-inferiority, >= 0 */
+    bool chaos;          /* the margin is what draws alone do to a mean */
     enum kvr_gather pool;
     bool is_column; /* of cells_wide */
     bool noisy;     /* differs from prompt to prompt for no fault of the method's */
@@ -31,7 +32,7 @@ struct kvr_objective {
 enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const char *text,
                                      const char *const *names, int n_names);
 
-/* The margins of o, the caller's floors first and what the user said over them. */
+/* The margins that the user says, over those that are there. */
 enum kvr_status kvr_objectives_margins(struct kvr_objective *list, int n,
                                        const struct kvr_pareto_options *o);
 

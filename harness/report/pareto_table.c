@@ -138,9 +138,10 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
                               KVR_FRONT_RESAMPLES);
     for (int k = 0; k < r->n_objectives && n < sizeof note; k++)
         if (r->objective[k].margin > 0) {
-            n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %g",
+            n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %.3g%s",
                                   said ? "," : "; margins:", r->objective[k].name,
-                                  r->objective[k].margin);
+                                  r->objective[k].margin,
+                                  r->objective[k].chaos ? " (what chaos does)" : "");
             said = true;
         }
     if (r->left_out[0] && n < sizeof note)

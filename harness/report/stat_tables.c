@@ -14,8 +14,10 @@
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
 
+static const char baseline_name[] = "BF16";
+
 /* What two cells must share to be a pair; two of one method that share it are repeats or draws. */
-#define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || settings || '/' || machine"
+#define UNIT "suite || '/' || prompt_id || '/' || seed || '/' || root_settings || '/' || machine"
 
 static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options *o,
                              const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -91,13 +93,35 @@ static bool among(const char *name, const char *const *list)
     return false;
 }
 
+/* The metric that `name`, or what is before its dot, is: psnr.last is of psnr. */
+static const struct kvr_metric *metric_of(const char *name)
+{
+    char base[64];
+
+    snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
+    return kvr_metric_find(base);
+}
+
+static bool is_score(const char *name)
+{
+    return metric_of(name) || strcmp(name, "latent_error") == 0;
+}
+
+/* A distance from the BF16 rollout: of that one itself it says nothing, unless its noise moves. */
+static bool is_distance(const char *name)
+{
+    const struct kvr_metric *m = metric_of(name);
+
+    return m && !m->alone && !m->truth;
+}
+
 /* +1: higher is better. */
 static enum kvr_status direction(const char *metric, int *out)
 {
-    const struct kvr_metric *m = kvr_metric_find(metric);
+    const struct kvr_metric *m = metric_of(metric);
 
     *out = m ? m->direction : among(metric, gains) ? 1 : -1;
-    if (m || among(metric, gains) || among(metric, costs))
+    if (is_score(metric) || among(metric, gains) || among(metric, costs))
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
                     "stats: '%s' is no metric (`kvreel list metrics`), and none of runtime_s, "
@@ -105,7 +129,7 @@ static enum kvr_status direction(const char *metric, int *out)
                     metric);
 }
 
-enum { NAME, PROMPT, SEED, VALUE };
+enum { NAME, PROMPT, SEED, VALUE, CONTROL };
 
 /* One row per cell; methods together. A seed is one under other settings, too, but its prompt is
  * the same prompt. */
@@ -114,15 +138,18 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "verdict = 'VALID'" : "1";
 #define IDS "dense_rank() OVER (ORDER BY suite, prompt_id), dense_rank() OVER (ORDER BY " UNIT ")"
 
-    if (kvr_metric_find(o->metric))
+    if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyz0123456789_.") != strlen(o->metric))
+        return kvr_fail(KVR_EINVAL, "stats: '%s' is no name of a metric", o->metric);
+    if (is_score(o->metric))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
                      "outcome = 'OK' AND run_kind = 'bench' AND "
-                     "(%2$s)) SELECT method, " IDS ", value FROM v WHERE value IS NOT NULL "
+                     "(%2$s)) SELECT method, " IDS ", value, is_baseline AND jitter > 0 FROM v "
+                     "WHERE value IS NOT NULL "
                      "ORDER BY is_baseline DESC, 1",
                      o->metric, condition(o));
     return query(t, o,
-                 "SELECT method, " IDS ", %s FROM cells_wide WHERE outcome = 'OK' AND %s AND "
+                 "SELECT method, " IDS ", %s, 0 FROM cells_wide WHERE outcome = 'OK' AND %s AND "
                  "run_kind = 'bench' AND %s IS NOT NULL AND (%s) ORDER BY is_baseline DESC, 1",
                  o->metric, verdict, o->metric, condition(o));
 }
@@ -136,6 +163,9 @@ struct method {
     double holm;             /* c.p, adjusted for all methods of the table */
     double p_next;           /* that it is better than the one below it */
     int group;
+    double jitter;               /* of one cell, over its draws; NaN: it has none */
+    struct kvr_comparison chaos; /* with BF16's draws */
+    double chaos_holm;
 };
 
 struct race {
@@ -145,10 +175,17 @@ struct race {
     int n;
     struct kvr_sample *s, *d; /* cells of all methods; room for differences */
     double *x;                /* room for values */
+    bool distance;            /* the metric is one from BF16 */
+    bool control;             /* BF16 has draws */
 };
 
+/* Of a distance from BF16, BF16's own cells are its draws, where there are any: the floor. */
 static void find_methods(struct race *r, const struct kvr_table *t)
 {
+    bool is_control;
+
+    for (int i = 0; i < t->n_rows; i++)
+        r->control = r->control || kvr_table_number(t, i, CONTROL) == 1.0;
     for (int i = 0; i < t->n_rows; i++) {
         const char *name = kvr_table_text(t, i, NAME);
 
@@ -157,9 +194,12 @@ static void find_methods(struct race *r, const struct kvr_table *t)
                 break;
             r->m[r->n++] = (struct method){ .name = name, .s = &r->s[i] };
         }
+        is_control = kvr_table_number(t, i, CONTROL) == 1.0;
         r->s[i] = (struct kvr_sample){ .prompt = (int)kvr_table_number(t, i, PROMPT),
                                        .seed = (int)kvr_table_number(t, i, SEED),
                                        .x = kvr_table_number(t, i, VALUE) };
+        if (r->distance && r->control && strcmp(name, baseline_name) == 0 && !is_control)
+            r->s[i].x = NAN;
         r->m[r->n - 1].n_seeds++;
     }
 }
@@ -167,6 +207,7 @@ static void find_methods(struct race *r, const struct kvr_table *t)
 /* Its cells become seeds, and for its own mean units. */
 static void summarise(struct race *r, struct method *m)
 {
+    m->jitter = kvr_nest_within(m->s, m->n_seeds);
     m->n_seeds = kvr_nest(m->s, m->n_seeds, KVR_PER_SEED);
     memcpy(r->d, m->s, (size_t)m->n_seeds * sizeof *r->d);
     m->n = kvr_nest(r->d, m->n_seeds, r->o->unit);
@@ -224,26 +265,59 @@ static enum kvr_status group(struct race *r)
     return KVR_OK;
 }
 
-static enum kvr_status adjust(struct race *r, const struct method *base)
+/* For all methods of the table, `base` apart; of the comparisons with the floor, or the others. */
+static enum kvr_status adjust(struct race *r, const struct method *base, bool chaos)
 {
     double *p = calloc(2 * (size_t)r->n + 1, sizeof *p);
     enum kvr_status st = p ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
 
     for (int i = 0; st == KVR_OK && i < r->n; i++)
-        p[i] = &r->m[i] == base ? NAN : r->m[i].c.p;
+        p[i] = &r->m[i] == base ? NAN : chaos ? r->m[i].chaos.p : r->m[i].c.p;
     if (st == KVR_OK)
         st = kvr_holm(p, r->n, p + r->n);
     for (int i = 0; st == KVR_OK && i < r->n; i++)
-        r->m[i].holm = p[r->n + i];
+        *(chaos ? &r->m[i].chaos_holm : &r->m[i].holm) = p[r->n + i];
     free(p);
     return st;
+}
+
+static enum kvr_status compare_with_floor(struct race *r)
+{
+    struct method *floor = NULL;
+
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->m[i].name, baseline_name) == 0)
+            floor = &r->m[i];
+    r->control = r->control && floor;
+    for (int i = 0; r->control && i < r->n; i++)
+        KVR_TRY(compare(r, &r->m[i], floor, &r->m[i].chaos));
+    return r->control ? adjust(r, floor, true) : KVR_OK;
+}
+
+/* A distance counts when it is the greater one; a number of the video by itself in either
+ * direction.
+ */
+static const char *beyond_chaos(const struct race *r, const struct method *m, char *room,
+                                size_t size)
+{
+    const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->chaos.n;
+
+    if (!r->control || strcmp(m->name, baseline_name) == 0)
+        return "";
+    if (missing > 0) {
+        snprintf(room, size, "needs %d more", missing);
+        return room;
+    }
+    return kvr_separable(&m->chaos, m->chaos_holm) && (!r->distance || m->chaos.mean * r->sign < 0)
+               ? "yes"
+               : "no";
 }
 
 static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, const struct method *m)
 {
     const bool self = strcmp(m->name, r->o->against) == 0;
     const int missing = kvr_pairs_needed(r->n - 1, r->o->level) - m->c.n;
-    char verdict[64] = "";
+    char verdict[64] = "", room[64];
 
     if (!self && missing > 0)
         snprintf(verdict, sizeof verdict, "needs %d more", missing);
@@ -263,10 +337,25 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
                                          number(self ? NAN : m->c.p),
                                          number(self ? NAN : m->holm),
                                          text(verdict),
-                                         count(m->group) };
+                                         count(m->group),
+                                         number(m->jitter),
+                                         text(beyond_chaos(r, m, room, sizeof room)) };
 
         return kvr_table_add(t, row);
     }
+}
+
+static enum kvr_status note_chaos(struct kvr_table *t, const struct race *r)
+{
+    if (!r->control)
+        return kvr_table_note(t, "no control was run (`control: 4` in the sweep): whether a "
+                                 "difference is beyond chaos cannot be told");
+    return kvr_table_note(t, r->distance
+                                 ? "BF16: its draws beside the one whose noise is not moved, the "
+                                   "floor; beyond chaos: further from BF16 than that, by the same "
+                                   "test; jitter: standard deviation over draws of one video"
+                                 : "beyond chaos: other than BF16 over its draws, by the same "
+                                   "test; jitter: standard deviation over draws of one video");
 }
 
 static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
@@ -286,6 +375,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         { .name = "p_holm", .head = "p (Holm)", .digits = -1 },
         { .name = "separable" },
         { .name = "tie_group", .head = "group" },
+        { .name = "jitter", .digits = -1 },
+        { .name = "beyond_chaos", .head = "beyond chaos" },
     };
     struct method *base = NULL;
     char note[512];
@@ -300,7 +391,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
                         r->o->against, r->o->db);
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
-    KVR_TRY(adjust(r, base));
+    KVR_TRY(adjust(r, base, false));
+    KVR_TRY(compare_with_floor(r));
     qsort(r->m, (size_t)r->n, sizeof *r->m, by_mean);
     KVR_TRY(group(r));
     KVR_TRY(kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns));
@@ -312,12 +404,13 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
              "of the interval, from %d pairs on; one group: not separable from its best",
              r->o->metric, r->o->against, r->o->unit == KVR_PER_SEED ? "seed" : "prompt",
              100 * r->o->level, r->n - 1, kvr_pairs_needed(r->n - 1, r->o->level));
-    return kvr_table_note(*out, note);
+    KVR_TRY(kvr_table_note(*out, note));
+    return is_score(r->o->metric) ? note_chaos(*out, r) : KVR_OK;
 }
 
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o)
 {
-    struct race r = { .o = o };
+    struct race r = { .o = o, .distance = is_distance(o->metric) };
     struct kvr_table *t = NULL;
     enum kvr_status st = direction(o->metric, &r.sign);
 

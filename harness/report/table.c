@@ -268,6 +268,19 @@ enum kvr_status kvr_table_note(struct kvr_table *t, const char *text)
     return KVR_OK;
 }
 
+void kvr_table_drop_empty(struct kvr_table *t, const char *const *names)
+{
+    for (; *names; names++) {
+        const int c = kvr_table_find(t, *names);
+        bool empty = c >= 0;
+
+        for (int r = 0; empty && r < t->n_rows; r++)
+            empty = kvr_table_at(t, r, c)->type == KVR_VALUE_NULL;
+        if (empty)
+            drop_column(t, c);
+    }
+}
+
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 {
     for (; *names && t->n_rows > 0; names++) {

@@ -67,6 +67,8 @@ const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "
  * table and are said in the note: "model nano, frames 42"; a setting that goes without saying
  * (kvr_setting_unsaid), and what no row has, only leave. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
+/* Of the columns in `names` (ends with NULL), those that no row has a value of leave. */
+void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
 /* Put ", text" behind the note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 

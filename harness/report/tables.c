@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/report/chaos.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
 #include "harness/store/statement.h"
@@ -30,6 +31,8 @@ static const struct kvr_column columns[] = {
     { .name = "resident_compression", .head = "resident", .unit = "(x)", .digits = 2 },
     { .name = "psnr_db", .head = "PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "ssim", .head = "SSIM", .digits = 4 },
+    { .name = "psnr_floor", .head = "floor", .unit = "(dB)", .digits = 1 },
+    { .name = "psnr_jitter", .head = "jitter", .unit = "(dB)", .digits = 2 },
     { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .scale = MIB, .digits = 2 },
     { .name = "peak_bytes", .head = "peak", .unit = "(MiB)", .scale = MIB, .digits = 1 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
@@ -83,14 +86,20 @@ static const char *const settings[] = { "model", "suite", "machine", "settings",
 #undef SETTING
                                         NULL };
 
+/* What only draws tell. */
+static const char *const drawn[] = { "psnr_floor", "psnr_jitter", "ssim_floor", "ssim_jitter",
+                                     NULL };
+
 const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
     { .name = "summary",
+      .chaos = true,
       .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime",
       .sql = kvr_statement_table_summary,
       .columns = columns,
       .fold = settings },
     { .name = "intervals",
+      .chaos = true,
       .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
       .make = kvr_report_intervals,
       .fold = settings },
@@ -240,11 +249,14 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
     if (!t->title)
         return kvr_fail(KVR_ENOMEM, "report: no memory");
     KVR_TRY(kvr_table_fold(t, r->fold));
+    kvr_table_drop_empty(t, drawn);
     KVR_TRY(kvr_report_hosts(&hosts, db_path));
     st = kvr_table_note(t, hosts);
     free(hosts);
     if (st == KVR_OK && (strcmp(r->name, "summary") == 0 || strcmp(r->name, "cost") == 0))
         st = note_verdicts(t, db_path);
+    if (st == KVR_OK && r->chaos)
+        st = kvr_chaos_note(t, db_path);
     return st;
 }
 

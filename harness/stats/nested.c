@@ -70,6 +70,28 @@ int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample 
     return n;
 }
 
+double kvr_nest_within(struct kvr_sample *s, int n)
+{
+    double off = 0.0;
+    int m = 0, df = 0;
+
+    for (int i = 0; i < n; i++)
+        if (isfinite(s[i].x))
+            s[m++] = s[i];
+    qsort(s, (size_t)m, sizeof *s, by_unit);
+    for (int i = 0, j; i < m; i = j) {
+        double mean = 0.0;
+
+        for (j = i; j < m && order(&s[i], &s[j]) == 0; j++)
+            mean += s[j].x;
+        mean /= j - i;
+        df += j - i - 1;
+        for (int k = i; k < j; k++)
+            off += (s[k].x - mean) * (s[k].x - mean);
+    }
+    return df ? sqrt(off / df) : NAN;
+}
+
 void kvr_nest_values(const struct kvr_sample *s, int n, double *x)
 {
     for (int i = 0; i < n; i++)

@@ -27,6 +27,10 @@ int kvr_nest(struct kvr_sample *s, int n, enum kvr_nesting unit);
 int kvr_nest_pairs(const struct kvr_sample *a, int n_a, const struct kvr_sample *b, int n_b,
                    struct kvr_sample *d);
 
+/* Standard deviation within a prompt and seed, over repeats and draws, pooled: what one cell strays
+ * by. s [n] in any order, sorted by the call; NaN when no prompt and seed has two. */
+double kvr_nest_within(struct kvr_sample *s, int n);
+
 void kvr_nest_values(const struct kvr_sample *s, int n, double *x);
 
 #endif

@@ -15,6 +15,7 @@
 #define MEASURE KVR_SET_MEASURE
 #define BENCH KVR_SET_BENCH
 #define PROBE KVR_SET_PROBE
+#define DRAW KVR_SET_DRAW
 
 const struct kvr_setting_row kvr_setting_rows[KVR_N_SETTINGS] = {
 #define SETTING(name, type, def, lo, hi, words, key, when, column, flags, help)                    \
@@ -243,7 +244,8 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
 
 /* --- SQL -------------------------------------------------------------------------------- */
 
-static void put_list(FILE *to, const char *table, bool group)
+/* Settings with `without` are left out. */
+static void put_list(FILE *to, const char *table, bool group, unsigned without)
 {
     const char *sep = group ? ", " : "";
 
@@ -252,7 +254,7 @@ static void put_list(FILE *to, const char *table, bool group)
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
 
-        if (!r->column || (group && !(r->flags & KVR_SET_GROUP)))
+        if (!r->column || (group && !(r->flags & KVR_SET_GROUP)) || (r->flags & without))
             continue;
         fprintf(to, "%s%s%s", sep, table, r->column);
         sep = ", ";
@@ -261,14 +263,14 @@ static void put_list(FILE *to, const char *table, bool group)
 
 /* A setting that few sweeps say is named when it is there, so that the text of others stays as
  * short as it was before there was such a setting. */
-static void put_text(FILE *to, const char *table)
+static void put_text(FILE *to, const char *table, unsigned without)
 {
     fprintf(to, "'model ' || %smodel", table);
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const struct kvr_setting_row *r = &kvr_setting_rows[i];
         const char *quote = r->type == KVR_SET_WORD ? "'" : "";
 
-        if (!r->column || !(r->flags & KVR_SET_GROUP))
+        if (!r->column || !(r->flags & KVR_SET_GROUP) || (r->flags & without))
             continue;
         if (r->when == KVR_KEY_ALWAYS)
             fprintf(to, " || ', %s ' || %s%s", r->name, table, r->column);
@@ -350,11 +352,15 @@ static void put_named(FILE *to, const char *name, size_t n, const char *table)
     else if (n > 7 && strncmp(name, "series:", 7) == 0)
         put_series(to, table, name + 7, (int)n - 7);
     else if (n == 5 && strncmp(name, "group", n) == 0)
-        put_list(to, table, true);
+        put_list(to, table, true, 0);
+    else if (n == 4 && strncmp(name, "root", n) == 0)
+        put_list(to, table, true, KVR_SET_DRAW);
     else if (n == 7 && strncmp(name, "columns", n) == 0)
-        put_list(to, table, false);
+        put_list(to, table, false, 0);
     else if (n == 8 && strncmp(name, "settings", n) == 0)
-        put_text(to, table);
+        put_text(to, table, 0);
+    else if (n == 13 && strncmp(name, "root_settings", n) == 0)
+        put_text(to, table, KVR_SET_DRAW);
     else if (n == 12 && strncmp(name, "declarations", n) == 0)
         put_declarations(to);
     else if (n == 3 && strncmp(name, "run", n) == 0)

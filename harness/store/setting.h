@@ -29,6 +29,7 @@ enum {
     KVR_SET_MEASURE = 1 << 3,
     KVR_SET_BENCH = 1 << 4,
     KVR_SET_PROBE = 1 << 5,
+    KVR_SET_DRAW = 1 << 6,
 };
 
 /* KVR_SET_frames, ... */
@@ -96,6 +97,7 @@ bool kvr_setting_unsaid(const char *column, const char *text);
  *                              are written into a key only when CHANGED, only those that are
  *     {w.score:psnr}           a metric of the run of `w`, a row of cells_wide; {w.extra:psnr}: its
  *                              second number; {w.series:psnr}: the cell whose series counts
+ *     {root}  {root_settings}  both without which draw of a cell it is
  *     {declarations}           of the columns, each made of the cell's spec
  *     {run}                    text that is the same for cells which are the same measurement,
  *                              scored by other metrics

@@ -12,5 +12,6 @@ SELECT c.method, c.family, max(c.is_baseline) AS is_baseline, c.settings,
   avg((SELECT at_peak FROM mem m WHERE m.cell = c.key AND m.tag = 'IO')) / 1048576.0 AS at_io,
   avg((SELECT at_peak FROM mem m WHERE m.cell = c.key AND m.tag = 'WEIGHTS')) / 1048576.0 AS at_weights
 FROM pass p JOIN cells_wide c ON c.key = p.cell WHERE c.outcome = 'OK' AND c.run_kind = 'bench'
+  AND c.jitter = 0
 GROUP BY c.settings, c.method, p.idx
 ORDER BY settings, is_baseline DESC, method, x

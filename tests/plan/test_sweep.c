@@ -257,6 +257,52 @@ START_TEST(product)
 }
 END_TEST
 
+/* Of the BF16 rollout alone: by themselves where they are cheap, as many as one says, or none. A
+ * default is no part of a key, so that what was measured before stays what it is. */
+START_TEST(controls)
+{
+    static const char text[] =
+        "model: nano\n"
+        "prompts: [{id: p1, text: a large red disc bounces over a plain "
+        "blue background}]\n"
+        "methods: [BF16, RTN_INT8, RTN_INT4, RTN_INT2, KIVI_INT4, KIVI_INT2, "
+        "QUAROT_KV_INT4, QUAROT_KV_INT2, PRQ_INT4]\nframes: 6\nseed: 5\n";
+    static const struct {
+        const char *set[3];
+        int n_cells;
+    } cases[] = {
+        { { NULL }, 9 + 2 },
+        { { "jitter=0" }, 9 },
+        { { "control=0" }, 9 },
+        { { "control=3" }, 9 + 3 },
+        { { "control=3", "jitter=1" }, 2 * 9 },
+        { { "methods=[BF16, RTN_INT4, RTN_INT2]" }, 3 },
+        { { "methods=[BF16, RTN_INT4, RTN_INT2]", "control=4" }, 3 + 4 },
+        { { "forcing=[none, teacher]" }, 2 * 9 + 2 },
+        { { "timing=true" }, 9 },
+        { { "kind=probe" }, 9 },
+    };
+    struct kvr_config c, c0;
+    struct kvr_sweep s, off;
+
+    must_make(&c0, &off, text, (const char *const[]){ "jitter=0", NULL });
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        must_make(&c, &s, text, cases[i].set);
+        ck_assert_msg(s.n_cells == cases[i].n_cells, "%s: %d cells",
+                      cases[i].set[0] ? cases[i].set[0] : "default", s.n_cells);
+        for (int k = 0; k < s.n_cells && i < 4; k++) {
+            if (k < off.n_cells)
+                ck_assert_str_eq(s.cell[k].key, off.cell[k].key);
+            else
+                ck_assert(s.cell[k].set.jitter == k - off.n_cells + 1 && s.cell[k].baseline == 0 &&
+                          strcmp(s.cell[k].name, "BF16") == 0);
+        }
+        drop(&c, &s);
+    }
+    drop(&c0, &off);
+}
+END_TEST
+
 /* A draw is a group of its own; its baseline hangs on the one that is not moved. Repeats have none
  * of their own, and neither has a probe. */
 START_TEST(draws_hang_on_the_unmoved)
@@ -539,6 +585,7 @@ int main(void)
     tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, probes_of_some_prompts);
     tcase_add_test(tc, product);
+    tcase_add_test(tc, controls);
     tcase_add_test(tc, draws_hang_on_the_unmoved);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, devices_are_apart);

@@ -5,6 +5,6 @@ SELECT c.key, w.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.s
   w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS bf16,
   c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,
   round(w.psnr_db, 4) AS psnr, round(w.ssim, 6) AS ssim
-FROM cell c JOIN cells_wide w USING(key)
+FROM cell c JOIN cells_wide w USING(key) WHERE c.jitter = 0
 ORDER BY c.model, c.is_baseline DESC, w.method, c.suite, c.prompt_id, c.seed,
   c.repeat, c.key

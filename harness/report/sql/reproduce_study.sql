@@ -1,5 +1,6 @@
 WITH ok AS (SELECT *, row_number() OVER w AS rank, count(*) OVER m AS n FROM cells_wide
-  WHERE outcome = 'OK' AND run_kind = 'bench' AND method IN (name, name || '@study')
+  WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0
+  AND forcing = 'none' AND method IN (name, name || '@study')
   AND (reading = 'study' OR is_baseline = 1)
   WINDOW m AS (PARTITION BY name, model, suite),
     w AS (PARTITION BY name, model, suite ORDER BY runtime_s))

@@ -4,7 +4,7 @@ WITH w AS (SELECT w.*, json_extract(c.spec, '$.parts.correction') AS correction,
     iif(instr(w.method, '+'), substr(w.method, 1, instr(w.method, '+') - 1), w.method)
       AS carrier, {w.score:lpips} AS lpips
   FROM cells_wide w JOIN cell c USING(key)
-  WHERE w.outcome = 'OK' AND w.run_kind = 'bench')
+  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND w.jitter = 0)
 SELECT carrier, correction, avg(psnr_db) AS psnr_db,
   sqrt(max(0.0, avg(psnr_db * psnr_db) - avg(psnr_db) * avg(psnr_db))
     / nullif(count(psnr_db) - 1, 0)) AS psnr_se,

@@ -25,6 +25,6 @@ SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   c.spec
 FROM cells_wide w JOIN cell c ON c.key = w.key
   LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key
-WHERE w.run_kind = 'bench' AND w.outcome = 'OK'
+WHERE w.run_kind = 'bench' AND w.jitter = 0 AND w.outcome = 'OK'
 ORDER BY settings, w.is_baseline DESC, w.compression IS NULL, round(w.compression, 3),
   w.method, w.verdict <> 'VALID', w.runtime_s

@@ -6,6 +6,6 @@ SELECT {by}w.method,
   avg({w.score:lpips}) AS lpips, avg(w.psnr_db) AS psnr_db,
   avg({w.score:ssim.drift}) AS drift,
   count(*) FILTER (WHERE w.outcome = 'OK') || '/' || count(*) AS n, {w.group}, w.machine
-FROM cells_wide w WHERE w.run_kind = 'bench'
+FROM cells_wide w WHERE w.run_kind = 'bench' AND w.jitter = 0
 GROUP BY {by}w.method, {w.group}, w.machine
 ORDER BY {w.group}, w.machine, {by}round(compression, 4) DESC, w.method

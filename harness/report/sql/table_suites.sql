@@ -2,7 +2,7 @@
 WITH m AS (SELECT suite, method, {group}, avg(ssim) AS ssim,
     avg(psnr_db) AS psnr_db, avg(compression) AS compression,
     max(peak_bytes) AS peak_bytes, avg(runtime_s) AS runtime_s
-  FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench'
+  FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0
   GROUP BY suite, method, {group}),
 l AS (SELECT suite, method, {group}, 'ssim' AS quantity, ssim AS x FROM m
   UNION ALL SELECT suite, method, {group}, 'psnr_db', psnr_db FROM m

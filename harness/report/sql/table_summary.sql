@@ -1,6 +1,6 @@
 -- The reference first, then from the least to the most compressed, as fidelity falls.
 SELECT method, reading, 16.0 / compression AS bits, compression,
-  resident_compression, psnr_db, ssim, resident_bytes, peak_bytes, runtime_s,
+  resident_compression, psnr_db, psnr_floor, psnr_jitter, ssim, resident_bytes, peak_bytes, runtime_s,
   n_ok || '/' || n_attempted AS n, {group}, machine, warning
 FROM summary
 ORDER BY {group}, machine, is_baseline DESC,

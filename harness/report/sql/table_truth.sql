@@ -10,7 +10,8 @@ FROM (SELECT w.*, m.value AS psnr_truth, b.value AS bf16_truth, s.value AS ssim_
   LEFT JOIN metric b ON b.cell = c.baseline AND b.name = 'psnr_truth'
   LEFT JOIN metric s ON s.cell = c.key AND s.name = 'ssim_truth'
   LEFT JOIN metric d ON d.cell = c.key AND d.name = 'psnr_truth.drift'
-  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND m.value IS NOT NULL)
+  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND w.jitter = 0
+    AND m.value IS NOT NULL)
 GROUP BY method, suite, given, {group}
 ORDER BY model, suite, given, {group},
   max(is_baseline) DESC, compression IS NULL, round(compression, 3), method

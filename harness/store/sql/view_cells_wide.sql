@@ -13,7 +13,8 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
-    s.driver) AS machine, s.code, c.rollout, c.run, c.warning, {c.settings} AS settings
+    s.driver) AS machine, s.code, c.rollout, c.run, c.warning, {c.settings} AS settings,
+  {c.root_settings} AS root_settings
 FROM cell c JOIN session s ON s.id = c.session
   LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
 WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',

@@ -1,0 +1,104 @@
+/* chaos.c - see chaos.h. */
+#include "harness/report/chaos.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double number(const struct kvr_table *t, int column)
+{
+    return t->n_rows ? kvr_table_number(t, 0, column) : NAN;
+}
+
+enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric)
+{
+    struct kvr_table *t;
+    char sql[640];
+    double sd, n;
+
+    *out = NAN;
+    snprintf(
+        sql, sizeof sql,
+        "SELECT sqrt(sum(sd * sd * (draws - prompts)) / sum(draws - prompts)),\n"
+        "  max(draws + prompts), 0 AS control FROM jitter WHERE name = '%1$.48s' AND sd IS NOT "
+        "NULL\n"
+        "UNION ALL SELECT sqrt(sum(sd * sd * (draws - roots)) / sum(draws - roots)),\n"
+        "  max(roots), 1 FROM floor WHERE name = '%1$.48s' AND sd IS NOT NULL\n"
+        "ORDER BY control",
+        metric);
+    KVR_TRY(kvr_table_query(&t, db_path, sql, NULL));
+    for (int i = 0; i < t->n_rows && isnan(*out); i++) {
+        sd = kvr_table_number(t, i, 0);
+        n = kvr_table_number(t, i, 1);
+        if (sd >= 0 && n >= 1)
+            *out = 1.96 * sqrt(2.0) * sd / sqrt(n);
+    }
+    kvr_table_close(&t);
+    return KVR_OK;
+}
+
+static enum kvr_status note_floor(struct kvr_table *to, const struct kvr_table *f)
+{
+    char text[256];
+    size_t n;
+
+    n = (size_t)snprintf(text, sizeof text,
+                         "chaos: BF16 with all noise moved by 2^-%.0f, %.0f draws of %.0f prompts, "
+                         "is",
+                         number(f, 0), number(f, 1), number(f, 2));
+    if (isfinite(number(f, 3)))
+        n += (size_t)snprintf(text + n, sizeof text - n, " %.1f dB", number(f, 3));
+    if (isfinite(number(f, 4)))
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s SSIM %.5f",
+                              isfinite(number(f, 3)) ? " and" : "", number(f, 4));
+    snprintf(text + n, sizeof text - n, " from itself; no difference below that floor counts");
+    return kvr_table_note(to, text);
+}
+
+static enum kvr_status note_two_videos(struct kvr_table *to, const char *db_path)
+{
+    struct kvr_table *t;
+    char text[512];
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_table_query(&t, db_path,
+                            "SELECT count(*), group_concat(prompt_id || ' (' || round(lowest, 1) ||"
+                            " ' dB)', ', ') FROM (SELECT prompt_id, min(lowest) AS lowest FROM "
+                            "chaos_floor WHERE name = 'psnr' AND lowest < " KVR_TWO_VIDEOS_DB
+                            " GROUP BY suite, prompt_id ORDER BY lowest)",
+                            NULL));
+    if (number(t, 0) > 0) {
+        snprintf(text, sizeof text,
+                 "two videos are possible, so that distances say little, of %.400s",
+                 kvr_table_text(t, 0, 1));
+        st = kvr_table_note(to, text);
+    }
+    kvr_table_close(&t);
+    return st;
+}
+
+enum kvr_status kvr_chaos_note(struct kvr_table *t, const char *db_path)
+{
+    struct kvr_table *f;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_table_query(&f, db_path,
+                            "SELECT max(moved_bits), sum(draws) FILTER (WHERE name = 'psnr'),\n"
+                            "  sum(prompts) FILTER (WHERE name = 'psnr'),\n"
+                            "  avg(mean) FILTER (WHERE name = 'psnr'),\n"
+                            "  avg(mean) FILTER (WHERE name = 'ssim'),\n"
+                            "  (SELECT count(*) FROM metric WHERE name IN ('psnr', 'ssim') AND "
+                            "value IS NOT NULL)\n"
+                            "FROM floor WHERE forcing = 'none'",
+                            NULL));
+    if (number(f, 1) > 0)
+        st = note_floor(t, f);
+    else if (number(f, 5) > 0)
+        st =
+            kvr_table_note(t, "no control was run: how far chaos alone moves a metric is not known "
+                              "(`control: 4` in the sweep)");
+    else
+        st = KVR_OK;
+    kvr_table_close(&f);
+    return st == KVR_OK ? note_two_videos(t, db_path) : st;
+}

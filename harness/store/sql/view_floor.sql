@@ -1,0 +1,6 @@
+-- The same as chaos_floor over the prompts; roots: prompts and seeds, sd: of one draw of one of them.
+SELECT {group}, moved_bits, name, count(DISTINCT suite || '/' || prompt_id) AS prompts,
+  count(*) AS roots, sum(draws) AS draws, avg(mean) AS mean, min(lowest) AS lowest,
+  max(highest) AS highest,
+  sqrt(max(0, sum(off)) / nullif(sum(draws - 1), 0)) AS sd
+FROM chaos_floor GROUP BY {group}, moved_bits, name

@@ -1,0 +1,294 @@
+/* test_chaos.c - what is only chaos is not told from BF16, and what is more is; over 100 simulated
+ * sweeps. */
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/core/rng.h"
+#include "harness/report/chaos.h"
+#include "harness/report/pareto.h"
+#include "harness/report/report.h"
+#include "harness/report/stat_tables.h"
+#include "harness/store/setting.h"
+#include "harness/store/store.h"
+#include "tests/suite.h"
+
+enum { PROMPTS = 20, SEEDS = 2, DRAWS = 4, SWEEPS = 100 };
+
+static const char *const methods[] = { "BF16", "TWIN", "WORSE" };
+static char dir[64], db[128];
+static sqlite3 *raw;
+
+static void exec(const char *sql)
+{
+    char *why = NULL;
+
+    ck_assert_msg(sqlite3_exec(raw, sql, NULL, NULL, &why) == SQLITE_OK, "%s: %s", sql, why);
+}
+
+static void put(struct kvr_store *s, const char *session, int m, int prompt, int seed, int draw)
+{
+    static const struct kvr_row_metric psnr = {
+        .name = "psnr", .unit = "dB", .value = 50, .n = 6, .extra = NAN
+    };
+    struct kvr_settings set;
+    json_t *spec = json_object();
+    char key[64], baseline[64], id[16], *text;
+
+    kvr_settings_defaults(&set);
+    set.frames = 42;
+    set.window = 21;
+    set.seed = 100 * seed + prompt;
+    set.jitter = draw;
+    ck_assert_int_eq(kvr_settings_write_json(&set, false, spec), KVR_OK);
+    ck_assert_int_eq(kvr_settings_write_json(&set, true, spec), KVR_OK);
+    text = json_dumps(spec, JSON_SORT_KEYS | JSON_COMPACT);
+    snprintf(key, sizeof key, "%d-%d-%d-%d", m, prompt, seed, draw);
+    snprintf(baseline, sizeof baseline, "0-%d-%d-%d", prompt, seed, m ? draw : 0);
+    snprintf(id, sizeof id, "p%02d", prompt);
+    {
+        const struct kvr_row r = {
+            .key = key,
+            .rollout = key,
+            .baseline = baseline,
+            .is_baseline = m == 0,
+            .spec = text,
+            .session = session,
+            .method = methods[m],
+            .name = methods[m],
+            .reading = "intended",
+            .family = "RTN",
+            .model = "nano",
+            .suite = "s",
+            .prompt_id = id,
+            .prompt = "a disc",
+            .outcome = KVR_OUT_OK,
+            .reason = "",
+            .log_tail = "",
+            .started = "2026-01-01T00:00:00Z",
+            .finished = "2026-01-01T00:00:01Z",
+            .measured = true,
+            .wall_ns = 1500000000,
+            .bf16_bytes = 1000,
+            .nominal_bytes = m ? 250 : 1000,
+            .resident_bytes = 260,
+            .peak_bytes = 5000,
+            .n_metrics = 1,
+            .metric = &psnr,
+        };
+
+        ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    }
+    free(text);
+    json_decref(spec);
+}
+
+/* Cells of a sweep; their values are drawn anew for every sweep. */
+static void make_sweep(void)
+{
+    static char arg0[] = "kvreel";
+    char *argv[] = { arg0, NULL };
+    struct kvr_session x;
+    struct kvr_store *s;
+
+    strcpy(dir, "/tmp/kvr_chaos_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(db, sizeof db, "%s/a.db", dir);
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_session_gather(&x, 1, argv, "a.yaml", "methods: []\n", 1), KVR_OK);
+    ck_assert_int_eq(kvr_store_session(s, &x), KVR_OK);
+    for (int m = 0; m < 3; m++)
+        for (int p = 0; p < PROMPTS; p++)
+            for (int seed = 0; seed < SEEDS; seed++)
+                for (int draw = 0; draw <= DRAWS; draw++)
+                    put(s, x.id, m, p, seed, draw);
+    kvr_session_free(&x);
+    kvr_store_close(&s);
+    ck_assert_int_eq(sqlite3_open(db, &raw), SQLITE_OK);
+    exec("PRAGMA synchronous = OFF");
+}
+
+static void drop_sweep(void)
+{
+    char cmd[128];
+
+    sqlite3_close(raw);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+/* Decibels: of a prompt about 58 +- 5, of a seed of it +- 2, of a draw `strays`; what a draw does
+ * is skewed to the bad side, as two videos are. WORSE loses half a decibel more. A twin of BF16
+ * that sums in another order is as far from the BF16 rollout as a draw is. */
+static void draw_values(uint64_t seed, double strays)
+{
+    float of_prompt[PROMPTS], of_seed[SEEDS], z[3 * (DRAWS + 1)];
+    sqlite3_stmt *st;
+
+    kvr_normal(of_prompt, PROMPTS, seed, KVR_RNG_TEST, 0, 0, 0);
+    ck_assert_int_eq(
+        sqlite3_prepare_v2(raw, "UPDATE metric SET value = ?1 WHERE cell = ?2", -1, &st, NULL),
+        SQLITE_OK);
+    exec("BEGIN");
+    for (int p = 0; p < PROMPTS; p++) {
+        kvr_normal(of_seed, SEEDS, seed, KVR_RNG_TEST, 1, (uint32_t)p, 0);
+        for (int s = 0; s < SEEDS; s++) {
+            kvr_uniform(z, 3 * (DRAWS + 1), seed, KVR_RNG_TEST, 2, (uint32_t)(p * SEEDS + s), 0);
+            for (int i = 0; i < 3 * (DRAWS + 1); i++) {
+                const int m = i / (DRAWS + 1), d = i % (DRAWS + 1);
+                const double moved = 58 + 5 * (double)of_prompt[p] + 2 * (double)of_seed[s] +
+                                     strays * (1 + log1p(-(double)z[i]));
+                char key[64];
+
+                snprintf(key, sizeof key, "%d-%d-%d-%d", m, p, s, d);
+                sqlite3_bind_double(st, 1, i == 0 ? 100 : moved - (m == 2) * 0.5);
+                sqlite3_bind_text(st, 2, key, -1, SQLITE_TRANSIENT);
+                ck_assert_int_eq(sqlite3_step(st), SQLITE_DONE);
+                sqlite3_reset(st);
+            }
+        }
+    }
+    exec("COMMIT");
+    sqlite3_finalize(st);
+}
+
+static const char *cell_of(const struct kvr_table *t, const char *method, const char *column)
+{
+    const int name = kvr_table_find(t, "method"), at = kvr_table_find(t, column);
+
+    ck_assert_int_ge(at, 0);
+    for (int i = 0; i < t->n_rows; i++)
+        if (strcmp(kvr_table_text(t, i, name), method) == 0)
+            return kvr_table_text(t, i, at);
+    ck_abort_msg("no row of %s", method);
+}
+
+static double number_of(const struct kvr_table *t, const char *method, const char *column)
+{
+    const int name = kvr_table_find(t, "method"), at = kvr_table_find(t, column);
+
+    for (int i = 0; at >= 0 && i < t->n_rows; i++)
+        if (strcmp(kvr_table_text(t, i, name), method) == 0)
+            return kvr_table_number(t, i, at);
+    return NAN;
+}
+
+START_TEST(a_twin_is_not_told_apart)
+{
+    const struct kvr_stat_options o = {
+        .db = db, .metric = "psnr", .against = "BF16", .level = 0.95
+    };
+    int twins = 0, found = 0;
+
+    for (int i = 0; i < SWEEPS; i++) {
+        struct kvr_table *t;
+
+        draw_values((uint64_t)i + 1, 1.0);
+        ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
+        twins += strcmp(cell_of(t, "TWIN", "beyond_chaos"), "no") == 0;
+        found += strcmp(cell_of(t, "WORSE", "beyond_chaos"), "yes") == 0;
+        if (i == 0) { /* the floor is BF16's row; what one cell strays by is told */
+            const double floor = number_of(t, "BF16", "mean"),
+                         jitter = number_of(t, "TWIN", "jitter");
+
+            ck_assert_msg(floor > 50 && floor < 66, "floor %g", floor);
+            ck_assert_msg(jitter > 0.8 && jitter < 1.25, "jitter %g", jitter);
+        }
+        kvr_table_close(&t);
+    }
+    ck_assert_msg(twins >= 93, "%d of %d twins taken for BF16", twins, SWEEPS);
+    ck_assert_msg(found >= 93, "%d of %d losses found", found, SWEEPS);
+}
+END_TEST
+
+/* Of the same sweep without BF16's draws nothing can be said, and that is said. */
+START_TEST(without_a_control)
+{
+    const struct kvr_stat_options o = {
+        .db = db, .metric = "psnr", .against = "BF16", .level = 0.95
+    };
+    struct kvr_table *t;
+    bool said = false;
+    double margin;
+
+    draw_values(1, 1.0);
+    exec("PRAGMA foreign_keys = ON; DELETE FROM cell WHERE jitter > 0");
+    ck_assert_msg(kvr_stat_paired(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(cell_of(t, "WORSE", "beyond_chaos"), "");
+    kvr_table_close(&t);
+    ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
+    said = strstr(t->note, "no control was run");
+    ck_assert(said);
+    kvr_table_close(&t);
+    ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);
+    ck_assert(isnan(margin));
+}
+END_TEST
+
+/* The margin is the one of chaos.h, from the methods' own draws; a gain below it is none. */
+START_TEST(fronts_have_the_margin)
+{
+    struct kvr_pareto_options o = { .db_path = db, .objectives = "psnr_db:max,compression:max" };
+    struct kvr_table *t;
+    double margin, expected;
+
+    draw_values(3, 1.0);
+    ck_assert_int_eq(kvr_chaos_margin(&margin, db, "psnr"), KVR_OK);
+    expected = 1.96 * sqrt(2.0) / sqrt(PROMPTS * SEEDS * (DRAWS + 1));
+    ck_assert_msg(fabs(margin / expected - 1) < 0.15, "margin %g, about %g", margin, expected);
+    /* With ten times the chaos WORSE is half a decibel worse for sure no more. */
+    ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(cell_of(t, "WORSE", "verdict"), "dominated");
+    ck_assert_str_eq(cell_of(t, "BF16", "verdict"), "front");
+    kvr_table_close(&t);
+    draw_values(3, 10.0);
+    ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_ne(cell_of(t, "WORSE", "verdict"), "dominated");
+    kvr_table_close(&t);
+    /* What the user says counts instead. */
+    draw_values(3, 1.0);
+    o.margins = "psnr_db=2";
+    ck_assert_msg(kvr_pareto(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(cell_of(t, "WORSE", "verdict"), "front");
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* A prompt whose BF16 rollout is far from itself is named. */
+START_TEST(two_videos_are_named)
+{
+    struct kvr_table *t;
+    bool said = false;
+
+    draw_values(4, 1.0);
+    exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
+    ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(t->n_rows, 3); /* draws are no rows */
+    said = strstr(t->note, "two videos are possible, so that distances say little, "
+                           "of p07 (22.0 dB)");
+    ck_assert(said);
+    ck_assert(number_of(t, "TWIN", "psnr_floor") > 50);
+    ck_assert(number_of(t, "TWIN", "psnr_jitter") > 0.8);
+    kvr_table_close(&t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("chaos");
+    TCase *tc = tcase_create("chaos");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, make_sweep, drop_sweep);
+    tcase_add_test(tc, a_twin_is_not_told_apart);
+    tcase_add_test(tc, without_a_control);
+    tcase_add_test(tc, fronts_have_the_margin);
+    tcase_add_test(tc, two_videos_are_named);
+    suite_add_tcase(s, tc);
+    return run_suite_forked(s);
+}
