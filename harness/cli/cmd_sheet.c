@@ -42,8 +42,7 @@ static enum kvr_status of_files(const struct kvr_call *call, struct row *rows, i
 
     for (int i = 0; i < n; i++) {
         KVR_TRY(read_row(&rows[i], call->words[i + 1]));
-        sheet[i].label = rows[i].label;
-        sheet[i].frames = rows[i].video.frames;
+        sheet[i] = (struct kvr_sheet_row){ .label = rows[i].label, .frames = rows[i].video.frames };
         if (columns > sheet[i].frames.n)
             columns = sheet[i].frames.n;
     }

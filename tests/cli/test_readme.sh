@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# README.md as typed: every command of it, in order, in a fresh clone.
+. tests/cli/lib.sh || exit 1
+. tests/cli/walk.sh || exit 1
+
+clone=$work/kvreel
+make_clone "$clone"
+blocks_of README.md "$work/yaml" yaml
+check "the sweep it shows is configs/first.yaml" diff "$work"/yaml/* configs/first.yaml
+walk "$clone" README README.md plain
+left_clean "$clone" README
+cd "$clone" || exit 1
+check "the sweep was measured" test "$(sql kvreel.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -ge 16
+
+# A query that finds nothing teaches nothing.
+blocks_of README.md "$work/queries" plain
+n=0
+rows() { # COMMAND: its output has lines, and nothing says that there were none
+    bash -c "$1" >"$out" 2>"$err" && test -s "$out" && ! grep -q ' 0 rows' "$err"
+}
+while IFS= read -r -d '' line; do
+    n=$((n + 1))
+    check "its query finds rows: $(head -n 1 <<<"$line")" rows "$line"
+done < <(cat "$work"/queries/* | awk '/^build\/kvreel query/ { on = 1 } on { text = text $0 "\n" }
+    on && gsub(/"/, "\"", text) % 2 == 0 { printf "%s%c", text, 0; text = ""; on = 0 }')
+check "it has queries" test "$n" -ge 3
+check "every file it makes by name is there" ls out/look/sheet.png out/look/worst.png out/site/index.html out/figures
