@@ -24,10 +24,11 @@ struct kvr_attend_scratch {
 enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
-    int n_heads, head_dim; /* H, D */
+    int n_heads, head_dim; /* H, D: of keys and values */
+    int group;             /* query heads that read one of them; 0: 1. More on the CPU alone */
     int64_t n_query;       /* T */
-    const float *q;        /* [T,H,D] */
-    float *out;            /* [T,H,D] */
+    const float *q;        /* [T,H,group,D] */
+    float *out;            /* [T,H,group,D] */
     const struct kvr_span *spans;
     int n_spans;
     const struct kvr_correction *correction; /* NULL: none */
@@ -35,15 +36,17 @@ struct kvr_attend_job {
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
     bool tensor_cores; /* a device may multiply BF16 numbers, summing in F32 */
     struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: nothing is timed */
+    float *past; /* [T,H,group]: share of a query's weights before the causal span, which must be
+                    there, and last; NULL: nobody asks */
 };
 
 /* What jobs will ask for at most. */
 struct kvr_attend_needs {
     int n_heads, head_dim;
-    int64_t max_query;
-    bool staged;    /* not fused */
-    bool rotated;   /* some codec rotates */
-    bool corrected; /* with a correction */
+    int64_t max_query; /* times the group */
+    bool staged;       /* not fused */
+    bool rotated;      /* some codec rotates */
+    bool corrected;    /* with a correction */
     bool int8;
 };
 

@@ -50,6 +50,7 @@ struct tile {
     bool rot_k, rot_v;
     bool bytes;  /* is staged as bytes */
     bool biased; /* some token has a multiplicity, or the last panel is not full */
+    bool causal; /* of the queries' own tokens, one part alone */
 };
 
 /* One tile of one head, decoded, in panels (attend_kernels.h). */
@@ -74,6 +75,25 @@ static struct staged_bytes as_bytes(struct staged s, int d)
         .v_scale = s.v,
         .v = (int8_t *)(s.v + padded(d)),
     };
+}
+
+/* Rows of one KV head: its queries token by token, of each token all heads of the group. */
+static int group_of(const struct kvr_attend_job *job)
+{
+    return job->group ? job->group : 1;
+}
+
+static int64_t rows_of(const struct kvr_attend_job *job)
+{
+    return job->n_query * group_of(job);
+}
+
+/* Row r of KV head h among the queries, [T,H,group]. */
+static int64_t query_of(const struct kvr_attend_job *job, int h, int64_t r)
+{
+    const int g = group_of(job);
+
+    return (r / g * job->n_heads + h) * g + r % g;
 }
 
 /* What the queries have come to; one row per (head, query). */
@@ -190,6 +210,27 @@ static void correct(const struct kvr_attend_job *job, const struct tile *tile, i
     }
 }
 
+/* Take from rows [r0, r0 + m) the scores of tokens that come after their own. */
+static void hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
+                 float *s)
+{
+    for (int i = 0; i < m; i++) {
+        const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
+
+        for (int64_t j = last + 1; j < tile->n; j++)
+            s[i * TILE + j] = -INFINITY;
+    }
+}
+
+/* The past ends here: the logarithm of what its weights sum to, until finish() knows the rest. */
+static void note_past(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
+                      int m)
+{
+    for (int i = 0; i < m; i++)
+        job->past[query_of(job, h, at - h * rows_of(job) + i)] =
+            st->mx[at + i] + logf(st->sum[at + i]);
+}
+
 /* Scores of m queries (from row `at`) against one tile, softmax update, weighted values. */
 static void attend_tile(const struct kvr_attend_job *job, const struct state *st, int h, int64_t at,
                         int m, const struct tile *tile, struct staged kv)
@@ -201,9 +242,14 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     const float *q = (tile->rot_k ? st->q_rot : st->q) + at * d;
     const float *bias = tile->biased ? kv.bias : NULL;
     float *acc = (tile->rot_v ? st->acc_rot : st->acc) + at * dp;
+    const int64_t r0 = at - h * rows_of(job);
     float s[QBLOCK * TILE], shrink[QBLOCK], weight[QBLOCK];
     uint8_t p[QBLOCK * TILE];
 
+    if (tile->causal && job->past && tile->part[0].t0 == 0)
+        note_past(job, st, h, at, m);
+    if (tile->causal && tile->part[0].t0 > (r0 + m - 1) / group_of(job))
+        return;
     if (tile->bytes)
         b->scores(tile->rot_k ? &st->code_rot : &st->code, at, d, as.k, as.k_scale, s, TILE, m,
                   wide);
@@ -211,6 +257,8 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
         f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
         correct(job, tile, h, q, m, s);
+    if (tile->causal)
+        hide(job, tile, r0, m, s);
     if (tile->bytes)
         b->soften(s, TILE, bias, m, wide, st->mx + at, st->sum + at, shrink, p, weight);
     else
@@ -318,11 +366,13 @@ static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct
             c->t = 0;
             continue;
         }
-        if (out->n && (rk != out->rot_k || rv != out->rot_v || bytes != out->bytes))
+        if (out->n && (rk != out->rot_k || rv != out->rot_v || bytes != out->bytes ||
+                       s->causal != out->causal))
             break;
         out->rot_k = rk;
         out->rot_v = rv;
         out->bytes = bytes;
+        out->causal = s->causal;
         struct part *p = &out->part[out->n_parts++];
 
         *p = (struct part){ s, c->t, left < TILE - out->n ? (int)left : TILE - out->n, out->n };
@@ -336,7 +386,7 @@ static void next_tile(const struct kvr_attend_job *job, struct cursor *c, struct
 static void begin(const struct kvr_attend_job *job, const struct state *st)
 {
     const int d = job->head_dim, dp = padded(d), heads = job->n_heads;
-    const int64_t n = job->n_query;
+    const int64_t n = rows_of(job);
     const float scale = 1.0f / sqrtf((float)d);
 
 #pragma omp parallel for schedule(static) collapse(2)
@@ -348,7 +398,7 @@ static void begin(const struct kvr_attend_job *job, const struct state *st)
             st->sum[at] = 0;
             memset(st->acc + at * dp, 0, (size_t)dp * sizeof(float));
             for (int c = 0; c < d; c++)
-                st->q[at * d + c] = job->q[(r * heads + h) * d + c] * scale;
+                st->q[at * d + c] = job->q[query_of(job, h, r) * d + c] * scale;
             if (st->acc_rot) {
                 memset(st->acc_rot + at * dp, 0, (size_t)dp * sizeof(float));
                 memcpy(st->q_rot + at * d, st->q + at * d, (size_t)d * sizeof(float));
@@ -392,11 +442,11 @@ static struct kvr_dot_queries queries_from(const struct kvr_dot_queries *q, int6
 
 static void code_queries(const struct kvr_attend_job *job, const struct state *st)
 {
-    const int d = job->head_dim, m = (int)job->n_query;
+    const int d = job->head_dim, m = (int)rows_of(job);
 
 #pragma omp parallel for schedule(static)
     for (int h = 0; h < job->n_heads; h++) {
-        const int64_t at = h * job->n_query;
+        const int64_t at = (int64_t)h * m;
         const struct kvr_dot_queries plain = queries_from(&st->code, at, d);
 
         find_mu(job, st, h);
@@ -412,12 +462,12 @@ static void code_queries(const struct kvr_attend_job *job, const struct state *s
 static void finish(const struct kvr_attend_job *job, const struct state *st)
 {
     const int d = job->head_dim, dp = padded(d), heads = job->n_heads;
-    const int64_t n = job->n_query;
+    const int64_t n = rows_of(job);
 
 #pragma omp parallel for schedule(static) collapse(2)
     for (int h = 0; h < heads; h++)
         for (int64_t r = 0; r < n; r++) {
-            const int64_t at = h * n + r;
+            const int64_t at = h * n + r, to = query_of(job, h, r);
             const float inv = 1.0f / st->sum[at];
             float *acc = st->acc + at * dp;
 
@@ -429,7 +479,9 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
                     acc[c] += rot[c];
             }
             for (int c = 0; c < d; c++)
-                job->out[(r * heads + h) * d + c] = acc[c] * inv;
+                job->out[to * d + c] = acc[c] * inv;
+            if (job->past)
+                job->past[to] = expf(job->past[to] - st->mx[at]) * inv;
         }
 }
 
@@ -437,14 +489,14 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
                        int64_t r1, const struct tile *tile, struct staged kv)
 {
     for (int64_t r = r0; r < r1; r += QBLOCK)
-        attend_tile(job, st, h, h * job->n_query + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK,
+        attend_tile(job, st, h, h * rows_of(job) + r, r1 - r < QBLOCK ? (int)(r1 - r) : QBLOCK,
                     tile, kv);
 }
 
 static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles)
 {
     const int heads = job->n_heads, d = job->head_dim;
-    const int64_t n = job->n_query;
+    const int64_t n = rows_of(job);
     const int blocks = (int)((n + QBLOCK - 1) / QBLOCK);
     struct tile tile[TILES];
     struct cursor c = { 0 };
@@ -482,7 +534,7 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
 static void run_fused(const struct kvr_attend_job *job, const struct state *st)
 {
     const int heads = job->n_heads, d = job->head_dim;
-    const int64_t n = job->n_query;
+    const int64_t n = rows_of(job);
     const int runs = (int)((n + QRUN - 1) / QRUN);
 
 #pragma omp parallel for schedule(dynamic) collapse(2)
@@ -503,7 +555,7 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
 
 enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 {
-    const size_t rows = (size_t)job->n_heads * (size_t)job->n_query;
+    const size_t rows = (size_t)job->n_heads * (size_t)rows_of(job);
     const size_t d = (size_t)job->head_dim, dp = (size_t)padded(job->head_dim);
     struct state st = { .mx = s->state.p };
     bool any_rotated = false;

@@ -37,6 +37,7 @@ struct kvr_cache {
     int64_t watch_ns;
     kvr_cache_watch_fn *watch;
     void *watch_ctx;
+    float *past; /* where shares of attention go; NULL: nobody asks */
 };
 
 const char *const kvr_path_names[] = { "staged", "fused", "dense", NULL };
@@ -70,6 +71,12 @@ bool kvr_path_find(const char *name, enum kvr_path *out)
     return i >= 0;
 }
 
+/* Heads that are stored. */
+static int kv_heads(const struct kvr_cache_shape *s)
+{
+    return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
+}
+
 static int64_t chunk_tokens(const struct kvr_cache *c)
 {
     return (int64_t)c->shape.frames_per_chunk * c->shape.tokens_per_frame;
@@ -101,6 +108,9 @@ static enum kvr_status check_shape(const struct kvr_cache_shape *s)
     if (s->n_layers < 1 || s->n_heads < 1 || s->head_dim < 1 || s->tokens_per_frame < 1 ||
         s->frames_per_chunk < 1 || s->capacity_frames < 1)
         return kvr_fail(KVR_EINVAL, "cache: every extent must be at least 1");
+    if (s->n_kv_heads < 0 || s->n_heads % kv_heads(s) != 0)
+        return kvr_fail(KVR_EINVAL, "cache: %d query heads over %d heads of keys and values",
+                        s->n_heads, s->n_kv_heads);
     if (s->window_frames < 0 || s->sink_frames < 0)
         return kvr_fail(KVR_EINVAL, "cache: window %d, sink %d: must not be negative",
                         s->window_frames, s->sink_frames);
@@ -133,9 +143,10 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
                                             const struct kvr_cache_shape *s, enum kvr_path path)
 {
     return (struct kvr_attend_needs){
-        .n_heads = s->n_heads,
+        .n_heads = kv_heads(s),
         .head_dim = s->head_dim,
-        .max_query = (int64_t)s->frames_per_chunk * s->tokens_per_frame,
+        .max_query =
+            (int64_t)s->frames_per_chunk * s->tokens_per_frame * (s->n_heads / kv_heads(s)),
         .staged = path != KVR_PATH_FUSED,
         .rotated = any_rotated(scheme),
         .corrected = scheme->opts.correction != 0,
@@ -147,7 +158,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
                                     const struct kvr_cache_shape *s, enum kvr_path path,
                                     enum kvr_backend backend)
 {
-    const size_t width = (size_t)s->n_heads * (size_t)s->head_dim;
+    const size_t width = (size_t)kv_heads(s) * (size_t)s->head_dim;
     const size_t frame = (size_t)s->tokens_per_frame;
     const size_t chunk = (size_t)s->frames_per_chunk * frame * width;
     const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
@@ -224,7 +235,7 @@ static enum kvr_status check_fused(const struct kvr_scheme *p, const struct kvr_
                         "staged",
                         p->name);
     for (int t = 0; t < p->n_tiers; t++)
-        if (kvr_attend_device_fuses(p->k[t], p->v[t], s->n_heads, s->head_dim) != KVR_OK)
+        if (kvr_attend_device_fuses(p->k[t], p->v[t], kv_heads(s), s->head_dim) != KVR_OK)
             return kvr_fail_prefix(KVR_EUNSUPPORTED, "%s", p->name);
     return KVR_OK;
 }
@@ -237,7 +248,7 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(check_shape(shape));
-    KVR_TRY(kvr_scheme_check(scheme, shape->n_heads, shape->head_dim));
+    KVR_TRY(kvr_scheme_check(scheme, kv_heads(shape), shape->head_dim));
     if (path == KVR_PATH_DENSE && scheme->opts.correction)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: the dense path forgets which keys were coded; a correction needs "
@@ -249,6 +260,11 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
         return kvr_fail(KVR_EUNSUPPORTED,
                         "attend int8: the dense path forgets which keys were coded; it needs path "
                         "staged or fused");
+    if (kvr_dev_stream(dev) && (shape->causal || kv_heads(shape) != shape->n_heads))
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "cache: grouped queries and a causal chunk have no kernels on a device: "
+                        "attention over %d query heads of %d KV heads%s runs on the CPU alone",
+                        shape->n_heads, kv_heads(shape), shape->causal ? ", causal," : "");
     if (path == KVR_PATH_FUSED && kvr_dev_stream(dev))
         KVR_TRY(check_fused(scheme, shape));
     c = calloc(1, sizeof *c);
@@ -266,7 +282,7 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
         const struct kvr_layer_geometry geo = {
             .layer = i,
             .n_layers = shape->n_layers,
-            .n_heads = shape->n_heads,
+            .n_heads = kv_heads(shape),
             .head_dim = shape->head_dim,
             .tokens_per_frame = shape->tokens_per_frame,
             .frames_per_chunk = shape->frames_per_chunk,
@@ -369,7 +385,7 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
 
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v)
 {
-    const size_t n = (size_t)(pass_tokens(c) * c->shape.n_heads * c->shape.head_dim);
+    const size_t n = (size_t)(pass_tokens(c) * kv_heads(&c->shape) * c->shape.head_dim);
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
         return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d outside a pass", layer);
@@ -410,7 +426,7 @@ static void move_rows(struct kvr_dev *dev, float *x, size_t width, int64_t to, i
 static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
                             const struct kvr_visible *seen)
 {
-    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     float *k = c->values_k.p, *v = c->values_v.p;
     int64_t n = 0;
 
@@ -446,7 +462,7 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
     KVR_TRY(reserve_spans(c, 2));
     kvr_phase_begin(c->phases, DENSE_DECODE);
     const int64_t n = gather_dense(c, l, &seen);
-    const size_t elems = (size_t)(n * c->shape.n_heads * c->shape.head_dim);
+    const size_t elems = (size_t)(n * kv_heads(&c->shape) * c->shape.head_dim);
 
     kvr_values_from_f32(c->dev, c->dense_k.p, c->shape.exact, c->values_k.p, elems);
     kvr_values_from_f32(c->dev, c->dense_v.p, c->shape.exact, c->values_v.p, elems);
@@ -460,7 +476,7 @@ static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l
 /* The chunk's keys and values as F32, at token `at` of values. */
 static void current_values(struct kvr_cache *c, int64_t at)
 {
-    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const size_t n = (size_t)pass_tokens(c) * width;
 
     kvr_values_to_f32(c->dev, (float *)c->values_k.p + (size_t)at * width, c->current_k.p,
@@ -473,7 +489,7 @@ static void current_values(struct kvr_cache *c, int64_t at)
 static enum kvr_status recode(struct kvr_cache *c, struct kvr_layer *l)
 {
     const int64_t end = pass_begin(c) + pass_tokens(c);
-    const size_t n = (size_t)(capacity_tokens(c) * c->shape.n_heads * c->shape.head_dim);
+    const size_t n = (size_t)(capacity_tokens(c) * kv_heads(&c->shape) * c->shape.head_dim);
 
     kvr_phase_begin(c->phases, STORE_DECODE);
     kvr_layer_dense(l, 0, capacity_tokens(c), c->values_k.p, c->values_v.p, NULL);
@@ -511,6 +527,23 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
     }
     kvr_phase_end(c->phases, STORE);
     return st;
+}
+
+enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
+{
+    if (layer < 0 || c->appended != layer || !c->pass.clean)
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: commit of layer %d without its append in a clean pass", layer);
+    c->appended = -1;
+    return store(c, &c->layer[layer]);
+}
+
+enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
+{
+    if (past && !c->shape.causal)
+        return kvr_fail(KVR_EUNSUPPORTED, "cache: the past's share is told of causal chunks alone");
+    c->past = past;
+    return KVR_OK;
 }
 
 void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
@@ -556,10 +589,12 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
     KVR_TRY(past_spans(c, l, &n_spans));
     c->spans[n_spans++] =
         (struct kvr_span){ .raw = { c->current_k.p, c->current_v.p, c->shape.exact },
-                           .n = pass_tokens(c) };
+                           .n = pass_tokens(c),
+                           .causal = c->shape.causal };
 
     const struct kvr_attend_job job = {
-        .n_heads = c->shape.n_heads,
+        .n_heads = kv_heads(&c->shape),
+        .group = c->shape.n_heads / kv_heads(&c->shape),
         .head_dim = c->shape.head_dim,
         .n_query = pass_tokens(c),
         .q = q,
@@ -571,6 +606,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .int8 = c->shape.attend == KVR_ATTEND_INT8,
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
+        .past = c->past,
     };
     KVR_TRY(kvr_attend(&job, &c->attend));
     c->appended = -1;
@@ -611,7 +647,7 @@ static int64_t reference_tokens(const struct kvr_cache *c)
 
 void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 {
-    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
 
     *out = (struct kvr_cache_bytes){ .tokens = reference_tokens(c) };
     out->bf16 = 2 * (size_t)out->tokens * width * sizeof(kvr_bf16) * (size_t)c->shape.n_layers;
@@ -628,7 +664,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
 static bool read_token(const struct kvr_cache *c, const struct kvr_layer *l, int64_t t, float *k,
                        float *v, uint8_t *held)
 {
-    const size_t bytes = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim * sizeof *k;
+    const size_t bytes = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim * sizeof *k;
 
     if (!kvr_dev_stream(c->dev)) {
         kvr_layer_dense(l, t, t + 1, k, v, held);
@@ -641,7 +677,7 @@ static bool read_token(const struct kvr_cache *c, const struct kvr_layer *l, int
 
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
 {
-    const size_t width = (size_t)c->shape.n_heads * (size_t)c->shape.head_dim;
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen =
         visible(c, l->n_active < capacity_tokens(c) ? l->n_active : capacity_tokens(c));

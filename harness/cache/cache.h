@@ -14,6 +14,9 @@
  *
  *     score(q, k_j) = q . k_j / sqrt(D) - c(q, j) + log m_j
  *
+ * With fewer KV heads than query heads k and v are [T,n_kv_heads,D], and so is all that is stored
+ * and counted; a correction is of each query head's own q. On the CPU alone, as causal chunks are.
+ *
  * Keys arrive after RoPE, so their order does not matter to attention. What a chunk's last,
  * clean pass appended is committed (coded once); what its earlier passes appended is seen by
  * that pass alone. In the study reading the whole cache is decoded and coded again after every
@@ -43,7 +46,9 @@ extern const char *const kvr_attend_names[]; /* "float", "int8", NULL */
 bool kvr_attend_find(const char *name, enum kvr_attend_as *out);
 
 struct kvr_cache_shape {
-    int n_layers, n_heads, head_dim; /* L, H, D */
+    int n_layers, n_heads, head_dim; /* L, H, D: of queries and outputs */
+    int n_kv_heads; /* of keys and values: query head h reads head h / (H / n_kv_heads). 0: H */
+    bool causal;    /* a query sees nothing of its own chunk that comes after it */
     int tokens_per_frame;
     int frames_per_chunk;
     int capacity_frames;  /* frames of the whole rollout */
@@ -111,6 +116,13 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
 /* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk. In a clean
  * pass the chunk is committed afterwards. On KVR_ENOMEM the cache is as before the call. */
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out);
+
+/* Of a clean pass: store what was appended, without attention. */
+enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
+
+/* From now on every attend writes what share of each query's attention falls on the past, [T,H], to
+ * `past` (NULL: no more). Of causal chunks alone: KVR_EUNSUPPORTED. */
+enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past);
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 

@@ -49,6 +49,7 @@ struct kvr_span {
     struct kvr_raw raw;
     int64_t t0, n; /* stored tokens within the segment or the raw tensors */
     float log_m;   /* log of the multiplicity each stands for */
+    bool causal;   /* the queries' own tokens: query t sees the first t + 1 alone */
 };
 
 #endif

@@ -75,6 +75,8 @@ static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *
     const size_t capacity = (size_t)s->capacity_frames * (size_t)s->tokens_per_frame;
     const int chunks = (s->capacity_frames + s->frames_per_chunk - 1) / s->frames_per_chunk;
 
+    if (s->causal || (s->n_kv_heads && s->n_kv_heads != s->n_heads))
+        return kvr_fail(KVR_EUNSUPPORTED, "probe: neither grouped queries nor causal chunks");
     if (!kvr_dev_in_host(view->past->dev))
         return kvr_fail(KVR_EUNSUPPORTED, "probe: reads caches in host memory only");
     if (s->head_dim > KVR_CORRECTION_MAX_D)
