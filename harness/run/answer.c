@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "harness/core/sha256.h"
+#include "harness/store/record.h"
 
 /* The arrays a row borrows; freed together. */
 struct parts {
@@ -21,14 +22,13 @@ struct parts {
     struct kvr_row_sample *sample;
     struct kvr_row_artifact *artifact;
     struct kvr_row_probe *probe;
+    int n_metrics;
     char noise[128];
 };
 
-static void parts_free(struct parts *p, const struct kvr_row *r)
+static void parts_free(struct parts *p)
 {
-    for (int i = 0; p->metric && i < r->n_metrics; i++)
-        free((void *)p->metric[i].series);
-    free(p->metric);
+    kvr_metrics_free(p->metric, p->n_metrics);
     free(p->mem);
     free(p->pass);
     free(p->sample);
@@ -75,144 +75,14 @@ static int64_t integer(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-static double number(const json_t *v)
-{
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static const char *text(const json_t *v, const char *otherwise)
 {
     return json_is_string(v) ? json_string_value(v) : otherwise;
 }
 
-static bool read_metrics(const json_t *list, struct parts *p, struct kvr_row *r)
-{
-    size_t n = json_array_size(list);
-
-    p->metric = calloc(n + 1, sizeof *p->metric);
-    for (size_t i = 0; p->metric && i < n; i++) {
-        const json_t *o = json_array_get(list, i), *series = json_object_get(o, "series");
-        struct kvr_row_metric *m = &p->metric[i];
-        size_t k = json_array_size(series);
-        double *values = calloc(k + 1, sizeof *values);
-
-        if (!values)
-            return false;
-        for (size_t j = 0; j < k; j++)
-            values[j] = number(json_array_get(series, j));
-        *m = (struct kvr_row_metric){
-            .name = text(json_object_get(o, "name"), "?"),
-            .unit = text(json_object_get(o, "unit"), "?"),
-            .n = (int)integer(o, "n"),
-            .value = number(json_object_get(o, "value")),
-            .extra = number(json_object_get(o, "extra")),
-            .missing = text(json_object_get(o, "missing"), NULL),
-            .n_series = (int)k,
-            .series = values,
-        };
-        if (!m->missing && !isfinite(m->value))
-            m->missing = "not a finite number";
-        r->n_metrics = (int)i + 1;
-    }
-    r->metric = p->metric;
-    return p->metric != NULL;
-}
-
-static bool read_mem(const json_t *list, struct parts *p, struct kvr_row *r)
-{
-    size_t n = json_array_size(list);
-
-    p->mem = calloc(n + 1, sizeof *p->mem);
-    for (size_t i = 0; p->mem && i < n; i++) {
-        const json_t *a = json_array_get(list, i);
-
-        p->mem[i] = (struct kvr_row_mem){ text(json_array_get(a, 0), "?"),
-                                          json_integer_value(json_array_get(a, 1)),
-                                          json_integer_value(json_array_get(a, 2)),
-                                          json_integer_value(json_array_get(a, 3)) };
-    }
-    r->n_mem = (int)n;
-    r->mem = p->mem;
-    return p->mem != NULL;
-}
-
-/* [chunk, pass, ns, bytes..., [bytes by tag], null or [ns by phase]] */
-static struct kvr_row_pass read_pass(const json_t *a)
-{
-    const json_t *tags = json_array_get(a, 9), *phases = json_array_get(a, 10);
-    struct kvr_row_pass p;
-    int64_t v[9], ns[6];
-
-    for (size_t k = 0; k < 9; k++)
-        v[k] = json_integer_value(json_array_get(a, k));
-    for (size_t k = 0; k < 6; k++)
-        ns[k] = json_integer_value(json_array_get(phases, k));
-    p = (struct kvr_row_pass){
-        .chunk = (int)v[0],
-        .pass = (int)v[1],
-        .t_ns = v[2],
-        .tokens = v[3],
-        .bf16 = v[4],
-        .nominal = v[5],
-        .resident = v[6],
-        .resident_kv = v[7],
-        .live_total = v[8],
-        .has_phases = json_is_array(phases),
-        .encode_ns = ns[0],
-        .decode_ns = ns[1],
-        .attend_ns = ns[2],
-        .linear_ns = ns[3],
-        .cross_ns = ns[4],
-        .other_ns = ns[5],
-    };
-    for (size_t k = 0; k < KVR_N_MEM_TAGS; k++)
-        p.by_tag[k] = json_integer_value(json_array_get(tags, k));
-    return p;
-}
-
-static bool read_passes(const json_t *list, struct parts *p, struct kvr_row *r)
-{
-    size_t n = json_array_size(list);
-
-    p->pass = calloc(n + 1, sizeof *p->pass);
-    for (size_t i = 0; p->pass && i < n; i++)
-        p->pass[i] = read_pass(json_array_get(list, i));
-    r->n_passes = (int)n;
-    r->pass = p->pass;
-    return p->pass != NULL;
-}
-
-/* [name, layer, head, step, chunk, age, value or null, n] */
-static bool read_probes(const json_t *list, struct parts *p, struct kvr_row *r)
-{
-    size_t n = json_array_size(list);
-
-    p->probe = calloc(n + 1, sizeof *p->probe);
-    for (size_t i = 0; p->probe && i < n; i++) {
-        const json_t *a = json_array_get(list, i);
-        int at[5];
-
-        for (size_t k = 0; k < 5; k++)
-            at[k] = (int)json_integer_value(json_array_get(a, 1 + k));
-        p->probe[i] = (struct kvr_row_probe){
-            .name = text(json_array_get(a, 0), "?"),
-            .layer = at[0],
-            .head = at[1],
-            .step = at[2],
-            .chunk = at[3],
-            .age = at[4],
-            .value = number(json_array_get(a, 6)),
-            .n = json_integer_value(json_array_get(a, 7)),
-        };
-    }
-    r->n_probes = (int)n;
-    r->probe = p->probe;
-    return p->probe != NULL;
-}
-
 /* The cell's time is without that of the video, which is for looking. */
-static bool read_samples(json_t *o, const json_t *warmup, int64_t cell_ns, struct parts *p,
-                         struct kvr_row *r)
+static enum kvr_status read_samples(json_t *o, const json_t *warmup, int64_t cell_ns,
+                                    struct parts *p, struct kvr_row *r)
 {
     const char *kind;
     size_t i;
@@ -220,57 +90,60 @@ static bool read_samples(json_t *o, const json_t *warmup, int64_t cell_ns, struc
 
     p->sample = calloc(json_object_size(o) + json_array_size(warmup) + 1, sizeof *p->sample);
     if (!p->sample)
-        return false;
+        return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
     p->sample[r->n_samples++] = (struct kvr_row_sample){ "cell", 0, cell_ns - integer(o, "video") };
     json_object_foreach(o, kind, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ kind, 0, json_integer_value(ns) };
     json_array_foreach(warmup, i, ns) p->sample[r->n_samples++] =
         (struct kvr_row_sample){ "warmup", (int)i, json_integer_value(ns) };
     r->sample = p->sample;
-    return true;
+    return KVR_OK;
 }
 
-static bool read_artifacts(const json_t *list, struct parts *p, struct kvr_row *r)
+/* A list of the answer that may be absent: a bench has no probes. */
+static enum kvr_status read_list(const json_t *root, const char *key, enum kvr_record_id id,
+                                 void **items, int *n)
 {
-    size_t n = json_array_size(list);
+    char where[64];
 
-    p->artifact = calloc(n + 1, sizeof *p->artifact);
-    for (size_t i = 0; p->artifact && i < n; i++) {
-        const json_t *a = json_array_get(list, i);
-
-        p->artifact[i] = (struct kvr_row_artifact){ text(json_array_get(a, 0), "?"),
-                                                    text(json_array_get(a, 1), "?"),
-                                                    json_integer_value(json_array_get(a, 2)),
-                                                    text(json_array_get(a, 3), "?") };
-    }
-    r->n_artifacts = (int)n;
-    r->artifact = p->artifact;
-    return p->artifact != NULL;
+    snprintf(where, sizeof where, "the worker's answer: %s", key);
+    return json_object_get(root, key)
+               ? kvr_records_read(id, json_object_get(root, key), where, items, n)
+               : KVR_OK;
 }
 
-static bool read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
+static enum kvr_status read_numbers(struct parts *p, int64_t cell_ns, struct kvr_row *r)
 {
+    static const char where[] = "the worker's answer";
     const json_t *o = p->root;
 
-    r->measured = true;
-    r->wall_ns = integer(o, "wall_ns");
-    r->bf16_bytes = integer(o, "bf16_bytes");
-    r->nominal_bytes = integer(o, "nominal_bytes");
-    r->resident_bytes = integer(o, "resident_bytes");
-    r->max_nominal_bytes = integer(o, "max_nominal_bytes");
-    r->max_resident_bytes = integer(o, "max_resident_bytes");
-    r->peak_bytes = integer(o, "peak_bytes");
-    r->live_start_bytes = integer(o, "live_start_bytes");
-    r->live_end_bytes = integer(o, "live_end_bytes");
-    r->host_peak_bytes = integer(o, "host_peak_bytes");
-    r->device_bytes = integer(o, "device_bytes");
-    return read_metrics(json_object_get(o, "metrics"), p, r) &&
-           read_mem(json_object_get(o, "mem"), p, r) &&
-           read_passes(json_object_get(o, "passes"), p, r) &&
-           read_samples(json_object_get(o, "samples"), json_object_get(o, "warmup_ns"), cell_ns, p,
-                        r) &&
-           read_probes(json_object_get(o, "probes"), p, r) &&
-           read_artifacts(json_object_get(o, "artifacts"), p, r);
+    KVR_TRY(kvr_record_read(KVR_RECORD_measured, o, where, r));
+    KVR_TRY(kvr_metrics_read(json_object_get(o, "metrics"), where, &p->metric, &p->n_metrics));
+    KVR_TRY(read_list(o, "mem", KVR_RECORD_mem, (void **)&p->mem, &r->n_mem));
+    KVR_TRY(read_list(o, "passes", KVR_RECORD_pass, (void **)&p->pass, &r->n_passes));
+    KVR_TRY(read_list(o, "probes", KVR_RECORD_probe, (void **)&p->probe, &r->n_probes));
+    KVR_TRY(read_list(o, "artifacts", KVR_RECORD_artifact, (void **)&p->artifact, &r->n_artifacts));
+    KVR_TRY(read_samples(json_object_get(o, "samples"), json_object_get(o, "warmup_ns"), cell_ns, p,
+                         r));
+    r->n_metrics = p->n_metrics;
+    r->metric = p->metric;
+    r->mem = p->mem;
+    r->pass = p->pass;
+    r->probe = p->probe;
+    r->artifact = p->artifact;
+    return KVR_OK;
+}
+
+/* An answer that is not one is the cell's failure, not the sweep's. */
+static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, struct kvr_verdict *v)
+{
+    if (st != KVR_EFORMAT)
+        return st;
+    v->outcome = KVR_OUT_ERROR;
+    snprintf(v->reason, sizeof v->reason, "%s", kvr_error());
+    r->measured = false;
+    r->n_metrics = r->n_mem = r->n_passes = r->n_samples = r->n_probes = r->n_artifacts = 0;
+    return KVR_OK;
 }
 
 /* Libraries that cannot pass on a failed allocation say so and abort. */
@@ -396,6 +269,7 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
                              struct kvr_verdict *v)
 {
     const char *outcome;
+    enum kvr_status st;
     bool whole;
 
     if (!a->answer && a->reason) {
@@ -420,8 +294,9 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
             snprintf(v->reason, sizeof v->reason, "the worker gave no reason");
         return KVR_OK;
     }
-    if (!read_numbers(p, a->cell_ns, r))
-        return kvr_fail(KVR_ENOMEM, "run: no memory for an answer");
+    st = read_numbers(p, a->cell_ns, r);
+    if (st != KVR_OK)
+        return refuse_answer(st, r, v);
     summarise(v, r);
     r->noise = noise_of(a, r, p->noise);
     v->noisy = r->noise[0] != 0;
@@ -445,6 +320,6 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     r.reason = out->reason;
     if (st == KVR_OK && !out->disk_full)
         st = kvr_store_put(s, &r);
-    parts_free(&p, &r);
+    parts_free(&p);
     return st;
 }

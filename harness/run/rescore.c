@@ -11,6 +11,7 @@
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/run/score.h"
+#include "harness/store/record.h"
 #include "harness/store/store.h"
 
 /* A finished cell and its files. Owned strings; NULL where there is no such file. */
@@ -196,42 +197,15 @@ static int chunk_of(const char *model)
 
 /* --- rows -------------------------------------------------------------------------------- */
 
-static double number(const json_t *v)
-{
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static enum kvr_status put(struct work *w, const struct cell *c, const json_t *list)
 {
-    const size_t n = json_array_size(list);
-    struct kvr_row_metric *row = calloc(n + 1, sizeof *row);
-    enum kvr_status st = row ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
+    struct kvr_row_metric *metric;
+    enum kvr_status st;
+    int n;
 
-    for (size_t i = 0; st == KVR_OK && i < n; i++) {
-        const json_t *o = json_array_get(list, i), *series = json_object_get(o, "series");
-        const size_t k = json_array_size(series);
-        double *values = calloc(k + 1, sizeof *values);
-
-        if (!values)
-            st = kvr_fail(KVR_ENOMEM, "score: no memory");
-        for (size_t j = 0; values && j < k; j++)
-            values[j] = number(json_array_get(series, j));
-        row[i] = (struct kvr_row_metric){
-            .name = json_string_value(json_object_get(o, "name")),
-            .unit = json_string_value(json_object_get(o, "unit")),
-            .n = (int)json_integer_value(json_object_get(o, "n")),
-            .value = number(json_object_get(o, "value")),
-            .extra = number(json_object_get(o, "extra")),
-            .missing = json_string_value(json_object_get(o, "missing")),
-            .n_series = (int)k,
-            .series = values,
-        };
-    }
-    if (st == KVR_OK)
-        st = kvr_store_metrics(w->store, c->key, row, (int)n);
-    for (size_t i = 0; row && i < n; i++)
-        free((void *)(uintptr_t)row[i].series);
-    free(row);
+    KVR_TRY(kvr_metrics_read(list, "score", &metric, &n));
+    st = kvr_store_metrics(w->store, c->key, metric, n);
+    kvr_metrics_free(metric, n);
     return st;
 }
 

@@ -10,6 +10,7 @@
 #include "harness/core/json.h"
 #include "harness/plan/find.h"
 #include "harness/run/external.h"
+#include "harness/store/record.h"
 #include "harness/workload/truth.h"
 #include "metrics/derived.h"
 
@@ -27,25 +28,22 @@ int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk)
     return step > 0 ? step : frames_per_chunk;
 }
 
-static json_t *number_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static enum kvr_status add(json_t *list, const char *name, const char *unit, int n, double value,
                            double extra, const char *missing, const double *series, int n_series)
 {
-    json_t *s = json_array();
+    const bool none = missing[0];
+    const struct kvr_row_metric m = { .name = name,
+                                      .unit = unit,
+                                      .n = n,
+                                      .value = none ? NAN : value,
+                                      .extra = none ? NAN : extra,
+                                      .missing = none ? missing : NULL,
+                                      .series = series,
+                                      .n_series = n_series };
 
-    for (int i = 0; s && i < n_series; i++)
-        json_array_append_new(s, number_or_null(series[i]));
-    if (json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", name, "unit", unit, "n",
-                            n, "value", missing[0] ? json_null() : number_or_null(value), "extra",
-                            missing[0] ? json_null() : number_or_null(extra), "missing",
-                            missing[0] ? json_string(missing) : json_null(), "series", s)))
-        return kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
-    return KVR_OK;
+    return json_array_append_new(list, kvr_metric_json(&m))
+               ? kvr_fail(KVR_ENOMEM, "worker: no memory for its answer")
+               : KVR_OK;
 }
 
 /* So many places without a value before the others. */

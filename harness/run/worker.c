@@ -45,13 +45,14 @@
 #include "harness/run/spawn.h"
 #include "harness/run/worker_probe.h"
 #include "harness/store/setting.h"
+#include "harness/store/record.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
 /* Latent RGB frames are shown at half of Wan's 16 frames per second, enlarged to this height. */
 #define VIDEO_FPS 8.0
-enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, LIFE_STACK = 256 * 1024 };
+enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, MAX_ARTIFACTS = 3, LIFE_STACK = 256 * 1024 };
 
 static const char where[] = "worker's request";
 
@@ -66,6 +67,9 @@ struct job {
     struct kvr_truth truth; /* {0}: there is none */
     int64_t given;
     json_t *answer;
+    int n_artifacts;
+    struct kvr_row_artifact artifact[MAX_ARTIFACTS];
+    char sha[MAX_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* that the artifacts borrow */
 };
 
 static enum kvr_status read_request(struct job *j, FILE *in)
@@ -160,50 +164,46 @@ static enum kvr_status check_budget(const struct job *j, const struct kvr_scheme
 
 /* --- what was measured ------------------------------------------------------------------ */
 
-static json_t *tags_json(const struct kvr_pass_record *p)
-{
-    json_t *a = json_array();
-
-    for (int i = 0; a && i < KVR_N_MEM_TAGS; i++)
-        json_array_append_new(a, json_integer((json_int_t)p->live[i]));
-    return a;
-}
-
-static json_t *phases_json(const struct kvr_pass_record *p)
-{
-    return json_pack("[I, I, I, I, I, I]", (json_int_t)p->cache.encode_ns,
-                     (json_int_t)p->cache.decode_ns, (json_int_t)p->cache.attend_ns,
-                     (json_int_t)p->dit.linear_ns, (json_int_t)p->dit.cross_ns,
-                     (json_int_t)p->dit.other_ns);
-}
-
 static json_t *passes_json(const struct kvr_rollout_result *r, bool phases)
 {
-    json_t *a = json_array();
+    struct kvr_row_pass *row = calloc((size_t)r->n_passes + 1, sizeof *row);
+    json_t *list;
 
-    for (int i = 0; a && i < r->n_passes; i++) {
+    for (int i = 0; row && i < r->n_passes; i++) {
         const struct kvr_pass_record *p = &r->pass[i];
 
-        json_array_append_new(a,
-                              json_pack("[i, i, I, I, I, I, I, I, I, o, o]", p->chunk, p->index,
-                                        (json_int_t)p->t_ns, (json_int_t)p->bytes.tokens,
-                                        (json_int_t)p->bytes.bf16, (json_int_t)p->bytes.nominal,
-                                        (json_int_t)p->bytes.resident,
-                                        (json_int_t)p->bytes.resident_kv, (json_int_t)p->live_total,
-                                        tags_json(p), phases ? phases_json(p) : json_null()));
+        row[i] = (struct kvr_row_pass){ .chunk = p->chunk,
+                                        .pass = p->index,
+                                        .t_ns = p->t_ns,
+                                        .tokens = (int64_t)p->bytes.tokens,
+                                        .bf16 = (int64_t)p->bytes.bf16,
+                                        .nominal = (int64_t)p->bytes.nominal,
+                                        .resident = (int64_t)p->bytes.resident,
+                                        .resident_kv = (int64_t)p->bytes.resident_kv,
+                                        .live_total = (int64_t)p->live_total,
+                                        .has_phases = phases,
+                                        .encode_ns = p->cache.encode_ns,
+                                        .decode_ns = p->cache.decode_ns,
+                                        .attend_ns = p->cache.attend_ns,
+                                        .linear_ns = p->dit.linear_ns,
+                                        .cross_ns = p->dit.cross_ns,
+                                        .other_ns = p->dit.other_ns };
+        for (int t = 0; t < KVR_N_MEM_TAGS; t++)
+            row[i].by_tag[t] = (int64_t)p->live[t];
     }
-    return a;
+    list = row ? kvr_records_json(KVR_RECORD_pass, row, r->n_passes) : NULL;
+    free(row);
+    return list;
 }
 
 static json_t *mem_json(const struct kvr_mem_stats *m, const struct kvr_mem_stats *end)
 {
-    json_t *a = json_array();
+    struct kvr_row_mem row[KVR_N_MEM_TAGS];
 
-    for (int i = 0; a && i < KVR_N_MEM_TAGS; i++)
-        json_array_append_new(a, json_pack("[s, I, I, I]", kvr_mem_tag_name((enum kvr_mem_tag)i),
-                                           (json_int_t)m->peak[i], (json_int_t)m->tag_peak[i],
-                                           (json_int_t)end->live[i]));
-    return a;
+    for (int i = 0; i < KVR_N_MEM_TAGS; i++)
+        row[i] = (struct kvr_row_mem){ kvr_mem_tag_name((enum kvr_mem_tag)i), (int64_t)m->peak[i],
+                                       (int64_t)m->tag_peak[i], (int64_t)end->live[i] };
+    return kvr_records_json(KVR_RECORD_mem, row, KVR_N_MEM_TAGS);
 }
 
 static json_t *samples_json(const struct kvr_rollout_result *r)
@@ -231,6 +231,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
 {
     size_t max_nominal = r->bytes.nominal, max_resident = r->bytes.resident;
     struct kvr_mem_stats end;
+    struct kvr_row row;
 
     kvr_mem_stats(dev, &end);
     for (int i = 0; i < r->n_passes; i++) {
@@ -239,16 +240,18 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
         max_nominal = b->nominal > max_nominal ? b->nominal : max_nominal;
         max_resident = b->resident > max_resident ? b->resident : max_resident;
     }
-    KVR_TRY(add(j, "wall_ns", json_integer(r->wall_ns)));
-    KVR_TRY(add(j, "bf16_bytes", json_integer((json_int_t)r->bytes.bf16)));
-    KVR_TRY(add(j, "nominal_bytes", json_integer((json_int_t)r->bytes.nominal)));
-    KVR_TRY(add(j, "resident_bytes", json_integer((json_int_t)r->bytes.resident)));
-    KVR_TRY(add(j, "max_nominal_bytes", json_integer((json_int_t)max_nominal)));
-    KVR_TRY(add(j, "max_resident_bytes", json_integer((json_int_t)max_resident)));
-    KVR_TRY(add(j, "peak_bytes", json_integer((json_int_t)r->mem.peak_total)));
-    KVR_TRY(add(j, "live_start_bytes", json_integer((json_int_t)r->live_at_start)));
-    KVR_TRY(add(j, "live_end_bytes", json_integer((json_int_t)r->live_at_end)));
-    KVR_TRY(add(j, "host_peak_bytes", json_integer(kvr_host_peak_bytes())));
+    row = (struct kvr_row){ .measured = true,
+                            .wall_ns = r->wall_ns,
+                            .bf16_bytes = (int64_t)r->bytes.bf16,
+                            .nominal_bytes = (int64_t)r->bytes.nominal,
+                            .resident_bytes = (int64_t)r->bytes.resident,
+                            .max_nominal_bytes = (int64_t)max_nominal,
+                            .max_resident_bytes = (int64_t)max_resident,
+                            .peak_bytes = (int64_t)r->mem.peak_total,
+                            .live_start_bytes = (int64_t)r->live_at_start,
+                            .live_end_bytes = (int64_t)r->live_at_end,
+                            .host_peak_bytes = kvr_host_peak_bytes() };
+    KVR_TRY(kvr_record_write(KVR_RECORD_measured, &row, j->answer));
     KVR_TRY(add(j, "passes", passes_json(r, is_probe(j))));
     KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
     return add(j, "samples", samples_json(r));
@@ -256,11 +259,10 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
 
 /* --- frames ----------------------------------------------------------------------------- */
 
-static enum kvr_status add_artifact(struct job *j, json_t *list, const char *kind,
-                                    const char *relative)
+/* `relative` is borrowed as long as the job lives. */
+static enum kvr_status add_artifact(struct job *j, const char *kind, const char *relative)
 {
-    char *path = kvr_path_join(j->out_dir, relative);
-    char hex[KVR_SHA256_HEX];
+    char *path = kvr_path_join(j->out_dir, relative), *sha = j->sha[j->n_artifacts];
     struct stat s;
     enum kvr_status st = KVR_OK;
 
@@ -269,49 +271,42 @@ static enum kvr_status add_artifact(struct job *j, json_t *list, const char *kin
     if (stat(path, &s) != 0)
         st = kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     if (st == KVR_OK)
-        st = kvr_sha256_file(path, hex);
-    if (st == KVR_OK && json_array_append_new(list, json_pack("[s, s, I, s]", kind, relative,
-                                                              (json_int_t)s.st_size, hex)))
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
+        st = kvr_sha256_file(path, sha);
     free(path);
-    return st;
+    KVR_TRY(st);
+    j->artifact[j->n_artifacts++] =
+        (struct kvr_row_artifact){ kind, relative, (int64_t)s.st_size, sha };
+    return add(j, "artifacts", kvr_records_json(KVR_RECORD_artifact, j->artifact, j->n_artifacts));
 }
 
 /* A copy of the truth, so that the out folder has all that later metrics need. */
-static enum kvr_status write_truth(struct job *j, json_t *list)
+static enum kvr_status write_truth(struct job *j)
 {
-    char name[64], *path;
+    char *name = j->truth_name, *path;
     enum kvr_status st = KVR_OK;
 
     if (!j->truth.file)
         return KVR_OK;
-    snprintf(name, sizeof name, "frames/truth-%.32s.safetensors", j->truth.sha256);
+    snprintf(name, sizeof j->truth_name, "frames/truth-%.32s.safetensors", j->truth.sha256);
     path = kvr_path_join(j->out_dir, name);
     if (!path)
         return kvr_fail(KVR_ENOMEM, "worker: no memory");
     if (!kvr_path_exists(path))
         st = kvr_frames_write(path, &j->truth.frames, VIDEO_FPS);
     free(path);
-    return st == KVR_OK ? add_artifact(j, list, "truth", name) : st;
+    return st == KVR_OK ? add_artifact(j, "truth", name) : st;
 }
 
 static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
 {
     char *frames = kvr_path_join(j->out_dir, j->frames);
-    json_t *list = json_array();
-    enum kvr_status st;
+    enum kvr_status st =
+        frames ? kvr_frames_write(frames, f, VIDEO_FPS) : kvr_fail(KVR_ENOMEM, "worker: no memory");
 
-    if (!frames || !list)
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
-    else
-        st = kvr_frames_write(frames, f, VIDEO_FPS);
     if (st == KVR_OK)
-        st = add_artifact(j, list, "frames", j->frames);
+        st = add_artifact(j, "frames", j->frames);
     if (st == KVR_OK)
-        st = write_truth(j, list);
-    if (st == KVR_OK)
-        st = add(j, "artifacts", json_incref(list));
-    json_decref(list);
+        st = write_truth(j);
     free(frames);
     return st;
 }
@@ -329,7 +324,7 @@ static enum kvr_status write_video(struct job *j, const struct kvr_frames *f)
     else
         st = kvr_fail(KVR_ENOMEM, "worker: no memory");
     if (st == KVR_OK)
-        st = add_artifact(j, json_object_get(j->answer, "artifacts"), "video", j->video);
+        st = add_artifact(j, "video", j->video);
     if (st == KVR_OK && json_object_set_new(json_object_get(j->answer, "samples"), "video",
                                             json_integer(kvr_now_ns() - start)))
         st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
@@ -439,14 +434,19 @@ static enum kvr_status answer_frames(struct job *j, const struct kvr_model_confi
     return j->video ? write_video(j, &f) : KVR_OK;
 }
 
-/* What the rollout itself measured, beside what its frames tell. Takes `series`. */
-static enum kvr_status add_own(struct job *j, const char *name, int n, double value, json_t *series)
+/* What the rollout itself measured, beside what its frames tell. */
+static enum kvr_status add_own(struct job *j, const char *name, int n, double value,
+                               const double *series, int n_series)
 {
-    json_t *list = json_object_get(j->answer, "metrics");
+    const struct kvr_row_metric m = { .name = name,
+                                      .unit = "1",
+                                      .n = n,
+                                      .value = value,
+                                      .extra = NAN,
+                                      .series = series,
+                                      .n_series = n_series };
 
-    return json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:n, s:n, s:o}", "name",
-                                                 name, "unit", "1", "n", n, "value", value, "extra",
-                                                 "missing", "series", series))
+    return json_array_append_new(json_object_get(j->answer, "metrics"), kvr_metric_json(&m))
                ? kvr_fail(KVR_ENOMEM, "worker: no memory")
                : KVR_OK;
 }
@@ -455,18 +455,12 @@ static enum kvr_status add_own(struct job *j, const char *name, int n, double va
  * how far the latents are from it, over all and by chunk. */
 static enum kvr_status add_measured(struct job *j, const struct kvr_rollout_result *r)
 {
-    json_t *series;
-
     if (r->reuse.compared)
-        KVR_TRY(add_own(j, "steps_skipped", (int)r->reuse.compared, (double)r->reuse.skipped,
-                        json_array()));
-    if (!r->chunk_error)
-        return KVR_OK;
-    series = json_array();
-    for (int i = 0; series && i < r->n_chunks; i++)
-        json_array_append_new(series, isfinite(r->chunk_error[i]) ? json_real(r->chunk_error[i])
-                                                                  : json_null());
-    return add_own(j, "latent_error", j->set.frames, r->latent_error, series);
+        KVR_TRY(
+            add_own(j, "steps_skipped", (int)r->reuse.compared, (double)r->reuse.skipped, NULL, 0));
+    return r->chunk_error ? add_own(j, "latent_error", j->set.frames, r->latent_error,
+                                    r->chunk_error, r->n_chunks)
+                          : KVR_OK;
 }
 
 /* --- the cell --------------------------------------------------------------------------- */

@@ -2,7 +2,10 @@
 #include "harness/run/worker_probe.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "harness/store/record.h"
 
 /* Overall numbers that are metrics of the cell too. */
 static const char *const metrics[] = {
@@ -16,14 +19,10 @@ static const char *const metrics[] = {
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
 struct answer {
-    json_t *rows;
+    struct kvr_row_probe *row;
+    int n, room;
     struct kvr_probe_row overall[N_METRICS]; /* name NULL: not seen */
 };
-
-static json_t *number_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
 
 static enum kvr_status no_memory(void)
 {
@@ -38,33 +37,49 @@ static enum kvr_status add_row(void *ctx, const struct kvr_probe_row *r)
         for (int i = 0; i < N_METRICS; i++)
             if (strcmp(metrics[i], r->name) == 0)
                 a->overall[i] = *r;
-    if (json_array_append_new(a->rows, json_pack("[s, i, i, i, i, i, o, I]", r->name, r->layer,
-                                                 r->head, r->pass, r->chunk, r->age,
-                                                 number_or_null(r->value), (json_int_t)r->n)))
-        return no_memory();
+    if (a->n == a->room) {
+        const int room = a->room ? 2 * a->room : 256;
+        struct kvr_row_probe *more = realloc(a->row, (size_t)room * sizeof *more);
+
+        if (!more)
+            return no_memory();
+        a->row = more;
+        a->room = room;
+    }
+    a->row[a->n++] = (struct kvr_row_probe){ r->name,  r->layer, r->head,  r->pass,
+                                             r->chunk, r->age,   r->value, r->n };
     return KVR_OK;
 }
 
 static enum kvr_status add_metric(json_t *list, const char *name, double value, int64_t n,
                                   const char *missing)
 {
-    json_t *o =
-        json_pack("{s:s, s:s, s:I, s:o, s:n, s:o, s:[]}", "name", name, "unit", "1", "n",
-                  (json_int_t)n, "value", missing ? json_null() : number_or_null(value), "extra",
-                  "missing", missing ? json_string(missing) : json_null(), "series");
+    const struct kvr_row_metric m = { .name = name,
+                                      .unit = "1",
+                                      .n = (int)n,
+                                      .value = missing ? NAN : value,
+                                      .extra = NAN,
+                                      .missing = missing };
 
-    return json_array_append_new(list, o) ? no_memory() : KVR_OK;
+    return json_array_append_new(list, kvr_metric_json(&m)) ? no_memory() : KVR_OK;
+}
+
+static enum kvr_status add_rows(const struct kvr_probe *probe, struct answer *a, json_t *answer)
+{
+    KVR_TRY(kvr_probe_rows(probe, add_row, a));
+    return json_object_set_new(answer, "probes", kvr_records_json(KVR_RECORD_probe, a->row, a->n))
+               ? no_memory()
+               : KVR_OK;
 }
 
 enum kvr_status kvr_probe_answer(const struct kvr_probe *probe, int64_t probe_ns, json_t *answer)
 {
     json_t *list = json_object_get(answer, "metrics");
-    struct answer a = { .rows = json_array() };
-    enum kvr_status st;
+    struct answer a = { 0 };
+    enum kvr_status st = add_rows(probe, &a, answer);
 
-    if (!a.rows || json_object_set_new(answer, "probes", a.rows))
-        return no_memory();
-    KVR_TRY(kvr_probe_rows(probe, add_row, &a));
+    free(a.row);
+    KVR_TRY(st);
     for (int i = 0; i < N_METRICS; i++) {
         const struct kvr_probe_row *r = &a.overall[i];
         const char *missing = r->name ? isfinite(r->value) ? NULL : "not a finite number"

@@ -1,209 +1,106 @@
 /* put.c - a session, and a finished cell with everything that hangs on it. */
-#include "harness/store/sql.h"
-
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "harness/store/insert.h"
+#include "harness/store/sql.h"
+
+/* "2026-01-31T12:00:00Z" */
+static void utc_now(char out[32])
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+
+    gmtime_r(&now, &tm);
+    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
 enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session *x)
 {
-    static const char sql[] = "INSERT INTO session VALUES(?1, strftime('%Y-%m-%dT%H:%M:%SZ', "
-                              "'now'), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
-                              "?15, ?16, ?20, ?17, ?18, ?19)";
-    sqlite3_stmt *q;
-    enum kvr_status st;
+    char now[32];
+    const struct kvr_row_begun begun = { now };
+    const struct kvr_part parts[] = { { KVR_RECORD_begun, &begun }, { KVR_RECORD_session, x } };
 
-    KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    kvr_sql_bind(q, "tttttttiititittttitt", x->id, x->argv, x->config_path, x->config_text, x->host,
-                 x->os, x->cpu_model, (int64_t)x->n_cpus, x->memory_bytes, x->governor,
-                 (int64_t)x->jobs, x->git_hash, (int64_t)x->git_dirty, x->compiler, x->cflags,
-                 x->libraries, x->turbo, x->order_seed, x->code, x->driver);
-    st = kvr_sql_step(s, q, "writing the session");
-    sqlite3_finalize(q);
-    return st;
+    utc_now(now);
+    return kvr_insert(s, "session", parts, 2, 0, 1, "writing the session");
 }
 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
 {
-    static const char sql[] =
-        "INSERT INTO cell(key, rollout, baseline, is_baseline, spec, method, name, reading, "
-        "family, "
-        "model, suite, prompt_id, prompt, repeat, outcome, reason, log_tail, attempt, session, "
-        "started, finished, wall_ns, bf16_bytes, nominal_bytes, resident_bytes, max_nominal_bytes, "
-        "max_resident_bytes, peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes, "
-        "device_bytes, device_missing, model_sha256, input_sha256, verdict, verdict_codes, "
-        "warning) "
-        "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-    static const char texts[] = "ttti"
-                                "ttttttttt" /* spec .. prompt */
-                                "itttittt"; /* repeat .. finished */
-    const char *numbers = !r->measured      ? "xxxxxxxxxxx"
-                          : r->device_bytes ? "iiiiiiiiiii"
-                                            : "iiiiiiiiiix";
-    const char *no_bytes = r->measured ? "no device: backend cpu" : "not measured";
+    const bool ok = r->outcome == KVR_OUT_OK;
     const char *noise = r->noise ? r->noise : "";
-    const char *verdict = r->outcome != KVR_OUT_OK ? "INVALID" : noise[0] ? "NOISY" : "VALID";
-    const char *codes = r->outcome != KVR_OUT_OK ? kvr_outcome_name(r->outcome) : noise;
-    char types[64];
-    sqlite3_stmt *q;
-    enum kvr_status st;
+    const struct kvr_row_judged judged = {
+        .outcome = kvr_outcome_name(r->outcome),
+        .attempt = attempt,
+        .verdict = !ok        ? "INVALID"
+                   : noise[0] ? "NOISY"
+                              : "VALID",
+        .verdict_codes = ok ? noise : kvr_outcome_name(r->outcome),
+        .device_missing = !r->measured      ? "not measured"
+                          : r->device_bytes ? NULL
+                                            : "no device: backend cpu",
+        .model_sha256 = r->model_sha256 ? r->model_sha256 : "unknown",
+        .input_sha256 = r->input_sha256 ? r->input_sha256 : "unknown",
+    };
+    const struct kvr_part parts[] = { { KVR_RECORD_cell, r },
+                                      { KVR_RECORD_measured, r },
+                                      { KVR_RECORD_judged, &judged } };
 
-    if (r->measured && r->device_bytes)
-        no_bytes = NULL;
-    KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    sqlite3_snprintf(sizeof types, types, "%s%stttttt", texts, numbers);
-    kvr_sql_bind(q, types, r->key, r->rollout, r->baseline, (int64_t)r->is_baseline, r->spec,
-                 r->method, r->name, r->reading, r->family, r->model, r->suite, r->prompt_id,
-                 r->prompt, (int64_t)r->repeat, kvr_outcome_name(r->outcome), r->reason,
-                 r->log_tail, attempt, r->session, r->started, r->finished, r->wall_ns,
-                 r->bf16_bytes, r->nominal_bytes, r->resident_bytes, r->max_nominal_bytes,
-                 r->max_resident_bytes, r->peak_bytes, r->live_start_bytes, r->live_end_bytes,
-                 r->host_peak_bytes, r->device_bytes, no_bytes,
-                 r->model_sha256 ? r->model_sha256 : "unknown",
-                 r->input_sha256 ? r->input_sha256 : "unknown", verdict, codes, r->warning);
-    st = kvr_sql_step(s, q, "writing a cell");
-    sqlite3_finalize(q);
-    return st;
+    return kvr_insert(s, "cell", parts, 3, 0, 1, "writing a cell");
 }
 
-static enum kvr_status put_series(struct kvr_store *s, const struct kvr_row *r,
+/* Rows that hang on a cell. */
+static enum kvr_status put_list(struct kvr_store *s, const char *key, const char *table,
+                                enum kvr_record_id id, const void *items, size_t size, int n)
+{
+    const struct kvr_row_of of = { key };
+    const struct kvr_part parts[] = { { KVR_RECORD_of, &of }, { id, items } };
+    char what[64];
+
+    sqlite3_snprintf(sizeof what, what, "writing the table %s", table);
+    return kvr_insert(s, table, parts, 2, size, n, what);
+}
+
+static enum kvr_status put_series(struct kvr_store *s, const char *key,
                                   const struct kvr_row_metric *m)
 {
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
+    struct kvr_row_series *x = calloc((size_t)m->n_series + 1, sizeof *x);
+    enum kvr_status st;
 
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO series VALUES(?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < m->n_series; i++) {
-        kvr_sql_bind(q, "ttid", r->key, m->name, (int64_t)i, m->series[i]);
-        st = kvr_sql_step(s, q, "writing a series");
-    }
-    sqlite3_finalize(q);
+    if (!x)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    for (int i = 0; i < m->n_series; i++)
+        x[i] = (struct kvr_row_series){ m->name, i, m->series[i] };
+    st = put_list(s, key, "series", KVR_RECORD_series, x, sizeof *x, m->n_series);
+    free(x);
     return st;
 }
 
 static enum kvr_status put_metrics(struct kvr_store *s, const struct kvr_row *r)
 {
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
+    for (int i = 0; i < r->n_metrics; i++) {
+        struct kvr_row_metric m = r->metric[i];
 
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO metric VALUES(?,?,?,?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_metrics; i++) {
-        const struct kvr_row_metric *m = &r->metric[i];
-
-        kvr_sql_bind(q, "ttdtidt", r->key, m->name, m->missing ? NAN : m->value, m->unit,
-                     (int64_t)m->n, m->missing ? NAN : m->extra, m->missing);
-        st = kvr_sql_step(s, q, "writing a metric");
-        if (st == KVR_OK)
-            st = put_series(s, r, m);
+        if (m.missing)
+            m.value = m.extra = NAN;
+        KVR_TRY(put_list(s, r->key, "metric", KVR_RECORD_metric, &m, sizeof m, 1));
+        KVR_TRY(put_series(s, r->key, &m));
     }
-    sqlite3_finalize(q);
-    return st;
-}
-
-static enum kvr_status put_mem(struct kvr_store *s, const struct kvr_row *r)
-{
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
-
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO mem VALUES(?,?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_mem; i++) {
-        const struct kvr_row_mem *m = &r->mem[i];
-
-        kvr_sql_bind(q, "ttiii", r->key, m->tag, m->at_peak, m->tag_peak, m->live_end);
-        st = kvr_sql_step(s, q, "writing memory");
-    }
-    sqlite3_finalize(q);
-    return st;
+    return KVR_OK;
 }
 
 static enum kvr_status put_passes(struct kvr_store *s, const struct kvr_row *r)
 {
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
+    const struct kvr_row_of of = { r->key };
+    struct kvr_row_nth nth = { 0 };
+    const struct kvr_part parts[] = { { KVR_RECORD_of, &of },
+                                      { KVR_RECORD_nth, &nth },
+                                      { KVR_RECORD_pass, r->pass } };
 
-    KVR_TRY(kvr_sql_prepare(s, &q,
-                            "INSERT INTO pass VALUES(?,?,?,?,?,?,?,?,?,?,?,"
-                            "?,?,?,?,?,?,?,?,?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_passes; i++) {
-        const struct kvr_row_pass *p = &r->pass[i];
-
-        kvr_sql_bind(q, p->has_phases ? "tiiiiiiiiiiiiiiiiiiiiii" : "tiiiiiiiiiiiiiiiixxxxxx",
-                     r->key, (int64_t)i, (int64_t)p->chunk, (int64_t)p->pass, p->t_ns, p->tokens,
-                     p->bf16, p->nominal, p->resident, p->resident_kv, p->live_total,
-                     p->by_tag[KVR_MEM_KV], p->by_tag[KVR_MEM_META], p->by_tag[KVR_MEM_SCRATCH],
-                     p->by_tag[KVR_MEM_WEIGHTS], p->by_tag[KVR_MEM_ACT], p->by_tag[KVR_MEM_IO],
-                     p->encode_ns, p->decode_ns, p->attend_ns, p->linear_ns, p->cross_ns,
-                     p->other_ns);
-        st = kvr_sql_step(s, q, "writing a pass");
-    }
-    sqlite3_finalize(q);
-    return st;
-}
-
-static enum kvr_status put_samples(struct kvr_store *s, const struct kvr_row *r)
-{
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
-
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO sample VALUES(?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_samples; i++) {
-        const struct kvr_row_sample *x = &r->sample[i];
-
-        kvr_sql_bind(q, "ttii", r->key, x->kind, (int64_t)x->round, x->ns);
-        st = kvr_sql_step(s, q, "writing a sample");
-    }
-    sqlite3_finalize(q);
-    return st;
-}
-
-/* A place, or NULL for all. */
-static char place(int index)
-{
-    return index < 0 ? 'x' : 'i';
-}
-
-static enum kvr_status put_probes(struct kvr_store *s, const struct kvr_row *r)
-{
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
-
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO probe VALUES(?,?,?,?,?,?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_probes; i++) {
-        const struct kvr_row_probe *p = &r->probe[i];
-        const char types[] = { 't',
-                               't',
-                               place(p->layer),
-                               place(p->head),
-                               place(p->step),
-                               place(p->chunk),
-                               place(p->age),
-                               'd',
-                               'i',
-                               0 };
-
-        kvr_sql_bind(q, types, r->key, p->name, (int64_t)p->layer, (int64_t)p->head,
-                     (int64_t)p->step, (int64_t)p->chunk, (int64_t)p->age,
-                     isfinite(p->value) ? p->value : NAN, p->n);
-        st = kvr_sql_step(s, q, "writing a probe");
-    }
-    sqlite3_finalize(q);
-    return st;
-}
-
-static enum kvr_status put_artifacts(struct kvr_store *s, const struct kvr_row *r)
-{
-    sqlite3_stmt *q;
-    enum kvr_status st = KVR_OK;
-
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO artifact VALUES(?,?,?,?,?)"));
-    for (int i = 0; st == KVR_OK && i < r->n_artifacts; i++) {
-        const struct kvr_row_artifact *a = &r->artifact[i];
-
-        kvr_sql_bind(q, "tttit", r->key, a->kind, a->path, a->bytes, a->sha256);
-        st = kvr_sql_step(s, q, "writing an artifact");
-    }
-    sqlite3_finalize(q);
-    return st;
+    return kvr_insert_counted(s, "pass", parts, 3, sizeof *r->pass, r->n_passes, &nth.idx,
+                              "writing a pass");
 }
 
 /* What there is of the cell: is it measured, and which attempt would be the next? */
@@ -241,20 +138,22 @@ static enum kvr_status drop_earlier(struct kvr_store *s, const char *key)
 
 static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
 {
-    const char *frames = NULL;
-    sqlite3_stmt *q;
-    enum kvr_status st;
+    struct kvr_row_attempt x = { .cell = r->key,
+                                 .session = r->session,
+                                 .n = attempt,
+                                 .outcome = kvr_outcome_name(r->outcome),
+                                 .reason = r->reason,
+                                 .log_tail = r->log_tail,
+                                 .started = r->started,
+                                 .finished = r->finished,
+                                 .measured = r->measured,
+                                 .wall_ns = r->wall_ns };
+    const struct kvr_part part = { KVR_RECORD_attempt, &x };
 
     for (int i = 0; i < r->n_artifacts; i++)
         if (strcmp(r->artifact[i].kind, "frames") == 0)
-            frames = r->artifact[i].sha256;
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO attempt VALUES(?,?,?,?,?,?,?,?,?,?)"));
-    kvr_sql_bind(q, r->measured ? "ttitttttit" : "ttitttttxt", r->key, r->session, attempt,
-                 kvr_outcome_name(r->outcome), r->reason, r->log_tail, r->started, r->finished,
-                 r->wall_ns, frames);
-    st = kvr_sql_step(s, q, "writing an attempt");
-    sqlite3_finalize(q);
-    return st;
+            x.frames_sha256 = r->artifact[i].sha256;
+    return kvr_insert(s, "attempt", &part, 1, 0, 1, "writing an attempt");
 }
 
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
@@ -269,11 +168,14 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(drop_earlier(s, r->key));
     KVR_TRY(put_cell(s, r, attempt));
     KVR_TRY(put_metrics(s, r));
-    KVR_TRY(put_mem(s, r));
+    KVR_TRY(put_list(s, r->key, "mem", KVR_RECORD_mem, r->mem, sizeof *r->mem, r->n_mem));
     KVR_TRY(put_passes(s, r));
-    KVR_TRY(put_samples(s, r));
-    KVR_TRY(put_probes(s, r));
-    return put_artifacts(s, r);
+    KVR_TRY(put_list(s, r->key, "sample", KVR_RECORD_sample, r->sample, sizeof *r->sample,
+                     r->n_samples));
+    KVR_TRY(
+        put_list(s, r->key, "probe", KVR_RECORD_probe, r->probe, sizeof *r->probe, r->n_probes));
+    return put_list(s, r->key, "artifact", KVR_RECORD_artifact, r->artifact, sizeof *r->artifact,
+                    r->n_artifacts);
 }
 
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
@@ -292,14 +194,10 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns)
 {
-    sqlite3_stmt *q;
-    enum kvr_status st;
+    const struct kvr_row_drift x = { session, idx, cell, started, ns };
+    const struct kvr_part part = { KVR_RECORD_drift, &x };
 
-    KVR_TRY(kvr_sql_prepare(s, &q, "INSERT INTO drift VALUES(?,?,?,?,?)"));
-    kvr_sql_bind(q, "titti", session, (int64_t)idx, cell, started, ns);
-    st = kvr_sql_step(s, q, "writing a drift sample");
-    sqlite3_finalize(q);
-    return st;
+    return kvr_insert(s, "drift", &part, 1, 0, 1, "writing a drift sample");
 }
 
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)

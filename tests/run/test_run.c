@@ -303,6 +303,8 @@ static const struct {
     { "half", "ERROR", "no answer" },
     { "nan", "NAN", "a latent is not finite" },
     { "leak", "INVALID", "bytes live before the rollout" },
+    { "twice", "ERROR", "two metrics have the name psnr" },
+    { "place", "ERROR", "no column 'tag_peak'" },
     { "oom", "OOM_HOST", "no memory" },
 };
 
@@ -775,6 +777,15 @@ END_TEST
 
 /* --- the faulty worker ------------------------------------------------------------------ */
 
+#define NUMBERS                                                                                    \
+    "\"wall_ns\": 1, \"bf16_bytes\": 2, \"nominal_bytes\": 2, \"resident_bytes\": 2, "             \
+    "\"max_nominal_bytes\": 2, \"max_resident_bytes\": 2, \"peak_bytes\": 2, "                     \
+    "\"live_start_bytes\": 10, \"live_end_bytes\": 74, \"host_peak_bytes\": 2, "                   \
+    "\"device_bytes\": null"
+#define METRIC                                                                                     \
+    "{\"name\": \"psnr\", \"value\": 1.0, \"unit\": \"dB\", \"n\": 1, \"extra\": null, "           \
+    "\"missing\": null, \"series\": []}"
+
 /* Answers as the real worker would if the rollout had come to this. */
 static int false_answer(const char *fault)
 {
@@ -784,8 +795,13 @@ static int false_answer(const char *fault)
     else if (strcmp(fault, "oom") == 0)
         printf("{\"outcome\": \"OOM_HOST\", \"status\": \"ENOMEM\", \"reason\": \"no memory\"}");
     else if (strcmp(fault, "leak") == 0)
-        printf("{\"outcome\": \"OK\", \"reason\": \"\", \"live_start_bytes\": 10, "
-               "\"live_end_bytes\": 74}");
+        printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS "}");
+    else if (strcmp(fault, "twice") == 0)
+        printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS ", \"metrics\": [" METRIC
+               ", " METRIC "]}");
+    else if (strcmp(fault, "place") == 0)
+        printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS
+               ", \"mem\": {\"columns\": [\"tag\", \"at_peak\"], \"rows\": []}}");
     else if (strcmp(fault, "half") == 0)
         printf("{\"outcome\": \"OK\", \"reas");
     else

@@ -1,0 +1,27 @@
+/* insert.h - rows of a table from records: the columns and what is bound to them by records.def.
+ *
+ *     const struct kvr_row_of of = { r->key };
+ *     const struct kvr_part parts[] = { { KVR_RECORD_of, &of }, { KVR_RECORD_mem, r->mem } };
+ *     KVR_TRY(kvr_insert(s, "mem", parts, 2, sizeof *r->mem, r->n_mem, "writing memory")); */
+#ifndef KVR_STORE_INSERT_H
+#define KVR_STORE_INSERT_H
+
+#include <sqlite3.h>
+
+#include "harness/store/record.h"
+
+/* Columns that one record gives a row. */
+struct kvr_part {
+    enum kvr_record_id id;
+    const void *item;
+};
+
+/* `n` rows. The last part's item moves on by `step` bytes from row to row, the others stay. */
+enum kvr_status kvr_insert(struct kvr_store *s, const char *table, const struct kvr_part *parts,
+                           int n_parts, size_t step, int n, const char *what);
+/* The same, and `*nth` is the row's number, from 0, while it is written. */
+enum kvr_status kvr_insert_counted(struct kvr_store *s, const char *table,
+                                   const struct kvr_part *parts, int n_parts, size_t step, int n,
+                                   int *nth, const char *what);
+
+#endif

@@ -1,0 +1,114 @@
+/* record.h - structs as JSON and as rows, by the table records.def.
+ *
+ *     json_t *list = kvr_records_json(KVR_RECORD_pass, pass, n_passes);       in the worker
+ *     ...
+ *     struct kvr_row_pass *pass;
+ *     KVR_TRY(kvr_records_read(KVR_RECORD_pass, list, "answer: passes", (void **)&pass, &n));
+ *     free(pass);                                            texts in it belong to the list
+ *
+ * A list is {"columns": [name, ...], "rows": [[value, ...], ...]}: its reader goes by the names,
+ * not by places. Reading fails with KVR_EFORMAT, which names the field, and then gives nothing. */
+#ifndef KVR_STORE_RECORD_H
+#define KVR_STORE_RECORD_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "harness/store/store.h"
+
+/* What only the store fills. */
+struct kvr_row_judged {
+    const char *outcome;
+    int64_t attempt;
+    const char *verdict, *verdict_codes, *device_missing, *model_sha256, *input_sha256;
+};
+
+struct kvr_row_series {
+    const char *name;
+    int idx;
+    double value;
+};
+
+struct kvr_row_attempt {
+    const char *cell, *session;
+    int64_t n;
+    const char *outcome, *reason, *log_tail, *started, *finished;
+    bool measured;
+    int64_t wall_ns;
+    const char *frames_sha256;
+};
+
+struct kvr_row_drift {
+    const char *session;
+    int idx;
+    const char *cell, *started;
+    int64_t ns;
+};
+
+struct kvr_row_of {
+    const char *cell;
+};
+
+struct kvr_row_nth {
+    int idx;
+};
+
+struct kvr_row_begun {
+    const char *started;
+};
+
+/* KVR_RECORD_pass, ... */
+enum kvr_record_id {
+#define RECORD(name, type) KVR_RECORD_##name,
+#define COUNTS(record, member)
+#define FIELD(record, kind, member, column)
+#include "harness/store/records.def"
+#undef RECORD
+#undef COUNTS
+#undef FIELD
+    KVR_N_RECORDS
+};
+
+enum kvr_field_kind {
+    KVR_FIELD_TEXT,
+    KVR_FIELD_WORDS,
+    KVR_FIELD_ID,
+    KVR_FIELD_INT,
+    KVR_FIELD_LONG,
+    KVR_FIELD_FLAG,
+    KVR_FIELD_PLACE,
+    KVR_FIELD_REAL,
+    KVR_FIELD_COUNTED,
+    KVR_FIELD_SOME
+};
+
+struct kvr_field {
+    enum kvr_record_id record;
+    enum kvr_field_kind kind;
+    const char *column;
+    size_t offset;
+};
+extern const struct kvr_field kvr_fields[]; /* a record's stand together; column NULL ends */
+
+/* The value of a field; text is borrowed. */
+struct kvr_value kvr_field_value(const struct kvr_field *f, const void *item);
+
+json_t *kvr_records_json(enum kvr_record_id id, const void *items, int n); /* NULL: no memory */
+/* `*items` is the caller's; of n == 0 an allocation, too. `where` begins the messages. */
+enum kvr_status kvr_records_read(enum kvr_record_id id, const json_t *list, const char *where,
+                                 void **items, int *n);
+
+/* One item's fields as keys of an object that may have others. */
+enum kvr_status kvr_record_write(enum kvr_record_id id, const void *item, json_t *object);
+/* The other members of `item` stay as they are. */
+enum kvr_status kvr_record_read(enum kvr_record_id id, const json_t *object, const char *where,
+                                void *item);
+
+/* A metric with its series, as an object; lists of them are JSON arrays. */
+json_t *kvr_metric_json(const struct kvr_row_metric *m); /* NULL: no memory */
+/* KVR_EFORMAT, too, when two have one name. A value that is not finite gets a reason. */
+enum kvr_status kvr_metrics_read(const json_t *list, const char *where,
+                                 struct kvr_row_metric **metric, int *n);
+void kvr_metrics_free(struct kvr_row_metric *metric, int n); /* copes with NULL */
+
+#endif
