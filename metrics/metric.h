@@ -26,12 +26,20 @@ struct kvr_frames {
     const uint8_t *rgb; /* [n, height, width, 3] */
 };
 
+/* What the prompt says at each chunk, and the network that looks for it. Borrowed. */
+struct kvr_metric_prompt {
+    int n_chunks, n_slots;
+    const char *const *word; /* [n_chunks, n_slots], of the model's vocabulary */
+    const char *probe;       /* path of a safetensors file; NULL: there is none */
+};
+
 /* What a metric sees. Borrowed. */
 struct kvr_metric_input {
     const struct kvr_frames *ref, *test;
     int chunk;                 /* frames generated together; 0: not known */
     int lead;                  /* so many fewer in the first chunk (a VAE's first latent frame) */
     const char *lpips_weights; /* path of a safetensors file; NULL: there is none */
+    const struct kvr_metric_prompt *prompt; /* NULL: not known */
 };
 
 struct kvr_metric_value {

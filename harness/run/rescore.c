@@ -10,6 +10,7 @@
 #include "harness/engine/model.h"
 #include "harness/media/media.h"
 #include "harness/plan/find.h"
+#include "harness/run/said.h"
 #include "harness/run/score.h"
 #include "harness/store/record.h"
 #include "harness/store/store.h"
@@ -18,7 +19,7 @@
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
-    char *truth, *truth_sha256;
+    char *truth, *truth_sha256, *prompt;
     bool other_build;    /* than the baseline's */
     int n_latent, given; /* given: latent frames that are the truth's */
     char *has;           /* names of its metrics, each with a newline before and behind */
@@ -77,7 +78,8 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .truth_sha256 = copy(&row[11]),
                         .given = (int)row[12].i,
                         .other_build = row[13].i != 0,
-                        .video_sha256 = copy(&row[14]) };
+                        .video_sha256 = copy(&row[14]),
+                        .prompt = copy(&row[15]) };
     w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
     return w->no_memory;
 }
@@ -91,7 +93,7 @@ static enum kvr_status read_cells(struct work *w)
         "FROM metric m WHERE m.cell = c.key), t.path, t.sha256, "
         "coalesce(json_extract(c.spec, '$.truth.given'), 0), "
         "(s.code, s.compiler, s.cflags, s.cpu_model) IS NOT (z.code, z.compiler, z.cflags, "
-        "z.cpu_model), v.sha256 FROM cell c JOIN session s ON s.id = c.session "
+        "z.cpu_model), v.sha256, c.prompt FROM cell c JOIN session s ON s.id = c.session "
         "LEFT JOIN cell a ON a.key = c.baseline LEFT JOIN session z ON z.id = a.session "
         "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
         "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
@@ -179,20 +181,20 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
     return w->ref_path ? KVR_OK : kvr_fail(KVR_ENOMEM, "score: no memory");
 }
 
-/* Frames of a chunk; 0 where the model is not on this machine. */
-static int chunk_of(const char *model)
+/* Its folder into `dir`; no frames of a chunk where the model is not on this machine. */
+static void look_up(const char *model, char *dir, size_t n, struct kvr_model_config *config)
 {
-    struct kvr_model_config config = { 0 };
-    char dir[1024], path[1100];
-    int chunk = 0;
+    char path[1100];
 
-    if (kvr_find_path(&kvr_find_model, model, NULL, dir, sizeof dir) != KVR_OK)
-        return 0;
+    memset(config, 0, sizeof *config);
+    dir[0] = 0;
+    if (kvr_find_path(&kvr_find_model, model, NULL, dir, n) != KVR_OK)
+        return;
     snprintf(path, sizeof path, "%s/config.json", dir);
-    if (kvr_model_config_read(&config, path) == KVR_OK)
-        chunk = config.frames_per_chunk;
-    kvr_model_config_free(&config);
-    return chunk;
+    if (kvr_model_config_read(config, path) != KVR_OK) {
+        kvr_model_config_free(config);
+        memset(config, 0, sizeof *config);
+    }
 }
 
 /* --- rows -------------------------------------------------------------------------------- */
@@ -217,8 +219,18 @@ struct places {
 static enum kvr_status score_videos(const struct cell *c, const struct places *at,
                                     struct kvr_score_input *in, json_t **list)
 {
-    const int chunk = chunk_of(c->model), n = in->test->n;
-    const int stride = (n + c->n_latent - 1) / c->n_latent;
+    const int n = in->test->n, stride = (n + c->n_latent - 1) / c->n_latent;
+    struct kvr_model_config config;
+    struct kvr_said said = { 0 };
+    char dir[1024];
+    enum kvr_status st = KVR_OK;
+    int chunk;
+
+    look_up(c->model, dir, sizeof dir, &config);
+    chunk = config.frames_per_chunk;
+    if (chunk && c->prompt)
+        st = kvr_said_open(&said, dir, &config, c->prompt, c->n_latent / chunk);
+    in->prompt = said.prompt.n_chunks ? &said.prompt : NULL;
 
     in->given = c->given * stride;
     in->chunk = chunk * stride;
@@ -227,7 +239,11 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     in->video = at->video;
     in->frames = at->frames;
     in->reference = at->reference;
-    return kvr_score(in, list);
+    if (st == KVR_OK)
+        st = kvr_score(in, list);
+    kvr_said_close(&said);
+    kvr_model_config_free(&config);
+    return st;
 }
 
 static enum kvr_status score_frames(struct work *w, const struct cell *c, const json_t *metrics,
@@ -334,7 +350,8 @@ static void work_free(struct work *w)
                               w->cell[i].video_sha256,
                               w->cell[i].has,
                               w->cell[i].truth,
-                              w->cell[i].truth_sha256 };
+                              w->cell[i].truth_sha256,
+                              w->cell[i].prompt };
 
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             free(own[k]);

@@ -135,7 +135,8 @@ static enum kvr_status add_metric(json_t *list, const char *name, const struct k
                                          .test = in->test,
                                          .chunk = in->chunk,
                                          .lead = in->lead,
-                                         .lpips_weights = lpips_weights };
+                                         .lpips_weights = lpips_weights,
+                                         .prompt = in->prompt };
     const struct kvr_metric *m = kvr_metric_find(name), *truth;
 
     if (!m)

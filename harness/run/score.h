@@ -15,6 +15,7 @@ struct kvr_score_input {
     int given;                      /* frames at the beginning that are the truth's own */
     int chunk, lead;                /* as in struct kvr_metric_input */
     int prefix_step;                /* frames */
+    const struct kvr_metric_prompt *prompt; /* NULL: not known */
     const char *video, *frames, *reference; /* paths; NULL: there is none */
 };
 

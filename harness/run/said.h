@@ -1,0 +1,23 @@
+/* said.h - what a prompt says at each chunk, for the metric that asks whether the video is it. */
+#ifndef KVR_RUN_SAID_H
+#define KVR_RUN_SAID_H
+
+#include <limits.h>
+
+#include "harness/engine/model.h"
+#include "metrics/metric.h"
+
+struct kvr_said {
+    struct kvr_metric_prompt prompt;
+    const char **word; /* owned; the words are the config's */
+    char probe[PATH_MAX];
+};
+
+/* `config` outlives `s`. A model without a vocabulary, or a prompt that it cannot read, says
+ * nothing: prompt.n_chunks is 0. KVR_ENOMEM. */
+enum kvr_status kvr_said_open(struct kvr_said *s, const char *model_dir,
+                              const struct kvr_model_config *config, const char *text,
+                              int n_chunks);
+void kvr_said_close(struct kvr_said *s); /* copes with {0} */
+
+#endif

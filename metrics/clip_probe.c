@@ -1,0 +1,185 @@
+/* clip_probe.c - see clip_probe.h. */
+#include "metrics/clip_probe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK = 32, PATH = 64, FLAT = 1152, MOST_FRAMES = 32 };
+
+static const struct layer {
+    int in, out, kernel, size; /* of the input */
+} layers[3] = { { 3, 16, 5, 48 }, { 16, 32, 3, 24 }, { 32, 32, 3, 12 } };
+
+static const char *const heads[KVR_CLIP_HEADS] = { "shape", "color", "motion", "ground",
+                                                   "ground_color" };
+
+static enum kvr_status get(const struct kvr_st *f, const char *layer, const char *what, int n_dims,
+                           const int64_t *shape, const float **out)
+{
+    struct kvr_tensor t;
+    char name[64];
+
+    snprintf(name, sizeof name, "%s.%s", layer, what);
+    KVR_TRY(kvr_st_get_shaped(f, name, n_dims, shape, &t));
+    if (t.dtype != KVR_F32)
+        return kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is %s, need F32", kvr_st_path(f), name,
+                        kvr_dtype_name(t.dtype));
+    *out = t.data;
+    return KVR_OK;
+}
+
+static enum kvr_status get_linear(const struct kvr_st *f, const char *layer, int out, int in,
+                                  const float **weight, const float **bias)
+{
+    KVR_TRY(get(f, layer, "weight", 2, (const int64_t[]){ out, in }, weight));
+    return get(f, layer, "bias", 1, (const int64_t[]){ out }, bias);
+}
+
+/* "4,5 motion:still dir:left ...": slots, then words. */
+static enum kvr_status read_words(struct kvr_clip_head *h, const struct kvr_st *f)
+{
+    const char *text = kvr_st_metadata(f, h->name);
+    int n = 0;
+
+    h->slot[1] = -1;
+    if (!text || sscanf(text, "%d%n,%d%n", &h->slot[0], &n, &h->slot[1], &n) < 1 || h->slot[0] < 0)
+        return kvr_fail(KVR_EFORMAT, "%s: metadata '%s': need SLOT[,SLOT] WORD ...", kvr_st_path(f),
+                        h->name);
+    for (text += n; *text;) {
+        size_t len;
+
+        text += strspn(text, " ");
+        len = strcspn(text, " ");
+        if (len == 0)
+            break;
+        if (h->n_classes == KVR_CLIP_CLASSES || len >= sizeof h->word[0])
+            return kvr_fail(KVR_EFORMAT,
+                            "%s: metadata '%s': more than %d words, or one of %zu "
+                            "characters",
+                            kvr_st_path(f), h->name, KVR_CLIP_CLASSES, sizeof h->word[0]);
+        memcpy(h->word[h->n_classes++], text, len);
+        text += len;
+    }
+    return h->n_classes >= 2 ? KVR_OK
+                             : kvr_fail(KVR_EFORMAT, "%s: metadata '%s': fewer than 2 words",
+                                        kvr_st_path(f), h->name);
+}
+
+static enum kvr_status open_head(struct kvr_clip_probe *p, int i, const struct kvr_st *f)
+{
+    struct kvr_clip_head *h = &p->head[i];
+
+    h->name = heads[i];
+    h->moves = strcmp(h->name, "motion") == 0;
+    KVR_TRY(read_words(h, f));
+    return get_linear(f, h->name, h->n_classes, h->moves ? PATH : LOOK, &h->weight, &h->bias);
+}
+
+enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_st *f)
+{
+    const char *window = kvr_st_metadata(f, "window");
+
+    memset(p, 0, sizeof *p);
+    p->window = window ? (int)strtol(window, NULL, 10) : 0;
+    if (p->window < 1 || p->window > MOST_FRAMES)
+        return kvr_fail(KVR_EFORMAT, "%s: metadata 'window' is '%s', need 1 .. %d frames",
+                        kvr_st_path(f), window ? window : "", MOST_FRAMES);
+    for (int i = 0; i < 3; i++) {
+        const struct layer *l = &layers[i];
+        char name[16];
+
+        snprintf(name, sizeof name, "conv%d", i);
+        KVR_TRY(get(f, name, "weight", 4, (const int64_t[]){ l->out, l->in, l->kernel, l->kernel },
+                    &p->conv[i]));
+        KVR_TRY(get(f, name, "bias", 1, (const int64_t[]){ l->out }, &p->conv_bias[i]));
+    }
+    KVR_TRY(get_linear(f, "look", LOOK, FLAT, &p->look, &p->look_bias));
+    KVR_TRY(get_linear(f, "place", LOOK, FLAT, &p->place, &p->place_bias));
+    KVR_TRY(get_linear(f, "path", PATH, LOOK * p->window, &p->path, &p->path_bias));
+    for (int i = 0; i < KVR_CLIP_HEADS; i++)
+        KVR_TRY(open_head(p, i, f));
+    return KVR_OK;
+}
+
+/* y [out, size / 2, size / 2] = relu(bias + sum over the window of w x), x [in, size, size] with
+ * zeroes around. A window's row is summed in order, whatever the machine. */
+static void convolve(const struct layer *l, const float *w, const float *bias, const float *x,
+                     float *y)
+{
+    const int half = l->size / 2, pad = l->kernel / 2;
+
+    for (int o = 0; o < l->out; o++)
+        for (int r = 0; r < half; r++)
+            for (int c = 0; c < half; c++) {
+                float sum = bias[o];
+
+                for (int i = 0; i < l->in; i++)
+                    for (int a = 0; a < l->kernel; a++) {
+                        const int at = 2 * r + a - pad;
+                        const float *k = w + ((o * l->in + i) * l->kernel + a) * l->kernel;
+                        const float *row;
+
+                        if (at < 0 || at >= l->size)
+                            continue;
+                        row = x + (i * l->size + at) * l->size;
+                        for (int b = 0; b < l->kernel; b++) {
+                            const int to = 2 * c + b - pad;
+
+                            if (to >= 0 && to < l->size)
+                                sum += k[b] * row[to];
+                        }
+                    }
+                *y++ = sum > 0 ? sum : 0;
+            }
+}
+
+static void linear(const float *w, const float *bias, const float *x, int in, int out, bool relu,
+                   float *y)
+{
+    for (int o = 0; o < out; o++) {
+        float sum = bias[o];
+
+        for (int i = 0; i < in; i++)
+            sum += w[o * in + i] * x[i];
+        y[o] = relu && sum < 0 ? 0 : sum;
+    }
+}
+
+void kvr_clip_probe_frame(const struct kvr_clip_probe *p, const uint8_t *rgb, float *seen)
+{
+    enum { N = KVR_CLIP_SIZE * KVR_CLIP_SIZE };
+    float x[3 * N], a[16 * N / 4], b[32 * N / 16], c[FLAT];
+
+    for (int i = 0; i < 3 * N; i++)
+        x[i % 3 * N + i / 3] = (float)rgb[i] / 127.5f - 1.0f;
+    convolve(&layers[0], p->conv[0], p->conv_bias[0], x, a);
+    convolve(&layers[1], p->conv[1], p->conv_bias[1], a, b);
+    convolve(&layers[2], p->conv[2], p->conv_bias[2], b, c);
+    linear(p->look, p->look_bias, c, FLAT, LOOK, true, seen);
+    linear(p->place, p->place_bias, c, FLAT, LOOK, true, seen + LOOK);
+}
+
+void kvr_clip_probe_read(const struct kvr_clip_probe *p, const float *seen, int h, float *share)
+{
+    const struct kvr_clip_head *head = &p->head[h];
+    float places[MOST_FRAMES * LOOK], in[PATH] = { 0 }, top = -INFINITY, sum = 0;
+
+    if (head->moves) {
+        for (int f = 0; f < p->window; f++)
+            memcpy(places + f * LOOK, seen + f * KVR_CLIP_SEEN + LOOK, LOOK * sizeof *places);
+        linear(p->path, p->path_bias, places, LOOK * p->window, PATH, true, in);
+    } else {
+        for (int f = 0; f < p->window; f++)
+            for (int i = 0; i < LOOK; i++)
+                in[i] += seen[f * KVR_CLIP_SEEN + i] / (float)p->window;
+    }
+    linear(head->weight, head->bias, in, head->moves ? PATH : LOOK, head->n_classes, false, share);
+    for (int i = 0; i < head->n_classes; i++)
+        top = share[i] > top ? share[i] : top;
+    for (int i = 0; i < head->n_classes; i++)
+        sum += share[i] = expf(share[i] - top);
+    for (int i = 0; i < head->n_classes; i++)
+        share[i] /= sum;
+}

@@ -1,0 +1,136 @@
+/* prompt_score.c - is the video what its prompt says? A small network reads it (clip_probe.h).
+ *
+ *     value of chunk c = mean over shape, colour, motion, ground and its colour of the share that
+ *                        the network gives to the prompt's word, over the frames of the window that
+ *                        ends with c
+ *
+ * A chunk's value stands at each of its frames; chunks before the first whole window have none.
+ * Where the prompt changes within the window motion is left out: the window shows two. `extra` is
+ * the share of words that the network would have chosen itself. The reference takes no part: a
+ * video may be another one than BF16's and as good. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics/clip_probe.h"
+#include "metrics/frames.h"
+
+static const char *said(const struct kvr_metric_prompt *p, int chunk, int slot)
+{
+    return slot >= 0 && slot < p->n_slots ? p->word[chunk * p->n_slots + slot] : "";
+}
+
+/* Which of the head's words the prompt has at this chunk; -1: none. */
+static int wanted(const struct kvr_metric_prompt *p, const struct kvr_clip_head *h, int chunk)
+{
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < h->n_classes; i++)
+            if (h->slot[s] >= 0 && strcmp(h->word[i], said(p, chunk, h->slot[s])) == 0)
+                return i;
+    return -1;
+}
+
+static void score_chunk(const struct kvr_clip_probe *net, const struct kvr_metric_input *in,
+                        const float *seen, int chunk, double *value, double *right, int *asked)
+{
+    const int first = chunk + 1 - net->window / in->chunk;
+    double sum = 0;
+    int n = 0;
+
+    for (int h = 0; h < KVR_CLIP_HEADS; h++) {
+        const int want = wanted(in->prompt, &net->head[h], chunk);
+        float share[KVR_CLIP_CLASSES];
+        int best = 0;
+
+        if (want < 0 || (net->head[h].moves && wanted(in->prompt, &net->head[h], first) != want))
+            continue;
+        kvr_clip_probe_read(net, seen + (size_t)first * (size_t)in->chunk * KVR_CLIP_SEEN, h,
+                            share);
+        for (int i = 1; i < net->head[h].n_classes; i++)
+            best = share[i] > share[best] ? i : best;
+        sum += (double)share[want];
+        *right += best == want;
+        n++;
+    }
+    *value = n ? sum / n : NAN;
+    *asked += n;
+}
+
+static enum kvr_status over_chunks(const struct kvr_clip_probe *net,
+                                   const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    const int n = in->test->n, first = net->window / in->chunk - 1;
+    float *seen = malloc((size_t)n * KVR_CLIP_SEEN * sizeof *seen);
+    double right = 0;
+    int asked = 0;
+
+    out->series = malloc((size_t)n * sizeof *out->series);
+    if (!seen || !out->series) {
+        free(seen);
+        return kvr_fail(KVR_ENOMEM, "prompt_score: no memory for %d frames", n);
+    }
+    out->n_series = n;
+    out->first = first * in->chunk;
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < n; i++)
+        kvr_clip_probe_frame(net, kvr_frame_at(in->test, i), seen + (size_t)i * KVR_CLIP_SEEN);
+    for (int i = 0; i < out->first; i++)
+        out->series[i] = NAN;
+    for (int c = first; c < n / in->chunk; c++) {
+        double v = NAN;
+
+        score_chunk(net, in, seen, c, &v, &right, &asked);
+        for (int i = c * in->chunk; i < (c + 1) * in->chunk; i++)
+            out->series[i] = v;
+        out->value += v / (n / in->chunk - first);
+    }
+    out->extra = asked ? right / asked : NAN;
+    if (isnan(out->value))
+        snprintf(out->missing, sizeof out->missing, "the prompt has no word that the probe reads");
+    free(seen);
+    return KVR_OK;
+}
+
+static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
+{
+    const struct kvr_frames *f = in->test;
+    struct kvr_clip_probe net;
+    struct kvr_st *weights;
+    enum kvr_status st;
+
+    if (!in->prompt || !in->prompt->probe) {
+        snprintf(out->missing, sizeof out->missing, "no probe: %s",
+                 in->prompt ? "the model has no probe.safetensors" : "the prompt is not known");
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_st_open(&weights, in->prompt->probe));
+    st = kvr_clip_probe_open(&net, weights);
+    if (st == KVR_OK && (f->height != KVR_CLIP_SIZE || f->width != KVR_CLIP_SIZE))
+        snprintf(out->missing, sizeof out->missing, "the probe reads frames of %dx%d, not %dx%d",
+                 KVR_CLIP_SIZE, KVR_CLIP_SIZE, f->width, f->height);
+    else if (st == KVR_OK && (in->chunk < 1 || in->lead || net.window % in->chunk ||
+                              f->n % in->chunk || f->n / in->chunk > in->prompt->n_chunks))
+        snprintf(out->missing, sizeof out->missing,
+                 "the probe reads whole chunks, %d frames at a time", net.window);
+    else if (st == KVR_OK && f->n < net.window)
+        snprintf(out->missing, sizeof out->missing, "the probe reads %d frames at a time",
+                 net.window);
+    else if (st == KVR_OK)
+        st = over_chunks(&net, in, out);
+    kvr_st_close(&weights);
+    return st;
+}
+
+const struct kvr_metric kvr_metric_prompt_score = {
+    .name = "prompt_score",
+    .title = "is it what the prompt says? Mean share that a probe gives to its words",
+    .unit = "1",
+    .direction = +1,
+    .lo = 0.0,
+    .hi = 1.0,
+    .version = 1,
+    .alone = true,
+    .source = "this program; models/nano/probe.py",
+    .compute = compute,
+};

@@ -1,0 +1,139 @@
+/* test_prompt_score.c - the probe in C is the one that was trained, and tells videos apart.
+ *
+ * The clips are those of models/nano/truth.safetensors, which the probe was not trained on. The
+ * figures are PyTorch's (models/nano/probe.py, the mean over the five heads of the softmax of the
+ * prompt's word, window by window). */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/run/said.h"
+#include "harness/workload/truth.h"
+#include "tests/suite.h"
+
+static const struct clip {
+    const char *name, *prompt, *other; /* other: of one word */
+    double value, first;
+} clips[] = {
+    { "ct01", "a large red disc drifts right over a plain blue background",
+      "a large red disc drifts left over a plain blue background", 0.918455929, 0.957137716 },
+    { "ct03", "a large cyan ring orbits over a checkered red background",
+      "a large cyan ring orbits over a plain red background", 0.999977305, 0.99997592 },
+    { "ct05", "a large purple triangle bounces over a gradient yellow background",
+      "a large purple square bounces over a gradient yellow background", 0.999433336, 0.999528039 },
+    { "ct08", "a large blue ring stays still over a checkered orange background",
+      "a large blue ring stays still over a checkered green background", 0.999975204, 0.999975204 },
+};
+enum { N_CLIPS = sizeof clips / sizeof clips[0] };
+
+static struct kvr_model_config config;
+static struct kvr_st *file;
+
+static void open_all(void)
+{
+    ck_assert_int_eq(kvr_model_config_read(&config, "models/nano/config.json"), KVR_OK);
+    ck_assert_int_eq(kvr_st_open(&file, "models/nano/truth.safetensors"), KVR_OK);
+}
+
+static void close_all(void)
+{
+    kvr_st_close(&file);
+    kvr_model_config_free(&config);
+}
+
+static void measure(const struct clip *c, const char *prompt, int frames,
+                    struct kvr_metric_value *v)
+{
+    struct kvr_tensor t;
+    struct kvr_frames f;
+    struct kvr_said said;
+    struct kvr_metric_input in = { .ref = &f, .test = &f, .chunk = 3 };
+
+    ck_assert_int_eq(kvr_st_get(file, c->name, &t), KVR_OK);
+    f = (struct kvr_frames){ frames, 48, 48, t.data };
+    ck_assert_int_eq(kvr_said_open(&said, "models/nano", &config, prompt, frames / 3), KVR_OK);
+    ck_assert_int_eq(said.prompt.n_chunks, frames / 3);
+    in.prompt = &said.prompt;
+    ck_assert_msg(kvr_metric_measure(kvr_metric_find("prompt_score"), &in, v) == KVR_OK, "%s",
+                  kvr_error());
+    kvr_said_close(&said);
+}
+
+START_TEST(as_trained)
+{
+    const struct clip *c = &clips[_i];
+    struct kvr_metric_value v;
+
+    measure(c, c->prompt, 42, &v);
+    ck_assert_str_eq(v.missing, "");
+    /* Sums of up to 1152 products in float, in another order. */
+    ck_assert_msg(fabs(v.value - c->value) <= 1e-5, "%.9g, recorded %.9g", v.value, c->value);
+    ck_assert_msg(fabs(v.series[6] - c->first) <= 1e-5, "%.9g, recorded %.9g", v.series[6],
+                  c->first);
+    ck_assert(isnan(v.series[5]) && v.first == 6 && v.n_series == 42);
+    kvr_metric_value_free(&v);
+}
+END_TEST
+
+/* One word that is another costs a fifth: what a head gave to the right one. */
+START_TEST(another_word_is_seen)
+{
+    const struct clip *c = &clips[_i];
+    struct kvr_metric_value v;
+
+    measure(c, c->other, 42, &v);
+    ck_assert_msg(fabs(v.value - (c->value - 0.2)) <= 0.05, "%g beside %g", v.value, c->value);
+    ck_assert(v.extra <= 0.8);
+    kvr_metric_value_free(&v);
+}
+END_TEST
+
+/* Where acts change within the window motion is left out, and asked again behind it. */
+START_TEST(acts)
+{
+    struct kvr_metric_value v;
+
+    measure(&clips[2],
+            "a large purple triangle bounces over a gradient yellow background; @7: it "
+            "orbits",
+            42, &v);
+    ck_assert(v.series[3 * 6] > 0.99);                           /* still bounces */
+    ck_assert(v.series[3 * 7] > 0.99 && v.series[3 * 8] > 0.99); /* four words of four */
+    ck_assert(fabs(v.series[3 * 9] - 0.8) < 0.05);               /* it does not orbit */
+    kvr_metric_value_free(&v);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read)
+{
+    struct kvr_metric_value v;
+
+    measure(&clips[0], clips[0].prompt, 6, &v);
+    ck_assert_ptr_nonnull(strstr(v.missing, "9 frames at a time"));
+    kvr_metric_value_free(&v);
+    {
+        const uint8_t rgb[9 * 12] = { 0 };
+        const struct kvr_frames f = { 9, 2, 2, rgb };
+        const struct kvr_metric_input in = { .ref = &f, .test = &f, .chunk = 3 };
+
+        ck_assert_int_eq(kvr_metric_measure(kvr_metric_find("prompt_score"), &in, &v), KVR_OK);
+        ck_assert_ptr_nonnull(strstr(v.missing, "the prompt is not known"));
+        kvr_metric_value_free(&v);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("prompt_score");
+    TCase *tc = tcase_create("prompt_score");
+
+    tcase_add_checked_fixture(tc, open_all, close_all);
+    tcase_add_loop_test(tc, as_trained, 0, N_CLIPS);
+    tcase_add_loop_test(tc, another_word_is_seen, 0, N_CLIPS);
+    tcase_add_test(tc, acts);
+    tcase_add_test(tc, what_cannot_be_read);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
