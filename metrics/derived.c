@@ -96,6 +96,28 @@ static enum kvr_status prefix(struct kvr_derived *d, const struct source *s, int
     return KVR_OK;
 }
 
+/* From the first chunk border at or behind two thirds of the frames. */
+static void last_third(struct kvr_derived *d, const struct source *s)
+{
+    const int n = s->v->n_series, n_chunks = kvr_chunk_count(s->in);
+    int from = n - n / 3;
+
+    for (int c = 0; c < n_chunks; c++)
+        if (kvr_chunk_begin(s->in, c) >= n - n / 3) {
+            from = kvr_chunk_begin(s->in, c);
+            break;
+        }
+    name_it(d, s, "last");
+    d->extra = from;
+    d->n = n - from;
+    if (n / 3 == 0 || from >= n)
+        snprintf(d->missing, sizeof d->missing, "%d frames have no last third", n);
+    else
+        d->value = kvr_metric_pool(s->m, s->v->series, from, n);
+    if (!d->missing[0] && isnan(d->value))
+        snprintf(d->missing, sizeof d->missing, "no frame of the last third has a value");
+}
+
 static int rising(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -144,6 +166,8 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
     st = drift(&d[KVR_DRIFT], &s);
     if (st == KVR_OK && !m->whole)
         st = prefix(&d[KVR_PREFIX], &s, prefix_step);
+    if (st == KVR_OK && !m->whole)
+        last_third(&d[KVR_LAST], &s);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
         st = fifth_percentile(&d[KVR_P5], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)

@@ -13,6 +13,8 @@
  *               rollout lost from where the cache first mattered to its end. extra: that chunk
  *     m.prefix  series: over the first 1, 2, 3 .. times `prefix_step` frames. value: over the
  *               longest of these; extra: its frames
+ *     m.last    value: over the last third of the frames, in whole chunks where these are known;
+ *               extra: its first frame
  *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
  *     m.mean    plain mean of the values per frame, where the metric pools otherwise
  * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. Of one
@@ -22,7 +24,7 @@
 
 #include "metrics/metric.h"
 
-enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_N_DERIVED };
+enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_N_DERIVED };
 
 struct kvr_derived {
     char name[64]; /* "" when there is nothing of this kind */

@@ -130,6 +130,11 @@ START_TEST(means_of_what_has_a_value)
     close_to(d[1].value, 1.0 - 0.5 / 255);
     close_to(d[2].value, 1.0 - 2.0 / 255);
     ck_assert_str_eq(d[3].name, "");
+    /* A third of eight frames is two; the chunk that begins there has both. */
+    ck_assert_str_eq(d[KVR_LAST].name, "temporal_flicker.last");
+    close_to(d[KVR_LAST].value, 1.0 - 1.0 / 255);
+    close_to(d[KVR_LAST].extra, 6);
+    ck_assert_int_eq(d[KVR_LAST].n, 2);
     kvr_derived_free(d);
     free_pair(&p);
 }
