@@ -1,6 +1,7 @@
 /* cmd_pareto.c - `kvreel pareto`: the front of any objectives, and who dominates the rest. */
 #include "harness/cli/cli.h"
 #include "harness/report/pareto.h"
+#include "harness/report/report.h"
 
 struct pareto_opts {
     const char *db, *objectives, *margins, *where, *format, *published;
@@ -39,6 +40,13 @@ static int run(const struct kvr_call *call)
         st = kvr_pareto(&t, &p);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
+    if (!o->published) {
+        st = kvr_report_note_plan(t, o->db);
+        if (st != KVR_OK) {
+            kvr_table_close(&t);
+            return kvr_cli_fail(st);
+        }
+    }
     code = kvr_cli_wrote(kvr_table_write(t, format, stdout), KVR_EXIT_OK);
     kvr_table_close(&t);
     return code;

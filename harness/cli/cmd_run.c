@@ -45,16 +45,17 @@ static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
 
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
-        "s:i, s:o, "
+        "s:i, s:i, s:o, "
         "s:b, s:s, s:s}",
         "flop", positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
         s->noisy, "limited", s->limited, "memory_bytes", bytes_json(s->memory_bytes), "disk_bytes",
         bytes_json(s->disk_bytes), "methods", plan, "stale", s->n_stale, "cells", s->cells, "ok",
         s->ok, "failed", s->failed, "skipped", s->skipped, "done_before", s->done_before,
-        "failed_before", s->failed_before, "unsupported", s->unsupported, "to_run", s->to_run,
-        "estimate_s", s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(),
-        "interrupted", s->interrupted, "db", s->db_path, "out", s->out_dir);
+        "failed_before", s->failed_before, "unsupported", s->unsupported, "excluded", s->excluded,
+        "to_run", s->to_run, "estimate_s",
+        s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(), "interrupted",
+        s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
 
 static void print_foreseen(const struct kvr_run_summary *s)
@@ -74,8 +75,9 @@ static void print_foreseen(const struct kvr_run_summary *s)
 static void print_text(const struct kvr_run_summary *s, bool dry_run)
 {
     if (dry_run) {
-        printf("%d cells: %d to run, %d done before, %d failed before, %d unsupported", s->cells,
-               s->to_run, s->done_before - s->failed_before, s->failed_before, s->unsupported);
+        printf("%d cells: %d to run, %d done before, %d failed before, %d unsupported, %d excluded",
+               s->cells, s->to_run, s->done_before - s->failed_before, s->failed_before,
+               s->unsupported, s->excluded);
         if (s->limited)
             printf(", %d left for another time", s->limited);
         if (s->n_stale)
@@ -89,10 +91,13 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             print_foreseen(s);
         return;
     }
-    printf("%d cells: %d ok, %d failed, %d skipped (%d done before, %d failed before, %d "
-           "unsupported)%s\n",
+    printf("%d cells: %d ok, %d failed, %d not run (%d done before, %d failed before, %d "
+           "unsupported, %d excluded)%s",
            s->cells, s->ok, s->failed, s->skipped, s->done_before - s->failed_before,
-           s->failed_before, s->unsupported, s->interrupted ? ", interrupted" : "");
+           s->failed_before, s->unsupported, s->excluded, s->interrupted ? ", interrupted" : "");
+    if (s->limited)
+        printf(", %d open", s->limited);
+    putchar('\n');
     if (s->noisy)
         printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
                s->noisy);

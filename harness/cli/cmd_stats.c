@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/report/report.h"
 #include "harness/report/stat_tables.h"
 
 struct stats_opts {
@@ -43,8 +44,12 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_coverage(&t, &s);
     else if (st == KVR_OK)
         st = kvr_fail(KVR_EINVAL, "stats: '%s' is none of paired, timing, coverage", what);
-    if (st != KVR_OK)
+    if (st == KVR_OK)
+        st = kvr_report_note_plan(t, o->db);
+    if (st != KVR_OK) {
+        kvr_table_close(&t);
         return kvr_cli_fail(st);
+    }
     if (t->n_rows == 0) {
         code = KVR_EXIT_NOTHING;
         fprintf(stderr, "kvreel: stats: no rows: nothing in %s to compare\n", o->db);

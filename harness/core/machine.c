@@ -1,29 +1,58 @@
 /* machine.c - see machine.h. */
 #include "harness/core/machine.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/isa.h"
 
-const char *kvr_cpu_name(char *buf, size_t n)
-{
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[512];
+static const char cpuinfo[] = "/proc/cpuinfo";
 
-    snprintf(buf, n, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
+/* The value behind "KEY : " of the first processor that has it, into out [n]. */
+static bool cpu_field(const char *key, char *out, size_t n)
+{
+    FILE *f = fopen(cpuinfo, "r");
+    const size_t len = strlen(key);
+    char line[8192];
+    bool found = false;
+
+    while (f && !found && fgets(line, sizeof line, f)) {
         const char *colon = strchr(line, ':');
 
-        if (strncmp(line, "model name", 10) != 0 || !colon)
+        if (!colon || strncmp(line, key, len) != 0 ||
+            line + len + strspn(line + len, " \t") != colon)
             continue;
         line[strcspn(line, "\n")] = 0;
-        snprintf(buf, n, "%s", colon + 1 + strspn(colon + 1, " \t"));
-        break;
+        snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        found = true;
     }
     if (f)
         fclose(f);
+    return found;
+}
+
+/* Of the names that x86 and ARM have for a thing, the one that is there. */
+static void either_field(const char *x86, const char *arm, char *out, size_t n)
+{
+    if (!cpu_field(x86, out, n) && !cpu_field(arm, out, n))
+        snprintf(out, n, "unknown");
+}
+
+const char *kvr_cpu_name(char *buf, size_t n)
+{
+    char name[128], family[32], model[32], stepping[32];
+
+    if (!cpu_field("model name", name, sizeof name))
+        snprintf(name, sizeof name, "unknown");
+    either_field("cpu family", "CPU implementer", family, sizeof family);
+    either_field("model", "CPU part", model, sizeof model);
+    either_field("stepping", "CPU revision", stepping, sizeof stepping);
+    if (strcmp(family, "unknown") == 0)
+        snprintf(buf, n, "%s", name);
+    else
+        snprintf(buf, n, "%s (%s/%s/%s)", name, family, model, stepping);
     return buf;
 }
 
@@ -36,11 +65,125 @@ double kvr_machine_load(void)
 
 const char *kvr_machine_text(char *buf, size_t n)
 {
-    char cpu[128], load[32] = "load unknown";
+    char cpu[256], load[32] = "load unknown";
 
     if (kvr_machine_load() >= 0)
         snprintf(load, sizeof load, "load %.2f", kvr_machine_load());
     snprintf(buf, n, "%s, kernels %s%s, %s", kvr_cpu_name(cpu, sizeof cpu), kvr_isa_name(kvr_isa()),
              kvr_isa_forced() ? " (forced)" : "", load);
     return buf;
+}
+
+/* --- facts ------------------------------------------------------------------------------ */
+
+/* First line of a file below /sys/devices/system/cpu; false when there is none. */
+static bool cpu_file(const char *name, char *out, size_t n)
+{
+    char path[160];
+    bool ok;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/%s", name);
+    f = fopen(path, "r");
+    ok = f && fgets(out, (int)n, f);
+    if (f)
+        fclose(f);
+    if (ok)
+        out[strcspn(out, "\n")] = 0;
+    return ok && out[0];
+}
+
+/* Of all that a processor says it can, what decides which code of ours and of the libraries runs.
+ */
+static void tell_isa(kvr_fact_fn *fn, void *ctx)
+{
+    static const char *const those[] = { "sse4_2",      "avx",         "f16c",     "fma",
+                                         "avx2",        "avx512f",     "avx512bw", "avx512vl",
+                                         "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile",
+                                         "asimd",       "asimddp",     "i8mm",     "bf16",
+                                         "sve",         "sve2",        NULL };
+    char flags[8192], text[256] = "", *save = NULL;
+    size_t n = 0;
+
+    if (!cpu_field("flags", flags, sizeof flags) && !cpu_field("Features", flags, sizeof flags))
+        flags[0] = 0;
+    for (char *w = strtok_r(flags, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        for (int i = 0; those[i]; i++)
+            if (strcmp(w, those[i]) == 0 && n < sizeof text)
+                n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", w);
+    fn(ctx, "cpu_isa", text[0] ? text : "unknown");
+}
+
+static void tell_caches(kvr_fact_fn *fn, void *ctx)
+{
+    static const char *const names[] = { "cache_l1d", "cache_l1i", "cache_l2", "cache_l3" };
+    char said[4][80] = { "unknown", "unknown", "unknown", "unknown" };
+
+    for (int i = 0; i < 8; i++) {
+        char file[64], level[16], type[32], size[32], shared[32];
+        int at;
+
+        snprintf(file, sizeof file, "cpu0/cache/index%d/level", i);
+        if (!cpu_file(file, level, sizeof level))
+            break;
+        snprintf(file, sizeof file, "cpu0/cache/index%d/type", i);
+        if (!cpu_file(file, type, sizeof type))
+            continue;
+        snprintf(file, sizeof file, "cpu0/cache/index%d/size", i);
+        if (!cpu_file(file, size, sizeof size))
+            continue;
+        snprintf(file, sizeof file, "cpu0/cache/index%d/shared_cpu_list", i);
+        if (!cpu_file(file, shared, sizeof shared))
+            snprintf(shared, sizeof shared, "?");
+        at = level[0] == '1' ? type[0] == 'I' : level[0] - '0';
+        if (at >= 0 && at < 4)
+            snprintf(said[at], sizeof said[at], "%s of cpus %s", size, shared);
+    }
+    for (int i = 0; i < 4; i++)
+        fn(ctx, names[i], said[i]);
+}
+
+void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)
+{
+    static const char *const fields[][3] = {
+        { "cpu_vendor", "vendor_id", "CPU implementer" },
+        { "cpu_family", "cpu family", "CPU architecture" },
+        { "cpu_model", "model", "CPU part" },
+        { "cpu_stepping", "stepping", "CPU revision" },
+        { "cpu_microcode", "microcode", "CPU variant" },
+    };
+    char text[256];
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        either_field(fields[i][1], fields[i][2], text, sizeof text);
+        fn(ctx, fields[i][0], text);
+    }
+    tell_isa(fn, ctx);
+    snprintf(text, sizeof text, "%s%s", kvr_isa_name(kvr_isa()),
+             kvr_isa_forced() ? " (forced)" : "");
+    fn(ctx, "kernels", text);
+    tell_caches(fn, ctx);
+    if (!cpu_file("cpu0/cpufreq/scaling_governor", text, sizeof text))
+        snprintf(text, sizeof text, "none: no cpufreq here");
+    fn(ctx, "governor", text);
+    if (!cpu_file("smt/control", text, sizeof text))
+        snprintf(text, sizeof text, "unknown");
+    fn(ctx, "smt", text);
+}
+
+double kvr_machine_mhz(void)
+{
+    FILE *f = fopen(cpuinfo, "r");
+    char line[8192];
+    double most = 0;
+
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        const double mhz = colon && strncmp(line, "cpu MHz", 7) == 0 ? strtod(colon + 1, NULL) : 0;
+
+        most = mhz > most ? mhz : most;
+    }
+    if (f)
+        fclose(f);
+    return most;
 }

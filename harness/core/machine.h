@@ -8,7 +8,9 @@
 extern "C" {
 #endif
 
-/* The processor's name as the system tells it, "unknown" otherwise. Returns buf [n]. */
+/* The processor's name as the system tells it, with family, model and stepping behind it, because
+ * clouds give several processors one name: "NAME (6/85/7)". "unknown" otherwise. Returns buf [n].
+ */
 const char *kvr_cpu_name(char *buf, size_t n);
 
 /* Processes that ran or waited to run, over the last minute; negative: the system does not say. */
@@ -16,6 +18,16 @@ double kvr_machine_load(void);
 
 /* "CPU NAME, kernels avx2 (forced), load 0.31": the line beside every printed time. */
 const char *kvr_machine_text(char *buf, size_t n);
+
+/* Who the machine is, a fact at a time: cpu_vendor, cpu_family, cpu_model, cpu_stepping, cpu_isa,
+ * kernels, cache_l1d, cache_l2, cache_l3, governor, ... What the system does not tell is
+ * "unknown"; where frequencies cannot be steered the governor is "none". A fact of another value
+ * is another machine: its times are not compared with this one's. */
+typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
+void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
+
+/* Clock of the fastest processor now, in MHz; 0: the system does not say. */
+double kvr_machine_mhz(void);
 
 #ifdef __cplusplus
 }

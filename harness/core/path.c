@@ -102,3 +102,32 @@ enum kvr_status kvr_mkdirs(const char *path)
     free(copy);
     return st;
 }
+
+char *kvr_path_relative(const char *from, const char *to)
+{
+    size_t same = 0, n = 0; /* same: of the common part, without the '/' behind it */
+    char *out, *at;
+
+    for (size_t i = 0;; i++) {
+        const bool end = (!from[i] || from[i] == '/') && (!to[i] || to[i] == '/');
+
+        if (end)
+            same = i;
+        if (from[i] != to[i] || !from[i])
+            break;
+    }
+    for (const char *p = from + same; *p; p++)
+        n += *p == '/' && p[1];
+    out = malloc(3 * n + strlen(to + same) + 3);
+    if (!out)
+        return NULL;
+    at = out;
+    for (size_t i = 0; i < n; i++)
+        at = stpcpy(at, i ? "/.." : "..");
+    to += same + (to[same] == '/');
+    if (*to)
+        sprintf(at, "%s%s", n ? "/" : "", to);
+    else if (n == 0)
+        strcpy(out, ".");
+    return out;
+}

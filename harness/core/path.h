@@ -23,6 +23,10 @@ bool kvr_path_is_below(const char *dir, const char *path);
 bool kvr_path_exists(const char *path); /* of any kind; a dangling link does not */
 bool kvr_path_is_dir(const char *path);
 
+/* `to` as seen from the folder `from`, both absolute and without links: ("/a/b", "/a/c/d") ->
+ * "../c/d". NULL: no memory. */
+char *kvr_path_relative(const char *from, const char *to);
+
 /* Make a directory and all above it. One that exists is fine, a file in the way is KVR_EIO. */
 enum kvr_status kvr_mkdirs(const char *path);
 

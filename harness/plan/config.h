@@ -18,7 +18,7 @@
  *       - study33@study              a group: study33, all, a family ("family:KIVI"), a tag
  *     tags: {low: [RTN_INT2, KIVI_INT2]}   groups of one's own
  *     zip: [frames, window]            axes that go together, first with first
- *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as SKIPPED; also include
+ *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as EXCLUDED; also include
  *     frames: [42, 84]                 and every other setting: store/settings.def
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
  *     db: kvreel.db

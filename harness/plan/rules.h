@@ -4,7 +4,7 @@
 
 #include "harness/plan/yaml.h"
 
-/* `exclude: [{when: FILTER, reason: TEXT}]`: what matches is not run, and is stored as SKIPPED
+/* `exclude: [{when: FILTER, reason: TEXT}]`: what matches is not run, and is stored as EXCLUDED
  * with the reason. `include:` the same for what does not match. */
 struct kvr_rule {
     const char *when, *reason;

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "harness/core/sha256.h"
+#include "harness/plan/effort.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
 
-enum { MAX_CELLS = 1000000 };
+enum { MAX_CELLS = 1000000, PROBE_COST = 8 };
 
 static const char baseline_name[] = "BF16";
 
@@ -25,6 +26,7 @@ struct point {
     int index[KVR_N_SETTINGS]; /* of the values */
     int repeat;
     int unmoved; /* index of the BF16 cell whose noise is not moved */
+    double cost; /* of one of its cells */
 };
 
 static enum kvr_status no_memory(void)
@@ -268,6 +270,7 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->prompt = p->prompt;
     cell->set = p->set;
     cell->repeat = p->repeat;
+    cell->cost = p->cost;
     cell->baseline = baseline;
     cell->selected = true;
     st = open_method(cell, p, &scheme);
@@ -372,6 +375,18 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
                : st;
 }
 
+/* What a method adds is little beside the network; a probe computes attention once more in double
+ * precision, a teacher is a rollout more. */
+static double cost_of(const struct point *p)
+{
+    double cost = kvr_rollout_flop(p->facts->config, p->set.frames, p->set.window);
+
+    cost *= 1 + p->set.warmup;
+    if (strcmp(p->set.kind, "probe") == 0)
+        cost *= PROBE_COST;
+    return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;
+}
+
 /* The group of one point: the baseline, then every other method in its order. Of a control the
  * baseline alone. */
 static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
@@ -382,6 +397,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     char why[256];
 
     KVR_TRY(check_point(s, p, why, sizeof why));
+    p->cost = cost_of(p);
     for (int i = 0; i < c->n_methods; i++)
         if (!base && is_baseline(&c->method[i]))
             base = &c->method[i];

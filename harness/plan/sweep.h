@@ -48,13 +48,14 @@ struct kvr_cell {
     const struct kvr_prompt_line *prompt;
     struct kvr_settings set;
     int repeat;
+    double cost; /* operations by arithmetic (effort.h): what shards and estimates weigh cells by */
     /* Index of the cell it is compared with, which stands before it: the group's BF16 cell; for
      * that one itself, or with moved noise the BF16 cell without. */
     int baseline;
     bool no_frames; /* no decoder for the model's latents: cost alone, nothing to compare */
     bool selected;  /* by filter and shard */
-    bool excluded;  /* by a rule of the config, with this reason */
-    bool possible;  /* else the outcome is UNSUPPORTED, with this reason */
+    bool excluded;  /* by a rule of the config, with this reason: the outcome is EXCLUDED */
+    bool possible;  /* else it is that, or UNSUPPORTED, with this reason */
     char reason[256];
     char warning[256]; /* what to mind when its numbers are read; "" */
 };

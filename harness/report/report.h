@@ -31,4 +31,7 @@ enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, co
 /* "nano-host (CPU model)" of every session that has cells, joined with "; ". free(). */
 enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 
+/* A note for each sweep of the database that is not all there, or has failures: what it lacks. */
+enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
+
 #endif

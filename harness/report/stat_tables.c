@@ -581,16 +581,19 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
         st = query(&t, o,
                    "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
                    "count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
-                   "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' S' ELSE '' END || "
-                   "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'SKIPPED', 'INTERRUPTED')) "
+                   "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
+                   "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
+                   "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
+                   "'INTERRUPTED')) "
                    "THEN ' F' ELSE '' END FROM cells_wide WHERE (%s) GROUP BY 1, 2 ORDER BY "
                    "max(is_baseline) OVER (PARTITION BY method) DESC, 1, 2",
                    condition(o));
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
-        st = kvr_table_note(*out, "cells OK / cells there are; U unsupported, S open, F failed, - "
-                                  "never tried");
+        st =
+            kvr_table_note(*out, "cells OK / cells there are; U unsupported, X excluded, O open, F "
+                                 "failed, - open, too: not tried yet");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

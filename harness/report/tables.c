@@ -52,6 +52,8 @@ static const struct kvr_column columns[] = {
     { .name = "n_attempted", .head = "attempted" },
     { .name = "n_ok", .head = "ok" },
     { .name = "n_unsupported", .head = "unsupported" },
+    { .name = "n_excluded", .head = "excluded" },
+    { .name = "n_planned", .head = "planned" },
     { .name = "n_open", .head = "open" },
     { .name = "n_failed", .head = "failed" },
     { .name = NULL },
@@ -215,6 +217,22 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path)
     return st;
 }
 
+/* A sweep that was limited, filtered, interrupted, or has failures, looks like one. */
+enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path)
+{
+    struct kvr_table *n;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_table_query(&n, db_path,
+                            "SELECT 'NOT ALL: ' || name || ': ' || note FROM sweeps WHERE note <> "
+                            "'' ORDER BY started",
+                            NULL));
+    for (int i = 0; i < n->n_rows && st == KVR_OK; i++)
+        st = kvr_table_note(t, kvr_table_text(n, i, 0));
+    kvr_table_close(&n);
+    return st;
+}
+
 /* What a table of means does not show, in numbers: cells whose time is not to be trusted, and
  * cells without a result. Nothing when there are none. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
@@ -253,6 +271,8 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
     KVR_TRY(kvr_report_hosts(&hosts, db_path));
     st = kvr_table_note(t, hosts);
     free(hosts);
+    if (st == KVR_OK)
+        st = kvr_report_note_plan(t, db_path);
     if (st == KVR_OK && (strcmp(r->name, "summary") == 0 || strcmp(r->name, "cost") == 0))
         st = note_verdicts(t, db_path);
     if (st == KVR_OK && r->chaos)

@@ -13,12 +13,6 @@ struct retry {
     bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
 };
 
-static bool is_failure(enum kvr_outcome o)
-{
-    return o != KVR_OUT_OK && o != KVR_OUT_UNSUPPORTED && o != KVR_OUT_SKIPPED &&
-           o != KVR_OUT_INTERRUPTED;
-}
-
 /* "failed" or "failed:TIMEOUT,SIGNAL". */
 static enum kvr_status parse_retry(struct retry *r, const char *text)
 {
@@ -30,7 +24,7 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     r->any = true;
     if (strcmp(text, "failed") == 0) {
         for (int o = 0; o < KVR_N_OUTCOMES; o++)
-            r->only[o] = is_failure((enum kvr_outcome)o);
+            r->only[o] = kvr_outcome_is_failure((enum kvr_outcome)o);
         return KVR_OK;
     }
     if (strncmp(text, "failed:", 7) != 0 || strlen(text) >= sizeof copy)
@@ -39,7 +33,7 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         enum kvr_outcome o;
 
-        if (!kvr_outcome_parse(w, &o) || !is_failure(o))
+        if (!kvr_outcome_parse(w, &o) || !kvr_outcome_is_failure(o))
             return kvr_fail(KVR_EINVAL,
                             "retry '%s': '%s' is none of OOM_HOST, OOM_DEVICE, TIMEOUT, "
                             "SIGNAL, NAN, DIVERGED, INVALID, ERROR",
@@ -74,7 +68,7 @@ static void keep(struct kvr_job *j, const struct kvr_known *known, const char *b
     }
     j->state = KVR_FAILED;
     snprintf(j->reason, sizeof j->reason, "%s", known->reason);
-    s->failed_before += is_failure(known->outcome);
+    s->failed_before += kvr_outcome_is_failure(known->outcome);
 }
 
 static void choose_one(struct kvr_job *j, const struct kvr_known *known,
@@ -83,13 +77,14 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
 {
     bool stale = opts->stale && known->found && known->outcome == KVR_OUT_OK &&
                  strcmp(known->build, build) != 0;
-    bool finished =
-        known->found && known->outcome != KVR_OUT_SKIPPED && known->outcome != KVR_OUT_INTERRUPTED;
+    bool finished = known->found && !kvr_outcome_is_open(known->outcome) &&
+                    known->outcome != KVR_OUT_EXCLUDED; /* by a rule that is no more */
 
     if (!j->cell->possible) {
         j->state = KVR_FAILED;
         snprintf(j->reason, sizeof j->reason, "%s", j->cell->reason);
-        s->unsupported++;
+        s->unsupported += !j->cell->excluded;
+        s->excluded += j->cell->excluded;
     } else if (finished && !opts->force && !stale && !retry->only[known->outcome]) {
         keep(j, known, build, s);
     } else {
@@ -142,7 +137,7 @@ enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct
     }
     if (st == KVR_OK)
         need_frames(jobs, sweep, out_dir, summary);
-    summary->skipped = summary->done_before + summary->unsupported;
+    summary->skipped = summary->done_before + summary->unsupported + summary->excluded;
     if (st != KVR_OK) {
         free(jobs);
         return st;

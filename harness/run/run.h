@@ -44,11 +44,11 @@ struct kvr_run_options {
 };
 
 struct kvr_run_summary {
-    int cells;                    /* in the plan, after filter and shard */
-    int ok;                       /* measured now and good */
-    int failed;                   /* measured now and not */
-    int skipped;                  /* already in the database, or impossible with a reason */
-    int done_before, unsupported; /* the two parts of skipped */
+    int cells;   /* in the plan, after filter and shard */
+    int ok;      /* measured now and good */
+    int failed;  /* measured now and not */
+    int skipped; /* already in the database, excluded, or impossible with a reason */
+    int done_before, unsupported, excluded; /* the parts of skipped */
     int failed_before; /* in the database as failed, and not asked for again; part of done_before */
     int to_run;        /* cells that were, or in a dry run would be, measured */
     int limited;       /* left for another time by `limit` */

@@ -28,6 +28,7 @@
 #include "harness/run/spawn.h"
 #include "harness/store/history.h"
 #include "harness/store/lock.h"
+#include "harness/store/plan.h"
 #include "methods/plugin.h"
 
 enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
@@ -56,6 +57,7 @@ struct runner {
     struct kvr_store *store;
     struct kvr_session session;
     char build[65]; /* of the session */
+    char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
     struct worker *workers;
     int n_workers, n_running, next; /* next: place in the order; before it nobody is WAITING */
@@ -108,7 +110,7 @@ static enum kvr_status store_unsupported(struct runner *r)
 {
     for (int i = 0; i < r->sweep.n_cells; i++) {
         struct kvr_job *j = &r->jobs[i];
-        const enum kvr_outcome o = j->cell->excluded ? KVR_OUT_SKIPPED : KVR_OUT_UNSUPPORTED;
+        const enum kvr_outcome o = j->cell->excluded ? KVR_OUT_EXCLUDED : KVR_OUT_UNSUPPORTED;
         struct kvr_known known;
         struct kvr_verdict v;
 
@@ -215,12 +217,12 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     w->drift = drift;
     w->busy_ns = j->cell->set.timing ? kvr_host_busy_ns() : 0;
     w->oom_kills = kvr_host_oom_kills();
-    if (!drift) {
-        j->state = KVR_RUNNING;
-        r->n_started++;
-    }
     r->n_running++;
-    return KVR_OK;
+    if (drift)
+        return KVR_OK;
+    j->state = KVR_RUNNING;
+    r->n_started++;
+    return kvr_store_started(r->store, j->cell->key, r->session.id, w->started, "");
 }
 
 static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kvr_job *baseline)
@@ -736,8 +738,9 @@ static void say_plan(struct runner *r)
 
     if (!f)
         return;
-    fprintf(f, "%s: %d cells: %d to run, %d done before, %d unsupported; %d at a time",
-            r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, r->n_workers);
+    fprintf(f, "%s: %d cells: %d to run, %d done before, %d unsupported, %d excluded; %d at a time",
+            r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
+            r->n_workers);
     if (s->estimate_ns)
         fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");
@@ -749,6 +752,110 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
         fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
 }
 
+/* --- the plan in the database ----------------------------------------------------------- */
+
+/* The out folder as seen from the database's, so that both may be moved together. */
+static char *out_from_db(const struct kvr_run_summary *s)
+{
+    char *dir = kvr_path_dir(s->db_path);
+    char *from = dir ? realpath(dir, NULL) : NULL, *to = realpath(s->out_dir, NULL);
+    char *path = from && to ? kvr_path_relative(from, to) : NULL;
+
+    free(dir);
+    free(from);
+    free(to);
+    return path;
+}
+
+/* The config, with what the command line sets: one plan goes by that, the last of it counts. */
+static enum kvr_status name_config(const struct runner *r, char **out)
+{
+    size_t size;
+    FILE *to = open_memstream(out, &size);
+
+    if (to)
+        fputs(r->session.config_path, to);
+    for (const char *const *o = r->opts->overrides; to && o && *o; o++)
+        fprintf(to, " %s", *o);
+    if (to && fclose(to) == 0)
+        return KVR_OK;
+    return kvr_fail(KVR_ENOMEM, "run: no memory");
+}
+
+/* What narrows this run, so that its tables can say that they are not all. */
+static enum kvr_status tell_session(struct runner *r)
+{
+    const struct kvr_run_options *o = r->opts;
+    struct kvr_session *s = &r->session;
+    char text[64], *out = out_from_db(r->summary);
+    enum kvr_status st = out ? kvr_session_tell(s, "out", out) : KVR_OK;
+
+    free(out);
+    KVR_TRY(st);
+    KVR_TRY(kvr_session_tell(s, "state", "running"));
+    KVR_TRY(kvr_session_tell(s, "sweep", r->plan_id));
+    if (o->filter)
+        KVR_TRY(kvr_session_tell(s, "filter", o->filter));
+    snprintf(text, sizeof text, "%d", o->limit);
+    if (o->limit > 0)
+        KVR_TRY(kvr_session_tell(s, "limit", text));
+    snprintf(text, sizeof text, "%d/%d", o->shard, o->n_shards);
+    if (o->n_shards > 1)
+        KVR_TRY(kvr_session_tell(s, "shard", text));
+    return kvr_session_identify(s);
+}
+
+/* A hash of all keys: the same plan, whoever runs it. */
+static enum kvr_status identify_plan(struct runner *r)
+{
+    const size_t len = KVR_KEY_LEN - 1;
+    char *keys = malloc((size_t)r->sweep.n_cells * len + 1);
+    enum kvr_status st;
+
+    if (!keys)
+        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+    for (int i = 0; i < r->sweep.n_cells; i++)
+        memcpy(keys + (size_t)i * len, r->sweep.cell[i].key, len);
+    keys[(size_t)r->sweep.n_cells * len] = 0;
+    st = kvr_cell_hash(keys, r->plan_id);
+    free(keys);
+    return st;
+}
+
+static enum kvr_status store_plan(struct runner *r)
+{
+    struct kvr_planned *planned = calloc((size_t)r->sweep.n_cells + 1, sizeof *planned);
+    struct kvr_plan plan = {
+        .id = r->plan_id, .name = r->config.name, .n = r->sweep.n_cells, .cell = planned
+    };
+    char *config = NULL;
+    enum kvr_status st;
+
+    if (!planned)
+        return kvr_fail(KVR_ENOMEM, "run: no memory for a plan");
+    for (int i = 0; i < r->sweep.n_cells; i++) {
+        const struct kvr_cell *c = &r->sweep.cell[i];
+
+        planned[i] = (struct kvr_planned){ .cell = c->key,
+                                           .method = c->label,
+                                           .model = c->model_label,
+                                           .suite = c->suite->name,
+                                           .prompt_id = c->prompt->id,
+                                           .run_kind = c->set.kind,
+                                           .cost = c->cost,
+                                           .state = c->excluded    ? "excluded"
+                                                    : !c->possible ? "unsupported"
+                                                                   : "planned" };
+    }
+    st = name_config(r, &config);
+    plan.config = config;
+    if (st == KVR_OK)
+        st = kvr_store_plan(r->store, &plan);
+    free(config);
+    free(planned);
+    return st;
+}
+
 static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -758,6 +865,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(set_paths(r));
     KVR_TRY(look_at_device(r));
     KVR_TRY(make_sweep(r));
+    KVR_TRY(identify_plan(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(open_store(r));
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
@@ -780,14 +888,19 @@ static enum kvr_status run(struct runner *r)
         KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, say_warning, o->progress));
     if (o->dry_run || r->summary->cells == 0)
         return KVR_OK;
-    if (r->summary->to_run == 0 && r->summary->unsupported == 0)
+    if (r->summary->to_run == 0 && r->summary->unsupported + r->summary->excluded == 0)
         return KVR_OK;
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
     if (r->driver[0])
         r->session.driver = r->driver;
+    KVR_TRY(tell_session(r));
+    KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
+    KVR_TRY(store_plan(r));
     KVR_TRY(run_jobs(r));
+    KVR_TRY(kvr_store_about(r->store, r->session.id, "state",
+                            r->summary->interrupted ? "interrupted" : "done"));
     return kvr_store_in_place(r->store);
 }
 

@@ -112,3 +112,25 @@ void kvr_store_unlock(int *fd)
         close(*fd);
     *fd = -1;
 }
+
+bool kvr_store_locked(const char *db_path, char who[256])
+{
+    char *path = NULL;
+    bool held = false;
+    ssize_t n;
+    int fd;
+
+    who[0] = 0;
+    if (name_lock(db_path, &path) != KVR_OK)
+        return false;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    free(path);
+    if (fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        n = pread(fd, who, 255, 0);
+        who[n > 0 ? n : 0] = 0;
+        held = true;
+    }
+    if (fd >= 0)
+        close(fd);
+    return held;
+}

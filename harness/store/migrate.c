@@ -1,7 +1,9 @@
-/* migrate.c - the table `cell` made anew where its columns are not this program's.
+/* migrate.c - the table `cell` made anew where its columns are not this program's, tables made that
+ * were not there.
  *
- * Only `cell` has changed so far: version 3 had its settings as columns of their own, since version
- * 4 they are made of the spec, so that a setting's row is all there is to a new column. */
+ * Version 3 had the settings as columns of their own, since version 4 they are made of the spec, so
+ * that a setting's row is all there is to a new column. Version 5 has tables more, says EXCLUDED of
+ * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>
@@ -59,6 +61,38 @@ enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *s
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "creating the table of cells");
 }
 
+static bool has_table(sqlite3 *db, const char *name)
+{
+    sqlite3_stmt *q = NULL;
+    bool yes = false;
+
+    if (sqlite3_prepare_v2(db, "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?",
+                           -1, &q, NULL) == SQLITE_OK) {
+        kvr_sql_bind(q, "t", name);
+        yes = sqlite3_step(q) == SQLITE_ROW;
+    }
+    sqlite3_finalize(q);
+    return yes;
+}
+
+enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema)
+{
+    for (int i = 0; kvr_store_since_5[i][0]; i++) {
+        char *sql;
+        int rc;
+
+        if (has_table(db, kvr_store_since_5[i][0]))
+            continue;
+        sql = sqlite3_mprintf("CREATE TABLE %s%s%s", schema, kvr_store_since_5[i][0],
+                              kvr_store_since_5[i][1]);
+        rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+        sqlite3_free(sql);
+        if (rc != SQLITE_OK)
+            return kvr_sql_fail(db, path, "creating the tables");
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema)
 {
     for (int i = 0; kvr_store_cell_index[i][0]; i++) {
@@ -71,6 +105,19 @@ enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const
             return kvr_sql_fail(db, path, "indexing the cells");
     }
     return KVR_OK;
+}
+
+/* What the config leaves out had been called as what its baseline's failure leaves out. */
+static enum kvr_status say_excluded(sqlite3 *db, const char *path, const char *schema)
+{
+    char *sql = sqlite3_mprintf("UPDATE %s.cell SET outcome = 'EXCLUDED', verdict_codes = "
+                                "'EXCLUDED' WHERE outcome = 'SKIPPED' AND reason LIKE "
+                                "'excluded: %%'",
+                                schema);
+    const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+    sqlite3_free(sql);
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "taking over excluded cells");
 }
 
 /* Of the columns that are not made of others, those that both tables have. */
@@ -97,7 +144,7 @@ enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *fr
     if (!sql || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
         st = kvr_sql_fail(db, path, "taking over the cells of an earlier version");
     sqlite3_free(sql);
-    return st;
+    return st == KVR_OK ? say_excluded(db, path, to_schema) : st;
 }
 
 static enum kvr_status drop_views(struct kvr_store *s)
@@ -127,7 +174,12 @@ static enum kvr_status rebuild(struct kvr_store *s)
     KVR_TRY(kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "changing the cells"));
     KVR_TRY(kvr_sql_create_cell(s->db, s->path, "cell"));
     KVR_TRY(kvr_sql_copy_cells(s->db, s->path, "main", "cell_before", "main"));
+    KVR_TRY(kvr_sql_exec(s,
+                         "UPDATE attempt SET outcome = 'EXCLUDED' WHERE outcome = 'SKIPPED' AND "
+                         "reason LIKE 'excluded: %'",
+                         "taking over excluded cells"));
     KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before", "changing the cells"));
+    KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
@@ -162,5 +214,6 @@ enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path)
 {
     KVR_TRY(kvr_sql_create_cell(db, path, "temp.cell"));
     KVR_TRY(kvr_sql_copy_cells(db, path, "main", "cell", "temp"));
+    KVR_TRY(kvr_sql_create_since_5(db, path, "temp."));
     return kvr_sql_create_cell_indexes(db, path, "temp.");
 }

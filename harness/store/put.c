@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "harness/store/insert.h"
+#include "harness/store/plan.h"
 #include "harness/store/sql.h"
 
 /* "2026-01-31T12:00:00Z" */
@@ -24,7 +25,10 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
     const struct kvr_part parts[] = { { KVR_RECORD_begun, &begun }, { KVR_RECORD_session, x } };
 
     utc_now(now);
-    return kvr_insert(s, "session", parts, 2, 0, 1, "writing the session");
+    KVR_TRY(kvr_insert(s, "session", parts, 2, 0, 1, "writing the session"));
+    for (int i = 0; i < x->n_facts; i++)
+        KVR_TRY(kvr_store_about(s, x->id, x->fact[i].name, x->fact[i].value));
+    return KVR_OK;
 }
 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
@@ -38,6 +42,9 @@ static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, in
                    : noise[0] ? "NOISY"
                               : "VALID",
         .verdict_codes = ok ? noise : kvr_outcome_name(r->outcome),
+        .time_codes = ok && r->time_codes ? r->time_codes
+                      : ok                ? noise
+                                          : kvr_outcome_name(r->outcome),
         .device_missing = !r->measured      ? "not measured"
                           : r->device_bytes ? NULL
                                             : "no device: backend cpu",
@@ -161,6 +168,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     int64_t attempt = 1;
     bool ok = false;
 
+    KVR_TRY(kvr_store_stopped(s, r->key));
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));
     if (ok && r->outcome != KVR_OUT_OK)
@@ -174,6 +182,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
                      r->n_samples));
     KVR_TRY(
         put_list(s, r->key, "probe", KVR_RECORD_probe, r->probe, sizeof *r->probe, r->n_probes));
+    KVR_TRY(put_list(s, r->key, "watch", KVR_RECORD_watch, r->watch, sizeof *r->watch, r->n_watch));
     return put_list(s, r->key, "artifact", KVR_RECORD_artifact, r->artifact, sizeof *r->artifact,
                     r->n_artifacts);
 }
@@ -202,9 +211,10 @@ enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int id
 
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
 {
-    static const char sql[] = "UPDATE cell SET verdict = 'NOISY', verdict_codes = "
-                              "ltrim(verdict_codes || ' ' || ?2) WHERE session = ?1 AND outcome = "
-                              "'OK' AND instr(' ' || verdict_codes || ' ', ' ' || ?2 || ' ') = 0";
+    static const char sql[] =
+        "UPDATE cell SET verdict = 'NOISY', verdict_codes = ltrim(verdict_codes || ' ' || ?2), "
+        "time_codes = ltrim(coalesce(time_codes, verdict_codes) || ' ' || ?2) WHERE session = ?1 "
+        "AND outcome = 'OK' AND instr(' ' || verdict_codes || ' ', ' ' || ?2 || ' ') = 0";
     sqlite3_stmt *q;
     enum kvr_status st;
 

@@ -20,7 +20,7 @@
 struct kvr_row_judged {
     const char *outcome;
     int64_t attempt;
-    const char *verdict, *verdict_codes, *device_missing, *model_sha256, *input_sha256;
+    const char *verdict, *verdict_codes, *time_codes, *device_missing, *model_sha256, *input_sha256;
 };
 
 struct kvr_row_series {

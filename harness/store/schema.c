@@ -24,3 +24,16 @@ const struct kvr_store_view kvr_store_views[] = {
 #undef VIEW
     { NULL, NULL },
 };
+
+/* What came with version 5. These stand alone, so that an older database is brought to it by making
+ * what it does not have. */
+#define TABLE(name) KVR_STATEMENT(since5_##name);
+#include "harness/store/since5.def"
+#undef TABLE
+
+const char *const kvr_store_since_5[][2] = {
+#define TABLE(name) { #name, kvr_statement_since5_##name },
+#include "harness/store/since5.def"
+#undef TABLE
+    { NULL, NULL },
+};

@@ -35,7 +35,7 @@ static void first_line(const char *path, char *out, size_t n)
 /* "NAME, kernels avx2": what is compared, averaged and shown by processor is so by variant, too. */
 static void cpu_model(char *out, size_t n)
 {
-    char name[192];
+    char name[256];
 
     snprintf(out, n, "%s, kernels %s", kvr_cpu_name(name, sizeof name), kvr_isa_name(kvr_isa()));
 }
@@ -105,14 +105,95 @@ static enum kvr_status make_id(char id[40])
     return KVR_OK;
 }
 
+/* --- facts ------------------------------------------------------------------------------ */
+
+static struct kvr_session_fact *find_fact(const struct kvr_session *s, const char *name)
+{
+    for (int i = 0; i < s->n_facts; i++)
+        if (strcmp(s->fact[i].name, name) == 0)
+            return &s->fact[i];
+    return NULL;
+}
+
+const char *kvr_session_fact(const struct kvr_session *s, const char *name)
+{
+    const struct kvr_session_fact *f = find_fact(s, name);
+
+    return f ? f->value : NULL;
+}
+
+enum kvr_status kvr_session_tell(struct kvr_session *s, const char *name, const char *value)
+{
+    struct kvr_session_fact *f = find_fact(s, name), *more;
+    struct kvr_session_fact now = { f ? f->name : strdup(name), strdup(value) };
+
+    more = f ? NULL : realloc(s->fact, ((size_t)s->n_facts + 1) * sizeof *more);
+    if (more)
+        s->fact = more;
+    if (!now.name || !now.value || (!f && !more)) {
+        if (!f)
+            free(now.name);
+        free(now.value);
+        return kvr_fail(KVR_ENOMEM, "session: no memory");
+    }
+    if (f)
+        free(f->value);
+    else
+        f = &s->fact[s->n_facts++];
+    *f = now;
+    return KVR_OK;
+}
+
+struct gather {
+    struct kvr_session *session;
+    enum kvr_status st;
+};
+
+static void tell_one(void *ctx, const char *name, const char *value)
+{
+    struct gather *g = ctx;
+
+    if (g->st == KVR_OK)
+        g->st = kvr_session_tell(g->session, name, value);
+}
+
+/* The facts that a time hangs on; a microcode is renewed overnight, and the machine is the same. */
+enum kvr_status kvr_session_identify(struct kvr_session *s)
+{
+    static const char *const those[] = { "cpu_vendor",   "cpu_family", "cpu_model", "cpu_stepping",
+                                         "cpu_isa",      "kernels",    "cache_l1d", "cache_l1i",
+                                         "cache_l2",     "cache_l3",   "governor",  "smt",
+                                         "device_uuids", NULL };
+    char hex[KVR_SHA256_HEX], *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    enum kvr_status st = KVR_OK;
+
+    if (to)
+        fprintf(to, "%s\n%d\n%s\n", s->cpu_model, s->n_cpus, s->driver);
+    for (int i = 0; to && those[i]; i++)
+        fprintf(to, "%s\n", kvr_session_fact(s, those[i]) ? kvr_session_fact(s, those[i]) : "");
+    if (!to || fclose(to) != 0)
+        st = kvr_fail(KVR_ENOMEM, "session: no memory");
+    if (st == KVR_OK)
+        st = kvr_sha256_hex(text, size, hex);
+    free(text);
+    KVR_TRY(st);
+    hex[8] = 0;
+    return kvr_session_tell(s, "machine", hex);
+}
+
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs)
 {
-    char host[256], cpu[256], governor[64], os[256], no_turbo[64];
+    char host[256], cpu[320], os[256], no_turbo[64];
+    struct gather facts = { s, KVR_OK };
     struct utsname u;
 
     memset(s, 0, sizeof *s);
     KVR_TRY(make_id(s->id));
+    kvr_machine_facts(tell_one, &facts);
+    KVR_TRY(facts.st);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "unknown");
     host[sizeof host - 1] = 0;
@@ -121,7 +202,6 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     else
         snprintf(os, sizeof os, "unknown");
     cpu_model(cpu, sizeof cpu);
-    first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
     /* One file for each of the two drivers, and they mean opposite things. */
     first_line("/sys/devices/system/cpu/intel_pstate/no_turbo", no_turbo, sizeof no_turbo);
     if (strcmp(no_turbo, "unknown") != 0) {
@@ -136,7 +216,8 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     s->host = strdup(host);
     s->os = strdup(os);
     s->cpu_model = strdup(cpu);
-    s->governor = strdup(governor);
+    s->governor =
+        strdup(kvr_session_fact(s, "governor") ? kvr_session_fact(s, "governor") : "unknown");
     s->libraries = libraries();
     s->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     s->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -149,7 +230,7 @@ enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const 
     s->driver = "none: cpu";
     if (s->argv && s->config_path && s->config_text && s->host && s->os && s->cpu_model &&
         s->governor && s->libraries && s->turbo)
-        return KVR_OK;
+        return kvr_session_identify(s);
     kvr_session_free(s);
     return kvr_fail(KVR_ENOMEM, "session: no memory");
 }
@@ -177,5 +258,10 @@ void kvr_session_free(struct kvr_session *s)
     free(s->governor);
     free(s->libraries);
     free(s->turbo);
+    for (int i = 0; i < s->n_facts; i++) {
+        free(s->fact[i].name);
+        free(s->fact[i].value);
+    }
+    free(s->fact);
     memset(s, 0, sizeof *s);
 }

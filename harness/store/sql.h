@@ -27,6 +27,8 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
 /* The table `cell`, "cell" or "temp.cell", and its indexes; schema: "" or "temp.". */
 enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *schema);
 enum kvr_status kvr_sql_create_cell_indexes(sqlite3 *db, const char *path, const char *schema);
+/* The tables that came with version 5, where they are not there; schema: "" or "temp.". */
+enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema);
 /* Rows of the table `from` into the table `cell` of `to_schema`. */
 enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *from_schema,
                                    const char *from, const char *to_schema);

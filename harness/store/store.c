@@ -15,8 +15,8 @@ KVR_STATEMENT(schema);
 enum { BUSY_MS = 10000 };
 
 static const char *const outcome_names[KVR_N_OUTCOMES] = {
-    "OK",     "SKIPPED", "UNSUPPORTED", "OOM_HOST", "OOM_DEVICE", "TIMEOUT",
-    "SIGNAL", "NAN",     "DIVERGED",    "INVALID",  "ERROR",      "INTERRUPTED",
+    "OK",     "EXCLUDED", "UNSUPPORTED", "SKIPPED", "OOM_HOST", "OOM_DEVICE",  "TIMEOUT",
+    "SIGNAL", "NAN",      "DIVERGED",    "INVALID", "ERROR",    "INTERRUPTED",
 };
 
 const char *kvr_outcome_name(enum kvr_outcome o)
@@ -32,6 +32,26 @@ bool kvr_outcome_parse(const char *name, enum kvr_outcome *out)
             return true;
         }
     return false;
+}
+
+bool kvr_outcome_is_open(enum kvr_outcome o)
+{
+    return o == KVR_OUT_SKIPPED || o == KVR_OUT_INTERRUPTED;
+}
+
+bool kvr_outcome_is_failure(enum kvr_outcome o)
+{
+    return o != KVR_OUT_OK && o != KVR_OUT_EXCLUDED && o != KVR_OUT_UNSUPPORTED &&
+           !kvr_outcome_is_open(o);
+}
+
+const char *kvr_outcome_kind(enum kvr_outcome o)
+{
+    return o == KVR_OUT_OK            ? "ok"
+           : o == KVR_OUT_EXCLUDED    ? "excluded"
+           : o == KVR_OUT_UNSUPPORTED ? "unsupported"
+           : kvr_outcome_is_open(o)   ? "open"
+                                      : "failed";
 }
 
 /* WAL keeps its index in shared memory and its locks in the page cache of one host. */
@@ -69,6 +89,8 @@ static enum kvr_status create(struct kvr_store *s)
     st = kvr_sql_exec(s, kvr_statement_schema, "creating the tables");
     if (st == KVR_OK)
         st = kvr_sql_create_cell(s->db, s->path, "cell");
+    if (st == KVR_OK)
+        st = kvr_sql_create_since_5(s->db, s->path, "");
     if (st == KVR_OK)
         st = kvr_sql_create_cell_indexes(s->db, s->path, "");
     sqlite3_snprintf(sizeof ids, ids, "PRAGMA application_id = %d; PRAGMA user_version = %d",

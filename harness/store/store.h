@@ -19,16 +19,19 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 4,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 5,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* what is still read, and brought to that */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 
-/* What came of a cell. */
+/* What came of a cell. Of one that is not OK there are four kinds, everywhere by these words:
+ * excluded (the config says no), unsupported (it cannot be), open (it is planned and not tried to
+ * its end) and failed (tried, and no number: all the others). */
 enum kvr_outcome {
     KVR_OUT_OK,
-    KVR_OUT_SKIPPED,     /* not tried: what it depends on failed */
+    KVR_OUT_EXCLUDED,    /* the config leaves it out; the reason says why */
     KVR_OUT_UNSUPPORTED, /* impossible with these settings; the reason says why */
+    KVR_OUT_SKIPPED,     /* open: not tried yet, what it depends on failed */
     KVR_OUT_OOM_HOST,
     KVR_OUT_OOM_DEVICE,
     KVR_OUT_TIMEOUT,
@@ -37,11 +40,15 @@ enum kvr_outcome {
     KVR_OUT_DIVERGED, /* finite, but far outside of what the model makes */
     KVR_OUT_INVALID,  /* measured, but not to be trusted: leaked memory, other frames than before */
     KVR_OUT_ERROR,    /* the worker said so; the reason is its message */
-    KVR_OUT_INTERRUPTED, /* stopped by the user */
+    KVR_OUT_INTERRUPTED, /* open: stopped by the user */
     KVR_N_OUTCOMES
 };
 const char *kvr_outcome_name(enum kvr_outcome o); /* "OK", "SKIPPED", ... */
 bool kvr_outcome_parse(const char *name, enum kvr_outcome *out);
+bool kvr_outcome_is_open(enum kvr_outcome o);
+bool kvr_outcome_is_failure(enum kvr_outcome o);
+/* "ok", "excluded", "unsupported", "open" or "failed". */
+const char *kvr_outcome_kind(enum kvr_outcome o);
 
 /* Where and with what a run was made. Every field is text or number, never NULL; what cannot
  * be known is "unknown". Owned strings: kvr_session_free. */
@@ -59,7 +66,18 @@ struct kvr_session {
     char *turbo;
     const char *driver; /* of the device, with its name; borrowed. "none: cpu" */
     int64_t order_seed;
+    struct kvr_session_fact *fact; /* about the machine and the run */
+    int n_facts;
 };
+struct kvr_session_fact {
+    char *name, *value;
+};
+/* One more fact, or another value of one that is there. */
+enum kvr_status kvr_session_tell(struct kvr_session *s, const char *name, const char *value);
+/* Its value; NULL: no such fact. */
+const char *kvr_session_fact(const struct kvr_session *s, const char *name);
+/* 8 hex digits of who the machine is, in the fact "machine". After the last fact about it. */
+enum kvr_status kvr_session_identify(struct kvr_session *s);
 enum kvr_status kvr_session_gather(struct kvr_session *s, int argc, char *const *argv,
                                    const char *config_path, const char *config_text, int jobs);
 void kvr_session_free(struct kvr_session *s);
@@ -136,15 +154,24 @@ struct kvr_row {
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* the most that was taken of the device; 0: there is none */
     const char *model_sha256, *input_sha256;
-    const char *noise; /* "" or codes with blanks between: an OK row is NOISY for these */
+    const char *noise;      /* "" or codes with blanks between: an OK row is NOISY for these */
+    const char *time_codes; /* the same, with what keeps the time of a row from counting that is not
+                               noise; NULL: as `noise` */
 
-    int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes;
+    int n_metrics, n_mem, n_passes, n_samples, n_artifacts, n_probes, n_watch;
     const struct kvr_row_metric *metric;
     const struct kvr_row_mem *mem;
     const struct kvr_row_pass *pass;
     const struct kvr_row_sample *sample;
     const struct kvr_row_artifact *artifact;
     const struct kvr_row_probe *probe;
+    const struct kvr_row_watch *watch;
+};
+
+/* What the machine did beside a cell. */
+struct kvr_row_watch {
+    const char *name;
+    double value;
 };
 
 struct kvr_store;
@@ -225,6 +252,7 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
 
 /* What makes an empty database, with sql/schema.sql and sql/cell.sql before it. */
+extern const char *const kvr_store_since_5[][2];    /* tables since version 5: name, "(...)" */
 extern const char *const kvr_store_cell_index[][2]; /* name, ON; NULL-terminated */
 
 struct kvr_store_view {

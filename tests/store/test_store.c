@@ -326,7 +326,7 @@ START_TEST(other_schema_refused)
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
     ck_assert_ptr_null(s);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "99"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "this kvreel reads 3 to 4"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "this kvreel reads 3 to 5"));
     ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
 
     unlink(db);
@@ -650,7 +650,7 @@ START_TEST(settings_come_and_go)
     raw_exec(db, sql);
     ck_assert_int_eq(ask("SELECT graphs FROM summary").i, 0);
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
-    ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema4"));
+    ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema5"));
     kvr_store_close(&s);
     ck_assert_int_eq(ask("SELECT graphs FROM cell").i, 0);
     ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);
@@ -862,7 +862,7 @@ START_TEST(full_disk_loses_nothing)
     ck_assert_int_eq(pipe(fds), 0);
     pid = fork();
     if (pid == 0)
-        _exit(fill_until_full(fds[1], 400 * 1024));
+        _exit(fill_until_full(fds[1], 500 * 1024));
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: %d", status);
     ck_assert_int_eq(read(fds[0], &n, sizeof n), sizeof n);

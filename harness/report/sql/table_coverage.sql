@@ -1,2 +1,2 @@
-SELECT method, n_ok, n_attempted, n_failed, n_unsupported, n_open, model, suite
+SELECT method, n_planned, n_ok, n_failed, n_unsupported, n_excluded, n_open, model, suite
 FROM coverage

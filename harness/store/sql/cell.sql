@@ -13,7 +13,7 @@
   prompt_id TEXT NOT NULL,
   prompt TEXT NOT NULL,
 {declarations}  repeat INTEGER NOT NULL,
-  outcome TEXT NOT NULL CHECK(outcome IN ('OK', 'SKIPPED', 'UNSUPPORTED', 'OOM_HOST',
+  outcome TEXT NOT NULL CHECK(outcome IN ('OK', 'EXCLUDED', 'UNSUPPORTED', 'SKIPPED', 'OOM_HOST',
     'OOM_DEVICE', 'TIMEOUT', 'SIGNAL', 'NAN', 'DIVERGED', 'INVALID', 'ERROR',
     'INTERRUPTED')),
   reason TEXT NOT NULL CHECK(outcome = 'OK' OR reason <> ''),
@@ -38,6 +38,7 @@
   input_sha256 TEXT NOT NULL,  -- of the prompt's text
   verdict TEXT NOT NULL CHECK(verdict IN ('VALID', 'NOISY', 'INVALID')),
   verdict_codes TEXT NOT NULL,  -- why not VALID, blank between codes
+  time_codes TEXT,  -- why its time does not count; '': it does
   warning TEXT,  -- what to mind when the row is read; NULL: nothing
   run TEXT NOT NULL GENERATED ALWAYS AS ({run}) STORED,
   made_of TEXT GENERATED ALWAYS AS (iif(json_type(spec, '$.parts') = 'object',

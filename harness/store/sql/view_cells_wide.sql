@@ -13,7 +13,11 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
-    s.driver) AS machine, s.code, c.rollout, c.run, c.warning, {c.settings} AS settings,
+    s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id
+    AND a.name = 'machine'), '') AS machine, s.code, c.rollout, c.run, c.warning,
+  {c.settings} AS settings,
+  coalesce(c.time_codes, iif(c.timing, c.verdict_codes, trim('UNTIMED ' || c.verdict_codes)))
+    AS time_codes,
   {c.root_settings} AS root_settings
 FROM cell c JOIN session s ON s.id = c.session
   LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of

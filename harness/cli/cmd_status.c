@@ -1,0 +1,193 @@
+/* cmd_status.c - `kvreel status`: where the sweeps of a database are, asked from anywhere. */
+#include <math.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/report/table.h"
+#include "harness/store/lock.h"
+
+struct status_opts {
+    const char *db;
+    bool json;
+};
+
+static const char sweeps[] =
+    "SELECT name, config, started, coalesce(state, 'unknown'), cells, n_ok, n_failed, "
+    "n_unsupported, n_excluded, n_open, n_enough, left_s, coalesce(narrowed, ''), session "
+    "FROM sweeps ORDER BY started DESC";
+enum {
+    NAME,
+    CONFIG,
+    STARTED,
+    STATE,
+    CELLS,
+    OK,
+    FAILED,
+    UNSUPPORTED,
+    EXCLUDED,
+    OPEN,
+    ENOUGH,
+    LEFT,
+    NARROWED,
+    SESSION
+};
+
+static const char running[] =
+    "SELECT coalesce(c.method, p.method), p.prompt_id, r.device, "
+    "unixepoch('now') - unixepoch(r.started), r.session FROM running r JOIN about a ON a.session = "
+    "r.session AND a.name = 'sweep' JOIN plan p ON p.sweep = a.value AND p.cell = r.cell LEFT JOIN "
+    "cell c ON c.key = r.cell ORDER BY r.started";
+
+static const char *duration(char buf[32], double s)
+{
+    if (s < 60)
+        snprintf(buf, 32, "%.0f s", s);
+    else if (s < 3600)
+        snprintf(buf, 32, "%d min %02d s", (int)s / 60, (int)s % 60);
+    else
+        snprintf(buf, 32, "%.0f h %02d min", floor(s / 3600), (int)fmod(s, 3600) / 60);
+    return buf;
+}
+
+static int number(const struct kvr_table *t, int row, int column)
+{
+    return (int)kvr_table_number(t, row, column);
+}
+
+/* Of a session that says it runs, whether it does. */
+static const char *state_of(const struct kvr_table *t, int row, bool locked)
+{
+    const char *said = kvr_table_text(t, row, STATE);
+
+    return strcmp(said, "running") == 0 && !locked ? "died" : said;
+}
+
+static json_t *running_json(const struct kvr_table *now, const char *session)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < now->n_rows; i++)
+        if (strcmp(kvr_table_text(now, i, 4), session) == 0)
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s, s:f}", "method", kvr_table_text(now, i, 0),
+                                "prompt", kvr_table_text(now, i, 1), "device",
+                                kvr_table_text(now, i, 2), "since_s", kvr_table_number(now, i, 3)));
+    return list;
+}
+
+static json_t *sweep_json(const struct kvr_table *t, int i, const struct kvr_table *now,
+                          bool locked)
+{
+    const double left = kvr_table_number(t, i, LEFT);
+    const char *state = state_of(t, i, locked);
+    const bool runs = strcmp(state, "running") == 0;
+    json_t *list = runs ? running_json(now, kvr_table_text(t, i, SESSION)) : json_array();
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s, s:o}",
+                     "name", kvr_table_text(t, i, NAME), "config", kvr_table_text(t, i, CONFIG),
+                     "started", kvr_table_text(t, i, STARTED), "state", state, "cells",
+                     number(t, i, CELLS), "ok", number(t, i, OK), "failed", number(t, i, FAILED),
+                     "unsupported", number(t, i, UNSUPPORTED), "excluded", number(t, i, EXCLUDED),
+                     "open", number(t, i, OPEN), "enough", number(t, i, ENOUGH), "left_s",
+                     isfinite(left) ? json_real(left) : json_null(), "narrowed",
+                     kvr_table_text(t, i, NARROWED), "running", list);
+}
+
+static void print_sweep(const json_t *o)
+{
+    const json_t *left = json_object_get(o, "left_s"), *list = json_object_get(o, "running"), *c;
+    const char *narrowed = json_string_value(json_object_get(o, "narrowed"));
+    const json_int_t open = json_integer_value(json_object_get(o, "open"));
+    static const char *const words[] = { "ok", "failed", "unsupported", "excluded", "open", NULL };
+    char text[32];
+    size_t i;
+
+    printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
+           json_string_value(json_object_get(o, "config")),
+           json_string_value(json_object_get(o, "state")),
+           json_string_value(json_object_get(o, "started")),
+           (long long)json_integer_value(json_object_get(o, "cells")));
+    for (int k = 0; words[k]; k++)
+        printf("%s %lld %s", k ? "," : "",
+               (long long)json_integer_value(json_object_get(o, words[k])), words[k]);
+    if (json_integer_value(json_object_get(o, "enough")))
+        printf(", %lld more not needed",
+               (long long)json_integer_value(json_object_get(o, "enough")));
+    printf("%s%s\n", narrowed[0] ? "; this run was asked for " : "", narrowed);
+    json_array_foreach(list, i, c)
+        printf("  running: %s %s%s%s, for %s\n", json_string_value(json_object_get(c, "prompt")),
+               json_string_value(json_object_get(c, "method")),
+               json_string_value(json_object_get(c, "device"))[0] ? " on " : "",
+               json_string_value(json_object_get(c, "device")),
+               duration(text, json_number_value(json_object_get(c, "since_s"))));
+    if (open && json_is_real(left))
+        printf("  left: about %s at the pace so far\n", duration(text, json_real_value(left)));
+    else if (open)
+        printf("  left: not known before a cell is finished\n");
+}
+
+static enum kvr_status read_all(const char *db, json_t **out)
+{
+    struct kvr_table *t = NULL, *now = NULL;
+    char who[256];
+    const bool locked = kvr_store_locked(db, who);
+    json_t *list = json_array();
+    enum kvr_status st = kvr_table_query(&t, db, sweeps, NULL);
+
+    if (st == KVR_OK)
+        st = kvr_table_query(&now, db, running, NULL);
+    for (int i = 0; st == KVR_OK && i < t->n_rows; i++)
+        json_array_append_new(list, sweep_json(t, i, now, locked));
+    kvr_table_close(&t);
+    kvr_table_close(&now);
+    *out =
+        json_pack("{s:o, s:o}", "writer", locked ? json_string(who) : json_null(), "sweeps", list);
+    return st;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct status_opts *o = call->opts;
+    json_t *doc = NULL, *list, *one;
+    enum kvr_status st = read_all(o->db, &doc);
+    size_t i;
+    int code;
+
+    list = json_object_get(doc, "sweeps");
+    code = json_array_size(list) ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
+    if (st != KVR_OK) {
+        json_decref(doc);
+        return kvr_cli_fail(st);
+    }
+    if (o->json)
+        return kvr_cli_json(doc, code);
+    json_array_foreach(list, i, one) print_sweep(one);
+    if (code == KVR_EXIT_NOTHING)
+        fprintf(stderr, "kvreel: status: %s has no plan: no sweep of this version ran into it\n",
+                o->db);
+    json_decref(doc);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct status_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_FLAG(struct status_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_status = {
+    .name = "status",
+    .summary = "where the sweeps of a database are: what runs, what is open, the time left",
+    .usage = "[options]",
+    .examples = "  kvreel status --db out/demo/demo.db            # while it runs, from anywhere\n"
+                "  kvreel status --db all.db --json | jq .sweeps[].open\n",
+    .details = "excluded: the config leaves it out. unsupported: it cannot be, with these\n"
+               "settings. open: planned, and not tried to its end yet. failed: tried, and there\n"
+               "is no number. A session that says it runs and has no process has died.\n",
+    .args = args,
+    .opts_size = sizeof(struct status_opts),
+    .min_words = 0,
+    .max_words = 0,
+    .run = run,
+};

@@ -1,0 +1,7 @@
+-- Cells that are being measured now, or were when their session died. device: which of several, or ''.
+(
+  cell TEXT PRIMARY KEY,
+  session TEXT NOT NULL REFERENCES session(id),
+  started TEXT NOT NULL,
+  device TEXT NOT NULL
+) STRICT, WITHOUT ROWID

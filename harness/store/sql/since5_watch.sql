@@ -1,0 +1,7 @@
+-- What the machine did beside a cell: shares of its processors' time, clocks in MHz.
+(
+  cell TEXT NOT NULL REFERENCES cell(key) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  value REAL,
+  PRIMARY KEY(cell, name)
+) STRICT, WITHOUT ROWID

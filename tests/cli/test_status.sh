@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# test_status.sh - the plan in the database: what is open is seen to be, while it runs and after.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+
+tiny_config c.yaml
+cat >>c.yaml <<'YAML'
+exclude: [{when: "name=RTN_INT2 & prompt=green", reason: not now}]
+YAML
+
+exits 0 "a limited run" run c.yaml --db a.db -o out --limit 2 -q
+prints "says what it left" ', 3 open'
+exits 0 "status" status --db a.db --json
+json "has all cells of the plan" '.sweeps[0] | .cells == 6 and .ok == 2 and .open == 3 and .excluded == 1 and .failed == 0 and .unsupported == 0'
+json "and what the run was asked for" '.sweeps[0].narrowed == "limit 2" and .sweeps[0].state == "done" and .writer == null'
+json "and how long the rest takes" '.sweeps[0].left_s > 0'
+exits 0 "as text" status --db a.db
+prints "in words" '6 cells: 2 ok, 0 failed, 0 unsupported, 1 excluded, 3 open'
+for t in summary coverage failures; do
+    exits 0 "the table $t" report --table $t --db a.db
+    prints "says that it is not all" 'NOT ALL: c: 3 of 6 cells open, limit 2'
+done
+exits 0 "stats" stats coverage --db a.db
+prints "say so, too" 'NOT ALL: c: 3 of 6 cells open'
+exits 0 "coverage counts what nobody tried" query --db a.db --json \
+    "SELECT sum(n_planned) AS p, sum(n_open) AS o, sum(n_excluded) AS x FROM coverage"
+json "as open" '.[0].p == 6 and .[0].o == 3 and .[0].x == 1'
+check "what a rule leaves out is EXCLUDED" \
+    test "$(sql a.db "SELECT group_concat(outcome) FROM cell WHERE reason <> ''")" = EXCLUDED
+check "and no failure" test "$(sql a.db 'SELECT count(*) FROM failures')" = 0
+
+exits 0 "a filtered run" run c.yaml --db a.db -o out --filter 'method=RTN_INT2' -q
+exits 0 "looks like one" report --table summary --db a.db
+prints "until the rest is there" 'NOT ALL: c: 1 of 6 cells open, filter method=RTN_INT2'
+exits 0 "the rest" run c.yaml --db a.db -o out -q
+exits 0 "a whole sweep" report --table summary --db a.db
+check "needs no note" bash -c "! grep -q 'NOT ALL' '$out'"
+exits 0 "and has nothing open" status --db a.db --json
+json "in its status" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
+
+# While it runs, and when it has died.
+sed -i 's/frames: 6/frames: 96/' c.yaml
+"$kvreel" run c.yaml --db b.db -o out2 --jobs 1 -q >/dev/null 2>&1 &
+pid=$!
+for _ in $(seq 200); do
+    "$kvreel" status --db b.db --json >"$out" 2>/dev/null
+    holds_true '.sweeps[0].running | length > 0' >/dev/null 2>&1 && break
+    sleep 0.05
+done
+json "a running sweep says what runs" '.writer != null and (.sweeps[0] | .state == "running" and (.running[0].method == "BF16") and .open == 5)'
+kill -KILL $pid
+wait $pid 2>/dev/null
+exits 0 "status of one that was killed" status --db b.db --json
+json "says so" '.writer == null and .sweeps[0].state == "died" and .sweeps[0].running == []'
+exits 2 "a database that is not there" status --db none.db
