@@ -33,32 +33,34 @@ static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, str
     return kvr_dev_put(dev, to->p, from->p, from->n_bytes);
 }
 
-static enum kvr_status encode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                              struct kvr_dev *dev, float *x, size_t n_bytes, struct kvr_buf *copy,
-                              struct kvr_stage_data *host, struct kvr_stage_data *out)
+static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+                              size_t n_bytes, struct kvr_buf *copy, struct kvr_stage_data *host,
+                              struct kvr_stage_data *out)
 {
     KVR_TRY(kvr_dev_sync(dev)); /* what is to be coded must be right */
     KVR_TRY(fetch(copy, dev, KVR_MEM_SCRATCH, x, n_bytes));
-    KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
-    KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
-    KVR_TRY(stage->encode(job, job->dev, copy->p, host));
-    if (stage->kind != KVR_STAGE_GRID)
+    if (out->codes.p || out->meta.p) { /* else the stage allocates */
+        KVR_TRY(kvr_buf_alloc(&host->codes, job->dev, KVR_MEM_KV, out->codes.n_bytes));
+        KVR_TRY(kvr_buf_alloc(&host->meta, job->dev, KVR_MEM_META, out->meta.n_bytes));
+    }
+    KVR_TRY(job->stage->cpu.encode(job, copy->p, host));
+    if (job->stage->kind != KVR_STAGE_GRID)
         KVR_TRY(kvr_dev_put(dev, x, copy->p, n_bytes));
-    out->n_exact = host->n_exact;
+    out->n_entries = host->n_entries;
     KVR_TRY(send(dev, &host->codes, &out->codes));
     return send(dev, &host->meta, &out->meta);
 }
 
-enum kvr_status kvr_bounce_encode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                                  float *x, struct kvr_stage_data *out)
+enum kvr_status kvr_bounce_encode(const struct kvr_stage_job *job, float *x,
+                                  struct kvr_stage_data *out)
 {
     const struct kvr_block_shape *s = &job->shape;
     const struct kvr_stage_job on_host = job_on_host(job);
     struct kvr_stage_data host = { 0 };
     struct kvr_buf copy = { 0 };
     enum kvr_status st =
-        encode(stage, &on_host, job->dev, x,
-               (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof *x, &copy, &host, out);
+        encode(&on_host, job->dev, x, (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof *x,
+               &copy, &host, out);
 
     kvr_buf_free(&copy);
     free_data(&host);
@@ -68,16 +70,38 @@ enum kvr_status kvr_bounce_encode(const struct kvr_stage *stage, const struct kv
 static enum kvr_status fetch_data(struct kvr_stage_data *to, struct kvr_dev *dev,
                                   const struct kvr_stage_data *from)
 {
-    to->n_exact = from->n_exact;
+    to->n_entries = from->n_entries;
     KVR_TRY(fetch(&to->codes, dev, KVR_MEM_KV, from->codes.p, from->codes.n_bytes));
     return fetch(&to->meta, dev, KVR_MEM_META, from->meta.p, from->meta.n_bytes);
 }
 
-void kvr_bounce_decode(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                       const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
-                       enum kvr_decode_mode mode, float *out)
+/* Nothing better is known. */
+static void spoil(struct kvr_dev *dev, float *x, size_t n_bytes)
 {
-    const bool reads = stage->kind != KVR_STAGE_GRID || mode != KVR_DECODE_SET;
+    kvr_device_fill(kvr_dev_stream(dev), x, 0xff, n_bytes);
+}
+
+void kvr_bounce_transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
+                          int64_t n, int h0, int nh)
+{
+    const size_t n_bytes = (size_t)n * (size_t)nh * (size_t)job->shape.head_dim * sizeof *x;
+    const struct kvr_stage_job on_host = job_on_host(job);
+    struct kvr_buf copy = { 0 };
+    enum kvr_status st = fetch(&copy, job->dev, KVR_MEM_SCRATCH, x, n_bytes);
+
+    if (st == KVR_OK) {
+        job->stage->cpu.transform(&on_host, way, copy.p, n, h0, nh);
+        st = kvr_dev_put(job->dev, x, copy.p, n_bytes);
+    }
+    if (st != KVR_OK)
+        spoil(job->dev, x, n_bytes);
+    kvr_buf_free(&copy);
+}
+
+void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                       int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const bool reads = job->stage->kind != KVR_STAGE_GRID || mode != KVR_DECODE_SET;
     const size_t n_bytes = (size_t)n * (size_t)nh * (size_t)job->shape.head_dim * sizeof *out;
     const struct kvr_stage_job on_host = job_on_host(job);
     struct kvr_stage_data host = { 0 };
@@ -89,11 +113,11 @@ void kvr_bounce_decode(const struct kvr_stage *stage, const struct kvr_stage_job
     if (st == KVR_OK && reads)
         st = kvr_dev_get(job->dev, copy.p, out, n_bytes);
     if (st == KVR_OK) {
-        stage->decode(&on_host, &host, t0, n, h0, nh, mode, copy.p);
+        job->stage->cpu.decode(&on_host, &host, t0, n, h0, nh, mode, copy.p);
         st = kvr_dev_put(job->dev, out, copy.p, n_bytes);
     }
     if (st != KVR_OK)
-        kvr_device_fill(kvr_dev_stream(job->dev), out, 0xff, n_bytes);
+        spoil(job->dev, out, n_bytes);
     kvr_buf_free(&copy);
     free_data(&host);
 }

@@ -12,16 +12,16 @@
 #include "methods/codecs/exact/exact_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 
+const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
+
 #define STAGE(name) extern const struct kvr_stage kvr_stage_##name;
-#include "methods/codecs/stages.def"
-#undef STAGE
+#include "methods/methods.def"
 
 #define STAGE(name) &kvr_stage_##name,
 const struct kvr_stage *const kvr_stages[] = {
-#include "methods/codecs/stages.def"
+#include "methods/methods.def"
     NULL
 };
-#undef STAGE
 
 static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
 {
@@ -109,6 +109,50 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
     return KVR_OK;
 }
 
+/* A job of stage i, apart from what the stages before it change. */
+static struct kvr_stage_job bare_job(const struct kvr_codec *c, int i, struct kvr_dev *dev,
+                                     const struct kvr_block_shape *shape)
+{
+    return (struct kvr_stage_job){
+        .stage = c->stage[i].stage,
+        .opts = c->stage[i].opts,
+        .dev = dev,
+        .side = c->side,
+        .study = c->study,
+        .compute = c->compute,
+        .shape = *shape,
+    };
+}
+
+static void layout_of(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    *out = (struct kvr_layout){ 0 };
+    if (job->stage->layout)
+        job->stage->layout(job, out);
+}
+
+void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
+                      struct kvr_layout *out)
+{
+    const struct kvr_stage_job job = bare_job(c, i, NULL, shape);
+
+    layout_of(&job, out);
+}
+
+/* What holds for a block of any shape. */
+static struct kvr_layout any_layout(const struct kvr_codec *c, int i)
+{
+    struct kvr_layout l;
+
+    kvr_codec_layout(c, i, &(struct kvr_block_shape){ 0, 1, 1 }, &l);
+    return l;
+}
+
+static bool leaves_nothing(const struct kvr_codec *c, int i)
+{
+    return c->stage[i].stage->kind == KVR_STAGE_GRID && any_layout(c, i).form == KVR_FORM_RAW;
+}
+
 /* Transforms and exact stages first, then grids joined by '+'. */
 static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
 {
@@ -126,10 +170,10 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
             return kvr_fail(KVR_EINVAL, "codec: '%s': more than one '%s'", text, st->name);
         if (joins[i] == '+' && (!grid || st->kind != KVR_STAGE_GRID))
             return kvr_fail(KVR_EINVAL, "codec: '%s': '+' stands between two grids", text);
-        if (joins[i] == '+' &&
-            (!strcmp(st->name, "exact") || !strcmp(c->stage[i - 1].stage->name, "exact")))
-            return kvr_fail(KVR_EINVAL, "codec: '%s': 'exact' leaves nothing to a second grid",
-                            text);
+        for (int j = i - 1; joins[i] == '+' && j <= i; j++)
+            if (leaves_nothing(c, j))
+                return kvr_fail(KVR_EINVAL, "codec: '%s': '%s' leaves nothing to a second grid",
+                                text, c->stage[j].stage->name);
         grid = grid || st->kind == KVR_STAGE_GRID;
     }
     if (!grid)
@@ -207,14 +251,16 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim)
 {
-    for (int i = 0; i < c->n_stages; i++) {
-        const struct kvr_stage *st = c->stage[i].stage;
+    const struct kvr_block_shape shape = { 0, n_heads, head_dim };
 
-        if (!st->check)
+    for (int i = 0; i < c->n_stages; i++) {
+        const struct kvr_stage_job job = bare_job(c, i, NULL, &shape);
+
+        if (!job.stage->check)
             continue;
-        enum kvr_status e = st->check(c->stage[i].opts, n_heads, head_dim);
+        enum kvr_status e = job.stage->check(&job);
         if (e != KVR_OK)
-            return kvr_fail_prefix(e, "%s", st->name);
+            return kvr_fail_prefix(e, "%s", job.stage->name);
     }
     return KVR_OK;
 }
@@ -224,8 +270,7 @@ int kvr_codec_unit_tokens(const struct kvr_codec *c)
     int unit = 1;
 
     for (int i = 0; i < c->n_stages; i++) {
-        const struct kvr_stage *st = c->stage[i].stage;
-        int u = st->unit_tokens ? st->unit_tokens(c->stage[i].opts) : 1;
+        const int u = any_layout(c, i).unit_tokens;
 
         unit = u > unit ? u : unit;
     }
@@ -234,7 +279,7 @@ int kvr_codec_unit_tokens(const struct kvr_codec *c)
 
 bool kvr_codec_is_exact(const struct kvr_codec *c)
 {
-    return c->n_stages == 1 && !strcmp(c->stage[0].stage->name, "exact");
+    return c->n_stages == 1 && leaves_nothing(c, 0);
 }
 
 bool kvr_codec_idempotent(const struct kvr_codec *c)
@@ -248,6 +293,16 @@ bool kvr_codec_idempotent(const struct kvr_codec *c)
 bool kvr_codec_rotated(const struct kvr_codec *c)
 {
     return c->stage[0].stage->kind == KVR_STAGE_TRANSFORM;
+}
+
+bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b)
+{
+    const struct kvr_codec_stage *x = &a->stage[0], *y = &b->stage[0];
+
+    if (!kvr_codec_rotated(a) || !kvr_codec_rotated(b))
+        return kvr_codec_rotated(a) == kvr_codec_rotated(b);
+    return x->stage == y->stage && a->study == b->study &&
+           (!x->stage->opts_size || !memcmp(x->opts, y->opts, x->stage->opts_size));
 }
 
 static int n_grids(const struct kvr_codec *c, int end)
@@ -264,84 +319,93 @@ static int n_grids(const struct kvr_codec *c, int end)
 static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_dev *dev,
                                    const struct kvr_block_shape *shape)
 {
-    return (struct kvr_stage_job){
-        .opts = c->stage[i].opts,
-        .dev = dev,
-        .side = c->side,
-        .study = c->study,
-        .compute = n_grids(c, i) > 0 ? KVR_COMPUTE_F32 : c->compute,
-        .shape = *shape,
-    };
+    struct kvr_stage_job job = bare_job(c, i, dev, shape);
+
+    if (n_grids(c, i) > 0)
+        job.compute = KVR_COMPUTE_F32;
+    return job;
 }
 
-struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
-                                              const struct kvr_block_shape *shape, int64_t n_exact)
+size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape)
 {
-    struct kvr_stage_bytes total = { 0 };
-
-    for (int i = 0; i < c->n_stages; i++) {
-        struct kvr_stage_job job = job_of(c, i, NULL, shape);
-        struct kvr_stage_bytes b = { 0 };
-
-        if (c->stage[i].stage->bytes)
-            c->stage[i].stage->bytes(&job, &b);
-        if (c->stage[i].stage->kind == KVR_STAGE_EXACT) {
-            b.meta = (size_t)n_exact * sizeof(int32_t);
-            b.codes = (size_t)n_exact * c->stage[i].stage->exact_entry_bytes - b.meta;
-        }
-        total.codes += b.codes;
-        total.meta += b.meta;
-    }
-    return total;
-}
-
-size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
-                       int64_t n_exact)
-{
-    const struct kvr_stage_bytes b = kvr_codec_bytes_by_tag(c, shape, n_exact);
+    const struct kvr_packed none = { .codec = c, .shape = *shape };
+    const struct kvr_stage_bytes b = kvr_packed_nominal(&none);
 
     return b.codes + b.meta;
 }
 
 static bool on_cuda(const struct kvr_dev *dev)
 {
-    return kvr_dev_stream(dev) != NULL;
+    return dev && kvr_dev_stream(dev);
 }
 
-static enum kvr_status encode_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                                    float *x, struct kvr_stage_data *out)
+/* What to do it with on job->dev; NULL: by way of the host. */
+static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
-    if (!on_cuda(job->dev))
-        return stage->encode(job, job->dev, x, out);
-    if (!stage->cuda)
-        return kvr_bounce_encode(stage, job, x, out);
-    return stage->cuda->encode(job, job->dev, x, out);
+    return on_cuda(job->dev) ? job->stage->cuda : &job->stage->cpu;
 }
 
-static void decode_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                         const struct kvr_stage_data *in, int64_t t0, int64_t n, int h0, int nh,
-                         enum kvr_decode_mode mode, float *out)
+static void transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
+                      int64_t n, int h0, int nh)
 {
-    if (!on_cuda(job->dev))
-        stage->decode(job, in, t0, n, h0, nh, mode, out);
-    else if (!stage->cuda)
-        kvr_bounce_decode(stage, job, in, t0, n, h0, nh, mode, out);
+    const struct kvr_stage_ops *ops = ops_of(job);
+
+    if (ops)
+        ops->transform(job, way, x, n, h0, nh);
     else
-        stage->cuda->decode(job, in, t0, n, h0, nh, mode, out);
+        kvr_bounce_transform(job, way, x, n, h0, nh);
 }
 
-static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct kvr_stage_job *job,
-                                   struct kvr_dev *dev, struct kvr_stage_data *out)
+void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
+                         float *x, int64_t n, int h0, int nh, int head_dim)
 {
-    struct kvr_stage_bytes b = { 0 };
+    struct kvr_stage_job job = bare_job(c, 0, dev, &(struct kvr_block_shape){ n, nh, head_dim });
 
-    stage->bytes(job, &b);
-    if (stage->cuda && stage->cuda->grid) { /* an integer grid writes every byte */
-        KVR_TRY(kvr_buf_alloc_raw(&out->codes, dev, KVR_MEM_KV, b.codes));
-        return kvr_buf_alloc_raw(&out->meta, dev, KVR_MEM_META, b.meta);
+    job.compute = KVR_COMPUTE_F32;
+    if (kvr_codec_rotated(c))
+        transform(&job, way, x, n, h0, nh);
+}
+
+static enum kvr_status encode_stage(const struct kvr_stage_job *job, float *x,
+                                    struct kvr_stage_data *out)
+{
+    const struct kvr_stage_ops *ops = ops_of(job);
+
+    if (job->stage->kind == KVR_STAGE_TRANSFORM) {
+        transform(job, KVR_TO_SPACE, x, job->shape.n_tok, 0, job->shape.n_heads);
+        return KVR_OK;
     }
-    KVR_TRY(kvr_buf_alloc(&out->codes, dev, KVR_MEM_KV, b.codes));
-    return kvr_buf_alloc(&out->meta, dev, KVR_MEM_META, b.meta);
+    return ops ? ops->encode(job, x, out) : kvr_bounce_encode(job, x, out);
+}
+
+static void decode_stage(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                         int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                         float *out)
+{
+    const struct kvr_stage_ops *ops = ops_of(job);
+
+    if (job->stage->kind == KVR_STAGE_TRANSFORM)
+        transform(job, KVR_FROM_SPACE, out, n, h0, nh);
+    else if (ops)
+        ops->decode(job, in, t0, n, h0, nh, mode, out);
+    else
+        kvr_bounce_decode(job, in, t0, n, h0, nh, mode, out);
+}
+
+/* The buffers of a stage that knows beforehand how long they are. */
+static enum kvr_status alloc_stage(const struct kvr_stage_job *job, struct kvr_stage_data *out)
+{
+    struct kvr_layout l;
+
+    layout_of(job, &l);
+    if (l.entry.codes || l.entry.meta)
+        return KVR_OK;
+    if (l.form != KVR_FORM_OWN) { /* every byte will be written */
+        KVR_TRY(kvr_buf_alloc_raw(&out->codes, job->dev, KVR_MEM_KV, l.bytes.codes));
+        return kvr_buf_alloc_raw(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
+    }
+    KVR_TRY(kvr_buf_alloc(&out->codes, job->dev, KVR_MEM_KV, l.bytes.codes));
+    return kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, l.bytes.meta);
 }
 
 /* The stages from `first` on as one chain: perhaps the transform, and integer grids. False: they
@@ -349,36 +413,41 @@ static enum kvr_status alloc_stage(const struct kvr_stage *stage, const struct k
 static bool chain_of(const struct kvr_codec *c, int first, struct kvr_dev *dev,
                      const struct kvr_block_shape *shape, struct kvr_grid_chain *out)
 {
-    const bool turn = c->stage[first].stage->kind == KVR_STAGE_TRANSFORM;
+    const bool rotate = c->stage[first].stage->kind == KVR_STAGE_TRANSFORM;
 
-    *out = (struct kvr_grid_chain){ .turn = turn, .turn_compute = c->compute };
-    if (turn && !c->stage[first].stage->cuda)
-        return false;
-    for (int i = first + turn; i < c->n_stages; i++) {
-        const struct kvr_stage *stage = c->stage[i].stage;
+    *out = (struct kvr_grid_chain){ .rotate = rotate, .rotate_compute = c->compute };
+    if (rotate) {
+        const struct kvr_stage_job job = bare_job(c, first, dev, shape);
 
-        if (!stage->cuda || !stage->cuda->grid || out->n == 2)
+        if (!ops_of(&job) || any_layout(c, first).form != KVR_FORM_WALSH)
             return false;
-        stage->cuda->grid(c->stage[i].opts, &out->grid[out->n]);
-        out->job[out->n++] = job_of(c, i, dev, shape);
     }
-    return out->n > 0 && out->n + turn <= 2;
+    for (int i = first + rotate; i < c->n_stages; i++) {
+        const struct kvr_stage_job job = job_of(c, i, dev, shape);
+        struct kvr_layout l;
+
+        layout_of(&job, &l);
+        if (!ops_of(&job) || !l.chains || out->n == 2)
+            return false;
+        out->grid[out->n] = kvr_grid_of_layout(&l);
+        out->job[out->n++] = job;
+    }
+    return out->n > 0 && out->n + rotate <= 2;
 }
 
 /* A grid alone is as well done by itself. */
 static bool worth_chaining(const struct kvr_grid_chain *chain)
 {
-    return chain->n + chain->turn == 2;
+    return chain->n + chain->rotate == 2;
 }
 
-static enum kvr_status alloc_chain(const struct kvr_codec *c, int first,
-                                   const struct kvr_grid_chain *chain, struct kvr_packed *out,
-                                   const struct kvr_stage_data *data[2])
+static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain,
+                                   struct kvr_packed *out, const struct kvr_stage_data *data[2])
 {
     for (int i = 0; i < chain->n; i++) {
-        const int at = first + chain->turn + i;
+        const int at = first + chain->rotate + i;
 
-        KVR_TRY(alloc_stage(c->stage[at].stage, &chain->job[i], out->dev, &out->stage[at]));
+        KVR_TRY(alloc_stage(&chain->job[i], &out->stage[at]));
         data[i] = &out->stage[at];
     }
     return KVR_OK;
@@ -395,7 +464,7 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first, const 
     if (!on_cuda(out->dev) || !chain_of(c, first, out->dev, &out->shape, &chain) ||
         !worth_chaining(&chain))
         return KVR_OK;
-    KVR_TRY(alloc_chain(c, first, &chain, out, data));
+    KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_chain_encode_cuda(kvr_dev_stream(out->dev), &chain, x, data);
     return KVR_OK;
 }
@@ -415,21 +484,21 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     int64_t scratch;
 
     *done = false;
-    if (on_cuda(out->dev) || x->p == work || (find && (!stage->find || c->n_stages < 2)) ||
+    if (on_cuda(out->dev) || x->p == work || (find && (!stage->cpu.find || c->n_stages < 2)) ||
         !chain_of(c, find, out->dev, &out->shape, &chain))
         return KVR_OK;
     scratch = kvr_chain_scratch(&chain);
     if (!scratch || (!find && !x->bf16 && !worth_chaining(&chain)))
         return KVR_OK;
     if (find)
-        KVR_TRY(stage->find(&job, x, work, &out->stage[0], &instead));
+        KVR_TRY(stage->cpu.find(&job, x, work, &out->stage[0], &instead));
     if (instead.n > n - scratch) { /* no room for both */
         kvr_buf_free(&out->stage[0].codes);
         kvr_buf_free(&out->stage[0].meta);
         out->stage[0] = (struct kvr_stage_data){ 0 };
         return KVR_OK;
     }
-    KVR_TRY(alloc_chain(c, find, &chain, out, data));
+    KVR_TRY(alloc_chain(find, &chain, out, data));
     kvr_chain_encode(&chain, x, &instead, work, data);
     *done = true;
     return KVR_OK;
@@ -493,16 +562,15 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
             x = work;
             owns_copy = true;
         }
-        if ((stage->kind == KVR_STAGE_GRID || stage->kind == KVR_STAGE_SHIFT) && !d->codes.p &&
-            !d->meta.p)
-            st = alloc_stage(stage, &job, dev, d);
+        if (!d->codes.p && !d->meta.p)
+            st = alloc_stage(&job, d);
         /* Only a GRID leaves x alone, and the last stage is one. */
         if (st == KVR_OK)
-            st = encode_stage(stage, &job, owns_copy ? work : (float *)(uintptr_t)x, d);
+            st = encode_stage(&job, owns_copy ? work : (float *)(uintptr_t)x, d);
         if (st == KVR_OK && stage->kind == KVR_STAGE_GRID && !last) {
             /* The next grid codes what this one left over. */
             job.compute = KVR_COMPUTE_F32;
-            decode_stage(stage, &job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
+            decode_stage(&job, d, 0, shape->n_tok, 0, shape->n_heads, KVR_DECODE_SUB, work);
         }
     }
     if (st != KVR_OK)
@@ -556,7 +624,7 @@ static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t
     if (!chain_of(c, first, p->dev, &p->shape, &chain) || !worth_chaining(&chain))
         return false;
     for (int i = 0; i < chain.n; i++) {
-        data[i] = &p->stage[first + chain.turn + i];
+        data[i] = &p->stage[first + chain.rotate + i];
         chain.job[i].compute = chain.n > 1 ? KVR_COMPUTE_F32 : chain.job[i].compute;
     }
     chain.round = chain.n > 1 && c->compute == KVR_COMPUTE_BF16;
@@ -580,7 +648,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
 
         if (chain)
             job.compute = KVR_COMPUTE_F32;
-        decode_stage(c->stage[i].stage, &job, &p->stage[i], t0, n, h0, nh, mode, out);
+        decode_stage(&job, &p->stage[i], t0, n, h0, nh, mode, out);
         mode = KVR_DECODE_ADD;
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
@@ -591,7 +659,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
             continue;
         struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
 
-        decode_stage(c->stage[i].stage, &job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
+        decode_stage(&job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
     }
 }
 
@@ -627,20 +695,20 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
     decode_in_runs(p, kvr_codec_rotated(p->codec) ? 1 : 0, t0, n, h0, nh, out);
 }
 
-void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out)
+void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
 {
     const struct kvr_codec *c = p->codec;
     const int last = c->n_stages - 1; /* always a grid */
 
-    *out = (struct kvr_steps){ 0 };
+    *out = (struct kvr_coding_noise){ 0 };
     for (int i = 0; i <= last; i++) {
-        const struct kvr_stage *stage = c->stage[i].stage;
-        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+        const struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
 
-        if (stage->kind == KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
-            *out = (struct kvr_steps){ .rotated = true };
-        if (stage->steps && (stage->kind == KVR_STAGE_EXACT || i == last))
-            stage->steps(&job, &p->stage[i], out);
+        if (job.stage->kind ==
+            KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
+            *out = (struct kvr_coding_noise){ .rotated = true };
+        if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
+            job.stage->noise(&job, &p->stage[i], out);
     }
 }
 
@@ -669,7 +737,7 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
     assert(p->dev && (p->dev == to || !on_cuda(p->dev) || !on_cuda(to)));
     *out = (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape };
     for (int i = 0; i < KVR_MAX_STAGES && st == KVR_OK; i++) {
-        out->stage[i].n_exact = p->stage[i].n_exact;
+        out->stage[i].n_entries = p->stage[i].n_entries;
         st = copy_buf(&p->stage[i].codes, to, &out->stage[i].codes);
         if (st == KVR_OK)
             st = copy_buf(&p->stage[i].meta, to, &out->stage[i].meta);
@@ -688,12 +756,27 @@ size_t kvr_packed_bytes(const struct kvr_packed *p)
     return n;
 }
 
-int64_t kvr_packed_n_exact(const struct kvr_packed *p)
+struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p)
+{
+    struct kvr_stage_bytes total = { 0 };
+
+    for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
+        const size_t n = (size_t)p->stage[i].n_entries;
+        struct kvr_layout l;
+
+        kvr_codec_layout(p->codec, i, &p->shape, &l);
+        total.codes += l.bytes.codes + n * l.entry.codes;
+        total.meta += l.bytes.meta + n * l.entry.meta;
+    }
+    return total;
+}
+
+int64_t kvr_packed_n_entries(const struct kvr_packed *p)
 {
     int64_t n = 0;
 
     for (int i = 0; i < KVR_MAX_STAGES; i++)
-        n += p->stage[i].n_exact;
+        n += p->stage[i].n_entries;
     return n;
 }
 

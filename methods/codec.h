@@ -14,6 +14,10 @@
  *     kvr_packed_free(&packed);
  *     kvr_codec_close(&c);
  *
+ * A stage describes itself: its layout says what it stores and how that reads, its noise how far
+ * off the values are, and a transform has a side for queries. Attention, corrections, predictions
+ * and kernels read that; only a stage reads its own options.
+ *
  * On a device of backend CUDA all of x, work, out and what is packed is its memory; the bytes are
  * those of the CPU, and so are decoded values, but for the payload of a NaN.
  *
@@ -44,7 +48,7 @@ struct kvr_block_shape {
 enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
-    KVR_STAGE_TRANSFORM, /* an orthogonal change of space, stores nothing */
+    KVR_STAGE_TRANSFORM, /* a linear change of space for every head, stores nothing */
     KVR_STAGE_SHIFT,     /* takes off what it stores (a mean), in the same space */
     KVR_STAGE_EXACT,     /* takes single elements out and keeps them */
     KVR_STAGE_GRID,      /* codes; the next grid codes what this one left */
@@ -54,12 +58,15 @@ enum kvr_stage_kind {
 struct kvr_stage_data {
     struct kvr_buf codes; /* KVR_MEM_KV */
     struct kvr_buf meta;  /* KVR_MEM_META: scales, zero points, indices */
-    int64_t n_exact;      /* elements held exactly (EXACT stages) */
+    int64_t n_entries;    /* of a stage whose bytes depend on the data; else 0 */
 };
 
+struct kvr_stage;
+
 struct kvr_stage_job {
+    const struct kvr_stage *stage;
     const void *opts;    /* the stage's own option struct */
-    struct kvr_dev *dev; /* where the data is */
+    struct kvr_dev *dev; /* where the data is; NULL: in memory of the CPU */
     enum kvr_side side;
     bool study; /* bug for bug, as the 33-method study ran it */
     enum kvr_compute compute;
@@ -76,50 +83,83 @@ enum kvr_decode_mode {
     KVR_DECODE_SUB, /* out -= decoded: what a grid left over */
 };
 
-/* Which elements of a block share a step, so that a correction can square it without
- * materialising one number per element. With C = H*D channels, channel c = h*D + d: */
-enum kvr_steps_kind {
-    KVR_STEPS_NONE,     /* no error: exact */
-    KVR_STEPS_TOKENS,   /* step[t / group * C + c]: `group` tokens of a channel */
-    KVR_STEPS_CHANNELS, /* step[(t * C + c) / group]: `group` channels of a head of a token */
-    KVR_STEPS_TOKEN,    /* step[t]: a whole token */
+/* Which elements of a block share a scale. With C = H*D channels, channel c = h*D + d: */
+enum kvr_group_axis {
+    KVR_AXIS_TOKENS,   /* scale[t / group * C + c]: `group` tokens of a channel */
+    KVR_AXIS_CHANNELS, /* scale[(t * C + c) / group]: `group` channels of a head of a token */
+    KVR_AXIS_TOKEN,    /* scale[t]: a whole token, all heads; group is not used */
+};
+extern const char *const kvr_axis_names[]; /* "tokens", "channels", "token" */
+
+/* How what a stage stores reads. Those who do not know a form ask the stage to decode. */
+enum kvr_form {
+    KVR_FORM_OWN,     /* as the stage alone knows */
+    KVR_FORM_RAW,     /* codes = the elements as `type`, [T,H,D] */
+    KVR_FORM_INTEGER, /* x^ = (q - z) s + m; `zero` says where z and m come from */
+    KVR_FORM_LEVELS,  /* x^ = level[q] s: a codebook */
+    KVR_FORM_ENTRIES, /* EXACT: codes = FP16 values, meta = int32 flat indices, ascending */
+    KVR_FORM_WALSH,   /* TRANSFORM: y = H x / sqrt(D), the Walsh-Hadamard matrix H */
 };
 
-/* How the error of an element goes with the element. */
-enum kvr_noise_sign {
-    KVR_NOISE_DITHER,   /* about uniform within a step, about independent of the element */
-    KVR_NOISE_TERNARY,  /* levels -1, 0, 1: a wide dead zone, the error opposes the element */
-    KVR_NOISE_CENTROID, /* E[x | code] = decoded: the error opposes the element */
-    KVR_NOISE_UNKNOWN,
+enum kvr_zero {
+    KVR_ZERO_MIDDLE,  /* z = 2^(b-1), m = 0 */
+    KVR_ZERO_POINT,   /* z = the second FP16 number of a group, m = 0 */
+    KVR_ZERO_MINIMUM, /* z = 0, m = the second FP16 number of a group */
+};
+
+/* What a stage stores for a block, and how it reads: all that anyone but the stage needs to know.
+ * INTEGER and LEVELS: codes q = planes of pack.h of [n_tok, C]; meta = scales s [n_groups] FP16,
+ * then the second numbers [n_groups] FP16 where `zero` asks for them.
+ *
+ * Not here yet, and where they would go: a scale of another type than FP16 as a type beside
+ * n_groups; a transform to fewer channels (low rank) as their number beside Walsh's; keys that are
+ * merged have a multiplicity in their segment (harness/cache/segment.h), and layouts that differ by
+ * head are segments over ranges of heads. A predictor from an earlier frame wraps the stages after
+ * it: a kind of its own, which codec.c would ask for the prediction, subtract it, code the rest. */
+struct kvr_layout {
+    struct kvr_stage_bytes bytes; /* of a block, to the byte, without entries */
+    /* Of a stage whose bytes depend on the data (kept elements, entropy coding): `encode` allocates
+     * what it needs for n_entries of them, and there are most_entries at the most. */
+    struct kvr_stage_bytes entry;
+    int64_t most_entries;
+    int unit_tokens; /* tokens that can be coded without padding or loss of grid; 0 is 1 */
+    enum kvr_form form;
+    enum kvr_dtype type; /* RAW */
+    int bits;            /* INTEGER, LEVELS: of a code */
+    int64_t n_tok;       /* tokens as stored, padding included */
+    enum kvr_group_axis axis;
+    int group;
+    int64_t n_groups;
+    enum kvr_zero zero;
+    const float *level; /* LEVELS: [2^bits] */
+    /* INTEGER: coded by the rule of methods/codecs/grid, so that a chain of stages may be coded as
+     * one (methods/codecs/grid/chain.h). */
+    bool chains;
+};
+
+/* What is known of a codec's error. Corrections are refused where they would need to know more. */
+enum kvr_noise_kind {
+    KVR_NOISE_UNKNOWN,  /* nothing: no correction */
+    KVR_NOISE_NONE,     /* there is no error */
+    KVR_NOISE_UNIFORM,  /* within half a step of the group, about independent of the element */
+    KVR_NOISE_RELATIVE, /* the same with a step of `relative` times what is decoded */
+    KVR_NOISE_MEASURED, /* no rule: what becomes of mean and variance has to be measured */
 };
 
 /* Borrowed from a coded block. A step may be negative (its square is what counts) and is not
  * finite where the block held a NaN or an infinity. */
-struct kvr_steps {
-    enum kvr_steps_kind kind;
-    int group; /* elements sharing a step; TOKEN, NONE: 0 */
+struct kvr_coding_noise {
+    enum kvr_noise_kind kind;
+    enum kvr_group_axis axis; /* UNIFORM */
+    int group;
     const kvr_f16 *step;
-    enum kvr_noise_sign sign;
-    bool rotated; /* steps are those of H x / sqrt(D): use the rotated query */
+    bool dead_zone; /* UNIFORM, levels -1, 0, 1: the error opposes the element */
+    float relative; /* RELATIVE */
+    bool rotated;   /* all this is in the space of the codec's transform: rotate the query */
     /* Elements held exactly, error 0: ascending flat indices (t*H + h)*D + d. In rotated
      * space where the transform precedes the EXACT stage. */
     const int32_t *exact;
     int64_t n_exact;
-};
-
-struct kvr_grid;
-
-/* The work of a stage on a device of backend CUDA (job->dev): as in struct kvr_stage, with all
- * memory the device's. `encode` may wait and allocate, as EXACT stages do, which have to know how
- * many elements they keep; `decode` does neither. */
-struct kvr_stage_cuda {
-    enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
-                              struct kvr_stage_data *out);
-    void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
-                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-    /* A GRID of integers (methods/codecs/grid/grid.h): which one, so that a codec can do a chain of
-     * them in one go. NULL: it is another kind. */
-    void (*grid)(const void *opts, struct kvr_grid *out);
 };
 
 /* Values as they are held. */
@@ -135,6 +175,38 @@ struct kvr_instead {
     int64_t n;
 };
 
+/* A TRANSFORM is y = R x, R of D x D, perhaps another one for every head. */
+enum kvr_transform_way {
+    KVR_TO_SPACE,       /* R x: keys and values, before they are coded */
+    KVR_QUERY_TO_SPACE, /* R^-T q: (R^-T q) . (R k) = q . k; the same as R q where R is orthogonal
+                         */
+    KVR_FROM_SPACE,     /* R^-1 y: what is decoded, or what attention made of values */
+};
+
+/* A stage's work on one kind of device: job->dev, whose memory all of it is. On CUDA `encode` may
+ * wait and allocate, as EXACT stages do, which have to know how many elements they keep; the others
+ * do neither. */
+struct kvr_stage_ops {
+    /* TRANSFORM, and all that one has: rows of heads [h0, h0 + nh), x [n,nh,D], in place. */
+    void (*transform)(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
+                      int64_t n, int h0, int nh);
+    /* EXACT: records into `out` and removes from x. SHIFT: records into `out` and takes it off x.
+     * GRID: codes x, which stays, into `out`. The buffers of `out` have been allocated from the
+     * layout's bytes, unless there are entries. */
+    enum kvr_status (*encode)(const struct kvr_stage_job *job, float *x,
+                              struct kvr_stage_data *out);
+    /* SHIFT: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out. GRID: set, add or
+     * subtract the decoded values, as `mode` says. On the CPU from several threads. */
+    void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
+    /* EXACT, on the CPU; NULL: only as `encode`. Records into `out` as `encode` does, but leaves x
+     * alone, and says what is to be seen instead: `at` is memory of `out`, `value` of `scratch`,
+     * T*H*D floats, at their end. */
+    enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
+                            float *scratch, struct kvr_stage_data *out,
+                            struct kvr_instead *instead);
+};
+
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */
 struct kvr_stage {
     const char *name;  /* as written in a pipeline */
@@ -142,44 +214,27 @@ struct kvr_stage {
     enum kvr_stage_kind kind;
     const struct kvr_opt *options;
     size_t opts_size;
-    bool deterministic; /* same input, same bytes */
-    /* Coding what it decodes to gives the same values again, bit for bit, as long as its steps
+    const void *variant; /* what tells stages of the same functions apart; their own business */
+    bool deterministic;  /* same input, same bytes */
+    /* Coding what it decodes to gives the same values again, bit for bit, as long as its scales
      * are normal FP16 numbers. */
     bool idempotent;
 
-    /* NULL: anything goes. Refuses impossible settings for this head width, with a reason. */
-    enum kvr_status (*check)(const void *opts, int n_heads, int head_dim);
-    /* Smallest number of tokens that can be coded without padding or loss of grid; 1 when NULL. */
-    int (*unit_tokens)(const void *opts);
-    /* Bytes stored for a block, to the byte (without n_exact entries). TRANSFORM, EXACT: NULL. */
-    void (*bytes)(const struct kvr_stage_job *job, struct kvr_stage_bytes *out);
-    size_t exact_entry_bytes; /* EXACT: bytes of one kept element, 4 of them its index */
+    /* NULL: anything goes. Refuses impossible settings for this head width, with a reason; of the
+     * shape, n_heads and head_dim count. */
+    enum kvr_status (*check)(const struct kvr_stage_job *job);
+    /* A TRANSFORM may do without: what it does is its own. A stage whose form is not OWN writes
+     * every byte of its buffers. */
+    void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
+    /* GRID: the kind of its error and all that belongs to the kind; NULL: unknown. EXACT: `exact`
+     * and `n_exact`. Other fields are left alone. `in` may hold nothing. */
+    void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out);
 
-    /* TRANSFORM: x -> transformed x, in place. EXACT: records into `out` and removes from x; it
-     * allocates. SHIFT: records into `out` and takes it off x. GRID: codes x into `out`; SHIFT
-     * and GRID find the buffers of `out` allocated by the caller from `bytes`. */
-    enum kvr_status (*encode)(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
-                              struct kvr_stage_data *out);
-    /* TRANSFORM, SHIFT: undo on out [n,nh,D]. EXACT: overwrite the kept elements in out.
-     * GRID: set, add or subtract the decoded values, as `mode` says. */
-    void (*decode)(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
-                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out);
-
-    /* EXACT, on the CPU; NULL: only as `encode`. Records into `out` as `encode` does, but leaves x
-     * alone, and says what is to be seen instead: `at` is memory of `out`, `value` of `scratch`,
-     * T*H*D floats, at their end. */
-    enum kvr_status (*find)(const struct kvr_stage_job *job, const struct kvr_values *x,
-                            float *scratch, struct kvr_stage_data *out,
-                            struct kvr_instead *instead);
-
-    /* GRID: where an element's step is (kind, group, step, sign). NULL: no error. EXACT: fills
-     * exact and n_exact. Other fields are left alone. */
-    void (*steps)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_steps *out);
-
-    /* NULL: on CUDA the values are copied to the host, the functions above run there, and the
+    struct kvr_stage_ops cpu;
+    /* NULL: on CUDA the values are copied to the host, the functions of the CPU run there, and the
      * result is copied back. Right, and slow: every call waits. */
-    const struct kvr_stage_cuda *cuda;
+    const struct kvr_stage_ops *cuda;
 };
 
 struct kvr_codec_stage {
@@ -216,14 +271,23 @@ enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 bool kvr_codec_is_exact(const struct kvr_codec *c); /* nothing is coded */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
-bool kvr_codec_rotated(const struct kvr_codec *c); /* begins with an orthogonal transform */
 
-/* Format arithmetic for a block, to the byte; n_exact elements held exactly. */
-size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape,
-                       int64_t n_exact);
-/* The same by tag: KV and META. */
-struct kvr_stage_bytes kvr_codec_bytes_by_tag(const struct kvr_codec *c,
-                                              const struct kvr_block_shape *shape, int64_t n_exact);
+/* Stage i for a block of this shape. */
+void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
+                      struct kvr_layout *out);
+
+/* A codec that begins with a TRANSFORM is attended to in the space that leads to. */
+bool kvr_codec_rotated(const struct kvr_codec *c);
+/* Both begin with the same one, or neither has one. */
+bool kvr_codec_same_space(const struct kvr_codec *a, const struct kvr_codec *b);
+/* That transform in F32, in place: x [n,nh,D], rows of heads [h0, h0 + nh), memory of `dev` (NULL:
+ * the CPU's). On the CPU any thread may call it; on CUDA it belongs to the device's thread. A codec
+ * that is not rotated leaves x alone. */
+void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kvr_transform_way way,
+                         float *x, int64_t n, int h0, int nh, int head_dim);
+
+/* Format arithmetic for a block, to the byte, without entries that depend on the data. */
+size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
 /* Code x [T,H,D]. `x` is not changed. `work` is scratch of T*H*D floats owned by the caller.
  * On failure `out` is empty. Storage comes from `dev`, tags KV and META. On CUDA it waits for the
@@ -247,9 +311,9 @@ void kvr_codec_decode(const struct kvr_packed *p, int64_t t0, int64_t n, int h0,
 void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
                               float *out);
 
-/* The error of a coded block: the step of its LAST grid (what earlier stages lost is coded by
+/* The error of a coded block: that of its LAST grid (what earlier stages lost is coded by
  * the later ones). Borrows from `p`: `step` and `exact` are memory of p->dev. */
-void kvr_codec_steps(const struct kvr_packed *p, struct kvr_steps *out);
+void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* The same bytes under the same tags on device `to`; at least one of the two devices is a CPU or
  * both are the same. Waits for a CUDA device. On failure `out` is empty. */
@@ -257,10 +321,12 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta */
-int64_t kvr_packed_n_exact(const struct kvr_packed *p);
+/* Format arithmetic, by tag: what a block of this shape and these entries takes. */
+struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
+int64_t kvr_packed_n_entries(const struct kvr_packed *p);
 void kvr_packed_free(struct kvr_packed *p);
 
-/* Built-in stages: methods/codecs/stages.def. NULL-terminated. */
+/* Built-in stages, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];
 /* Those, then the stages of loaded plug-ins; NULL past the last. */
 const struct kvr_stage *kvr_stage_at(int i);

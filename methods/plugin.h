@@ -25,16 +25,17 @@ extern "C" {
 #endif
 
 /* Raised when the meaning of anything a plug-in sees changes; sizes alone cannot tell that. */
-enum { KVR_PLUGIN_ABI = 2 };
+enum { KVR_PLUGIN_ABI = 3 };
 
 /* Structs that both sides read or write. Their sizes are compared, so that a header changed
  * without a new number is noticed too. */
 #define KVR_PLUGIN_STRUCTS(X)                                                                      \
     X(kvr_stage)                                                                                   \
-    X(kvr_stage_cuda)                                                                              \
     X(kvr_tiers)                                                                                   \
     X(kvr_retention)                                                                               \
-    X(kvr_method) X(kvr_opt) X(kvr_stage_job) X(kvr_stage_data) X(kvr_steps) X(kvr_policy_ctx)
+    X(kvr_method)                                                                                  \
+    X(kvr_opt)                                                                                     \
+    X(kvr_stage_job) X(kvr_stage_data) X(kvr_layout) X(kvr_coding_noise) X(kvr_policy_ctx)
 
 #define KVR_PLUGIN_FIELD(s) size_t s;
 #define KVR_PLUGIN_SIZE(s) sizeof(struct s),

@@ -78,20 +78,30 @@ static enum kvr_status check_part(const char *what, const char *name, const char
     return st;
 }
 
+static enum kvr_status check_ops(const struct kvr_stage *s, const struct kvr_stage_ops *ops,
+                                 const char *device)
+{
+    if (s->kind == KVR_STAGE_TRANSFORM && !ops->transform)
+        return kvr_fail(KVR_EINVAL, "stage '%s': without transform for %s", s->name, device);
+    if (s->kind != KVR_STAGE_TRANSFORM && (!ops->encode || !ops->decode))
+        return kvr_fail(KVR_EINVAL, "stage '%s': without encode or decode for %s", s->name, device);
+    return KVR_OK;
+}
+
 static enum kvr_status check_stage(const struct kvr_stage *s)
 {
     KVR_TRY(check_part("stage", s->name, s->title, s->options, s->opts_size));
-    if (s->kind == KVR_STAGE_TRANSFORM) /* attention turns queries by the built-in one alone */
-        return kvr_fail(KVR_EINVAL, "stage '%s': a plug-in cannot have a TRANSFORM", s->name);
-    if (s->kind != KVR_STAGE_SHIFT && s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
+    if (s->kind != KVR_STAGE_TRANSFORM && s->kind != KVR_STAGE_SHIFT &&
+        s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
         return kvr_fail(KVR_EINVAL, "stage '%s': no kind %d", s->name, (int)s->kind);
-    if (!s->encode || !s->decode)
-        return kvr_fail(KVR_EINVAL, "stage '%s': without encode or decode", s->name);
-    if (!s->bytes && (s->kind == KVR_STAGE_GRID || s->kind == KVR_STAGE_SHIFT))
-        return kvr_fail(KVR_EINVAL, "stage '%s': stores something, and has no bytes()", s->name);
-    if (s->kind == KVR_STAGE_EXACT && s->exact_entry_bytes < sizeof(int32_t))
-        return kvr_fail(KVR_EINVAL, "stage '%s': entries of %zu bytes hold no index", s->name,
-                        s->exact_entry_bytes);
+    KVR_TRY(check_ops(s, &s->cpu, "the CPU"));
+    if (s->cuda)
+        KVR_TRY(check_ops(s, s->cuda, "CUDA"));
+    if (!s->layout && s->kind != KVR_STAGE_TRANSFORM)
+        return kvr_fail(KVR_EINVAL, "stage '%s': stores something, and has no layout", s->name);
+    if (!s->noise && s->kind == KVR_STAGE_EXACT)
+        return kvr_fail(KVR_EINVAL, "stage '%s': keeps elements, and noise() does not name them",
+                        s->name);
     return KVR_OK;
 }
 

@@ -5,14 +5,12 @@
 
 #define METHOD(sym, ...) static const struct kvr_method method_##sym = { __VA_ARGS__ };
 #include "methods/methods.def"
-#undef METHOD
 
 #define METHOD(sym, ...) &method_##sym,
 const struct kvr_method *const kvr_methods[] = {
 #include "methods/methods.def"
     NULL
 };
-#undef METHOD
 
 /* One walk for all kinds: the built-in list, then that of each plug-in, less what came before. */
 #define AT(function, type, built_in, list)                                                         \

@@ -151,8 +151,16 @@ static enum kvr_status settle(struct kvr_scheme *p)
     }
     if (!strcmp(p->opts.layer_budget, "profiled"))
         strcpy(p->opts.layer_budget, "moviegen");
-    for (int t = 0; t < p->n_tiers; t++)
+    for (int t = 0; t < p->n_tiers; t++) {
         p->k[t]->compute = p->v[t]->compute = p->opts.compute;
+        if (p->opts.correction) {
+            enum kvr_status st =
+                kvr_correction_check(kvr_correction_at(p->opts.correction), p->k[t]);
+
+            if (st != KVR_OK)
+                return kvr_fail_prefix(st, "%s", p->name);
+        }
+    }
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
                         p->opts.budget_max);
@@ -229,6 +237,23 @@ void kvr_scheme_close(struct kvr_scheme **p)
     *p = NULL;
 }
 
+/* Attention keeps two spaces of keys and two of values: as they are, and rotated. */
+static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec *const *codec)
+{
+    const struct kvr_codec *first = NULL;
+
+    for (int t = 0; t < p->n_tiers; t++) {
+        if (!kvr_codec_rotated(codec[t]))
+            continue;
+        if (first && !kvr_codec_same_space(first, codec[t]))
+            return kvr_fail(KVR_EUNSUPPORTED,
+                            "%s: '%s' and '%s' begin with two transforms; one cache has one",
+                            p->name, first->text, codec[t]->text);
+        first = codec[t];
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
     for (int t = 0; t < p->n_tiers; t++) {
@@ -239,34 +264,33 @@ enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int he
         if (st != KVR_OK)
             return kvr_fail_prefix(st, "%s", p->name);
     }
-    return KVR_OK;
+    KVR_TRY(check_spaces(p, p->k));
+    return check_spaces(p, p->v);
 }
 
-static enum kvr_noise_sign noise_sign(const struct kvr_codec *c)
+static struct kvr_coding_noise noise_of(const struct kvr_codec *c)
 {
-    const struct kvr_packed nothing = { .codec = c, .shape = { 0, 1, 64 } };
-    struct kvr_steps steps;
+    const struct kvr_packed nothing = { .codec = c, .shape = { 0, 1, 1 } };
+    struct kvr_coding_noise noise;
 
-    kvr_codec_steps(&nothing, &steps);
-    return steps.sign;
+    kvr_codec_noise(&nothing, &noise);
+    return noise;
 }
 
 const char *kvr_scheme_warning(const struct kvr_scheme *p)
 {
-    if (p->opts.correction == 0 || !strcmp(kvr_correction_names[p->opts.correction], "energy"))
-        return NULL;
-    for (int t = 0; t < p->n_tiers; t++)
-        switch (noise_sign(p->k[t])) {
-        case KVR_NOISE_TERNARY:
+    const struct kvr_correction *c = kvr_correction_at(p->opts.correction);
+    bool any = false;
+
+    for (int t = 0; c && t < p->n_tiers; t++) {
+        const struct kvr_coding_noise noise = noise_of(p->k[t]);
+
+        any = any || noise.kind != KVR_NOISE_NONE;
+        if (noise.dead_zone && !c->measures)
             return "the correction assumes errors independent of the key; a three-level grid has "
                    "a dead zone, and it takes off about twice too much (use energy)";
-        case KVR_NOISE_CENTROID:
-            return "the correction assumes errors independent of the key; for a centroid codec "
-                   "its sign is wrong (use energy)";
-        default:
-            break;
-        }
-    return NULL;
+    }
+    return c && !any ? "no key is coded with an error: the correction changes nothing" : NULL;
 }
 
 static void visit_table(const char *prefix, const struct kvr_opt *table, const void *opts,
@@ -334,18 +358,26 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
         fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
+static bool depends_on_data(const struct kvr_codec *c, const struct kvr_block_shape *shape)
+{
+    for (int i = 0; i < c->n_stages; i++) {
+        struct kvr_layout l;
+
+        kvr_codec_layout(c, i, shape, &l);
+        if (l.most_entries)
+            return true;
+    }
+    return false;
+}
+
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
     /* Enough tokens that the last ragged group does not show. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 
-    if (p->n_tiers > 1 || p->retention.part)
+    if (p->n_tiers > 1 || p->retention.part || depends_on_data(p->k[0], &shape) ||
+        depends_on_data(p->v[0], &shape))
         return -1;
-    for (int i = 0; i < KVR_MAX_STAGES; i++)
-        if ((i < p->k[0]->n_stages && p->k[0]->stage[i].stage->kind == KVR_STAGE_EXACT) ||
-            (i < p->v[0]->n_stages && p->v[0]->stage[i].stage->kind == KVR_STAGE_EXACT))
-            return -1;
-    return 8.0 *
-           (double)(kvr_codec_bytes(p->k[0], &shape, 0) + kvr_codec_bytes(p->v[0], &shape, 0)) / n;
+    return 8.0 * (double)(kvr_codec_bytes(p->k[0], &shape) + kvr_codec_bytes(p->v[0], &shape)) / n;
 }

@@ -17,21 +17,19 @@ static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct center_opts, share, 1, 0, 1, "how much of the mean is taken off"), { 0 }
 };
 
-static void center_bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+static void center_layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
-    out->codes = 0;
-    out->meta = (size_t)job->shape.n_heads * (size_t)job->shape.head_dim * sizeof(kvr_f16);
+    out->bytes.meta = (size_t)job->shape.n_heads * (size_t)job->shape.head_dim * sizeof(kvr_f16);
 }
 
-/* x [T,H,D] -> x - mean; `out->meta` has been allocated from center_bytes(). */
-static enum kvr_status center_encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+/* x [T,H,D] -> x - mean; `out->meta` has been allocated from center_layout(). */
+static enum kvr_status center_encode(const struct kvr_stage_job *job, float *x,
                                      struct kvr_stage_data *out)
 {
     const double share = ((const struct center_opts *)job->opts)->share;
     const int64_t n = job->shape.n_tok, width = (int64_t)job->shape.n_heads * job->shape.head_dim;
     kvr_f16 *mean = out->meta.p;
 
-    (void)dev;
 #pragma omp parallel for schedule(static)
     for (int64_t c = 0; c < width; c++) { /* one thread per channel: the same sum every time */
         double sum = 0;
@@ -71,9 +69,8 @@ static const struct kvr_stage center = {
     .options = options,
     .opts_size = sizeof(struct center_opts),
     .deterministic = true,
-    .bytes = center_bytes,
-    .encode = center_encode,
-    .decode = center_decode,
+    .layout = center_layout,
+    .cpu = { .encode = center_encode, .decode = center_decode },
 };
 
 static const struct kvr_method centered_int4 = {

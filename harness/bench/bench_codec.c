@@ -10,7 +10,6 @@
 #include "harness/core/clock.h"
 #include "harness/core/isa.h"
 #include "harness/core/rng.h"
-#include "methods/codecs/hadamard/fwht.h"
 
 const struct kvr_bench_line kvr_bench_lines[] = {
     { "RTN_INT4", "sym(bits=4)", KVR_K },
@@ -91,20 +90,21 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-static float step_of(const struct kvr_steps *s, size_t e, size_t channels)
+static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels)
 {
     const size_t t = e / channels;
 
-    switch (s->kind) {
-    case KVR_STEPS_TOKENS:
-        return kvr_f16_to_f32(s->step[t / (size_t)s->group * channels + e % channels]);
-    case KVR_STEPS_CHANNELS:
-        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
-    case KVR_STEPS_TOKEN:
-        return kvr_f16_to_f32(s->step[t]);
-    default:
+    if (s->kind != KVR_NOISE_UNIFORM)
         return 0;
+    switch (s->axis) {
+    case KVR_AXIS_TOKENS:
+        return kvr_f16_to_f32(s->step[t / (size_t)s->group * channels + e % channels]);
+    case KVR_AXIS_CHANNELS:
+        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
+    case KVR_AXIS_TOKEN:
+        break;
     }
+    return kvr_f16_to_f32(s->step[t]);
 }
 
 /* Nothing that is faster than right is reported. */
@@ -112,16 +112,15 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
                              const struct kvr_packed *p)
 {
     const size_t channels = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
-    struct kvr_steps s;
+    struct kvr_coding_noise s;
     float *want = k->work.p;
     const float *got = k->out.p;
     int64_t held = 0;
 
-    kvr_codec_steps(p, &s);
+    kvr_codec_noise(p, &s);
     memcpy(want, k->x.p, k->n * sizeof *want);
-    if (s.rotated)
-        kvr_fwht(want, (int64_t)(k->n / (size_t)k->shape.head_dim), k->shape.head_dim,
-                 KVR_COMPUTE_F32);
+    kvr_codec_transform(p->codec, k->dev, KVR_TO_SPACE, want, k->shape.n_tok, 0, k->shape.n_heads,
+                        k->shape.head_dim);
     kvr_codec_decode_rotated(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
     for (size_t e = 0; e < k->n; e++) {
         const bool exact = held < s.n_exact && (size_t)s.exact[held] == e;

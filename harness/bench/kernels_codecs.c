@@ -38,7 +38,7 @@ static const int channels_shapes[][KVR_CASE_DIMS] = {
     { 16, 64, 4, 0 }, { 7, 128, 2, 1 }, { 21, 80, 4, 1 }, { 17, 320, 2, 0 }, { 9, 48, 3, 1 }
 };
 
-static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_grid_axis axis)
+static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_group_axis axis)
 {
     const int64_t n = k->shape[0], channels = k->shape[1];
     struct kvr_grid_block b = {
@@ -59,7 +59,7 @@ static struct kvr_grid_block block_of(const struct kvr_case_kit *k, enum kvr_gri
 }
 
 /* values [T, C], codes, steps and zero points */
-static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_grid_axis axis,
+static enum kvr_status grid_args(struct kvr_case_kit *k, enum kvr_group_axis axis,
                                  enum kvr_case_role values, enum kvr_case_role stored)
 {
     const struct kvr_grid_block b = block_of(k, axis);
@@ -103,7 +103,7 @@ static void encode_channels(const struct kvr_case_kit *k)
         kvr_grid_encoders()->rows(&b, t, KVR_GRID_ROWS, x + t * b.channels);
 }
 
-static void decode(const struct kvr_case_kit *k, enum kvr_grid_axis axis, enum kvr_decode_mode mode)
+static void decode(const struct kvr_case_kit *k, enum kvr_group_axis axis, enum kvr_decode_mode mode)
 {
     const struct kvr_grid_block b = block_of(k, axis);
 

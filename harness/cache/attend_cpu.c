@@ -18,8 +18,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "methods/codecs/hadamard/fwht.h"
-
 enum {
     TILE = KVR_ATTEND_TILE,
     PIECE = 512, /* tokens staged at once */
@@ -101,6 +99,8 @@ struct state {
     float *mx, *sum;      /* [H*T] */
     float *acc, *acc_rot; /* [H*T][padded D]: outputs in plain and in rotated space */
     float *q, *q_rot;     /* [H*T][D]: queries times 1/sqrt(D), plain and rotated */
+    /* Codecs whose transform leads to the rotated space of keys and of values; NULL: none does. */
+    const struct kvr_codec *k_space, *v_space;
     /* int8 alone: the same queries coded, and the vector mu of each head [H][D], by space. */
     struct kvr_dot_queries code, code_rot;
     float *mu, *mu_rot;
@@ -402,7 +402,9 @@ static void begin(const struct kvr_attend_job *job, const struct state *st)
             if (st->acc_rot) {
                 memset(st->acc_rot + at * dp, 0, (size_t)dp * sizeof(float));
                 memcpy(st->q_rot + at * d, st->q + at * d, (size_t)d * sizeof(float));
-                kvr_fwht(st->q_rot + at * d, 1, d, KVR_COMPUTE_F32);
+                if (st->k_space)
+                    kvr_codec_transform(st->k_space, NULL, KVR_QUERY_TO_SPACE, st->q_rot + at * d,
+                                        1, h, 1, d);
             }
         }
 }
@@ -474,7 +476,8 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
             if (st->acc_rot) { /* back from rotated space, once per output */
                 float *rot = st->acc_rot + at * dp;
 
-                kvr_fwht(rot, 1, d, KVR_COMPUTE_F32);
+                if (st->v_space)
+                    kvr_codec_transform(st->v_space, NULL, KVR_FROM_SPACE, rot, 1, h, 1, d);
                 for (int c = 0; c < d; c++)
                     acc[c] += rot[c];
             }
@@ -558,12 +561,17 @@ enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_s
     const size_t rows = (size_t)job->n_heads * (size_t)rows_of(job);
     const size_t d = (size_t)job->head_dim, dp = (size_t)padded(job->head_dim);
     struct state st = { .mx = s->state.p };
-    bool any_rotated = false;
+    bool any_rotated;
 
     if (kvr_dev_stream(s->dev))
         return kvr_attend_device(job, s);
-    for (int i = 0; i < job->n_spans; i++)
-        any_rotated |= rotated(&job->spans[i], false) || rotated(&job->spans[i], true);
+    for (int i = 0; i < job->n_spans; i++) {
+        if (rotated(&job->spans[i], false))
+            st.k_space = job->spans[i].seg->k.codec;
+        if (rotated(&job->spans[i], true))
+            st.v_space = job->spans[i].seg->v.codec;
+    }
+    any_rotated = st.k_space || st.v_space;
     st.sum = st.mx + rows;
     st.acc = st.sum + rows;
     st.q = st.acc + rows * dp;

@@ -10,7 +10,6 @@
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/rows.h"
-#include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum { PIECE = 1024 };
 
@@ -209,27 +208,31 @@ enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_a
     const struct kvr_attend_shape shape = { job->n_query, job->n_heads, job->head_dim };
     const struct place at = place_of(job, s);
     const int64_t rows = job->n_query * job->n_heads;
-    bool turned_keys = false, turned_values = false;
+    const struct kvr_codec *k_space = NULL, *v_space = NULL; /* whose transform leads there */
 
     for (int i = 0; i < job->n_spans; i++) {
         const struct kvr_segment *seg = job->spans[i].seg;
 
-        turned_keys |= seg && rotated(&seg->k);
-        turned_values |= seg && rotated(&seg->v);
+        if (seg && rotated(&seg->k))
+            k_space = seg->k.codec;
+        if (seg && rotated(&seg->v))
+            v_space = seg->v.codec;
     }
     kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     kvr_attend_begin_cuda(stream, &shape, &at.plain);
-    if (turned_keys) {
+    if (k_space) {
         kvr_dev_copy(s->dev, at.q_rot, job->q,
                      (size_t)rows * (size_t)job->head_dim * sizeof *job->q);
-        kvr_fwht_cuda(stream, at.q_rot, rows, job->head_dim, KVR_COMPUTE_F32);
+        kvr_codec_transform(k_space, s->dev, KVR_QUERY_TO_SPACE, at.q_rot, job->n_query, 0,
+                            job->n_heads, job->head_dim);
     }
-    if (turned_values)
+    if (v_space)
         kvr_attend_begin_cuda(stream, &shape, &at.turned);
     for (int i = 0; i < job->n_spans; i++)
         attend_span(job, s->dev, &at, &shape, &job->spans[i]);
-    if (turned_values) {
-        kvr_fwht_cuda(stream, at.turned.acc, rows, job->head_dim, KVR_COMPUTE_F32);
+    if (v_space) {
+        kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.turned.acc, job->n_query, 0,
+                            job->n_heads, job->head_dim);
         kvr_attend_merge_cuda(stream, &shape, &at.plain, &at.turned);
     }
     kvr_attend_finish_cuda(stream, &shape, &at.plain, job->out);

@@ -565,65 +565,49 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 /* ---- on the host -------------------------------------------------------------------------- */
 
-extern "C" const struct kvr_stage kvr_stage_sym, kvr_stage_asym, kvr_stage_exact,
-    kvr_stage_hadamard, kvr_stage_outliers;
-
-static int option(const struct kvr_codec_stage *s, const char *name)
-{
-    const struct kvr_opt *o = kvr_opts_find(s->stage->options, name);
-
-    return o ? *(const int *)((const char *)s->opts + o->offset) : 0;
-}
-
 /* False: not a grid that tiles are decoded from. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
-    const struct kvr_codec_stage *s = &p->codec->stage[i];
-    const int64_t n = p->shape.n_tok;
-    const int64_t channels = (int64_t)p->shape.n_heads * p->shape.head_dim;
-    const bool study = p->codec->study, asym = s->stage == &kvr_stage_asym;
+    struct kvr_layout l;
 
-    if (!asym && s->stage != &kvr_stage_sym)
+    kvr_codec_layout(p->codec, i, &p->shape, &l);
+    if (l.form != KVR_FORM_INTEGER)
         return false;
     /* Its product would have to be rounded before the minimum is added. */
-    if (asym && !study && !chain && p->codec->compute == KVR_COMPUTE_BF16)
+    if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
     out->codes = (const uint8_t *)p->stage[i].codes.p;
     out->meta = (const kvr_f16 *)p->stage[i].meta.p;
-    out->asym = asym;
-    out->study = study;
-    out->n_tok = (int)(study ? (n + KVR_STUDY_BLOCK - 1) / KVR_STUDY_BLOCK * KVR_STUDY_BLOCK : n);
-    out->bits = option(s, "bits");
-    out->axis = option(s, "axis");
-    out->group = option(s, "group");
-    if (out->axis == KVR_AXIS_TOKENS) {
-        out->n_sets = (out->n_tok + out->group - 1) / out->group * channels;
-    } else if (out->axis == KVR_AXIS_CHANNELS) {
-        out->n_sets = out->n_tok * channels / out->group;
-    } else {
-        out->n_sets = out->n_tok;
-        out->group = p->shape.head_dim; /* of a head, as far as sums of squares go */
-    }
+    out->asym = l.zero != KVR_ZERO_MIDDLE;
+    out->study = l.zero == KVR_ZERO_POINT;
+    out->n_tok = (int)l.n_tok;
+    out->bits = l.bits;
+    out->axis = l.axis;
+    /* Of a head, as far as sums of squares go. */
+    out->group = l.axis == KVR_AXIS_TOKEN ? p->shape.head_dim : l.group;
+    out->n_sets = l.n_groups;
     return out->axis != KVR_AXIS_CHANNELS || out->group % 4 == 0;
 }
 
 static bool coded_source(const struct kvr_packed *p, struct tile_source *out)
 {
     const struct kvr_codec *c = p->codec;
+    struct kvr_layout l;
     int i = 0;
 
-    if (kvr_codec_is_exact(c)) {
-        out->kind = option(&c->stage[0], "type") ? ROWS_F32 : ROWS_BF16;
+    kvr_codec_layout(c, 0, &p->shape, &l);
+    if (l.form == KVR_FORM_RAW) {
+        out->kind = l.type == KVR_F32 ? ROWS_F32 : ROWS_BF16;
         out->rows = p->stage[0].codes.p;
-        return true;
+        return l.type == KVR_F32 || l.type == KVR_BF16;
     }
     out->kind = GRIDS;
-    if (c->stage[i].stage == &kvr_stage_hadamard)
-        i++;
-    if (i < c->n_stages && c->stage[i].stage == &kvr_stage_outliers) {
+    if (kvr_codec_rotated(c))
+        kvr_codec_layout(c, ++i, &p->shape, &l);
+    if (l.form == KVR_FORM_ENTRIES) {
         out->value = (const kvr_f16 *)p->stage[i].codes.p;
         out->index = (const int32_t *)p->stage[i].meta.p;
-        out->n_exact = (int)p->stage[i].n_exact;
+        out->n_exact = (int)p->stage[i].n_entries;
         i++;
     }
     if (c->n_stages - i < 1 || c->n_stages - i > MAX_GRIDS)

@@ -19,7 +19,7 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
 {
     const struct kvr_block_shape s = { 4096, l->geo.n_heads, l->geo.head_dim };
 
-    return kvr_codec_bytes(l->scheme->k[tier], &s, 0) + kvr_codec_bytes(l->scheme->v[tier], &s, 0);
+    return kvr_codec_bytes(l->scheme->k[tier], &s) + kvr_codec_bytes(l->scheme->v[tier], &s);
 }
 
 /* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */

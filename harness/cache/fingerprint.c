@@ -19,9 +19,9 @@ static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed 
     for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
         const struct kvr_stage_data *d = &p->stage[i];
 
-        if (!d->codes.n_bytes && !d->meta.n_bytes && !d->n_exact)
+        if (!d->codes.n_bytes && !d->meta.n_bytes && !d->n_entries)
             continue;
-        KVR_TRY(add_int(h, d->n_exact));
+        KVR_TRY(add_int(h, d->n_entries));
         KVR_TRY(add_buf(h, &d->codes));
         KVR_TRY(add_buf(h, &d->meta));
     }

@@ -177,7 +177,9 @@ void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, floa
 
 static size_t packed_nominal(const struct kvr_packed *p)
 {
-    return p->codec ? kvr_codec_bytes(p->codec, &p->shape, kvr_packed_n_exact(p)) : 0;
+    const struct kvr_stage_bytes b = kvr_packed_nominal(p);
+
+    return b.codes + b.meta;
 }
 
 size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k)
@@ -224,8 +226,7 @@ size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes)
 static void add_packed(const struct kvr_packed *p, bool dry, struct kvr_layer_bytes *out)
 {
     if (dry && p->codec) {
-        const struct kvr_stage_bytes b =
-            kvr_codec_bytes_by_tag(p->codec, &p->shape, kvr_packed_n_exact(p));
+        const struct kvr_stage_bytes b = kvr_packed_nominal(p);
 
         out->kv += b.codes;
         out->meta += b.meta;

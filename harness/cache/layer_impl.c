@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "harness/cache/rows.h"
-#include "methods/codecs/hadamard/fwht.h"
-#include "methods/codecs/hadamard/fwht_cuda.h"
 
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s)
 {
@@ -84,11 +82,8 @@ static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct k
         float *work = l->scratch->work.p;
 
         kvr_dev_copy(l->dev, work, k, n * sizeof *k);
-        if (kvr_dev_stream(l->dev))
-            kvr_fwht_cuda(kvr_dev_stream(l->dev), work, s->n_tok * l->geo.n_heads, l->geo.head_dim,
-                          KVR_COMPUTE_F32);
-        else
-            kvr_fwht(work, s->n_tok * l->geo.n_heads, l->geo.head_dim, KVR_COMPUTE_F32);
+        kvr_codec_transform(codec, l->dev, KVR_TO_SPACE, work, s->n_tok, 0, l->geo.n_heads,
+                            l->geo.head_dim);
         k = work;
     }
     if (!kvr_dev_stream(l->dev)) {

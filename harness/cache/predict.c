@@ -155,44 +155,32 @@ static size_t nominal_of(const struct rollout *r)
     return total;
 }
 
-/* Most elements the EXACT stage of a coded block can hold; 0 without one. */
-static int64_t most_exact(const struct kvr_packed *p, int *stage)
-{
-    const double n = (double)(p->shape.n_tok * p->shape.n_heads * p->shape.head_dim);
-
-    for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
-        const struct kvr_codec_stage *s = &p->codec->stage[i];
-        const struct kvr_opt *o = kvr_opts_find(s->stage->options, "max_ratio");
-        double ratio = 1;
-
-        if (s->stage->kind != KVR_STAGE_EXACT)
-            continue;
-        if (o)
-            memcpy(&ratio, (const char *)s->opts + o->offset, sizeof ratio);
-        *stage = i;
-        return (int64_t)(ratio * n);
-    }
-    return 0;
-}
-
-/* Count every outlier there may be. */
-static bool fill_exact(struct rollout *r)
+/* As many entries in a coded block as its stages may come to. */
+static bool fill_entries(struct kvr_packed *p)
 {
     bool any = false;
-    int stage;
+
+    for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
+        struct kvr_layout l;
+
+        kvr_codec_layout(p->codec, i, &p->shape, &l);
+        p->stage[i].n_entries = l.most_entries;
+        any = any || l.most_entries > 0;
+    }
+    return any;
+}
+
+/* All the entries there may be. */
+static bool fill_all_entries(struct rollout *r)
+{
+    bool any = false;
 
     for (int i = 0; i < r->n_layers; i++)
         for (int s = 0; s < r->layer[i].n; s++) {
-            struct kvr_packed *side[] = { &r->layer[i].seg[s].k, &r->layer[i].seg[s].v };
+            const bool k = fill_entries(&r->layer[i].seg[s].k);
+            const bool v = fill_entries(&r->layer[i].seg[s].v);
 
-            for (int j = 0; j < 2; j++) {
-                const int64_t most = most_exact(side[j], &stage);
-
-                if (!most)
-                    continue;
-                side[j]->stage[stage].n_exact = most;
-                any = true;
-            }
+            any = any || k || v;
         }
     return any;
 }
@@ -270,7 +258,7 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
                               struct kvr_prediction *out)
 {
     out->nominal_min = out->nominal_max = out->nominal;
-    if (fill_exact(r)) {
+    if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
         out->depends = "elements held exactly depend on the data: nominal_bytes counts none, "

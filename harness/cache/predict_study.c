@@ -62,7 +62,7 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
 
     if (!p->codec)
         return 0;
-    total = kvr_codec_bytes_by_tag(p->codec, s, 0).meta;
+    total = kvr_packed_nominal(p).meta;
     if (kvr_codec_is_exact(p->codec))
         return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
     for (int i = 0; i < p->codec->n_stages; i++) /* a plane of codes for each grid */

@@ -10,23 +10,6 @@ static int64_t padded(int64_t n)
     return (n + KVR_PROBE_PAD - 1) / KVR_PROBE_PAD * KVR_PROBE_PAD;
 }
 
-/* y = H x / sqrt(D), in place; D a power of two. As kvr_fwht, unrounded. */
-static void unrotate(double *x, int d)
-{
-    const double scale = 1 / sqrt(d);
-
-    for (int step = 1; step < d; step *= 2)
-        for (int i = 0; i < d; i += 2 * step)
-            for (int j = i; j < i + step; j++) {
-                const double a = x[j], b = x[j + step];
-
-                x[j] = a + b;
-                x[j + step] = a - b;
-            }
-    for (int i = 0; i < d; i++)
-        x[i] *= scale;
-}
-
 int64_t kvr_probe_place(const struct kvr_visible *seen, int64_t tok)
 {
     int64_t at = 0;
@@ -51,8 +34,8 @@ static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, con
 }
 
 /* The i-th stored token of a segment as attention reads it. The dense path decodes into the
- * cache's exact type; the others leave a rotation in place and turn the query, which without
- * rounding is the same as turning the key back. */
+ * cache's exact type; the others leave a rotation in place and rotate the query, which but for
+ * the last bits of F32 is the same as rotating the key back. */
 static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, bool dense,
                    int64_t i, double *row)
 {
@@ -66,10 +49,9 @@ static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, b
         return;
     }
     kvr_codec_decode_rotated(p, i, 1, x->h, 1, x->row);
+    kvr_codec_transform(p->codec, NULL, KVR_FROM_SPACE, x->row, 1, x->h, 1, d);
     for (int c = 0; c < d; c++)
         row[c] = x->row[c];
-    if (kvr_codec_rotated(p->codec))
-        unrotate(row, d);
 }
 
 static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_segment *s,

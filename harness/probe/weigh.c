@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "harness/probe/kernels.h"
-#include "methods/codecs/hadamard/fwht.h"
 
 enum { QUERIES = 4 };
 
@@ -64,14 +63,13 @@ static void load_queries(struct block *b)
 }
 
 /* The queries as the method's own correction is given them. */
-static void correction_queries(struct block *b, bool rotated)
+static void correction_queries(struct block *b, const struct kvr_codec *codec)
 {
     const int d = b->x->d;
 
     for (int e = 0; e < b->m * d; e++)
         b->fq[e] = (float)b->q[e];
-    if (rotated)
-        kvr_fwht(b->fq, b->m, d, KVR_COMPUTE_F32);
+    kvr_codec_transform(codec, NULL, KVR_QUERY_TO_SPACE, b->fq, b->m, b->x->h, 1, d);
     for (int e = 0; e < b->m * d; e++)
         b->fq2[e] = b->fq[e] * b->fq[e];
 }
@@ -114,7 +112,7 @@ static void correct(struct block *b)
     const struct kvr_probe_head *x = b->x;
     const struct kvr_correction *c = kvr_correction_at(x->view->scheme->opts.correction);
     const struct kvr_layer *l = x->layer[METHOD];
-    int space = -1;
+    const struct kvr_codec *space = NULL; /* what the queries are in the space of */
 
     if (!c)
         return;
@@ -123,8 +121,8 @@ static void correct(struct block *b)
 
         if (s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec))
             continue;
-        if (space != kvr_codec_rotated(s->k.codec)) {
-            space = kvr_codec_rotated(s->k.codec);
+        if (!space || !kvr_codec_same_space(space, s->k.codec)) {
+            space = s->k.codec;
             correction_queries(b, space);
         }
         for (int r = 0; r < x->view->seen->n; r++)

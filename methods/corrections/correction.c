@@ -1,5 +1,7 @@
-/* correction.c - the list of corrections, and the steps they read. */
+/* correction.c - the list of corrections, what they need to know, and the steps they read. */
 #include "methods/corrections/correction.h"
+
+#include <string.h>
 
 #define CORRECTION(name) extern const struct kvr_correction kvr_correction_##name;
 #include "methods/corrections/corrections.def"
@@ -39,33 +41,65 @@ static int64_t lower(const int32_t *list, int64_t n, int64_t at)
     return lo;
 }
 
-void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
+static void decoded_steps(const struct kvr_packed *k, float relative, int h, int64_t t0, int n,
+                          float *out)
+{
+    kvr_codec_decode_rotated(k, t0, n, h, 1, out);
+    for (int i = 0; i < n * k->shape.head_dim; i++)
+        out[i] = relative * out[i] * (relative * out[i]);
+}
+
+static void stored_steps(const struct kvr_packed *k, const struct kvr_coding_noise *noise, int h,
+                         int64_t t0, int n, float *out)
 {
     const int d = k->shape.head_dim;
     const int64_t channels = (int64_t)k->shape.n_heads * d;
-    struct kvr_steps steps;
 
-    kvr_codec_steps(k, &steps);
     for (int t = 0; t < n; t++)
         for (int c = 0; c < d; c++) {
-            const int64_t tok = t0 + t, flat = tok * channels + (int64_t)h * d + c;
-            float s = 0;
+            const int64_t tok = t0 + t, at = (int64_t)h * d + c;
+            const int64_t i = noise->axis == KVR_AXIS_TOKENS ? tok / noise->group * channels + at
+                              : noise->axis == KVR_AXIS_CHANNELS
+                                  ? (tok * channels + at) / noise->group
+                                  : tok;
+            const float s = kvr_f16_to_f32(noise->step[i]);
 
-            if (steps.kind == KVR_STEPS_TOKENS)
-                s = kvr_f16_to_f32(steps.step[tok / steps.group * channels + (int64_t)h * d + c]);
-            else if (steps.kind == KVR_STEPS_CHANNELS)
-                s = kvr_f16_to_f32(steps.step[flat / steps.group]);
-            else if (steps.kind == KVR_STEPS_TOKEN)
-                s = kvr_f16_to_f32(steps.step[tok]);
             out[t * d + c] = s * s;
         }
-    const int64_t end = (t0 + n) * channels;
+}
 
-    for (int64_t i = lower(steps.exact, steps.n_exact, t0 * channels);
-         i < steps.n_exact && steps.exact[i] < end; i++) {
-        const int64_t c = steps.exact[i] % channels - (int64_t)h * d;
+void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
+{
+    const int d = k->shape.head_dim;
+    const int64_t channels = (int64_t)k->shape.n_heads * d, end = (t0 + n) * channels;
+    struct kvr_coding_noise noise;
+
+    kvr_codec_noise(k, &noise);
+    if (noise.kind == KVR_NOISE_UNIFORM)
+        stored_steps(k, &noise, h, t0, n, out);
+    else if (noise.kind == KVR_NOISE_RELATIVE)
+        decoded_steps(k, noise.relative, h, t0, n, out);
+    else
+        memset(out, 0, (size_t)(n * d) * sizeof *out);
+    for (int64_t i = lower(noise.exact, noise.n_exact, t0 * channels);
+         i < noise.n_exact && noise.exact[i] < end; i++) {
+        const int64_t c = noise.exact[i] % channels - (int64_t)h * d;
 
         if (c >= 0 && c < d)
-            out[(steps.exact[i] / channels - t0) * d + c] = 0;
+            out[(noise.exact[i] / channels - t0) * d + c] = 0;
     }
+}
+
+enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struct kvr_codec *codec)
+{
+    const struct kvr_packed nothing = { .codec = codec, .shape = { 0, 1, 1 } };
+    struct kvr_coding_noise noise;
+
+    kvr_codec_noise(&nothing, &noise);
+    if (noise.kind == KVR_NOISE_UNKNOWN || (noise.kind == KVR_NOISE_MEASURED && !c->measures))
+        return kvr_fail(KVR_EUNSUPPORTED, "correction %s: the codec '%s' %s", c->name, codec->text,
+                        noise.kind == KVR_NOISE_UNKNOWN
+                            ? "says nothing of its error"
+                            : "has an error without a step, which energy alone measures");
+    return KVR_OK;
 }

@@ -14,7 +14,8 @@
  *     energy   c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k)
  *
  * with mean and variance over the tokens of one segment and head. taylor, exact and flat hold
- * when the error is about uniform and independent of the key; energy for any codec. Rotated
+ * when the error is about uniform and independent of the key, whose codec has to say so (struct
+ * kvr_noise); energy for any codec that says that it may be measured. Rotated
  * codecs: everything is in rotated space, the query too. Elements held exactly have step 0. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTION_H
 #define KVR_METHODS_CORRECTIONS_CORRECTION_H
@@ -42,7 +43,8 @@ enum { KVR_CORRECTION_MAX_KEYS = 64, KVR_CORRECTION_MAX_D = 256 };
 
 struct kvr_correction {
     const char *name, *title;
-    int moments; /* FP16 numbers per channel that a segment keeps for it */
+    bool measures; /* it measures the error; else the codec has to name its step */
+    int moments;   /* FP16 numbers per channel that a segment keeps for it */
     /* moments [moments][H][D] of a coded segment; x [T,H,D] are the keys as they were, already
      * in the codec's space. NULL when moments is 0. */
     void (*prepare)(const struct kvr_packed *k, const float *x, kvr_f16 *moments);
@@ -59,6 +61,10 @@ extern const struct kvr_correction *const kvr_corrections[]; /* NULL-terminated 
 extern const char *const kvr_correction_names[];             /* "none", "taylor", ... */
 /* Index into kvr_correction_names; NULL for 0 (none). */
 const struct kvr_correction *kvr_correction_at(int index);
+
+/* May keys of this codec be corrected so? KVR_EUNSUPPORTED with the reason. A codec without error
+ * may be: there is nothing to correct. */
+enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struct kvr_codec *codec);
 
 /* Squared steps of keys [t0, t0+n) of head h by channel: out [n][D], 0 where there is no error. */
 void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, float *out);

@@ -12,21 +12,31 @@ enum { THREADS = 128, WARPS = THREADS / 32 };
 
 /* out[i] of element first + i of the block; the block has `channels` per token. */
 static __global__ void __launch_bounds__(THREADS)
-    squared_steps(int64_t first, int64_t n, int64_t channels, int kind, int group,
-                  kvr_global<const kvr_f16> step, kvr_global<float> out)
+    stored_steps(int64_t first, int64_t n, int64_t channels, int axis, int group,
+                 kvr_global<const kvr_f16> step, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, e = first + i;
-    float s = 0;
+    float s;
 
     if (i >= n)
         return;
-    if (kind == KVR_STEPS_TOKENS)
+    if (axis == KVR_AXIS_TOKENS)
         s = kvr_float_of(step[e / channels / group * channels + e % channels]);
-    else if (kind == KVR_STEPS_CHANNELS)
+    else if (axis == KVR_AXIS_CHANNELS)
         s = kvr_float_of(step[e / group]);
-    else if (kind == KVR_STEPS_TOKEN)
+    else
         s = kvr_float_of(step[e / channels]);
     out[i] = s * s;
+}
+
+/* Steps of `relative` times the decoded values in out. */
+static __global__ void __launch_bounds__(THREADS)
+    decoded_steps(int64_t n, float relative, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        out[i] = relative * (float)out[i] * (relative * (float)out[i]);
 }
 
 /* Elements held exactly have no step. */
@@ -120,17 +130,25 @@ static __global__ void __launch_bounds__(THREADS)
 void kvr_squared_steps_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
                             float *out)
 {
-    const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim;
-    struct kvr_steps steps;
+    const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim, size = n * channels;
+    struct kvr_coding_noise noise;
 
-    kvr_codec_steps(k, &steps);
+    kvr_codec_noise(k, &noise);
     if (!n)
         return;
-    KVR_LAUNCH(squared_steps, kvr_blocks(n * channels, THREADS), THREADS, 0, s, t0 * channels,
-               n * channels, channels, (int)steps.kind, steps.group, steps.step, out);
-    if (steps.n_exact)
-        KVR_LAUNCH(no_steps, kvr_blocks(steps.n_exact, THREADS), THREADS, 0, s, steps.n_exact,
-                   t0 * channels, n * channels, steps.exact, out);
+    if (noise.kind == KVR_NOISE_UNIFORM) {
+        KVR_LAUNCH(stored_steps, kvr_blocks(size, THREADS), THREADS, 0, s, t0 * channels, size,
+                   channels, (int)noise.axis, noise.group, noise.step, out);
+    } else if (noise.kind == KVR_NOISE_RELATIVE) {
+        kvr_codec_decode_rotated(k, t0, n, 0, k->shape.n_heads, out);
+        KVR_LAUNCH(decoded_steps, kvr_blocks(size, THREADS), THREADS, 0, s, size, noise.relative,
+                   out);
+    } else {
+        kvr_device_fill(s, out, 0, (size_t)size * sizeof *out);
+    }
+    if (noise.n_exact)
+        KVR_LAUNCH(no_steps, kvr_blocks(noise.n_exact, THREADS), THREADS, 0, s, noise.n_exact,
+                   t0 * channels, size, noise.exact, out);
 }
 
 void kvr_flat_prepare_cuda(struct kvr_stream *s, const struct kvr_packed *k, const float *x,

@@ -13,7 +13,7 @@
  *             kvr_squared_steps_cuda(s, &packed, t0, n, s2);
  *         and attention takes row_bias, or s2 with c->by_steps (harness/cache/attend_cuda.h)
  *
- * A packed block is read as kvr_codec_steps() gives it: shape and codec on the host, its buffers
+ * A packed block is read as kvr_codec_noise() gives it: shape and codec on the host, its buffers
  * on the device. All other pointers are device memory. Nothing is allocated, nothing waits; what
  * goes wrong shows at kvr_stream_sync(). */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTIONS_CUDA_H

@@ -38,16 +38,17 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 }
 
 /* Steps by token and group of channels: sum_g |q_g|^2 s_jg^2. */
-static void apply_by_groups(const struct kvr_correction_job *job, const struct kvr_steps *steps)
+static void apply_by_groups(const struct kvr_correction_job *job,
+                            const struct kvr_coding_noise *noise)
 {
-    const int per = steps->group, groups = job->d / per;
+    const int per = noise->group, groups = job->d / per;
     const int64_t row = (int64_t)job->k->shape.n_heads * groups;
     float norm2[KVR_CORRECTION_MAX_D], s2[KVR_CORRECTION_MAX_KEYS * KVR_CORRECTION_MAX_D];
 
     for (int j = 0; j < job->n; j++)
         for (int g = 0; g < groups; g++) {
             const float s =
-                kvr_f16_to_f32(steps->step[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
+                kvr_f16_to_f32(noise->step[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
 
             s2[j * groups + g] = s * s;
         }
@@ -64,17 +65,17 @@ static void apply_by_groups(const struct kvr_correction_job *job, const struct k
 
 static void taylor_apply(const struct kvr_correction_job *job)
 {
-    struct kvr_steps steps;
+    struct kvr_coding_noise noise;
 
-    kvr_codec_steps(job->k, &steps);
-    if (steps.kind == KVR_STEPS_NONE)
+    kvr_codec_noise(job->k, &noise);
+    if (noise.kind == KVR_NOISE_NONE)
         return;
-    if (steps.n_exact) /* keys of one block differ in what they hold exactly */
+    if (noise.kind != KVR_NOISE_UNIFORM || noise.n_exact) /* no two keys share their steps */
         apply_by_rows(job, 1);
-    else if (steps.kind == KVR_STEPS_TOKENS)
-        apply_by_rows(job, steps.group);
-    else if (steps.kind == KVR_STEPS_CHANNELS)
-        apply_by_groups(job, &steps);
+    else if (noise.axis == KVR_AXIS_TOKENS)
+        apply_by_rows(job, noise.group);
+    else if (noise.axis == KVR_AXIS_CHANNELS)
+        apply_by_groups(job, &noise);
     else
         apply_by_rows(job, 1);
 }

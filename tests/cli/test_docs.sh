@@ -21,5 +21,5 @@ exits 2 "--md and --json" list methods --md --json
 # What the page says there is.
 while read -r part; do
     check "docs/methods.md speaks of $part" grep -q "^### .*\b$part\b" docs/methods.md
-done < <(sed -n 's/^\(STAGE\|TIERS\|CORRECTION\)(\(.*\))$/\2/p' methods/codecs/stages.def \
+done < <(sed -n 's/^\(STAGE\|TIERS\|CORRECTION\)(\(.*\))$/\2/p' methods/methods.def \
     methods/tiers/tiers.def methods/corrections/corrections.def)

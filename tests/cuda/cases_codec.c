@@ -12,7 +12,7 @@
 /* The axes with the groups that make their own paths: shorter and longer than a warp, than the
  * channels a block codes at a time; blocks of tokens that end in the middle of a byte. */
 struct axis_case {
-    enum kvr_grid_axis axis;
+    enum kvr_group_axis axis;
     int group;
     struct kvr_block_shape shape;
 };
@@ -97,6 +97,7 @@ static void check_grid(const struct axis_case *a, int r, enum fill fill)
     const int64_t T = a->shape.n_tok;
     struct kvr_dev *dev = open_dev();
     float *x = floats(n);
+    struct kvr_layout layout;
     void *codes, *meta;
     char what[128];
 
@@ -105,7 +106,8 @@ static void check_grid(const struct axis_case *a, int r, enum fill fill)
              c.job.study ? "study" : "intended", c.job.compute == KVR_COMPUTE_BF16 ? " bf16" : "",
              fill_names[fill]);
     fill_block(x, &a->shape, fill, (uint32_t)r);
-    kvr_grid_bytes(&c.g, &c.job, &c.bytes);
+    kvr_grid_layout(&c.g, &c.job, &layout);
+    c.bytes = layout.bytes;
     for (int i = 0; i < 2; i++) {
         struct kvr_stage_data *d = i ? &c.gpu : &c.cpu;
 
@@ -166,8 +168,8 @@ static void code_chain(const struct kvr_grid_chain *c, float *x, struct kvr_stag
 {
     const struct kvr_block_shape *s = &c->job[0].shape;
 
-    if (c->turn)
-        kvr_fwht(x, s->n_tok * s->n_heads, s->head_dim, c->turn_compute);
+    if (c->rotate)
+        kvr_fwht(x, s->n_tok * s->n_heads, s->head_dim, c->rotate_compute);
     for (int i = 0; i < c->n; i++) {
         struct kvr_stage_job f32 = c->job[i];
 
@@ -188,8 +190,8 @@ static void decode_chain(const struct kvr_grid_chain *c, const struct kvr_stage_
                         i ? KVR_DECODE_ADD : KVR_DECODE_SET, out);
     for (int64_t i = 0; i < n * s->head_dim && c->round; i++)
         out[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(out[i]));
-    if (c->turn)
-        kvr_fwht(out, n, s->head_dim, c->turn_compute);
+    if (c->rotate)
+        kvr_fwht(out, n, s->head_dim, c->rotate_compute);
 }
 
 static void check_chain(struct kvr_grid_chain *c, enum fill fill)
@@ -206,13 +208,13 @@ static void check_chain(struct kvr_grid_chain *c, enum fill fill)
     fill_block(x, shape, fill, 3);
     memcpy(work, x, n * sizeof *x);
     for (int i = 0; i < c->n; i++) {
-        struct kvr_stage_bytes bytes;
+        struct kvr_layout layout;
 
-        kvr_grid_bytes(&c->grid[i], &c->job[i], &bytes);
-        alloc_data(&cpu[i], dev, &bytes);
-        alloc_data(&gpu[i], dev, &bytes);
-        device[i].codes.p = both_out(bytes.codes);
-        device[i].meta.p = both_out(bytes.meta);
+        kvr_grid_layout(&c->grid[i], &c->job[i], &layout);
+        alloc_data(&cpu[i], dev, &layout.bytes);
+        alloc_data(&gpu[i], dev, &layout.bytes);
+        device[i].codes.p = both_out(layout.bytes.codes);
+        device[i].meta.p = both_out(layout.bytes.meta);
         given[i] = &device[i];
     }
     code_chain(c, work, cpu);
@@ -260,8 +262,8 @@ START_TEST(transform_and_grid)
     for (int fill = 0; fill < N_FILLS; fill++) {
         struct kvr_grid_chain c = chain_for(r, &shapes[_i / N_READINGS]);
 
-        c.turn = true;
-        c.turn_compute = readings[r].compute;
+        c.rotate = true;
+        c.rotate_compute = readings[r].compute;
         check_chain(&c, (enum fill)fill);
     }
 }
@@ -292,11 +294,11 @@ START_TEST(chains_refused)
     const struct kvr_block_shape wide = { 16, 1, 256 }, fits = { 16, 1, 64 }, odd = { 16, 1, 6 };
     struct kvr_grid_chain c = chain_for(0, &wide);
 
-    c.turn = true;
+    c.rotate = true;
     ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
     ck_assert(!kvr_chain_decode_cuda(both_stream, &c, data, 0, 16, 0, 1, NULL));
     c = chain_for(0, &fits);
-    c.turn = true;
+    c.rotate = true;
     c.grid[0].group = 8;
     ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
     c.grid[0] = (struct kvr_grid){ 4, KVR_AXIS_TOKEN, 16, false };

@@ -46,10 +46,10 @@ static void check_put(const struct kvr_stage *stage, const struct kvr_stage_job 
     for (size_t i = 0; i < size; i++)
         want[i] = (float)i;
     d_out = both_inout(want, size * sizeof *want);
-    stage->decode(job, cpu, t0, n, h0, nh, KVR_DECODE_SET, want);
+    stage->cpu.decode(job, cpu, t0, n, h0, nh, KVR_DECODE_SET, want);
     kvr_outliers_put_cuda(
         both_stream, &job->shape, job->compute, both_in(cpu->codes.p, cpu->codes.n_bytes),
-        both_in(cpu->meta.p, cpu->meta.n_bytes), cpu->n_exact, t0, n, h0, nh, d_out);
+        both_in(cpu->meta.p, cpu->meta.n_bytes), cpu->n_entries, t0, n, h0, nh, d_out);
     both_get(got, d_out, size * sizeof *got, what);
     for (size_t i = 0; i < size; i++)
         ck_assert_msg(same(want[i], got[i]), "%s: put %zu: %a, %a", what, i, (double)want[i],
@@ -63,7 +63,8 @@ static void check_outliers(int which, enum fill fill)
     const struct kvr_block_shape shape = outlier_cases[which].shape;
     const int64_t n = (int64_t)elements(&shape), C = (int64_t)shape.n_heads * shape.head_dim;
     struct kvr_codec *codec = codec_of(which);
-    struct kvr_stage_job job = { .opts = codec->stage[0].opts,
+    struct kvr_stage_job job = { .stage = codec->stage[0].stage,
+                                 .opts = codec->stage[0].opts,
                                  .study = codec->study,
                                  .compute = codec->compute,
                                  .shape = shape };
@@ -95,9 +96,10 @@ static void check_outliers(int which, enum fill fill)
     ck_assert_msg(kvr_stream_sync(both_stream) == KVR_OK, "%s: %s", what, kvr_error());
     ck_assert_int_eq(
         kvr_device_get(both_stream, &n_exact, kvr_outliers_count(work), sizeof n_exact), KVR_OK);
-    ck_assert_int_eq(codec->stage[0].stage->encode(&job, dev, x, &cpu), KVR_OK);
-    ck_assert_msg(n_exact == cpu.n_exact, "%s: %lld kept on the CPU, %lld on CUDA", what,
-                  (long long)cpu.n_exact, (long long)n_exact);
+    job.dev = dev;
+    ck_assert_int_eq(codec->stage[0].stage->cpu.encode(&job, x, &cpu), KVR_OK);
+    ck_assert_msg(n_exact == cpu.n_entries, "%s: %lld kept on the CPU, %lld on CUDA", what,
+                  (long long)cpu.n_entries, (long long)n_exact);
     values = both_out(cpu.codes.n_bytes);
     indices = both_out(cpu.meta.n_bytes);
     kvr_outliers_take_cuda(both_stream, &rule, d_x, work, n_exact, values, indices);
@@ -137,14 +139,17 @@ START_TEST(cases_are_not_empty)
 {
     const struct kvr_block_shape shape = outlier_cases[1].shape;
     struct kvr_codec *codec = codec_of(1);
-    struct kvr_stage_job job = { .opts = codec->stage[0].opts, .shape = shape };
+    struct kvr_stage_job job = { .stage = codec->stage[0].stage,
+                                 .opts = codec->stage[0].opts,
+                                 .shape = shape };
     struct kvr_dev *dev = open_dev();
     struct kvr_stage_data cpu = { 0 };
     float *x = floats(elements(&shape));
 
     fill_block(x, &shape, FILL_NORMAL, 1);
-    ck_assert_int_eq(codec->stage[0].stage->encode(&job, dev, x, &cpu), KVR_OK);
-    ck_assert_int_eq(cpu.n_exact, (int64_t)(0.01 * (double)elements(&shape)));
+    job.dev = dev;
+    ck_assert_int_eq(codec->stage[0].stage->cpu.encode(&job, x, &cpu), KVR_OK);
+    ck_assert_int_eq(cpu.n_entries, (int64_t)(0.01 * (double)elements(&shape)));
     kvr_buf_free(&cpu.codes);
     kvr_buf_free(&cpu.meta);
     kvr_codec_close(&codec);

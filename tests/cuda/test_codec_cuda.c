@@ -149,8 +149,8 @@ static void same_bytes(const struct kvr_packed *host, const struct kvr_packed *d
     for (int i = 0; i < KVR_MAX_STAGES; i++) {
         const struct kvr_stage_data *a = &host->stage[i], *b = &device->stage[i];
 
-        ck_assert_msg(a->n_exact == b->n_exact, "%s, %s: %lld kept, %lld on CUDA", codec, fill,
-                      (long long)a->n_exact, (long long)b->n_exact);
+        ck_assert_msg(a->n_entries == b->n_entries, "%s, %s: %lld kept, %lld on CUDA", codec, fill,
+                      (long long)a->n_entries, (long long)b->n_entries);
         ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
         ck_assert_uint_eq(a->meta.n_bytes, b->meta.n_bytes);
         if (a->codes.p) {
@@ -185,12 +185,13 @@ static void cross(struct side *a, struct side *b, const struct part *d, const fl
 
 static void same_steps(struct side *a, struct side *b)
 {
-    struct kvr_steps here, there;
+    struct kvr_coding_noise here, there;
     kvr_f16 one, other;
 
-    kvr_codec_steps(&a->packed, &here);
-    kvr_codec_steps(&b->packed, &there);
-    ck_assert(here.kind == there.kind && here.group == there.group && here.sign == there.sign &&
+    kvr_codec_noise(&a->packed, &here);
+    kvr_codec_noise(&b->packed, &there);
+    ck_assert(here.kind == there.kind && here.axis == there.axis && here.group == there.group &&
+              here.dead_zone == there.dead_zone && here.relative == there.relative &&
               here.rotated == there.rotated && here.n_exact == there.n_exact &&
               !here.step == !there.step && !here.exact == !there.exact);
     if (!here.step)

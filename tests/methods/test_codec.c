@@ -136,7 +136,9 @@ START_TEST(bytes_are_what_is_held)
         encode(c, dev, x, s, &p);
         ck_assert(memcmp(before, x, elements(s) * sizeof *x) == 0);
         kvr_mem_stats(dev, &stats);
-        ck_assert_uint_eq(kvr_packed_bytes(&p), kvr_codec_bytes(c, s, kvr_packed_n_exact(&p)));
+        const struct kvr_stage_bytes nominal = kvr_packed_nominal(&p);
+
+        ck_assert_uint_eq(kvr_packed_bytes(&p), nominal.codes + nominal.meta);
         ck_assert_uint_eq(kvr_packed_bytes(&p), stats.live_total);
         ck_assert_uint_eq(stats.live_total, stats.live[KVR_MEM_KV] + stats.live[KVR_MEM_META]);
         kvr_packed_free(&p);
@@ -316,18 +318,19 @@ START_TEST(what_is_not_finite_is_noticed)
 }
 END_TEST
 
-static float step_of(const struct kvr_steps *s, size_t e, size_t channels)
+static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels)
 {
-    switch (s->kind) {
-    case KVR_STEPS_TOKENS:
-        return kvr_f16_to_f32(s->step[e / channels / (size_t)s->group * channels + e % channels]);
-    case KVR_STEPS_CHANNELS:
-        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
-    case KVR_STEPS_TOKEN:
-        return kvr_f16_to_f32(s->step[e / channels]);
-    default:
+    if (s->kind != KVR_NOISE_UNIFORM)
         return 0;
+    switch (s->axis) {
+    case KVR_AXIS_TOKENS:
+        return kvr_f16_to_f32(s->step[e / channels / (size_t)s->group * channels + e % channels]);
+    case KVR_AXIS_CHANNELS:
+        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
+    case KVR_AXIS_TOKEN:
+        break;
     }
+    return kvr_f16_to_f32(s->step[e / channels]);
 }
 
 /* As intended nothing is clipped, so in the space of the steps each element is within half a
@@ -345,21 +348,20 @@ START_TEST(steps_bound_the_error)
     double largest = 0;
     int64_t k = 0;
     struct kvr_packed p;
-    struct kvr_steps steps;
+    struct kvr_coding_noise steps;
 
     fill_block(x, s, FILL_OUTLIER_CHANNEL, 6);
     encode(c, dev, x, s, &p);
-    kvr_codec_steps(&p, &steps);
+    kvr_codec_noise(&p, &steps);
     ck_assert_int_eq(steps.rotated, strstr(c->text, "hadamard") != NULL);
     kvr_codec_decode_rotated(&p, 0, s->n_tok, 0, s->n_heads, y);
-    if (kvr_codec_rotated(c))
-        c->stage[0].stage->encode(&(struct kvr_stage_job){ .shape = *s }, dev, x, NULL);
+    kvr_codec_transform(c, dev, KVR_TO_SPACE, x, s->n_tok, 0, s->n_heads, s->head_dim);
     for (size_t i = 0; i < n && !held_elsewhere; i++) {
         const bool exact = k < steps.n_exact && steps.exact[k] == (int32_t)i;
         const double step = fabs((double)step_of(&steps, i, channels));
         const double err = fabs((double)y[i] - (double)x[i]), size = fabs((double)x[i]);
         const double tol = exact                          ? size * 0x1p-11
-                           : steps.kind == KVR_STEPS_NONE ? size * 0x1p-8
+                           : steps.kind == KVR_NOISE_NONE ? size * 0x1p-8
                                                           : 0.5 * step + size * 0x1p-22;
 
         k += exact;
@@ -371,8 +373,8 @@ START_TEST(steps_bound_the_error)
     if (held_elsewhere)
         ck_assert(steps.exact == NULL && steps.n_exact == 0);
     else
-        ck_assert_int_eq(k, kvr_packed_n_exact(&p));
-    if (steps.kind != KVR_STEPS_NONE && !held_elsewhere)
+        ck_assert_int_eq(k, kvr_packed_n_entries(&p));
+    if (steps.kind != KVR_NOISE_NONE && !held_elsewhere)
         ck_assert(largest >= 0.4);
     kvr_packed_free(&p);
     kvr_codec_close(&c);
@@ -393,13 +395,14 @@ START_TEST(only_the_ternary_grid_says_so)
             char text[32];
             struct kvr_codec *c;
             struct kvr_packed p;
-            struct kvr_steps steps;
+            struct kvr_coding_noise noise;
 
             snprintf(text, sizeof text, "sym(bits=%d)", bits);
             c = open_codec(text, KVR_K, study, KVR_COMPUTE_F32);
             encode(c, dev, x, s, &p);
-            kvr_codec_steps(&p, &steps);
-            ck_assert_int_eq(steps.sign, study && bits == 2 ? KVR_NOISE_TERNARY : KVR_NOISE_DITHER);
+            kvr_codec_noise(&p, &noise);
+            ck_assert_int_eq(noise.kind, KVR_NOISE_UNIFORM);
+            ck_assert_int_eq(noise.dead_zone, study && bits == 2);
             kvr_packed_free(&p);
             kvr_codec_close(&c);
         }
@@ -418,10 +421,11 @@ static size_t bytes_of(const char *text, enum kvr_side side, int64_t tokens, int
 {
     const struct kvr_block_shape wan = { tokens, 12, 128 };
     struct kvr_codec *c = open_codec(text, side, true, KVR_COMPUTE_F32);
-    const size_t n = kvr_codec_bytes(c, &wan, n_exact);
+    const struct kvr_packed block = { .codec = c, .shape = wan, .stage[0].n_entries = n_exact };
+    const struct kvr_stage_bytes b = kvr_packed_nominal(&block);
 
     kvr_codec_close(&c);
-    return n;
+    return b.codes + b.meta;
 }
 
 START_TEST(bytes_are_the_studys)

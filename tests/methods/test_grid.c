@@ -179,7 +179,7 @@ static void compare(const struct spec *g, int layout, const struct kvr_block_sha
     memcpy(want, x, bytes);
     define_block(g, layouts[layout].axis, layouts[layout].group, shape, want);
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &p), KVR_OK);
-    ck_assert_uint_eq(kvr_packed_bytes(&p), kvr_codec_bytes(c, shape, 0));
+    ck_assert_uint_eq(kvr_packed_bytes(&p), kvr_codec_bytes(c, shape));
     kvr_codec_decode(&p, 0, shape->n_tok, 0, shape->n_heads, got);
     check_guards(got, bytes);
     for (size_t i = 0; i < n; i++)

@@ -107,12 +107,13 @@ static void compare(double tau, double max_ratio, enum left left, bool study, bo
              max_ratio, left_names[left]);
     c = open_codec(text, KVR_K, study, bf16 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &p), KVR_OK);
-    ck_assert_int_eq(kvr_packed_n_exact(&p), w.n);
+    ck_assert_int_eq(kvr_packed_n_entries(&p), w.n);
     ck_assert(w.n > 0 || !want_some);
     ck_assert_uint_eq(p.stage[0].codes.n_bytes, (size_t)w.n * 2);
     ck_assert_uint_eq(p.stage[0].meta.n_bytes, (size_t)w.n * 4);
     ck_assert_uint_eq(kvr_packed_bytes(&p), n * 4 + (size_t)w.n * 6);
-    ck_assert_uint_eq(kvr_packed_bytes(&p), kvr_codec_bytes(c, s, w.n));
+    ck_assert_uint_eq(kvr_packed_bytes(&p),
+                      kvr_packed_nominal(&p).codes + kvr_packed_nominal(&p).meta);
     index = p.stage[0].meta.p;
     kvr_codec_decode(&p, 0, s->n_tok, 0, s->n_heads, got);
     check_guards(got, bytes);
@@ -126,8 +127,8 @@ static void compare(double tau, double max_ratio, enum left left, bool study, bo
         if (!same(got[i], want))
             ck_abort_msg("%s: element %zu: %a, not %a", text, i, (double)got[i], (double)want);
     }
-    c->stage[1].stage->decode(&(struct kvr_stage_job){ .opts = c->stage[1].opts, .shape = *s },
-                              &p.stage[1], 0, s->n_tok, 0, s->n_heads, KVR_DECODE_SET, grid);
+    c->stage[1].stage->cpu.decode(&(struct kvr_stage_job){ .opts = c->stage[1].opts, .shape = *s },
+                                  &p.stage[1], 0, s->n_tok, 0, s->n_heads, KVR_DECODE_SET, grid);
     for (size_t i = 0; i < n; i++)
         if (!same(grid[i], w.left[i]))
             ck_abort_msg("%s: the grid saw %a, not %a, at %zu", text, (double)grid[i],
@@ -251,15 +252,15 @@ START_TEST(filled_outliers_leave_the_range_alone)
     struct kvr_codec *with = open_codec("outliers|asym", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_codec *without = open_codec("asym", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_packed a, b;
-    struct kvr_steps sa, sb;
+    struct kvr_coding_noise sa, sb;
 
     fill_block(x, &s, FILL_NORMAL, 12);
     x[5 * 64 + 7] = x[4 * 64 + 7]; /* what filling leaves there */
     ck_assert_int_eq(kvr_codec_encode(without, dev, x, &s, work, &b), KVR_OK);
     x[5 * 64 + 7] = 500;
     ck_assert_int_eq(kvr_codec_encode(with, dev, x, &s, work, &a), KVR_OK);
-    kvr_codec_steps(&a, &sa);
-    kvr_codec_steps(&b, &sb);
+    kvr_codec_noise(&a, &sa);
+    kvr_codec_noise(&b, &sb);
     ck_assert_int_eq(sa.n_exact, 1);
     ck_assert_int_eq(sa.exact[0], 5 * 64 + 7);
     ck_assert_int_eq(sb.n_exact, 0);

@@ -11,10 +11,9 @@
 #include "methods/plugin.h"
 #include "tests/suite.h"
 
-static enum kvr_status encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
-                              struct kvr_stage_data *out)
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
-    (void)job, (void)dev, (void)x, (void)out;
+    (void)job, (void)x, (void)out;
     return KVR_OK;
 }
 
@@ -24,7 +23,7 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     (void)job, (void)in, (void)t0, (void)n, (void)h0, (void)nh, (void)mode, (void)out;
 }
 
-static void bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
     (void)job, (void)out;
 }
@@ -58,15 +57,13 @@ static void in_order(struct parts *p)
                      .title = "digs",
                      .kind = KVR_STAGE_GRID,
                      .opts_size = sizeof(int),
-                     .bytes = bytes,
-                     .encode = encode,
-                     .decode = decode },
+                     .layout = layout,
+                     .cpu = { .encode = encode, .decode = decode } },
                    { .name = "heap",
                      .title = "heaps",
                      .kind = KVR_STAGE_SHIFT,
-                     .bytes = bytes,
-                     .encode = encode,
-                     .decode = decode } },
+                     .layout = layout,
+                     .cpu = { .encode = encode, .decode = decode } } },
         .tiers = { .name = "floors",
                    .title = "by floor",
                    .n_tiers = 2,
@@ -116,6 +113,7 @@ END_TEST
         code;                                                                                      \
     }
 SPOIL(abi, p->plugin.abi = KVR_PLUGIN_ABI + 7)
+SPOIL(old_abi, p->plugin.abi = 2)
 SPOIL(size, p->plugin.sizes.kvr_stage += 8)
 SPOIL(last_size, p->plugin.sizes.kvr_policy_ctx -= 4)
 SPOIL(no_name, p->plugin.name = NULL)
@@ -128,10 +126,12 @@ SPOIL(stage_title, p->stage[0].title = NULL)
 SPOIL(stage_taken, p->stage[1].name = "hadamard")
 SPOIL(stage_twice, p->stage[1].name = "dig")
 SPOIL(stage_kind, p->stage[0].kind = (enum kvr_stage_kind)77)
+static const struct kvr_stage_ops no_ops;
 SPOIL(transform, p->stage[0].kind = KVR_STAGE_TRANSFORM)
-SPOIL(encode, p->stage[0].encode = NULL)
-SPOIL(decode, p->stage[1].decode = NULL)
-SPOIL(bytes, p->stage[1].bytes = NULL)
+SPOIL(encode, p->stage[0].cpu.encode = NULL)
+SPOIL(decode, p->stage[1].cpu.decode = NULL)
+SPOIL(cuda, p->stage[0].cuda = &no_ops)
+SPOIL(layout, p->stage[1].layout = NULL)
 SPOIL(entry, p->stage[1].kind = KVR_STAGE_EXACT)
 SPOIL(option_type, p->option[0].type = (enum kvr_opt_type)9)
 SPOIL(option_offset, p->option[0].offset = 4)
@@ -158,7 +158,8 @@ static const struct {
     enum kvr_status status;
     const char *word;
 } cases[] = {
-    { spoil_abi, KVR_EUNSUPPORTED, "ABI 9, this program has ABI 2" },
+    { spoil_abi, KVR_EUNSUPPORTED, "ABI 10, this program has ABI 3" },
+    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, this program has ABI 3" },
     { spoil_size, KVR_EUNSUPPORTED, "kvr_stage" },
     { spoil_last_size, KVR_EUNSUPPORTED, "kvr_policy_ctx" },
     { spoil_no_name, KVR_EINVAL, "plug-in without a name" },
@@ -171,11 +172,12 @@ static const struct {
     { spoil_stage_taken, KVR_EINVAL, "'hadamard' is there already" },
     { spoil_stage_twice, KVR_EINVAL, "'dig' comes twice" },
     { spoil_stage_kind, KVR_EINVAL, "77" },
-    { spoil_transform, KVR_EINVAL, "TRANSFORM" },
+    { spoil_transform, KVR_EINVAL, "without transform for the CPU" },
     { spoil_encode, KVR_EINVAL, "encode" },
     { spoil_decode, KVR_EINVAL, "decode" },
-    { spoil_bytes, KVR_EINVAL, "bytes" },
-    { spoil_entry, KVR_EINVAL, "0 bytes" },
+    { spoil_cuda, KVR_EINVAL, "for CUDA" },
+    { spoil_layout, KVR_EINVAL, "layout" },
+    { spoil_entry, KVR_EINVAL, "noise" },
     { spoil_option_type, KVR_EINVAL, "type 9" },
     { spoil_option_offset, KVR_EINVAL, "byte 4" },
     { spoil_option_far, KVR_EINVAL, "outside" },
@@ -263,7 +265,7 @@ static double mse(const char *pipeline, const float *x, const struct kvr_block_s
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_codec_open(&c, pipeline, KVR_K, false) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &packed), KVR_OK);
-    ck_assert_uint_eq(kvr_packed_bytes(&packed), kvr_codec_bytes(c, s, 0));
+    ck_assert_uint_eq(kvr_packed_bytes(&packed), kvr_codec_bytes(c, s));
     kvr_codec_decode(&packed, 0, s->n_tok, 0, s->n_heads, y);
     for (int64_t i = 0; i < n; i++)
         sum += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);

@@ -4,26 +4,24 @@
 
 static const float off = 1 + 0x1p-8f;
 
-static void no_bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+static void no_bytes(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
-    (void)job;
-    out->codes = out->meta = 0;
+    (void)job, (void)out;
 }
 
-static enum kvr_status leave(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
-                             struct kvr_stage_data *out)
+static enum kvr_status leave(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
-    (void)job, (void)dev, (void)x, (void)out;
+    (void)job, (void)x, (void)out;
     return KVR_OK;
 }
 
 /* A grid's scale follows its block: with every value off, the scale is, and no code moves. */
-static enum kvr_status stretch(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+static enum kvr_status stretch(const struct kvr_stage_job *job, float *x,
                                struct kvr_stage_data *out)
 {
     const struct kvr_block_shape *s = &job->shape;
 
-    (void)dev, (void)out;
+    (void)out;
     for (int64_t i = 0; i < s->n_tok * s->n_heads * s->head_dim; i++)
         x[i] *= off;
     return KVR_OK;
@@ -50,9 +48,8 @@ static void stretch_too(const struct kvr_stage_job *job, const struct kvr_stage_
         .title = "every value off by one part in 256 when it is " when,                            \
         .kind = KVR_STAGE_SHIFT,                                                                   \
         .deterministic = true,                                                                     \
-        .bytes = no_bytes,                                                                         \
-        .encode = enc,                                                                             \
-        .decode = dec,                                                                             \
+        .layout = no_bytes,                                                                        \
+        .cpu = { .encode = enc, .decode = dec },                                                   \
     }
 OFF_STAGE(off_written, "written", stretch, leave_too);
 OFF_STAGE(off_read, "read", leave, stretch_too);

@@ -1,8 +1,9 @@
-/* other_abi.c - a plug-in that says it was built for another ABI; the rest is in order. */
+/* other_abi.c - a plug-in that says it was built for the ABI before this one; the rest is in order.
+ */
 #include "methods/plugin.h"
 
 const struct kvr_plugin kvr_plugin_export = {
-    .abi = KVR_PLUGIN_ABI + 1,
+    .abi = KVR_PLUGIN_ABI - 1,
     .sizes = { KVR_PLUGIN_STRUCTS(KVR_PLUGIN_SIZE) },
     .name = "other_abi",
     .version = "1.0",

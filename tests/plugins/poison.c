@@ -4,16 +4,15 @@
 
 #include "methods/plugin.h"
 
-static void poison_bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+static void no_bytes(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
-    (void)job;
-    out->codes = out->meta = 0;
+    (void)job, (void)out;
 }
 
-static enum kvr_status poison_encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+static enum kvr_status poison_encode(const struct kvr_stage_job *job, float *x,
                                      struct kvr_stage_data *out)
 {
-    (void)job, (void)dev, (void)x, (void)out;
+    (void)job, (void)x, (void)out;
     return KVR_OK;
 }
 
@@ -31,9 +30,8 @@ static const struct kvr_stage poison = {
     .title = "one value is no number when it is read back",
     .kind = KVR_STAGE_SHIFT,
     .deterministic = true,
-    .bytes = poison_bytes,
-    .encode = poison_encode,
-    .decode = poison_decode,
+    .layout = no_bytes,
+    .cpu = { .encode = poison_encode, .decode = poison_decode },
 };
 
 static const struct kvr_method poisoned = {

@@ -17,21 +17,34 @@ static enum kvr_dtype dtype_of(const struct kvr_stage_job *job)
     return ((const struct exact_opts *)job->opts)->type == 1 ? KVR_F32 : KVR_BF16;
 }
 
-static void exact_bytes(const struct kvr_stage_job *job, struct kvr_stage_bytes *out)
+static size_t n_elements(const struct kvr_stage_job *job)
 {
     const struct kvr_block_shape *s = &job->shape;
 
-    out->codes = (size_t)(s->n_tok * s->n_heads * s->head_dim) * kvr_dtype_size(dtype_of(job));
-    out->meta = 0;
+    return (size_t)(s->n_tok * s->n_heads * s->head_dim);
 }
 
-static enum kvr_status exact_encode(const struct kvr_stage_job *job, struct kvr_dev *dev, float *x,
+static void exact_layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    *out = (struct kvr_layout){
+        .bytes.codes = n_elements(job) * kvr_dtype_size(dtype_of(job)),
+        .form = KVR_FORM_RAW,
+        .type = dtype_of(job),
+        .n_tok = job->shape.n_tok,
+    };
+}
+
+static void exact_noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        struct kvr_coding_noise *out)
+{
+    (void)job, (void)in;
+    out->kind = KVR_NOISE_NONE;
+}
+
+static enum kvr_status exact_encode(const struct kvr_stage_job *job, float *x,
                                     struct kvr_stage_data *out)
 {
-    const struct kvr_block_shape *s = &job->shape;
-
-    (void)dev;
-    kvr_from_f32(out->codes.p, dtype_of(job), x, (size_t)(s->n_tok * s->n_heads * s->head_dim));
+    kvr_from_f32(out->codes.p, dtype_of(job), x, n_elements(job));
     return KVR_OK;
 }
 
@@ -52,13 +65,13 @@ static void exact_decode(const struct kvr_stage_job *job, const struct kvr_stage
     }
 }
 
-static enum kvr_status exact_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
-                                         float *x, struct kvr_stage_data *out)
+static enum kvr_status exact_encode_cuda(const struct kvr_stage_job *job, float *x,
+                                         struct kvr_stage_data *out)
 {
     if (dtype_of(job) == KVR_F32)
-        kvr_dev_copy(dev, out->codes.p, x, out->codes.n_bytes);
+        kvr_dev_copy(job->dev, out->codes.p, x, out->codes.n_bytes);
     else
-        kvr_exact_encode_cuda(kvr_dev_stream(dev), &job->shape, x, out->codes.p);
+        kvr_exact_encode_cuda(kvr_dev_stream(job->dev), &job->shape, x, out->codes.p);
     return KVR_OK;
 }
 
@@ -71,7 +84,7 @@ static void exact_decode_cuda(const struct kvr_stage_job *job, const struct kvr_
                           h0, nh, out);
 }
 
-static const struct kvr_stage_cuda cuda = {
+static const struct kvr_stage_ops cuda = {
     .encode = exact_encode_cuda,
     .decode = exact_decode_cuda,
 };
@@ -84,8 +97,8 @@ const struct kvr_stage kvr_stage_exact = {
     .opts_size = sizeof(struct exact_opts),
     .deterministic = true,
     .idempotent = true,
-    .bytes = exact_bytes,
-    .encode = exact_encode,
-    .decode = exact_decode,
+    .layout = exact_layout,
+    .noise = exact_noise,
+    .cpu = { .encode = exact_encode, .decode = exact_decode },
     .cuda = &cuda,
 };

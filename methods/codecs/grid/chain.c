@@ -20,7 +20,7 @@ struct chain {
     const struct kvr_grid_chain *c;
     struct kvr_grid_block block[2];
     struct kvr_grid_block left; /* the first grid, as what it leaves is decoded: in F32 */
-    const struct kvr_fwht_kernels *turn;
+    const struct kvr_fwht_kernels *walsh;
     const struct kvr_grid_encoders *encode;
     const struct kvr_grid_decoders *decode;
     kvr_widen_fn *widen;
@@ -126,8 +126,8 @@ static void encode_tile(const struct chain *k, int64_t t0, int64_t c0, float *ti
     const int d = k->c->job[0].shape.head_dim;
 
     load_tile(k, t0, given, c0, width, tile);
-    if (k->c->turn)
-        k->turn->rows(tile, (given - t0) * width / d, d, k->c->turn_compute == KVR_COMPUTE_BF16);
+    if (k->c->rotate)
+        k->walsh->rows(tile, (given - t0) * width / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
     if (k->c->n < 2) {
         encode_grid(k, &k->block[0], t0, end, c0, width, false, tile);
         return;
@@ -164,7 +164,7 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
                       const struct kvr_stage_data *const data[2])
 {
     struct chain k = { .c = c,
-                       .turn = kvr_fwht_kernels(),
+                       .walsh = kvr_fwht_kernels(),
                        .encode = kvr_grid_encoders(),
                        .decode = kvr_grid_decoders(),
                        .widen = kvr_dtype_kernels()->widen[KVR_BF16],

@@ -16,8 +16,8 @@ struct kvr_grid_chain {
     int n; /* 1 with the transform, else 1 or 2 */
     struct kvr_grid grid[2];
     struct kvr_stage_job job[2]; /* opts are not read */
-    bool turn;                   /* with the transform before the grid */
-    enum kvr_compute turn_compute;
+    bool rotate;                 /* with the transform before the grid */
+    enum kvr_compute rotate_compute;
     bool round; /* decoding: what comes of the grids, to BF16 */
 };
 

@@ -1,19 +1,17 @@
-/* grid.c - the integer grids of grid.h on the CPU: bytes, and work dealt to threads. The loops are
- * grid_encode_isa.c and grid_decode_isa.c. */
+/* grid.c - the stages `sym` and `asym`: their layout, and on the CPU the work dealt to threads. The
+ * loops are grid_encode_isa.c and grid_decode_isa.c, the kernels grid_cuda.cu. */
 #include "methods/codecs/grid/grid.h"
 
 #include <omp.h>
 
+#include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/grid/grid_kernels.h"
 #include "methods/kernels/pack.h"
 
 enum { PARALLEL_FROM = 1 << 17 /* elements worth waking other threads for */ };
 
-const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
-
-enum kvr_status kvr_grid_check(const struct kvr_grid *g, int n_heads, int head_dim)
+enum kvr_status kvr_grid_check(const struct kvr_grid *g, int head_dim)
 {
-    (void)n_heads;
     if (g->axis == KVR_AXIS_TOKENS && g->group % 8)
         return kvr_fail(KVR_EINVAL, "group %d tokens: must be a multiple of 8", g->group);
     if (g->axis == KVR_AXIS_CHANNELS && head_dim % g->group)
@@ -34,7 +32,7 @@ static int64_t n_channels(const struct kvr_stage_job *job)
     return (int64_t)job->shape.n_heads * job->shape.head_dim;
 }
 
-int64_t kvr_grid_sets(const struct kvr_grid *g, const struct kvr_stage_job *job)
+static int64_t n_groups(const struct kvr_grid *g, const struct kvr_stage_job *job)
 {
     const int64_t n = stored_tokens(job);
 
@@ -48,11 +46,26 @@ int64_t kvr_grid_sets(const struct kvr_grid *g, const struct kvr_stage_job *job)
     }
 }
 
-void kvr_grid_bytes(const struct kvr_grid *g, const struct kvr_stage_job *job,
-                    struct kvr_stage_bytes *out)
+void kvr_grid_layout(const struct kvr_grid *g, const struct kvr_stage_job *job,
+                     struct kvr_layout *out)
 {
-    out->codes = kvr_pack_bytes(stored_tokens(job), n_channels(job), g->bits);
-    out->meta = (size_t)kvr_grid_sets(g, job) * sizeof(kvr_f16) * (g->asym ? 2 : 1);
+    const int64_t groups = n_groups(g, job);
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = kvr_pack_bytes(stored_tokens(job), n_channels(job), g->bits),
+                   .meta = (size_t)groups * sizeof(kvr_f16) * (g->asym ? 2 : 1) },
+        .unit_tokens = g->axis == KVR_AXIS_TOKENS ? g->group : 1,
+        .form = KVR_FORM_INTEGER,
+        .bits = g->bits,
+        .n_tok = stored_tokens(job),
+        .axis = g->axis,
+        .group = g->group,
+        .n_groups = groups,
+        .zero = !g->asym     ? KVR_ZERO_MIDDLE
+                : job->study ? KVR_ZERO_POINT
+                             : KVR_ZERO_MINIMUM,
+        .chains = true,
+    };
 }
 
 struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct kvr_stage_job *job,
@@ -65,7 +78,7 @@ struct kvr_grid_block kvr_grid_block_of(const struct kvr_grid *g, const struct k
         .n_tok = job->shape.n_tok,
         .stored = stored_tokens(job),
         .channels = n_channels(job),
-        .n_sets = kvr_grid_sets(g, job),
+        .n_sets = n_groups(g, job),
         .codes = data->codes.p,
         .meta = data->meta.p,
     };
@@ -121,17 +134,127 @@ void kvr_grid_decode(const struct kvr_grid *g, const struct kvr_stage_job *job,
     }
 }
 
-void kvr_grid_steps(const struct kvr_grid *g, const struct kvr_stage_job *job,
-                    const struct kvr_stage_data *in, struct kvr_steps *out)
-{
-    static const enum kvr_steps_kind kind[] = {
-        [KVR_AXIS_TOKENS] = KVR_STEPS_TOKENS,
-        [KVR_AXIS_CHANNELS] = KVR_STEPS_CHANNELS,
-        [KVR_AXIS_TOKEN] = KVR_STEPS_TOKEN,
-    };
+/* ---- the stages ------------------------------------------------------------------------- */
 
-    out->kind = kind[g->axis];
-    out->group = g->axis == KVR_AXIS_TOKEN ? 0 : g->group;
-    out->step = in->meta.p;
-    out->sign = job->study && !g->asym && g->bits == 2 ? KVR_NOISE_TERNARY : KVR_NOISE_DITHER;
+struct grid_opts {
+    int bits, axis, group;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct grid_opts, bits, 4, 2, 8, "bits per stored element"),
+    KVR_OPT_ENUM(struct grid_opts, axis, KVR_AXIS_TOKENS, kvr_axis_names,
+                 "what shares a scale (and a zero point)"),
+    KVR_OPT_INT(struct grid_opts, group, 16, 8, KVR_GRID_MAX_GROUP,
+                "elements sharing a scale (axis=token: unused)"),
+    { 0 }
+};
+
+/* The variants. */
+static const bool symmetric = false, asymmetric = true;
+
+static struct kvr_grid grid_of(const struct kvr_stage_job *job)
+{
+    const struct grid_opts *o = job->opts;
+
+    return (struct kvr_grid){
+        .bits = o->bits,
+        .axis = o->axis,
+        .group = o->group,
+        .asym = *(const bool *)job->stage->variant,
+    };
 }
+
+static enum kvr_status check(const struct kvr_stage_job *job)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    return kvr_grid_check(&g, job->shape.head_dim);
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    kvr_grid_layout(&g, job, out);
+}
+
+static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    out->kind = KVR_NOISE_UNIFORM;
+    out->axis = g.axis;
+    out->group = g.group;
+    out->step = in->meta.p;
+    out->dead_zone = job->study && !g.asym && g.bits == 2;
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    kvr_grid_encode(&g, job, x, out);
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    kvr_grid_decode(&g, job, in, t0, n, h0, nh, mode, out);
+}
+
+static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
+                                   struct kvr_stage_data *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    kvr_grid_encode_cuda(kvr_dev_stream(job->dev), &g, job, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct kvr_grid g = grid_of(job);
+
+    kvr_grid_decode_cuda(kvr_dev_stream(job->dev), &g, job, in->codes.p, in->meta.p, t0, n, h0, nh,
+                         mode, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_sym = {
+    .name = "sym",
+    .title = "symmetric integers with an FP16 scale",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct grid_opts),
+    .variant = &symmetric,
+    .deterministic = true,
+    .idempotent = true,
+    .check = check,
+    .layout = layout,
+    .noise = noise,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};
+
+const struct kvr_stage kvr_stage_asym = {
+    .name = "asym",
+    .title = "asymmetric integers with an FP16 scale and minimum",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct grid_opts),
+    .variant = &asymmetric,
+    .deterministic = true,
+    .idempotent = false, /* a range far from 0 moves with the rounding of its minimum */
+    .check = check,
+    .layout = layout,
+    .noise = noise,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};

@@ -32,8 +32,8 @@ struct shape {
 struct chain {
     struct shape g[2];
     int n;
-    bool turn_bf16; /* arithmetic of the transform */
-    bool round;     /* what is decoded, to BF16 */
+    bool rotate_bf16; /* arithmetic of the transform */
+    bool round;       /* what is decoded, to BF16 */
 };
 
 static __device__ __forceinline__ int order_of(float x)
@@ -162,10 +162,10 @@ template <class T> using values = kvr_few<float, sizeof(T)>;
 
 /* How a kernel goes about it: one grid; with the transform before it (a warp has a head); or two.
  */
-enum kind { ALONE, TURNED, PAIR };
+enum kind { ALONE, ROTATED, PAIR };
 template <class Codes, enum kind K>
 struct way {
-    using T = Codes; static constexpr bool turned = K == TURNED, pair = K == PAIR;
+    using T = Codes; static constexpr bool rotated = K == ROTATED, pair = K == PAIR;
 };
 
 /* The planes, in T. */
@@ -330,8 +330,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
         if (i < given)
             v[i] = x[(t0 + i) * units + c];
     }
-    if (W::turned)
-        kvr_fwht_warp<V, KEPT>(v, 32 * V, chain.turn_bf16);
+    if (W::rotated)
+        kvr_fwht_warp<V, KEPT>(v, 32 * V, chain.rotate_bf16);
     encode_kept<T>(chain.g[0], t0, c, W::pair, v, codes, meta);
     if (W::pair)
         encode_kept<T>(chain.g[1], t0, c, false, v, codes_2, meta_2);
@@ -491,15 +491,15 @@ static __global__ void __launch_bounds__(THREADS, 5)
         for (int j = 0; j < V; j++)
             x[i].v[j] = W::pair && chain.round ? kvr_round_bf16(x[i].v[j]) : x[i].v[j];
     }
-    if (W::turned)
-        kvr_fwht_warp<V, 8>(x, 32 * V, chain.turn_bf16);
+    if (W::rotated)
+        kvr_fwht_warp<V, 8>(x, 32 * V, chain.rotate_bf16);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int64_t t = 8 * t8 + i, row = (t - d.t0) * units + at;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        if (!W::turned && !W::pair && d.mode != KVR_DECODE_SET) {
+        if (!W::rotated && !W::pair && d.mode != KVR_DECODE_SET) {
             const values<T> old = out[row];
 
 #pragma unroll
@@ -557,7 +557,7 @@ static struct chain chain_of(const struct kvr_grid_chain *c)
     struct chain chain = {};
 
     chain.n = c->n;
-    chain.turn_bf16 = c->turn_compute == KVR_COMPUTE_BF16;
+    chain.rotate_bf16 = c->rotate_compute == KVR_COMPUTE_BF16;
     chain.round = c->round;
     for (int i = 0; i < c->n; i++)
         chain.g[i] = shape_of(&c->grid[i], &c->job[i]);
@@ -655,24 +655,24 @@ bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
 {
     const struct chain chain = chain_of(c);
     const struct bytes b = bytes_of(data, c->n);
-    const int d = c->job[0].shape.head_dim, few = c->turn ? d / 32 : 4;
+    const int d = c->job[0].shape.head_dim, few = c->rotate ? d / 32 : 4;
     const int64_t channels = chain.g[0].planes.channels;
 
     for (int i = 0; i < c->n; i++)
         if (c->grid[i].axis != KVR_AXIS_TOKENS || c->grid[i].group != KEPT)
             return false;
-    if ((c->turn && (c->n > 1 || d < 32 || d > 128)) || !all_by(few, &chain, 0, channels, x, &b))
+    if ((c->rotate && (c->n > 1 || d < 32 || d > 128)) || !all_by(few, &chain, 0, channels, x, &b))
         return false;
     if (!chain.g[0].planes.n_tok || !channels)
         return true;
-    if (!c->turn)
+    if (!c->rotate)
         encode_16<way<uint32_t, PAIR>>(s, chain, x, b);
     else if (d == 32)
-        encode_16<way<uint8_t, TURNED>>(s, chain, x, b);
+        encode_16<way<uint8_t, ROTATED>>(s, chain, x, b);
     else if (d == 64)
-        encode_16<way<uint16_t, TURNED>>(s, chain, x, b);
+        encode_16<way<uint16_t, ROTATED>>(s, chain, x, b);
     else
-        encode_16<way<uint32_t, TURNED>>(s, chain, x, b);
+        encode_16<way<uint32_t, ROTATED>>(s, chain, x, b);
     return true;
 }
 
@@ -716,7 +716,7 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
     const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
     const int dim = c->job[0].shape.head_dim;
 
-    if (!c->turn) {
+    if (!c->rotate) {
         decode_by<PAIR>(s, chain, d, b, out);
         return true;
     }
@@ -725,10 +725,10 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
     if (!n || !d.width)
         return true;
     if (dim == 32)
-        decode<way<uint8_t, TURNED>>(s, chain, d, b, out);
+        decode<way<uint8_t, ROTATED>>(s, chain, d, b, out);
     else if (dim == 64)
-        decode<way<uint16_t, TURNED>>(s, chain, d, b, out);
+        decode<way<uint16_t, ROTATED>>(s, chain, d, b, out);
     else
-        decode<way<uint32_t, TURNED>>(s, chain, d, b, out);
+        decode<way<uint32_t, ROTATED>>(s, chain, d, b, out);
     return true;
 }

@@ -6,69 +6,46 @@
 #include "methods/codecs/hadamard/fwht.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 
-static enum kvr_status hadamard_check(const void *opts, int n_heads, int head_dim)
+static enum kvr_status check(const struct kvr_stage_job *job)
 {
-    (void)opts;
-    (void)n_heads;
-    if (head_dim < 2 || head_dim > KVR_FWHT_MAX || (head_dim & (head_dim - 1)))
-        return kvr_fail(KVR_EINVAL, "head_dim %d: need a power of two, 2..%d", head_dim,
-                        KVR_FWHT_MAX);
+    const int d = job->shape.head_dim;
+
+    if (d < 2 || d > KVR_FWHT_MAX || (d & (d - 1)))
+        return kvr_fail(KVR_EINVAL, "head_dim %d: need a power of two, 2..%d", d, KVR_FWHT_MAX);
     return KVR_OK;
 }
 
-static enum kvr_status hadamard_encode(const struct kvr_stage_job *job, struct kvr_dev *dev,
-                                       float *x, struct kvr_stage_data *out)
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 {
-    (void)dev;
-    (void)out;
-    kvr_fwht(x, job->shape.n_tok * job->shape.n_heads, job->shape.head_dim, job->compute);
-    return KVR_OK;
+    (void)job;
+    *out = (struct kvr_layout){ .form = KVR_FORM_WALSH };
 }
 
-static void hadamard_decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                            int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                            float *out)
+/* Symmetric and orthogonal: the same in every direction. */
+static void transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
+                      int64_t n, int h0, int nh)
 {
-    (void)in;
-    (void)t0;
-    (void)h0;
-    (void)mode;
-    kvr_fwht(out, n * nh, job->shape.head_dim, job->compute);
+    (void)way, (void)h0;
+    kvr_fwht(x, n * nh, job->shape.head_dim, job->compute);
 }
 
-static enum kvr_status hadamard_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
-                                            float *x, struct kvr_stage_data *out)
+static void transform_cuda(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
+                           int64_t n, int h0, int nh)
 {
-    (void)out;
-    kvr_fwht_cuda(kvr_dev_stream(dev), x, job->shape.n_tok * job->shape.n_heads,
-                  job->shape.head_dim, job->compute);
-    return KVR_OK;
+    (void)way, (void)h0;
+    kvr_fwht_cuda(kvr_dev_stream(job->dev), x, n * nh, job->shape.head_dim, job->compute);
 }
 
-static void hadamard_decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                                 int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                                 float *out)
-{
-    (void)in;
-    (void)t0;
-    (void)h0;
-    (void)mode;
-    kvr_fwht_cuda(kvr_dev_stream(job->dev), out, n * nh, job->shape.head_dim, job->compute);
-}
-
-static const struct kvr_stage_cuda cuda = {
-    .encode = hadamard_encode_cuda,
-    .decode = hadamard_decode_cuda,
-};
+static const struct kvr_stage_ops cuda = { .transform = transform_cuda };
 
 const struct kvr_stage kvr_stage_hadamard = {
     .name = "hadamard",
     .title = "orthonormal Walsh-Hadamard transform of every head",
     .kind = KVR_STAGE_TRANSFORM,
     .deterministic = true,
-    .idempotent = false, /* back and forth rounds, and the steps follow */
-    .check = hadamard_check,
-    .encode = hadamard_encode,
-    .decode = hadamard_decode,
+    .idempotent = false, /* back and forth rounds, and the scales follow */
+    .check = check,
+    .layout = layout,
+    .cpu = { .transform = transform },
     .cuda = &cuda,
 };

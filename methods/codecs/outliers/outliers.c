@@ -224,7 +224,7 @@ static void record(const struct kvr_stage_job *job, const float *x, int64_t n, s
     kvr_f16 *value = out->codes.p;
     int32_t *index = out->meta.p;
 
-    for (int64_t e = 0, k = 0; k < out->n_exact; e++) {
+    for (int64_t e = 0, k = 0; k < out->n_entries; e++) {
         e += find->next_over(x + e, n - e, c.bound);
         if (e == n)
             return;
@@ -294,12 +294,12 @@ static enum kvr_status alloc_entries(struct kvr_stage_data *out, struct kvr_dev 
 {
     KVR_TRY(kvr_buf_alloc_raw(&out->codes, dev, KVR_MEM_KV, (size_t)n_exact * sizeof(kvr_f16)));
     KVR_TRY(kvr_buf_alloc_raw(&out->meta, dev, KVR_MEM_META, (size_t)n_exact * sizeof(int32_t)));
-    out->n_exact = n_exact;
+    out->n_entries = n_exact;
     return KVR_OK;
 }
 
-static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct kvr_dev *dev,
-                                       float *x, struct kvr_stage_data *out)
+static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x,
+                                       struct kvr_stage_data *out)
 {
     const struct outliers_opts *o = job->opts;
     const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
@@ -318,7 +318,7 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, struct k
         if (most)
             choose_largest(x, n, most, &c);
     }
-    KVR_TRY(alloc_entries(out, dev, n_exact));
+    KVR_TRY(alloc_entries(out, job->dev, n_exact));
     if (!n_exact)
         return KVR_OK;
     record(job, x, n, c, out);
@@ -412,8 +412,8 @@ static void outliers_decode(const struct kvr_stage_job *job, const struct kvr_st
     const int32_t *index = in->meta.p;
 
     (void)mode;
-    for (int64_t k = lower_bound(index, in->n_exact, t0 * channels);
-         k < in->n_exact && index[k] < end; k++) {
+    for (int64_t k = lower_bound(index, in->n_entries, t0 * channels);
+         k < in->n_entries && index[k] < end; k++) {
         const int64_t t = index[k] / channels - t0, c = index[k] % channels - (int64_t)h0 * d;
 
         if (c >= 0 && c < (int64_t)nh * d)
@@ -421,12 +421,23 @@ static void outliers_decode(const struct kvr_stage_job *job, const struct kvr_st
     }
 }
 
-static void outliers_steps(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                           struct kvr_steps *out)
+static void outliers_layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct kvr_block_shape *s = &job->shape;
+
+    *out = (struct kvr_layout){
+        .entry = { .codes = sizeof(kvr_f16), .meta = sizeof(int32_t) },
+        .most_entries = most_of(job->opts, s->n_tok * s->n_heads * s->head_dim),
+        .form = KVR_FORM_ENTRIES,
+    };
+}
+
+static void outliers_noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                           struct kvr_coding_noise *out)
 {
     (void)job;
     out->exact = in->meta.p;
-    out->n_exact = in->n_exact;
+    out->n_exact = in->n_entries;
 }
 
 /* `work`: of kvr_outliers_work_bytes. */
@@ -444,8 +455,8 @@ static enum kvr_status take_on_cuda(const struct kvr_outliers_rule *rule, struct
     return KVR_OK;
 }
 
-static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, struct kvr_dev *dev,
-                                            float *x, struct kvr_stage_data *out)
+static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, float *x,
+                                            struct kvr_stage_data *out)
 {
     const struct outliers_opts *o = job->opts;
     const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
@@ -466,8 +477,8 @@ static enum kvr_status outliers_encode_cuda(const struct kvr_stage_job *job, str
     KVR_TRY(check_size(n));
     if (!n)
         return KVR_OK;
-    KVR_TRY(kvr_buf_alloc(&work, dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
-    st = take_on_cuda(&rule, dev, x, work.p, out);
+    KVR_TRY(kvr_buf_alloc(&work, job->dev, KVR_MEM_SCRATCH, kvr_outliers_work_bytes(&rule)));
+    st = take_on_cuda(&rule, job->dev, x, work.p, out);
     kvr_buf_free(&work); /* in the stream's order: after its last use */
     return st;
 }
@@ -478,10 +489,10 @@ static void outliers_decode_cuda(const struct kvr_stage_job *job, const struct k
 {
     (void)mode;
     kvr_outliers_put_cuda(kvr_dev_stream(job->dev), &job->shape, job->compute, in->codes.p,
-                          in->meta.p, in->n_exact, t0, n, h0, nh, out);
+                          in->meta.p, in->n_entries, t0, n, h0, nh, out);
 }
 
-static const struct kvr_stage_cuda cuda = {
+static const struct kvr_stage_ops cuda = {
     .encode = outliers_encode_cuda,
     .decode = outliers_decode_cuda,
 };
@@ -494,10 +505,8 @@ const struct kvr_stage kvr_stage_outliers = {
     .opts_size = sizeof(struct outliers_opts),
     .deterministic = true,
     .idempotent = false, /* sigma moves */
-    .exact_entry_bytes = sizeof(kvr_f16) + sizeof(int32_t),
-    .encode = outliers_encode,
-    .find = outliers_find,
-    .decode = outliers_decode,
-    .steps = outliers_steps,
+    .layout = outliers_layout,
+    .noise = outliers_noise,
+    .cpu = { .encode = outliers_encode, .decode = outliers_decode, .find = outliers_find },
     .cuda = &cuda,
 };
