@@ -71,7 +71,7 @@ fi
 flags=(-I. -D_GNU_SOURCE -O2 -march=native -ffp-contract=off -fopenmp -ffunction-sections -Wno-psabi)
 sources=(harness/core/{status,dtype,rng,opts,clock,tensor,path}.c harness/device/*.c methods/*.c methods/*/*.c methods/*/*/*.c
     harness/cache/*.c harness/engine/{ops*,gemm,gemm_cuda,draw}.c tools/device/{stubs,gemm_plain}.c
-    harness/bench/{bench,turns,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_gemm_cuda}.c)
+    harness/bench/{bench,turns_cuda,bench_codec,bench_codec_cuda,bench_attention_cuda,bench_gemm_cuda}.c)
 # Each is a program of its own; test_kernels.c has the cases beside it.
 programs=(tests/cuda/test_{kernels,codec_cuda,policy_cuda,names}.c tests/cache/test_{rows,device}.c)
 engine=()

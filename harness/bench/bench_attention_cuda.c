@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"
-#include "harness/bench/turns.h"
+#include "harness/bench/turns_cuda.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
@@ -32,7 +32,7 @@ struct kit {
     struct kvr_buf q, out;    /* float [T,H,D] */
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
     struct kvr_buf state;     /* of the dense kernel */
-    struct kvr_buf busy;      /* see turns.h */
+    struct kvr_buf busy;      /* see turns_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
     struct kvr_cache *cache;

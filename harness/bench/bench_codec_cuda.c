@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_codec.h"
-#include "harness/bench/turns.h"
+#include "harness/bench/turns_cuda.h"
 #include "harness/device/stream.h"
 
 enum { MAX_BUFFERS = 16, MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/bench/bench_gemm.h"
-#include "harness/bench/turns.h"
+#include "harness/bench/turns_cuda.h"
 #include "harness/core/rng.h"
 #include "harness/device/stream.h"
 #include "harness/engine/gemm.h"

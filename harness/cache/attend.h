@@ -1,11 +1,11 @@
-/* attend.h - attention over spans, on either backend.
+/* attend.h - attention over spans, on any device.
  *
  * Spans come in a fixed order and every query keeps its own (running max, running sum,
  * accumulated output), so the result depends neither on threads nor on timing. Rotated keys
  * are met by rotated queries; rotated values are turned back once, in the output.
  *
- * attend_cpu.c is the definition; attend_device.c walks the same spans on a CUDA stream, piece by
- * piece, with the kernels of attend_cuda.h and attend_mma.h. */
+ * attend_cpu.c is the definition; attend_spans_cuda.c walks the same spans on a CUDA stream, piece
+ * by piece, with the kernels of attend_cuda.h and attend_mma.h. Each is a table (attend_impl.h). */
 #ifndef KVR_CACHE_ATTEND_H
 #define KVR_CACHE_ATTEND_H
 
@@ -25,7 +25,7 @@ enum { KVR_ATTEND_PHASE, KVR_ATTEND_DECODE, KVR_ATTEND_PHASES };
 
 struct kvr_attend_job {
     int n_heads, head_dim; /* H, D: of keys and values */
-    int group;             /* query heads that read one of them; 0: 1. More on the CPU alone */
+    int group;             /* query heads that read one of them; 0: 1 */
     int64_t n_query;       /* T */
     const float *q;        /* [T,H,group,D] */
     float *out;            /* [T,H,group,D] */
@@ -40,13 +40,18 @@ struct kvr_attend_job {
                     there, and last; NULL: nobody asks */
 };
 
+enum { KVR_ATTEND_MAX_D = 256 };
+
 /* What jobs will ask for at most. */
 struct kvr_attend_needs {
     int n_heads, head_dim;
+    int group;         /* query heads that read one of the heads; 0: 1 */
     int64_t max_query; /* times the group */
-    bool staged;       /* not fused */
-    bool rotated;      /* some codec rotates */
-    bool corrected;    /* with a correction */
+    bool causal;
+    enum kvr_dtype exact;                    /* of what is held uncoded */
+    bool staged;                             /* not fused */
+    bool rotated;                            /* some codec rotates */
+    const struct kvr_correction *correction; /* NULL: none */
     bool int8;
 };
 
@@ -56,18 +61,18 @@ struct kvr_attend_bytes {
 };
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
+
+/* Can it be done there? KVR_EUNSUPPORTED with the reason. */
+enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
+/* Can these be decoded inside the attention loop? KVR_EUNSUPPORTED with the reason. */
+enum kvr_status kvr_attend_fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
+                                 int head_dim, enum kvr_backend backend);
+
 /* Make scratch large enough; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
                                    const struct kvr_attend_needs *n);
 void kvr_attend_release(struct kvr_attend_scratch *s);
-/* KVR_EUNSUPPORTED for what a device cannot do; on the CPU always KVR_OK. */
-enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
-
-/* The same on a CUDA device. */
-struct kvr_attend_bytes kvr_attend_device_bytes(const struct kvr_attend_needs *n);
-/* Can a device decode these inside its attention loop? KVR_EUNSUPPORTED with the reason. */
-enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct kvr_codec *v,
-                                        int n_heads, int head_dim);
-enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
+/* What goes wrong shows at kvr_dev_sync. */
+void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 
 #endif

@@ -11,8 +11,8 @@
  * The loops are those of attend_kernels.h, in F32. If the job says int8, tiles of coded tokens are
  * coded once more as bytes and go through the loops of attend_dot.h; what is held uncoded stays
  * F32, and both update the same states. */
-#include "harness/cache/attend.h"
 #include "harness/cache/attend_dot.h"
+#include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_kernels.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ enum {
     QBLOCK = 48,          /* queries multiplied at once */
     QRUN = 384,           /* queries that share a decoded tile on the fused path */
     PAD = KVR_ATTEND_PAD, /* value rows are padded to whole vectors */
-    MAX_D = 256,
+    MAX_D = KVR_ATTEND_MAX_D,
     AHEAD = 8, /* tokens */
 };
 
@@ -308,40 +308,18 @@ static float *codes_at(float *base, int head_dim, int n_heads, size_t rows,
     return base + code_floats(head_dim, n_heads, rows);
 }
 
-struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
-                                                 enum kvr_backend backend)
+static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t spaces = n->rotated ? 2 : 1;
     const size_t per_row = 2 + spaces * (size_t)(padded(n->head_dim) + n->head_dim);
     const size_t coded = n->int8 ? spaces * code_floats(n->head_dim, n->n_heads, rows) : 0;
 
-    if (backend == KVR_CUDA)
-        return kvr_attend_device_bytes(n);
     return (struct kvr_attend_bytes){
         .tiles =
             n->staged ? (size_t)n->n_heads * TILES * staged_floats(n->head_dim) * sizeof(float) : 0,
         .state = (rows * per_row + coded) * sizeof(float),
     };
-}
-
-enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
-                                   const struct kvr_attend_needs *n)
-{
-    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n, kvr_dev_backend(dev));
-
-    s->dev = dev;
-    if (n->head_dim > MAX_D)
-        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim, MAX_D);
-    if (need.tiles)
-        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
-    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);
-}
-
-void kvr_attend_release(struct kvr_attend_scratch *s)
-{
-    kvr_buf_free(&s->tiles);
-    kvr_buf_free(&s->state);
 }
 
 /* Where the next tile begins. */
@@ -556,15 +534,13 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
         }
 }
 
-enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 {
     const size_t rows = (size_t)job->n_heads * (size_t)rows_of(job);
     const size_t d = (size_t)job->head_dim, dp = (size_t)padded(job->head_dim);
     struct state st = { .mx = s->state.p };
     bool any_rotated;
 
-    if (kvr_dev_stream(s->dev))
-        return kvr_attend_device(job, s);
     for (int i = 0; i < job->n_spans; i++) {
         if (rotated(&job->spans[i], false))
             st.k_space = job->spans[i].seg->k.codec;
@@ -586,7 +562,6 @@ enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_s
         if (any_rotated)
             codes_at(end, job->head_dim, job->n_heads, rows, &st.code_rot, &st.mu_rot);
     }
-    kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     begin(job, &st);
     if (job->int8)
         code_queries(job, &st);
@@ -595,6 +570,6 @@ enum kvr_status kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_s
     else
         run_staged(job, &st, s->tiles.p);
     finish(job, &st);
-    kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
-    return KVR_OK;
 }
+
+const struct kvr_attend_kind kvr_attend_cpu = { .bytes = bytes, .run = run };

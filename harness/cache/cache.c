@@ -7,6 +7,7 @@
 #include "harness/cache/attend.h"
 #include "harness/cache/layer.h"
 #include "harness/cache/mirror.h"
+#include "harness/cache/moments.h"
 #include "harness/cache/rows.h"
 #include "harness/core/clock.h"
 
@@ -145,11 +146,14 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
     return (struct kvr_attend_needs){
         .n_heads = kv_heads(s),
         .head_dim = s->head_dim,
+        .group = s->n_heads / kv_heads(s),
         .max_query =
             (int64_t)s->frames_per_chunk * s->tokens_per_frame * (s->n_heads / kv_heads(s)),
+        .causal = s->causal,
+        .exact = s->exact,
         .staged = path != KVR_PATH_FUSED,
         .rotated = any_rotated(scheme),
-        .corrected = scheme->opts.correction != 0,
+        .correction = kvr_correction_at(scheme->opts.correction),
         .int8 = s->attend == KVR_ATTEND_INT8,
     };
 }
@@ -176,7 +180,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .map = capacity,
         .work = coded * sizeof(float),
         .gather = scheme->tiers.part || scheme->retention.part ? 2 * coded * sizeof(float) : 0,
-        .back = backend == KVR_CUDA && c && c->moments ? coded * sizeof(float) : 0,
+        .back = kvr_moments_back_bytes(c, coded, backend),
         .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
 }
@@ -220,24 +224,16 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
     return kvr_attend_reserve(&c->attend, c->dev, &needs);
 }
 
-/* Can a device attend to all of the scheme's codecs without scratch? */
-static enum kvr_status check_fused(const struct kvr_scheme *p, const struct kvr_cache_shape *s)
+/* Can the device attend to what the scheme keeps? */
+static enum kvr_status check_attention(const struct kvr_scheme *p, const struct kvr_cache_shape *s,
+                                       enum kvr_path path, enum kvr_backend backend)
 {
-    if (s->exact != KVR_BF16)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: on a device path fused multiplies BF16 numbers; an F32 cache needs "
-                        "path staged",
-                        p->name);
-    if (kvr_correction_at(p->opts.correction) &&
-        kvr_correction_at(p->opts.correction)->by_steps == KVR_BY_STEPS_EXACT)
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "%s: the correction 'exact' is for diagnosis; on a device it needs path "
-                        "staged",
-                        p->name);
-    for (int t = 0; t < p->n_tiers; t++)
-        if (kvr_attend_device_fuses(p->k[t], p->v[t], kv_heads(s), s->head_dim) != KVR_OK)
-            return kvr_fail_prefix(KVR_EUNSUPPORTED, "%s", p->name);
-    return KVR_OK;
+    const struct kvr_attend_needs needs = attend_needs(p, s, path);
+    enum kvr_status st = kvr_attend_check(&needs, backend);
+
+    for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
+        st = kvr_attend_fuses(p->k[t], p->v[t], kv_heads(s), s->head_dim, backend);
+    return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", p->name);
 }
 
 enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
@@ -254,19 +250,11 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
                         "%s: the dense path forgets which keys were coded; a correction needs "
                         "path staged or fused",
                         scheme->name);
-    if (shape->attend == KVR_ATTEND_INT8 && kvr_dev_stream(dev))
-        return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
     if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "attend int8: the dense path forgets which keys were coded; it needs path "
                         "staged or fused");
-    if (kvr_dev_stream(dev) && (shape->causal || kv_heads(shape) != shape->n_heads))
-        return kvr_fail(KVR_EUNSUPPORTED,
-                        "cache: grouped queries and a causal chunk have no kernels on a device: "
-                        "attention over %d query heads of %d KV heads%s runs on the CPU alone",
-                        shape->n_heads, kv_heads(shape), shape->causal ? ", causal," : "");
-    if (path == KVR_PATH_FUSED && kvr_dev_stream(dev))
-        KVR_TRY(check_fused(scheme, shape));
+    KVR_TRY(check_attention(scheme, shape, path, kvr_dev_backend(dev)));
     c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "cache: no memory");
@@ -572,8 +560,7 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
     };
     enum kvr_status st;
 
-    st = kvr_dev_stream(c->dev) ? kvr_view_mirror(&view, c->watch, c->watch_ctx)
-                                : c->watch(c->watch_ctx, &view);
+    st = kvr_view_in_host(&view, c->watch, c->watch_ctx);
     c->watch_ns += kvr_now_ns() - t0;
     return st;
 }
@@ -608,7 +595,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .phases = c->phases,
         .past = c->past,
     };
-    KVR_TRY(kvr_attend(&job, &c->attend));
+    kvr_attend(&job, &c->attend);
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, q, out));
@@ -666,7 +653,7 @@ static bool read_token(const struct kvr_cache *c, const struct kvr_layer *l, int
 {
     const size_t bytes = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim * sizeof *k;
 
-    if (!kvr_dev_stream(c->dev)) {
+    if (kvr_dev_in_host(c->dev)) {
         kvr_layer_dense(l, t, t + 1, k, v, held);
         return true;
     }

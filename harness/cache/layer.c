@@ -129,7 +129,7 @@ static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
 
     if (a >= b || s->kind == KVR_SEG_ZERO)
         return;
-    if (kvr_dev_stream(l->dev)) {
+    if (!kvr_dev_in_host(l->dev)) {
         scatter_device(l, s, p, a, b, begin, width, out);
         return;
     }

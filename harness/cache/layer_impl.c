@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/cache/moments.h"
 #include "harness/cache/rows.h"
 
 enum kvr_status kvr_segment_list_add(struct kvr_segment_list *list, struct kvr_segment *s)
@@ -86,14 +87,7 @@ static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct k
                             l->geo.head_dim);
         k = work;
     }
-    if (!kvr_dev_stream(l->dev)) {
-        c->prepare(&s->k, k, s->moments.p);
-        return KVR_OK;
-    }
-    KVR_TRY(kvr_buf_reserve(&l->scratch->back, l->dev, KVR_MEM_SCRATCH, n * sizeof *k));
-    kvr_codec_decode_rotated(&s->k, 0, s->n_tok, 0, l->geo.n_heads, l->scratch->back.p);
-    c->prepare_cuda(kvr_dev_stream(l->dev), &s->k, k, l->scratch->back.p, s->moments.p);
-    return KVR_OK;
+    return kvr_moments_make(c, &s->k, k, &l->scratch->back, s->moments.p);
 }
 
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,

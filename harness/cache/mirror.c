@@ -50,8 +50,8 @@ static enum kvr_status fetch(struct kvr_dev *dev, const void **p, size_t n, stru
     return KVR_OK;
 }
 
-enum kvr_status kvr_view_mirror(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
-                                void *ctx)
+static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+                                 void *ctx)
 {
     const size_t n =
         (size_t)view->n_tok * (size_t)view->shape->n_heads * (size_t)view->shape->head_dim;
@@ -77,4 +77,10 @@ enum kvr_status kvr_view_mirror(const struct kvr_cache_view *view, kvr_cache_wat
         kvr_buf_free(&buf[i]);
     kvr_layer_close(&past);
     return st;
+}
+
+enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+                                 void *ctx)
+{
+    return kvr_dev_in_host(view->past->dev) ? fn(ctx, view) : show_copy(view, fn, ctx);
 }

@@ -10,8 +10,8 @@
  * closes `out` (kvr_layer_close), also after a failure. */
 enum kvr_status kvr_layer_mirror(const struct kvr_layer *l, struct kvr_layer *out);
 
-/* Show `view`, whose past and pointers are the device's, to `fn` as the host's. */
-enum kvr_status kvr_view_mirror(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
-                                void *ctx);
+/* Show `view`, whose past and pointers are a device's, to `fn` in the host's memory. */
+enum kvr_status kvr_view_in_host(const struct kvr_cache_view *view, kvr_cache_watch_fn *fn,
+                                 void *ctx);
 
 #endif

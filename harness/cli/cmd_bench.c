@@ -35,16 +35,21 @@ static enum kvr_status codec_cuda(struct kvr_dev *dev, int rounds, struct kvr_be
 }
 
 typedef enum kvr_status bench_fn(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
+typedef enum kvr_status bench_at_fn(struct kvr_dev *, const char *shape, int rounds,
+                                    struct kvr_bench_row *, int *n);
 
 static const struct bench {
     const char *name;
-    bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
+    bench_fn *run[KVR_N_BACKENDS];   /* NULL: not on this backend */
+    bench_at_fn *at[KVR_N_BACKENDS]; /* at a shape of the user's; NULL: not here */
 } benches[] = {
-    { "codec", { codec, codec_cuda } },
-    { "attention", { kvr_bench_attention, kvr_bench_attention_cuda } },
-    { "gemm", { kvr_bench_gemm, kvr_bench_gemm_cuda } },
-    { "metrics", { kvr_bench_metrics, NULL } },
-    { "kernels", { kvr_bench_kernels, NULL } },
+    { "codec", { [KVR_CPU] = codec, [KVR_CUDA] = codec_cuda }, { NULL } },
+    { "attention",
+      { [KVR_CPU] = kvr_bench_attention, [KVR_CUDA] = kvr_bench_attention_cuda },
+      { [KVR_CPU] = kvr_bench_attention_at } },
+    { "gemm", { [KVR_CPU] = kvr_bench_gemm, [KVR_CUDA] = kvr_bench_gemm_cuda }, { NULL } },
+    { "metrics", { [KVR_CPU] = kvr_bench_metrics }, { NULL } },
+    { "kernels", { [KVR_CPU] = kvr_bench_kernels }, { NULL } },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
@@ -100,10 +105,13 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
 {
     const enum kvr_backend backend = kvr_dev_backend(dev);
 
-    if (o->shape && b->run[KVR_CPU] != kvr_bench_attention)
+    if (o->shape && strcmp(b->name, "attention") != 0)
         return kvr_fail(KVR_EINVAL, "bench: --shape is of attention, not of %s", b->name);
-    if (o->shape && backend == KVR_CPU)
-        return kvr_bench_attention_at(dev, o->shape, o->rounds, rows, n);
+    if (o->shape && !b->at[backend])
+        return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not measured on device %s",
+                        kvr_dev_name(dev));
+    if (o->shape)
+        return b->at[backend](dev, o->shape, o->rounds, rows, n);
     if (!b->run[backend])
         return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
                         kvr_dev_name(dev));

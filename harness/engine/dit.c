@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "harness/device/phase.h"
-#include "harness/device/stream.h"
+#include "harness/device/names.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
 
@@ -49,12 +49,12 @@ struct kvr_dit {
     float *time_mod, *mod;                  /* [F,6,d]: e0, and with one block's modulation */
     float *head_mod;                        /* [F,2,d] */
     float *text, *text_hidden, *text_k;     /* [T,d] */
-    float *prompt;                          /* [T, text_dim]; CUDA alone */
+    float *prompt; /* [T, text_dim]; where the host's memory is apart, and so below */
     struct rope rope;
-    struct rope host_rope; /* as the host made it; the same memory on the CPU */
+    struct rope host_rope; /* as the host made it; else the same memory */
     float *host_sinusoid;  /* likewise */
-    struct kvr_buf host;   /* CUDA: what host_rope and host_sinusoid point into */
-    struct kvr_buf shown;  /* CUDA: what a tap is shown */
+    struct kvr_buf host;   /* what host_rope and host_sinusoid point into */
+    struct kvr_buf shown;  /* what a tap is shown */
     int rope_frame;
     struct kvr_cross *cross; /* [n_layers] */
     struct kvr_cross_work cross_work;
@@ -89,9 +89,10 @@ static float *carve_floats(struct carver *a, int64_t count)
     return carve(a, count, sizeof(float));
 }
 
-static bool on_cuda(const struct kvr_dit *d)
+/* Does the host have to bring what it makes? */
+static bool apart(const struct kvr_dit *d)
 {
-    return kvr_dev_backend(d->dev) == KVR_CUDA;
+    return !kvr_dev_in_host(d->dev);
 }
 
 static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct rope *rope)
@@ -131,8 +132,9 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve_floats(a, T * dim);
     lay_out_rope(d, a, &d->rope);
-    if (on_cuda(d)) {
+    if (apart(d))
         d->prompt = carve_floats(a, T * c->text_dim);
+    if (d->ops->cross_works) {
         d->cross_work.max = carve_floats(a, N * c->n_heads);
         d->cross_work.sum = carve_floats(a, N * c->n_heads);
         d->cross_work.acc = d->y; /* free while cross-attention runs */
@@ -177,7 +179,7 @@ static enum kvr_status rope_move(struct kvr_dit *d, int frame0)
             memcpy(si + n * half, si, n_time * sizeof *si);
         }
     }
-    if (on_cuda(d)) {
+    if (apart(d)) {
         KVR_TRY(kvr_dev_put(d->dev, d->rope.cosines, d->host_rope.cosines, n_bytes));
         KVR_TRY(kvr_dev_put(d->dev, d->rope.sines, d->host_rope.sines, n_bytes));
     }
@@ -214,7 +216,7 @@ static enum kvr_status open_memory(struct kvr_dit *d)
     lay_out(d, &a);
     d->host_rope = d->rope;
     d->host_sinusoid = d->sinusoid;
-    if (!on_cuda(d))
+    if (!apart(d))
         return KVR_OK;
     lay_out_host(d, &host);
     KVR_TRY(kvr_buf_alloc(&d->host, kvr_dev_host(d->dev), KVR_MEM_ACT, host.used));
@@ -227,9 +229,9 @@ static enum kvr_status check_shapes(const struct kvr_dit *d)
 {
     const int head_dim = d->c->dim / d->c->n_heads;
 
-    if (on_cuda(d) && head_dim > KVR_OPS_MAX_HEAD_DIM)
-        return kvr_fail(KVR_EUNSUPPORTED, "dit: heads of %d channels, CUDA has at most %d",
-                        head_dim, KVR_OPS_MAX_HEAD_DIM);
+    if (d->ops->max_head_dim && head_dim > d->ops->max_head_dim)
+        return kvr_fail(KVR_EUNSUPPORTED, "dit: heads of %d channels, device %s takes at most %d",
+                        head_dim, kvr_dev_name(d->dev), d->ops->max_head_dim);
     return KVR_OK;
 }
 
@@ -277,7 +279,7 @@ void kvr_dit_close(struct kvr_dit **pd)
 
     if (!d)
         return;
-    kvr_graph_close(&d->recording.graph);
+    kvr_dev_graph_close(d->dev, &d->recording.graph);
     kvr_reuse_close(&d->reuse);
     kvr_phases_close(&d->phases);
     kvr_gemm_rest(d->m->gemm); /* what linear layers took for this network's shapes */
@@ -305,9 +307,9 @@ void kvr_dit_reuse_counts(const struct kvr_dit *d, struct kvr_reuse_counts *out)
 
 void kvr_dit_set_graphs(struct kvr_dit *d, bool on)
 {
-    kvr_graph_close(&d->recording.graph);
+    kvr_dev_graph_close(d->dev, &d->recording.graph);
     d->recording = (struct recording){ 0 };
-    d->graphs = on && on_cuda(d);
+    d->graphs = on && kvr_dev_records(d->dev);
 }
 
 void kvr_dit_graph_counts(const struct kvr_dit *d, struct kvr_graph_counts *out)
@@ -347,13 +349,13 @@ enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* Somebody listens: bring what lies on a device to the host. */
+/* Somebody listens: bring to the host what lies elsewhere. */
 static void show(struct kvr_dit *d, const char *name, const float *data, int64_t n)
 {
     const size_t n_bytes = (size_t)n * sizeof *data;
     enum kvr_status st = KVR_OK;
 
-    if (on_cuda(d)) {
+    if (apart(d)) {
         st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_bytes);
         if (st == KVR_OK)
             st = kvr_dev_sync(d->dev);
@@ -418,7 +420,7 @@ static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
     const struct kvr_rows rows = { .n = T, .d = d->c->dim, .tokens_per_frame = 1 };
 
     d->has_prompt = false;
-    if (on_cuda(d)) {
+    if (apart(d)) {
         KVR_TRY(kvr_dev_put(d->dev, d->prompt, P, (size_t)(T * d->c->text_dim) * sizeof *P));
         P = d->prompt;
     }
@@ -460,7 +462,7 @@ static enum kvr_status put_time(struct kvr_dit *d, const float *t, int n_frames)
 
     for (int f = 0; f < n_frames; f++)
         kvr_time_sinusoid(t[f], d->c->freq_dim, d->host_sinusoid + (int64_t)f * d->c->freq_dim);
-    if (on_cuda(d))
+    if (apart(d))
         KVR_TRY(kvr_dev_put(d->dev, d->sinusoid, d->host_sinusoid, (size_t)n * sizeof(float)));
     tap(d, "sinusoid", d->sinusoid, n);
     return KVR_OK;
@@ -613,7 +615,7 @@ static bool repeats(struct kvr_dit *d, const struct kvr_cache *cache, const stru
         return false;
     if (pass->index > 0)
         return kvr_cache_only_reads(cache);
-    kvr_graph_close(&d->recording.graph); /* another chunk sees other memory */
+    kvr_dev_graph_close(d->dev, &d->recording.graph); /* another chunk sees other memory */
     return false;
 }
 
@@ -621,18 +623,17 @@ static enum kvr_status record(struct kvr_dit *d, struct kvr_cache *cache, const 
                               const struct kvr_pass *pass, float *out)
 {
     struct recording *r = &d->recording;
-    struct kvr_stream *s = kvr_dev_stream(d->dev);
     enum kvr_status st, ended;
 
-    kvr_graph_close(&r->graph);
+    kvr_dev_graph_close(d->dev, &r->graph);
     *r = (struct recording){ .cache = cache, .x = x, .out = out, .frame0 = pass->frame0 };
     KVR_TRY(kvr_dev_sync(d->dev)); /* an error from before is not the capture's */
-    KVR_TRY(kvr_stream_capture_begin(s));
+    KVR_TRY(kvr_dev_record_begin(d->dev));
     st = network(d, cache, x, pass, out);
-    ended = kvr_stream_capture_end(s, &r->graph);
+    ended = kvr_dev_record_end(d->dev, &r->graph);
     r->failed = st != KVR_OK || ended != KVR_OK;
     if (r->failed)
-        kvr_graph_close(&r->graph);
+        kvr_dev_graph_close(d->dev, &r->graph);
     else
         d->graph_counts.captured++;
     return KVR_OK;
@@ -650,7 +651,7 @@ static enum kvr_status network_by_graph(struct kvr_dit *d, struct kvr_cache *cac
     if (!r->graph)
         return network(d, cache, x, pass, out);
     kvr_phase_begin(d->phases, GRAPH);
-    st = kvr_graph_launch(kvr_dev_stream(d->dev), r->graph);
+    st = kvr_dev_replay(d->dev, r->graph);
     kvr_phase_end(d->phases, GRAPH);
     d->graph_counts.launched++;
     return st;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/rng.h"
+#include "harness/engine/draw_cuda.h"
 
 const char *const kvr_draw_version = "uniform 1";
 
@@ -69,6 +70,33 @@ static void draw(uint64_t seed, const struct kvr_draw *d, int64_t n, float *to)
         draw_piece(seed, d, i, n - i < PIECE ? n - i : PIECE, to + i);
 }
 
+static void draw_cpu(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
+                     float *to)
+{
+    (void)dev;
+    if (d->bound > 0) {
+        draw(seed, d, n, to);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[i] = d->fill;
+}
+
+static void draw_cuda(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
+                      float *to)
+{
+    kvr_draw_cuda(kvr_dev_stream(dev), seed, d, n, to);
+}
+
+typedef void draw_fn(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
+                     float *to);
+static draw_fn *const draws[KVR_N_BACKENDS] = { [KVR_CPU] = draw_cpu, [KVR_CUDA] = draw_cuda };
+
+void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n, float *to)
+{
+    draws[kvr_dev_backend(dev)](dev, seed, d, n, to);
+}
+
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to)
 {
     const struct kvr_draw d = kvr_draw_of(name, n_dims, shape);
@@ -76,12 +104,7 @@ void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t 
 
     for (int i = 0; i < n_dims; i++)
         n *= shape[i];
-    if (d.bound > 0) {
-        draw(seed, &d, n, to);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        to[i] = d.fill;
+    draw_cpu(NULL, seed, &d, n, to);
 }
 
 static int count_words(const char *text)

@@ -24,7 +24,7 @@
 #ifndef KVR_ENGINE_DRAW_H
 #define KVR_ENGINE_DRAW_H
 
-#include <stdint.h>
+#include "harness/device/dev.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +40,10 @@ struct kvr_draw {
     float bound, fill;
 };
 struct kvr_draw kvr_draw_of(const char *name, int n_dims, const int64_t *shape);
+
+/* n elements of it to `to`, memory of `dev`. What goes wrong shows at kvr_dev_sync(). */
+void kvr_draw_to(struct kvr_dev *dev, uint64_t seed, const struct kvr_draw *d, int64_t n,
+                 float *to);
 
 /* to [product of shape] floats. */
 void kvr_draw_tensor(uint64_t seed, const char *name, int n_dims, const int64_t *shape, float *to);

@@ -1,8 +1,18 @@
-/* gemm.c - linear layers of either backend: what is asked is checked here, once. */
+/* gemm.c - linear layers of any device: what is asked is checked here, once. */
 #include "harness/engine/gemm_impl.h"
 
 #include <assert.h>
 #include <string.h>
+
+static const struct kvr_gemm_kind *const kinds[KVR_N_BACKENDS] = {
+    [KVR_CPU] = &kvr_gemm_cpu,
+    [KVR_CUDA] = &kvr_gemm_cuda,
+};
+
+bool kvr_gemm_holds_bf16(enum kvr_backend backend)
+{
+    return kinds[backend]->holds_bf16;
+}
 
 const char *kvr_compute_word(enum kvr_dtype compute)
 {
@@ -19,8 +29,7 @@ enum kvr_status kvr_compute_parse(const char *word, enum kvr_dtype *out)
 
 enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute)
 {
-    const struct kvr_gemm_kind *kind =
-        kvr_dev_backend(dev) == KVR_CUDA ? &kvr_gemm_cuda : &kvr_gemm_cpu;
+    const struct kvr_gemm_kind *kind = kinds[kvr_dev_backend(dev)];
 
     *out = NULL;
     if (compute != KVR_F32 && compute != KVR_BF16)

@@ -18,6 +18,7 @@
 #ifndef KVR_ENGINE_GEMM_H
 #define KVR_ENGINE_GEMM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "harness/core/dtype.h"
@@ -45,6 +46,8 @@ enum kvr_status kvr_gemm_open_as(struct kvr_gemm **out, struct kvr_dev *dev,
 /* Copes with NULL. Its layers must have been closed. */
 void kvr_gemm_close(struct kvr_gemm **g);
 enum kvr_dtype kvr_gemm_compute(const struct kvr_gemm *g);
+/* Are weights held as BF16 there when BF16 is computed in? Else as floats of such values. */
+bool kvr_gemm_holds_bf16(enum kvr_backend backend);
 /* What computes the products: "oneDNN 2.6", "cuBLASLt 13.0", "kvreel (...why not cuBLASLt)". */
 const char *kvr_gemm_library(const struct kvr_gemm *g);
 

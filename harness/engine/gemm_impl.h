@@ -8,6 +8,7 @@
 
 /* The functions of gemm.h for one backend; arguments have been checked. */
 struct kvr_gemm_kind {
+    bool holds_bf16; /* weights of layers that compute in BF16; else as floats of such values */
     enum kvr_status (*open)(struct kvr_gemm **out, struct kvr_dev *dev, enum kvr_dtype compute);
     void (*close)(struct kvr_gemm *g);
     enum kvr_status (*linear_open)(struct kvr_linear **out, struct kvr_gemm *g, int n, int k,

@@ -75,18 +75,6 @@ static enum kvr_status check_finite(const struct loader *l, const char *name, co
     return KVR_OK;
 }
 
-/* n floats where the model is. */
-static void draw(const struct kvr_model *m, const char *name, int n_dims, const int64_t *shape,
-                 int64_t n, float *to)
-{
-    const struct kvr_draw d = kvr_draw_of(name, n_dims, shape);
-
-    if (kvr_dev_stream(m->dev))
-        kvr_draw_cuda(kvr_dev_stream(m->dev), m->config.weights_seed, &d, n, to);
-    else
-        kvr_draw_tensor(m->config.weights_seed, name, n_dims, shape, to);
-}
-
 /* One tensor as F32: read into the host's memory, or drawn into the device's. */
 static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
                                 const int64_t *shape, struct kvr_buf *to)
@@ -98,7 +86,9 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
         n *= shape[i];
     if (!l->file) {
         KVR_TRY(kvr_buf_reserve(to, l->m->dev, KVR_MEM_IO, (size_t)n * sizeof(float)));
-        draw(l->m, name, n_dims, shape, n, to->p);
+        const struct kvr_draw d = kvr_draw_of(name, n_dims, shape);
+
+        kvr_draw_to(l->m->dev, l->m->config.weights_seed, &d, n, to->p);
         return KVR_OK;
     }
     KVR_TRY(find(l, name, n_dims, shape, &t));

@@ -1,4 +1,4 @@
-/* ops.h - what a forward does besides linear layers and self-attention; one table per backend.
+/* ops.h - what a forward does besides linear layers and self-attention; one table per device.
  *
  *     const struct kvr_ops *ops = kvr_ops_of(dev);
  *     ops->norm_modulate(dev, &rows, x, shift, scale, stride, eps, y);
@@ -23,7 +23,7 @@ extern "C" {
 
 enum {
     KVR_OPS_MAX_TEXT = 8192,    /* keys of cross-attention: bounds its score buffer */
-    KVR_OPS_MAX_HEAD_DIM = 256, /* on CUDA */
+    KVR_OPS_MAX_HEAD_DIM = 256, /* of CUDA's table */
     KVR_OPS_L1_PARTS = 256,     /* partial sums of kvr_ops.l1 */
     KVR_OPS_LANES = 16,         /* rows of kvr_cross are padded to so many floats */
 };
@@ -42,11 +42,11 @@ struct kvr_patching {
 /* Keys and values of the prompt, laid out for cross_attend; room for either layout. */
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
-    float *k; /* [H, D, round16(n_keys)], zero padded; on CUDA [n_keys,H,D] */
-    float *v; /* [H, n_keys, round16(D)], zero padded; on CUDA [n_keys,H,D] */
+    float *k; /* as the table packs it: [H, D, round16(n_keys)] on the CPU, zero padded */
+    float *v; /* [H, n_keys, round16(D)], zero padded; [n_keys,H,D] both on CUDA */
 };
 
-/* What cross_attend needs beside its result, on CUDA alone. */
+/* What cross_attend may need beside its result. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
     float *acc;       /* [N,H,D]; none of the others */
@@ -99,6 +99,9 @@ struct kvr_ops {
     void (*clamp)(struct kvr_dev *dev, int64_t n, float lo, float hi, float *x);
     /* *flag: 1 when a value is not finite, else 0. */
     void (*not_finite)(struct kvr_dev *dev, int64_t n, const float *x, int32_t *flag);
+
+    int max_head_dim; /* that rope and cross_attend take; 0: any */
+    bool cross_works; /* cross_attend needs a kvr_cross_work; else none is read */
 };
 
 KVR_ISA_TABLES(struct kvr_ops, kvr_ops_cpu) /* the chosen variant of the CPU */

@@ -133,9 +133,6 @@ const struct kvr_ops kvr_ops_cuda = {
     .renoise = renoise,
     .clamp = clamp,
     .not_finite = not_finite,
+    .max_head_dim = KVR_OPS_MAX_HEAD_DIM,
+    .cross_works = true,
 };
-
-const struct kvr_ops *kvr_ops_of(const struct kvr_dev *dev)
-{
-    return kvr_dev_backend(dev) == KVR_CUDA ? &kvr_ops_cuda : kvr_ops_cpu();
-}

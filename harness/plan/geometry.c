@@ -7,6 +7,7 @@
 #include "harness/core/json.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
+#include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
 
 /* What a config says that concerns memory. */
@@ -151,6 +152,6 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
 
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute)
 {
-    if (backend == KVR_CUDA && compute == KVR_BF16)
-        g->weight_bytes = 2;
+    if (compute == KVR_BF16 && kvr_gemm_holds_bf16(backend))
+        g->weight_bytes = sizeof(kvr_bf16);
 }

@@ -7,7 +7,7 @@
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_gemm.h"
-#include "harness/bench/turns.h"
+#include "harness/bench/turns_cuda.h"
 #include "tests/suite.h"
 
 static struct kvr_dev *open_device(void)

@@ -1,4 +1,4 @@
-/* turns.h - work on a CUDA device beside a reference, timed by marks in the stream.
+/* turns_cuda.h - work on a CUDA device beside a reference, timed by marks in the stream.
  *
  *     const struct kvr_turns t = { .dev = dev, .ctx = &kit, .run = encode, .reference = copy,
  *                                  .rounds = 15, .times = 8 };
@@ -6,8 +6,8 @@
  *
  * Before each stretch that is timed the device is given something else to do, so that the host has
  * queued the stretch before it begins: what is timed is the device, not the queueing. */
-#ifndef KVR_BENCH_TURNS_H
-#define KVR_BENCH_TURNS_H
+#ifndef KVR_BENCH_TURNS_CUDA_H
+#define KVR_BENCH_TURNS_CUDA_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-/* attend_device.c - attention over spans on a CUDA stream.
+/* attend_spans_cuda.c - attention over spans on a CUDA stream.
  *
  * Spans are taken in order. `staged`: pieces of at most PIECE tokens are decoded into scratch, then
  * attended to. `fused`: the kernel decodes what it attends to. What is not coded is read where it
@@ -6,8 +6,8 @@
  *
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
  * what that kernel does not take, by the F32 kernel. */
-#include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/rows.h"
 
@@ -49,8 +49,29 @@ static struct place place_of(const struct kvr_attend_job *job, const struct kvr_
     };
 }
 
-enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct kvr_codec *v,
-                                        int n_heads, int head_dim)
+static enum kvr_status check(const struct kvr_attend_needs *n)
+{
+    if (n->int8)
+        return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
+    if (n->causal || n->group > 1)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "grouped queries and a causal chunk have no kernels on a device: attention "
+                        "over %d query heads of %d KV heads%s runs on the CPU alone",
+                        n->n_heads * (n->group > 1 ? n->group : 1), n->n_heads,
+                        n->causal ? ", causal," : "");
+    if (!n->staged && n->exact != KVR_BF16)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "on a device path fused multiplies BF16 numbers; an F32 cache needs path "
+                        "staged");
+    if (!n->staged && n->correction && n->correction->by_steps == KVR_BY_STEPS_EXACT)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "the correction 'exact' is for diagnosis; on a device it needs path "
+                        "staged");
+    return KVR_OK;
+}
+
+static enum kvr_status fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
+                             int head_dim)
 {
     const struct kvr_block_shape block = { KVR_ATTEND_MMA_TILE, n_heads, head_dim };
     const struct kvr_packed pk = { .codec = k, .shape = block },
@@ -66,10 +87,10 @@ enum kvr_status kvr_attend_device_fuses(const struct kvr_codec *k, const struct 
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
-struct kvr_attend_bytes kvr_attend_device_bytes(const struct kvr_attend_needs *n)
+static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const size_t tiles = n->corrected ? 3 : 2, wide = n->rotated ? 3 : 1;
+    const size_t tiles = n->correction ? 3 : 2, wide = n->rotated ? 3 : 1;
 
     return (struct kvr_attend_bytes){
         .tiles = n->staged ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
@@ -202,7 +223,7 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
 {
     struct kvr_stream *stream = kvr_dev_stream(s->dev);
     const struct kvr_attend_shape shape = { job->n_query, job->n_heads, job->head_dim };
@@ -218,7 +239,6 @@ enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_a
         if (seg && rotated(&seg->v))
             v_space = seg->v.codec;
     }
-    kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     kvr_attend_begin_cuda(stream, &shape, &at.plain);
     if (k_space) {
         kvr_dev_copy(s->dev, at.q_rot, job->q,
@@ -236,6 +256,11 @@ enum kvr_status kvr_attend_device(const struct kvr_attend_job *job, struct kvr_a
         kvr_attend_merge_cuda(stream, &shape, &at.plain, &at.turned);
     }
     kvr_attend_finish_cuda(stream, &shape, &at.plain, job->out);
-    kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
-    return KVR_OK;
 }
+
+const struct kvr_attend_kind kvr_attend_cuda = {
+    .bytes = bytes,
+    .check = check,
+    .fuses = fuses,
+    .run = run,
+};

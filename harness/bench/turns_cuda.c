@@ -1,5 +1,5 @@
-/* turns.c - see turns.h. */
-#include "harness/bench/turns.h"
+/* turns_cuda.c - see turns_cuda.h. */
+#include "harness/bench/turns_cuda.h"
 
 #include "harness/device/names.h"
 #include "harness/device/stream.h"

@@ -1,0 +1,51 @@
+/* attend.c - each call of attend.h to the functions of its device. */
+#include "harness/cache/attend_impl.h"
+
+static const struct kvr_attend_kind *const kinds[KVR_N_BACKENDS] = {
+    [KVR_CPU] = &kvr_attend_cpu,
+    [KVR_CUDA] = &kvr_attend_cuda,
+};
+
+struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
+                                                 enum kvr_backend backend)
+{
+    return kinds[backend]->bytes(n);
+}
+
+enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend)
+{
+    return kinds[backend]->check ? kinds[backend]->check(n) : KVR_OK;
+}
+
+enum kvr_status kvr_attend_fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
+                                 int head_dim, enum kvr_backend backend)
+{
+    return kinds[backend]->fuses ? kinds[backend]->fuses(k, v, n_heads, head_dim) : KVR_OK;
+}
+
+enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
+                                   const struct kvr_attend_needs *n)
+{
+    const struct kvr_attend_bytes need = kvr_attend_scratch_bytes(n, kvr_dev_backend(dev));
+
+    s->dev = dev;
+    if (n->head_dim > KVR_ATTEND_MAX_D)
+        return kvr_fail(KVR_EUNSUPPORTED, "attention: head_dim %d, at most %d", n->head_dim,
+                        KVR_ATTEND_MAX_D);
+    if (need.tiles)
+        KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
+    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);
+}
+
+void kvr_attend_release(struct kvr_attend_scratch *s)
+{
+    kvr_buf_free(&s->tiles);
+    kvr_buf_free(&s->state);
+}
+
+void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+{
+    kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
+    kinds[kvr_dev_backend(s->dev)]->run(job, s);
+    kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
+}

@@ -1,0 +1,74 @@
+/* rows_cpu.c - rows.h in the host's memory. */
+#include "harness/cache/rows_impl.h"
+
+#include <string.h>
+
+static void gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
+                   int64_t n, int64_t tok0, float *out)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + (size_t)i * width, x + (size_t)(list[i] - tok0) * width, width * sizeof *x);
+}
+
+static void scatter(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
+                    int64_t n, int64_t tok0, float *out)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + (size_t)(list[i] - tok0) * width, x + (size_t)i * width, width * sizeof *x);
+}
+
+static void repeat(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + (size_t)i * width, x, width * sizeof *x);
+}
+
+static void mean(struct kvr_dev *dev, const float *x, size_t width, int64_t n, float *out)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (size_t c = 0; c < width; c++) {
+        double sum = 0;
+
+        for (int64_t t = 0; t < n; t++)
+            sum += x[(size_t)t * width + c];
+        out[c] = (float)(sum / (double)n);
+    }
+}
+
+static void from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, const float *from,
+                     size_t n)
+{
+    (void)dev;
+    kvr_from_f32(to, type, from, n);
+}
+
+static void to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type, size_t n)
+{
+    (void)dev;
+    kvr_to_f32(to, from, type, n);
+}
+
+static void round_bf16(struct kvr_dev *dev, float *x, size_t n)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+}
+
+const struct kvr_rows_kind kvr_rows_cpu = {
+    .gather = gather,
+    .scatter = scatter,
+    .repeat = repeat,
+    .mean = mean,
+    .from_f32 = from_f32,
+    .to_f32 = to_f32,
+    .round_bf16 = round_bf16,
+};
