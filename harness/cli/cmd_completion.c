@@ -1,12 +1,12 @@
-/* cmd_completion.c - `kvreel completion` and `kvreel man`, made from the tables that the parser
- * reads: an option cannot be in one and not in the other. */
+/* cmd_completion.c - `kvreel completion`, made from the tables that the parser reads: an option
+ * cannot be in one and not in the other. Values are asked of the program when they are wanted. */
 #include <string.h>
 
 #include "harness/cli/cli.h"
-#include "harness/core/version.h"
+#include "harness/cli/values.h"
 
-struct no_opts {
-    char unused;
+struct completion_opts {
+    const char *values;
 };
 
 /* Files are offered where an option or a word is one; words otherwise where we know them. */
@@ -38,17 +38,44 @@ static void bash_args(FILE *f, const struct kvr_arg *a)
 
 static void bash_case(FILE *f, const struct kvr_command *c)
 {
+    const char *words = kvr_values_kind(c->name, "");
+
     fprintf(f, "    %s) words=\"--help", c->name);
     bash_args(f, kvr_args_common);
     bash_args(f, c->args);
-    fprintf(f, "\" ;;\n");
+    fprintf(f, "\" kind=%s ;;\n", words ? words : "");
 }
 
+/* "generate:--method | generate:-m) kind=methods ;;" */
+static void bash_value(FILE *f, const struct kvr_arg *a, const char *command)
+{
+    const char *kind = a->value ? kvr_values_kind(command, a->name) : NULL;
+
+    if (!a->value)
+        return;
+    fprintf(f, "    %s:--%s", command, a->name);
+    if (a->letter)
+        fprintf(f, " | %s:-%c", command, a->letter);
+    fprintf(f, ") kind=%s ;;\n", kind ? kind : wants_file(a) ? "" : "-");
+}
+
+static void bash_values(FILE *f, const struct kvr_command *c)
+{
+    for (const struct kvr_arg *a = c->args; a->name; a++)
+        bash_value(f, a, c->name);
+}
+
+/* kind: of the word that is being typed. Empty: a file; "-": nothing can be offered. */
 static void bash(FILE *f)
 {
     fprintf(f, "# kvreel completion for bash. Use: source <(kvreel completion bash)\n"
                "_kvreel() {\n"
-               "    local cur=${COMP_WORDS[COMP_CWORD]} command= words= i\n"
+               "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+               "    local command= words= kind= i\n"
+               "    # --option=value comes as three words.\n"
+               "    [[ $cur == = ]] && cur=\n"
+               "    [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+               "    [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
                "        case ${COMP_WORDS[i]} in");
     for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
@@ -63,8 +90,22 @@ static void bash(FILE *f)
     fprintf(f, "\" ;;\n");
     each_command(bash_case, f);
     fprintf(f, "    esac\n"
-               "    if [[ $cur == -* || -z $command ]]; then\n"
+               "    case $command:$prev in\n");
+    each_command(bash_values, f);
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++) {
+        const char *kind = kvr_values_kind("", a->name);
+
+        fprintf(f, "    *:--%s) kind=%s words= ;;\n", a->name, kind ? kind : "");
+    }
+    fprintf(f, "    esac\n"
+               "    if [[ $cur == -* || ( -z $command && -n $words ) ]]; then\n"
                "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+               "    elif [[ $kind == - ]]; then\n"
+               "        COMPREPLY=()\n"
+               "    elif [[ $kind ]]; then\n"
+               "        mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\" completion "
+               "--values \"$kind\" 2>/dev/null)\" -- \"$cur\")\n"
+               "        if [[ $kind == settings ]]; then compopt -o nospace 2>/dev/null; fi\n"
                "    else\n"
                "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
                "    fi\n"
@@ -94,34 +135,62 @@ static void zsh_name(FILE *f, const struct kvr_command *c)
     fprintf(f, "'\n");
 }
 
-static void zsh_args(FILE *f, const struct kvr_arg *a)
+/* ":what:how" of a value. */
+static void zsh_value(FILE *f, const struct kvr_arg *a, const char *command)
+{
+    const char *kind = kvr_values_kind(command, a->name);
+
+    fputc(':', f);
+    zsh_text(f, a->value);
+    if (kind)
+        fprintf(f, ":_kvreel_values %s", kind);
+    else
+        fprintf(f, ":%s", wants_file(a) ? "_files" : "");
+}
+
+static void zsh_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
     for (; a->name; a++) {
         fprintf(f, " \\\n        '%s--%s%s[", a->type == KVR_ARG_T_LIST ? "*" : "", a->name,
                 a->type == KVR_ARG_T_FLAG ? "" : "=");
         zsh_text(f, a->help);
         fputc(']', f);
-        if (a->value) {
-            fputc(':', f);
-            zsh_text(f, a->value);
-            fprintf(f, ":%s", wants_file(a) ? "_files" : "");
-        }
+        if (a->value)
+            zsh_value(f, a, command);
+        fputc('\'', f);
+        if (!a->letter)
+            continue;
+        fprintf(f, " \\\n        '%s-%c%s[", a->type == KVR_ARG_T_LIST ? "*" : "", a->letter,
+                a->type == KVR_ARG_T_FLAG ? "" : "+");
+        zsh_text(f, a->help);
+        fputc(']', f);
+        if (a->value)
+            zsh_value(f, a, command);
         fputc('\'', f);
     }
 }
 
 static void zsh_case(FILE *f, const struct kvr_command *c)
 {
+    const char *words = kvr_values_kind(c->name, "");
+
     fprintf(f, "    %s) _arguments '--help[what it does and takes]'", c->name);
-    zsh_args(f, kvr_args_common);
-    zsh_args(f, c->args);
-    fprintf(f, " \\\n        '*:word:_files' ;;\n");
+    zsh_args(f, kvr_args_common, "");
+    zsh_args(f, c->args, c->name);
+    if (words)
+        fprintf(f, " \\\n        '*:word:_kvreel_values %s' ;;\n", words);
+    else
+        fprintf(f, " \\\n        '*:word:_files' ;;\n");
 }
 
 static void zsh(FILE *f)
 {
     fprintf(f,
             "#compdef kvreel\n# kvreel completion for zsh: a file _kvreel in a folder of $fpath\n"
+            "_kvreel_values() {\n"
+            "    local -a values=(${(f)\"$(kvreel completion --values $@[-1] 2>/dev/null)\"})\n"
+            "    if [[ $@[-1] == settings ]]; then compadd \"${@[1,-2]}\" -S '' -- $values\n"
+            "    else compadd \"${@[1,-2]}\" -- $values; fi\n}\n"
             "local -a commands\ncommands=(\n");
     each_command(zsh_name, f);
     fprintf(f, ")\nif ((CURRENT == 2)); then\n    _describe command commands\n    return\nfi\n"
@@ -145,13 +214,18 @@ static void fish_text(FILE *f, const char *s)
 static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 {
     for (; a->name; a++) {
+        const char *kind;
+
         fprintf(f, "complete -c kvreel");
         if (command)
             fprintf(f, " -n '__fish_seen_subcommand_from %s'", command);
         fprintf(f, " -l %s", a->name);
         if (a->letter)
             fprintf(f, " -s %c", a->letter);
-        if (a->value)
+        kind = a->value ? kvr_values_kind(command ? command : "", a->name) : NULL;
+        if (kind)
+            fprintf(f, " -x -a '(kvreel completion --values %s)'", kind);
+        else if (a->value)
             fprintf(f, " -r%s", wants_file(a) ? " -F" : "");
         fprintf(f, " -d '");
         fish_text(f, a->help);
@@ -161,10 +235,17 @@ static void fish_args(FILE *f, const struct kvr_arg *a, const char *command)
 
 static void fish_command(FILE *f, const struct kvr_command *c)
 {
+    const char *words = kvr_values_kind(c->name, "");
+
     fprintf(f, "complete -c kvreel -n __fish_use_subcommand -f -a %s -d '", c->name);
     fish_text(f, c->summary);
     fprintf(f, "'\n");
     fish_args(f, c->args, c->name);
+    if (words)
+        fprintf(f,
+                "complete -c kvreel -n '__fish_seen_subcommand_from %s' -f -a '(kvreel completion "
+                "--values %s)'\n",
+                c->name, words);
 }
 
 static void fish(FILE *f)
@@ -175,8 +256,18 @@ static void fish(FILE *f)
 
 static int run_completion(const struct kvr_call *call)
 {
+    const struct completion_opts *o = call->opts;
     const char *shell = call->words[0];
 
+    if (o->values && shell)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: --values with a shell"));
+    if (o->values) {
+        enum kvr_status st = kvr_values_write(o->values, stdout);
+
+        return st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
+    }
+    if (!shell)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "completion: which of bash, zsh, fish?"));
     if (strcmp(shell, "bash") == 0)
         bash(stdout);
     else if (strcmp(shell, "zsh") == 0)
@@ -189,121 +280,21 @@ static int run_completion(const struct kvr_call *call)
     return KVR_EXIT_OK;
 }
 
-/* --- man -------------------------------------------------------------------------------- */
-
-/* troff reads '-' as a hyphen, a dot or quote at a line's beginning as a request. */
-static void man_text(FILE *f, const char *s)
-{
-    bool begin = true;
-
-    for (; *s; s++) {
-        if (begin && (*s == '.' || *s == '\''))
-            fputs("\\&", f);
-        if (*s == '-')
-            fputs("\\-", f);
-        else if (*s == '\\')
-            fputs("\\e", f);
-        else
-            fputc(*s, f);
-        begin = *s == '\n';
-    }
-}
-
-static void man_arg(FILE *f, const struct kvr_arg *a)
-{
-    fprintf(f, ".TP\n");
-    if (a->letter)
-        fprintf(f, "\\fB\\-%c\\fR, ", a->letter);
-    fprintf(f, "\\fB\\-\\-");
-    man_text(f, a->name);
-    fprintf(f, "\\fR");
-    if (a->value) {
-        fprintf(f, " \\fI");
-        man_text(f, a->value);
-        fprintf(f, "\\fR");
-    }
-    fputc('\n', f);
-    man_text(f, a->help);
-    if (a->def) {
-        fprintf(f, " [");
-        man_text(f, a->def);
-        fputc(']', f);
-    }
-    fputc('\n', f);
-}
-
-static void man_command(FILE *f, const struct kvr_command *c)
-{
-    fprintf(f, ".SS \"kvreel %s ", c->name);
-    for (const char *s = c->usage; *s; s++) { /* quotes would end the heading */
-        if (*s == '"')
-            fputs("\\(dq", f);
-        else if (*s == '-')
-            fputs("\\-", f);
-        else
-            fputc(*s, f);
-    }
-    fprintf(f, "\"\n");
-    man_text(f, c->summary);
-    fprintf(f, ".\n");
-    for (const struct kvr_arg *a = c->args; a->name; a++)
-        man_arg(f, a);
-    if (c->details) {
-        fprintf(f, ".PP\n");
-        man_text(f, c->details);
-    }
-    if (c->examples) {
-        fprintf(f, ".PP\nExamples:\n.nf\n");
-        man_text(f, c->examples);
-        fprintf(f, ".fi\n");
-    }
-}
-
-static int run_man(const struct kvr_call *call)
-{
-    (void)call;
-    printf(".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- which way of compressing the KV "
-           "cache helps an autoregressive video model?\n.SH SYNOPSIS\n\\fBkvreel\\fR "
-           "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
-           "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nBefore the command or among its own:\n",
-           kvr_version());
-    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
-        man_arg(stdout, a);
-    printf(".SH COMMANDS\n");
-    each_command(man_command, stdout);
-    printf(".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration error; "
-           "3 the sweep finished with failed cells; 4 a comparison is out of tolerance; 5 nothing "
-           "was measured; 75 interrupted, can be resumed.\n.SH ENVIRONMENT\n\\fBNO_COLOR\\fR, "
-           "\\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR: whether progress is coloured. "
-           "\\fBKVREEL_DATA\\fR: where models/ and configs/ are. \\fBKVREEL_CPU\\fR: as "
-           "\\-\\-cpu.\n");
-    return KVR_EXIT_OK;
-}
-
-static const struct kvr_arg no_args[] = { { 0 } };
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct completion_opts, values, "values", 0, "KIND", NULL,
+                 "one list of values, as the scripts ask for it: methods, metrics, suites, ..."),
+    { 0 },
+};
 
 const struct kvr_command kvr_command_completion = {
     .name = "completion",
     .summary = "a shell's completion script",
-    .usage = "bash|zsh|fish",
+    .usage = "bash|zsh|fish | --values KIND",
     .examples = "  source <(kvreel completion bash)\n"
                 "  kvreel completion zsh >~/.zfunc/_kvreel\n"
                 "  kvreel completion fish >~/.config/fish/completions/kvreel.fish\n",
-    .args = no_args,
-    .opts_size = sizeof(struct no_opts),
-    .min_words = 1,
+    .args = args,
+    .opts_size = sizeof(struct completion_opts),
     .max_words = 1,
     .run = run_completion,
-};
-
-const struct kvr_command kvr_command_man = {
-    .name = "man",
-    .summary = "the manual page",
-    .usage = ">kvreel.1",
-    .examples = "  kvreel man >kvreel.1\n"
-                "  kvreel man | man -l -\n"
-                "  kvreel run --help                             # one command alone\n",
-    .args = no_args,
-    .opts_size = sizeof(struct no_opts),
-    .run = run_man,
 };

@@ -53,5 +53,107 @@ done
 if command -v man >/dev/null && command -v groff >/dev/null; then
     check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/man 2>&1 >/dev/null)\""
 fi
+
+# --- values ---------------------------------------------------------------------------------
+
+for kind in methods metrics models suites tables figures settings commands; do
+    exits 0 "values: $kind" completion --values $kind
+    check "there are $kind" test -s "$out"
+    check "one per line" bash -c "! grep -q '[ 	]' '$out'"
+done
+exits 0 "values: methods" completion --values methods
+check "are those of list, in two readings" diff <(sort "$out") \
+    <("$kvreel" list methods --json | jq -r '.[].name | ., . + "@study"' | sort)
+exits 0 "values: metrics" completion --values metrics
+check "are those of list" diff <(sort "$out") <("$kvreel" list metrics --json | jq -r '.[] | select(.needs_truth | not).name' | sort)
+exits 0 "values: suites" completion --values suites
+check "are those of list" diff <(sort "$out") <("$kvreel" list suites --json | jq -r '.[].name' | sort)
+exits 0 "values: tables" completion --values tables
+check "are those of report" diff "$out" <("$kvreel" report --list | awk '{print $1}')
+exits 0 "values: figures" completion --values figures
+check "are those of plot" diff "$out" <("$kvreel" plot --list | awk '{print $1}')
+exits 0 "values: settings" completion --values settings
+prints "a setting with its sign" '^window=$'
+exits 2 "values of no kind" completion --values colours
+exits 2 "values and a shell" completion bash --values methods
+
+mkdir "$work/bin"
+ln -s "$kvreel" "$work/bin/kvreel"
+# What a shell offers for a line, one per line. The last word of the line is the one being typed.
+offered_bash() { # LINE
+    PATH=$work/bin:$PATH bash -c "source $work/bash
+        compopt() { :; }
+        COMP_WORDS=($1 '$2') COMP_CWORD=\$((\${#COMP_WORDS[@]} - 1))
+        _kvreel && printf '%s\n' \"\${COMPREPLY[@]}\""
+}
+offered_fish() {
+    PATH=$work/bin:$PATH fish --no-config -c "source $work/fish; complete -C '$1 $2'" | cut -f 1
+}
+# zsh completes in a terminal alone: a pseudo terminal of its own, whose compadd tells what it is given.
+cat >"$work/ask.zsh" <<'ZSH'
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1=''; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; stty -echo"
+zpty -w z "compadd() { local -a hits; builtin compadd -O hits \"\$@\"; print -rl -- \$hits >>$1/offered; builtin compadd \"\$@\" }"
+zpty -w z "print READY >$1/ready"
+for ((i = 0; i < 400; i++)); do [[ -e $1/ready ]] && break; sleep .05; done
+zpty -w -n z "$2"$'\t'
+for ((i = 0; i < 400; i++)); do [[ -s $1/offered ]] && break; sleep .05; done
+sleep .2
+zpty -d z
+ZSH
+offered_zsh() {
+    PATH=$work/bin:$PATH timeout 60 zsh -f "$work/ask.zsh" "$work/zsh-dir" "$1 $2" >/dev/null
+    cat "$work/zsh-dir/offered" 2>/dev/null
+    rm -f "$work/zsh-dir/offered" "$work/zsh-dir/ready"
+}
+mkdir "$work/zsh-dir"
+cp "$work/zsh" "$work/zsh-dir/_kvreel"
+
+offers() { # SHELL WHAT LINE WORD: and nothing that does not begin with WORD
+    local got
+    got=$("offered_$1" "$3" "$4" | sort -u)
+    if grep -qxF -- "$2" <<<"$got" && ! grep -vE "^(${4//+/\\+}|$)" <<<"$got" | grep -q .; then
+        ok "$1 offers $2 for: $3 $4"
+    else
+        fail "$1 offers '$(head -n 5 <<<"$got" | tr '\n' ' ')', not $2, for: $3 $4"
+    fi
+}
+for shell in bash zsh fish; do
+    if ! command -v $shell >/dev/null; then
+        skip "$shell completes values" "$shell is not installed"
+        continue
+    fi
+    offers $shell RTN_K2_V4 'kvreel generate --method' RTN_K2
+    offers $shell RTN_K2_V4 'kvreel generate -m' RTN_K2
+    offers $shell RTN_K2_V4@study 'kvreel show' RTN_K2
+    offers $shell ssim_gauss 'kvreel compare a b --metrics' ssim
+    offers $shell moviegen-nano 'kvreel profile --suite' movie
+    offers $shell summary 'kvreel report --table' sum
+    offers $shell pareto 'kvreel plot' par
+    offers $shell latex 'kvreel report --format' la
+    offers $shell portable 'kvreel run --cpu' po
+    offers $shell window= 'kvreel run x.yaml --set' win
+done
+
+# --- the manual -----------------------------------------------------------------------------
+
+for c in $commands; do
+    exits 0 "man $c" man "$c"
+    cp "$out" "$work/$c.1"
+    lost=
+    for o in $("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u); do
+        [ "$o" = help ] || grep -qF -- "\\-\\-${o//-/\\-}" "$work/$c.1" || lost+=" --$o"
+    done
+    check "has every option:$lost" test -z "$lost"
+    if command -v man >/dev/null && command -v groff >/dev/null; then
+        check "man reads it without warnings" bash -c "test -z \"\$(man --warnings -l $work/$c.1 2>&1 >/dev/null)\""
+    fi
+done
+exits 2 "man of no command" man worker
+prints_none=$("$kvreel" man | grep -c KVREEL_LIFE)
+check "the manual has the variables" grep -q KVREEL_TIMEOUT_S "$work/man"
+check "but those that are not for people" test "$prints_none" -eq 0
+
 exits 2 "another shell" completion csh
 exits 2 "none" completion

@@ -1,0 +1,175 @@
+/* cmd_man.c - `kvreel man`: manual pages from the tables that the parser and --help read. */
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/environment.h"
+#include "harness/core/version.h"
+
+struct no_opts {
+    char unused;
+};
+
+/* troff reads '-' as a hyphen, a dot or quote at a line's beginning as a request. */
+static void man_text(FILE *f, const char *s)
+{
+    bool begin = true;
+
+    for (; *s; s++) {
+        if (begin && (*s == '.' || *s == '\''))
+            fputs("\\&", f);
+        if (*s == '-')
+            fputs("\\-", f);
+        else if (*s == '\\')
+            fputs("\\e", f);
+        else
+            fputc(*s, f);
+        begin = *s == '\n';
+    }
+}
+
+static void man_arg(FILE *f, const struct kvr_arg *a)
+{
+    fprintf(f, ".TP\n");
+    if (a->letter)
+        fprintf(f, "\\fB\\-%c\\fR, ", a->letter);
+    fprintf(f, "\\fB\\-\\-");
+    man_text(f, a->name);
+    fprintf(f, "\\fR");
+    if (a->value) {
+        fprintf(f, " \\fI");
+        man_text(f, a->value);
+        fprintf(f, "\\fR");
+    }
+    fputc('\n', f);
+    man_text(f, a->help);
+    if (a->def) {
+        fprintf(f, " [");
+        man_text(f, a->def);
+        fputc(']', f);
+    }
+    fputc('\n', f);
+}
+
+/* What --help says of one command, without its heading. */
+static void man_body(FILE *f, const struct kvr_command *c)
+{
+    for (const struct kvr_arg *a = c->args; a->name; a++)
+        man_arg(f, a);
+    if (c->details) {
+        fprintf(f, ".PP\n");
+        man_text(f, c->details);
+    }
+    if (c->examples) {
+        fprintf(f, ".PP\nExamples:\n.nf\n");
+        man_text(f, c->examples);
+        fprintf(f, ".fi\n");
+    }
+}
+
+static void man_command(FILE *f, const struct kvr_command *c)
+{
+    fprintf(f, ".SS \"kvreel %s ", c->name);
+    for (const char *s = c->usage; *s; s++) { /* quotes would end the heading */
+        if (*s == '"')
+            fputs("\\(dq", f);
+        else if (*s == '-')
+            fputs("\\-", f);
+        else
+            fputc(*s, f);
+    }
+    fprintf(f, "\"\n");
+    man_text(f, c->summary);
+    fprintf(f, ".\n");
+    man_body(f, c);
+}
+
+static void man_common(FILE *f)
+{
+    for (const struct kvr_arg *a = kvr_args_common; a->name; a++)
+        man_arg(f, a);
+}
+
+static void man_exit(FILE *f)
+{
+    fprintf(f,
+            ".SH EXIT STATUS\n0 done and valid; 1 internal error; 2 usage or configuration error; "
+            "3 the sweep finished with failed cells; 4 a comparison is out of tolerance; 5 nothing "
+            "was measured; 75 interrupted, can be resumed.\n");
+}
+
+static void man_environment(FILE *f)
+{
+    fprintf(f, ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR, \\fBCLICOLOR_FORCE\\fR, \\fBTERM\\fR\n"
+               "whether progress is coloured\n");
+    for (const struct kvr_variable *v = kvr_variables; v->name; v++) {
+        if (!v->help)
+            continue;
+        fprintf(f, ".TP\n\\fB%s\\fR\n", v->name);
+        man_text(f, v->help);
+        fprintf(f, "\n");
+    }
+}
+
+static void man_program(FILE *f)
+{
+    fprintf(f,
+            ".TH KVREEL 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel \\- which way of compressing the KV "
+            "cache helps an autoregressive video model?\n.SH SYNOPSIS\n\\fBkvreel\\fR "
+            "[\\fB\\-\\-plugin\\fR \\fIFILE\\fR] [\\fB\\-\\-cpu\\fR \\fINAME\\fR] "
+            "\\fICOMMAND\\fR [options]\n.SH OPTIONS\nBefore the command or among its own:\n",
+            kvr_version());
+    man_common(f);
+    fprintf(f, ".SH COMMANDS\n");
+    for (int i = 0; kvr_commands[i]; i++)
+        if (!kvr_commands[i]->hidden)
+            man_command(f, kvr_commands[i]);
+    man_exit(f);
+    man_environment(f);
+}
+
+/* kvreel-NAME(1). */
+static void man_page(FILE *f, const struct kvr_command *c)
+{
+    fprintf(f, ".TH KVREEL-");
+    for (const char *s = c->name; *s; s++)
+        fputc(*s >= 'a' && *s <= 'z' ? *s - 'a' + 'A' : *s, f);
+    fprintf(f, " 1 \"\" \"kvreel %s\"\n.SH NAME\nkvreel\\-%s \\- ", kvr_version(), c->name);
+    man_text(f, c->summary);
+    fprintf(f, "\n.SH SYNOPSIS\n\\fBkvreel %s\\fR ", c->name);
+    man_text(f, c->usage);
+    fprintf(f, "\n.SH OPTIONS\n");
+    man_body(f, c);
+    fprintf(f, ".PP\nOf every command:\n");
+    man_common(f);
+    man_exit(f);
+    fprintf(f, ".SH SEE ALSO\n\\fBkvreel\\fR(1)\n");
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct kvr_command *c = call->n_words ? kvr_command_find(call->words[0]) : NULL;
+
+    if (call->n_words && (!c || c->hidden))
+        return kvr_cli_fail(
+            kvr_fail(KVR_EINVAL, "man: no command '%s'; `kvreel help` lists them", call->words[0]));
+    if (c)
+        man_page(stdout, c);
+    else
+        man_program(stdout);
+    return KVR_EXIT_OK;
+}
+
+static const struct kvr_arg no_args[] = { { 0 } };
+
+const struct kvr_command kvr_command_man = {
+    .name = "man",
+    .summary = "the manual: of the program, or of one command",
+    .usage = "[COMMAND] >kvreel.1",
+    .examples = "  kvreel man >kvreel.1\n"
+                "  kvreel man | man -l -\n"
+                "  kvreel man run | man -l -                     # one command alone\n",
+    .args = no_args,
+    .opts_size = sizeof(struct no_opts),
+    .max_words = 1,
+    .run = run,
+};
