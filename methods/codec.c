@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/block.h"
 #include "methods/bounce.h"
-#include "methods/codecs/exact/exact_cuda.h"
-#include "methods/codecs/grid/grid_cuda.h"
 
 const char *const kvr_axis_names[] = { "tokens", "channels", "token", NULL };
 
@@ -334,15 +333,20 @@ size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *
     return b.codes + b.meta;
 }
 
-static bool on_cuda(const struct kvr_dev *dev)
+static bool in_host(const struct kvr_dev *dev)
 {
-    return dev && kvr_dev_stream(dev);
+    return !dev || kvr_dev_in_host(dev);
 }
 
 /* What to do it with on job->dev; NULL: by way of the host. */
 static const struct kvr_stage_ops *ops_of(const struct kvr_stage_job *job)
 {
-    return on_cuda(job->dev) ? job->stage->cuda : &job->stage->cpu;
+    const struct kvr_stage_ops *const tables[KVR_N_BACKENDS] = {
+        [KVR_CPU] = &job->stage->cpu,
+        [KVR_CUDA] = job->stage->cuda,
+    };
+
+    return tables[job->dev ? kvr_dev_backend(job->dev) : KVR_CPU];
 }
 
 static void transform(const struct kvr_stage_job *job, enum kvr_transform_way way, float *x,
@@ -453,7 +457,7 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
     return KVR_OK;
 }
 
-/* On CUDA all stages from `first` on at once; *done tells whether that could be. */
+/* All stages from `first` on at once, where the device can; *done tells whether that could be. */
 static enum kvr_status encode_chain(const struct kvr_codec *c, int first, const float *x,
                                     struct kvr_packed *out, bool *done)
 {
@@ -461,11 +465,11 @@ static enum kvr_status encode_chain(const struct kvr_codec *c, int first, const 
     struct kvr_grid_chain chain;
 
     *done = false;
-    if (!on_cuda(out->dev) || !chain_of(c, first, out->dev, &out->shape, &chain) ||
+    if (!kvr_block_chains(out->dev) || !chain_of(c, first, out->dev, &out->shape, &chain) ||
         !worth_chaining(&chain))
         return KVR_OK;
     KVR_TRY(alloc_chain(first, &chain, out, data));
-    *done = kvr_chain_encode_cuda(kvr_dev_stream(out->dev), &chain, x, data);
+    *done = kvr_block_encode_chain(out->dev, &chain, x, data);
     return KVR_OK;
 }
 
@@ -484,7 +488,7 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     int64_t scratch;
 
     *done = false;
-    if (on_cuda(out->dev) || x->p == work || (find && (!stage->cpu.find || c->n_stages < 2)) ||
+    if (!in_host(out->dev) || x->p == work || (find && (!stage->cpu.find || c->n_stages < 2)) ||
         !chain_of(c, find, out->dev, &out->shape, &chain))
         return KVR_OK;
     scratch = kvr_chain_scratch(&chain);
@@ -504,33 +508,6 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
     return KVR_OK;
 }
 
-static void copy(struct kvr_dev *dev, float *dst, const float *src, int64_t n)
-{
-    enum { PART = 1 << 15 };
-
-    if (on_cuda(dev)) {
-        kvr_dev_copy(dev, dst, src, (size_t)n * sizeof *dst);
-        return;
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += PART)
-        memcpy(dst + i, src + i, (size_t)(n - i < PART ? n - i : PART) * sizeof *dst);
-}
-
-static void widen(struct kvr_dev *dev, float *dst, const kvr_bf16 *src, int64_t n)
-{
-    enum { PART = 1 << 15 };
-    const struct kvr_block_shape all = { n, 1, 1 };
-
-    if (on_cuda(dev)) {
-        kvr_exact_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, src, 0, n, 0, 1, dst);
-        return;
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i += PART)
-        kvr_to_f32(dst + i, src + i, KVR_BF16, (size_t)(n - i < PART ? n - i : PART));
-}
-
 static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
                               const struct kvr_values *values, const struct kvr_block_shape *shape,
                               float *work, struct kvr_packed *out)
@@ -543,7 +520,7 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
     *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
     st = encode_tiles(c, values, work, out, &done);
     if (values->bf16 && !done && st == KVR_OK) {
-        widen(dev, work, values->p, n);
+        kvr_block_widen(dev, work, values->p, n);
         x = work;
         owns_copy = true;
     }
@@ -558,7 +535,7 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
         if (done || st != KVR_OK)
             break;
         if (!last && !owns_copy) { /* something will be changed: change the copy */
-            copy(dev, work, x, n);
+            kvr_block_copy(dev, work, x, n);
             x = work;
             owns_copy = true;
         }
@@ -596,17 +573,7 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
     return encode(c, dev, &values, shape, work, out);
 }
 
-static void round_bf16(struct kvr_dev *dev, float *x, int64_t n)
-{
-    if (on_cuda(dev)) {
-        kvr_round_bf16_cuda(kvr_dev_stream(dev), x, n);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
-}
-
-/* The grids on CUDA at once, and the transform just before them if it is to be undone; *left is how
+/* The grids at once, and the transform just before them if it is to be undone; *left is how
  * many stages are still to be undone. False: nothing was done. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
                          int h0, int nh, float *out, int *left)
@@ -629,7 +596,7 @@ static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t
     }
     chain.round = chain.n > 1 && c->compute == KVR_COMPUTE_BF16;
     *left = first;
-    return kvr_chain_decode_cuda(kvr_dev_stream(p->dev), &chain, data, t0, n, h0, nh, out);
+    return kvr_block_decode_chain(p->dev, &chain, data, t0, n, h0, nh, out);
 }
 
 static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n, int h0,
@@ -639,7 +606,8 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     enum kvr_decode_mode mode = KVR_DECODE_SET;
     const bool chain = n_grids(c, c->n_stages) > 1;
     int left = c->n_stages;
-    const bool done = on_cuda(p->dev) && decode_chain(p, first_undone, t0, n, h0, nh, out, &left);
+    const bool done =
+        kvr_block_chains(p->dev) && decode_chain(p, first_undone, t0, n, h0, nh, out, &left);
 
     for (int i = 0; i < c->n_stages && !done; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
@@ -652,7 +620,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
         mode = KVR_DECODE_ADD;
     }
     if (chain && !done && c->compute == KVR_COMPUTE_BF16)
-        round_bf16(p->dev, out, n * nh * p->shape.head_dim);
+        kvr_block_round(p->dev, out, n * nh * p->shape.head_dim);
     /* Back through what came before the grids, last first. */
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
@@ -671,7 +639,7 @@ static void decode_in_runs(const struct kvr_packed *p, int first_undone, int64_t
     enum { RUN = 16 };
     const int64_t width = (int64_t)nh * p->shape.head_dim, end = t0 + n;
 
-    if (on_cuda(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
+    if (!in_host(p->dev) || n * width < 1 << 17 || omp_in_parallel()) {
         decode_from(p, first_undone, t0, n, h0, nh, out);
         return;
     }
@@ -720,21 +688,21 @@ static enum kvr_status copy_buf(const struct kvr_buf *from, struct kvr_dev *to, 
     if (!from->p)
         return KVR_OK;
     KVR_TRY(kvr_buf_alloc(out, to, from->tag, from->n_bytes));
-    if (on_cuda(dev) && on_cuda(to))
-        kvr_dev_copy(to, out->p, from->p, from->n_bytes);
-    else if (on_cuda(dev))
-        return kvr_dev_get(dev, out->p, from->p, from->n_bytes);
-    else
+    if (in_host(dev))
         return kvr_dev_put(to, out->p, from->p, from->n_bytes);
+    if (in_host(to))
+        return kvr_dev_get(dev, out->p, from->p, from->n_bytes);
+    kvr_dev_copy(to, out->p, from->p, from->n_bytes);
     return KVR_OK;
 }
 
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out)
 {
-    enum kvr_status st = on_cuda(p->dev) ? kvr_dev_sync(p->dev) : KVR_OK;
+    enum kvr_status st;
 
-    assert(p->dev && (p->dev == to || !on_cuda(p->dev) || !on_cuda(to)));
+    assert(p->dev && (p->dev == to || in_host(p->dev) || in_host(to)));
+    st = kvr_dev_sync(p->dev);
     *out = (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape };
     for (int i = 0; i < KVR_MAX_STAGES && st == KVR_OK; i++) {
         out->stage[i].n_entries = p->stage[i].n_entries;

@@ -187,7 +187,7 @@ static enum kvr_status ask(kvr_assign_fn *assign, bool cuda, const void *opts,
     struct kvr_buf k = { 0 }, v = { 0 };
     enum kvr_status st;
 
-    if (cuda || kvr_dev_host(dev) == dev)
+    if (cuda || kvr_dev_in_host(dev))
         return assign(opts, ctx, dev, state, map);
     st = fetch(ctx, dev, &k, &v);
     on_host.k = k.p;

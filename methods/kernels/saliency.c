@@ -152,13 +152,11 @@ static enum kvr_status summarise_on_cuda(const struct kvr_policy_ctx *ctx, struc
     return st;
 }
 
-/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. Each frame is
- * one thread's work, so the number of threads changes nothing. On failure nothing is written. */
-static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
-                                 int64_t n, float *summary)
+/* Each frame is one thread's work, so the number of threads changes nothing. */
+static enum kvr_status summarise_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                        int64_t f0, int64_t n, float *summary)
 {
-    if (kvr_dev_stream(dev))
-        return summarise_on_cuda(ctx, dev, f0, n, summary);
+    (void)dev;
 #pragma omp parallel for schedule(static)
     for (int64_t f = f0; f < n; f++) {
         const int64_t begin = f * ctx->tokens_per_frame, end = begin + kvr_frame_tokens(ctx, f);
@@ -168,6 +166,22 @@ static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_de
                           summary + (f - f0) * ctx->n_heads);
     }
     return KVR_OK;
+}
+
+typedef enum kvr_status summarise_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                     int64_t f0, int64_t n, float *summary);
+
+/* Frames [f0, n) of k and v, which begin at token new0, -> summary [n - f0, H]. On failure nothing
+ * is written. */
+static enum kvr_status summarise(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev, int64_t f0,
+                                 int64_t n, float *summary)
+{
+    static summarise_fn *const on[KVR_N_BACKENDS] = {
+        [KVR_CPU] = summarise_on_cpu,
+        [KVR_CUDA] = summarise_on_cuda,
+    };
+
+    return on[kvr_dev_backend(dev)](ctx, dev, f0, n, summary);
 }
 
 static void set_ones(float *x, int64_t first, int64_t end)

@@ -101,15 +101,28 @@ static enum kvr_status rank_on_cuda(const struct kvr_policy_ctx *ctx, struct kvr
     return st;
 }
 
+static enum kvr_status rank_on_cpu(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                   int64_t n_frames, struct kvr_ranked *rank)
+{
+    (void)dev;
+    variances(ctx->v, n_frames, ctx->tokens_per_frame, (int64_t)ctx->n_heads * ctx->head_dim, rank);
+    kvr_topk(rank, ctx->tokens_per_frame);
+    return KVR_OK;
+}
+
+typedef enum kvr_status rank_fn(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                int64_t n_frames, struct kvr_ranked *rank);
+
 /* rank [S], the largest variance first. */
 static enum kvr_status rank_positions(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                       int64_t n_frames, struct kvr_ranked *rank)
 {
-    if (kvr_dev_stream(dev))
-        return rank_on_cuda(ctx, dev, n_frames, rank);
-    variances(ctx->v, n_frames, ctx->tokens_per_frame, (int64_t)ctx->n_heads * ctx->head_dim, rank);
-    kvr_topk(rank, ctx->tokens_per_frame);
-    return KVR_OK;
+    static rank_fn *const on[KVR_N_BACKENDS] = {
+        [KVR_CPU] = rank_on_cpu,
+        [KVR_CUDA] = rank_on_cuda,
+    };
+
+    return on[kvr_dev_backend(dev)](ctx, dev, n_frames, rank);
 }
 
 /* mask [S] for n_frames frames of v; v NULL: the first positions. `rank` [S] is scratch. */

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What differs by device stands in tables, and whoever asks which device it is is found.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+says_of() { bash "$root/tools/check-devices.sh" "$1" >"$out" 2>&1; }
+
+check "nobody asks which device it is" says_of "$root"
+cat "$out"
+
+mkdir "$work/tree"
+cp -r "$root/harness" "$root/methods" "$root/metrics" "$work/tree/"
+planted() { # what-is-found line
+    echo "$2" >>"$work/tree/harness/cache/layer.c"
+    if says_of "$work/tree"; then fail "$1: passed"; fi
+    check "$1" grep -q 'harness/cache/layer.c:[0-9]*:' "$out"
+    cp "$root/harness/cache/layer.c" "$work/tree/harness/cache/"
+}
+
+planted "a comparison with a backend is found" 'if (kvr_dev_backend(dev) == KVR_CUDA)'
+planted "the other way round, too" '    if (KVR_CPU != backend)'
+planted "a case of a switch is found" '    case KVR_CUDA:'
+planted "a stream as a condition is found" '    if (kvr_dev_stream(dev))'
+planted "and inside a larger one" '    return ready && !kvr_dev_stream(l->dev);'
+planted "and as a choice" '    f = kvr_dev_stream(dev) ? a : b;'
+planted "a function of that name is found" '    if (on_cuda(dev))'
+check "a table of functions is none of these" says_of "$work/tree"
