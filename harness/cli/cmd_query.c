@@ -5,6 +5,7 @@
 struct query_opts {
     const char *db;
     bool json, csv, md;
+    int timeout_s, memory_mib;
 };
 
 static int run(const struct kvr_call *call)
@@ -14,13 +15,14 @@ static int run(const struct kvr_call *call)
                                    : o->csv ? KVR_TABLE_CSV
                                    : o->md  ? KVR_TABLE_MD
                                             : KVR_TABLE_TEXT;
+    const struct kvr_query_limits limits = { o->timeout_s, (int64_t)o->memory_mib << 20 };
     struct kvr_table *t;
     enum kvr_status st;
 
     if (o->json + o->csv + o->md > 1)
         return kvr_cli_fail(
             kvr_fail(KVR_EINVAL, "query: --json, --csv and --md exclude each other"));
-    st = kvr_table_query(&t, o->db, call->words[0], NULL);
+    st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0)
@@ -38,6 +40,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct query_opts, json, "json", 0, "rows as a JSON array of objects"),
     KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "rows as CSV with a header"),
     KVR_ARG_FLAG(struct query_opts, md, "md", 0, "rows as a Markdown table"),
+    KVR_ARG_INT(struct query_opts, timeout_s, "timeout", 0, "S", "60", 0, 86400,
+                "seconds after which it is given up; 0: never"),
+    KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,
+                "memory that it may take; 0: any"),
     { 0 },
 };
 
@@ -48,8 +54,11 @@ const struct kvr_command kvr_command_query = {
     .examples = "  kvreel query 'SELECT * FROM summary'\n"
                 "  kvreel query --md 'SELECT method, avg(ssim) FROM cells_wide GROUP BY method'\n"
                 "  kvreel query --db out/demo/demo.db --json \"SELECT * FROM failures\"\n",
-    .details = "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
-               "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
+    .details =
+        "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
+        "In CSV a text that a spreadsheet would run (=, +, -, @ at its start) has a ' before "
+        "it.\n"
+        "Tables and views: `kvreel query \"SELECT name, type FROM sqlite_schema\"`.\n",
     .args = args,
     .opts_size = sizeof(struct query_opts),
     .min_words = 1,

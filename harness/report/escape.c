@@ -2,6 +2,7 @@
 #include "harness/report/escape.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
 static int plain(unsigned char c)
@@ -73,14 +74,17 @@ void kvr_escape_latex(FILE *to, const char *s)
     }
 }
 
-/* RFC 4180. An empty text is quoted, so that it differs from a missing value. */
+/* RFC 4180. An empty text is quoted, so that it differs from a missing value. What a spreadsheet
+ * would take for a formula gets a ', which the spreadsheet does not show. */
 void kvr_escape_csv(FILE *to, const char *s)
 {
-    if (*s && !strpbrk(s, ",\"\r\n")) {
+    const bool formula = s[0] && s[1] && strchr("=+-@\t\r", s[0]);
+
+    if (*s && !formula && !strpbrk(s, ",\"\r\n")) {
         fputs(s, to);
         return;
     }
-    fputc('"', to);
+    fputs(formula ? "\"'" : "\"", to);
     for (; *s; s++) {
         if (*s == '"')
             fputc('"', to);

@@ -108,6 +108,7 @@ enum kvr_status kvr_table_add(struct kvr_table *t, const struct kvr_value *row)
 struct filler {
     struct kvr_table *t;
     const struct kvr_column *known;
+    int64_t bytes, most; /* of the table's texts and values; most 0: any */
     enum kvr_status st;
 };
 
@@ -130,10 +131,34 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
         }
         f->st = kvr_table_open(&f->t, n, columns);
         free(columns);
-    } else {
-        f->st = kvr_table_add(f->t, row);
+        return f->st != KVR_OK;
     }
+    for (int i = 0; i < n; i++)
+        f->bytes += (int64_t)sizeof *row + row[i].n_bytes;
+    f->st = f->most && f->bytes > f->most
+                ? kvr_fail(KVR_ENOMEM, "query: needs more than %lld MiB (--memory)",
+                           (long long)(f->most >> 20))
+                : kvr_table_add(f->t, row);
     return f->st != KVR_OK;
+}
+
+static enum kvr_status run_filler(struct kvr_table **out, struct filler *f, const char *db_path,
+                                  const char *sql, const struct kvr_query_limits *limits)
+{
+    char *text = sql ? kvr_settings_sql(sql) : NULL;
+    enum kvr_status st = text ? kvr_store_query_within(db_path, text, limits, fill, f)
+                              : kvr_fail(KVR_ENOMEM, "report: no memory");
+
+    free(text);
+    *out = NULL;
+    if (st == KVR_OK)
+        st = f->st;
+    if (st != KVR_OK) {
+        kvr_table_close(&f->t);
+        return st;
+    }
+    *out = f->t;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, const char *sql,
@@ -145,23 +170,21 @@ enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, con
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known)
 {
+    static const struct kvr_query_limits none;
     struct filler f = { .known = known, .st = KVR_OK };
     char *filled = with ? kvr_statement_fill(sql, with) : NULL;
-    char *text = with && !filled ? NULL : kvr_settings_sql(with ? filled : sql);
-    enum kvr_status st =
-        text ? kvr_store_query(db_path, text, fill, &f) : kvr_fail(KVR_ENOMEM, "report: no memory");
+    enum kvr_status st = run_filler(out, &f, db_path, with ? filled : sql, &none);
 
     free(filled);
-    free(text);
-    *out = NULL;
-    if (st == KVR_OK)
-        st = f.st;
-    if (st != KVR_OK) {
-        kvr_table_close(&f.t);
-        return st;
-    }
-    *out = f.t;
-    return KVR_OK;
+    return st;
+}
+
+enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_path, const char *sql,
+                                       const struct kvr_query_limits *limits)
+{
+    struct filler f = { .st = KVR_OK, .most = limits->bytes };
+
+    return run_filler(out, &f, db_path, sql, limits);
 }
 
 /* Characters of the name without what says bytes; 0: not a column of bytes. */

@@ -57,6 +57,9 @@ enum kvr_status kvr_table_query(struct kvr_table **out, const char *db_path, con
 /* The same of a statement with places (kvr_statement_fill). `with` may be NULL. */
 enum kvr_status kvr_table_query_with(struct kvr_table **out, const char *db_path, const char *sql,
                                      const char *const *with, const struct kvr_column *known);
+/* The same of somebody's own statement, whose table is held to the limits, too. */
+enum kvr_status kvr_table_query_within(struct kvr_table **out, const char *db_path, const char *sql,
+                                       const struct kvr_query_limits *limits);
 
 int kvr_table_find(const struct kvr_table *t, const char *name); /* column or -1 */
 const struct kvr_value *kvr_table_at(const struct kvr_table *t, int row, int column);

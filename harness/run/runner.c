@@ -513,6 +513,26 @@ static enum kvr_status loop(struct runner *r)
     }
 }
 
+/* Another program holds the database: what is finished waits for it, as long as it takes, and what
+ * runs goes on, with its pipes read and its time not running out meanwhile. Who asks twice to stop
+ * is heard. */
+static bool wait_for_store(void *ctx, int64_t waited_ms)
+{
+    enum { SAY_AFTER_MS = 5000, STEP_MS = 50 };
+    struct runner *r = ctx;
+
+    if (waited_ms == SAY_AFTER_MS)
+        kvr_progress_say(&r->progress, "another program is writing to %s: waiting for it",
+                         r->summary->db_path);
+    for (int i = 0; i < r->n_workers; i++)
+        if (r->workers[i].job) {
+            kvr_child_read(&r->workers[i].child);
+            r->workers[i].deadline_ns += (int64_t)STEP_MS * 1000000;
+        }
+    read_signals(r);
+    return r->signals < 2;
+}
+
 static enum kvr_status catch_signals(struct runner *r)
 {
     struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -544,8 +564,10 @@ static enum kvr_status run_jobs(struct runner *r)
     if (r->summary->to_run > 0)
         choose_drift_job(r);
     st = catch_signals(r);
+    kvr_store_wait(r->store, wait_for_store, r);
     if (st == KVR_OK)
         st = loop(r);
+    kvr_store_wait(r->store, NULL, NULL);
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
             kvr_child_free(&r->workers[i].child);

@@ -4,7 +4,6 @@
  * the others are joined row by row. */
 #include "harness/store/merge.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,21 +30,14 @@ static enum kvr_status number(struct kvr_store *s, const char *sql, int64_t *out
 }
 
 /* What is wrong with a file must be known before it is attached to a good one. */
-static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form)
+static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form, bool *frozen)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
-    enum kvr_status st;
+    enum kvr_status st = kvr_sql_open_readonly(&db, path, frozen);
 
-    if (access(path, R_OK) != 0)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "merge: %s: %s", path,
-                        strerror(errno));
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        st = kvr_sql_fail(db, path, "opening");
-    else
+    if (st == KVR_OK)
         st = kvr_sql_check_version(db, path, form, NULL);
-    if (st == KVR_OK && *form == KVR_FORM_EMPTY)
-        st = kvr_fail(KVR_ESCHEMA, "merge: %s: empty, not a kvreel database", path);
     if (st == KVR_OK &&
         (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
          sqlite3_step(q) != SQLITE_ROW))
@@ -170,11 +162,9 @@ static enum kvr_status merge_attached(struct kvr_store *s, const char *shard, st
 static enum kvr_status copy_file(const char *from, const char *to)
 {
     sqlite3 *db = NULL;
-    enum kvr_status st;
+    enum kvr_status st = kvr_sql_open_readonly(&db, from, NULL);
 
-    if (sqlite3_open_v2(from, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        st = kvr_sql_fail(db, from, "opening");
-    else
+    if (st == KVR_OK)
         st = kvr_sql_copy_database(db, to);
     sqlite3_close(db);
     return st;
@@ -193,8 +183,9 @@ static void remove_with_journals(const char *path)
     }
 }
 
-/* A shard of an earlier version is brought to this one in a copy; the shard stays as it is. */
-static enum kvr_status merge_older(struct kvr_store *s, const char *shard, struct kvr_merge *out)
+/* A shard of an earlier version is brought to this one in a copy, and one that cannot be attached
+ * where it lies is read from one; the shard stays as it is. */
+static enum kvr_status merge_copy(struct kvr_store *s, const char *shard, struct kvr_merge *out)
 {
     char *path = sqlite3_mprintf("%s.shard-%lld", s->path, (long long)getpid());
     struct kvr_store *copy = NULL;
@@ -219,12 +210,13 @@ static enum kvr_status merge_older(struct kvr_store *s, const char *shard, struc
 enum kvr_status kvr_store_merge(struct kvr_store *s, const char *shard, struct kvr_merge *out)
 {
     enum kvr_sql_form form = KVR_FORM_EMPTY;
+    bool frozen = false;
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
-    KVR_TRY(check_shard(shard, &form));
-    if (form == KVR_FORM_OLDER)
-        return merge_older(s, shard, out);
+    KVR_TRY(check_shard(shard, &form, &frozen));
+    if (form == KVR_FORM_OLDER || frozen)
+        return merge_copy(s, shard, out);
     KVR_TRY(attach(s, shard));
     st = merge_attached(s, shard, out);
     sqlite3_exec(s->db, "DETACH shard", NULL, NULL, NULL);

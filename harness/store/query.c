@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BUSY_MS = 10000 };
@@ -29,25 +31,92 @@ static int authorize(void *ctx, int action, const char *a, const char *b, const 
     }
 }
 
-static enum kvr_status open_readonly(sqlite3 **db, const char *path)
+/* As a URI: what means something there is written as its code. NULL: no memory. */
+static char *frozen_uri(const char *path)
+{
+    sqlite3_str *uri = sqlite3_str_new(NULL);
+
+    sqlite3_str_appendall(uri, "file:");
+    for (; *path; path++)
+        if (*path == '%' || *path == '?' || *path == '#')
+            sqlite3_str_appendf(uri, "%%%02X", (unsigned char)*path);
+        else
+            sqlite3_str_appendchar(uri, 1, *path);
+    sqlite3_str_appendall(uri, "?immutable=1");
+    return sqlite3_str_finish(uri);
+}
+
+/* The database's journal beside it: what stands there is not in the file yet. */
+static bool has_wal(const char *path)
+{
+    char *name = sqlite3_mprintf("%s-wal", path);
+    struct stat sb;
+    const bool yes = name && stat(name, &sb) == 0 && sb.st_size > 0;
+
+    sqlite3_free(name);
+    return yes;
+}
+
+/* A database with WAL needs two files beside it, also to be read. Where they cannot be made, it is
+ * read as a file that nobody changes, if all of it is in the file. */
+static enum kvr_status open_frozen(sqlite3 **db, const char *path)
+{
+    char *uri;
+    int rc;
+
+    sqlite3_close(*db);
+    *db = NULL;
+    if (has_wal(path))
+        return kvr_fail(KVR_EIO,
+                        "store: %s: its folder cannot be written, and %s-wal has rows that are not "
+                        "in it yet; copy both to a folder that can",
+                        path, path);
+    uri = frozen_uri(path);
+    if (!uri)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    rc = sqlite3_open_v2(uri, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
+                         NULL);
+    sqlite3_free(uri);
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(*db, path, "opening");
+}
+
+static enum kvr_status look_in(sqlite3 *db, const char *path)
 {
     enum kvr_sql_form form = KVR_FORM_EMPTY;
-    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_check_version(db, path, &form, NULL));
+    if (form == KVR_FORM_EMPTY)
+        return kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", path);
+    return form == KVR_FORM_OLDER ? kvr_sql_read_older(db, path) : KVR_OK;
+}
+
+enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen)
+{
+    enum kvr_status st = KVR_OK;
+    int rc;
 
     *db = NULL;
+    if (frozen)
+        *frozen = false;
     if (access(path, R_OK) != 0)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "no database at %s: %s", path,
                         strerror(errno));
-    if (sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        return kvr_sql_fail(*db, path, "opening");
-    sqlite3_busy_timeout(*db, BUSY_MS);
-    st = kvr_sql_check_version(*db, path, &form, NULL);
-    if (st == KVR_OK && form == KVR_FORM_EMPTY)
-        st = kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", path);
-    if (st == KVR_OK && form == KVR_FORM_OLDER)
-        st = kvr_sql_read_older(*db, path);
+    rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_OK) {
+        sqlite3_busy_timeout(*db, BUSY_MS);
+        rc = sqlite3_exec(*db, "SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+    }
+    if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) {
+        st = open_frozen(db, path);
+        if (frozen)
+            *frozen = st == KVR_OK;
+    }
     if (st == KVR_OK)
-        st = kvr_sql_create_views(*db, path, true);
+        st = look_in(*db, path);
+    if (st != KVR_OK) {
+        sqlite3_close(*db);
+        *db = NULL;
+    }
     return st;
 }
 
@@ -140,19 +209,72 @@ end:
     return st;
 }
 
-enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx)
-{
-    sqlite3 *db;
-    sqlite3_stmt *q = NULL;
-    enum kvr_status st = open_readonly(&db, path);
+/* --- limits ------------------------------------------------------------------------------ */
 
+struct watch {
+    struct timespec end;
+    bool late;
+};
+
+static int is_late(void *ctx)
+{
+    struct watch *w = ctx;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    w->late = now.tv_sec > w->end.tv_sec ||
+              (now.tv_sec == w->end.tv_sec && now.tv_nsec >= w->end.tv_nsec);
+    return w->late;
+}
+
+static enum kvr_status explain(enum kvr_status st, const struct watch *w,
+                               const struct kvr_query_limits *limits)
+{
+    if (st != KVR_OK && w->late)
+        return kvr_fail(KVR_EINVAL, "query: not finished after %d s (--timeout)", limits->seconds);
+    if (st == KVR_ENOMEM && limits->bytes)
+        return kvr_fail(KVR_ENOMEM, "query: needs more than %lld MiB (--memory)",
+                        (long long)(limits->bytes >> 20));
+    return st;
+}
+
+enum kvr_status kvr_store_query_within(const char *path, const char *sql,
+                                       const struct kvr_query_limits *limits, kvr_row_fn *fn,
+                                       void *ctx)
+{
+    enum { STEPS = 10000 }; /* of SQLite's machine between two looks at the clock */
+    struct watch w = { 0 };
+    sqlite3_int64 before = 0;
+    sqlite3_stmt *q = NULL;
+    sqlite3 *db;
+    enum kvr_status st = kvr_sql_open_readonly(&db, path, NULL);
+
+    if (st == KVR_OK)
+        st = kvr_sql_create_views(db, path, true);
+    if (st == KVR_OK && limits->seconds > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &w.end);
+        w.end.tv_sec += limits->seconds;
+        sqlite3_progress_handler(db, STEPS, is_late, &w);
+    }
+    if (limits->bytes > 0)
+        before = sqlite3_hard_heap_limit64(limits->bytes);
     if (st == KVR_OK) {
         sqlite3_set_authorizer(db, authorize, NULL);
         st = prepare(db, path, sql, &q);
     }
     if (st == KVR_OK)
         st = walk(db, path, q, fn, ctx);
+    st = explain(st, &w, limits);
     sqlite3_finalize(q);
     sqlite3_close(db);
+    if (limits->bytes > 0)
+        sqlite3_hard_heap_limit64(before);
     return st;
+}
+
+enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx)
+{
+    static const struct kvr_query_limits none;
+
+    return kvr_store_query_within(path, sql, &none, fn, ctx);
 }

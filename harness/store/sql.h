@@ -11,6 +11,8 @@ struct kvr_store {
     sqlite3 *db;
     char *path;
     char *copy; /* of it as it was before it was brought to this version; NULL: it was not */
+    kvr_store_wait_fn *wait;
+    void *wait_ctx;
 };
 
 /* What a file is: empty; of an earlier version, or of this one before a setting was there; ours. */
@@ -38,6 +40,10 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version);
 /* For a connection that only reads: its `cell` is a temporary one with the columns of this
  * version. */
 enum kvr_status kvr_sql_read_older(sqlite3 *db, const char *path);
+/* For reading alone: nothing beside the file is needed or made where its folder cannot be written.
+ * `*frozen` (may be NULL): SQLite reads the file as one that nobody changes. *db is NULL on
+ * failure. KVR_ENOTFOUND, KVR_ESCHEMA. */
+enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen);
 /* What is committed, into a new file. */
 enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 

@@ -80,12 +80,19 @@ static bool on_network(const char *path)
     return yes;
 }
 
-static enum kvr_status create(struct kvr_store *s)
+/* Of several processes that find an empty file one makes the tables; the others see it when they
+ * have the lock. */
+static enum kvr_status create(struct kvr_store *s, enum kvr_sql_form *form)
 {
     char ids[128];
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "creating the tables"));
+    st = kvr_sql_check_version(s->db, s->path, form, NULL);
+    if (st != KVR_OK || *form != KVR_FORM_EMPTY) {
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+        return st;
+    }
     st = kvr_sql_exec(s, kvr_statement_schema, "creating the tables");
     if (st == KVR_OK)
         st = kvr_sql_create_cell(s->db, s->path, "cell");
@@ -115,6 +122,22 @@ static enum kvr_status check_writable(struct kvr_store *s)
     return kvr_sql_exec(s, "ROLLBACK", "opening for writing");
 }
 
+/* SQLite does not wait for others when it changes to WAL. */
+static enum kvr_status use_wal(struct kvr_store *s)
+{
+    enum { STEP_MS = 20 };
+
+    for (int ms = 0;; ms += STEP_MS) {
+        const int rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+
+        if (rc == SQLITE_OK)
+            return kvr_sql_exec(s, "PRAGMA synchronous = FULL", "opening");
+        if (rc != SQLITE_BUSY || ms >= BUSY_MS)
+            return kvr_sql_fail(s->db, s->path, "opening");
+        sqlite3_sleep(STEP_MS);
+    }
+}
+
 static enum kvr_status set_up(struct kvr_store *s)
 {
     enum kvr_sql_form form;
@@ -129,9 +152,9 @@ static enum kvr_status set_up(struct kvr_store *s)
                              "PRAGMA synchronous = FULL",
                              "opening"));
     else
-        KVR_TRY(kvr_sql_exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", "opening"));
+        KVR_TRY(use_wal(s));
     if (form == KVR_FORM_EMPTY)
-        KVR_TRY(create(s));
+        KVR_TRY(create(s, &form));
     KVR_TRY(check_writable(s));
     return form == KVR_FORM_OLDER ? kvr_sql_migrate(s, version) : KVR_OK;
 }
@@ -154,17 +177,6 @@ static enum kvr_status explain_open(const char *path)
         st = kvr_fail(KVR_EIO, "store: %s: cannot be opened", path);
     free(dir);
     return st;
-}
-
-static enum kvr_status set_up_to_look(struct kvr_store *s)
-{
-    enum kvr_sql_form form;
-
-    sqlite3_busy_timeout(s->db, BUSY_MS);
-    KVR_TRY(kvr_sql_check_version(s->db, s->path, &form, NULL));
-    if (form == KVR_FORM_EMPTY)
-        return kvr_fail(KVR_ESCHEMA, "store: %s: empty, not a kvreel database", s->path);
-    return form == KVR_FORM_OLDER ? kvr_sql_read_older(s->db, s->path) : KVR_OK;
 }
 
 static enum kvr_status open_with(struct kvr_store **out, const char *path, int flags,
@@ -194,6 +206,27 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     return KVR_OK;
 }
 
+static int ask_to_wait(void *ctx, int times)
+{
+    enum { STEP_MS = 50 };
+    struct kvr_store *s = ctx;
+
+    if (!s->wait(s->wait_ctx, (int64_t)times * STEP_MS))
+        return 0;
+    sqlite3_sleep(STEP_MS);
+    return 1;
+}
+
+void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx)
+{
+    s->wait = fn;
+    s->wait_ctx = ctx;
+    if (fn)
+        sqlite3_busy_handler(s->db, ask_to_wait, s);
+    else
+        sqlite3_busy_timeout(s->db, BUSY_MS);
+}
+
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
 {
     return open_with(out, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, set_up);
@@ -201,7 +234,21 @@ enum kvr_status kvr_store_open(struct kvr_store **out, const char *path)
 
 enum kvr_status kvr_store_look(struct kvr_store **out, const char *path)
 {
-    return open_with(out, path, SQLITE_OPEN_READONLY, set_up_to_look);
+    struct kvr_store *s = calloc(1, sizeof *s);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    }
+    st = kvr_sql_open_readonly(&s->db, path, NULL);
+    if (st != KVR_OK) {
+        kvr_store_close(&s);
+        return st;
+    }
+    *out = s;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_store_in_place(struct kvr_store *s)

@@ -180,6 +180,10 @@ struct kvr_store;
  * there, is brought to this one, after it was copied (kvr_store_copy_of). KVR_ESCHEMA: of a later
  * version, or not ours; KVR_EBUSY: another writer; KVR_EIO: cannot be opened or written. */
 enum kvr_status kvr_store_open(struct kvr_store **out, const char *path);
+/* Called while another program holds the database, with how long that has been; false: give up.
+ * Without one, NULL, a call gives up after 10 s: KVR_EBUSY. */
+typedef bool kvr_store_wait_fn(void *ctx, int64_t waited_ms);
+void kvr_store_wait(struct kvr_store *s, kvr_store_wait_fn *fn, void *ctx);
 /* To look and not to touch: nothing is created or changed, an earlier version is read as it is. */
 enum kvr_status kvr_store_look(struct kvr_store **out, const char *path);
 /* Where the database is as it was before it was opened; NULL: it was not changed. */
@@ -246,10 +250,20 @@ struct kvr_value {
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
+/* What a statement may take; 0: any. */
+struct kvr_query_limits {
+    int seconds;
+    int64_t bytes; /* of SQLite's own memory */
+};
+
 /* One reading statement on a database opened read-only. KVR_ENOTFOUND: no such file;
  * KVR_ESCHEMA: not a kvreel database, or of a later version; KVR_EINVAL: bad SQL, more than one
  * statement, or one that would write. */
 enum kvr_status kvr_store_query(const char *path, const char *sql, kvr_row_fn *fn, void *ctx);
+/* KVR_EINVAL, too, when it takes longer; KVR_ENOMEM: more memory. */
+enum kvr_status kvr_store_query_within(const char *path, const char *sql,
+                                       const struct kvr_query_limits *limits, kvr_row_fn *fn,
+                                       void *ctx);
 
 /* What makes an empty database, with sql/schema.sql and sql/cell.sql before it. */
 extern const char *const kvr_store_since_5[][2];    /* tables since version 5: name, "(...)" */

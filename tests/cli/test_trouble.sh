@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Databases in trouble: held by another program, opened by many at once, in a folder that cannot be
+# written; statements without end; texts that a spreadsheet would run.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+tiny_config "$work/t.yaml" 6
+
+# Another program takes the database while a sweep runs, for longer than SQLite is patient.
+"$kvreel" run "$work/t.yaml" --db "$work/held.db" --out "$work/out" --jobs 1 >"$out" 2>"$work/said" &
+sweep=$!
+for _ in $(seq 600); do
+    [ "$(sqlite3 -readonly "$work/held.db" 'SELECT count(*) FROM cell' 2>/dev/null || echo 0)" -ge 1 ] && break
+    sleep 0.1
+done
+{ echo 'BEGIN IMMEDIATE;' && sleep 13 && echo 'COMMIT;'; } |
+    sqlite3 -cmd '.timeout 5000' "$work/held.db"
+wait "$sweep"
+check "a sweep outlasts a lock of 13 s" test $? -eq 0
+check "and says what it waits for" grep -q 'another program is writing to .*held.db: waiting' "$work/said"
+check "nothing is dropped" test "$(sql "$work/held.db" \
+    "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
+
+# First opens at once: of six merges into a new file each joins its shard.
+for round in 1 2 3 4; do
+    pids=()
+    for _ in 1 2 3 4 5 6; do
+        "$kvreel" merge "$work/held.db" -o "$work/joined$round.db" >/dev/null 2>>"$work/merges" &
+        pids+=($!)
+    done
+    good=0
+    for p in "${pids[@]}"; do wait "$p" && good=$((good + 1)); done
+    check "six merges into a new file, round $round" test "$good" -eq 6
+done
+[ ! -s "$work/merges" ] || cat "$work/merges"
+
+# A folder that cannot be written: SQLite's journal needs two files there.
+mkdir "$work/fixed"
+cp "$work/held.db" "$work/fixed/a.db"
+sqlite3 "$work/fixed/a.db" 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+rm -f "$work/fixed"/a.db-*
+as_nobody=()
+if [ "$(id -u)" -eq 0 ]; then
+    as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    cp "$kvreel" "$work/kvreel"
+    chmod 755 "$work" "$work/kvreel"
+else
+    ln -s "$(realpath "$kvreel")" "$work/kvreel"
+fi
+chmod 444 "$work/fixed/a.db"
+chmod 555 "$work/fixed"
+if "${as_nobody[@]}" "$work/kvreel" version >/dev/null 2>&1; then
+    n=$("${as_nobody[@]}" "$work/kvreel" query --db "$work/fixed/a.db" --csv \
+        'SELECT count(*) FROM cell' 2>"$err" | tail -n 1 | tr -d '\r')
+    check "a database in a read-only folder is read" test "$n" = "$(sql "$work/held.db" 'SELECT count(*) FROM cell')"
+    cat "$err"
+else
+    skip "a read-only folder" "nobody cannot run the program here"
+fi
+chmod 755 "$work/fixed"
+
+# Limits of a statement.
+endless='WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT'
+exits 2 "a statement without end is given up" query --db "$work/held.db" --timeout 1 "$endless max(x) FROM n"
+says "and says when" 'not finished after 1 s'
+exits 1 "a table without end as well" query --db "$work/held.db" --memory 64 "$endless x, zeroblob(1000) FROM n"
+says "and says how much" 'needs more than 64 MiB'
+exits 1 "and what SQLite takes itself" query --db "$work/held.db" --memory 64 \
+    "SELECT length(group_concat(printf('%10000d', x))) FROM ($endless x FROM n LIMIT 100000)"
+
+# CSV.
+exits 0 "formulas" query --db "$work/held.db" --csv "SELECT '=1+1' AS a, '@x' AS b, '-' AS c, -3 AS d, 'a=b' AS e"
+prints "have a quote before them, numbers and a dash have not" "^\"'=1\+1\",\"'@x\",-,-3,a=b"
