@@ -42,8 +42,13 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_timing(&t, &s);
     else if (st == KVR_OK && strcmp(what, "coverage") == 0)
         st = kvr_stat_coverage(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "windows") == 0)
+        st = kvr_stat_windows(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "growth") == 0)
+        st = kvr_stat_growth(&t, &s);
     else if (st == KVR_OK)
-        st = kvr_fail(KVR_EINVAL, "stats: '%s' is none of paired, timing, coverage", what);
+        st = kvr_fail(KVR_EINVAL,
+                      "stats: '%s' is none of paired, windows, growth, timing, coverage", what);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, o->db);
     if (st != KVR_OK) {
@@ -62,7 +67,7 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
-                 "paired: a metric, or runtime_s, peak_bytes, resident_bytes, compression"),
+                 "a metric; paired: also runtime_s, peak_bytes, resident_bytes, compression"),
     KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
                  "paired: the method that the others are compared with"),
     KVR_ARG_TEXT(struct stats_opts, where, "where", 0, "SQL", NULL,
@@ -81,16 +86,20 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
-    .summary = "paired differences with intervals, medians of repeats, coverage",
-    .usage = "paired|timing|coverage [options]",
-    .examples = "  kvreel stats paired --metric ssim --against RTN_INT4\n"
-                "  kvreel stats timing --db out/timing.db --json\n"
-                "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
+    .summary = "paired differences, windows of time, growth of errors, medians, coverage",
+    .usage = "paired|windows|growth|timing|coverage [options]",
+    .examples =
+        "  kvreel stats paired --metric ssim --against RTN_INT4\n"
+        "  kvreel stats windows --metric psnr      # chunk by chunk, with the floor of each\n"
+        "  kvreel stats growth --metric psnr       # what is put in, and what comes of it\n"
+        "  kvreel stats timing --db out/timing.db --json\n"
+        "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
         "Pairs share model, prompt, seed and settings; seeds, repeats and draws are means of\n"
         "their prompt, so that n counts prompts. 'separable' is a test: signs of differences\n"
         "are flipped, Holm corrects for the number of methods, and the interval must leave 0\n"
-        "out; from 6 pairs on, more with more methods. Methods of one group are not\n"
+        "out; from 6 pairs on, more with more methods. 'beyond chaos' is the same test\n"
+        "against the BF16 rollout whose noise was moved a little. Methods of one group are not\n"
         "separable from its best. Unlike machines are compared only when asked for.\n",
     .args = args,
     .opts_size = sizeof(struct stats_opts),

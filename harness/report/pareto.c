@@ -34,7 +34,7 @@ static enum kvr_status query_cells(struct kvr_race *r)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
                               "\nFROM cells_wide w JOIN s USING(method, {root}, machine)\n"
                               "WHERE w.outcome = 'OK' AND w.run_kind = 'bench'\n"
-                              "  AND NOT (w.is_baseline AND w.jitter > 0)\n"
+                              "  AND NOT w.is_control\n"
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
         return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");

@@ -37,12 +37,14 @@ static enum kvr_status query(struct kvr_table **t, const struct kvr_stat_options
     return kvr_table_query(t, o->db, sql, NULL);
 }
 
+/* A rollout under a teacher is another thing than a free one: unless it is asked for it stays out.
+ */
 static const char *condition(const struct kvr_stat_options *o)
 {
-    return o->where ? o->where : "1";
+    return !o->where ? "forcing = 'none'" : o->where;
 }
 
-static enum kvr_status one_machine(const struct kvr_stat_options *o)
+enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
 {
     struct kvr_table *t;
     enum kvr_status st = KVR_OK;
@@ -144,14 +146,15 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
                      "outcome = 'OK' AND run_kind = 'bench' AND "
-                     "(%2$s)) SELECT method, " IDS ", value, is_baseline AND jitter > 0 FROM v "
+                     "(%2$s)) SELECT method, " IDS ", value, is_control FROM v "
                      "WHERE value IS NOT NULL "
-                     "ORDER BY is_baseline DESC, 1",
+                     "ORDER BY is_baseline OR is_control DESC, 1",
                      o->metric, condition(o));
-    return query(t, o,
-                 "SELECT method, " IDS ", %s, 0 FROM cells_wide WHERE outcome = 'OK' AND %s AND "
-                 "run_kind = 'bench' AND %s IS NOT NULL AND (%s) ORDER BY is_baseline DESC, 1",
-                 o->metric, verdict, o->metric, condition(o));
+    return query(
+        t, o,
+        "SELECT method, " IDS ", %s, 0 FROM cells_wide WHERE outcome = 'OK' AND %s AND "
+        "run_kind = 'bench' AND %s IS NOT NULL AND (%s) ORDER BY is_baseline OR is_control DESC, 1",
+        o->metric, verdict, o->metric, condition(o));
 }
 
 struct method {
@@ -416,7 +419,7 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 
     *out = NULL;
     if (st == KVR_OK)
-        st = one_machine(o);
+        st = kvr_stat_one_machine(o);
     if (st == KVR_OK)
         st = read_values(&t, o);
     if (st == KVR_OK) {
@@ -501,7 +504,7 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
     enum kvr_status st;
 
     *out = NULL;
-    KVR_TRY(one_machine(o));
+    KVR_TRY(kvr_stat_one_machine(o));
     KVR_TRY(query(
         &t, o,
         "SELECT rollout || machine || code || method AS unit, method, prompt_id, "

@@ -13,7 +13,7 @@ struct kvr_stat_options {
     const char *db;
     const char *metric;    /* paired: a metric's name, or a column of cells_wide */
     const char *against;   /* paired: label of the method that the others are compared with */
-    const char *where;     /* SQL condition on cells_wide; NULL: all */
+    const char *where;     /* SQL condition on cells_wide; NULL: free rollouts */
     double level;          /* of intervals: 0.95; 1 - level is what the test may err */
     enum kvr_nesting unit; /* paired: what is independent */
     bool across_machines;
@@ -26,6 +26,19 @@ struct kvr_stat_options {
  * it is not separable from. Repeats, draws and seeds are means of their prompt (pairs.h, nested.h).
  */
 enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_options *o);
+
+/* Of free rollouts the metric by window, chunk, prefix, last third and whole, and by method: its
+ * mean and interval, the floor of the same window (BF16's draws), and whether it is beyond that by
+ * the test of pairs.h, Holm over the methods of a window. */
+enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_options *o);
+
+/* Per method: what it puts in (forcing teacher), what comes of it (free), the difference, and the
+ * rate by which the metric moves from chunk to chunk of a free rollout, fitted cell by cell; each
+ * with its interval. */
+enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
+
+/* KVR_EINVAL, naming them, where o->where takes in more than one machine unasked. */
+enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o);
 
 /* Per rollout that was repeated: median wall time, its interval, the smallest, outliers, and what
  * part of the time the phases explain. */

@@ -31,10 +31,31 @@ static void exec(const char *sql)
     ck_assert_msg(sqlite3_exec(raw, sql, NULL, NULL, &why) == SQLITE_OK, "%s: %s", sql, why);
 }
 
-static void put(struct kvr_store *s, const char *session, int m, int prompt, int seed, int draw)
+/* The error of method m grows by so many decibels a chunk. */
+static double growth(int m)
 {
-    static const struct kvr_row_metric psnr = {
-        .name = "psnr", .unit = "dB", .value = 50, .n = 6, .extra = NAN
+    return m == 0 ? 0.25 : m == 1 ? 0.5 : 1.5;
+}
+
+static void put(struct kvr_store *s, const char *session, int m, int prompt, int seed, int draw,
+                const char *forcing)
+{
+    enum { CHUNKS = 5 };
+    double chunk[CHUNKS];
+    const struct kvr_row_metric metric[] = {
+        { .name = "psnr",
+          .unit = "dB",
+          .value = forcing[0] == 't' ? 53 : 50,
+          .n = 6,
+          .extra = NAN },
+        { .name = "psnr.drift",
+          .unit = "dB",
+          .value = -1,
+          .n = 6,
+          .extra = 1,
+          .n_series = CHUNKS,
+          .series = chunk },
+        { .name = "psnr.last", .unit = "dB", .value = 47 - growth(m), .n = 2, .extra = 4 },
     };
     struct kvr_settings set;
     json_t *spec = json_object();
@@ -45,18 +66,24 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
     set.window = 21;
     set.seed = 100 * seed + prompt;
     set.jitter = draw;
+    set.forcing = forcing;
+    /* The first chunk is the reference's; prompts differ by what they lose in all chunks. */
+    for (int c = 0; c < CHUNKS; c++)
+        chunk[c] = c == 0 && draw == 0 ? 100 : 50 - growth(m) * c + 0.1 * prompt;
     ck_assert_int_eq(kvr_settings_write_json(&set, false, spec), KVR_OK);
     ck_assert_int_eq(kvr_settings_write_json(&set, true, spec), KVR_OK);
     text = json_dumps(spec, JSON_SORT_KEYS | JSON_COMPACT);
-    snprintf(key, sizeof key, "%d-%d-%d-%d", m, prompt, seed, draw);
-    snprintf(baseline, sizeof baseline, "0-%d-%d-%d", prompt, seed, m ? draw : 0);
+    snprintf(key, sizeof key, "%d-%d-%d-%d%s", m, prompt, seed, draw,
+             forcing[0] == 't' ? "-t" : "");
+    snprintf(baseline, sizeof baseline, "0-%d-%d-%d%s", prompt, seed, m ? draw : 0,
+             forcing[0] == 't' ? "-t" : "");
     snprintf(id, sizeof id, "p%02d", prompt);
     {
         const struct kvr_row r = {
             .key = key,
             .rollout = key,
             .baseline = baseline,
-            .is_baseline = m == 0,
+            .is_baseline = m == 0 && draw == 0,
             .spec = text,
             .session = session,
             .method = methods[m],
@@ -78,8 +105,8 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
             .nominal_bytes = m ? 250 : 1000,
             .resident_bytes = 260,
             .peak_bytes = 5000,
-            .n_metrics = 1,
-            .metric = &psnr,
+            .n_metrics = 3,
+            .metric = metric,
         };
 
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
@@ -106,7 +133,10 @@ static void make_sweep(void)
         for (int p = 0; p < PROMPTS; p++)
             for (int seed = 0; seed < SEEDS; seed++)
                 for (int draw = 0; draw <= DRAWS; draw++)
-                    put(s, x.id, m, p, seed, draw);
+                    put(s, x.id, m, p, seed, draw, "none");
+    for (int m = 0; m < 3; m++)
+        for (int p = 0; p < PROMPTS; p++)
+            put(s, x.id, m, p, 0, 0, "teacher");
     kvr_session_free(&x);
     kvr_store_close(&s);
     ck_assert_int_eq(sqlite3_open(db, &raw), SQLITE_OK);
@@ -132,7 +162,8 @@ static void draw_values(uint64_t seed, double strays)
 
     kvr_normal(of_prompt, PROMPTS, seed, KVR_RNG_TEST, 0, 0, 0);
     ck_assert_int_eq(
-        sqlite3_prepare_v2(raw, "UPDATE metric SET value = ?1 WHERE cell = ?2", -1, &st, NULL),
+        sqlite3_prepare_v2(raw, "UPDATE metric SET value = ?1 WHERE cell = ?2 AND name = 'psnr'",
+                           -1, &st, NULL),
         SQLITE_OK);
     exec("BEGIN");
     for (int p = 0; p < PROMPTS; p++) {
@@ -268,12 +299,69 @@ START_TEST(two_videos_are_named)
     draw_values(4, 1.0);
     exec("UPDATE metric SET value = 22 WHERE cell = '0-7-1-2'");
     ck_assert_msg(kvr_report_table(&t, db, "summary") == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(t->n_rows, 3); /* draws are no rows */
+    ck_assert_int_eq(t->n_rows, 2 * 3); /* draws are no rows, forced rollouts are */
     said = strstr(t->note, "two videos are possible, so that distances say little, "
                            "of p07 (22.0 dB)");
     ck_assert(said);
     ck_assert(number_of(t, "TWIN", "psnr_floor") > 50);
     ck_assert(number_of(t, "TWIN", "psnr_jitter") > 0.8);
+    kvr_table_close(&t);
+}
+END_TEST
+
+static double of_window(const struct kvr_table *t, const char *window, const char *method,
+                        const char *column)
+{
+    const int w = kvr_table_find(t, "window"), name = kvr_table_find(t, "method");
+
+    for (int i = 0; i < t->n_rows; i++)
+        if (strcmp(kvr_table_text(t, i, w), window) == 0 &&
+            strcmp(kvr_table_text(t, i, name), method) == 0)
+            return kvr_table_number(t, i, kvr_table_find(t, column));
+    ck_abort_msg("no row of %s, %s", window, method);
+}
+
+/* Every window has its own floor: that of BF16's draws over the same frames. */
+START_TEST(windows)
+{
+    const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
+    struct kvr_table *t;
+    const double mean = 0.1 * (PROMPTS - 1) / 2;
+
+    ck_assert_msg(kvr_stat_windows(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert(fabs(of_window(t, "chunk 3", "WORSE", "mean") - (50 - 3 * 1.5 + mean)) < 1e-9);
+    ck_assert(fabs(of_window(t, "chunk 3", "WORSE", "floor") - (50 - 3 * 0.25 + mean)) < 1e-9);
+    ck_assert(of_window(t, "chunk 3", "WORSE", "lo") < of_window(t, "chunk 3", "WORSE", "mean"));
+    ck_assert(of_window(t, "last third", "TWIN", "mean") == 46.5);
+    ck_assert(of_window(t, "last third", "TWIN", "floor") == 46.75);
+    for (int i = 0; i < t->n_rows; i++) {
+        const char *verdict = kvr_table_text(t, i, kvr_table_find(t, "beyond_chaos"));
+        const char *method = kvr_table_text(t, i, kvr_table_find(t, "method"));
+
+        if (strcmp(kvr_table_text(t, i, kvr_table_find(t, "window")), "chunk 3") == 0)
+            ck_assert_str_eq(verdict, strcmp(method, "BF16") == 0 ? "" : "yes");
+    }
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* What is put in, what comes of it, and the rate; a chunk that equals the reference has no error
+ * that could grow. */
+START_TEST(errors_grow)
+{
+    const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
+    struct kvr_table *t;
+
+    ck_assert_msg(kvr_stat_growth(&t, &o) == KVR_OK, "%s", kvr_error());
+    for (int m = 0; m < 3; m++) {
+        ck_assert(fabs(number_of(t, methods[m], "rate") + growth(m)) < 1e-9);
+        ck_assert(number_of(t, methods[m], "rate_lo") <= -growth(m) + 1e-9);
+        ck_assert(number_of(t, methods[m], "rate_hi") >= -growth(m) - 1e-9);
+        ck_assert(fabs(number_of(t, methods[m], "factor") - pow(10, growth(m) / 20)) < 1e-9);
+    }
+    ck_assert(number_of(t, "WORSE", "put_in") == 53);
+    ck_assert(number_of(t, "WORSE", "free") == 50);
+    ck_assert(number_of(t, "WORSE", "propagated") == -3);
     kvr_table_close(&t);
 }
 END_TEST
@@ -289,6 +377,8 @@ int main(void)
     tcase_add_test(tc, without_a_control);
     tcase_add_test(tc, fronts_have_the_margin);
     tcase_add_test(tc, two_videos_are_named);
+    tcase_add_test(tc, windows);
+    tcase_add_test(tc, errors_grow);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }

@@ -1,5 +1,6 @@
 -- One row per run: a cell, or of cells that only differ in their metrics the one that worked out
 -- last, with the metrics of all of them as columns. `machine`: what times may be compared in.
+-- is_control: a draw of the BF16 rollout.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
   c.outcome, c.reason,
@@ -18,7 +19,8 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   {c.settings} AS settings,
   coalesce(c.time_codes, iif(c.timing, c.verdict_codes, trim('UNTIMED ' || c.verdict_codes)))
     AS time_codes,
-  {c.root_settings} AS root_settings
+  {c.root_settings} AS root_settings, c.jitter > 0 AND EXISTS (SELECT 1 FROM cell b
+    WHERE b.key = c.baseline AND b.jitter = 0) AS is_control
 FROM cell c JOIN session s ON s.id = c.session
   LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
 WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',
