@@ -1,11 +1,11 @@
 /* kernels_metrics.c - the loops of metrics (metrics/kernels.h) and of the probe
- * (harness/probe/kernels.h) as kernel cases.
+ * (harness/workload/probe_kernels.h) as kernel cases.
  *
  * A stored metric must not depend on the CPU: the same bytes. */
 #include <string.h>
 
 #include "harness/bench/kernel_case.h"
-#include "harness/probe/kernels.h"
+#include "harness/workload/probe_kernels.h"
 #include "metrics/kernels.h"
 
 static const void *table(void)

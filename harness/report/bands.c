@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/stats/stats.h"
+#include "harness/report/stats.h"
 
 enum { METHOD, FAMILY, BASELINE, SETTINGS, X, Y, LO, HI, N, N_COLUMNS };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/stats/nested.h"
-#include "harness/stats/pairs.h"
-#include "harness/stats/stats.h"
+#include "harness/report/nested.h"
+#include "harness/report/pairs.h"
+#include "harness/report/stats.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(table_intervals);

@@ -8,7 +8,7 @@
 
 #include "harness/report/chaos.h"
 #include "harness/report/pareto_race.h"
-#include "harness/stats/stats.h"
+#include "harness/report/stats.h"
 
 enum { SQL_MAX = 8192 };
 

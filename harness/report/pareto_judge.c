@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness/report/pareto_race.h"
-#include "harness/stats/pairs.h"
+#include "harness/report/pairs.h"
 
 static bool same_settings(const struct kvr_contender *a, const struct kvr_contender *b)
 {

@@ -6,8 +6,8 @@
 
 #include "harness/report/pareto.h"
 #include "harness/report/published.h"
-#include "harness/stats/front.h"
-#include "harness/stats/nested.h"
+#include "harness/report/front.h"
+#include "harness/report/nested.h"
 
 enum { KVR_OBJECTIVES_MAX = 8 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/report/pareto_race.h"
-#include "harness/stats/pairs.h"
+#include "harness/report/pairs.h"
 
 enum { N_COLUMNS_MAX = KVR_OBJECTIVES_MAX + 6 };
 

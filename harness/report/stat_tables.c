@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/stats/nested.h"
-#include "harness/stats/pairs.h"
-#include "harness/stats/stats.h"
+#include "harness/report/nested.h"
+#include "harness/report/pairs.h"
+#include "harness/report/stats.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };

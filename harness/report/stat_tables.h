@@ -7,7 +7,7 @@
 #define KVR_REPORT_STAT_TABLES_H
 
 #include "harness/report/table.h"
-#include "harness/stats/nested.h"
+#include "harness/report/nested.h"
 
 struct kvr_stat_options {
     const char *db;

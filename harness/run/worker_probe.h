@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "harness/probe/probe.h"
+#include "harness/workload/probe.h"
 
 /* Adds "probes", every row of the probe; to "metrics" the overall numbers; to "samples" the
  * probe's own time. `answer` has the latter two. */

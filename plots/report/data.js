@@ -64,7 +64,7 @@ function mark(m, scale) {
 const swatch = m => s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(m));
 
 const state = { group: GROUPS[0] || "", suite: "", reading: "", text: "", picked: null };
-// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/stats/nested.h).
+// n counts prompts: repeats are means of their seed, seeds of their prompt (harness/report/nested.h).
 function grouped(list, key) { // [key, mean] of [key, ..., value]
   const of = new Map();
   for (const x of list) { if (!of.has(x[key])) of.set(x[key], []); of.get(x[key]).push(x); }
@@ -125,7 +125,7 @@ function pick(name) {
   for (const fn of pickListeners) fn();
 }
 
-// The one rule of dominance, harness/stats/front.h. Bytes are exact; of the rest, nothing is known with
+// The one rule of dominance, harness/report/front.h. Bytes are exact; of the rest, nothing is known with
 // fewer than six prompts, and the interval of the differences over the prompts that both have says what
 // is. `rivals`: the more of them, the surer each verdict must be.
 const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 6;

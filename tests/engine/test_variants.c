@@ -12,7 +12,7 @@
 
 #include "harness/core/rng.h"
 #include "harness/engine/ops.h"
-#include "harness/probe/kernels.h"
+#include "harness/workload/probe_kernels.h"
 #include "tests/suite.h"
 
 enum { HEADS = 3, MOST = 1 << 17 };

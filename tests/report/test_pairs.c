@@ -3,8 +3,8 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/stats/pairs.h"
-#include "tests/stats/draws.h"
+#include "harness/report/pairs.h"
+#include "tests/report/draws.h"
 #include "tests/suite.h"
 
 START_TEST(by_hand)

@@ -2,9 +2,9 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/stats/nested.h"
-#include "harness/stats/stats.h"
-#include "tests/stats/draws.h"
+#include "harness/report/nested.h"
+#include "harness/report/stats.h"
+#include "tests/report/draws.h"
 #include "tests/suite.h"
 
 START_TEST(means_of_means)

@@ -9,8 +9,8 @@
  *     undecided          else
  *
  * A wider interval makes lo smaller and hi greater, so noise can only take dominance away. */
-#ifndef KVR_STATS_FRONT_H
-#define KVR_STATS_FRONT_H
+#ifndef KVR_REPORT_FRONT_H
+#define KVR_REPORT_FRONT_H
 
 #include <stdint.h>
 

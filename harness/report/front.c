@@ -1,5 +1,5 @@
 /* front.c - see front.h. */
-#include "harness/stats/front.h"
+#include "harness/report/front.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -12,10 +12,10 @@
  * is none, and nothing of its shape. Where only the means are equal, and the differences skewed,
  * it may err more often; so "separable" also asks that the interval of the mean leave 0 out, which
  * allows for skewness. How often both are wrong together is measured in docs/measuring.md. */
-#ifndef KVR_STATS_PAIRS_H
-#define KVR_STATS_PAIRS_H
+#ifndef KVR_REPORT_PAIRS_H
+#define KVR_REPORT_PAIRS_H
 
-#include "harness/stats/stats.h"
+#include "harness/report/stats.h"
 
 enum {
     KVR_PAIRS_MIN = 6,   /* with 5 pairs p is never below 1/16: nothing can be told at 5 % */

@@ -1,5 +1,5 @@
 /* nested.c - see nested.h. */
-#include "harness/stats/nested.h"
+#include "harness/report/nested.h"
 
 #include <math.h>
 #include <stdlib.h>

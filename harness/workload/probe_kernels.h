@@ -1,10 +1,10 @@
-/* kernels.h - the probe's products in double, one table per instruction set.
+/* probe_kernels.h - the probe's products in double, one table per instruction set.
  *
  *     kvr_probe_kernels()->mul(a, lda, m, b, ldb, k, n, c, ldc);
  *
  * Every variant gives the same bits: a sum goes over k in order, and no product and sum fuse. */
-#ifndef KVR_PROBE_KERNELS_H
-#define KVR_PROBE_KERNELS_H
+#ifndef KVR_WORKLOAD_PROBE_KERNELS_H
+#define KVR_WORKLOAD_PROBE_KERNELS_H
 
 #include <stdint.h>
 

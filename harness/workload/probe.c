@@ -1,5 +1,5 @@
 /* probe.c - sees every attend, keeps the BF16 layers, adds up. */
-#include "harness/probe/probe_impl.h"
+#include "harness/workload/probe_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

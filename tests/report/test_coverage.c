@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "harness/stats/stats.h"
-#include "tests/stats/draws.h"
+#include "harness/report/stats.h"
+#include "tests/report/draws.h"
 #include "tests/suite.h"
 
 enum { TRIALS = 10000, RESAMPLES = 1000, BCA_TRIALS = 1000 };

@@ -1,5 +1,5 @@
 /* pairs.c - see pairs.h. */
-#include "harness/stats/pairs.h"
+#include "harness/report/pairs.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* kernels_isa.c - products of a few rows with a wide matrix, in double: a block of 4 rows and VECS
+/* probe_kernels_isa.c - products of a few rows with a wide matrix, in double: a block of 4 rows and VECS
  * vectors of W keeps its sums in registers. */
-#include "harness/probe/kernels.h"
+#include "harness/workload/probe_kernels.h"
 
 #if KVR_ISA_AVX512
 enum { W = 8, VECS = 2 };

@@ -7,8 +7,8 @@
  *     n = kvr_nest_pairs(a, n_a, b, n_b, d);               differences, seed by seed
  *     n = kvr_nest(d, n, KVR_PER_PROMPT);                  seeds are gone
  *     kvr_nest_values(d, n, x);                            x [n]: what stats.h and pairs.h want */
-#ifndef KVR_STATS_NESTED_H
-#define KVR_STATS_NESTED_H
+#ifndef KVR_REPORT_NESTED_H
+#define KVR_REPORT_NESTED_H
 
 struct kvr_sample {
     int prompt, seed; /* any numbers that tell prompts, and a prompt's seeds, apart */

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "harness/stats/front.h"
-#include "harness/stats/stats.h"
-#include "tests/stats/draws.h"
+#include "harness/report/front.h"
+#include "harness/report/stats.h"
+#include "tests/report/draws.h"
 #include "tests/suite.h"
 
 static const struct {

@@ -6,8 +6,8 @@
  *
  * No assumption of a normal distribution: run times have a long tail, and prompts are few. Pure
  * functions of their arguments. x [n] are independent things: prompts, not cells (nested.h). */
-#ifndef KVR_STATS_STATS_H
-#define KVR_STATS_STATS_H
+#ifndef KVR_REPORT_STATS_H
+#define KVR_REPORT_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,7 +43,7 @@ int kvr_outliers(const double *x, int n, bool *flag);
  * h being the inverse of w + G w^2 / 3 + G^2 w^3 / 27 + G / (6 n), whose distribution has lost
  * most of its skewness: P. Hall, On the removal of skewness by transformation, J. R. Statist. Soc.
  * B 54 (1992) 221. The mean lies inside; x a + b has the interval times a, plus b. What it covers
- * is measured in docs/measuring.md and held to by tests/stats. */
+ * is measured in docs/measuring.md and held to by tests/report. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
 /* Standard normal distribution function and its inverse; Student's of df >= 1 degrees of freedom.

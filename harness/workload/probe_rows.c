@@ -1,5 +1,5 @@
-/* rows.c - from sums to numbers. */
-#include "harness/probe/probe_impl.h"
+/* probe_rows.c - from sums to numbers. */
+#include "harness/workload/probe_impl.h"
 
 #include <math.h>
 #include <stddef.h>

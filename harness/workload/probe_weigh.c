@@ -1,11 +1,11 @@
-/* weigh.c - two attentions of some queries over the same tokens, in double, and how they differ. */
-#include "harness/probe/probe_impl.h"
+/* probe_weigh.c - two attentions of some queries over the same tokens, in double, and how they differ. */
+#include "harness/workload/probe_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/probe/kernels.h"
+#include "harness/workload/probe_kernels.h"
 
 enum { QUERIES = 4 };
 

@@ -1,5 +1,5 @@
 /* stats.c - order statistics, outliers, the interval of a mean. */
-#include "harness/stats/stats.h"
+#include "harness/report/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

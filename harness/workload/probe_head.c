@@ -1,5 +1,5 @@
-/* head.c - one head of what attention read, in double: by the method, and from BF16. */
-#include "harness/probe/probe_impl.h"
+/* probe_head.c - one head of what attention read, in double: by the method, and from BF16. */
+#include "harness/workload/probe_impl.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* probe_impl.h - the probe's parts: one head read in double, its queries weighed, sums. */
-#ifndef KVR_PROBE_PROBE_IMPL_H
-#define KVR_PROBE_PROBE_IMPL_H
+#ifndef KVR_WORKLOAD_PROBE_IMPL_H
+#define KVR_WORKLOAD_PROBE_IMPL_H
 
 #include "harness/cache/layer.h"
-#include "harness/probe/probe.h"
+#include "harness/workload/probe.h"
 
 /* The two caches compared. */
 enum { METHOD, BF16, N_SIDES };

@@ -13,7 +13,7 @@
 
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
-#include "harness/probe/probe.h"
+#include "harness/workload/probe.h"
 #include "tests/suite.h"
 
 enum {

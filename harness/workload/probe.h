@@ -34,8 +34,8 @@
  * p^ is per original token: a mean token's weight is spread evenly over those it stands for, a
  * dropped one has 0. Passes without a past are left out. The method's own errors steer the
  * rollout; the probe does not. */
-#ifndef KVR_PROBE_PROBE_H
-#define KVR_PROBE_PROBE_H
+#ifndef KVR_WORKLOAD_PROBE_H
+#define KVR_WORKLOAD_PROBE_H
 
 #include "harness/cache/cache.h"
 

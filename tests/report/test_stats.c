@@ -2,7 +2,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "harness/stats/stats.h"
+#include "harness/report/stats.h"
 #include "tests/suite.h"
 
 START_TEST(normal)
