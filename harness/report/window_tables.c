@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "harness/report/stat_tables.h"
-#include "harness/stats/pairs.h"
-#include "harness/stats/stats.h"
+#include "harness/report/pairs.h"
+#include "harness/report/stats.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
