@@ -212,6 +212,40 @@ START_TEST(fused_is_refused_with_a_reason)
 }
 END_TEST
 
+/* Attention that a device has no kernels for is refused when the cache opens. */
+START_TEST(a_device_says_what_it_cannot_do)
+{
+    static const struct {
+        int n_kv_heads;
+        bool causal;
+        enum kvr_attend_as attend;
+        const char *why;
+    } cases[] = {
+        { 1, false, KVR_ATTEND_FLOAT, "query heads of 1 KV heads" },
+        { 0, true, KVR_ATTEND_FLOAT, "causal" },
+        { 0, false, KVR_ATTEND_INT8, "the CPU alone multiplies bytes" },
+    };
+    struct kvr_cache_shape shape = shape_of(KVR_BF16, 0);
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache = NULL;
+    struct kvr_dev *dev;
+
+    shape.n_kv_heads = cases[_i].n_kv_heads;
+    shape.causal = cases[_i].causal;
+    shape.attend = cases[_i].attend;
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "RTN_INT4", NULL, 0), KVR_OK);
+    for (int b = 0; b < KVR_N_BACKENDS; b++) {
+        ck_assert_int_eq(kvr_dev_open(&dev, (enum kvr_backend)b), KVR_OK);
+        ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED),
+                         b == KVR_CPU ? KVR_OK : KVR_EUNSUPPORTED);
+        ck_assert_msg(b == KVR_CPU || strstr(kvr_error(), cases[_i].why), "%s", kvr_error());
+        kvr_cache_close(&cache);
+        kvr_dev_close(&dev);
+    }
+    kvr_scheme_close(&scheme);
+}
+END_TEST
+
 /* What a watcher is shown, in numbers that must be the same: what is stored, to the bit. */
 struct seen {
     int n;
@@ -261,6 +295,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_method_agrees, 0, n_methods());
+    tcase_add_loop_test(tc, a_device_says_what_it_cannot_do, 0, 3);
     tcase_add_loop_test(tc, paths_and_corrections_agree, 0, (int)(sizeof some / sizeof *some));
     tcase_add_loop_test(tc, tensor_cores_agree, 0, n_methods());
     tcase_add_loop_test(tc, corrected_on_tensor_cores, 0, (int)(sizeof some / sizeof *some));
