@@ -1,0 +1,84 @@
+/* attend_tiles.c - spans cut into tiles: up to TILE tokens of one kind, from one span or several
+ * short ones, and the rows of one head of them. */
+#include "harness/cache/attend_cpu.h"
+
+#include <string.h>
+
+enum { AHEAD = 8 }; /* tokens */
+
+bool kvr_span_coded(const struct kvr_span *s)
+{
+    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_exact(s->seg->k.codec);
+}
+
+bool kvr_span_rotated(const struct kvr_span *s, bool values)
+{
+    const struct kvr_packed *p = s->seg ? values ? &s->seg->v : &s->seg->k : NULL;
+
+    return p && p->codec && kvr_codec_rotated(p->codec);
+}
+
+static void load(const struct kvr_attend_job *job, const struct part *p, int h, bool values,
+                 float *out)
+{
+    const int d = job->head_dim;
+    const struct kvr_span *s = p->span;
+
+    if (s->seg && s->seg->kind == KVR_SEG_ZERO) {
+        memset(out, 0, (size_t)(p->n * d) * sizeof *out);
+    } else if (s->seg) {
+        kvr_codec_decode_rotated(values ? &s->seg->v : &s->seg->k, s->t0 + p->t0, p->n, h, 1, out);
+    } else {
+        const size_t size = kvr_dtype_size(s->raw.dtype);
+        const size_t row = (size_t)job->n_heads * (size_t)d * size; /* of all heads */
+        const char *in = (const char *)(values ? s->raw.v : s->raw.k) +
+                         (size_t)(s->t0 + p->t0) * row + (size_t)(h * d) * size;
+
+        for (int t = 0; t < p->n; t++, in += row) {
+            /* One head of each token: no hardware fetches such strides ahead. */
+            if (t + AHEAD < p->n)
+                for (size_t b = 0; b < (size_t)d * size; b += 64)
+                    __builtin_prefetch(in + AHEAD * row + b);
+            kvr_to_f32(out + t * d, in, s->raw.dtype, (size_t)d);
+        }
+    }
+}
+
+void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
+                   float *rows)
+{
+    for (int i = 0; i < tile->n_parts; i++)
+        load(job, &tile->part[i], h, values, rows + tile->part[i].at * job->head_dim);
+}
+
+void kvr_tile_next(const struct kvr_attend_job *job, struct cursor *c, struct tile *out)
+{
+    out->n = out->n_parts = 0;
+    out->biased = false;
+    while (c->span < job->n_spans && out->n < TILE) {
+        const struct kvr_span *s = &job->spans[c->span];
+        const int64_t left = s->n - c->t;
+        const bool rk = kvr_span_rotated(s, false), rv = kvr_span_rotated(s, true);
+        const bool bytes = job->int8 && kvr_span_coded(s);
+
+        if (left <= 0) {
+            c->span++;
+            c->t = 0;
+            continue;
+        }
+        if (out->n && (rk != out->rot_k || rv != out->rot_v || bytes != out->bytes ||
+                       s->causal != out->causal))
+            break;
+        out->rot_k = rk;
+        out->rot_v = rv;
+        out->bytes = bytes;
+        out->causal = s->causal;
+        struct part *p = &out->part[out->n_parts++];
+
+        *p = (struct part){ s, c->t, left < TILE - out->n ? (int)left : TILE - out->n, out->n };
+        c->t += p->n;
+        out->n += p->n;
+        out->biased |= s->log_m != 0;
+    }
+    out->biased |= out->n % PAD != 0;
+}
