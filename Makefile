@@ -33,7 +33,9 @@ OPT     ?= $(if $(SAN),-O1,-O3) -g
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(SAN),,-Werror)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS)
-CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(WARN) $(SANFLAGS)
+# The folder that is built in is no part of the program: one commit gives one binary anywhere.
+NOWHERE := -ffile-prefix-map=$(CURDIR)=.
+CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(NOWHERE) $(WARN) $(SANFLAGS)
 LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
 LDLIBS  += $(PKG_LIBS) -ldl -lm
 
@@ -67,7 +69,7 @@ TEST_HELP := $(sort $(wildcard tests/*.c))
 # kvreel unless CUDA=1 asks for nvcc's.
 NVCC      ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CXX       := $(if $(filter clang%,$(notdir $(CC))),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
-CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti -Wall -Wextra \
+CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions -fno-rtti $(NOWHERE) -Wall -Wextra \
 	-Wno-unknown-pragmas $(if $(SAN),,-Werror) $(SANFLAGS) \
 	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
@@ -87,7 +89,8 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
-	plugin-example docs check-kernels check-kernels-neon test-variants
+	plugin-example docs check-kernels check-kernels-neon test-variants \
+	uninstall deb dist reproducible
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -107,8 +110,9 @@ $(foreach i,$(DOT_ISAS),$(FUSED:%.c=$(BUILD)/%.$i.o)): CFLAGS += -ffp-contract=f
 $(ISA_OBJ): CFLAGS += -Wno-psabi
 
 # The build's own identity, remade when it changes.
-GIT_HASH  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-GIT_DIRTY := $(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0)
+# A release (tools/dist.sh) has COMMIT; whatever git says around it is of something else.
+GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
+GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine \
                harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
@@ -302,19 +306,25 @@ docs: $(BUILD)/kvreel
 golden: all
 	@bash tools/golden.sh $(BUILD)/kvreel
 
-## install: copy the program, its models, its manual page and completions below PREFIX
+## install: the program, models, headers, manual, completions and documents below PREFIX (docs/install.md)
 install: all
-	install -D -m 755 $(BUILD)/kvreel $(DESTDIR)$(PREFIX)/bin/kvreel
-	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel
-	mkdir -p $(DESTDIR)$(PREFIX)/share/kvreel/results
-	cp -r models configs $(DESTDIR)$(PREFIX)/share/kvreel/
-	cp -r results/published $(DESTDIR)$(PREFIX)/share/kvreel/results/
-	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions zsh/site-functions \
-		fish/vendor_completions.d)
-	$(BUILD)/kvreel man >$(DESTDIR)$(PREFIX)/share/man/man1/kvreel.1
-	$(BUILD)/kvreel completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/kvreel
-	$(BUILD)/kvreel completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_kvreel
-	$(BUILD)/kvreel completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/kvreel.fish
+	@bash tools/install.sh install $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
+
+## uninstall: remove what install put below PREFIX, and no more
+uninstall:
+	@bash tools/install.sh uninstall $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
+
+## deb: a Debian package in the build folder
+deb: all
+	@bash tools/deb.sh $(BUILD)/kvreel '$(CC)' $(BUILD)/deb
+
+## dist: the sources of this commit as an archive, with a bill of materials
+dist: all
+	@bash tools/dist.sh $(BUILD)/kvreel $(BUILD)/dist
+
+## reproducible: build this commit twice, in two places, without a cache; are the programs the same?
+reproducible:
+	@bash tools/reproducible.sh $(BUILD)/reproducible
 
 ## help: this list
 help:

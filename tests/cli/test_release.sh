@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# dist and reproducible: one commit gives one archive and, of a sample of its objects, one binary.
+. tests/cli/lib.sh || exit 1
+git rev-parse HEAD >"$work/head" 2>/dev/null || {
+    skip "the release" "not a git checkout"
+    exit 0
+}
+
+check "dist" bash tools/dist.sh "$kvreel" "$work/a"
+check "dist again" bash tools/dist.sh "$kvreel" "$work/b"
+tar=$(find "$work/a" -name 'kvreel-*.tar.gz')
+bill=$(find "$work/a" -name 'kvreel-*.spdx.json')
+check "the same archive, byte for byte" cmp "$tar" "$work/b/$(basename "$tar")"
+mkdir "$work/in"
+check "it unpacks" tar xf "$tar" -C "$work/in"
+top=$(echo "$work"/in/*)
+check "into one folder" test -d "$top"
+check "which names its commit" cmp "$top/COMMIT" "$work/head"
+check "and has what git tracks, the commit and the bill" diff \
+    <({ git ls-tree -r --name-only HEAD && echo COMMIT && echo SBOM.spdx.json; } | sort) \
+    <(cd "$top" && find . -type f -printf '%P\n' | sort)
+check "the bill is the one inside" cmp "$bill" "$top/SBOM.spdx.json"
+cp "$bill" "$out"
+json "it is SPDX with one description of kvreel" '.spdxVersion == "SPDX-2.3" and
+    ([.relationships[] | select(.relationshipType == "DESCRIBES")] | length) == 1'
+json "identifiers are unique and well formed" '[.packages[].SPDXID, .files[].SPDXID] as $i |
+    ($i | length) == ($i | unique | length) and all($i[]; test("^SPDXRef-[A-Za-z0-9.-]+$"))'
+json "relations name what there is" '([.packages[].SPDXID, .files[].SPDXID, .SPDXID] | map({(.): 1}) | add) as $i |
+    all(.relationships[]; $i[.spdxElementId] and $i[.relatedSpdxElement])'
+# What the linker put in is what the bill says.
+linked=$(readelf -d "$kvreel" | sed -n 's/.*NEEDED.*\[lib\(dnnl\|jansson\|yaml\|sqlite3\|crypto\)[-.].*/\1/p' | sort | tr '\n' ' ')
+check "five libraries are linked" test "$linked" = "crypto dnnl jansson sqlite3 yaml "
+json "the bill has them with versions" '[.packages[] | select(.name | test("dnnl|jansson|yaml|sqlite3|crypto")) |
+    .versionInfo | test("^[0-9v]")] | length == 5 and all'
+check "every file's sum is right" bash -c "cd '$top' && jq -r '.files[] | .checksums[0].checksumValue + \"  \" + .fileName' '$bill' |
+    sha256sum --quiet -c -"
+
+check "a sample of objects is the same in two places" bash tools/reproducible.sh "$work/twice" \
+    build/harness/core/version.o build/harness/core/status.o build/methods/registry.o \
+    build/methods/kernels/pack_isa.avx2.o build/methods/corrections/corrections_cuda.emu.o build/plots/report/page.o
