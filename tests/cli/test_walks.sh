@@ -14,6 +14,10 @@ cp -r tests/fixtures/wan_tiny "$clone/Wan2.1-T2V-1.3B"
 git -C "$clone" add -A
 git -C "$clone" -c user.name=walk -c user.email=walk@localhost commit -q -m "and others' files"
 
+# An installed one that docs/install.md speaks of.
+bash tools/install.sh install "$kvreel" "${CC:-gcc}" "" "$clone.bin/prefix" >"$out" 2>&1 || fail "kvreel can be installed"
+export PKG_CONFIG_PATH=$clone.bin/prefix/lib/pkgconfig
+
 walk "$clone" CONTRIBUTING CONTRIBUTING.md plain
 for doc in docs/*.md; do
     case $doc in
