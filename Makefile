@@ -130,8 +130,8 @@ $(BUILD)/harness/core/version.o: CPPFLAGS += -DKVR_GIT_HASH='"$(GIT_HASH)"' -DKV
 
 # The report's page, style and script, as arrays in the program. Scripts in the order they run in.
 REPORT := plots/report
-REPORT_JS := $(addprefix $(REPORT)/,$(addsuffix .js,util data chart table pareto limits player memory \
-	prompts drift published main))
+REPORT_JS := $(addprefix $(REPORT)/,$(addsuffix .js,util data chart export table pareto limits player memory \
+	prompts drift options versus phases probes published cell main url))
 $(BUILD)/$(REPORT)/page.c: $(REPORT)/page.html
 $(BUILD)/$(REPORT)/style.c: $(REPORT)/style.css
 $(BUILD)/$(REPORT)/script.c: $(REPORT_JS)

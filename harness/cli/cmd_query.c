@@ -4,9 +4,27 @@
 
 struct query_opts {
     const char *db;
-    bool json, csv, md;
+    bool json, csv, md, raw;
     int timeout_s, memory_mib;
 };
+
+/* Texts as they are, a config for one: nothing before, between rows a new line, in one a tab. */
+static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
+{
+    for (int r = 0; r < t->n_rows; r++)
+        for (int c = 0; c < t->n_columns; c++) {
+            const struct kvr_value *v = kvr_table_at(t, r, c);
+
+            if (v->type == KVR_VALUE_INT)
+                fprintf(to, "%lld", (long long)v->i);
+            else if (v->type == KVR_VALUE_REAL)
+                fprintf(to, "%.17g", v->r);
+            else if (v->type != KVR_VALUE_NULL)
+                fwrite(v->text, 1, (size_t)v->n_bytes, to);
+            fputc(c + 1 < t->n_columns ? '\t' : '\n', to);
+        }
+    return fflush(to) == 0 && !ferror(to) ? KVR_OK : kvr_fail(KVR_EIO, "query: cannot write");
+}
 
 static int run(const struct kvr_call *call)
 {
@@ -19,18 +37,18 @@ static int run(const struct kvr_call *call)
     struct kvr_table *t;
     enum kvr_status st;
 
-    if (o->json + o->csv + o->md > 1)
+    if (o->json + o->csv + o->md + o->raw > 1)
         return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL, "query: --json, --csv and --md exclude each other"));
+            kvr_fail(KVR_EINVAL, "query: --json, --csv, --md and --raw exclude each other"));
     st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0)
         fprintf(stderr, "kvreel: query: 0 rows\n");
-    if (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD)
+    if (!o->raw && (format == KVR_TABLE_TEXT || format == KVR_TABLE_MD))
         st = kvr_table_mib(t);
     if (st == KVR_OK)
-        st = kvr_table_write(t, format, stdout);
+        st = o->raw ? write_raw(t, stdout) : kvr_table_write(t, format, stdout);
     kvr_table_close(&t);
     return kvr_cli_wrote(st, KVR_EXIT_OK);
 }
@@ -40,6 +58,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct query_opts, json, "json", 0, "rows as a JSON array of objects"),
     KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "rows as CSV with a header"),
     KVR_ARG_FLAG(struct query_opts, md, "md", 0, "rows as a Markdown table"),
+    KVR_ARG_FLAG(struct query_opts, raw, "raw", 0,
+                 "values as they are, no header: a config's text"),
     KVR_ARG_INT(struct query_opts, timeout_s, "timeout", 0, "S", "60", 0, 86400,
                 "seconds after which it is given up; 0: never"),
     KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,

@@ -7,7 +7,7 @@
 #include "harness/report/report.h"
 
 struct report_opts {
-    const char *db, *table, *format, *out, *media;
+    const char *db, *table, *format, *out, *media, *title;
     double cap_mb;
     bool list, single_file;
 };
@@ -50,6 +50,7 @@ static int write_page(const struct report_opts *o)
 {
     const struct kvr_html_options options = {
         .media_dir = o->media,
+        .title = o->title,
         .single_file = o->single_file,
         .cap_bytes = (int64_t)(o->cap_mb * 1e6),
     };
@@ -61,11 +62,19 @@ static int write_page(const struct report_opts *o)
     printf("%s\n", r.path);
     fprintf(stderr, "%d cells, %d videos%s, %.1f MB\n", r.n_cells, r.n_videos,
             o->single_file ? " inside" : " in assets/", (double)r.bytes / 1e6);
-    if (r.n_without)
-        fprintf(stderr, "kvreel: report: %d videos left out: %s\n", r.n_without,
-                o->single_file && r.n_videos ? "the file would be larger than --cap"
-                                             : "not found; --media says where the sweep's "
-                                               "files are");
+    if (r.n_gone)
+        fprintf(stderr,
+                "kvreel: report: %d videos left out: not found; --media says where the "
+                "sweep's files are\n",
+                r.n_gone);
+    if (r.n_other)
+        fprintf(stderr,
+                "kvreel: report: %d videos left out: their files are not those that were "
+                "measured; the page says of each what is there instead\n",
+                r.n_other);
+    if (r.n_no_room)
+        fprintf(stderr, "kvreel: report: %d videos left out: the file would be larger than --cap\n",
+                r.n_no_room);
     return KVR_EXIT_OK;
 }
 
@@ -111,6 +120,8 @@ static const struct kvr_arg args[] = {
                  "size of a single file"),
     KVR_ARG_TEXT(struct report_opts, media, "media", 0, "DIR", NULL,
                  "the sweep's out folder; default: looked for around the database"),
+    KVR_ARG_TEXT(struct report_opts, title, "title", 0, "TEXT", NULL,
+                 "of the page; default: the sweeps' names"),
     KVR_ARG_FLAG(struct report_opts, list, "list", 'l', "the tables there are"),
     { 0 },
 };

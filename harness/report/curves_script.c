@@ -8,6 +8,7 @@
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/escape.h"
+#include "harness/report/palette.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(curves);
@@ -18,25 +19,31 @@ static const double left = 0.085, right = 0.68, bottom = 0.175, top = 0.91; /* o
 
 /* What is stacked, from below: a tag's column at each pass, and at the instant of the peak. */
 static const struct {
-    const char *column, *at_peak, *name, *colour;
-} stack[] = { { "kv", "at_kv", "KV", "#0072B2" },
-              { "meta", "at_meta", "META", "#56B4E9" },
-              { "scratch", "at_scratch", "SCRATCH", "#E69F00" },
-              { "act", "at_act", "ACT", "#CC79A7" },
-              { "io", "at_io", "IO", "#999933" } };
+    const char *column, *at_peak, *name;
+} stack[] = { { "kv", "at_kv", "KV" },
+              { "meta", "at_meta", "META" },
+              { "scratch", "at_scratch", "SCRATCH" },
+              { "act", "at_act", "ACT" },
+              { "io", "at_io", "IO" } };
 enum { N_STACK = sizeof stack / sizeof stack[0] };
+
+static const char *tag_colour(const char *tag)
+{
+    const struct kvr_colour *c = kvr_palette_tags;
+
+    while (strcmp(c->name, tag) != 0)
+        c++;
+    return c->rgb;
+}
 
 static double number(const struct kvr_curves_figure *f, int row, const char *column)
 {
     return kvr_table_number(f->rows, row, kvr_table_find(f->rows, column));
 }
 
-static const char *colour(const struct kvr_curves_figure *f, const struct kvr_curve *c)
+static const char *colour(const struct kvr_curve *c)
 {
-    for (int i = 0; i < f->families->n_rows; i++)
-        if (strcmp(kvr_table_text(f->families, i, 0), c->family) == 0)
-            return c->baseline ? "#000000" : kvr_fig_palette(i);
-    return "#000000";
+    return c->baseline ? "#000000" : kvr_family_colour(c->family);
 }
 
 /* ------------------------------------------------------------- data */
@@ -181,7 +188,7 @@ static void put_end_labels(const struct kvr_curves_figure *f, double lo, double 
         fprintf(to, "set label %d ", i + 1);
         kvr_escape_gnuplot(to, c->method);
         fprintf(to, " at screen %.4f, %.4f left font 'sans-serif,8' textcolor rgb '%s'\n",
-                right + 0.012, end[i][0], colour(f, c));
+                right + 0.012, end[i][0], colour(c));
     }
     free(end);
 }
@@ -198,7 +205,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
             fprintf(to,
                     "    data index %d using %d:%d:%d with filledcurves lc rgb '%s' "
                     "fs transparent solid 0.15 notitle, \\\n",
-                    i, x, lo, hi, colour(f, &f->curve[i]));
+                    i, x, lo, hi, colour(&f->curve[i]));
     for (int i = 0; i < f->n; i++) {
         const struct kvr_curve *c = &f->curve[i];
         int family = 0, nth;
@@ -208,7 +215,7 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
             family++;
         nth = c->named ? of_family[family]++ : 0;
         fprintf(to, "    data index %d using %d:%d with lines lc rgb '%s%s' lw %s dt %s ", i, x, y,
-                c->named ? "#" : "#b0", colour(f, c) + 1, c->named ? "2" : "0.7", dash[nth % 5]);
+                c->named ? "#" : "#b0", colour(c) + 1, c->named ? "2" : "0.7", dash[nth % 5]);
         if (f->spec->key) {
             fputs("title ", to);
             kvr_escape_gnuplot(to, c->method);
@@ -251,7 +258,7 @@ static void put_panel_legend(const struct kvr_curves_figure *f, FILE *to)
                 "set label %d '%s' at screen %.3f, 0.05 right font 'sans-serif,10' "
                 "textcolor rgb '%s'\n",
                 20001 + i, i < N_STACK ? stack[i].name : "peak", 0.50 + 0.078 * i,
-                i < N_STACK ? stack[i].colour : "#a4262c");
+                i < N_STACK ? tag_colour(stack[i].name) : "#a4262c");
     fputs("set label 20010 ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
     fputs(" at screen 0.018, 0.5 center rotate font 'sans-serif,10' textcolor rgb ink\n"
@@ -295,7 +302,7 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
         fprintf(to, "set xrange [%.9g:%.9g]\nset yrange [0:%.9g]\nset title ", x0,
                 x0 + 1.16 * (x1 - x0), 1.08 * y1);
         kvr_escape_gnuplot(to, c->method);
-        fprintf(to, " font 'sans-serif,9' offset 0,-0.7 textcolor rgb '%s'\n", colour(f, c));
+        fprintf(to, " font 'sans-serif,9' offset 0,-0.7 textcolor rgb '%s'\n", colour(c));
         for (int k = 0; k < N_STACK; k++) {
             double v = number(f, c->from, stack[k].at_peak);
 
@@ -303,7 +310,8 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
                 continue;
             fprintf(to,
                     "set object rect from %.9g,%.9g to %.9g,%.9g fc rgb '%s' fs solid noborder\n",
-                    x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v, stack[k].colour);
+                    x0 + 1.05 * (x1 - x0), base, x0 + 1.12 * (x1 - x0), base + v,
+                    tag_colour(stack[k].name));
             base += v;
         }
         fputs("plot \\\n", to);
@@ -312,7 +320,7 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
             for (int j = 0; j <= k; j++)
                 fprintf(to, "%s$%d", j ? "+" : "", place(f, stack[j].column));
             fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
-                    stack[k].colour);
+                    tag_colour(stack[k].name));
         }
         fprintf(to, "    %.9g with lines dt 2 lc rgb '#a4262c' notitle\n", peak);
         if (at == 0)

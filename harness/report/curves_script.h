@@ -24,7 +24,4 @@ struct kvr_curves_figure {
 enum kvr_status kvr_curves_write(const struct kvr_curves_figure *f, const char *dir,
                                  unsigned formats);
 
-/* A family's colour in every figure. */
-const char *kvr_fig_palette(int family);
-
 #endif

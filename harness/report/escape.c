@@ -33,6 +33,17 @@ void kvr_escape_md(FILE *to, const char *s)
     }
 }
 
+void kvr_escape_html(FILE *to, const char *s)
+{
+    for (; *s; s++)
+        if (*s == '<')
+            fputs("&lt;", to);
+        else if (*s == '&')
+            fputs("&amp;", to);
+        else
+            fputc(plain((unsigned char)*s), to);
+}
+
 void kvr_escape_latex(FILE *to, const char *s)
 {
     for (; *s; s++) {

@@ -12,6 +12,7 @@ void kvr_escape_latex(FILE *to, const char *s);   /* LaTeX text mode */
 void kvr_escape_csv(FILE *to, const char *s);     /* a field, quotes included where needed */
 void kvr_escape_json(FILE *to, const char *s);    /* a string, quotes included */
 void kvr_escape_tsv(FILE *to, const char *s);     /* a field: \t, \n, \r and \\ are written out */
+void kvr_escape_html(FILE *to, const char *s);    /* text of an element */
 void kvr_escape_gnuplot(FILE *to, const char *s); /* a string expression, quotes included */
 
 /* Columns that `s` takes on a terminal: one per UTF-8 sequence. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "harness/report/escape.h"
+#include "harness/report/palette.h"
 #include "harness/report/reproduce.h"
 #include "harness/report/table.h"
 #include "harness/store/statement.h"
@@ -22,14 +23,32 @@ KVR_STATEMENT(page_series);
 KVR_STATEMENT(page_passes);
 KVR_STATEMENT(page_mem);
 KVR_STATEMENT(page_samples);
+KVR_STATEMENT(page_made);
+KVR_STATEMENT(page_artifacts);
+KVR_STATEMENT(page_attempts);
+KVR_STATEMENT(page_probes);
+KVR_STATEMENT(page_probe_layers);
+KVR_STATEMENT(page_probe_ages);
+KVR_STATEMENT(page_probe_chunks);
 
 static const struct {
     const char *name, *sql;
 } tables[] = {
-    { "sessions", kvr_statement_page_sessions }, { "cells", kvr_statement_page_cells },
-    { "prompts", kvr_statement_page_prompts },   { "metrics", kvr_statement_page_metrics },
-    { "series", kvr_statement_page_series },     { "passes", kvr_statement_page_passes },
-    { "mem", kvr_statement_page_mem },           { "samples", kvr_statement_page_samples },
+    { "sessions", kvr_statement_page_sessions },
+    { "cells", kvr_statement_page_cells },
+    { "prompts", kvr_statement_page_prompts },
+    { "metrics", kvr_statement_page_metrics },
+    { "series", kvr_statement_page_series },
+    { "passes", kvr_statement_page_passes },
+    { "mem", kvr_statement_page_mem },
+    { "samples", kvr_statement_page_samples },
+    { "made", kvr_statement_page_made },
+    { "artifacts", kvr_statement_page_artifacts },
+    { "attempts", kvr_statement_page_attempts },
+    { "probes", kvr_statement_page_probes },
+    { "probe_layers", kvr_statement_page_probe_layers },
+    { "probe_ages", kvr_statement_page_probe_ages },
+    { "probe_chunks", kvr_statement_page_probe_chunks },
 };
 
 static bool is_raw(const char *column)
@@ -147,7 +166,40 @@ static void put_safely(FILE *to, const char *json, size_t n)
             fputc(json[i], to);
 }
 
-enum kvr_status kvr_html_data(const char *db_path, FILE *to)
+/* [[name, colour], ...] of the families of this database, and of the two tables. */
+static enum kvr_status put_palette(FILE *to, const char *db_path)
+{
+    const struct kvr_colour *const lists[] = { kvr_palette_tags, kvr_palette_phases };
+    static const char *const names[] = { "tags", "phases" };
+    struct kvr_table *t;
+
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT family FROM cell ORDER BY family", NULL));
+    fputs(",\n\"families\":[", to);
+    for (int r = 0; r < t->n_rows; r++) {
+        fputs(r ? ",[" : "[", to);
+        kvr_escape_json(to, kvr_table_text(t, r, 0));
+        fprintf(to, ",\"%s\"]", kvr_family_colour(kvr_table_text(t, r, 0)));
+    }
+    kvr_table_close(&t);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        fprintf(to, "],\n\"%s\":[", names[i]);
+        for (const struct kvr_colour *c = lists[i]; c->name; c++)
+            fprintf(to, "%s[\"%s\",\"%s\"]", c == lists[i] ? "" : ",", c->name, c->rgb);
+    }
+    fputc(']', to);
+    return KVR_OK;
+}
+
+static void put_text(FILE *to, const char *name, const char *text)
+{
+    fprintf(to, ",\n\"%s\":", name);
+    if (text)
+        kvr_escape_json(to, text);
+    else
+        fputs("null", to);
+}
+
+enum kvr_status kvr_html_data(const char *db_path, const char *media, const char *title, FILE *to)
 {
     char *json = NULL;
     size_t n = 0;
@@ -159,6 +211,10 @@ enum kvr_status kvr_html_data(const char *db_path, FILE *to)
     fputs("{\"format\":1,\n\"metric_defs\":[", plain);
     put_metrics(plain);
     fputc(']', plain);
+    put_text(plain, "title", title);
+    put_text(plain, "db", db_path);
+    put_text(plain, "out", media);
+    st = put_palette(plain, db_path);
     for (size_t i = 0; st == KVR_OK && i < sizeof tables / sizeof tables[0]; i++) {
         struct kvr_table *t;
 

@@ -5,20 +5,12 @@
 
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
-#include "harness/report/curves_script.h"
 #include "harness/report/escape.h"
 #include "harness/report/figure.h"
+#include "harness/report/palette.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(points);
-
-/* Colours that remain apart for colour-blind eyes: Okabe and Ito 2008 without black, which is
- * the reference's, and without yellow, which is pale on white; then muted ones of Paul Tol. */
-static const char *const palette[] = {
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288",
-    "#882255", "#999933", "#44AA99", "#AA4499", "#661100", "#6699CC", "#888888",
-};
-enum { N_PALETTE = sizeof palette / sizeof palette[0] };
 
 const struct kvr_fig_shape kvr_fig_shapes[] = {
     { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
@@ -26,15 +18,9 @@ const struct kvr_fig_shape kvr_fig_shapes[] = {
     { INFINITY, 6, "not known" },
 };
 
-const char *kvr_fig_palette(int family)
-{
-    return palette[family % N_PALETTE];
-}
-
 static const char *colour(const struct kvr_figure *f, int family)
 {
-    (void)f;
-    return kvr_fig_palette(family);
+    return kvr_family_colour(f->family[family]);
 }
 
 /* Give `text` [n] to a file that appears whole or not at all. */

@@ -1,21 +1,22 @@
 // data.js - the database's rows, and what is shown of them: one setting, the chosen suite and reading.
 const D = JSON.parse($("data").textContent);
-const VIDEOS = JSON.parse($("videos").textContent);
+// Videos that are those of their cells, and why the others are not shown.
+const { has: VIDEOS, why: NO_VIDEO } = JSON.parse($("videos").textContent);
 const table = name => D[name].r.map(r => Object.fromEntries(D[name].c.map((c, i) => [c, r[i]])));
 const byKey = (rows, of) => new Map(rows.map(r => [r.cell, of(r)]));
 
-// Probed cells carry no times and no fidelity of their own; their numbers are `kvreel report -t probes`.
-const CELLS = table("cells").filter(c => c.run_kind === "bench"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
+// Probed cells carry no times and no fidelity of their own; their numbers are in probes.js.
+const ALL_CELLS = table("cells"), CELLS = ALL_CELLS.filter(c => c.run_kind === "bench"), SESSIONS = table("sessions"), PROMPTS = table("prompts");
 const SERIES = { psnr: new Map(), ssim: new Map() };
 for (const r of table("series")) if (SERIES[r.name]) SERIES[r.name].set(r.cell, r.value);
 const PASSES = byKey(table("passes"), r => r), MEM = byKey(table("mem"), r => r.at_peak), SAMPLES = byKey(table("samples"), r => r.ms);
 
 // No mean is taken over what differs in a setting: the database says which those are.
 const groupOf = c => c.settings;
-const GROUPS = [...new Set(CELLS.map(groupOf))];
-const SUITES = [...new Set(CELLS.map(c => c.suite))];
+const GROUPS = [...new Set((CELLS.length ? CELLS : ALL_CELLS).map(groupOf))];
+const SUITES = [...new Set((CELLS.length ? CELLS : ALL_CELLS).map(c => c.suite))];
 const promptKey = c => [c.suite, c.prompt_id, c.seed, c.repeat].join("\u0000");
-for (const c of CELLS) {
+for (const c of ALL_CELLS) {
   c.group = groupOf(c);
   c.pkey = promptKey(c);
   c.prompt = [c.suite, c.prompt_id].join("\u0000");
@@ -39,14 +40,14 @@ const OTHERS = byKey(table("metrics"), r => r.value);
 for (const d of D.metric_defs)
   if (!METRICS[d.name] && CELLS.some(c => (OTHERS.get(c.key) || {})[d.name] !== undefined))
     METRICS[d.name] = { label: d.name, unit: d.unit, better: d.better, digits: 4, group: "other", other: true };
-for (const c of CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].other) c[k] = (OTHERS.get(c.key) || {})[k] ?? null;
+for (const c of ALL_CELLS) for (const k of Object.keys(METRICS)) if (METRICS[k].other) c[k] = (OTHERS.get(c.key) || {})[k] ?? null;
 const title = k => METRICS[k].label + (METRICS[k].unit ? " (" + METRICS[k].unit + ")" : "");
 const show = (k, v) => num(v, METRICS[k].digits) + (METRICS[k].unit && v !== null ? "\u00a0" + METRICS[k].unit : "");
 
-// Okabe and Ito's colours, then Paul Tol's muted ones: a family's, as in the figures of `kvreel plot`.
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6a5fb8", "#b0446a", "#999933", "#44AA99", "#AA4499", "#a0522d", "#6699CC", "#888888"];
+// A family's colour, as in the figures of `kvreel plot` (harness/report/palette.def).
+const FAMILY_COLOURS = new Map(D.families);
 const FAMILIES = [...new Set(CELLS.map(c => c.family))].sort();
-const familyColour = f => COLOURS[FAMILIES.indexOf(f) % COLOURS.length];
+const familyColour = f => FAMILY_COLOURS.get(f) || "#888888";
 const colourOf = m => m.is_baseline ? "var(--ink)" : familyColour(m.family);
 
 // Shape of a method: the bits that a cached scalar takes.

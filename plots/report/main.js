@@ -1,7 +1,4 @@
 // main.js - the head of the page, coverage, failures, sessions, theme; then the first drawing.
-const uniq = (rows, of) => [...new Set(rows.map(of))];
-const parsed = (text, other) => { try { return JSON.parse(text); } catch { return other; } };
-const quoted = a => /^[\w@%+=:,.\/-]+$/.test(a) ? a : "'" + a.replace(/'/g, "'\\''") + "'";
 const commandOf = x => parsed(x.argv, []).map((a, i) => quoted(i ? a : a.split("/").pop())).join(" ");
 
 function drawFacts() {
@@ -9,8 +6,9 @@ function drawFacts() {
   const question = SESSIONS.map(x => (x.config_text.match(/^question:\s*(.*)$/m) || [])[1]).find(Boolean);
   $("question").textContent = question || "KV-cache compression for autoregressive video";
   const noise = uniq(CELLS.filter(c => c.verdict === "NOISY").flatMap(c => c.verdict_codes.split(" ")), x => x);
+  const probes = ALL_CELLS.length - CELLS.length;
   const facts = [
-    ["Cells", `${ok} of ${CELLS.length} measured` + (bad ? `, ${bad} failed` : "") + (un ? `, ${un} unsupported` : "") + (open ? `, ${open} open` : "")],
+    ["Cells", `${ok} of ${CELLS.length} measured` + (bad ? `, ${bad} failed` : "") + (un ? `, ${un} unsupported` : "") + (open ? `, ${open} open` : "") + (probes ? `; ${probes} probed` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
     ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
     ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
@@ -31,15 +29,14 @@ function drawCoverage() {
   }))))));
 }
 
+// Failed, unsupported, left open: each by what became of it, with its reason and how to try again.
 function drawFailures() {
-  const bad = CELLS.filter(c => c.outcome !== "OK");
+  const bad = ALL_CELLS.filter(c => c.outcome !== "OK"), kinds = uniq(bad, c => c.outcome).sort();
   if (!bad.length) { put($("fail"), h("p", {}, "No cell failed.")); return; }
-  put($("fail"), h("p", {}, bad.length + " cells gave no result:"), bad.map(c => {
-    const session = SESSIONS.find(x => x.id === c.session);
-    const again = `kvreel run ${session ? quoted(session.config_path) : "CONFIG.yaml"} --retry failed --filter ${quoted(`method=${c.method} & prompt=${c.prompt_id} & seed=${c.seed}`)}`;
-    return h("div", { class: "fail" }, h("b", {}, c.outcome), ` ${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}, attempt ${c.attempt}: ${c.reason}`, h("div", {}, h("code", {}, again)),
-      c.log ? h("details", {}, h("summary", {}, "Last lines of its log"), h("pre", {}, c.log)) : null);
-  }));
+  put($("fail"), h("p", {}, `${bad.length} of ${ALL_CELLS.length} cells gave no result: ` + kinds.map(k => `${bad.filter(c => c.outcome === k).length} ${k}`).join(", ") + "."),
+    kinds.map(k => h("div", {}, h("h3", {}, k), bad.filter(c => c.outcome === k).map(c => h("div", { class: "fail" }, h("b", {}, c.outcome), ` ${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}${c.run_kind === "probe" ? ", probe" : ""}, attempt ${c.attempt}: ${c.reason} `,
+      h("button", { type: "button", onclick: () => openCell(c.key, true) }, "cell"), commandBox(c),
+      c.log ? h("details", {}, h("summary", {}, "Last lines of its log"), h("pre", {}, c.log)) : null)))));
 }
 
 function drawSessions() {
@@ -64,7 +61,10 @@ let stored = "auto";
 try { stored = localStorage.getItem("kvreel-theme") || "auto"; } catch { /* the same */ }
 setTheme(stored);
 
-options($("f-group"), GROUPS.map(g => [g, g]));
+const GROUP_LABELS = GROUPS.length > 1 ? shortLabels(GROUPS) : GROUPS;
+options($("f-group"), GROUPS.map((g, i) => [g, GROUP_LABELS[i]]));
+const barHeight = () => { document.documentElement.style.scrollPaddingTop = (getComputedStyle($("filters")).position === "sticky" ? $("filters").offsetHeight + 8 : 8) + "px"; };
+addEventListener("resize", barHeight);
 $("f-group-l").hidden = GROUPS.length < 2;
 options($("f-suite"), [["", "all"], ...SUITES.map(x => [x, x])]);
 $("f-group").onchange = () => { state.group = $("f-group").value; refresh(); };
@@ -76,7 +76,7 @@ addEventListener("resize", () => {
   if (innerWidth === lastWidth) return;
   lastWidth = innerWidth;
   clearTimeout(resizing);
-  resizing = setTimeout(() => { drawPareto(); drawMemory(); drawDrift(); }, 120);
+  resizing = setTimeout(() => { for (const draw of [drawPareto, drawMemory, drawDrift, drawOptions, drawVersus, drawPhases, drawProbes, drawCell]) draw(); }, 120);
 });
 
 drawFacts();
@@ -84,4 +84,5 @@ drawCoverage();
 drawFailures();
 drawSessions();
 refresh();
-document.documentElement.dataset.ready = "1";
+listCells();
+barHeight();

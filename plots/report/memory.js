@@ -1,6 +1,5 @@
 // memory.js - what each tag held after every pass of the rollout, and what the peak was made of.
-// In the order they are stacked in, from below: weights do not move, so what does lies on top.
-const TAGS = [["WEIGHTS", "#9aa0a8"], ["KV", "#0072B2"], ["META", "#56B4E9"], ["SCRATCH", "#E69F00"], ["ACT", "#CC79A7"], ["IO", "#999933"]];
+const TAGS = D.tags; // in the order they are stacked in, from below
 const shownTags = () => TAGS.filter(([t]) => t !== "WEIGHTS" || $("m-weights").checked);
 
 // A series is written as one number where it never changes.
@@ -13,7 +12,7 @@ function memoryChart(c, top, w) {
   const p = PASSES.get(c.key), mem = MEM.get(c.key);
   if (!p || !mem) return h("p", {}, c.method + ": no trace (" + c.outcome + ")");
   const off = $("m-weights").checked ? 0 : mem.WEIGHTS || 0, peak = (c.peak - off) / MiB, ht = 300;
-  const f = frame({ w, h: ht, right: 86, x: { lo: 0, hi: p.n - 1, label: "pass of the model" }, y: { lo: 0, hi: top * 1.08, label: off ? "MiB without weights" : "MiB" }, title: "Memory of " + c.method + " by tag" });
+  const f = frame({ w, h: ht, right: 96, x: { lo: 0, hi: p.n - 1, whole: true, label: "pass of the model" }, y: { lo: 0, hi: top * 1.08, label: off ? "MiB without weights" : "MiB" }, title: "Memory of " + c.method + " by tag" });
   let base = Array(p.n).fill(0);
   for (const [tag, colour] of shownTags()) {
     const v = passSeries(p, tag), next = base.map((b, i) => b + v[i] / MiB);
@@ -39,7 +38,10 @@ function memoryChart(c, top, w) {
     at += v;
   }
   f.svg.append(s("text", { x: f.R + 25, y: f.B + 15, "text-anchor": "middle", class: "tiny soft" }, "at the"), s("text", { x: f.R + 25, y: f.B + 28, "text-anchor": "middle", class: "tiny soft" }, "peak"));
-  return h("div", {}, h("div", { class: "name" }, swatch(method(c.method) || { bits: NaN, family: c.family }), c.method), f.svg);
+  const box = h("div", {}), rows = () => [["pass", ...shownTags().map(([t]) => t + "_bytes")], ...Array.from({ length: p.n }, (_, i) => [i, ...shownTags().map(([t]) => passSeries(p, t)[i])])];
+  figure(box, f.svg, "Memory of " + c.method, rows, shownTags().map(([t, colour]) => ({ mark: s("rect", { x: -5, y: -5, width: 10, height: 10, fill: colour }), text: t })));
+  box.prepend(h("div", { class: "name" }, swatch(method(c.method) || { bits: NaN, family: c.family }), c.method));
+  return box;
 }
 function drawMemory() {
   const key = $("m-prompt").value, cells = cellsOfPrompt(key).filter(c => c.outcome === "OK" && PASSES.has(c.key));
@@ -53,7 +55,7 @@ function drawMemory() {
   const drawn = cells.filter(c => method(c.method)), wide = widthOf($("m-kv"));
   if (!drawn.length) { put($("m-kv")); return; }
   const hi = Math.max(...drawn.flatMap(cacheBytes)) / MiB, n = Math.max(...drawn.map(c => PASSES.get(c.key).n));
-  const f = frame({ w: wide, h: 300, right: wide > 560 ? 190 : 20, x: { lo: 0, hi: n - 1, label: "pass of the model" }, y: { lo: 0, hi: hi * 1.05, label: "KV and META (MiB)" }, title: "Bytes of the cache" });
+  const f = frame({ w: wide, h: 300, right: wide > 560 ? 190 : 20, x: { lo: 0, hi: n - 1, whole: true, label: "pass of the model" }, y: { lo: 0, hi: hi * 1.05, label: "KV and META (MiB)" }, title: "Bytes of the cache" });
   const picks = new Set([$("m-method").value, state.picked, base && base.method].filter(Boolean)), ends = [];
   for (const c of [...drawn].sort((a, b) => picks.has(a.method) - picks.has(b.method))) {
     const v = cacheBytes(c), on = picks.has(c.method);
@@ -61,7 +63,7 @@ function drawMemory() {
     if (on && wide > 560) ends.push({ y: f.Y(v[v.length - 1] / MiB), text: c.method.length > 27 ? c.method.slice(0, 26) + "\u2026" : c.method, colour: colourOf(c) });
   }
   endLabels(f, ends, 300);
-  put($("m-kv"), f.svg);
+  figure($("m-kv"), f.svg, "Bytes of the cache", () => [["method", "pass", "kv_and_meta_bytes"], ...drawn.flatMap(c => cacheBytes(c).map((v, i) => [c.method, i, v]))], []);
 }
 for (const id of ["m-method", "m-prompt", "m-weights"]) $(id).onchange = drawMemory;
 onChange(() => {

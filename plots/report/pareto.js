@@ -73,7 +73,8 @@ function drawPareto() {
   const r = frontier(METHODS, objectives.length ? objectives : [kx, ky], noise), used = objectives.length ? objectives : [kx, ky];
   const pts = METHODS.filter(m => Number.isFinite(m.v[kx]) && Number.isFinite(m.v[ky]));
   const w = widthOf($("p-chart")), ht = w < 560 ? 400 : 520;
-  const ax = k => { const [lo, hi] = extent(pts.map(m => m.v[k]), METRICS[k].log, METRICS[k].min, METRICS[k].max); return { lo, hi, log: METRICS[k].log, label: title(k) + (METRICS[k].better > 0 ? ", more is better" : ", less is better") }; };
+  const bars = $("p-bars").checked, ends = k => pts.flatMap(m => [m.v[k], ...(bars && METRICS[k].max !== undefined ? [m.lo[k], m.hi[k]].filter(v => v !== null).map(v => clamp(v, METRICS[k].min, METRICS[k].max)) : [])]);
+  const ax = k => axisOf(ends(k), METRICS[k], title(k) + (METRICS[k].better > 0 ? ", more is better" : ", less is better"));
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
@@ -112,12 +113,13 @@ function drawPareto() {
     if (n.far) f.svg.append(s("line", { x1: n.x, y1: n.y, x2: clamp(n.x, n.tx, n.tx + n.w), y2: n.ty - 4, class: "axis" }));
     f.svg.append(s("text", { x: n.tx, y: n.ty, class: "tiny halo", "pointer-events": "none", style: n.m.name === state.picked ? { fontWeight: "600" } : {} }, n.text));
   }
-  put($("p-chart"), f.svg);
-
   const fams = FAMILIES.filter(x => pts.some(m => m.family === x && !m.is_baseline)), shapes = SHAPES.filter(x => pts.some(m => shapeOf(m.bits) === x));
   const key = (p, t) => h("span", {}, s("svg", { width: 15, height: 15, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, p), t);
   put($("p-legend"), h("b", {}, "family"), fams.map(x => key(s("circle", { r: 6, fill: familyColour(x) }), x)), h("b", {}, "bits per scalar"),
     shapes.map(x => key(s("path", { d: x.d, fill: "var(--soft)" }), x.name)), pts.some(m => m.reading === "study") ? key(s("circle", { r: 5.5, fill: "none", stroke: "var(--soft)", "stroke-width": 1.7 }), "hollow: as the study ran it") : null);
+  const round = fill => s("circle", { r: 5.5, fill, stroke: "var(--soft)", "stroke-width": fill === "none" ? 1.7 : 0 });
+  figure($("p-chart"), f.svg, METRICS[ky].label + " against " + METRICS[kx].label, () => [["method", "reading", ...[kx, ky].flatMap(k => [k, k + "_lo", k + "_hi"]), "verdict"], ...pts.map(m => [m.name, m.reading, ...[kx, ky].flatMap(k => [m.v[k], m.lo[k], m.hi[k]]), dominatedText(m, r, used)])],
+    [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the study ran it" }] : [])]);
   const m = method(state.picked);
   $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
   put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", { style: { textAlign: "left" } }, "verdict"))),

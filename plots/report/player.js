@@ -121,7 +121,7 @@ function drawCursor() {
 function setPane(p, name) {
   p.cell = cellsOfPrompt(player.key).find(c => c.method === name) || null;
   p.video = makeVideo(p.cell);
-  const reason = !p.cell ? "not measured with this prompt" : p.cell.outcome !== "OK" ? p.cell.outcome + ": " + p.cell.reason : "no video in this report (run `kvreel report` without --single-file, beside the sweep's videos)";
+  const reason = !p.cell ? "not measured with this prompt" : p.cell.outcome !== "OK" ? p.cell.outcome + ": " + p.cell.reason : NO_VIDEO[p.cell.key] || "the sweep made no video of this cell";
   put(p.screen, p.video || h("div", { class: "none" }, reason));
   p.worst.textContent = "";
   const v = seriesOf(p.cell);
@@ -178,7 +178,7 @@ function rebuildPanes(keep) {
     if (wanted[i]) p.select.value = wanted[i];
     p.select.onchange = () => { pause(); setPane(p, p.select.value); player.panes.forEach(drawStrip); remakeStage(); seek(player.frame); };
     p.worst.onclick = () => { pause(); seek(worst(seriesOf(p.cell))); };
-    p.el = h("div", { class: "pane" }, p.select, p.screen, p.strip, h("div", { class: "read" }, p.now, p.worst));
+    p.el = h("div", { class: "pane" }, p.select, p.screen, p.strip, h("div", { class: "read" }, p.now, p.worst, h("button", { type: "button", onclick: () => p.cell && openCell(p.cell.key, true) }, "cell")));
     player.panes.push(p);
     setPane(p, p.select.value);
   }

@@ -16,16 +16,28 @@ function drawHeat() {
   let lo = Math.min(...all), hi = k === "psnr" ? Math.min(60, Math.max(...all)) : Math.max(...all);
   rows.sort((a, b) => ((b.v[k] ?? -Infinity) - (a.v[k] ?? -Infinity)) * M.better);
   put($("heat"),
-    h("thead", {}, h("tr", {}, h("th", {}, "method, best first"), h("th", {}, "mean"), choices.map(([key, label]) => { const c = CELLS.find(x => x.pkey === key); return h("th", { title: label + ": " + promptText(c), scope: "col" }, c.prompt_id); }))),
+    h("thead", {}, h("tr", {}, h("th", {}, "method, best first"), h("th", {}, "mean"), choices.map(([key, label]) => { const c = CELLS.find(x => x.pkey === key); return h("th", { title: label + ": " + promptText(c), scope: "col" }, c.prompt_id, h("small", { class: "text" }, promptText(c))); }))),
     h("tbody", {}, rows.map(m => h("tr", { class: m.name === state.picked ? "picked" : null }, h("th", { scope: "row" }, h("span", { class: "name" }, swatch(m), m.name)), h("td", { class: "none" }, num(m.v[k], M.digits > 2 ? 3 : M.digits)),
       choices.map(([key]) => {
         const c = of.get(m.name + "\u0001" + key), v = val(c);
         if (v === null) return h("td", { class: "none", title: c ? c.outcome + ": " + c.reason : "not in this sweep" }, c ? c.outcome : "\u2013");
         const t = (v - lo) / (hi - lo || 1), rgb = viridis(M.better > 0 ? t : 1 - t), light = rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 130;
-        return h("td", { tabindex: 0, style: { backgroundColor: `rgb(${rgb})`, color: light ? "#111" : "#fff" }, title: `${m.name}, ${c.prompt_id}: ${show(k, v)}`, onclick: () => watch(key, [reference() && reference().name, m.name].filter(Boolean)),
+        return h("td", { tabindex: 0, style: { backgroundColor: `rgb(${rgb})`, color: light ? "#111" : "#fff" }, title: `${m.name}, ${c.prompt_id}: ${show(k, v)}`, onclick: () => { openCell(c.key); watch(key, [reference() && reference().name, m.name].filter(Boolean)); },
           onkeydown: e => { if (e.key === "Enter") e.target.click(); } }, num(v, M.digits > 2 ? 3 : M.digits));
       })))));
 }
+// The same as a figure: what the table shows, at its colours.
+function heatSvg() {
+  const rows = [...$("heat").rows], cw = 58, ch = 18, L = 330, w = L + cw * (rows[0].cells.length - 1), svg = s("svg", { viewBox: `0 0 ${w} ${ch * rows.length + 8}` });
+  rows.forEach((r, y) => [...r.cells].forEach((c, x) => {
+    const bg = c.style.backgroundColor, left = x ? L + (x - 1) * cw : 0, text = y || !x ? c.textContent : c.firstChild.textContent;
+    if (bg) svg.append(s("rect", { x: left + 0.5, y: y * ch + 0.5, width: cw - 1, height: ch - 1, fill: bg }));
+    svg.append(s("text", { x: x ? left + cw / 2 : 4, y: y * ch + 13, "text-anchor": x ? "middle" : "start", style: { fontSize: "10.5px", fill: bg ? c.style.color : "" } }, short(text, x ? 9 : 52)));
+  }));
+  return svg;
+}
+put($("h-tools"), tools(() => { const k = title($("h-metric").value), box = h("div", { class: "offstage" }, heatSvg()); document.body.append(box); return { svg: box.firstChild, name: k + " by method and prompt", legend: [], done: () => box.remove() }; },
+  () => [...$("heat").rows].map((r, y) => [...r.cells].map((c, x) => y || !x ? c.textContent : c.firstChild.textContent))));
 $("h-metric").onchange = drawHeat;
 onChange(drawHeat);
 pickListeners.push(drawHeat);

@@ -48,8 +48,8 @@ function drawTable() {
       h("td", { class: m.n_ok < m.n ? "short" : null }, m.n_ok + "/" + m.n), cols.map(c => cell(m, c))))));
 }
 
-function copied(text, what) {
-  const done = ok => { $("t-said").textContent = ok ? what + " copied" : "The browser does not allow copying"; };
+function copied(text, what, said) {
+  const done = ok => { (said || $("t-said")).textContent = ok ? what + " copied" : "The browser does not allow copying"; };
   const byHand = () => {
     const t = h("textarea", {}, text);
     document.body.append(t);

@@ -17,6 +17,9 @@ const h = (tag, attrs, ...kids) => fill(document.createElement(tag), attrs, kids
 const s = (tag, attrs, ...kids) => fill(document.createElementNS(SVG, tag), attrs, kids);
 const put = (el, ...kids) => { el.replaceChildren(...kids.flat(9).filter(k => k !== null && k !== undefined && k !== false)); return el; };
 
+const uniq = (rows, of) => [...new Set(rows.map(of))];
+const parsed = (text, other) => { try { return JSON.parse(text); } catch { return other; } };
+
 function options(select, values, keep) {
   const old = keep === undefined ? select.value : keep;
   put(select, values.map(([v, t]) => h("option", { value: v }, t)));

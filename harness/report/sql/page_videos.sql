@@ -1,8 +1,9 @@
 -- Videos in the order in which they go into a single file: prompt by prompt the reference, then of
 -- each family the most compressed, then the others.
-WITH v AS (SELECT c.key, a.path, a.sha256, c.prompt_id, c.suite, c.is_baseline, c.family, c.method,
+WITH v AS (SELECT c.key, a.path, a.sha256, a.bytes, c.prompt_id, c.suite, c.is_baseline, c.family,
+  c.method,
   row_number() OVER (PARTITION BY c.suite, c.prompt_id, c.is_baseline, c.family
     ORDER BY c.reading, c.nominal_bytes, c.method, c.key) AS rank
   FROM cell c JOIN artifact a ON a.cell = c.key WHERE a.kind = 'video')
-SELECT key, path, sha256 FROM v
+SELECT key, path, sha256, bytes FROM v
 ORDER BY suite, prompt_id, is_baseline DESC, rank, family, method, key

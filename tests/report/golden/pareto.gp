@@ -55,8 +55,8 @@ plot \
         with points pt variable ps size lc rgb variable notitle, \
     data using (column('x')):(column('front') == 1 ? column('y') : NaN):(column('point_type')):(column('colour')) \
         with points pt variable ps size lc rgb variable notitle, \
-    keyentry with points pt 7 ps size lc rgb '#0072B2' title '#it' . "'" . 's', \
-    keyentry with points pt 7 ps size lc rgb '#009E73' title 'RTN', \
+    keyentry with points pt 7 ps size lc rgb '#AA4499' title '#it' . "'" . 's', \
+    keyentry with points pt 7 ps size lc rgb '#0072B2' title 'RTN', \
     keyentry with points pt 0 lc rgb '#ffffff' title ' ', \
     keyentry with points pt 0 lc rgb '#ffffff' title 'bits per scalar', \
     keyentry with points pt 9 ps size lc rgb '#777777' title '2.5 to 3.5', \

@@ -1,0 +1,15 @@
+/* palette.h - the one table of colours (palette.def), for figures, page and tests. */
+#ifndef KVR_REPORT_PALETTE_H
+#define KVR_REPORT_PALETTE_H
+
+struct kvr_colour {
+    const char *name, *rgb; /* "RTN", "#0072B2" */
+};
+extern const struct kvr_colour kvr_palette_families[]; /* each ends with name NULL */
+extern const struct kvr_colour kvr_palette_tags[];
+extern const struct kvr_colour kvr_palette_phases[];
+
+/* A family's colour: the same in every figure of every database. Never NULL. */
+const char *kvr_family_colour(const char *family);
+
+#endif

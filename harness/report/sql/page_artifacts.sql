@@ -1,0 +1,1 @@
+SELECT cell, kind, path, bytes, sha256 FROM artifact ORDER BY cell, kind

@@ -1,0 +1,6 @@
+-- Where sweeps said their files go: a command's --out is in argv, a config's `out:` is dir.
+SELECT argv, iif(at = 0, '',
+  trim(substr(line, 1, instr(line || char(10), char(10)) - 1), ' ' || char(34, 39))) AS dir
+FROM (SELECT argv, started, at, substr(char(10) || config_text, at + 5) AS line
+  FROM (SELECT *, instr(char(10) || config_text, char(10) || 'out:') AS at FROM session))
+ORDER BY started DESC

@@ -1,0 +1,5 @@
+-- The same by the age of a token.
+SELECT method, settings, name, json_group_array(age) AS age_json,
+  json_group_array(round(mean, 6)) AS mean_json
+FROM (SELECT * FROM probe_by_age ORDER BY method, settings, name, age)
+GROUP BY method, settings, name ORDER BY method, settings, name

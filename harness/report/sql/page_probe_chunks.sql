@@ -1,0 +1,6 @@
+-- Of one cell: how each of its numbers went over the chunks.
+SELECT cell, name, json_group_array(round(value, 6)) AS value_json
+FROM (SELECT cell, name, chunk, value FROM probe
+  WHERE layer IS NULL AND head IS NULL AND step IS NULL AND age IS NULL AND chunk IS NOT NULL
+  ORDER BY cell, name, chunk)
+GROUP BY cell, name ORDER BY cell, name

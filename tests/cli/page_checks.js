@@ -1,0 +1,89 @@
+// page_checks.js - runs inside the report's page, put there by test_page.sh: its sections, its address
+// and what it saves. One line per check to the console.
+(async () => {
+  const lines = [], say = (ok, name, more) => lines.push((ok ? "ok" : "FAIL") + " - " + name + (ok || more === undefined ? "" : ": " + more));
+  const sleep = ms => new Promise(r => setTimeout(r, ms));
+  const until = async (f, ms) => { for (let t = 0; t < ms; t += 20) { if (f()) return true; await sleep(20); } return false; };
+  const all = sel => [...document.querySelectorAll(sel)];
+  const set = (id, v) => { const el = $(id); if (el.type === "checkbox") el.checked = v; else el.value = v; el.dispatchEvent(new Event(el.type === "search" ? "input" : "change", { bubbles: true })); };
+  try {
+    say(document.title.startsWith("page <b>&amp;</b>") && document.querySelector("h1").textContent === "page <b>&amp;</b>", "the page has its sweep's name", document.title);
+
+    // Settings against quality: window is an axis of the sweep, group an option of one method.
+    say([...$("o-x").options].map(o => o.value).sort().join() === "option group,window", "what was varied can be an axis", [...$("o-x").options].map(o => o.value));
+    set("o-x", "window");
+    const curves = optionCurves(KNOBS.find(k => k.key === "window"), "ssim"), one = curves.find(c => c.m.name === "RTN_INT2");
+    one.pts.sort((a, b) => a.text - b.text);
+    say(!!one && one.pts.map(p => p.text).join() === "3,6" && all("#o-chart svg path").length > 2, "a curve has a place per setting", one && one.pts.map(p => p.text));
+    const by_hand = w => { const c = CELLS.filter(x => x.method === "RTN_INT2" && x.window === w); return c.reduce((a, x) => a + x.ssim, 0) / c.length; };
+    say([3, 6].every((w, i) => Math.abs(one.pts[i].v - by_hand(w)) < 1e-12), "and its value is the mean over prompts");
+    set("o-x", "option group");
+    say(optionCurves(KNOBS.find(k => k.key === "option group"), "ssim").every(c => c.label === "RTN_INT4" && c.pts.map(p => p.text).sort().join() === "16,32"), "an option that is not said has the value that the method was made with");
+
+    // Two runs.
+    say(RUNS.length >= 2 && RUN_LABELS[0] !== RUN_LABELS[1] && $("x-differ").textContent.includes("window"), "two runs say what they differ in", $("x-differ").textContent);
+    const versus = all("#x-table tbody tr").find(r => r.dataset.method === "RTN_INT2");
+    const [wa, wb] = ["x-a", "x-b"].map(id => CELLS.find(RUNS.find(r => r.key === $(id).value).has).window);
+    say(Math.abs(parseFloat(versus.cells[3].textContent) - (by_hand(wb) - by_hand(wa))) < 1e-4, "their difference is that of the means over shared prompts", versus.textContent);
+
+    // Time, attention, failures.
+    const bars = all("#h-chart rect[data-phase]");
+    say(bars.length > METHODS.length * 3 && new Set(bars.map(b => b.dataset.phase)).has("attend"), "the time is parted into phases", bars.length);
+    const ok = CELLS.find(c => c.outcome === "OK"), parts = phasesOf(ok);
+    say(Math.abs(PHASE_KEYS.reduce((a, k) => a + parts.ms[k], 0) - parts.total) < 1e-6, "phases and the rest add up");
+    say(all("#b-table tbody tr").length === 3 && all("#b-layers svg path").length > 2, "what was probed has a page", all("#b-table tbody tr").length);
+    set("b-name", "k_rel_error");
+    const first = all("#b-table tbody tr")[0];
+    say(first.dataset.method === "BF16" && parseFloat(first.cells[1].textContent) === 0, "nearest to BF16 first");
+    say($("fail").textContent.includes("1 TIMEOUT") && $("fail").textContent.includes("ran too long") && all("#fail [data-again]").length === 1, "a failure says what, why, and how to try again");
+
+    // The colours are the table's, whatever else the database holds.
+    say(METHODS.filter(m => m.family === "RTN").every(m => colourOf(m) === (m.is_baseline ? "var(--ink)" : "#0072B2")), "a family has its colour of palette.def");
+    // Bands and bars stay inside.
+    set("d-metric", "ssim");
+    const boxes = all("#d-chart svg path.band").map(p => p.getBBox()), svg = all("#d-chart svg")[0].viewBox.baseVal;
+    say(boxes.length > 0 && boxes.every(b => b.y >= 13.9 && b.y + b.height <= svg.height - 43.9), "bands stay inside the axis", boxes.map(b => [b.y, b.height]));
+    const near = axisOf([0.95, 0.99, 0.999, 1], METRICS.ssim, "SSIM"), up = forward(near);
+    say(near.cap > 0 && Math.abs((up(0.99) - up(0.9)) - (up(0.999) - up(0.99))) < 1e-9 && ticks(near, 6).includes(1), "near 1 each nine is a step");
+    say(!axisOf([0.2, 0.5, 0.7, 1], METRICS.ssim, "SSIM").cap, "and not elsewhere");
+    say(all("#heat thead th small.text").some(t => t.textContent.includes("red disc")), "the heat map says the prompts");
+
+    // Save: every figure, three ways.
+    for (const kind of ["SVG", "PNG", "CSV"]) {
+      const buttons = all(`section [data-save="${kind}"]`).filter(b => b.offsetParent), before = saved.length;
+      for (const b of buttons) b.click();
+      await until(() => saved.length === before + buttons.length, 20000);
+      const got = saved.slice(before);
+      say(buttons.length >= 12 && got.length === buttons.length, "every figure is saved as " + kind, got.length + " of " + buttons.length);
+      if (kind === "SVG") say(got.every(x => { const d = new DOMParser().parseFromString(x.content, "image/svg+xml"); return !d.querySelector("parsererror") && d.documentElement.getAttribute("width") > 100 && !x.content.includes("var(--") && x.content.includes("window"); }), "an SVG stands by itself and says its settings", got.filter(x => x.content.includes("var(--") || !x.content.includes("window")).map(x => x.name));
+      if (kind === "CSV") say(got.every(x => { const r = x.content.trim().split("\n"); return r.length > 1 && r[0].includes(","); }), "a CSV has a head and rows", got.filter(x => x.content.split("\n").length < 3).map(x => x.name));
+      if (kind === "PNG") { const heads = await Promise.all(got.map(async x => new Uint8Array(await x.blob.arrayBuffer()))); say(heads.every(b => b.length > 2000 && b[1] === 0x50 && b[2] === 0x4e), "a PNG is one", heads.map(b => b.length)); }
+    }
+
+    // The address.
+    set("f-text", "INT2");
+    set("p-y", "psnr");
+    set("h-share", true);
+    pick("RTN_INT2");
+    saveState();
+    const hash = location.hash;
+    say(hash.includes("f-text=INT2") && hash.includes("p-y=psnr") && hash.includes("h-share=1") && hash.includes("pick=RTN_INT2"), "the address says what is seen", hash);
+    document.querySelector('.toc a[href="#drift"]').click();
+    say(location.hash.startsWith("#drift?") && location.hash.includes("pick=RTN_INT2"), "a link keeps it", location.hash);
+
+    // A cell.
+    const failed = ALL_CELLS.find(c => c.outcome === "TIMEOUT"), fine = CELLS.find(c => c.method === "RTN_INT2" && c.outcome === "OK" && VIDEOS[c.key]);
+    openCell(fine.key);
+    const text = $("c-body").textContent;
+    say([fine.key, "codec_k", "threads", "compression", "Phases", "Memory", "Log", "rtn cell log"].every(t => text.includes(t)), "a cell has a page", ["codec_k", "threads", "compression", "rtn cell log"].filter(t => !text.includes(t)));
+    say(all("#c-body video").length === 1 && all("#c-body svg").length >= 4, "with frames, phases, memory");
+    for (const c of CELLS.filter(x => NO_VIDEO[x.key])) { openCell(c.key); say(!$("c-body").querySelector("video") && $("c-body").querySelector("[data-why]").textContent.length > 20, "no video, but why: " + $("c-body").querySelector("[data-why]").textContent); }
+    const commands = [failed, CELLS.find(c => c.method === "RTN_INT4 group=32"), ALL_CELLS.find(c => c.run_kind === "probe" && !c.is_baseline)].map(c => againCommands(c));
+    for (const c of commands) { console.log("again: " + btoa(c.direct || "")); console.log("again: " + btoa(c.fromDb)); }
+    say(document.documentElement.scrollWidth <= innerWidth + 1, "nothing sticks out to the side", document.documentElement.scrollWidth + " of " + innerWidth);
+  } catch (e) {
+    say(false, "the checks ran", e.stack);
+  }
+  for (const line of lines) console.log("check: " + line.replace(/\s+/g, " "));
+  console.log("check: done");
+})();

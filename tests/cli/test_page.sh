@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# The report's page as somebody uses it: its sections, its address, what it saves; the command that it
+# shows for a cell is run, and videos that are not those of their cells are not shown.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+mkdir -p "$work/bin"
+ln -s "$kvreel" "$work/bin/kvreel"
+cd "$work" || exit 1
+cat >page.yaml <<'YAML'
+question: what does a page hold?
+name: "page <b>&amp;</b>"
+model: nano
+prompts:
+  - {id: red, text: a large red disc drifts right over a plain blue background}
+  - {id: green, text: a large green square drifts left over a plain white background}
+window: [3, 6]
+kind: [bench, probe]
+probe_prompts: 1
+frames: 9
+methods:
+  - BF16
+  - RTN_INT2
+  - RTN_INT4
+  - {method: RTN_INT4, options: {group: 32}}
+out: runs
+YAML
+# The length comes from the command line, so that a cell's command has to say it, too.
+kvreel=$work/bin/kvreel
+"$kvreel" run page.yaml --db page.db --set frames=6 --filter 'kind=bench' -q >"$out" 2>"$err" ||
+    fail "the sweep runs: $(tail -n 3 "$err")"
+"$kvreel" run page.yaml --db page.db --set frames=6 --filter 'kind=probe & name!=RTN_INT4' -q >"$out" 2>"$err" ||
+    fail "the probing sweep runs: $(tail -n 3 "$err")"
+"$kvreel" run page.yaml --db page.db --set frames=6 --filter 'kind=probe & method=RTN_INT4' -q >"$out" 2>"$err" ||
+    fail "and the rest of it: $(tail -n 3 "$err")"
+failed=$(sql page.db "SELECT key FROM cell WHERE method = 'RTN_INT4' AND run_kind = 'bench' AND window = 6 AND prompt_id = 'green'")
+"$kvreel" query --db page.db --raw "SELECT config_text FROM session LIMIT 1" >text.yaml
+check "query --raw gives a text as it is" bash -c "diff <(cat page.yaml; echo) text.yaml"
+exits 2 "and is one of the forms" query --db page.db --raw --csv 'SELECT 1'
+frames_of() { sql page.db "SELECT sha256 FROM artifact WHERE cell = '$1' AND kind = 'frames'"; }
+mapfile -t bad < <(sql page.db "SELECT cell FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND method = 'RTN_INT2' AND run_kind = 'bench' ORDER BY cell LIMIT 3")
+video_of() { sql page.db "SELECT path FROM artifact WHERE cell = '$1' AND kind = 'video'"; }
+before=$(frames_of "$failed")
+sqlite3 page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
+    UPDATE cell SET outcome = 'TIMEOUT', reason = 'ran too long', verdict = 'INVALID', verdict_codes = 'FAILED',
+    log_tail = 'the last words' WHERE key = '$failed'" || fail "a cell is made to fail"
+# Not the cell's: gone, another size, another content of the same size.
+rm "runs/$(video_of "${bad[0]}")"
+echo x >>"runs/$(video_of "${bad[1]}")"
+printf '\001' | dd of="runs/$(video_of "${bad[2]}")" bs=1 seek=2000 conv=notrunc 2>/dev/null
+exits 0 "the page is written" report --db page.db -o rep
+says "and says what is not there" '1 videos left out: not found'
+says "and what is not what was measured" "2 videos left out: their files are not those that were measured"
+check "a file that is gone is said so" grep -q "\"${bad[0]}\":\"there is no such file" rep/index.html
+check "another size, too" grep -q "\"${bad[1]}\":\"not shown: another file is there, of [0-9]* bytes; this cell's had [0-9]*" rep/index.html
+check "and another content" grep -q "\"${bad[2]}\":\"not shown: another file is there, of the same size; its sha256" rep/index.html
+for k in "${bad[@]}"; do check "none of them is shown" test ! -e "rep/assets/$k.mp4"; done
+check "its title is the sweep's" grep -q '<title>page &lt;b>&amp;amp;&lt;/b> &middot; kvreel report</title>' rep/index.html
+exits 0 "a title of one's own" report --db page.db -o own --title 'Mine & yours'
+check "stands there" grep -q '<title>Mine &amp; yours' own/index.html
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ]; then
+    skip "the page in a browser" "no chromium here"
+    exit
+fi
+sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//' rep/index.html >rep/checks.html
+{ echo '<script>'; cat "$root/tests/cli/page_checks.js"; echo '</script>'; } >>rep/checks.html
+: >"$err"
+"$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --window-size=1400,900 \
+    --enable-logging=stderr --remote-debugging-port=0 "file://$work/rep/checks.html" >/dev/null 2>"$err" &
+pid=$!
+for _ in $(seq 450); do
+    grep -q '"check: done"' "$err" && break
+    sleep 0.2
+done
+kill "$pid" 2>/dev/null
+wait "$pid" 2>/dev/null
+check "the checks came to an end" grep -q '"check: done"' "$err"
+while IFS= read -r line; do
+    case $line in
+    "ok - "*) ok "${line#ok - }" ;;
+    "FAIL - "*) fail "${line#FAIL - }" ;;
+    esac
+done < <(sed -n 's/.*CONSOLE[^"]*"check: \(.*\)", source: .*/\1/p' "$err")
+check "nothing else on the console" bash -c "! grep CONSOLE '$err' | grep -vE '\"(check|again): '"
+
+# What is in the address is what is seen: in a page that was just opened, under its own policy.
+open_page() { # URL
+    timeout -k 5 90 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --window-size=1400,900 \
+        --enable-logging=stderr --timeout=20000 --dump-dom "$1" >"$out" 2>"$err2"
+}
+err2=$work/err2
+open_page "file://$work/rep/index.html#methods?f-text=INT2&pick=RTN_INT2&sort=-ssim&o-y=psnr&c-cell=$failed"
+check "an address is a view: a method picked" grep -q '<tr class="picked" data-method="RTN_INT2"' "$out"
+check "a column sorted" grep -q 'aria-sort="descending"><button type="button" data-sort="ssim"' "$out"
+check "methods filtered" bash -c "! grep -q '<tr class=\"\" data-method=\"RTN_INT4\"' '$out' && grep -q '2 of 4 methods' '$out'"
+check "a measure chosen" grep -q 'aria-label="PSNR over ' "$out"
+check "a cell opened" grep -q "<dd>$failed</dd>" "$out"
+check "without a word on the console" bash -c "! grep CONSOLE '$err2'"
+
+# The commands that the page shows are typed as they are.
+mapfile -t commands < <(sed -n 's/.*CONSOLE[^"]*"again: \([A-Za-z0-9+/=]*\)", source: .*/\1/p' "$err")
+check "commands of three cells" test "${#commands[@]}" -eq 6
+PATH=$work/bin:$PATH
+i=0
+for c in "${commands[@]}"; do
+    echo "$c" | base64 -d >"again$i.sh"
+    i=$((i + 1))
+done
+# Attempts at a command's cell, and at any that is neither that nor the reference it is compared with.
+key_of() { grep -o 'key=[0-9a-f]*' "$1" | cut -c 5-; }
+attempts() { sql "$1" "SELECT count(*) FROM attempt WHERE cell = '$2'"; }
+others() { sql "$1" "SELECT count(*) FROM attempt WHERE cell NOT IN (SELECT key FROM cell WHERE key = '$2' UNION SELECT baseline FROM cell WHERE key = '$2')"; }
+again() { # DB SCRIPT
+    local key n m
+    key=$(key_of "$2")
+    n=$(attempts "$1" "$key")
+    m=$(others "$1" "$key")
+    check "the command runs: $(tail -n 1 "$2")" bash -e "$2"
+    check "its cell is measured once more" test "$(attempts "$1" "$key")" -eq $((n + 1))
+    check "and no other, its reference apart" test "$(others "$1" "$key")" -eq "$m"
+}
+for i in 0 1 2 3 4 5; do again page.db "again$i.sh"; done
+check "the failed one is measured now" test "$(sql page.db "SELECT outcome FROM cell WHERE key = '$failed'")" = OK
+check "with the same frames" test "$(frames_of "$failed")" = "$before"
+# From another folder the config is not found by its name: the second form has it from the database.
+mkdir other
+cd other || exit 1
+"$kvreel" run "$work/page.yaml" --db o.db --out out --set frames=3 --filter 'window=3 & prompt=red & kind=bench' -q >"$out" 2>"$err" ||
+    fail "a sweep of a config from elsewhere runs: $(tail -n 3 "$err")"
+exits 0 "its page is written" report --db o.db -o rep
+open_page "file://$work/other/rep/index.html#cell"
+sed -n 's/.*<pre data-again="main">\(kvreel query.*\)/\1/p' "$out" | sed 's/&gt;/>/g; s/&amp;/\&/g; s/&quot;/"/g' >again.sh
+sed -n '/<pre data-again="main">kvreel query/{n;s/<\/pre>.*//;p}' "$out" >>again.sh
+check "its cell's command has the config from the database" grep -q config_text again.sh
+again o.db again.sh
