@@ -437,7 +437,7 @@ static enum kvr_status count_cells(const char *db_path, int *n)
 {
     struct kvr_table *t;
 
-    KVR_TRY(kvr_table_query(&t, db_path, "SELECT count(*) FROM cell", NULL));
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT count(*) FROM cell WHERE jitter = 0", NULL));
     *n = (int)kvr_table_number(t, 0, 0);
     kvr_table_close(&t);
     return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "report: %s has no cells", db_path);
