@@ -36,7 +36,7 @@ cp -r "$work/out" "$work/theirs"
 echo secret >"$work/secret"
 secret=$(sha256sum "$work/secret" | cut -d ' ' -f 1)
 ln -s ../../secret "$work/theirs/videos/link.mp4"
-mapfile -t cells < <(sql "$work/page.db" "SELECT cell FROM artifact WHERE kind = 'video' ORDER BY cell LIMIT 4")
+mapfile -t cells < <(sql "$work/page.db" "SELECT cell FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND jitter = 0 ORDER BY cell LIMIT 4")
 sqlite3 "$work/theirs.db" "PRAGMA ignore_check_constraints = 1;
     UPDATE artifact SET path = '$work/secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[0]}';
     UPDATE artifact SET path = '../secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[1]}';
