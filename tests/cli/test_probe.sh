@@ -29,8 +29,8 @@ check "some thousands of numbers a cell at most" \
     test "$(sql t.db 'SELECT max(n) FROM (SELECT count(*) AS n FROM probe GROUP BY cell)')" -lt 5000
 
 # The study's sweep has both kinds in one database: every method and reading on a prompt per suite.
-for part in probe:132 bench:1320; do
+for part in probe:132 bench:3264; do
     exits 0 "study33, ${part%:*}" run "$root/configs/study33.yaml" --dry-run --json \
         --db "$work/none.db" --filter "kind=${part%:*}"
-    json "${part#*:} cells" ".cells == ${part#*:}"
+    json "${part#*:} cells" ".to_run == ${part#*:}"
 done

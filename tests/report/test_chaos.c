@@ -11,6 +11,7 @@
 
 #include "harness/core/rng.h"
 #include "harness/report/chaos.h"
+#include "harness/report/claims.h"
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"
 #include "harness/report/stat_tables.h"
@@ -366,6 +367,73 @@ START_TEST(errors_grow)
 }
 END_TEST
 
+static const char ledger[] =
+    "sources: {here: this test}\n"
+    "claims:\n"
+    "  - {id: a, source: here, at: '1', says: x, more: {metric: psnr, of: TWIN, than: WORSE}}\n"
+    "  - {id: b, source: here, at: '1', says: x, less: {metric: psnr, of: TWIN, than: WORSE}}\n"
+    "  - {id: c, source: here, at: '1', says: x, more: {metric: psnr, of: TWIN, than: WORSE, by: "
+    "0.5}}\n"
+    "  - {id: d, source: here, at: '1', says: x, alike: {metric: psnr, of: TWIN, than: WORSE, "
+    "within: 1}}\n"
+    "  - {id: e, source: here, at: '1', says: x, alike: {metric: psnr, of: TWIN, than: WORSE, "
+    "within: 0.1}}\n"
+    "  - {id: f, source: here, at: '1', says: x, more: {metric: psnr, of: GONE, than: WORSE}}\n"
+    "  - {id: g, source: here, at: '1', says: x, sql: 'SELECT 1, 1, 5'}\n"
+    "  - {id: h, source: here, at: '1', says: x, command: kvreel run, why: needs a GPU}\n"
+    "  - {id: i, source: here, at: '1', says: x, ratio: {method: RTN_INT4, is: '3.20'}}\n"
+    "  - {id: j, source: here, at: '1', says: x, ratio: {method: RTN_INT4, is: '3.21'}}\n"
+    "  - {id: k, source: here, at: '1', says: x, less: {metric: psnr, of: WORSE, by: 90}}\n"
+    "  - {id: l, source: here, at: '1', says: x, more: {metric: psnr, of: WORSE, by: 90}}\n";
+
+static const struct {
+    const char *id, *verdict, *why;
+} verdicts[] = {
+    { "a", "holds", "" },
+    { "b", "does not hold", "" },
+    { "c", "cannot be told here", "not separable" },
+    { "d", "holds", "" },
+    { "e", "does not hold", "" },
+    { "f", "cannot be told here", "no cells" },
+    { "g", "cannot be told here", "1 prompts" },
+    { "h", "cannot be told here", "needs a GPU; settled by: kvreel run" },
+    { "i", "holds", "arithmetic" },
+    { "j", "does not hold", "arithmetic" },
+    { "k", "holds", "" },
+    { "l", "does not hold", "" },
+};
+
+/* A claim is found to hold, or not to, or not to be told, each with its reason. */
+START_TEST(ledger_of_claims)
+{
+    struct kvr_ledger l;
+    char path[160];
+    FILE *f;
+
+    draw_values(5, 1.0);
+    snprintf(path, sizeof path, "%s/claims.yaml", dir);
+    f = fopen(path, "w");
+    ck_assert(f && fputs(ledger, f) >= 0 && fclose(f) == 0);
+    ck_assert_msg(kvr_claims(&l, path, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(l.table->n_rows, (int)(sizeof verdicts / sizeof verdicts[0]));
+    for (int i = 0; i < l.table->n_rows; i++) {
+        ck_assert_str_eq(kvr_table_text(l.table, i, kvr_table_find(l.table, "id")), verdicts[i].id);
+        ck_assert_msg(!strcmp(kvr_table_text(l.table, i, kvr_table_find(l.table, "verdict")),
+                              verdicts[i].verdict),
+                      "%s: %s", verdicts[i].id,
+                      kvr_table_text(l.table, i, kvr_table_find(l.table, "verdict")));
+        ck_assert_ptr_nonnull(
+            strstr(kvr_table_text(l.table, i, kvr_table_find(l.table, "why")), verdicts[i].why));
+    }
+    kvr_ledger_free(&l);
+    /* Without a database only arithmetic is told. */
+    ck_assert_int_eq(kvr_claims(&l, path, NULL), KVR_OK);
+    ck_assert_int_eq(l.n[KVR_CLAIM_HOLDS], 1);
+    ck_assert_int_eq(l.n[KVR_CLAIM_NOT], 1);
+    kvr_ledger_free(&l);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("chaos");
@@ -379,6 +447,7 @@ int main(void)
     tcase_add_test(tc, two_videos_are_named);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, errors_grow);
+    tcase_add_test(tc, ledger_of_claims);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }

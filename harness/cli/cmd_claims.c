@@ -1,0 +1,50 @@
+/* cmd_claims.c - `kvreel claims`: what papers say, and what of it a database shows. */
+#include "harness/cli/cli.h"
+#include "harness/report/claims.h"
+
+struct claims_opts {
+    const char *db, *format;
+    bool json;
+};
+
+static int run(const struct kvr_call *call)
+{
+    const struct claims_opts *o = call->opts;
+    enum kvr_table_format format;
+    struct kvr_ledger l;
+    enum kvr_status st = kvr_table_format_parse(o->json ? "json" : o->format, &format);
+    int code;
+
+    if (st == KVR_OK)
+        st = kvr_claims(&l, call->n_words ? call->words[0] : NULL, o->db);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    code = kvr_cli_wrote(kvr_table_write(l.table, format, stdout), KVR_EXIT_OK);
+    kvr_ledger_free(&l);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct claims_opts, db, "db", 0, "FILE", NULL,
+                 "a database; without one only arithmetic can be told"),
+    KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
+                 "txt, md, csv, json or latex"),
+    KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_claims = {
+    .name = "claims",
+    .summary = "what papers say of caches, and what of it a database shows",
+    .usage = "[LEDGER.yaml] [options]",
+    .examples = "  kvreel claims --db out/study33.db\n"
+                "  kvreel claims --db out/study33.db --format md >docs/claims.md\n"
+                "  kvreel claims mine.yaml --db kvreel.db --json\n",
+    .details = "Each claim holds, does not hold, or cannot be told here: by the test of `stats\n"
+               "paired`, Holm over all claims. What needs a GPU or other weights has the command\n"
+               "that would settle it. The ledger is results/claims.yaml unless another is named.\n",
+    .args = args,
+    .opts_size = sizeof(struct claims_opts),
+    .max_words = 1,
+    .run = run,
+};

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The ledger of claims: complete, readable, and the page is of the same claims.
+. tests/cli/lib.sh || exit 1
+
+exits 0 "claims without a database" claims --json
+cp "$out" "$work/claims.json"
+json "at least sixty" 'length >= 60'
+json "each says what, where, and has a verdict" 'all(.[]; .id and .says and .source and
+    (.verdict | IN("holds", "does not hold", "cannot be told here")))'
+json "what cannot be told has a reason" \
+    'all(.[] | select(.verdict == "cannot be told here"); .why | length > 0)'
+json "what needs another machine has the command that settles it" \
+    'all(.[] | select(.shown_by == null); .why | test("settled by: kvreel "))'
+json "the printed ratios of the study are the formats'" \
+    '[.[] | select(.id | startswith("ratio-")) | .verdict] | length >= 10 and all(. == "holds")'
+while read -r id; do
+    check "docs/claims.md has $id" grep -q "^| $id |" docs/claims.md
+done < <(jq -r '.[].id' "$work/claims.json")
+check "and no other" test "$(grep -c '^| [a-z0-9-]* |' docs/claims.md)" -eq \
+    $(($(jq length "$work/claims.json") + 1))
+
+tiny_config "$work/tiny.yaml"
+cd "$work" || exit 1
+exits 0 "a sweep" run tiny.yaml --db t.db --out o -q
+cat >mine.yaml <<'END'
+sources: {me: my own}
+claims:
+  - {id: one, source: me, at: here, says: s, more: {metric: psnr, of: RTN_INT4, than: RTN_INT2}}
+END
+exits 0 "a ledger of one's own" claims mine.yaml --db t.db --json
+json "two prompts are too few, and that is said" \
+    '.[0].n == 2 and .[0].figure > 0 and (.[0].why | test("2 prompts, 6 are needed"))'
+sed -i 's/more:/mor:/' mine.yaml
+exits 2 "a key that is none" claims mine.yaml --db t.db
+says "with its place" 'mine.yaml:3'
+exits 2 "a ledger that is not there" claims none.yaml

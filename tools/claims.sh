@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# claims.sh - write docs/claims.md: what the ledger's claims come to in a database.
+#
+#     tools/claims.sh build/kvreel out/study33.db     several databases: kvreel merge them first
+set -euo pipefail
+
+kvreel=${1:-build/kvreel}
+db=${2:-out/study33.db}
+page=$(mktemp)
+trap 'rm -f "$page"' EXIT
+{
+    cat <<'END'
+# What the papers say, and what of it is seen here
+
+The output of `kvreel claims` ([results/claims.yaml](../results/claims.yaml) is the ledger,
+[measuring](measuring.md#differences-and-how-sure-they-are) the test), written by `tools/claims.sh`. A
+claim is printed figures and an order; what is tested is the order, on the bundled model: that one holds
+here says that nothing in a small model contradicts it, that it does not hold is no measurement of the
+paper's model. Ratios are arithmetic on the paper's own model.
+
+END
+    if [ -e "$db" ]; then
+        echo "Cells of the database: $("$kvreel" query --db "$db" --csv "
+            SELECT count(*) || ' of ' || count(DISTINCT method) || ' methods over ' ||
+                count(DISTINCT suite || prompt_id) || ' prompts and ' || count(DISTINCT seed) ||
+                ' seeds, ' || group_concat(DISTINCT model) FROM cells_wide WHERE outcome = 'OK'" |
+            tail -n 1 | tr -d '\r"')."
+        echo
+        "$kvreel" claims --db "$db" --format md
+    else
+        "$kvreel" claims --format md
+    fi
+} >"$page"
+cp "$page" docs/claims.md
