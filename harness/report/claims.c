@@ -9,8 +9,8 @@
 #include "harness/cache/predict.h"
 #include "harness/plan/find.h"
 #include "harness/plan/yaml.h"
-#include "harness/stats/nested.h"
-#include "harness/stats/pairs.h"
+#include "harness/report/nested.h"
+#include "harness/report/pairs.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(claims_more);
