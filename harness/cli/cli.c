@@ -79,8 +79,11 @@ int kvr_cli_json(json_t *doc, int code)
 {
     int rc;
 
-    if (!doc)
+    if (!doc || (json_is_object(doc) &&
+                 json_object_set_new(doc, "schema", json_integer(KVR_JSON_SCHEMA)))) {
+        json_decref(doc);
         return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "no memory for the JSON output"));
+    }
     errno = 0;
     rc = json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
     json_decref(doc);

@@ -35,8 +35,13 @@ int kvr_cli_fail(enum kvr_status st);
 int kvr_cli_wrote(enum kvr_status st, int code);
 bool kvr_cli_reader_left(void);
 
-/* Print one JSON document to stdout; takes the reference. Returns `code`, or the exit code of
- * the failure to write. `doc` NULL (no memory) is such a failure. */
+/* Of what --json prints: raised when a key is taken away or changes its meaning, not when one comes
+ * to it. docs/schemas/ has a schema per document. */
+enum { KVR_JSON_SCHEMA = 1 };
+
+/* Print one JSON document to stdout, an object with "schema": KVR_JSON_SCHEMA; takes the reference.
+ * Returns `code`, or the exit code of the failure to write. `doc` NULL (no memory) is such a
+ * failure. */
 int kvr_cli_json(json_t *doc, int code);
 
 /* Print an array of flat objects as a text table; `keys` (NULL-terminated) names the columns. */
