@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "methods/policy.h"
 
-enum { N_PROFILED = 30 }; /* layers of Wan2.1-T2V-1.3B */
+enum { N_PROFILED = 30, MAX_FILE = 1 << 20 }; /* layers of Wan2.1-T2V-1.3B */
 
 /* Profiled on MovieGen prompts 0 .. 9. */
 static const double moviegen[N_PROFILED] = {
@@ -63,13 +64,21 @@ static int read_line(char *line, double *x)
 /* The number of `layer`; the file has to have one for each of n_layers. */
 static enum kvr_status from_file(const char *path, int layer, int n_layers, double *beta)
 {
-    FILE *f = fopen(path, "r");
+    struct stat sb;
+    FILE *f = NULL;
     enum kvr_status st = KVR_OK;
     char *line = NULL;
     size_t size = 0;
     int at = 0, n = 0;
     double x = 0;
+    const bool there = stat(path, &sb) == 0; /* a device or a pipe may have no end */
 
+    if (there && !S_ISREG(sb.st_mode))
+        return kvr_fail(KVR_EFORMAT, "layer budget '%s': not a regular file", path);
+    if (there && sb.st_size > MAX_FILE)
+        return kvr_fail(KVR_EFORMAT, "layer budget '%s': %lld bytes, at most %d", path,
+                        (long long)sb.st_size, MAX_FILE);
+    f = fopen(path, "r");
     if (!f)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
                         "layer budget '%s': not none, linear, moviegen or storyeval, and as a "

@@ -85,7 +85,7 @@ struct kvr_command {
     const struct kvr_arg *args;
     size_t opts_size;
     int min_words, max_words;
-    bool hidden;
+    bool hidden, stops; /* stops: looks at SIGINT, SIGTERM and SIGUSR1 itself, from the first on */
     int (*run)(const struct kvr_call *call); /* the exit code */
 };
 

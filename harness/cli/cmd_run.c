@@ -288,5 +288,6 @@ const struct kvr_command kvr_command_run = {
     .opts_size = sizeof(struct run_opts),
     .min_words = 1,
     .max_words = 1,
+    .stops = true,
     .run = run,
 };

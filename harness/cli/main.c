@@ -1,5 +1,6 @@
 /* main.c - find the command, parse its options, run it; the exit code is the command's. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,18 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
+/* The command answers them itself; until it looks they wait, and do not end it without a word. */
+static void hold_signals(void)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+}
+
 /* leading: what stood before the command's word. */
 static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
                const struct kvr_call *leading)
@@ -94,6 +107,8 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
     } else {
         if (!cmd->hidden) /* workers have the environment of a parent that has looked */
             kvr_environment_check(stderr);
+        if (cmd->stops)
+            hold_signals();
         code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
         if (code == KVR_EXIT_OK)
             code = load_plugins(&leading->plugins);
@@ -163,10 +178,25 @@ static void wait_quietly(char **argv)
         execv("/proc/self/exe", argv); /* returns when there is no /proc: then it is only slower */
 }
 
+/* Where one of the three is closed, the next file that is opened would have its number, and what is
+ * printed would go there. Reading from them, and writing to the standard output, goes on failing.
+ */
+static void fill_standard_files(void)
+{
+    static const int modes[] = { O_WRONLY, O_RDONLY, O_WRONLY };
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
+            _exit(KVR_EXIT_INTERNAL);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_files();
     wait_quietly(argv);
-    /* A reader that goes away, or a worker that dies, shows up as EPIPE. */
+    /* A reader that goes away, or a worker that dies, shows up as EPIPE, a limit to the size of
+     * files as EFBIG. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     return finish(dispatch(argc, argv));
 }

@@ -24,7 +24,7 @@ struct kvr_out {
 
 static enum kvr_status fail_errno(const char *path, const char *doing, int e)
 {
-    return kvr_fail(e == ENOSPC || e == EDQUOT ? KVR_EFULL : KVR_EIO, "%s: %s: %s", path, doing,
+    return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO, "%s: %s: %s", path, doing,
                     strerror(e));
 }
 

@@ -77,7 +77,7 @@ static enum kvr_status make_one(const char *path)
     e = errno;
     if (kvr_path_is_dir(path)) /* asked afterwards, so that two who make it both succeed */
         return KVR_OK;
-    return kvr_fail(e == ENOSPC || e == EDQUOT ? KVR_EFULL : KVR_EIO,
+    return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO,
                     "%s: cannot make the directory: %s", path, strerror(e));
 }
 

@@ -24,6 +24,7 @@ struct loader {
     struct kvr_weights *file;    /* NULL: weights are drawn */
     bool *used;                  /* [tensors in the file] */
     struct kvr_buf weight, bias; /* one tensor as F32, before packing */
+    bool look;                   /* at names and shapes: nothing is read, nothing packed */
 };
 
 static enum kvr_status loader_open(struct loader *l, struct kvr_model *m, const char *path)
@@ -92,6 +93,8 @@ static enum kvr_status read_f32(struct loader *l, const char *name, int n_dims,
         return KVR_OK;
     }
     KVR_TRY(find(l, name, n_dims, shape, &t));
+    if (l->look)
+        return KVR_OK;
     KVR_TRY(kvr_buf_reserve(to, kvr_dev_host(l->m->dev), KVR_MEM_IO, (size_t)n * sizeof(float)));
     KVR_TRY(kvr_weight_f32(t, 0, n, to->p));
     return check_finite(l, name, to->p, n);
@@ -110,6 +113,8 @@ static enum kvr_status load_linear_shaped(struct loader *l, struct kvr_linear **
     KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
     snprintf(name, sizeof name, "%s.bias", layer);
     KVR_TRY(read_f32(l, name, 1, shape, &l->bias));
+    if (l->look)
+        return KVR_OK;
     return (l->file ? kvr_linear_open : kvr_linear_open_there)(out, l->m->gemm, (int)shape[0],
                                                                (int)k, l->weight.p, l->bias.p);
 }
@@ -130,6 +135,8 @@ static enum kvr_status load_vector(struct loader *l, const float **out, const ch
 
     assert(m->n_vectors <= VECTORS_PER_BLOCK * m->config.n_layers);
     KVR_TRY(read_f32(l, name, n_dims, shape, &l->weight));
+    if (l->look)
+        return KVR_OK;
     KVR_TRY(kvr_array_alloc(a, m->dev, KVR_MEM_WEIGHTS, KVR_F32, n_dims, shape));
     m->n_vectors++;
     *out = a->t.data;
@@ -361,6 +368,7 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %d layers", p->weights, m->config.n_layers);
     KVR_TRY(stamp_files(m, p, before));
     l.m = m;
+    l.look = use->look;
     if (!m->config.random_weights)
         st = loader_open(&l, m, p->weights);
     if (st == KVR_OK && !(use->look && m->config.random_weights))

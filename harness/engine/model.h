@@ -59,7 +59,7 @@ void kvr_model_close(struct kvr_model **m);
 struct kvr_model_use {
     int n_layers, n_steps;  /* the first so many layers, denoising steps; 0: all. Only of random
                                weights: part of a trained network is another network */
-    bool look;              /* random weights are not drawn: config and hash alone, no forward */
+    bool look;              /* config, hash, and names and shapes of weights alone: no forward */
     enum kvr_dtype compute; /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
     const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
                                    read again for their hash; NULL: they are */

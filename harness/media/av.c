@@ -40,6 +40,7 @@ static enum kvr_status status_of(int averror)
         return KVR_ENOMEM;
     case AVERROR(ENOSPC):
     case AVERROR(EDQUOT):
+    case AVERROR(EFBIG):
         return KVR_EFULL;
     case AVERROR_INVALIDDATA:
     case AVERROR_EOF:

@@ -84,6 +84,7 @@ struct kvr_config {
     struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
     struct kvr_rules rules;
+    bool (*stopped)(void); /* set by whoever makes the sweep: shall it be given up? NULL: never */
 };
 
 /* `overrides`: "key=value", NULL-terminated, may be NULL. KVR_EINVAL has file, line, column. */

@@ -2,14 +2,14 @@
 #include "harness/plan/filter.h"
 
 #include <ctype.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/opts.h"
+#include "harness/core/regex.h"
 
-enum { MAX_TERMS = 32, MAX_PLUS = 8 };
+enum { MAX_TERMS = 32 };
 
 enum op { EQ, NE, MATCH, NO_MATCH, LT, LE, GT, GE };
 
@@ -31,8 +31,7 @@ struct term {
     char *value;
     bool numeric; /* value is a number, all of it */
     double number;
-    regex_t regex;
-    bool has_regex;
+    struct kvr_regex *regex; /* of MATCH and NO_MATCH */
 };
 
 struct kvr_filter {
@@ -73,26 +72,9 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* regcomp doubles what stands before a '+' (or repeats it for {n}), so nested ones grow without
- * bound: forty in a row take gigabytes. */
-static enum kvr_status check_regex(const char *regex, const char *all)
-{
-    int n_plus = 0;
-
-    for (const char *s = regex; *s; s++)
-        n_plus += *s == '+';
-    if (n_plus > MAX_PLUS || strchr(regex, '{'))
-        return kvr_fail(KVR_EINVAL,
-                        "filter '%s': regular expression '%s': at most %d '+', and no counts in "
-                        "braces",
-                        all, regex, MAX_PLUS);
-    return KVR_OK;
-}
-
 static enum kvr_status parse_value(struct term *t, const char *all)
 {
     char *end;
-    int rc;
 
     t->number = strtod(t->value, &end);
     t->numeric = end != t->value && *end == 0;
@@ -101,16 +83,9 @@ static enum kvr_status parse_value(struct term *t, const char *all)
                         t->value, field_name(t->field));
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
-    KVR_TRY(check_regex(t->value, all));
-    rc = regcomp(&t->regex, t->value, REG_EXTENDED | REG_NOSUB);
-    if (rc != 0) {
-        char why[128];
-
-        regerror(rc, &t->regex, why, sizeof why);
-        return kvr_fail(KVR_EINVAL, "filter '%s': regular expression '%s': %s", all, t->value, why);
-    }
-    t->has_regex = true;
-    return KVR_OK;
+    return kvr_regex_open(&t->regex, t->value) == KVR_OK
+               ? KVR_OK
+               : kvr_fail_prefix(KVR_EINVAL, "filter '%.200s'", all);
 }
 
 static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const char *all)
@@ -191,8 +166,7 @@ void kvr_filter_close(struct kvr_filter **f)
         return;
     for (int i = 0; i < (*f)->n; i++) {
         free((*f)->term[i].value);
-        if ((*f)->term[i].has_regex)
-            regfree(&(*f)->term[i].regex);
+        kvr_regex_close(&(*f)->term[i].regex);
     }
     free(*f);
     *f = NULL;
@@ -235,9 +209,9 @@ static bool term_holds(const struct term *t, const struct kvr_cell *c)
     case NE:
         return !equal;
     case MATCH:
-        return regexec(&t->regex, text, 0, NULL, 0) == 0;
+        return kvr_regex_matches(t->regex, text);
     case NO_MATCH:
-        return regexec(&t->regex, text, 0, NULL, 0) != 0;
+        return !kvr_regex_matches(t->regex, text);
     case LT:
         return numbered && x < t->number;
     case LE:

@@ -1,9 +1,10 @@
 /* filter.h - which cells: "method~^RTN & prompt=3".
  *
  * Terms joined by '&': a field, an operator, a value (in quotes when it holds '&'). Operators:
- * = != ~ (extended regular expression) !~ < <= > >=. Fields: method (as shown), name, reading,
- * family, model, suite, prompt (its id, or its number in the suite from 1), text, repeat, key, and
- * every setting whose row says FILTER (store/settings.def): frames, window, path, graphs, ... */
+ * = != ~ (regular expression, harness/core/regex.h) !~ < <= > >=. Fields: method (as shown), name,
+ * reading, family, model, suite, prompt (its id, or its number in the suite from 1), text, repeat,
+ * key, and every setting whose row says FILTER (store/settings.def): frames, window, path, graphs,
+ * ... */
 #ifndef KVR_PLAN_FILTER_H
 #define KVR_PLAN_FILTER_H
 

@@ -1,6 +1,8 @@
 /* parts.c - a method's plan as JSON: its axes, each with every option spelled out. */
 #include "harness/plan/parts.h"
 
+#include <sys/stat.h>
+
 #include "harness/core/sha256.h"
 #include "methods/plugin.h"
 #include "methods/policy.h"
@@ -15,10 +17,14 @@ static void add_axis(void *ctx, const char *axis, const char *text)
 static void add_budget(json_t *o, const char *which)
 {
     char hex[KVR_SHA256_HEX];
+    struct stat sb;
 
     if (kvr_layer_budget_is_file(which))
         json_object_set_new(o, "layer_budget_sha256",
-                            kvr_sha256_file(which, hex) == KVR_OK ? json_string(hex) : json_null());
+                            stat(which, &sb) == 0 && S_ISREG(sb.st_mode) &&
+                                    kvr_sha256_file(which, hex) == KVR_OK
+                                ? json_string(hex)
+                                : json_null());
 }
 
 json_t *kvr_parts_json(const struct kvr_scheme *p)

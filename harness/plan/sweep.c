@@ -14,6 +14,9 @@
 
 enum { MAX_CELLS = 1000000, PROBE_COST = 8 };
 
+/* Measured: 101 000 cells in 6.6 s of a Cascade Lake core at 2.5 GHz. */
+#define PLAN_S_PER_CELL 65e-6
+
 static const char baseline_name[] = "BF16";
 
 /* One point of all axes but the method. */
@@ -396,6 +399,8 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     int first = s->n_cells;
     char why[256];
 
+    if (c->stopped && c->stopped())
+        return kvr_fail(KVR_EINTERRUPTED, "%s: interrupted while it was planned", c->path);
     KVR_TRY(check_point(s, p, why, sizeof why));
     p->cost = cost_of(p);
     for (int i = 0; i < c->n_methods; i++)
@@ -566,6 +571,29 @@ static void name_video(struct kvr_cell *c)
             c->video[i] = '_';
 }
 
+/* --- how many --------------------------------------------------------------------------- */
+
+/* No fewer than there will be, before the first is made. */
+static double count_cells(const struct kvr_config *c)
+{
+    double n = c->set.repeats + c->set.jitter, prompts = 0;
+    int zipped = 1;
+
+    for (int i = 0; i < KVR_N_SETTINGS; i++) {
+        const int k = c->values[i].n > 1 ? c->values[i].n : 1;
+
+        if (!(kvr_setting_rows[i].flags & KVR_SET_AXIS))
+            continue;
+        if (c->zip >> i & 1)
+            zipped = k;
+        else
+            n *= k;
+    }
+    for (int i = 0; i < c->n_suites; i++)
+        prompts += c->suite[i].n_prompts;
+    return n * zipped * prompts * c->n_models * c->n_methods;
+}
+
 /* --- rules ------------------------------------------------------------------------------ */
 
 static enum kvr_status apply_rule(struct kvr_sweep *s, const struct kvr_rule *rule)
@@ -594,6 +622,12 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
 
     memset(s, 0, sizeof *s);
     s->config = config;
+    if (count_cells(config) > MAX_CELLS)
+        return kvr_fail(KVR_EINVAL,
+                        "%s: about %.3g cells, at most %d: to plan them alone takes about %.0f s; "
+                        "write several sweeps, or shorter lists",
+                        config->path, count_cells(config), MAX_CELLS,
+                        count_cells(config) * PLAN_S_PER_CELL);
     st = over_models(s, facts, n_facts);
     for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
         st = apply_rule(s, &config->rules.rule[i]);

@@ -308,7 +308,7 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
                                   struct kvr_verdict *out)
 {
     struct parts p = { 0 };
-    char input[KVR_SHA256_HEX];
+    char input[KVR_SHA256_HEX], why[256];
     struct kvr_row r;
     enum kvr_status st;
 
@@ -320,6 +320,15 @@ enum kvr_status kvr_attempt_store(struct kvr_store *s, const struct kvr_attempt 
     r.reason = out->reason;
     if (st == KVR_OK && !out->disk_full)
         st = kvr_store_put(s, &r);
+    /* One thing told twice: the tables refuse that, and the sweep goes on. */
+    if (st == KVR_EINTERNAL && r.measured) {
+        snprintf(why, sizeof why, "the worker's answer: %.200s", kvr_error());
+        kvr_fail(KVR_EFORMAT, "%s", why);
+        st = refuse_answer(KVR_EFORMAT, &r, out);
+        r.outcome = out->outcome;
+        if (st == KVR_OK)
+            st = kvr_store_put(s, &r);
+    }
     parts_free(&p);
     return st;
 }

@@ -1,9 +1,10 @@
 /* foresee.c - see foresee.h. */
 #include "harness/run/foresee.h"
 
-#include <limits.h>
 #include <omp.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/cache/predict.h"
@@ -11,32 +12,42 @@
 #include "harness/core/rng.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
-#include "harness/plan/effort.h"
 #include "harness/plan/geometry.h"
 
 enum { ROWS = 1560, WIDTH = 1536, ROUNDS = 3 };
 
-static enum kvr_status read_config(const struct kvr_cell *cell, const struct kvr_config *sweep,
-                                   struct kvr_model_config *c)
+/* What memory and operations hang on; cells that differ in prompt, seed or repeat alone are alike.
+ */
+static uint64_t alike(const struct kvr_cell *cell)
 {
-    char path[PATH_MAX];
+    uint64_t h = 14695981039346656037u;
+    char text[512];
+    const int n =
+        snprintf(text, sizeof text, "%s\n%s\n%d %d %d %d %d %s %s %s %s %p", cell->model->dir,
+                 cell->plan, cell->set.frames, cell->set.window, cell->set.sink, cell->set.evict,
+                 cell->set.warmup, cell->set.path, cell->set.attend, cell->set.device,
+                 cell->set.compute, (const void *)cell->method);
 
-    snprintf(path, sizeof path, "%s/config.json", cell->model->dir);
-    KVR_TRY(kvr_model_config_read(c, path));
-    c->n_layers = sweep->set.model_layers ? sweep->set.model_layers : c->n_layers;
-    c->n_steps = sweep->set.model_steps ? sweep->set.model_steps : c->n_steps;
-    return KVR_OK;
+    for (int i = 0; i < n && i < (int)sizeof text - 1; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    return h ? h : 1;
 }
 
-static enum kvr_status add_flop(const struct kvr_cell *cell, const struct kvr_config *sweep,
-                                double *flop)
-{
-    struct kvr_model_config c;
+/* Keeps what it has seen; a place for each cell is more than it needs. */
+struct seen {
+    uint64_t *at;
+    size_t room; /* a power of two */
+};
 
-    KVR_TRY(read_config(cell, sweep, &c));
-    *flop += (1 + cell->set.warmup) * kvr_rollout_flop(&c, cell->set.frames, cell->set.window);
-    kvr_model_config_free(&c);
-    return KVR_OK;
+static bool is_new(struct seen *s, uint64_t h)
+{
+    size_t i = (size_t)(h ^ h >> 32) & (s->room - 1);
+
+    for (; s->at[i]; i = (i + 1) & (s->room - 1))
+        if (s->at[i] == h)
+            return false;
+    s->at[i] = h;
+    return true;
 }
 
 /* A cell that cannot be predicted is no reason not to plan it. */
@@ -120,17 +131,25 @@ static enum kvr_status measure_rate(int threads, double *rate)
 enum kvr_status kvr_foresee(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                             struct kvr_run_summary *out)
 {
+    struct seen seen = { NULL, 64 };
     int threads = 0;
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
+    while (seen.room < 2 * (size_t)sweep->n_cells)
+        seen.room *= 2;
+    seen.at = calloc(seen.room, sizeof *seen.at);
+    if (!seen.at)
+        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
     for (int i = 0; i < sweep->n_cells; i++) {
         if (jobs[i].state != KVR_WAITING)
             continue;
         if (strcmp(jobs[i].cell->set.device, "cpu") == 0)
             threads = jobs[i].cell->set.threads;
-        KVR_TRY(add_flop(jobs[i].cell, sweep->config, &out->flop));
-        most_memory(jobs[i].cell, sweep->config, &out->predicted_bytes);
+        out->flop += jobs[i].cell->cost;
+        if (is_new(&seen, alike(jobs[i].cell)))
+            most_memory(jobs[i].cell, sweep->config, &out->predicted_bytes);
     }
+    free(seen.at);
     return threads ? measure_rate(threads, &out->flop_per_s) : KVR_OK;
 }

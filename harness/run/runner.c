@@ -551,6 +551,20 @@ static enum kvr_status catch_signals(struct runner *r)
     return KVR_OK;
 }
 
+/* What came last must not kill us once it is unblocked. */
+static void release_signals(struct runner *r)
+{
+    struct signalfd_siginfo info;
+
+    if (r->signal_fd < 0)
+        return;
+    while (read(r->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        r->summary->interrupted = r->summary->interrupted || info.ssi_signo != SIGCHLD;
+    close(r->signal_fd);
+    sigaction(SIGPIPE, &r->old_pipe, NULL);
+    sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
+}
+
 static enum kvr_status run_jobs(struct runner *r)
 {
     enum kvr_status st;
@@ -560,23 +574,15 @@ static enum kvr_status run_jobs(struct runner *r)
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d workers", r->n_workers);
     kvr_progress_begin(&r->progress, r->opts->progress, r->summary->to_run, r->n_workers,
                        r->summary->estimate_ns);
-    r->signal_fd = -1;
     if (r->summary->to_run > 0)
         choose_drift_job(r);
-    st = catch_signals(r);
     kvr_store_wait(r->store, wait_for_store, r);
-    if (st == KVR_OK)
-        st = loop(r);
+    st = loop(r);
     kvr_store_wait(r->store, NULL, NULL);
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
             kvr_child_free(&r->workers[i].child);
     kvr_progress_end(&r->progress);
-    read_signals(r); /* what came last must not kill us once it is unblocked */
-    if (r->signal_fd >= 0)
-        close(r->signal_fd);
-    sigaction(SIGPIPE, &r->old_pipe, NULL);
-    sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
     free(r->workers);
     return st;
 }
@@ -878,17 +884,36 @@ static enum kvr_status store_plan(struct runner *r)
     return st;
 }
 
+/* They are held back until the loop reads them. */
+static bool asked_to_stop(void)
+{
+    sigset_t set;
+
+    return sigpending(&set) == 0 &&
+           (sigismember(&set, SIGINT) || sigismember(&set, SIGTERM) || sigismember(&set, SIGUSR1));
+}
+
+static enum kvr_status go_on(void)
+{
+    return asked_to_stop()
+               ? kvr_fail(KVR_EINTERRUPTED, "run: interrupted before the first cell was started")
+               : KVR_OK;
+}
+
 static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
 
+    KVR_TRY(catch_signals(r));
     KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
     KVR_TRY(kvr_config_load_plugins(&r->config));
+    r->config.stopped = asked_to_stop;
     KVR_TRY(set_paths(r));
     KVR_TRY(look_at_device(r));
     KVR_TRY(make_sweep(r));
     KVR_TRY(identify_plan(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
+    KVR_TRY(go_on());
     KVR_TRY(open_store(r));
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
                                kvr_yaml_text_of_file(r->config.doc), 0));
@@ -896,6 +921,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(
         kvr_choose(&r->jobs, r->store, &r->sweep, o, r->build, r->summary->out_dir, r->summary));
     KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));
+    KVR_TRY(go_on());
     apply_limit(r);
     r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
@@ -928,11 +954,12 @@ static enum kvr_status run(struct runner *r)
 
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out)
 {
-    struct runner r = { .opts = opts, .summary = out, .lock = -1 };
+    struct runner r = { .opts = opts, .summary = out, .lock = -1, .signal_fd = -1 };
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
     st = run(&r);
+    release_signals(&r);
     kvr_store_close(&r.store);
     kvr_store_unlock(&r.lock);
     kvr_session_free(&r.session);

@@ -304,6 +304,7 @@ static const struct {
     { "nan", "NAN", "a latent is not finite" },
     { "leak", "INVALID", "bytes live before the rollout" },
     { "twice", "ERROR", "two metrics have the name psnr" },
+    { "same", "ERROR", "UNIQUE constraint failed: mem.cell, mem.tag" },
     { "place", "ERROR", "no column 'tag_peak'" },
     { "oom", "OOM_HOST", "no memory" },
 };
@@ -799,6 +800,11 @@ static int false_answer(const char *fault)
     else if (strcmp(fault, "twice") == 0)
         printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS ", \"metrics\": [" METRIC
                ", " METRIC "]}");
+    else if (strcmp(fault, "same") == 0)
+        printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS
+               ", \"mem\": {\"columns\": [\"tag\", \"at_peak\", \"tag_peak\", \"live_end\"], "
+               "\"rows\": "
+               "[[\"KV\", 1, 1, 1], [\"KV\", 1, 1, 1]]}}");
     else if (strcmp(fault, "place") == 0)
         printf("{\"outcome\": \"OK\", \"reason\": \"\", " NUMBERS
                ", \"mem\": {\"columns\": [\"tag\", \"at_peak\"], \"rows\": []}}");

@@ -1,0 +1,332 @@
+/* regex.c - compiled to a list of steps, all of which that may come next are followed at once. */
+#include "harness/core/regex.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum what { BYTE_IN, SPLIT, JUMP, BEGIN, END, DONE };
+
+struct step {
+    enum what what;
+    int to, other;         /* SPLIT: both; JUMP: to */
+    unsigned char set[32]; /* BYTE_IN: a bit for each byte */
+};
+
+struct kvr_regex {
+    int n;
+    struct step *step; /* [n] */
+    int *now, *next;   /* lists of steps, [n] each */
+    int *seen, *stack; /* when a step was put into a list; what is still to be followed */
+};
+
+struct parse {
+    struct kvr_regex *r;
+    const char *all, *at;
+    int room, depth;
+};
+
+static enum kvr_status wrong(const struct parse *p, const char *what)
+{
+    return kvr_fail(KVR_EINVAL, "regular expression '%s': %s at byte %d", p->all, what,
+                    (int)(p->at - p->all));
+}
+
+/* --- compiling -------------------------------------------------------------------------- */
+
+/* Room for a step at place `at`; what stood there and behind moves on by one. */
+static enum kvr_status insert(struct parse *p, int at, struct step s)
+{
+    struct kvr_regex *r = p->r;
+
+    if (r->n == p->room) {
+        const int room = p->room ? 2 * p->room : 32;
+        struct step *bigger = realloc(r->step, (size_t)room * sizeof *bigger);
+
+        if (!bigger)
+            return kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+        r->step = bigger;
+        p->room = room;
+    }
+    for (int i = at; i < r->n; i++) {
+        r->step[i].to += r->step[i].to >= at;
+        r->step[i].other += r->step[i].other >= at;
+    }
+    memmove(r->step + at + 1, r->step + at, (size_t)(r->n - at) * sizeof *r->step);
+    r->step[at] = s;
+    r->n++;
+    return KVR_OK;
+}
+
+static enum kvr_status append(struct parse *p, struct step s)
+{
+    return insert(p, p->r->n, s);
+}
+
+static void take(struct step *s, int byte)
+{
+    s->set[byte >> 3] |= (unsigned char)(1 << (byte & 7));
+}
+
+/* "[:digit:]" behind the bracket. */
+static enum kvr_status named_class(struct parse *p, struct step *s)
+{
+    static const struct {
+        const char *name;
+        int (*is)(int);
+    } classes[] = { { "[:alpha:]", isalpha }, { "[:digit:]", isdigit },  { "[:alnum:]", isalnum },
+                    { "[:upper:]", isupper }, { "[:lower:]", islower },  { "[:space:]", isspace },
+                    { "[:punct:]", ispunct }, { "[:xdigit:]", isxdigit } };
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const size_t n = strlen(classes[i].name);
+
+        if (strncmp(p->at, classes[i].name, n) != 0)
+            continue;
+        for (int b = 1; b < 128; b++)
+            if (classes[i].is(b))
+                take(s, b);
+        p->at += n;
+        return KVR_OK;
+    }
+    return wrong(p, "no such class of characters");
+}
+
+static enum kvr_status brackets(struct parse *p)
+{
+    struct step s = { .what = BYTE_IN };
+    const bool not = *p->at == '^';
+
+    p->at += not ;
+    for (bool first = true; first || *p->at != ']'; first = false) {
+        const unsigned char from = (unsigned char)*p->at;
+        unsigned char to = from;
+
+        if (!from)
+            return wrong(p, "'[' without its ']'");
+        if (from == '[' && p->at[1] == ':') {
+            KVR_TRY(named_class(p, &s));
+            continue;
+        }
+        p->at++;
+        if (p->at[0] == '-' && p->at[1] && p->at[1] != ']') {
+            to = (unsigned char)p->at[1];
+            p->at += 2;
+        }
+        if (to < from)
+            return wrong(p, "a range that ends before it begins");
+        for (int b = from; b <= to; b++)
+            take(&s, b);
+    }
+    p->at++;
+    for (int i = 0; not &&i < 32; i++)
+        s.set[i] = (unsigned char)~s.set[i];
+    return append(p, s);
+}
+
+static enum kvr_status alternatives(struct parse *p);
+
+static enum kvr_status parentheses(struct parse *p)
+{
+    if (++p->depth > KVR_REGEX_DEPTH)
+        return kvr_fail(KVR_EINVAL, "regular expression: more than %d parentheses in one another",
+                        KVR_REGEX_DEPTH);
+    KVR_TRY(alternatives(p));
+    if (*p->at != ')')
+        return wrong(p, "'(' without its ')'");
+    p->at++;
+    p->depth--;
+    return KVR_OK;
+}
+
+static enum kvr_status atom(struct parse *p)
+{
+    struct step s = { .what = BYTE_IN };
+    const char c = *p->at++;
+
+    switch (c) {
+    case '(':
+        return parentheses(p);
+    case '[':
+        return brackets(p);
+    case '^':
+        s.what = BEGIN;
+        return append(p, s);
+    case '$':
+        s.what = END;
+        return append(p, s);
+    case '.':
+        memset(s.set, 0xff, sizeof s.set);
+        return append(p, s);
+    case '*':
+    case '+':
+    case '?':
+        p->at--;
+        return wrong(p, "nothing before it to repeat");
+    case '{':
+        p->at--;
+        return wrong(p, "no counts in braces here; a plain one is \\{");
+    case '\\':
+        if (!*p->at || isalnum((unsigned char)*p->at))
+            return wrong(p, "\\ stands before a sign that is meant plainly, not before this");
+        take(&s, (unsigned char)*p->at++);
+        return append(p, s);
+    default:
+        take(&s, (unsigned char)c);
+        return append(p, s);
+    }
+}
+
+static enum kvr_status repeat(struct parse *p, int begin)
+{
+    const char c = *p->at++;
+    const int end = p->r->n;
+
+    if (c == '+') /* back to the beginning, or on */
+        return append(p, (struct step){ .what = SPLIT, .to = begin, .other = end + 1 });
+    KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
+    if (c == '*')
+        KVR_TRY(append(p, (struct step){ .what = JUMP, .to = begin }));
+    p->r->step[begin].other = p->r->n;
+    return KVR_OK;
+}
+
+static enum kvr_status sequence(struct parse *p)
+{
+    while (*p->at && *p->at != '|' && *p->at != ')') {
+        const int begin = p->r->n;
+
+        KVR_TRY(atom(p));
+        while (*p->at && strchr("*+?", *p->at))
+            KVR_TRY(repeat(p, begin));
+    }
+    return KVR_OK;
+}
+
+/* Each is tried beside all behind it; what has gone through one jumps over the rest. */
+static enum kvr_status alternatives(struct parse *p)
+{
+    int begin = p->r->n;
+
+    KVR_TRY(sequence(p));
+    if (*p->at != '|')
+        return KVR_OK;
+    p->at++;
+    KVR_TRY(insert(p, begin, (struct step){ .what = SPLIT, .to = begin + 1 }));
+    KVR_TRY(append(p, (struct step){ .what = JUMP }));
+    {
+        const int jump = p->r->n - 1;
+
+        p->r->step[begin].other = p->r->n;
+        /* One of a thousand alternatives is not a thousand deep. */
+        if (++p->depth > KVR_REGEX_DEPTH)
+            return kvr_fail(KVR_EINVAL, "regular expression: more than %d alternatives",
+                            KVR_REGEX_DEPTH);
+        KVR_TRY(alternatives(p));
+        p->depth--;
+        p->r->step[jump].to = p->r->n;
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_regex_open(struct kvr_regex **out, const char *text)
+{
+    struct kvr_regex *r = calloc(1, sizeof *r);
+    struct parse p = { r, text, text, 0, 0 };
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!r)
+        return kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+    if (strlen(text) > KVR_REGEX_MAX)
+        st = kvr_fail(KVR_EINVAL, "regular expression of %zu bytes, at most %d", strlen(text),
+                      KVR_REGEX_MAX);
+    else
+        st = alternatives(&p);
+    if (st == KVR_OK && *p.at)
+        st = wrong(&p, "')' without its '('");
+    if (st == KVR_OK)
+        st = append(&p, (struct step){ .what = DONE });
+    if (st == KVR_OK) {
+        r->now = calloc(5 * (size_t)r->n + 1, sizeof *r->now);
+        if (!r->now)
+            st = kvr_fail(KVR_ENOMEM, "regular expression: no memory");
+    }
+    if (st != KVR_OK) {
+        kvr_regex_close(&r);
+        return st;
+    }
+    r->next = r->now + r->n;
+    r->seen = r->next + r->n;
+    r->stack = r->seen + r->n; /* [2 n]: a step puts two on it at most, and counts once */
+    *out = r;
+    return KVR_OK;
+}
+
+void kvr_regex_close(struct kvr_regex **r)
+{
+    if (!*r)
+        return;
+    free((*r)->step);
+    free((*r)->now);
+    free(*r);
+    *r = NULL;
+}
+
+/* --- matching --------------------------------------------------------------------------- */
+
+/* Puts step `first`, and what follows without a byte, into a list; true: it is a match. `mark` is
+ * another number for each list. */
+static bool follow(const struct kvr_regex *r, int first, int *list, int *n, int mark, bool begin,
+                   bool end)
+{
+    int k = 0;
+
+    r->stack[k++] = first;
+    while (k > 0) {
+        const int i = r->stack[--k];
+        const struct step *s = &r->step[i];
+
+        if (r->seen[i] == mark)
+            continue;
+        r->seen[i] = mark;
+        if (s->what == DONE)
+            return true;
+        if (s->what == BYTE_IN)
+            list[(*n)++] = i;
+        else if (s->what == JUMP)
+            r->stack[k++] = s->to;
+        else if (s->what == SPLIT) {
+            r->stack[k++] = s->other;
+            r->stack[k++] = s->to;
+        } else if (s->what == BEGIN ? begin : end) {
+            r->stack[k++] = i + 1;
+        }
+    }
+    return false;
+}
+
+bool kvr_regex_matches(const struct kvr_regex *r, const char *text)
+{
+    int *now = r->now, *next = r->next, n = 0;
+
+    memset(r->seen, 0, (size_t)r->n * sizeof *r->seen);
+    if (follow(r, 0, now, &n, 1, true, !text[0]))
+        return true;
+    for (int i = 0; text[i]; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool last = !text[i + 1];
+        int *swap = now, m = 0;
+
+        for (int k = 0; k < n; k++)
+            if (r->step[now[k]].set[c >> 3] >> (c & 7) & 1 &&
+                follow(r, now[k] + 1, next, &m, i + 2, false, last))
+                return true;
+        if (follow(r, 0, next, &m, i + 2, false, last)) /* a match may begin behind it, too */
+            return true;
+        now = next;
+        next = swap;
+        n = m;
+    }
+    return false;
+}

@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# test_hostile.sh - what is asked or closed or sent in bad faith or by mistake does no harm to a run.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+tiny_config c.yaml
+
+deep=$(printf '(%.0s' $(seq 400))
+stars=$(printf 'a*%.0s' $(seq 60))
+exits 2 "a filter of 400 parentheses" run c.yaml --dry-run --filter "method~$deep"
+says "is refused by depth" 'more than 50 parentheses'
+check "a filter that takes others hours takes no time" \
+    timeout 5 "$kvreel" run c.yaml --dry-run --filter "text~${stars}b\$"
+exits 2 "counts in braces" run c.yaml --dry-run --filter 'method~a{1000}'
+
+check "a layer budget without an end is refused at once" bash -c \
+    "! timeout 10 '$kvreel' run c.yaml --db z.db -o z --filter name=FLOWCACHE_PRUNE_INT4 -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: /dev/zero}}]' -q >z.log 2>&1"
+check "with the reason" bash -c "sqlite3 -readonly z.db 'SELECT reason FROM cell' | grep -q 'not a regular file' || grep -q 'not a regular file' z.log"
+
+exits 2 "five million cells" run c.yaml --dry-run -s 'seed=1..1000' -s repeats=1000
+says "are refused with what they would take" 'cells, at most 1000000: to plan them alone takes about [0-9]+ s'
+
+# Standard error closed: what is printed goes nowhere, least of all into the lock.
+"$kvreel" run c.yaml --db e.db -o e >/dev/null 2>&-
+check "with standard error closed the sweep is whole" test "$(sql e.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 6
+check "and the lock says who held it, nothing else" bash -c "[[ \$(cat e.db.lock) =~ ^process\ [0-9]+\ on\ [^\ ]+\$ ]]"
+
+# A limit to the size of files is a full disk, not a death.
+(ulimit -f 200; "$kvreel" run c.yaml --db f.db -o f -q >f.out 2>f.err; echo $? >f.rc)
+check "a limit to files' size ends with a reason" bash -c "[ \$(cat f.rc) -lt 100 ] && [ \$(cat f.rc) -gt 0 ] && grep -qi 'space\|too large' f.err"
+
+# Signals in the first instants.
+for ms in 0 0.005 0.02; do
+    env --default-signal=TERM "$kvreel" run c.yaml --db "s$ms.db" -o s --jobs 1 >s.out 2>s.err &
+    pid=$!
+    for _ in 1 2 3 4; do sleep $ms; kill -TERM $pid 2>/dev/null; done
+    wait $pid
+    rc=$?
+    if [ $rc -eq 75 ] && grep -q interrupted s.err; then
+        ok "SIGTERM every $ms s from the start ends in good order"
+    elif [ $rc -eq 143 ] && [ $ms = 0 ]; then
+        skip "SIGTERM at once" "before the program was loaded"
+    else
+        fail "SIGTERM every $ms s: exit $rc"
+    fi
+done
