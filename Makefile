@@ -90,7 +90,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible
+	uninstall deb dist reproducible fuzz-seeds
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -289,6 +289,22 @@ ifeq ($(NEON),yes)
 else
 	@echo 'check-kernels-neon: skipped, no $(NEON_CC) or no qemu-aarch64 here; tools/deps.sh --neon installs them'
 endif
+
+# A fuzz target without libFuzzer; SAN=address,undefined makes it look.
+$(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/libkvreel.a $(EMU_OBJ)
+	$(call say,TEST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -Wl,--whole-archive $(BUILD)/libkvreel.a \
+		-Wl,--no-whole-archive $(EMU_OBJ) $(LDFLAGS) $(LDLIBS)
+
+SEEDS_config      := $(wildcard configs/*.yaml)
+SEEDS_gguf        := $(wildcard tests/fixtures/gguf/*)
+SEEDS_safetensors := $(wildcard models/*/*.safetensors tests/fixtures/*/*.safetensors)
+SEEDS_torch       := $(wildcard tests/fixtures/pt/*.pt)
+FUZZ_TARGETS      := config gguf safetensors torch
+## fuzz-seeds: give every fuzz target its committed seeds
+fuzz-seeds: $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
+	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(SEEDS_$t) &&) true
 
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:

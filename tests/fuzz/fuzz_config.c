@@ -1,17 +1,15 @@
 /* fuzz_config.c - whatever the bytes say, a sweep is read or refused with a message, and a cell
  * filter likewise.
  *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, run from the repository's root.
- * With -DKVR_FUZZ_MAIN the program replays the files given as arguments. */
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, run from the repository's root. */
+#include "tests/fuzz/fuzz.h"
+
 #include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/plan/config.h"
 #include "harness/plan/filter.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
@@ -38,22 +36,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     free(text);
     return 0;
 }
-
-#ifdef KVR_FUZZ_MAIN
-#include <stdio.h>
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        FILE *f = fopen(argv[i], "rb");
-        uint8_t *bytes = malloc(1 << 20);
-
-        if (f && bytes)
-            LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, 1 << 20, f));
-        free(bytes);
-        if (f)
-            fclose(f);
-    }
-    return 0;
-}
-#endif

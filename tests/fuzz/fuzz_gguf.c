@@ -2,14 +2,14 @@
  * the metadata of it can be read.
  *
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seed tests/fixtures/gguf/blocks.gguf.
- * With -DKVR_FUZZ_MAIN the program replays the files given as arguments. */
+ */
+#include "tests/fuzz/fuzz.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/weights/gguf.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 static void ask(const struct kvr_gguf *g, const char *key)
 {
@@ -50,26 +50,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     kvr_gguf_free(&g);
     return 0;
 }
-
-#ifdef KVR_FUZZ_MAIN
-#include <stdio.h>
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        uint8_t *bytes = malloc(1 << 20);
-        size_t n;
-
-        if (!file || !bytes)
-            abort();
-        n = fread(bytes, 1, 1 << 20, file);
-        fclose(file);
-        /* A block of exactly n bytes, so that a sanitizer sees one byte too far. */
-        bytes = realloc(bytes, n ? n : 1);
-        LLVMFuzzerTestOneInput(bytes, n);
-        free(bytes);
-    }
-    return EXIT_SUCCESS;
-}
-#endif

@@ -1,16 +1,15 @@
 /* fuzz_safetensors.c - whatever the bytes say, the reader refuses them with a message or hands
  * out tensors that lie inside them.
  *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. With -DKVR_FUZZ_MAIN the program
- * replays the files given as arguments. */
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. */
+#include "tests/fuzz/fuzz.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/safetensors.h"
 #include "harness/device/array.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 static void read_all(const struct kvr_st *f, struct kvr_dev *dev, const uint8_t *bytes, size_t n)
 {
@@ -52,34 +51,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     kvr_dev_close(&dev);
     return 0;
 }
-
-#ifdef KVR_FUZZ_MAIN
-#include <stdio.h>
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        uint8_t *bytes = NULL;
-        size_t n = 0, got;
-
-        if (!file) {
-            perror(argv[i]);
-            return EXIT_FAILURE;
-        }
-        do {
-            bytes = realloc(bytes, n + 65536);
-            if (!bytes)
-                abort();
-            got = fread(bytes + n, 1, 65536, file);
-            n += got;
-        } while (got > 0);
-        fclose(file);
-        /* A block of exactly n bytes, so that a sanitizer sees one byte too far. */
-        bytes = realloc(bytes, n ? n : 1);
-        LLVMFuzzerTestOneInput(bytes, n);
-        free(bytes);
-    }
-    return EXIT_SUCCESS;
-}
-#endif

@@ -1,8 +1,9 @@
 /* fuzz_torch.c - whatever the bytes say, a file of torch is refused with a message or every tensor
  * of it can be read. What is no zip is tried as a bare pickle, too.
  *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seeds in tests/fixtures/pt. With
- * -DKVR_FUZZ_MAIN the program replays the files given as arguments. */
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, seeds in tests/fixtures/pt. */
+#include "tests/fuzz/fuzz.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,6 @@
 #include "harness/core/sha256.h"
 #include "harness/weights/pickle.h"
 #include "harness/weights/torch.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 static void read_all(const struct kvr_weight_list *l, size_t n)
 {
@@ -45,26 +44,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     kvr_pickle_free(&p);
     return 0;
 }
-
-#ifdef KVR_FUZZ_MAIN
-#include <stdio.h>
-
-int main(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        uint8_t *bytes = malloc(1 << 20);
-        size_t n;
-
-        if (!file || !bytes)
-            abort();
-        n = fread(bytes, 1, 1 << 20, file);
-        fclose(file);
-        /* A block of exactly n bytes, so that a sanitizer sees one byte too far. */
-        bytes = realloc(bytes, n ? n : 1);
-        LLVMFuzzerTestOneInput(bytes, n);
-        free(bytes);
-    }
-    return EXIT_SUCCESS;
-}
-#endif

@@ -1,0 +1,14 @@
+/* fuzz.h - what every fuzz target is: called by libFuzzer, or by replay.c with files.
+ *
+ *     clang -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_gguf.c ...      or
+ *     make fuzz-seeds */
+#ifndef KVR_TESTS_FUZZ_H
+#define KVR_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 0; what must not be is an abort. */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+#endif
