@@ -103,7 +103,8 @@ static void encode_channels(const struct kvr_case_kit *k)
         kvr_grid_encoders()->rows(&b, t, KVR_GRID_ROWS, x + t * b.channels);
 }
 
-static void decode(const struct kvr_case_kit *k, enum kvr_group_axis axis, enum kvr_decode_mode mode)
+static void decode(const struct kvr_case_kit *k, enum kvr_group_axis axis,
+                   enum kvr_decode_mode mode)
 {
     const struct kvr_grid_block b = block_of(k, axis);
 
@@ -225,16 +226,6 @@ static void fwht(const struct kvr_case_kit *k)
     kvr_fwht_kernels()->rows(at(k, 0), k->shape[0], k->shape[1], k->shape[2]);
 }
 
-/* The same numbers, but any NaN for a NaN: which one a sum of two keeps, and with which sign, is up
- * to the instruction. */
-static double fwht_size(const struct kvr_case_kit *k, const struct kvr_case_arg *a, size_t i)
-{
-    (void)k;
-    (void)a;
-    (void)i;
-    return 0;
-}
-
 /* ---- sums and outliers -------------------------------------------------------------------- */
 
 static const void *sums(void)
@@ -306,11 +297,6 @@ static void next_over(const struct kvr_case_kit *k)
     {                                                                                              \
         FIELDS(__VA_ARGS__)                                                                        \
     }
-#define FWHT(called, ...)                                                                          \
-    {                                                                                              \
-        FIELDS(called, transforms, fwht, fwht_args, fwht_shapes, __VA_ARGS__), .tol = 1,           \
-                                                                               .size = fwht_size   \
-    }
 #define GRID(verb, axis, bits, asym)                                                               \
     CASE("grid." #verb "_" #axis "_int" #bits, KVR_GRID_TABLE_##verb, verb##_##axis,               \
          verb##_##axis##_args, axis##_shapes, { 64, 1536, bits, asym })
@@ -332,8 +318,8 @@ const struct kvr_kernel_case kvr_kernels_codecs[] = {
     CASE("pack.fields", packers, fields, fields_args, field_shapes, { 1 << 16, 4, 4, 0 }),
     CASE("pack.more_fields", packers, more_fields, more_fields_args, field_shapes,
          { 1 << 16, 1, 3, 2 }),
-    FWHT("fwht.rows", { 768, 128 }),
-    FWHT("fwht.rows_bf16", { 768, 128, 1 }),
+    CASE("fwht.rows", transforms, fwht, fwht_args, fwht_shapes, { 768, 128 }),
+    CASE("fwht.rows_bf16", transforms, fwht, fwht_args, fwht_shapes, { 768, 128, 1 }),
     CASE("sum.abs", sums, abs_sum, sum_args, flat_shapes, { 1 << 17 }),
     CASE("outliers.moments", outliers, moments, moments_args, flat_shapes, { 1 << 17 }),
     CASE("outliers.count_over", outliers, count_over, index_args, flat_shapes, { 1 << 17 }),

@@ -23,6 +23,15 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
         (v) = (vec)((nan_ & u_) | (~nan_ & (r_ << 16)));                                           \
     } while (0)
 
+/* Which NaN a sum of two keeps, and with which sign, is up to the instruction: what comes out is
+ * this one everywhere. */
+#define ONE_NAN 0x7fc00000u
+#define MAKE_ONE_NAN(v)                                                                            \
+    do {                                                                                           \
+        const uvec nan_ = (uvec)((v) != (v));                                                      \
+        (v) = (vec)((nan_ & ONE_NAN) | (~nan_ & (uvec)(v)));                                       \
+    } while (0)
+
 /* Stride h < LANES: lane j gets x[j] + x[j+h] or x[j-h] - x[j]. With FMA the sign is a factor,
  * whose product is exact. */
 #ifdef KVR_SIMD
@@ -97,8 +106,10 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
     }
 #endif
 #pragma GCC unroll 32
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         r[i] /= norm;
+        MAKE_ONE_NAN(r[i]);
+    }
 }
 
 /* One row of n * LANES floats, held in r; a constant n keeps it in registers. */
@@ -183,7 +194,7 @@ static void short_row(float *x, int d, bool bf16)
                 x[i + h] = to_bf16(a - b, bf16);
             }
     for (int i = 0; i < d; i++)
-        x[i] = to_bf16(x[i] / norm, bf16);
+        x[i] = isnan(x[i]) ? NAN : to_bf16(x[i] / norm, bf16);
 }
 
 static void rows(float *x, int64_t n_rows, int d, bool bf16)
