@@ -22,9 +22,10 @@ static size_t product(const struct kvr_case_kit *k)
 }
 
 /* Shapes: n, d, tokens_per_frame. Rows that fill no vector, and enough of them for a team. */
-static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },     { 3, 7, 1 },     { 5, 16, 2 },
-                                                 { 7, 33, 3 },    { 45, 257, 15 }, { 108, 192, 36 },
-                                                 { 61, 1100, 20 } };
+static const int row_shapes[][KVR_CASE_DIMS] = { { 1, 1, 1 },      { 3, 7, 1 },
+                                                 { 5, 16, 2 },     { 7, 33, 3 },
+                                                 { 45, 257, 15 },  { 108, 192, 36 },
+                                                 { 61, 1100, 20 }, { 53, 1800, 20 } };
 
 static struct kvr_rows rows_of(const struct kvr_case_kit *k)
 {
@@ -331,9 +332,9 @@ static void unpatchify(const struct kvr_case_kit *k)
 /* ---- cross-attention ---------------------------------------------------------------------- */
 
 /* Shapes: tokens, heads, head_dim, keys. */
-static const int cross_shapes[][KVR_CASE_DIMS] = {
-    { 1, 1, 2, 1 }, { 9, 2, 10, 5 }, { 31, 3, 64, 16 }, { 45, 2, 128, 17 }, { 13, 1, 48, 512 }
-};
+static const int cross_shapes[][KVR_CASE_DIMS] = { { 1, 1, 2, 1 },     { 9, 2, 10, 5 },
+                                                   { 31, 3, 64, 16 },  { 45, 2, 128, 17 },
+                                                   { 13, 1, 48, 512 }, { 60, 3, 66, 600 } };
 
 static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
 {

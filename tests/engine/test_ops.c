@@ -319,6 +319,7 @@ START_TEST(cross_attention)
     kvr_ops_cpu()->cross_attend(NULL, &r, &cross, NULL, q, out);
     ck_assert(isnan(out[0]) && isnan(out[c->D - 1]));
     ck_assert(c->n == 1 || !isnan(out[r.d]));
+    ck_assert(c->heads == 1 || !isnan(out[c->D])); /* of the same token */
     free(q);
     free(k);
     free(v);
