@@ -2,6 +2,7 @@
 #ifndef KVR_TESTS_CACHE_COMPARE_H
 #define KVR_TESTS_CACHE_COMPARE_H
 
+#include <check.h>
 #include <math.h>
 
 #include "methods/method.h"
@@ -18,6 +19,20 @@ static inline double worst(const float *a, const float *b, size_t n)
             w = e;
     }
     return w;
+}
+
+/* The narrowest heads, of `least` channels or more, that the method can be run with. */
+static inline int head_dim_for(const char *spec, int n_heads, int least)
+{
+    struct kvr_scheme *p;
+    int d = least;
+
+    ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    while (d <= 128 && kvr_scheme_check(p, n_heads, d) != KVR_OK)
+        d *= 2;
+    ck_assert_msg(d <= 128, "%s: %s", spec, kvr_error());
+    kvr_scheme_close(&p);
+    return d;
 }
 
 static inline int n_methods(void)
