@@ -127,7 +127,7 @@ differences='
     part == "free" && file == 1 { if ($2 == 0) old[$1] = $3; next }
     part == "free" { if (!($1 in old)) say("is new"); else draw[$1, n_draws[$1]++ + 0] = $3; seen[$1] = 1; next }
     file == 1 { old[$1] = $0; next }
-    { seen[$1] = 1; if (!($1 in old)) say("is new"); else compare() }
+    { seen[$1] = 1; if (!($1 in old)) print "golden: " part ": " $1 ": is new"; else compare() }
     END {
         for (m in old) {
             if (only != "" && m != only) continue

@@ -14,8 +14,7 @@
  *
  * nvcc sees plain CUDA C++: kvr_global<T> is T *__restrict__, kvr_shared<T> is T *. The host's
  * compiler sees emu.cuh, where both are checked pointers. So in a kernel memory is reached by
- * p[i], *p and p + i only, elements are read and written whole, atomics take p + i, and kernels
- * are named in kernels.def. */
+ * p[i], *p and p + i only, elements are read and written whole, and atomics take p + i. */
 #ifndef KVR_DEVICE_KERNEL_CUH
 #define KVR_DEVICE_KERNEL_CUH
 

@@ -4,6 +4,7 @@
 enum { MAX_LIVE = 64 };
 
 struct kvr_stream *both_stream;
+struct kvr_dev *both_dev;
 static void *live[MAX_LIVE]; /* as allocated */
 static int n_live;
 

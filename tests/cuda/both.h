@@ -8,7 +8,8 @@
 #include "harness/device/stream.h"
 #include "tests/methods/codec_tools.h"
 
-extern struct kvr_stream *both_stream; /* opened by main */
+extern struct kvr_stream *both_stream; /* opened by main, */
+extern struct kvr_dev *both_dev;       /* and a device for what needs more than a stream */
 
 /* Device memory with these n bytes. */
 void *both_in(const void *host, size_t n);
@@ -24,6 +25,7 @@ void both_free(void);
 TCase *cases_attend(void);
 TCase *cases_corrections(void);
 TCase *cases_codec(void);
+TCase *cases_stages(void);
 TCase *cases_outliers(void);
 TCase *cases_mma(void);
 TCase *cases_ops(void);

@@ -74,6 +74,19 @@ static void want_all(void)
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 } };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
+/* The i-th shape, or the next one that the codec can be run with. */
+static const struct kvr_block_shape *fitting_shape(const struct kvr_codec *c, int i)
+{
+    for (int s = 0; s < N_SHAPES; s++) {
+        const struct kvr_block_shape *shape = &shapes[(i + s) % N_SHAPES];
+
+        if (kvr_codec_check(c, shape->n_heads, shape->head_dim) == KVR_OK)
+            return shape;
+    }
+    ck_abort_msg("%s: %s", c->text, kvr_error());
+    return NULL;
+}
+
 /* A block on one backend. */
 struct side {
     struct kvr_dev *dev;
@@ -241,8 +254,8 @@ START_TEST(every_codec)
 
     for (int f = 0; f < N_FILLS; f++)
         if (w->compute == KVR_COMPUTE_F32 || f % 3 == 0) /* the other arithmetic: some of them */
-            compare(c, &shapes[f % N_SHAPES], (enum fill)f);
-    compare(c, &shapes[0], FILL_OUTLIER_CHANNEL);
+            compare(c, fitting_shape(c, f), (enum fill)f);
+    compare(c, fitting_shape(c, 0), FILL_OUTLIER_CHANNEL);
     kvr_codec_close(&c);
 }
 END_TEST

@@ -5,24 +5,11 @@
 
 #include "tests/cuda/both.h"
 
-static const char *const kernels[] = {
-#define KERNEL(name) #name,
-#define NEEDS_DEVICE(name, why)
-#define LIBRARY(name, what)
-#include "harness/device/kernels.def"
-#undef KERNEL
-#undef NEEDS_DEVICE
-#undef LIBRARY
-    NULL
-};
-
 /* Kernels that cannot be emulated, each with why. */
 static const char *const need_device[][2] = {
-#define KERNEL(name)
 #define NEEDS_DEVICE(name, why) { #name, why },
 #define LIBRARY(name, what)
 #include "harness/device/kernels.def"
-#undef KERNEL
 #undef NEEDS_DEVICE
 #undef LIBRARY
     { NULL, NULL }
@@ -30,20 +17,20 @@ static const char *const need_device[][2] = {
 
 /* What others' kernels do for us. */
 static const char *const libraries =
-#define KERNEL(name)
 #define NEEDS_DEVICE(name, why)
 #define LIBRARY(name, what) " " #name " (" what ");"
 #include "harness/device/kernels.def"
-#undef KERNEL
 #undef NEEDS_DEVICE
 #undef LIBRARY
     ;
 
-static bool listed(const char *name)
+/* The kernels that the sources define. */
+enum { MAX_KERNELS = 512 };
+static char kernels[MAX_KERNELS][128];
+static int n_kernels;
+
+static bool needs_device(const char *name)
 {
-    for (int i = 0; kernels[i]; i++)
-        if (!strcmp(kernels[i], name))
-            return true;
     for (int i = 0; need_device[i][0]; i++)
         if (!strcmp(need_device[i][0], name))
             return true;
@@ -72,68 +59,83 @@ static void kernel_name(const char *at, char *name, size_t size)
     }
 }
 
-/* kernels.def names what the sources define, so that "all of them" means all of them. */
-START_TEST(list_is_complete)
+static void find_in(const char *path)
 {
-    static const char *const where[] = { "harness/*/*.cu", "methods/*/*.cu" };
-    int n = 0, n_listed = 0;
+    static char text[1 << 18];
+    FILE *f = fopen(path, "r");
+    size_t size;
 
-    for (int w = 0; w < 2; w++) {
+    if (!f)
+        return;
+    size = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[size] = 0;
+    for (char *at = text; (at = strstr(at, "__global__")) != NULL && n_kernels < MAX_KERNELS; at++)
+        kernel_name(at, kernels[n_kernels++], sizeof kernels[0]);
+}
+
+static void find_kernels(void)
+{
+    static const char *const where[] = { "harness/*/*.cu", "methods/*/*.cu", "methods/*/*/*.cu" };
+
+    for (int w = 0; w < 3; w++) {
         glob_t files;
 
         if (glob(where[w], 0, NULL, &files))
             continue;
-        for (size_t i = 0; i < files.gl_pathc; i++) {
-            FILE *f = fopen(files.gl_pathv[i], "r");
-            static char text[1 << 18];
-            size_t size;
-
-            ck_assert_ptr_nonnull(f);
-            size = fread(text, 1, sizeof text - 1, f);
-            fclose(f);
-            ck_assert_uint_lt(size, sizeof text - 1);
-            text[size] = 0;
-            for (char *at = text; (at = strstr(at, "__global__")) != NULL; at++) {
-                char name[128];
-
-                kernel_name(at, name, sizeof name);
-                ck_assert_msg(listed(name), "%s: kernel '%s' is not in kernels.def",
-                              files.gl_pathv[i], name);
-                n++;
-            }
-        }
+        for (size_t i = 0; i < files.gl_pathc; i++)
+            find_in(files.gl_pathv[i]);
         globfree(&files);
     }
-    for (int i = 0; kernels[i]; i++)
-        n_listed++;
-    for (int i = 0; need_device[i][0]; i++)
-        n_listed++;
-    ck_assert_int_eq(n, n_listed);
+}
+
+/* All of them were read, each has a name of its own, and those of kernels.def are among them. */
+START_TEST(kernels_are_found)
+{
+    ck_assert_int_ge(n_kernels, 50);
+    ck_assert_int_lt(n_kernels, MAX_KERNELS);
+    for (int i = 0; i < n_kernels; i++) {
+        ck_assert_msg(*kernels[i], "kernel %d, after '%s', has no name", i,
+                      i ? kernels[i - 1] : "");
+        for (int j = 0; j < i; j++)
+            ck_assert_msg(strcmp(kernels[i], kernels[j]) != 0, "two kernels '%s'", kernels[i]);
+    }
+    for (int k = 0; need_device[k][0]; k++) {
+        bool found = false;
+
+        for (int i = 0; i < n_kernels; i++)
+            found = found || !strcmp(kernels[i], need_device[k][0]);
+        ck_assert_msg(found, "'%s' of kernels.def is nowhere", need_device[k][0]);
+    }
 }
 END_TEST
+
+static bool executed(const char *name)
+{
+    return kvr_stream_launches(both_stream, name) > 0 ||
+           kvr_stream_launches(kvr_dev_stream(both_dev), name) > 0;
+}
 
 /* The last test: nothing that can be executed here was left out. */
 START_TEST(every_kernel_was_executed)
 {
-    for (int i = 0; kernels[i]; i++)
-        ck_assert_msg(kvr_stream_launches(both_stream, kernels[i]) > 0, "%s was not executed",
+    for (int i = 0; i < n_kernels; i++)
+        ck_assert_msg(needs_device(kernels[i]) || executed(kernels[i]), "%s was not executed",
                       kernels[i]);
 }
 END_TEST
 
 static void say(void)
 {
-    int n = 0, done = 0;
+    int done = 0;
 
-    for (int i = 0; kernels[i]; i++, n++)
-        done += kvr_stream_launches(both_stream, kernels[i]) > 0;
+    for (int i = 0; i < n_kernels; i++)
+        done += executed(kernels[i]);
     printf("CUDA: needs a device:");
-    for (int i = 0; need_device[i][0]; i++, n++) {
-        done += kvr_stream_launches(both_stream, need_device[i][0]) > 0;
+    for (int i = 0; need_device[i][0]; i++)
         printf(" %s (%s);", need_device[i][0], need_device[i][1]);
-    }
     puts(libraries);
-    printf("CUDA: %d of %d kernels executed (%s)\n", done, n,
+    printf("CUDA: %d of %d kernels executed (%s)\n", done, n_kernels,
            kvr_stream_emulated() ? "emulated" : "device");
 }
 
@@ -144,15 +146,17 @@ int main(void)
     SRunner *sr = srunner_create(s);
     int failed;
 
-    if (kvr_stream_open(&both_stream) != KVR_OK) {
+    find_kernels();
+    if (kvr_stream_open(&both_stream) != KVR_OK || kvr_dev_open(&both_dev, KVR_CUDA) != KVR_OK) {
         fprintf(stderr, "%s\n", kvr_error());
         return EXIT_FAILURE;
     }
     kvr_stream_seed(both_stream, 7);
     omp_set_num_threads(1); /* the cases are small: waking threads would take most of the time */
-    tcase_add_test(tc, list_is_complete);
+    tcase_add_test(tc, kernels_are_found);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, cases_codec());
+    suite_add_tcase(s, cases_stages());
     suite_add_tcase(s, cases_outliers());
     suite_add_tcase(s, cases_gemm());
     suite_add_tcase(s, cases_policy());
@@ -169,6 +173,7 @@ int main(void)
     failed = srunner_ntests_failed(sr);
     say();
     srunner_free(sr);
+    kvr_dev_close(&both_dev);
     kvr_stream_close(&both_stream);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -135,4 +135,55 @@ static inline float *floats(size_t n)
     return p;
 }
 
+/* Pipelines that every stage of a kind can stand in; %s is its name. */
+static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2) + %s",
+                                              "%s + asym(bits=4)", "outliers(sigma=2) | %s" };
+static const char *const shift_pipelines[] = { "%s | sym(bits=4)", "%s | asym(bits=2,axis=token)" };
+
+/* The i-th of the pipelines that the registered stages give, in `text`; false past the last. Those
+ * that cannot be (nothing is left by `exact`) are not counted. */
+static inline bool stage_pipeline(int i, char *text, size_t n)
+{
+    const struct kvr_stage *s;
+
+    for (int at = 0; (s = kvr_stage_at(at)) != NULL; at++) {
+        const bool grid = s->kind == KVR_STAGE_GRID;
+        const char *const *forms = grid ? grid_pipelines : shift_pipelines;
+        const int n_forms = grid ? 5 : 2;
+
+        for (int f = 0; f < n_forms; f++) {
+            struct kvr_codec *c;
+
+            snprintf(text, n, forms[f], s->name);
+            if (kvr_codec_open(&c, text, KVR_K, false) != KVR_OK)
+                continue;
+            kvr_codec_close(&c);
+            if (i-- == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static inline int n_stage_pipelines(void)
+{
+    char text[128];
+    int n = 0;
+
+    while (stage_pipeline(n, text, sizeof text))
+        n++;
+    return n;
+}
+
+/* Groups that fit into heads of 32 channels and into the tests' blocks. */
+static inline void fit_groups(struct kvr_codec *c)
+{
+    int n;
+
+    if (kvr_codec_check(c, 1, 32) != KVR_OK)
+        ck_assert_msg(kvr_codec_set(c, "group", "32", &n) == KVR_OK &&
+                          kvr_codec_check(c, 1, 32) == KVR_OK,
+                      "%s: %s", c->text, kvr_error());
+}
+
 #endif

@@ -1,0 +1,134 @@
+/* cases_stages.c - every registered stage, in every pipeline that it can stand in: the CPU's bytes
+ * and the CPU's values, bit for bit but for the payload of a NaN. */
+#include "methods/corrections/correction.h"
+#include "tests/cuda/both.h"
+
+/* Ragged in blocks of 8 and 16; one token; heads of 64. */
+static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static void same_buf(const struct kvr_buf *want, const struct kvr_buf *got, const char *what)
+{
+    void *host = malloc(want->n_bytes ? want->n_bytes : 1);
+
+    ck_assert_msg(want->n_bytes == got->n_bytes, "%s: other sizes", what);
+    if (want->n_bytes) {
+        ck_assert_int_eq(kvr_dev_get(both_dev, host, got->p, got->n_bytes), KVR_OK);
+        ck_assert_msg(!memcmp(host, want->p, want->n_bytes), "%s: other bytes", what);
+    }
+    free(host);
+}
+
+static void same_values(const float *want, const float *got, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!same(want[i], got[i]))
+            ck_abort_msg("%s: element %zu: %a on the CPU, %a on CUDA", what, i, (double)want[i],
+                         (double)got[i]);
+}
+
+static void compare(const struct kvr_codec *c, const struct kvr_block_shape *shape, enum fill fill)
+{
+    const size_t n = elements(shape);
+    const int64_t t0 = shape->n_tok / 3, part = shape->n_tok - t0;
+    struct kvr_dev *dev = open_dev();
+    float *x = floats(n), *work = floats(n), *want = floats(n), *got = floats(n);
+    struct kvr_buf on = { 0 };
+    struct kvr_packed a, b;
+    char what[400];
+
+    snprintf(what, sizeof what, "%s%s, %s", c->text, c->compute == KVR_COMPUTE_BF16 ? ", bf16" : "",
+             fill_names[fill]);
+    fill_block(x, shape, fill, 3);
+    ck_assert_int_eq(kvr_buf_alloc(&on, both_dev, KVR_MEM_SCRATCH, 3 * n * sizeof *x), KVR_OK);
+
+    float *d_x = on.p, *d_work = d_x + n, *d_out = d_work + n;
+
+    ck_assert_int_eq(kvr_dev_put(both_dev, d_x, x, n * sizeof *x), KVR_OK);
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &a), KVR_OK);
+    ck_assert_msg(kvr_codec_encode(c, both_dev, d_x, shape, d_work, &b) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
+    for (int i = 0; i < KVR_MAX_STAGES; i++) {
+        same_buf(&a.stage[i].codes, &b.stage[i].codes, what);
+        same_buf(&a.stage[i].meta, &b.stage[i].meta, what);
+    }
+    for (int h = 0; h < 2; h++) { /* all of it; the last head from a third on */
+        const int h0 = h ? shape->n_heads - 1 : 0, nh = shape->n_heads - h0;
+        const int64_t from = h ? t0 : 0, run = h ? part : shape->n_tok;
+        const size_t some = (size_t)(run * nh * shape->head_dim);
+
+        kvr_codec_decode(&a, from, run, h0, nh, want);
+        kvr_codec_decode(&b, from, run, h0, nh, d_out);
+        ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
+        ck_assert_int_eq(kvr_dev_get(both_dev, got, d_out, some * sizeof *got), KVR_OK);
+        same_values(want, got, some, what);
+    }
+    kvr_squared_steps_cuda(kvr_dev_stream(both_dev), &b, 0, shape->n_tok, d_out);
+    ck_assert_int_eq(kvr_dev_sync(both_dev), KVR_OK);
+    ck_assert_int_eq(kvr_dev_get(both_dev, got, d_out, n * sizeof *got), KVR_OK);
+    for (int64_t t = 0; t < shape->n_tok; t++)
+        for (int h = 0; h < shape->n_heads; h++) {
+            const int64_t at = (t * shape->n_heads + h) * shape->head_dim;
+
+            kvr_squared_steps(&a, h, t, 1, want);
+            same_values(want, got + at, (size_t)shape->head_dim, what);
+        }
+    kvr_packed_free(&a);
+    kvr_packed_free(&b);
+    kvr_buf_free(&on);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(want);
+    free(got);
+}
+
+START_TEST(every_stage)
+{
+    char text[128];
+
+    ck_assert(stage_pipeline(_i / 2, text, sizeof text));
+
+    struct kvr_codec *c =
+        open_codec(text, KVR_K, false, _i % 2 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
+
+    fit_groups(c);
+    for (int s = 0; s < N_SHAPES; s++)
+        for (int f = 0; f < N_FILLS; f++)
+            compare(c, &shapes[s], (enum fill)f);
+    kvr_codec_close(&c);
+}
+END_TEST
+
+static void relative(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                     struct kvr_coding_noise *out)
+{
+    (void)job, (void)in;
+    out->kind = KVR_NOISE_RELATIVE;
+    out->relative = 0.0625f;
+}
+
+/* A grid that says that its error is relative: steps are made of what is decoded. */
+START_TEST(relative_steps)
+{
+    struct kvr_codec *c = open_codec("hadamard | sym(bits=8)", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_stage said = *c->stage[1].stage;
+
+    said.noise = relative;
+    c->stage[1].stage = &said;
+    for (int f = 0; f < N_FILLS; f++)
+        compare(c, &shapes[2], (enum fill)f);
+    kvr_codec_close(&c);
+}
+END_TEST
+
+TCase *cases_stages(void)
+{
+    TCase *tc = tcase_create("stages");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, every_stage, 0, 2 * n_stage_pipelines());
+    tcase_add_test(tc, relative_steps);
+    return tc;
+}
