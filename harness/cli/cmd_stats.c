@@ -46,9 +46,15 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_windows(&t, &s);
     else if (st == KVR_OK && strcmp(what, "growth") == 0)
         st = kvr_stat_growth(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "distribution") == 0)
+        st = kvr_stat_distribution(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "sensitivity") == 0)
+        st = kvr_stat_sensitivity(&t, &s);
     else if (st == KVR_OK)
         st = kvr_fail(KVR_EINVAL,
-                      "stats: '%s' is none of paired, windows, growth, timing, coverage", what);
+                      "stats: '%s' is none of paired, windows, growth, distribution, "
+                      "sensitivity, timing, coverage",
+                      what);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, o->db);
     if (st != KVR_OK) {
@@ -87,7 +93,7 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
     .summary = "paired differences, windows of time, growth of errors, medians, coverage",
-    .usage = "paired|windows|growth|timing|coverage [options]",
+    .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
         "  kvreel stats windows --metric psnr      # chunk by chunk, with the floor of each\n"

@@ -37,6 +37,19 @@ enum kvr_status kvr_stat_windows(struct kvr_table **out, const struct kvr_stat_o
  * with its interval. */
 enum kvr_status kvr_stat_growth(struct kvr_table **out, const struct kvr_stat_options *o);
 
+/* The metrics that are no distance from BF16, of the video by itself or beside the truth: per
+ * metric and method the paired difference to BF16, what BF16's own draws stray by, beyond chaos or
+ * not. */
+enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o);
+
+/* Per verdict of a table of o->metric (a method is above the next that it is separable from): does
+ * it survive the first or second seeds alone, half of the prompts, the metric under a teacher, the
+ * other reading. */
+enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o);
+
+/* The same of SSIM over a whole database, as a table of `kvreel report`. */
+enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
+
 /* KVR_EINVAL, naming them, where o->where takes in more than one machine unasked. */
 enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o);
 

@@ -8,6 +8,7 @@
 #include "harness/report/chaos.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
+#include "harness/report/stat_tables.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(table_summary);
@@ -104,6 +105,11 @@ const struct kvr_report kvr_reports[] = {
       .chaos = true,
       .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
       .make = kvr_report_intervals,
+      .fold = settings },
+    { .name = "sensitivity",
+      .title = "Does a verdict by SSIM survive other seeds, other prompts, a teacher, the other "
+               "reading?",
+      .make = kvr_report_sensitivity,
       .fold = settings },
     { .name = "cost",
       .title =

@@ -56,6 +56,12 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
           .extra = 1,
           .n_series = CHUNKS,
           .series = chunk },
+        { .name = "sharpness",
+          .unit = "levels^2",
+          .value = 100 + prompt - (m == 2 ? 5 : 0) +
+                   0.1 * ((7 * draw + 3 * prompt + seed + 2 * m) % 5 - 2),
+          .n = 6,
+          .extra = NAN },
         { .name = "psnr.last", .unit = "dB", .value = 47 - growth(m), .n = 2, .extra = 4 },
     };
     struct kvr_settings set;
@@ -106,7 +112,7 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
             .nominal_bytes = m ? 250 : 1000,
             .resident_bytes = 260,
             .peak_bytes = 5000,
-            .n_metrics = 3,
+            .n_metrics = 4,
             .metric = metric,
         };
 
@@ -367,6 +373,49 @@ START_TEST(errors_grow)
 }
 END_TEST
 
+/* What is no distance from BF16: a paired difference beside what BF16's draws stray by. */
+START_TEST(distribution)
+{
+    const struct kvr_stat_options o = { .db = db, .level = 0.95 };
+    struct kvr_table *t;
+
+    ck_assert_msg(kvr_stat_distribution(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(t->n_rows, 2);
+    ck_assert(fabs(number_of(t, "WORSE", "difference") + 5) < 0.2);
+    ck_assert_str_eq(cell_of(t, "WORSE", "beyond_chaos"), "yes");
+    ck_assert_str_eq(cell_of(t, "TWIN", "beyond_chaos"), "no");
+    ck_assert(number_of(t, "TWIN", "control") > 0.05 && number_of(t, "TWIN", "control") < 0.3);
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* TWIN is above WORSE, with half of the rollouts, too; under the teacher the two are equal. */
+START_TEST(sensitivity)
+{
+    const struct kvr_stat_options o = { .db = db, .metric = "psnr", .level = 0.95 };
+    struct kvr_table *t;
+
+    draw_values(6, 0.5);
+    ck_assert_msg(kvr_stat_sensitivity(&t, &o) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(t->n_rows, 1);
+    ck_assert_str_eq(cell_of(t, "TWIN", "above"), "WORSE");
+    ck_assert_str_eq(cell_of(t, "TWIN", "seeds_1"), "yes");
+    ck_assert_str_eq(cell_of(t, "TWIN", "seeds_2"), "yes");
+    ck_assert_str_eq(cell_of(t, "TWIN", "half_1"), "yes");
+    ck_assert_str_eq(cell_of(t, "TWIN", "half_2"), "yes");
+    ck_assert_str_eq(cell_of(t, "TWIN", "put_in"), "no");
+    ck_assert_str_eq(cell_of(t, "TWIN", "other_reading"), "-");
+    ck_assert_str_eq(cell_of(t, "TWIN", "same_side"), "4 of 5");
+    kvr_table_close(&t);
+    /* Of one seed of one half TWIN is made the worse one. */
+    exec("UPDATE metric SET value = value - 9 WHERE name = 'psnr' AND cell LIKE '1-%-1-%'");
+    ck_assert_int_eq(kvr_stat_sensitivity(&t, &o), KVR_OK);
+    ck_assert_str_eq(cell_of(t, "WORSE", "above"), "TWIN");
+    ck_assert_str_eq(cell_of(t, "WORSE", "seeds_1"), "reversed");
+    kvr_table_close(&t);
+}
+END_TEST
+
 static const char ledger[] =
     "sources: {here: this test}\n"
     "claims:\n"
@@ -447,6 +496,8 @@ int main(void)
     tcase_add_test(tc, two_videos_are_named);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, errors_grow);
+    tcase_add_test(tc, distribution);
+    tcase_add_test(tc, sensitivity);
     tcase_add_test(tc, ledger_of_claims);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);

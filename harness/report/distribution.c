@@ -1,0 +1,108 @@
+/* distribution.c - a video may be another one than BF16's and as good: what is said of it by
+ * itself, or beside the truth, as paired differences to BF16, with what BF16's own draws stray by.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/stat_tables.h"
+#include "metrics/metric.h"
+
+static const char baseline_name[] = "BF16";
+
+/* Which of the metrics that no distance from BF16 have values. */
+static enum kvr_status measured(const char *db, const char *name, bool *out)
+{
+    struct kvr_table *t;
+    char sql[200];
+
+    snprintf(
+        sql, sizeof sql,
+        "SELECT count(*) FROM (SELECT 1 FROM metric WHERE name = '%.64s' AND value IS NOT NULL "
+        "LIMIT 1)",
+        name);
+    KVR_TRY(kvr_table_query(&t, db, sql, NULL));
+    *out = kvr_table_number(t, 0, 0) > 0;
+    kvr_table_close(&t);
+    return KVR_OK;
+}
+
+static enum kvr_status add_metric(struct kvr_table *out, const struct kvr_stat_options *o,
+                                  const struct kvr_metric *m)
+{
+    static const char *const taken[] = { "n_pairs", "difference", "lo", "hi", NULL };
+    struct kvr_stat_options mine = *o;
+    struct kvr_table *t;
+    int name, jitter, beyond;
+    struct kvr_value spread = { .type = KVR_VALUE_NULL };
+    enum kvr_status st = KVR_OK;
+
+    mine.metric = m->name;
+    mine.against = baseline_name;
+    KVR_TRY(kvr_stat_paired(&t, &mine));
+    name = kvr_table_find(t, "method");
+    jitter = kvr_table_find(t, "jitter");
+    beyond = kvr_table_find(t, "beyond_chaos");
+    for (int i = 0; i < t->n_rows; i++)
+        if (strcmp(kvr_table_text(t, i, name), baseline_name) == 0)
+            spread = *kvr_table_at(t, i, jitter);
+    for (int i = 0; st == KVR_OK && i < t->n_rows; i++) {
+        struct kvr_value row[8] = {
+            { .type = KVR_VALUE_TEXT, .text = m->name, .n_bytes = (int)strlen(m->name) }
+        };
+
+        if (strcmp(kvr_table_text(t, i, name), baseline_name) == 0)
+            continue;
+        row[1] = *kvr_table_at(t, i, name);
+        for (int k = 0; taken[k]; k++)
+            row[2 + k] = *kvr_table_at(t, i, kvr_table_find(t, taken[k]));
+        row[6] = spread;
+        row[7] = *kvr_table_at(t, i, beyond);
+        st = kvr_table_add(out, row);
+    }
+    kvr_table_close(&t);
+    return st;
+}
+
+static enum kvr_status add_all(struct kvr_table *out, const struct kvr_stat_options *o,
+                               const struct kvr_metric *const *list)
+{
+    for (; *list; list++) {
+        bool there;
+
+        if (!(*list)->alone && !(*list)->truth)
+            continue;
+        KVR_TRY(measured(o->db, (*list)->name, &there));
+        if (there)
+            KVR_TRY(add_metric(out, o, *list));
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_stat_distribution(struct kvr_table **out, const struct kvr_stat_options *o)
+{
+    static const struct kvr_column columns[] = {
+        { .name = "metric" },
+        { .name = "method" },
+        { .name = "n_pairs", .head = "pairs" },
+        { .name = "difference", .digits = -1 },
+        { .name = "lo", .head = "from", .digits = -1 },
+        { .name = "hi", .head = "to", .digits = -1 },
+        { .name = "control", .head = "BF16 strays", .digits = -1 },
+        { .name = "beyond_chaos", .head = "beyond chaos" },
+    };
+    enum kvr_status st = kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns);
+
+    if (st == KVR_OK)
+        st = add_all(*out, o, kvr_metrics);
+    if (st == KVR_OK)
+        st = add_all(*out, o, kvr_truth_metrics);
+    if (st == KVR_OK)
+        st =
+            kvr_table_note(*out, "of the video by itself, or beside the truth: differences to BF16 "
+                                 "paired by prompt; BF16 strays: standard deviation of one video "
+                                 "over its draws; beyond chaos: other than BF16 over its draws, "
+                                 "Holm over the methods of a metric");
+    if (st != KVR_OK)
+        kvr_table_close(out);
+    return st;
+}

@@ -1,0 +1,275 @@
+/* sensitivity.c - which of a table's verdicts survive another choice of seeds, prompts, forcing or
+ * reading. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/nested.h"
+#include "harness/report/pairs.h"
+#include "harness/report/stat_tables.h"
+#include "harness/store/statement.h"
+#include "metrics/metric.h"
+
+KVR_STATEMENT(stats_sensitivity);
+
+enum { METHOD, PLACE, SAMPLE, SEEDS, FORCING, VALUE }; /* columns of the rows */
+
+/* What is looked at again. */
+static const struct variant {
+    const char *name, *head;
+    int seeds, half; /* which; 0: all */
+    bool teacher, other_reading;
+} variants[] = {
+    { .name = "seeds_1", .head = "first seeds", .seeds = 1 },
+    { .name = "seeds_2", .head = "second seeds", .seeds = 2 },
+    { .name = "half_1", .head = "odd prompts", .half = 1 },
+    { .name = "half_2", .head = "even prompts", .half = 2 },
+    { .name = "put_in", .head = "put in", .teacher = true },
+    { .name = "other_reading", .head = "other reading", .other_reading = true },
+};
+enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
+
+static const struct variant everything = { .name = "all" };
+
+struct method {
+    const char *name;
+    int from, to, other; /* rows; of the other reading, or -1 */
+    double score;
+};
+
+struct work {
+    const struct kvr_stat_options *o;
+    struct kvr_table *t;
+    struct method *m;
+    int n, sign;
+    struct kvr_sample *a, *b, *d;
+    double *x;
+};
+
+static int samples(const struct work *w, const struct method *m, const struct variant *v,
+                   struct kvr_sample *s)
+{
+    int n = 0;
+
+    for (int i = m->from; i < m->to; i++) {
+        const int place = (int)kvr_table_number(w->t, i, PLACE);
+        const bool teacher = strcmp(kvr_table_text(w->t, i, FORCING), "teacher") == 0;
+        const bool free = strcmp(kvr_table_text(w->t, i, FORCING), "none") == 0;
+
+        if ((v->teacher ? !teacher : !free) || (v->half && place % 2 != v->half % 2) ||
+            (v->seeds && (int)kvr_table_number(w->t, i, SEEDS) != v->seeds))
+            continue;
+        s[n++] = (struct kvr_sample){ .prompt = place,
+                                      .seed = (int)kvr_table_number(w->t, i, SAMPLE),
+                                      .x = kvr_table_number(w->t, i, VALUE) * w->sign };
+    }
+    return kvr_nest(s, n, KVR_PER_SEED);
+}
+
+/* How much better a is than b; n is 0 where there is nothing to compare. */
+static enum kvr_status compare(struct work *w, const struct method *a, const struct method *b,
+                               const struct variant *v, struct kvr_comparison *c)
+{
+    int n;
+
+    *c = (struct kvr_comparison){ 0 };
+    if (v->other_reading && (a->other < 0 || b->other < 0))
+        return KVR_OK;
+    if (v->other_reading) {
+        a = &w->m[a->other];
+        b = &w->m[b->other];
+    }
+    n = samples(w, a, v, w->a);
+    n = kvr_nest_pairs(w->a, n, w->b, samples(w, b, v, w->b), w->d);
+    n = kvr_nest(w->d, n, KVR_PER_PROMPT);
+    kvr_nest_values(w->d, n, w->x);
+    return n ? kvr_compare(w->x, n, w->o->level, c) : KVR_OK;
+}
+
+static const char *survives(const struct kvr_comparison *c)
+{
+    if (c->n == 0)
+        return "-";
+    if (c->mean > 0)
+        return c->n > 1 && c->ci.lo > 0 ? "yes" : "weaker";
+    return c->n > 1 && c->ci.hi < 0 ? "reversed" : "no";
+}
+
+static struct kvr_value text(const char *s)
+{
+    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
+}
+
+static struct kvr_value number(double x)
+{
+    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
+                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+static enum kvr_status add_verdict(struct work *w, struct kvr_table *out, const struct method *a,
+                                   const struct method *b, const struct kvr_comparison *all)
+{
+    struct kvr_value v[8 + N_VARIANTS];
+    char kept[32];
+    int n = 0, told = 0, yes = 0;
+
+    v[n++] = text(a->name);
+    v[n++] = text(b->name);
+    v[n++] = (struct kvr_value){ .type = KVR_VALUE_INT, .i = all->n, .r = all->n };
+    v[n++] = number(all->mean);
+    v[n++] = number(all->ci.lo);
+    v[n++] = number(all->ci.hi);
+    for (int i = 0; i < N_VARIANTS; i++) {
+        struct kvr_comparison c;
+
+        KVR_TRY(compare(w, a, b, &variants[i], &c));
+        told += c.n > 0;
+        yes += c.n > 0 && c.mean > 0;
+        v[n++] = text(survives(&c));
+    }
+    snprintf(kept, sizeof kept, "%d of %d", yes, told);
+    v[n++] = text(kept);
+    return kvr_table_add(out, v);
+}
+
+static int by_score(const void *pa, const void *pb)
+{
+    const struct method *a = pa, *b = pb;
+
+    return a->score != b->score ? (a->score < b->score) - (a->score > b->score)
+                                : strcmp(a->name, b->name);
+}
+
+static bool other_reading(const char *a, const char *b)
+{
+    const size_t n = strlen(a);
+
+    return strncmp(a, b, n) == 0 && strcmp(b + n, "@study") == 0;
+}
+
+static void find_methods(struct work *w)
+{
+    for (int i = 0; i < w->t->n_rows; i++) {
+        if (w->n == 0 || strcmp(w->m[w->n - 1].name, kvr_table_text(w->t, i, METHOD)) != 0)
+            w->m[w->n++] = (struct method){ .name = kvr_table_text(w->t, i, METHOD), .from = i };
+        w->m[w->n - 1].to = i + 1;
+    }
+    for (int i = 0; i < w->n; i++) {
+        int n = kvr_nest(w->a, samples(w, &w->m[i], &everything, w->a), KVR_PER_PROMPT);
+
+        kvr_nest_values(w->a, n, w->x);
+        w->m[i].score = n ? kvr_mean(w->x, n) : -INFINITY;
+    }
+    qsort(w->m, (size_t)w->n, sizeof *w->m, by_score);
+    for (int i = 0; i < w->n; i++) {
+        w->m[i].other = -1;
+        for (int j = 0; j < w->n; j++)
+            if (other_reading(w->m[i].name, w->m[j].name) ||
+                other_reading(w->m[j].name, w->m[i].name))
+                w->m[i].other = j;
+    }
+}
+
+/* A verdict of the table: a method is above the next one below it that it is separable from. */
+static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
+{
+    for (int i = 0; i < w->n; i++)
+        for (int j = i + 1; j < w->n; j++) {
+            struct kvr_comparison c;
+
+            KVR_TRY(compare(w, &w->m[i], &w->m[j], &everything, &c));
+            if (!kvr_separable(&c, c.p * (w->n - 1)))
+                continue;
+            KVR_TRY(add_verdict(w, out, &w->m[i], &w->m[j], &c));
+            break;
+        }
+    return KVR_OK;
+}
+
+static enum kvr_status read_rows(struct work *w)
+{
+    char *sql = kvr_statement_fill(
+        kvr_statement_stats_sensitivity,
+        KVR_WITH("metric", w->o->metric, "where", w->o->where ? w->o->where : "1"));
+    size_t n;
+    enum kvr_status st;
+
+    if (!sql)
+        return kvr_fail(KVR_ENOMEM, "stats: no memory");
+    st = kvr_table_query(&w->t, w->o->db, sql, NULL);
+    free(sql);
+    KVR_TRY(st);
+    n = (size_t)w->t->n_rows + 1;
+    w->m = calloc(n, sizeof *w->m);
+    w->a = calloc(n, sizeof *w->a);
+    w->b = calloc(n, sizeof *w->b);
+    w->d = calloc(n, sizeof *w->d);
+    w->x = calloc(n, sizeof *w->x);
+    return w->m && w->a && w->b && w->d && w->x ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
+}
+
+static enum kvr_status open_table(struct kvr_table **out)
+{
+    struct kvr_column columns[8 + N_VARIANTS] = {
+        { .name = "method" },
+        { .name = "above" },
+        { .name = "n" },
+        { .name = "difference", .digits = -1 },
+        { .name = "lo", .head = "from", .digits = -1 },
+        { .name = "hi", .head = "to", .digits = -1 },
+    };
+    int n = 6;
+
+    for (int i = 0; i < N_VARIANTS; i++)
+        columns[n++] = (struct kvr_column){ .name = variants[i].name, .head = variants[i].head };
+    columns[n++] = (struct kvr_column){ .name = "same_side", .head = "same side" };
+    return kvr_table_open(out, n, columns);
+}
+
+enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_stat_options *o)
+{
+    const struct kvr_metric *m = kvr_metric_find(o->metric);
+    struct work w = { .o = o };
+    char note[512];
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!m)
+        return kvr_fail(KVR_EINVAL, "stats: '%s' is no metric (`kvreel list metrics`)", o->metric);
+    w.sign = m->direction;
+    KVR_TRY(kvr_stat_one_machine(o));
+    st = read_rows(&w);
+    if (st == KVR_OK)
+        st = open_table(out);
+    if (st == KVR_OK) {
+        find_methods(&w);
+        st = all_verdicts(&w, *out);
+    }
+    snprintf(
+        note, sizeof note,
+        "%s: a method is above the next one that it is separable from, and is it still with "
+        "these rollouts alone? yes: its interval leaves 0 out; weaker: not that, but the same "
+        "side; no: the other side; reversed: for sure; put in: under the BF16 rollout's chunks",
+        o->metric);
+    if (st == KVR_OK)
+        st = kvr_table_note(*out, note);
+    if (st != KVR_OK)
+        kvr_table_close(out);
+    kvr_table_close(&w.t);
+    free(w.m);
+    free(w.a);
+    free(w.b);
+    free(w.d);
+    free(w.x);
+    return st;
+}
+
+enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path)
+{
+    const struct kvr_stat_options o = {
+        .db = db_path, .metric = "ssim", .level = 0.95, .across_machines = true
+    };
+
+    return kvr_stat_sensitivity(out, &o);
+}

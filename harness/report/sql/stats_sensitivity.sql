@@ -1,0 +1,9 @@
+-- A metric by method, prompt and seed, free and under a teacher. seeds: which of a prompt's it is.
+WITH w AS (SELECT *, dense_rank() OVER (ORDER BY suite, prompt_id) AS place,
+    dense_rank() OVER (ORDER BY suite, prompt_id, seed,
+      replace(root_settings, ', forcing ' || forcing, ''), machine) AS sample,
+    dense_rank() OVER (PARTITION BY suite, prompt_id ORDER BY seed) AS seeds
+  FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND NOT is_baseline
+    AND NOT is_control AND ({where}))
+SELECT method, place, sample, seeds, forcing, {w.score:{metric}} AS value FROM w
+WHERE value IS NOT NULL ORDER BY method
