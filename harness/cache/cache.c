@@ -593,7 +593,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .int8 = c->shape.attend == KVR_ATTEND_INT8,
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
-        .past = c->past,
+        .past = c->past ? c->past + layer * pass_tokens(c) * c->shape.n_heads : NULL,
     };
     kvr_attend(&job, &c->attend);
     c->appended = -1;

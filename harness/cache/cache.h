@@ -120,8 +120,9 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
 /* Of a clean pass: store what was appended, without attention. */
 enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
 
-/* From now on every attend writes what share of each query's attention falls on the past, [T,H], to
- * `past` (NULL: no more). Of causal chunks alone: KVR_EUNSUPPORTED. */
+/* From now on every attend writes what share of each query's attention falls on the past to its
+ * layer's place in `past` [L,T,H], T of the pass (NULL: no more). Of causal chunks alone:
+ * KVR_EUNSUPPORTED. */
 enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past);
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);

@@ -237,9 +237,12 @@ static enum kvr_status check_shapes(const struct kvr_dit *d)
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m)
 {
-    struct kvr_dit *d = calloc(1, sizeof *d);
+    struct kvr_dit *d;
     enum kvr_status st;
 
+    if (kvr_model_is_lm(m))
+        return kvr_fail(KVR_EUNSUPPORTED, "dit: a language model makes no frames");
+    d = calloc(1, sizeof *d);
     if (!d)
         return kvr_fail(KVR_ENOMEM, "dit: no memory");
     d->dev = dev;

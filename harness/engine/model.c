@@ -14,6 +14,7 @@
 
 #include "harness/core/path.h"
 #include "harness/engine/draw_cuda.h"
+#include "harness/engine/lm_weights.h"
 #include "harness/engine/model_impl.h"
 #include "harness/weights/weights.h"
 
@@ -332,6 +333,19 @@ static enum kvr_status identify(struct kvr_model *m, const struct paths *p, cons
     return KVR_OK;
 }
 
+static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
+                                     const struct kvr_model_config *c)
+{
+    p->config = kvr_path_join(dir, "config.json");
+    p->weights = kvr_path_join(dir, c->gguf);
+    if (!p->config || !p->weights)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    if (!kvr_path_exists(p->weights))
+        return kvr_fail(KVR_ENOTFOUND, "%s is not there%s%s", p->weights,
+                        c->fetch ? ": it comes by " : "", c->fetch ? c->fetch : "");
+    return KVR_OK;
+}
+
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_weights)
 {
     /* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
@@ -352,6 +366,17 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_
     if (!p->config || !p->weights || !p->table)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     return KVR_OK;
+}
+
+static enum kvr_status load_lm(struct kvr_model *m, const struct paths *p,
+                               const struct kvr_model_use *use)
+{
+    char before[KVR_SHA256_HEX];
+
+    KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
+    KVR_TRY(stamp_files(m, p, before));
+    KVR_TRY(kvr_lm_weights_open(&m->lm, m->dev, m->gemm, &m->config, p->weights, use->look));
+    return identify(m, p, before, use);
 }
 
 static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
@@ -427,9 +452,10 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
     if (st == KVR_OK)
         st = cut(&m->config, dir, use);
     if (st == KVR_OK)
-        st = paths_make(&p, dir, m->config.random_weights);
+        st = m->config.is_lm ? lm_paths_make(&p, dir, &m->config)
+                             : paths_make(&p, dir, m->config.random_weights);
     if (st == KVR_OK)
-        st = load_all(m, &p, use);
+        st = m->config.is_lm ? load_lm(m, &p, use) : load_all(m, &p, use);
     free(p.config);
     free(p.weights);
     free(p.table);
@@ -462,6 +488,7 @@ void kvr_model_close(struct kvr_model **pm)
     for (int i = 0; i < m->n_vectors; i++)
         kvr_array_free(&m->vectors[i]);
     free(m->vectors);
+    kvr_lm_weights_close(&m->lm);
     kvr_linear_close(&m->patch);
     kvr_linear_close(&m->text0);
     kvr_linear_close(&m->text2);
@@ -480,6 +507,11 @@ void kvr_model_close(struct kvr_model **pm)
 const struct kvr_model_config *kvr_model_config(const struct kvr_model *m)
 {
     return &m->config;
+}
+
+bool kvr_model_is_lm(const struct kvr_model *m)
+{
+    return m->config.is_lm;
 }
 
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m)

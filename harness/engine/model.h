@@ -8,6 +8,9 @@
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
+ * A config whose model_type is "llama" is of a language model (lm.h): its weights are the GGUF file
+ * that the config names.
+ *
  * Every size comes from config.json and is checked against the tensors' shapes. A config may say
  * that its weights are random: then nothing else is in the folder, and what such a model makes is
  * noise at the right cost (draw.h). */
@@ -44,6 +47,12 @@ struct kvr_model_config {
     char **vocabulary;   /* index = id */
     bool random_weights; /* drawn from weights_seed (draw.h), prompts as well */
     uint64_t weights_seed;
+    /* Of a language model (lm.h), whose frames are tokens; elsewhere false, 0, NULL. */
+    bool is_lm;
+    int n_kv_heads, vocabulary_size, context_length;
+    double rope_base;
+    char *gguf;  /* the file of weights in its folder */
+    char *fetch; /* what brings that file, for messages; NULL: not known */
 };
 
 /* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
@@ -70,6 +79,7 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
                                   const struct kvr_model_use *use);
 
 const struct kvr_model_config *kvr_model_config(const struct kvr_model *m);
+bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */

@@ -244,12 +244,59 @@ static enum kvr_status read_weights(const struct reader *r, struct kvr_model_con
     return KVR_OK;
 }
 
+static enum kvr_status keep_text(const char *text, char **out)
+{
+    *out = strdup(text);
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "model: no memory");
+}
+
+/* "weights": {"gguf": FILE, "fetch": what brings it} */
+static enum kvr_status read_lm_file(const struct reader *r, struct kvr_model_config *c)
+{
+    const char *file, *fetch = NULL;
+    json_t *weights;
+
+    KVR_TRY(kvr_json_object(r->root, r->path, "weights", &weights));
+    KVR_TRY(kvr_json_string(weights, r->path, "gguf", &file));
+    KVR_TRY(kvr_json_string_opt(weights, r->path, "fetch", &fetch));
+    if (strchr(file, '/') || !file[0])
+        return kvr_fail(KVR_EFORMAT, "%s: weights.gguf '%s': a file of the same folder", r->path,
+                        file);
+    KVR_TRY(keep_text(file, &c->gguf));
+    return fetch ? keep_text(fetch, &c->fetch) : KVR_OK;
+}
+
+/* A language model. A frame is a token, which no step of denoising makes. */
+static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *c)
+{
+    c->is_lm = true;
+    c->latent_h = c->latent_w = c->patch_h = c->patch_w = 1;
+    c->in_dim = c->out_dim = c->frames_per_chunk = c->n_steps = 1;
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "dim", 2, 1 << 16, &c->dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "ffn_dim", 1, 1 << 18, &c->ffn_dim));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "num_heads", 1, 1024, &c->n_heads));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "num_kv_heads", 1, 1024, &c->n_kv_heads));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "num_layers", 1, 1024, &c->n_layers));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "vocabulary_size", 2, 1 << 20, &c->vocabulary_size));
+    KVR_TRY(kvr_json_int_in(r->root, r->path, "context_length", 1, 1 << 20, &c->context_length));
+    KVR_TRY(real_in(r, "rope_base", 1, 1e9, &c->rope_base));
+    KVR_TRY(real_in(r, "eps", 0, 1, &c->eps));
+    if (c->dim % c->n_heads || c->dim / c->n_heads % 2 || c->n_heads % c->n_kv_heads)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: dim %d over num_heads %d must be a whole, even head width, and "
+                        "num_kv_heads %d divide num_heads",
+                        r->path, c->dim, c->n_heads, c->n_kv_heads);
+    return read_lm_file(r, c);
+}
+
 static enum kvr_status read_all(const struct reader *r, struct kvr_model_config *c)
 {
-    static const char *const types[] = { "t2v", "t2v-causal", NULL };
+    static const char *const types[] = { "t2v", "t2v-causal", "llama", NULL };
     int type = 0;
 
     KVR_TRY(choice(r, "model_type", types, &type));
+    if (type == 2)
+        return read_lm(r, c);
     KVR_TRY(must_be_on(r, "qk_norm"));
     KVR_TRY(must_be_on(r, "cross_attn_norm"));
     KVR_TRY(read_sizes(r, c));
@@ -285,5 +332,7 @@ void kvr_model_config_free(struct kvr_model_config *c)
     for (int i = 0; i < c->n_vocabulary; i++)
         free(c->vocabulary[i]);
     free(c->vocabulary);
+    free(c->gguf);
+    free(c->fetch);
     memset(c, 0, sizeof *c);
 }

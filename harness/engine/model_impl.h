@@ -33,6 +33,7 @@ struct kvr_model {
     int n_vectors;
     struct kvr_array tokens;    /* [V, text_dim]; empty without a vocabulary */
     struct kvr_array positions; /* [text_len, text_dim] */
+    struct kvr_lm_weights *lm;  /* of a language model, and none of the above from patch on */
 };
 
 #endif

@@ -1,6 +1,8 @@
 /* effort.c - multiply-adds of linear layers and attention; norms and the like are left out. */
 #include "harness/plan/effort.h"
 
+#include "harness/workload/text.h"
+
 /* One pass over a chunk of n tokens, without self-attention. */
 static double pass_macs(const struct kvr_model_config *c, double n)
 {
@@ -30,6 +32,35 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
         const int seen = window_frames && end > window_frames ? window_frames : end;
 
         macs += passes * (pass_macs(c, n) + c->n_layers * 2 * n * (seen * frame) * c->dim);
+    }
+    return 2 * macs;
+}
+
+/* One token through all layers with `seen` tokens to attend to; without the logits. */
+static double token_macs(const struct kvr_model_config *c, double seen)
+{
+    const double d = c->dim, kv = d / c->n_heads * c->n_kv_heads;
+
+    return c->n_layers * (2 * d * d + 2 * d * kv + 3 * d * c->ffn_dim + 2 * seen * d);
+}
+
+double kvr_teacher_flop(const struct kvr_model_config *c, int n)
+{
+    return 2 * n * token_macs(c, n / 2.0);
+}
+
+double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored)
+{
+    const struct kvr_text_request r = { .chunk = chunk, .first = first };
+    int prefix[KVR_TEXT_MAX_BINS];
+    const int bins = kvr_text_bins(&r, n, prefix);
+    double macs = 0;
+
+    for (int b = 0; b < bins; b++) {
+        const int end = scored < prefix[b] ? prefix[b] + scored : 2 * prefix[b];
+
+        for (int s = prefix[b]; s < end && s + chunk <= n; s += chunk)
+            macs += chunk * (token_macs(c, s + chunk / 2.0) + 2.0 * c->dim * c->vocabulary_size);
     }
     return 2 * macs;
 }

@@ -12,4 +12,9 @@
  * attention sees, the current chunk among them; 0: all. A method that skips steps does less. */
 double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int window_frames);
 
+/* Of a language model: the teacher's forward of n tokens; and what one method's walk through them
+ * takes besides, two forwards of the last layer for each scored token (harness/workload/text.h). */
+double kvr_teacher_flop(const struct kvr_model_config *c, int n);
+double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/workload/text.h"
 #include "harness/workload/truth.h"
 
 enum { MAX_PROMPTS = 10000, MAX_ID = 64 };
@@ -44,23 +45,25 @@ static enum kvr_status resolve(struct kvr_yaml *doc, const struct kvr_yaml_node 
     return kept ? KVR_OK : kvr_fail(KVR_ENOMEM, "suite: no memory");
 }
 
-/* FILE, or {file, tensor}. */
-static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, struct kvr_prompt_truth *t)
+/* FILE, or {file, tensor}; `what` the key says. */
+static enum kvr_status read_place(struct kvr_yaml *doc, const char *id, const char *what,
+                                  const struct kvr_yaml_node *at, const char **path,
+                                  const char **name)
 {
     static const char *const keys[] = { "file", "tensor", NULL };
-    const struct kvr_yaml_node *file = t->at, *tensor = NULL;
+    const struct kvr_yaml_node *file = at, *tensor = NULL;
 
-    t->tensor = id;
-    if (t->at->kind == KVR_YAML_MAP) {
-        KVR_TRY(kvr_yaml_keys(t->at, keys));
-        file = kvr_yaml_get(t->at, "file");
-        tensor = kvr_yaml_get(t->at, "tensor");
+    *name = id;
+    if (at->kind == KVR_YAML_MAP) {
+        KVR_TRY(kvr_yaml_keys(at, keys));
+        file = kvr_yaml_get(at, "file");
+        tensor = kvr_yaml_get(at, "tensor");
         if (!file)
-            return kvr_yaml_fail(t->at, "truth needs a 'file'");
+            return kvr_yaml_fail(at, "%s needs a 'file'", what);
     }
     if (tensor)
-        KVR_TRY(kvr_yaml_string(tensor, &t->tensor));
-    return resolve(doc, file, &t->path);
+        KVR_TRY(kvr_yaml_string(tensor, name));
+    return resolve(doc, file, path);
 }
 
 static enum kvr_status look_at(struct kvr_prompt_truth *t)
@@ -106,9 +109,36 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
     t->at = truth;
     t->given_at = given;
     t->given = (int)frames;
-    KVR_TRY(read_place(doc, p->id, t));
+    KVR_TRY(read_place(doc, p->id, "truth", t->at, &t->path, &t->tensor));
     p->truth = t;
     return look_at(t);
+}
+
+/* --- tokens ----------------------------------------------------------------------------- */
+
+static enum kvr_status read_tokens(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                   const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
+{
+    const struct kvr_yaml_node *at = own_or_default(n, defaults, "tokens");
+    struct kvr_prompt_tokens *t;
+    struct kvr_tokens ids;
+    enum kvr_status st;
+
+    if (!at)
+        return KVR_OK;
+    t = kvr_yaml_alloc(doc, sizeof *t);
+    if (!t)
+        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+    t->at = at;
+    KVR_TRY(read_place(doc, p->id, "tokens", at, &t->path, &t->tensor));
+    st = kvr_tokens_open(&ids, t->path, t->tensor);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    t->n = ids.n;
+    strcpy(t->sha256, ids.sha256);
+    kvr_tokens_close(&ids);
+    p->tokens = t;
+    return KVR_OK;
 }
 
 /* --- prompts ---------------------------------------------------------------------------- */
@@ -116,7 +146,7 @@ static enum kvr_status read_truth(struct kvr_yaml *doc, const struct kvr_yaml_no
 static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
                                    const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
 {
-    static const char *const keys[] = { "id", "text", "truth", "given", NULL };
+    static const char *const keys[] = { "id", "text", "truth", "given", "tokens", NULL };
     const struct kvr_yaml_node *id, *text;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
@@ -128,7 +158,8 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     KVR_TRY(check_id(id, p->id));
     p->at = text;
     KVR_TRY(kvr_yaml_string(text, &p->text));
-    return read_truth(doc, n, defaults, p);
+    KVR_TRY(read_truth(doc, n, defaults, p));
+    return read_tokens(doc, n, defaults, p);
 }
 
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
@@ -172,8 +203,8 @@ static enum kvr_status optional_text(const struct kvr_yaml_node *root, const cha
 
 static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
 {
-    static const char *const keys[] = { "name",  "title", "model",   "frames", "seed",
-                                        "truth", "given", "prompts", NULL };
+    static const char *const keys[] = { "name",  "title", "model",  "frames",  "seed",
+                                        "truth", "given", "tokens", "prompts", NULL };
     const struct kvr_yaml_node *root = kvr_yaml_root(s->doc), *n;
     long long v = 0;
 

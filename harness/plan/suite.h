@@ -14,7 +14,14 @@
  *     given: 6                                      latent frames of it that the rollout is given
  *     prompts:
  *       - {id: ct01, text: ...}
- *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt */
+ *       - {id: ct02, text: ..., truth: {file: F, tensor: T}, given: 9}    or prompt by prompt
+ *
+ * Texts that a language model reads, as the ids of its vocabulary; `text` only says what it is:
+ *
+ *     tokens: texts.safetensors        seen from this file; I32, tensor: the prompt's id
+ *     prompts:
+ *       - {id: gpl-3, text: the GNU GPL}
+ *       - {id: mpl, text: ..., tokens: {file: F, tensor: T}} */
 #ifndef KVR_PLAN_SUITE_H
 #define KVR_PLAN_SUITE_H
 
@@ -31,11 +38,20 @@ struct kvr_prompt_truth {
     const struct kvr_yaml_node *at, *given_at; /* for messages */
 };
 
+/* I32 [n] in a safetensors file. Belongs to the document. */
+struct kvr_prompt_tokens {
+    const char *path, *tensor;
+    char sha256[65]; /* of the ids */
+    int n;
+    const struct kvr_yaml_node *at; /* for messages */
+};
+
 struct kvr_prompt_line {
     const char *id, *text;
-    int index;                            /* place in its suite */
-    const struct kvr_yaml_node *at;       /* the text, for messages */
-    const struct kvr_prompt_truth *truth; /* NULL: there is none */
+    int index;                              /* place in its suite */
+    const struct kvr_yaml_node *at;         /* the text, for messages */
+    const struct kvr_prompt_truth *truth;   /* NULL: there is none */
+    const struct kvr_prompt_tokens *tokens; /* NULL: no text for a language model */
 };
 
 struct kvr_suite {
@@ -50,9 +66,10 @@ struct kvr_suite {
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
 void kvr_suite_free(struct kvr_suite *s); /* copes with {0} */
 
-/* The `prompts` list of a suite or of a sweep: maps of id, text and perhaps truth and given, which
- * are otherwise what `defaults` (a map, may be NULL) says. `out` is malloc'ed; what it points to is
- * the document's, which `list` is of. Files of truth are read, once, to be checked and hashed. */
+/* The `prompts` list of a suite or of a sweep: maps of id, text and perhaps truth, given and
+ * tokens, which are otherwise what `defaults` (a map, may be NULL) says. `out` is malloc'ed; what
+ * it points to is the document's, which `list` is of. Files of truth and tokens are read, once, to
+ * be checked and hashed. */
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
                                  const struct kvr_yaml_node *defaults, struct kvr_prompt_line **out,
                                  int *n);

@@ -11,13 +11,15 @@
 #include "harness/plan/filter.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
+#include "harness/workload/text.h"
 
 enum { MAX_CELLS = 1000000, PROBE_COST = 8 };
 
 /* Measured: 101 000 cells in 6.6 s of a Cascade Lake core at 2.5 GHz. */
 #define PLAN_S_PER_CELL 65e-6
 
-static const char baseline_name[] = "BF16";
+static const char baseline_name[] = "BF16", taught[] = "teacher";
+enum { DEFAULT_CHUNK = 128 };
 
 /* One point of all axes but the method. */
 struct point {
@@ -68,10 +70,11 @@ static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
 static enum kvr_status group_json(const struct point *p, const struct kvr_config *c, json_t **out)
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
+    const bool lm = p->facts->config->is_lm;
     json_t *o = json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "format", KVR_CELL_FORMAT,
-                          "workload", "rollout", "model", "name", p->model->name, "sha256",
-                          p->facts->sha256, "prompt", "suite", p->suite->name, "id", p->prompt->id,
-                          "text", p->prompt->text);
+                          "workload", lm ? "text" : "rollout", "model", "name", p->model->name,
+                          "sha256", p->facts->sha256, "prompt", "suite", p->suite->name, "id",
+                          p->prompt->id, "text", p->prompt->text);
 
     *out = o;
     if (!o)
@@ -83,6 +86,8 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
+    if (lm)
+        json_object_set_new(o, "tokens", json_pack("{s:s}", "sha256", p->prompt->tokens->sha256));
     return kvr_settings_write_json(&p->set, false, o);
 }
 
@@ -212,7 +217,7 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
         snprintf(cell->plan, sizeof cell->plan, "%s", (*scheme)->name);
         if (kvr_scheme_warning(*scheme))
             snprintf(cell->warning, sizeof cell->warning, "%s", kvr_scheme_warning(*scheme));
-        st = kvr_scheme_check(*scheme, c->n_heads, c->dim / c->n_heads);
+        st = kvr_scheme_check(*scheme, c->is_lm ? c->n_kv_heads : c->n_heads, c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
             st = KVR_EUNSUPPORTED;
     }
@@ -344,6 +349,40 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
+/* Whether this language model can read the prompt's tokens as the settings say. */
+static enum kvr_status check_text(const struct point *p, char *why, size_t n)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_tokens *t = p->prompt->tokens;
+    const struct kvr_text_request r = { .chunk = p->set.chunk, .first = p->set.prefix };
+
+    if (!t)
+        return kvr_yaml_fail(p->prompt->at,
+                             "prompt '%s' has no 'tokens', which language model %s reads",
+                             p->prompt->id, p->model->name);
+    if (t->n < p->set.frames || p->set.frames > c->context_length)
+        return kvr_yaml_fail(t->at, "prompt '%s': %d tokens of %d, for a context of %d (model %s)",
+                             p->prompt->id, p->set.frames, t->n, c->context_length, p->model->name);
+    if (kvr_text_bins(&r, p->set.frames, NULL) == 0)
+        return kvr_yaml_fail(
+            t->at,
+            "prompt '%s': %d tokens have no room for a prefix of %d and a chunk of "
+            "%d",
+            p->prompt->id, p->set.frames, p->set.prefix, p->set.chunk);
+    if (strcmp(p->set.kind, "probe") == 0)
+        snprintf(why, n,
+                 "probe: neither grouped queries nor causal chunks; `mass` is measured in "
+                 "cells of kind bench");
+    else if (strcmp(p->set.device, "cpu") != 0)
+        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+                 p->set.device);
+    else if (strcmp(p->set.forcing, taught) != 0)
+        snprintf(why, n, "forcing %s: a language model reads under a teacher", p->set.forcing);
+    else if (p->set.jitter)
+        snprintf(why, n, "jitter: a language model has no noise to move");
+    return KVR_OK;
+}
+
 /* Whether this prompt can be had from this model for so many frames. `why` is filled when it
  * cannot although nothing is wrong with the config. */
 static enum kvr_status check_point(const struct kvr_sweep *s, const struct point *p, char *why,
@@ -357,6 +396,11 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
     enum kvr_status st;
 
     why[0] = 0;
+    if (c->is_lm)
+        return check_text(p, why, n);
+    if (p->set.chunk)
+        return kvr_yaml_fail(at, "chunk %d: the chunks of model %s are its own, of %d frames",
+                             p->set.chunk, p->model->name, c->frames_per_chunk);
     if (p->set.frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->set.frames,
                              c->frames_per_chunk, p->model->name);
@@ -382,12 +426,26 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
  * precision, a teacher is a rollout more. */
 static double cost_of(const struct point *p)
 {
-    double cost = kvr_rollout_flop(p->facts->config, p->set.frames, p->set.window);
+    const struct kvr_model_config *c = p->facts->config;
+    double cost;
 
+    if (c->is_lm)
+        return (1 + p->set.warmup) *
+               kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
+    cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup;
     if (strcmp(p->set.kind, "probe") == 0)
         cost *= PROBE_COST;
     return strcmp(p->set.forcing, "none") != 0 ? 2 * cost : cost;
+}
+
+/* Is this the first group of its text? Its first cell makes the teacher that all others read. */
+static bool teaches(const struct point *p)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        if (p->index[i])
+            return false;
+    return p->facts->config->is_lm && p->repeat == 0;
 }
 
 /* The group of one point: the baseline, then every other method in its order. Of a control the
@@ -409,6 +467,8 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     if (p->set.jitter == 0 && p->repeat == 0)
         p->unmoved = first;
     KVR_TRY(add_cell(s, p, base, p->set.jitter ? p->unmoved : first, why[0] ? why : NULL));
+    if (teaches(p))
+        s->cell[first].cost += kvr_teacher_flop(p->facts->config, p->set.frames);
     for (int i = 0; i < c->n_methods && !control; i++) {
         if (&c->method[i] == base)
             continue;
@@ -450,6 +510,11 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     if (c->values[KVR_SET_seed].n == 0)
         p->set.seed = (int64_t)p->suite->seed;
     p->set.seed += p->prompt->index;
+    if (p->facts->config->is_lm) {
+        p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
+        if (strcmp(p->set.forcing, "none") == 0) /* there is nothing else: what is stored says so */
+            p->set.forcing = taught;
+    }
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
 

@@ -170,6 +170,11 @@ static json_t *truth_json(const struct kvr_prompt_truth *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
+static json_t *tokens_json(const struct kvr_prompt_tokens *t)
+{
+    return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
+}
+
 /* Names hold what the cell is and which build makes it: a file that was measured is never written
  * over by one that differs. */
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
@@ -183,7 +188,8 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
     o = json_pack(
-        "{s:o*, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes", memory, "truth",
+        "{s:o*, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
+        memory, "tokens", tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
         truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
         "model_dir", j->cell->model->dir, "model_stamp",
         r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir, "frames",

@@ -12,6 +12,9 @@
  *     reference_sha256 what those frames' file must be
  *     truth            {file, tensor} that the video goes on from and is compared with, or null;
  *                      spec.truth has its sha256, and how many frames are given
+ *     tokens           {file, tensor} of what a language model reads, or null; spec.tokens has its
+ *                      sha256
+ *     build            of this program, part of the name of what such a model's cells share
  *     memory_bytes     address space it may take; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
@@ -45,6 +48,7 @@
 #include "harness/run/score.h"
 #include "harness/run/spawn.h"
 #include "harness/run/worker_probe.h"
+#include "harness/run/worker_text.h"
 #include "harness/store/setting.h"
 #include "harness/store/record.h"
 #include "harness/workload/truth.h"
@@ -411,9 +415,8 @@ static enum kvr_status compare_with_reference(struct job *j, const struct kvr_mo
 }
 
 /* What is looked at is cost: fidelity is not known, and that is said of every metric. */
-static enum kvr_status tell_no_frames(struct job *j)
+static enum kvr_status tell_no_frames(struct job *j, const char *why)
 {
-    static const char why[] = "no decoder for this model's latents";
     struct kvr_score_input in = { .commands = json_object_get(j->spec, "commands") };
     json_t *wanted, *list;
 
@@ -430,7 +433,7 @@ static enum kvr_status answer_frames(struct job *j, const struct kvr_model_confi
     const struct kvr_frames f = { r->n, r->height, r->width, r->rgb };
 
     if (!r->rgb)
-        return tell_no_frames(j);
+        return tell_no_frames(j, "no decoder for this model's latents");
     KVR_TRY(write_frames(j, &f));
     if (j->video && video_is_scored(j)) {
         KVR_TRY(write_video(j, &f));
@@ -571,6 +574,38 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     return st;
 }
 
+/* A language model: the same answer, without frames. */
+static enum kvr_status measure_text(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
+                                    const struct kvr_scheme *scheme)
+{
+    struct kvr_text_request req = { .model = model };
+    struct kvr_worker_text text = {
+        .request = j->request, .spec = j->spec, .out_dir = j->out_dir, .set = &j->set, .dev = dev
+    };
+    struct kvr_text_result r;
+    enum kvr_status st;
+
+    KVR_TRY(find_path(j->set.path, &req.path));
+    if (!kvr_attend_find(j->set.attend, &req.attend))
+        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+    KVR_TRY(kvr_worker_text_open(&text, &req));
+    st = kvr_worker_text_warm_up(&text, scheme, j->answer);
+    if (st == KVR_OK) {
+        kvr_host_peak_reset();
+        st = kvr_text_run(dev, scheme, &req, NULL, NULL, &r);
+    }
+    if (st == KVR_OK) {
+        st = answer_rollout(j, dev, &r.cost);
+        if (st == KVR_OK)
+            st = tell_no_frames(j, "a language model has no frames");
+        if (st == KVR_OK)
+            st = kvr_worker_text_answer(&r, j->answer);
+        kvr_text_result_free(&r);
+    }
+    kvr_worker_text_close(&text);
+    return st;
+}
+
 static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
                                       const struct kvr_scheme *scheme)
 {
@@ -671,7 +706,9 @@ static enum kvr_status run_cell(struct job *j)
         st = open_scheme(j, &scheme);
     if (st == KVR_OK)
         st = check_budget(j, scheme);
-    if (st == KVR_OK)
+    if (st == KVR_OK && kvr_model_is_lm(model))
+        st = measure_text(j, dev, model, scheme);
+    else if (st == KVR_OK)
         st = is_probe(j) ? measure_probed(j, dev, model, scheme)
                          : measure(j, dev, model, scheme, NULL);
     if (st == KVR_OK)

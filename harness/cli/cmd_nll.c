@@ -1,0 +1,97 @@
+/* cmd_nll.c - `kvreel nll`: how likely a language model finds a text. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/plan/find.h"
+#include "harness/workload/text.h"
+
+struct nll_opts {
+    const char *tensor;
+    int tokens, threads;
+    bool json;
+};
+
+static enum kvr_status measure(struct kvr_dev *dev, const char *dir, const struct kvr_tokens *t,
+                               int n, double *nll)
+{
+    struct kvr_model *m;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_model_open(&m, dev, dir));
+    st = kvr_text_nll(dev, m, t->id, n, nll);
+    kvr_model_close(&m);
+    return st;
+}
+
+static enum kvr_status find_tokens(struct kvr_tokens *t, const char *file, const char *tensor)
+{
+    struct kvr_st *f;
+    char name[256];
+
+    if (tensor)
+        return kvr_tokens_open(t, file, tensor);
+    KVR_TRY(kvr_st_open(&f, file));
+    snprintf(name, sizeof name, "%s", kvr_st_count(f) ? kvr_st_name(f, 0) : "");
+    kvr_st_close(&f);
+    return kvr_tokens_open(t, file, name);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct nll_opts *o = call->opts;
+    struct kvr_tokens t = { 0 };
+    struct kvr_dev *dev = NULL;
+    char dir[4096];
+    double nll = 0;
+    int n = 0;
+    enum kvr_status st = kvr_find_path(&kvr_find_model, call->words[0], NULL, dir, sizeof dir);
+
+    if (o->threads)
+        omp_set_num_threads(o->threads);
+    if (st == KVR_OK)
+        st = find_tokens(&t, call->words[1], o->tensor);
+    if (st == KVR_OK) {
+        n = o->tokens < t.n ? o->tokens : t.n;
+        st = kvr_dev_open(&dev, KVR_CPU);
+    }
+    if (st == KVR_OK)
+        st = measure(dev, dir, &t, n, &nll);
+    kvr_dev_close(&dev);
+    kvr_tokens_close(&t);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:f, s:i}", "nll", nll, "tokens", n - 1), KVR_EXIT_OK);
+    printf("NLL %.6f nats a token over %d tokens\n", nll, n - 1);
+    return kvr_cli_wrote(KVR_OK, KVR_EXIT_OK);
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct nll_opts, tensor, "text", 't', "ID", NULL,
+                 "which text; default: the first"),
+    KVR_ARG_INT(struct nll_opts, tokens, "tokens", 'n', "N", "512", 2, 1 << 20,
+                "the first N tokens"),
+    KVR_ARG_INT(struct nll_opts, threads, "threads", 0, "N", "0", 0, 1024,
+                "threads; 0: as OpenMP says"),
+    KVR_ARG_FLAG(struct nll_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_nll = {
+    .name = "nll",
+    .summary = "how likely a language model finds a text",
+    .usage = "MODEL TOKENS [--text ID] [--tokens N] [--json]",
+    .examples = "  kvreel nll smollm2-135m configs/suites/texts-debian.safetensors --text gpl-3\n",
+    .details =
+        "Mean of -log p(token) in nats over tokens 1 .. N-1, each given all before it: one "
+        "forward\n"
+        "in F32 with nothing coded, to be compared with other programs. TOKENS is a safetensors\n"
+        "file, a text a tensor I32.\n",
+    .args = args,
+    .opts_size = sizeof(struct nll_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

@@ -1,0 +1,93 @@
+/* text_score.c - see text_score.h. Logits are made a few rows at a time: a row is as long as the
+ * vocabulary. */
+#include "harness/workload/text_score.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROWS = 32 };
+
+/* log sum exp of n logits, and the place of the largest. NaN when one is not finite. */
+static double log_sum(const float *x, int n, int *top)
+{
+    float most = x[0];
+    double sum = 0;
+
+    *top = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > most) {
+            most = x[i];
+            *top = i;
+        }
+    for (int i = 0; i < n; i++)
+        sum += (double)expf(x[i] - most);
+    return most + log(sum);
+}
+
+/* sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r): KL(p || softmax(x)). */
+static double divergence(const float *r, double log_r, const float *x, double log_x, int n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += (double)expf((float)(r[i] - log_r)) * ((double)r[i] - (double)x[i]);
+    return sum - (log_r - log_x);
+}
+
+struct row {
+    double nll, kl;
+    int agrees;
+};
+
+static struct row score_row(const float *x, const float *r, int n, int32_t next)
+{
+    struct row out = { 0 };
+    int top, top_r;
+    const double log_x = log_sum(x, n, &top);
+
+    out.nll = log_x - (double)x[next];
+    if (r) {
+        const double log_r = log_sum(r, n, &top_r);
+
+        out.kl = divergence(r, log_r, x, log_x, n);
+        out.agrees = top == top_r;
+    }
+    return out;
+}
+
+enum kvr_status kvr_score_rows(struct kvr_lm *lm, int vocabulary, int dim, int64_t n,
+                               const float *hidden, const float *ref, const int32_t *next,
+                               struct kvr_score_sums *sums)
+{
+    const size_t v = (size_t)vocabulary;
+    float *logits = malloc((ref ? 2 : 1) * (size_t)ROWS * v * sizeof *logits), *other;
+    enum kvr_status st = KVR_OK;
+
+    if (!logits)
+        return kvr_fail(KVR_ENOMEM, "text: no memory for the logits of %d tokens", ROWS);
+    other = ref ? logits + (size_t)ROWS * v : NULL;
+    for (int64_t at = 0; at < n && st == KVR_OK; at += ROWS) {
+        const int m = n - at < ROWS ? (int)(n - at) : ROWS;
+        struct row row[ROWS];
+
+        st = kvr_lm_logits(lm, m, hidden + at * dim, logits);
+        if (st == KVR_OK && ref)
+            st = kvr_lm_logits(lm, m, ref + at * dim, other);
+        if (st != KVR_OK)
+            break;
+#pragma omp parallel for schedule(static)
+        for (int i = 0; i < m; i++)
+            row[i] = score_row(logits + (size_t)i * v, ref ? other + (size_t)i * v : NULL,
+                               vocabulary, next[at + i]);
+        for (int i = 0; i < m; i++) { /* in their order, whatever the number of threads */
+            if (!isfinite(row[i].nll) || !isfinite(row[i].kl))
+                st = kvr_fail(KVR_ENAN, "text: a logit is not finite");
+            sums->nll += row[i].nll;
+            sums->kl += row[i].kl;
+            sums->top1 += row[i].agrees;
+            sums->tokens++;
+        }
+    }
+    free(logits);
+    return st;
+}

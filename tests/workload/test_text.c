@@ -1,0 +1,210 @@
+/* test_text.c - partial prefill of a tiny language model: what is scored, and beside what. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/workload/text.h"
+#include "tests/suite.h"
+
+#define FIXTURE "tests/fixtures/lm"
+enum { N = 192 };
+
+static struct kvr_dev *dev;
+static struct kvr_model *model;
+static struct kvr_tokens ids;
+static struct kvr_teacher teacher;
+
+static void open_all(void)
+{
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_model_open(&model, dev, FIXTURE) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_tokens_open(&ids, FIXTURE "/texts.safetensors", "a"), KVR_OK);
+    ck_assert_int_eq(kvr_text_teacher(dev, model, &ids, N, NULL, &teacher), KVR_OK);
+}
+
+static void close_all(void)
+{
+    kvr_teacher_free(&teacher);
+    kvr_tokens_close(&ids);
+    kvr_model_close(&model);
+    kvr_dev_close(&dev);
+}
+
+static struct kvr_text_request request(int chunk, int first, int scored)
+{
+    return (struct kvr_text_request){ .model = model,
+                                      .tokens = &ids,
+                                      .teacher = &teacher,
+                                      .chunk = chunk,
+                                      .first = first,
+                                      .scored = scored };
+}
+
+static struct kvr_text_result run(const char *method, const struct kvr_text_request *req)
+{
+    struct kvr_text_result r;
+    struct kvr_scheme *scheme;
+
+    ck_assert_int_eq(kvr_scheme_open(&scheme, method, NULL, 0), KVR_OK);
+    ck_assert_msg(kvr_text_run(dev, scheme, req, NULL, NULL, &r) == KVR_OK, "%s", kvr_error());
+    kvr_scheme_close(&scheme);
+    return r;
+}
+
+/* Bins at 32, 64 and 128 of 192 tokens; the last scored chunk has no token behind it. */
+START_TEST(scores_these_tokens)
+{
+    static const struct {
+        int chunk, scored, bins;
+        int64_t tokens[3];
+    } cases[] = {
+        { 16, 64, 3, { 32, 64, 63 } }, /* a bin ends where the next begins, or the text */
+        { 32, 16, 3, { 32, 32, 32 } }, /* whole chunks, one at least */
+        { 64, 64, 3, { 64, 64, 63 } }, /* chunks that reach into the next bin */
+        { 128, 64, 2, { 128, 127, 0 } },
+    };
+    const struct kvr_text_request req = request(cases[_i].chunk, 32, cases[_i].scored);
+    struct kvr_text_result r = run("BF16", &req);
+    int64_t all = 0;
+
+    ck_assert_int_eq(r.n_bins, cases[_i].bins);
+    for (int b = 0; b < r.n_bins; b++) {
+        ck_assert_int_eq(r.bin[b].prefix, 32 << b);
+        ck_assert_int_eq(r.bin[b].tokens, cases[_i].tokens[b]);
+        all += r.bin[b].tokens;
+    }
+    ck_assert_int_eq(r.all.tokens, all);
+    ck_assert_int_eq(r.cost.live_at_start, r.cost.live_at_end);
+    kvr_text_result_free(&r);
+}
+END_TEST
+
+/* A BF16 cache of the teacher's own keys and values, in other chunks: rounding of F32 sums. */
+START_TEST(bf16_is_the_teacher)
+{
+    const struct kvr_text_request req = request(_i ? 64 : 16, 32, 64);
+    struct kvr_text_result r = run("BF16", &req);
+
+    for (int b = 0; b < r.n_bins; b++) {
+        ck_assert_msg(fabs(r.bin[b].kl) <= 1e-5, "bin %d: kl %g", b, r.bin[b].kl);
+        ck_assert(r.bin[b].top1 == 1);
+        ck_assert(r.bin[b].mass > 0 && r.bin[b].mass < 1);
+    }
+    kvr_text_result_free(&r);
+}
+END_TEST
+
+START_TEST(coding_shows_and_bits_help)
+{
+    const struct kvr_text_request req = request(16, 32, 64);
+    struct kvr_text_result r2 = run("RTN_INT2", &req), r4 = run("RTN_INT4", &req);
+    struct kvr_text_result r8 = run("RTN_INT8", &req);
+
+    ck_assert_msg(r2.all.kl > 2 * r4.all.kl && r4.all.kl > 2 * r8.all.kl && r8.all.kl > 0,
+                  "kl %g %g %g", r2.all.kl, r4.all.kl, r8.all.kl);
+    ck_assert_uint_gt(r8.cost.bytes.nominal, r4.cost.bytes.nominal);
+    ck_assert_uint_gt(r4.cost.bytes.nominal, r2.cost.bytes.nominal);
+    ck_assert(r2.all.nll * (double)r2.all.tokens > 0);
+    kvr_text_result_free(&r2);
+    kvr_text_result_free(&r4);
+    kvr_text_result_free(&r8);
+}
+END_TEST
+
+/* All of a bin's numbers are means over its tokens, and those of the text over all of them. */
+START_TEST(the_whole_is_the_mean_of_its_tokens)
+{
+    const struct kvr_text_request req = request(32, 32, 64);
+    struct kvr_text_result r = run("RTN_INT2+taylor", &req);
+    double nll = 0, mass = 0;
+
+    for (int b = 0; b < r.n_bins; b++) {
+        nll += r.bin[b].nll * (double)r.bin[b].tokens;
+        mass += r.bin[b].mass * (double)r.bin[b].tokens;
+    }
+    ck_assert(fabs(nll / (double)r.all.tokens - r.all.nll) <= 1e-9);
+    ck_assert(fabs(mass / (double)r.all.tokens - r.all.mass) <= 1e-9);
+    kvr_text_result_free(&r);
+}
+END_TEST
+
+/* Nothing leads to anything later: a chunk's numbers are the same whichever chunks came before. */
+START_TEST(earlier_chunks_leave_no_trace)
+{
+    const struct kvr_text_request many = request(32, 32, 64), last = request(32, 128, 64);
+    struct kvr_text_result a = run("RTN_INT2", &many), b = run("RTN_INT2", &last);
+
+    ck_assert_int_eq(b.n_bins, 1);
+    ck_assert(a.bin[2].nll == b.bin[0].nll);
+    ck_assert(a.bin[2].kl == b.bin[0].kl);
+    ck_assert(a.bin[2].mass == b.bin[0].mass);
+    kvr_text_result_free(&a);
+    kvr_text_result_free(&b);
+}
+END_TEST
+
+START_TEST(a_teacher_is_read_back)
+{
+    const struct kvr_text_request req = request(16, 32, 64);
+    struct kvr_text_result a = run("RTN_INT2", &req), b;
+    struct kvr_teacher made = teacher;
+    char path[] = "/tmp/kvreel-text-XXXXXX", file[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    snprintf(file, sizeof file, "%s/sub/t.safetensors", path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(kvr_text_teacher(dev, model, &ids, N, file, &teacher) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_int_eq(teacher.file != NULL, i);
+        b = run("RTN_INT2", &req);
+        ck_assert(a.all.nll == b.all.nll && a.all.kl == b.all.kl);
+        kvr_text_result_free(&b);
+        kvr_teacher_free(&teacher);
+    }
+    ck_assert_int_eq(kvr_text_teacher(dev, model, &ids, N - 1, file, &teacher), KVR_EFORMAT);
+    teacher = made;
+    unlink(file);
+    *strrchr(file, '/') = 0;
+    rmdir(file);
+    rmdir(path);
+    kvr_text_result_free(&a);
+}
+END_TEST
+
+START_TEST(refuses)
+{
+    struct kvr_text_request req = request(256, 32, 64);
+    struct kvr_text_result r;
+    struct kvr_scheme *scheme;
+
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
+    ck_assert_str_eq(kvr_error(),
+                     "text: 192 tokens have no room for a prefix of 32 and a chunk of 256");
+    req.chunk = 0;
+    ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
+    kvr_scheme_close(&scheme);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("text");
+    TCase *tc = tcase_create("partial prefill");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, open_all, close_all);
+    tcase_add_loop_test(tc, scores_these_tokens, 0, 4);
+    tcase_add_loop_test(tc, bf16_is_the_teacher, 0, 2);
+    tcase_add_test(tc, coding_shows_and_bits_help);
+    tcase_add_test(tc, the_whole_is_the_mean_of_its_tokens);
+    tcase_add_test(tc, earlier_chunks_leave_no_trace);
+    tcase_add_test(tc, a_teacher_is_read_back);
+    tcase_add_test(tc, refuses);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
