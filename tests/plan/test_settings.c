@@ -307,8 +307,8 @@ START_TEST(statements)
     ck_assert_ptr_nonnull(strstr(score, "SELECT m.extra FROM metric m WHERE m.cell = key AND "
                                         "m.name = 'x.y')"));
     ck_assert_str_eq(kvr_statement_table_coverage,
-                     "SELECT method, n_ok, n_attempted, n_failed, n_unsupported, n_open, model, "
-                     "suite\nFROM coverage");
+                     "SELECT method, n_planned, n_ok, n_failed, n_unsupported, n_excluded, n_open, "
+                     "model, suite\nFROM coverage");
     ck_assert_ptr_null(strstr(kvr_statement_figure_drift, "--"));
     ck_assert_ptr_nonnull(strstr(drift, "{c.series:psnr}"));
     ck_assert_ptr_nonnull(strstr(whole, "x.cell = c.key AND x.name = 'psnr'"));
