@@ -420,13 +420,15 @@ END_TEST
 START_TEST(eviction)
 {
     const struct kvr_visible seen = { 1, { { FULL - 2 * CHUNK, TOKENS } } };
-    const size_t from = (size_t)(FULL - 2 * CHUNK) * WIDTH, end = (size_t)TOKENS * WIDTH;
     uint8_t held[TOKENS], held_after[TOKENS];
+    size_t from, end;
     struct kit t;
     float *x, *y;
     size_t codes, before;
 
     run_all(&t, kvr_methods[_i]->name, false);
+    from = (size_t)(FULL - 2 * CHUNK) * WIDTH;
+    end = (size_t)TOKENS * WIDTH;
     x = dense(&t, held);
     before = kvr_layer_resident(&t.layer, &codes);
     kvr_layer_evict(&t.layer, &seen);
@@ -598,10 +600,11 @@ static void slow_recode(int row, const float *k, const float *v, int active, dou
  * point saturates. Codes at a rounding tie may differ by one: at most 0.1 % of them. */
 START_TEST(recoding_is_the_slow_model)
 {
-    float *want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want);
     struct kit t;
+    float *want;
 
     kit_open(&t, slow[_i].method, true);
+    want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want);
     for (int i = 0; i < TOKENS; i++) {
         t.k[i * WIDTH + 3] += 9;
         t.v[i * WIDTH + 7] *= 30;
@@ -632,11 +635,12 @@ END_TEST
 /* The comparison can fail: one value of the slow model's input is another. */
 START_TEST(the_comparison_notices)
 {
-    float *want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want), *got;
+    float *want, *got;
     int n_far = 0;
     struct kit t;
 
     run_all(&t, "RTN_INT4", true);
+    want = malloc(2 * (size_t)TOKENS * WIDTH * sizeof *want);
     t.k[40 * WIDTH + 5] = 50;
     slow_recode(1, t.k, t.v, TOKENS, 1, want);
     got = dense(&t, NULL);
