@@ -13,26 +13,12 @@ static double number(const struct kvr_table *t, int column)
 enum kvr_status kvr_chaos_margin(double *out, const char *db_path, const char *metric)
 {
     struct kvr_table *t;
-    char sql[640];
-    double sd, n;
+    char sql[128];
 
     *out = NAN;
-    snprintf(
-        sql, sizeof sql,
-        "SELECT sqrt(sum(sd * sd * (draws - prompts)) / sum(draws - prompts)),\n"
-        "  max(draws + prompts), 0 AS control FROM jitter WHERE name = '%1$.48s' AND sd IS NOT "
-        "NULL\n"
-        "UNION ALL SELECT sqrt(sum(sd * sd * (draws - roots)) / sum(draws - roots)),\n"
-        "  max(roots), 1 FROM floor WHERE name = '%1$.48s' AND sd IS NOT NULL\n"
-        "ORDER BY control",
-        metric);
+    snprintf(sql, sizeof sql, "SELECT margin FROM chaos_margin WHERE name = '%.48s'", metric);
     KVR_TRY(kvr_table_query(&t, db_path, sql, NULL));
-    for (int i = 0; i < t->n_rows && isnan(*out); i++) {
-        sd = kvr_table_number(t, i, 0);
-        n = kvr_table_number(t, i, 1);
-        if (sd >= 0 && n >= 1)
-            *out = 1.96 * sqrt(2.0) * sd / sqrt(n);
-    }
+    *out = number(t, 0);
     kvr_table_close(&t);
     return KVR_OK;
 }

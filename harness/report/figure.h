@@ -65,8 +65,8 @@ double kvr_fig_value(const struct kvr_fig_axis *a, double px, int lo_px, int hi_
 /* Marks front and corner. Without a column `verdict` the means stand for both. */
 void kvr_fig_front(struct kvr_figure *f);
 
-/* Gives *rows a column `verdict`, that of kvr_pareto() over the two axes, where both have a better
- * end and the rows say of which machine they are. */
+/* Gives *rows the columns `verdict` and `p_front`, those of kvr_pareto() over the two axes, where
+ * both have a better end and the rows say of which machine they are. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
                                   const char *db_path);
 

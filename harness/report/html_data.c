@@ -30,6 +30,8 @@ KVR_STATEMENT(page_probes);
 KVR_STATEMENT(page_probe_layers);
 KVR_STATEMENT(page_probe_ages);
 KVR_STATEMENT(page_probe_chunks);
+KVR_STATEMENT(page_floors);
+KVR_STATEMENT(page_margins);
 
 static const struct {
     const char *name, *sql;
@@ -49,6 +51,8 @@ static const struct {
     { "probe_layers", kvr_statement_page_probe_layers },
     { "probe_ages", kvr_statement_page_probe_ages },
     { "probe_chunks", kvr_statement_page_probe_chunks },
+    { "floors", kvr_statement_page_floors },
+    { "margins", kvr_statement_page_margins },
 };
 
 static bool is_raw(const char *column)

@@ -129,6 +129,9 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
     double ok = kvr_table_number(t, row, kvr_table_find(t, "n_ok"));
     double attempted = kvr_table_number(t, row, kvr_table_find(t, "n_attempted"));
+    const int p_front = kvr_table_find(t, "p_front");
+    const double chance = p_front < 0 ? NAN : kvr_table_number(t, row, p_front);
+    char sure[32] = "";
 
     p->row = row;
     p->x = on_axis(&f->spec->x, t, row);
@@ -137,8 +140,11 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
-    if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)", method, ok, attempted) < 0
-                       : asprintf(&p->text, "%s", method) < 0) {
+    /* Of those that may be on the front or not: in which share of the resamples they are. */
+    if (chance > 0.05 && chance < 0.95)
+        snprintf(sure, sizeof sure, ", P(front) %.2f", chance);
+    if (ok < attempted ? asprintf(&p->text, "%s (%.0f/%.0f)%s", method, ok, attempted, sure) < 0
+                       : asprintf(&p->text, "%s%s", method, sure) < 0) {
         p->text = NULL;
         return no_memory();
     }

@@ -48,7 +48,8 @@ static void settings_of(const struct kvr_table *t, int row, char *to, size_t siz
              kvr_table_text(t, row, kvr_table_find(t, "machine")));
 }
 
-static const char *verdict_of(const struct kvr_table *front, const struct kvr_table *t, int row)
+/* Row of `front` that is this one's; -1: none. */
+static int row_of(const struct kvr_table *front, const struct kvr_table *t, int row)
 {
     const int settings = kvr_table_find(front, "settings"); /* -1: all have the same */
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
@@ -58,8 +59,8 @@ static const char *verdict_of(const struct kvr_table *front, const struct kvr_ta
     for (int r = 0; r < front->n_rows; r++)
         if (strcmp(kvr_table_text(front, r, 0), method) == 0 &&
             (settings < 0 || strcmp(kvr_table_text(front, r, settings), want) == 0))
-            return kvr_table_text(front, r, kvr_table_find(front, "verdict"));
-    return "";
+            return r;
+    return -1;
 }
 
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
@@ -83,21 +84,26 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
     if (st == KVR_ENOTFOUND) /* no finished cell has them: nothing will be drawn */
         return KVR_OK;
     KVR_TRY(st);
-    columns = calloc(n + 1, sizeof *columns);
-    row = calloc(n + 1, sizeof *row);
+    columns = calloc(n + 2, sizeof *columns);
+    row = calloc(n + 2, sizeof *row);
     st = columns && row ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
     if (st == KVR_OK) {
         memcpy(columns, t->column, n * sizeof *columns);
         columns[n] = (struct kvr_column){ .name = "verdict" };
-        st = kvr_table_open(&out, (int)n + 1, columns);
+        columns[n + 1] = (struct kvr_column){ .name = "p_front" };
+        st = kvr_table_open(&out, (int)n + 2, columns);
     }
     for (int r = 0; st == KVR_OK && r < t->n_rows; r++) {
-        const char *verdict = verdict_of(front, t, r);
+        const int at = row_of(front, t, r);
+        const char *verdict =
+            at < 0 ? "" : kvr_table_text(front, at, kvr_table_find(front, "verdict"));
 
         memcpy(row, kvr_table_at(t, r, 0), n * sizeof *row);
         row[n] = (struct kvr_value){ .type = *verdict ? KVR_VALUE_TEXT : KVR_VALUE_NULL,
                                      .text = verdict,
                                      .n_bytes = (int)strlen(verdict) };
+        row[n + 1] = at < 0 ? (struct kvr_value){ .type = KVR_VALUE_NULL }
+                            : *kvr_table_at(front, at, kvr_table_find(front, "p_front"));
         st = kvr_table_add(out, row);
     }
     free(columns);

@@ -126,6 +126,26 @@ static void put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
     put_ticks(a, which, to);
 }
 
+/* Above the floor nothing is told apart: BF16 with its noise moved is as far from itself. */
+static void put_floor(const struct kvr_figure *f, FILE *to)
+{
+    const char *column = strcmp(f->spec->y.column, "ssim") == 0      ? "ssim_floor"
+                         : strcmp(f->spec->y.column, "psnr_db") == 0 ? "psnr_floor"
+                                                                     : "";
+    const int c = kvr_table_find(f->rows, column);
+    const double floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
+
+    if (!(floor >= f->y.lo && floor <= f->y.hi))
+        return;
+    fprintf(to,
+            "\n# The floor: how far BF16 is from itself when its noise is moved a little.\n"
+            "set object 1 rectangle from graph 0, first %.9g to graph 1, graph 1 behind \\\n"
+            "    fillcolor rgb '#000000' fillstyle transparent solid 0.08 noborder\n"
+            "set label 10004 'within chaos: BF16 is no nearer to itself' at graph 0.99, first %.9g "
+            "\\\n    right offset 0,-0.6 font label_font textcolor rgb faint_ink\n",
+            floor, floor);
+}
+
 /* Names beside the points, and thin lines to those that stand far off. */
 static void put_labels(const struct kvr_figure *f, FILE *to)
 {
@@ -270,6 +290,7 @@ static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
     put_texts(f, to);
     put_axis(&f->x, 'x', to);
     put_axis(&f->y, 'y', to);
+    put_floor(f, to);
     put_labels(f, to);
     n_front = put_front(f, to);
     for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {

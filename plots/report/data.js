@@ -130,7 +130,10 @@ function pick(name) {
 // fewer than six prompts, and the interval of the differences over the prompts that both have says what
 // is. `rivals`: the more of them, the surer each verdict must be.
 const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 6;
-let margins = {};
+// What draws of the noise alone do to a mean is no difference; what the reader says counts instead.
+const CHAOS = Object.fromEntries(table("margins").filter(r => METRICS[r.name]).map(r => [r.name, r.margin]));
+const FLOORS = new Map(table("floors").map(r => [r.settings, r]));
+let margins = { ...CHAOS };
 const pairs = new Map();
 function differences(a, b, k) {
   const key = [state.group, state.suite, a.name, b.name, k].join("\u0000");
@@ -171,6 +174,31 @@ function frontier(methods, objectives, noise) {
   }
   const open = full.filter(m => !by.get(m).length);
   return { front: open.filter(m => !maybe.get(m).length), undecided: open.filter(m => maybe.get(m).length), open, by, maybe, missing: methods.filter(m => !full.includes(m)) };
+}
+// Share of the resamples of the prompts in which nobody dominates a method, as harness/report/front.h has
+// it: a mean strays sqrt(n / (n - 1)) times as far as it does.
+const chances = new Map();
+function membership(methods, objectives) {
+  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const key = [state.group, state.suite, state.reading, JSON.stringify(margins), ...objectives, ...full.map(m => m.name)].join("\u0000");
+  if (chances.has(key)) return chances.get(key);
+  const prompts = [...new Set(full.flatMap(m => m.cells.map(c => c.prompt)))], RESAMPLES = 300;
+  const of = full.map(m => objectives.map(k => EXACT.includes(k) ? null : new Map(grouped(perSeed(m.cells, c => c[k]), "prompt").map(x => [x.prompt, x.value * (METRICS[k].scale || 1)]))));
+  const on = full.map(() => 0);
+  let seed = 1;
+  const random = () => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) / 4294967296;
+  for (let r = 0; prompts.length > 1 && r < RESAMPLES; r++) {
+    const chosen = prompts.map(() => prompts[Math.floor(random() * prompts.length)]);
+    const drawn = full.map((m, i) => ({ v: Object.fromEntries(objectives.map((k, j) => {
+      if (!of[i][j]) return [k, m.v[k]];
+      const all = [...of[i][j].values()], some = chosen.filter(p => of[i][j].has(p)).map(p => of[i][j].get(p)), avg = x => x.reduce((a, b) => a + b, 0) / x.length;
+      return [k, all.length < 2 || !some.length ? m.v[k] : m.v[k] + (avg(some) - avg(all)) * Math.sqrt(all.length / (all.length - 1))];
+    })) }));
+    drawn.forEach((b, i) => { on[i] += drawn.every(a => a === b || dominance(a, b, objectives, false, 1) !== 1); });
+  }
+  const out = new Map(full.map((m, i) => [m, prompts.length > 1 ? on[i] / RESAMPLES : null]));
+  chances.set(key, out);
+  return out;
 }
 // Can a and b be told apart by one measure, m comparisons being made?
 const isApart = (a, b, k, m) => { const g = gainOf(a, b, k, true, m); return g.lo > 1e-9 || g.hi < -1e-9; };

@@ -78,6 +78,13 @@ function drawPareto() {
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
+  // Beyond the floor nothing is told apart: BF16 with its noise moved a little is as far from itself.
+  const floor = (FLOORS.get(state.group) || {})[ky];
+  if (Number.isFinite(floor)) {
+    const y = clamp(f.Y(floor), f.T, f.B);
+    f.svg.append(s("rect", { x: f.L, y: f.T, width: f.R - f.L, height: Math.max(0, y - f.T), class: "floor" }),
+      s("text", { x: f.R - 4, y: Math.min(y + 12, f.B - 4), class: "tiny halo", "text-anchor": "end" }, "within chaos: BF16 is no nearer to itself"));
+  }
 
   const steps = []; // boxes around the line, for names to keep off
   // The step line only where the front is that of the two axes: that of the means, which noise moves.
@@ -120,10 +127,10 @@ function drawPareto() {
   const round = fill => s("circle", { r: 5.5, fill, stroke: "var(--soft)", "stroke-width": fill === "none" ? 1.7 : 0 });
   figure($("p-chart"), f.svg, METRICS[ky].label + " against " + METRICS[kx].label, () => [["method", "reading", ...[kx, ky].flatMap(k => [k, k + "_lo", k + "_hi"]), "verdict"], ...pts.map(m => [m.name, m.reading, ...[kx, ky].flatMap(k => [m.v[k], m.lo[k], m.hi[k]]), dominatedText(m, r, used)])],
     [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the study ran it" }] : [])]);
-  const m = method(state.picked);
+  const m = method(state.picked), chance = membership(METHODS, used);
   $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
-  put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", { style: { textAlign: "left" } }, "verdict"))),
-    h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
+  put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", {}, "P(front)"), h("th", { style: { textAlign: "left" } }, "verdict"))),
+    h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", {}, num(chance.has(x) ? chance.get(x) : null, 2)), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }
 for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
   // The front follows the axes until objectives are chosen by hand.
@@ -135,7 +142,7 @@ for (const id of ["p-x", "p-y"]) $(id).onchange = () => {
 $("p-margin").oninput = () => {
   const parts = $("p-margin").value.split(",").map(t => t.trim()).filter(Boolean).map(t => t.split("=")), ok = parts.every(([k, v, more]) => METRICS[k] && more === undefined && v && Number(v) >= 0 && Number.isFinite(Number(v)));
   $("p-margin").setAttribute("aria-invalid", String(!ok));
-  margins = ok ? Object.fromEntries(parts.map(([k, v]) => [k, Number(v)])) : {};
+  margins = { ...CHAOS, ...(ok ? Object.fromEntries(parts.map(([k, v]) => [k, Number(v)])) : {}) };
   drawPareto();
 };
 for (const id of ["p-noise", "p-bars", "p-names"]) $(id).onchange = drawPareto;

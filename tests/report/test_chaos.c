@@ -13,6 +13,7 @@
 #include "harness/report/chaos.h"
 #include "harness/report/claims.h"
 #include "harness/report/pareto.h"
+#include "harness/report/plot.h"
 #include "harness/report/report.h"
 #include "harness/report/stat_tables.h"
 #include "harness/store/setting.h"
@@ -416,6 +417,39 @@ START_TEST(sensitivity)
 }
 END_TEST
 
+static bool in_file(const char *name, const char *text)
+{
+    static char got[1 << 16];
+    char path[192];
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    n = fread(got, 1, sizeof got - 1, f);
+    fclose(f);
+    got[n] = 0;
+    return strstr(got, text);
+}
+
+/* The figure shades what is within the floor and has the probability of being on the front; without
+ * draws it shades nothing. */
+START_TEST(figures_shade_the_floor)
+{
+    struct kvr_plot_result r;
+
+    draw_values(7, 1.0);
+    ck_assert_msg(kvr_plot(db, "psnr", dir, KVR_PLOT_SVG, &r) == KVR_OK, "%s", kvr_error());
+    ck_assert(in_file("psnr.gp", "set object 1 rectangle from graph 0, first 5"));
+    ck_assert(in_file("psnr.gp", "within chaos"));
+    ck_assert(in_file("psnr.tsv", "p_front"));
+    exec("PRAGMA foreign_keys = ON; DELETE FROM cell WHERE jitter > 0");
+    ck_assert_int_eq(kvr_plot(db, "psnr", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert(!in_file("psnr.gp", "set object 1"));
+}
+END_TEST
+
 static const char ledger[] =
     "sources: {here: this test}\n"
     "claims:\n"
@@ -496,6 +530,7 @@ int main(void)
     tcase_add_test(tc, two_videos_are_named);
     tcase_add_test(tc, windows);
     tcase_add_test(tc, errors_grow);
+    tcase_add_test(tc, figures_shade_the_floor);
     tcase_add_test(tc, distribution);
     tcase_add_test(tc, sensitivity);
     tcase_add_test(tc, ledger_of_claims);

@@ -1,0 +1,1 @@
+SELECT name, margin FROM chaos_margin
