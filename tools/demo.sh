@@ -29,7 +29,7 @@ mkdir -p "$dir/sheets"
     tail -n +2 | tr -d '\r' | while read -r prompt; do
         mapfile -t rows < <("$kvreel" query --db "$db" --csv "
             SELECT method || '=$dir/run/' || artifact.path FROM cell JOIN artifact ON cell = key
-            WHERE kind = 'frames' AND prompt_id = '$prompt' AND outcome = 'OK'
+            WHERE kind = 'frames' AND prompt_id = '$prompt' AND outcome = 'OK' AND jitter = 0
             ORDER BY nominal_bytes DESC" | tail -n +2 | tr -d '\r')
         "$kvreel" sheet "$dir/sheets/$prompt.png" "${rows[@]}" --columns 7 >/dev/null
     done

@@ -17,7 +17,7 @@ rows=()
 for method in BF16 RTN_INT4 RTN_INT2; do
     rows+=("$method=$dir/run/$("$kvreel" query --db "$db" --csv "
         SELECT artifact.path FROM cell JOIN artifact ON cell = key
-        WHERE kind = 'frames' AND method = '$method' ORDER BY prompt_id LIMIT 1" |
+        WHERE kind = 'frames' AND method = '$method' AND jitter = 0 ORDER BY prompt_id LIMIT 1" |
         tail -n 1 | tr -d '\r')")
 done
 "$kvreel" sheet docs/img/sheet.png "${rows[@]}" --columns 8
@@ -27,6 +27,7 @@ table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 "$kvreel" query --db "$db" --md "
     SELECT method, round(compression, 2) AS compression, round(psnr_db, 1) AS 'PSNR, dB',
+           round(psnr_floor, 1) AS 'floor, dB',
            round(ssim, 4) AS SSIM, round(peak_bytes / 1048576.0, 1) AS 'peak, MiB',
            round(runtime_s, 2) AS 'runtime, s', n_ok || '/' || n_attempted AS n
     FROM summary ORDER BY compression" >"$table"
