@@ -14,7 +14,7 @@
 #include "harness/workload/workload.h"
 
 struct generate_opts {
-    const char *method, *prompt, *model, *out, *truth, *tensor, *device, *compute;
+    const char *method, *prompt, *model, *out, *truth, *tensor, *device, *compute, *schedule;
     uint64_t seed;
     int frames, window, fps, scale, columns, given;
     bool reference, json, quiet;
@@ -284,9 +284,9 @@ static void print_text(const json_t *doc)
 
 /* Refused before gigabytes of weights are read or drawn. */
 static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, const char *dir,
-                                  const char *compute)
+                                  const char *compute, const char *schedule)
 {
-    struct kvr_model_use use = { 0 };
+    struct kvr_model_use use = { .schedule = schedule };
     struct kvr_model_config c;
     char path[MAX_PATH + 16];
     bool seen;
@@ -342,7 +342,7 @@ static int run(const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_dev_open_named(&dev, o->device);
     if (st == KVR_OK)
-        st = open_model(&model, dev, dir, o->compute);
+        st = open_model(&model, dev, dir, o->compute, o->schedule);
     if (st == KVR_OK)
         st = look_at_prompt(kvr_model_config(model), dir, o->prompt, o->frames);
     if (st == KVR_OK)
@@ -369,6 +369,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct generate_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct generate_opts, compute, "compute", 0, "TYPE", "f32",
                  "what linear layers compute in: " KVR_COMPUTE_HELP),
+    KVR_ARG_TEXT(struct generate_opts, schedule, "schedule", 0, "NAME|STEPS", "model",
+                 "self-forcing, flashdreams, lightx2v or steps (docs/wan.md); model: its own"),
     KVR_ARG_LIST(struct generate_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
     KVR_ARG_U64(struct generate_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
     KVR_ARG_INT(struct generate_opts, frames, "frames", 'n', "N", "42", 1, 100000, "latent frames"),

@@ -449,6 +449,8 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
                   : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     free(p.config);
     p.config = NULL;
+    if (st == KVR_OK && use->schedule)
+        st = kvr_schedule_choose(&m->config, use->schedule);
     if (st == KVR_OK)
         st = cut(&m->config, dir, use);
     if (st == KVR_OK)

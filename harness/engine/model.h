@@ -28,6 +28,8 @@ enum kvr_predicts { KVR_PREDICT_FLOW, KVR_PREDICT_X0 };
 
 enum { KVR_MAX_STEPS = 64 };
 
+enum kvr_timesteps { KVR_TIMESTEPS_WARPED, KVR_TIMESTEPS_LISTED, KVR_TIMESTEPS_WHOLE };
+
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
     int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
@@ -37,7 +39,9 @@ struct kvr_model_config {
     int frames_per_chunk;
     double timestep_shift;
     int n_steps;
-    double steps[KVR_MAX_STEPS]; /* as listed, before warping: 1000, 750, ... */
+    double steps[KVR_MAX_STEPS];  /* as listed, before warping: 1000, 750, ... */
+    enum kvr_timesteps timesteps; /* what becomes of them (schedules.def) */
+    bool rounded_timesteps;       /* given to the network in the type it computes in */
     double context_timestep;
     enum kvr_predicts prediction;
     bool latent_is_rgb; /* latents are RGB frames in latent_range: no decoder needed */
@@ -59,6 +63,16 @@ struct kvr_model_config {
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
 
+/* "model", then the rows of schedules.def; NULL-terminated. */
+extern const char *const kvr_schedule_names[];
+/* Whether `text` is a schedule of its own: steps from at most 1000 downwards, "1000-600-250", of
+ * the model's shift, or with one before it, "8:1000-750". In this spelling alone, so that one
+ * schedule has one name. */
+bool kvr_schedule_is_list(const char *text);
+/* The config with the schedule of this name or list in place of its own. KVR_EINVAL: neither;
+ * KVR_EUNSUPPORTED: of a language model, other than "model". */
+enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
+
 struct kvr_model; /* config and weights; the layout is the engine's own (model_impl.h) */
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
@@ -66,6 +80,7 @@ void kvr_model_close(struct kvr_model **m);
 
 /* Less than all of a folder, or in another way. */
 struct kvr_model_use {
+    const char *schedule;   /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
     int n_layers, n_steps;  /* the first so many layers, denoising steps; 0: all. Only of random
                                weights: part of a trained network is another network */
     bool look;              /* config, hash, and names and shapes of weights alone: no forward */

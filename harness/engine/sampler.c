@@ -172,7 +172,7 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     KVR_TRY(draw(r, pass, step, r->eps));
     if (forced)
         KVR_TRY(take_forced(r, pass, step, r->out)); /* x0 has been made from it */
-    r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, s->sigma[step + 1], r->x);
+    r->ops->renoise(r->dev, r->n, forced ? r->out : r->x0, r->eps, s->renoise[step + 1], r->x);
     return KVR_OK;
 }
 
@@ -274,6 +274,8 @@ enum kvr_status kvr_sample(struct kvr_dit *d, struct kvr_cache *cache, int n_fra
                         hooks->n_given, n_frames, r.c->frames_per_chunk);
     r.n = r.frame_elems * r.c->frames_per_chunk;
     kvr_schedule_make(&r.schedule, r.c);
+    if (r.c->rounded_timesteps && kvr_model_compute(m) == KVR_BF16)
+        kvr_schedule_round(&r.schedule);
     st = open_run(&r, &buf, &host);
     if (st == KVR_OK)
         st = sample(&r, n_frames / r.c->frames_per_chunk, latents);

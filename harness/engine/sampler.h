@@ -1,6 +1,7 @@
 /* sampler.h - the few-step sampler: noise in, clean chunks out.
  *
- * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i.
+ * sigma_i = s u_i / (1 + (s-1) u_i), u_i = 1 - i/1000; timestep_i = 1000 sigma_i; what other
+ * schedules make of it is in schedules.def.
  * For each chunk: x = noise; for each warped step: x0 from the network, then
  * x = (1 - sigma') x0 + sigma' eps with fresh eps; last a clean pass at the context timestep
  * over x0, which leaves the cache.
@@ -18,11 +19,14 @@ extern "C" {
 
 struct kvr_schedule {
     int n_steps;
-    float timestep[KVR_MAX_STEPS]; /* warped: what the network is conditioned on */
-    float sigma[KVR_MAX_STEPS];
+    float timestep[KVR_MAX_STEPS]; /* what the network is conditioned on */
+    float sigma[KVR_MAX_STEPS];    /* of x0 = x - sigma flow */
+    float renoise[KVR_MAX_STEPS];  /* of the noise that is added on the way to this step */
     float table_timestep[1000], table_sigma[1000];
 };
 void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c);
+/* The timesteps as a network that computes in BF16 is given them. */
+void kvr_schedule_round(struct kvr_schedule *s);
 /* sigma of the table's entry nearest to t (first minimum). */
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t);
 int kvr_schedule_index(const struct kvr_schedule *s, float t); /* that entry */

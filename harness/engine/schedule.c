@@ -1,6 +1,11 @@
-/* schedule.c - the flow-matching table and the warped steps the network is conditioned on. */
+/* schedule.c - the flow-matching table, the steps the network is conditioned on, and the schedules
+ * that have names (schedules.def). */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "harness/core/dtype.h"
 #include "harness/engine/sampler.h"
 
 enum { TABLE = 1000 };
@@ -18,23 +23,46 @@ static float grid(int i)
     return base + (float)(i - first) * step;
 }
 
-void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
+/* LightX2V's table begins at this u. */
+static const float whole_begin = 0.999f;
+
+static void make_table(struct kvr_schedule *s, const struct kvr_model_config *c)
 {
     const float shift = (float)c->timestep_shift;
+    const bool whole = c->timesteps == KVR_TIMESTEPS_WHOLE;
 
     for (int i = 0; i < TABLE; i++) {
-        float u = grid(i);
+        const float u = whole ? whole_begin * grid(i) : grid(i);
 
         s->table_sigma[i] = shift * u / (1.0f + (shift - 1.0f) * u);
         s->table_timestep[i] = 1000.0f * s->table_sigma[i];
+        if (whole)
+            s->table_timestep[i] = truncf(s->table_timestep[i]);
     }
+}
+
+void kvr_schedule_make(struct kvr_schedule *s, const struct kvr_model_config *c)
+{
+    make_table(s, c);
     s->n_steps = c->n_steps;
     for (int i = 0; i < c->n_steps; i++) {
-        int index = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends there */
+        const int place = TABLE - (int)c->steps[i]; /* 1000 -> 0, 1 -> 999; the list ends there */
+        int index;
 
-        s->timestep[i] = s->table_timestep[index];
-        s->sigma[i] = kvr_schedule_sigma(s, s->timestep[i]);
+        s->timestep[i] =
+            c->timesteps == KVR_TIMESTEPS_LISTED ? (float)c->steps[i] : s->table_timestep[place];
+        index = kvr_schedule_index(s, s->timestep[i]);
+        s->sigma[i] = s->renoise[i] = s->table_sigma[index];
+        if (c->timesteps == KVR_TIMESTEPS_WHOLE && index + 1 < TABLE &&
+            s->table_timestep[index + 1] == s->timestep[i])
+            s->renoise[i] = s->table_sigma[index + 1];
     }
+}
+
+void kvr_schedule_round(struct kvr_schedule *s)
+{
+    for (int i = 0; i < s->n_steps; i++)
+        s->timestep[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(s->timestep[i]));
 }
 
 int kvr_schedule_index(const struct kvr_schedule *s, float t)
@@ -50,4 +78,106 @@ int kvr_schedule_index(const struct kvr_schedule *s, float t)
 float kvr_schedule_sigma(const struct kvr_schedule *s, float t)
 {
     return s->table_sigma[kvr_schedule_index(s, t)];
+}
+
+/* --- by name ---------------------------------------------------------------------------- */
+
+static const struct named {
+    const char *name;
+    double shift;
+    enum kvr_timesteps timesteps;
+    bool rounded;
+    double steps[KVR_MAX_STEPS]; /* then zeros */
+} named[] = {
+#define SCHEDULE(name, shift, timesteps, rounded, ...)                                             \
+    { name, shift, KVR_TIMESTEPS_##timesteps, rounded, { __VA_ARGS__ } },
+#include "harness/engine/schedules.def"
+#undef SCHEDULE
+};
+
+const char *const kvr_schedule_names[] = { "model",
+#define SCHEDULE(name, ...) name,
+#include "harness/engine/schedules.def"
+#undef SCHEDULE
+                                           NULL };
+
+static void put(struct kvr_model_config *c, const struct named *n)
+{
+    c->timestep_shift = n->shift;
+    c->timesteps = n->timesteps;
+    c->rounded_timesteps = n->rounded;
+    for (c->n_steps = 0; c->n_steps < KVR_MAX_STEPS && n->steps[c->n_steps] > 0; c->n_steps++)
+        c->steps[c->n_steps] = n->steps[c->n_steps];
+}
+
+/* A shift with at most four digits after the point. */
+static bool parse_shift(const char **text, double *shift)
+{
+    const char *colon = strchr(*text, ':');
+    char spelt[32], *end;
+
+    *shift = 0;
+    if (!colon)
+        return true;
+    *shift = strtod(*text, &end);
+    snprintf(spelt, sizeof spelt, "%g:", *shift);
+    if (end != colon || !(*shift >= 1e-3 && *shift <= 1e3) ||
+        strncmp(spelt, *text, (size_t)(colon + 1 - *text)) != 0)
+        return false;
+    *text = colon + 1;
+    return true;
+}
+
+/* shift 0: not said. */
+static bool parse_list(const char *text, struct named *out)
+{
+    int n = 0;
+
+    *out = (struct named){ .timesteps = KVR_TIMESTEPS_WARPED };
+    if (!parse_shift(&text, &out->shift))
+        return false;
+    for (;; text++) {
+        char *end;
+        const long step = strtol(text, &end, 10);
+
+        if (n == KVR_MAX_STEPS || *text < '1' || *text > '9' || step < 1 || step > 1000 ||
+            (n > 0 && (double)step >= out->steps[n - 1]))
+            return false;
+        out->steps[n++] = (double)step;
+        text = end;
+        if (*text == 0)
+            return true;
+        if (*text != '-')
+            return false;
+    }
+}
+
+bool kvr_schedule_is_list(const char *text)
+{
+    struct named n;
+
+    return parse_list(text, &n);
+}
+
+enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name)
+{
+    struct named list;
+
+    if (strcmp(name, kvr_schedule_names[0]) == 0)
+        return KVR_OK;
+    if (c->is_lm)
+        return kvr_fail(KVR_EUNSUPPORTED, "schedule %s: a language model denoises nothing", name);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (strcmp(name, named[i].name) == 0) {
+            put(c, &named[i]);
+            return KVR_OK;
+        }
+    if (!parse_list(name, &list))
+        return kvr_fail(KVR_EINVAL,
+                        "schedule '%s': neither a name nor steps from at most 1000 downwards, as "
+                        "1000-750-500-250 or, with a shift, 5:1000-750-500-250",
+                        name);
+    list.shift = list.shift > 0 ? list.shift : c->timestep_shift;
+    put(c, &list);
+    return KVR_OK;
 }

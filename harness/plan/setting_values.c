@@ -39,6 +39,11 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "config: no memory");
 }
 
+/* Words that are no row's, for settings that have such: whether this is one. */
+static bool (*const spelt[KVR_N_SETTINGS])(const char *text) = {
+    [KVR_SET_schedule] = kvr_schedule_is_list,
+};
+
 /* --- one value -------------------------------------------------------------------------- */
 
 /* "cpu, cuda or emulated" */
@@ -68,7 +73,7 @@ static enum kvr_status parse_word(enum kvr_setting_id id, const struct kvr_yaml_
 
     KVR_TRY(kvr_yaml_string(n, &text));
     *out = find_word(words[id], text);
-    if (*out >= 0)
+    if (*out >= 0 || (spelt[id] && spelt[id](text))) /* find_word says -1: as said */
         return KVR_OK;
     near = kvr_nearest(text, words[id]);
     return kvr_yaml_fail(n, "no %s '%s', need %s%s%s%s", kvr_setting_rows[id].name, text,
@@ -108,6 +113,13 @@ static long long default_of(enum kvr_setting_id id)
 
 /* --- a list of them --------------------------------------------------------------------- */
 
+static bool same_value(const struct kvr_setting_values *v, enum kvr_setting_type type, int i, int j)
+{
+    const bool as_said = type == KVR_SET_WORD && v->value[i] == KVR_WORD_AS_SAID;
+
+    return v->value[i] == v->value[j] && (!as_said || strcmp(v->at[i]->text, v->at[j]->text) == 0);
+}
+
 static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_id id,
                                 const struct kvr_yaml_node *root)
 {
@@ -133,7 +145,7 @@ static enum kvr_status read_row(struct kvr_setting_values *v, enum kvr_setting_i
         else
             v->value[i] = default_of(id);
         for (int j = 0; j < i; j++)
-            if (v->value[i] == v->value[j])
+            if (same_value(v, r->type, i, j))
                 return kvr_yaml_fail(v->at[i], "'%s' is listed twice", v->at[i]->text);
     }
     return KVR_OK;
@@ -161,8 +173,11 @@ void kvr_setting_choose(struct kvr_settings *s, enum kvr_setting_id id,
 {
     const long long value = v->n ? v->value[i] : 0;
 
-    kvr_setting_put(s, id, value,
-                    v->n && kvr_setting_rows[id].type == KVR_SET_WORD ? words[id][value] : NULL);
+    const char *word = NULL;
+
+    if (v->n && kvr_setting_rows[id].type == KVR_SET_WORD)
+        word = value == KVR_WORD_AS_SAID ? v->at[i]->text : words[id][value];
+    kvr_setting_put(s, id, value, word);
 }
 
 /* --- zip -------------------------------------------------------------------------------- */

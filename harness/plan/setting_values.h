@@ -11,9 +11,10 @@
 #include "harness/plan/yaml.h"
 #include "harness/store/setting.h"
 
-enum { KVR_WINDOW_OF_MODEL = -1, KVR_CONTROL_AUTO = -1 };
+enum { KVR_WINDOW_OF_MODEL = -1, KVR_CONTROL_AUTO = -1, KVR_WORD_AS_SAID = -1 };
 
-/* In the order of the sweep. Of a WORD the value is its place among the row's words. */
+/* In the order of the sweep. Of a WORD the value is its place among the row's words, or
+ * KVR_WORD_AS_SAID, which stands for the sweep's own text. */
 struct kvr_setting_values {
     int n; /* 0: the sweep does not say, and the row has no default */
     long long *value;

@@ -378,6 +378,8 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
                  p->set.device);
     else if (strcmp(p->set.forcing, taught) != 0)
         snprintf(why, n, "forcing %s: a language model reads under a teacher", p->set.forcing);
+    else if (strcmp(p->set.schedule, "model") != 0)
+        snprintf(why, n, "schedule %s: a language model denoises nothing", p->set.schedule);
     else if (p->set.jitter)
         snprintf(why, n, "jitter: a language model has no noise to move");
     return KVR_OK;
@@ -404,6 +406,10 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
     if (p->set.frames % c->frames_per_chunk != 0)
         return kvr_yaml_fail(at, "%d frames are not whole chunks of %d (model %s)", p->set.frames,
                              c->frames_per_chunk, p->model->name);
+    if (p->set.model_steps && strcmp(p->set.schedule, "model") != 0)
+        return kvr_yaml_fail(s->config->values[KVR_SET_model_steps].at[0],
+                             "model_steps %d: schedule %s says which steps there are",
+                             p->set.model_steps, p->set.schedule);
     KVR_TRY(check_truth(p));
     if (p->prompt->truth && !c->latent_is_rgb) {
         snprintf(why, n, "no encoder for the latents of model %s: it cannot go on from frames",
@@ -427,11 +433,14 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
 static double cost_of(const struct point *p)
 {
     const struct kvr_model_config *c = p->facts->config;
+    struct kvr_model_config scheduled = *c;
     double cost;
 
     if (c->is_lm)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
+    if (kvr_schedule_choose(&scheduled, p->set.schedule) == KVR_OK) /* reading has seen to that */
+        c = &scheduled;
     cost = kvr_rollout_flop(c, p->set.frames, p->set.window);
     cost *= 1 + p->set.warmup;
     if (strcmp(p->set.kind, "probe") == 0)

@@ -682,6 +682,7 @@ static enum kvr_status run_cell(struct job *j)
     struct kvr_scheme *scheme = NULL;
     struct kvr_dev *dev = NULL;
     struct kvr_model_use use = {
+        .schedule = j->set.schedule,
         .n_layers = j->set.model_layers,
         .n_steps = j->set.model_steps,
         /* Only hints: of files that changed meanwhile the hash is taken anew. */

@@ -41,7 +41,7 @@ enum kvr_setting_id {
 };
 
 /* The values of one cell, or of a sweep where it has one for all of its cells. Words are borrowed:
- * of a sweep from the rows' lists, of a spec from its JSON. */
+ * of a sweep from the rows' lists or its own text, of a spec from its JSON. */
 struct kvr_settings {
 #define KVR_SET_C_INT int
 #define KVR_SET_C_LONG int64_t
