@@ -38,7 +38,7 @@ static const char *const layouts[] = {
     "hadamard | outliers(sigma=1) | sym(bits=2)",
     "outliers(sigma=1) | hadamard | sym(bits=2)",
 };
-enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], MAX_CODECS = 64 };
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], MAX_CODECS = 256 };
 
 struct codecs {
     struct kvr_codec *c[MAX_CODECS];
@@ -109,8 +109,8 @@ static void open_block(struct block *b, const struct kvr_codec *c,
     ck_assert_msg(kvr_codec_encode(c, b->dev, b->x, shape, work, &b->p) == KVR_OK, "%s",
                   kvr_error());
     kvr_codec_decode_rotated(&b->p, 0, shape->n_tok, 0, shape->n_heads, b->back);
-    if (kvr_codec_rotated(c))
-        kvr_fwht(b->x, shape->n_tok * shape->n_heads, shape->head_dim, KVR_COMPUTE_F32);
+    kvr_codec_transform(c, NULL, KVR_TO_SPACE, b->x, shape->n_tok, 0, shape->n_heads,
+                        shape->head_dim);
     b->on_device = b->p;
     for (int i = 0; i < KVR_MAX_STAGES; i++) {
         struct kvr_stage_data *d = &b->on_device.stage[i];
@@ -476,7 +476,7 @@ enum { N_ATTEND_FILLS = sizeof attend_fills / sizeof attend_fills[0] };
 
 START_TEST(attention)
 {
-    const struct kvr_block_shape shape = { 37, 2, 32 };
+    const struct kvr_block_shape shape = { 37, 2, 64 }; /* every row fits heads of 64 */
     const enum fill fill = attend_fills[_i % N_ATTEND_FILLS];
     const struct kvr_correction *corr = kvr_corrections[_i / N_ATTEND_FILLS];
     struct codecs all = open_codecs();
