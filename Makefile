@@ -26,6 +26,11 @@ OPENED  := libavformat libavcodec libavutil libswscale
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(OPENED) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl
 
+# sentencepiece cuts prompts into tokens for the models that read UMT5's embeddings. It is C++, behind
+# harness/text/spiece.h; without it everything else is built.
+SPIECE  := $(shell pkg-config --exists sentencepiece 2>/dev/null && echo yes)
+PKG_LIBS += $(if $(SPIECE),-lsentencepiece -lstdc++)
+
 # No -ffast-math anywhere: NaN has to stay NaN. Contraction is off, so that a rounding written
 # in the code is the rounding that happens; the hot loops below ask for FMA by name.
 # Under sanitizers gcc warns of what cannot happen; the plain build is the one that must be silent.
@@ -58,8 +63,8 @@ ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c me
 ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
-SRC  := $(sort $(filter-out harness/cli/main.c $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/texts.o
+SRC  := $(sort $(filter-out harness/cli/main.c $(if $(SPIECE),harness/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/texts.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -114,7 +119,7 @@ $(ISA_OBJ): CFLAGS += -Wno-psabi
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
-CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine \
+CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/text \
                harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
@@ -174,6 +179,11 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a $
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(shell pkg-config --cflags check 2>/dev/null) -MMD -MP -MF $@.d -o $@ $< \
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
 		$(EMU_OBJ) $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
+
+$(BUILD)/harness/text/spiece.o: harness/text/spiece.cc
+	$(call say,CXX,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/harness/device/%.o: harness/device/%.cc
 	$(call say,CXX,$<)

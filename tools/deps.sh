@@ -12,7 +12,7 @@ set -euo pipefail
 
 packages=(
     build-essential pkg-config git
-    libdnnl-dev libjansson-dev libyaml-dev libsqlite3-dev libssl-dev
+    libdnnl-dev libjansson-dev libyaml-dev libsqlite3-dev libssl-dev libsentencepiece-dev
     libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
     check gnuplot-nox fonts-dejavu-core ffmpeg jq sqlite3
 )

@@ -30,6 +30,7 @@ libraries() {
         libyaml yaml-0.1 MIT DYNAMIC_LINK \
         sqlite3 sqlite3 blessing DYNAMIC_LINK \
         openssl-libcrypto libcrypto Apache-2.0 DYNAMIC_LINK \
+        sentencepiece sentencepiece Apache-2.0 DYNAMIC_LINK \
         libavformat libavformat LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \
         libavcodec libavcodec LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \
         libavutil libavutil LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \

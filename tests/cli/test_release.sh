@@ -28,10 +28,10 @@ json "identifiers are unique and well formed" '[.packages[].SPDXID, .files[].SPD
 json "relations name what there is" '([.packages[].SPDXID, .files[].SPDXID, .SPDXID] | map({(.): 1}) | add) as $i |
     all(.relationships[]; $i[.spdxElementId] and $i[.relatedSpdxElement])'
 # What the linker put in is what the bill says.
-linked=$(readelf -d "$kvreel" | sed -n 's/.*NEEDED.*\[lib\(dnnl\|jansson\|yaml\|sqlite3\|crypto\)[-.].*/\1/p' | sort | tr '\n' ' ')
-check "five libraries are linked" test "$linked" = "crypto dnnl jansson sqlite3 yaml "
-json "the bill has them with versions" '[.packages[] | select(.name | test("dnnl|jansson|yaml|sqlite3|crypto")) |
-    .versionInfo | test("^[0-9v]")] | length == 5 and all'
+linked=$(readelf -d "$kvreel" | sed -n 's/.*NEEDED.*\[lib\(dnnl\|jansson\|yaml\|sqlite3\|crypto\|sentencepiece\)[-.].*/\1/p' | sort | tr '\n' ' ')
+check "six libraries are linked" test "$linked" = "crypto dnnl jansson sentencepiece sqlite3 yaml "
+json "the bill has them with versions" '[.packages[] | select(.name | test("dnnl|jansson|yaml|sqlite3|crypto|sentencepiece")) |
+    .versionInfo | test("^[0-9v]")] | length == 6 and all'
 check "every file's sum is right" bash -c "cd '$top' && jq -r '.files[] | .checksums[0].checksumValue + \"  \" + .fileName' '$bill' |
     sha256sum --quiet -c -"
 

@@ -1,0 +1,22 @@
+/* clean.h - a prompt's text as Wan cleans it before it is cut into tokens.
+ *
+ *     char *clean;
+ *     KVR_TRY(kvr_text_clean(" caf\xc3\x83\xc2\xa9  &amp;amp; bar\n", &clean));   "caf\xc3\xa9 &
+ * bar" free(clean);
+ *
+ * What ftfy.fix_text of Python does, line by line until nothing changes: character references,
+ * text that is UTF-8 read as Latin-1 or Windows-1252, C1 controls, ligatures, wide and narrow
+ * forms, curly quotes, line ends, terminal escapes, control characters, normalization form C. Then
+ * references twice more, and runs of white space become one blank, none at the ends.
+ *
+ * ftfy also guesses at text that went through other code pages, or of which only a part went
+ * through one; that is left as it is here. */
+#ifndef KVR_TEXT_CLEAN_H
+#define KVR_TEXT_CLEAN_H
+
+#include "harness/core/status.h"
+
+/* KVR_EFORMAT: no UTF-8. *out is malloc'ed. */
+enum kvr_status kvr_text_clean(const char *text, char **out);
+
+#endif
