@@ -1,8 +1,11 @@
 /* weights.c - which format it is, one reader for each, and the model's names over all of them. */
 #include "harness/weights/weights.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness/weights/mapped.h"
 #include "harness/weights/names.h"
@@ -248,6 +251,16 @@ const struct kvr_weight *kvr_weights_at(const struct kvr_weights *w, int i)
 const char *kvr_weights_model_name(const struct kvr_weights *w, int i)
 {
     return w->model_names[i];
+}
+
+void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    from = (uintptr_t)t->data / page * page;
+
+    /* Read-only pages of a file: what is dropped comes back as it was. */
+    if (w->file.bytes && t->contiguous && t->n_bytes > 0)
+        (void)madvise((void *)from, (uintptr_t)t->data + (size_t)t->n_bytes - from, MADV_DONTNEED);
 }
 
 int kvr_weights_collisions(const struct kvr_weights *w)

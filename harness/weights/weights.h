@@ -68,6 +68,10 @@ enum kvr_status kvr_weights_read_f32(const struct kvr_weights *w, const char *na
                                      const int64_t *shape, struct kvr_dev *dev,
                                      enum kvr_mem_tag tag, struct kvr_array *out);
 
+/* The pages of the file that this tensor lies in leave memory until they are read again. Does
+ * nothing to a reader of bytes in memory. */
+void kvr_weights_forget(const struct kvr_weights *w, const struct kvr_weight *t);
+
 #ifdef __cplusplus
 }
 #endif
