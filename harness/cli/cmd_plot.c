@@ -1,10 +1,14 @@
 /* cmd_plot.c - `kvreel plot`: figures from a database. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "harness/cli/cli.h"
 #include "harness/report/curves.h"
 #include "harness/report/plot.h"
 
 struct plot_opts {
-    const char *db, *out, *format;
+    const char *db, *out, *format, *where, *metric, *x, *y, *title, *preset, *width, *bars;
+    double font;
     bool json, list;
 };
 
@@ -17,18 +21,60 @@ static int list_plots(void)
     return KVR_EXIT_OK;
 }
 
+/* "85mm", "3.35in", or inches. */
+static enum kvr_status parse_width(const char *text, double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (strcmp(end, "mm") == 0)
+        v /= 25.4;
+    else if (*end && strcmp(end, "in") != 0)
+        v = 0;
+    if (!(v >= 2.0 && v <= 40.0))
+        return kvr_fail(KVR_EINVAL, "width '%s': need 2in to 40in, as in 3.35in or 85mm", text);
+    *out = v;
+    return KVR_OK;
+}
+
+/* Widths of a column and of two on paper (85 mm and 178 mm). */
+static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_style *s)
+{
+    *s = (struct kvr_plot_style){ .font_pt = o->font,
+                                  .title = o->title,
+                                  .where = o->where,
+                                  .x = o->x,
+                                  .y = o->y ? o->y : o->metric };
+    if (o->y && o->metric)
+        return kvr_fail(KVR_EINVAL, "plot: --metric is --y by another name; give one");
+    if (strcmp(o->bars, "none") == 0)
+        s->no_bars = true;
+    else if (strcmp(o->bars, "ci") != 0)
+        return kvr_fail(KVR_EINVAL, "bars '%s': need ci or none", o->bars);
+    if (o->preset && strcmp(o->preset, "single") == 0)
+        s->width_in = 85 / 25.4;
+    else if (o->preset && strcmp(o->preset, "double") == 0)
+        s->width_in = 178 / 25.4;
+    else if (o->preset)
+        return kvr_fail(KVR_EINVAL, "preset '%s': need single or double", o->preset);
+    return o->width ? parse_width(o->width, &s->width_in) : KVR_OK;
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct plot_opts *o = call->opts;
     const char *name = call->n_words ? call->words[0] : "pareto";
     struct kvr_plot_result r = { 0 };
+    struct kvr_plot_style style;
     unsigned formats;
     enum kvr_status st = kvr_plot_formats_parse(o->format, &formats);
 
     if (o->list)
         return list_plots();
     if (st == KVR_OK)
-        st = kvr_plot(o->db, name, o->out, formats, &r);
+        st = read_style(o, &style);
+    if (st == KVR_OK)
+        st = kvr_plot(o->db, name, o->out, formats, &style, &r);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (r.warning[0])
@@ -47,6 +93,20 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_TEXT(struct plot_opts, out, "out", 'o', "DIR", "out/plots", "where the files go"),
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
+    KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
+                 "only cells that this holds for: a condition on cells_wide"),
+    KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL, "another measure there, or a metric"),
+    KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL, "another measure there, or a metric"),
+    KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,
+                 "the same as --y; of drift: whose series"),
+    KVR_ARG_TEXT(struct plot_opts, preset, "preset", 0, "NAME", NULL,
+                 "single or double: as wide as one column of a paper, or two"),
+    KVR_ARG_TEXT(struct plot_opts, width, "width", 0, "SIZE", NULL, "of the picture: 85mm, 3.35in"),
+    KVR_ARG_REAL(struct plot_opts, font, "font-size", 0, "PT", "0", 0, 40,
+                 "of the axes, in points; no text is below 7; 0: as the width wants"),
+    KVR_ARG_TEXT(struct plot_opts, title, "title", 0, "TEXT", NULL, "of the figure; '' for none"),
+    KVR_ARG_TEXT(struct plot_opts, bars, "bars", 0, "KIND", "ci",
+                 "ci: 95 % intervals over prompts, or none"),
     KVR_ARG_FLAG(struct plot_opts, list, "list", 'l', "the figures there are"),
     KVR_ARG_FLAG(struct plot_opts, json, "json", 0, "print JSON"),
     { 0 },
@@ -59,6 +119,8 @@ const struct kvr_command kvr_command_plot = {
     .examples = "  kvreel plot pareto\n"
                 "  kvreel plot --list\n"
                 "  kvreel plot drift --db out/demo/demo.db -o figures\n"
+                "  kvreel plot pareto --preset single --title '' --format pdf\n"
+                "  kvreel plot pareto --y sharpness --where \"suite = 'moviegen-nano'\"\n"
                 "  gnuplot figures/pareto.gp            # after editing the script\n",
     .details = "Without gnuplot the script and the data are written all the same.\n",
     .args = args,

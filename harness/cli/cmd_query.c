@@ -33,7 +33,8 @@ static int run(const struct kvr_call *call)
                                    : o->csv ? KVR_TABLE_CSV
                                    : o->md  ? KVR_TABLE_MD
                                             : KVR_TABLE_TEXT;
-    const struct kvr_query_limits limits = { o->timeout_s, (int64_t)o->memory_mib << 20 };
+    const struct kvr_query_limits limits = { .seconds = o->timeout_s,
+                                             .bytes = (int64_t)o->memory_mib << 20 };
     struct kvr_table *t;
     enum kvr_status st;
 

@@ -12,6 +12,7 @@
 #include "harness/report/pareto.h"
 #include "harness/report/report.h"
 #include "harness/store/statement.h"
+#include "metrics/metric.h"
 
 enum { NAMED_AT_MOST = 12, IN_KEY_AT_MOST = 24 };
 
@@ -27,23 +28,29 @@ KVR_STATEMENT(figure_age_error);
 
 const struct kvr_curves_spec kvr_curves[] = {
     { .name = "drift",
-      .title = "SSIM frame by frame: mean over prompts, band: 95 % interval",
+      .title = "SSIM frame by frame: mean over prompts, 95 % intervals",
       DRIFT("ssim", NOT_BF16),
       .bands = true,
       .x_label = "frame",
-      .y_label = "SSIM against the BF16 rollout" },
+      .y_label = "SSIM against the BF16 rollout",
+      .lo = -1.0,
+      .hi = 1.0 },
     { .name = "drift_psnr",
-      .title = "PSNR frame by frame: mean over prompts, band: 95 % interval",
+      .title = "PSNR frame by frame: mean over prompts, 95 % intervals",
       DRIFT("psnr", NOT_BF16),
       .bands = true,
       .x_label = "frame",
-      .y_label = "PSNR against the BF16 rollout (dB)" },
+      .y_label = "PSNR against the BF16 rollout (dB)",
+      .lo = 0.0,
+      .hi = 100.0 },
     { .name = "drift_truth",
-      .title = "PSNR against the truth, frame by frame: mean over clips, band: 95 % interval",
+      .title = "PSNR against the truth, frame by frame: mean over clips, 95 % intervals",
       DRIFT("psnr_truth", ""),
       .bands = true,
       .x_label = "frame",
-      .y_label = "PSNR against the truth (dB)" },
+      .y_label = "PSNR against the truth (dB)",
+      .lo = 0.0,
+      .hi = 100.0 },
     { .name = "kv_bytes",
       .title = "Bytes of the cache over the rollout",
       .sql = kvr_statement_figure_kv_bytes,
@@ -88,24 +95,70 @@ static bool same_text(const struct kvr_table *t, int a, int b, const char *colum
     return strcmp(kvr_table_text(t, a, c), kvr_table_text(t, b, c)) == 0;
 }
 
-/* Which methods are worth a name: all of a few, else the front of SSIM and compression. */
-static void choose(struct kvr_curves_figure *f, const struct kvr_table *front)
+static void name_method(struct kvr_curves_figure *f, const char *method)
+{
+    for (int i = 0; i < f->n; i++)
+        f->curve[i].named = f->curve[i].named || strcmp(f->curve[i].method, method) == 0;
+}
+
+struct rank {
+    double mean;
+    int curve;
+};
+
+static int by_mean(const void *pa, const void *pb)
+{
+    const struct rank *a = pa, *b = pb;
+
+    return a->mean != b->mean ? (a->mean > b->mean) - (a->mean < b->mean) : a->curve - b->curve;
+}
+
+/* `take` curves from the lowest to the highest: by what they measure, which in a distribution is
+ * its x. */
+static enum kvr_status name_spread(struct kvr_curves_figure *f, int take)
+{
+    const int c = kvr_table_find(f->rows, f->spec->key ? "x" : "y");
+    struct rank *rank = calloc((size_t)f->n + 1, sizeof *rank);
+
+    if (!rank)
+        return kvr_fail(KVR_ENOMEM, "plot: no memory");
+    for (int i = 0; i < f->n; i++) {
+        double sum = 0;
+        int n = 0;
+
+        for (int r = f->curve[i].from; c >= 0 && r < f->curve[i].to; r++)
+            if (isfinite(kvr_table_number(f->rows, r, c))) {
+                sum += kvr_table_number(f->rows, r, c);
+                n++;
+            }
+        rank[i] = (struct rank){ n ? sum / n : 0, i };
+    }
+    qsort(rank, (size_t)f->n, sizeof *rank, by_mean);
+    for (int k = 0; k < take; k++)
+        f->curve[rank[k * (f->n - 1) / (take - 1)].curve].named = true;
+    free(rank);
+    return KVR_OK;
+}
+
+/* Which methods are worth a name: all of a few; else of the front of SSIM and compression and of
+ * who may be on it, as many as there is room for, from the best to the worst; where there is no
+ * such front, the whole spread. */
+static enum kvr_status choose(struct kvr_curves_figure *f, const struct kvr_table *front)
 {
     const int most = f->spec->key ? IN_KEY_AT_MOST : NAMED_AT_MOST;
+    const int n_front = front ? front->n_rows : 0;
+    const int take = n_front < NAMED_AT_MOST ? n_front : NAMED_AT_MOST - 1;
     int named = 0;
 
-    for (int i = 0; i < f->n; i++) {
-        struct kvr_curve *c = &f->curve[i];
-
-        c->named = f->n <= most || c->baseline;
-        for (int r = 0; !c->named && front && r < front->n_rows; r++)
-            c->named = strcmp(kvr_table_text(front, r, 0), c->method) == 0;
-        if (c->named && named >= most)
-            c->named = false;
-        named += c->named;
-    }
-    for (int i = 0; i < f->n && named == 0; i++)
-        f->curve[i].named = i < most;
+    for (int i = 0; i < f->n; i++)
+        f->curve[i].named = f->n <= most || f->curve[i].baseline;
+    if (f->n <= most)
+        return KVR_OK;
+    for (int k = 0; k < take; k++)
+        name_method(f, kvr_table_text(front, take > 1 ? k * (n_front - 1) / (take - 1) : 0, 0));
+    for (int i = 0; i < f->n; i++)
+        named += f->curve[i].named;
+    return named > 1 ? KVR_OK : name_spread(f, NAMED_AT_MOST - 1);
 }
 
 static enum kvr_status add_curves(struct kvr_curves_figure *f, int from, int to)
@@ -130,13 +183,6 @@ static enum kvr_status add_curves(struct kvr_curves_figure *f, int from, int to)
     return KVR_OK;
 }
 
-/* The families of the whole database, so that colours are those of the other figures. */
-static enum kvr_status list_families(struct kvr_curves_figure *f, const char *db_path)
-{
-    return kvr_table_query(&f->families, db_path,
-                           "SELECT DISTINCT family FROM cell ORDER BY family", NULL);
-}
-
 static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr_curves_figure *f,
                                   const char *out_dir, unsigned formats,
                                   struct kvr_plot_result *out)
@@ -156,60 +202,120 @@ static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr
 }
 
 static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curves_spec *spec,
-                                 const char *db_path)
+                                 const char *db_path, const char *where)
 {
-    struct kvr_table *values;
-    enum kvr_status st;
+    const struct kvr_query_limits limits = { .where = where };
+    char *sql = kvr_statement_fill(spec->sql, spec->with ? spec->with : KVR_WITH(NULL));
+    struct kvr_table *values = NULL;
+    enum kvr_status st = sql ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
 
-    if (!spec->bands)
-        return kvr_table_query_with(rows, db_path, spec->sql, spec->with, NULL);
-    KVR_TRY(kvr_table_query_with(&values, db_path, spec->sql, spec->with, NULL));
-    st = kvr_bands(rows, values);
+    *rows = NULL;
+    if (st == KVR_OK)
+        st = kvr_table_query_within(spec->bands ? &values : rows, db_path, sql, &limits);
+    if (st == KVR_OK && spec->bands)
+        st = kvr_bands(rows, values);
     kvr_table_close(&values);
+    free(sql);
     return st;
 }
 
-enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
-                                const char *out_dir, unsigned formats, struct kvr_plot_result *out)
+/* Drift of another metric: what has a value by frame. */
+static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *with[5],
+                                     char text[2][128], const char *name, const char *db_path)
+{
+    const struct kvr_metric *m = kvr_metric_find(name);
+    struct kvr_table *t;
+    char list[256] = "";
+    bool there = false;
+
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT name FROM series ORDER BY name", NULL));
+    for (int r = 0; r < t->n_rows; r++) {
+        size_t n = strlen(list);
+
+        there = there || strcmp(kvr_table_text(t, r, 0), name) == 0;
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", kvr_table_text(t, r, 0));
+    }
+    kvr_table_close(&t);
+    if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
+        return kvr_fail(KVR_EINVAL, "plot %s: no series of '%s'; there are %s", spec->name, name,
+                        list);
+    for (int i = 0; i < 4; i++)
+        with[i] = spec->with[i];
+    with[1] = name; /* behind "metric" */
+    with[4] = NULL;
+    snprintf(text[0], sizeof text[0], "%.60s frame by frame: mean over prompts, 95 %% intervals",
+             name);
+    snprintf(text[1], sizeof text[1], "%.60s%s%.30s%s", m ? m->title : name,
+             m && strcmp(m->unit, "1") ? " (" : "", m && strcmp(m->unit, "1") ? m->unit : "",
+             m && strcmp(m->unit, "1") ? ")" : "");
+    spec->with = with;
+    spec->title = text[0];
+    spec->y_label = text[1];
+    spec->lo = spec->hi = 0;
+    if (m && m->hi == 1.0) {
+        spec->lo = m->lo < -1 ? -1 : m->lo;
+        spec->hi = 1;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const struct kvr_table *rows,
+                                   const struct kvr_table *front, const char *host,
+                                   const char *out_dir, unsigned formats,
+                                   const struct kvr_plot_style *style, struct kvr_plot_result *out)
+{
+    enum kvr_status st = KVR_OK;
+
+    for (int from = 0, to; st == KVR_OK && from < rows->n_rows; from = to) {
+        struct kvr_curves_figure f = { .spec = spec, .style = style, .rows = rows, .host = host };
+
+        for (to = from + 1; to < rows->n_rows && same_text(rows, from, to, "settings"); to++)
+            ;
+        f.settings = kvr_table_text(rows, from, kvr_table_find(rows, "settings"));
+        st = add_curves(&f, from, to);
+        if (st == KVR_OK)
+            st = choose(&f, front);
+        if (st == KVR_OK)
+            st = draw_group(spec, &f, out_dir, formats, out);
+        free(f.curve);
+    }
+    return st;
+}
+
+enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char *db_path,
+                                const char *out_dir, unsigned formats,
+                                const struct kvr_plot_style *style, struct kvr_plot_result *out)
 {
     const struct kvr_pareto_options pareto = { .db_path = db_path,
                                                .objectives = "ssim:max,compression:max",
+                                               .cells = style->where,
                                                .front_only = true };
-    struct kvr_table *rows = NULL, *front = NULL, *families = NULL;
-    char *host = NULL;
+    struct kvr_curves_spec spec = *found;
+    struct kvr_table *rows = NULL, *front = NULL;
+    const char *with[5];
+    char *host = NULL, text[2][128];
     enum kvr_status st;
 
     *out = (struct kvr_plot_result){ .drawn = true };
-    KVR_TRY(read_rows(&rows, spec, db_path));
+    if (style->x || (style->y && (!spec.bands || strcmp(spec.name, "drift") != 0)))
+        return kvr_fail(KVR_EINVAL, "plot %s: its axes are its own; drift has --metric", spec.name);
+    if (style->y)
+        KVR_TRY(choose_metric(&spec, with, text, style->y, db_path));
+    KVR_TRY(read_rows(&rows, &spec, db_path, style->where));
     out->n_rows = rows->n_rows;
     if (rows->n_rows == 0) {
         kvr_table_close(&rows);
-        return kvr_fail(
-            KVR_EINVAL, "plot %s: nothing to draw: no finished cell has such numbers%s", spec->name,
-            strstr(spec->sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
+        return kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: no finished cell has such numbers%s",
+                        spec.name,
+                        strstr(spec.sql, "probe_") ? " (a sweep with kind: probe gives them)" : "");
     }
     st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)
         st = kvr_report_hosts(&host, db_path);
     if (st == KVR_OK && kvr_pareto(&front, &pareto) != KVR_OK)
         front = NULL; /* probed cells alone: there is no such front */
-    for (int from = 0, to; st == KVR_OK && from < rows->n_rows; from = to) {
-        struct kvr_curves_figure f = { .spec = spec, .rows = rows, .host = host };
-
-        for (to = from + 1; to < rows->n_rows && same_text(rows, from, to, "settings"); to++)
-            ;
-        f.settings = kvr_table_text(rows, from, kvr_table_find(rows, "settings"));
-        st = list_families(&f, db_path);
-        families = f.families;
-        if (st == KVR_OK)
-            st = add_curves(&f, from, to);
-        if (st == KVR_OK) {
-            choose(&f, front);
-            st = draw_group(spec, &f, out_dir, formats, out);
-        }
-        free(f.curve);
-        kvr_table_close(&families);
-    }
+    if (st == KVR_OK)
+        st = draw_groups(&spec, rows, front, host, out_dir, formats, style, out);
     free(host);
     kvr_table_close(&front);
     kvr_table_close(&rows);

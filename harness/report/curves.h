@@ -23,13 +23,15 @@ struct kvr_curves_spec {
     bool bands; /* the statement has a value per prompt and x: kvr_bands() makes y, lo and hi */
     enum kvr_curves_kind kind;
     const char *x_label, *y_label;
-    bool zero; /* y begins at 0 */
-    bool key;  /* curves end together: names in a key, not at their ends */
+    bool zero;     /* y begins at 0 */
+    double lo, hi; /* what y can be, where lo < hi */
+    bool key;      /* curves end together: names in a key, not at their ends */
 };
 extern const struct kvr_curves_spec kvr_curves[]; /* ends with name NULL */
 
 /* As kvr_plot(). */
 enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *spec, const char *db_path,
-                                const char *out_dir, unsigned formats, struct kvr_plot_result *out);
+                                const char *out_dir, unsigned formats,
+                                const struct kvr_plot_style *style, struct kvr_plot_result *out);
 
 #endif

@@ -8,14 +8,74 @@
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/escape.h"
+#include "harness/report/figure.h"
 #include "harness/report/palette.h"
 #include "harness/store/statement.h"
 
 KVR_SCRIPT(curves);
 KVR_SCRIPT(heat);
 
-enum { WIDTH = 1000, HEIGHT = 640, LABEL_PX = 15, PANEL_COLUMNS = 3 };
-static const double left = 0.085, right = 0.68, bottom = 0.175, top = 0.91; /* of the screen */
+static const double px_per_pt = 96.0 / 72.0;
+
+/* Pixels of 1/96 inch, points of text. Names stand at the right of the plot, in a narrow picture
+ * below it. */
+struct place {
+    double width, height, left, right, bottom, top;
+    double font, label, note, title, em; /* em: of the axes, in pixels */
+    bool narrow;
+    int n_named, n_notes, n_title, columns, rows; /* of panels */
+    double panel;                                 /* height of one */
+    char line[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX], head[2][KVR_FIG_LINE_MAX];
+};
+
+static void lay_out(const struct kvr_curves_figure *f, struct place *at)
+{
+    const struct kvr_plot_style *s = f->style;
+    const bool heat = f->spec->kind == KVR_CURVES_HEAT, stack = f->spec->kind == KVR_CURVES_STACK;
+    char where[KVR_FIG_LINE_MAX] = "";
+    const char *const caption[] = { f->settings, f->host, where };
+    double label, plot, names, longest = 5;
+
+    *at = (struct place){ .width = 96.0 * (s->width_in > 0 ? s->width_in : 1000.0 / 96.0) };
+    at->font = s->font_pt > 0 ? s->font_pt : s->width_in > 0 ? 8.0 : 12.0;
+    at->label = at->note = fmax(7.0, 0.75 * at->font);
+    at->title = 1.25 * at->font;
+    at->em = at->font * px_per_pt;
+    label = at->label * px_per_pt;
+    at->narrow = at->width < 45 * at->em;
+    for (int i = 0; i < f->n; i++) {
+        if (f->curve[i].named || heat)
+            longest = fmax(longest, kvr_fig_ems(f->curve[i].method));
+        at->n_named += f->curve[i].named;
+    }
+    if (s->where)
+        snprintf(where, sizeof where, "where %.240s", s->where);
+    for (int i = 0; i < 3; i++)
+        at->n_notes += kvr_fig_wrap(caption[i], (int)(0.96 * at->width / (0.53 * label)),
+                                    &at->line[at->n_notes], KVR_FIG_MAX_NOTES / 3);
+    at->n_title =
+        kvr_fig_wrap(s->title ? s->title : f->spec->title,
+                     (int)(0.96 * at->width / (0.56 * at->title * px_per_pt)), at->head, 2);
+    names = fmin(label * (longest + (heat ? 1.0 : 3.4)), (heat ? 0.55 : 0.45) * at->width);
+    at->left = heat ? names + 0.5 * at->em : (f->spec->hi == 1.0 ? 6.6 : 5.5) * at->em;
+    at->right = at->width - (heat         ? 7.4 * at->em
+                             : at->narrow ? 1.2 * at->em
+                                          : names + 0.6 * at->em);
+    at->columns = at->narrow ? 2 : 3;
+    at->rows = (at->n_named + at->columns - 1) / at->columns;
+    at->panel = at->em * (at->narrow ? 10.0 : at->rows == 1 ? 26.0 : at->rows == 2 ? 15.0 : 10.0);
+    plot = heat    ? fmax(8 * at->em, 1.3 * label * f->n)
+           : stack ? at->rows * at->panel
+                   : (at->narrow ? 0.78 * (at->right - at->left) : 0.47 * at->width);
+    at->bottom = 0.5 * at->em + at->n_notes * 1.36 * label + 3.6 * at->em;
+    if (at->narrow && !heat && !stack)
+        at->bottom += at->n_named * 1.3 * label + 0.7 * at->em;
+    if (stack)
+        at->bottom += 0.3 * at->em;
+    at->top = at->bottom + plot;
+    at->height =
+        at->top + (at->n_title ? (0.9 + 1.35 * at->n_title) * at->title * px_per_pt : 0.8 * at->em);
+}
 
 /* What is stacked, from below: a tag's column at each pass, and at the instant of the peak. */
 static const struct {
@@ -88,7 +148,7 @@ static void put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *
 }
 
 /* Number of a column in the data, from 1. */
-static int place(const struct kvr_curves_figure *f, const char *column)
+static int column_of(const struct kvr_curves_figure *f, const char *column)
 {
     int n = 0;
 
@@ -117,33 +177,52 @@ static void range(const struct kvr_curves_figure *f, const char *column, double 
         *hi = *lo + 1.0;
 }
 
-static void put_head(const struct kvr_curves_figure *f, FILE *to)
+static void put_head(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
-    kvr_statement_put(to, kvr_script_curves, KVR_WITH("stem", f->stem));
+    char font[32];
+
+    snprintf(font, sizeof font, "%.3g", at->font);
+    kvr_statement_put(to, kvr_script_curves, KVR_WITH("stem", f->stem, "font", font));
 }
 
 /* Title and captions. */
-static void put_texts(const struct kvr_curves_figure *f, FILE *to)
+static void put_texts(const struct place *at, FILE *to)
 {
-    fputs("set label 10001 ", to);
-    kvr_escape_gnuplot(to, f->spec->title);
-    fputs(" at screen 0.02, 0.965 left font 'sans-serif,15' textcolor rgb ink\n"
-          "set label 10002 ",
-          to);
-    kvr_escape_gnuplot(to, f->settings);
-    fputs(" at screen 0.02, 0.05 left font 'sans-serif,9' textcolor rgb '#666666'\n"
-          "set label 10003 ",
-          to);
-    kvr_escape_gnuplot(to, f->host);
-    fputs(" at screen 0.02, 0.02 left font 'sans-serif,9' textcolor rgb '#666666'\n", to);
+    const double note = 1.36 * at->note * px_per_pt, title = 1.35 * at->title * px_per_pt;
+
+    for (int i = 0; i < at->n_title; i++) {
+        fprintf(to, "set label %d ", 10001 + i);
+        kvr_escape_gnuplot(to, at->head[i]);
+        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
+                1.0 - (i + 0.85) * title / at->height, at->title);
+    }
+    for (int i = 0; i < at->n_notes; i++) {
+        fprintf(to, "set label %d ", 10011 + i);
+        kvr_escape_gnuplot(to, at->line[i]);
+        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
+                (at->n_notes - i - 0.3) * note / at->height, at->note);
+    }
 }
 
-static void put_axis_labels(const struct kvr_curves_figure *f, FILE *to)
+/* Where the height has no room for all of the label: without what it is measured against, then
+ * without why the axis is not even. */
+static void put_axis_labels(const struct kvr_curves_figure *f, const struct place *at,
+                            bool stretched, FILE *to)
 {
+    const double room = 1.1 * (at->top - at->bottom) / at->em;
+    const char *more = stretched ? ", stretched towards 1" : "";
+    const char *against = strstr(f->spec->y_label, " against ");
+    char y[128];
+
+    snprintf(y, sizeof y, "%.100s%s", f->spec->y_label, more);
+    if (kvr_fig_ems(y) > room && against)
+        snprintf(y, sizeof y, "%.*s%s", (int)(against - f->spec->y_label), f->spec->y_label, more);
+    if (kvr_fig_ems(y) > room && against)
+        snprintf(y, sizeof y, "%.*s", (int)(against - f->spec->y_label), f->spec->y_label);
     fputs("set xlabel ", to);
     kvr_escape_gnuplot(to, f->spec->x_label);
     fputs(" textcolor rgb ink\nset ylabel ", to);
-    kvr_escape_gnuplot(to, f->spec->y_label);
+    kvr_escape_gnuplot(to, y);
     fputs(" textcolor rgb ink\n", to);
 }
 
@@ -154,24 +233,73 @@ static int by_height(const void *a, const void *b)
     return (x[0] > y[0]) - (x[0] < y[0]);
 }
 
-/* Names at the right end of their curves, pushed apart until a line fits between. */
-static void put_end_labels(const struct kvr_curves_figure *f, double lo, double hi, FILE *to)
+static const char *const dash[] = { "1", "2", "4", "3", "5" };
+
+/* Which line of its family a named curve is: the second is dashed, and so on. */
+static const char *dash_of(const struct kvr_curves_figure *f, int curve)
 {
-    const double step = (double)LABEL_PX / HEIGHT;
+    int nth = 0;
+
+    for (int i = 0; i < curve; i++)
+        nth += f->curve[i].named && strcmp(f->curve[i].family, f->curve[curve].family) == 0;
+    return f->curve[curve].named ? dash[nth % 5] : dash[0];
+}
+
+/* A name that fits into so many ems: without its middle, since names differ at both ends. */
+static void shorten(const char *name, double ems, char out[KVR_FIG_LINE_MAX])
+{
+    const int len = (int)strlen(name);
+    const int most = (int)(ems / kvr_fig_ems(name) * len);
+
+    if (len <= most || most < 8)
+        snprintf(out, KVR_FIG_LINE_MAX, "%s", name);
+    else
+        snprintf(out, KVR_FIG_LINE_MAX, "%.*s...%s", (most - 3) / 2, name,
+                 name + len - (most - 2) / 2);
+}
+
+/* A name with a piece of its line, at x and y of the screen. */
+static void put_name(const struct kvr_curves_figure *f, const struct place *at, int i, double x,
+                     double y, FILE *to)
+{
+    const struct kvr_curve *c = &f->curve[i];
+    const double line = 2.2 * at->label * px_per_pt;
+    char name[KVR_FIG_LINE_MAX];
+
+    shorten(c->method, (at->width - x - line - 4) / (at->label * px_per_pt), name);
+    fprintf(to, "set label %d ", i + 1);
+    kvr_escape_gnuplot(to, name);
+    fprintf(to, " at screen %.5f, %.5f left font 'sans-serif,%.3g' textcolor rgb '%s'\n",
+            (x + line + 4) / at->width, y / at->height, at->label, colour(c));
+    fprintf(to,
+            "set arrow %d from screen %.5f, %.5f to screen %.5f, %.5f nohead lw 2 dt %s "
+            "lc rgb '%s'\n",
+            i + 1, x / at->width, y / at->height, (x + line) / at->width, y / at->height,
+            dash_of(f, i), colour(c));
+}
+
+/* Names at the right end of their curves, pushed apart until a line fits between; in a list where
+ * curves end together, below where the picture is narrow. */
+static void put_names(const struct kvr_curves_figure *f, const struct place *at,
+                      const struct kvr_fig_axis *a, FILE *to)
+{
+    const double step = 1.25 * at->label * px_per_pt;
+    const bool list = f->spec->key || at->narrow;
     double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end); /* [n][height, curve] */
     int n = 0;
 
     for (int i = 0; end && i < f->n; i++) {
         double y = number(f, f->curve[i].to - 1, "y");
 
-        if (!f->curve[i].named || !isfinite(y))
+        if (!f->curve[i].named || (!isfinite(y) && !list))
             continue;
-        end[n][0] = bottom + (y - lo) / (hi - lo) * (top - bottom);
+        end[n][0] = list ? (at->narrow ? at->bottom - 3.9 * at->em : at->top) - (n + 0.5) * step
+                         : kvr_fig_px(a, y, at->bottom, at->top);
         end[n++][1] = i;
     }
-    if (end)
+    if (end && !list)
         qsort(end, (size_t)n, sizeof *end, by_height);
-    for (int round = 0; round < 100; round++)
+    for (int round = 0; round < 100 && !list; round++)
         for (int i = 1; i < n; i++) {
             double gap = step - (end[i][0] - end[i - 1][0]);
 
@@ -180,129 +308,210 @@ static void put_end_labels(const struct kvr_curves_figure *f, double lo, double 
                 end[i - 1][0] -= gap / 2;
             }
         }
-    for (int i = n - 1; i >= 0; i--) /* none above the frame */
-        end[i][0] = fmin(end[i][0], i == n - 1 ? top : end[i + 1][0] - step);
-    for (int i = 0; i < n; i++) {
-        const struct kvr_curve *c = &f->curve[(int)end[i][1]];
-
-        fprintf(to, "set label %d ", i + 1);
-        kvr_escape_gnuplot(to, c->method);
-        fprintf(to, " at screen %.4f, %.4f left font 'sans-serif,8' textcolor rgb '%s'\n",
-                right + 0.012, end[i][0], colour(c));
-    }
+    for (int i = n - 1; i >= 0 && !list; i--) /* none above the frame */
+        end[i][0] = fmin(end[i][0], i == n - 1 ? at->top : end[i + 1][0] - step);
+    for (int i = 0; i < n; i++)
+        put_name(f, at, (int)end[i][1], at->narrow ? at->em : at->right + 0.4 * at->em, end[i][0],
+                 to);
     free(end);
 }
 
-static void put_lines(const struct kvr_curves_figure *f, FILE *to)
+/* The interval of the last point of each named curve, beside each other: bands of many curves hide
+ * what they should show. */
+static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
 {
-    static const char *const dash[] = { "1", "2", "4", "3", "5" };
-    const int x = place(f, "x"), y = place(f, "y"), lo = place(f, "lo"), hi = place(f, "hi");
-    int of_family[64] = { 0 };
+    const int x = column_of(f, "x"), y = column_of(f, "y"), lo = column_of(f, "lo"),
+              hi = column_of(f, "hi");
+    double x0 = INFINITY, x1 = -INFINITY;
+    int nth = 0;
 
-    fputs("plot \\\n", to);
-    for (int i = 0; lo && hi && i < f->n; i++)
-        if (f->curve[i].named)
-            fprintf(to,
-                    "    data index %d using %d:%d:%d with filledcurves lc rgb '%s' "
-                    "fs transparent solid 0.15 notitle, \\\n",
-                    i, x, lo, hi, colour(&f->curve[i]));
+    range(f, "x", &x0, &x1);
     for (int i = 0; i < f->n; i++) {
         const struct kvr_curve *c = &f->curve[i];
-        int family = 0, nth;
+        const int last = c->to - c->from - 1;
 
-        while (family < f->families->n_rows && family < 63 &&
-               strcmp(kvr_table_text(f->families, family, 0), c->family) != 0)
-            family++;
-        nth = c->named ? of_family[family]++ : 0;
-        fprintf(to, "    data index %d using %d:%d with lines lc rgb '%s%s' lw %s dt %s ", i, x, y,
-                c->named ? "#" : "#b0", colour(c) + 1, c->named ? "2" : "0.7", dash[nth % 5]);
-        if (f->spec->key) {
-            fputs("title ", to);
-            kvr_escape_gnuplot(to, c->method);
-        } else {
-            fputs("notitle", to);
-        }
-        fputs(i + 1 < f->n ? ", \\\n" : "\n", to);
+        if (c->named && !c->baseline)
+            fprintf(to,
+                    "    data index %d every ::%d::%d using ($%d - %.9g):(sy($%d)):(iny($%d))"
+                    ":(iny($%d)) with yerrorbars pt -1 lw 1.2 lc rgb '%s' notitle, \\\n",
+                    i, last, last, x, ++nth * 0.012 * (x1 - x0), y, lo, hi, colour(c));
     }
 }
 
-static void put_line_figure(const struct kvr_curves_figure *f, FILE *to)
-{
-    double x0 = INFINITY, x1 = -INFINITY, y0 = f->spec->zero ? 0.0 : INFINITY, y1 = -INFINITY;
-    double margin;
+enum { BANDS_AT_MOST = 6 };
 
-    range(f, "x", &x0, &x1);
-    range(f, "y", &y0, &y1);
-    margin = 0.04 * (y1 - y0);
-    y1 += margin;
-    if (!f->spec->zero)
-        y0 -= margin;
-    put_axis_labels(f, to);
-    fprintf(to,
-            "set lmargin at screen %g\nset rmargin at screen %g\nset bmargin at screen %g\n"
-            "set tmargin at screen %g\nset xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\n",
-            left, right, bottom, top, x0, x1, y0, y1);
-    if (f->spec->key)
-        fprintf(to,
-                "set key at screen %.3f, %.3f left top Left reverse samplen 3 spacing 1.2 "
-                "noenhanced font 'sans-serif,8' textcolor rgb ink\n",
-                right + 0.012, top);
-    else
-        put_end_labels(f, y0, y1, to);
+static void put_lines(const struct kvr_curves_figure *f, FILE *to)
+{
+    const int x = column_of(f, "x"), y = column_of(f, "y"), lo = column_of(f, "lo"),
+              hi = column_of(f, "hi");
+    const bool sure = lo && hi && !f->style->no_bars;
+    int n_named = 0;
+
+    for (int i = 0; i < f->n; i++)
+        n_named += f->curve[i].named && !f->curve[i].baseline;
+    fputs("plot \\\n", to);
+    for (int i = 0; sure && n_named <= BANDS_AT_MOST && i < f->n; i++)
+        if (f->curve[i].named)
+            fprintf(
+                to,
+                "    data index %d using %d:(iny($%d)):(iny($%d)) with filledcurves lc rgb '%s' "
+                "fs transparent solid 0.15 notitle, \\\n",
+                i, x, lo, hi, colour(&f->curve[i]));
+    if (sure && n_named > BANDS_AT_MOST)
+        put_end_bars(f, to);
+    for (int named = 0; named < 2; named++) /* the named ones over the others */
+        for (int i = 0; i < f->n; i++) {
+            const struct kvr_curve *c = &f->curve[i];
+
+            if (c->named == (named == 1))
+                fprintf(to,
+                        "    data index %d using %d:(sy($%d)) with lines lc rgb '%s%s' lw %s "
+                        "dt %s notitle, \\\n",
+                        i, x, y, named ? "#" : "#b0", colour(c) + 1, named ? "2" : "0.7",
+                        dash_of(f, i));
+        }
+    fputs("    NaN notitle\n", to);
 }
 
-static void put_panel_legend(const struct kvr_curves_figure *f, FILE *to)
+/* Bands and curves inside the axis; the pale curves alone do not stretch it. */
+static void fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
 {
-    for (int i = 0; i <= N_STACK; i++)
+    const int n_rows = f->curve[f->n - 1].to - f->curve[0].from;
+    const bool bands = column_of(f, "lo") && !f->style->no_bars;
+    double *v = calloc((size_t)n_rows + 1, sizeof *v),
+           *ends = calloc(2 * (size_t)n_rows + 1, sizeof *v);
+    int n = 0;
+
+    for (int i = 0; v && ends && i < f->n; i++)
+        for (int r = f->curve[i].from; r < f->curve[i].to; r++) {
+            double y = number(f, r, "y");
+
+            if (!isfinite(y))
+                continue;
+            v[n] = y;
+            ends[2 * n] = bands && f->curve[i].named ? number(f, r, "lo") : NAN;
+            ends[2 * n++ + 1] = bands && f->curve[i].named ? number(f, r, "hi") : NAN;
+        }
+    if (n)
+        kvr_fig_fit(a, v, ends, n);
+    free(v);
+    free(ends);
+}
+
+static void put_line_figure(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+{
+    const struct kvr_plot_axis spec = { .lo = f->spec->lo, .hi = f->spec->hi };
+    struct kvr_fig_axis a = { .spec = &spec };
+    double x0 = INFINITY, x1 = -INFINITY, y0 = 0.0, y1 = -INFINITY;
+
+    range(f, "x", &x0, &x1);
+    if (f->spec->zero) {
+        range(f, "y", &y0, &y1);
+        a.lo = y0;
+        a.hi = y1 + 0.04 * (y1 - y0);
+    } else {
+        fit_y(f, &a);
+    }
+    put_axis_labels(f, at, a.cap > 0, to);
+    fprintf(to,
+            "set lmargin at screen %.5f\nset rmargin at screen %.5f\nset bmargin at screen %.5f\n"
+            "set tmargin at screen %.5f\nset xrange [%.9g:%.9g]\n",
+            at->left / at->width, at->right / at->width, at->bottom / at->height,
+            at->top / at->height, x0, x1);
+    if (f->spec->zero) /* gnuplot's own ticks */
+        fprintf(to, "set yrange [%.9g:%.9g]\nsy(v) = v\niny(v) = v\n", a.lo, a.hi);
+    else
+        kvr_fig_put_axis(&a, 'y', to);
+    put_names(f, at, &a, to);
+}
+
+static void put_panel_legend(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+{
+    const double y = at->bottom - 1.2 * at->em, key = at->bottom - 2.6 * at->em;
+    double x = at->em;
+
+    for (int i = 0; i <= N_STACK; i++) {
+        const char *name = i < N_STACK ? stack[i].name : "peak";
+
         fprintf(to,
-                "set label %d '%s' at screen %.3f, 0.05 right font 'sans-serif,10' "
+                "set label %d '%s' at screen %.5f, %.5f left font 'sans-serif,%.3g' "
                 "textcolor rgb '%s'\n",
-                20001 + i, i < N_STACK ? stack[i].name : "peak", 0.50 + 0.078 * i,
-                i < N_STACK ? tag_colour(stack[i].name) : "#a4262c");
+                20001 + i, name, x / at->width, key / at->height, at->label,
+                i < N_STACK ? tag_colour(name) : "#a4262c");
+        x += at->label * px_per_pt * (0.72 * (double)strlen(name) + 1.4);
+    }
     fputs("set label 20010 ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
-    fputs(" at screen 0.018, 0.5 center rotate font 'sans-serif,10' textcolor rgb ink\n"
-          "set label 20011 ",
-          to);
+    fprintf(to,
+            " at screen %.5f, %.5f center rotate font 'sans-serif,%.3g' textcolor rgb ink\n"
+            "set label 20011 ",
+            0.9 * at->em / at->width, 0.5 * (at->top + at->bottom) / at->height, at->label);
     kvr_escape_gnuplot(to, f->spec->x_label);
-    fputs(" at screen 0.45, 0.085 center font 'sans-serif,10' textcolor rgb ink\n"
-          "set tics font 'sans-serif,8'\n",
-          to);
+    fprintf(to,
+            " at screen 0.5, %.5f center font 'sans-serif,%.3g' textcolor rgb ink\n"
+            "set tics font 'sans-serif,%.3g'\n",
+            y / at->height, at->label, at->label);
+}
+
+/* A name that is wider than its panel goes on in a second line: cut off, two would look alike. */
+static void put_panel_title(const struct kvr_curve *c, double width, const struct place *at,
+                            FILE *to)
+{
+    const int len = (int)strlen(c->method);
+    const int most =
+        (int)(len * fmin(1.0, width / (at->label * px_per_pt * kvr_fig_ems(c->method))));
+    int cut = len;
+    char name[KVR_FIG_LINE_MAX];
+
+    if (len > most)
+        for (cut = most; cut > 1 && c->method[cut - 1] != '_' && c->method[cut] != '@'; cut--)
+            ;
+    if (cut <= 1)
+        cut = most;
+    snprintf(name, sizeof name, "%.*s", cut, c->method);
+    kvr_escape_gnuplot(to, name);
+    if (c->method[cut]) {
+        fputs(" . \"\\n\" . ", to);
+        kvr_escape_gnuplot(to, c->method + cut);
+    }
+    fprintf(to, " font 'sans-serif,%.3g' offset 0,%s textcolor rgb '%s'\n", at->label,
+            c->method[cut] ? "-0.9" : "-0.7", colour(c));
 }
 
 /* Panels share their axes, so that heights compare. */
-static void put_panels(const struct kvr_curves_figure *f, FILE *to)
+static void put_panels(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
-    const int x = place(f, "x");
+    const int x = column_of(f, "x");
+    const double wide = (at->width - 1.4 * at->em) / at->columns;
     double x0 = 0.0, x1 = 1.0, y1 = 0.0;
-    int n = 0, rows, at = 0;
+    int nth = 0;
 
     range(f, "x", &x0, &x1);
-    for (int i = 0; i < f->n; i++) {
-        n += f->curve[i].named;
+    for (int i = 0; i < f->n; i++)
         y1 = fmax(y1,
                   number(f, f->curve[i].from, "peak") - number(f, f->curve[i].from, "at_weights"));
-    }
-    rows = (n + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
-    put_texts(f, to);
-    put_panel_legend(f, to);
-    fputs("set multiplot\n", to);
+    put_texts(at, to);
+    put_panel_legend(f, at, to);
+    fprintf(to, "set ytics %.3g\nset xtics %.3g\nset multiplot\n",
+            pow(10, floor(log10(y1))) * (y1 / pow(10, floor(log10(y1))) > 5   ? 2
+                                         : y1 / pow(10, floor(log10(y1))) > 2 ? 1
+                                                                              : 0.5),
+            fmax(1, pow(10, floor(log10(x1))) * (x1 / pow(10, floor(log10(x1))) > 5 ? 2.5 : 0.5)));
     for (int i = 0; i < f->n; i++) {
         const struct kvr_curve *c = &f->curve[i];
-        const double w = 0.93 / PANEL_COLUMNS, ht = 0.78 / rows;
         double base = 0.0, peak = number(f, c->from, "peak") - number(f, c->from, "at_weights");
-        int column = at % PANEL_COLUMNS, row = at / PANEL_COLUMNS;
-
+        double left = 1.4 * at->em + nth % at->columns * wide + 3.2 * at->em;
+        double right = 1.4 * at->em + (nth % at->columns + 1) * wide - 0.6 * at->em;
+        double top = at->top - nth / at->columns * at->panel - 2.2 * at->em;
         if (!c->named)
             continue;
-        fprintf(to, "unset object\nset lmargin at screen %.4f\nset rmargin at screen %.4f\n",
-                0.065 + column * w, 0.065 + (column + 1) * w - 0.04);
-        fprintf(to, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n", 0.90 - row * ht,
-                0.90 - (row + 1) * ht + 0.078);
+        fprintf(to, "unset object\nset lmargin at screen %.5f\nset rmargin at screen %.5f\n",
+                left / at->width, right / at->width);
+        fprintf(to, "set tmargin at screen %.5f\nset bmargin at screen %.5f\n", top / at->height,
+                (top - at->panel + 4.1 * at->em) / at->height);
         fprintf(to, "set xrange [%.9g:%.9g]\nset yrange [0:%.9g]\nset title ", x0,
                 x0 + 1.16 * (x1 - x0), 1.08 * y1);
-        kvr_escape_gnuplot(to, c->method);
-        fprintf(to, " font 'sans-serif,9' offset 0,-0.7 textcolor rgb '%s'\n", colour(c));
+        put_panel_title(c, right - left + 1.2 * at->em, at, to);
         for (int k = 0; k < N_STACK; k++) {
             double v = number(f, c->from, stack[k].at_peak);
 
@@ -318,41 +527,47 @@ static void put_panels(const struct kvr_curves_figure *f, FILE *to)
         for (int k = N_STACK - 1; k >= 0; k--) { /* the tallest sum first, the others over it */
             fprintf(to, "    data index %d using %d:(", i, x);
             for (int j = 0; j <= k; j++)
-                fprintf(to, "%s$%d", j ? "+" : "", place(f, stack[j].column));
+                fprintf(to, "%s$%d", j ? "+" : "", column_of(f, stack[j].column));
             fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
                     tag_colour(stack[k].name));
         }
         fprintf(to, "    %.9g with lines dt 2 lc rgb '#a4262c' notitle\n", peak);
-        if (at == 0)
+        if (nth++ == 0)
             fputs("unset label\n", to);
-        at++;
     }
     fputs("unset multiplot\n", to);
 }
 
-static void put_heat(const struct kvr_curves_figure *f, FILE *to)
+static void put_heat(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
     double x0 = INFINITY, x1 = -INFINITY;
-    char low[32], high[32], frame[2][32], last[32];
+    char low[32], high[32], last[32], frame[4][32], font[32];
 
     range(f, "x", &x0, &x1);
     snprintf(low, sizeof low, "%.9g", x0 - 0.5);
     snprintf(high, sizeof high, "%.9g", x1 + 0.5);
     snprintf(last, sizeof last, "%d.5", f->n - 1);
-    snprintf(frame[0], sizeof frame[0], "%g", bottom);
-    snprintf(frame[1], sizeof frame[1], "%g", top);
+    snprintf(frame[0], sizeof frame[0], "%.5f", at->bottom / at->height);
+    snprintf(frame[1], sizeof frame[1], "%.5f", at->top / at->height);
+    snprintf(frame[2], sizeof frame[2], "%.5f", at->left / at->width);
+    snprintf(frame[3], sizeof frame[3], "%.5f", at->right / at->width);
+    snprintf(font, sizeof font, "%.3g", at->label);
     fputs("set xlabel ", to);
     kvr_escape_gnuplot(to, f->spec->x_label);
     fputs(" textcolor rgb ink\nset cblabel ", to);
     kvr_escape_gnuplot(to, f->spec->y_label);
     fputs(" textcolor rgb ink\n", to);
-    kvr_statement_put(
-        to, kvr_script_heat,
-        KVR_WITH("x_lo", low, "x_hi", high, "y_lo", last, "bottom", frame[0], "top", frame[1]));
-    fputs("set ytics (", to);
+    kvr_statement_put(to, kvr_script_heat,
+                      KVR_WITH("x_lo", low, "x_hi", high, "y_lo", last, "bottom", frame[0], "top",
+                               frame[1], "left", frame[2], "right", frame[3], "label", font));
+    fprintf(to, "set xtics %.9g, %.9g\nset ytics (", x0, fmax(1, ceil((x1 - x0) / 12)));
     for (int i = 0; i < f->n; i++) {
+        const char *method = f->curve[i].method;
+        char name[KVR_FIG_LINE_MAX];
+
+        shorten(method, at->left / (at->label * px_per_pt) - 1.4, name);
         fputs(i ? ", " : "", to);
-        kvr_escape_gnuplot(to, f->curve[i].method);
+        kvr_escape_gnuplot(to, name);
         fprintf(to, " %d", i);
     }
     fputs(")\n", to);
@@ -360,7 +575,7 @@ static void put_heat(const struct kvr_curves_figure *f, FILE *to)
 
 static void put_heat_rows(const struct kvr_curves_figure *f, FILE *to)
 {
-    const int x = place(f, "x"), y = place(f, "y");
+    const int x = column_of(f, "x"), y = column_of(f, "y");
 
     fputs("plot \\\n", to);
     for (int i = 0; i < f->n; i++)
@@ -372,33 +587,31 @@ static void put_heat_rows(const struct kvr_curves_figure *f, FILE *to)
 
 static const struct {
     unsigned format;
-    const char *terminal, *suffix;
-} terminals[] = {
-    { KVR_PLOT_SVG,
-      "svg size 1000,640 dynamic noenhanced background '#ffffff' font font fontscale 1.333",
-      "svg" },
-    { KVR_PLOT_PNG, "pngcairo size 1000,640 noenhanced background '#ffffff' font font", "png" },
-    { KVR_PLOT_PDF, "pdfcairo size 10in,6.4in noenhanced background '#ffffff' font font", "pdf" },
-};
+    const char *suffix;
+} terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
 
 static void put_script(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
-    put_head(f, to);
+    struct place at;
+
+    lay_out(f, &at);
+    put_head(f, &at, to);
     if (f->spec->kind != KVR_CURVES_STACK)
-        put_texts(f, to);
+        put_texts(&at, to);
     if (f->spec->kind == KVR_CURVES_LINES)
-        put_line_figure(f, to);
+        put_line_figure(f, &at, to);
     else if (f->spec->kind == KVR_CURVES_HEAT)
-        put_heat(f, to);
+        put_heat(f, &at, to);
     for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
         if (!(formats & terminals[i].format))
             continue;
-        fprintf(to, "\nset terminal %s\nset output '%s.%s'\n", terminals[i].terminal, f->stem,
-                terminals[i].suffix);
+        fputs("\nset terminal ", to);
+        kvr_fig_terminal(to, terminals[i].format, at.width, at.height);
+        fprintf(to, "\nset output '%s.%s'\n", f->stem, terminals[i].suffix);
         if (f->spec->kind == KVR_CURVES_LINES)
             put_lines(f, to);
         else if (f->spec->kind == KVR_CURVES_STACK)
-            put_panels(f, to);
+            put_panels(f, &at, to);
         else
             put_heat_rows(f, to);
     }

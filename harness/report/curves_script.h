@@ -12,8 +12,8 @@ struct kvr_curve {
 
 struct kvr_curves_figure {
     const struct kvr_curves_spec *spec;
+    const struct kvr_plot_style *style;
     const struct kvr_table *rows;
-    struct kvr_table *families;
     const char *settings, *host;
     char stem[96];
     int n;

@@ -5,43 +5,63 @@
 #include "harness/report/labels.h"
 #include "harness/report/plot.h"
 
-/* Pixels of the picture, y upwards as in gnuplot; the plot proper, and the key to its right. */
 enum {
-    KVR_FIG_WIDTH = 1000,
-    KVR_FIG_HEIGHT = 640,
-    KVR_FIG_LEFT = 78,
-    KVR_FIG_RIGHT = 808,
-    KVR_FIG_BOTTOM = 104,
-    KVR_FIG_TOP = 584,
-    KVR_FIG_LINE = 14, /* height of a label */
-    KVR_FIG_MARK = 6,  /* radius of a point's mark */
-    KVR_FIG_MAX_TICKS = 16
+    KVR_FIG_MAX_TICKS = 16,
+    KVR_FIG_MAX_KEY = 40,
+    KVR_FIG_MAX_NOTES = 12,
+    KVR_FIG_LINE_MAX = 256
+};
+
+/* Pixels of 1/96 inch, y upwards as in gnuplot. The key stands at the right of the plot proper, in
+ * a narrow picture below. */
+struct kvr_fig_layout {
+    double width, height, left, right, bottom, top;
+    double font, label, key, title, note; /* sizes of text in points */
+    double mark;                          /* radius of a point's mark */
+    bool key_below;
+    int key_columns;
+    double key_top, key_column; /* of its first line; width of a column */
+};
+
+struct kvr_fig_key {
+    char text[80];
+    int point_type; /* 0: a heading, -1: the line of the front */
+    const char *rgb;
 };
 
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* what is drawn */
+    double cap;    /* > 0: stretched towards 1, what is closer to 1 than this stands at the end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
 
 struct kvr_fig_point {
     int row;
-    double x, y; /* scaled; NaN where there is none */
-    bool drawn, baseline;
+    double x, y;                   /* scaled; NaN where there is none */
+    double x_lo, x_hi, y_lo, y_hi; /* intervals, the same */
+    bool drawn, baseline, study;
     bool front;        /* nobody dominates it for sure, by the rule of pareto.h */
     bool corner;       /* of the line: by the means alone, which noise moves */
     bool named;        /* where points crowd, only some are */
+    bool bar;          /* its interval is drawn: of all, where points crowd of the corners */
     int family, shape; /* index into families; into kvr_fig_shapes */
     char *text;        /* owned: the method, and how many cells it has if not all */
 };
 
 struct kvr_figure {
     const struct kvr_plot_spec *spec;
+    const struct kvr_plot_style *style;
     const struct kvr_table *rows;
     char *stem;       /* "pareto", "pareto-2"; owned */
     char *caption[2]; /* owned */
-    int n;            /* points, by x, then y, then name */
+    struct kvr_fig_layout at;
+    int n_key, n_notes, n_title;
+    struct kvr_fig_key key[KVR_FIG_MAX_KEY];
+    char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* the captions, as lines */
+    char title[2][KVR_FIG_LINE_MAX];
+    int n; /* points, by x, then y, then name */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* sorted; borrowed from rows */
@@ -57,10 +77,27 @@ struct kvr_fig_shape {
 extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last is for unknown bits */
 enum { KVR_FIG_N_SHAPES = 7 };
 
+/* Key, lines of text and places, from the points. */
+void kvr_fig_lay_out(struct kvr_figure *f);
+int kvr_fig_key_rows(const struct kvr_figure *f); /* lines of a column of the key */
+/* Width of a text in ems of a plain sans-serif, the widest of the usual ones. */
+double kvr_fig_ems(const char *text);
+/* Lines of at most `most` characters, broken at blanks; how many, at most `n`. */
+int kvr_fig_wrap(const char *text, int most, char lines[][KVR_FIG_LINE_MAX], int n);
+/* "set terminal ...": of a picture of that size, with text as large as it says. */
+void kvr_fig_terminal(FILE *to, unsigned format, double width, double height);
+
+/* Range and ticks of an axis of n values with the ends of their intervals [2 n] (NaN: none). */
+void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n);
+/* Range and ticks as a script says them, with functions for axis `which`: s maps a value to where
+ * it is drawn, in keeps it inside of the frame. */
+void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
 /* Ranges and ticks from the drawn points. */
 void kvr_fig_axes(struct kvr_figure *f);
-double kvr_fig_px(const struct kvr_fig_axis *a, double v, int lo_px, int hi_px);
-double kvr_fig_value(const struct kvr_fig_axis *a, double px, int lo_px, int hi_px);
+double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
+/* What the script says of a value, and of a place: a logarithm where the axis is stretched. */
+double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);
+double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px);
 
 /* Marks front and corner. Without a column `verdict` the means stand for both. */
 void kvr_fig_front(struct kvr_figure *f);
@@ -68,7 +105,12 @@ void kvr_fig_front(struct kvr_figure *f);
 /* Gives *rows the columns `verdict` and `p_front`, those of kvr_pareto() over the two axes, where
  * both have a better end and the rows say of which machine they are. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
-                                  const char *db_path);
+                                  const char *db_path, const char *where);
+
+/* Gives *rows columns NAME_lo and NAME_hi of both axes: 95 % intervals of means over prompts, of a
+ * median of times; NULL of what is exact and of one prompt. */
+enum kvr_status kvr_plot_intervals(struct kvr_table **rows, const struct kvr_plot_spec *spec,
+                                   const char *db_path, const char *where);
 
 /* Files below `dir`. */
 enum kvr_status kvr_fig_write_data(const struct kvr_figure *f, const char *dir);

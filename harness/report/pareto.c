@@ -38,7 +38,8 @@ static enum kvr_status query_cells(struct kvr_race *r)
                               "ORDER BY settings, w.is_baseline DESC, w.method");
     if (n >= sizeof sql)
         return kvr_fail(KVR_EINVAL, "pareto: the condition is too long");
-    return kvr_table_query(&r->rows, r->o->db_path, sql, NULL);
+    return kvr_table_query_within(&r->rows, r->o->db_path, sql,
+                                  &(struct kvr_query_limits){ .where = r->o->cells });
 }
 
 enum { PROMPT = 3, SEED, FIRST_OBJECTIVE }; /* columns of the rows */

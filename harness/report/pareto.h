@@ -25,6 +25,7 @@ struct kvr_pareto_options {
     const char *published;  /* a suite of the study's published table: "moviegen", "storyeval" */
     const char *objectives; /* "NAME:max,NAME:min", or the name of one of kvr_frontiers */
     const char *where;      /* SQL condition on summary: who takes part; NULL: all */
+    const char *cells;      /* SQL condition on cells_wide: what of them; NULL: all */
     const char *margins;    /* "NAME=VALUE,...", instead of what chaos.h says of an objective */
     bool exact;             /* any difference above the margin counts, noise too, as in the study */
     bool front_only;        /* leaves out who is dominated or incomplete */

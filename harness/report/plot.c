@@ -12,6 +12,8 @@
 #include "harness/report/figure.h"
 #include "harness/report/gnuplot.h"
 #include "harness/report/report.h"
+#include "harness/store/setting.h"
+#include "metrics/metric.h"
 
 static enum kvr_status no_memory(void)
 {
@@ -41,8 +43,8 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
-/* "model nano, frames 42, ..." of one row: what must be equal within a figure. NULL without
- * memory; free(). */
+/* "model nano, frames 42, ..." of one row: what must be equal within a figure, without what goes
+ * without saying. NULL without memory; free(). */
 static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_table *t, int row)
 {
     char *text = NULL;
@@ -54,14 +56,19 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
     for (const char *const *s = spec->settings; *s; s++) {
         int c = kvr_table_find(t, *s);
         const struct kvr_value *v = c < 0 ? NULL : kvr_table_at(t, row, c);
+        char number[32] = "";
 
         if (!v || v->type == KVR_VALUE_NULL)
             continue;
-        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", *s);
         if (v->type == KVR_VALUE_INT)
-            fprintf(to, "%lld", (long long)v->i);
+            snprintf(number, sizeof number, "%lld", (long long)v->i);
         else if (v->type == KVR_VALUE_REAL)
-            fprintf(to, "%.6g", v->r);
+            snprintf(number, sizeof number, "%.6g", v->r);
+        if (kvr_setting_unsaid(*s, number[0] ? number : v->text))
+            continue;
+        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", *s);
+        if (number[0])
+            fputs(number, to);
         else
             kvr_escape_text(to, v->text);
     }
@@ -89,6 +96,22 @@ static double on_axis(const struct kvr_plot_axis *a, const struct kvr_table *t, 
 
     v *= a->scale == 0.0 ? 1.0 : a->scale;
     return isfinite(v) && (!a->log || v > 0.0) ? v : NAN;
+}
+
+/* The interval beside a value: columns NAME_lo and NAME_hi. */
+static void end_of(const struct kvr_plot_axis *a, const struct kvr_table *t, int row, double *lo,
+                   double *hi)
+{
+    const double scale = a->scale == 0.0 ? 1.0 : a->scale;
+    char name[96];
+    int c;
+
+    snprintf(name, sizeof name, "%.80s_lo", a->column);
+    c = kvr_table_find(t, name);
+    *lo = c < 0 ? NAN : scale * kvr_table_number(t, row, c);
+    snprintf(name, sizeof name, "%.80s_hi", a->column);
+    c = kvr_table_find(t, name);
+    *hi = c < 0 ? NAN : scale * kvr_table_number(t, row, c);
 }
 
 static int by_text(const void *a, const void *b)
@@ -127,6 +150,7 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     const struct kvr_table *t = f->rows;
     struct kvr_fig_point *p = &f->point[f->n];
     const char *method = kvr_table_text(t, row, kvr_table_find(t, "method"));
+    const int reading = kvr_table_find(t, "reading");
     double ok = kvr_table_number(t, row, kvr_table_find(t, "n_ok"));
     double attempted = kvr_table_number(t, row, kvr_table_find(t, "n_attempted"));
     const int p_front = kvr_table_find(t, "p_front");
@@ -136,7 +160,10 @@ static enum kvr_status add_point(struct kvr_figure *f, int row)
     p->row = row;
     p->x = on_axis(&f->spec->x, t, row);
     p->y = on_axis(&f->spec->y, t, row);
+    end_of(&f->spec->x, t, row, &p->x_lo, &p->x_hi);
+    end_of(&f->spec->y, t, row, &p->y_lo, &p->y_hi);
     p->drawn = !isnan(p->x) && !isnan(p->y);
+    p->study = reading >= 0 && strcmp(kvr_table_text(t, row, reading), "study") == 0;
     p->baseline = kvr_table_number(t, row, kvr_table_find(t, "is_baseline")) == 1.0;
     p->family = family_index(f, kvr_table_text(t, row, kvr_table_find(t, "family")));
     p->shape = shape_of(kvr_table_number(t, row, kvr_table_find(t, "bits")));
@@ -166,12 +193,30 @@ static int by_place(const void *pa, const void *pb)
     return strcmp(a->text, b->text);
 }
 
+/* Bars of many points hide the points: then those of the front's corners are drawn alone. */
+static bool choose_bars(struct kvr_figure *f)
+{
+    const int at_most = 30;
+    int n_drawn = 0, n_corners = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        n_drawn += f->point[i].drawn;
+        n_corners += f->point[i].drawn && f->point[i].corner;
+    }
+    for (int i = 0; i < f->n; i++)
+        f->point[i].bar = f->point[i].drawn && !f->style->no_bars &&
+                          (n_drawn <= at_most || f->point[i].corner || n_corners == 0);
+    return n_drawn > at_most && n_corners > 0;
+}
+
 /* "n = 10 videos a method", "n = 7 to 10 videos a method; a/b beside a name: a of b succeeded" */
 static enum kvr_status make_captions(struct kvr_figure *f, const char *settings, const char *host)
 {
     int c = kvr_table_find(f->rows, "n_ok"), n_out = 0;
     double lo = INFINITY, hi = 0.0;
     char count[64] = "", left_out[64] = "";
+    const bool crowded = choose_bars(f);
+    bool bars = false;
 
     for (int i = 0; i < f->n; i++) {
         double n = kvr_table_number(f->rows, f->point[i].row, c);
@@ -190,7 +235,14 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     if (n_out)
         snprintf(left_out, sizeof left_out, "; %d method%s without a result left out", n_out,
                  n_out > 1 ? "s" : "");
-    if (asprintf(&f->caption[0], "%s; %s%s", count, settings, left_out) < 0) {
+    for (int i = 0; i < f->n; i++)
+        bars = bars || (f->point[i].bar && (f->point[i].y_hi > f->point[i].y_lo ||
+                                            f->point[i].x_hi > f->point[i].x_lo));
+    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s", count, settings, left_out,
+                 !bars     ? ""
+                 : crowded ? "; bars: 95 % intervals over prompts, of the front alone"
+                           : "; bars: 95 % intervals over prompts",
+                 f->style->where ? "; where " : "", f->style->where ? f->style->where : "") < 0) {
         f->caption[0] = NULL;
         return no_memory();
     }
@@ -198,13 +250,14 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     return f->caption[1] ? KVR_OK : no_memory();
 }
 
-/* Average advance of the label font; names are mostly capitals. */
-static const double char_width = 7.5;
+static const double px_per_pt = 96.0 / 72.0;
 
 /* With more points than names can stand beside, those of the front and those that stand alone. */
 static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, const double *py)
 {
-    enum { ALL_UP_TO = 40, APART_PX = 12 };
+    const double line = f->at.label * px_per_pt;
+    const double area = (f->at.right - f->at.left) * (f->at.top - f->at.bottom);
+    const int all_up_to = (int)(area / (61.0 * line * line));
     int n = 0;
 
     for (int i = 0; i < n_drawn; i++) {
@@ -212,11 +265,40 @@ static int choose_names(struct kvr_figure *f, int n_drawn, const double *px, con
         bool alone = true;
 
         for (int j = 0; j < n_drawn && alone; j++) /* names are wide and low */
-            alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > APART_PX;
-        p->named = n_drawn <= ALL_UP_TO || p->corner || p->baseline || alone;
+            alone = j == i || hypot((px[i] - px[j]) / 4.0, py[i] - py[j]) > line;
+        p->named = n_drawn <= all_up_to || p->corner || p->baseline || alone;
         n += p->named;
     }
     return n;
+}
+
+static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double height)
+{
+    double w = fmin(a->left + a->width, b->left + b->width) - fmax(a->left, b->left);
+    double h = fmin(a->bottom, b->bottom) + height - fmax(a->bottom, b->bottom);
+
+    return w > 1 && h > 0.25 * height;
+}
+
+/* A name that found no room of its own covers others: it goes, the front's last. */
+static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_label_field *field)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n_drawn; i++) {
+            struct kvr_fig_point *p = &f->point[i];
+            const struct kvr_label *l = &f->label[i];
+            bool covers = l->left < field->left - 1 || l->left + l->width > field->right + 1;
+
+            if (!p->named || (pass == 0 && (p->corner || p->baseline)))
+                continue;
+            for (int j = 0; j < n_drawn && !covers; j++)
+                covers = j != i && f->point[j].named && overlap(l, &f->label[j], field->height);
+            for (int j = 0; j < field->n_points && !covers; j++)
+                covers = j != i && field->px[j] > l->left - 2 &&
+                         field->px[j] < l->left + l->width + 2 && field->py[j] > l->bottom &&
+                         field->py[j] < l->bottom + field->height;
+            p->named = !covers;
+        }
 }
 
 /* The labels of named points, gathered for placing, and put back. */
@@ -242,12 +324,12 @@ static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_name
 
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
-    struct kvr_label_field field = { .left = KVR_FIG_LEFT + 4,
-                                     .right = KVR_FIG_RIGHT - 2,
-                                     .bottom = KVR_FIG_BOTTOM + 2,
-                                     .top = KVR_FIG_TOP - 2,
-                                     .height = KVR_FIG_LINE,
-                                     .radius = KVR_FIG_MARK };
+    struct kvr_label_field field = { .left = f->at.left + 4,
+                                     .right = f->at.right - 2,
+                                     .bottom = f->at.bottom + 2,
+                                     .top = f->at.top - 2,
+                                     .height = 1.17 * f->at.label * px_per_pt,
+                                     .radius = f->at.mark };
     size_t n = (size_t)f->n;
     double *px = calloc(n, sizeof *px), *py = calloc(n, sizeof *py);
     struct kvr_line *lines = calloc(2 * n, sizeof *lines);
@@ -267,11 +349,11 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     for (int i = 0; i < n_drawn; i++) {
         const struct kvr_fig_point *p = &f->point[i];
 
-        px[i] = kvr_fig_px(&f->x, p->x, KVR_FIG_LEFT, KVR_FIG_RIGHT);
-        py[i] = kvr_fig_px(&f->y, p->y, KVR_FIG_BOTTOM, KVR_FIG_TOP);
+        px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
+        py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
         labels[i] = (struct kvr_label){ .x = px[i],
                                         .y = py[i],
-                                        .width = char_width * kvr_escape_width(p->text) };
+                                        .width = f->at.label * px_per_pt * kvr_fig_ems(p->text) };
         if (!p->corner)
             continue;
         if (last >= 0) { /* the two sides of the step that ends here */
@@ -288,6 +370,8 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     field.py = py;
     field.lines = lines;
     st = place_named(f, n_drawn, choose_names(f, n_drawn, px, py), &field);
+    if (st == KVR_OK)
+        drop_covered(f, n_drawn, &field);
     free(px);
     free(py);
     free(lines);
@@ -325,9 +409,10 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
         f->stem = NULL;
         return no_memory();
     }
-    KVR_TRY(make_captions(f, settings, host));
     kvr_fig_front(f);
+    KVR_TRY(make_captions(f, settings, host));
     kvr_fig_axes(f);
+    kvr_fig_lay_out(f);
     return place_labels(f);
 }
 
@@ -349,10 +434,11 @@ static enum kvr_status draw(const struct kvr_figure *f, const char *out_dir, uns
 /* One figure for each set of settings, in the order of the rows. */
 static enum kvr_status draw_groups(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                    char *const *row_settings, const char *host, const char *out_dir,
-                                   unsigned formats, struct kvr_plot_result *out)
+                                   unsigned formats, const struct kvr_plot_style *style,
+                                   struct kvr_plot_result *out)
 {
     for (int r = 0; r < rows->n_rows; r++) {
-        struct kvr_figure f = { .spec = spec, .rows = rows };
+        struct kvr_figure f = { .spec = spec, .style = style, .rows = rows };
         bool seen = false;
         enum kvr_status st;
 
@@ -387,7 +473,7 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
 
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
-                               struct kvr_plot_result *out)
+                               const struct kvr_plot_style *style, struct kvr_plot_result *out)
 {
     char **row_settings;
     enum kvr_status st = KVR_OK;
@@ -404,7 +490,7 @@ enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kv
             st = no_memory();
     }
     if (st == KVR_OK)
-        st = draw_groups(spec, rows, row_settings, host, out_dir, formats, out);
+        st = draw_groups(spec, rows, row_settings, host, out_dir, formats, style, out);
     for (int r = 0; r < rows->n_rows; r++)
         free(row_settings[r]);
     free(row_settings);
@@ -429,29 +515,123 @@ static enum kvr_status fail_unknown(const char *name)
                     near ? near : "", near ? "'?" : "");
 }
 
-enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
-                         unsigned formats, struct kvr_plot_result *out)
+/* Columns of summary that an axis can have, with what to say of them. */
+static const struct kvr_plot_axis *known_axis(const char *name)
 {
-    const struct kvr_plot_spec *spec = kvr_plots;
-    struct kvr_table *rows;
-    char *host = NULL;
+    for (const struct kvr_plot_spec *p = kvr_plots; p->name; p++) {
+        if (p->x.better && strcmp(p->x.column, name) == 0)
+            return &p->x;
+        if (p->y.better && strcmp(p->y.column, name) == 0)
+            return &p->y;
+    }
+    return NULL;
+}
+
+/* An axis by its name: one that the figures have, else a metric of the database. `extra` gets its
+ * column, where summary has none. */
+static enum kvr_status name_axis(struct kvr_plot_axis *a, char *label, size_t size,
+                                 const char *name, const char *db_path, FILE *extra)
+{
+    const struct kvr_plot_axis *known = known_axis(strcmp(name, "psnr") == 0 ? "psnr_db" : name);
+    const struct kvr_metric *m = kvr_metric_find(name);
+    struct kvr_table *t;
+    bool there = false;
+    char list[512] = "";
+
+    if (known) {
+        *a = *known;
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_table_query(&t, db_path, "SELECT DISTINCT name FROM metric ORDER BY name", NULL));
+    for (int r = 0; r < t->n_rows; r++) {
+        size_t n = strlen(list);
+
+        there = there || strcmp(kvr_table_text(t, r, 0), name) == 0;
+        snprintf(list + n, sizeof list - n, ", %s", kvr_table_text(t, r, 0));
+    }
+    kvr_table_close(&t);
+    if (!there || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
+        return kvr_fail(KVR_EINVAL,
+                        "plot: no measure '%s'; there are compression, bits, ssim, psnr_db, "
+                        "runtime_s, peak_bytes%s",
+                        name, list);
+    snprintf(label, size, "%s%s%s%s", m ? m->title : name, m && strcmp(m->unit, "1") ? " (" : "",
+             m && strcmp(m->unit, "1") ? m->unit : "", m && strcmp(m->unit, "1") ? ")" : "");
+    *a = (struct kvr_plot_axis){ .column = name, .label = label, .better = m ? m->direction : 0 };
+    if (m && m->hi == 1.0)
+        a->lo = fmax(m->lo, -1.0), a->hi = 1.0;
+    fprintf(extra,
+            ", (SELECT avg({w.score:%s}) FROM cells_wide w WHERE w.method = s.method\n"
+            "    AND w.settings = s.settings AND w.machine = s.machine AND w.outcome = 'OK'\n"
+            "    AND w.run_kind = 'bench') AS \"%s\"",
+            name, name);
+    return KVR_OK;
+}
+
+/* A figure's spec with the style's axes in it, and the statement for them; *sql: free(). */
+static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], char *title,
+                               size_t size, const struct kvr_plot_style *style, const char *db_path,
+                               char **sql)
+{
+    char *extra = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&extra, &n);
+    enum kvr_status st = to ? KVR_OK : no_memory();
+
+    *sql = NULL;
+    if (st == KVR_OK && style->x)
+        st = name_axis(&spec->x, label[0], sizeof label[0], style->x, db_path, to);
+    if (st == KVR_OK && style->y)
+        st = name_axis(&spec->y, label[1], sizeof label[1], style->y, db_path, to);
+    if (to && fclose(to) != 0 && st == KVR_OK)
+        st = no_memory();
+    if (st == KVR_OK && (style->x || style->y)) {
+        snprintf(title, size, "%s against %s", spec->y.column, spec->x.column);
+        spec->title = title;
+        if (asprintf(sql, "SELECT s.*%s FROM (%s) s", extra, spec->sql) < 0) {
+            *sql = NULL;
+            st = no_memory();
+        }
+    }
+    free(extra);
+    return st;
+}
+
+enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
+                         unsigned formats, const struct kvr_plot_style *style,
+                         struct kvr_plot_result *out)
+{
+    const struct kvr_query_limits limits = { .where = style->where };
+    const struct kvr_plot_spec *found = kvr_plots;
+    struct kvr_plot_spec spec;
+    struct kvr_table *rows = NULL;
+    char *host = NULL, *sql = NULL, label[2][128], title[256];
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
-    while (spec->name && strcmp(spec->name, name) != 0)
-        spec++;
+    while (found->name && strcmp(found->name, name) != 0)
+        found++;
     for (const struct kvr_curves_spec *c = kvr_curves; c->name; c++)
         if (strcmp(c->name, name) == 0)
-            return kvr_curves_draw(c, db_path, out_dir, formats, out);
-    if (!spec->name)
+            return kvr_curves_draw(c, db_path, out_dir, formats, style, out);
+    if (!found->name)
         return fail_unknown(name);
-    KVR_TRY(kvr_table_query(&rows, db_path, spec->sql, NULL));
-    st = kvr_plot_verdicts(&rows, spec, db_path);
+    spec = *found;
+    if ((style->x || style->y) && !spec.x.better)
+        return kvr_fail(KVR_EINVAL, "plot %s: its axes are its own; x and y are for pareto", name);
+    st = restyle(&spec, label, title, sizeof title, style, db_path, &sql);
+    if (st == KVR_OK)
+        st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);
+    if (st == KVR_OK)
+        st = kvr_plot_verdicts(&rows, &spec, db_path, style->where);
+    if (st == KVR_OK)
+        st = kvr_plot_intervals(&rows, &spec, db_path, style->where);
     if (st == KVR_OK)
         st = kvr_report_hosts(&host, db_path);
     if (st == KVR_OK)
-        st = kvr_plot_table(spec, rows, host, out_dir, formats, out);
+        st = kvr_plot_table(&spec, rows, host, out_dir, formats, style, out);
     free(host);
+    free(sql);
     kvr_table_close(&rows);
     return st;
 }

@@ -1,15 +1,18 @@
 /* plot.h - figures from the database: a gnuplot script, its data, and pictures.
  *
  *     struct kvr_plot_result r;
- *     KVR_TRY(kvr_plot("kvreel.db", "pareto", "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG, &r));
+ *     KVR_TRY(kvr_plot("kvreel.db", "pareto", "out/plots", KVR_PLOT_SVG | KVR_PLOT_PNG,
+ *                      &(struct kvr_plot_style){ 0 }, &r));
  *     if (r.warning[0])
  *         fprintf(stderr, "%s\n", r.warning);
  *
  * writes pareto.tsv, pareto.gp, pareto.svg and pareto.png below out/plots. The script reads
  * the data by column names and can be edited and run again. Methods of one family share a
  * colour, the shape says how many bits a cached scalar takes; the names stand beside the
- * points. Rows measured with different settings (model, frames, window, ...) are not mixed:
- * the second group of settings goes to pareto-2.*, and so on, each with its own caption.
+ * points; a hollow mark is the study's reading, a bar a 95 % interval (columns x_lo, x_hi, y_lo,
+ * y_hi of the data). An axis that ends at 1 is stretched there when most of what it shows lies
+ * above 0.9. Rows measured with different settings (model, frames, window, ...) are not mixed: the
+ * second group of settings goes to pareto-2.*, and so on, each with its own caption.
  *
  * The same rows give the same files. */
 #ifndef KVR_REPORT_PLOT_H
@@ -42,6 +45,16 @@ struct kvr_plot_spec {
 };
 extern const struct kvr_plot_spec kvr_plots[]; /* ends with name NULL */
 
+/* How a figure is drawn, and of what. Zeros: as wide as a screen, with intervals, of all cells. */
+struct kvr_plot_style {
+    double width_in;   /* of the picture; what is printed: 3.35 of one column, 7 of two */
+    double font_pt;    /* of the axes; names, key and notes are smaller, none below 7 */
+    const char *title; /* NULL: the figure's; "": none */
+    bool no_bars;
+    const char *where; /* SQL condition on cells_wide: what is drawn; NULL: all */
+    const char *x, *y; /* another measure there: a column of summary, or a metric */
+};
+
 struct kvr_plot_result {
     int n_figures;     /* groups of settings that had something to draw */
     int n_rows;        /* rows of the statement */
@@ -53,11 +66,12 @@ struct kvr_plot_result {
 /* KVR_ENOTFOUND: no such plot, with the nearest name; KVR_EINVAL: nothing to draw. Without
  * gnuplot, or when it fails, data and script stay, `warning` says why, and it is KVR_OK. */
 enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_dir,
-                         unsigned formats, struct kvr_plot_result *out);
+                         unsigned formats, const struct kvr_plot_style *style,
+                         struct kvr_plot_result *out);
 
 /* The same from rows at hand. `host` goes into the caption. */
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
-                               struct kvr_plot_result *out);
+                               const struct kvr_plot_style *style, struct kvr_plot_result *out);
 
 #endif

@@ -1,26 +1,34 @@
 /* plot_axes.c - where axes begin and end, and their ticks. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "harness/report/figure.h"
 
 static double forward(const struct kvr_fig_axis *a, double v)
 {
+    if (a->cap > 0)
+        return -log10(fmax(1.0 - v, a->cap));
     return a->spec->log ? log2(v) : v;
 }
 
-double kvr_fig_px(const struct kvr_fig_axis *a, double v, int lo_px, int hi_px)
+double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px)
 {
     double u0 = forward(a, a->lo), u1 = forward(a, a->hi);
 
     return lo_px + (forward(a, v) - u0) / (u1 - u0) * (hi_px - lo_px);
 }
 
-double kvr_fig_value(const struct kvr_fig_axis *a, double px, int lo_px, int hi_px)
+double kvr_fig_drawn(const struct kvr_fig_axis *a, double v)
+{
+    return a->cap > 0 ? forward(a, v) : v;
+}
+
+double kvr_fig_value(const struct kvr_fig_axis *a, double px, double lo_px, double hi_px)
 {
     double u0 = forward(a, a->lo), u1 = forward(a, a->hi);
     double u = u0 + (px - lo_px) / (hi_px - lo_px) * (u1 - u0);
 
-    return a->spec->log ? exp2(u) : u;
+    return a->cap <= 0 && a->spec->log ? exp2(u) : u;
 }
 
 static void add_tick(struct kvr_fig_axis *a, double v)
@@ -53,6 +61,48 @@ static void log_ticks(struct kvr_fig_axis *a)
             add_tick(a, digits[i] * p);
 }
 
+/* From 1 downwards, as many nines and what is between as have room. */
+static void stretched_ticks(struct kvr_fig_axis *a)
+{
+    static const double nines[] = { 0.99999, 0.99998, 0.99995, 0.9999, 0.9998, 0.9995, 0.999,
+                                    0.998,   0.995,   0.99,    0.98,   0.95,   0.9,    0.8,
+                                    0.7,     0.5,     0.3,     0,      -0.5,   -1 };
+    const double step = (forward(a, 1.0) - forward(a, a->lo)) / 11.0;
+    double last = 1.0;
+
+    add_tick(a, 1.0);
+    for (size_t i = 0; i < sizeof nines / sizeof nines[0]; i++)
+        if (forward(a, last) - forward(a, nines[i]) >= step && nines[i] >= a->lo) {
+            add_tick(a, nines[i]);
+            last = nines[i];
+        }
+}
+
+/* Of what ends at 1: do most values lie above 0.9? Then that is where they are to be told apart. */
+static bool is_near_one(const struct kvr_plot_axis *s, const double *v, int n)
+{
+    int below = 0, near = 0;
+
+    for (int i = 0; i < n; i++) {
+        below += v[i] < 1.0;
+        near += v[i] > 0.9 && v[i] < 1.0;
+    }
+    return s->lo < s->hi && s->hi == 1.0 && below > 0 && 2 * near > below;
+}
+
+static void fit_stretched(struct kvr_fig_axis *a, const double *v, int n, double lo)
+{
+    double most = -INFINITY;
+
+    for (int i = 0; i < n; i++)
+        if (v[i] < 1.0)
+            most = fmax(most, v[i]);
+    a->cap = fmax(1e-7, 0.6 * (1.0 - most));
+    a->lo = fmax(1.0 - 1.25 * (1.0 - lo), a->spec->lo - 0.1);
+    a->hi = 1.0;
+    stretched_ticks(a);
+}
+
 /* A margin keeps marks and names off the frame. Beyond the axis's own end (an SSIM of 1) only
  * a sliver is shown. */
 static void fit(struct kvr_fig_axis *a, double lo, double hi)
@@ -77,20 +127,64 @@ static void fit(struct kvr_fig_axis *a, double lo, double hi)
     linear_ticks(a);
 }
 
+/* The axis holds every mark, and bars as far as they leave marks their room: one of two prompts can
+ * be many times as long as the marks are apart. */
+void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, int n)
+{
+    double lo = INFINITY, hi = -INFINITY, reach, lo_end, hi_end;
+
+    for (int i = 0; i < n; i++) {
+        lo = fmin(lo, v[i]);
+        hi = fmax(hi, v[i]);
+    }
+    lo_end = lo;
+    hi_end = hi;
+    for (int i = 0; i < 2 * n; i++)
+        if (isfinite(ends[i]) && (!a->spec->log || ends[i] > 0)) {
+            double e =
+                a->spec->lo < a->spec->hi ? fmin(fmax(ends[i], a->spec->lo), a->spec->hi) : ends[i];
+
+            lo_end = fmin(lo_end, e);
+            hi_end = fmax(hi_end, e);
+        }
+    reach = 0.6 * (hi - lo);
+    if (!a->spec->log) {
+        lo_end = fmax(lo_end, lo - reach);
+        hi_end = fmin(hi_end, hi + reach);
+    }
+    if (is_near_one(a->spec, v, n))
+        fit_stretched(a, v, n, lo_end);
+    else
+        fit(a, lo_end, hi_end);
+}
+
 void kvr_fig_axes(struct kvr_figure *f)
 {
-    double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
+    double *x = calloc((size_t)f->n + 1, sizeof *x), *y = calloc((size_t)f->n + 1, sizeof *y);
+    double *x_ends = calloc(2 * (size_t)f->n + 1, sizeof *x_ends);
+    double *y_ends = calloc(2 * (size_t)f->n + 1, sizeof *y_ends);
+    int n = 0;
 
-    for (int i = 0; i < f->n; i++) {
-        if (!f->point[i].drawn)
-            continue;
-        x0 = fmin(x0, f->point[i].x);
-        x1 = fmax(x1, f->point[i].x);
-        y0 = fmin(y0, f->point[i].y);
-        y1 = fmax(y1, f->point[i].y);
-    }
     f->x = (struct kvr_fig_axis){ .spec = &f->spec->x };
     f->y = (struct kvr_fig_axis){ .spec = &f->spec->y };
-    fit(&f->x, x0, x1);
-    fit(&f->y, y0, y1);
+    for (int i = 0; x && y && x_ends && y_ends && i < f->n; i++) {
+        const struct kvr_fig_point *p = &f->point[i];
+
+        if (!p->drawn)
+            continue;
+        x[n] = p->x;
+        y[n] = p->y;
+        x_ends[2 * n] = p->bar ? p->x_lo : NAN;
+        x_ends[2 * n + 1] = p->bar ? p->x_hi : NAN;
+        y_ends[2 * n] = p->bar ? p->y_lo : NAN;
+        y_ends[2 * n++ + 1] = p->bar ? p->y_hi : NAN;
+    }
+    if (n) {
+        kvr_fig_fit(&f->x, x, x_ends, n);
+        kvr_fig_fit(&f->y, y, y_ends, n);
+    }
+    free(x);
+    free(y);
+    free(x_ends);
+    free(y_ends);
 }

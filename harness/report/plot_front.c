@@ -64,10 +64,12 @@ static int row_of(const struct kvr_table *front, const struct kvr_table *t, int 
 }
 
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
-                                  const char *db_path)
+                                  const char *db_path, const char *where)
 {
     char objectives[256], second[128];
-    const struct kvr_pareto_options o = { .db_path = db_path, .objectives = objectives };
+    const struct kvr_pareto_options o = { .db_path = db_path,
+                                          .objectives = objectives,
+                                          .cells = where };
     struct kvr_table *t = *rows, *front, *out = NULL;
     const size_t n = (size_t)t->n_columns;
     struct kvr_column *columns;

@@ -15,7 +15,7 @@ KVR_SCRIPT(points);
 const struct kvr_fig_shape kvr_fig_shapes[] = {
     { 2.5, 11, "under 2.5" },     { 3.5, 9, "2.5 to 3.5" }, { 4.5, 13, "3.5 to 4.5" },
     { 6.0, 5, "4.5 to 6" },       { 10.0, 15, "6 to 10" },  { INFINITY, 7, "10 or more" },
-    { INFINITY, 6, "not known" },
+    { INFINITY, 2, "not known" },
 };
 
 static const char *colour(const struct kvr_figure *f, int family)
@@ -76,13 +76,21 @@ static void data_number(FILE *to, double x)
     fputc('\t', to);
 }
 
+/* Hollow as the study ran it: gnuplot's marks come in pairs, the hollow one first. */
+static int point_type(const struct kvr_fig_point *p)
+{
+    const int type = kvr_fig_shapes[p->shape].point_type;
+
+    return p->study && type > 3 ? type - 1 : type;
+}
+
 /* Numbers first: gnuplot takes a line that begins with # for a comment, and a quote in a text
  * cannot then reach a number. */
 static void put_data(const struct kvr_figure *f, FILE *to)
 {
     const struct kvr_table *t = f->rows;
 
-    fputs("x\ty\tfront\tcolour\tpoint_type", to);
+    fputs("x\ty\tx_lo\tx_hi\ty_lo\ty_hi\tfront\tbar\tcolour\tpoint_type", to);
     for (int pass = 0; pass < 2; pass++)
         for (int c = 0; c < t->n_columns; c++)
             if (is_text(t, c) == (pass == 1)) {
@@ -96,8 +104,12 @@ static void put_data(const struct kvr_figure *f, FILE *to)
 
         data_number(to, p->x);
         data_number(to, p->y);
-        fprintf(to, "%d\t%ld\t%d", p->drawn ? p->front : 0, strtol(c + 1, NULL, 16),
-                kvr_fig_shapes[p->shape].point_type);
+        data_number(to, p->x_lo);
+        data_number(to, p->x_hi);
+        data_number(to, p->y_lo);
+        data_number(to, p->y_hi);
+        fprintf(to, "%d\t%d\t%ld\t%d", p->drawn ? p->front : 0, p->bar, strtol(c + 1, NULL, 16),
+                point_type(p));
         for (int pass = 0; pass < 2; pass++)
             for (int k = 0; k < t->n_columns; k++)
                 if (is_text(t, k) == (pass == 1)) {
@@ -112,15 +124,47 @@ static void put_ticks(const struct kvr_fig_axis *a, char which, FILE *to)
 {
     fprintf(to, "set %ctics (", which);
     for (int i = 0; i < a->n_ticks; i++)
-        fprintf(to, "%s'%.6g' %.9g", i ? ", " : "", a->tick[i], a->tick[i]);
+        fprintf(to, "%s'%.6g' %.9g", i ? ", " : "", a->tick[i], kvr_fig_drawn(a, a->tick[i]));
     fputs(")\n", to);
 }
 
-static void put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
+/* The label, without what is in brackets where it has no room. */
+static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis *a, char which,
+                           FILE *to)
 {
+    const double room = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
+    const int most = (int)(1.12 * room / (0.5 * f->at.font * 96.0 / 72.0));
+    const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket;
+    char text[256]; /* the label and why it is not even */
+
+    snprintf(text, sizeof text, "%.200s%s", a->spec->label, more);
+    bracket = strrchr(a->spec->label, '(');
+    if ((int)strlen(text) > most && bracket > a->spec->label && strlen(bracket) > 8)
+        snprintf(text, sizeof text, "%.*s%s", (int)(bracket - a->spec->label - 1), a->spec->label,
+                 more);
+    if ((int)strlen(text) > most && strlen(a->spec->column) + strlen(more) < strlen(text))
+        snprintf(text, sizeof text, "%.200s%s", a->spec->column, more);
     fprintf(to, "set %clabel ", which);
-    kvr_escape_gnuplot(to, a->spec->label);
-    fprintf(to, "\nset %crange [%.9g:%.9g]\n", which, a->lo, a->hi);
+    kvr_escape_gnuplot(to, text);
+    fputc('\n', to);
+}
+
+void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
+{
+    const double lo = kvr_fig_drawn(a, a->lo), end = kvr_fig_drawn(a, a->hi);
+    /* What stands at the very end must not be outside of it for a last digit. */
+    const double hi = a->cap > 0 ? end + 1e-6 * (end - lo) : end;
+
+    fprintf(to, "set %crange [%.9g:%.9g]\n", which, lo, hi);
+    if (a->cap > 0)
+        fprintf(to, "s%c(v) = -log10(1 - v > %.9g ? 1 - v : %.9g) # each nine is a step\n", which,
+                a->cap, a->cap);
+    else
+        fprintf(to, "s%c(v) = v\n", which);
+    fprintf(
+        to,
+        "in%c(v) = s%c(v) < %.9g ? %.9g : s%c(v) > %.9g ? %.9g : s%c(v) # bars end at the frame\n",
+        which, which, lo, lo, which, hi, hi, which);
     if (a->spec->log)
         fprintf(to, "set logscale %c 2\n", which);
     put_ticks(a, which, to);
@@ -135,15 +179,16 @@ static void put_floor(const struct kvr_figure *f, FILE *to)
     const int c = kvr_table_find(f->rows, column);
     const double floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
 
-    if (!(floor >= f->y.lo && floor <= f->y.hi))
+    if (!(floor >= f->y.lo && kvr_fig_drawn(&f->y, floor) < kvr_fig_drawn(&f->y, f->y.hi)))
         return;
     fprintf(to,
             "\n# The floor: how far BF16 is from itself when its noise is moved a little.\n"
             "set object 1 rectangle from graph 0, first %.9g to graph 1, graph 1 behind \\\n"
             "    fillcolor rgb '#000000' fillstyle transparent solid 0.08 noborder\n"
-            "set label 10004 'within chaos: BF16 is no nearer to itself' at graph 0.99, first %.9g "
+            "set label 10004 'within chaos%s' at graph 0.99, first %.9g "
             "\\\n    right offset 0,-0.6 font label_font textcolor rgb faint_ink\n",
-            floor, floor);
+            kvr_fig_drawn(&f->y, floor), f->at.key_below ? "" : ": BF16 is no nearer to itself",
+            kvr_fig_drawn(&f->y, floor));
 }
 
 /* Names beside the points, and thin lines to those that stand far off. */
@@ -153,21 +198,22 @@ static void put_labels(const struct kvr_figure *f, FILE *to)
     for (int i = 0; i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
         const struct kvr_label *l = &f->label[i];
-        double middle = l->bottom + KVR_FIG_LINE / 2.0;
+        double middle = l->bottom + 1.17 * f->at.label * 96.0 / 72.0 / 2.0;
 
         if (!p->drawn || !p->named)
             continue;
         fprintf(to, "set label %d ", i + 1);
         kvr_escape_gnuplot(to, p->text);
         fprintf(to, " at %.6g,%.6g left font label_font textcolor rgb %s\n",
-                kvr_fig_value(&f->x, l->left, KVR_FIG_LEFT, KVR_FIG_RIGHT),
-                kvr_fig_value(&f->y, middle, KVR_FIG_BOTTOM, KVR_FIG_TOP),
+                kvr_fig_value(&f->x, l->left, f->at.left, f->at.right),
+                kvr_fig_value(&f->y, middle, f->at.bottom, f->at.top),
                 p->front || p->baseline || !f->spec->x.better ? "ink" : "faint_ink");
         if (!l->leader)
             continue;
         fprintf(to, "set arrow %d from %.6g,%.6g to %.6g,%.6g nohead lw 0.7 lc rgb hair back\n",
-                i + 1, p->x, p->y, kvr_fig_value(&f->x, l->end_x, KVR_FIG_LEFT, KVR_FIG_RIGHT),
-                kvr_fig_value(&f->y, l->end_y, KVR_FIG_BOTTOM, KVR_FIG_TOP));
+                i + 1, kvr_fig_drawn(&f->x, p->x), kvr_fig_drawn(&f->y, p->y),
+                kvr_fig_value(&f->x, l->end_x, f->at.left, f->at.right),
+                kvr_fig_value(&f->y, l->end_y, f->at.bottom, f->at.top));
     }
 }
 
@@ -192,29 +238,36 @@ static int put_front(const struct kvr_figure *f, FILE *to)
     return n;
 }
 
+/* Labels with marks, so that they stand where there is room for them. */
 static void put_key(const struct kvr_figure *f, FILE *to)
 {
-    for (int k = 0; k < f->n_families; k++) {
-        bool any = false;
+    const struct kvr_fig_layout *at = &f->at;
+    const double line = 1.45 * at->key * 96.0 / 72.0, em = at->key * 96.0 / 72.0;
+    const int rows = kvr_fig_key_rows(f);
+    int slot = 0;
 
-        for (int i = 0; i < f->n; i++)
-            any = any || (f->point[i].drawn && !f->point[i].baseline && f->point[i].family == k);
-        if (!any)
-            continue;
-        fprintf(to, ", \\\n    keyentry with points pt 7 ps size lc rgb '%s' title ", colour(f, k));
-        kvr_escape_gnuplot(to, f->family[k]);
-    }
-    fputs(", \\\n    keyentry with points pt 0 lc rgb '#ffffff' title ' ', \\\n"
-          "    keyentry with points pt 0 lc rgb '#ffffff' title 'bits per scalar'",
-          to);
-    for (int k = 0; k < KVR_FIG_N_SHAPES; k++) {
-        bool any = false;
+    fputs("\n# The key.\n", to);
+    for (int i = 0; i < f->n_key; i++) {
+        const struct kvr_fig_key *k = &f->key[i];
+        double x, y;
 
-        for (int i = 0; i < f->n; i++)
-            any = any || (f->point[i].drawn && f->point[i].shape == k);
-        if (any)
-            fprintf(to, ", \\\n    keyentry with points pt %d ps size lc rgb '#777777' title '%s'",
-                    kvr_fig_shapes[k].point_type, kvr_fig_shapes[k].title);
+        if (k->point_type == 0 && at->key_columns > 1 && slot % rows == rows - 1)
+            slot++; /* a heading stands above what it heads */
+        x = (at->key_below ? 0.6 * em : at->right + em) + slot / rows * at->key_column;
+        y = at->key_top - (slot++ % rows + 0.5) * line;
+        fprintf(to, "set label %d ", 20001 + i);
+        kvr_escape_gnuplot(to, k->text);
+        fprintf(to, " at screen %.5f, %.5f left font key_font textcolor rgb ink\n",
+                (x + (k->point_type ? 1.5 * em : 0)) / at->width, y / at->height);
+        if (k->point_type > 0)
+            fprintf(to, "set label %d '' at screen %.5f, %.5f point pt %d ps size lc rgb '%s'\n",
+                    21001 + i, (x + 0.6 * em) / at->width, y / at->height, k->point_type, k->rgb);
+        else if (k->point_type < 0)
+            fprintf(to,
+                    "set arrow %d from screen %.5f, %.5f to screen %.5f, %.5f nohead lw 1.5 "
+                    "lc rgb '%s'\n",
+                    21001 + i, x / at->width, y / at->height, (x + 1.2 * em) / at->width,
+                    y / at->height, k->rgb);
     }
 }
 
@@ -226,60 +279,70 @@ static void put_plot(const struct kvr_figure *f, int n_front, FILE *to)
 
     fputs("\nplot \\\n", to);
     if (n_front > 1)
-        fprintf(to, "    $front using 1:2 with %s lw 1.5 lc rgb hair title '%s', \\\n", steps,
-                kvr_table_find(f->rows, "verdict") < 0 ? "Pareto front" : "front of the means");
+        fprintf(to, "    $front using (sx($1)):(sy($2)) with %s lw 1.5 lc rgb hair notitle, \\\n",
+                steps);
+    if (!f->style->no_bars)
+        fputs("    data using (bar(sx(column('x')))):(sy(column('y'))):(iny(column('y_lo')))"
+              ":(iny(column('y_hi'))):(pale(column('colour'))) \\\n"
+              "        with yerrorbars pt -1 ps 0 lw 0.8 lc rgb variable notitle, \\\n"
+              "    data using (bar(sx(column('x')))):(sy(column('y'))):(inx(column('x_lo')))"
+              ":(inx(column('x_hi'))):(pale(column('colour'))) \\\n"
+              "        with xerrorbars pt -1 ps 0 lw 0.8 lc rgb variable notitle, \\\n",
+              to);
     if (front)
-        fputs("    data using (column('x')):(column('front') == 0 ? column('y') : NaN)"
+        fputs("    data using (sx(column('x'))):(column('front') == 0 ? sy(column('y')) : NaN)"
               ":(column('point_type')):(fade(column('colour'))) \\\n"
               "        with points pt variable ps size lc rgb variable notitle, \\\n",
               to);
     fprintf(to,
-            "    data using (column('x')):(%scolumn('y')%s)"
+            "    data using (sx(column('x'))):(%ssy(column('y'))%s)"
             ":(column('point_type')):(column('colour')) \\\n"
-            "        with points pt variable ps size lc rgb variable notitle",
+            "        with points pt variable ps size lc rgb variable notitle\n",
             front ? "column('front') == 1 ? " : "", front ? " : NaN" : "");
-    put_key(f, to);
-    fputc('\n', to);
 }
 
 static void put_head(const struct kvr_figure *f, FILE *to)
 {
-    char left[32], right[32], bottom[32], top[32];
+    const struct kvr_fig_layout *at = &f->at;
+    char place[4][32], font[3][32], size[32];
 
-    snprintf(left, sizeof left, "%.9g", (double)KVR_FIG_LEFT / KVR_FIG_WIDTH);
-    snprintf(right, sizeof right, "%.9g", (double)KVR_FIG_RIGHT / KVR_FIG_WIDTH);
-    snprintf(bottom, sizeof bottom, "%.9g", (double)KVR_FIG_BOTTOM / KVR_FIG_HEIGHT);
-    snprintf(top, sizeof top, "%.9g", (double)KVR_FIG_TOP / KVR_FIG_HEIGHT);
-    kvr_statement_put(
-        to, kvr_script_points,
-        KVR_WITH("stem", f->stem, "left", left, "right", right, "bottom", bottom, "top", top));
+    snprintf(place[0], sizeof place[0], "%.9g", at->left / at->width);
+    snprintf(place[1], sizeof place[1], "%.9g", at->right / at->width);
+    snprintf(place[2], sizeof place[2], "%.9g", at->bottom / at->height);
+    snprintf(place[3], sizeof place[3], "%.9g", at->top / at->height);
+    snprintf(font[0], sizeof font[0], "%.3g", at->font);
+    snprintf(font[1], sizeof font[1], "%.3g", at->label);
+    snprintf(font[2], sizeof font[2], "%.3g", at->key);
+    snprintf(size, sizeof size, "%.3g", 1.4 * at->font / 12.0);
+    kvr_statement_put(to, kvr_script_points,
+                      KVR_WITH("stem", f->stem, "left", place[0], "right", place[1], "bottom",
+                               place[2], "top", place[3], "font", font[0], "label", font[1], "key",
+                               font[2], "size", size));
 }
 
 static void put_texts(const struct kvr_figure *f, FILE *to)
 {
-    static const double height[] = { 0.052, 0.02 };
+    const struct kvr_fig_layout *at = &f->at;
+    const double note = 1.36 * at->note * 96.0 / 72.0, title = 1.35 * at->title * 96.0 / 72.0;
 
-    fputs("set label 10001 ", to);
-    kvr_escape_gnuplot(to, f->spec->title);
-    fputs(" at screen 0.02, 0.955 left font 'sans-serif,15' textcolor rgb ink\n", to);
-    for (int i = 0; i < 2; i++) {
-        fprintf(to, "set label %d ", 10002 + i);
-        kvr_escape_gnuplot(to, f->caption[i]);
-        fprintf(to, " at screen 0.02, %g left font 'sans-serif,9' textcolor rgb '#666666'\n",
-                height[i]);
+    for (int i = 0; i < f->n_title; i++) {
+        fprintf(to, "set label %d ", 10001 + i);
+        kvr_escape_gnuplot(to, f->title[i]);
+        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb ink\n",
+                1.0 - (i + 0.85) * title / at->height, at->title);
+    }
+    for (int i = 0; i < f->n_notes; i++) {
+        fprintf(to, "set label %d ", 10011 + i);
+        kvr_escape_gnuplot(to, f->note[i]);
+        fprintf(to, " at screen 0.02, %.5f left font 'sans-serif,%.3g' textcolor rgb '#666666'\n",
+                (f->n_notes - i - 0.3) * note / at->height, at->note);
     }
 }
 
 static const struct {
     unsigned format;
-    const char *terminal, *suffix;
-} terminals[] = {
-    { KVR_PLOT_SVG,
-      "svg size 1000,640 dynamic noenhanced background '#ffffff' font font fontscale 1.333",
-      "svg" },
-    { KVR_PLOT_PNG, "pngcairo size 1000,640 noenhanced background '#ffffff' font font", "png" },
-    { KVR_PLOT_PDF, "pdfcairo size 10in,6.4in noenhanced background '#ffffff' font font", "pdf" },
-};
+    const char *suffix;
+} terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
 
 static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
 {
@@ -288,16 +351,20 @@ static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
 
     put_head(f, to);
     put_texts(f, to);
-    put_axis(&f->x, 'x', to);
-    put_axis(&f->y, 'y', to);
+    put_axis_label(f, &f->x, 'x', to);
+    kvr_fig_put_axis(&f->x, 'x', to);
+    put_axis_label(f, &f->y, 'y', to);
+    kvr_fig_put_axis(&f->y, 'y', to);
     put_floor(f, to);
     put_labels(f, to);
+    put_key(f, to);
     n_front = put_front(f, to);
     for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
         if (!(formats & terminals[i].format))
             continue;
-        fprintf(to, "\nset terminal %s\nset output '%s.%s'", terminals[i].terminal, f->stem,
-                terminals[i].suffix);
+        fputs("\nset terminal ", to);
+        kvr_fig_terminal(to, terminals[i].format, f->at.width, f->at.height);
+        fprintf(to, "\nset output '%s.%s'", f->stem, terminals[i].suffix);
         if (first)
             put_plot(f, n_front, to);
         else

@@ -250,7 +250,7 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
     enum kvr_status st = kvr_sql_open_readonly(&db, path, NULL);
 
     if (st == KVR_OK)
-        st = kvr_sql_create_views(db, path, true);
+        st = kvr_sql_create_views_where(db, path, limits->where);
     if (st == KVR_OK && limits->seconds > 0) {
         clock_gettime(CLOCK_MONOTONIC, &w.end);
         w.end.tv_sec += limits->seconds;

@@ -138,21 +138,56 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
     return *form == KVR_FORM_OURS ? KVR_OK : refuse_unknown(db, path);
 }
 
-enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection)
+/* SQLite looks at the names in a view only when somebody reads it. */
+static enum kvr_status check_where(sqlite3 *db, const char *where)
+{
+    sqlite3_stmt *q = NULL;
+    const int rc = sqlite3_prepare_v2(db, "SELECT 1 FROM cells_wide", -1, &q, NULL);
+
+    sqlite3_finalize(q);
+    return rc == SQLITE_OK
+               ? KVR_OK
+               : kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
+                          sqlite3_errmsg(db));
+}
+
+static enum kvr_status create_views(sqlite3 *db, const char *path, bool temp, const char *where)
 {
     for (const struct kvr_store_view *v = kvr_store_views; v->name; v++) {
+        const bool some = where && strcmp(v->name, "cells_wide") == 0;
         char *as = kvr_settings_sql(v->as);
-        char *sql = as ? sqlite3_mprintf("CREATE %s VIEW %s AS %s",
-                                         for_this_connection ? "TEMP" : "", v->name, as)
-                       : NULL;
-        const int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+        char *sql =
+            !as    ? NULL
+            : some ? sqlite3_mprintf("CREATE TEMP VIEW %s AS SELECT * FROM (%s\n) WHERE (%s\n)",
+                                     v->name, as, where)
+                   : sqlite3_mprintf("CREATE %s VIEW %s AS %s", temp ? "TEMP" : "", v->name, as);
+        sqlite3_stmt *q = NULL;
+        const char *tail = NULL;
+        /* One statement: what stands behind a condition is not run. */
+        const int rc = sql ? sqlite3_prepare_v2(db, sql, -1, &q, &tail) : SQLITE_NOMEM;
+        enum kvr_status st = KVR_OK;
 
+        if (some && (rc == SQLITE_ERROR || (tail && *tail)))
+            st = kvr_fail(KVR_EINVAL, "query: '%s' is not a condition on cells_wide: %s", where,
+                          rc == SQLITE_OK ? "it ends before its end" : sqlite3_errmsg(db));
+        else if (rc != SQLITE_OK || sqlite3_step(q) != SQLITE_DONE)
+            st = kvr_sql_fail(db, path, "creating the views");
+        sqlite3_finalize(q);
         sqlite3_free(sql);
         free(as);
-        if (rc != SQLITE_OK)
-            return kvr_sql_fail(db, path, "creating the views");
+        KVR_TRY(st);
     }
-    return KVR_OK;
+    return where ? check_where(db, where) : KVR_OK;
+}
+
+enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection)
+{
+    return create_views(db, path, for_this_connection, NULL);
+}
+
+enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where)
+{
+    return create_views(db, path, true, where);
 }
 
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what)

@@ -49,6 +49,9 @@ enum kvr_status kvr_sql_copy_database(sqlite3 *from, const char *to_path);
 
 /* The views, in the database or for this connection alone, where they hide the database's own. */
 enum kvr_status kvr_sql_create_views(sqlite3 *db, const char *path, bool for_this_connection);
+/* The same for this connection, but cells_wide has the rows alone that `where` holds for (NULL:
+ * all). KVR_EINVAL when it is not a condition. */
+enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const char *where);
 
 /* One statement or several, without results. */
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);

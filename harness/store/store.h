@@ -254,6 +254,8 @@ typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
 struct kvr_query_limits {
     int seconds;
     int64_t bytes; /* of SQLite's own memory */
+    const char
+        *where; /* SQL condition: rows of cells_wide, and so of all views that are made of it */
 };
 
 /* One reading statement on a database opened read-only. KVR_ENOTFOUND: no such file;

@@ -4,7 +4,7 @@
 data = '{stem}.tsv'
 set datafile separator tab
 set encoding utf8
-font = 'sans-serif,12'
+font = 'sans-serif,{font}'
 ink = '#222222'
 hair = '#9a9a9a'
 set border 3 lw 0.8 lc rgb hair

@@ -6,13 +6,16 @@ set datafile separator tab
 set datafile columnheaders
 set encoding utf8
 
-font = 'sans-serif,12'
-label_font = 'sans-serif,9'
-size = 1.4
+font = 'sans-serif,{font}'
+label_font = 'sans-serif,{label}'
+key_font = 'sans-serif,{key}'
+size = {size}
 ink = '#222222'
 faint_ink = '#757575'
 hair = '#9a9a9a'
 fade(c) = int(c) + 0x90000000
+pale(c) = int(c) + 0x60000000
+bar(v) = column('bar') == 1 ? v : NaN # whose interval is drawn
 
 set lmargin at screen {left}
 set rmargin at screen {right}
@@ -21,4 +24,4 @@ set tmargin at screen {top}
 set border 3 lw 0.8 lc rgb hair
 set grid back lt 1 lw 0.5 lc rgb '#dddddd'
 set tics nomirror out scale 0.5 textcolor rgb ink
-set key at screen 0.83, 0.9 left top Left reverse samplen 1 spacing 1.3 textcolor rgb ink font 'sans-serif,11'
+unset key

@@ -55,3 +55,60 @@ check "the last point of drift is the mean over prompts" \
 exits 2 "no such figure" plot drfit --db "$work/p.db" -o "$work/a"
 says "the nearest is named" "did you mean 'drift'"
 exits 2 "nothing was probed" plot mass_shift --db "$work/p.db" -o "$work/a"
+
+# Intervals by default, in the data too: those of `kvreel report --table intervals`.
+exits 0 "the front again" plot pareto --db "$work/p.db" -o "$work/a" --format svg
+column() { awk -F '\t' -v name="$2" -v method="$3" 'NR == 1 {for (i = 1; i <= NF; i++) at[$i] = i; next}
+    $at["method"] == method {print $at[name]}' "$1"; }
+"$kvreel" report --db "$work/p.db" --table intervals --format json >"$work/intervals.json" 2>/dev/null
+for end in lo hi; do
+    got=$(column "$work/a/pareto.tsv" y_$end RTN_INT2)
+    want=$(jq -r ".[] | select(.method == \"RTN_INT2\") | .ssim_$end" "$work/intervals.json")
+    check "y_$end is the table's: $got, $want" awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - b) ^ 2 < 1e-14)}'
+done
+check "bars are drawn" grep -q 'with yerrorbars' "$work/a/pareto.gp"
+exits 0 "without them" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
+check "none is drawn" bash -c "! grep -q errorbars '$work/nobars/pareto.gp'"
+exits 2 "bars of another kind" plot pareto --db "$work/p.db" -o "$work/a" --bars sd
+# A mark of the study's reading is hollow, a family's colour hangs on nothing else.
+filled=$(column "$work/a/pareto.tsv" point_type RTN_INT4)
+check "hollow is one less than filled" test "$(column "$work/a/pareto.tsv" point_type RTN_INT4@study)" -eq $((filled - 1))
+exits 0 "some of the cells" plot pareto --db "$work/p.db" -o "$work/some" --format svg --where "family = 'SPATIAL' OR is_baseline"
+check "those alone" test "$(wc -l <"$work/some/pareto.tsv")" -eq 3
+name=SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2
+check "in the colour that they have among all" test "$(column "$work/some/pareto.tsv" colour $name)" = "$(column "$work/a/pareto.tsv" colour $name)"
+check "which the caption says" grep -q "^set label 1001.*SPATIAL" "$work/some/pareto.gp"
+check "but no setting that goes without saying" bash -c "! grep -qE 'jitter_bits|warmup' '$work/a/pareto.gp'"
+exits 0 "one suite's curves" plot drift --db "$work/p.db" -o "$work/some" --format svg --where "suite = 'storyeval-nano'"
+check "have no interval" bash -c "awk '\$2 == 8 {n++; bad += \$4 != \"NaN\"} END {exit !(n && !bad)}' '$work/some/drift.tsv'"
+exits 2 "what is no condition" plot pareto --db "$work/p.db" -o "$work/some" --where 'nonsense = 1'
+says "is said so" 'not a condition'
+exits 2 "nor two statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'
+check "nothing is dropped" test "$(sql "$work/p.db" 'SELECT count(*) > 0 FROM cell')" = 1
+# Other measures.
+exits 0 "another y" plot pareto --db "$work/p.db" -o "$work/xy" --format svg --metric psnr --x runtime_s
+check "is there" test "$(column "$work/xy/pareto.tsv" y RTN_INT2)" = "$(column "$work/xy/pareto.tsv" psnr_db RTN_INT2)"
+exits 2 "a measure that nobody has" plot pareto --db "$work/p.db" -o "$work/xy" --y beauty
+says "names those that there are" 'there are compression, .*ssim'
+exits 2 "of curves, too" plot drift --db "$work/p.db" -o "$work/xy" --metric beauty
+exits 0 "drift of another metric" plot drift --db "$work/p.db" -o "$work/xy" --format svg --metric psnr
+check "is that figure's" bash -c "cmp <(sed 1d '$work/xy/drift.tsv') <(sed 1d '$work/a/drift_psnr.tsv')"
+exits 2 "where axes cannot be chosen" plot kv_bytes --db "$work/p.db" -o "$work/xy" --y psnr
+# For paper: the width that was asked for, and no text below 7 points.
+for name in pareto drift kv_bytes memory_trace suites; do
+    for preset in single double; do
+        exits 0 "$name for paper, $preset" plot "$name" --db "$work/p.db" -o "$work/$preset" --format svg,pdf --preset $preset --title "A title"
+        check "has its title" grep -q "A title" "$work/$preset/$name.gp"
+        command -v gnuplot >/dev/null || continue
+        want=321
+        [ $preset = double ] && want=673
+        check "is $want wide" grep -q "viewBox=\"0 0 $want " "$work/$preset/$name.svg"
+        check "has text of 7 points and more" awk -v n=0 '{while (match($0, /font-size="[0-9.]+"/)) {v = substr($0, RSTART + 11, RLENGTH - 12) * 0.75; n++;
+            if (v < 6.99) bad = v; $0 = substr($0, RSTART + RLENGTH)}} END {exit !(n > 5 && !bad)}' "$work/$preset/$name.svg"
+    done
+done
+exits 0 "a width of one's own" plot pareto --db "$work/p.db" -o "$work/wide" --format svg --width 85mm --title '' --font-size 9
+check "without a title" bash -c "cmp <(grep 'viewBox' '$work/single/pareto.svg' | grep -o '0 0 [0-9]*') <(grep viewBox '$work/wide/pareto.svg' | grep -o '0 0 [0-9]*') && ! grep -q 'Compression against' '$work/wide/pareto.gp'"
+exits 2 "a width that is none" plot pareto --db "$work/p.db" -o "$work/wide" --width 85furlongs
+# Bands stay inside the axis.
+check "bands are held inside" grep -qF 'iny($' "$work/a/drift.gp"

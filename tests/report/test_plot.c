@@ -14,6 +14,7 @@
 #include "tests/report/values.h"
 #include "tests/suite.h"
 
+static const struct kvr_plot_style plain;
 static char dir[] = "/tmp/kvreel-test-plot-XXXXXX";
 static const char *const outputs[] = {
     "pareto.tsv",   "pareto.gp",   "pareto.svg",   "pareto.png",
@@ -133,13 +134,86 @@ static void compare_golden(const char *name)
     free(want);
 }
 
+/* Most lie above 0.9, so each nine is a step; and in a column's width no text is below 7 points. */
+START_TEST(near_one_is_stretched)
+{
+    static const struct row rows[] = { { "BF16", "BF16", 1.0, 1.0, 4, 21 },
+                                       { "RTN_INT8", "RTN", 1.8, 0.999, 4, 21 },
+                                       { "RTN_INT4", "RTN", 3.2, 0.99, 4, 21 },
+                                       { "RTN_INT2", "RTN", 5.3, 0.91, 4, 21 } };
+    struct kvr_table *t = make_rows(rows, 4);
+    struct kvr_plot_result r;
+    char *script;
+
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG,
+                                    &(struct kvr_plot_style){ .width_in = 3.35 }, &r),
+                     KVR_OK);
+    script = slurp(in_dir("pareto.gp"));
+    ck_assert_ptr_nonnull(script);
+    ck_assert_ptr_nonnull(strstr(script, "sy(v) = -log10(1 - v"));
+    ck_assert_ptr_nonnull(strstr(script, "'0.99' 2"));
+    for (const char *at = script; (at = strstr(at, "'sans-serif,")); at++)
+        ck_assert_msg(atof(at + 12) >= 7.0, "%.30s", at);
+    free(script);
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* Of many points the front's corners alone have a bar; the data has all intervals. What is 1 is not
+ * outside of an axis that ends there. */
+START_TEST(many_points_stay_readable)
+{
+    enum { MANY = 40 };
+    static struct row rows[MANY];
+    static char names[MANY][16];
+    struct kvr_table *t;
+    struct kvr_plot_result r;
+    char *data, *script;
+    int n_bars = 0, n_lines = 0;
+    double top = 0, cap = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], i ? "M%d" : "BF16", i);
+        rows[i] = (struct row){ names[i],
+                                "RTN",
+                                i % 2 ? 1.0 + i / 10.0 : 1.0 + i / 20.0,
+                                i % 2 ? 0.9999 - i / 5e4 : 0.998 - i / 5e4,
+                                4,
+                                21 };
+    }
+    rows[0].ssim = 1.0;
+    t = make_rows(rows, MANY);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
+    data = slurp(in_dir("pareto.tsv"));
+    script = slurp(in_dir("pareto.gp"));
+    ck_assert(data && script);
+    for (char *line = strtok(data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+        int front, bar, at = 0;
+
+        for (int tabs = 0; tabs < 6; at++)
+            tabs += line[at] == '\t';
+        if (sscanf(line + at, "%d\t%d", &front, &bar) == 2)
+            n_bars += bar;
+    }
+    ck_assert_int_eq(n_lines, MANY + 1);
+    ck_assert_int_eq(n_bars, 1 + MANY / 2); /* BF16 and the better half */
+    ck_assert_int_eq(sscanf(strstr(script, "set yrange ["),
+                            "set yrange [%*[^:]:%lf]\nsy(v) = -log10(1 - v > %lf", &top, &cap),
+                     2);
+    ck_assert_double_gt(top, -log10(cap));
+    free(data);
+    free(script);
+    kvr_table_close(&t);
+}
+END_TEST
+
 START_TEST(script_and_data_are_golden)
 {
     struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
     struct kvr_plot_result r;
 
-    ck_assert_msg(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG | KVR_PLOT_PNG, &r) ==
-                      KVR_OK,
+    ck_assert_msg(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG | KVR_PLOT_PNG, &plain,
+                                 &r) == KVR_OK,
                   "%s", kvr_error());
     ck_assert_int_eq(r.n_figures, 1);
     ck_assert_int_eq(r.n_rows, N_GOLDEN);
@@ -164,7 +238,8 @@ START_TEST(pictures_are_deterministic)
     char *svg[2];
 
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG, &r), KVR_OK);
+        ck_assert_int_eq(kvr_plot_table(pareto(), t, "a host", dir, KVR_PLOT_SVG, &plain, &r),
+                         KVR_OK);
         svg[i] = slurp(in_dir("pareto.svg"));
     }
     if (r.drawn) {
@@ -189,7 +264,7 @@ START_TEST(settings_are_not_mixed)
     struct kvr_plot_result r;
     char *first, *second;
 
-    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
     ck_assert_int_eq(r.n_figures, 2);
     first = slurp(in_dir("pareto.gp"));
     second = slurp(in_dir("pareto-2.gp"));
@@ -208,9 +283,10 @@ START_TEST(nothing_to_draw_is_an_error)
     struct kvr_table *t = make_rows(rows, 1), *none = make_rows(rows, 0);
     struct kvr_plot_result r;
 
-    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_EINVAL);
     ck_assert_msg(strstr(kvr_error(), "nothing to draw") != NULL, "%s", kvr_error());
-    ck_assert_int_eq(kvr_plot_table(pareto(), none, "h", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+    ck_assert_int_eq(kvr_plot_table(pareto(), none, "h", dir, KVR_PLOT_SVG, &plain, &r),
+                     KVR_EINVAL);
     kvr_table_close(&t);
     kvr_table_close(&none);
 }
@@ -223,7 +299,7 @@ START_TEST(one_point_has_axes)
     struct kvr_plot_result r;
     char *s;
 
-    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
     ck_assert_msg(!r.drawn || !r.warning[0], "%s", r.warning);
     s = slurp(in_dir("pareto.gp"));
     ck_assert_ptr_nonnull(s);
@@ -242,7 +318,7 @@ START_TEST(without_gnuplot_the_files_stay)
     char *path = strdup(getenv("PATH"));
 
     setenv("PATH", "/nonexistent", 1);
-    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
     setenv("PATH", path, 1);
     free(path);
     ck_assert(!r.drawn);
@@ -259,7 +335,8 @@ START_TEST(folder_that_cannot_be_made_is_named)
     struct kvr_table *t = make_rows(golden_rows, N_GOLDEN);
     struct kvr_plot_result r;
 
-    ck_assert_int_ne(kvr_plot_table(pareto(), t, "h", "/dev/null/x", KVR_PLOT_SVG, &r), KVR_OK);
+    ck_assert_int_ne(kvr_plot_table(pareto(), t, "h", "/dev/null/x", KVR_PLOT_SVG, &plain, &r),
+                     KVR_OK);
     ck_assert_msg(strstr(kvr_error(), "/dev/null") != NULL, "%s", kvr_error());
     kvr_table_close(&t);
 }
@@ -275,11 +352,11 @@ START_TEST(every_plot_reads_the_store)
         char name[128];
 
         if (strcmp(kvr_plots[i].name, "suites") == 0) { /* there is one suite */
-            ck_assert_int_eq(kvr_plot(db, "suites", dir, KVR_PLOT_SVG, &r), KVR_EINVAL);
+            ck_assert_int_eq(kvr_plot(db, "suites", dir, KVR_PLOT_SVG, &plain, &r), KVR_EINVAL);
             continue;
         }
-        ck_assert_msg(kvr_plot(db, kvr_plots[i].name, dir, KVR_PLOT_SVG, &r) == KVR_OK, "%s: %s",
-                      kvr_plots[i].name, kvr_error());
+        ck_assert_msg(kvr_plot(db, kvr_plots[i].name, dir, KVR_PLOT_SVG, &plain, &r) == KVR_OK,
+                      "%s: %s", kvr_plots[i].name, kvr_error());
         ck_assert_int_eq(r.n_figures, 1);
         ck_assert_int_eq(r.n_left_out, 1);
         ck_assert_msg(!r.warning[0] || !r.drawn, "%s", r.warning);
@@ -297,7 +374,7 @@ START_TEST(names_and_formats_are_checked)
     struct kvr_plot_result r;
     unsigned formats = 0;
 
-    ck_assert_int_eq(kvr_plot("x.db", "parreto", dir, KVR_PLOT_SVG, &r), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_plot("x.db", "parreto", dir, KVR_PLOT_SVG, &plain, &r), KVR_ENOTFOUND);
     ck_assert_msg(strstr(kvr_error(), "did you mean 'pareto'") != NULL, "%s", kvr_error());
     ck_assert_int_eq(kvr_plot_formats_parse("svg,png", &formats), KVR_OK);
     ck_assert_uint_eq(formats, KVR_PLOT_SVG | KVR_PLOT_PNG);
@@ -348,6 +425,8 @@ int main(void)
 
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, near_one_is_stretched);
+    tcase_add_test(tc, many_points_stay_readable);
     tcase_add_test(tc, script_and_data_are_golden);
     tcase_add_test(tc, pictures_are_deterministic);
     tcase_add_test(tc, settings_are_not_mixed);
