@@ -58,7 +58,7 @@ enum kvr_status kvr_lm_open(struct kvr_lm **out, struct kvr_dev *dev, struct kvr
 
     if (!kvr_model_is_lm(m))
         return kvr_fail(KVR_EUNSUPPORTED, "lm: a model of frames has no tokens of text");
-    if (kvr_dev_backend(dev) != KVR_CPU)
+    if (!kvr_dev_in_host(dev))
         return kvr_fail(KVR_EUNSUPPORTED,
                         "lm: language models run on the CPU alone: a device lacks kernels for "
                         "grouped queries and causal chunks");

@@ -48,12 +48,14 @@ exits 0 "one method" codec -m KIVI_INT2 -i kv.safetensors -o a.safetensors
 OMP_NUM_THREADS=1 exits 0 "with one thread" codec -m KIVI_INT2 -i kv.safetensors -o b.safetensors
 check "the same bytes" cmp a.safetensors b.safetensors
 
-tensors one.safetensors 1 2 16
-tensors more.safetensors 120 2 16 BF16
+# Heads that every method's groups of channels divide.
+tensors one.safetensors 1 1 128
+tensors some.safetensors 90 1 128
+tensors more.safetensors 120 1 128 BF16
 for method in $("$kvreel" list methods --json | jq -r '.[] | .name, (select(.study).name + "@study")'); do
     "$kvreel" codec -m "$method" -i one.safetensors -o out.safetensors --json >"$out" 2>"$err" &&
         jq -e '.tokens == 1 and .nominal_bytes > 0 and .nonfinite_out == 0' "$out" >"$work/check" &&
-        "$kvreel" codec -m "$method" -i kv.safetensors -i more.safetensors -o out.safetensors \
+        "$kvreel" codec -m "$method" -i some.safetensors -i more.safetensors -o out.safetensors \
             -O tokens_per_frame=10 -O layers=4 -O layer=2 --json >"$out" 2>"$err" &&
         jq -e '.tokens == 120 and .nominal_bytes > 0 and .nonfinite_out == 0' "$out" >"$work/check"
     check "$method: one token, and two states" test $? -eq 0
@@ -68,7 +70,7 @@ says "with count and place" 'v: 1 values.*token 0, head 0, channel 0'
 check "and nothing is written" test ! -e no.safetensors
 exits 0 "unless it is asked for" codec -m RTN_INT4 -i nan.safetensors -o out.safetensors --keep-nonfinite --json
 json "then it is counted" '.nonfinite_in == 1 and .nonfinite_out >= 1 and .v_mse == null and .k_mse > 0'
-exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors -i kv.safetensors -o out.safetensors
+exits 2 "an older state after a newer one" codec -m RTN_INT4 -i more.safetensors -i some.safetensors -o out.safetensors
 says "names the tokens" '90 tokens.*120'
 tensors odd.safetensors 20 2 24
 exits 2 "a head width that is no power of two" codec -m QUAROT_KV_INT4 -i odd.safetensors -o out.safetensors
