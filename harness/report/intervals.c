@@ -9,23 +9,24 @@
 #include "harness/report/pairs.h"
 #include "harness/report/stats.h"
 #include "harness/store/statement.h"
+#include "metrics/metric.h"
 
 KVR_STATEMENT(table_intervals);
 enum { METHOD, SETTINGS, PROMPT, SEED, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK };
 
 static const struct kvr_column columns[] = {
     { .name = "method", .digits = -1 },
-    { .name = "compression", .unit = "(x)", .digits = 2 },
-    { .name = "ssim", .head = "SSIM", .digits = 4 },
+    { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
+    { .name = "ssim", .better = +1, .head = "SSIM", .digits = 4 },
     { .name = "ssim_lo", .head = "from", .digits = 4 },
     { .name = "ssim_hi", .head = "to", .digits = 4 },
     { .name = "tie", .digits = -1 },
-    { .name = "psnr_db", .head = "PSNR", .unit = "(dB)", .digits = 2 },
+    { .name = "psnr_db", .better = +1, .head = "PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "psnr_lo", .head = "from", .digits = 2 },
     { .name = "psnr_hi", .head = "to", .digits = 2 },
     { .name = "ssim_jitter", .head = "SSIM jitter", .digits = 4 },
     { .name = "psnr_jitter", .head = "PSNR jitter", .unit = "(dB)", .digits = 2 },
-    { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "runtime_s", .better = -1, .head = "runtime", .unit = "(s)", .digits = 2 },
     { .name = "runtime_lo", .head = "from", .digits = 2 },
     { .name = "runtime_hi", .head = "to", .digits = 2 },
     { .name = "n", .head = "n ok", .digits = -1 },
@@ -113,6 +114,11 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
     if (n > 1)
         KVR_TRY(time ? kvr_median_interval(room->x, n, 0.95, &ci)
                      : kvr_mean_interval(room->x, n, 0.95, &ci));
+    if (n > 1 && !time) {
+        const struct kvr_metric *m = kvr_metric_find(column == SSIM ? "ssim" : "psnr");
+
+        kvr_interval_within(&ci, m->lo, m->hi);
+    }
     to[1] = number(ci.lo);
     to[2] = number(ci.hi);
     return KVR_OK;

@@ -6,6 +6,7 @@
 #include "harness/report/figure.h"
 #include "harness/report/stats.h"
 #include "harness/report/nested.h"
+#include "metrics/metric.h"
 
 enum { METHOD, SETTINGS, PROMPT, SEED, FIRST };
 
@@ -59,8 +60,10 @@ static enum kvr_status query_cells(struct kvr_table **out, const char *const nam
 
 /* The interval of column `c` over rows [from, to) of the cells. */
 static enum kvr_status interval_of(const struct kvr_table *cells, int from, int to, int c,
-                                   bool time, struct kvr_interval *ci)
+                                   const char *name, struct kvr_interval *ci)
 {
+    const struct kvr_metric *m = kvr_metric_find(strcmp(name, "psnr_db") == 0 ? "psnr" : name);
+    const bool time = strcmp(name, "runtime_s") == 0;
     struct kvr_sample *s = calloc((size_t)(to - from) + 1, sizeof *s);
     double *x = calloc((size_t)(to - from) + 1, sizeof *x);
     enum kvr_status st = s && x ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
@@ -83,6 +86,8 @@ static enum kvr_status interval_of(const struct kvr_table *cells, int from, int 
     }
     if (st == KVR_OK && n > 1)
         st = time ? kvr_median_interval(x, n, 0.95, ci) : kvr_mean_interval(x, n, 0.95, ci);
+    if (st == KVR_OK && n > 1 && m)
+        kvr_interval_within(ci, m->lo, m->hi);
     free(s);
     free(x);
     return st;
@@ -124,7 +129,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     for (int i = 0; i < 2; i++) {
         struct kvr_interval ci;
 
-        KVR_TRY(interval_of(cells, from, to, FIRST + i, strcmp(name[i], "runtime_s") == 0, &ci));
+        KVR_TRY(interval_of(cells, from, to, FIRST + i, name[i], &ci));
         row[n + 2 * i] = number(ci.lo);
         row[n + 2 * i + 1] = number(ci.hi);
     }

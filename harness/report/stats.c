@@ -208,3 +208,9 @@ enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct k
                                   .level = level };
     return KVR_OK;
 }
+
+void kvr_interval_within(struct kvr_interval *ci, double lo, double hi)
+{
+    ci->lo = ci->lo < lo ? lo : ci->lo; /* NaN stays */
+    ci->hi = ci->hi > hi ? hi : ci->hi;
+}

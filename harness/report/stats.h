@@ -46,6 +46,9 @@ int kvr_outliers(const double *x, int n, bool *flag);
  * is measured in docs/measuring.md and held to by tests/report. */
 enum kvr_status kvr_mean_interval(const double *x, int n, double level, struct kvr_interval *out);
 
+/* The part of an interval that values can be in: an SSIM above 1 is none. Covers as much. */
+void kvr_interval_within(struct kvr_interval *ci, double lo, double hi);
+
 /* Standard normal distribution function and its inverse; Student's of df >= 1 degrees of freedom.
  */
 double kvr_normal_cdf(double z);

@@ -314,8 +314,11 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 
         for (int r = 1; all && r < t->n_rows; r++)
             all = same(kvr_table_at(t, 0, c), kvr_table_at(t, r, c));
-        if (!all)
+        if (!all) {
+            if (c >= 0)
+                t->column[c].groups = true;
             continue;
+        }
         v = kvr_table_at(t, 0, c);
         if (v->type == KVR_VALUE_INT)
             snprintf(text, sizeof text, "%s %lld", *names, (long long)v->i);

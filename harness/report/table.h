@@ -33,6 +33,8 @@ struct kvr_column {
     const char *unit; /* shown behind the head; NULL: none */
     double scale;     /* shown value = stored value * scale; 0 means 1 */
     int digits;       /* behind the point of what is shown; < 0: six significant ones */
+    int better;       /* +1: more is, -1: less is; 0: neither. For a paper the best is bold */
+    bool groups;      /* a setting in which rows differ (kvr_table_fold) */
 };
 
 struct kvr_table {
@@ -68,7 +70,7 @@ const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "
 
 /* Of the columns in `names` (ends with NULL), those with the same value in every row leave the
  * table and are said in the note: "model nano, frames 42"; a setting that goes without saying
- * (kvr_setting_unsaid), and what no row has, only leave. */
+ * (kvr_setting_unsaid), and what no row has, only leave. The others group the rows. */
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Of the columns in `names` (ends with NULL), those that no row has a value of leave. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/report/escape.h"
+#include "harness/report/table_latex.h"
 
 static const char *const format_names[] = { "txt", "md", "csv", "json", "latex" };
 
@@ -20,16 +21,13 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
     return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json or latex", name);
 }
 
-enum { NUMBER_MAX = 352 }; /* "%.2f" of the largest double */
-
 static const char *missing(enum kvr_table_format format)
 {
     return format == KVR_TABLE_LATEX ? "--" : "-";
 }
 
-/* What people see of a cell, before escaping. `buf` holds numbers. */
-static const char *shown(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
-                         char *buf)
+const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
+                            char buf[KVR_SHOWN_MAX])
 {
     const struct kvr_value *v = kvr_table_at(t, row, c);
     const struct kvr_column *col = &t->column[c];
@@ -42,11 +40,11 @@ static const char *shown(const struct kvr_table *t, int row, int c, enum kvr_tab
     case KVR_VALUE_TEXT:
         return v->text;
     case KVR_VALUE_BLOB:
-        snprintf(buf, NUMBER_MAX, "<%d bytes>", v->n_bytes);
+        snprintf(buf, KVR_SHOWN_MAX, "<%d bytes>", v->n_bytes);
         return buf;
     case KVR_VALUE_INT:
         if (scale == 1.0) {
-            snprintf(buf, NUMBER_MAX, "%lld", (long long)v->i);
+            snprintf(buf, KVR_SHOWN_MAX, "%lld", (long long)v->i);
             return buf;
         }
         break;
@@ -56,9 +54,9 @@ static const char *shown(const struct kvr_table *t, int row, int c, enum kvr_tab
     if (!isfinite(x))
         return missing(format);
     if (col->digits < 0)
-        snprintf(buf, NUMBER_MAX, "%.6g", x);
+        snprintf(buf, KVR_SHOWN_MAX, "%.6g", x);
     else
-        snprintf(buf, NUMBER_MAX, "%.*f", col->digits, x);
+        snprintf(buf, KVR_SHOWN_MAX, "%.*f", col->digits, x);
     return buf;
 }
 
@@ -106,7 +104,7 @@ static void free_layout(struct layout *l, int n)
 static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t)
 {
     size_t n = (size_t)t->n_columns + 1;
-    char buf[NUMBER_MAX];
+    char buf[KVR_SHOWN_MAX];
 
     *l = (struct layout){ calloc(n, sizeof *l->head), calloc(n, sizeof *l->width),
                           calloc(n, sizeof *l->right) };
@@ -120,7 +118,7 @@ static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t)
         l->right[c] = is_right(t, c);
         l->width[c] = kvr_escape_width(l->head[c]);
         for (int r = 0; r < t->n_rows; r++) {
-            int w = kvr_escape_width(shown(t, r, c, KVR_TABLE_TEXT, buf));
+            int w = kvr_escape_width(kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf));
 
             l->width[c] = w > l->width[c] ? w : l->width[c];
         }
@@ -152,7 +150,7 @@ static void text_cell(FILE *to, const struct layout *l, int c, bool last, const 
 
 static void write_text(const struct kvr_table *t, const struct layout *l, FILE *to)
 {
-    char buf[NUMBER_MAX];
+    char buf[KVR_SHOWN_MAX];
     int n = t->n_columns;
 
     if (t->title) {
@@ -167,7 +165,7 @@ static void write_text(const struct kvr_table *t, const struct layout *l, FILE *
     }
     for (int r = 0; r < t->n_rows; r++)
         for (int c = 0; c < n; c++)
-            text_cell(to, l, c, c == n - 1, shown(t, r, c, KVR_TABLE_TEXT, buf));
+            text_cell(to, l, c, c == n - 1, kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf));
     if (t->note) {
         fputc('\n', to);
         kvr_escape_text(to, t->note);
@@ -177,7 +175,7 @@ static void write_text(const struct kvr_table *t, const struct layout *l, FILE *
 
 static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to)
 {
-    char buf[NUMBER_MAX];
+    char buf[KVR_SHOWN_MAX];
 
     if (t->title) {
         fputs("**", to);
@@ -196,7 +194,7 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
     for (int r = 0; r < t->n_rows; r++) {
         for (int c = 0; c < t->n_columns; c++) {
             fputs("| ", to);
-            kvr_escape_md(to, shown(t, r, c, KVR_TABLE_MD, buf));
+            kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
             fputc(' ', to);
         }
         fputs("|\n", to);
@@ -206,38 +204,6 @@ static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to
         kvr_escape_md(to, t->note);
         fputc('\n', to);
     }
-}
-
-static void write_latex(const struct kvr_table *t, const struct layout *l, FILE *to)
-{
-    char buf[NUMBER_MAX];
-
-    fputs("% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
-          "\\begin{table}\n\\centering\n\\begin{tabular}{",
-          to);
-    for (int c = 0; c < t->n_columns; c++)
-        fputc(l->right[c] ? 'r' : 'l', to);
-    fputs("}\n\\toprule\n", to);
-    for (int r = -1; r < t->n_rows; r++) {
-        for (int c = 0; c < t->n_columns; c++) {
-            const char *s = r < 0 ? l->head[c] : shown(t, r, c, KVR_TABLE_LATEX, buf);
-
-            if (c > 0)
-                fputs(" & ", to);
-            kvr_escape_latex(to, s);
-        }
-        fputs(r < 0 ? " \\\\\n\\midrule\n" : " \\\\\n", to);
-    }
-    fputs("\\bottomrule\n\\end{tabular}\n", to);
-    if (t->title || t->note) {
-        fputs("\\caption{", to);
-        kvr_escape_latex(to, t->title ? t->title : "");
-        if (t->title && t->note)
-            fputs(". ", to);
-        kvr_escape_latex(to, t->note ? t->note : "");
-        fputs("}\n", to);
-    }
-    fputs("\\end{table}\n", to);
 }
 
 /* The shortest of 15 to 17 digits that reads back as the same number. */
@@ -350,7 +316,7 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
         write_json(t, to);
         break;
     case KVR_TABLE_LATEX:
-        write_latex(t, &l, to);
+        kvr_table_write_latex(t, l.head, l.right, to);
         break;
     case KVR_TABLE_TEXT:
     case KVR_N_TABLE_FORMATS:

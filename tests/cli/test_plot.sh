@@ -66,6 +66,7 @@ for end in lo hi; do
     want=$(jq -r ".[] | select(.method == \"RTN_INT2\") | .ssim_$end" "$work/intervals.json")
     check "y_$end is the table's: $got, $want" awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - b) ^ 2 < 1e-14)}'
 done
+check "no interval of SSIM goes beyond 1" jq -e 'map(.ssim_hi // 1) | max <= 1' "$work/intervals.json"
 check "bars are drawn" grep -q 'with yerrorbars' "$work/a/pareto.gp"
 exits 0 "without them" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
 check "none is drawn" bash -c "! grep -q errorbars '$work/nobars/pareto.gp'"

@@ -17,6 +17,20 @@ START_TEST(normal)
 }
 END_TEST
 
+/* Two of three prompts at 1 leave an interval beyond it, which no SSIM can be in. */
+START_TEST(interval_ends_where_values_do)
+{
+    const double x[] = { 1, 1, 0.9 };
+    struct kvr_interval ci;
+
+    ck_assert_int_eq(kvr_mean_interval(x, 3, 0.95, &ci), KVR_OK);
+    ck_assert_double_gt(ci.hi, 1);
+    kvr_interval_within(&ci, -1, 1);
+    ck_assert_double_eq(ci.hi, 1);
+    ck_assert(ci.lo > -1 && ci.lo < 0.9 && ci.level == 0.95);
+}
+END_TEST
+
 START_TEST(median_of_few)
 {
     const double odd[] = { 5, 1, 9 }, even[] = { 4, 1, 3, 2 };
@@ -124,6 +138,7 @@ int main(void)
     TCase *tc = tcase_create("stats");
 
     tcase_add_test(tc, normal);
+    tcase_add_test(tc, interval_ends_where_values_do);
     tcase_add_test(tc, median_of_few);
     tcase_add_loop_test(tc, median_ranks, 0, sizeof ranks / sizeof *ranks);
     tcase_add_test(tc, outliers);

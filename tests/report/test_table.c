@@ -135,6 +135,63 @@ START_TEST(latex)
 }
 END_TEST
 
+/* For a paper: the best of each group of settings is bold, the reference takes no part, and a
+ * number stands with what it may be off by. */
+START_TEST(latex_marks_the_best)
+{
+    static const struct kvr_column cols[] = {
+        { .name = "method" },
+        { .name = "compression", .digits = 1, .better = +1 },
+        { .name = "ssim", .digits = 2, .better = +1 },
+        { .name = "ssim_lo", .digits = 2 },
+        { .name = "ssim_hi", .digits = 2 },
+        { .name = "psnr_db", .digits = 1, .better = +1 },
+        { .name = "psnr_se", .digits = 1 },
+        { .name = "peak_bytes", .digits = 0, .better = -1 },
+        { .name = "window" },
+    };
+    static const struct {
+        const char *method;
+        double compression, ssim, lo, hi, psnr, se, peak;
+        int window;
+    } rows[] = {
+        { "BF16", 1, 1, 1, 1, 100, 0, 9, 21 },       { "A", 3, 0.901, 0.85, 0.92, 30, 1, 4, 21 },
+        { "B", 5, 0.899, 0.80, 0.95, 28, 2, 5, 21 }, { "A", 3, 0.70, NAN, NAN, 20, 1, 4, 9 },
+        { "B", 5, 0.80, NAN, NAN, 21, 1, 5, 9 },
+    };
+    static const char *const settings[] = { "window", NULL };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 9, cols), KVR_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const bool sure = isfinite(rows[i].lo);
+
+        ck_assert_int_eq(
+            kvr_table_add(t, (struct kvr_value[]){ text(rows[i].method), real(rows[i].compression),
+                                                   real(rows[i].ssim),
+                                                   sure ? real(rows[i].lo) : null(),
+                                                   sure ? real(rows[i].hi) : null(),
+                                                   real(rows[i].psnr), real(rows[i].se),
+                                                   real(rows[i].peak), integer(rows[i].window) }),
+            KVR_OK);
+    }
+    ck_assert_int_eq(kvr_table_fold(t, settings), KVR_OK);
+    expect(t, KVR_TABLE_LATEX,
+           "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
+           "\\begin{table}\n\\centering\n\\begin{tabular}{lrrrrr}\n\\toprule\n"
+           "method & compression & ssim & psnr\\_db & peak\\_bytes & window \\\\\n\\midrule\n"
+           "BF16 & 1.0 & $1.00_{-0.00}^{+0.00}$ & $100.0 \\pm 0.0$ & 9 & 21 \\\\\n"
+           "A & 3.0 & $\\mathbf{0.90}_{-0.05}^{+0.02}$ & $\\mathbf{30.0} \\pm 1.0$ & "
+           "\\textbf{4} & 21 \\\\\n"
+           "B & \\textbf{5.0} & $\\mathbf{0.90}_{-0.10}^{+0.05}$ & $28.0 \\pm 2.0$ & 5 & 21 "
+           "\\\\\n"
+           "A & 3.0 & 0.70 & $20.0 \\pm 1.0$ & \\textbf{4} & 9 \\\\\n"
+           "B & \\textbf{5.0} & \\textbf{0.80} & $\\mathbf{21.0} \\pm 1.0$ & 5 & 9 \\\\\n"
+           "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
 START_TEST(no_rows)
 {
     struct kvr_table *t;
@@ -349,6 +406,7 @@ int main(void)
     tcase_add_test(tc, markdown);
     tcase_add_test(tc, csv_and_json_keep_the_values);
     tcase_add_test(tc, latex);
+    tcase_add_test(tc, latex_marks_the_best);
     tcase_add_test(tc, no_rows);
     tcase_add_test(tc, hostile_text_stays_in_its_cell);
     tcase_add_test(tc, utf8_is_checked_for_json);

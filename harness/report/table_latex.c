@@ -1,0 +1,129 @@
+/* table_latex.c - see table_latex.h. */
+#include "harness/report/table_latex.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/escape.h"
+
+/* "ssim" and "ssim_se", "psnr_db" and "psnr_lo": is column c the other's with that ending? */
+static bool is_of(const struct kvr_table *t, int base, int c, const char *ending)
+{
+    const char *a = t->column[base].name, *b = c < t->n_columns ? t->column[c].name : "";
+    const size_t n = strlen(b), m = strlen(ending);
+
+    return n > m && strcmp(b + n - m, ending) == 0 && strncmp(a, b, n - m) == 0 &&
+           (a[n - m] == '\0' || a[n - m] == '_');
+}
+
+/* Columns that the cell of column c takes: with the two ends of an interval three, with a standard
+ * error two. */
+static int span(const struct kvr_table *t, int c)
+{
+    if (is_of(t, c, c + 1, "_lo") && is_of(t, c, c + 2, "_hi"))
+        return 3;
+    return is_of(t, c, c + 1, "_se") ? 2 : 1;
+}
+
+/* Do two rows differ in no setting? */
+static bool together(const struct kvr_table *t, int a, int b)
+{
+    char x[KVR_SHOWN_MAX], y[KVR_SHOWN_MAX];
+
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->column[c].groups && strcmp(kvr_table_shown(t, a, c, KVR_TABLE_LATEX, x),
+                                          kvr_table_shown(t, b, c, KVR_TABLE_LATEX, y)) != 0)
+            return false;
+    return true;
+}
+
+static bool saves(const struct kvr_table *t, int row)
+{
+    const int c = kvr_table_find(t, "compression");
+
+    return c < 0 || kvr_table_number(t, row, c) != 1.0;
+}
+
+/* Nobody is better, as far as the digits that are shown say; alone one is not the best. */
+static bool is_best(const struct kvr_table *t, int row, int c)
+{
+    const int better = t->column[c].better;
+    const double x = better * kvr_table_number(t, row, c);
+    char mine[KVR_SHOWN_MAX], other[KVR_SHOWN_MAX];
+    int n = 0;
+
+    if (!better || !isfinite(x) || !saves(t, row))
+        return false;
+    kvr_table_shown(t, row, c, KVR_TABLE_LATEX, mine);
+    for (int r = 0; r < t->n_rows; r++) {
+        const double y = better * kvr_table_number(t, r, c);
+
+        if (!isfinite(y) || !saves(t, r) || !together(t, r, row))
+            continue;
+        n++;
+        kvr_table_shown(t, r, c, KVR_TABLE_LATEX, other);
+        if (y > x && strcmp(mine, other) != 0)
+            return false;
+    }
+    return n > 1;
+}
+
+static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *to)
+{
+    const struct kvr_column *col = &t->column[c];
+    const double scale = col->scale == 0.0 ? 1.0 : col->scale;
+    const double x = scale * kvr_table_number(t, row, c);
+    const bool best = is_best(t, row, c);
+    char buf[KVR_SHOWN_MAX];
+    const char *s = kvr_table_shown(t, row, c, KVR_TABLE_LATEX, buf);
+    double lo, hi;
+
+    if (n == 1 || !isfinite(x) || !isfinite(kvr_table_number(t, row, c + 1))) {
+        fputs(best ? "\\textbf{" : "", to);
+        kvr_escape_latex(to, s);
+        fputs(best ? "}" : "", to);
+        return;
+    }
+    fprintf(to, best ? "$\\mathbf{%s}" : "$%s", s);
+    if (n == 2) {
+        kvr_table_shown(t, row, c + 1, KVR_TABLE_LATEX, buf);
+        fprintf(to, " \\pm %s$", buf);
+        return;
+    }
+    lo = x - scale * kvr_table_number(t, row, c + 1);
+    hi = scale * kvr_table_number(t, row, c + 2) - x;
+    fprintf(to, "_{-%.*f}^{+%.*f}$", col->digits < 0 ? 4 : col->digits, lo,
+            col->digits < 0 ? 4 : col->digits, hi);
+}
+
+void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
+                           FILE *to)
+{
+    fputs("% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
+          "\\begin{table}\n\\centering\n\\begin{tabular}{",
+          to);
+    for (int c = 0; c < t->n_columns; c += span(t, c))
+        fputc(right[c] ? 'r' : 'l', to);
+    fputs("}\n\\toprule\n", to);
+    for (int r = -1; r < t->n_rows; r++) {
+        for (int c = 0; c < t->n_columns; c += span(t, c)) {
+            if (c > 0)
+                fputs(" & ", to);
+            if (r < 0)
+                kvr_escape_latex(to, head[c]);
+            else
+                put_number(t, r, c, span(t, c), to);
+        }
+        fputs(r < 0 ? " \\\\\n\\midrule\n" : " \\\\\n", to);
+    }
+    fputs("\\bottomrule\n\\end{tabular}\n", to);
+    if (t->title || t->note) {
+        fputs("\\caption{", to);
+        kvr_escape_latex(to, t->title ? t->title : "");
+        if (t->title && t->note)
+            fputs(". ", to);
+        kvr_escape_latex(to, t->note ? t->note : "");
+        fputs("}\n", to);
+    }
+    fputs("\\end{table}\n", to);
+}
