@@ -93,7 +93,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all model-smollm2 golden fault-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+.PHONY: all model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds
 
@@ -270,6 +270,10 @@ cli-test: $(BUILD)/kvreel $(PLUGINS)
 ## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
 fault-campaign: $(BUILD)/tests/run/test_faults
 	@KVR_FAULTS=$${KVR_FAULTS:-200} $(BUILD)/tests/run/test_faults
+
+## damage-campaign: 600 damaged databases: no changed content unseen, no unsound shard merged
+damage-campaign: $(BUILD)/tests/store/test_damage
+	@KVR_DAMAGES=$${KVR_DAMAGES:-600} $(BUILD)/tests/store/test_damage
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel

@@ -1,10 +1,11 @@
 /* cmd_query.c - `kvreel query`: read-only SQL on a database of results. */
 #include "harness/cli/cli.h"
 #include "harness/report/table.h"
+#include "harness/store/check.h"
 
 struct query_opts {
     const char *db;
-    bool json, csv, md, raw;
+    bool json, csv, md, raw, check;
     int timeout_s, memory_mib;
 };
 
@@ -41,7 +42,9 @@ static int run(const struct kvr_call *call)
     if (o->json + o->csv + o->md + o->raw > 1)
         return kvr_cli_fail(
             kvr_fail(KVR_EINVAL, "query: --json, --csv, --md and --raw exclude each other"));
-    st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
+    st = o->check ? kvr_store_must_be_whole(o->db) : KVR_OK;
+    if (st == KVR_OK)
+        st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0)
@@ -65,6 +68,8 @@ static const struct kvr_arg args[] = {
                 "seconds after which it is given up; 0: never"),
     KVR_ARG_INT(struct query_opts, memory_mib, "memory", 0, "MIB", "1024", 0, 1048576,
                 "memory that it may take; 0: any"),
+    KVR_ARG_FLAG(struct query_opts, check, "check", 0,
+                 "first hold the database against its checksums (kvreel fsck)"),
     { 0 },
 };
 

@@ -5,6 +5,7 @@
 #include "harness/core/outfile.h"
 #include "harness/report/html.h"
 #include "harness/report/report.h"
+#include "harness/store/check.h"
 
 struct report_opts {
     const char *db, *table, *format, *out, *media, *title;
@@ -88,6 +89,9 @@ static int run(const struct kvr_call *call)
 
     if (o->list)
         return list_tables();
+    st = kvr_store_must_be_whole(o->db);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
     if (o->single_file || (o->out && !o->table && !o->format))
         return write_page(o);
     st = kvr_table_format_parse(o->format ? o->format : "txt", &format);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/store/check.h"
+#include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
 /* `x` beats `y`; a total order, as a session makes a cell's n-th attempt once. */
@@ -33,20 +35,12 @@ static enum kvr_status number(struct kvr_store *s, const char *sql, int64_t *out
 static enum kvr_status check_shard(const char *path, enum kvr_sql_form *form, bool *frozen)
 {
     sqlite3 *db = NULL;
-    sqlite3_stmt *q = NULL;
     enum kvr_status st = kvr_sql_open_readonly(&db, path, frozen);
 
     if (st == KVR_OK)
         st = kvr_sql_check_version(db, path, form, NULL);
-    if (st == KVR_OK &&
-        (sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &q, NULL) != SQLITE_OK ||
-         sqlite3_step(q) != SQLITE_ROW))
-        st = kvr_sql_fail(db, path, "checking");
-    if (st == KVR_OK && strcmp((const char *)sqlite3_column_text(q, 0), "ok") != 0)
-        st = kvr_fail(KVR_EFORMAT, "merge: %s: damaged: %s", path, sqlite3_column_text(q, 0));
-    sqlite3_finalize(q);
     sqlite3_close(db);
-    return st;
+    return st == KVR_OK ? kvr_store_must_be_whole(path) : st;
 }
 
 static enum kvr_status attach(struct kvr_store *s, const char *path)
@@ -119,7 +113,7 @@ static enum kvr_status copy_others(struct kvr_store *s)
     static const char sql[] =
         "SELECT t.name, (SELECT f.\"from\" FROM pragma_foreign_key_list(t.name) f WHERE "
         "f.\"table\" = 'cell') FROM main.sqlite_schema t WHERE t.type = 'table' AND t.name NOT IN "
-        "('session', 'cell') AND t.name NOT LIKE 'sqlite_%'";
+        "('session', 'cell', 'seal', 'running') AND t.name NOT LIKE 'sqlite_%'";
     sqlite3_stmt *q;
     enum kvr_status st = KVR_OK;
 
@@ -131,8 +125,37 @@ static enum kvr_status copy_others(struct kvr_store *s)
     return st;
 }
 
+/* The groups of the shard, as they stand here: whole before the shard's rows come, sealed after. */
+static enum kvr_status each_group(struct kvr_store *s, bool after)
+{
+    struct kvr_sealer sealer = { .db = s->db, .path = s->path, .schema = "main" };
+    enum kvr_status st = KVR_OK;
+
+    for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++) {
+        char sql[64];
+        sqlite3_stmt *q;
+        int rc = SQLITE_DONE;
+
+        snprintf(sql, sizeof sql, "SELECT %s FROM shard.%s", kvr_seal_tables[w][0][1],
+                 kvr_seal_tables[w][0][0]);
+        st = kvr_sql_prepare(s, &q, sql);
+        while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+            const char *key = (const char *)sqlite3_column_text(q, 0);
+
+            st = after ? kvr_sealer_write(&sealer, (enum kvr_seal_what)w, key)
+                       : kvr_sealer_check(&sealer, (enum kvr_seal_what)w, key);
+        }
+        if (st == KVR_OK && rc != SQLITE_DONE)
+            st = kvr_sql_fail(s->db, s->path, "merging");
+        sqlite3_finalize(q);
+    }
+    kvr_sealer_close(&sealer);
+    return st;
+}
+
 static enum kvr_status copy_all(struct kvr_store *s, struct kvr_merge *out)
 {
+    KVR_TRY(each_group(s, false));
     KVR_TRY(choose(s, out));
     KVR_TRY(copy_table(s, "session", NULL));
     KVR_TRY(kvr_sql_exec(s,
@@ -140,7 +163,8 @@ static enum kvr_status copy_all(struct kvr_store *s, struct kvr_merge *out)
                          "known)",
                          "merging"));
     KVR_TRY(copy_table(s, "cell", "key"));
-    return copy_others(s);
+    KVR_TRY(copy_others(s));
+    return each_group(s, true);
 }
 
 static enum kvr_status merge_attached(struct kvr_store *s, const char *shard, struct kvr_merge *out)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/store/seal.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
 
@@ -182,6 +183,7 @@ static enum kvr_status rebuild(struct kvr_store *s)
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
+    KVR_TRY(kvr_seal_all(s->db, s->path));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
     return kvr_sql_exec(s, version, "changing the cells");
 }

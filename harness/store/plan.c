@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "harness/store/seal.h"
 #include "harness/store/sql.h"
 
 static enum kvr_status put_sweep(struct kvr_store *s, const struct kvr_plan *p)
@@ -78,8 +79,20 @@ enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const c
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value)
 {
-    return put(s, "INSERT OR REPLACE INTO about VALUES(?,?,?)", "writing about the session",
-               (const char *const[4]){ session, name, value });
+    const char *const text[4] = { session, name, value };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "SAVEPOINT about", "writing about the session"));
+    st = kvr_seal_check(s->db, s->path, "main", KVR_SEAL_SESSION, session);
+    if (st == KVR_OK)
+        st =
+            put(s, "INSERT OR REPLACE INTO about VALUES(?,?,?)", "writing about the session", text);
+    if (st == KVR_OK)
+        st = kvr_seal(s->db, s->path, KVR_SEAL_SESSION, session);
+    if (st != KVR_OK)
+        sqlite3_exec(s->db, "ROLLBACK TO about", NULL, NULL, NULL);
+    sqlite3_exec(s->db, "RELEASE about", NULL, NULL, NULL);
+    return st;
 }
 
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "harness/store/insert.h"
+#include "harness/store/seal.h"
 #include "harness/store/plan.h"
 #include "harness/store/sql.h"
 
@@ -24,11 +25,16 @@ enum kvr_status kvr_store_session(struct kvr_store *s, const struct kvr_session 
     const struct kvr_row_begun begun = { now };
     const struct kvr_part parts[] = { { KVR_RECORD_begun, &begun }, { KVR_RECORD_session, x } };
 
+    enum kvr_status st;
+
     utc_now(now);
-    KVR_TRY(kvr_insert(s, "session", parts, 2, 0, 1, "writing the session"));
-    for (int i = 0; i < x->n_facts; i++)
-        KVR_TRY(kvr_store_about(s, x->id, x->fact[i].name, x->fact[i].value));
-    return KVR_OK;
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing the session"));
+    st = kvr_insert(s, "session", parts, 2, 0, 1, "writing the session");
+    if (st == KVR_OK)
+        st = kvr_seal(s->db, s->path, KVR_SEAL_SESSION, x->id);
+    for (int i = 0; st == KVR_OK && i < x->n_facts; i++)
+        st = kvr_store_about(s, x->id, x->fact[i].name, x->fact[i].value);
+    return kvr_sql_end(s, st, "writing the session");
 }
 
 static enum kvr_status put_cell(struct kvr_store *s, const struct kvr_row *r, int64_t attempt)
@@ -165,6 +171,8 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
+    /* What is damaged must not get a checksum that says it is whole. */
+    const bool whole = kvr_seal_check(s->db, s->path, "main", KVR_SEAL_CELL, r->key) == KVR_OK;
     int64_t attempt = 1;
     bool ok = false;
 
@@ -172,7 +180,7 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));
     if (ok && r->outcome != KVR_OUT_OK)
-        return KVR_OK;
+        return whole ? kvr_seal(s->db, s->path, KVR_SEAL_CELL, r->key) : KVR_OK;
     KVR_TRY(drop_earlier(s, r->key));
     KVR_TRY(put_cell(s, r, attempt));
     KVR_TRY(put_metrics(s, r));
@@ -183,8 +191,9 @@ static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
     KVR_TRY(
         put_list(s, r->key, "probe", KVR_RECORD_probe, r->probe, sizeof *r->probe, r->n_probes));
     KVR_TRY(put_list(s, r->key, "watch", KVR_RECORD_watch, r->watch, sizeof *r->watch, r->n_watch));
-    return put_list(s, r->key, "artifact", KVR_RECORD_artifact, r->artifact, sizeof *r->artifact,
-                    r->n_artifacts);
+    KVR_TRY(put_list(s, r->key, "artifact", KVR_RECORD_artifact, r->artifact, sizeof *r->artifact,
+                     r->n_artifacts));
+    return kvr_seal(s->db, s->path, KVR_SEAL_CELL, r->key);
 }
 
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
@@ -192,11 +201,7 @@ enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *r)
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a cell"));
-    st = put_all(s, r);
-    if (st == KVR_OK)
-        st = kvr_sql_exec(s, "COMMIT", "writing a cell");
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
-        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    st = kvr_sql_end(s, put_all(s, r), "writing a cell");
     return st == KVR_OK ? kvr_store_in_place(s) : st;
 }
 
@@ -205,11 +210,46 @@ enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int id
 {
     const struct kvr_row_drift x = { session, idx, cell, started, ns };
     const struct kvr_part part = { KVR_RECORD_drift, &x };
+    enum kvr_status st;
 
-    return kvr_insert(s, "drift", &part, 1, 0, 1, "writing a drift sample");
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a drift sample"));
+    st = kvr_seal_check(s->db, s->path, "main", KVR_SEAL_SESSION, session);
+    if (st == KVR_OK)
+        st = kvr_insert(s, "drift", &part, 1, 0, 1, "writing a drift sample");
+    if (st == KVR_OK)
+        st = kvr_seal(s->db, s->path, KVR_SEAL_SESSION, session);
+    return kvr_sql_end(s, st, "writing a drift sample");
 }
 
-enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
+typedef enum kvr_status cell_fn(struct kvr_store *s, const char *key);
+
+static enum kvr_status check_cell(struct kvr_store *s, const char *key)
+{
+    return kvr_seal_check(s->db, s->path, "main", KVR_SEAL_CELL, key);
+}
+
+static enum kvr_status seal_cell(struct kvr_store *s, const char *key)
+{
+    return kvr_seal(s->db, s->path, KVR_SEAL_CELL, key);
+}
+
+static enum kvr_status each_ok_cell(struct kvr_store *s, const char *session, cell_fn *fn)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
+    int rc = SQLITE_DONE;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "SELECT key FROM cell WHERE session = ? AND outcome = 'OK'"));
+    kvr_sql_bind(q, "t", session);
+    while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW)
+        st = fn(s, (const char *)sqlite3_column_text(q, 0));
+    if (st == KVR_OK && rc != SQLITE_DONE)
+        st = kvr_sql_fail(s->db, s->path, "marking a session");
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status mark_noisy(struct kvr_store *s, const char *session, const char *code)
 {
     static const char sql[] =
         "UPDATE cell SET verdict = 'NOISY', verdict_codes = ltrim(verdict_codes || ' ' || ?2), "
@@ -223,6 +263,19 @@ enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const 
     st = kvr_sql_step(s, q, "marking a session");
     sqlite3_finalize(q);
     return st;
+}
+
+enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
+{
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "marking a session"));
+    st = each_ok_cell(s, session, check_cell);
+    if (st == KVR_OK)
+        st = mark_noisy(s, session, code);
+    if (st == KVR_OK)
+        st = each_ok_cell(s, session, seal_cell);
+    return kvr_sql_end(s, st, "marking a session");
 }
 
 static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row *r)
@@ -252,10 +305,10 @@ enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing metrics"));
-    st = replace_metrics(s, &r);
+    st = check_cell(s, cell);
     if (st == KVR_OK)
-        st = kvr_sql_exec(s, "COMMIT", "writing metrics");
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db))
-        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    return st;
+        st = replace_metrics(s, &r);
+    if (st == KVR_OK)
+        st = seal_cell(s, cell);
+    return kvr_sql_end(s, st, "writing metrics");
 }

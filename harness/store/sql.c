@@ -197,6 +197,15 @@ enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *w
     return KVR_OK;
 }
 
+enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char *what)
+{
+    if (st == KVR_OK)
+        st = kvr_sql_exec(s, "COMMIT", what);
+    if (st != KVR_OK && !sqlite3_get_autocommit(s->db)) /* SQLite may have rolled back itself */
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}
+
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql)
 {
     if (sqlite3_prepare_v2(s->db, sql, -1, out, NULL) != SQLITE_OK)

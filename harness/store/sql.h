@@ -56,6 +56,9 @@ enum kvr_status kvr_sql_create_views_where(sqlite3 *db, const char *path, const 
 /* One statement or several, without results. */
 enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *what);
 
+/* The end of a transaction: COMMIT, or ROLLBACK where `st` or that is not KVR_OK. */
+enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char *what);
+
 /* Prepare and bind: `types` has a letter per parameter, t text (NULL pointer: NULL), i int64,
  * d double (NaN: NULL), n a NULL without argument, x an int64 that is not to be kept (NULL). */
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);

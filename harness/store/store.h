@@ -19,7 +19,7 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 5,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 6,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* what is still read, and brought to that */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };

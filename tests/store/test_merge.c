@@ -314,7 +314,7 @@ int main(void)
     TCase *tc = tcase_create("merge");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 600);
     tcase_add_test(tc, shards_are_the_sweep);
     tcase_add_loop_test(tc, order_does_not_matter, 0, 3);
     tcase_add_test(tc, the_better_attempt_is_shown);

@@ -326,7 +326,7 @@ START_TEST(other_schema_refused)
     ck_assert_int_eq(kvr_store_open(&s, db), KVR_ESCHEMA);
     ck_assert_ptr_null(s);
     ck_assert_ptr_nonnull(strstr(kvr_error(), "99"));
-    ck_assert_ptr_nonnull(strstr(kvr_error(), "this kvreel reads 3 to 5"));
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "this kvreel reads 3 to 6"));
     ck_assert_int_eq(kvr_store_query(db, "SELECT 1", keep_first, &v), KVR_ESCHEMA);
 
     unlink(db);
@@ -650,7 +650,7 @@ START_TEST(settings_come_and_go)
     raw_exec(db, sql);
     ck_assert_int_eq(ask("SELECT graphs FROM summary").i, 0);
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
-    ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema5"));
+    ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema6"));
     kvr_store_close(&s);
     ck_assert_int_eq(ask("SELECT graphs FROM cell").i, 0);
     ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);

@@ -1,0 +1,87 @@
+/* cmd_fsck.c - `kvreel fsck`: what of a database is damaged, and the rest into a new one. */
+#include "harness/cli/cli.h"
+#include "harness/store/check.h"
+
+struct fsck_opts {
+    const char *output;
+    bool json;
+};
+
+static void print(void *ctx, const char *what)
+{
+    (void)ctx;
+    printf("%s\n", what);
+}
+
+static void collect(void *ctx, const char *what)
+{
+    json_array_append_new(ctx, json_string(what));
+}
+
+static int report(const struct fsck_opts *o, const char *db, const struct kvr_check_result *r,
+                  json_t *problems)
+{
+    const int code = r->problems ? KVR_EXIT_TOLERANCE : KVR_EXIT_OK;
+
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:s?, s:O}", "db", db,
+                                      "checksums", r->sealed, "problems", r->problems, "cells",
+                                      (json_int_t)r->cells, "lost_cells", (json_int_t)r->lost_cells,
+                                      "sessions", (json_int_t)r->sessions, "lost_sessions",
+                                      (json_int_t)r->lost_sessions, "saved",
+                                      o->output[0] ? o->output : NULL, "found", problems),
+                            code);
+    if (!r->sealed && !r->problems)
+        printf("%s: no damage found; of an earlier version, it has no checksums\n", db);
+    else
+        printf("%s: %lld cells whole, %lld not; %lld sessions whole, %lld not; %d problems%s%s\n",
+               db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
+               (long long)r->lost_sessions, r->problems,
+               o->output[0] ? "; what is whole is in " : "", o->output);
+    return code;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct fsck_opts *o = call->opts;
+    const char *db = call->words[0];
+    json_t *problems = json_array();
+    kvr_problem_fn *fn = o->json ? collect : print;
+    struct kvr_check_result r;
+    enum kvr_status st;
+    int code;
+
+    if (!problems)
+        return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "fsck: no memory"));
+    st = o->output[0] ? kvr_store_rescue(db, o->output, fn, problems, &r)
+                      : kvr_store_check(db, fn, problems, &r);
+    code = st == KVR_OK ? report(o, db, &r, problems) : kvr_cli_fail(st);
+    json_decref(problems);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct fsck_opts, output, "output", 'o', "FILE", "",
+                 "a new database for what is whole"),
+    KVR_ARG_FLAG(struct fsck_opts, json, "json", 0, "what was found, as JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_fsck = {
+    .name = "fsck",
+    .summary = "is a database what was written to it? The rest can be saved",
+    .usage = "DB [-o NEW.db]",
+    .examples = "  kvreel fsck kvreel.db\n"
+                "  kvreel fsck kvreel.db -o saved.db      # cells and sessions that are whole\n",
+    .details =
+        "Every cell has a checksum over all its rows (metrics, series, passes, ...), every "
+        "session\n"
+        "one over its facts. `kvreel merge` and `kvreel report` refuse a database that is not "
+        "what\n"
+        "its checksums say. The database itself is not changed. Exit code 4: there is damage.\n",
+    .args = args,
+    .opts_size = sizeof(struct fsck_opts),
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

@@ -1,0 +1,325 @@
+/* check.c - see check.h. */
+#include "harness/store/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/store/seal.h"
+#include "harness/store/sql.h"
+
+struct check {
+    sqlite3 *db;
+    const char *path;
+    kvr_problem_fn *fn;
+    void *ctx;
+    struct kvr_check_result *out;
+};
+
+static void say(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct check *c, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    c->out->problems++;
+    if (c->fn)
+        c->fn(c->ctx, text);
+}
+
+/* Each row of a statement is a problem; so is that it cannot be run. */
+static void each_row(struct check *c, const char *sql, const char *about)
+{
+    sqlite3_stmt *q = NULL;
+    int rc = sqlite3_prepare_v2(c->db, sql, -1, &q, NULL);
+
+    while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+        rc = sqlite3_step(q);
+        if (rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(q, 0), "ok") != 0)
+            say(c, "%s: %s", about, sqlite3_column_text(q, 0));
+    }
+    if (rc != SQLITE_DONE)
+        say(c, "%s: %s", about, sqlite3_errmsg(c->db));
+    sqlite3_finalize(q);
+}
+
+/* The stored columns that are made of others, made again: the settings, and what a run is. */
+static void check_made(struct check *c)
+{
+    if (kvr_sql_create_cell(c->db, c->path, "temp.cell") != KVR_OK ||
+        kvr_sql_copy_cells(c->db, c->path, "main", "cell", "temp") != KVR_OK) {
+        say(c, "cells: %s", kvr_error());
+        return;
+    }
+    each_row(
+        c,
+        "SELECT key || ' has columns that its spec does not say' FROM (SELECT * FROM main.cell "
+        "EXCEPT SELECT * FROM temp.cell)",
+        "cell");
+    sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
+}
+
+/* The keys of a group, as far as they can be read: from both ends of the table, past what is
+ * broken between, and those of the checksums. */
+static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
+{
+    static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
+                                        "SELECT %2$s FROM main.%1$s ORDER BY %2$s DESC",
+                                        "SELECT key FROM main.seal WHERE what = '%1$s'" };
+
+    if (sqlite3_exec(c->db,
+                     "CREATE TEMP TABLE IF NOT EXISTS found(key TEXT PRIMARY KEY); DELETE "
+                     "FROM temp.found",
+                     NULL, NULL, NULL) != SQLITE_OK)
+        return kvr_sql_fail(c->db, c->path, "checking");
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        sqlite3_stmt *q = NULL, *put = NULL;
+        char sql[128];
+
+        snprintf(sql, sizeof sql, from[i], kvr_seal_tables[what][0][0],
+                 kvr_seal_tables[what][0][1]);
+        if (sqlite3_prepare_v2(c->db, sql, -1, &q, NULL) == SQLITE_OK &&
+            sqlite3_prepare_v2(c->db, "INSERT OR IGNORE INTO temp.found VALUES(?)", -1, &put,
+                               NULL) == SQLITE_OK)
+            while (sqlite3_step(q) == SQLITE_ROW) {
+                kvr_sql_bind(put, "t", (const char *)sqlite3_column_text(q, 0));
+                sqlite3_step(put);
+                sqlite3_reset(put);
+            }
+        sqlite3_finalize(q);
+        sqlite3_finalize(put);
+    }
+    return KVR_OK;
+}
+
+typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const char *key,
+                                 void *ctx);
+
+/* Every group; `fn` (may be NULL) for those that are whole. */
+static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *fn, void *ctx)
+{
+    int64_t *good = what == KVR_SEAL_CELL ? &c->out->cells : &c->out->sessions;
+    int64_t *lost = what == KVR_SEAL_CELL ? &c->out->lost_cells : &c->out->lost_sessions;
+    struct kvr_sealer sealer = { .db = c->db, .path = c->path, .schema = "main" };
+    sqlite3_stmt *q = NULL;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(list_keys(c, what));
+    if (sqlite3_prepare_v2(c->db, "SELECT key FROM temp.found ORDER BY key", -1, &q, NULL) !=
+        SQLITE_OK)
+        return kvr_sql_fail(c->db, c->path, "checking");
+    while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
+        const char *key = (const char *)sqlite3_column_text(q, 0);
+
+        if (kvr_sealer_check(&sealer, what, key) == KVR_OK) {
+            ++*good;
+            if (fn)
+                st = fn(c, what, key, ctx);
+        } else {
+            ++*lost;
+            say(c, "%s", kvr_error());
+        }
+    }
+    sqlite3_finalize(q);
+    kvr_sealer_close(&sealer);
+    return st;
+}
+
+static bool has_seals(sqlite3 *db)
+{
+    return sqlite3_exec(db, "SELECT 1 FROM main.seal LIMIT 1", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* What cannot be read at all is told as a problem. */
+static enum kvr_status open_to_check(struct check *c, bool *open)
+{
+    enum kvr_status st = kvr_sql_open_readonly(&c->db, c->path, NULL);
+
+    *open = st == KVR_OK;
+    if (st == KVR_ENOTFOUND || st == KVR_ESCHEMA || st == KVR_ENOMEM)
+        return st;
+    if (st != KVR_OK)
+        say(c, "%s", kvr_error());
+    else /* one look at all of it, whoever writes to it meanwhile */
+        sqlite3_exec(c->db, "BEGIN", NULL, NULL, NULL);
+    return KVR_OK;
+}
+
+static enum kvr_status check_open(struct check *c)
+{
+    enum kvr_sql_form form;
+    enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, NULL);
+
+    each_row(c, "PRAGMA main.integrity_check(20)", "structure");
+    each_row(c,
+             "SELECT \"table\" || ' has a row whose ' || parent || ' is not there' FROM "
+             "pragma_foreign_key_check",
+             "structure");
+    if (st != KVR_OK || form != KVR_FORM_OURS)
+        return st;
+    check_made(c);
+    c->out->sealed = has_seals(c->db);
+    for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_SEALS; w++)
+        st = walk(c, (enum kvr_seal_what)w, NULL, NULL);
+    return st;
+}
+
+enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
+                                struct kvr_check_result *out)
+{
+    struct check c = { .path = path, .fn = fn, .ctx = ctx, .out = out };
+    enum kvr_status st;
+    bool open;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(open_to_check(&c, &open));
+    if (!open)
+        return KVR_OK;
+    st = check_open(&c);
+    sqlite3_close(c.db);
+    return st;
+}
+
+static void keep_first(void *ctx, const char *what)
+{
+    char *first = ctx;
+
+    if (!first[0])
+        snprintf(first, 512, "%s", what);
+}
+
+enum kvr_status kvr_store_must_be_whole(const char *path)
+{
+    struct kvr_check_result r;
+    char first[512] = "";
+
+    KVR_TRY(kvr_store_check(path, keep_first, first, &r));
+    return r.problems
+               ? kvr_fail(KVR_EFORMAT,
+                          "%s: damaged: %s%s; `kvreel fsck %s -o NEW.db` saves what is whole", path,
+                          first, r.problems > 1 ? " (and more)" : "", path)
+               : KVR_OK;
+}
+
+/* ------------------------------------------------------------- saving */
+
+/* Between two connections: the damaged one stays one that only reads. */
+static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *db,
+                                 const char *path)
+{
+    int rc;
+
+    while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
+        for (int c = 0; c < sqlite3_column_count(from); c++)
+            sqlite3_bind_value(to, c + 1, sqlite3_column_value(from, c));
+        if (sqlite3_step(to) != SQLITE_DONE)
+            return kvr_sql_fail(db, path, "saving");
+        sqlite3_reset(to);
+    }
+    return rc == SQLITE_DONE ? KVR_OK : kvr_sql_fail(sqlite3_db_handle(from), path, "saving");
+}
+
+/* Rows of a table; columns that are made of others are made again. `where`: "key = ?1" or the
+ * like. */
+static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const char *table,
+                                 const char *where, const char *what, const char *key)
+{
+    static const char list[] =
+        "SELECT group_concat('\"' || name || '\"'), group_concat('?') FROM (SELECT name FROM "
+        "pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid)";
+    sqlite3_stmt *q = NULL, *get = NULL, *put = NULL;
+    char *select = NULL, *insert = NULL;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_sql_prepare(to, &q, list));
+    kvr_sql_bind(q, "t", table);
+    if (sqlite3_step(q) == SQLITE_ROW) {
+        const char *columns = (const char *)sqlite3_column_text(q, 0);
+
+        select = sqlite3_mprintf("SELECT %s FROM main.%s WHERE %s", columns, table, where);
+        insert = sqlite3_mprintf("INSERT INTO main.%s(%s) VALUES(%s)", table, columns,
+                                 sqlite3_column_text(q, 1));
+    }
+    sqlite3_finalize(q);
+    if (!select || sqlite3_prepare_v2(c->db, select, -1, &get, NULL) != SQLITE_OK)
+        st = kvr_sql_fail(c->db, c->path, "saving");
+    if (st == KVR_OK)
+        st = insert ? kvr_sql_prepare(to, &put, insert) : kvr_fail(KVR_ENOMEM, "fsck: no memory");
+    if (st == KVR_OK) {
+        kvr_sql_bind(get, "tt", key, what);
+        st = copy_each(get, put, to->db, c->path);
+    }
+    sqlite3_finalize(get);
+    sqlite3_finalize(put);
+    sqlite3_free(select);
+    sqlite3_free(insert);
+    return st;
+}
+
+/* Its checksum goes with it, and is held against what was written. */
+static enum kvr_status save_group(struct check *c, enum kvr_seal_what what, const char *key,
+                                  void *ctx)
+{
+    struct kvr_store *to = ctx;
+
+    for (int i = 0; kvr_seal_tables[what][i][0]; i++) {
+        char where[64];
+
+        snprintf(where, sizeof where, "%s = ?1", kvr_seal_tables[what][i][1]);
+        KVR_TRY(copy_rows(c, to, kvr_seal_tables[what][i][0], where, kvr_seal_names[what], key));
+    }
+    KVR_TRY(copy_rows(c, to, "seal", "key = ?1 AND what = ?2", kvr_seal_names[what], key));
+    return kvr_seal_check(to->db, to->path, "main", what, key);
+}
+
+/* Sessions first, which cells refer to. A cell whose session is lost is kept, and the loss is told.
+ */
+static enum kvr_status save_all(struct check *c, struct kvr_store *to)
+{
+    enum kvr_sql_form form;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_check_version(c->db, c->path, &form, NULL));
+    if (form != KVR_FORM_OURS)
+        return kvr_fail(KVR_ESCHEMA,
+                        "fsck: %s: of an earlier version, without checksums: what of it is whole "
+                        "cannot be told; `kvreel merge` brings it to this one",
+                        c->path);
+    KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
+    st = walk(c, KVR_SEAL_SESSION, save_group, to);
+    if (st == KVR_OK)
+        st = walk(c, KVR_SEAL_CELL, save_group, to);
+    return kvr_sql_end(to, st, "saving");
+}
+
+enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_fn *fn, void *ctx,
+                                 struct kvr_check_result *out)
+{
+    struct check c = { .path = path, .fn = fn, .ctx = ctx, .out = out };
+    struct kvr_store *s = NULL;
+    enum kvr_status st;
+    bool open;
+
+    memset(out, 0, sizeof *out);
+    if (kvr_path_exists(to))
+        return kvr_fail(KVR_EINVAL,
+                        "fsck: %s: is there already; what is saved goes into a new file", to);
+    KVR_TRY(open_to_check(&c, &open));
+    if (!open)
+        return KVR_OK;
+    out->sealed = has_seals(c.db);
+    st = kvr_store_open(&s, to); /* an empty one with all tables */
+    if (st == KVR_OK)
+        st = save_all(&c, s);
+    kvr_store_close(&s);
+    sqlite3_close(c.db);
+    if (st != KVR_OK)
+        remove(to);
+    return st;
+}

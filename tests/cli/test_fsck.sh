@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A database that is not what was written to it is refused, named, and the rest of it saved.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+common_config "$work/p.yaml"
+shared_sweep "$work/p.yaml" "$work/shared.db" "$work/out"
+exits 0 "a fresh copy" merge "$work/shared.db" -o "$work/p.db"
+n=$(sql "$work/p.db" 'SELECT count(*) FROM cell')
+exits 0 "what a sweep wrote is whole" fsck "$work/p.db" --json
+json "cell by cell" ".problems == 0 and .checksums and .cells == $n and .lost_cells == 0"
+exits 0 "a query may ask for that first" query --check --db "$work/p.db" 'SELECT count(*) FROM cell'
+
+sqlite3 "$work/p.db" "UPDATE metric SET value = value + 1 WHERE name = 'psnr' AND cell =
+    (SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL)"
+key=$(sql "$work/p.db" "SELECT max(cell) FROM metric WHERE name = 'psnr' AND value IS NOT NULL")
+exits 4 "one changed value is found" fsck "$work/p.db"
+prints "and its cell named" "cell $key is not what was written"
+exits 2 "a query with --check refuses it" query --check --db "$work/p.db" 'SELECT 1'
+says "and says what to do" 'fsck .* saves what is whole'
+exits 2 "so does a report" report --db "$work/p.db"
+exits 2 "and a merge" merge "$work/p.db" -o "$work/all.db"
+says "by name" "p.db: damaged: .*$key"
+check "nothing of it is taken" test "$(sql "$work/all.db" 'SELECT count(*) FROM cell')" -eq 0
+
+exits 4 "the rest is saved" fsck "$work/p.db" -o "$work/saved.db" --json
+json "all cells but that" ".cells == $n - 1 and .lost_cells == 1 and .saved != null"
+exits 0 "what is saved is whole" fsck "$work/saved.db"
+exits 0 "and can be read" report --db "$work/saved.db"
+exits 0 "and merged" merge "$work/saved.db" -o "$work/all.db"
+exits 2 "nothing is written over" fsck "$work/p.db" -o "$work/saved.db"
+
+# A metric beside a damaged one must not make it look whole.
+exits 2 "scores are not added to it" score --db "$work/p.db" --out "$work/out" --metrics sharpness
+exits 4 "so that it is still found" fsck "$work/p.db"
