@@ -154,17 +154,20 @@ static enum kvr_status open_to_check(struct check *c, bool *open)
 static enum kvr_status check_open(struct check *c)
 {
     enum kvr_sql_form form;
-    enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, NULL);
+    int64_t version;
+    enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, &version);
 
     each_row(c, "PRAGMA main.integrity_check(20)", "structure");
     each_row(c,
              "SELECT \"table\" || ' has a row whose ' || parent || ' is not there' FROM "
              "pragma_foreign_key_check",
              "structure");
-    if (st != KVR_OK || form != KVR_FORM_OURS)
-        return st;
-    check_made(c);
+    KVR_TRY(st);
+    if (form == KVR_FORM_OURS)
+        check_made(c);
     c->out->sealed = has_seals(c->db);
+    if (!c->out->sealed && version >= KVR_STORE_SEALED)
+        say(c, "structure: the table of checksums cannot be read");
     for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_SEALS; w++)
         st = walk(c, (enum kvr_seal_what)w, NULL, NULL);
     return st;
@@ -275,21 +278,19 @@ static enum kvr_status save_group(struct check *c, enum kvr_seal_what what, cons
         KVR_TRY(copy_rows(c, to, kvr_seal_tables[what][i][0], where, kvr_seal_names[what], key));
     }
     KVR_TRY(copy_rows(c, to, "seal", "key = ?1 AND what = ?2", kvr_seal_names[what], key));
-    return kvr_seal_check(to->db, to->path, "main", what, key);
+    return kvr_seal_check(to, what, key);
 }
 
 /* Sessions first, which cells refer to. A cell whose session is lost is kept, and the loss is told.
  */
 static enum kvr_status save_all(struct check *c, struct kvr_store *to)
 {
-    enum kvr_sql_form form;
     enum kvr_status st;
 
-    KVR_TRY(kvr_sql_check_version(c->db, c->path, &form, NULL));
-    if (form != KVR_FORM_OURS)
+    if (!c->out->sealed)
         return kvr_fail(KVR_ESCHEMA,
-                        "fsck: %s: of an earlier version, without checksums: what of it is whole "
-                        "cannot be told; `kvreel merge` brings it to this one",
+                        "fsck: %s: without checksums what of it is whole cannot be told; `kvreel "
+                        "merge` brings a database of an earlier version to this one",
                         c->path);
     KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
     st = walk(c, KVR_SEAL_SESSION, save_group, to);

@@ -128,7 +128,6 @@ static enum kvr_status copy_others(struct kvr_store *s)
 /* The groups of the shard, as they stand here: whole before the shard's rows come, sealed after. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
-    struct kvr_sealer sealer = { .db = s->db, .path = s->path, .schema = "main" };
     enum kvr_status st = KVR_OK;
 
     for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++) {
@@ -142,14 +141,13 @@ static enum kvr_status each_group(struct kvr_store *s, bool after)
         while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
             const char *key = (const char *)sqlite3_column_text(q, 0);
 
-            st = after ? kvr_sealer_write(&sealer, (enum kvr_seal_what)w, key)
-                       : kvr_sealer_check(&sealer, (enum kvr_seal_what)w, key);
+            st = after ? kvr_seal(s, (enum kvr_seal_what)w, key)
+                       : kvr_seal_check(s, (enum kvr_seal_what)w, key);
         }
         if (st == KVR_OK && rc != SQLITE_DONE)
             st = kvr_sql_fail(s->db, s->path, "merging");
         sqlite3_finalize(q);
     }
-    kvr_sealer_close(&sealer);
     return st;
 }
 

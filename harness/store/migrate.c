@@ -3,7 +3,8 @@
  *
  * Version 3 had the settings as columns of their own, since version 4 they are made of the spec, so
  * that a setting's row is all there is to a new column. Version 5 has tables more, says EXCLUDED of
- * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells. */
+ * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells.
+ * Version 6 has checksums. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>
@@ -169,6 +170,8 @@ static enum kvr_status drop_views(struct kvr_store *s)
 
 static enum kvr_status rebuild(struct kvr_store *s)
 {
+    /* Checksums that are there stay as they are, so that what is damaged stays visible. */
+    const bool sealed = has_table(s->db, "seal");
     char version[64];
 
     KVR_TRY(drop_views(s));
@@ -183,7 +186,8 @@ static enum kvr_status rebuild(struct kvr_store *s)
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
-    KVR_TRY(kvr_seal_all(s->db, s->path));
+    if (!sealed)
+        KVR_TRY(kvr_seal_all(s));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
     return kvr_sql_exec(s, version, "changing the cells");
 }

@@ -83,12 +83,12 @@ enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const 
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "SAVEPOINT about", "writing about the session"));
-    st = kvr_seal_check(s->db, s->path, "main", KVR_SEAL_SESSION, session);
+    st = kvr_seal_check(s, KVR_SEAL_SESSION, session);
     if (st == KVR_OK)
         st =
             put(s, "INSERT OR REPLACE INTO about VALUES(?,?,?)", "writing about the session", text);
     if (st == KVR_OK)
-        st = kvr_seal(s->db, s->path, KVR_SEAL_SESSION, session);
+        st = kvr_seal(s, KVR_SEAL_SESSION, session);
     if (st != KVR_OK)
         sqlite3_exec(s->db, "ROLLBACK TO about", NULL, NULL, NULL);
     sqlite3_exec(s->db, "RELEASE about", NULL, NULL, NULL);

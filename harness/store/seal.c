@@ -196,23 +196,22 @@ void kvr_sealer_close(struct kvr_sealer *s)
     sqlite3_finalize(s->write);
 }
 
-enum kvr_status kvr_seal(sqlite3 *db, const char *path, enum kvr_seal_what what, const char *key)
+static struct kvr_sealer *sealer_of(struct kvr_store *s)
 {
-    struct kvr_sealer s = { .db = db, .path = path, .schema = "main" };
-    enum kvr_status st = kvr_sealer_write(&s, what, key);
-
-    kvr_sealer_close(&s);
-    return st;
+    s->sealer.db = s->db;
+    s->sealer.path = s->path;
+    s->sealer.schema = "main";
+    return &s->sealer;
 }
 
-enum kvr_status kvr_seal_check(sqlite3 *db, const char *path, const char *schema,
-                               enum kvr_seal_what what, const char *key)
+enum kvr_status kvr_seal(struct kvr_store *s, enum kvr_seal_what what, const char *key)
 {
-    struct kvr_sealer s = { .db = db, .path = path, .schema = schema };
-    enum kvr_status st = kvr_sealer_check(&s, what, key);
+    return kvr_sealer_write(sealer_of(s), what, key);
+}
 
-    kvr_sealer_close(&s);
-    return st;
+enum kvr_status kvr_seal_check(struct kvr_store *s, enum kvr_seal_what what, const char *key)
+{
+    return kvr_sealer_check(sealer_of(s), what, key);
 }
 
 static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
@@ -234,13 +233,11 @@ static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
     return st;
 }
 
-enum kvr_status kvr_seal_all(sqlite3 *db, const char *path)
+enum kvr_status kvr_seal_all(struct kvr_store *s)
 {
-    struct kvr_sealer s = { .db = db, .path = path, .schema = "main" };
     enum kvr_status st = KVR_OK;
 
     for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++)
-        st = seal_each(&s, (enum kvr_seal_what)w);
-    kvr_sealer_close(&s);
+        st = seal_each(sealer_of(s), (enum kvr_seal_what)w);
     return st;
 }

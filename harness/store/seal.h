@@ -6,9 +6,9 @@
  * version's columns and tables do not break it. Whoever writes such rows seals them in the same
  * transaction.
  *
- *     KVR_TRY(kvr_seal_check(s->db, s->path, "main", KVR_SEAL_CELL, key));     before they change
+ *     KVR_TRY(kvr_seal_check(s, KVR_SEAL_CELL, key));     before they change
  *     ...
- *     KVR_TRY(kvr_seal(s->db, s->path, KVR_SEAL_CELL, key)); */
+ *     KVR_TRY(kvr_seal(s, KVR_SEAL_CELL, key)); */
 #ifndef KVR_STORE_SEAL_H
 #define KVR_STORE_SEAL_H
 
@@ -36,12 +36,11 @@ enum kvr_status kvr_sealer_write(struct kvr_sealer *s, enum kvr_seal_what what, 
 enum kvr_status kvr_sealer_check(struct kvr_sealer *s, enum kvr_seal_what what, const char *key);
 void kvr_sealer_close(struct kvr_sealer *s);
 
-/* Writes it: to the main database. */
-enum kvr_status kvr_seal(sqlite3 *db, const char *path, enum kvr_seal_what what, const char *key);
-/* All groups of the main database. */
-enum kvr_status kvr_seal_all(sqlite3 *db, const char *path);
+/* Those of a store's own database, its statements kept until it is closed. */
+struct kvr_store;
+enum kvr_status kvr_seal(struct kvr_store *s, enum kvr_seal_what what, const char *key);
+enum kvr_status kvr_seal_all(struct kvr_store *s); /* every group there is */
 /* KVR_EFORMAT: it is not what was sealed. A group without rows and without a seal is whole. */
-enum kvr_status kvr_seal_check(sqlite3 *db, const char *path, const char *schema,
-                               enum kvr_seal_what what, const char *key);
+enum kvr_status kvr_seal_check(struct kvr_store *s, enum kvr_seal_what what, const char *key);
 
 #endif

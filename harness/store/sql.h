@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
+#include "harness/store/seal.h"
 #include "harness/store/store.h"
 
 struct kvr_store {
@@ -13,6 +14,7 @@ struct kvr_store {
     char *copy; /* of it as it was before it was brought to this version; NULL: it was not */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
+    struct kvr_sealer sealer;
 };
 
 /* What a file is: empty; of an earlier version, or of this one before a setting was there; ours. */

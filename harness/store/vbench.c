@@ -145,11 +145,11 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
             st = kvr_fail(KVR_EINVAL, "%s: '%s' is the video of several rollouts", im->path, path);
         sqlite3_snprintf(sizeof rollout, rollout, "%s", its);
         if (st == KVR_OK)
-            st = kvr_seal_check(im->store->db, im->store->path, "main", KVR_SEAL_CELL, cell);
+            st = kvr_seal_check(im->store, KVR_SEAL_CELL, cell);
         if (st == KVR_OK)
             st = put(im, cell, d, video);
         if (st == KVR_OK)
-            st = kvr_seal(im->store->db, im->store->path, KVR_SEAL_CELL, cell);
+            st = kvr_seal(im->store, KVR_SEAL_CELL, cell);
         ++*n;
     }
     sqlite3_reset(im->find);

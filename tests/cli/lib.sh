@@ -68,6 +68,16 @@ holds_true() { [ -s "$out" ] && jq -e "$1" "$out"; }
 # sql FILE STATEMENT: one value, for checks of the database behind kvreel's back.
 sql() { sqlite3 -readonly "$1" "$2"; }
 
+# changed DB STATEMENTS: a database with other results than were measured, sealed as if they had been.
+changed() {
+    unsealed "$1" "$2" || fail "the database is changed"
+    "$kvreel" merge "$1" -o "$1.changed" >"$out" 2>"$err"
+    case $? in 0 | 4) ;; *) fail "the database is changed: $(cat "$err")" ;; esac # 4: shards contradict
+    mv "$1.changed" "$1" && rm -f "$1-wal" "$1-shm"
+}
+# The same as a database of the version that had no checksums.
+unsealed() { sqlite3 "$1" "$2; DROP TABLE seal; PRAGMA user_version = 5"; }
+
 # A sweep that takes seconds: two prompts, three methods, 6 frames.
 tiny_config() { # FILE [FRAMES]
     cat >"$1" <<YAML

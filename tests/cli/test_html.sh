@@ -7,10 +7,9 @@ set -uo pipefail
 common_config "$work/page.yaml"
 shared_sweep "$work/page.yaml" "$work/page.db" "$work/out"
 # The bundled model refuses such prompts; other models and merged databases may hold them.
-sqlite3 "$work/page.db" "UPDATE cell SET prompt_id = 'red', prompt = 'a </script><script>window.owned = 1</script>' ||
+changed "$work/page.db" "UPDATE cell SET prompt_id = 'red', prompt = 'a </script><script>window.owned = 1</script>' ||
     ' <b class=evil>disc</b> & a \"quoted\" one' WHERE prompt_id =
-    (SELECT min(prompt_id) FROM cell)" ||
-    fail "the prompt is changed"
+    (SELECT min(prompt_id) FROM cell)"
 exits 0 "the page is written" report --db "$work/page.db" --media "$work/out" -o "$work/rep"
 prints "and named" 'rep/index.html$'
 check "with the videos beside it" test "$(find "$work/rep/assets" -name '*.mp4' | wc -l)" -eq 18
@@ -37,7 +36,9 @@ echo secret >"$work/secret"
 secret=$(sha256sum "$work/secret" | cut -d ' ' -f 1)
 ln -s ../../secret "$work/theirs/videos/link.mp4"
 mapfile -t cells < <(sql "$work/page.db" "SELECT cell FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND jitter = 0 ORDER BY cell LIMIT 4")
-sqlite3 "$work/theirs.db" "PRAGMA ignore_check_constraints = 1;
+unsealed "$work/theirs.db" "PRAGMA writable_schema = ON;
+    UPDATE sqlite_schema SET sql = replace(sql, 'CHECK(substr(path, 1, 1) <> ''/'')', '') WHERE name = 'artifact'"
+sqlite3 "$work/theirs.db" "
     UPDATE artifact SET path = '$work/secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[0]}';
     UPDATE artifact SET path = '../secret', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[1]}';
     UPDATE artifact SET path = 'videos/link.mp4', sha256 = '$secret' WHERE kind = 'video' AND cell = '${cells[2]}'"

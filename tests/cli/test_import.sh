@@ -71,7 +71,7 @@ echo '{"x": [0.5, [{"video_path": "elsewhere.mp4", "video_results": 0.5}]]}' >fa
 exits 5 "nothing belongs here" import vbench far.json --db t.db
 
 # One file name, several rollouts: the folders tell them apart, or nothing does.
-sqlite3 t.db "UPDATE artifact SET path = 'run' || cell || '/same.mp4' WHERE kind = 'video'"
+changed t.db "UPDATE artifact SET path = 'run' || cell || '/same.mp4' WHERE kind = 'video'"
 cell=$(sql t.db "SELECT cell FROM artifact WHERE kind = 'video' LIMIT 1")
 echo "{\"x\": [0.5, [{\"video_path\": \"/data/run$cell/same.mp4\", \"video_results\": 0.5}]]}" >one.json
 exits 0 "a name of several rollouts, with its folder" import vbench one.json --db t.db --json

@@ -41,9 +41,9 @@ frames_of() { sql page.db "SELECT sha256 FROM artifact WHERE cell = '$1' AND kin
 mapfile -t bad < <(sql page.db "SELECT cell FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND method = 'RTN_INT2' AND run_kind = 'bench' ORDER BY cell LIMIT 3")
 video_of() { sql page.db "SELECT path FROM artifact WHERE cell = '$1' AND kind = 'video'"; }
 before=$(frames_of "$failed")
-sqlite3 page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
+changed page.db "UPDATE cell SET log_tail = 'rtn cell log' WHERE method = 'RTN_INT2';
     UPDATE cell SET outcome = 'TIMEOUT', reason = 'ran too long', verdict = 'INVALID', verdict_codes = 'FAILED',
-    log_tail = 'the last words' WHERE key = '$failed'" || fail "a cell is made to fail"
+    log_tail = 'the last words' WHERE key = '$failed'"
 # Not the cell's: gone, another size, another content of the same size.
 rm "runs/$(video_of "${bad[0]}")"
 echo x >>"runs/$(video_of "${bad[1]}")"

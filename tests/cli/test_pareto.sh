@@ -60,12 +60,13 @@ done
 # same bytes, NEAR is RTN_INT4 with noise of 0.001 and half the bytes, WILD the same with noise of 0.1.
 cp "$work/t.db" "$work/p.db"
 stored=$(sqlite3 "$work/p.db" "SELECT group_concat(name) FROM pragma_table_info('cell')")
-sqlite3 "$work/p.db" "
+changed "$work/p.db" "
 CREATE TABLE one AS SELECT $stored FROM cell WHERE prompt_id = 'red' AND method = 'RTN_INT4';
 CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM one) AND name = 'ssim';
-DELETE FROM metric;
 DELETE FROM attempt;
+PRAGMA foreign_keys = ON;
 DELETE FROM cell;
+PRAGMA foreign_keys = OFF;
 CREATE TABLE n AS WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 11) SELECT i FROM n;
 CREATE TABLE who(method, shift, noise, bytes);
 INSERT INTO who VALUES ('RTN_INT4', 0, 0, 1), ('FLAT', -0.1, 0.001, 1), ('NEAR', 0, 0.001, 0.5), ('WILD', 0, 0.1, 0.5);
@@ -76,7 +77,7 @@ INSERT INTO metric SELECT x.key, m.name, 0.8 + 0.01 * i + shift + noise * (i % 2
 ALTER TABLE x DROP COLUMN w; ALTER TABLE x DROP COLUMN shift; ALTER TABLE x DROP COLUMN noise;
 ALTER TABLE x DROP COLUMN bytes; ALTER TABLE x DROP COLUMN i;
 INSERT INTO cell ($stored) SELECT * FROM x;
-DROP TABLE one; DROP TABLE m; DROP TABLE n; DROP TABLE who; DROP TABLE x;" || fail "the database is made"
+DROP TABLE one; DROP TABLE m; DROP TABLE n; DROP TABLE who; DROP TABLE x"
 verdict() { # NAME FILTER ARGS...
     local name=$1 filter=$2
     shift 2
@@ -117,11 +118,10 @@ else
 fi
 # Repeats are no prompts.
 for i in 1 2 3; do
-    sqlite3 "$work/p.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
+    changed "$work/p.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE prompt_id = 'p0' AND key NOT LIKE '%r_';
     CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM x);
     UPDATE x SET key = key || 'r$i', repeat = $i; UPDATE m SET cell = cell || 'r$i';
-    INSERT INTO cell ($stored) SELECT * FROM x; INSERT INTO metric SELECT * FROM m; DROP TABLE x; DROP TABLE m;" ||
-        fail "repeats are added"
+    INSERT INTO cell ($stored) SELECT * FROM x; INSERT INTO metric SELECT * FROM m; DROP TABLE x; DROP TABLE m"
 done
 exits 0 "stats paired" stats paired --db "$work/p.db" --against RTN_INT4 --json
 json "three more repeats of a prompt change no n" 'all(.[]; .n == 12 and .n_pairs == 12)'
@@ -132,7 +132,7 @@ json "Holm for three" '.[] | select(.method == "FLAT") | (.p_holm - 3 * .p | fab
 exits 0 "the summary with intervals" report --db "$work/p.db" -t intervals -f json
 json "what differs on each of twelve prompts does not tie, what may be noise does" \
     '(map({(.method): .tie}) | add) as $t | $t.NEAR == "a" and $t.WILD == "a" and $t.RTN_INT4 == "a" and $t.FLAT == "b"'
-sqlite3 "$work/p.db" "DELETE FROM metric WHERE cell IN (SELECT key FROM cell WHERE prompt_id NOT IN ('p0', 'p1', 'p2', 'p3', 'p4')); "
+changed "$work/p.db" "DELETE FROM metric WHERE cell IN (SELECT key FROM cell WHERE prompt_id NOT IN ('p0', 'p1', 'p2', 'p3', 'p4')); "
 exits 0 "with five pairs" stats paired --db "$work/p.db" --against RTN_INT4 --json
 json "nothing is separable, and two more are needed for three comparisons" \
     'all(.[] | select(.method != "RTN_INT4"); .separable == "needs 2 more" and .n_pairs == 5)'

@@ -46,6 +46,7 @@ conforms run "run" run q.yaml --db q.db --out out -q --json
 conforms status "status" status --db q.db --json
 conforms score "score" score sharpness --db q.db --out out --json
 conforms merge "merge" merge q.db -o all.db --json
+conforms fsck "fsck" fsck q.db --json
 conforms plot "plot" plot pareto --db q.db -o figures --json
 conforms model "model check" model check "$root/models/nano" --json
 conforms engine "engine check" engine check "$root/models/nano" --json

@@ -41,7 +41,7 @@ cp video.mp4 "o/$video"
 
 cp t.db theirs.db
 cp "o/$video" beside.mp4
-sqlite3 theirs.db "UPDATE artifact SET path = '../beside.mp4' WHERE path = '$video'"
+changed theirs.db "UPDATE artifact SET path = '../beside.mp4' WHERE path = '$video'"
 exits 3 "a file outside of the folder" score --command 'echo {\"a\":1}' --name two --db theirs.db --out o --force --json
 json "is none of the cell's" '.scored == 2 and .failed == 1'
 says "and the message says so" 'not a file of the out folder'

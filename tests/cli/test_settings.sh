@@ -24,7 +24,7 @@ for set in sink=3\ timing=true compute=bf16\ kind=probe\ probe_every=64 metrics=
     json "are found" '.cells == 2 and .done_before == 2'
 done
 exits 0 "a run on it" run a.yaml --db old.db --out o
-says "tells where it is as it was" 'brought to schema 5; as it was: old.db.schema3'
+says "tells where it is as it was" 'brought to schema 6; as it was: old.db.schema3'
 check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 3
 
 # Two suites, two paths, one metric more the second time, one label for two methods.
@@ -76,7 +76,7 @@ for table in summary intervals cost; do
 done
 
 # What failed before is told as such.
-sqlite3 b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
+changed b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', verdict = 'INVALID',
     verdict_codes = 'TIMEOUT' WHERE key = (SELECT max(key) FROM cell WHERE method = 'int4' AND path = 'dense')"
 exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q -s 'path=[staged, dense]'
 prints "counts it" '0 failed, 12 not run \(11 done before, 1 failed before, 0 unsupported, 0 excluded\)'

@@ -28,7 +28,7 @@ exits 2 "a database into itself" merge all.db -o all.db
 
 # The same cell with other frames: both attempts stay, and are reported.
 cp all.db other.db
-sqlite3 other.db "UPDATE attempt SET frames_sha256 = 'f' || frames_sha256, n = n + 1"
+changed other.db "UPDATE attempt SET frames_sha256 = 'f' || frames_sha256, n = n + 1"
 exits 4 "contradicting shards" merge other.db -o all.db --json
 json "are counted" '.conflicts == 6'
 check "and both kept" test "$(sql all.db 'SELECT count(*) FROM attempt')" -eq 12
@@ -47,7 +47,7 @@ exits 2 "an unknown metric" stats paired -m psrn --db all.db
 exits 2 "an unknown method to compare with" stats paired --against NONE --db all.db
 
 # Two machines in one database.
-sqlite3 all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
+changed all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
 exits 2 "unlike machines are not compared" stats paired --db all.db
 says "unless asked" 'across-machines'
 exits 0 "when asked they are" stats paired --across-machines --db all.db

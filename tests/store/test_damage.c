@@ -219,6 +219,7 @@ static void damage_by_sql(unsigned *seed)
         "DELETE FROM mem WHERE tag = 'ACT'",
         "DELETE FROM cell WHERE method = 'METHOD_5'",
         "DELETE FROM seal WHERE what = 'session'",
+        "DROP TABLE seal",
         "UPDATE pass SET tokens = tokens + 1 WHERE chunk = 1",
     };
     sqlite3 *db;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/store/check.h"
 #include "harness/store/lock.h"
 #include "harness/store/merge.h"
 #include "harness/store/setting.h"
@@ -545,11 +546,16 @@ START_TEST(settings_do_not_meet)
 }
 END_TEST
 
-static void load_schema_3(void)
+/* tests/fixtures/schema_N.sql were written by the last programs with these schemas. */
+static const struct {
+    int version, n_cells;
+} olds[] = { { 3, 13 }, { 5, 3 } };
+
+static void load_schema(int version)
 {
     char cmd[256];
 
-    snprintf(cmd, sizeof cmd, "sqlite3 %s < tests/fixtures/schema_3.sql", db);
+    snprintf(cmd, sizeof cmd, "sqlite3 %s < tests/fixtures/schema_%d.sql", db, version);
     ck_assert_int_eq(system(cmd), 0);
 }
 
@@ -557,13 +563,12 @@ static const char int4_rows[] =
     "SELECT count(*) FROM summary WHERE method LIKE 'int4%' AND path = 'staged' AND sink = 0 AND "
     "backend = 'cpu'";
 
-/* tests/fixtures/schema_3.sql was written by the last program with schema 3. */
 START_TEST(schema_3_is_read)
 {
     struct kvr_store *s;
     struct kvr_known known;
 
-    load_schema_3();
+    load_schema(3);
     chmod(db, 0400);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
     ck_assert_int_eq(ask(int4_rows).i, 2);
@@ -578,24 +583,31 @@ START_TEST(schema_3_is_read)
 }
 END_TEST
 
-START_TEST(schema_3_is_brought_here)
+START_TEST(older_is_brought_here)
 {
     char copy[160], fresh[160], sql[512];
+    const int n = olds[_i].n_cells;
+    struct kvr_check_result r;
     struct kvr_store *s;
 
-    load_schema_3();
+    load_schema(olds[_i].version);
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
-    snprintf(copy, sizeof copy, "%s.schema3", db);
+    snprintf(copy, sizeof copy, "%s.schema%d", db, olds[_i].version);
     ck_assert_str_eq(kvr_store_copy_of(s), copy);
     kvr_store_close(&s);
     ck_assert_int_eq(ask("PRAGMA user_version").i, KVR_STORE_VERSION);
-    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, n);
     ck_assert_int_eq(ask("SELECT count(*) FROM metric JOIN cell ON key = metric.cell").i,
                      ask("SELECT count(*) FROM metric").i);
-    ck_assert_int_eq(ask(int4_rows).i, 2);
+    ck_assert_int_eq(ask(int4_rows).i, olds[_i].version == 3 ? 2 : 1);
+    ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &r), KVR_OK);
+    ck_assert(r.problems == 0 && r.sealed && r.cells == n);
     raw_exec(db, "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE method = 'int4'");
     ck_assert_int_eq(ask("SELECT count(*) FROM metric WHERE cell NOT IN (SELECT key FROM cell)").i,
                      0);
+    /* That is not a way to change results: the checksum of what is gone is still there. */
+    ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &r), KVR_OK);
+    ck_assert_int_eq(r.lost_cells, n - ask("SELECT count(*) FROM cell").i);
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error()); /* once is enough */
     ck_assert_ptr_null(kvr_store_copy_of(s));
     kvr_store_close(&s);
@@ -609,8 +621,8 @@ START_TEST(schema_3_is_brought_here)
              fresh);
     raw_exec(db, sql);
     strcpy(db, copy); /* as it was */
-    ck_assert_int_eq(ask("PRAGMA user_version").i, 3);
-    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 13);
+    ck_assert_int_eq(ask("PRAGMA user_version").i, olds[_i].version);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, n);
 }
 END_TEST
 
@@ -623,6 +635,7 @@ START_TEST(settings_come_and_go)
         "finished, wall_ns, peak_bytes, device_missing, model_sha256, input_sha256, verdict, "
         "verdict_codes";
     char full[160], sql[1024];
+    struct kvr_check_result check;
     struct kvr_store *s;
     struct kvr_row r;
     char id[40];
@@ -649,9 +662,12 @@ START_TEST(settings_come_and_go)
              full, columns, columns);
     raw_exec(db, sql);
     ck_assert_int_eq(ask("SELECT graphs FROM summary").i, 0);
+    ck_assert_int_eq(kvr_store_must_be_whole(db), KVR_EFORMAT); /* the cell has no checksum */
     ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
     ck_assert_ptr_nonnull(strstr(kvr_store_copy_of(s), ".schema6"));
     kvr_store_close(&s);
+    ck_assert_int_eq(kvr_store_check(db, NULL, NULL, &check), KVR_OK);
+    ck_assert_int_eq(check.lost_cells, 1); /* what had changed before is not sealed as it is now */
     ck_assert_int_eq(ask("SELECT graphs FROM cell").i, 0);
     ck_assert_int_eq(ask("SELECT n_ok FROM summary").i, 1);
 }
@@ -663,7 +679,7 @@ START_TEST(schema_3_is_merged)
     struct kvr_merge m;
     struct kvr_store *s;
 
-    load_schema_3();
+    load_schema(3);
     snprintf(shard, sizeof shard, "%s/shard.db", dir);
     ck_assert_int_eq(rename(db, shard), 0);
     chmod(shard, 0400);
@@ -935,7 +951,7 @@ int main(void)
     tcase_add_test(tc, a_label_is_not_a_method);
     tcase_add_loop_test(tc, settings_do_not_meet, 0, KVR_N_SETTINGS);
     tcase_add_test(tc, schema_3_is_read);
-    tcase_add_test(tc, schema_3_is_brought_here);
+    tcase_add_loop_test(tc, older_is_brought_here, 0, sizeof olds / sizeof *olds);
     tcase_add_test(tc, settings_come_and_go);
     tcase_add_test(tc, schema_3_is_merged);
     tcase_add_test(tc, query_only_reads);
