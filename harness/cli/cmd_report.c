@@ -79,6 +79,19 @@ static int write_page(const struct report_opts *o)
     return KVR_EXIT_OK;
 }
 
+static void say_why_empty(const char *name, const char *db)
+{
+    const struct kvr_report *r = kvr_reports;
+
+    while (strcmp(r->name, name) != 0)
+        r++;
+    fprintf(stderr, "kvreel: report: table '%s' has no rows: ", name);
+    if (r->empty)
+        fprintf(stderr, "in %s %s\n", db, r->empty);
+    else
+        fprintf(stderr, "%s has no cells of its kind\n", db);
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct report_opts *o = call->opts;
@@ -100,8 +113,7 @@ static int run(const struct kvr_call *call)
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     if (t->n_rows == 0)
-        fprintf(stderr, "kvreel: report: table '%s' has no rows: %s has no cells of its kind\n",
-                o->table ? o->table : "summary", o->db);
+        say_why_empty(o->table ? o->table : "summary", o->db);
     if (o->out)
         st = write_file(t, format, o->out);
     else

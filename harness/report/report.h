@@ -20,7 +20,8 @@ struct kvr_report {
                             const char *db_path); /* where SQL does not do */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
-    bool chaos; /* of means that chaos moves: the note says how far (chaos.h) */
+    bool chaos;        /* of means that chaos moves: the note says how far (chaos.h) */
+    const char *empty; /* why there may be no rows; NULL: the database has no cells of its kind */
 };
 
 extern const struct kvr_report kvr_reports[]; /* ends with name NULL */

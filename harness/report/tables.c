@@ -124,6 +124,7 @@ const struct kvr_report kvr_reports[] = {
       .title = "Does a verdict by SSIM survive other seeds, other prompts, a teacher, the other "
                "reading?",
       .make = kvr_report_sensitivity,
+      .empty = "no two methods are separable (that takes six prompts or more)",
       .fold = settings },
     { .name = "cost",
       .title =

@@ -23,7 +23,11 @@ done
 while read -r name _; do
     case $name in probe* | truth) continue ;; esac # of probed cells, of continued clips alone
     exits 0 "table $name" report --db "$work/q.db" -t "$name" -f csv
-    check "table $name has rows" test "$(wc -l <"$out")" -gt 1
+    if [ "$name" = sensitivity ]; then # three prompts make no verdict that could be sensitive
+        says "table $name is empty and says why" 'no rows: .*no two methods are separable'
+    else
+        check "table $name has rows" test "$(wc -l <"$out")" -gt 1
+    fi
     exits 0 "table $name in LaTeX" report --db "$work/q.db" -t "$name" -f latex
 done <"$work/tables"
 # Against SQLite's own arithmetic.
