@@ -23,6 +23,8 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export CK_VERBOSITY=${CK_VERBOSITY:-normal}
 # A wrong test must not hang the run; sanitizers are slow, so the limit is wide.
 limit=${KVREEL_TEST_TIMEOUT:-900}
+# Of one test within a program; the 4 s of Check are little on a machine that does other things.
+export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-120}
 
 passed=0
 failed=0
