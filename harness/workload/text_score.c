@@ -24,14 +24,26 @@ static double log_sum(const float *x, int n, int *top)
     return most + log(sum);
 }
 
-/* sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r): KL(p || softmax(x)). */
-static double divergence(const float *r, double log_r, const float *x, double log_x, int n)
+/* KL(p || softmax(x)) = sum_v p(v) (r_v - x_v) - (log Z_r - log Z_x), with p = softmax(r); one walk
+ * through r gives its sum and what p weighs. *top: of r. */
+static double divergence(const float *r, const float *x, double log_x, int n, int *top)
 {
-    double sum = 0;
+    float most = r[0];
+    double sum = 0, weighed = 0;
 
-    for (int i = 0; i < n; i++)
-        sum += (double)expf((float)(r[i] - log_r)) * ((double)r[i] - (double)x[i]);
-    return sum - (log_r - log_x);
+    *top = 0;
+    for (int i = 1; i < n; i++)
+        if (r[i] > most) {
+            most = r[i];
+            *top = i;
+        }
+    for (int i = 0; i < n; i++) {
+        const double e = (double)expf(r[i] - most);
+
+        sum += e;
+        weighed += e * ((double)r[i] - (double)x[i]);
+    }
+    return weighed / sum - (most + log(sum) - log_x);
 }
 
 struct row {
@@ -47,9 +59,7 @@ static struct row score_row(const float *x, const float *r, int n, int32_t next)
 
     out.nll = log_x - (double)x[next];
     if (r) {
-        const double log_r = log_sum(r, n, &top_r);
-
-        out.kl = divergence(r, log_r, x, log_x, n);
+        out.kl = divergence(r, x, log_x, n, &top_r);
         out.agrees = top == top_r;
     }
     return out;

@@ -37,29 +37,36 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
     }
 }
 
-/* Steps by token and group of channels: sum_g |q_g|^2 s_jg^2. */
+/* Steps by token and group of channels: sum_g |q_g|^2 s_jg^2. There are few groups and many keys,
+ * so that keys are the inner loop. */
 static void apply_by_groups(const struct kvr_correction_job *job,
                             const struct kvr_coding_noise *noise)
 {
-    const int per = noise->group, groups = job->d / per;
+    enum { KEYS = KVR_CORRECTION_MAX_KEYS };
+    const int per = noise->group, groups = job->d / per, n = job->n;
     const int64_t row = (int64_t)job->k->shape.n_heads * groups;
-    float norm2[KVR_CORRECTION_MAX_D], s2[KVR_CORRECTION_MAX_KEYS * KVR_CORRECTION_MAX_D];
+    float s2[KVR_CORRECTION_MAX_D][KEYS];
 
-    for (int j = 0; j < job->n; j++)
+    for (int j = 0; j < n; j++)
         for (int g = 0; g < groups; g++) {
             const float s =
                 kvr_f16_to_f32(noise->step[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
 
-            s2[j * groups + g] = s * s;
+            s2[g][j] = s * s;
         }
     for (int i = 0; i < job->m; i++) {
+        float c[KEYS] = { 0 };
+
         for (int g = 0; g < groups; g++) {
-            norm2[g] = 0;
-            for (int c = 0; c < per; c++)
-                norm2[g] += job->q2[i * job->d + g * per + c];
+            float norm2 = 0;
+
+            for (int k = 0; k < per; k++)
+                norm2 += job->q2[i * job->d + g * per + k];
+            for (int j = 0; j < n; j++)
+                c[j] += norm2 * s2[g][j];
         }
-        for (int j = 0; j < job->n; j++)
-            job->s[i * job->stride + j] -= dot(norm2, s2 + j * groups, groups) / 24.0f;
+        for (int j = 0; j < n; j++)
+            job->s[i * job->stride + j] -= c[j] / 24.0f;
     }
 }
 
