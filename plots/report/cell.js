@@ -76,6 +76,9 @@ function drawCell() {
 function listCells(keep) {
   const cells = ALL_CELLS.filter(c => c.method === $("c-method").value), groups = uniq(cells, c => c.group);
   options($("c-cell"), cells.map(c => [c.key, `${c.suite} / ${c.prompt_id}, seed ${c.seed}` + (c.repeat ? ` #${c.repeat}` : "") + (c.run_kind === "probe" ? ", probe" : "") + (c.outcome !== "OK" ? ", " + c.outcome : "") + (groups.length > 1 ? ` (${shortLabels(groups)[groups.indexOf(c.group)]})` : "")]), keep);
+  // The first is one of the settings that the page shows.
+  const here = cells.find(c => c.group === state.group && c.run_kind === "bench");
+  if (!keep && here) $("c-cell").value = here.key;
   drawCell();
 }
 function openCell(key, scroll) {

@@ -86,6 +86,9 @@ function summarise(name, cells) {
     const a = mean(perPrompt(perSeed(ok, c => c[k])));
     m.v[k] = a.v === null ? null : a.v * (METRICS[k].scale || 1);
     for (const e of ["half", "lo", "hi"]) m[e][k] = a[e] === null ? null : a[e] * (METRICS[k].scale || 1);
+    // No SSIM is above 1, so no interval of one goes there.
+    if (m.lo[k] !== null) m.lo[k] = Math.max(m.lo[k], METRICS[k].min ?? -Infinity);
+    if (m.hi[k] !== null) m.hi[k] = Math.min(m.hi[k], METRICS[k].max ?? Infinity);
   }
   m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
   m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;

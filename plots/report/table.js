@@ -36,7 +36,7 @@ function cell(m, col) {
     return h("td", {}, d === null ? "\u2013" : (d > 0 ? "+" : "") + num(d, METRICS[col.slice(2)].digits));
   }
   const lo = m.lo[col], hi = m.hi[col], M = METRICS[col];
-  return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null && hi > lo ? h("span", { class: "ci" }, " " + num(lo, M.digits) + "\u2013" + num(hi, M.digits)) : null);
+  return h("td", {}, num(m.v[col], M.digits), lo !== null && hi !== null && hi > lo ? h("span", { class: "ci" }, " " + num(lo, M.digits) + (lo < 0 ? " to " : "\u2013") + num(hi, M.digits)) : null);
 }
 
 function drawTable() {

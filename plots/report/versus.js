@@ -24,7 +24,7 @@ function drawVersus() {
     return { n, x, y, d, diff: d && d.v !== null ? d.v : Number.isFinite(x.v[k]) && Number.isFinite(y.v[k]) ? y.v[k] - x.v[k] : null };
   }).filter(r => Number.isFinite(r.x.v[k]) || Number.isFinite(r.y.v[k]));
   rows.sort((p, q) => q.x.is_baseline - p.x.is_baseline || ((q.y.v[k] ?? -Infinity) - (p.y.v[k] ?? -Infinity)) * M.better);
-  const span = v => v && v.lo !== null && v.lo !== undefined ? h("span", { class: "ci" }, " " + num(v.lo, M.digits) + "\u2013" + num(v.hi, M.digits)) : null;
+  const span = v => v && v.lo !== null && v.lo !== undefined ? h("span", { class: "ci" }, " " + num(v.lo, M.digits) + " to " + num(v.hi, M.digits)) : null;
   put($("x-table"), h("thead", {}, h("tr", {}, ["method", "A", "B", "B \u2212 A", "pairs"].map(t => h("th", { scope: "col" }, t)))),
     h("tbody", {}, rows.map(r => h("tr", { "data-method": r.n, class: r.n === state.picked ? "picked" : null, onclick: () => pick(r.n) }, h("td", { title: r.n }, h("span", { class: "name" }, swatch(r.y), r.n)), h("td", {}, num(r.x.v[k], M.digits)), h("td", {}, num(r.y.v[k], M.digits)),
       h("td", {}, r.diff === null ? "\u2013" : (r.diff > 0 ? "+" : "") + num(r.diff, M.digits), span(r.d)), h("td", {}, r.d ? r.d.n : "\u2013")))));
