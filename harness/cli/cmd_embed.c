@@ -1,0 +1,206 @@
+/* cmd_embed.c - `kvreel embed`: prompts through the text encoder, once, into a pack. */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/core/path.h"
+#include "harness/plan/find.h"
+#include "harness/plan/suite.h"
+#include "harness/text/embed.h"
+
+struct embed_opts {
+    const char *prompts, *model, *encoder, *tokenizer, *out;
+    int max_tokens, threads;
+    bool json, quiet;
+};
+
+/* The prompts of a file, a suite or a text with one on each line. */
+struct list {
+    struct kvr_suite suite;
+    char *text, *ids;
+    struct kvr_embed_prompt *prompt;
+    int n;
+};
+
+enum { ID_SIZE = 16, MAX_LINES = 100000 };
+
+static bool is_yaml(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+static enum kvr_status no_memory(const char *path)
+{
+    return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", path);
+}
+
+static enum kvr_status read_suite(struct list *l, const char *path)
+{
+    KVR_TRY(kvr_suite_read(&l->suite, path));
+    l->n = l->suite.n_prompts;
+    l->prompt = calloc((size_t)l->n, sizeof *l->prompt);
+    if (!l->prompt)
+        return no_memory(path);
+    for (int i = 0; i < l->n; i++)
+        l->prompt[i] = (struct kvr_embed_prompt){ l->suite.prompt[i].id, l->suite.prompt[i].text };
+    return KVR_OK;
+}
+
+/* Line i, counted from 1 without empty ones, is prompt p000i. */
+static enum kvr_status split_lines(struct list *l, const char *path)
+{
+    size_t lines = 1;
+
+    for (const char *s = l->text; *s; s++)
+        lines += *s == '\n';
+    if (lines > MAX_LINES)
+        return kvr_fail(KVR_EINVAL, "%s: %zu lines, at most %d", path, lines, MAX_LINES);
+    l->prompt = calloc(lines, sizeof *l->prompt);
+    l->ids = calloc(lines, ID_SIZE);
+    if (!l->prompt || !l->ids)
+        return no_memory(path);
+    for (char *rest = l->text, *line; (line = strsep(&rest, "\r\n")) != NULL;) {
+        char *id = l->ids + (size_t)l->n * ID_SIZE;
+
+        if (line[strspn(line, " \t")] == 0)
+            continue;
+        snprintf(id, ID_SIZE, "p%04d", l->n + 1);
+        l->prompt[l->n++] = (struct kvr_embed_prompt){ id, line };
+    }
+    return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompt is in it", path);
+}
+
+static enum kvr_status read_lines(struct list *l, const char *path)
+{
+    size_t size = 0;
+    ssize_t n;
+    FILE *f = fopen(path, "r");
+
+    if (!f)
+        return kvr_fail(KVR_ENOTFOUND, "%s: cannot be read", path);
+    n = getdelim(&l->text, &size, 0, f);
+    fclose(f);
+    return n < 0 ? kvr_fail(KVR_EINVAL, "%s: empty", path) : split_lines(l, path);
+}
+
+static void list_free(struct list *l)
+{
+    free(l->prompt);
+    free(l->text);
+    free(l->ids);
+    kvr_suite_free(&l->suite);
+}
+
+/* What was not named is looked for in the model's folder. */
+static enum kvr_status find_files(const struct embed_opts *o, char **encoder, char **tokenizer)
+{
+    char dir[4096];
+
+    *encoder = *tokenizer = NULL;
+    if (o->model) {
+        KVR_TRY(kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir));
+        KVR_TRY(kvr_embed_find(dir, encoder, tokenizer));
+    }
+    if (!*encoder && !o->encoder)
+        return kvr_fail(KVR_ENOTFOUND, "embed: no text encoder: --encoder FILE, or --model with a "
+                                       "folder that has models_t5_umt5-xxl-enc-bf16.pth");
+    if (!*tokenizer && !o->tokenizer)
+        return kvr_fail(KVR_ENOTFOUND, "embed: no tokenizer: --tokenizer FILE, or --model with a "
+                                       "folder that has google/umt5-xxl/spiece.model");
+    return KVR_OK;
+}
+
+static void progress(void *ctx, int done, int n)
+{
+    const bool *quiet = ctx;
+
+    if (!*quiet)
+        fprintf(stderr, "kvreel: embed: %d of %d prompts\n", done, n);
+}
+
+static enum kvr_status embed(const struct embed_opts *o, struct kvr_embed_report *r, int *n)
+{
+    char *encoder, *tokenizer;
+    struct list l = { 0 };
+    bool quiet = o->quiet;
+    enum kvr_status st = find_files(o, &encoder, &tokenizer);
+
+    if (st == KVR_OK)
+        st = is_yaml(o->prompts) ? read_suite(&l, o->prompts) : read_lines(&l, o->prompts);
+    if (st == KVR_OK) {
+        const struct kvr_embed_job job = { .encoder = o->encoder ? o->encoder : encoder,
+                                           .tokenizer = o->tokenizer ? o->tokenizer : tokenizer,
+                                           .max_tokens = o->max_tokens,
+                                           .n = l.n,
+                                           .prompt = l.prompt,
+                                           .done = progress,
+                                           .ctx = &quiet };
+
+        *n = l.n;
+        st = kvr_embed(&job, o->out, r);
+    }
+    list_free(&l);
+    free(encoder);
+    free(tokenizer);
+    return st;
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct embed_opts *o = call->opts;
+    struct kvr_embed_report r;
+    enum kvr_status st;
+    int n = 0;
+
+    if (!o->prompts || !o->out)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL, "embed: needs --prompts FILE and -o PACK"));
+    if (o->threads)
+        omp_set_num_threads(o->threads);
+    st = embed(o, &r, &n);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:s, s:i, s:I, s:i, s:i, s:i}", "pack", o->out, "prompts",
+                                      n, "tokens", (json_int_t)r.n_tokens, "longest", r.longest,
+                                      "cut", r.n_cut, "dim", r.dim),
+                            KVR_EXIT_OK);
+    printf("%s: %d prompts, %lld tokens of %d values\n", o->out, n, (long long)r.n_tokens, r.dim);
+    if (r.n_cut)
+        printf("%d have %d tokens, the most there may be: longer texts are cut off\n", r.n_cut,
+               o->max_tokens);
+    return KVR_EXIT_OK;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct embed_opts, prompts, "prompts", 'p', "FILE", NULL,
+                 "a suite (.yaml), or a text with a prompt on each line: p0001, p0002, ..."),
+    KVR_ARG_TEXT(struct embed_opts, out, "out", 'o', "PACK", NULL, "the safetensors file to write"),
+    KVR_ARG_TEXT(struct embed_opts, model, "model", 0, "NAME", NULL,
+                 "a model's folder, with encoder and tokenizer"),
+    KVR_ARG_TEXT(struct embed_opts, encoder, "encoder", 0, "FILE", NULL,
+                 "the encoder's weights, models_t5_umt5-xxl-enc-bf16.pth"),
+    KVR_ARG_TEXT(struct embed_opts, tokenizer, "tokenizer", 0, "FILE", NULL,
+                 "spiece.model, or a folder that has it"),
+    KVR_ARG_INT(struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
+                "of a prompt; the model's text_len"),
+    KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "0: all"),
+    KVR_ARG_FLAG(struct embed_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_embed = {
+    .name = "embed",
+    .summary = "prompts through Wan's text encoder, into a pack that suites read",
+    .usage = "--prompts FILE -o PACK --model DIR | --encoder FILE --tokenizer FILE",
+    .examples =
+        "  kvreel embed --prompts prompts.txt --model Wan2.1-T2V-1.3B -o pack.safetensors\n",
+    .args = args,
+    .opts_size = sizeof(struct embed_opts),
+    .max_words = 0,
+    .run = run,
+};

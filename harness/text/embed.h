@@ -1,0 +1,58 @@
+/* embed.h - prompts to embeddings, and the packs that keep them.
+ *
+ *     KVR_TRY(kvr_embed(&job, "pack.safetensors", &report));     the 11 GB are needed once
+ *     KVR_TRY(kvr_embedding_open(&e, "pack.safetensors", "mg01"));
+ *     KVR_TRY(kvr_embedding_fill(&e, text_len, text_dim, P));    zeros behind the last token
+ *     kvr_embedding_close(&e);
+ *
+ * A pack is a safetensors file: a tensor F32 [tokens, dim] per prompt, by its id, and as metadata
+ * what the encoder's and the tokenizer's files were (sha256). */
+#ifndef KVR_TEXT_EMBED_H
+#define KVR_TEXT_EMBED_H
+
+#include "harness/core/safetensors.h"
+#include "harness/core/sha256.h"
+#include "harness/core/status.h"
+
+struct kvr_embed_prompt {
+    const char *id, *text;
+};
+
+struct kvr_embed_job {
+    const char *encoder, *tokenizer; /* files; the tokenizer may be a folder with spiece.model */
+    int max_tokens;                  /* a longer text is cut off, its end token stays */
+    int n;
+    const struct kvr_embed_prompt *prompt;
+    /* After a batch of texts: so many are done. NULL: nobody asks. */
+    void (*done)(void *ctx, int done, int n);
+    void *ctx;
+};
+
+struct kvr_embed_report {
+    int dim, longest, n_cut; /* texts that were longer than max_tokens */
+    int64_t n_tokens;
+};
+
+/* Peak memory is that of about 2048 tokens in the encoder and of the pack itself. */
+enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
+                          struct kvr_embed_report *report);
+
+struct kvr_embedding {
+    struct kvr_st *file;
+    struct kvr_tensor rows; /* F32 or BF16 [n, dim], in the mapped file */
+    int n, dim;
+    char sha256[KVR_SHA256_HEX]; /* of type, shape and bytes */
+};
+/* KVR_EIO, KVR_EFORMAT, KVR_ENOTFOUND, KVR_ENAN name file and tensor; on failure there is nothing
+ * to close. */
+enum kvr_status kvr_embedding_open(struct kvr_embedding *e, const char *path, const char *tensor);
+void kvr_embedding_close(struct kvr_embedding *e); /* copes with {0} */
+/* P [text_len, text_dim]. KVR_EINVAL: more tokens than that, or of another width. */
+enum kvr_status kvr_embedding_fill(const struct kvr_embedding *e, int text_len, int text_dim,
+                                   float *P);
+
+/* Where a model folder has them: an encoder models_t5*.pth (or .safetensors), a tokenizer
+ * google/umt5-xxl, tokenizer or the folder itself, with spiece.model. malloc'ed; NULL: none. */
+enum kvr_status kvr_embed_find(const char *dir, char **encoder, char **tokenizer);
+
+#endif
