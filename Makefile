@@ -119,7 +119,7 @@ $(ISA_OBJ): CFLAGS += -Wno-psabi
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
-CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/text \
+CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/text harness/vae \
                harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)

@@ -1,0 +1,50 @@
+/* conv.h - convolutions over frames [height, width, channels], by oneDNN, a strip of rows at a
+ * time.
+ *
+ *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
+ *     KVR_TRY(kvr_conv_room_open(&room, dev));
+ *     KVR_TRY(kvr_conv_open(&c, room, &s, weight, bias));
+ *     KVR_TRY(kvr_conv_run(c, frames, y));
+ *     kvr_conv_close(&c);
+ *     kvr_conv_room_close(&room);                           after its convolutions
+ *
+ * `taps` frames that follow each other in time are read at once: a causal convolution gets the two
+ * before the newest, NULL where there were none. In space there is a border of zeros, so that the
+ * output has the input's size, or with `up` 2 twice its size in both directions, each pixel of the
+ * input being four of what is convolved.
+ *
+ * Strips have so many rows whatever the number of threads, and each is computed by one with a
+ * single-threaded primitive: the bytes of y do not depend on the number of threads. */
+#ifndef KVR_VAE_CONV_H
+#define KVR_VAE_CONV_H
+
+#include "harness/device/mem.h"
+
+struct kvr_conv_shape {
+    int in, out, taps, kernel; /* channels of one frame; 1 or 3; 1 or 3 */
+    int height, width;         /* of the output */
+    int up;                    /* 1 or 2 */
+};
+
+/* A frame to read: pixel (i, j) of it is at p + (i width + j) stride. */
+struct kvr_conv_frame {
+    const float *p; /* NULL: all zeros */
+    int stride;     /* floats from pixel to pixel, >= in */
+};
+
+struct kvr_conv_room; /* what convolutions share: oneDNN's engine and the strips of each thread */
+struct kvr_conv;
+
+enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev);
+void kvr_conv_room_close(struct kvr_conv_room **r);
+
+/* weight [out, in, taps, kernel, kernel], bias [out]: both may go afterwards. */
+enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
+                              const struct kvr_conv_shape *s, const float *weight,
+                              const float *bias);
+void kvr_conv_close(struct kvr_conv **c);
+
+/* frames [taps], the newest last; y [height, width, out]. */
+enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y);
+
+#endif

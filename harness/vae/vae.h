@@ -1,0 +1,59 @@
+/* vae.h - Wan's VAE decoder: latent frames to RGB, one after the other.
+ *
+ *     KVR_TRY(kvr_vae_open(&v, dev, "Wan2.1_VAE.pth", 60, 104));
+ *     for (int f = 0; f < n; f++)
+ *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));   1 frame, then 4
+ * each kvr_vae_close(&v);
+ *
+ * Every convolution over time keeps its last two inputs (32 of them; the two that double the frames
+ * never see what comes of the first latent frame), so decoding frame by frame is decoding the whole
+ * clip. And a doubled frame goes through all that follows before its twin does: at any time there
+ * is one frame of each resolution, beside those states.
+ *
+ * Sums are F32; results do not depend on the number of threads. On the CPU. */
+#ifndef KVR_VAE_VAE_H
+#define KVR_VAE_VAE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "harness/device/mem.h"
+
+enum { KVR_VAE_CHANNELS = 16, KVR_VAE_SCALE = 8, KVR_VAE_TIMES = 4, KVR_VAE_STATES = 32 };
+
+struct kvr_vae;
+
+/* The file may hold the encoder, too. The base width comes from the tensors. KVR_EFORMAT: one is
+ * missing or of another shape; KVR_ENAN: one is not finite. */
+enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const char *path,
+                             int latent_h, int latent_w);
+void kvr_vae_close(struct kvr_vae **v); /* copes with NULL */
+void kvr_vae_reset(struct kvr_vae *v);  /* the next frame is a clip's first */
+
+/* y [8 latent_h, 8 latent_w, 3], before clamping to -1..1; borrowed until it returns. */
+typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
+/* The next latent frame z [16, latent_h, latent_w], normalised as the model makes it. What `frame`
+ * returns other than KVR_OK ends it. */
+enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
+                               void *ctx);
+
+/* How many frames come of n latent ones: 1 + 4 (n - 1). */
+int kvr_vae_frames(int n_latent);
+/* y [n] as bytes: floor(255 (y / 2 + 1/2)), clamped; NaN is 0 and *finite false. */
+void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite);
+
+/* What one of these dimensions holds and takes, by the arithmetic of its layers. */
+struct kvr_vae_cost {
+    size_t weights, states, frames; /* bytes; frames: of all resolutions, and what lies between */
+    double flop_first, flop_next;   /* of the first latent frame, of each later one */
+};
+void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out);
+
+/* For tests. A state in the order of use: [n frames, height, width, channels], oldest first. */
+int kvr_vae_state(const struct kvr_vae *v, int i, const float *frame[2], int64_t *n_elems);
+/* Called with named results [height, width, channels] as they come: "conv1", "middle0", ...,
+ * "up14", "head1". NULL: off. */
+typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);
+void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx);
+
+#endif
