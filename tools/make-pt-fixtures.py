@@ -181,4 +181,5 @@ def main():
     (folder / "expected.tsv").write_text("\n".join(lines) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
