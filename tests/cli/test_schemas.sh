@@ -49,6 +49,8 @@ conforms merge "merge" merge q.db -o all.db --json
 conforms fsck "fsck" fsck q.db --json
 conforms plot "plot" plot pareto --db q.db -o figures --json
 conforms model "model check" model check "$root/models/nano" --json
+echo 'a small dog runs' >prompts.txt
+conforms embed "embed" embed --prompts prompts.txt --model "$root/tests/fixtures/wan_folder" -o pack.safetensors -q --json
 conforms engine "engine check" engine check "$root/models/nano" --json
 conforms profile "profile" profile --prompts 1 --frames 6 --json
 conforms doctor "doctor" doctor --json
