@@ -1,14 +1,17 @@
 /* cmd_run.c - `kvreel run`: a sweep, resumed where it stopped. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
 #include "harness/plan/dump.h"
+#include "harness/report/stats.h"
 #include "harness/run/run.h"
 
 #define MIB (1024.0 * 1024.0)
 
 struct run_opts {
-    const char *db, *out, *filter, *retry, *shard;
+    const char *db, *out, *filter, *retry, *shard, *costs, *budget;
     int jobs, timeout_s, limit;
     bool dry_run, dump_config, force, stale, json, quiet, progress;
     struct kvr_arg_list set;
@@ -44,16 +47,15 @@ static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
-        "s:i, s:i, s:o, "
-        "s:b, s:s, s:s}",
+        "{s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
         "flop", positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
-        s->noisy, "limited", s->limited, "memory_bytes", bytes_json(s->memory_bytes), "disk_bytes",
-        bytes_json(s->disk_bytes), "methods", plan, "stale", s->n_stale, "cells", s->cells, "ok",
-        s->ok, "failed", s->failed, "skipped", s->skipped, "done_before", s->done_before,
-        "failed_before", s->failed_before, "unsupported", s->unsupported, "excluded", s->excluded,
-        "to_run", s->to_run, "estimate_s",
+        s->noisy, "enough", s->enough, "limited", s->limited, "memory_bytes",
+        bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods", plan,
+        "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed, "skipped",
+        s->skipped, "done_before", s->done_before, "failed_before", s->failed_before, "unsupported",
+        s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "estimate_s",
         s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(), "interrupted",
         s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
@@ -80,6 +82,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                s->unsupported, s->excluded);
         if (s->limited)
             printf(", %d left for another time", s->limited);
+        if (s->enough)
+            printf(", %d repeats not needed", s->enough);
         if (s->n_stale)
             printf(", %d measured by another build", s->n_stale);
         putchar('\n');
@@ -97,6 +101,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
            s->failed_before, s->unsupported, s->excluded, s->interrupted ? ", interrupted" : "");
     if (s->limited)
         printf(", %d open", s->limited);
+    if (s->enough)
+        printf(", %d repeats not needed", s->enough);
     putchar('\n');
     if (s->noisy)
         printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
@@ -194,11 +200,40 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s, jso
     return code;
 }
 
+/* "90s", "30m", "2h", "90": seconds. */
+static enum kvr_status parse_budget(const char *text, int *seconds)
+{
+    char *end;
+    double x;
+
+    *seconds = 0;
+    if (!text)
+        return KVR_OK;
+    x = strtod(text, &end);
+    x *= *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
+    if (end == text || (*end && (!strchr("smh", *end) || end[1])) || !(x >= 1 && x <= 1e7))
+        return kvr_fail(KVR_EINVAL, "run: --budget '%s', need a time like 90s, 30m or 2h", text);
+    *seconds = (int)x;
+    return KVR_OK;
+}
+
+static double width(const double *x, int n)
+{
+    struct kvr_interval ci;
+    const double middle = kvr_median(x, n);
+
+    if (kvr_median_interval(x, n, 0.95, &ci) != KVR_OK || ci.min_max)
+        return INFINITY;
+    return (ci.hi - ci.lo) / middle;
+}
+
 static int run_with(const struct kvr_call *call, const struct kvr_preferences *preferences)
 {
     const struct run_opts *o = call->opts;
     struct kvr_run_summary s = { 0 };
     json_t *plan = o->json && o->dry_run ? json_array() : NULL;
+    int budget_s = 0;
+    enum kvr_status st = parse_budget(o->budget, &budget_s);
     struct kvr_run_options r = {
         .config_path = call->words[0],
         .preferences = preferences,
@@ -208,6 +243,9 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .force = o->force,
         .stale = o->stale,
         .limit = o->limit,
+        .costs = o->costs,
+        .budget_s = budget_s,
+        .width = width,
         .dry_run = o->dry_run,
         .overrides = o->set.n ? o->set.v : NULL,
         .progress = kvr_preferences_number(preferences, KVR_PREF_QUIET, 0) ? NULL : stderr,
@@ -216,8 +254,9 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .argc = call->argc,
         .argv = call->argv,
     };
-    enum kvr_status st = parse_shard(o->shard, &r.shard, &r.n_shards);
 
+    if (st == KVR_OK)
+        st = parse_shard(o->shard, &r.shard, &r.n_shards);
     if (o->dump_config) {
         json_decref(plan);
         return dump(&r);
@@ -261,7 +300,11 @@ static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct run_opts, limit, "limit", 0, "N", "0", 0, 1000000,
                 "no more than so many cells now; 0: all"),
     KVR_ARG_TEXT(struct run_opts, shard, "shard", 0, "i/N", NULL,
-                 "the i-th of N equal parts of the plan, i from 0"),
+                 "the i-th of N parts of the plan of equal cost, i from 0"),
+    KVR_ARG_TEXT(struct run_opts, costs, "costs", 0, "FILE", NULL,
+                 "database by whose times parts are weighed; default: by operations"),
+    KVR_ARG_TEXT(struct run_opts, budget, "budget", 0, "TIME", NULL,
+                 "stop in time for this, e.g. 90s, 30m, 2h; what tells most comes first"),
     KVR_ARG_INT(struct run_opts, timeout_s, "timeout", 0, "SECONDS", "0", 0, 604800,
                 "limit per cell; 0: the config's"),
     KVR_ARG_LIST(struct run_opts, set, "set", 's', "AXIS=VALUE", "override an axis of the config"),

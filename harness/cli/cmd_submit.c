@@ -13,7 +13,7 @@
 #include "harness/core/path.h"
 
 struct submit_opts {
-    const char *dir, *time, *mem, *partition, *gpus, *extra;
+    const char *costs, *dir, *time, *mem, *partition, *gpus, *extra;
     int shards, at_once, cpus, jobs, grace, max_array;
     bool send;
     struct kvr_arg_list set;
@@ -70,6 +70,10 @@ static void write_script(FILE *f, const struct submit_opts *o, const char *confi
     fprintf(f, "\"/shard-$shard.db\" --out ");
     quote(f, o->dir);
     fprintf(f, "/out");
+    if (o->costs) {
+        fprintf(f, " --costs ");
+        quote(f, o->costs);
+    }
     for (int i = 0; i < o->set.n; i++) {
         fprintf(f, " --set ");
         quote(f, o->set.v[i]);
@@ -159,7 +163,10 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_INT(struct submit_opts, shards, "shards", 'n', "N", "8", 1, 1000000,
-                "equal parts of the plan, one task each"),
+                "parts of the plan of equal cost, one task each"),
+    KVR_ARG_TEXT(
+        struct submit_opts, costs, "costs", 0, "FILE", NULL,
+        "database by whose times parts are weighed, seen by all nodes; default: operations"),
     KVR_ARG_TEXT(struct submit_opts, dir, "dir", 'd', "DIR", "shards",
                  "databases, frames and logs of the tasks; on a disk that all nodes see"),
     KVR_ARG_INT(struct submit_opts, at_once, "at-once", 0, "N", "0", 0, 100000,

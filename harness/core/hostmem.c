@@ -50,19 +50,33 @@ int64_t kvr_host_oom_kills(void)
     return keyed("/proc/vmstat", "oom_kill") + keyed("/sys/fs/cgroup/memory.events", "oom_kill");
 }
 
-int64_t kvr_host_busy_ns(void)
+/* user, nice, system, idle, iowait, irq, softirq, steal */
+static bool read_stat(long long v[8])
 {
     FILE *f = fopen("/proc/stat", "r");
-    /* user, nice, system, idle, iowait, irq, softirq, steal */
-    long long v[8] = { 0 };
     int n = 0;
 
+    memset(v, 0, 8 * sizeof *v);
     if (f) {
         n = fscanf(f, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &v[0], &v[1], &v[2], &v[3],
                    &v[4], &v[5], &v[6], &v[7]);
         fclose(f);
     }
-    if (n < 4)
+    return n >= 4;
+}
+
+int64_t kvr_host_busy_ns(void)
+{
+    long long v[8];
+
+    if (!read_stat(v))
         return 0;
     return (v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+int64_t kvr_host_stolen_ns(void)
+{
+    long long v[8];
+
+    return read_stat(v) ? v[7] * (1000000000 / sysconf(_SC_CLK_TCK)) : 0;
 }

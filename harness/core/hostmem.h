@@ -23,6 +23,8 @@ int64_t kvr_host_oom_kills(void);
 /* Processor time that the whole host has spent working since it started, all CPUs together. 0: not
  * known. */
 int64_t kvr_host_busy_ns(void);
+/* Of that, what a hypervisor gave to others while this host had work. */
+int64_t kvr_host_stolen_ns(void);
 
 #ifdef __cplusplus
 }

@@ -15,9 +15,10 @@
 enum { MAX_LIST = 1000, MAX_OPTIONS = 16, MAX_METHODS = 10000 };
 
 /* Beside the settings' own names. */
-static const char *const config_keys[] = { "name",    "question", "model",   "plugins", "suite",
-                                           "prompts", "tags",     "methods", "zip",     "exclude",
-                                           "include", "metrics",  "db",      "out",     NULL };
+static const char *const config_keys[] = { "name",  "question", "model",   "plugins",
+                                           "suite", "prompts",  "tags",    "methods",
+                                           "zip",   "exclude",  "include", "metrics",
+                                           "db",    "out",      "until",   NULL };
 
 static enum kvr_status no_memory(void)
 {
@@ -521,6 +522,28 @@ static enum kvr_status read_settings(struct kvr_config *c, const struct kvr_yaml
     return KVR_OK;
 }
 
+/* "ci_width 1%" */
+static enum kvr_status read_until(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "until");
+    const char *text;
+    char end, more;
+
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(kvr_yaml_string(n, &text));
+    if (sscanf(text, "ci_width %lf%c%c", &c->until, &end, &more) != 2 || end != '%' ||
+        !(c->until >= 0.01 && c->until <= 100))
+        return kvr_yaml_fail(n, "'%s': expected 'ci_width N%%' with N from 0.01 to 100", text);
+    c->until /= 100;
+    if (!c->set.timing)
+        return kvr_yaml_fail(n, "'until' is about times: it needs 'timing: true'");
+    if (c->set.repeats < 7)
+        return kvr_yaml_fail(n, "'until' stops repeats, from the 7th on: there are %d",
+                             c->set.repeats);
+    return KVR_OK;
+}
+
 static enum kvr_status read_keys(struct kvr_config *c)
 {
     const struct kvr_yaml_node *root = kvr_yaml_root(c->doc);
@@ -533,6 +556,7 @@ static enum kvr_status read_keys(struct kvr_config *c)
     KVR_TRY(read_text(root, "db", "kvreel.db", &c->db));
     KVR_TRY(read_text(root, "out", "out", &c->out));
     KVR_TRY(read_settings(c, root));
+    KVR_TRY(read_until(c, root));
     KVR_TRY(read_models(c, root));
     KVR_TRY(read_plugins(c, root));
     KVR_TRY(read_suites(c, root));

@@ -21,6 +21,7 @@
  *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as EXCLUDED; also include
  *     frames: [42, 84]                 and every other setting: store/settings.def
  *     metrics: [psnr, ssim]            and programs: harness/plan/commands.h
+ *     until: ci_width 1%               with timing: no more repeats of a cell than that takes
  *     db: kvreel.db
  *     out: out
  *
@@ -83,6 +84,7 @@ struct kvr_config {
     struct kvr_setting_values values[KVR_N_SETTINGS];
     struct kvr_settings set; /* the first value of each; of an axis the sweep has the others */
     uint64_t zip;            /* bits 1 << enum kvr_setting_id */
+    double until; /* stop repeating a cell when its median is known to this part; 0: never */
     struct kvr_rules rules;
     bool (*stopped)(void); /* set by whoever makes the sweep: shall it be given up? NULL: never */
 };

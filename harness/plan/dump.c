@@ -14,8 +14,8 @@ static const struct key before[] = {
     { "tags", NULL },    { "methods", NULL },  { NULL, NULL },
 };
 static const struct key after[] = {
-    { "zip", NULL },       { "exclude", NULL }, { "include", NULL }, { "metrics", NULL },
-    { "db", "kvreel.db" }, { "out", "out" },    { NULL, NULL },
+    { "zip", NULL },   { "exclude", NULL },   { "include", NULL }, { "metrics", NULL },
+    { "until", NULL }, { "db", "kvreel.db" }, { "out", "out" },    { NULL, NULL },
 };
 
 /* Words that YAML or this program would read as something else go in quotes. */

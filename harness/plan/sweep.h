@@ -73,8 +73,9 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
                                const struct kvr_model_facts *facts, int n_facts);
 void kvr_sweep_free(struct kvr_sweep *s); /* copes with {0} */
 
-/* Keep what `filter` (NULL: all) matches in shard `shard` of `n_shards`, and the baselines
- * those cells need. A group is never split over shards. */
+/* Keep what `filter` (NULL: all) matches in shard `shard` of `n_shards`, and the baselines those
+ * cells need. Shards are of one cost (kvr_cell.cost), to a cell; where a group is parted, each part
+ * has the baseline. The same plan and costs: the same shards, on any machine. */
 enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
 
 /* The first 32 hex digits of sha256. */

@@ -30,6 +30,8 @@ enum {
     ACT,
     IO,
     RUNTIME,
+    SEEN,
+    CODES,
     ENCODE,
     DECODE,
     ATTEND,
@@ -55,6 +57,8 @@ static const struct kvr_column columns[] = {
     { .name = "off_bytes", .head = "off by", .unit = "(B)", .digits = 0 },
     { .name = "published_peak_gib", .head = "published", .unit = "(GiB)", .digits = 2 },
     { .name = "runtime_s", .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
+    { .name = "time_codes", .head = "because", .digits = -1 },
     { .name = "runtime_ratio", .head = "to BF16", .unit = "(x)", .digits = 2 },
     { .name = "published_runtime_s", .head = "published", .unit = "(s)", .digits = 1 },
     { .name = "published_runtime_ratio", .head = "published", .unit = "(x)", .digits = 2 },
@@ -212,6 +216,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     v[n++] = number(held - expected);
     v[n++] = number(published(&c->peak, name, suite));
     v[n++] = number(kvr_table_number(t, at, RUNTIME));
+    v[n++] = number(kvr_table_number(t, at, SEEN));
+    v[n++] = text(kvr_table_text(t, at, CODES));
     v[n++] = number(kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
     v[n++] = number(published(&c->runtime, name, runtime));
     v[n++] = number(published(&c->runtime, name, runtime) / published(&c->runtime, bf16, runtime));

@@ -137,7 +137,7 @@ enum { NAME, PROMPT, SEED, VALUE, CONTROL };
  * the same prompt. */
 static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_options *o)
 {
-    const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "verdict = 'VALID'" : "1";
+    const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "runtime_s IS NOT NULL" : "1";
 #define IDS "dense_rank() OVER (ORDER BY suite, prompt_id), dense_rank() OVER (ORDER BY " UNIT ")"
 
     if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyz0123456789_.") != strlen(o->metric))
@@ -390,8 +390,12 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
             base = &r->m[i];
     }
     if (!base)
-        return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s", r->o->metric,
-                        r->o->against, r->o->db);
+        return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s%s", r->o->metric,
+                        r->o->against, r->o->db,
+                        strcmp(r->o->metric, "runtime_s") == 0
+                            ? ": a time counts when it was taken under `timing: true`, on a quiet "
+                              "machine (column time_codes of cells_wide)"
+                            : "");
     for (int i = 0; i < r->n; i++)
         KVR_TRY(compare(r, &r->m[i], base, &r->m[i].c));
     KVR_TRY(adjust(r, base, false));
@@ -452,12 +456,13 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
                                   int n, double level, double *x, bool *flag)
 {
     struct kvr_interval ci;
-    double explained = 0, least = INFINITY;
+    double explained = 0, least = INFINITY, cold = 0;
     int outliers;
 
     for (int i = 0; i < n; i++) {
         x[i] = kvr_table_number(t, first + i, 4);
         explained += kvr_table_number(t, first + i, 5) / n;
+        cold += kvr_table_number(t, first + i, 6) / n;
         least = x[i] < least ? x[i] : least;
     }
     KVR_TRY(kvr_median_interval(x, n, level, &ci));
@@ -476,6 +481,7 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
                                          number(least),
                                          count(outliers),
                                          number(explained),
+                                         number(cold),
                                          text(kvr_table_text(t, first, 3)) };
 
         return kvr_table_add(out, row);
@@ -496,7 +502,8 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
         { .name = "min_s", .head = "min", .unit = "(s)", .digits = 3 },
         { .name = "outliers" },
         { .name = "attributed", .digits = 3 },
-        { .name = "verdict" },
+        { .name = "cold_s", .head = "cold", .unit = "(s)", .digits = 3 },
+        { .name = "time" },
     };
     struct kvr_table *t = NULL;
     double *x = NULL;
@@ -508,12 +515,13 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
     KVR_TRY(query(
         &t, o,
         "SELECT rollout || machine || code || method AS unit, method, prompt_id, "
-        "CASE WHEN sum(verdict = 'NOISY') OVER (PARTITION BY rollout, machine, code, "
-        "method) > 0 THEN 'NOISY' ELSE 'VALID' END, runtime_s, (SELECT sum(s.ns) FROM "
+        "coalesce(nullif(max(time_codes) OVER (PARTITION BY rollout, machine, code, method), ''), "
+        "'counts'), runtime_seen_s, (SELECT sum(s.ns) FROM "
         "sample s WHERE s.cell = key AND s.kind IN ('encode', 'decode', 'attend', "
-        "'linear', 'cross', 'other', 'graph')) / 1e9 / runtime_s FROM cells_wide WHERE outcome = "
-        "'OK' AND run_kind = 'bench' AND (%s) ORDER BY is_baseline DESC, method, "
-        "prompt_id, unit, repeat",
+        "'linear', 'cross', 'other', 'graph')) / 1e9 / runtime_seen_s, "
+        "(SELECT max(s.ns) / 1e9 FROM sample s WHERE s.cell = key AND s.kind = 'warmup' AND "
+        "s.round = 0) FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND (%s) "
+        "ORDER BY is_baseline DESC, method, prompt_id, unit, repeat",
         condition(o)));
     x = malloc(((size_t)t->n_rows + 1) * sizeof *x);
     flag = malloc((size_t)t->n_rows + 1);
@@ -528,7 +536,8 @@ enum kvr_status kvr_stat_timing(struct kvr_table **out, const struct kvr_stat_op
     if (st == KVR_OK)
         st = kvr_table_note(*out, "median over repeats, interval from order statistics; fewer than "
                                   "6 repeats cannot give 95 % and show min-max; outliers are "
-                                  "counted, never dropped");
+                                  "counted, never dropped; cold: the first rollout of a process, "
+                                  "apart; a time with codes counts nowhere");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

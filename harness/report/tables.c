@@ -52,6 +52,8 @@ static const struct kvr_column columns[] = {
       .scale = MIB,
       .digits = 1 },
     { .name = "runtime_s", .better = -1, .head = "runtime", .unit = "(s)", .digits = 2 },
+    { .name = "runtime_seen_s", .head = "no runtime:", .unit = "(s)", .digits = 2 },
+    { .name = "time_codes", .head = "because" },
     { .name = "psnr_truth", .better = +1, .head = "truth PSNR", .unit = "(dB)", .digits = 2 },
     { .name = "lost_db", .better = -1, .head = "lost", .unit = "(dB)", .digits = 2 },
     { .name = "ssim_truth", .better = +1, .head = "truth SSIM", .digits = 4 },

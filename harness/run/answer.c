@@ -23,7 +23,7 @@ struct parts {
     struct kvr_row_artifact *artifact;
     struct kvr_row_probe *probe;
     int n_metrics;
-    char noise[128];
+    char noise[128], time_codes[192];
 };
 
 static void parts_free(struct parts *p)
@@ -143,6 +143,7 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
     snprintf(v->reason, sizeof v->reason, "%s", kvr_error());
     r->measured = false;
     r->n_metrics = r->n_mem = r->n_passes = r->n_samples = r->n_probes = r->n_artifacts = 0;
+    r->n_watch = 0;
     return KVR_OK;
 }
 
@@ -230,21 +231,40 @@ static bool is_phase(const char *kind)
     return true;
 }
 
-/* What was going on beside a timed row, and time that no phase explains. An emulated device's times
- * say nothing, whoever asks for them. */
-static const char *noise_of(const struct kvr_attempt *a, const struct kvr_row *r, char buf[128])
+static void add_code(char *codes, size_t n, const char *code)
 {
+    const size_t k = strlen(codes);
+
+    if (code[0])
+        snprintf(codes + k, n - k, "%s%s", k ? " " : "", code);
+}
+
+/* Why a time does not count. Of a timed row that is its noise, too: what was going on beside it,
+ * and time that no phase explains; a rollout without a warm-up is cold, and no noise. Of any other
+ * row it is first of all that nobody took care. An emulated device's times say nothing, whoever
+ * asks. */
+static void judge_time(const struct kvr_attempt *a, const struct kvr_row *r, struct parts *p)
+{
+    const bool timed = a->cell->set.timing;
     int64_t explained = 0;
 
-    snprintf(buf, 128, "%.100s", a->noise ? a->noise : "");
+    p->noise[0] = p->time_codes[0] = 0;
     for (int i = 0; i < r->n_samples; i++)
         if (is_phase(r->sample[i].kind))
             explained += r->sample[i].ns;
-    if (a->cell->set.timing && explained < r->wall_ns / 10 * 9)
-        strcat(buf, buf[0] ? " UNATTRIBUTED" : "UNATTRIBUTED");
+    if (timed)
+        add_code(p->noise, sizeof p->noise, a->disturbed ? a->disturbed : "");
+    if (timed && explained < r->wall_ns / 10 * 9)
+        add_code(p->noise, sizeof p->noise, "UNATTRIBUTED");
     if (strcmp(a->cell->set.device, "emulated") == 0)
-        strcat(buf, buf[0] ? " EMULATED" : "EMULATED");
-    return buf;
+        add_code(p->noise, sizeof p->noise, "EMULATED");
+    if (!timed)
+        add_code(p->time_codes, sizeof p->time_codes, "UNTIMED");
+    if (!timed)
+        add_code(p->time_codes, sizeof p->time_codes, a->disturbed ? a->disturbed : "");
+    if (timed && a->cell->set.warmup == 0)
+        add_code(p->time_codes, sizeof p->time_codes, "COLD");
+    add_code(p->time_codes, sizeof p->time_codes, p->noise);
 }
 
 static void summarise(struct kvr_verdict *v, const struct kvr_row *r)
@@ -298,7 +318,11 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     if (st != KVR_OK)
         return refuse_answer(st, r, v);
     summarise(v, r);
-    r->noise = noise_of(a, r, p->noise);
+    judge_time(a, r, p);
+    r->noise = p->noise;
+    r->time_codes = p->time_codes;
+    r->watch = a->watch;
+    r->n_watch = a->n_watch;
     v->noisy = r->noise[0] != 0;
     v->outcome = gate(a, r, v, v->reason, sizeof v->reason);
     return KVR_OK;

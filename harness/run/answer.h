@@ -15,9 +15,11 @@ struct kvr_attempt {
     int64_t cell_ns; /* from the worker's start to its end: rollout, files, metrics, video */
     bool timed_out, stopped; /* killed for its time, or by the user */
     int timeout_s;
-    bool limited;             /* its memory was: what it dies of may be that */
-    bool oom_killed;          /* the kernel killed something for want of memory meanwhile */
-    const char *noise;        /* codes of what disturbed it; NULL: nothing */
+    bool limited;          /* its memory was: what it dies of may be that */
+    bool oom_killed;       /* the kernel killed something for want of memory meanwhile */
+    const char *disturbed; /* codes of what the machine did beside it; NULL: nothing */
+    const struct kvr_row_watch *watch; /* the same in numbers */
+    int n_watch;
     enum kvr_outcome outcome; /* without a worker: SKIPPED, UNSUPPORTED, with `reason` */
     const char *reason;
     const char *expected_frames; /* sha256 the frames must have, or "" */

@@ -20,6 +20,7 @@ struct kvr_job {
     char frames_path[512]; /* below the out folder, when DONE */
     char frames_sha256[65];
     bool expect_same_frames; /* made again only because the file is gone or damaged */
+    bool enough;             /* left out: its rollout's time is known well enough */
     bool other_build;        /* when DONE: frames of this build are not to be compared with its */
     char reason[512];        /* when FAILED */
 };

@@ -22,6 +22,9 @@ struct kvr_plan_line {
 };
 typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 
+/* Of samples, the width of the median's interval, in parts of the median. */
+typedef double kvr_width_fn(const double *x, int n);
+
 struct kvr_run_options {
     const char *config_path;
     const char *db_path; /* NULL: what the config says, else "kvreel.db" */
@@ -30,10 +33,14 @@ struct kvr_run_options {
     const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
     bool force, dry_run;
-    bool stale;                                /* run again what another build measured */
-    int limit;                                 /* > 0: no more cells than these, in their order */
-    int shard, n_shards;                       /* 0 of 1: everything */
-    int timeout_s;                             /* 0: what the config says */
+    bool stale;          /* run again what another build measured */
+    int limit;           /* > 0: no more cells than these, in their order */
+    int shard, n_shards; /* 0 of 1: everything */
+    int budget_s;        /* > 0: start nothing that would not be through by then */
+    kvr_width_fn *width; /* what `until: ci_width 1%` is held against; NULL: repeats are all run */
+    const char
+        *costs;    /* a database: what its cells took weighs those of shards; NULL: arithmetic */
+    int timeout_s; /* 0: what the config says */
     const char *const *overrides;              /* "axis=value", NULL-terminated; may be NULL */
     const struct kvr_preferences *preferences; /* below and above the config; NULL: none */
     FILE *progress;                            /* progress lines or bar; NULL: quiet */
@@ -51,7 +58,8 @@ struct kvr_run_summary {
     int done_before, unsupported, excluded; /* the parts of skipped */
     int failed_before; /* in the database as failed, and not asked for again; part of done_before */
     int to_run;        /* cells that were, or in a dry run would be, measured */
-    int limited;       /* left for another time by `limit` */
+    int limited;       /* left for another time by `limit`, or by the budget */
+    int enough;        /* repeats that the stop rule has left out */
     int noisy;         /* of ok: measured, but the time is not to be trusted */
     int n_stale;       /* of done_before: by another build than this */
     int64_t memory_bytes; /* to_run at a time will hold, by history; 0: not known */

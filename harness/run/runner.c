@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
+#include "harness/core/machine.h"
 #include "harness/core/path.h"
 #include "harness/device/names.h"
 #include "harness/run/answer.h"
@@ -25,6 +27,7 @@
 #include "harness/run/lines.h"
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
+#include "harness/run/spare.h"
 #include "harness/run/spawn.h"
 #include "harness/store/history.h"
 #include "harness/store/lock.h"
@@ -36,13 +39,15 @@ enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
 /* A baseline that moves by more than this from the beginning of a timed session to its end makes
  * the session's times noisy; other programs may take this part of the machine meanwhile. */
 static const double max_drift = 0.02, max_load = 0.1;
+/* The same part of a hypervisor's, and how much slower its clock may be than it was at its best. */
+static const double max_stolen = 0.01, max_slower = 0.05;
 
 struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* NULL: idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift; /* drift: a baseline once more, no cell */
-    int64_t busy_ns, oom_kills;     /* the host's counters when it started */
+    bool timed_out, stopped, drift;        /* drift: a baseline once more, no cell */
+    int64_t busy_ns, stolen_ns, oom_kills; /* the host's counters when it started */
     char started[32];
 };
 
@@ -63,6 +68,9 @@ struct runner {
     int n_workers, n_running, next; /* next: place in the order; before it nobody is WAITING */
     int n_started, n_drift;         /* cells; drift measurements that were started */
     int64_t drift_ns[N_DRIFT];
+    int64_t t0_ns, ns_done; /* the run's beginning; what its finished cells took */
+    double cost_done;
+    double mhz;                     /* the fastest clock of this session; 0: not known */
     struct kvr_job *drift_job;      /* the baseline that is measured again */
     char driver[256];               /* the device's, for the session */
     int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
@@ -221,7 +229,8 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;
     w->drift = drift;
-    w->busy_ns = j->cell->set.timing ? kvr_host_busy_ns() : 0;
+    w->busy_ns = kvr_host_busy_ns();
+    w->stolen_ns = kvr_host_stolen_ns();
     w->oom_kills = kvr_host_oom_kills();
     r->n_running++;
     if (drift)
@@ -241,24 +250,78 @@ static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kv
     return settle(r, j, &v);
 }
 
+/* --- what need not be run --------------------------------------------------------------- */
+
+static enum kvr_status leave_out(struct runner *r, struct kvr_job *j)
+{
+    j->state = KVR_LEFT_OUT;
+    r->summary->enough++;
+    r->progress.total--;
+    return kvr_store_enough(r->store, r->plan_id, j->cell->key, true);
+}
+
+static enum kvr_status is_enough(struct runner *r, const struct kvr_job *j, bool *yes)
+{
+    return kvr_is_enough(r->store, &r->session, &r->sweep, r->jobs, (int)(j - r->jobs),
+                         r->opts->width, yes);
+}
+
+/* Repeats that an earlier run has made superfluous are no part of what is to be run. */
+static enum kvr_status find_enough(struct runner *r)
+{
+    for (int i = r->sweep.n_cells - 1; i >= 0; i--) { /* baselines after what needs them */
+        bool yes = false;
+
+        if (r->jobs[i].state == KVR_WAITING)
+            KVR_TRY(is_enough(r, &r->jobs[i], &yes));
+        if (yes) {
+            r->jobs[i].state = KVR_LEFT_OUT;
+            r->jobs[i].enough = true;
+            r->summary->to_run--;
+            r->summary->enough++;
+        }
+    }
+    return KVR_OK;
+}
+
+/* Would it be through in time, and the baseline measured again after it where that is due? By the
+ * pace so far; before there is one nobody knows. */
+static bool is_in_time(const struct runner *r, const struct kvr_job *j)
+{
+    const double pace = r->cost_done > 0 ? (double)r->ns_done / r->cost_done : 0;
+    const double again = r->drift_job ? (N_DRIFT - r->n_drift) * r->drift_job->cell->cost : 0;
+    const double end = (double)kvr_now_ns() + pace * (j->cell->cost + again);
+
+    return r->opts->budget_s <= 0 || end < (double)r->t0_ns + 1e9 * (double)r->opts->budget_s;
+}
+
 /* The first job that can start; cells whose baseline failed are settled on the way. Without frames
  * there is nothing to wait for. NULL: none now. */
 static enum kvr_status next_job(struct runner *r, struct kvr_job **out)
 {
+    bool enough;
+
     *out = NULL;
     while (r->next < r->sweep.n_cells && r->jobs[r->order[r->next]].state != KVR_WAITING)
         r->next++;
     for (int i = r->next; i < r->sweep.n_cells; i++) {
         struct kvr_job *j = &r->jobs[r->order[i]], *b = &r->jobs[j->cell->baseline];
 
-        if (j->state != KVR_WAITING)
+        if (j->state != KVR_WAITING || !is_in_time(r, j))
             continue;
         if (b == j || b->state == KVR_DONE || j->cell->no_frames) {
+            KVR_TRY(is_enough(r, j, &enough));
+            if (enough) {
+                KVR_TRY(leave_out(r, j));
+                continue;
+            }
             *out = j;
             return KVR_OK;
         }
         if (b->state == KVR_FAILED)
             KVR_TRY(skip(r, j, b));
+        if (b->state == KVR_LEFT_OUT) /* its repeat was enough, and that of all that needs it */
+            KVR_TRY(leave_out(r, j));
     }
     return KVR_OK;
 }
@@ -320,16 +383,38 @@ static enum kvr_status fill_workers(struct runner *r)
 
 /* --- finishing -------------------------------------------------------------------------- */
 
-/* What other programs did of the machine's work while a timed cell ran. */
-static const char *disturbance(const struct runner *r, const struct worker *w)
-{
-    const int64_t wall = kvr_now_ns() - w->start_ns, busy = kvr_host_busy_ns() - w->busy_ns;
-    const double share = (double)(busy - w->child.cpu_ns) / (double)wall / r->n_cpus;
-    const bool loaded = w->busy_ns && share > max_load, crowded = r->n_workers > 1;
+/* What the machine did beside a cell. */
+struct beside {
+    struct kvr_row_watch watch[4];
+    char codes[64];
+};
 
-    if (!w->job->cell->set.timing)
-        return "";
-    return loaded && crowded ? "LOAD JOBS" : loaded ? "LOAD" : crowded ? "JOBS" : "";
+/* Other programs' share of the machine, what a hypervisor took of it, and its clock: held against
+ * the fastest that this session has seen. Every cell is looked at, timed or not. */
+static void look_beside(struct runner *r, const struct worker *w, struct beside *b)
+{
+    const double wall = (double)(kvr_now_ns() - w->start_ns) * r->n_cpus, mhz = kvr_machine_mhz();
+    const double busy = (double)(kvr_host_busy_ns() - w->busy_ns - w->child.cpu_ns) / wall;
+    const double stolen = (double)(kvr_host_stolen_ns() - w->stolen_ns) / wall;
+    const struct {
+        bool is;
+        const char *code;
+    } codes[] = { { w->busy_ns && busy > max_load, "LOAD" },
+                  { w->busy_ns && stolen > max_stolen, "STEAL" },
+                  { mhz > 0 && mhz < (1 - max_slower) * r->mhz, "CLOCK" },
+                  { r->n_workers > 1, "JOBS" } };
+    size_t n = 0;
+
+    r->mhz = mhz > r->mhz ? mhz : r->mhz;
+    b->watch[0] = (struct kvr_row_watch){ "others_share", w->busy_ns ? busy : NAN };
+    b->watch[1] = (struct kvr_row_watch){ "stolen_share", w->busy_ns ? stolen : NAN };
+    b->watch[2] = (struct kvr_row_watch){ "mhz", mhz > 0 ? mhz : NAN };
+    b->watch[3] = (struct kvr_row_watch){ "load", kvr_machine_load() };
+    b->codes[0] = 0;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].is)
+            n += (size_t)snprintf(b->codes + n, sizeof b->codes - n, "%s%s", n ? " " : "",
+                                  codes[i].code);
 }
 
 /* A drift measurement: only its time is kept. One that failed leaves the session unchecked, and
@@ -360,7 +445,7 @@ static enum kvr_status judge_drift(struct runner *r)
     int64_t lo = INT64_MAX, hi = 0;
 
     if (r->n_drift < 2)
-        return KVR_OK;
+        return kvr_store_untimed_drift(r->store, r->session.id, max_drift);
     for (int i = 0; i < r->n_drift; i++) {
         lo = r->drift_ns[i] < lo ? r->drift_ns[i] : lo;
         hi = r->drift_ns[i] > hi ? r->drift_ns[i] : hi;
@@ -377,6 +462,7 @@ static enum kvr_status judge_drift(struct runner *r)
 static enum kvr_status finish(struct runner *r, struct worker *w, int wait_status)
 {
     struct kvr_job *j = w->job;
+    struct beside beside;
     struct kvr_attempt a = {
         .started = w->started,
         .answer = w->child.answer ? w->child.answer : "",
@@ -389,15 +475,20 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
         .limited = r->config.set.memory_mib > 0,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
-        .noise = disturbance(r, w),
+        .disturbed = beside.codes,
+        .watch = beside.watch,
+        .n_watch = sizeof beside.watch / sizeof *beside.watch,
     };
     char same_frames[65];
     struct kvr_verdict v;
     enum kvr_status st;
 
+    look_beside(r, w, &beside);
     if (w->drift) {
         st = finish_drift(r, w);
     } else {
+        r->cost_done += j->cell->cost;
+        r->ns_done += a.cell_ns;
         if (!a.expected_frames[0]) { /* a repeat gives the same frames, or something is wrong */
             kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
                                   same_frames);
@@ -508,13 +599,22 @@ static enum kvr_status wait_for_something(struct runner *r)
     return reap(r);
 }
 
+/* What the budget has left. */
+static void count_open(struct runner *r)
+{
+    for (int i = 0; r->opts->budget_s > 0 && i < r->sweep.n_cells; i++)
+        r->summary->limited += r->jobs[i].state == KVR_WAITING;
+}
+
 static enum kvr_status loop(struct runner *r)
 {
     KVR_TRY(store_unsupported(r));
     for (;;) {
         KVR_TRY(fill_workers(r));
-        if (r->n_running == 0)
+        if (r->n_running == 0) {
+            count_open(r);
             return judge_drift(r);
+        }
         KVR_TRY(wait_for_something(r));
     }
 }
@@ -786,6 +886,39 @@ static void say_warning(void *ctx, const struct kvr_plan_line *line)
         fprintf(ctx, "warning: %s: %s\n", line->method, line->warning);
 }
 
+/* --- costs ------------------------------------------------------------------------------ */
+
+/* What cells like it took, in that database; where there is none, its operations at the pace of
+ * those that are known. All of it from the file alone: every machine that has it makes the same
+ * shards. */
+static enum kvr_status weigh_by_history(struct runner *r)
+{
+    struct kvr_store *history;
+    double *ns = calloc((size_t)r->sweep.n_cells + 1, sizeof *ns), sum_ns = 0, sum_flop = 0;
+    enum kvr_status st;
+
+    if (!ns)
+        return kvr_fail(KVR_ENOMEM, "run: no memory for costs");
+    st = kvr_store_look(&history, r->opts->costs);
+    for (int i = 0; st == KVR_OK && i < r->sweep.n_cells; i++) {
+        const struct kvr_cell *c = &r->sweep.cell[i];
+        const struct kvr_like like = { c->rollout,  c->model_label, c->name,      c->set.kind,
+                                       c->set.path, c->set.frames,  c->set.window };
+        struct kvr_expected e = { 0 };
+
+        kvr_store_expect(history, &like, &e);
+        ns[i] = (double)e.cell_ns;
+        sum_ns += ns[i];
+        sum_flop += e.cell_ns > 0 ? c->cost : 0;
+    }
+    for (int i = 0; st == KVR_OK && sum_flop > 0 && i < r->sweep.n_cells; i++)
+        r->sweep.cell[i].cost = ns[i] > 0 ? ns[i] : r->sweep.cell[i].cost * sum_ns / sum_flop;
+    if (st == KVR_OK)
+        kvr_store_close(&history);
+    free(ns);
+    return st;
+}
+
 /* --- the plan in the database ----------------------------------------------------------- */
 
 /* The out folder as seen from the database's, so that both may be moved together. */
@@ -833,6 +966,9 @@ static enum kvr_status tell_session(struct runner *r)
     snprintf(text, sizeof text, "%d", o->limit);
     if (o->limit > 0)
         KVR_TRY(kvr_session_tell(s, "limit", text));
+    snprintf(text, sizeof text, "%d s", o->budget_s);
+    if (o->budget_s > 0)
+        KVR_TRY(kvr_session_tell(s, "budget", text));
     snprintf(text, sizeof text, "%d/%d", o->shard, o->n_shards);
     if (o->n_shards > 1)
         KVR_TRY(kvr_session_tell(s, "shard", text));
@@ -877,9 +1013,10 @@ static enum kvr_status store_plan(struct runner *r)
                                            .prompt_id = c->prompt->id,
                                            .run_kind = c->set.kind,
                                            .cost = c->cost,
-                                           .state = c->excluded    ? "excluded"
-                                                    : !c->possible ? "unsupported"
-                                                                   : "planned" };
+                                           .state = c->excluded         ? "excluded"
+                                                    : !c->possible      ? "unsupported"
+                                                    : r->jobs[i].enough ? "enough"
+                                                                        : "planned" };
     }
     st = name_config(r, &config);
     plan.config = config;
@@ -918,6 +1055,8 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(look_at_device(r));
     KVR_TRY(make_sweep(r));
     KVR_TRY(identify_plan(r));
+    if (o->costs)
+        KVR_TRY(weigh_by_history(r));
     KVR_TRY(kvr_sweep_select(&r->sweep, o->filter, o->shard, o->n_shards < 1 ? 1 : o->n_shards));
     KVR_TRY(go_on());
     KVR_TRY(open_store(r));
@@ -928,6 +1067,12 @@ static enum kvr_status run(struct runner *r)
         kvr_choose(&r->jobs, r->store, &r->sweep, o, r->build, r->summary->out_dir, r->summary));
     KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));
     KVR_TRY(go_on());
+    if (o->budget_s > 0)
+        KVR_TRY(kvr_most_telling_first(r->order, &r->sweep, r->jobs));
+    if (r->driver[0])
+        r->session.driver = r->driver;
+    KVR_TRY(kvr_session_identify(&r->session));
+    KVR_TRY(find_enough(r));
     apply_limit(r);
     r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
@@ -946,8 +1091,6 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
-    if (r->driver[0])
-        r->session.driver = r->driver;
     KVR_TRY(tell_session(r));
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
@@ -960,7 +1103,9 @@ static enum kvr_status run(struct runner *r)
 
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out)
 {
-    struct runner r = { .opts = opts, .summary = out, .lock = -1, .signal_fd = -1 };
+    struct runner r = {
+        .opts = opts, .summary = out, .lock = -1, .signal_fd = -1, .t0_ns = kvr_now_ns()
+    };
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);

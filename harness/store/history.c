@@ -66,3 +66,23 @@ void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char 
         sqlite3_snprintf(65, sha256, "%s", sqlite3_column_text(q, 0));
     sqlite3_finalize(q);
 }
+
+enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
+                                const struct kvr_session *session, double *seconds, int most,
+                                int *n)
+{
+    static const char sql[] =
+        "SELECT c.wall_ns / 1e9 FROM cell c JOIN session x ON x.id = c.session JOIN about a ON "
+        "a.session = x.id AND a.name = 'machine' WHERE c.rollout = ? AND c.timing AND "
+        "c.outcome = 'OK' AND c.time_codes = '' AND x.code = ? AND a.value = ?";
+    const char *machine = kvr_session_fact(session, "machine");
+    sqlite3_stmt *q;
+
+    *n = 0;
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "ttt", rollout, session->code, machine ? machine : "");
+    while (*n < most && sqlite3_step(q) == SQLITE_ROW)
+        seconds[(*n)++] = sqlite3_column_double(q, 0);
+    sqlite3_finalize(q);
+    return KVR_OK;
+}

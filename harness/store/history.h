@@ -24,4 +24,10 @@ void kvr_store_expect(struct kvr_store *s, const struct kvr_like *like, struct k
 void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
                            const struct kvr_session *session, char sha256[65]);
 
+/* Seconds of this rollout's repeats that count, at most `most` of them, as the session's sources
+ * took them on the session's machine. */
+enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
+                                const struct kvr_session *session, double *seconds, int most,
+                                int *n);
+
 #endif

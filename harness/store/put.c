@@ -249,33 +249,72 @@ static enum kvr_status each_ok_cell(struct kvr_store *s, const char *session, ce
     return st;
 }
 
-static enum kvr_status mark_noisy(struct kvr_store *s, const char *session, const char *code)
+static enum kvr_status update(struct kvr_store *s, sqlite3_stmt *q)
+{
+    const enum kvr_status st = kvr_sql_step(s, q, "marking a session");
+
+    sqlite3_finalize(q);
+    return st;
+}
+
+static enum kvr_status mark_noisy(struct kvr_store *s, const char *session, const char *code,
+                                  double most)
 {
     static const char sql[] =
         "UPDATE cell SET verdict = 'NOISY', verdict_codes = ltrim(verdict_codes || ' ' || ?2), "
         "time_codes = ltrim(coalesce(time_codes, verdict_codes) || ' ' || ?2) WHERE session = ?1 "
         "AND outcome = 'OK' AND instr(' ' || verdict_codes || ' ', ' ' || ?2 || ' ') = 0";
     sqlite3_stmt *q;
-    enum kvr_status st;
 
+    (void)most;
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
     kvr_sql_bind(q, "tt", session, code);
-    st = kvr_sql_step(s, q, "marking a session");
-    sqlite3_finalize(q);
-    return st;
+    return update(s, q);
 }
 
-enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
+static enum kvr_status mark_drifted(struct kvr_store *s, const char *session, const char *code,
+                                    double most)
+{
+    static const char sql[] =
+        "WITH b AS (SELECT model, frames, window, path, run_kind FROM cell WHERE session = ?1 AND "
+        "is_baseline AND outcome = 'OK' AND NOT timing GROUP BY model, frames, window, path, "
+        "run_kind, threads, backend HAVING max(wall_ns) > (1 + ?3) * min(wall_ns)) "
+        "UPDATE cell SET time_codes = time_codes || ' ' || ?2 WHERE session = ?1 AND "
+        "outcome = 'OK' AND NOT timing AND instr(time_codes, ?2) = 0 AND "
+        "(model, frames, window, path, run_kind) IN b";
+    sqlite3_stmt *q;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "ttd", session, code, most);
+    return update(s, q);
+}
+
+typedef enum kvr_status mark_fn(struct kvr_store *s, const char *session, const char *code,
+                                double most);
+
+/* The session's cells are changed under their seals. */
+static enum kvr_status mark_sealed(struct kvr_store *s, const char *session, mark_fn *mark,
+                                   const char *code, double most)
 {
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "marking a session"));
     st = each_ok_cell(s, session, check_cell);
     if (st == KVR_OK)
-        st = mark_noisy(s, session, code);
+        st = mark(s, session, code, most);
     if (st == KVR_OK)
         st = each_ok_cell(s, session, seal_cell);
     return kvr_sql_end(s, st, "marking a session");
+}
+
+enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code)
+{
+    return mark_sealed(s, session, mark_noisy, code, 0);
+}
+
+enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most)
+{
+    return mark_sealed(s, session, mark_drifted, "DRIFT", most);
 }
 
 static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row *r)

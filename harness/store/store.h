@@ -222,6 +222,11 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,
                                 const char *started, int64_t ns);
 
+/* Of a session that is not timed: where baselines of the same settings, which do the same work
+ * whatever the prompt, differ by more than this part, times have one more reason not to count,
+ * DRIFT. */
+enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session, double most);
+
 /* Give every OK row of the session one more reason to be NOISY. */
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code);
 

@@ -56,7 +56,7 @@ function drawCell() {
     ["Session", session ? `${session.id.slice(0, 8)}, ${session.host}, commit ${session.git_hash.slice(0, 10)}${session.git_dirty ? " with local changes" : ""}` : c.session], ["Cell", c.key], ["Compared with", c.is_baseline ? "it is the reference" : c.baseline], c.warning ? ["Mind", c.warning] : null].filter(Boolean);
   const settings = [["model", c.model], ["model sha256", c.model_sha256], ...D.cells.c.slice(D.cells.c.indexOf("prompt_id") + 1, D.cells.c.indexOf("settings")).map(k => [k, c[k] === null ? "\u2013" : String(c[k])]), ["repeat", String(c.repeat)]];
   const metrics = [...["ssim", "psnr"].filter(k => c[k] !== null).map(k => [METRICS[k].label, num(c[k], METRICS[k].digits), METRICS[k].unit]), ...Object.keys(others).map(k => { const d = D.metric_defs.find(x => x.name === k); return [k, String(others[k]), d ? d.unit : ""]; })];
-  const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal", bytes(c.nominal)], ["held", bytes(c.resident)], ["peak", bytes(c.peak)], ["process's peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime === null ? "\u2013" : c.runtime + " s" + (c.verdict === "VALID" ? "" : " (" + c.verdict + ")")]];
+  const cost = [["compression", c.compression ? num(c.compression, 3) + "\u00d7" : "\u2013"], ["resident", c.compression_r ? num(c.compression_r, 3) + "\u00d7" : "\u2013"], ["BF16 bytes", bytes(c.bf16)], ["nominal", bytes(c.nominal)], ["held", bytes(c.resident)], ["peak", bytes(c.peak)], ["process's peak", bytes(c.host_peak)], ["live at the start", bytes(c.live_start)], ["live at the end", bytes(c.live_end)], ["runtime", c.runtime_seen === null ? "\u2013" : c.runtime_seen + " s" + (c.time_codes ? " (does not count: " + c.time_codes + ")" : "")]];
   const files = ARTIFACTS.filter(a => a.cell === c.key).map(a => [a.kind, a.path, bytes(a.bytes), a.sha256.slice(0, 16) + "\u2026", a.kind !== "video" ? "not looked at by this page" : isVideoShown(c) ? "checked, shown above" : NO_VIDEO[c.key] || "not in this report"]);
   const tries = ATTEMPTS.filter(a => a.cell === c.key).map(a => [a.n, a.outcome, a.started, a.wall_s === null ? "\u2013" : a.wall_s + " s", a.reason]);
   const chunks = PROBE_CHUNKS.filter(p => p.cell === c.key);
@@ -69,7 +69,7 @@ function drawCell() {
     files.length ? section("Files", pairsTable(files, ["kind", "path", "size", "sha256", "state"])) : null, tries.length ? section("Attempts", pairsTable(tries, ["attempt", "outcome", "began", "took", "reason"])) : null,
     section("Log", h("pre", {}, c.log || "It wrote nothing.")));
   cellFrames(c, frames);
-  if (phases) phaseBars(bars, [{ label: c.method, m: c, p: { ...phases, n: 1, valid: c.verdict === "VALID" } }], "Phases of " + c.method);
+  if (phases) phaseBars(bars, [{ label: c.method, m: c, p: { ...phases, n: 1, valid: c.time_codes === "" } }], "Phases of " + c.method);
   put(memory, PASSES.has(c.key) && MEM.has(c.key) ? memoryChart(c, ((c.peak || 0) - ($("m-weights").checked ? 0 : MEM.get(c.key).WEIGHTS || 0)) / MiB, widthOf(memory)) : h("p", { class: "hint" }, "No trace of memory was stored."));
 }
 // Cells of the chosen method, in the order of the prompts.

@@ -93,9 +93,11 @@ function summarise(name, cells) {
   m.v.compression = sum("nominal") ? sum("bf16") / sum("nominal") : null;
   m.v.compression_r = sum("resident") ? sum("bf16") / sum("resident") : null;
   m.v.peak = ok.length ? Math.max(...ok.map(c => c.peak)) / MiB : null;
-  // As in the tables: a time counts when its cell is VALID.
-  const t = median(ok.filter(c => c.verdict === "VALID").map(c => c.runtime));
+  // As in the tables: a time counts when it was taken under `timing: true` on a quiet machine. Others
+  // are shown in grey, with the reason, and take part in nothing.
+  const t = median(ok.filter(c => c.runtime !== null).map(c => c.runtime));
   m.v.runtime = t.v;
+  m.grey = t.v === null && ok.length ? { runtime: median(ok.map(c => c.runtime_seen)).v, why: [...new Set(ok.flatMap(c => c.time_codes.split(" ")))].join(" ") } : null;
   for (const k of Object.keys(METRICS)) {
     for (const e of ["half", "lo", "hi"]) if (m[e][k] === undefined) m[e][k] = null;
     if (k === "runtime" && t.lo !== null) Object.assign(m.lo, { runtime: t.lo }), Object.assign(m.hi, { runtime: t.hi }), m.half.runtime = Math.max(t.hi - t.v, t.v - t.lo);

@@ -42,7 +42,7 @@ function optionCurves(knob, metric) {
     const pts = [...places].map(([x, cells]) => {
       const some = shared(cells), sum = k => some.reduce((a, c) => a + (c[k] || 0), 0);
       const ratio = metric === "compression" ? sum("bf16") / sum("nominal") : metric === "compression_r" ? sum("bf16") / sum("resident") : null;
-      const v = ratio !== null ? { v: ratio } : metric === "peak" ? { v: Math.max(...some.map(c => c.peak)) * scale } : metric === "runtime" ? median(some.filter(c => c.verdict === "VALID").map(c => c.runtime)) : mean(perPrompt(perSeed(some, c => c[metric] === null ? NaN : c[metric] * scale)));
+      const v = ratio !== null ? { v: ratio } : metric === "peak" ? { v: Math.max(...some.map(c => c.peak)) * scale } : metric === "runtime" ? median(some.filter(c => c.runtime !== null).map(c => c.runtime)) : mean(perPrompt(perSeed(some, c => c[metric] === null ? NaN : c[metric] * scale)));
       return { text: x, v: v.v, lo: v.lo ?? null, hi: v.hi ?? null, n: new Set(some.map(c => c.prompt)).size };
     }).filter(p => Number.isFinite(p.v));
     if (pts.length > 1) out.push({ m: { name: first.method, family: first.family, is_baseline: first.is_baseline, reading: first.reading, bits: first.compression ? 16 / first.compression : NaN }, key, label: knob.name(first), rest: key, pts });

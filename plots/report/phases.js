@@ -13,7 +13,7 @@ const phaseColour = k => k === REST ? "var(--line)" : PHASES.find(([p]) => p ===
 const PHASE_KEYS = [...PHASES.map(([k]) => k), REST];
 
 function meanPhases(cells) {
-  const valid = cells.filter(c => c.verdict === "VALID"), list = (valid.length ? valid : cells).map(phasesOf).filter(Boolean);
+  const valid = cells.filter(c => c.time_codes === ""), list = (valid.length ? valid : cells).map(phasesOf).filter(Boolean);
   if (!list.length) return null;
   const avg = of => list.reduce((a, x) => a + of(x), 0) / list.length;
   return { ms: Object.fromEntries(PHASE_KEYS.map(k => [k, avg(x => x.ms[k])])), total: avg(x => x.total), n: list.length, valid: valid.length > 0 };

@@ -75,9 +75,9 @@ json "the tags are the peak" \
     'all(.[]; .peak_bytes == .kv_bytes + .meta_bytes + .scratch_bytes + .weights_bytes + .act_bytes + .io_bytes)'
 json "published figures stand beside, of the method as the study ran it" \
     'map(select(.method == "RTN_INT2@study"))[0] | .published_compression == 5.3333 and .published_runtime_s == 87.1'
-json "a ratio to BF16" 'map(select(.method == "BF16"))[0] | .runtime_ratio == 1'
+json "a ratio to BF16" 'map(select(.method == "BF16"))[0] | .runtime_ratio == 1 or (.runtime_s == null and .time_codes != "")'
 json "phases explain the time" \
-    'all(.[]; .encode_s + .decode_s + .attend_s + .linear_s + .cross_s + .other_s > 0.9 * .runtime_s)'
+    'all(.[]; .encode_s + .decode_s + .attend_s + .linear_s + .cross_s + .other_s > 0.9 * .runtime_seen_s)'
 exits 0 "the same for people" report --db cut.db --table cost
 prints "says whose figures" 'published: what the study printed'
 exits 0 "the page copes with cells that show nothing" report --db cut.db -o page

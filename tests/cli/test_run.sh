@@ -45,14 +45,26 @@ echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
 exits 0 "a program that looks at videos" run see.yaml --db see.db --out see --filter 'prompt=red & method=BF16'
 check "finds one" test "$(sql see.db "SELECT value FROM metric WHERE name = 'see.there'")" = 1.0
 
-n=0
 for i in 0 1 2; do
     "$kvreel" run tiny.yaml --db "s$i.db" --out o --shard $i/3 --json -q >"$out" 2>"$err"
     check "shard $i of 3 measures its cells, or says that it has none" \
         jq -e ".ok == .cells and ((.cells > 0) == ($? == 0))" "$out"
-    n=$((n + $(jq .cells "$out")))
+    if [ -e "s$i.db" ]; then sql "s$i.db" 'SELECT key FROM cell' >>keys; fi
 done
-check "the shards are the whole plan" test $n -eq 6
+check "the shards are the whole plan" test "$(sort -u keys | wc -l)" -eq 6
+for bad in 30x m -5m 0 1e9h 5mm; do
+    exits 2 "a budget of '$bad' is none" "${run[@]}" --budget "$bad"
+    says "and what one is" "--budget '$bad', need a time like 90s, 30m or 2h"
+done
+for bad in 1 'width 1%' 'ci_width 0%' 'ci_width 1%%'; do
+    exits 2 "a stop rule of '$bad' is none" "${run[@]}" --set "until=$bad" --set timing=true --set repeats=8
+    says "and what one is" "expected 'ci_width N%'"
+done
+exits 2 "a stop rule without timing" "${run[@]}" --set 'until=ci_width 1%' --set repeats=8
+exits 2 "a stop rule with nothing to leave out" "${run[@]}" --set 'until=ci_width 1%' --set timing=true --set repeats=6
+exits 0 "parts weighed by what cells took" "${run[@]}" --shard 0/2 --costs t.db --dry-run --json
+json "are parts" '.cells >= 2 and .cells < 6'
+exits 2 "times from nowhere" "${run[@]}" --shard 0/2 --costs none.db --dry-run
 
 exits 0 "query" query --db t.db 'SELECT method, ssim FROM summary'
 prints "a row per method" '^RTN_INT2 '

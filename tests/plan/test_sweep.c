@@ -1,6 +1,7 @@
 /* test_sweep.c - cells and their keys: same settings same key, any other setting another key. */
 #include <check.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -549,7 +550,21 @@ START_TEST(filter)
 }
 END_TEST
 
-/* Shards are disjoint, complete, and keep a group together. */
+/* What shard i of n has to do, and of every cell how many shards have it. */
+static double shard_cost(struct kvr_sweep *s, int i, int n, int *times)
+{
+    double cost = 0;
+
+    ck_assert_int_eq(kvr_sweep_select(s, NULL, i, n), KVR_OK);
+    for (int k = 0; k < s->n_cells; k++) {
+        times[k] += s->cell[k].selected;
+        cost += s->cell[k].selected ? s->cell[k].cost : 0;
+        ck_assert(!s->cell[k].selected || s->cell[s->cell[k].baseline].selected);
+    }
+    return cost;
+}
+
+/* Shards are complete, and nothing but a baseline is in two of them. */
 START_TEST(shards)
 {
     struct kvr_config c;
@@ -557,17 +572,54 @@ START_TEST(shards)
     int times[64] = { 0 };
 
     must_make(&c, &s, MANY, NULL);
-    for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(kvr_sweep_select(&s, NULL, i, 3), KVR_OK);
-        for (int k = 0; k < s.n_cells; k++) {
-            times[k] += s.cell[k].selected;
-            ck_assert_int_eq(s.cell[k].selected, s.cell[s.cell[k].baseline].selected);
-        }
-    }
+    for (int i = 0; i < 3; i++)
+        shard_cost(&s, i, 3, times);
     for (int k = 0; k < s.n_cells; k++)
-        ck_assert_int_eq(times[k], 1);
+        ck_assert(times[k] == 1 || (times[k] > 1 && s.cell[k].baseline == k));
     ck_assert_int_eq(kvr_sweep_select(&s, NULL, 3, 3), KVR_EINVAL);
     ck_assert_int_eq(kvr_sweep_select(&s, NULL, -1, 3), KVR_EINVAL);
+    drop(&c, &s);
+}
+END_TEST
+
+/* Of cells of unlike cost (a long one is four short ones and more), each of n shards has its n-th,
+ * to a cell and a baseline; one prompt with many methods is no single shard's, either. */
+static const struct {
+    const char *config;
+    int n_shards;
+} unlike[] = {
+    { "model: nano\nframes: [3, 6, 21, 42]\nprompts:\n"
+      "  - {id: a, text: a large red disc bounces over a plain blue background}\n"
+      "  - {id: b, text: a large green ring stays still over a plain white background}\n"
+      "methods: [BF16, RTN_INT4, RTN_INT2, KIVI_INT4, KIVI_INT2, PRQ_INT4, PRQ_INT2]\n",
+      4 },
+    { "model: nano\nframes: 6\n"
+      "prompts: [{id: a, text: a large red disc bounces over a plain blue background}]\n"
+      "methods: [BF16, RTN_INT4, RTN_INT2, KIVI_INT4, KIVI_INT2, PRQ_INT4, PRQ_INT2, "
+      "QUAROT_KV_INT4, QUAROT_KV_INT2, RTN_INT8, AGE_TIER_INT4]\n",
+      5 },
+};
+
+START_TEST(shards_cost_the_same)
+{
+    struct kvr_config c;
+    struct kvr_sweep s;
+    int times[256] = { 0 };
+    double all = 0, largest = 0, cost;
+
+    must_make(&c, &s, unlike[_i].config, NULL);
+    ck_assert_int_le(s.n_cells, 256);
+    for (int k = 0; k < s.n_cells; k++) {
+        all += s.cell[k].cost;
+        largest = s.cell[k].cost > largest ? s.cell[k].cost : largest;
+    }
+    for (int i = 0; i < unlike[_i].n_shards; i++) {
+        cost = shard_cost(&s, i, unlike[_i].n_shards, times);
+        ck_assert_msg(fabs(cost - all / unlike[_i].n_shards) <= 2.01 * largest,
+                      "shard %d: %g of %g, a cell at most %g", i, cost, all, largest);
+    }
+    for (int k = 0; k < s.n_cells; k++)
+        ck_assert_int_ge(times[k], 1);
     drop(&c, &s);
 }
 END_TEST
@@ -595,6 +647,7 @@ int main(void)
     tcase_add_test(tc, parts_of_random_models);
     tcase_add_loop_test(tc, filter, 0, sizeof filters / sizeof *filters);
     tcase_add_test(tc, shards);
+    tcase_add_loop_test(tc, shards_cost_the_same, 0, sizeof unlike / sizeof *unlike);
     suite_add_tcase(suite, tc);
     return run_suite_forked(suite);
 }

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sqlite3.h>
@@ -110,6 +111,18 @@ static struct answer ask_of(const char *path, const char *sql)
 static struct answer ask(const char *sql)
 {
     return ask_of(db, sql);
+}
+
+/* As a program that knew no checksums. */
+static void change(const char *sql)
+{
+    static const char unseal[] = "DROP TABLE IF EXISTS seal; PRAGMA user_version = 5";
+    sqlite3 *d;
+
+    ck_assert_int_eq(sqlite3_open(db, &d), SQLITE_OK);
+    ck_assert_msg(sqlite3_exec(d, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(d));
+    ck_assert_int_eq(sqlite3_exec(d, unseal, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(d);
 }
 
 /* The probe's numbers are stored, its frames are those of the timed run, BF16 is what it is. */
@@ -267,6 +280,141 @@ START_TEST(draws_and_forcings)
                      2);
     s = must_run(&o);
     ck_assert_int_eq(s.done_before, 12);
+}
+END_TEST
+
+/* Every cell is looked at; a time that nobody took care of is seen, has its reasons, and counts
+ * nowhere. */
+START_TEST(times_that_nobody_asked_for)
+{
+    struct kvr_run_options o = options();
+
+    o.filter = "prompt=a";
+    ck_assert_int_eq(must_run(&o).ok, 3);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cells_wide WHERE runtime_s IS NULL AND "
+                         "runtime_seen_s > 0 AND ' ' || time_codes || ' ' LIKE '% UNTIMED %' AND "
+                         "' ' || time_codes || ' ' LIKE '% JOBS %' AND verdict = 'VALID'")
+                         .i,
+                     3);
+    ck_assert_int_eq(ask("SELECT count(*) FROM summary WHERE runtime_s IS NULL AND runtime_seen_s "
+                         "> 0 AND time_codes LIKE 'UNTIMED%' AND n_valid = 1")
+                         .i,
+                     3);
+    ck_assert_int_eq(ask("SELECT count(*) FROM watch JOIN cell ON key = cell WHERE watch.name IN "
+                         "('others_share', 'stolen_share', 'mhz', 'load')")
+                         .i,
+                     12);
+}
+END_TEST
+
+static double narrow(const double *x, int n)
+{
+    ck_assert_int_ge(n, 6);
+    for (int i = 0; i < n; i++)
+        ck_assert(x[i] > 0);
+    return 0.01;
+}
+
+static double wide(const double *x, int n)
+{
+    (void)x, (void)n;
+    return NAN; /* nothing is known by it */
+}
+
+/* Six repeats that count and lie close together make the seventh and eighth superfluous; that they
+ * are not there is no hole. */
+START_TEST(repeats_that_are_enough)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
+    o.filter = "prompt=a";
+    o.width = narrow;
+    o.limit = 12;
+    s = must_run(&o); /* round by round: six of each */
+    ck_assert_int_eq(s.ok, 12);
+    ck_assert_int_eq(s.enough, 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM sample WHERE kind = 'warmup'").i, 12);
+    o.limit = 0;
+    o.dry_run = true;
+    ck_assert_int_eq(ask("SELECT max(repeat) FROM cell").i, 5);
+    change("UPDATE cell SET time_codes = 'LOAD' WHERE repeat = 3");
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* five that count are too few */
+    change("UPDATE cell SET time_codes = ''");
+    o.width = wide;
+    ck_assert_int_eq(must_run(&o).to_run, 4);
+    o.width = narrow;
+    s = must_run(&o);
+    ck_assert_int_eq(s.to_run, 0);
+    ck_assert_int_eq(s.enough, 4);
+    change("UPDATE session SET code = 'another'");
+    ck_assert_int_eq(must_run(&o).to_run, 4); /* other sources' times say nothing of these */
+}
+END_TEST
+
+/* In a database whose times are made to count while it runs, so that it stops in its midst. */
+START_TEST(enough_while_it_runs)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
+    o.filter = "prompt=a";
+    o.width = narrow;
+    o.jobs = 1; /* none is judged before the one before it is there */
+    o.limit = 1;
+    ck_assert_int_eq(must_run(&o).ok, 1);
+    change("CREATE TRIGGER counts AFTER INSERT ON sample WHEN new.kind = 'cell' BEGIN UPDATE cell "
+           "SET time_codes = '' WHERE key = new.cell; END");
+    change("UPDATE cell SET time_codes = ''");
+    o.limit = 0;
+    s = must_run(&o);
+    ck_assert_int_eq(s.ok, 11);
+    ck_assert_int_eq(s.enough, 4);
+    ck_assert_int_eq(ask("SELECT n_open FROM sweeps").i, 16); /* the other prompt */
+    ck_assert_int_eq(ask("SELECT n_enough FROM sweeps").i, 4);
+    change("UPDATE cell SET time_codes = ''"); /* whatever its drift was */
+    ck_assert_int_eq(must_run(&o).to_run, 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell").i, 12);
+}
+END_TEST
+
+/* A run that has no time left starts nothing; what it leaves is open. */
+START_TEST(budget)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+
+    o.budget_s = 1;
+    o.jobs = 1;
+    s = must_run(&o);
+    ck_assert_int_lt(s.ok, 6);
+    ck_assert_int_eq(s.limited, 6 - s.ok);
+    if (s.ok > 0)
+        ck_assert_int_eq(ask("SELECT count(*) FROM sweeps WHERE narrowed = 'budget 1 s' AND note "
+                             "LIKE '% cells open, budget 1 s'")
+                             .i,
+                         1);
+    o.budget_s = 3600;
+    ck_assert_int_eq(must_run(&o).limited, 0);
+    ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE outcome = 'OK'").i, 6);
+}
+END_TEST
+
+/* The cheapest cells that say something of every method come first. */
+START_TEST(most_telling_first)
+{
+    struct kvr_run_options o = options();
+    const char *sets[] = { "frames=[12, 9, 3, 6]", NULL };
+
+    write_config("[BF16, RTN_INT4, RTN_INT2]", "repeats: 2\n");
+    o.overrides = sets;
+    o.budget_s = 3600;
+    o.limit = 3;
+    ck_assert_int_eq(must_run(&o).ok, 3);
+    ck_assert_int_eq(
+        ask("SELECT count(DISTINCT method) FROM cell WHERE frames = 3 AND repeat = 0").i, 3);
 }
 END_TEST
 
@@ -486,15 +634,6 @@ START_TEST(a_failure_never_replaces_what_was_measured)
     ck_assert_int_eq(ask("SELECT count(*) FROM cell WHERE attempt = 3 AND outcome = 'OK'").i, 6);
 }
 END_TEST
-
-static void change(const char *sql)
-{
-    sqlite3 *d;
-
-    ck_assert_int_eq(sqlite3_open(db, &d), SQLITE_OK);
-    ck_assert_msg(sqlite3_exec(d, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(d));
-    sqlite3_close(d);
-}
 
 /* As if the baselines had been measured by a program of another compiler, of other flags, on
  * another CPU. */
@@ -922,6 +1061,15 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_database_that_is_taken_away);
     tcase_add_test(tc, dry_run_leaves_nothing);
     tcase_add_test(tc, wrong_options);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("times");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, times_that_nobody_asked_for);
+    tcase_add_test(tc, repeats_that_are_enough);
+    tcase_add_test(tc, enough_while_it_runs);
+    tcase_add_test(tc, budget);
+    tcase_add_test(tc, most_telling_first);
     suite_add_tcase(suite, tc);
     sr = srunner_create(suite);
     srunner_set_fork_status(sr, CK_NOFORK); /* the engine's threads do not survive a fork */

@@ -4,7 +4,8 @@ SELECT c.key, w.method, c.name, c.reading, c.family, c.is_baseline, c.model, c.s
   c.attempt, c.session, c.verdict, c.verdict_codes, c.started, c.finished, c.baseline,
   c.host_peak_bytes AS host_peak, c.live_start_bytes AS live_start,
   c.live_end_bytes AS live_end, c.model_sha256,
-  w.machine, round(c.wall_ns / 1e9, 4) AS runtime, c.bf16_bytes AS bf16,
+  w.machine, round(w.runtime_s, 4) AS runtime,
+  round(w.runtime_seen_s, 4) AS runtime_seen, w.time_codes, c.bf16_bytes AS bf16,
   c.nominal_bytes AS nominal, c.resident_bytes AS resident, c.peak_bytes AS peak,
   round(w.psnr_db, 4) AS psnr, round(w.ssim, 6) AS ssim
 FROM cell c JOIN cells_wide w USING(key) WHERE c.jitter = 0

@@ -1,9 +1,9 @@
-WITH ok AS (SELECT *, row_number() OVER w AS rank, count(*) OVER m AS n FROM cells_wide
+WITH ok AS (SELECT *, row_number() OVER w AS rank, count(runtime_s) OVER m AS n FROM cells_wide
   WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0
   AND forcing = 'none' AND method IN (name, name || '@study')
   AND (reading = 'study' OR is_baseline = 1)
   WINDOW m AS (PARTITION BY name, model, suite),
-    w AS (PARTITION BY name, model, suite ORDER BY runtime_s))
+    w AS (PARTITION BY name, model, suite ORDER BY runtime_s IS NULL, runtime_s))
 SELECT name, model, suite, count(*) AS n, avg(ssim) AS ssim, avg(psnr_db) AS psnr_db,
   avg(CASE WHEN rank IN ((n + 1) / 2, (n + 2) / 2) THEN runtime_s END) AS runtime_s
 FROM ok GROUP BY name, model, suite ORDER BY count(*) DESC

@@ -15,11 +15,10 @@ s AS (SELECT cell,
     max(ns) FILTER (WHERE kind = 'linear') / 1e9 AS linear,
     max(ns) FILTER (WHERE kind = 'cross') / 1e9 AS "cross",
     max(ns) FILTER (WHERE kind = 'other') / 1e9 AS other
-  FROM sample WHERE round = 0 AND cell IN (SELECT key FROM cell WHERE verdict = 'VALID')
-  GROUP BY cell)
+  FROM sample WHERE round = 0 GROUP BY cell)
 SELECT w.method, w.name, w.is_baseline, w.compression, w.peak_bytes,
   m.kv, m.meta, m.scratch, m.weights, m.act, m.io,
-  iif(w.verdict = 'VALID', w.runtime_s, NULL),
+  w.runtime_s, iif(w.runtime_s IS NULL, w.runtime_seen_s, NULL), w.time_codes,
   s.encode, s.decode, s.attend, s.linear, s."cross", s.other,
   w.settings || ', ' || w.machine AS settings,
   c.spec
@@ -27,4 +26,4 @@ FROM cells_wide w JOIN cell c ON c.key = w.key
   LEFT JOIN m ON m.cell = w.key LEFT JOIN s ON s.cell = w.key
 WHERE w.run_kind = 'bench' AND w.jitter = 0 AND w.outcome = 'OK'
 ORDER BY settings, w.is_baseline DESC, w.compression IS NULL, round(w.compression, 3),
-  w.method, w.verdict <> 'VALID', w.runtime_s
+  w.method, w.runtime_s IS NULL, w.runtime_seen_s

@@ -1,5 +1,7 @@
 -- One row per run: a cell, or of cells that only differ in their metrics the one that worked out
 -- last, with the metrics of all of them as columns. `machine`: what times may be compared in.
+-- `runtime_s` is a time that counts: under `timing: true`, on a quiet machine, after a warm-up; of
+-- others it is NULL, `runtime_seen_s` is what came by the way, and `time_codes` says why.
 -- is_control: a draw of the BF16 rollout.
 SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family,
   c.is_baseline, c.model, c.suite, c.prompt_id, c.prompt, {c.columns}, c.repeat,
@@ -11,17 +13,17 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   c.max_nominal_bytes, c.max_resident_bytes,
   CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,
   CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,
-  c.peak_bytes, c.host_peak_bytes, c.wall_ns / 1e9 AS runtime_s, c.attempt, c.session,
+  c.peak_bytes, c.host_peak_bytes, iif(c.why = '', c.wall_ns / 1e9, NULL) AS runtime_s,
+  c.wall_ns / 1e9 AS runtime_seen_s, c.why AS time_codes, c.attempt, c.session,
   c.verdict, c.verdict_codes, c.device_bytes,
   s.cpu_model || ', ' || s.n_cpus || ' CPUs' || iif(s.driver = 'none: cpu', '', ', ' ||
     s.driver) || coalesce((SELECT ' #' || a.value FROM about a WHERE a.session = s.id
     AND a.name = 'machine'), '') AS machine, s.code, c.rollout, c.run, c.warning,
   {c.settings} AS settings,
-  coalesce(c.time_codes, iif(c.timing, c.verdict_codes, trim('UNTIMED ' || c.verdict_codes)))
-    AS time_codes,
   {c.root_settings} AS root_settings, c.jitter > 0 AND EXISTS (SELECT 1 FROM cell b
     WHERE b.key = c.baseline AND b.jitter = 0) AS is_control
-FROM cell c JOIN session s ON s.id = c.session
+FROM (SELECT *, coalesce(time_codes, iif(timing, verdict_codes,
+    trim('UNTIMED ' || verdict_codes))) AS why FROM cell) c JOIN session s ON s.id = c.session
   LEFT JOIN made d ON d.method = c.method AND d.made_of = c.made_of
 WHERE NOT EXISTS (SELECT 1 FROM cell t WHERE t.run = c.run AND (t.outcome = 'OK',
   t.finished, t.key) > (c.outcome = 'OK', c.finished, c.key))

@@ -1,14 +1,22 @@
 -- One row per method, model, settings and machine, of timed cells. Means are over the cells that
 -- have the number; n_ok beside n_attempted says when that is not all of them. A time counts when
--- its cell is VALID. Draws are not rows of it, but what they say is: the floor is how far the BF16
--- rollout is from itself, jitter the standard deviation of the method's own.
+-- it was taken under `timing: true` on a quiet machine: runtime_s is the median of those; where there
+-- is none, runtime_seen_s is that of what came by the way, and time_codes says why it does not count.
+-- Draws are not rows of it, but what they say is: the floor is how far the BF16 rollout is from itself,
+-- jitter the standard deviation of the method's own.
 WITH w AS MATERIALIZED (SELECT * FROM cells_wide WHERE run_kind = 'bench' AND jitter = 0),
 ok AS (SELECT *,
     row_number() OVER (PARTITION BY method, {group}, machine ORDER BY runtime_s) AS rank,
     count(*) OVER (PARTITION BY method, {group}, machine) AS n
-  FROM w WHERE verdict = 'VALID'),
+  FROM w WHERE runtime_s IS NOT NULL),
 med AS (SELECT method, {group}, machine, avg(runtime_s) AS runtime_s
   FROM ok WHERE rank IN ((n + 1) / 2, (n + 2) / 2) GROUP BY method, {group}, machine),
+seen AS (SELECT *,
+    row_number() OVER (PARTITION BY method, {group}, machine ORDER BY runtime_seen_s) AS rank,
+    count(*) OVER (PARTITION BY method, {group}, machine) AS n
+  FROM w WHERE outcome = 'OK'),
+mid AS (SELECT method, {group}, machine, avg(runtime_seen_s) AS runtime_seen_s
+  FROM seen WHERE rank IN ((n + 1) / 2, (n + 2) / 2) GROUP BY method, {group}, machine),
 low AS (SELECT {group}, max(iif(name = 'psnr', mean, NULL)) AS psnr_floor,
     max(iif(name = 'ssim', mean, NULL)) AS ssim_floor FROM floor GROUP BY {group}),
 own AS (SELECT method, {group}, max(iif(name = 'psnr', sd, NULL)) AS psnr_jitter,
@@ -27,11 +35,14 @@ SELECT w.method, w.name, w.reading, w.family, max(w.is_baseline) AS is_baseline,
   avg(w.nominal_bytes) FILTER (WHERE w.outcome = 'OK') AS nominal_bytes,
   avg(w.resident_bytes) FILTER (WHERE w.outcome = 'OK') AS resident_bytes,
   max(w.peak_bytes) FILTER (WHERE w.outcome = 'OK') AS peak_bytes,
-  med.runtime_s, w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,
+  med.runtime_s, mid.runtime_seen_s,
+  iif(med.runtime_s IS NULL, max(w.time_codes) FILTER (WHERE w.outcome = 'OK'), '') AS time_codes,
+  w.machine, count(*) FILTER (WHERE w.verdict = 'VALID') AS n_valid,
   count(*) FILTER (WHERE w.verdict = 'NOISY') AS n_noisy,
   count(*) FILTER (WHERE w.verdict = 'INVALID') AS n_invalid,
   max(w.warning) AS warning, w.settings, psnr_floor, ssim_floor, psnr_jitter, ssim_jitter
-FROM w LEFT JOIN med USING (method, {group}, machine) LEFT JOIN low USING ({group})
+FROM w LEFT JOIN med USING (method, {group}, machine)
+  LEFT JOIN mid USING (method, {group}, machine) LEFT JOIN low USING ({group})
   LEFT JOIN own USING (method, {group})
 GROUP BY w.method, {w.group}, w.machine
 ORDER BY w.model, w.frames, w.window, w.machine, is_baseline DESC, w.method

@@ -1,0 +1,138 @@
+/* spare.c - see spare.h. */
+#include "harness/run/spare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/store/history.h"
+
+enum { LEAST_REPEATS = 6, MOST_REPEATS = 1000 };
+
+struct place {
+    int index, at; /* at: in the order so far */
+    double worth;
+};
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->worth != y->worth)
+        return (x->worth < y->worth) - (x->worth > y->worth);
+    return x->at - y->at;
+}
+
+/* What a mean is taken over: the cells of a method that differ in prompt, seed and repeat alone. */
+static uint64_t mean_of(const struct kvr_cell *c)
+{
+    char text[400];
+    uint64_t h = 14695981039346656037u;
+
+    snprintf(text, sizeof text, "%s\n%s\n%s %d %d %s %s %d", c->model_label, c->label, c->set.kind,
+             c->set.frames, c->set.window, c->set.path, c->set.forcing, c->set.jitter > 0);
+    for (const char *s = text; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h ? h : 1;
+}
+
+struct count {
+    uint64_t key;
+    int n;
+};
+
+static int *count_of(struct count *table, size_t room, uint64_t key)
+{
+    size_t i = (size_t)(key ^ key >> 32) & (room - 1);
+
+    while (table[i].key && table[i].key != key)
+        i = (i + 1) & (room - 1);
+    table[i].key = key;
+    return &table[i].n;
+}
+
+static double worth_of(const struct kvr_cell *c, int *n)
+{
+    const bool counts = c->repeat == 0 || c->set.timing;
+    const double gain = *n ? 1.0 / (*n * (*n + 1.0)) : 2;
+
+    *n += counts;
+    return (counts ? gain : gain * 1e-6) / (c->cost > 0 ? c->cost : 1);
+}
+
+enum kvr_status kvr_most_telling_first(int *order, const struct kvr_sweep *sweep,
+                                       const struct kvr_job *jobs)
+{
+    const int n = sweep->n_cells;
+    struct place *place = calloc((size_t)n + 1, sizeof *place);
+    double *worth = calloc((size_t)n + 1, sizeof *worth);
+    struct count *table;
+    size_t room = 64;
+
+    while (room < 2 * (size_t)n)
+        room *= 2;
+    table = calloc(room, sizeof *table);
+    if (!place || !worth || !table) {
+        free(place);
+        free(worth);
+        free(table);
+        return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", n);
+    }
+    for (int i = 0; i < n; i++) /* what is there already */
+        if (jobs[i].state == KVR_DONE)
+            (*count_of(table, room, mean_of(jobs[i].cell)))++;
+    for (int i = 0; i < n; i++)
+        if (jobs[order[i]].state == KVR_WAITING)
+            worth[order[i]] =
+                worth_of(jobs[order[i]].cell, count_of(table, room, mean_of(jobs[order[i]].cell)));
+    for (int i = n - 1; i >= 0; i--) { /* baselines stand before what needs them */
+        const int b = sweep->cell[i].baseline;
+
+        worth[b] = worth[i] > worth[b] ? worth[i] : worth[b];
+    }
+    for (int i = 0; i < n; i++)
+        place[i] = (struct place){ order[i], i, worth[order[i]] };
+    qsort(place, (size_t)n, sizeof *place, by_worth);
+    for (int i = 0; i < n; i++)
+        order[i] = place[i].index;
+    free(place);
+    free(worth);
+    free(table);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_time_is_known(struct kvr_store *s, const struct kvr_session *session,
+                                  const struct kvr_cell *cell, double until, kvr_width_fn *width,
+                                  bool *yes)
+{
+    double *x;
+    enum kvr_status st;
+    int n = 0;
+
+    *yes = false;
+    if (cell->repeat < LEAST_REPEATS || !cell->set.timing)
+        return KVR_OK;
+    x = malloc(MOST_REPEATS * sizeof *x);
+    if (!x)
+        return kvr_fail(KVR_ENOMEM, "run: no memory");
+    st = kvr_store_times(s, cell->rollout, session, x, MOST_REPEATS, &n);
+    if (st == KVR_OK && n >= LEAST_REPEATS)
+        *yes = width(x, n) <= until;
+    free(x);
+    return st;
+}
+
+enum kvr_status kvr_is_enough(struct kvr_store *s, const struct kvr_session *session,
+                              const struct kvr_sweep *sweep, const struct kvr_job *jobs, int at,
+                              kvr_width_fn *width, bool *yes)
+{
+    const double until = sweep->config->until;
+
+    *yes = false;
+    if (until <= 0 || !width || !s)
+        return KVR_OK;
+    KVR_TRY(kvr_time_is_known(s, session, &sweep->cell[at], until, width, yes));
+    for (int i = at + 1; *yes && i < sweep->n_cells && sweep->cell[i].baseline == at; i++)
+        if (jobs[i].state == KVR_WAITING)
+            KVR_TRY(kvr_time_is_known(s, session, &sweep->cell[i], until, width, yes));
+    return KVR_OK;
+}
