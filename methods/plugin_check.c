@@ -121,8 +121,9 @@ static enum kvr_status check_tiers(const struct kvr_tiers *t)
 static enum kvr_status check_retention(const struct kvr_retention *r)
 {
     KVR_TRY(check_part("retention", r->name, r->title, r->options, r->opts_size));
-    if (!r->assign)
-        return kvr_fail(KVR_EINVAL, "retention '%s': without assign", r->name);
+    if (!r->assign == !r->thin)
+        return kvr_fail(KVR_EINVAL, "retention '%s': %s assign and thin", r->name,
+                        r->assign ? "with both" : "without");
     return KVR_OK;
 }
 

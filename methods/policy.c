@@ -160,6 +160,26 @@ void kvr_retention_close(struct kvr_retention_use *u)
     *u = (struct kvr_retention_use){ 0 };
 }
 
+bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out)
+{
+    *out = (struct kvr_thin_needs){ 0 };
+    if (!u->part || !u->part->thin)
+        return false;
+    if (u->part->needs)
+        u->part->needs(u->opts, out);
+    return true;
+}
+
+/* `bytes` of the device at *p to the host; *p then points to the copy. */
+static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t bytes,
+                                    struct kvr_buf *to)
+{
+    KVR_TRY(kvr_buf_alloc(to, kvr_dev_host(dev), KVR_MEM_SCRATCH, bytes));
+    KVR_TRY(kvr_dev_get(dev, to->p, *p, bytes));
+    *p = to->p;
+    return KVR_OK;
+}
+
 /* k and v on the host; both stay NULL when only counts are wanted. */
 static enum kvr_status fetch(const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                              struct kvr_buf *k, struct kvr_buf *v)
@@ -210,4 +230,31 @@ enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      struct kvr_policy_state *state, uint8_t *map)
 {
     return ask(u->part->assign, u->part->cuda, u->opts, ctx, dev, state, map);
+}
+
+enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
+                                   const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                   struct kvr_policy_state *state, uint8_t *keep)
+{
+    const size_t width = (size_t)ctx->n_heads * (size_t)ctx->head_dim * sizeof *ctx->k;
+    struct kvr_policy_ctx on_host = *ctx;
+    struct kvr_buf k = { 0 }, all = { 0 };
+    struct kvr_thin_needs needs;
+    enum kvr_status st = KVR_OK;
+
+    kvr_retention_thins(u, &needs);
+    on_host.v = NULL;
+    on_host.k = needs.keys ? ctx->k : NULL;
+    if (!kvr_dev_in_host(dev)) {
+        KVR_TRY(kvr_dev_sync(dev)); /* what is decided on must be right */
+        if (on_host.k)
+            st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
+        if (st == KVR_OK && ctx->all_keys)
+            st = copy_to_host(dev, &on_host.all_keys, (size_t)ctx->n_active * width, &all);
+    }
+    if (st == KVR_OK)
+        st = u->part->thin(u->opts, &on_host, kvr_dev_host(dev), state, keep);
+    kvr_buf_free(&k);
+    kvr_buf_free(&all);
+    return st;
 }

@@ -7,7 +7,9 @@
  *
  * A row of methods.def names them as text: tiers "saliency(important=0.2)", retention
  * "saliency(retained=0.45,fill=pooled)". Both may look at the layer's new keys and values and
- * keep a state per layer.
+ * keep a state per layer. A retention that gives up single tokens, of all heads or of each head by
+ * itself, says so instead by one byte for every token it may keep (`thin`); what it may ask for
+ * is in struct kvr_thin_needs.
  *
  * As intended, the map covers the tokens written so far; only the new chunk's keys and values
  * are given (older ones are coded already and are not decoded for a decision); all tokens of a
@@ -53,13 +55,19 @@ struct kvr_policy_ctx {
     const float *v;   /* counts are wanted (`kvreel predict`): scores are then all equal */
     /* Both are memory of the device that `assign` is given; all else here, the map and what a
      * part remembers are the host's. */
+    bool counts_only;      /* thin: no data, how many is all that matters */
+    const float *all_keys; /* thin: [n_active,H,D], 0 where not held; NULL unless asked for */
+    const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
 };
 
 /* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
 struct kvr_policy_state {
     struct kvr_buf buf; /* KVR_MEM_META of kvr_dev_host(dev), grown by the part itself */
-    int64_t n;          /* the part's own use: frames the buffer speaks of */
-    int64_t n_planned;  /* the part's own use: frames when a plan was last made */
+    /* What takes the place of `buf` once the chunk is stored; if that fails it is forgotten. */
+    struct kvr_buf next;
+    int64_t n_next;
+    int64_t n;         /* the part's own use: frames the buffer speaks of */
+    int64_t n_planned; /* the part's own use: frames when a plan was last made */
 };
 
 /* Side information that the study's format stores and section "byte accounting" counts. */
@@ -74,6 +82,32 @@ struct kvr_study_counts {
 typedef enum kvr_status kvr_assign_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                       struct kvr_dev *dev, struct kvr_policy_state *state,
                                       uint8_t *map);
+
+/* What the queries of a chunk's clean pass gave each key: of `n_query` sampled queries the sum and
+ * the largest of their weights p, query heads of one KV head summed and compared alike. Attention
+ * that the method's own choice made necessary: its time is the method's. */
+struct kvr_columns {
+    int64_t n_query;
+    const float *sum, *max; /* [n_active,H], of the host; 0 for what is not held */
+};
+
+/* What a thinning retention asks for. */
+struct kvr_thin_needs {
+    bool by_head;       /* every head keeps tokens of its own */
+    bool by_data;       /* which tokens stay depends on keys, values or attention */
+    bool columns;       /* ctx->columns */
+    int queries;        /* of so many queries of a chunk, evenly spread; 0: all */
+    bool keys;          /* ctx->k: the new chunk's keys */
+    bool all_keys;      /* ctx->all_keys */
+    bool beyond_window; /* what is kept stays visible when the cell's window has passed it */
+};
+
+/* keep [n_active][sets]: 1 where the token stays, sets being H for a part by head, else 1. It comes
+ * as what the layer holds; the new chunk's tokens come as 1. Only a 1 may be changed, to 0. All
+ * memory is the host's, `dev` too; ctx->v is never given. */
+typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
+                                    struct kvr_dev *dev, struct kvr_policy_state *state,
+                                    uint8_t *keep);
 
 struct kvr_tiers {
     const char *name, *title;
@@ -96,8 +130,11 @@ struct kvr_retention {
     size_t opts_size;
     enum kvr_unit unit;
     enum kvr_status (*check)(const void *opts);
-    /* Changes bytes of tier 0 only. */
+    /* Changes bytes of tier 0 only. NULL where `thin` is not. */
     kvr_assign_fn *assign;
+    /* As intended only: gives up single tokens, of any tier. */
+    kvr_thin_fn *thin;
+    void (*needs)(const void *opts, struct kvr_thin_needs *out);
     bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
 };
@@ -121,6 +158,8 @@ struct kvr_retention_use {
 };
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
+/* Does the part thin, and what does it ask for? All false and 0 where it does not. */
+bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 
@@ -131,6 +170,10 @@ enum kvr_status kvr_tiers_assign(const struct kvr_tiers_use *u, const struct kvr
 enum kvr_status kvr_retention_assign(const struct kvr_retention_use *u,
                                      const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
                                      struct kvr_policy_state *state, uint8_t *map);
+
+enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
+                                   const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                                   struct kvr_policy_state *state, uint8_t *keep);
 
 /* A layer's budget factor. `which`: "none" (1), "linear" (min + l/(L-1) (max-min), 1 when L is
  * 1), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take

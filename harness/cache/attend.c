@@ -34,13 +34,18 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
                         KVR_ATTEND_MAX_D);
     if (need.tiles)
         KVR_TRY(kvr_buf_reserve(&s->tiles, dev, KVR_MEM_SCRATCH, need.tiles));
-    return kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state);
+    KVR_TRY(kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state));
+    if (need.heads)
+        KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, need.heads));
+    return kinds[kvr_dev_backend(dev)]->prepare ? kinds[kvr_dev_backend(dev)]->prepare(n, s)
+                                                : KVR_OK;
 }
 
 void kvr_attend_release(struct kvr_attend_scratch *s)
 {
     kvr_buf_free(&s->tiles);
     kvr_buf_free(&s->state);
+    kvr_buf_free(&s->heads);
 }
 
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
@@ -48,4 +53,16 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
     kvr_phase_begin(job->phases, KVR_ATTEND_PHASE);
     kinds[kvr_dev_backend(s->dev)]->run(job, s);
     kvr_phase_end(job->phases, KVR_ATTEND_PHASE);
+}
+
+int64_t kvr_column_rows(const struct kvr_column_job *job)
+{
+    const int64_t T = job->attend->n_query;
+
+    return job->queries > 0 && job->queries < T ? job->queries : T;
+}
+
+enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s)
+{
+    return kinds[kvr_dev_backend(s->dev)]->columns(job, s);
 }

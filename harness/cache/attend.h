@@ -18,6 +18,8 @@ struct kvr_attend_scratch {
     struct kvr_dev *dev;
     struct kvr_buf tiles; /* staged: one piece, decoded */
     struct kvr_buf state; /* per head and query: max, sum, output, query */
+    int64_t max_query;    /* of a device with `heads` */
+    struct kvr_buf heads; /* a device, spans of single heads: one head's part of what all share */
 };
 
 /* Of a job's phases: all of it, and decoding into scratch, which the first encloses. */
@@ -34,6 +36,7 @@ struct kvr_attend_job {
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;         /* coded tokens as bytes (attend_dot.h); on the CPU alone */
     bool fused;        /* decode inside the attention loop; else stage bounded pieces in scratch */
+    bool by_head;      /* some spans hold one head alone (kvr_segment.head0) */
     bool tensor_cores; /* a device may multiply BF16 numbers, summing in F32 */
     struct kvr_phases *phases; /* KVR_ATTEND_PHASE..; NULL: nothing is timed */
     float *past; /* [T,H,group]: share of a query's weights before the causal span, which must be
@@ -53,11 +56,12 @@ struct kvr_attend_needs {
     bool rotated;                            /* some codec rotates */
     const struct kvr_correction *correction; /* NULL: none */
     bool int8;
+    bool by_head, columns; /* spans of single heads; kvr_attend_columns */
 };
 
 /* What kvr_attend_reserve allocates. */
 struct kvr_attend_bytes {
-    size_t tiles, state;
+    size_t tiles, state, heads;
 };
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
@@ -74,5 +78,20 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
 void kvr_attend_release(struct kvr_attend_scratch *s);
 /* What goes wrong shows at kvr_dev_sync. */
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
+
+/* What queries give each key. */
+struct kvr_column_job {
+    const struct kvr_attend_job *attend; /* its queries and spans; nothing is attended to */
+    int queries;                         /* of so many, evenly spread; 0: all */
+    int64_t current0;                    /* token index of what raw spans begin with */
+    float *sum, *max; /* [tokens,H] of the host: weights are added to, and compared with them */
+};
+
+/* Adds up the weights that softmax gives each token of the spans, from scores as kvr_attend has
+ * them, query heads of one head of keys alike. Scratch is that of an attention with the same
+ * needs. Waits for a device. */
+enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
+/* How many queries that is. */
+int64_t kvr_column_rows(const struct kvr_column_job *job);
 
 #endif

@@ -47,37 +47,6 @@ static void stage(const struct kvr_attend_job *job, const struct state *st, cons
         out.bias[t] = -INFINITY;
 }
 
-/* Take the correction off the scores of coded keys; q [m][D] is in the tile's key space. */
-static void correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
-                    const float *q, int m, float *s)
-{
-    const int d = job->head_dim;
-    float q2[QBLOCK * MAX_D];
-
-    for (int i = 0; i < m * d; i++)
-        q2[i] = q[i] * q[i];
-    for (int i = 0; i < tile->n_parts; i++) {
-        const struct part *p = &tile->part[i];
-        const struct kvr_segment *seg = p->span->seg;
-
-        if (!kvr_span_coded(p->span))
-            continue;
-        job->correction->apply(&(struct kvr_correction_job){
-            .k = &seg->k,
-            .moments = seg->moments.p,
-            .t0 = p->span->t0 + p->t0,
-            .n = p->n,
-            .h = h,
-            .q = q,
-            .q2 = q2,
-            .m = m,
-            .d = d,
-            .s = s + p->at,
-            .stride = TILE,
-        });
-    }
-}
-
 /* Take from rows [r0, r0 + m) the scores of tokens that come after their own. */
 static void hide(const struct kvr_attend_job *job, const struct tile *tile, int64_t r0, int m,
                  float *s)
@@ -121,7 +90,7 @@ static void attend_tile(const struct kvr_attend_job *job, const struct state *st
     else
         f->scores(q, d, kv.k, s, TILE, m, wide);
     if (job->correction)
-        correct(job, tile, h, q, m, s);
+        kvr_tile_correct(job, tile, h, q, m, s);
     if (tile->causal)
         hide(job, tile, r0, m, s);
     if (tile->bytes)
@@ -190,7 +159,7 @@ static void begin(const struct kvr_attend_job *job, const struct state *st)
                 memcpy(st->q_rot + at * d, st->q + at * d, (size_t)d * sizeof(float));
                 if (st->k_space)
                     kvr_codec_transform(st->k_space, NULL, KVR_QUERY_TO_SPACE, st->q_rot + at * d,
-                                        1, h, 1, d);
+                                        1, kvr_space_head(job, h), 1, d);
             }
         }
 }
@@ -211,7 +180,8 @@ static void finish(const struct kvr_attend_job *job, const struct state *st)
                 float *rot = st->acc_rot + at * dp;
 
                 if (st->v_space)
-                    kvr_codec_transform(st->v_space, NULL, KVR_FROM_SPACE, rot, 1, h, 1, d);
+                    kvr_codec_transform(st->v_space, NULL, KVR_FROM_SPACE, rot, 1,
+                                        kvr_space_head(job, h), 1, d);
                 for (int c = 0; c < d; c++)
                     acc[c] += rot[c];
             }
@@ -230,9 +200,11 @@ static void attend_run(const struct kvr_attend_job *job, const struct state *st,
                     tile, kv);
 }
 
-static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles)
+/* Heads [h0, h1), which see the same spans. */
+static void run_staged(const struct kvr_attend_job *job, const struct state *st, float *tiles,
+                       int h0, int h1)
 {
-    const int heads = job->n_heads, d = job->head_dim;
+    const int d = job->head_dim, spans_of = job->by_head ? h0 : -1;
     const int64_t n = rows_of(job);
     const int blocks = (int)((n + QBLOCK - 1) / QBLOCK);
     struct tile tile[TILES];
@@ -242,7 +214,7 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
         int n_tiles = 0;
 
         while (n_tiles < TILES) {
-            kvr_tile_next(job, &c, &tile[n_tiles]);
+            kvr_tile_next(job, spans_of, &c, &tile[n_tiles]);
             if (tile[n_tiles].n == 0)
                 break;
             n_tiles++;
@@ -251,13 +223,13 @@ static void run_staged(const struct kvr_attend_job *job, const struct state *st,
             return;
         kvr_phase_begin(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(static) collapse(2)
-        for (int h = 0; h < heads; h++)
+        for (int h = h0; h < h1; h++)
             for (int i = 0; i < n_tiles; i++)
                 stage(job, st, &tile[i], h,
                       staged_at(tiles + (size_t)(h * TILES + i) * staged_floats(d), d));
         kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
 #pragma omp parallel for schedule(dynamic) collapse(2)
-        for (int h = 0; h < heads; h++)
+        for (int h = h0; h < h1; h++)
             for (int b = 0; b < blocks; b++) {
                 const int64_t r0 = (int64_t)b * QBLOCK, r1 = r0 + QBLOCK < n ? r0 + QBLOCK : n;
 
@@ -283,7 +255,7 @@ static void run_fused(const struct kvr_attend_job *job, const struct state *st)
             struct cursor c = { 0 };
             struct tile tile;
 
-            for (kvr_tile_next(job, &c, &tile); tile.n; kvr_tile_next(job, &c, &tile)) {
+            for (kvr_tile_next(job, h, &c, &tile); tile.n; kvr_tile_next(job, h, &c, &tile)) {
                 stage(job, st, &tile, h, kv);
                 attend_run(job, st, h, r0, r1, &tile, kv);
             }
@@ -323,9 +295,14 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
         kvr_int8_code_queries(job, &st);
     if (job->fused)
         run_fused(job, &st);
+    else if (!job->by_head)
+        run_staged(job, &st, s->tiles.p, 0, job->n_heads);
     else
-        run_staged(job, &st, s->tiles.p);
+        for (int h = 0; h < job->n_heads; h++)
+            run_staged(job, &st, s->tiles.p, h, h + 1);
     finish(job, &st);
 }
 
-const struct kvr_attend_kind kvr_attend_cpu = { .bytes = bytes, .run = run };
+const struct kvr_attend_kind kvr_attend_cpu = { .bytes = bytes,
+                                                .run = run,
+                                                .columns = kvr_columns_cpu };

@@ -44,11 +44,16 @@ struct cursor {
     int64_t t;
 };
 
-/* The next tile, empty at the end. */
-void kvr_tile_next(const struct kvr_attend_job *job, struct cursor *c, struct tile *out);
+/* The next tile of head h (-1: of all, which every span has then), empty at the end. */
+void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out);
 /* rows [n][D] of the tile's keys or values of head h, in the tile's space. */
 void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, int h, bool values,
                    float *rows);
+
+/* Take the correction off the scores s [m][TILE] of coded keys; q [m][D] in the tile's key space.
+ */
+void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                      const float *q, int m, float *s);
 
 bool kvr_span_coded(const struct kvr_span *s);
 bool kvr_span_rotated(const struct kvr_span *s, bool values);

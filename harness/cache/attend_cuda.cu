@@ -255,6 +255,43 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = acc[i] * (1.0f / sum[i / d]);
 }
 
+/* A thread has a key of a head; the threads of a warp read the same query. */
+static __global__ void __launch_bounds__(THREADS)
+    attend_columns(struct kvr_attend_shape a, struct terms terms, kvr_global<const float> q,
+                   kvr_global<const float> k, kvr_global<const float> row_bias,
+                   kvr_global<const float> s2, kvr_global<const float> mx,
+                   kvr_global<const float> sum, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t h = i / terms.n, t = i % terms.n, at = t * a.n_heads + h;
+    float total = 0, top = 0;
+
+    if (h >= a.n_heads)
+        return;
+    for (int64_t r = 0; r < a.n_query; r++) {
+        const int64_t row = r * a.n_heads + h;
+        float p = terms.log_m, c = 0;
+
+        for (int e = 0; e < a.head_dim; e++) {
+            const float x = q[row * a.head_dim + e] * terms.scale;
+
+            p = fmaf(x, k[at * a.head_dim + e], p);
+            if (terms.by_steps == KVR_BY_STEPS_TAYLOR)
+                c = fmaf(x * x, s2[at * a.head_dim + e], c);
+            else if (terms.by_steps == KVR_BY_STEPS_EXACT)
+                c += log_sinhc(0.5f * sqrtf(x * x * s2[at * a.head_dim + e]));
+        }
+        p -= terms.by_steps == KVR_BY_STEPS_TAYLOR ? c / 24.0f : c;
+        if (terms.by_row)
+            p -= row_bias[row];
+        p = expf(p - mx[row]) / sum[row];
+        total += p;
+        top = p > top ? p : top;
+    }
+    out[2 * at] = total;
+    out[2 * at + 1] = top;
+}
+
 static int64_t rows_of(const struct kvr_attend_shape *a)
 {
     return a->n_query * a->n_heads;
@@ -290,6 +327,18 @@ void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
     else
         KVR_LAUNCH(attend_piece<8>, blocks, THREADS, shared_bytes(8), s, *a, t, q, p->k, p->v,
                    p->row_bias, p->s2, st->mx, st->sum, st->acc);
+}
+
+void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
+                             const struct kvr_attend_piece *p, const struct kvr_attend_state *st,
+                             float *out)
+{
+    const struct terms t = { 1.0f / sqrtf((float)a->head_dim), p->log_m, p->n, p->row_bias != NULL,
+                             (int)p->by_steps };
+
+    if (p->n)
+        KVR_LAUNCH(attend_columns, kvr_blocks(p->n * a->n_heads, THREADS), THREADS, 0, s, *a, t, q,
+                   p->k, p->row_bias, p->s2, st->mx, st->sum, out);
 }
 
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,

@@ -52,6 +52,11 @@ void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
 void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const float *q, const struct kvr_attend_piece *piece,
                            const struct kvr_attend_state *state);
+/* out [n,H][2]: of each key of the piece the sum and the maximum over all queries of its weight
+ * e^(score - mx) / sum, by a state that has seen every key. piece->v is not read. */
+void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                             const float *q, const struct kvr_attend_piece *piece,
+                             const struct kvr_attend_state *state, float *out);
 /* `into` has seen what `from` has seen as well; an empty `from` changes nothing. */
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,

@@ -12,7 +12,26 @@ struct kvr_attend_kind {
     enum kvr_status (*fuses)(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
                              int head_dim);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
+    enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
+    /* Once, when scratch is made; NULL: nothing to do. */
+    enum kvr_status (*prepare)(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s);
 };
 extern const struct kvr_attend_kind kvr_attend_cpu, kvr_attend_cuda;
+
+/* Absolute index of the i-th token of a span, `t0` counted. */
+static inline int64_t kvr_column_token(const struct kvr_column_job *job, const struct kvr_span *s,
+                                       int64_t i)
+{
+    return s->seg ? kvr_segment_token(s->seg, i) : job->current0 + i;
+}
+
+/* The head index that a transform is told of head h: codecs of single heads know one head. */
+static inline int kvr_space_head(const struct kvr_attend_job *job, int h)
+{
+    return job->by_head ? 0 : h;
+}
+
+enum kvr_status kvr_columns_cpu(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
+enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 
 #endif

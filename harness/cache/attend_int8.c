@@ -52,8 +52,8 @@ static void find_mu(const struct kvr_attend_job *job, const struct state *st, in
     memset(st->mu + h * d, 0, (size_t)d * sizeof(float));
     if (st->mu_rot)
         memset(st->mu_rot + h * d, 0, (size_t)d * sizeof(float));
-    for (kvr_tile_next(job, &c, &tile); tile.n && !(found[0] && (found[1] || !st->mu_rot));
-         kvr_tile_next(job, &c, &tile)) {
+    for (kvr_tile_next(job, h, &c, &tile); tile.n && !(found[0] && (found[1] || !st->mu_rot));
+         kvr_tile_next(job, h, &c, &tile)) {
         float *mu = (tile.rot_k ? st->mu_rot : st->mu) + h * d;
 
         if (!tile.bytes || found[tile.rot_k])

@@ -4,12 +4,20 @@
  * attended to. `fused`: the kernel decodes what it attends to. What is not coded is read where it
  * is on either path. What rotated values come to is kept apart and turned back once, at the end.
  *
+ * Where spans hold single heads every head is a job of its own: its queries, and its part of what
+ * all heads share, are copied out first, by lists of rows that are made once.
+ *
+ * Columns (kvr_attend_columns) walk the keys twice with the F32 kernels: for what the queries come
+ * to, then for the weights.
+ *
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
  * what that kernel does not take, by the F32 kernel. */
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/rows.h"
+
+#include <stdlib.h>
 
 enum { PIECE = 1024 };
 
@@ -53,6 +61,9 @@ static enum kvr_status check(const struct kvr_attend_needs *n)
 {
     if (n->int8)
         return kvr_fail(KVR_EUNSUPPORTED, "attend int8: the CPU alone multiplies bytes");
+    if (n->by_head && n->exact == KVR_BF16 && n->head_dim % 2)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "tokens by head on a device: head_dim %d, need an even one", n->head_dim);
     if (n->causal || n->group > 1)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "grouped queries and a causal chunk have no kernels on a device: attention "
@@ -87,15 +98,83 @@ static enum kvr_status fuses(const struct kvr_codec *k, const struct kvr_codec *
                     KVR_ATTEND_MMA_MAX_D, head_dim, k->text, v->text);
 }
 
+/* Floats that the lists of rows take. */
+static size_t head_lists(const struct kvr_attend_needs *n)
+{
+    return ((size_t)(n->max_query * n->n_heads) + 3) / 4 * 4;
+}
+
 static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
-    const size_t tiles = n->correction ? 3 : 2, wide = n->rotated ? 3 : 1;
+    const size_t tiles = n->correction ? 3 : 2, wide = n->rotated ? 3 : n->columns ? 2 : 1;
 
     return (struct kvr_attend_bytes){
-        .tiles = n->staged ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
+        .tiles =
+            n->staged || n->columns ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
         .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
+        .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
     };
+}
+
+/* Rows of head h among [T,H]: t H + h. */
+static enum kvr_status prepare(const struct kvr_attend_needs *n, struct kvr_attend_scratch *s)
+{
+    const int64_t rows = n->max_query * n->n_heads;
+    enum kvr_status st;
+    int32_t *list;
+
+    if (!n->by_head)
+        return KVR_OK;
+    list = malloc((size_t)rows * sizeof *list);
+    if (!list)
+        return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)rows);
+    for (int h = 0; h < n->n_heads; h++)
+        for (int64_t t = 0; t < n->max_query; t++)
+            list[h * n->max_query + t] = (int32_t)(t * n->n_heads + h);
+    st = kvr_dev_put(s->dev, s->heads.p, list, (size_t)rows * sizeof *list);
+    free(list);
+    s->max_query = n->max_query;
+    return st;
+}
+
+/* One head of what all share. */
+struct head_part {
+    const int32_t *list;    /* [T] */
+    float *q, *out, *k, *v; /* [T,D]; k and v of the cache's exact type */
+};
+
+static struct head_part head_part(const struct kvr_attend_job *job,
+                                  const struct kvr_attend_scratch *s, int h)
+{
+    const struct kvr_attend_needs n = { .n_heads = job->n_heads, .max_query = s->max_query };
+    const size_t each = (size_t)s->max_query * (size_t)job->head_dim;
+    float *base = (float *)s->heads.p + head_lists(&n);
+
+    return (struct head_part){ (const int32_t *)s->heads.p + h * s->max_query, base, base + each,
+                               base + 2 * each, base + 3 * each };
+}
+
+/* Of raw [n,H,D] the rows of one head. */
+static struct kvr_raw take_raw(const struct kvr_attend_job *job, struct kvr_dev *dev,
+                               const struct kvr_span *s, const struct head_part *part)
+{
+    const size_t width =
+        (size_t)job->head_dim * kvr_dtype_size(s->raw.dtype) / sizeof(float); /* of a row */
+
+    kvr_rows_gather(dev, s->raw.k, width, part->list, s->t0 + s->n, 0, part->k);
+    kvr_rows_gather(dev, s->raw.v, width, part->list, s->t0 + s->n, 0, part->v);
+    return (struct kvr_raw){ part->k, part->v, s->raw.dtype };
+}
+
+/* A span as a job of head h sees it; false: not at all. h < 0: the job of all heads. */
+static bool span_of_head(const struct kvr_span *s, int h, const struct kvr_raw *raw,
+                         struct kvr_span *out)
+{
+    *out = *s;
+    if (h >= 0 && !s->seg)
+        out->raw = *raw;
+    return h < 0 || !s->seg || kvr_segment_has_head(s->seg, h);
 }
 
 static bool rotated(const struct kvr_packed *p)
@@ -223,22 +302,32 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+/* The codecs whose transforms lead to the spaces of keys and values that the job meets. */
+static void find_spaces(const struct kvr_attend_job *job, const struct kvr_codec **k,
+                        const struct kvr_codec **v)
+{
+    *k = *v = NULL;
+    for (int i = 0; i < job->n_spans; i++) {
+        const struct kvr_segment *seg = job->spans[i].seg;
+
+        if (seg && rotated(&seg->k))
+            *k = seg->k.codec;
+        if (seg && rotated(&seg->v))
+            *v = seg->v.codec;
+    }
+}
+
+/* Of head h alone, whose share of raw spans is `raw`; h < 0: of all heads. */
+static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratch *s, int h,
+                      const struct kvr_raw *raw)
 {
     struct kvr_stream *stream = kvr_dev_stream(s->dev);
     const struct kvr_attend_shape shape = { job->n_query, job->n_heads, job->head_dim };
     const struct place at = place_of(job, s);
     const int64_t rows = job->n_query * job->n_heads;
-    const struct kvr_codec *k_space = NULL, *v_space = NULL; /* whose transform leads there */
+    const struct kvr_codec *k_space, *v_space;
 
-    for (int i = 0; i < job->n_spans; i++) {
-        const struct kvr_segment *seg = job->spans[i].seg;
-
-        if (seg && rotated(&seg->k))
-            k_space = seg->k.codec;
-        if (seg && rotated(&seg->v))
-            v_space = seg->v.codec;
-    }
+    find_spaces(job, &k_space, &v_space);
     kvr_attend_begin_cuda(stream, &shape, &at.plain);
     if (k_space) {
         kvr_dev_copy(s->dev, at.q_rot, job->q,
@@ -248,8 +337,12 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
     }
     if (v_space)
         kvr_attend_begin_cuda(stream, &shape, &at.turned);
-    for (int i = 0; i < job->n_spans; i++)
-        attend_span(job, s->dev, &at, &shape, &job->spans[i]);
+    for (int i = 0; i < job->n_spans; i++) {
+        struct kvr_span span;
+
+        if (span_of_head(&job->spans[i], h, raw, &span))
+            attend_span(job, s->dev, &at, &shape, &span);
+    }
     if (v_space) {
         kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.turned.acc, job->n_query, 0,
                             job->n_heads, job->head_dim);
@@ -258,9 +351,189 @@ static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
     kvr_attend_finish_cuda(stream, &shape, &at.plain, job->out);
 }
 
+/* A head's share of the raw spans: of the current chunk, there is no other. */
+static struct kvr_raw raw_of_head(const struct kvr_attend_job *job, struct kvr_attend_scratch *s,
+                                  const struct head_part *part)
+{
+    struct kvr_raw raw = { 0 };
+
+    for (int i = 0; i < job->n_spans; i++)
+        if (!job->spans[i].seg)
+            raw = take_raw(job, s->dev, &job->spans[i], part);
+    return raw;
+}
+
+static void run(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
+{
+    const size_t d = (size_t)job->head_dim;
+
+    if (!job->by_head) {
+        run_heads(job, s, -1, NULL);
+        return;
+    }
+    for (int h = 0; h < job->n_heads; h++) {
+        const struct head_part part = head_part(job, s, h);
+        const struct kvr_raw raw = raw_of_head(job, s, &part);
+        struct kvr_attend_job one = *job;
+
+        one.n_heads = 1;
+        one.q = part.q;
+        one.out = part.out;
+        kvr_rows_gather(s->dev, job->q, d, part.list, job->n_query, 0, part.q);
+        run_heads(&one, s, h, &raw);
+        kvr_rows_scatter(s->dev, part.out, d, part.list, job->n_query, 0, job->out);
+    }
+}
+
+/* ---- columns ------------------------------------------------------------------------------- */
+
+/* One walk over the keys of a span: into the state, or (out not NULL) out of it by token. */
+struct column_walk {
+    const struct kvr_column_job *job;
+    const struct kvr_attend_job *attend; /* of the heads at hand, with the sampled queries */
+    struct kvr_dev *dev;
+    struct place at;
+    struct kvr_attend_shape shape;
+    int h;      /* first head of those at hand */
+    float *out; /* [PIECE,H][2] of the host */
+};
+
+static enum kvr_status add_columns(const struct column_walk *w, const struct kvr_span *s, int64_t t,
+                                   int64_t n)
+{
+    const int heads = w->shape.n_heads, all = w->job->attend->n_heads;
+
+    KVR_TRY(kvr_dev_get(w->dev, w->out, w->at.v, (size_t)(2 * n * heads) * sizeof *w->out));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t token = kvr_column_token(w->job, s, s->t0 + t + i);
+
+        for (int h = 0; h < heads; h++) {
+            const int64_t to = token * all + (w->h > 0 ? w->h : 0) + h;
+            const float *from = w->out + 2 * (i * heads + h);
+
+            w->job->sum[to] += from[0];
+            w->job->max[to] = from[1] > w->job->max[to] ? from[1] : w->job->max[to];
+        }
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_span *s, bool second)
+{
+    const struct kvr_correction *c = corrects(w->attend, s);
+    struct kvr_stream *stream = kvr_dev_stream(w->dev);
+    const float *q = s->seg && rotated(&s->seg->k) ? w->at.q_rot : w->attend->q;
+    struct kvr_attend_piece piece = {
+        .k = w->at.k,
+        .v = w->at.k, /* what they come to is not asked */
+        .log_m = s->log_m,
+        .by_steps = c ? c->by_steps : KVR_BY_STEPS_NO,
+        .s2 = w->at.s2,
+    };
+
+    if (c && c->rows_cuda) {
+        c->rows_cuda(stream, &s->seg->k.shape, s->seg->moments.p, q, w->shape.n_query,
+                     w->at.row_bias);
+        piece.row_bias = w->at.row_bias;
+    }
+    for (int64_t t = 0; t < s->n; t += piece.n) {
+        piece.n = s->n - t < PIECE ? s->n - t : PIECE;
+        decode(w->attend, w->dev, s, t, piece.n, false, w->at.k);
+        if (piece.by_steps != KVR_BY_STEPS_NO)
+            kvr_squared_steps_cuda(stream, &s->seg->k, s->t0 + t, piece.n, w->at.s2);
+        if (!second) {
+            kvr_attend_piece_cuda(stream, &w->shape, q, &piece, &w->at.plain);
+            continue;
+        }
+        kvr_attend_columns_cuda(stream, &w->shape, q, &piece, &w->at.plain, w->at.v);
+        KVR_TRY(add_columns(w, s, t, piece.n));
+    }
+    return KVR_OK;
+}
+
+/* The sampled queries [n,heads,D] of the heads at hand, from `list` on: int32 of the device. */
+static enum kvr_status take_queries(const struct column_walk *w, const float *q, int32_t *list,
+                                    float *out)
+{
+    const int64_t n = w->shape.n_query * w->shape.n_heads;
+    const int all = w->job->attend->n_heads;
+    int32_t *row = malloc((size_t)n * sizeof *row);
+    enum kvr_status st;
+
+    if (!row)
+        return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        row[i] = (int32_t)(i / w->shape.n_heads * w->job->attend->n_query / w->shape.n_query * all +
+                           (w->h > 0 ? w->h : 0) + i % w->shape.n_heads);
+    st = kvr_dev_put(w->dev, list, row, (size_t)n * sizeof *row);
+    if (st == KVR_OK)
+        kvr_rows_gather(w->dev, q, (size_t)w->shape.head_dim, list, n, 0, out);
+    free(row);
+    return st;
+}
+
+/* Of head h, or (h < 0) of all. */
+static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_attend_scratch *s,
+                                  int h, float *room)
+{
+    const int heads = h < 0 ? job->attend->n_heads : 1;
+    const int64_t n = kvr_column_rows(job);
+    struct kvr_attend_job one = *job->attend;
+    const struct kvr_codec *k_space, *v_space;
+    struct column_walk w = { .job = job, .attend = &one, .dev = s->dev, .h = h, .out = room };
+    struct kvr_raw raw = { 0 };
+    float *q;
+
+    if (h >= 0) {
+        const struct head_part part = head_part(job->attend, s, h);
+
+        raw = raw_of_head(job->attend, s, &part);
+    }
+    one.n_heads = heads;
+    one.n_query = n;
+    find_spaces(&one, &k_space, &v_space);
+    w.at = place_of(&one, s);
+    w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
+    q = w.at.turned.acc; /* rotated values are not asked for */
+    KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.turned.mx, q));
+    one.q = q;
+    if (k_space) {
+        kvr_dev_copy(s->dev, w.at.q_rot, q, (size_t)(n * heads) * (size_t)one.head_dim * sizeof *q);
+        kvr_codec_transform(k_space, s->dev, KVR_QUERY_TO_SPACE, w.at.q_rot, n, 0, heads,
+                            one.head_dim);
+    }
+    kvr_attend_begin_cuda(kvr_dev_stream(s->dev), &w.shape, &w.at.plain);
+    for (int second = 0; second < 2; second++)
+        for (int i = 0; i < one.n_spans; i++) {
+            struct kvr_span span;
+
+            if (span_of_head(&one.spans[i], h, &raw, &span))
+                KVR_TRY(walk_span(&w, &span, second));
+        }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_columns_cuda(const struct kvr_column_job *job, struct kvr_attend_scratch *s)
+{
+    const int heads = job->attend->n_heads;
+    float *room = malloc(2 * PIECE * (size_t)heads * sizeof *room);
+    enum kvr_status st = KVR_OK;
+
+    if (!room)
+        return kvr_fail(KVR_ENOMEM, "attention: no memory for the weights of %d keys", PIECE);
+    if (!job->attend->by_head)
+        st = columns_of(job, s, -1, room);
+    for (int h = 0; h < heads && job->attend->by_head && st == KVR_OK; h++)
+        st = columns_of(job, s, h, room);
+    free(room);
+    return st;
+}
+
 const struct kvr_attend_kind kvr_attend_cuda = {
     .bytes = bytes,
     .check = check,
     .fuses = fuses,
     .run = run,
+    .columns = kvr_columns_cuda,
+    .prepare = prepare,
 };

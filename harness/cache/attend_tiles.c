@@ -27,7 +27,8 @@ static void load(const struct kvr_attend_job *job, const struct part *p, int h, 
     if (s->seg && s->seg->kind == KVR_SEG_ZERO) {
         memset(out, 0, (size_t)(p->n * d) * sizeof *out);
     } else if (s->seg) {
-        kvr_codec_decode_rotated(values ? &s->seg->v : &s->seg->k, s->t0 + p->t0, p->n, h, 1, out);
+        kvr_codec_decode_rotated(values ? &s->seg->v : &s->seg->k, s->t0 + p->t0, p->n,
+                                 h - s->seg->head0, 1, out);
     } else {
         const size_t size = kvr_dtype_size(s->raw.dtype);
         const size_t row = (size_t)job->n_heads * (size_t)d * size; /* of all heads */
@@ -51,7 +52,37 @@ void kvr_tile_load(const struct kvr_attend_job *job, const struct tile *tile, in
         load(job, &tile->part[i], h, values, rows + tile->part[i].at * job->head_dim);
 }
 
-void kvr_tile_next(const struct kvr_attend_job *job, struct cursor *c, struct tile *out)
+void kvr_tile_correct(const struct kvr_attend_job *job, const struct tile *tile, int h,
+                      const float *q, int m, float *s)
+{
+    const int d = job->head_dim;
+    float q2[QBLOCK * MAX_D];
+
+    for (int i = 0; i < m * d; i++)
+        q2[i] = q[i] * q[i];
+    for (int i = 0; i < tile->n_parts; i++) {
+        const struct part *p = &tile->part[i];
+        const struct kvr_segment *seg = p->span->seg;
+
+        if (!kvr_span_coded(p->span))
+            continue;
+        job->correction->apply(&(struct kvr_correction_job){
+            .k = &seg->k,
+            .moments = seg->moments.p,
+            .t0 = p->span->t0 + p->t0,
+            .n = p->n,
+            .h = h - seg->head0,
+            .q = q,
+            .q2 = q2,
+            .m = m,
+            .d = d,
+            .s = s + p->at,
+            .stride = TILE,
+        });
+    }
+}
+
+void kvr_tile_next(const struct kvr_attend_job *job, int h, struct cursor *c, struct tile *out)
 {
     out->n = out->n_parts = 0;
     out->biased = false;
@@ -61,7 +92,7 @@ void kvr_tile_next(const struct kvr_attend_job *job, struct cursor *c, struct ti
         const bool rk = kvr_span_rotated(s, false), rv = kvr_span_rotated(s, true);
         const bool bytes = job->int8 && kvr_span_coded(s);
 
-        if (left <= 0) {
+        if (left <= 0 || (h >= 0 && s->seg && !kvr_segment_has_head(s->seg, h))) {
             c->span++;
             c->t = 0;
             continue;

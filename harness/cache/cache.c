@@ -33,6 +33,7 @@ struct kvr_cache {
     struct kvr_buf values_k, values_v;   /* F32: [T,H,D], or [capacity,H,D] when all is recoded */
     struct kvr_buf dense_k, dense_v;     /* path dense: [capacity,H,D] in shape.exact */
     struct kvr_buf held;                 /* path dense: [capacity] */
+    struct kvr_buf columns;              /* [capacity,H] sums, then maxima; of the host */
     struct kvr_attend_scratch attend;
     struct kvr_phases *phases;
     int64_t watch_ns;
@@ -137,12 +138,17 @@ static bool any_rotated(const struct kvr_scheme *p)
 struct buffer_sizes {
     size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
     size_t map, work, gather, back;      /* what coding needs, so that no pass has to allocate */
+    size_t keep, rows, pick, told, all_keys; /* what thinning needs, by layer.h */
+    size_t columns;                          /* struct kvr_columns: sums, then maxima */
     struct kvr_attend_bytes attend;
 };
 
 static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
                                             const struct kvr_cache_shape *s, enum kvr_path path)
 {
+    struct kvr_thin_needs thin;
+
+    kvr_retention_thins(&scheme->retention, &thin);
     return (struct kvr_attend_needs){
         .n_heads = kv_heads(s),
         .head_dim = s->head_dim,
@@ -155,6 +161,8 @@ static struct kvr_attend_needs attend_needs(const struct kvr_scheme *scheme,
         .rotated = any_rotated(scheme),
         .correction = kvr_correction_at(scheme->opts.correction),
         .int8 = s->attend == KVR_ATTEND_INT8,
+        .by_head = thin.by_head,
+        .columns = thin.columns,
     };
 }
 
@@ -171,6 +179,10 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
     const size_t coded = study ? all : chunk;
     const struct kvr_attend_needs needs = attend_needs(scheme, s, path);
     const struct kvr_correction *c = kvr_correction_at(scheme->opts.correction);
+    struct kvr_thin_needs thin;
+    const bool thins = kvr_retention_thins(&scheme->retention, &thin);
+    const size_t heads = (size_t)kv_heads(s), sets = thin.by_head ? heads : 1;
+    const size_t picked = thins ? chunk / (size_t)s->head_dim * sizeof(int32_t) : 0;
 
     return (struct buffer_sizes){
         .current = chunk * size,
@@ -181,6 +193,12 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .work = coded * sizeof(float),
         .gather = scheme->tiers.part || scheme->retention.part ? 2 * coded * sizeof(float) : 0,
         .back = kvr_moments_back_bytes(c, coded, backend),
+        .keep = thins ? capacity * sets : 0,
+        .rows = thins ? 2 * chunk * sizeof(float) : 0,
+        .pick = picked,
+        .told = kvr_backend_in_host(backend) ? 0 : picked,
+        .all_keys = thin.all_keys ? all * sizeof(float) : 0,
+        .columns = thin.columns ? 2 * capacity * heads * sizeof(float) : 0,
         .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
 }
@@ -189,10 +207,11 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct buffer_sizes b = sizes_of(scheme, shape, path, backend);
-    const size_t host = kvr_backend_in_host(backend) ? b.held + b.map : 0; /* else beside it */
+    const size_t beside = b.held + b.map + b.keep + b.columns; /* the device, but for a CPU */
 
-    return 2 * (b.current + b.values + b.dense) + host + b.work + b.gather + b.back +
-           b.attend.tiles + b.attend.state;
+    return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
+           b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.attend.tiles +
+           b.attend.state + b.attend.heads;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
@@ -216,6 +235,12 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
         { &c->layer_scratch.work, b.work, false },
         { &c->layer_scratch.gather, b.gather, false },
         { &c->layer_scratch.back, b.back, false },
+        { &c->layer_scratch.keep, b.keep, true },
+        { &c->layer_scratch.rows, b.rows, false },
+        { &c->layer_scratch.pick, b.pick, false },
+        { &c->layer_scratch.told, b.told, true },
+        { &c->layer_scratch.all_keys, b.all_keys, false },
+        { &c->columns, b.columns, true },
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -249,6 +274,11 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: the dense path forgets which keys were coded; a correction needs "
                         "path staged or fused",
+                        scheme->name);
+    if (path == KVR_PATH_DENSE && attend_needs(scheme, shape, path).by_head)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: heads keep tokens of their own, of which there is no dense tensor; it "
+                        "needs path staged or fused",
                         scheme->name);
     if (shape->attend == KVR_ATTEND_INT8 && path == KVR_PATH_DENSE)
         return kvr_fail(KVR_EUNSUPPORTED,
@@ -319,15 +349,24 @@ void kvr_cache_close(struct kvr_cache **pc)
     kvr_buf_free(&c->dense_k);
     kvr_buf_free(&c->dense_v);
     kvr_buf_free(&c->held);
+    kvr_buf_free(&c->columns);
     kvr_attend_release(&c->attend);
     kvr_phases_close(&c->phases);
     free(c);
     *pc = NULL;
 }
 
-/* Tokens before `end` that the current pass may see: the sink, and the newest
+/* Does the method bound what is held by itself, so that the window does not cut it? */
+static bool beyond_window(const struct kvr_cache *c)
+{
+    struct kvr_thin_needs needs;
+
+    return kvr_retention_thins(&c->scheme->retention, &needs) && needs.beyond_window;
+}
+
+/* Tokens before `end` that the window leaves to the current pass: the sink, and the newest
  * window - sink frames, the chunk's own counted. */
-static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
+static struct kvr_visible in_window(const struct kvr_cache *c, int64_t end)
 {
     const int64_t s = c->shape.tokens_per_frame;
     const int last = c->pass.frame0 + c->pass.n_frames;
@@ -347,6 +386,14 @@ static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
         seen.run[seen.n++][1] = end;
     }
     return seen;
+}
+
+/* Tokens before `end` that the current pass may see, where they are held. */
+static struct kvr_visible visible(const struct kvr_cache *c, int64_t end)
+{
+    if (!beyond_window(c))
+        return in_window(c, end);
+    return (struct kvr_visible){ .n = end > 0, .run = { { 0, end } } };
 }
 
 enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass *pass)
@@ -565,11 +612,44 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
     return st;
 }
 
+/* What the pass's queries give each token, for the layer's retention to choose by. On path dense
+ * segments are read for it as on path staged: the choice does not depend on the path. */
+static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
+                               const struct kvr_attend_job *attended, int queries,
+                               struct kvr_columns *out)
+{
+    const struct kvr_visible seen = visible(c, pass_begin(c));
+    const size_t n = (size_t)((pass_begin(c) + pass_tokens(c)) * kv_heads(&c->shape));
+    const struct kvr_span current = c->spans[attended->n_spans - 1];
+    struct kvr_attend_job job = *attended;
+    float *sum = c->columns.p, *max = sum + n;
+    struct kvr_column_job columns = {
+        .attend = &job, .queries = queries, .current0 = pass_begin(c), .sum = sum, .max = max
+    };
+
+    if (c->path == KVR_PATH_DENSE) {
+        KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
+        job.n_spans = kvr_layer_spans(l, &seen, c->spans);
+        c->spans[job.n_spans++] = current;
+        job.spans = c->spans;
+    }
+    job.int8 = false;
+    memset(sum, 0, 2 * n * sizeof *sum);
+    KVR_TRY(kvr_attend_columns(&columns, &c->attend));
+    *out = (struct kvr_columns){ kvr_column_rows(&columns), sum, max };
+    l->columns = out;
+    return KVR_OK;
+}
+
 enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q, float *out)
 {
+    struct kvr_thin_needs thin;
+    struct kvr_columns columns;
     struct kvr_layer *l;
+    enum kvr_status st;
     int n_spans;
 
+    kvr_retention_thins(&c->scheme->retention, &thin);
     if (layer < 0 || c->appended != layer)
         return kvr_fail(KVR_EINTERNAL, "cache: attend to layer %d before its append", layer);
     l = &c->layer[layer];
@@ -593,13 +673,22 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
         .int8 = c->shape.attend == KVR_ATTEND_INT8,
         .tensor_cores = c->shape.exact == KVR_BF16,
         .phases = c->phases,
+        .by_head = thin.by_head,
         .past = c->past ? c->past + layer * pass_tokens(c) * c->shape.n_heads : NULL,
     };
     kvr_attend(&job, &c->attend);
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, q, out));
-    return store(c, l);
+    if (thin.columns && stores(c)) {
+        kvr_phase_begin(c->phases, STORE); /* what a choice costs is part of storing */
+        st = observe(c, l, &job, thin.queries, &columns);
+        kvr_phase_end(c->phases, STORE);
+        KVR_TRY(st);
+    }
+    st = store(c, l);
+    l->columns = NULL;
+    return st;
 }
 
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
@@ -614,7 +703,7 @@ enum kvr_status kvr_cache_end_pass(struct kvr_cache *c)
 static int64_t reference_tokens(const struct kvr_cache *c)
 {
     const int64_t active = c->layer[0].n_active, chunk = chunk_tokens(c);
-    const struct kvr_visible seen = visible(c, capacity_tokens(c));
+    const struct kvr_visible seen = in_window(c, capacity_tokens(c));
     int64_t n = 0;
 
     if (kvr_scheme_is_study(c->scheme))

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The finest unit a policy of this scheme decides on. */
+/* The finest unit by which a policy of this scheme moves tokens; thinning moves none. */
 static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
     enum kvr_unit u = p->tiers.part ? p->tiers.part->unit : KVR_UNIT_CHUNK;
 
-    if (p->retention.part && p->retention.part->unit > u)
+    if (p->retention.part && !p->retention.part->thin && p->retention.part->unit > u)
         u = p->retention.part->unit;
     return u;
 }
@@ -22,6 +22,108 @@ static size_t tier_cost(const struct kvr_layer *l, int tier)
     return kvr_codec_bytes(l->scheme->k[tier], &s) + kvr_codec_bytes(l->scheme->v[tier], &s);
 }
 
+/* ---- thinning ------------------------------------------------------------------------------ */
+
+/* Room for the rows of a stretch of n tokens. */
+struct rows_room {
+    int32_t *row, *token; /* one allocation, at `row` */
+};
+
+static enum kvr_status rows_room(struct rows_room *r, int64_t n)
+{
+    r->row = malloc(2 * (size_t)n * sizeof *r->row);
+    r->token = r->row ? r->row + n : NULL;
+    return r->row ? KVR_OK : kvr_fail(KVR_ENOMEM, "cache: no memory for %lld rows", (long long)n);
+}
+
+/* The heads of set `set` of `sets`. */
+static void heads_of(const struct kvr_layer *l, int set, int sets, int *head0, int *n_heads)
+{
+    *head0 = sets > 1 ? set : 0;
+    *n_heads = sets > 1 ? 1 : l->geo.n_heads;
+}
+
+/* Segments for the new tokens [tok0, tok0 + n) of one tier that stay; map [n] and kept [n][sets]
+ * are theirs. */
+static enum kvr_status add_kept(struct kvr_layer *l, const uint8_t *map, const uint8_t *kept,
+                                int tier, const float *k, const float *v, int64_t tok0, int64_t n,
+                                struct kvr_segment_list *list)
+{
+    const int sets = kvr_layer_sets(l);
+    struct rows_room room;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(rows_room(&room, n));
+    for (int set = 0; set < sets && st == KVR_OK; set++) {
+        struct kvr_kept_rows rows = { .row = room.row, .token = room.token };
+        struct kvr_segment s;
+
+        heads_of(l, set, sets, &rows.head0, &rows.n_heads);
+        for (int64_t t = 0; t < n; t++)
+            if (map[t] == tier && kept[t * sets + set]) {
+                room.row[rows.n] = (int32_t)t;
+                room.token[rows.n++] = (int32_t)(tok0 + t);
+            }
+        st = kvr_layer_code_rows(l, tier, k, v, 0, l->geo.n_heads, &rows, &s);
+        if (st == KVR_OK)
+            st = kvr_segment_list_add(list, &s);
+    }
+    free(room.row);
+    return st;
+}
+
+/* Does a stored segment lose tokens? */
+static bool loses(const struct kvr_layer *l, const struct kvr_segment *s)
+{
+    const uint8_t *kept = kvr_layer_kept(l);
+    const int sets = kvr_layer_sets(l), set = sets > 1 ? s->head0 : 0;
+
+    for (int64_t i = 0; kept && i < s->n_tok; i++)
+        if (!kept[kvr_segment_token(s, i) * sets + set])
+            return true;
+    return false;
+}
+
+/* What is left of a stored segment, coded by `tier`; nothing, perhaps. */
+static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segment *old, int tier,
+                                    struct kvr_segment *out)
+{
+    const uint8_t *kept = kvr_layer_kept(l);
+    const int sets = kvr_layer_sets(l), set = sets > 1 ? old->head0 : 0;
+    const int heads = old->k.shape.n_heads;
+    const size_t n = (size_t)(old->n_tok * heads * l->geo.head_dim);
+    struct kvr_kept_rows rows = { .head0 = old->head0, .n_heads = heads };
+    struct rows_room room;
+    float *k = NULL, *v = NULL;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(rows_room(&room, old->n_tok));
+    rows.row = room.row;
+    rows.token = room.token;
+    for (int64_t i = 0; i < old->n_tok; i++) {
+        const int64_t t = kvr_segment_token(old, i);
+
+        if (!kept[t * sets + set])
+            continue;
+        room.row[rows.n] = (int32_t)i;
+        room.token[rows.n++] = (int32_t)t;
+    }
+    if (rows.n && !l->dry)
+        st = kvr_buf_reserve(&l->scratch->rows, l->dev, KVR_MEM_SCRATCH, 2 * n * sizeof *k);
+    if (rows.n && !l->dry && st == KVR_OK) {
+        k = l->scratch->rows.p;
+        v = k + n;
+        kvr_codec_decode(&old->k, 0, old->n_tok, 0, heads, k);
+        kvr_codec_decode(&old->v, 0, old->n_tok, 0, heads, v);
+    }
+    if (st == KVR_OK)
+        st = kvr_layer_code_rows(l, tier, k, v, old->head0, heads, &rows, out);
+    free(room.row);
+    return st;
+}
+
+/* ---- new tokens, and what becomes of old ones ---------------------------------------------- */
+
 /* Segments for the new tokens [tok0, tok0 + n); map [n] is theirs. */
 static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const float *k,
                                const float *v, int64_t tok0, int64_t n,
@@ -29,6 +131,7 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
 {
     const enum kvr_unit unit = unit_of(l->scheme);
     const int64_t step = unit == KVR_UNIT_FRAME ? l->geo.tokens_per_frame : n;
+    const uint8_t *kept = kvr_layer_kept(l);
     const size_t width = kvr_layer_width(l);
 
     for (int64_t t = 0, m; t < n; t += m) {
@@ -38,6 +141,11 @@ static enum kvr_status add_new(struct kvr_layer *l, const uint8_t *map, const fl
         for (int tier = 0; tier < l->scheme->n_tiers; tier++) {
             struct kvr_segment s;
 
+            if (kept) {
+                KVR_TRY(add_kept(l, map + t, kept + (tok0 + t) * kvr_layer_sets(l), tier,
+                                 kvr_row(k, width, t), kvr_row(v, width, t), tok0 + t, m, list));
+                continue;
+            }
             KVR_TRY(kvr_layer_code_where(l, map + t, tier, kvr_row(k, width, t),
                                          kvr_row(v, width, t), tok0 + t, m, &s));
             KVR_TRY(kvr_segment_list_add(list, &s));
@@ -69,6 +177,12 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
     *out = (struct kvr_segment){ 0 };
     if (old->kind != KVR_SEG_CODED)
         return KVR_OK; /* given up before: never restored */
+    if (kvr_layer_kept(l)) {
+        const bool moves = may_move(l, old->tier, want);
+
+        *same = !moves && !loses(l, old);
+        return *same ? KVR_OK : thin_segment(l, old, moves ? want : old->tier, out);
+    }
     if (want < l->scheme->n_tiers && !may_move(l, old->tier, want))
         return KVR_OK;
     *same = false;
@@ -143,8 +257,9 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n)
 {
+    const bool thins = l->scheme->retention.part && l->scheme->retention.part->thin;
     const bool moves = unit_of(l->scheme) != KVR_UNIT_TOKEN &&
-                       (l->scheme->tiers.part || l->scheme->retention.part);
+                       (l->scheme->tiers.part || (l->scheme->retention.part && !thins));
     struct kvr_segment_list fresh = { 0 };
     enum kvr_status st = KVR_OK;
     struct change *past;
@@ -159,8 +274,9 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
         return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", n_past);
     for (int i = 0; i < n_past && st == KVR_OK; i++) {
         past[i].same = true;
-        if (moves)
-            st = move(l, &l->seg[i], map[l->seg[i].tok0], &past[i].same, &past[i].now);
+        if (moves || thins)
+            st = move(l, &l->seg[i], moves ? map[l->seg[i].tok0] : (uint8_t)l->seg[i].tier,
+                      &past[i].same, &past[i].now);
     }
     if (st == KVR_OK)
         st = add_new(l, map + tok0, k, v, tok0, n, &fresh);
@@ -175,6 +291,7 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
             kvr_segment_free(&past[i].now);
         kvr_segment_list_free(&fresh);
     }
+    kvr_layer_settle(l, st == KVR_OK);
     free(past);
     return st;
 }

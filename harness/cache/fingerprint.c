@@ -28,12 +28,22 @@ static enum kvr_status add_packed(struct kvr_sha256 *h, const struct kvr_packed 
     return add_int(h, -1); /* the end */
 }
 
-static enum kvr_status add_segment(struct kvr_sha256 *h, const struct kvr_segment *s)
+/* Which heads, where a segment has not all of `n_heads`. */
+static enum kvr_status add_heads(struct kvr_sha256 *h, const struct kvr_segment *s, int n_heads)
+{
+    if (!s->k.codec || s->k.shape.n_heads == n_heads)
+        return KVR_OK;
+    KVR_TRY(add_int(h, s->head0));
+    return add_int(h, s->k.shape.n_heads);
+}
+
+static enum kvr_status add_segment(struct kvr_sha256 *h, const struct kvr_segment *s, int n_heads)
 {
     KVR_TRY(add_int(h, s->kind));
     KVR_TRY(add_int(h, s->tier));
     KVR_TRY(add_int(h, s->tok0));
     KVR_TRY(add_int(h, s->n_tok));
+    KVR_TRY(add_heads(h, s, n_heads));
     KVR_TRY(add_buf(h, &s->list));
     KVR_TRY(add_packed(h, &s->k));
     KVR_TRY(add_packed(h, &s->v));
@@ -48,7 +58,7 @@ enum kvr_status kvr_layer_fingerprint(const struct kvr_layer *l, char hex[KVR_SH
     KVR_TRY(kvr_sha256_open(&h));
     st = add_int(&h, l->n_active);
     for (int i = 0; st == KVR_OK && i < l->n; i++)
-        st = add_segment(&h, &l->seg[i]);
+        st = add_segment(&h, &l->seg[i], l->geo.n_heads);
     if (st != KVR_OK) {
         kvr_sha256_close(&h, NULL);
         return st;

@@ -27,6 +27,11 @@ void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
     kvr_buf_free(&s->work);
     kvr_buf_free(&s->map);
     kvr_buf_free(&s->back);
+    kvr_buf_free(&s->keep);
+    kvr_buf_free(&s->rows);
+    kvr_buf_free(&s->pick);
+    kvr_buf_free(&s->told);
+    kvr_buf_free(&s->all_keys);
 }
 
 void kvr_layer_reset(struct kvr_layer *l)
@@ -39,6 +44,7 @@ void kvr_layer_reset(struct kvr_layer *l)
     l->study_side_bytes = 0;
     for (int i = 0; i < 2; i++) {
         kvr_buf_free(&l->state[i].buf);
+        kvr_buf_free(&l->state[i].next);
         l->state[i] = (struct kvr_policy_state){ 0 };
     }
 }
@@ -118,6 +124,27 @@ static void scatter_device(const struct kvr_layer *l, const struct kvr_segment *
     }
 }
 
+/* Of a segment of some heads: token by token. */
+static void scatter_heads(const struct kvr_layer *l, const struct kvr_segment *s,
+                          const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
+                          float *out)
+{
+    const int d = l->geo.head_dim, heads = p->shape.n_heads;
+    const bool host = kvr_dev_in_host(l->dev);
+
+    for (int64_t i = kvr_segment_lower(s, begin); i < kvr_segment_lower(s, end); i++) {
+        const int64_t t = kvr_segment_token(s, i) - begin;
+        float *to = out + (size_t)t * width + (size_t)(s->head0 * d);
+
+        if (host) {
+            kvr_codec_decode(p, i, 1, 0, heads, to);
+            continue;
+        }
+        kvr_codec_decode(p, i, 1, 0, heads, l->scratch->work.p);
+        kvr_dev_copy(l->dev, to, l->scratch->work.p, (size_t)(heads * d) * sizeof *out);
+    }
+}
+
 /* Stored values of one segment into their places. */
 static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
                     const struct kvr_packed *p, int64_t begin, int64_t end, size_t width,
@@ -129,6 +156,10 @@ static void scatter(const struct kvr_layer *l, const struct kvr_segment *s,
 
     if (a >= b || s->kind == KVR_SEG_ZERO)
         return;
+    if (heads != l->geo.n_heads) {
+        scatter_heads(l, s, p, begin, end, width, out);
+        return;
+    }
     if (!kvr_dev_in_host(l->dev)) {
         scatter_device(l, s, p, a, b, begin, width, out);
         return;
@@ -182,13 +213,13 @@ static size_t packed_nominal(const struct kvr_packed *p)
     return b.codes + b.meta;
 }
 
-size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k)
+size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k, int heads)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
 
-    return c && !kvr_codec_is_exact(k) ? (size_t)c->moments * (size_t)l->geo.n_heads *
-                                             (size_t)l->geo.head_dim * sizeof(kvr_f16)
-                                       : 0;
+    return c && !kvr_codec_is_exact(k)
+               ? (size_t)c->moments * (size_t)heads * (size_t)l->geo.head_dim * sizeof(kvr_f16)
+               : 0;
 }
 
 size_t kvr_layer_nominal(const struct kvr_layer *l)
@@ -201,7 +232,7 @@ size_t kvr_layer_nominal(const struct kvr_layer *l)
 
         total += packed_nominal(&s->k) + packed_nominal(&s->v);
         if (s->kind == KVR_SEG_CODED)
-            total += kvr_layer_moments_bytes(l, s->k.codec);
+            total += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
         if (s->listed && !study) /* the study counts its indices by its own rules */
             total += (size_t)s->n_tok * sizeof(int32_t);
     }
@@ -247,7 +278,7 @@ struct kvr_layer_bytes kvr_layer_segment_held(const struct kvr_layer *l,
     if (s->listed)
         b.meta += (size_t)s->n_tok * sizeof(int32_t);
     if (s->kind == KVR_SEG_CODED)
-        b.meta += kvr_layer_moments_bytes(l, s->k.codec);
+        b.meta += kvr_layer_moments_bytes(l, s->k.codec, s->k.shape.n_heads);
     return b;
 }
 

@@ -1,7 +1,9 @@
 /* layer.h - what one layer has stored: segments, and how they come to be.
  *
  * As intended (`commit`): a chunk's keys and values are coded once, when its clean pass ends;
- * later a unit may move to a coarser tier or be given up, never back.
+ * later a unit may move to a coarser tier or be given up, never back. Where single tokens are given
+ * up the rest of their segment is decoded and coded again, which loses nothing of what is held
+ * exactly.
  * As the study ran it (`recode`): the complete dense tensors are decided on and coded afresh.
  *
  * Independent of passes and attention, so that `kvreel codec` and `kvreel predict` use the same
@@ -22,7 +24,11 @@ struct kvr_layer_geometry {
 /* Working memory, shared by the layers of one cache; grows when needed, KVR_MEM_SCRATCH. */
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
-    struct kvr_buf back; /* CUDA: keys read back, for a correction's moments */
+    struct kvr_buf keep;       /* thinning: [capacity][sets], of the host */
+    struct kvr_buf rows;       /* thinning: decoded rows, K then V */
+    struct kvr_buf pick, told; /* thinning: int32 rows to gather; the host's, where that differs */
+    struct kvr_buf all_keys;   /* thinning: [capacity,H,D], where the part asks for all keys */
+    struct kvr_buf back;       /* CUDA: keys read back, for a correction's moments */
 };
 void kvr_layer_scratch_free(struct kvr_layer_scratch *s);
 
@@ -43,7 +49,8 @@ struct kvr_layer {
     int64_t n_active;            /* tokens written so far */
     size_t study_side_bytes;     /* masks and indices that the study's format counts */
     struct kvr_layer_bytes made; /* by the last commit or recode, while what it replaced was held */
-    struct kvr_policy_state state[2]; /* tiers; retention, when it is another part */
+    struct kvr_policy_state state[2];  /* tiers; retention, when it is another part */
+    const struct kvr_columns *columns; /* what the pass being stored attended to; NULL: not known */
 };
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
@@ -76,8 +83,8 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
 void kvr_layer_dense(const struct kvr_layer *l, int64_t begin, int64_t end, float *k, float *v,
                      uint8_t *held);
 
-/* Bytes a segment of this key codec keeps for the scheme's correction. */
-size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k);
+/* Bytes a segment of so many heads and this key codec keeps for the scheme's correction. */
+size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec *k, int heads);
 
 /* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);

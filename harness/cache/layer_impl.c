@@ -34,12 +34,87 @@ void kvr_segment_list_free(struct kvr_segment_list *list)
     *list = (struct kvr_segment_list){ 0 };
 }
 
+int kvr_layer_sets(const struct kvr_layer *l)
+{
+    struct kvr_thin_needs needs;
+
+    kvr_retention_thins(&l->scheme->retention, &needs);
+    return needs.by_head ? l->geo.n_heads : 1;
+}
+
+const uint8_t *kvr_layer_kept(const struct kvr_layer *l)
+{
+    return l->scheme->retention.part && l->scheme->retention.part->thin ? l->scratch->keep.p : NULL;
+}
+
+/* What the layer holds, and the new chunk's tokens from new0 on: keep [n_active][sets]. */
+static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
+                      uint8_t *keep)
+{
+    memset(keep, 0, (size_t)(new0 * sets));
+    memset(keep + new0 * sets, 1, (size_t)((n_active - new0) * sets));
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        for (int64_t j = 0; j < s->n_tok; j++) {
+            const int64_t t = kvr_segment_token(s, j);
+
+            for (int set = 0; set < sets && t < new0; set++)
+                if (sets == 1 || kvr_segment_has_head(s, set))
+                    keep[t * sets + set] = 1;
+        }
+    }
+}
+
+/* Ask a retention that thins. */
+static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
+{
+    struct kvr_thin_needs needs;
+    const int sets = kvr_layer_sets(l);
+    const size_t all = (size_t)ctx->n_active * kvr_layer_width(l) * sizeof(float);
+
+    kvr_retention_thins(&l->scheme->retention, &needs);
+    KVR_TRY(kvr_buf_reserve(&l->scratch->keep, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
+                            (size_t)ctx->n_active * (size_t)sets));
+    mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
+    ctx->counts_only = l->dry;
+    ctx->columns = needs.columns ? l->columns : NULL;
+    if (needs.all_keys && !l->dry) {
+        const int64_t n = ctx->n_active - ctx->new0;
+        float *keys;
+
+        KVR_TRY(kvr_buf_reserve(&l->scratch->all_keys, l->dev, KVR_MEM_SCRATCH, all));
+        keys = l->scratch->all_keys.p;
+        kvr_layer_dense(l, 0, ctx->new0, keys, NULL, NULL);
+        kvr_dev_copy(l->dev, keys + (size_t)ctx->new0 * kvr_layer_width(l), ctx->k,
+                     (size_t)n * kvr_layer_width(l) * sizeof(float));
+        ctx->all_keys = keys;
+    }
+    return kvr_retention_thin(&l->scheme->retention, ctx, l->dev, &l->state[1], l->scratch->keep.p);
+}
+
+void kvr_layer_settle(struct kvr_layer *l, bool stored)
+{
+    struct kvr_policy_state *s = &l->state[1];
+
+    if (!s->next.p)
+        return;
+    if (stored) {
+        kvr_buf_free(&s->buf);
+        s->buf = s->next;
+        s->n = s->n_next;
+        s->next = (struct kvr_buf){ 0 };
+    } else {
+        kvr_buf_free(&s->next);
+    }
+}
+
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map)
 {
     const struct kvr_tiers_use *tiers = &l->scheme->tiers;
     const struct kvr_retention_use *retention = &l->scheme->retention;
-    const struct kvr_policy_ctx ctx = {
+    struct kvr_policy_ctx ctx = {
         .study = kvr_scheme_is_study(l->scheme),
         .layer = l->geo.layer,
         .n_layers = l->geo.n_layers,
@@ -64,48 +139,56 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
     memset(*map, 0, (size_t)n_tok);
     if (tiers->part)
         KVR_TRY(kvr_tiers_assign(tiers, &ctx, l->dev, &l->state[0], *map));
-    if (retention->part)
+    if (retention->part && retention->part->thin)
+        KVR_TRY(thin(l, &ctx));
+    else if (retention->part)
         KVR_TRY(kvr_retention_assign(retention, &ctx, l->dev, &l->state[shared ? 0 : 1], *map));
     return KVR_OK;
 }
 
-/* What the scheme's correction needs to know of the keys k [n,H,D] just coded. */
+/* What the scheme's correction needs to know of the keys k [n,heads,D] just coded. */
 static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct kvr_segment *s)
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
     const struct kvr_codec *codec = s->k.codec;
-    const size_t n = (size_t)s->n_tok * kvr_layer_width(l);
+    const int heads = s->k.shape.n_heads;
+    const size_t n = (size_t)(s->n_tok * heads * l->geo.head_dim);
 
     if (!c || !c->moments || kvr_codec_is_exact(codec))
         return KVR_OK;
-    KVR_TRY(kvr_buf_alloc(&s->moments, l->dev, KVR_MEM_META, kvr_layer_moments_bytes(l, codec)));
+    KVR_TRY(
+        kvr_buf_alloc(&s->moments, l->dev, KVR_MEM_META, kvr_layer_moments_bytes(l, codec, heads)));
     if (kvr_codec_rotated(codec)) {
         float *work = l->scratch->work.p;
 
         kvr_dev_copy(l->dev, work, k, n * sizeof *k);
-        kvr_codec_transform(codec, l->dev, KVR_TO_SPACE, work, s->n_tok, 0, l->geo.n_heads,
-                            l->geo.head_dim);
+        kvr_codec_transform(codec, l->dev, KVR_TO_SPACE, work, s->n_tok, 0, heads, l->geo.head_dim);
         k = work;
     }
     return kvr_moments_make(c, &s->k, k, &l->scratch->back, s->moments.p);
 }
 
-enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
-                               int64_t tok0, int64_t n, struct kvr_segment *out)
+/* k, v [n,heads,D] of heads [head0, head0 + heads). */
+static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k, const float *v,
+                                  int head0, int heads, int64_t tok0, int64_t n,
+                                  struct kvr_segment *out)
 {
-    const struct kvr_block_shape shape = { n, l->geo.n_heads, l->geo.head_dim };
+    const struct kvr_block_shape shape = { n, heads, l->geo.head_dim };
     const struct kvr_codec *ck = l->scheme->k[tier], *cv = l->scheme->v[tier];
 
-    *out = (struct kvr_segment){
-        .kind = KVR_SEG_CODED, .tier = tier, .serial = ++l->n_coded, .tok0 = tok0, .n_tok = n
-    };
+    *out = (struct kvr_segment){ .kind = KVR_SEG_CODED,
+                                 .tier = tier,
+                                 .serial = ++l->n_coded,
+                                 .head0 = head0,
+                                 .tok0 = tok0,
+                                 .n_tok = n };
     if (l->dry) {
         out->k = (struct kvr_packed){ .codec = ck, .shape = shape };
         out->v = (struct kvr_packed){ .codec = cv, .shape = shape };
         return KVR_OK;
     }
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
-                            (size_t)n * kvr_layer_width(l) * sizeof *k));
+                            (size_t)(n * heads * l->geo.head_dim) * sizeof *k));
     KVR_TRY(kvr_codec_encode(ck, l->dev, k, &shape, l->scratch->work.p, &out->k));
     enum kvr_status st = add_moments(l, k, out);
 
@@ -115,6 +198,12 @@ enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, co
     if (st != KVR_OK)
         kvr_segment_free(out);
     return st;
+}
+
+enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
+                               int64_t tok0, int64_t n, struct kvr_segment *out)
+{
+    return code_heads(l, tier, k, v, 0, l->geo.n_heads, tok0, n, out);
 }
 
 /* The `count` tokens t of [0, n) with map[t] == tier, token t being tok0 + t. */
@@ -195,6 +284,71 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
     out->list = listed.list;
     out->shown = listed.shown;
     return KVR_OK;
+}
+
+/* Rows of k and v into `gather`, [n,n_heads,D] each: picked by the head, each a row of D. */
+static enum kvr_status pick_rows(struct kvr_layer *l, const float *k, const float *v,
+                                 int first_head, int width_heads, const struct kvr_kept_rows *rows)
+{
+    const int64_t n = rows->n * rows->n_heads;
+    const size_t bytes = (size_t)n * sizeof(int32_t), d = (size_t)l->geo.head_dim;
+    struct kvr_buf *told = kvr_dev_in_host(l->dev) ? &l->scratch->pick : &l->scratch->told;
+    int32_t *p;
+
+    KVR_TRY(kvr_buf_reserve(&l->scratch->pick, l->dev, KVR_MEM_SCRATCH, bytes));
+    KVR_TRY(kvr_buf_reserve(told, kvr_dev_host(l->dev), KVR_MEM_SCRATCH, bytes));
+    KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH,
+                            2 * (size_t)n * d * sizeof *k));
+    p = told->p;
+    for (int64_t i = 0; i < rows->n; i++)
+        for (int h = 0; h < rows->n_heads; h++)
+            *p++ = rows->row[i] * width_heads + rows->head0 - first_head + h;
+    if (told != &l->scratch->pick)
+        KVR_TRY(kvr_dev_put(l->dev, l->scratch->pick.p, told->p, bytes));
+    kvr_rows_gather(l->dev, k, d, l->scratch->pick.p, n, 0, l->scratch->gather.p);
+    kvr_rows_gather(l->dev, v, d, l->scratch->pick.p, n, 0,
+                    (float *)l->scratch->gather.p + (size_t)n * d);
+    return KVR_OK;
+}
+
+/* Which tokens, where they are not a run. */
+static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows *rows,
+                                struct kvr_segment *out)
+{
+    const size_t bytes = (size_t)rows->n * sizeof(int32_t);
+
+    if (rows->token[rows->n - 1] - rows->token[0] == rows->n - 1)
+        return KVR_OK;
+    out->listed = true;
+    KVR_TRY(kvr_buf_alloc(&out->list, l->dev, KVR_MEM_META, bytes));
+    if (!kvr_dev_in_host(l->dev))
+        KVR_TRY(kvr_buf_alloc(&out->shown, kvr_dev_host(l->dev), KVR_MEM_META, bytes));
+    memcpy(out->shown.p ? out->shown.p : out->list.p, rows->token, bytes);
+    return out->shown.p ? kvr_dev_put(l->dev, out->list.p, rows->token, bytes) : KVR_OK;
+}
+
+enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
+                                    int first_head, int width_heads,
+                                    const struct kvr_kept_rows *rows, struct kvr_segment *out)
+{
+    const size_t n = (size_t)(rows->n * rows->n_heads * l->geo.head_dim);
+    enum kvr_status st = KVR_OK;
+
+    *out = (struct kvr_segment){ 0 };
+    if (!rows->n)
+        return KVR_OK;
+    if (!l->dry)
+        st = pick_rows(l, k, v, first_head, width_heads, rows);
+    if (st == KVR_OK)
+        st = code_heads(l, tier, l->scratch->gather.p,
+                        l->dry ? NULL : (float *)l->scratch->gather.p + n, rows->head0,
+                        rows->n_heads, rows->token[0], rows->n, out);
+    if (st == KVR_OK) {
+        st = add_list(l, rows, out);
+        if (st != KVR_OK)
+            kvr_segment_free(out);
+    }
+    return st;
 }
 
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,

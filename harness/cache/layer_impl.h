@@ -32,6 +32,27 @@ static inline const float *kvr_row(const float *x, size_t width, int64_t t)
 enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_active, int64_t new0,
                                  const float *k, const float *v, uint8_t **map);
 
+/* After kvr_layer_decide: of each token written so far, [n_active][sets], whether it stays; NULL
+ * when the scheme's retention does not thin. */
+const uint8_t *kvr_layer_kept(const struct kvr_layer *l);
+int kvr_layer_sets(
+    const struct kvr_layer *l); /* H when each head keeps tokens of its own, else 1 */
+
+/* The chunk is stored: what the policies remember of it holds from now on; or it is not. */
+void kvr_layer_settle(struct kvr_layer *l, bool stored);
+
+/* Tokens that some heads go on holding. */
+struct kvr_kept_rows {
+    int head0, n_heads;
+    int64_t n;
+    const int32_t *row, *token; /* [n]: which rows of k and v, ascending; token indices */
+};
+
+/* A segment of these rows of k, v [.,width_heads,D], whose first head is `first_head`. */
+enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
+                                    int first_head, int width_heads,
+                                    const struct kvr_kept_rows *rows, struct kvr_segment *out);
+
 /* A segment of tokens [tok0, tok0 + n) coded by `tier`; k, v [n,H,D]. */
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out);

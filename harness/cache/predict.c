@@ -254,9 +254,66 @@ static enum kvr_status mask_bounds(const struct kvr_scheme *scheme, const struct
     return st;
 }
 
+/* The least and the most that n tokens of one layer and so many heads take, in `pieces` segments
+ * at most: codecs hold a run no dearer in one piece, and a piece adds at most what one token takes
+ * alone, its list and what a correction keeps. */
+static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64_t pieces,
+                          size_t *least, size_t *most)
+{
+    const struct kvr_block_shape all = { n, heads, l->geo.head_dim },
+                                 one = { 1, heads, l->geo.head_dim };
+
+    *least = SIZE_MAX;
+    *most = 0;
+    for (int t = 0; t < l->scheme->n_tiers; t++) {
+        const struct kvr_codec *k = l->scheme->k[t], *v = l->scheme->v[t];
+        const size_t run = kvr_codec_bytes(k, &all) + kvr_codec_bytes(v, &all);
+        const size_t piece = kvr_codec_bytes(k, &one) + kvr_codec_bytes(v, &one) +
+                             kvr_layer_moments_bytes(l, k, heads);
+        const size_t high = run + (size_t)pieces * piece + (size_t)n * sizeof(int32_t);
+
+        *least = run < *least ? run : *least;
+        *most = high > *most ? high : *most;
+    }
+}
+
+/* How many tokens stay does not depend on the data; which ones do, and with them how they lie in
+ * blocks and whether they need a list. */
+static void thinning_bounds(const struct rollout *r, struct kvr_prediction *out)
+{
+    const size_t entries = out->nominal_max - out->nominal;
+
+    out->nominal_min = 0;
+    out->nominal_max = entries;
+    for (int i = 0; i < r->n_layers; i++) {
+        const struct kvr_layer *l = &r->layer[i];
+        const bool frames = l->scheme->tiers.part && l->scheme->tiers.part->unit == KVR_UNIT_FRAME;
+        const int64_t unit = frames ? l->geo.tokens_per_frame : r->chunk;
+        const int64_t units = (r->tokens + unit - 1) / unit;
+
+        for (int h = 0; h < l->geo.n_heads;) {
+            size_t least, most;
+            int64_t n = 0;
+            int heads = l->geo.n_heads;
+
+            for (int s = 0; s < l->n; s++)
+                if (kvr_segment_has_head(&l->seg[s], h)) {
+                    n += l->seg[s].n_tok;
+                    heads = l->seg[s].k.shape.n_heads;
+                }
+            thinned_bytes(l, n, heads, units * l->scheme->n_tiers, &least, &most);
+            out->nominal_min += least;
+            out->nominal_max += most;
+            h += heads;
+        }
+    }
+}
+
 static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
                               struct kvr_prediction *out)
 {
+    struct kvr_thin_needs thin;
+
     out->nominal_min = out->nominal_max = out->nominal;
     if (fill_all_entries(r)) {
         out->data_dependent = true;
@@ -269,6 +326,13 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->depends = "the foreground depends on the data: nominal_bytes has the target share, "
                        "the bounds are those of the smallest and largest foreground";
         KVR_TRY(mask_bounds(r->scheme, geo, out));
+    }
+    if (kvr_retention_thins(&r->scheme->retention, &thin) && thin.by_data) {
+        out->data_dependent = true;
+        out->depends = "which tokens stay depends on the data: nominal_bytes is of tokens drawn at "
+                       "random, as many; the bounds are those of one run and of tokens that lie "
+                       "apart";
+        thinning_bounds(r, out);
     }
     return KVR_OK;
 }

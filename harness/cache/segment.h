@@ -17,6 +17,7 @@ struct kvr_segment {
     int64_t serial;         /* which coding of its layer made it, from 1; ZERO: 0 */
     int64_t tok0;           /* absolute index of the first token: frame * tokens_per_frame + s */
     int64_t n_tok;          /* tokens stood for */
+    int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
     bool listed;            /* not contiguous: `list` says which */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
     struct kvr_buf shown;   /* a list in device memory once more, for the host */
@@ -26,6 +27,12 @@ struct kvr_segment {
 
 void kvr_segment_free(struct kvr_segment *s);
 size_t kvr_segment_resident(const struct kvr_segment *s); /* bytes held: codes, meta, list */
+
+/* Does the segment hold tokens of head h? */
+static inline bool kvr_segment_has_head(const struct kvr_segment *s, int h)
+{
+    return !s->k.codec || (h >= s->head0 && h < s->head0 + s->k.shape.n_heads);
+}
 
 /* Absolute token index of the i-th token. */
 int64_t kvr_segment_token(const struct kvr_segment *s, int64_t i);

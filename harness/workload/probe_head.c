@@ -36,20 +36,20 @@ static void put(struct kvr_probe_head *x, int side, bool values, int64_t at, con
 /* The i-th stored token of a segment as attention reads it. The dense path decodes into the
  * cache's exact type; the others leave a rotation in place and rotate the query, which but for
  * the last bits of F32 is the same as rotating the key back. */
-static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, bool dense,
+static void decode(const struct kvr_probe_head *x, const struct kvr_packed *p, int h, bool dense,
                    int64_t i, double *row)
 {
     const int d = x->d;
 
     if (dense) {
-        kvr_codec_decode(p, i, 1, x->h, 1, x->row);
+        kvr_codec_decode(p, i, 1, h, 1, x->row);
         for (int c = 0; c < d; c++)
             row[c] = x->view->shape->exact == KVR_BF16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x->row[c]))
                                                        : x->row[c];
         return;
     }
-    kvr_codec_decode_rotated(p, i, 1, x->h, 1, x->row);
-    kvr_codec_transform(p->codec, NULL, KVR_FROM_SPACE, x->row, 1, x->h, 1, d);
+    kvr_codec_decode_rotated(p, i, 1, h, 1, x->row);
+    kvr_codec_transform(p->codec, NULL, KVR_FROM_SPACE, x->row, 1, h, 1, d);
     for (int c = 0; c < d; c++)
         row[c] = x->row[c];
 }
@@ -59,19 +59,20 @@ static void read_segment(struct kvr_probe_head *x, int side, const struct kvr_se
 {
     const bool dense = side == METHOD && x->view->path == KVR_PATH_DENSE;
     const struct kvr_packed *p = values ? &s->v : &s->k;
+    const int h = x->h - s->head0; /* of the segment's own */
     double row[KVR_CORRECTION_MAX_D];
 
-    if (s->kind == KVR_SEG_ZERO)
+    if (s->kind == KVR_SEG_ZERO || !kvr_segment_has_head(s, x->h))
         return;
     if (s->kind == KVR_SEG_POOLED)
-        decode(x, p, dense, 0, row);
+        decode(x, p, h, dense, 0, row);
     for (int64_t i = 0; i < s->n_tok; i++) {
         const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, i));
 
         if (at < 0)
             continue;
         if (s->kind == KVR_SEG_CODED)
-            decode(x, p, dense, i, row);
+            decode(x, p, h, dense, i, row);
         put(x, side, values, at, row);
     }
 }
@@ -94,9 +95,32 @@ static void read_current(struct kvr_probe_head *x, bool values)
     }
 }
 
+/* What has become of each token of the past, as far as head x->h goes. */
+static void find_fates(struct kvr_probe_head *x)
+{
+    static const uint8_t fate_of[] = { [KVR_SEG_CODED] = KVR_FATE_CODED,
+                                       [KVR_SEG_POOLED] = KVR_FATE_POOLED,
+                                       [KVR_SEG_ZERO] = KVR_FATE_ZERO };
+
+    memset(x->fate, KVR_FATE_DROPPED, (size_t)x->n_past * sizeof *x->fate);
+    for (int i = 0; i < x->layer[METHOD]->n; i++) {
+        const struct kvr_segment *s = &x->layer[METHOD]->seg[i];
+
+        for (int64_t t = 0; t < s->n_tok && kvr_segment_has_head(s, x->h); t++) {
+            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t));
+
+            if (at < 0)
+                continue;
+            x->fate[at] = fate_of[s->kind];
+            x->serial[at] = s->serial;
+        }
+    }
+}
+
 void kvr_probe_head_read(struct kvr_probe_head *x, int h)
 {
     x->h = h;
+    find_fates(x);
     for (int side = 0; side < N_SIDES; side++) {
         memset(x->kt[side], 0, (size_t)x->d * (size_t)x->stride * sizeof(double));
         memset(x->v[side], 0, (size_t)x->wide * (size_t)x->stride * sizeof(double));
@@ -106,26 +130,6 @@ void kvr_probe_head_read(struct kvr_probe_head *x, int h)
     }
     for (int values = 0; values < 2; values++)
         read_current(x, values);
-}
-
-static void find_fates(struct kvr_probe_head *x)
-{
-    static const uint8_t fate_of[] = { [KVR_SEG_CODED] = KVR_FATE_CODED,
-                                       [KVR_SEG_POOLED] = KVR_FATE_POOLED,
-                                       [KVR_SEG_ZERO] = KVR_FATE_ZERO };
-
-    for (int i = 0; i < x->layer[METHOD]->n; i++) {
-        const struct kvr_segment *s = &x->layer[METHOD]->seg[i];
-
-        for (int64_t t = 0; t < s->n_tok; t++) {
-            const int64_t at = kvr_probe_place(x->view->seen, kvr_segment_token(s, t));
-
-            if (at < 0)
-                continue;
-            x->fate[at] = fate_of[s->kind];
-            x->serial[at] = s->serial;
-        }
-    }
 }
 
 static enum kvr_status alloc(struct kvr_probe_head *x)
@@ -168,7 +172,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
             x->token[at] = t;
             x->age[at++] = view->pass->chunk - (int)(t / chunk);
         }
-    find_fates(x);
+    find_fates(x); /* of head 0, for who asks before any is read */
     return KVR_OK;
 }
 

@@ -1,4 +1,5 @@
-/* probe_weigh.c - two attentions of some queries over the same tokens, in double, and how they differ. */
+/* probe_weigh.c - two attentions of some queries over the same tokens, in double, and how they
+ * differ. */
 #include "harness/workload/probe_impl.h"
 
 #include <math.h>
@@ -63,13 +64,13 @@ static void load_queries(struct block *b)
 }
 
 /* The queries as the method's own correction is given them. */
-static void correction_queries(struct block *b, const struct kvr_codec *codec)
+static void correction_queries(struct block *b, const struct kvr_codec *codec, int h)
 {
     const int d = b->x->d;
 
     for (int e = 0; e < b->m * d; e++)
         b->fq[e] = (float)b->q[e];
-    kvr_codec_transform(codec, NULL, KVR_QUERY_TO_SPACE, b->fq, b->m, b->x->h, 1, d);
+    kvr_codec_transform(codec, NULL, KVR_QUERY_TO_SPACE, b->fq, b->m, h, 1, d);
     for (int e = 0; e < b->m * d; e++)
         b->fq2[e] = b->fq[e] * b->fq[e];
 }
@@ -90,7 +91,7 @@ static void correct_run(struct block *b, const struct kvr_correction *c,
             .moments = s->moments.p,
             .t0 = t,
             .n = n,
-            .h = x->h,
+            .h = x->h - s->head0,
             .q = b->fq,
             .q2 = b->fq2,
             .m = b->m,
@@ -119,11 +120,12 @@ static void correct(struct block *b)
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];
 
-        if (s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec))
+        if (s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec) ||
+            !kvr_segment_has_head(s, x->h))
             continue;
         if (!space || !kvr_codec_same_space(space, s->k.codec)) {
             space = s->k.codec;
-            correction_queries(b, space);
+            correction_queries(b, space, x->h - s->head0);
         }
         for (int r = 0; r < x->view->seen->n; r++)
             correct_run(b, c, s, kvr_segment_lower(s, x->view->seen->run[r][0]),

@@ -35,6 +35,18 @@ static inline int head_dim_for(const char *spec, int n_heads, int least)
     return d;
 }
 
+/* Does every head keep tokens of its own? Then there is no dense path. */
+static inline bool keeps_by_head(const char *spec)
+{
+    struct kvr_thin_needs needs;
+    struct kvr_scheme *p;
+
+    ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    kvr_retention_thins(&p->retention, &needs);
+    kvr_scheme_close(&p);
+    return needs.by_head;
+}
+
 static inline int n_methods(void)
 {
     int n = 0;

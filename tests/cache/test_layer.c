@@ -165,13 +165,14 @@ static int64_t count(const uint8_t *held, int64_t begin, int64_t end)
     return n;
 }
 
-/* Every token once, written ones all there unless the scheme drops frames; segments ascend. */
+/* Every token of a head once, written ones all there unless the scheme drops frames; segments
+ * ascend. */
 static void check_cover(const struct kit *t, int64_t active, const uint8_t *held)
 {
     const bool study = kvr_scheme_is_study(t->scheme);
     const char *retention = t->scheme->method->retention;
     const bool drops = !study && retention && !strstr(retention, "pooled");
-    uint8_t seen[TOKENS] = { 0 };
+    uint8_t seen[TOKENS] = { 0 }, seen_by[TOKENS][H] = { 0 };
     const int64_t newest = (active - 1) / CHUNK * CHUNK;
     int64_t n, n_bad = 0;
 
@@ -184,10 +185,14 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
         for (int64_t j = 0; j < s->n_tok; j++) {
             const int64_t at = kvr_segment_token(s, j);
 
-            if (at >= 0 && at < TOKENS && !seen[at])
-                seen[at] = 1;
-            else
-                n_bad++; /* nowhere, or twice */
+            for (int h = 0; h < H; h++) {
+                if (!kvr_segment_has_head(s, h))
+                    continue;
+                if (at < 0 || at >= TOKENS || seen_by[at][h])
+                    n_bad++; /* nowhere, or twice */
+                else
+                    seen[at] = seen_by[at][h] = 1;
+            }
         }
     }
     n = count(seen, 0, active);
