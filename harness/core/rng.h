@@ -30,7 +30,8 @@ enum kvr_rng_use {
     KVR_RNG_SYNTHETIC = 6,
     KVR_RNG_BOOTSTRAP = 7,
     KVR_RNG_PROBE = 8,
-    KVR_RNG_JITTER = 9
+    KVR_RNG_JITTER = 9,
+    KVR_RNG_KEEP = 10
 };
 
 /* n values N(0,1) of stream (seed, use, a, b), from element `first` on. Box-Muller in

@@ -1,0 +1,363 @@
+/* keep.c - the retention `keep`: a budget of tokens, filled by a score.
+ *
+ * After every chunk, and for every set of tokens (all heads together, or each head by itself), of
+ * the tokens held and the new ones stay
+ *
+ *     the first `sink` frames and `sink_tokens` tokens, the newest `recent` frames,
+ *     and of the others those of the largest score while the budget lasts.
+ *
+ * What is given up never comes back. The budget is `tokens`, else `share` of what was written, else
+ * `frames` of tokens, times the layer's budget factor; what is protected stays even where that is
+ * more. With `unit` frame or chunk a unit stays or goes as a whole, by its mean score.
+ *
+ * `beyond`: what is kept stays visible although the cell's window has passed it; without it the
+ * window cuts as it does for every method.
+ *
+ * State, where the score remembers something: for each token held an int32 index, then [sets] times
+ * the score's floats. It is rewritten at every chunk and takes effect when the chunk is stored. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "methods/kernels/share.h"
+#include "methods/kernels/topk.h"
+#include "methods/scores/score.h"
+
+enum { LAYER, HEAD };
+enum { TOKEN, FRAME, CHUNK };
+
+struct keep_opts {
+    int score, scope, unit;
+    double frames, share;
+    int tokens, sink, sink_tokens, recent, queries;
+    bool beyond;
+    int seed, pool; /* struct kvr_score_opts */
+    double lambda;
+};
+
+#define SCORE(name) #name,
+static const char *const score_names[] = {
+#include "methods/scores/scores.def"
+    NULL,
+};
+#undef SCORE
+static const char *const scope_names[] = { "layer", "head", NULL };
+static const char *const unit_names[] = { "token", "frame", "chunk", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_ENUM(struct keep_opts, score, 0, score_names, "what a token is worth"),
+    KVR_OPT_FLOAT(struct keep_opts, frames, 9, 0, 1e6,
+                  "budget in frames of tokens, the newest chunk counted"),
+    KVR_OPT_INT(struct keep_opts, tokens, 0, 0, 1 << 30, "budget in tokens; 0: by share or frames"),
+    KVR_OPT_FLOAT(struct keep_opts, share, 0, 0, 1,
+                  "budget as a share of what was written; 0: by frames"),
+    KVR_OPT_INT(struct keep_opts, sink, 0, 0, 4096, "first frames that always stay"),
+    KVR_OPT_INT(struct keep_opts, sink_tokens, 0, 0, 1 << 20, "first tokens that always stay"),
+    KVR_OPT_INT(struct keep_opts, recent, 3, 0, 4096, "newest frames that always stay"),
+    KVR_OPT_ENUM(struct keep_opts, unit, TOKEN, unit_names, "what stays or goes as a whole"),
+    KVR_OPT_ENUM(struct keep_opts, scope, LAYER, scope_names,
+                 "who keeps tokens of its own: a layer, or every head"),
+    KVR_OPT_BOOL(struct keep_opts, beyond, true,
+                 "what is kept stays visible when the window has passed it"),
+    KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
+                "queries of a chunk whose attention is added up; 0: all"),
+    KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "of the score random"),
+    KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
+                "tokens over which attention_window and redundancy take the maximum"),
+    KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
+                  "weight of attention in the score redundancy"),
+    { 0 },
+};
+
+static enum kvr_status check(const void *opts)
+{
+    const struct keep_opts *o = opts;
+
+    if (o->pool % 2 == 0)
+        return kvr_fail(KVR_EINVAL, "pool %d: a window around a token is odd", o->pool);
+    if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
+        return kvr_fail(KVR_EINVAL, "frames 0, tokens 0 and share 0: no budget");
+    return KVR_OK;
+}
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    const struct keep_opts *o = opts;
+    const struct kvr_score *s = kvr_scores[o->score];
+
+    *out = (struct kvr_thin_needs){
+        .by_head = o->scope == HEAD,
+        .by_data = s->columns || s->keys || s->all_keys,
+        .columns = s->columns,
+        .queries = o->queries,
+        .keys = s->keys,
+        .all_keys = s->all_keys,
+        .beyond_window = o->beyond,
+    };
+}
+
+/* ---- what is remembered -------------------------------------------------------------------- */
+
+/* Bytes of n tokens. */
+static size_t state_bytes(const struct kvr_score *s, int sets, int64_t n)
+{
+    return s->memory ? (size_t)n * (sizeof(int32_t) + (size_t)(sets * s->memory) * sizeof(float))
+                     : 0;
+}
+
+static int32_t *state_tokens(const struct kvr_buf *b)
+{
+    return b->p;
+}
+
+static float *state_floats(const struct kvr_buf *b, int64_t n)
+{
+    return (float *)((int32_t *)b->p + n);
+}
+
+/* ---- one call ------------------------------------------------------------------------------ */
+
+struct work {
+    const struct keep_opts *o;
+    const struct kvr_score *by;
+    const struct kvr_policy_ctx *ctx;
+    int sets;
+    uint8_t *keep;
+    int64_t n;      /* tokens that some set holds */
+    int32_t *token; /* [n] */
+    float *memory;  /* [n][sets][memory] of all sets */
+    int32_t *mine;  /* [n] tokens of the set at hand */
+    float *its;     /* [n][memory] */
+    float *score, *scratch;
+    struct kvr_ranked *rank;
+};
+
+static void work_free(struct work *w)
+{
+    free(w->token);
+    free(w->memory);
+    free(w->mine);
+    free(w->its);
+    free(w->score);
+    free(w->scratch);
+    free(w->rank);
+}
+
+static bool held_by_any(const struct work *w, int64_t t)
+{
+    for (int s = 0; s < w->sets; s++)
+        if (w->keep[t * w->sets + s])
+            return true;
+    return false;
+}
+
+static enum kvr_status work_open(struct work *w)
+{
+    const size_t d = (size_t)w->ctx->head_dim;
+    size_t n;
+
+    for (int64_t t = 0; t < w->ctx->n_active; t++)
+        w->n += held_by_any(w, t);
+    n = (size_t)w->n + 1;
+    w->token = malloc(n * sizeof *w->token);
+    w->memory = calloc(n * (size_t)(w->sets * KVR_SCORE_MAX_MEMORY), sizeof *w->memory);
+    w->mine = malloc(n * sizeof *w->mine);
+    w->its = malloc(n * KVR_SCORE_MAX_MEMORY * sizeof *w->its);
+    w->score = malloc(n * sizeof *w->score);
+    w->scratch = malloc((n + d) * sizeof *w->scratch);
+    w->rank = malloc(n * sizeof *w->rank);
+    if (!w->token || !w->memory || !w->mine || !w->its || !w->score || !w->scratch || !w->rank)
+        return kvr_fail(KVR_ENOMEM, "keep: no memory for %lld tokens", (long long)w->n);
+    w->n = 0;
+    for (int64_t t = 0; t < w->ctx->n_active; t++)
+        if (held_by_any(w, t))
+            w->token[w->n++] = (int32_t)t;
+    return KVR_OK;
+}
+
+/* What was remembered of older tokens, by their indices: both lists ascend. */
+static void recall(struct work *w, const struct kvr_policy_state *state)
+{
+    const size_t each = (size_t)(w->sets * w->by->memory);
+    const int32_t *token = state_tokens(&state->buf);
+    const float *floats = state_floats(&state->buf, state->n);
+    int64_t j = 0;
+
+    for (int64_t i = 0; i < w->n && w->token[i] < w->ctx->new0; i++) {
+        while (j < state->n && token[j] < w->token[i])
+            j++;
+        if (j < state->n && token[j] == w->token[i])
+            memcpy(w->memory + (size_t)i * each, floats + (size_t)j * each, each * sizeof(float));
+    }
+}
+
+static enum kvr_status remember(const struct work *w, struct kvr_dev *dev,
+                                struct kvr_policy_state *state)
+{
+    const size_t each = (size_t)(w->sets * w->by->memory);
+    int64_t n = 0, j = 0;
+
+    for (int64_t i = 0; i < w->n; i++)
+        n += held_by_any(w, w->token[i]);
+    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, state_bytes(w->by, w->sets, n)));
+    state->n_next = n;
+    for (int64_t i = 0; i < w->n; i++) {
+        if (!held_by_any(w, w->token[i]))
+            continue;
+        state_tokens(&state->next)[j] = w->token[i];
+        memcpy(state_floats(&state->next, n) + (size_t)j * each, w->memory + (size_t)i * each,
+               each * sizeof(float));
+        j++;
+    }
+    return KVR_OK;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------ */
+
+static int64_t budget_of(const struct work *w)
+{
+    const struct keep_opts *o = w->o;
+    const double S = w->ctx->tokens_per_frame;
+    const double n = o->tokens      ? o->tokens
+                     : o->share > 0 ? o->share * (double)w->ctx->n_active
+                                    : o->frames * S;
+
+    return kvr_share(n * w->ctx->beta, 0, w->ctx->n_active);
+}
+
+static bool is_protected(const struct work *w, int64_t t)
+{
+    const int64_t S = w->ctx->tokens_per_frame;
+
+    return t < w->o->sink * S + w->o->sink_tokens || t >= w->ctx->n_active - w->o->recent * S;
+}
+
+/* Tokens of a unit. */
+static int64_t unit_tokens(const struct work *w)
+{
+    const int64_t S = w->ctx->tokens_per_frame;
+
+    return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
+}
+
+/* Of the set's n tokens that are not protected those that fit into `left`, best unit first. */
+static void choose(const struct work *w, int set, int64_t n, int64_t left)
+{
+    const int64_t unit = unit_tokens(w);
+    int64_t n_units = 0;
+
+    for (int64_t i = 0, m; i < n; i += m) { /* units, each at its first token */
+        double sum = 0;
+        int64_t rated = 0;
+
+        for (m = 0; i + m < n && w->mine[i + m] / unit == w->mine[i] / unit; m++)
+            if (!is_protected(w, w->mine[i + m])) {
+                sum += w->score[i + m];
+                rated++;
+            }
+        if (rated)
+            w->rank[n_units++] = (struct kvr_ranked){ (float)(sum / (double)rated), (int32_t)i };
+    }
+    kvr_topk(w->rank, n_units);
+    for (int64_t u = 0; u < n_units; u++) {
+        const int64_t i = w->rank[u].index;
+        int64_t size = 0;
+
+        for (int64_t j = i; j < n && w->mine[j] / unit == w->mine[i] / unit; j++)
+            size += !is_protected(w, w->mine[j]);
+        if (size <= left) {
+            left -= size;
+            continue;
+        }
+        for (int64_t j = i; j < n && w->mine[j] / unit == w->mine[i] / unit; j++)
+            if (!is_protected(w, w->mine[j]))
+                w->keep[(int64_t)w->mine[j] * w->sets + set] = 0;
+    }
+}
+
+/* Without data a score is a number drawn for the token: as many stay, and as far apart. */
+static void draw(const struct work *w, int set, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        kvr_uniform(&w->score[i], 1, 0, KVR_RNG_KEEP, (uint32_t)w->ctx->layer, (uint32_t)set,
+                    (uint64_t)w->mine[i]);
+}
+
+static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
+{
+    const struct kvr_score_opts opts = { w->o->seed, w->o->pool, w->o->lambda };
+    const struct kvr_score_job job = {
+        .ctx = w->ctx,
+        .opts = &opts,
+        .h0 = w->o->scope == HEAD ? set : 0,
+        .n_heads = w->o->scope == HEAD ? 1 : w->ctx->n_heads,
+        .n = n,
+        .first_new = first_new,
+        .token = w->mine,
+        .memory = w->its,
+        .score = w->score,
+        .work = w->scratch,
+    };
+
+    if (w->ctx->counts_only && (w->by->columns || w->by->keys || w->by->all_keys))
+        draw(w, set, n);
+    else
+        w->by->rate(&job);
+}
+
+static void thin_set(const struct work *w, int set)
+{
+    const int m = w->by->memory, each = w->sets * m;
+    int64_t n = 0, first_new = 0, n_protected = 0, at = 0;
+    const int64_t budget = budget_of(w);
+
+    for (int64_t i = 0; i < w->n; i++) {
+        if (!w->keep[(int64_t)w->token[i] * w->sets + set])
+            continue;
+        memcpy(w->its + n * m, w->memory + i * each + set * m, (size_t)m * sizeof(float));
+        w->mine[n++] = w->token[i];
+        first_new += w->token[i] < w->ctx->new0;
+        n_protected += is_protected(w, w->token[i]);
+    }
+    rate(w, set, n, first_new);
+    for (int64_t i = 0; i < w->n; i++) /* what the score learnt of them */
+        if (w->keep[(int64_t)w->token[i] * w->sets + set])
+            memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
+    if (n > budget)
+        choose(w, set, n, budget > n_protected ? budget - n_protected : 0);
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct keep_opts *o = opts;
+    struct work w = {
+        .o = o,
+        .by = kvr_scores[o->score],
+        .ctx = ctx,
+        .sets = o->scope == HEAD ? ctx->n_heads : 1,
+        .keep = keep,
+    };
+    enum kvr_status st = work_open(&w);
+
+    if (st == KVR_OK && w.by->memory)
+        recall(&w, state);
+    for (int s = 0; s < w.sets && st == KVR_OK; s++)
+        thin_set(&w, s);
+    if (st == KVR_OK && w.by->memory)
+        st = remember(&w, dev, state);
+    work_free(&w);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_keep = {
+    .name = "keep",
+    .title = "a budget of tokens, filled by a score",
+    .options = options,
+    .opts_size = sizeof(struct keep_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .check = check,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};

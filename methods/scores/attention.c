@@ -1,0 +1,107 @@
+/* attention.c - what the queries of clean passes gave a token: five ways to add it up.
+ *
+ *     sum      over all chunks' queries since the token was written (H2O, arXiv:2306.14048)
+ *     mean     the same over the number of those queries, so that age is no merit
+ *     max      the largest weight any of them gave
+ *     window   of the newest chunk's queries alone, the largest of its neighbours' (SnapKV,
+ *              arXiv:2404.14469: the observation window is the newest chunk)
+ *     causal   (diag + low) / 2: the largest weight within the token's own chunk, and the largest
+ *              that later chunks gave so far (PaFu-KV, arXiv:2601.21896, without what a causal
+ *              rollout cannot know: earlier chunks' queries)
+ *
+ * A row of weights sums to 1, so numbers of different chunks compare. */
+#include "methods/scores/score.h"
+
+static float largest(float a, float b)
+{
+    return b > a ? b : a;
+}
+
+static void rate_sum(const struct kvr_score_job *job)
+{
+    for (int64_t i = 0; i < job->n; i++) {
+        job->memory[i] += kvr_column_of(job, job->token[i], false);
+        job->score[i] = job->memory[i];
+    }
+}
+
+/* Sampled queries that a token has met: those of every chunk from its own to the newest. */
+static float queries_met(const struct kvr_score_job *job, int64_t token)
+{
+    const struct kvr_policy_ctx *ctx = job->ctx;
+    const int64_t chunk = (int64_t)ctx->frames_per_chunk * ctx->tokens_per_frame;
+    const int64_t chunks = (ctx->n_active - 1) / chunk - token / chunk + 1;
+
+    return (float)(chunks * (ctx->columns && ctx->columns->n_query ? ctx->columns->n_query : 1));
+}
+
+static void rate_mean(const struct kvr_score_job *job)
+{
+    rate_sum(job);
+    for (int64_t i = 0; i < job->n; i++)
+        job->score[i] = job->memory[i] / queries_met(job, job->token[i]);
+}
+
+static void rate_max(const struct kvr_score_job *job)
+{
+    for (int64_t i = 0; i < job->n; i++) {
+        job->memory[i] = largest(job->memory[i], kvr_column_of(job, job->token[i], true));
+        job->score[i] = job->memory[i];
+    }
+}
+
+static void rate_window(const struct kvr_score_job *job)
+{
+    for (int64_t i = 0; i < job->n; i++)
+        job->score[i] = kvr_column_of(job, job->token[i], false);
+    kvr_pool_max(job->score, job->n, job->opts->pool, job->work);
+}
+
+static void rate_causal(const struct kvr_score_job *job)
+{
+    for (int64_t i = 0; i < job->n; i++) {
+        const float now = kvr_column_of(job, job->token[i], true);
+        float *diag = &job->memory[2 * i], *low = &job->memory[2 * i + 1];
+
+        if (i >= job->first_new)
+            *diag = now;
+        else
+            *low = largest(*low, now);
+        job->score[i] = (*diag + *low) / 2;
+    }
+}
+
+const struct kvr_score kvr_score_attention_sum = {
+    .name = "attention_sum",
+    .title = "the most attention since they were written",
+    .memory = 1,
+    .columns = true,
+    .rate = rate_sum,
+};
+const struct kvr_score kvr_score_attention_mean = {
+    .name = "attention_mean",
+    .title = "the most attention a query since they were written",
+    .memory = 1,
+    .columns = true,
+    .rate = rate_mean,
+};
+const struct kvr_score kvr_score_attention_max = {
+    .name = "attention_max",
+    .title = "the largest weight any query gave",
+    .memory = 1,
+    .columns = true,
+    .rate = rate_max,
+};
+const struct kvr_score kvr_score_attention_window = {
+    .name = "attention_window",
+    .title = "the most attention of the newest chunk's queries",
+    .columns = true,
+    .rate = rate_window,
+};
+const struct kvr_score kvr_score_attention_causal = {
+    .name = "attention_causal",
+    .title = "the largest weights within their chunk and of later ones",
+    .memory = 2,
+    .columns = true,
+    .rate = rate_causal,
+};

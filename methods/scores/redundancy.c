@@ -1,0 +1,85 @@
+/* redundancy.c - tokens that are attended to and unlike the others stay (FlowCache,
+ * arXiv:2602.10825, section 4.2 after R-KV):
+ *
+ *     I_i   = mean over queries of their weight on i, the largest of its neighbours'
+ *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
+ *     score = lambda I - (1 - lambda) R
+ *
+ * The sum is taken first, so the work is T D and not T^2 D. */
+#include <math.h>
+#include <string.h>
+
+#include "methods/scores/score.h"
+
+static const float *key(const struct kvr_score_job *job, int64_t i, int h)
+{
+    const struct kvr_policy_ctx *ctx = job->ctx;
+
+    return ctx->all_keys + ((int64_t)job->token[i] * ctx->n_heads + h) * ctx->head_dim;
+}
+
+static double norm(const float *k, int d)
+{
+    double sum = 0;
+
+    for (int c = 0; c < d; c++)
+        sum += (double)k[c] * k[c];
+    return sqrt(sum);
+}
+
+/* r [n]: the softmax of head h; sum [D] is scratch. */
+static void redundancy(const struct kvr_score_job *job, int h, float *r, float *sum)
+{
+    const int d = job->ctx->head_dim;
+    double top = -INFINITY, total = 0;
+
+    memset(sum, 0, (size_t)d * sizeof *sum);
+    for (int64_t i = 0; i < job->n; i++) {
+        const float *k = key(job, i, h);
+        const double length = norm(k, d);
+
+        for (int c = 0; c < d && length > 0; c++)
+            sum[c] += (float)(k[c] / length);
+    }
+    for (int64_t i = 0; i < job->n; i++) {
+        const float *k = key(job, i, h);
+        const double length = norm(k, d);
+        double dot = 0;
+
+        for (int c = 0; c < d && length > 0; c++)
+            dot += (double)k[c] * sum[c] / length;
+        r[i] = (float)((dot - 1) / (double)job->n);
+        top = r[i] > top ? r[i] : top;
+    }
+    for (int64_t i = 0; i < job->n; i++)
+        total += exp(r[i] - top);
+    for (int64_t i = 0; i < job->n; i++)
+        r[i] = (float)(exp(r[i] - top) / total);
+}
+
+static void rate(const struct kvr_score_job *job)
+{
+    const double lambda = job->opts->lambda;
+    const struct kvr_columns *columns = job->ctx->columns;
+    const double queries = columns && columns->n_query ? (double)columns->n_query : 1;
+    float *r = job->work, *sum = job->work + job->n;
+
+    for (int64_t i = 0; i < job->n; i++)
+        job->score[i] = (float)(kvr_column_of(job, job->token[i], false) / queries);
+    kvr_pool_max(job->score, job->n, job->opts->pool, job->work);
+    for (int64_t i = 0; i < job->n; i++)
+        job->score[i] = (float)(lambda * job->score[i]);
+    for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
+        redundancy(job, h, r, sum);
+        for (int64_t i = 0; i < job->n; i++)
+            job->score[i] -= (float)((1 - lambda) * r[i] / job->n_heads);
+    }
+}
+
+const struct kvr_score kvr_score_redundancy = {
+    .name = "redundancy",
+    .title = "attention, less likeness to the other keys",
+    .columns = true,
+    .all_keys = true,
+    .rate = rate,
+};

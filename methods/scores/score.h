@@ -1,0 +1,52 @@
+/* score.h - what a token is worth to the retention `keep`.
+ *
+ *     const struct kvr_score *s = kvr_scores[o->score];
+ *     s->rate(&job);                         job.score[i], the largest stay
+ *
+ * A score is asked once per chunk and set of tokens: all heads together, or one head. It sees the
+ * tokens that are held, oldest first and the new chunk's last, and may remember `memory` floats
+ * for each of them from chunk to chunk. Older keys are coded already: what is worth remembering of
+ * a key is remembered when it is new, unless the score asks for `all_keys`. */
+#ifndef KVR_METHODS_SCORES_SCORE_H
+#define KVR_METHODS_SCORES_SCORE_H
+
+#include "methods/policy.h"
+
+enum { KVR_SCORE_MAX_MEMORY = 2 };
+
+struct kvr_score_opts {
+    int seed;      /* of `random` */
+    int pool;      /* width of the maximum taken over neighbours; 1: none */
+    double lambda; /* weight of attention in `redundancy` */
+};
+
+struct kvr_score_job {
+    const struct kvr_policy_ctx *ctx;
+    const struct kvr_score_opts *opts;
+    int h0, n_heads;      /* heads of the set */
+    int64_t n, first_new; /* tokens; those from first_new on are the new chunk's */
+    const int32_t *token; /* [n] ascending */
+    float *memory;        /* [n][memory]; 0 for new tokens */
+    float *score;         /* [n] */
+    float *work;          /* [n + D] */
+};
+
+struct kvr_score {
+    const char *name, *title;
+    int memory;          /* floats remembered per token and set */
+    bool columns;        /* reads ctx->columns */
+    bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
+    void (*rate)(const struct kvr_score_job *job);
+};
+
+extern const struct kvr_score *const kvr_scores[]; /* NULL-terminated */
+
+/* Mean over the set's heads of the token's sum (or maximum) of weights in ctx->columns; 0 without
+ * columns. */
+float kvr_column_of(const struct kvr_score_job *job, int64_t token, bool largest);
+/* The key of head h of a token of the new chunk [D]. */
+const float *kvr_new_key(const struct kvr_score_job *job, int64_t token, int h);
+/* x[i] <- the largest of x within `width` around i, width odd; work [n]. */
+void kvr_pool_max(float *x, int64_t n, int width, float *work);
+
+#endif

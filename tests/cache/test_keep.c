@@ -1,0 +1,382 @@
+/* test_keep.c - the retention `keep`: giving up nothing changes nothing, budgets are kept, what is
+ * protected stays, and the weights it chooses by are softmax's. */
+#include <check.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/attend.h"
+#include "harness/cache/cache.h"
+#include "harness/cache/layer.h"
+#include "harness/core/rng.h"
+#include "methods/scores/score.h"
+#include "tests/cache/compare.h"
+#include "tests/suite.h"
+
+enum { S = 10, FRAMES = 3, H = 2, D = 16, CHUNKS = 5, CHUNK = S * FRAMES, N = CHUNK * H * D };
+
+/* What a rollout came to. */
+struct result {
+    float out[CHUNKS * N];
+    uint8_t held[H][CHUNKS * CHUNK]; /* at the end, by head */
+    int64_t n[H];
+};
+
+static enum kvr_status count_held(void *ctx, const struct kvr_cache_view *view)
+{
+    struct result *r = ctx;
+
+    memset(r->held, 0, sizeof r->held);
+    memset(r->n, 0, sizeof r->n);
+    for (int i = 0; i < view->past->n; i++)
+        for (int h = 0; h < H; h++)
+            for (int64_t j = 0; j < view->past->seg[i].n_tok; j++)
+                if (kvr_segment_has_head(&view->past->seg[i], h)) {
+                    r->held[h][kvr_segment_token(&view->past->seg[i], j)] = 1;
+                    r->n[h]++;
+                }
+    return KVR_OK;
+}
+
+/* The watcher sees what was held before the pass: of the last chunk's, all but its own tokens. */
+static void rollout(const char *spec, const struct kvr_setting *set, int n_set, int window,
+                    struct result *r)
+{
+    const struct kvr_cache_shape shape = {
+        .n_layers = 1,
+        .n_heads = H,
+        .head_dim = D,
+        .tokens_per_frame = S,
+        .frames_per_chunk = FRAMES,
+        .capacity_frames = CHUNKS * FRAMES,
+        .window_frames = window,
+        .evict = window != 0,
+        .exact = KVR_BF16,
+    };
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache;
+    float *x = malloc(3 * N * sizeof *x);
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&scheme, spec, set, n_set) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
+    kvr_cache_watch(cache, count_held, r);
+    for (int c = 0; c < CHUNKS; c++)
+        for (int p = 0; p < 2; p++) {
+            const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
+
+            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+            kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4), 1, 0);
+            ck_assert_int_eq(kvr_cache_append(cache, 0, x, x + N), KVR_OK);
+            ck_assert_msg(kvr_cache_attend(cache, 0, x + 2 * N, r->out + (size_t)c * N) == KVR_OK,
+                          "%s", kvr_error());
+            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+        }
+    free(x);
+    kvr_cache_close(&cache);
+    kvr_scheme_close(&scheme);
+    kvr_dev_close(&dev);
+}
+
+static int n_scores(void)
+{
+    int n = 0;
+
+    while (kvr_scores[n])
+        n++;
+    return n;
+}
+
+static struct result got, want;
+
+/* A budget of all there is: the bytes of BF16, whatever is scored, by layer and by head, with and
+ * without a window. */
+START_TEST(giving_up_nothing_is_bf16)
+{
+    const struct kvr_setting set[] = { { "score", kvr_scores[_i / 4]->name },
+                                       { "scope", _i % 4 / 2 ? "head" : "layer" },
+                                       { "share", "1" },
+                                       { "sink_tokens", "0" },
+                                       { "recent", "0" },
+                                       { "beyond", "false" } };
+
+    rollout("BF16", NULL, 0, _i % 2 ? 9 : 0, &want);
+    rollout("STREAMING_LLM", set, 6, _i % 2 ? 9 : 0, &got);
+    ck_assert_msg(!memcmp(got.out, want.out, sizeof got.out), "%s %s", set[0].value, set[1].value);
+}
+END_TEST
+
+/* The budget to the token, after every chunk but the first; the test above would pass if it were
+ * ignored. */
+START_TEST(the_budget_is_kept)
+{
+    const struct kvr_setting set[] = { { "score", kvr_scores[_i / 2]->name },
+                                       { "scope", _i % 2 ? "head" : "layer" },
+                                       { "tokens", "37" },
+                                       { "sink_tokens", "2" },
+                                       { "recent", "1" } };
+
+    rollout("STREAMING_LLM", set, 5, 9, &got);
+    for (int h = 0; h < H; h++) {
+        ck_assert_int_eq(got.n[h], 37);
+        ck_assert(got.held[h][0] && got.held[h][1]);        /* the sink */
+        for (int t = 3 * CHUNK + 2 * S; t < 4 * CHUNK; t++) /* the newest frame but the chunk's */
+            ck_assert(got.held[h][t]);
+    }
+    rollout("BF16", NULL, 0, 9, &want);
+    ck_assert(memcmp(got.out, want.out, sizeof got.out) != 0);
+    ck_assert(memcmp(got.out, want.out, N * sizeof(float)) == 0); /* chunk 0 has no past */
+}
+END_TEST
+
+/* Heads choose for themselves where attention decides. */
+START_TEST(heads_differ)
+{
+    rollout("H2O", &(struct kvr_setting){ "frames", "4" }, 1, 0, &got);
+    ck_assert_int_eq(got.n[0], 4 * S);
+    ck_assert_int_eq(got.n[1], 4 * S);
+    ck_assert(memcmp(got.held[0], got.held[1], sizeof got.held[0]) != 0);
+}
+END_TEST
+
+/* A window kept by `keep` is the cache's own window. */
+START_TEST(a_rolling_window_is_the_window)
+{
+    const struct kvr_setting six = { "frames", "6" };
+
+    rollout("BF16", NULL, 0, 9, &want);
+    rollout("ROLLING_WINDOW", &six, 1, 0, &got); /* six of the past, three of the chunk's own */
+    ck_assert(memcmp(got.out, want.out, sizeof got.out) == 0);
+}
+END_TEST
+
+START_TEST(random_is_seeded)
+{
+    struct kvr_setting set[] = { { "frames", "4" }, { "seed", "1" } };
+
+    rollout("RANDOM_KEEP", set, 2, 0, &got);
+    rollout("RANDOM_KEEP", set, 2, 0, &want);
+    ck_assert(memcmp(&got, &want, sizeof got) == 0);
+    set[1].value = "2";
+    rollout("RANDOM_KEEP", set, 2, 0, &want);
+    ck_assert(memcmp(got.held, want.held, sizeof got.held) != 0);
+}
+END_TEST
+
+/* Whole frames stay or go. */
+START_TEST(units_are_whole)
+{
+    rollout("RANDOM_FRAMES", &(struct kvr_setting){ "frames", "5" }, 1, 0, &got);
+    ck_assert_int_eq(got.n[0], 5 * S);
+    for (int t = 0; t < 4 * CHUNK; t++)
+        ck_assert_int_eq(got.held[0][t], got.held[0][t / S * S]);
+}
+END_TEST
+
+/* ---- columns ------------------------------------------------------------------------------- */
+
+enum { T = 70, KEYS = 150 };
+
+/* Sums and maxima of softmax(q k / sqrt(D)) in double over queries 0, 7, 14, ... */
+static void slow_columns(const float *q, const float *k, int queries, double *sum, double *max)
+{
+    static double p[KEYS];
+
+    for (int i = 0; i < queries; i++)
+        for (int h = 0; h < H; h++) {
+            const float *row = q + (i * T / queries * H + h) * D;
+            double top = -INFINITY, total = 0;
+
+            for (int j = 0; j < KEYS; j++) {
+                p[j] = 0;
+                for (int c = 0; c < D; c++)
+                    p[j] += (double)row[c] * k[(j * H + h) * D + c] / sqrt(D);
+                top = fmax(top, p[j]);
+            }
+            for (int j = 0; j < KEYS; j++)
+                total += p[j] = exp(p[j] - top);
+            for (int j = 0; j < KEYS; j++) {
+                sum[j * H + h] += p[j] / total;
+                max[j * H + h] = fmax(max[j * H + h], p[j] / total);
+            }
+        }
+}
+
+/* Weights are at most 1, of sums of 150 terms in F32 (150 2^-24, 9e-6 relative at worst) and an
+ * e^x right to 2e-7 and 6e-8 |x|: 2e-5 for one weight, times the number of queries for a sum. */
+START_TEST(columns_are_softmax)
+{
+    const enum kvr_backend backend = _i % 2 ? KVR_CUDA : KVR_CPU;
+    const int queries = _i / 2 ? 10 : T;
+    static float q[T * H * D], k[KEYS * H * D], sum[KEYS * H], max[KEYS * H];
+    static double slow_sum[KEYS * H], slow_max[KEYS * H];
+    struct kvr_attend_scratch scratch = { 0 };
+    struct kvr_buf on = { 0 };
+    struct kvr_dev *dev;
+
+    memset(sum, 0, sizeof sum);
+    memset(max, 0, sizeof max);
+    memset(slow_sum, 0, sizeof slow_sum);
+    memset(slow_max, 0, sizeof slow_max);
+    kvr_normal(q, T * H * D, 3, KVR_RNG_TEST, 1, 1, 0);
+    kvr_normal(k, KEYS * H * D, 3, KVR_RNG_TEST, 2, 1, 0);
+    slow_columns(q, k, queries, slow_sum, slow_max);
+    ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&on, dev, KVR_MEM_ACT, sizeof q + sizeof k), KVR_OK);
+    float *dq = on.p, *dk = dq + T * H * D;
+
+    ck_assert_int_eq(kvr_dev_put(dev, dq, q, sizeof q), KVR_OK);
+    ck_assert_int_eq(kvr_dev_put(dev, dk, k, sizeof k), KVR_OK);
+    const struct kvr_attend_needs needs = {
+        .n_heads = H, .head_dim = D, .max_query = T, .exact = KVR_F32, .columns = true
+    };
+    const struct kvr_span spans[] = { { .raw = { dk, dk, KVR_F32 }, .n = KEYS } };
+    const struct kvr_attend_job attend = {
+        .n_heads = H, .head_dim = D, .n_query = T, .q = dq, .spans = spans, .n_spans = 1
+    };
+    const struct kvr_column_job job = {
+        .attend = &attend, .queries = queries, .sum = sum, .max = max
+    };
+
+    ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
+    ck_assert_msg(kvr_attend_columns(&job, &scratch) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < KEYS * H; i++) {
+        ck_assert_msg(fabs(sum[i] - slow_sum[i]) <= 2e-5 * queries, "%d: sum %g, %g", i,
+                      (double)sum[i], slow_sum[i]);
+        ck_assert_msg(fabs(max[i] - slow_max[i]) <= 2e-5, "%d: max %g, %g", i, (double)max[i],
+                      slow_max[i]);
+    }
+    ck_assert(!(fabs(sum[3] - slow_sum[4]) <= 2e-5 * queries)); /* keys differ by more */
+    kvr_attend_release(&scratch);
+    kvr_buf_free(&on);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct kvr_scheme *p = NULL;
+    const struct kvr_setting even = { "pool", "4" }, none = { "frames", "0" };
+
+    ck_assert_int_eq(kvr_scheme_open(&p, "SNAPKV", &even, 1), KVR_EINVAL);
+    ck_assert(strstr(kvr_error(), "pool 4"));
+    ck_assert_int_eq(kvr_scheme_open(&p, "SNAPKV", &none, 1), KVR_EINVAL);
+    ck_assert(strstr(kvr_error(), "no budget"));
+}
+END_TEST
+
+/* ---- scores -------------------------------------------------------------------------------- */
+
+/* Four tokens of one head, the last two new. */
+static void rate(const struct kvr_score *by, const struct kvr_policy_ctx *ctx, float *memory,
+                 float *score)
+{
+    static const int32_t token[] = { 0, 1, 2, 3 };
+    const struct kvr_score_opts opts = { 0, 1, 0.5 };
+    float work[4 + 2];
+
+    by->rate(&(struct kvr_score_job){ .ctx = ctx,
+                                      .opts = &opts,
+                                      .n_heads = 1,
+                                      .n = 4,
+                                      .first_new = 2,
+                                      .token = token,
+                                      .memory = memory,
+                                      .score = score,
+                                      .work = work });
+}
+
+static const struct kvr_score *score_named(const char *name)
+{
+    for (int i = 0; kvr_scores[i]; i++)
+        if (!strcmp(kvr_scores[i]->name, name))
+            return kvr_scores[i];
+    ck_abort_msg("no score %s", name);
+}
+
+START_TEST(scores_by_hand)
+{
+    const float k[] = { 3, 4, 0, 2 }; /* of tokens 2 and 3 */
+    const float all[] = { 1, 0, 1, 0, 3, 4, 0, 2 };
+    const float sum[] = { .25f, .5f, 1, .25f }, max[] = { .5f, .75f, .25f, 1 };
+    const struct kvr_columns columns = { 2, sum, max };
+    const struct kvr_policy_ctx ctx = { .tokens_per_frame = 1,
+                                        .frames_per_chunk = 2,
+                                        .n_heads = 1,
+                                        .head_dim = 2,
+                                        .n_tok = 4,
+                                        .n_active = 4,
+                                        .new0 = 2,
+                                        .k = k,
+                                        .all_keys = all,
+                                        .columns = &columns };
+    float memory[8] = { -1, -2 }, score[4];
+
+    rate(score_named("key_norm"), &ctx, memory, score);
+    ck_assert(score[0] == -1 && score[1] == -2 && score[2] == -5 && score[3] == -2);
+    memset(memory, 0, sizeof memory);
+    rate(score_named("key_diff"), &ctx, memory, score); /* the mean is (1.5, 3) */
+    ck_assert(fabs(score[2] + (4.5 + 12) / (5 * sqrt(11.25))) <= 1e-6);
+    ck_assert(fabs(score[3] + 3 / sqrt(11.25)) <= 1e-6);
+    memory[0] = 1;
+    memory[2] = memory[3] = memory[1] = 0;
+    rate(score_named("attention_sum"), &ctx, memory, score);
+    ck_assert(score[0] == 1.25f && score[1] == .5f && score[2] == 1 && score[3] == .25f);
+    memset(memory, 0, sizeof memory);
+    memory[0] = 1;
+    rate(score_named("attention_mean"), &ctx, memory, score); /* of 4 queries, and of 2 */
+    ck_assert(score[0] == 1.25f / 4 && score[1] == .5f / 4 && score[2] == .5f);
+    memset(memory, 0, sizeof memory);
+    memory[1] = .875f;
+    rate(score_named("attention_max"), &ctx, memory, score);
+    ck_assert(score[0] == .5f && score[1] == .875f && score[3] == 1);
+    memset(memory, 0, sizeof memory);
+    memory[0] = .125f; /* diag of token 0 */
+    memory[1] = .875f; /* low of token 0 */
+    rate(score_named("attention_causal"), &ctx, memory, score);
+    ck_assert(score[0] == .5f && score[1] == .375f && score[2] == .125f && score[3] == .5f);
+    /* Keys of length 1: (1,0) twice, (.6,.8), (0,1), their sum (2.6,1.8); R is softmax of
+     * (2.6-1)/4, the same, (1.56+1.44-1)/4, (1.8-1)/4. */
+    rate(score_named("redundancy"), &ctx, memory, score);
+    const double e[] = { exp(.4), exp(.4), exp(.5), exp(.2) };
+
+    for (int i = 0; i < 4; i++)
+        ck_assert(fabs(score[i] - .5 * sum[i] / 2 + .5 * e[i] / (e[0] + e[1] + e[2] + e[3])) <=
+                  1e-6);
+}
+END_TEST
+
+START_TEST(pooling)
+{
+    float x[] = { 1, 5, 2, 0, 0, 3 }, work[6];
+
+    kvr_pool_max(x, 6, 3, work);
+    ck_assert(x[0] == 5 && x[1] == 5 && x[2] == 5 && x[3] == 2 && x[4] == 3 && x[5] == 3);
+    kvr_pool_max(x, 6, 1, work);
+    ck_assert(x[3] == 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("keep");
+    TCase *tc = tcase_create("keep");
+
+    omp_set_num_threads(1);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, giving_up_nothing_is_bf16, 0, 4 * n_scores());
+    tcase_add_loop_test(tc, the_budget_is_kept, 0, 2 * n_scores());
+    tcase_add_test(tc, heads_differ);
+    tcase_add_test(tc, a_rolling_window_is_the_window);
+    tcase_add_test(tc, random_is_seeded);
+    tcase_add_test(tc, units_are_whole);
+    tcase_add_loop_test(tc, columns_are_softmax, 0, 4);
+    tcase_add_test(tc, refused);
+    tcase_add_test(tc, scores_by_hand);
+    tcase_add_test(tc, pooling);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
