@@ -1,0 +1,470 @@
+/* cells.c - the stages `ints`, `floats`, `gauss` and `iq4_nl`: their options, their layout and the
+ * work on the CPU. The arithmetic is cells.h, the kernels cells_cuda.cu.
+ *
+ * How they are coded belongs to these formats: compute=bf16 does not concern them. Both readings
+ * are one. */
+#include "methods/codecs/cells/cells.h"
+
+#include <string.h>
+
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/kernels/pack.h"
+
+enum { ROWS = 8 };
+
+static const char *const scale_names[] = { "one",  "block", "f32",  "f16",
+                                           "bf16", "e4m3",  "e8m0", NULL };
+static const char *const zero_names[] = { "none", "f16",   "bf16",   "f32",
+                                          "e4m3", "point", "hidden", NULL };
+static const char *const round_names[] = { "even", "away", "up", "trunc", NULL };
+static const char *const by_names[] = { "stored", "unrounded", "inverse", NULL };
+static const char *const extreme_names[] = { "abs", "first", NULL };
+static const char *const pick_names[] = { "top", "floor", "best", NULL };
+static const char *const format_names[] = { "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", NULL };
+static const char *const table_names[] = { "lloyd", "trapezoid", NULL };
+static const char *const norm_names[] = { "plain", "kept", NULL };
+
+struct ints_opts {
+    int bits, group, scale, zero, round, by, extreme;
+    double clip, quantile, least;
+};
+static const struct kvr_opt ints_options[] = {
+    KVR_OPT_INT(struct ints_opts, bits, 8, 2, 8, "bits per stored element"),
+    KVR_OPT_INT(struct ints_opts, group, 0, 0, CELLS_MAX_GROUP,
+                "channels of a head sharing a scale; 0: the whole head"),
+    KVR_OPT_ENUM(struct ints_opts, scale, CELLS_F32, scale_names,
+                 "type of the scale; block: one FP32 scale for the block"),
+    KVR_OPT_ENUM(struct ints_opts, zero, 0, zero_names,
+                 "none, a minimum of this type, a zero point (a byte, or in the scale's low bits)"),
+    KVR_OPT_ENUM(struct ints_opts, round, CELLS_EVEN, round_names,
+                 "halves to even, away from 0 or up; or towards 0"),
+    KVR_OPT_ENUM(struct ints_opts, by, CELLS_STORED, by_names,
+                 "coded by the scale as stored, as it was, or times its inverse"),
+    KVR_OPT_ENUM(struct ints_opts, extreme, 0, extreme_names,
+                 "first: the first largest element is the code -2^(b-1), its sign the scale's"),
+    KVR_OPT_FLOAT(struct ints_opts, clip, 1, 0.1, 1, "share of the range that is coded"),
+    KVR_OPT_FLOAT(struct ints_opts, quantile, 1, 0.5, 1, "of the magnitudes, that sets the range"),
+    KVR_OPT_FLOAT(struct ints_opts, least, 0, 0, 1, "smallest scale"),
+    { 0 }
+};
+
+struct floats_opts {
+    int format, group, scale, pick, by;
+    bool relative;
+    double least;
+};
+static const struct kvr_opt floats_options[] = {
+    KVR_OPT_ENUM(struct floats_opts, format, 0, format_names, "type of the elements"),
+    KVR_OPT_INT(struct floats_opts, group, 0, 0, CELLS_MAX_GROUP,
+                "channels of a head sharing a scale; 0: the whole head"),
+    KVR_OPT_ENUM(struct floats_opts, scale, CELLS_F32, scale_names,
+                 "type of the scale; block: one FP32 scale for the block; one: none"),
+    KVR_OPT_BOOL(struct floats_opts, relative, false,
+                 "scales are relative to the block's largest magnitude, which is kept"),
+    KVR_OPT_ENUM(struct floats_opts, pick, CELLS_TOP, pick_names,
+                 "top: nothing saturates; floor: a power of two as OCP has it; best: of two"),
+    KVR_OPT_ENUM(struct floats_opts, by, CELLS_STORED, by_names,
+                 "coded by the scale as stored, as it was, or times its inverse"),
+    KVR_OPT_FLOAT(struct floats_opts, least, 0, 0, 1, "smallest scale"),
+    { 0 }
+};
+
+struct gauss_opts {
+    int bits, table, norm;
+};
+static const struct kvr_opt gauss_options[] = {
+    KVR_OPT_INT(struct gauss_opts, bits, 4, 1, 4, "bits per stored element"),
+    KVR_OPT_ENUM(struct gauss_opts, table, 0, table_names,
+                 "levels by exact integrals, or by the trapezoid rule"),
+    KVR_OPT_ENUM(struct gauss_opts, norm, 0, norm_names, "kept: what is decoded has the norm too"),
+    { 0 }
+};
+
+struct iq4_nl_opts {
+    int group;
+};
+static const struct kvr_opt iq4_nl_options[] = { KVR_OPT_INT(struct iq4_nl_opts, group, 32, 8,
+                                                             CELLS_MAX_GROUP,
+                                                             "channels of a head sharing a scale"),
+                                                 { 0 } };
+
+/* Levels of least squared error for the normal distribution (Lloyd, Max), the upper half; of 2, 4,
+ * 8 and 16. */
+static const float lloyd[] = { 0.797884561f,                                         /**/
+                               0.452780035f, 1.51041761f,                            /**/
+                               0.245094179f, 0.756005281f, 1.34390928f,  2.1519457f, /**/
+                               0.12839503f,  0.388048299f, 0.656759119f, 0.942340456f,
+                               1.2562312f,   1.61804639f,  2.06901723f,  2.73258957f };
+/* The same with the distribution cut at 10.5 sigma and 200 trapezoids a cell, as vLLM has them. */
+static const float trapezoid[] = { 0,
+                                   0,
+                                   0, /**/
+                                   0.244983594f,
+                                   0.755645504f,
+                                   1.34318001f,
+                                   2.15034955f, /**/
+                                   0.128427661f,
+                                   0.388137791f,
+                                   0.656879919f,
+                                   0.942448243f,
+                                   1.25625757f,
+                                   1.61788176f,
+                                   2.06844712f,
+                                   2.73092222f };
+static const float iq4_levels[] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113 };
+
+/* What the options of each stage come to; the block is added by cells_of(). */
+
+static void ints_rule(const void *opts, struct cells *c)
+{
+    static const int second[] = { CELLS_ONE,  CELLS_F16, CELLS_BF16, CELLS_F32,
+                                  CELLS_E4M3, CELLS_U8,  CELLS_ONE };
+    const struct ints_opts *o = opts;
+
+    c->kind = CELLS_INTS;
+    c->bits = o->bits;
+    c->group = o->group;
+    c->scale = o->scale;
+    c->zero = o->zero == 0   ? CELLS_NO_ZERO
+              : o->zero == 5 ? CELLS_POINT
+              : o->zero == 6 ? CELLS_HIDDEN
+                             : CELLS_MINIMUM;
+    c->second = second[o->zero];
+    c->round = o->round;
+    c->by = o->by;
+    c->first_extreme = o->extreme == 1;
+    c->clip = (float)o->clip;
+    c->quantile = (float)o->quantile;
+    c->least = (float)o->least;
+}
+
+static void floats_rule(const void *opts, struct cells *c)
+{
+    static const struct {
+        int bits, man, emin, nan;
+        float top;
+    } of[] = { { 8, 3, -6, 0x7f, 448 },
+               { 8, 2, -14, 0x7f, 57344 },
+               { 6, 2, -2, -1, 28 },
+               { 6, 3, 0, -1, 7.5f },
+               { 4, 1, 0, -1, 6 } };
+    const struct floats_opts *o = opts;
+
+    c->kind = CELLS_FLOATS;
+    c->bits = of[o->format].bits;
+    c->man = of[o->format].man;
+    c->emin = of[o->format].emin;
+    c->nan = of[o->format].nan;
+    c->top = of[o->format].top;
+    c->group = o->group;
+    c->scale = o->scale;
+    c->relative = o->relative;
+    c->pick = o->pick;
+    c->by = o->by;
+    c->least = (float)o->least;
+}
+
+static void gauss_rule(const void *opts, struct cells *c)
+{
+    const struct gauss_opts *o = opts;
+    const int half = 1 << (o->bits - 1);
+    const float *upper = (o->table ? trapezoid : lloyd) + half - 1;
+
+    c->kind = CELLS_LEVELS;
+    c->bits = o->bits;
+    c->scale = CELLS_F16;
+    c->of_levels = o->norm ? CELLS_NORM_KEPT : CELLS_NORM;
+    for (int i = 0; i < half; i++) {
+        c->level[half + i] = upper[i];
+        c->level[half - 1 - i] = -upper[i];
+    }
+}
+
+static void iq4_nl_rule(const void *opts, struct cells *c)
+{
+    c->kind = CELLS_LEVELS;
+    c->bits = 4;
+    c->group = ((const struct iq4_nl_opts *)opts)->group;
+    c->scale = CELLS_F16;
+    c->of_levels = CELLS_REFIT;
+    memcpy(c->level, iq4_levels, sizeof iq4_levels);
+}
+
+typedef void rule_fn(const void *opts, struct cells *c);
+struct variant {
+    rule_fn *rule;
+};
+
+static struct cells cells_of(const struct kvr_stage_job *job)
+{
+    struct cells c = { .nan = -1 };
+    size_t scales, seconds, at;
+
+    ((const struct variant *)job->stage->variant)->rule(job->opts, &c);
+    c.group = c.group ? c.group : job->shape.head_dim;
+    c.n_tok = job->shape.n_tok;
+    c.channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
+    c.n_groups = c.n_tok * c.channels / c.group;
+    at = c.relative || c.scale == CELLS_BLOCK ? sizeof(float) : 0;
+    scales = (size_t)c.n_groups * cells_size(c.scale);
+    seconds = (size_t)c.n_groups * cells_size(c.second);
+    c.scale_at = at + (cells_size(c.second) > cells_size(c.scale) ? seconds : 0);
+    c.second_at = at + (cells_size(c.second) > cells_size(c.scale) ? 0 : scales);
+    c.meta_bytes = at + scales + seconds;
+    return c;
+}
+
+static enum kvr_status check_group(int group, int d)
+{
+    if (d > CELLS_MAX_GROUP && !group)
+        return kvr_fail(KVR_EINVAL, "group 0, a whole head of %d channels: at most %d", d,
+                        CELLS_MAX_GROUP);
+    if (group && (group < 8 || d % group))
+        return kvr_fail(KVR_EINVAL, "group %d channels: need 8 or more that divide head_dim %d",
+                        group, d);
+    return KVR_OK;
+}
+
+static enum kvr_status ints_check(const struct kvr_stage_job *job)
+{
+    const struct ints_opts *o = job->opts;
+
+    if (o->scale == CELLS_ONE)
+        return kvr_fail(KVR_EINVAL, "scale one: integers need a scale");
+    if (o->zero && o->scale == CELLS_BLOCK)
+        return kvr_fail(KVR_EINVAL, "scale block goes without a zero point: zero has to be none");
+    if (!strcmp(zero_names[o->zero], "hidden") && (o->scale != CELLS_F32 || o->bits > 4))
+        return kvr_fail(KVR_EINVAL, "zero hidden has 4 bits of a scale f32 (bits %d, scale %s)",
+                        o->bits, scale_names[o->scale]);
+    if (o->extreme && (o->zero || o->scale == CELLS_BLOCK || o->scale == CELLS_E8M0))
+        return kvr_fail(KVR_EINVAL, "extreme first needs zero none and a scale with a sign (%s)",
+                        scale_names[o->scale]);
+    if (o->quantile < 1 && (o->zero || o->extreme || o->scale == CELLS_BLOCK))
+        return kvr_fail(KVR_EINVAL,
+                        "quantile %g is of a group's magnitudes: zero none, extreme abs and no "
+                        "scale block",
+                        o->quantile);
+    return check_group(o->group, job->shape.head_dim);
+}
+
+static enum kvr_status floats_check(const struct kvr_stage_job *job)
+{
+    const struct floats_opts *o = job->opts;
+
+    if (o->scale == CELLS_ONE && o->format > 1)
+        return kvr_fail(KVR_EINVAL, "scale one: format %s has no code for a NaN",
+                        format_names[o->format]);
+    if (o->relative && o->scale != CELLS_E4M3)
+        return kvr_fail(KVR_EINVAL, "relative scales are of type e4m3 (scale %s)",
+                        scale_names[o->scale]);
+    if (o->pick == CELLS_FLOOR && o->scale != CELLS_E8M0)
+        return kvr_fail(KVR_EINVAL, "pick floor needs scale e8m0, not %s", scale_names[o->scale]);
+    if (o->pick == CELLS_BEST && (o->scale != CELLS_E4M3 || o->format != 4))
+        return kvr_fail(KVR_EINVAL,
+                        "pick best is between 6 and 4 of format e2m1 with scale e4m3 (%s, %s)",
+                        format_names[o->format], scale_names[o->scale]);
+    return check_group(o->group, job->shape.head_dim);
+}
+
+static enum kvr_status gauss_check(const struct kvr_stage_job *job)
+{
+    const struct gauss_opts *o = job->opts;
+
+    if (o->table && o->bits < 3)
+        return kvr_fail(KVR_EINVAL, "table trapezoid: 3 or 4 bits, not bits %d", o->bits);
+    return check_group(0, job->shape.head_dim);
+}
+
+static enum kvr_status iq4_nl_check(const struct kvr_stage_job *job)
+{
+    return check_group(((const struct iq4_nl_opts *)job->opts)->group, job->shape.head_dim);
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct cells c = cells_of(job);
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = kvr_pack_bytes(c.n_tok, c.channels, c.bits), .meta = c.meta_bytes },
+        .form = KVR_FORM_OWN,
+        .bits = c.bits,
+        .n_tok = c.n_tok,
+    };
+}
+
+/* A float's step is about a share of its value: averaged over a log-uniform mantissa its square is
+ * 3 / (8 ln 2) of the square of 2^-mantissa bits. Other formats' errors have no such rule: extremes
+ * saturate, scales are rounded, levels are uneven. */
+static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out)
+{
+    const struct cells c = cells_of(job);
+
+    (void)in;
+    out->kind = KVR_NOISE_MEASURED;
+    if (c.kind == CELLS_FLOATS && c.bits == 8 && c.pick != CELLS_FLOOR) {
+        out->kind = KVR_NOISE_RELATIVE;
+        out->relative = sqrtf(0.541f) / (float)(1 << c.man);
+    }
+}
+
+/* ---- on the CPU ---------------------------------------------------------------------------- */
+
+static void put_number(uint8_t *meta, size_t at, int number, int64_t i, unsigned raw)
+{
+    const size_t size = cells_size(number);
+    const uint16_t half = (uint16_t)raw;
+    const uint8_t byte = (uint8_t)raw;
+
+    if (size)
+        memcpy(meta + at + (size_t)i * size,
+               size == 4   ? (const void *)&raw
+               : size == 2 ? (const void *)&half
+                           : (const void *)&byte,
+               size);
+}
+
+static unsigned get_number(const uint8_t *meta, size_t at, int number, int64_t i)
+{
+    const uint8_t *p = meta + at + (size_t)i * cells_size(number);
+    uint16_t half;
+    uint32_t word;
+
+    switch (cells_size(number)) {
+    case 4:
+        memcpy(&word, p, 4);
+        return word;
+    case 2:
+        memcpy(&half, p, 2);
+        return half;
+    case 1:
+        return *p;
+    default:
+        return 0;
+    }
+}
+
+static bool has_most(const struct cells *c)
+{
+    return c->relative || c->scale == CELLS_BLOCK;
+}
+
+static float largest(const float *x, int64_t n)
+{
+    uint32_t most = 0;
+
+#pragma omp parallel for schedule(static) reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t u = kvr_f32_bits(x[i]) & 0x7fffffffu;
+
+        most = u > most ? u : most;
+    }
+    return kvr_bits_f32(most);
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct cells c = cells_of(job);
+    uint8_t *meta = out->meta.p;
+    float most = 0;
+
+    if (has_most(&c)) {
+        most = largest(x, c.n_tok * c.channels);
+        memcpy(meta, &most, sizeof most);
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t t0 = 0; t0 < c.n_tok; t0 += ROWS) {
+        const int rows = c.n_tok - t0 < ROWS ? (int)(c.n_tok - t0) : ROWS;
+        uint8_t codes[ROWS * CELLS_MAX_GROUP];
+
+        for (int64_t at = 0; at < c.channels; at += c.group) {
+            for (int r = 0; r < rows; r++) {
+                const int64_t first = (t0 + r) * c.channels + at;
+                const struct cells_fit f = cells_fit(&c, x, first, most);
+
+                put_number(meta, c.scale_at, c.scale, first / c.group, f.raw);
+                put_number(meta, c.second_at, c.second, first / c.group, f.z);
+                for (int i = 0; i < c.group; i++)
+                    codes[r * c.group + i] = (uint8_t)cells_code(&c, &f, x[first + i]);
+            }
+            kvr_pack(out->codes.p, c.n_tok, c.channels, c.bits, t0, rows, at, c.group, codes);
+        }
+    }
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct cells c = cells_of(job);
+    const int64_t d = job->shape.head_dim;
+    const uint8_t *meta = in->meta.p;
+    uint8_t codes[CELLS_MAX_GROUP];
+    float most = 0;
+
+    if (has_most(&c))
+        memcpy(&most, meta, sizeof most);
+    for (int64_t t = t0; t < t0 + n; t++)
+        for (int64_t at = h0 * d; at < (h0 + nh) * d; at += c.group, out += c.group) {
+            const int64_t g = (t * c.channels + at) / c.group;
+            struct cells_fit f;
+
+            cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
+                       get_number(meta, c.second_at, c.second, g), most, &f);
+            kvr_unpack_token(in->codes.p, c.n_tok, c.channels, c.bits, t, at, c.group, codes);
+            for (int i = 0; i < c.group; i++) {
+                const float v = cells_value(&c, &f, codes[i]);
+
+                out[i] = mode == KVR_DECODE_SET   ? v
+                         : mode == KVR_DECODE_ADD ? out[i] + v
+                                                  : out[i] - v;
+            }
+        }
+}
+
+/* ---- on a device --------------------------------------------------------------------------- */
+
+static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
+                                   struct kvr_stage_data *out)
+{
+    const struct cells c = cells_of(job);
+
+    kvr_cells_encode_cuda(kvr_dev_stream(job->dev), &c, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct cells c = cells_of(job);
+    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
+                                         (int64_t)nh * job->shape.head_dim, mode };
+
+    kvr_cells_decode_cuda(kvr_dev_stream(job->dev), &c, in->codes.p, in->meta.p, &part, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+#define CELLS_STAGE(stage, what)                                                                   \
+    static const struct variant stage##_variant = { stage##_rule };                                \
+    const struct kvr_stage kvr_stage_##stage = {                                                   \
+        .name = #stage,                                                                            \
+        .title = what,                                                                             \
+        .kind = KVR_STAGE_GRID,                                                                    \
+        .options = stage##_options,                                                                \
+        .opts_size = sizeof(struct stage##_opts),                                                  \
+        .variant = &stage##_variant,                                                               \
+        .deterministic = true,                                                                     \
+        .check = stage##_check,                                                                    \
+        .layout = layout,                                                                          \
+        .noise = noise,                                                                            \
+        .cpu = { .encode = encode, .decode = decode },                                             \
+        .cuda = &cuda,                                                                             \
+    }
+
+CELLS_STAGE(ints, "integers of channels of a head, with a scale of a chosen type");
+CELLS_STAGE(floats, "small floats of channels of a head, with a scale of a chosen type");
+CELLS_STAGE(gauss, "levels for the normal distribution, and the norm of the head");
+CELLS_STAGE(iq4_nl, "16 uneven levels whose FP16 scale is fitted again to the codes");

@@ -1,0 +1,466 @@
+/* cells.h - formats whose scale belongs to some channels of a head of a token: the stages `ints`,
+ * `floats`, `gauss` and `iq4_nl`, and the arithmetic that both kinds of device do.
+ *
+ * A group is G consecutive channels of a head of one token. It is fitted: a scale s, perhaps a
+ * second number m (a minimum or a zero point); each is rounded to the type that it is stored in.
+ * Then an element x becomes a code q, and reads
+ *
+ *     ints      x^ = (q - 2^(b-1)) s     no zero point
+ *               x^ = q s + m             a minimum
+ *               x^ = (q - m) s           a zero point
+ *     floats    x^ = value(q) s          value: E4M3, E5M2, E3M2, E2M3 or E2M1
+ *     levels    x^ = level[q] s
+ *
+ * The functions here are compiled by the host's compiler and for devices: one definition, the same
+ * bytes. Sums run over the channels in order.
+ *
+ * Bytes: codes as pack.h says; meta = the block's largest magnitude (FP32, where the format has
+ * it), then the numbers of the groups, wider ones first.
+ *
+ * What is not finite makes its group's scale NaN; formats without a scale have a NaN code. */
+#ifndef KVR_METHODS_CELLS_H
+#define KVR_METHODS_CELLS_H
+
+#include <math.h>
+
+#include "methods/codec.h"
+
+#ifdef __cplusplus
+#include "harness/device/number.cuh"
+#define CELLS static __device__ __forceinline__
+typedef kvr_global<const float> cells_in;
+#define cells_bits __float_as_uint
+#define cells_float __uint_as_float
+#define cells_half kvr_half_of
+#define cells_unhalf kvr_float_of
+#else
+#define CELLS static inline
+typedef const float *cells_in;
+#define cells_bits kvr_f32_bits
+#define cells_float kvr_bits_f32
+#define cells_half kvr_f32_to_f16
+#define cells_unhalf kvr_f16_to_f32
+#endif
+
+enum { CELLS_MAX_GROUP = 256, CELLS_MAX_LEVELS = 16 };
+
+enum cells_kind { CELLS_INTS, CELLS_FLOATS, CELLS_LEVELS };
+
+/* What a number of a group is stored as. ONE: it is 1 and not stored; BLOCK: it follows from the
+ * block's largest magnitude. */
+enum cells_number {
+    CELLS_ONE,
+    CELLS_BLOCK,
+    CELLS_F32,
+    CELLS_F16,
+    CELLS_BF16,
+    CELLS_E4M3,
+    CELLS_E8M0,
+    CELLS_U8
+};
+
+enum cells_zero { CELLS_NO_ZERO, CELLS_MINIMUM, CELLS_POINT, CELLS_HIDDEN };
+enum cells_round { CELLS_EVEN, CELLS_AWAY, CELLS_UP, CELLS_TRUNC };
+/* Coded by division by the scale as stored, by the scale before it was rounded, or by
+ * multiplication with the inverse of the latter. */
+enum cells_by { CELLS_STORED, CELLS_UNROUNDED, CELLS_INVERSE };
+/* TOP: the largest magnitude meets the largest value. FLOOR: a power of two, as OCP's formats take
+ * it. BEST: of the scales by which the maximum meets 6 or 4 the one of the smaller error. */
+enum cells_pick { CELLS_TOP, CELLS_FLOOR, CELLS_BEST };
+enum cells_fit_of_levels { CELLS_NORM, CELLS_NORM_KEPT, CELLS_REFIT };
+
+struct cells {
+    int kind, bits, group;
+    int scale, zero, second; /* second: what the minimum or zero point is stored as */
+    int round, by, pick, of_levels;
+    bool first_extreme; /* the scale's sign is the extreme's, which is coded -2^(b-1) */
+    bool relative;      /* the scale is relative to the block's largest magnitude */
+    float clip, quantile, least;
+    int man, emin; /* FLOATS: bits of the mantissa, smallest exponent */
+    float top;     /* FLOATS: the largest value */
+    int nan;       /* FLOATS: the code of a NaN; -1: none */
+    float level[CELLS_MAX_LEVELS];
+    /* The block, and where the numbers of its groups are. */
+    int64_t n_tok, channels, n_groups;
+    size_t scale_at, second_at, meta_bytes;
+};
+
+struct cells_fit {
+    float s, m;      /* as they are read */
+    float by, low;   /* q = (x - low) / by, or times by */
+    unsigned raw, z; /* as they are stored */
+    bool inverse, bad;
+};
+
+CELLS size_t cells_size(int number)
+{
+    return number == CELLS_F32                           ? 4
+           : number == CELLS_F16 || number == CELLS_BF16 ? 2
+           : number <= CELLS_BLOCK                       ? 0
+                                                         : 1;
+}
+
+/* 2^e, e in -126..127. */
+CELLS float cells_pow2(int e)
+{
+    return cells_float((unsigned)(e + 127) << 23);
+}
+
+/* To the nearest of the values with `man` bits of mantissa, ties to even; top at the most. The
+ * sign is the bit above. a is not a NaN. */
+CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
+{
+    const float a = fminf(fabsf(x), top);
+    int e = (int)(cells_bits(a) >> 23) - 127;
+    unsigned q;
+
+    e = e < emin ? emin : e;
+    q = (unsigned)rintf(a / cells_pow2(e - man)) + ((unsigned)(e - emin) << man);
+    return q | (cells_bits(x) >> 31 ? 1u << (bits - 1) : 0u);
+}
+
+CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
+{
+    const unsigned size = q & ((1u << (bits - 1)) - 1u);
+    const int e = (int)(size >> man);
+    const float m = (float)((size & ((1u << man) - 1u)) + (e ? 1u << man : 0u));
+    const float v = m * cells_pow2((e ? e - 1 : 0) + emin - man);
+
+    return q >> (bits - 1) & 1u ? -v : v;
+}
+
+/* A finite number, or the scale of a group that is not: NaN. */
+CELLS unsigned cells_store(int number, float x)
+{
+    unsigned h;
+
+    switch (number) {
+    case CELLS_F32:
+        return cells_bits(x);
+    case CELLS_F16:
+        h = cells_half(x);
+        return x != x ? 0x7e00u : (h & 0x7fffu) < 0x7c00u ? h : (h & 0x8000u) | 0x7bffu;
+    case CELLS_BF16:
+        h = cells_bits(x);
+        return x != x ? 0x7fc0u : (h + 0x7fffu + (h >> 16 & 1u)) >> 16;
+    case CELLS_E4M3:
+        return x != x ? 0x7fu : cells_mini(x, 3, -6, 448, 8);
+    case CELLS_E8M0: /* a power of two already */
+        return x != x ? 255u : cells_bits(x) >> 23;
+    case CELLS_U8:
+        return x != x ? 0u : (unsigned)x;
+    default:
+        return 0;
+    }
+}
+
+CELLS float cells_load(int number, unsigned raw)
+{
+    switch (number) {
+    case CELLS_F32:
+        return cells_float(raw);
+    case CELLS_F16:
+        return cells_unhalf((kvr_f16)raw);
+    case CELLS_BF16:
+        return cells_float(raw << 16);
+    case CELLS_E4M3:
+        return raw == 0x7fu ? cells_float(0x7fc00000u) : cells_unmini(raw, 3, -6, 8);
+    case CELLS_E8M0:
+        return raw == 255u ? cells_float(0x7fc00000u) : cells_float(raw << 23);
+    case CELLS_U8:
+        return (float)raw;
+    default:
+        return 1;
+    }
+}
+
+/* The smallest power of two not below x >= 0, or the largest not above; 2^-126 at least. */
+CELLS float cells_power(float x, bool up)
+{
+    const unsigned u = cells_bits(x);
+    int e = (int)(u >> 23) - 127 + (up && (u & 0x7fffffu) ? 1 : 0);
+
+    e = e < -126 ? -126 : e > 127 ? 127 : e;
+    return cells_pow2(e);
+}
+
+/* The `rank`-th smallest of n magnitudes, from 0. */
+CELLS float cells_ranked(cells_in x, int64_t at, int n, int rank)
+{
+    unsigned low = 0, high = 0x7f800000u;
+
+    while (low < high) {
+        const unsigned mid = low + (high - low) / 2;
+        int below = 0;
+
+        for (int i = 0; i < n; i++)
+            below += (cells_bits(x[at + i]) & 0x7fffffffu) <= mid;
+        if (below > rank)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return cells_float(low);
+}
+
+/* Of the magnitudes, linearly between ranks. */
+CELLS float cells_quantile(cells_in x, int64_t at, int n, float share)
+{
+    const float rank = share * (float)(n - 1);
+    const int below = (int)rank;
+    const float a = cells_ranked(x, at, n, below);
+
+    return below + 1 < n ? a + (rank - (float)below) * (cells_ranked(x, at, n, below + 1) - a) : a;
+}
+
+CELLS float cells_rounded(float y, int how)
+{
+    const float a = fabsf(y);
+    float f;
+
+    switch (how) {
+    case CELLS_EVEN:
+        return rintf(y);
+    case CELLS_TRUNC:
+        return truncf(y);
+    case CELLS_AWAY:
+        f = floorf(a);
+        f += a - f >= 0.5f ? 1.0f : 0.0f;
+        return y < 0 ? -f : f;
+    default:
+        return floorf(y + 0.5f);
+    }
+}
+
+CELLS float cells_clamp(float x, float lo, float hi)
+{
+    return !(x >= lo) ? lo : x > hi ? hi : x; /* a NaN: lo */
+}
+
+/* Which level is nearest; half way it is the higher. */
+CELLS unsigned cells_nearest(const struct cells *c, float v)
+{
+    const int n = 1 << c->bits;
+    unsigned q = 0;
+
+    for (int i = 0; i + 1 < n; i++)
+        q += v >= 0.5f * (c->level[i] + c->level[i + 1]);
+    return q;
+}
+
+CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, float x)
+{
+    const float qm = (float)((1 << (c->bits - 1)) - 1), half = qm + 1;
+    float y;
+
+    if (f->bad)
+        return 0;
+    y = f->inverse ? (x - f->low) * f->by : (x - f->low) / f->by;
+    if (c->kind == CELLS_FLOATS) {
+        if ((cells_bits(x) & 0x7fffffffu) >= 0x7f800000u)
+            return (unsigned)c->nan;
+        return cells_mini(y, c->man, c->emin, c->top, c->bits);
+    }
+    if (c->kind == CELLS_LEVELS)
+        return cells_nearest(c, y);
+    if (c->zero == CELLS_MINIMUM)
+        return (unsigned)cells_clamp(cells_rounded(y, c->round), 0, 2 * qm + 1);
+    if (c->zero != CELLS_NO_ZERO)
+        return (unsigned)cells_clamp(cells_rounded(y + f->m, c->round), 0, 2 * qm + 1);
+    if (c->round == CELLS_UP) /* one sum, as those who ship it round */
+        return (unsigned)cells_clamp(floorf(y + (half + 0.5f)), c->first_extreme ? 0 : 1,
+                                     2 * qm + 1);
+    return (unsigned)(cells_clamp(cells_rounded(y, c->round), c->first_extreme ? -half : -qm, qm) +
+                      half);
+}
+
+CELLS float cells_value(const struct cells *c, const struct cells_fit *f, unsigned q)
+{
+    switch (c->kind) {
+    case CELLS_INTS:
+        return c->zero == CELLS_MINIMUM   ? (float)q * f->s + f->m
+               : c->zero != CELLS_NO_ZERO ? ((float)q - f->m) * f->s
+                                          : ((float)q - (float)(1 << (c->bits - 1))) * f->s;
+    case CELLS_FLOATS:
+        if ((int)q == c->nan)
+            return cells_float(0x7fc00000u);
+        return cells_unmini(q, c->man, c->emin, c->bits) * f->s;
+    default:
+        return c->level[q] * f->s;
+    }
+}
+
+/* The numbers of a group as they are read. `most` is the block's largest magnitude. */
+CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float most,
+                      struct cells_fit *f)
+{
+    f->s = cells_load(c->scale, raw);
+    f->m = c->second ? cells_load(c->second, z) : 0;
+    if (c->zero == CELLS_HIDDEN)
+        f->m = (float)(raw & 15u);
+    if (c->scale == CELLS_BLOCK) {
+        const float top = c->kind == CELLS_FLOATS ? c->top : (float)((1 << (c->bits - 1)) - 1);
+
+        f->s = most / top;
+        f->s = f->s < c->least ? c->least : f->s;
+    }
+    if (c->relative) /* E4M3's 448, or 256 where 1.5 times as much has to fit */
+        f->s = f->s * most / (c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f));
+}
+
+/* Code as the numbers are read, or else by `unrounded`. */
+CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fit *f)
+{
+    const float s = c->by == CELLS_STORED ? f->s : unrounded;
+
+    f->inverse = c->by == CELLS_INVERSE || s == 0;
+    f->by = s == 0 ? 0 : f->inverse ? 1 / s : s;
+    f->low = 0;
+}
+
+CELLS float cells_error(const struct cells *c, cells_in x, int64_t at, const struct cells_fit *f)
+{
+    float sum = 0;
+
+    for (int i = 0; i < c->group; i++) {
+        const float e = cells_value(c, f, cells_code(c, f, x[at + i])) - x[at + i];
+
+        sum += e * e;
+    }
+    return sum;
+}
+
+/* The scale that makes `size` the largest value, times `more`. */
+CELLS void cells_fit_floats(const struct cells *c, float size, float most, float more,
+                            struct cells_fit *f)
+{
+    float s = size / c->top;
+
+    if (c->relative)
+        s = most > 0 ? s * (c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f) / most) : 0;
+    s *= more;
+    if (c->scale == CELLS_E8M0)
+        s = c->pick == CELLS_FLOOR ? cells_power(size, false) / cells_power(c->top, false)
+                                   : cells_power(s, true);
+    if (c->scale == CELLS_E8M0)
+        s = s < cells_pow2(-126) ? cells_pow2(-126) : s;
+    s = s < c->least ? c->least : s;
+    f->raw = cells_store(c->scale, s);
+    cells_read(c, f->raw, 0, most, f);
+    cells_code_by(c, s, f);
+}
+
+CELLS void cells_fit_ints(const struct cells *c, cells_in x, int64_t at, float most,
+                          struct cells_fit *f)
+{
+    const float qm = (float)((1 << (c->bits - 1)) - 1);
+    float lo = x[at], hi = x[at], extreme = x[at], s;
+
+    for (int i = 1; i < c->group; i++) {
+        const float v = x[at + i];
+
+        lo = v < lo ? v : lo;
+        hi = v > hi ? v : hi;
+        extreme = fabsf(v) > fabsf(extreme) ? v : extreme;
+    }
+    if (c->zero != CELLS_NO_ZERO) {
+        lo *= c->clip;
+        hi *= c->clip;
+        s = (hi - lo) / (2 * qm + 1);
+    } else if (c->first_extreme) {
+        s = extreme * c->clip / -(qm + 1);
+    } else {
+        s = c->quantile < 1 ? cells_quantile(x, at, c->group, c->quantile) : fabsf(extreme);
+        s = s * c->clip / qm;
+    }
+    if (c->scale == CELLS_E8M0)
+        s = cells_power(s, c->pick != CELLS_FLOOR);
+    s = fabsf(s) < c->least ? c->least : s;
+    f->raw = cells_store(c->scale, s);
+    f->z = 0;
+    if (c->zero == CELLS_MINIMUM)
+        f->z = cells_store(c->second, lo);
+    else if (c->zero != CELLS_NO_ZERO)
+        f->z = (unsigned)cells_clamp(cells_rounded(s == 0 ? 0 : -lo / s, c->round), 0, 2 * qm + 1);
+    if (c->zero == CELLS_HIDDEN)
+        f->raw = (f->raw & ~15u) | f->z;
+    cells_read(c, f->raw, f->z, most, f);
+    cells_code_by(c, s, f);
+    if (c->zero == CELLS_MINIMUM)
+        f->low = c->by == CELLS_STORED ? f->m : lo;
+}
+
+CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struct cells_fit *f)
+{
+    float norm = 0, kept = 0, extreme = x[at], s;
+
+    for (int i = 0; i < c->group; i++) {
+        norm += x[at + i] * x[at + i];
+        extreme = fabsf(x[at + i]) > fabsf(extreme) ? x[at + i] : extreme;
+    }
+    s = c->of_levels == CELLS_REFIT ? extreme / c->level[0] : sqrtf(norm / (float)c->group);
+    f->low = 0;
+    f->inverse = c->of_levels == CELLS_REFIT || s == 0;
+    f->by = s == 0 ? 0 : f->inverse ? 1 / s : s;
+    if (c->of_levels == CELLS_NORM_KEPT) {
+        for (int i = 0; i < c->group; i++) {
+            const float v = c->level[cells_code(c, f, x[at + i])];
+
+            kept += v * v;
+        }
+        s = sqrtf(norm) / sqrtf(kept);
+    } else if (c->of_levels == CELLS_REFIT) {
+        float over = 0, under = 0;
+
+        for (int i = 0; i < c->group; i++) {
+            const float v = c->level[cells_code(c, f, x[at + i])], w = x[at + i] * x[at + i];
+
+            over += w * v * x[at + i];
+            under += w * v * v;
+        }
+        if (under > 0 && fabsf(over) <= 3e38f && under <= 3e38f)
+            s = over / under;
+    }
+    f->raw = cells_store(c->scale, s);
+    f->s = cells_load(c->scale, f->raw);
+}
+
+/* The group whose first element is x[at]. */
+CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, float most)
+{
+    struct cells_fit f, other;
+    unsigned size = 0;
+
+    for (int i = 0; i < c->group; i++) {
+        const unsigned u = cells_bits(x[at + i]) & 0x7fffffffu;
+
+        size = u > size ? u : size;
+    }
+    f.bad = size >= 0x7f800000u || cells_bits(most) >= 0x7f800000u;
+    if (f.bad && c->scale != CELLS_ONE) {
+        f.s = f.m = f.by = f.low = 0;
+        f.inverse = true;
+        f.z = 0;
+        f.raw = cells_store(c->scale, cells_float(0x7fc00000u));
+        return f;
+    }
+    f.bad = false;
+    f.z = 0;
+    f.m = 0;
+    if (c->kind == CELLS_LEVELS) {
+        cells_fit_levels(c, x, at, &f);
+    } else if (c->kind == CELLS_INTS) {
+        cells_fit_ints(c, x, at, most, &f);
+    } else {
+        cells_fit_floats(c, cells_float(size), most, 1, &f);
+        if (c->pick == CELLS_BEST) {
+            other = f;
+            cells_fit_floats(c, cells_float(size), most, 1.5f, &other);
+            if (cells_error(c, x, at, &other) < cells_error(c, x, at, &f))
+                f = other;
+        }
+    }
+    return f;
+}
+
+#endif

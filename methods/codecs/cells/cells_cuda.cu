@@ -1,0 +1,161 @@
+/* cells_cuda.cu - the formats of cells.h on a device; cells.c says what is stored where.
+ *
+ * A block has 8 tokens of some whole groups: a thread fits a group, then a thread has the 8 tokens
+ * of a channel, whose bytes of a plane are its own. Built with -fmad=false. */
+#include "methods/codecs/cells/cells.h"
+
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/kernels/planes.cuh"
+
+enum { THREADS = 128, TILE = 128, MOST_FITS = 8 * TILE / 8 };
+
+static __device__ __forceinline__ void put_number(kvr_global<uint8_t> meta, size_t at, int number,
+                                                  int64_t i, unsigned raw)
+{
+    const int size = (int)cells_size(number);
+
+    for (int b = 0; b < size; b++)
+        meta[(int64_t)at + i * size + b] = (uint8_t)(raw >> (8 * b));
+}
+
+static __device__ __forceinline__ unsigned get_number(kvr_global<const uint8_t> meta, size_t at,
+                                                      int number, int64_t i)
+{
+    const int size = (int)cells_size(number);
+    unsigned raw = 0;
+
+    for (int b = 0; b < size; b++)
+        raw |= (unsigned)meta[(int64_t)at + i * size + b] << (8 * b);
+    return raw;
+}
+
+static __device__ __forceinline__ bool has_most(const struct cells &c)
+{
+    return c.relative || c.scale == CELLS_BLOCK;
+}
+
+static __device__ __forceinline__ float most_of(const struct cells &c,
+                                                kvr_global<const uint8_t> meta)
+{
+    return has_most(c) ? __uint_as_float(get_number(meta, 0, CELLS_F32, 0)) : 0;
+}
+
+static __global__ void cells_clear(kvr_global<int> most)
+{
+    most[0] = 0;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    cells_most(int64_t n, kvr_global<const float> x, kvr_global<int> most)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int mine = i < n ? (int)(__float_as_uint(x[i]) & 0x7fffffffu) : 0;
+    const int top = __reduce_max_sync(~0u, mine);
+
+    if (threadIdx.x % 32 == 0)
+        atomicMax(most + 0, top);
+}
+
+/* Channels of a tile. */
+static __host__ __device__ __forceinline__ int64_t tile_of(const struct cells &c)
+{
+    return c.group > TILE ? c.group : TILE / c.group * c.group;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    cells_encode(struct cells c, int64_t tiles, kvr_global<const float> x,
+                 kvr_global<const uint8_t> whole, kvr_global<uint8_t> meta,
+                 kvr_global<uint8_t> codes)
+{
+    KVR_SHARED(struct cells_fit, fits, MOST_FITS);
+    const int64_t t8 = blockIdx.x / tiles, first = blockIdx.x % tiles * tile_of(c);
+    const int64_t left = c.channels - first;
+    const int width = (int)(left < tile_of(c) ? left : tile_of(c)), groups = width / c.group;
+    const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
+    const float most = most_of(c, whole);
+
+    for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
+        const int64_t t = 8 * t8 + i / groups;
+        const int64_t at = t * c.channels + first + i % groups * c.group;
+
+        if (t >= c.n_tok)
+            continue;
+        const struct cells_fit f = cells_fit(&c, x, at, most);
+
+        put_number(meta, c.scale_at, c.scale, at / c.group, f.raw);
+        put_number(meta, c.second_at, c.second, at / c.group, f.z);
+        fits[i] = f;
+    }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < width; i += THREADS) {
+        unsigned code[8];
+
+#pragma unroll
+        for (int r = 0; r < 8; r++) {
+            const int64_t t = 8 * t8 + r;
+
+            code[r] = 0;
+            if (t >= c.n_tok)
+                continue;
+            const struct cells_fit f = fits[r * groups + i / c.group];
+
+            code[r] = cells_code(&c, &f, x[t * c.channels + first + i]);
+        }
+        kvr_store8<uint8_t>(planes, t8, first + i, code, codes);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    cells_decode(struct cells c, struct kvr_cells_part d, kvr_global<const uint8_t> codes,
+                 kvr_global<const uint8_t> meta, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t t8 = d.t0 / 8 + i / d.width, at = i % d.width;
+    const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
+    const float most = most_of(c, meta);
+    unsigned code[8];
+
+    if (8 * t8 >= d.t0 + d.n)
+        return;
+    kvr_load8<uint8_t>(planes, t8, d.first + at, codes, code);
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + at;
+        const int64_t g = (t * c.channels + d.first + at) / c.group;
+        struct cells_fit f;
+
+        if (t < d.t0 || t >= d.t0 + d.n)
+            continue;
+        cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
+                   get_number(meta, c.second_at, c.second, g), most, &f);
+        const float v = cells_value(&c, &f, code[r]);
+
+        out[to] = d.mode == KVR_DECODE_SET   ? v
+                  : d.mode == KVR_DECODE_ADD ? out[to] + v
+                                             : out[to] - v;
+    }
+}
+
+void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x,
+                           uint8_t *codes, void *meta)
+{
+    const int64_t tiles = (c->channels + tile_of(*c) - 1) / tile_of(*c), n = c->n_tok * c->channels;
+
+    if (c->relative || c->scale == CELLS_BLOCK) {
+        KVR_LAUNCH(cells_clear, 1, 1, 0, s, (int *)meta);
+        KVR_LAUNCH(cells_most, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, (int *)meta);
+    }
+    if (n)
+        KVR_LAUNCH(cells_encode, (unsigned)((c->n_tok + 7) / 8 * tiles), THREADS, 0, s, *c, tiles,
+                   x, (const uint8_t *)meta, (uint8_t *)meta, codes);
+}
+
+void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const uint8_t *codes,
+                           const void *meta, const struct kvr_cells_part *part, float *out)
+{
+    const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
+
+    if (part->n && part->width)
+        KVR_LAUNCH(cells_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *c, *part,
+                   codes, (const uint8_t *)meta, out);
+}
