@@ -113,7 +113,7 @@ static void print_axes(const json_t *axes)
     json_t *value;
 
     json_object_foreach((json_t *)axes, key, value)
-        printf("  %-11s %s\n", key, json_string_value(value));
+        printf("  %-12s %s\n", key, json_string_value(value));
 }
 
 /* A paragraph under a title, in lines of at most WIDTH characters unless a word is longer. */

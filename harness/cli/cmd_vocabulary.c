@@ -86,7 +86,7 @@ static void print_words(const json_t *words, bool learnt)
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
         if (put_slot(NULL, words, slots[i][0], learnt) == 0)
             continue;
-        printf("  %-10s ", slots[i][1]);
+        printf("  %-11s ", slots[i][1]);
         put_slot(stdout, words, slots[i][0], learnt);
         printf("\n");
     }
@@ -106,7 +106,7 @@ static void print(const json_t *doc)
     printf("\nknown to the grammar but not learnt: expect a blur, or the nearest thing\n");
     print_words(words, false);
     if (json_integer_value(objects) < 2)
-        printf("  %-10s in front of\n", "two objects");
+        printf("  %-11s one in front of the other\n", "two objects");
 }
 
 static int run(const struct kvr_call *call)

@@ -471,6 +471,22 @@ static enum kvr_status check_columns(const struct kvr_plot_spec *spec, const str
     return KVR_OK;
 }
 
+/* Times that nobody took care of are not drawn: the reader is told what is missing, and why. */
+static enum kvr_status fail_empty(const struct kvr_plot_spec *spec, const struct kvr_table *rows)
+{
+    const int why = kvr_table_find(rows, "time_codes");
+    const bool time =
+        strcmp(spec->x.column, "runtime_s") == 0 || strcmp(spec->y.column, "runtime_s") == 0;
+    const char *codes = time && why >= 0 && rows->n_rows > 0 ? kvr_table_text(rows, 0, why) : "";
+
+    return kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: %d rows, none with both %s and %s%s%s%s",
+                    spec->name, rows->n_rows, spec->x.column, spec->y.column,
+                    *codes ? "; a runtime counts when it was taken under `timing: true` on a quiet "
+                             "machine (here: "
+                           : "",
+                    codes, *codes ? ")" : "");
+}
+
 enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kvr_table *rows,
                                const char *host, const char *out_dir, unsigned formats,
                                const struct kvr_plot_style *style, struct kvr_plot_result *out)
@@ -495,8 +511,7 @@ enum kvr_status kvr_plot_table(const struct kvr_plot_spec *spec, const struct kv
         free(row_settings[r]);
     free(row_settings);
     if (st == KVR_OK && out->n_figures == 0)
-        st = kvr_fail(KVR_EINVAL, "plot %s: nothing to draw: %d rows, none with both %s and %s",
-                      spec->name, rows->n_rows, spec->x.column, spec->y.column);
+        st = fail_empty(spec, rows);
     return st;
 }
 

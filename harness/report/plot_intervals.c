@@ -39,9 +39,8 @@ static enum kvr_status query_cells(struct kvr_table **out, const char *const nam
     for (int i = 0; i < 2; i++)
         if (is_exact(name[i]))
             snprintf(value[i], sizeof value[i], "NULL");
-        else if (strcmp(name[i], "runtime_s") == 0)
-            snprintf(value[i], sizeof value[i], "iif(w.verdict = 'VALID', w.runtime_s, NULL)");
-        else if (strcmp(name[i], "ssim") == 0 || strcmp(name[i], "psnr_db") == 0)
+        else if (strcmp(name[i], "ssim") == 0 || strcmp(name[i], "psnr_db") == 0 ||
+                 strcmp(name[i], "runtime_s") == 0)
             snprintf(value[i], sizeof value[i], "w.%s", name[i]);
         else
             snprintf(value[i], sizeof value[i], "{w.score:%.64s}", name[i]);

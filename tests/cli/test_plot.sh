@@ -7,6 +7,7 @@ common_config "$work/p.yaml"
 shared_sweep "$work/p.yaml" "$work/p.db" "$work/out"
 exits 2 "a figure of times that nobody took care of" plot runtime --db "$work/p.db" -o "$work/a"
 says "is none" 'none with both runtime_s and ssim'
+says "and why is said" 'timing: true.*UNTIMED'
 changed "$work/p.db" "UPDATE cell SET time_codes = ''" # as if they had been timed
 cat >"$work/probe.yaml" <<'YAML'
 question: can every figure of probed cells be drawn?

@@ -5,6 +5,7 @@
 exits 0 "vocabulary" vocabulary
 prints "the learnt shapes stand in a line" 'shape +disc, square, triangle, ring$'
 check "small is behind what was learnt" bash -c "sed -n '/not learnt/,\$p' '$out' | grep -qE 'size +small$'"
+check "its words stand below each other" awk '/^  [a-z]/ {bad += substr($0, 14, 1) != " " || substr($0, 15, 1) == " "} END {exit bad > 0}' "$out"
 prints "camera words are those of a prompt" 'pans left'
 exits 0 "vocabulary --json" vocabulary --json
 json "every word of the model is in it" "[.words[] | .slot + \":\" + .word] | sort ==
