@@ -296,12 +296,12 @@ static enum kvr_status open_model(struct kvr_model **m, struct kvr_dev *dev, con
     KVR_TRY(kvr_model_config_read(&c, path));
     seen = c.latent_is_rgb;
     kvr_model_config_free(&c);
-    return seen
-               ? kvr_model_open_as(m, dev, dir, &use)
-               : kvr_fail(KVR_EUNSUPPORTED,
-                          "generate: %s: no decoder for this model's latents, so no video; `kvreel "
-                          "run` measures what it costs",
-                          dir);
+    return seen ? kvr_model_open_as(m, dev, dir, &use)
+                : kvr_fail(
+                      KVR_EUNSUPPORTED,
+                      "generate: %s: its latents are not RGB, which is all that is decoded here; "
+                      "`kvreel run` measures what it costs, and decodes where there is a decoder",
+                      dir);
 }
 
 /* A word that the grammar takes and the model has never seen gives a picture of nothing much: that

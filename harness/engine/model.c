@@ -239,8 +239,8 @@ static enum kvr_status hash_file(struct kvr_sha256 *h, const char *path)
     return kvr_sha256_add(h, hex, KVR_SHA256_HEX - 1);
 }
 
-/* The hash of the files' hashes, in the order config, weights, prompt table. Random weights are
- * what the config and this version of the draw say. */
+/* The hash of the files' hashes, in the order config, weights, prompt table, decoder. Random
+ * weights are what the config and this version of the draw say. */
 static enum kvr_status hash_files(struct kvr_model *m, const char *config, const char *weights,
                                   const char *table)
 {
@@ -255,6 +255,8 @@ static enum kvr_status hash_files(struct kvr_model *m, const char *config, const
         st = hash_file(&h, weights);
     if (st == KVR_OK && m->config.n_vocabulary)
         st = hash_file(&h, table);
+    if (st == KVR_OK && m->vae)
+        st = hash_file(&h, m->vae);
     if (st != KVR_OK) {
         kvr_sha256_close(&h, NULL);
         return st;
@@ -305,6 +307,8 @@ static enum kvr_status stamp_files(const struct kvr_model *m, const struct paths
         st = stamp_file(&h, p->weights, &quiet);
     if (st == KVR_OK && m->config.n_vocabulary)
         st = stamp_file(&h, p->table, &quiet);
+    if (st == KVR_OK && m->vae)
+        st = stamp_file(&h, m->vae, &quiet);
     if (st != KVR_OK || !quiet) {
         kvr_sha256_close(&h, NULL);
         return st;
@@ -365,6 +369,24 @@ static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_
     }
     if (!p->config || !p->weights || !p->table)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    return KVR_OK;
+}
+
+static enum kvr_status find_vae(struct kvr_model *m, const char *dir)
+{
+    static const char *const names[] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors" };
+
+    if (m->config.latent_is_rgb || m->config.random_weights || m->config.is_lm)
+        return KVR_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !m->vae; i++) {
+        m->vae = kvr_path_join(dir, names[i]);
+        if (!m->vae)
+            return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        if (!kvr_path_exists(m->vae)) {
+            free(m->vae);
+            m->vae = NULL;
+        }
+    }
     return KVR_OK;
 }
 
@@ -457,6 +479,8 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
         st = m->config.is_lm ? lm_paths_make(&p, dir, &m->config)
                              : paths_make(&p, dir, m->config.random_weights);
     if (st == KVR_OK)
+        st = find_vae(m, dir);
+    if (st == KVR_OK)
         st = m->config.is_lm ? load_lm(m, &p, use) : load_all(m, &p, use);
     free(p.config);
     free(p.weights);
@@ -502,6 +526,7 @@ void kvr_model_close(struct kvr_model **pm)
     kvr_array_free(&m->tokens);
     kvr_array_free(&m->positions);
     kvr_model_config_free(&m->config);
+    free(m->vae);
     free(m);
     *pm = NULL;
 }
@@ -529,6 +554,11 @@ const char *kvr_model_library(const struct kvr_model *m)
 const char *kvr_model_sha256(const struct kvr_model *m)
 {
     return m->sha256;
+}
+
+const char *kvr_model_vae(const struct kvr_model *m)
+{
+    return m->vae;
 }
 
 const char *kvr_model_stamp(const struct kvr_model *m)

@@ -8,6 +8,9 @@
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
+ * A folder with Wan2.1_VAE.pth (or vae.pth, vae.safetensors) has a decoder for its latents. A
+ * config of Wan's own (_class_name WanModel) need not say what Self-Forcing runs it with.
+ *
  * A config whose model_type is "llama" is of a language model (lm.h): its weights are the GGUF file
  * that the config names.
  *
@@ -98,6 +101,7 @@ bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
+const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
 /* Hex; the same while nobody wrote to those files: of their inodes, sizes and times of change.
  * Empty when one was written less than a second before, for then a stamp would not show the next
  * write. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/text/embed.h"
 #include "harness/workload/text.h"
 #include "harness/workload/truth.h"
 
@@ -141,12 +142,43 @@ static enum kvr_status read_tokens(struct kvr_yaml *doc, const struct kvr_yaml_n
     return KVR_OK;
 }
 
+/* --- embeddings ------------------------------------------------------------------------- */
+
+static enum kvr_status read_embedding(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
+                                      const struct kvr_yaml_node *defaults,
+                                      struct kvr_prompt_line *p)
+{
+    const struct kvr_yaml_node *at = own_or_default(n, defaults, "embeddings");
+    struct kvr_prompt_embedding *e;
+    struct kvr_embedding rows;
+    enum kvr_status st;
+
+    if (!at)
+        return KVR_OK;
+    e = kvr_yaml_alloc(doc, sizeof *e);
+    if (!e)
+        return kvr_fail(KVR_ENOMEM, "suite: no memory");
+    e->at = at;
+    KVR_TRY(read_place(doc, p->id, "embeddings", at, &e->path, &e->tensor));
+    st = kvr_embedding_open(&rows, e->path, e->tensor);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : kvr_yaml_fail(at, "%s", kvr_error());
+    e->n = rows.n;
+    e->dim = rows.dim;
+    strcpy(e->sha256, rows.sha256);
+    kvr_embedding_close(&rows);
+    p->embedding = e;
+    return KVR_OK;
+}
+
 /* --- prompts ---------------------------------------------------------------------------- */
 
 static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_node *n,
                                    const struct kvr_yaml_node *defaults, struct kvr_prompt_line *p)
 {
-    static const char *const keys[] = { "id", "text", "truth", "given", "tokens", NULL };
+    static const char *const keys[] = {
+        "id", "text", "truth", "given", "tokens", "embeddings", NULL
+    };
     const struct kvr_yaml_node *id, *text;
 
     KVR_TRY(kvr_yaml_keys(n, keys));
@@ -159,7 +191,8 @@ static enum kvr_status read_prompt(struct kvr_yaml *doc, const struct kvr_yaml_n
     p->at = text;
     KVR_TRY(kvr_yaml_string(text, &p->text));
     KVR_TRY(read_truth(doc, n, defaults, p));
-    return read_tokens(doc, n, defaults, p);
+    KVR_TRY(read_tokens(doc, n, defaults, p));
+    return read_embedding(doc, n, defaults, p);
 }
 
 enum kvr_status kvr_prompts_read(struct kvr_yaml *doc, const struct kvr_yaml_node *list,
@@ -203,8 +236,8 @@ static enum kvr_status optional_text(const struct kvr_yaml_node *root, const cha
 
 static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
 {
-    static const char *const keys[] = { "name",  "title", "model",  "frames",  "seed",
-                                        "truth", "given", "tokens", "prompts", NULL };
+    static const char *const keys[] = { "name",  "title",  "model",      "frames",  "seed", "truth",
+                                        "given", "tokens", "embeddings", "prompts", NULL };
     const struct kvr_yaml_node *root = kvr_yaml_root(s->doc), *n;
     long long v = 0;
 

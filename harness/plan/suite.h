@@ -21,7 +21,13 @@
  *     tokens: texts.safetensors        seen from this file; I32, tensor: the prompt's id
  *     prompts:
  *       - {id: gpl-3, text: the GNU GPL}
- *       - {id: mpl, text: ..., tokens: {file: F, tensor: T}} */
+ *       - {id: mpl, text: ..., tokens: {file: F, tensor: T}}
+ *
+ * Prompts of a model that reads embeddings, as `kvreel embed` packs them:
+ *
+ *     embeddings: pack.safetensors     seen from this file; F32 or BF16 [tokens, dim], tensor: the
+ *     prompts:                         prompt's id
+ *       - {id: mg01, text: ...} */
 #ifndef KVR_PLAN_SUITE_H
 #define KVR_PLAN_SUITE_H
 
@@ -46,12 +52,21 @@ struct kvr_prompt_tokens {
     const struct kvr_yaml_node *at; /* for messages */
 };
 
+/* F32 or BF16 [n, dim] in a safetensors file. Belongs to the document. */
+struct kvr_prompt_embedding {
+    const char *path, *tensor;
+    char sha256[65]; /* kvr_embedding's */
+    int n, dim;
+    const struct kvr_yaml_node *at; /* for messages */
+};
+
 struct kvr_prompt_line {
     const char *id, *text;
-    int index;                              /* place in its suite */
-    const struct kvr_yaml_node *at;         /* the text, for messages */
-    const struct kvr_prompt_truth *truth;   /* NULL: there is none */
-    const struct kvr_prompt_tokens *tokens; /* NULL: no text for a language model */
+    int index;                                    /* place in its suite */
+    const struct kvr_yaml_node *at;               /* the text, for messages */
+    const struct kvr_prompt_truth *truth;         /* NULL: there is none */
+    const struct kvr_prompt_tokens *tokens;       /* NULL: no text for a language model */
+    const struct kvr_prompt_embedding *embedding; /* NULL: the text has to do */
 };
 
 struct kvr_suite {

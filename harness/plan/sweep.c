@@ -34,6 +34,20 @@ struct point {
     double cost; /* of one of its cells */
 };
 
+static bool has_frames(const struct kvr_model_facts *f)
+{
+    return f->config->latent_is_rgb || f->decodes;
+}
+
+/* Does the prompt's text go through the model's encoder? */
+static bool encodes(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+
+    return p->facts->text_sha256 && !p->prompt->embedding && !c->n_vocabulary && !c->is_lm &&
+           !c->random_weights;
+}
+
 static enum kvr_status no_memory(void)
 {
     return kvr_fail(KVR_ENOMEM, "plan: no memory");
@@ -86,6 +100,11 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     if (t)
         json_object_set_new(o, "truth",
                             json_pack("{s:s, s:i}", "sha256", t->sha256, "given", t->given));
+    if (p->prompt->embedding)
+        json_object_set_new(o, "embedding",
+                            json_pack("{s:s}", "sha256", p->prompt->embedding->sha256));
+    else if (encodes(p))
+        json_object_set_new(o, "encoder", json_pack("{s:s}", "sha256", p->facts->text_sha256));
     if (lm)
         json_object_set_new(o, "tokens", json_pack("{s:s}", "sha256", p->prompt->tokens->sha256));
     return kvr_settings_write_json(&p->set, false, o);
@@ -272,7 +291,9 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->method = m;
     cell->model = p->model;
     label_model(cell, p);
-    cell->no_frames = !p->facts->config->latent_is_rgb;
+    cell->no_frames = !has_frames(p->facts);
+    cell->encodes = encodes(p);
+    cell->max_tokens = p->facts->config->text_len;
     snprintf(cell->model_sha256, sizeof cell->model_sha256, "%s", p->facts->sha256);
     cell->suite = p->suite;
     cell->prompt = p->prompt;
@@ -349,6 +370,21 @@ static enum kvr_status check_truth(const struct point *p)
     return KVR_OK;
 }
 
+/* Whether the model takes the embedding that the prompt comes with. */
+static enum kvr_status check_embedding(const struct point *p)
+{
+    const struct kvr_model_config *c = p->facts->config;
+    const struct kvr_prompt_embedding *e = p->prompt->embedding;
+
+    if (!e || (e->n <= c->text_len && e->dim == c->text_dim))
+        return KVR_OK;
+    return kvr_yaml_fail(
+        e->at,
+        "prompt '%s': an embedding of %d tokens of %d values, model %s takes up to "
+        "%d of %d",
+        p->prompt->id, e->n, e->dim, p->model->name, c->text_len, c->text_dim);
+}
+
 /* Whether this language model can read the prompt's tokens as the settings say. */
 static enum kvr_status check_text(const struct point *p, char *why, size_t n)
 {
@@ -416,7 +452,8 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
                  p->model->name);
         return KVR_OK;
     }
-    if (c->random_weights)
+    KVR_TRY(check_embedding(p));
+    if (c->random_weights || p->prompt->embedding || encodes(p))
         return KVR_OK;
     st = kvr_prompt_parse(c, p->prompt->text, p->set.frames / c->frames_per_chunk, &parsed);
     if (st == KVR_EUNSUPPORTED) {
@@ -541,7 +578,7 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     int others = 0;
 
     if (c->values[KVR_SET_jitter].said || strcmp(p->set.kind, "bench") != 0 ||
-        strcmp(p->set.forcing, "none") != 0 || !p->facts->config->latent_is_rgb)
+        strcmp(p->set.forcing, "none") != 0 || !has_frames(p->facts))
         return 0;
     if (c->set.control != KVR_CONTROL_AUTO)
         return c->set.control;

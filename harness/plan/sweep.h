@@ -28,6 +28,8 @@ enum { KVR_KEY_LEN = 33, KVR_LABEL_MAX = 160 };
 struct kvr_model_facts {
     const char *name, *sha256;
     const struct kvr_model_config *config;
+    bool decodes;            /* there is a decoder for its latents */
+    const char *text_sha256; /* of its text encoder and tokenizer; NULL: it has none */
 };
 
 struct kvr_cell {
@@ -52,6 +54,8 @@ struct kvr_cell {
     /* Index of the cell it is compared with, which stands before it: the group's BF16 cell; for
      * that one itself, or with moved noise the BF16 cell without. */
     int baseline;
+    int max_tokens; /* of a prompt's embedding: the model's text_len */
+    bool encodes;   /* its prompt goes through the model's text encoder before it runs */
     bool no_frames; /* no decoder for the model's latents: cost alone, nothing to compare */
     bool selected;  /* by filter and shard */
     bool excluded;  /* by a rule of the config, with this reason: the outcome is EXCLUDED */

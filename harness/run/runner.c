@@ -2,6 +2,7 @@
  *
  * One loop polls a signal descriptor and every worker's pipes, so there is no handler and no
  * global state. A candidate starts when its baseline's frames are there. */
+#include "harness/run/encode.h"
 #include "harness/run/run.h"
 
 #include <errno.h>
@@ -56,6 +57,7 @@ struct runner {
     struct kvr_run_summary *summary;
     struct kvr_config config;
     struct kvr_sweep sweep;
+    char **packs;       /* of the config's models: embeddings of their prompts (encode.h) */
     char (*stamps)[65]; /* of the config's models, when their hashes were taken */
     struct kvr_job *jobs;
     int *order;
@@ -183,6 +185,22 @@ static json_t *tokens_json(const struct kvr_prompt_tokens *t)
     return t ? json_pack("{s:s, s:s}", "file", t->path, "tensor", t->tensor) : json_null();
 }
 
+/* What the model reads in place of the prompt's text: the suite's, or what its encoder made of it.
+ * NULL: no memory. */
+static json_t *embedding_json(const struct runner *r, const struct kvr_cell *c)
+{
+    const struct kvr_prompt_embedding *e = c->prompt->embedding;
+    char id[KVR_KEY_LEN];
+
+    if (e)
+        return json_pack("{s:s, s:s}", "file", e->path, "tensor", e->tensor);
+    if (!c->encodes)
+        return json_null();
+    if (kvr_cell_hash(c->prompt->text, id) != KVR_OK)
+        return NULL;
+    return json_pack("{s:s, s:s}", "file", r->packs[c->model - r->config.model], "tensor", id);
+}
+
 /* Names hold what the cell is and which build makes it: a file that was measured is never written
  * over by one that differs. */
 static char *request_text(const struct runner *r, const struct kvr_job *j, bool drift)
@@ -196,8 +214,9 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
     o = json_pack(
-        "{s:o*, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
-        memory, "tokens", tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
+        "{s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
+        memory, "embedding", embedding_json(r, j->cell), "tokens",
+        tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
         truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
         "model_dir", j->cell->model->dir, "model_stamp",
         r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir, "frames",
@@ -711,6 +730,33 @@ static enum kvr_status look_at_device(struct runner *r)
     return KVR_OK;
 }
 
+static bool texts_are_read(const struct kvr_config *c)
+{
+    for (int i = 0; i < c->n_suites; i++)
+        for (int k = 0; k < c->suite[i].n_prompts; k++)
+            if (!c->suite[i].prompt[k].embedding)
+                return true;
+    return false;
+}
+
+/* `text` is what the facts point to when the model has an encoder that somebody needs. */
+static enum kvr_status look_at_model(const struct runner *r, struct kvr_model *m, const char *name,
+                                     const char *dir, char text[KVR_SHA256_HEX],
+                                     struct kvr_model_facts *out)
+{
+    const struct kvr_model_config *c = kvr_model_config(m);
+
+    *out = (struct kvr_model_facts){ .name = name,
+                                     .sha256 = kvr_model_sha256(m),
+                                     .config = c,
+                                     .decodes = kvr_model_vae(m) != NULL };
+    text[0] = 0;
+    if (!c->n_vocabulary && !c->is_lm && !c->random_weights && texts_are_read(&r->config))
+        KVR_TRY(kvr_encoder_identify(dir, text));
+    out->text_sha256 = text[0] ? text : NULL;
+    return KVR_OK;
+}
+
 static enum kvr_status make_sweep(struct runner *r)
 {
     const struct kvr_model_use use = { .n_layers = r->config.set.model_layers,
@@ -720,12 +766,13 @@ static enum kvr_status make_sweep(struct runner *r)
     int n = r->config.n_models;
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
     struct kvr_model **models = calloc((size_t)n, sizeof *models);
+    char(*texts)[KVR_SHA256_HEX] = calloc((size_t)n, sizeof *texts);
     struct kvr_dev *dev = NULL;
     enum kvr_status st;
 
     r->stamps = calloc((size_t)n, sizeof *r->stamps);
-    st = facts && models && r->stamps ? kvr_dev_open(&dev, KVR_CPU)
-                                      : kvr_fail(KVR_ENOMEM, "run: no memory");
+    st = facts && models && texts && r->stamps ? kvr_dev_open(&dev, KVR_CPU)
+                                               : kvr_fail(KVR_ENOMEM, "run: no memory");
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
         st = kvr_model_open_as(&models[i], dev, r->config.model[i].dir, &use);
@@ -733,8 +780,10 @@ static enum kvr_status make_sweep(struct runner *r)
             st = kvr_yaml_fail(*r->config.values[cut].at, "%s", kvr_error());
         if (st != KVR_OK)
             break;
-        facts[i] = (struct kvr_model_facts){ r->config.model[i].name, kvr_model_sha256(models[i]),
-                                             kvr_model_config(models[i]) };
+        st = look_at_model(r, models[i], r->config.model[i].name, r->config.model[i].dir, texts[i],
+                           &facts[i]);
+        if (st != KVR_OK)
+            break;
         snprintf(r->stamps[i], sizeof r->stamps[i], "%s", kvr_model_stamp(models[i]));
     }
     if (st == KVR_OK)
@@ -743,6 +792,7 @@ static enum kvr_status make_sweep(struct runner *r)
         kvr_model_close(&models[i]);
     kvr_dev_close(&dev);
     free(models);
+    free(texts);
     free(facts);
     return st;
 }
@@ -1095,6 +1145,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
     KVR_TRY(store_plan(r));
+    KVR_TRY(kvr_encode_waiting(&r->sweep, r->jobs, r->summary->out_dir, o->progress, &r->packs));
     KVR_TRY(run_jobs(r));
     KVR_TRY(kvr_store_about(r->store, r->session.id, "state",
                             r->summary->interrupted ? "interrupted" : "done"));
@@ -1117,6 +1168,7 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
     free(r.jobs);
     free(r.order);
     free(r.stamps);
+    kvr_encoded_free(r.packs, r.config.n_models);
     kvr_sweep_free(&r.sweep);
     kvr_config_free(&r.config);
     return st;

@@ -14,6 +14,8 @@
  *                      spec.truth has its sha256, and how many frames are given
  *     tokens           {file, tensor} of what a language model reads, or null; spec.tokens has its
  *                      sha256
+ *     embedding        {file, tensor} of what the model reads in place of the text, or null;
+ *                      spec.embedding has its sha256 when the suite came with it
  *     build            of this program, part of the name of what such a model's cells share
  *     memory_bytes     address space it may take; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
@@ -51,12 +53,16 @@
 #include "harness/run/worker_text.h"
 #include "harness/store/setting.h"
 #include "harness/store/record.h"
+#include "harness/text/embed.h"
+#include "harness/workload/pixels.h"
 #include "harness/workload/truth.h"
 #include "harness/workload/workload.h"
 #include "methods/plugin.h"
 
-/* Latent RGB frames are shown at half of Wan's 16 frames per second, enlarged to this height. */
-#define VIDEO_FPS 8.0
+/* Decoded frames are shown at Wan's 16 a second; latent RGB frames at half of that, and small ones
+ * enlarged to this height. */
+#define LATENT_FPS 8.0
+#define DECODED_FPS 16.0
 enum { VIDEO_HEIGHT = 288, MAX_SETTINGS = 64, MAX_ARTIFACTS = 3, LIFE_STACK = 256 * 1024 };
 
 static const char where[] = "worker's request";
@@ -71,6 +77,7 @@ struct job {
     int64_t memory_bytes;
     struct kvr_truth truth; /* {0}: there is none */
     int64_t given;
+    float *embedding; /* [text_len, text_dim]; NULL: the text counts */
     json_t *answer;
     int n_artifacts;
     struct kvr_row_artifact artifact[MAX_ARTIFACTS];
@@ -132,6 +139,31 @@ static enum kvr_status open_truth(struct job *j, const struct kvr_model_config *
     return kvr_fail(KVR_EINVAL, "%s: %d frames of %dx%d for %d of %dx%d, %lld given", where, f->n,
                     f->width, f->height, j->set.frames, c->latent_w, c->latent_h,
                     (long long)j->given);
+}
+
+static enum kvr_status open_embedding(struct job *j, const struct kvr_model_config *c)
+{
+    const json_t *said = json_object_get(json_object_get(j->spec, "embedding"), "sha256");
+    json_t *place = json_object_get(j->request, "embedding");
+    struct kvr_embedding e;
+    const char *file, *tensor;
+    enum kvr_status st;
+
+    if (!json_is_object(place))
+        return KVR_OK;
+    KVR_TRY(kvr_json_string(place, where, "file", &file));
+    KVR_TRY(kvr_json_string(place, where, "tensor", &tensor));
+    KVR_TRY(kvr_embedding_open(&e, file, tensor));
+    j->embedding = malloc((size_t)c->text_len * (size_t)c->text_dim * sizeof *j->embedding);
+    if (!j->embedding)
+        st = kvr_fail(KVR_ENOMEM, "worker: no memory");
+    else if (said && strcmp(json_string_value(said), e.sha256) != 0)
+        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' has changed since the plan was made", file,
+                      tensor);
+    else
+        st = kvr_embedding_fill(&e, c->text_len, c->text_dim, j->embedding);
+    kvr_embedding_close(&e);
+    return st;
 }
 
 static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **scheme)
@@ -297,16 +329,21 @@ static enum kvr_status write_truth(struct job *j)
     if (!path)
         return kvr_fail(KVR_ENOMEM, "worker: no memory");
     if (!kvr_path_exists(path))
-        st = kvr_frames_write(path, &j->truth.frames, VIDEO_FPS);
+        st = kvr_frames_write(path, &j->truth.frames, LATENT_FPS);
     free(path);
     return st == KVR_OK ? add_artifact(j, "truth", name) : st;
+}
+
+static double fps_of(const struct job *j, const struct kvr_frames *f)
+{
+    return f->n > j->set.frames ? DECODED_FPS : LATENT_FPS;
 }
 
 static enum kvr_status write_frames(struct job *j, const struct kvr_frames *f)
 {
     char *frames = kvr_path_join(j->out_dir, j->frames);
-    enum kvr_status st =
-        frames ? kvr_frames_write(frames, f, VIDEO_FPS) : kvr_fail(KVR_ENOMEM, "worker: no memory");
+    enum kvr_status st = frames ? kvr_frames_write(frames, f, fps_of(j, f))
+                                : kvr_fail(KVR_ENOMEM, "worker: no memory");
 
     if (st == KVR_OK)
         st = add_artifact(j, "frames", j->frames);
@@ -325,7 +362,7 @@ static enum kvr_status write_video(struct job *j, const struct kvr_frames *f)
     enum kvr_status st;
 
     if (video)
-        st = kvr_mp4_write(video, f, VIDEO_FPS, scale > 1 ? scale : 1);
+        st = kvr_mp4_write(video, f, fps_of(j, f), scale > 1 ? scale : 1);
     else
         st = kvr_fail(KVR_ENOMEM, "worker: no memory");
     if (st == KVR_OK)
@@ -518,6 +555,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
                                   struct kvr_probe *probe)
 {
     struct kvr_rollout_result r;
+    int64_t pixels_ns;
     enum kvr_status st;
 
     KVR_TRY(warm_up(j, dev, scheme, req));
@@ -529,6 +567,12 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     kvr_host_peak_reset();
     KVR_TRY(kvr_rollout_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r);
+    if (st == KVR_OK)
+        st = kvr_rollout_pixels(req->model, req->latent_frames, &r, &pixels_ns);
+    if (st == KVR_OK && pixels_ns &&
+        json_object_set_new(json_object_get(j->answer, "samples"), "pixels",
+                            json_integer(pixels_ns)))
+        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
     if (st == KVR_OK)
         st = answer_frames(j, kvr_model_config(req->model), &r);
     if (st == KVR_OK)
@@ -545,6 +589,8 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
     struct kvr_rollout_request req = {
         .model = model,
         .prompt = j->prompt,
+        .embedding = j->embedding,
+        .keep_latents = kvr_model_vae(model) != NULL,
         .seed = (uint64_t)j->set.seed,
         .latent_frames = j->set.frames,
         .window_frames = j->set.window,
@@ -704,6 +750,8 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = open_truth(j, kvr_model_config(model));
     if (st == KVR_OK)
+        st = open_embedding(j, kvr_model_config(model));
+    if (st == KVR_OK)
         st = open_scheme(j, &scheme);
     if (st == KVR_OK)
         st = check_budget(j, scheme);
@@ -717,6 +765,7 @@ static enum kvr_status run_cell(struct job *j)
     j->device_full = dev && kvr_dev_was_full(dev);
     kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
+    free(j->embedding);
     kvr_model_close(&model);
     kvr_dev_close(&dev);
     return st;

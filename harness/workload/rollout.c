@@ -78,11 +78,14 @@ static enum kvr_status record_pass(struct rollout *r, int chunk, int index)
 static enum kvr_status begin_chunk(void *ctx, int chunk)
 {
     struct rollout *r = ctx;
-    int act = r->config->random_weights ? 0 : kvr_prompt_act_at(&r->prompt, chunk);
+    const float *P = r->req->embedding;
+    int act = r->config->random_weights || P ? 0 : kvr_prompt_act_at(&r->prompt, chunk);
 
     if (act == r->act)
         return KVR_OK;
-    if (r->config->random_weights)
+    if (P)
+        memcpy(r->embedding.p, P, r->embedding.n_bytes);
+    else if (r->config->random_weights)
         KVR_TRY(kvr_model_draw_prompt(r->req->model, r->req->prompt, r->embedding.p));
     else
         KVR_TRY(kvr_model_embed(r->req->model, r->prompt.act[act].ids, KVR_PROMPT_SLOTS,
@@ -296,7 +299,7 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
     struct kvr_rollout_result *out = r->out;
 
     r->n_chunks = r->req->latent_frames / c->frames_per_chunk;
-    if (!c->random_weights)
+    if (!c->random_weights && !r->req->embedding)
         KVR_TRY(kvr_prompt_parse(c, r->req->prompt, r->n_chunks, &r->prompt));
     r->room = r->n_chunks * (c->n_steps + 1);
     out->pass = calloc((size_t)r->room, sizeof *out->pass);
@@ -305,6 +308,12 @@ static enum kvr_status prepare(struct rollout *r, const struct kvr_scheme *schem
         out->height = c->latent_h;
         out->width = c->latent_w;
         out->rgb = calloc((size_t)out->n * (size_t)out->height * (size_t)out->width, 3);
+    }
+    if (r->req->keep_latents && !c->latent_is_rgb) {
+        out->latents = malloc((size_t)r->req->latent_frames *
+                              (size_t)kvr_model_frame_elems(r->req->model) * sizeof *out->latents);
+        if (!out->latents)
+            return kvr_fail(KVR_ENOMEM, "rollout: no memory for %d frames", r->req->latent_frames);
     }
     if (r->req->teacher) {
         out->n_chunks = r->n_chunks;
@@ -341,7 +350,8 @@ static enum kvr_status generate(struct rollout *r)
     enum kvr_status st;
 
     r->t0_ns = kvr_now_ns();
-    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_moved, &noise, &hooks, NULL);
+    st = kvr_sample(r->dit, r->cache, r->req->latent_frames, kvr_noise_moved, &noise, &hooks,
+                    out->latents);
     out->wall_ns = kvr_now_ns() - r->t0_ns;
     kvr_dit_graph_counts(r->dit, &out->graphs);
     kvr_dit_reuse_counts(r->dit, &out->reuse);
@@ -406,6 +416,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     *teacher = NULL;
     plain.forcing = KVR_FORCING_NONE;
     plain.teacher = NULL;
+    plain.keep_latents = false;
     plain.watch = NULL;
     plain.phases = false;
     KVR_TRY(check_request(&plain, kvr_model_config(req->model)));
@@ -429,6 +440,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
 void kvr_rollout_result_free(struct kvr_rollout_result *r)
 {
     free(r->rgb);
+    free(r->latents);
     free(r->pass);
     free(r->chunk_error);
     memset(r, 0, sizeof *r);

@@ -30,6 +30,10 @@ struct kvr_rollout_request {
     struct kvr_model *model;
     const char *prompt; /* text, parsed with the model's vocabulary; of a model with random
                            weights, any text: its embedding is drawn, too */
+    /* In place of what the prompt's text would give: [text_len, text_dim], zeros behind its last
+     * token. NULL: the text counts. */
+    const float *embedding;
+    bool keep_latents; /* where they are not RGB: for a decoder (pixels.h) */
     uint64_t seed;
     int latent_frames;
     int window_frames; /* 0 = all */
@@ -69,9 +73,10 @@ struct kvr_pass_record {
 
 struct kvr_rollout_result {
     int n, height, width;
-    uint8_t *rgb; /* frames [n, height, width, 3], owned; NULL, and n 0, where the model's latents
-                     are not RGB: there is no decoder */
-    bool finite;  /* no NaN or infinity in any latent */
+    uint8_t *rgb;   /* frames [n, height, width, 3], owned; NULL, and n 0, where the model's latents
+                       are not RGB: a decoder makes them of `latents` (pixels.h) */
+    float *latents; /* [latent_frames, frame_elems], owned, if asked for */
+    bool finite;    /* no NaN or infinity in any latent */
     int64_t wall_ns;
     struct kvr_dit_times dit;
     struct kvr_cache_times cache;

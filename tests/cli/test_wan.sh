@@ -31,3 +31,68 @@ printf 'bad \xff text\n' >"$work/bad.txt"
 exits 2 "embed: no UTF-8" embed -p "$work/bad.txt" --model "$folder" -o "$work/x.safetensors"
 says "names the prompt" "p0001.*UTF-8"
 check "nothing is written" test ! -e "$work/x.safetensors"
+
+# From the text of a prompt to a report: tokens, embeddings, 9 latent frames, 33 frames of pixels.
+cat >"$work/text.yaml" <<YAML
+name: wan-small
+model: $folder
+prompts:
+  - {id: p0001, text: a small dog runs}
+methods: [BF16, RTN_INT4, KIVI_INT2]
+frames: 9
+seed: 5
+metrics: [psnr, ssim]
+YAML
+exits 0 "a run from text" run "$work/text.yaml" --db "$work/a.db" --out "$work/a" -q --json
+json "three cells" '.ok == 3 and .failed == 0'
+check "33 frames of 48x32" test "$(sql "$work/a.db" "SELECT DISTINCT n FROM metric WHERE name = 'psnr'")" = 33
+check "coding shows in the pixels" test "$(sql "$work/a.db" "SELECT min(value) > 10 AND max(value) < 100 FROM metric
+    JOIN cell ON cell = key WHERE metric.name = 'psnr' AND method <> 'BF16'")" = 1
+check "SSIM is there" test "$(sql "$work/a.db" "SELECT count(*) FROM metric WHERE name = 'ssim' AND value > 0.1")" = 3
+check "what decoding took is a sample of its own" test "$(sql "$work/a.db" "SELECT count(*) FROM sample
+    WHERE kind = 'pixels' AND ns > 0")" = 3
+check "the cell says which encoder" test "$(sql "$work/a.db" "SELECT count(*) FROM cell
+    WHERE length(json_extract(spec, '$.encoder.sha256')) = 64")" = 3
+check "there are videos" test "$(find "$work/a/videos" -name '*.mp4' | wc -l)" = 3
+exits 0 "a report of it" report --db "$work/a.db"
+check "has the three methods" test "$(grep -cE '^(BF16|RTN_INT4|KIVI_INT2) ' "$out")" = 3
+exits 0 "the same again" run "$work/text.yaml" --db "$work/a.db" --out "$work/a" -q --json
+json "runs nothing" '.to_run == 0 and .done_before == 3'
+
+# The same prompt from a pack, where no encoder is: the same frames.
+mkdir "$work/bare"
+cp "$folder"/{config.json,self_forcing_dmd.pt,Wan2.1_VAE.pth} "$work/bare/"
+cat >"$work/pack.yaml" <<YAML
+name: packed
+frames: 9
+seed: 5
+embeddings: pack.safetensors
+prompts:
+  - {id: p0001, text: a small dog runs}
+YAML
+sed -e "s|^model: .*|model: $work/bare|" -e "s|^prompts:|suite: $work/pack.yaml|" -e '/id: p0001/d' -e '/^frames/d' \
+    -e '/^seed/d' "$work/text.yaml" >"$work/packed.yaml"
+exits 0 "a run from a pack" run "$work/packed.yaml" --db "$work/b.db" --out "$work/b" -q --json
+json "three cells, too" '.ok == 3 and .failed == 0'
+frames() { sql "$1" "SELECT method, sha256 FROM artifact JOIN cell ON cell = key WHERE artifact.kind = 'frames' ORDER BY method"; }
+check "the same frames" test "$(frames "$work/a.db")" = "$(frames "$work/b.db")"
+check "the cell says which embedding" test "$(sql "$work/b.db" "SELECT count(*) FROM cell
+    WHERE length(json_extract(spec, '$.embedding.sha256')) = 64 AND json_extract(spec, '$.encoder') IS NULL")" = 3
+exits 0 "another schedule" run "$work/packed.yaml" --db "$work/b.db" --out "$work/b" -q --json \
+    --set schedule=lightx2v --set methods=[BF16]
+check "other frames" test "$(sql "$work/b.db" "SELECT count(DISTINCT sha256) FROM artifact JOIN cell ON cell = key
+    WHERE artifact.kind = 'frames' AND method = 'BF16'")" = 2
+check "and it is said" test "$(sql "$work/b.db" "SELECT count(*) FROM cell WHERE schedule = 'lightx2v'")" = 1
+sed -e "s|^  - {id: p0001.*|  - {id: p0001, text: a small dog runs, embeddings: {file: $root/tests/fixtures/wan_real/umt5_golden.safetensors, tensor: long.out}}|" \
+    "$work/text.yaml" >"$work/wide.yaml"
+exits 2 "a pack of another width is refused when it is planned" run "$work/wide.yaml" --db "$work/b.db" --out "$work/b" -q
+says "with both widths" 'of 64 values, .* of 32'
+sed -e 's|^  - {id: p0001.*|  - {id: p0001, text: a small dog runs, embeddings: none.safetensors}|' "$work/text.yaml" >"$work/none.yaml"
+exits 2 "a pack that is not there" run "$work/none.yaml" --db "$work/b.db" --out "$work/b" -q
+says "is named" 'none.safetensors'
+
+# Without a decoder there is cost; without encoder and pack there is nothing to read.
+rm "$work/bare/Wan2.1_VAE.pth"
+sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
+exits 5 "neither encoder nor pack" run "$work/mute.yaml" --db "$work/c.db" --out "$work/c" -q --json
+json "is unsupported" '.ok == 0 and .unsupported == 3'

@@ -155,7 +155,7 @@ END_TEST
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *schedule,
                             const struct kvr_model_config *nano)
 {
-    const struct kvr_model_facts facts = { "nano", "00", nano };
+    const struct kvr_model_facts facts = { .name = "nano", .sha256 = "00", .config = nano };
     const char *const overrides[] = { schedule, NULL };
     enum kvr_status st = kvr_config_read_text(
         c,

@@ -26,7 +26,7 @@ static void free_model(void)
 
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *text)
 {
-    struct kvr_model_facts facts = { "nano", "00", &model };
+    struct kvr_model_facts facts = { .name = "nano", .sha256 = "00", .config = &model };
     enum kvr_status st;
 
     memset(s, 0, sizeof *s);

@@ -36,7 +36,9 @@ static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const cha
 {
     const char *const overrides[] = { a, b && b[0] ? b : NULL, NULL };
     struct kvr_model_facts facts = {
-        "nano", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", &model
+        .name = "nano",
+        .sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        .config = &model
     };
     enum kvr_status st = kvr_config_read_text(c, ONE, "a.yaml", a ? overrides : NULL);
 
@@ -251,7 +253,7 @@ START_TEST(paths_may_be_zipped)
 {
     static const char *const overrides[] = { "path=[staged, dense]", "sink=[0, 3]",
                                              "zip=[path, sink]", NULL };
-    struct kvr_model_facts facts = { "nano", "00", &model };
+    struct kvr_model_facts facts = { .name = "nano", .sha256 = "00", .config = &model };
     struct kvr_config c;
     struct kvr_sweep s;
 

@@ -29,7 +29,7 @@ static void free_model(void)
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *text,
                             const char *const *overrides, const char *sha256)
 {
-    struct kvr_model_facts facts = { "nano", sha256, &model };
+    struct kvr_model_facts facts = { .name = "nano", .sha256 = sha256, .config = &model };
     enum kvr_status st;
 
     memset(s, 0, sizeof *s);
@@ -379,7 +379,7 @@ START_TEST(devices_are_apart)
 {
     static const char *const emulated[] = { "device=emulated", NULL };
     static const char *const cuda[] = { "device=cuda", NULL };
-    const struct kvr_model_facts facts = { "nano", SHA, &model };
+    const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
     struct kvr_config c, c2, c3, c4;
     struct kvr_sweep s, s2, s3, s4;
 

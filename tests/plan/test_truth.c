@@ -64,7 +64,7 @@ static void tear_down(void)
 /* A sweep over `prompts`, as if it lay in dir. */
 static enum kvr_status make(struct kvr_config *c, struct kvr_sweep *s, const char *prompts)
 {
-    const struct kvr_model_facts facts = { "nano", SHA, &model };
+    const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
     char text[2048], name[96];
     enum kvr_status st;
 
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(truth_is_as_long_as_the_rollout)
 {
     static const char *const longer[] = { "frames=12", NULL };
-    const struct kvr_model_facts facts = { "nano", SHA, &model };
+    const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
     char text[512], name[96];
     struct kvr_config c;
     struct kvr_sweep s;
@@ -247,7 +247,7 @@ END_TEST
 /* A file of layer budgets is keyed by what it says; without one keys are as they were. */
 static void budget_key(const char *text, const char *budget, char key[KVR_KEY_LEN])
 {
-    const struct kvr_model_facts facts = { "nano", SHA, &model };
+    const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
     char config[512], file[96];
     struct kvr_config c;
     struct kvr_sweep s;

@@ -1,0 +1,187 @@
+/* encode.c - which prompts, which file, and the encoder over those that are not there. */
+#include "harness/run/encode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/text/embed.h"
+
+/* The texts of one model's waiting cells, each once. */
+struct texts {
+    struct kvr_embed_prompt *prompt; /* id: of `ids` */
+    char (*ids)[KVR_KEY_LEN];
+    int n, max_tokens;
+};
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "run: no memory for its prompts");
+}
+
+enum kvr_status kvr_encoder_identify(const char *dir, char sha256[KVR_SHA256_HEX])
+{
+    char both[2 * KVR_SHA256_HEX], one[KVR_SHA256_HEX], other[KVR_SHA256_HEX];
+    char *encoder, *tokenizer;
+    enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
+
+    sha256[0] = 0;
+    if (st == KVR_OK && encoder && tokenizer) {
+        st = kvr_sha256_file(encoder, one);
+        if (st == KVR_OK)
+            st = kvr_sha256_file(tokenizer, other);
+        if (st == KVR_OK) {
+            const int n = snprintf(both, sizeof both, "%s %s", one, other);
+
+            st = kvr_sha256_hex(both, (size_t)n, sha256);
+        }
+    }
+    free(encoder);
+    free(tokenizer);
+    return st;
+}
+
+static bool is_wanted(const struct kvr_job *j, const struct kvr_config_model *model)
+{
+    return j->state == KVR_WAITING && j->cell->encodes && j->cell->model == model;
+}
+
+static enum kvr_status add_text(struct texts *t, const char *text)
+{
+    char id[KVR_KEY_LEN];
+
+    KVR_TRY(kvr_cell_hash(text, id));
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->ids[i], id) == 0)
+            return KVR_OK;
+    memcpy(t->ids[t->n], id, sizeof id);
+    t->prompt[t->n] = (struct kvr_embed_prompt){ t->ids[t->n], text };
+    t->n++;
+    return KVR_OK;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct kvr_embed_prompt *x = a, *y = b;
+
+    return strcmp(x->id, y->id);
+}
+
+/* In the order of their hashes, so that one set has one name. */
+static enum kvr_status gather(struct texts *t, const struct kvr_sweep *sweep,
+                              const struct kvr_job *jobs, const struct kvr_config_model *model)
+{
+    int n = 0;
+
+    for (int i = 0; i < sweep->n_cells; i++)
+        n += is_wanted(&jobs[i], model);
+    if (n == 0)
+        return KVR_OK;
+    t->prompt = calloc((size_t)n, sizeof *t->prompt);
+    t->ids = calloc((size_t)n, sizeof *t->ids);
+    if (!t->prompt || !t->ids)
+        return no_memory();
+    for (int i = 0; i < sweep->n_cells; i++)
+        if (is_wanted(&jobs[i], model)) {
+            t->max_tokens = jobs[i].cell->max_tokens;
+            KVR_TRY(add_text(t, jobs[i].cell->prompt->text));
+        }
+    qsort(t->prompt, (size_t)t->n, sizeof *t->prompt, by_id);
+    return KVR_OK;
+}
+
+static enum kvr_status name_pack(const struct texts *t, const char *sha256, const char *out_dir,
+                                 char **out)
+{
+    struct kvr_sha256 h;
+    char hex[KVR_SHA256_HEX], name[64];
+    char *dir = kvr_path_join(out_dir, "embeddings");
+    enum kvr_status st = dir ? kvr_sha256_open(&h) : no_memory();
+
+    if (st == KVR_OK) {
+        st = kvr_sha256_add(&h, sha256, strlen(sha256));
+        for (int i = 0; st == KVR_OK && i < t->n; i++)
+            st = kvr_sha256_add(&h, t->prompt[i].id, strlen(t->prompt[i].id));
+        if (st == KVR_OK)
+            st = kvr_sha256_close(&h, hex);
+        else
+            kvr_sha256_close(&h, NULL);
+    }
+    if (st == KVR_OK) {
+        snprintf(name, sizeof name, "%.32s-%d.safetensors", hex, t->max_tokens);
+        *out = kvr_path_join(dir, name);
+        st = *out ? KVR_OK : no_memory();
+    }
+    free(dir);
+    return st;
+}
+
+static void tell(void *ctx, int done, int n)
+{
+    if (ctx)
+        fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
+}
+
+static enum kvr_status encode(const struct texts *t, const char *dir, const char *pack, FILE *say)
+{
+    char *encoder, *tokenizer;
+    enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
+    struct kvr_embed_report report;
+
+    if (st == KVR_OK && (!encoder || !tokenizer))
+        st = kvr_fail(KVR_ENOTFOUND, "%s: its text encoder is not there any more", dir);
+    if (st == KVR_OK) {
+        const struct kvr_embed_job job = { .encoder = encoder,
+                                           .tokenizer = tokenizer,
+                                           .max_tokens = t->max_tokens,
+                                           .n = t->n,
+                                           .prompt = t->prompt,
+                                           .done = tell,
+                                           .ctx = say };
+
+        st = kvr_embed(&job, pack, &report);
+    }
+    free(encoder);
+    free(tokenizer);
+    return st;
+}
+
+static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
+                                 const struct kvr_config_model *model, const char *out_dir,
+                                 FILE *say, char **pack)
+{
+    struct texts t = { 0 };
+    char sha256[KVR_SHA256_HEX];
+    enum kvr_status st = gather(&t, sweep, jobs, model);
+
+    if (st == KVR_OK && t.n > 0) {
+        st = kvr_encoder_identify(model->dir, sha256);
+        if (st == KVR_OK)
+            st = name_pack(&t, sha256, out_dir, pack);
+        if (st == KVR_OK && !kvr_path_exists(*pack))
+            st = encode(&t, model->dir, *pack, say);
+    }
+    free(t.prompt);
+    free(t.ids);
+    return st;
+}
+
+enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
+                                   const char *out_dir, FILE *say, char ***packs)
+{
+    const struct kvr_config *c = sweep->config;
+
+    *packs = calloc((size_t)c->n_models + 1, sizeof **packs);
+    if (!*packs)
+        return no_memory();
+    for (int i = 0; i < c->n_models; i++)
+        KVR_TRY(one_model(sweep, jobs, &c->model[i], out_dir, say, &(*packs)[i]));
+    return KVR_OK;
+}
+
+void kvr_encoded_free(char **packs, int n_models)
+{
+    for (int i = 0; packs && i < n_models; i++)
+        free(packs[i]);
+    free(packs);
+}

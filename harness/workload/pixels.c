@@ -1,0 +1,69 @@
+/* pixels.c - frame by frame, on a device of its own: what it holds is no part of the cell's memory.
+ */
+#include "harness/workload/pixels.h"
+
+#include <stdlib.h>
+
+#include "harness/core/clock.h"
+#include "harness/vae/vae.h"
+
+struct film {
+    struct kvr_rollout_result *r;
+    int at; /* the next frame */
+    int64_t n_frame;
+};
+
+static enum kvr_status take(void *ctx, const float *y)
+{
+    struct film *f = ctx;
+    bool finite;
+
+    kvr_vae_bytes_of(y, f->n_frame, f->r->rgb + f->at * f->n_frame, &finite);
+    f->r->finite = f->r->finite && finite;
+    if (!finite)
+        return kvr_fail(KVR_ENAN, "decoder: frame %d: a pixel is not finite", f->at);
+    f->at++;
+    return KVR_OK;
+}
+
+static enum kvr_status decode(struct kvr_vae *v, const struct kvr_model *m, int latent_frames,
+                              struct kvr_rollout_result *r)
+{
+    const int64_t n_latent = kvr_model_frame_elems(m);
+    struct film film = { .r = r, .n_frame = (int64_t)r->height * r->width * 3 };
+
+    for (int i = 0; i < latent_frames; i++)
+        KVR_TRY(kvr_vae_decode(v, r->latents + i * n_latent, take, &film));
+    return KVR_OK;
+}
+
+enum kvr_status kvr_rollout_pixels(const struct kvr_model *m, int latent_frames,
+                                   struct kvr_rollout_result *r, int64_t *ns)
+{
+    const struct kvr_model_config *c = kvr_model_config(m);
+    const int64_t start = kvr_now_ns();
+    struct kvr_vae *v = NULL;
+    struct kvr_dev *dev = NULL;
+    enum kvr_status st;
+
+    *ns = 0;
+    if (!r->latents || !kvr_model_vae(m))
+        return KVR_OK;
+    if (c->in_dim != KVR_VAE_CHANNELS)
+        return kvr_fail(KVR_EFORMAT, "%s: a decoder of %d channels, the latents have %d",
+                        kvr_model_vae(m), KVR_VAE_CHANNELS, c->in_dim);
+    r->n = kvr_vae_frames(latent_frames);
+    r->height = KVR_VAE_SCALE * c->latent_h;
+    r->width = KVR_VAE_SCALE * c->latent_w;
+    r->rgb = calloc((size_t)r->n * (size_t)r->height * (size_t)r->width, 3);
+    st = r->rgb ? kvr_dev_open(&dev, KVR_CPU)
+                : kvr_fail(KVR_ENOMEM, "decoder: no memory for %d frames", r->n);
+    if (st == KVR_OK)
+        st = kvr_vae_open(&v, dev, kvr_model_vae(m), c->latent_h, c->latent_w);
+    if (st == KVR_OK)
+        st = decode(v, m, latent_frames, r);
+    kvr_vae_close(&v);
+    kvr_dev_close(&dev);
+    *ns = kvr_now_ns() - start;
+    return st;
+}
