@@ -32,7 +32,7 @@ json "a fifteenth of the cache" '.bf16_bytes == 2 * 2 * 4680 * 1536 * 2 and .lay
 exits 2 "a built-in geometry is whole" predict -m BF16 --geometry wan-1.3b --layers 2 --frames 9
 
 exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
-says "says what there is" 'no decoder'
+says "says what there is" 'its latents are not RGB'
 
 # Every method, small. Linear layers have a work space that no prediction has, the same for all. What
 # hangs on the data is predicted at its cheapest or most plausible: exact outliers, lists of frames
