@@ -112,7 +112,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
 static void print_line(void *ctx, const struct kvr_plan_line *l)
 {
     (void)ctx;
-    printf("%-32s %4d cells: %d to run, %d done, %d failed, %d unsupported, %d excluded%s%s\n",
+    printf("%-50s %4d cells: %d to run, %d done, %d failed, %d unsupported, %d excluded%s%s\n",
            l->method, l->cells, l->to_run, l->done, l->failed, l->unsupported, l->excluded,
            l->reason[0] ? ": " : "", l->reason);
     if (l->warning[0])

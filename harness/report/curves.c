@@ -311,7 +311,7 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
     }
     st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)
-        st = kvr_report_hosts(&host, db_path);
+        st = kvr_report_footer(&host, db_path);
     if (st == KVR_OK && kvr_pareto(&front, &pareto) != KVR_OK)
         front = NULL; /* probed cells alone: there is no such front */
     if (st == KVR_OK)

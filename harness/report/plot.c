@@ -642,7 +642,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     if (st == KVR_OK)
         st = kvr_plot_intervals(&rows, &spec, db_path, style->where);
     if (st == KVR_OK)
-        st = kvr_report_hosts(&host, db_path);
+        st = kvr_report_footer(&host, db_path);
     if (st == KVR_OK)
         st = kvr_plot_table(&spec, rows, host, out_dir, formats, style, out);
     free(host);

@@ -35,4 +35,7 @@ enum kvr_status kvr_report_hosts(char **out, const char *db_path);
 /* A note for each sweep of the database that is not all there, or has failures: what it lacks. */
 enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path);
 
+/* What stands below a figure: the hosts, and that note. free(). */
+enum kvr_status kvr_report_footer(char **out, const char *db_path);
+
 #endif

@@ -579,33 +579,42 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
     return st;
 }
 
+/* With a condition of the user's, cells that nobody tried are not asked for: they have no columns
+ * that it could hold for. */
 enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_options *o)
 {
+    static const char planned[] =
+        "UNION ALL SELECT method, suite, prompt_id, 'SKIPPED', 0 FROM holes WHERE "
+        "reason = 'not measured yet' AND outcome IS NULL";
+    const char *const more = o->where ? "" : planned;
     struct kvr_table *t = NULL, *prompts = NULL;
     enum kvr_status st;
 
     *out = NULL;
     st = query(&prompts, o,
-               "SELECT DISTINCT suite || ':' || prompt_id FROM cells_wide WHERE (%s) ORDER BY "
-               "suite, prompt_id LIMIT 200",
-               condition(o));
+               "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM cells_wide "
+               "WHERE (%s) %s)\n"
+               "SELECT DISTINCT suite || ':' || prompt_id FROM c ORDER BY suite, prompt_id "
+               "LIMIT 200",
+               condition(o), more);
     if (st == KVR_OK)
         st = query(&t, o,
+                   "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM "
+                   "cells_wide WHERE (%s) %s)\n"
                    "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
                    "count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
                    "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
                    "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
                    "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
                    "'INTERRUPTED')) "
-                   "THEN ' F' ELSE '' END FROM cells_wide WHERE (%s) GROUP BY 1, 2 ORDER BY "
-                   "max(is_baseline) OVER (PARTITION BY method) DESC, 1, 2",
-                   condition(o));
+                   "THEN ' F' ELSE '' END FROM c GROUP BY 1, 2 ORDER BY "
+                   "max(max(is_baseline)) OVER (PARTITION BY method) DESC, 1, 2",
+                   condition(o), more);
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
-        st =
-            kvr_table_note(*out, "cells OK / cells there are; U unsupported, X excluded, O open, F "
-                                 "failed, - open, too: not tried yet");
+        st = kvr_table_note(*out, "cells OK / cells planned; U unsupported, X excluded, O open, F "
+                                  "failed, -: none was planned");
     if (st != KVR_OK)
         kvr_table_close(out);
     kvr_table_close(&t);

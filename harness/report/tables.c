@@ -261,6 +261,27 @@ enum kvr_status kvr_report_note_plan(struct kvr_table *t, const char *db_path)
     return st;
 }
 
+enum kvr_status kvr_report_footer(char **out, const char *db_path)
+{
+    char *hosts = NULL;
+    struct kvr_table *none;
+    enum kvr_status st;
+
+    *out = NULL;
+    KVR_TRY(kvr_table_open(&none, 0, NULL));
+    st = kvr_report_hosts(&hosts, db_path);
+    if (st == KVR_OK)
+        st = kvr_report_note_plan(none, db_path);
+    if (st == KVR_OK &&
+        asprintf(out, "%s%s%s", hosts, none->note ? "; " : "", none->note ? none->note : "") < 0) {
+        *out = NULL;
+        st = kvr_fail(KVR_ENOMEM, "report: no memory");
+    }
+    free(hosts);
+    kvr_table_close(&none);
+    return st;
+}
+
 /* What a table of means does not show, in numbers: cells whose time is not to be trusted, and
  * cells without a result. Nothing when there are none. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)

@@ -93,15 +93,20 @@ static int together(const struct kvr_table *t, int from, int columns)
     return to;
 }
 
-static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_seeds,
+/* `values`: of the metric itself, whose interval ends where the metric does; else of differences or
+ * slopes. */
+static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_seeds, bool values,
                                 struct kvr_value to[3], int *n)
 {
+    const struct kvr_metric *m = kvr_metric_find(r->o->metric);
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };
 
     *n = kvr_nest(s, n_seeds, r->o->unit);
     kvr_nest_values(s, *n, r->x);
     if (*n > 1)
         KVR_TRY(kvr_mean_interval(r->x, *n, r->o->level, &ci));
+    if (*n > 1 && values && m)
+        kvr_interval_within(&ci, m->lo, m->hi);
     to[0] = number(kvr_mean(r->x, *n));
     to[1] = number(ci.lo);
     to[2] = number(ci.hi);
@@ -150,7 +155,7 @@ static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
         int n_units;
 
         memcpy(r->d, r->b, (size_t)n_floor * sizeof *r->d);
-        KVR_TRY(interval(r, r->d, n_floor, v, &n_units));
+        KVR_TRY(interval(r, r->d, n_floor, true, v, &n_units));
         w->floor = v[0].type == KVR_VALUE_REAL ? v[0].r : NAN;
         if (!bf16) {
             n_floor = kvr_nest_pairs(r->a, n, r->b, n_floor, r->d);
@@ -159,7 +164,7 @@ static enum kvr_status fill_window_row(struct reading *r, struct window_row *w,
             KVR_TRY(kvr_compare(r->x, n_floor, r->o->level, &w->c));
         }
     }
-    return interval(r, r->a, n, w->v, &w->n);
+    return interval(r, r->a, n, true, w->v, &w->n);
 }
 
 static const char *beyond(const struct reading *r, const struct window_row *w, int compared,
@@ -327,16 +332,16 @@ static enum kvr_status add_growth(struct kvr_table *out, struct reading *r, int 
     n_put = cell_samples(r, from, to, "teacher", false, r->a);
     n_free = cell_samples(r, from, to, "none", false, r->b);
     n = kvr_nest_pairs(r->b, n_free, r->a, n_put, r->d);
-    KVR_TRY(interval(r, r->d, n, propagated, &units));
+    KVR_TRY(interval(r, r->d, n, false, propagated, &units));
     v[at++] = text(kvr_table_text(r->t, from, G_METHOD));
-    KVR_TRY(interval(r, r->a, n_put, v + at, &units));
+    KVR_TRY(interval(r, r->a, n_put, true, v + at, &units));
     at += 3;
-    KVR_TRY(interval(r, r->b, n_free, v + at, &units));
+    KVR_TRY(interval(r, r->b, n_free, true, v + at, &units));
     at += 3;
     memcpy(v + at, propagated, sizeof propagated);
     at += 3;
     n = cell_samples(r, from, to, "none", true, r->a);
-    KVR_TRY(interval(r, r->a, n, v + at, &units));
+    KVR_TRY(interval(r, r->a, n, false, v + at, &units));
     rate = v[at].type == KVR_VALUE_REAL ? v[at].r : NAN;
     at += 3;
     v[at++] = number(decibels ? pow(10, -rate / 20) : NAN);

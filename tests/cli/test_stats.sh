@@ -37,6 +37,10 @@ exits 0 "stats paired" stats paired -m ssim --against RTN_INT4 --db all.db --jso
 json "the best is first" '[.[].tie_group] == ([.[].tie_group] | sort) and .[0].method == "BF16"'
 json "an interval around each difference" \
     'all(.[] | select(.method != "RTN_INT4"); .lo <= .difference and .difference <= .hi and .n_pairs == 2)'
+for command in windows growth; do
+    exits 0 "stats $command" stats $command -m ssim --db all.db --json
+    json "no interval goes beyond what an SSIM can be" '[.[] | .hi, .free_hi, .put_in_hi] | map(. // 0) | max <= 1'
+done
 exits 0 "stats timing" stats timing --db all.db --json
 json "one sample has no interval" 'all(.[]; .n == 1 and .lo_s == null and .median_s > 0)'
 json "phases explain the time" 'all(.[]; .attributed > 0.5 and .attributed <= 1)'

@@ -23,6 +23,9 @@ for t in summary coverage failures; do
 done
 exits 0 "stats" stats coverage --db a.db
 prints "say so, too" 'NOT ALL: c: 3 of 6 cells open'
+prints "and has the methods that nobody tried" '^RTN_INT2 .*0/[0-9]+ O'
+exits 0 "a figure" plot pareto --db a.db -o plots --format svg
+check "says so, too" grep -q 'NOT ALL: c: 3 of 6 cells open' plots/pareto.gp
 exits 0 "coverage counts what nobody tried" query --db a.db --json \
     "SELECT sum(n_planned) AS p, sum(n_open) AS o, sum(n_excluded) AS x FROM coverage"
 json "as open" '.[0].p == 6 and .[0].o == 3 and .[0].x == 1'
