@@ -28,7 +28,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct claims_opts, db, "db", 0, "FILE", NULL,
                  "a database; without one only arithmetic can be told"),
     KVR_ARG_TEXT(struct claims_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json or latex"),
+                 "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct claims_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };

@@ -68,7 +68,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct pareto_opts, front, "front", 0, "leave out who is dominated or incomplete"),
     KVR_ARG_FLAG(struct pareto_opts, list, "list", 'l', "the study's four frontiers"),
     KVR_ARG_TEXT(struct pareto_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json or latex"),
+                 "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct pareto_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };

@@ -5,7 +5,7 @@
 
 struct query_opts {
     const char *db;
-    bool json, csv, md, raw, check;
+    bool json, jsonl, csv, md, raw, check;
     int timeout_s, memory_mib;
 };
 
@@ -30,18 +30,19 @@ static enum kvr_status write_raw(const struct kvr_table *t, FILE *to)
 static int run(const struct kvr_call *call)
 {
     const struct query_opts *o = call->opts;
-    enum kvr_table_format format = o->json  ? KVR_TABLE_JSON
-                                   : o->csv ? KVR_TABLE_CSV
-                                   : o->md  ? KVR_TABLE_MD
-                                            : KVR_TABLE_TEXT;
+    enum kvr_table_format format = o->json    ? KVR_TABLE_JSON
+                                   : o->jsonl ? KVR_TABLE_JSONL
+                                   : o->csv   ? KVR_TABLE_CSV
+                                   : o->md    ? KVR_TABLE_MD
+                                              : KVR_TABLE_TEXT;
     const struct kvr_query_limits limits = { .seconds = o->timeout_s,
                                              .bytes = (int64_t)o->memory_mib << 20 };
     struct kvr_table *t;
     enum kvr_status st;
 
-    if (o->json + o->csv + o->md + o->raw > 1)
-        return kvr_cli_fail(
-            kvr_fail(KVR_EINVAL, "query: --json, --csv, --md and --raw exclude each other"));
+    if (o->json + o->jsonl + o->csv + o->md + o->raw > 1)
+        return kvr_cli_fail(kvr_fail(
+            KVR_EINVAL, "query: --json, --jsonl, --csv, --md and --raw exclude each other"));
     st = o->check ? kvr_store_must_be_whole(o->db) : KVR_OK;
     if (st == KVR_OK)
         st = kvr_table_query_within(&t, o->db, call->words[0], &limits);
@@ -60,6 +61,7 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct query_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
     KVR_ARG_FLAG(struct query_opts, json, "json", 0, "rows as a JSON array of objects"),
+    KVR_ARG_FLAG(struct query_opts, jsonl, "jsonl", 0, "rows as JSON objects, one a line"),
     KVR_ARG_FLAG(struct query_opts, csv, "csv", 0, "rows as CSV with a header"),
     KVR_ARG_FLAG(struct query_opts, md, "md", 0, "rows as a Markdown table"),
     KVR_ARG_FLAG(struct query_opts, raw, "raw", 0,
@@ -81,6 +83,8 @@ const struct kvr_command kvr_command_query = {
                 "  kvreel query --md 'SELECT method, avg(ssim) FROM cells_wide GROUP BY method'\n"
                 "  kvreel query --db out/demo/demo.db --json \"SELECT * FROM failures\"\n",
     .details =
+        "For other programs: --jsonl, and tools/to-parquet.py (the whole database, or such "
+        "lines).\n"
         "Text and Markdown show columns named ..._bytes in MiB; CSV and JSON have bytes.\n"
         "In CSV a text that a spreadsheet would run (=, +, -, @ at its start) has a ' before "
         "it.\n"

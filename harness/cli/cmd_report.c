@@ -127,7 +127,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct report_opts, table, "table", 't', "NAME", NULL,
                  "which table; default: summary"),
     KVR_ARG_TEXT(struct report_opts, format, "format", 'f', "FORMAT", NULL,
-                 "txt, md, csv, json or latex; default: txt"),
+                 "txt, md, csv, json, jsonl or latex; default: txt"),
     KVR_ARG_TEXT(struct report_opts, out, "out", 'o', "FILE|DIR", NULL,
                  "a table's file, default stdout; without --table: the page's folder"),
     KVR_ARG_FLAG(struct report_opts, single_file, "single-file", 0,

@@ -33,7 +33,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
                  "one column alone: compression, peak_vram_gib, ssim, ..."),
     KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json or latex"),
+                 "txt, md, csv, json, jsonl or latex"),
     KVR_ARG_FLAG(struct reproduce_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };

@@ -85,7 +85,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
                  "compare what unlike machines measured"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",
-                 "txt, md, csv, json, latex"),
+                 "txt, md, csv, json, jsonl, latex"),
     KVR_ARG_FLAG(struct stats_opts, json, "json", 0, "the same as --format json"),
     { 0 },
 };

@@ -49,7 +49,7 @@ static const struct {
     { "compute", { "f32", "bf16" } },
     { "paths", { "staged", "fused", "dense" } },
     { "cpus", { "portable", "avx2", "avxvnni", "avx512", "vnni", "neon" } },
-    { "formats", { "txt", "md", "csv", "json", "latex" } },
+    { "formats", { "txt", "md", "csv", "json", "latex", "jsonl" } },
     { "pictures", { "svg", "png", "pdf" } },
     { "lists", { "methods", "metrics", "models", "suites" } },
     { "statistics",

@@ -1,4 +1,4 @@
-/* table.h - a small typed table, and its five ways to text.
+/* table.h - a small typed table, and its six ways to text.
  *
  *     struct kvr_table *t;
  *     KVR_TRY(kvr_table_query(&t, "kvreel.db", "SELECT method, ssim FROM summary"));
@@ -6,9 +6,9 @@
  *     kvr_table_close(&t);
  *
  * Text, Markdown and LaTeX are for reading: heads, units, scaled and rounded values, "-" for
- * what is missing. CSV and JSON are for programs: the columns' own names, values as they are
- * stored, an empty field or null for what is missing. Whatever a cell holds, it stays in its
- * cell: separators, markup and control characters are escaped. */
+ * what is missing. CSV, JSON and JSONL (an object a line) are for programs: the columns' own names,
+ * values as they are stored, an empty field or null for what is missing. Whatever a cell holds, it
+ * stays in its cell: separators, markup and control characters are escaped. */
 #ifndef KVR_REPORT_TABLE_H
 #define KVR_REPORT_TABLE_H
 
@@ -22,9 +22,10 @@ enum kvr_table_format {
     KVR_TABLE_CSV,
     KVR_TABLE_JSON,
     KVR_TABLE_LATEX,
+    KVR_TABLE_JSONL,
     KVR_N_TABLE_FORMATS
 };
-/* "txt", "md", "csv", "json", "latex"; KVR_EINVAL names them all. */
+/* "txt", "md", "csv", "json", "latex", "jsonl"; KVR_EINVAL names them all. */
 enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out);
 
 struct kvr_column {

@@ -9,7 +9,7 @@
 #include "harness/report/escape.h"
 #include "harness/report/table_latex.h"
 
-static const char *const format_names[] = { "txt", "md", "csv", "json", "latex" };
+static const char *const format_names[] = { "txt", "md", "csv", "json", "latex", "jsonl" };
 
 enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out)
 {
@@ -18,7 +18,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
             *out = (enum kvr_table_format)i;
             return KVR_OK;
         }
-    return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json or latex", name);
+    return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json, latex or jsonl", name);
 }
 
 static const char *missing(enum kvr_table_format format)
@@ -282,21 +282,35 @@ static void json_value(FILE *to, const struct kvr_value *v)
     fputs("null", to);
 }
 
+static void json_row(const struct kvr_table *t, int r, FILE *to)
+{
+    fputc('{', to);
+    for (int c = 0; c < t->n_columns; c++) {
+        if (c > 0)
+            fputs(", ", to);
+        kvr_escape_json(to, t->column[c].name);
+        fputs(": ", to);
+        json_value(to, kvr_table_at(t, r, c));
+    }
+    fputc('}', to);
+}
+
 static void write_json(const struct kvr_table *t, FILE *to)
 {
     fputc('[', to);
     for (int r = 0; r < t->n_rows; r++) {
-        fputs(r ? ",\n {" : "\n {", to);
-        for (int c = 0; c < t->n_columns; c++) {
-            if (c > 0)
-                fputs(", ", to);
-            kvr_escape_json(to, t->column[c].name);
-            fputs(": ", to);
-            json_value(to, kvr_table_at(t, r, c));
-        }
-        fputc('}', to);
+        fputs(r ? ",\n " : "\n ", to);
+        json_row(t, r, to);
     }
     fputs(t->n_rows ? "\n]\n" : "]\n", to);
+}
+
+static void write_jsonl(const struct kvr_table *t, FILE *to)
+{
+    for (int r = 0; r < t->n_rows; r++) {
+        json_row(t, r, to);
+        fputc('\n', to);
+    }
 }
 
 enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format format, FILE *to)
@@ -314,6 +328,9 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
         break;
     case KVR_TABLE_JSON:
         write_json(t, to);
+        break;
+    case KVR_TABLE_JSONL:
+        write_jsonl(t, to);
         break;
     case KVR_TABLE_LATEX:
         kvr_table_write_latex(t, l.head, l.right, to);

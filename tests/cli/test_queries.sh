@@ -43,3 +43,25 @@ json "means lie inside" '[.[] | select(.ssim_lo != null) | .ssim_lo <= .ssim and
 # RTN_INT2 loses to BF16 on all three prompts, as a fair coin does once in eight times.
 json "three prompts tell nobody apart" 'all(.[] | select(.ssim != null); .tie == "a")'
 json "a failed cell is counted" 'any(.[]; .method == "RTN_INT4" and .n == "2/3")'
+
+# For other programs.
+exits 0 "rows as lines" query --db "$work/q.db" --jsonl 'SELECT * FROM cells_wide'
+jq -s . "$out" >"$work/lines.json"
+exits 0 "and as one document" query --db "$work/q.db" --json 'SELECT * FROM cells_wide'
+check "are the same rows" bash -c "diff <(jq -S . '$work/lines.json') <(jq -S . '$out')"
+check "each in a line of its own" test "$("$kvreel" query --db "$work/q.db" --jsonl 'SELECT * FROM cells_wide' | wc -l)" -eq "$(jq length "$out")"
+exits 2 "one form at a time" query --db "$work/q.db" --jsonl --csv 'SELECT 1'
+exits 0 "a report as lines" report --db "$work/q.db" -t summary -f jsonl
+check "has a row per method" test "$(jq -s 'length' "$out")" -eq "$(sql "$work/q.db" 'SELECT count(*) FROM summary')"
+if python3 -c 'import pyarrow' 2>/dev/null; then
+    check "Parquet of the database" python3 tools/to-parquet.py "$work/q.db" -o "$work/parquet"
+    check "has its rows" test "$(python3 -c "
+import pyarrow.parquet as p
+print(p.read_metadata('$work/parquet/metric.parquet').num_rows)")" -eq "$(sql "$work/q.db" 'SELECT count(*) FROM metric')"
+    check "Parquet of lines" bash -c "'$kvreel' query --db '$work/q.db' --jsonl 'SELECT * FROM summary' | python3 tools/to-parquet.py - -o '$work/s.parquet'"
+elif command -v python3 >/dev/null; then
+    check "to-parquet.py says what it needs" bash -c "python3 tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
+    skip "Parquet" "no pyarrow here"
+else
+    skip "Parquet" "no python3 here"
+fi

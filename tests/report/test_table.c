@@ -200,6 +200,7 @@ START_TEST(no_rows)
     expect(t, KVR_TABLE_TEXT, "method  SSIM\n------  ----\n");
     expect(t, KVR_TABLE_CSV, "method,ssim\n");
     expect(t, KVR_TABLE_JSON, "[]\n");
+    expect(t, KVR_TABLE_JSONL, "");
     kvr_table_close(&t);
 }
 END_TEST
@@ -301,6 +302,7 @@ START_TEST(numbers_that_are_not_finite_are_missing)
     ck_assert_int_eq(kvr_table_add(t, &inf_row), KVR_OK);
     expect(t, KVR_TABLE_TEXT, "x\n-\n-\n-\n");
     expect(t, KVR_TABLE_JSON, "[\n {\"x\": null},\n {\"x\": null}\n]\n");
+    expect(t, KVR_TABLE_JSONL, "{\"x\": null}\n{\"x\": null}\n");
     kvr_table_close(&t);
 }
 END_TEST
