@@ -48,14 +48,15 @@ static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
 
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
-        "s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
+        "s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
         "flop", positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
         s->noisy, "enough", s->enough, "limited", s->limited, "memory_bytes",
         bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods", plan,
         "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed, "skipped",
         s->skipped, "done_before", s->done_before, "failed_before", s->failed_before, "unsupported",
-        s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "estimate_s",
+        s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "to_score", s->to_score,
+        "scored", s->scored, "not_scored", s->not_scored, "estimate_s",
         s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(), "interrupted",
         s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
@@ -86,6 +87,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             printf(", %d repeats not needed", s->enough);
         if (s->n_stale)
             printf(", %d measured by another build", s->n_stale);
+        if (s->to_score)
+            printf("; %d of the done to score by new metrics", s->to_score);
         putchar('\n');
         if (s->estimate_ns)
             printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
@@ -103,6 +106,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         printf(", %d open", s->limited);
     if (s->enough)
         printf(", %d repeats not needed", s->enough);
+    if (s->scored)
+        printf("; %d scored by new metrics", s->scored);
     putchar('\n');
     if (s->noisy)
         printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
@@ -134,7 +139,7 @@ static int verdict(const struct kvr_run_summary *s, bool dry_run)
         return KVR_EXIT_INTERRUPTED;
     if (dry_run)
         return KVR_EXIT_OK;
-    if (s->failed + s->failed_before > 0)
+    if (s->failed + s->failed_before + s->not_scored > 0)
         return KVR_EXIT_FAILED_CELLS;
     /* What an earlier run measured stands; a plan of nothing, or of impossible cells, does not. */
     if (s->ok + s->done_before == 0)
@@ -192,7 +197,12 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s, jso
         fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
     if (code == KVR_EXIT_NOTHING)
         fprintf(stderr, "kvreel: nothing was measured\n");
-    if (code == KVR_EXIT_FAILED_CELLS)
+    if (s->not_scored)
+        fprintf(stderr,
+                "kvreel: %d cells were not scored by new metrics; `kvreel score` says why, --force "
+                "measures them again\n",
+                s->not_scored);
+    if (s->failed + s->failed_before > 0 && code == KVR_EXIT_FAILED_CELLS)
         fprintf(stderr,
                 "kvreel: %d cells failed, %d of them in an earlier run; see `kvreel query --db %s "
                 "'SELECT * FROM failures'`, run again with --retry failed\n",

@@ -406,6 +406,15 @@ static enum kvr_status read_methods(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
+json_t *kvr_config_metrics_json(const struct kvr_config *c)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; o && i < c->n_metrics; i++)
+        json_object_set_new(o, c->metric[i]->name, json_integer(c->metric[i]->version));
+    return o;
+}
+
 /* --- metrics ---------------------------------------------------------------------------- */
 
 static enum kvr_status require_metric(const struct kvr_yaml_node *at, const char *name,

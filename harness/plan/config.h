@@ -93,6 +93,8 @@ struct kvr_config {
 enum kvr_status kvr_config_read(struct kvr_config *c, const char *path,
                                 const char *const *overrides);
 /* With the preferences around it (preferences.h); NULL: none. */
+/* Part of a cell's spec: {"psnr": 1}, names and versions. NULL: no memory. */
+json_t *kvr_config_metrics_json(const struct kvr_config *c);
 enum kvr_status kvr_config_read_with(struct kvr_config *c, const char *path,
                                      const struct kvr_preferences *s, const char *const *overrides);
 enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, const char *path,

@@ -65,14 +65,14 @@ enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN])
 
 /* --- specs ------------------------------------------------------------------------------ */
 
-static char *canonical(const json_t *j)
+char *kvr_spec_text(const json_t *j)
 {
     return j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 }
 
 static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])
 {
-    char *text = canonical(j);
+    char *text = kvr_spec_text(j);
     enum kvr_status st = text ? kvr_cell_hash(text, key) : no_memory();
 
     free(text);
@@ -119,15 +119,6 @@ static json_t *options_json(const struct kvr_setting *s, int n)
     return o;
 }
 
-static json_t *metrics_json(const struct kvr_config *c)
-{
-    json_t *o = json_object();
-
-    for (int i = 0; o && i < c->n_metrics; i++)
-        json_object_set_new(o, c->metric[i]->name, json_integer(c->metric[i]->version));
-    return o;
-}
-
 /* Without a word when the plan needs none: cells of built-in parts keep their keys. */
 static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme)
 {
@@ -165,7 +156,7 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
     if (st == KVR_OK)
         st = hash_json(j, cell->rollout);
     if (st == KVR_OK &&
-        (json_object_set_new(j, "metrics", metrics_json(config)) ||
+        (json_object_set_new(j, "metrics", kvr_config_metrics_json(config)) ||
          (config->n_commands &&
           json_object_set_new(j, "commands",
                               kvr_config_commands_json(config->command, config->n_commands))) ||
@@ -174,7 +165,7 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
     if (st == KVR_OK)
         st = kvr_settings_write_json(&p->set, true, j);
     if (st == KVR_OK) {
-        cell->spec = canonical(j);
+        cell->spec = kvr_spec_text(j);
         st = cell->spec ? kvr_cell_hash(cell->spec, cell->key) : no_memory();
     }
     json_decref(j);

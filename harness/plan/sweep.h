@@ -82,6 +82,9 @@ void kvr_sweep_free(struct kvr_sweep *s); /* copes with {0} */
  * has the baseline. The same plan and costs: the same shards, on any machine. */
 enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int shard, int n_shards);
 
+/* Canonical, malloc'ed; NULL: no memory, or `j` is NULL. */
+char *kvr_spec_text(const json_t *j);
+
 /* The first 32 hex digits of sha256. */
 enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN]);
 

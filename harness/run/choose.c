@@ -1,5 +1,6 @@
 /* choose.c - resume by key: OK and UNSUPPORTED stay (unless of another build, and that is
- * asked), failures stay unless asked for, what was skipped or interrupted is tried again. */
+ * asked), failures stay unless asked for, what was skipped or interrupted is tried again. A cell
+ * that only other metrics were asked of stays, too: its frames are scored. */
 #include "harness/run/choose.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
+#include "harness/run/scored.h"
 
 struct retry {
     bool any, only[KVR_N_OUTCOMES]; /* any: some outcome is to be retried */
@@ -44,11 +46,11 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
 }
 
 /* Are they there, and are they those that were measured? */
-static bool frames_exist(const char *out_dir, const struct kvr_job *j)
+static bool frames_exist(const char *out_dir, const char *name, const char *sha256)
 {
-    char *path = j->frames_path[0] ? kvr_path_join(out_dir, j->frames_path) : NULL;
+    char *path = name && name[0] ? kvr_path_join(out_dir, name) : NULL;
     char hex[KVR_SHA256_HEX];
-    bool yes = path && kvr_sha256_file(path, hex) == KVR_OK && strcmp(hex, j->frames_sha256) == 0;
+    bool yes = path && sha256 && kvr_sha256_file(path, hex) == KVR_OK && strcmp(hex, sha256) == 0;
 
     free(path);
     return yes;
@@ -103,14 +105,58 @@ static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, con
 
         if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE || b->cell->no_frames)
             continue;
-        if (!b->other_build && frames_exist(out_dir, b))
+        if (!b->other_build && frames_exist(out_dir, b->frames_path, b->frames_sha256))
             continue;
         b->state = KVR_WAITING;
+        s->to_score -= b->to_score; /* it will have them */
+        b->to_score = false;
         b->expect_same_frames = !b->other_build;
         s->n_stale -= b->other_build;
         s->done_before--;
         s->to_run++;
     }
+}
+
+/* The frames are there, what is new of them is their metrics: the cell is the one that has them,
+ * and what it is scored by is both. */
+static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
+                                  const struct kvr_alike *a, const char *out_dir,
+                                  struct kvr_known *known)
+{
+    struct kvr_cell *c = j->cell;
+    char *spec = NULL;
+    bool lacks;
+
+    KVR_TRY(kvr_scored_lacks(a->spec, c->spec, &lacks));
+    lacks = lacks && strcmp(c->set.kind, "bench") == 0 && !c->no_frames;
+    for (int i = 0; lacks && i < 2; i++)
+        if (!frames_exist(out_dir, a->frames[i], a->sha256[i]))
+            return KVR_OK; /* it has to be run */
+    KVR_TRY(kvr_scored_with_all(a->spec, c->spec, &spec));
+    free(c->spec);
+    c->spec = spec;
+    snprintf(c->key, sizeof c->key, "%.32s", a->key);
+    j->to_score = lacks;
+    return kvr_store_known(store, c->key, known);
+}
+
+static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
+                               const struct kvr_run_options *opts, const char *build,
+                               const char *out_dir, struct kvr_known *known)
+{
+    struct kvr_alike alike;
+    struct kvr_known its;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_store_known(store, j->cell->key, known));
+    if (known->found || opts->force || !j->cell->possible)
+        return KVR_OK;
+    KVR_TRY(kvr_store_alike(store, j->cell->rollout, j->cell->spec, &alike));
+    st = alike.key[0] ? kvr_store_known(store, alike.key, &its) : KVR_OK;
+    if (st == KVR_OK && alike.key[0] && !(opts->stale && strcmp(its.build, build) != 0))
+        st = take_alike(j, store, &alike, out_dir, known);
+    kvr_alike_free(&alike);
+    return st;
 }
 
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
@@ -131,9 +177,10 @@ enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct
             continue;
         summary->cells++;
         if (store)
-            st = kvr_store_known(store, sweep->cell[i].key, &known);
+            st = look_up(&jobs[i], store, opts, build, out_dir, &known);
         if (st == KVR_OK)
             choose_one(&jobs[i], &known, opts, &retry, build, summary);
+        summary->to_score += jobs[i].to_score;
     }
     if (st == KVR_OK)
         need_frames(jobs, sweep, out_dir, summary);

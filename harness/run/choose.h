@@ -21,6 +21,7 @@ struct kvr_job {
     char frames_sha256[65];
     bool expect_same_frames; /* made again only because the file is gone or damaged */
     bool enough;             /* left out: its rollout's time is known well enough */
+    bool to_score;           /* DONE, and its frames are to be scored by metrics that are new */
     bool other_build;        /* when DONE: frames of this build are not to be compared with its */
     char reason[512];        /* when FAILED */
 };

@@ -12,6 +12,7 @@
 #include "harness/plan/find.h"
 #include "harness/run/said.h"
 #include "harness/run/score.h"
+#include "harness/run/scored.h"
 #include "harness/store/record.h"
 #include "harness/store/store.h"
 
@@ -19,7 +20,7 @@
 struct cell {
     char *key, *label, *model, *frames, *sha256, *reference, *reference_sha256, *video,
         *video_sha256;
-    char *truth, *truth_sha256, *prompt;
+    char *truth, *truth_sha256, *prompt, *spec;
     bool other_build;    /* than the baseline's */
     int n_latent, given; /* given: latent frames that are the truth's */
     char *has;           /* names of its metrics, each with a newline before and behind */
@@ -43,6 +44,16 @@ static char *copy(const struct kvr_value *v)
     return v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
 }
 
+static int by_key(const void *key, const void *x)
+{
+    return strcmp(key, *(const char *const *)x);
+}
+
+static bool is_asked_for(const struct kvr_rescore_options *o, const char *key)
+{
+    return !o->only || bsearch(key, o->only, (size_t)o->n_only, sizeof *o->only, by_key);
+}
+
 static int read_cell(void *ctx, int n_columns, const char *const *names,
                      const struct kvr_value *row)
 {
@@ -50,7 +61,7 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
     struct cell *c;
 
     (void)n_columns, (void)names;
-    if (!row)
+    if (!row || !is_asked_for(w->o, row[0].text))
         return 0;
     if (w->n_cells == w->room) {
         int room = w->room ? 2 * w->room : 64;
@@ -79,8 +90,9 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
                         .given = (int)row[12].i,
                         .other_build = row[13].i != 0,
                         .video_sha256 = copy(&row[14]),
-                        .prompt = copy(&row[15]) };
-    w->no_memory = w->no_memory || !c->key || !c->label || !c->model;
+                        .prompt = copy(&row[15]),
+                        .spec = copy(&row[16]) };
+    w->no_memory = w->no_memory || !c->key || !c->label || !c->model || !c->spec;
     return w->no_memory;
 }
 
@@ -93,7 +105,7 @@ static enum kvr_status read_cells(struct work *w)
         "FROM metric m WHERE m.cell = c.key), t.path, t.sha256, "
         "coalesce(json_extract(c.spec, '$.truth.given'), 0), "
         "(s.code, s.compiler, s.cflags, s.cpu_model) IS NOT (z.code, z.compiler, z.cflags, "
-        "z.cpu_model), v.sha256, c.prompt FROM cell c JOIN session s ON s.id = c.session "
+        "z.cpu_model), v.sha256, c.prompt, c.spec FROM cell c JOIN session s ON s.id = c.session "
         "LEFT JOIN cell a ON a.key = c.baseline LEFT JOIN session z ON z.id = a.session "
         "LEFT JOIN artifact f ON f.cell = c.key AND f.kind = 'frames' "
         "LEFT JOIN artifact b ON b.cell = c.baseline AND b.kind = 'frames' "
@@ -113,20 +125,11 @@ static bool has_metric(const struct cell *c, const char *name)
     return c->has && strstr(c->has, line);
 }
 
-/* A command is there when it left a row of its own name or of one of its scores. */
-static bool has_command(const struct cell *c, const json_t *command)
-{
-    const char *name = json_string_value(json_object_get(command, "name"));
-    char line[160];
-
-    snprintf(line, sizeof line, "\n%s.", name);
-    return has_metric(c, name) || (c->has && strstr(c->has, line));
-}
-
 /* What is asked for and not there yet. */
 static enum kvr_status still_wanted(const struct work *w, const struct cell *c, json_t **metrics,
                                     json_t **commands)
 {
+    json_t *spec = json_loads(c->spec, 0, NULL);
     const json_t *command;
     const char *name;
     json_t *version;
@@ -134,18 +137,21 @@ static enum kvr_status still_wanted(const struct work *w, const struct cell *c, 
 
     *metrics = json_object();
     *commands = json_array();
-    if (!*metrics || !*commands)
+    if (!*metrics || !*commands || !spec) {
+        json_decref(spec);
         return kvr_fail(KVR_ENOMEM, "score: no memory");
+    }
     json_object_foreach((json_t *)(uintptr_t)w->o->metrics, name, version)
     {
-        if (w->o->force || !has_metric(c, name))
+        if (w->o->force || !has_metric(c, name) || !kvr_scored_has_metric(spec, name, version))
             json_object_set(*metrics, name, version);
     }
     json_array_foreach(w->o->commands, i, command)
     {
-        if (w->o->force || !has_command(c, command))
+        if (w->o->force || !kvr_scored_has_command(spec, command))
             json_array_append(*commands, (json_t *)(uintptr_t)command);
     }
+    json_decref(spec);
     return KVR_OK;
 }
 
@@ -199,14 +205,15 @@ static void look_up(const char *model, char *dir, size_t n, struct kvr_model_con
 
 /* --- rows -------------------------------------------------------------------------------- */
 
-static enum kvr_status put(struct work *w, const struct cell *c, const json_t *list)
+static enum kvr_status put(struct work *w, const struct cell *c, const char *spec,
+                           const json_t *list)
 {
     struct kvr_row_metric *metric;
     enum kvr_status st;
     int n;
 
     KVR_TRY(kvr_metrics_read(list, "score", &metric, &n));
-    st = kvr_store_metrics(w->store, c->key, metric, n);
+    st = kvr_store_metrics(w->store, c->key, spec, metric, n);
     kvr_metrics_free(metric, n);
     return st;
 }
@@ -256,6 +263,7 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
                                   .test = &test.frames,
                                   .truth = at->truth ? &truth.frames : NULL };
     json_t *list = NULL;
+    char *spec = NULL;
     enum kvr_status st = read_reference(w, c, at->reference);
 
     if (st == KVR_OK)
@@ -267,7 +275,10 @@ static enum kvr_status score_frames(struct work *w, const struct cell *c, const 
     if (st == KVR_OK)
         st = score_videos(c, at, &in, &list);
     if (st == KVR_OK)
-        st = put(w, c, list);
+        st = kvr_scored_with(c->spec, metrics, commands, &spec);
+    if (st == KVR_OK)
+        st = put(w, c, spec, list);
+    free(spec);
     json_decref(list);
     kvr_video_free(&truth);
     kvr_video_free(&test);
@@ -351,7 +362,8 @@ static void work_free(struct work *w)
                               w->cell[i].has,
                               w->cell[i].truth,
                               w->cell[i].truth_sha256,
-                              w->cell[i].prompt };
+                              w->cell[i].prompt,
+                              w->cell[i].spec };
 
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             free(own[k]);
@@ -372,8 +384,11 @@ enum kvr_status kvr_rescore(const struct kvr_rescore_options *o, struct kvr_resc
     if (st == KVR_OK)
         st = kvr_store_open(&w.store, o->db_path);
     out->cells = w.n_cells;
-    for (int i = 0; st == KVR_OK && i < w.n_cells; i++)
-        st = one(&w, &w.cell[i]);
+    for (int i = 0; st == KVR_OK && i < w.n_cells && !out->stopped; i++) {
+        out->stopped = o->stopped && o->stopped();
+        if (!out->stopped)
+            st = one(&w, &w.cell[i]);
+    }
     work_free(&w);
     return st;
 }

@@ -13,17 +13,21 @@
 
 struct kvr_rescore_options {
     const char *db_path, *out_dir;
-    const json_t *metrics;  /* {"psnr": 1, ...} */
-    const json_t *commands; /* harness/plan/commands.h; NULL: none */
-    bool force;             /* also where the metric is there already */
-    FILE *progress;         /* a line per cell that failed; NULL: quiet */
+    const json_t *metrics;   /* {"psnr": 1, ...} */
+    const json_t *commands;  /* harness/plan/commands.h; NULL: none */
+    const char *const *only; /* keys of cells, sorted; NULL: all */
+    int n_only;
+    bool force;            /* also where the metric is there already */
+    bool (*stopped)(void); /* asked between cells; NULL: nobody asks */
+    FILE *progress;        /* a line per cell that failed; NULL: quiet */
 };
 
 struct kvr_rescore_summary {
-    int cells;  /* OK cells of the database */
+    int cells;  /* OK cells of the database, of `only` */
     int scored; /* of these, with new rows */
     int had;    /* that had everything before */
     int failed; /* whose frames are gone or are not those that were measured */
+    bool stopped;
 };
 
 /* Each cell's rows are written together. KVR_ENOTFOUND: no such database, or a metric that is

@@ -57,14 +57,16 @@ struct kvr_run_summary {
     int skipped; /* already in the database, excluded, or impossible with a reason */
     int done_before, unsupported, excluded; /* the parts of skipped */
     int failed_before; /* in the database as failed, and not asked for again; part of done_before */
-    int to_run;        /* cells that were, or in a dry run would be, measured */
-    int limited;       /* left for another time by `limit`, or by the budget */
-    int enough;        /* repeats that the stop rule has left out */
-    int noisy;         /* of ok: measured, but the time is not to be trusted */
-    int n_stale;       /* of done_before: by another build than this */
-    int64_t memory_bytes; /* to_run at a time will hold, by history; 0: not known */
-    int64_t disk_bytes;   /* to_run will write, by history; 0: not known */
-    int64_t estimate_ns;  /* wall time to_run will take, by the database's history; 0: none */
+    int to_score;      /* of done_before: whose frames new metrics are, or would be, computed of; */
+    int scored, not_scored; /* of those, as it turned out */
+    int to_run;             /* cells that were, or in a dry run would be, measured */
+    int limited;            /* left for another time by `limit`, or by the budget */
+    int enough;             /* repeats that the stop rule has left out */
+    int noisy;              /* of ok: measured, but the time is not to be trusted */
+    int n_stale;            /* of done_before: by another build than this */
+    int64_t memory_bytes;   /* to_run at a time will hold, by history; 0: not known */
+    int64_t disk_bytes;     /* to_run will write, by history; 0: not known */
+    int64_t estimate_ns;    /* wall time to_run will take, by the database's history; 0: none */
     /* Of a dry run without that history, by arithmetic (foresee.h); 0: not known. */
     double flop, flop_per_s;
     int64_t predicted_bytes; /* of the largest cell, activations apart */

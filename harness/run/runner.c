@@ -28,6 +28,7 @@
 #include "harness/run/lines.h"
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
+#include "harness/run/rescore.h"
 #include "harness/run/spare.h"
 #include "harness/run/spawn.h"
 #include "harness/store/history.h"
@@ -925,6 +926,8 @@ static void say_plan(struct runner *r)
     fprintf(f, "%s: %d cells: %d to run, %d done before, %d unsupported, %d excluded; %d at a time",
             r->config.name, s->cells, s->to_run, s->done_before, s->unsupported, s->excluded,
             r->n_workers);
+    if (s->to_score)
+        fprintf(f, "; %d to score by new metrics", s->to_score);
     if (s->estimate_ns)
         fprintf(f, "; about %.0f s", (double)s->estimate_ns / 1e9);
     fprintf(f, "\n");
@@ -1152,6 +1155,60 @@ static enum kvr_status run(struct runner *r)
     return kvr_store_in_place(r->store);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What the sweep asks of frames that are there: the cells' own list, of any of them. */
+static enum kvr_status rescore(struct runner *r, const char *const *keys, int n)
+{
+    json_t *metrics = kvr_config_metrics_json(&r->config);
+    json_t *commands = kvr_config_commands_json(r->config.command, r->config.n_commands);
+    struct kvr_rescore_summary s;
+    enum kvr_status st =
+        metrics && commands
+            ? kvr_rescore(&(struct kvr_rescore_options){ .db_path = r->summary->db_path,
+                                                         .out_dir = r->summary->out_dir,
+                                                         .metrics = metrics,
+                                                         .commands = commands,
+                                                         .only = keys,
+                                                         .n_only = n,
+                                                         .stopped = asked_to_stop,
+                                                         .progress = r->opts->progress },
+                          &s)
+            : kvr_fail(KVR_ENOMEM, "run: no memory");
+
+    json_decref(metrics);
+    json_decref(commands);
+    KVR_TRY(st);
+    r->summary->scored = s.scored;
+    r->summary->not_scored = s.failed;
+    r->summary->interrupted = r->summary->interrupted || s.stopped;
+    return KVR_OK;
+}
+
+/* When no cell runs any more and the database is closed: it is opened again to write. */
+static enum kvr_status score_new_metrics(struct runner *r)
+{
+    const char **keys;
+    enum kvr_status st;
+    int n = 0;
+
+    if (r->summary->to_score == 0 || r->summary->interrupted || r->opts->dry_run)
+        return KVR_OK;
+    kvr_store_close(&r->store);
+    keys = calloc((size_t)r->summary->to_score, sizeof *keys);
+    for (int i = 0; keys && i < r->sweep.n_cells; i++)
+        if (r->jobs[i].to_score)
+            keys[n++] = r->sweep.cell[i].key;
+    if (keys)
+        qsort(keys, (size_t)n, sizeof *keys, by_name);
+    st = keys ? rescore(r, keys, n) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    free(keys);
+    return st;
+}
+
 enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summary *out)
 {
     struct runner r = {
@@ -1161,6 +1218,8 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
 
     memset(out, 0, sizeof *out);
     st = run(&r);
+    if (st == KVR_OK)
+        st = score_new_metrics(&r);
     release_signals(&r);
     kvr_store_close(&r.store);
     kvr_store_unlock(&r.lock);

@@ -337,7 +337,19 @@ static enum kvr_status replace_metrics(struct kvr_store *s, const struct kvr_row
     return put_metrics(s, r);
 }
 
-enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
+static enum kvr_status put_spec(struct kvr_store *s, const char *cell, const char *spec)
+{
+    sqlite3_stmt *q;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_prepare(s, &q, "UPDATE cell SET spec = ?2 WHERE key = ?1"));
+    kvr_sql_bind(q, "tt", cell, spec);
+    st = kvr_sql_step(s, q, "writing what a cell was scored by");
+    sqlite3_finalize(q);
+    return st;
+}
+
+enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const char *spec,
                                   const struct kvr_row_metric *metric, int n)
 {
     const struct kvr_row r = { .key = cell, .metric = metric, .n_metrics = n };
@@ -347,6 +359,8 @@ enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
     st = check_cell(s, cell);
     if (st == KVR_OK)
         st = replace_metrics(s, &r);
+    if (st == KVR_OK)
+        st = put_spec(s, cell, spec);
     if (st == KVR_OK)
         st = seal_cell(s, cell);
     return kvr_sql_end(s, st, "writing metrics");

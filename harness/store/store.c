@@ -331,6 +331,55 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     return st;
 }
 
+static char *text_of(sqlite3_stmt *q, int column)
+{
+    const char *t = (const char *)sqlite3_column_text(q, column);
+
+    return t ? strdup(t) : NULL;
+}
+
+enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
+                                struct kvr_alike *out)
+{
+    static const char sql[] =
+        "SELECT c.key, c.spec, f.path, f.sha256, b.path, b.sha256 FROM cell c LEFT JOIN artifact f "
+        "ON f.cell = c.key AND f.kind = 'frames' LEFT JOIN artifact b ON b.cell = c.baseline AND "
+        "b.kind = 'frames' WHERE c.rollout = ?1 AND c.outcome = 'OK' AND json_remove(c.spec, "
+        "'$.metrics', '$.commands') = json_remove(?2, '$.metrics', '$.commands') ORDER BY "
+        "c.finished DESC, c.key DESC LIMIT 1";
+    enum kvr_status st = KVR_OK;
+    sqlite3_stmt *q;
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
+    kvr_sql_bind(q, "tt", rollout, spec);
+    rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) {
+        sqlite3_snprintf(sizeof out->key, out->key, "%s", sqlite3_column_text(q, 0));
+        out->spec = text_of(q, 1);
+        for (int i = 0; i < 2; i++) {
+            out->frames[i] = text_of(q, 2 + 2 * i);
+            out->sha256[i] = text_of(q, 3 + 2 * i);
+        }
+        st = out->spec ? KVR_OK : kvr_fail(KVR_ENOMEM, "store: no memory");
+    } else if (rc != SQLITE_DONE) {
+        st = kvr_sql_fail(s->db, s->path, "reading a cell");
+    }
+    sqlite3_finalize(q);
+    return st;
+}
+
+void kvr_alike_free(struct kvr_alike *a)
+{
+    for (int i = 0; i < 2; i++) {
+        free(a->frames[i]);
+        free(a->sha256[i]);
+    }
+    free(a->spec);
+    memset(a, 0, sizeof *a);
+}
+
 int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames,
                              const char *kind)
 {

@@ -203,8 +203,8 @@ enum kvr_status kvr_store_in_place(struct kvr_store *s);
 enum kvr_status kvr_store_put(struct kvr_store *s, const struct kvr_row *row);
 
 /* Metrics of a cell that is there, with their series; those of the same names are replaced. All
- * of them or none. */
-enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell,
+ * of them or none. `spec`: the cell's, which now names them, too. */
+enum kvr_status kvr_store_metrics(struct kvr_store *s, const char *cell, const char *spec,
                                   const struct kvr_row_metric *metric, int n);
 
 /* What is known of a cell. */
@@ -217,6 +217,17 @@ struct kvr_known {
     char build[65];                           /* that measured it: kvr_session_build */
 };
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out);
+
+/* An OK cell that is this one but for the metrics it was scored by, the last there is. */
+struct kvr_alike {
+    char key[65];    /* "": there is none */
+    char *spec;      /* owned */
+    char *frames[2]; /* paths of its own and of its baseline's, owned; NULL: none */
+    char *sha256[2]; /* of these */
+};
+enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
+                                struct kvr_alike *out);
+void kvr_alike_free(struct kvr_alike *a); /* copes with {0} */
 
 /* A baseline of a timed session measured once more: the `idx`-th time. */
 enum kvr_status kvr_store_drift(struct kvr_store *s, const char *session, int idx, const char *cell,

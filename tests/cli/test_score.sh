@@ -12,6 +12,22 @@ rows="SELECT method, m.name, round(m.value, 12), m.unit, m.n, round(m.extra, 12)
 series="SELECT method, s.name, idx, round(s.value, 12) FROM series s JOIN cell ON key = s.cell
     ORDER BY 1, 2, 3"
 
+# A run with more metrics is a score: none of the rollouts is made again.
+cp t.db run.db
+exits 0 "a run with more metrics" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json \
+    --set 'metrics=[psnr, ssim, sharpness, chunk_discontinuity, ms_ssim]'
+json "runs no cell" '.ok == 0 and .to_run == 0 and .scored == 3 and .not_scored == 0'
+same "its rows are those of a sweep" "$(sql run.db "$rows")" "$(sql all.db "$rows")"
+same "the series, too" "$(sql run.db "$series")" "$(sql all.db "$series")"
+same "n stays" "$(sql run.db 'SELECT count(*) FROM cells_wide')" 3
+exits 0 "and it is whole" fsck run.db
+exits 0 "scores of it" score sharpness --db run.db --out o --json
+json "are there" '.had == 3'
+rm "o/$(sql run.db "SELECT artifact.path FROM artifact JOIN cell ON cell = key WHERE artifact.kind = 'frames' AND name = 'RTN_INT4'")"
+exits 0 "without its frames" run tiny.yaml --out o --filter 'prompt=red' --db run.db --json -n --set 'metrics=[psnr, temporal_flicker]'
+json "a cell is run, the others are scored" '.to_run == 1 and .to_score == 2'
+run --db t.db --force # those frames are here again
+
 exits 0 "score" score sharpness chunk_discontinuity ms_ssim --db t.db --out o --json
 json "three cells" '.cells == 3 and .scored == 3 and .had == 0 and .failed == 0'
 same "the rows are those of a sweep" "$(sql t.db "$rows")" "$(sql all.db "$rows")"

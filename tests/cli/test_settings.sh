@@ -53,7 +53,14 @@ json "have it" '[.[].method] | unique == ["RTN_INT2@study+taylor"]'
 exits 0 "the summary" report --db b.db -t summary -f json
 json "has it" '[.[] | select(.warning != null) | .method] | unique == ["RTN_INT2@study+taylor"]'
 
-exits 0 "a second list of metrics" run b.yaml --db b.db --out o -q -s 'metrics=[psnr, ssim]'
+cells=$(sql b.db 'SELECT count(*) FROM cell')
+exits 0 "a second list of metrics" run b.yaml --db b.db --out o -n --json -s 'metrics=[psnr, ssim]'
+json "asks for no rollout" '.to_run == 0 and .to_score == .done_before and .to_score == 6'
+exits 0 "a run with it" run b.yaml --db b.db --out o --json -s 'metrics=[psnr, ssim]'
+json "scores the frames that are there" '.ok == 0 and .scored == 6 and .not_scored == 0'
+check "of the same cells" test "$(sql b.db 'SELECT count(*) FROM cell')" -eq "$cells"
+exits 0 "once more" run b.yaml --db b.db --out o --json -s 'metrics=[ssim, psnr]'
+json "has them all" '.to_run == 0 and .to_score == 0'
 exits 0 "the summary of both" query --db b.db --json \
     "SELECT n_attempted AS n, psnr_db, ssim FROM summary WHERE method = 'int4' AND path = 'staged'"
 json "counts a rollout once, with all its metrics" \
