@@ -88,7 +88,10 @@ enum kvr_status kvr_plugin_load(const char *path)
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
     KVR_TRY(kvr_plugin_check_file(full));
     KVR_TRY(kvr_sha256_file(full, sha256));
+    errno = 0;
     handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
+    if (!handle && errno == ENOMEM)
+        return kvr_fail(KVR_ENOMEM, "plug-in %s: no memory to load it", full);
     if (!handle)
         return kvr_fail(KVR_EFORMAT, "plug-in %s: cannot be loaded: %s", full, dlerror());
     st = find_export(handle, full, &p);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/core/json.h"
+
 #define COMMAND(name) extern const struct kvr_command kvr_command_##name;
 #include "harness/cli/commands.def"
 #undef COMMAND
@@ -79,8 +81,10 @@ int kvr_cli_json(json_t *doc, int code)
 {
     int rc;
 
-    if (!doc || (json_is_object(doc) &&
-                 json_object_set_new(doc, "schema", json_integer(KVR_JSON_SCHEMA)))) {
+    if (!doc ||
+        (json_is_object(doc) &&
+         json_object_set_new(doc, "schema", json_integer(KVR_JSON_SCHEMA))) ||
+        kvr_json_losses()) {
         json_decref(doc);
         return kvr_cli_fail(kvr_fail(KVR_ENOMEM, "no memory for the JSON output"));
     }

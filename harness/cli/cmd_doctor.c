@@ -8,6 +8,7 @@
 #include "harness/cli/libraries.h"
 #include "harness/core/isa.h"
 #include "harness/core/machine.h"
+#include "harness/core/procfile.h"
 #include "harness/device/blaslt.h"
 #include "harness/plan/find.h"
 
@@ -43,13 +44,23 @@ static json_t *check_program(const char *program, const char *without)
     return check(program, there, there ? "installed" : without);
 }
 
-static json_t *check_models(void)
+/* What is not there is an answer; what could not be looked for is none. */
+static void weigh(enum kvr_status st, enum kvr_status *worst)
 {
+    if (st == KVR_ENOMEM)
+        *worst = st;
+}
+
+static json_t *check_models(enum kvr_status *worst)
+{
+    enum kvr_status st;
     char **names;
     char text[256] = "";
     bool any;
 
-    if (kvr_find_names(&kvr_find_model, NULL, &names) != KVR_OK)
+    st = kvr_find_names(&kvr_find_model, NULL, &names);
+    weigh(st, worst);
+    if (st != KVR_OK)
         return check("models", false, kvr_error());
     any = names[0] != NULL;
     for (int i = 0; names[i]; i++) {
@@ -64,17 +75,18 @@ static json_t *check_models(void)
 /* Timings taken under another governor drift with load; they are still stored with it. */
 static json_t *check_governor(void)
 {
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "r");
-    char text[64] = "not told by this system";
+    struct kvr_procfile f;
+    char text[64];
     bool ok = true;
 
-    if (f) {
-        if (fgets(text, sizeof text, f)) {
-            text[strcspn(text, "\n")] = '\0';
-            ok = strcmp(text, "performance") == 0;
-        }
-        fclose(f);
+    kvr_procfile_open(&f, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    if (kvr_procfile_gets(&f, text, sizeof text)) {
+        text[strcspn(text, "\n")] = '\0';
+        ok = strcmp(text, "performance") == 0;
+    } else {
+        snprintf(text, sizeof text, "not told by this system");
     }
+    kvr_procfile_close(&f);
     return check("cpu governor", ok, text);
 }
 
@@ -107,20 +119,24 @@ static json_t *check_kernels(void)
     return check("CUDA kernels", true, kvr_kernels_text(text, sizeof text));
 }
 
-static json_t *check_device(void)
+static json_t *check_device(enum kvr_status *worst)
 {
     char text[512];
-    bool ok = kvr_kernels_device(text, sizeof text) == KVR_OK;
+    const enum kvr_status st = kvr_kernels_device(text, sizeof text);
+    const bool ok = st == KVR_OK;
 
+    weigh(st, worst);
     return check("device", ok, ok ? text : kvr_error());
 }
 
 /* What computes linear layers on a device. */
-static json_t *check_linear(void)
+static json_t *check_linear(enum kvr_status *worst)
 {
     char words[64], text[640];
-    const bool ok = kvr_blaslt_find(words, sizeof words) == KVR_OK;
+    const enum kvr_status st = kvr_blaslt_find(words, sizeof words);
+    const bool ok = st == KVR_OK;
 
+    weigh(st, worst);
     snprintf(text, sizeof text, ok ? "%s" : "kvreel's own kernels (%s)", ok ? words : kvr_error());
     return check("linear layers", ok || kvr_stream_emulated(), text);
 }
@@ -129,6 +145,7 @@ static int run(const struct kvr_call *call)
 {
     const struct doctor_opts *o = call->opts;
     json_t *list = json_array();
+    enum kvr_status worst = KVR_OK;
     json_t *entry;
     size_t i;
 
@@ -136,9 +153,9 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_variants());
     json_array_append_new(list, check_governor());
     json_array_append_new(list, check_kernels());
-    json_array_append_new(list, check_device());
-    json_array_append_new(list, check_linear());
-    json_array_append_new(list, check_models());
+    json_array_append_new(list, check_device(&worst));
+    json_array_append_new(list, check_linear(&worst));
+    json_array_append_new(list, check_models(&worst));
     json_array_append_new(
         list, check("working folder", access(".", W_OK) == 0,
                     access(".", W_OK) == 0 ? "writable" : "read-only; use --db and --out"));
@@ -146,6 +163,10 @@ static int run(const struct kvr_call *call)
         list, check_program("gnuplot", "missing: plots are written as script and data"));
     json_array_append_new(list,
                           check_program("ffmpeg", "missing: not needed, useful to look at videos"));
+    if (worst != KVR_OK) {
+        json_decref(list);
+        return kvr_cli_fail(kvr_fail(worst, "doctor: no memory to look at everything"));
+    }
     if (o->json)
         return kvr_cli_json(list, KVR_EXIT_OK);
     json_array_foreach(list, i, entry)

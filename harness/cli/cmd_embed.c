@@ -1,4 +1,5 @@
 /* cmd_embed.c - `kvreel embed`: prompts through the text encoder, once, into a pack. */
+#include <errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,13 +78,17 @@ static enum kvr_status split_lines(struct list *l, const char *path)
 static enum kvr_status read_lines(struct list *l, const char *path)
 {
     size_t size = 0;
+    bool memory;
     ssize_t n;
     FILE *f = fopen(path, "r");
 
     if (!f)
-        return kvr_fail(KVR_ENOTFOUND, "%s: cannot be read", path);
+        return kvr_fail(KVR_ENOTFOUND, "%s: %s", path, strerror(errno));
     n = getdelim(&l->text, &size, 0, f);
+    memory = n < 0 && !feof(f) && errno == ENOMEM;
     fclose(f);
+    if (memory)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for it", path);
     return n < 0 ? kvr_fail(KVR_EINVAL, "%s: empty", path) : split_lines(l, path);
 }
 

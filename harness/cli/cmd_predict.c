@@ -1,4 +1,5 @@
 /* cmd_predict.c - `kvreel predict`: bytes and peak memory from format arithmetic, no run. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +75,7 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
     KVR_TRY(kvr_find_path(&table, "kvquant33_peak_gib", NULL, path, sizeof path));
     f = fopen(path, "r");
     if (!f)
-        return kvr_fail(KVR_EIO, "%s: cannot be read", path);
+        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
     while (fgets(line, sizeof line, f)) {
         char *at = line, *cell = NULL;
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/plan/find.h"
 #include "harness/plan/suite.h"
@@ -126,7 +127,7 @@ static enum kvr_status save(const struct job *j)
     if (!f)
         return kvr_fail(KVR_ENOMEM, "profile: no memory");
     write_budgets(j, f);
-    if (fclose(f) != 0)
+    if (!kvr_text_close(f, &text))
         st = kvr_fail(KVR_ENOMEM, "profile: no memory");
     else if (j->o->out)
         st = write_file(j->o->out, text, n);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/report/html.h"
 #include "harness/report/report.h"
@@ -33,7 +34,8 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     if (!f)
         return kvr_fail(KVR_ENOMEM, "report: no memory");
     st = kvr_table_write(t, format, f);
-    fclose(f);
+    if (!kvr_text_close(f, &text) && st == KVR_OK)
+        st = kvr_fail(KVR_ENOMEM, "report: no memory");
     if (st == KVR_OK)
         st = kvr_out_open(&out, path);
     if (st == KVR_OK) {

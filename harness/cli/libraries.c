@@ -18,8 +18,9 @@ json_t *kvr_libraries_json(void)
 {
     const dnnl_version_t *dnnl = dnnl_version();
     const struct kvr_ffmpeg *ff;
-    const bool has_ffmpeg = kvr_ffmpeg_open(&ff) == KVR_OK;
-    json_t *o = json_object();
+    const enum kvr_status opened = kvr_ffmpeg_open(&ff);
+    const bool has_ffmpeg = opened == KVR_OK;
+    json_t *o = opened == KVR_ENOMEM ? NULL : json_object(); /* "none" would be another answer */
 
     json_object_set_new(o, "sqlite", json_string(sqlite3_libversion()));
     json_object_set_new(o, "onednn",

@@ -10,6 +10,7 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/environment.h"
 #include "harness/core/isa.h"
+#include "harness/core/json.h"
 #include "harness/core/opts.h"
 #include "methods/plugin.h"
 
@@ -85,6 +86,15 @@ static void hold_signals(void)
     sigprocmask(SIG_BLOCK, &mask, NULL);
 }
 
+static int tell_losses(int code)
+{
+    if (!kvr_json_losses())
+        return code;
+    fprintf(stderr, "kvreel: memory ran out while JSON was made or read: what was printed is not "
+                    "whole\n");
+    return code == KVR_EXIT_OK ? KVR_EXIT_INTERNAL : code;
+}
+
 /* leading: what stood before the command's word. */
 static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
                const struct kvr_call *leading)
@@ -116,6 +126,8 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
             code = load_plugins(&call.plugins);
         if (code == KVR_EXIT_OK)
             code = cmd->run(&call);
+        if (!cmd->hidden) /* a worker's answer says so itself */
+            code = tell_losses(code);
     }
     free(words);
     free(opts);

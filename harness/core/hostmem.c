@@ -6,17 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/core/procfile.h"
+
 int64_t kvr_host_peak_bytes(void)
 {
-    FILE *f = fopen("/proc/self/status", "r");
+    struct kvr_procfile f;
     long long kib = 0;
     char line[256];
 
-    while (f && fgets(line, sizeof line, f))
+    kvr_procfile_open(&f, "/proc/self/status");
+    while (kvr_procfile_gets(&f, line, sizeof line))
         if (sscanf(line, "VmHWM: %lld", &kib) == 1)
             break;
-    if (f)
-        fclose(f);
+    kvr_procfile_close(&f);
     return kib * 1024;
 }
 
@@ -33,15 +35,15 @@ bool kvr_host_peak_reset(void)
 /* The number behind `key` on a line of its own; 0 when there is none. */
 static int64_t keyed(const char *path, const char *key)
 {
-    FILE *f = fopen(path, "r");
+    struct kvr_procfile f;
     long long value = 0, v;
     char line[256], word[64];
 
-    while (f && fgets(line, sizeof line, f))
+    kvr_procfile_open(&f, path);
+    while (kvr_procfile_gets(&f, line, sizeof line))
         if (sscanf(line, "%63s %lld", word, &v) == 2 && strcmp(word, key) == 0)
             value = v;
-    if (f)
-        fclose(f);
+    kvr_procfile_close(&f);
     return value;
 }
 
@@ -53,15 +55,16 @@ int64_t kvr_host_oom_kills(void)
 /* user, nice, system, idle, iowait, irq, softirq, steal */
 static bool read_stat(long long v[8])
 {
-    FILE *f = fopen("/proc/stat", "r");
+    struct kvr_procfile f;
+    char line[256];
     int n = 0;
 
     memset(v, 0, 8 * sizeof *v);
-    if (f) {
-        n = fscanf(f, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &v[0], &v[1], &v[2], &v[3],
+    kvr_procfile_open(&f, "/proc/stat");
+    if (kvr_procfile_gets(&f, line, sizeof line))
+        n = sscanf(line, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &v[0], &v[1], &v[2], &v[3],
                    &v[4], &v[5], &v[6], &v[7]);
-        fclose(f);
-    }
+    kvr_procfile_close(&f);
     return n >= 4;
 }
 

@@ -24,6 +24,14 @@
 extern "C" {
 #endif
 
+/* How many allocations of the JSON library have failed in this process. It reports them by NULL or
+ * by -1 at each of many small steps, or not at all, and a member that was left out makes another
+ * document: whoever reads or hands one out asks here whether the number has grown. */
+unsigned long kvr_json_losses(void);
+/* json_dumps(), or NULL when anything has been lost before: a key, a request or a row that is made
+ * of less is of another cell. free(). */
+char *kvr_json_text(const json_t *j, size_t flags);
+
 /* Duplicate keys are refused. KVR_ENOTFOUND, KVR_EIO, or KVR_EFORMAT "file:line:column: ...". */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
 

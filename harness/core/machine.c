@@ -7,18 +7,20 @@
 #include <string.h>
 
 #include "harness/core/isa.h"
+#include "harness/core/procfile.h"
 
 static const char cpuinfo[] = "/proc/cpuinfo";
 
 /* The value behind "KEY : " of the first processor that has it, into out [n]. */
 static bool cpu_field(const char *key, char *out, size_t n)
 {
-    FILE *f = fopen(cpuinfo, "r");
     const size_t len = strlen(key);
+    struct kvr_procfile f;
     char line[8192];
     bool found = false;
 
-    while (f && !found && fgets(line, sizeof line, f)) {
+    kvr_procfile_open(&f, cpuinfo);
+    while (!found && kvr_procfile_gets(&f, line, sizeof line)) {
         const char *colon = strchr(line, ':');
 
         if (!colon || strncmp(line, key, len) != 0 ||
@@ -28,8 +30,7 @@ static bool cpu_field(const char *key, char *out, size_t n)
         snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " \t"));
         found = true;
     }
-    if (f)
-        fclose(f);
+    kvr_procfile_close(&f);
     return found;
 }
 
@@ -79,15 +80,14 @@ const char *kvr_machine_text(char *buf, size_t n)
 /* First line of a file below /sys/devices/system/cpu; false when there is none. */
 static bool cpu_file(const char *name, char *out, size_t n)
 {
+    struct kvr_procfile f;
     char path[160];
     bool ok;
-    FILE *f;
 
     snprintf(path, sizeof path, "/sys/devices/system/cpu/%s", name);
-    f = fopen(path, "r");
-    ok = f && fgets(out, (int)n, f);
-    if (f)
-        fclose(f);
+    kvr_procfile_open(&f, path);
+    ok = kvr_procfile_gets(&f, out, n);
+    kvr_procfile_close(&f);
     if (ok)
         out[strcspn(out, "\n")] = 0;
     return ok && out[0];
@@ -173,17 +173,17 @@ void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)
 
 double kvr_machine_mhz(void)
 {
-    FILE *f = fopen(cpuinfo, "r");
+    struct kvr_procfile f;
     char line[8192];
     double most = 0;
 
-    while (f && fgets(line, sizeof line, f)) {
+    kvr_procfile_open(&f, cpuinfo);
+    while (kvr_procfile_gets(&f, line, sizeof line)) {
         const char *colon = strchr(line, ':');
         const double mhz = colon && strncmp(line, "cpu MHz", 7) == 0 ? strtod(colon + 1, NULL) : 0;
 
         most = mhz > most ? mhz : most;
     }
-    if (f)
-        fclose(f);
+    kvr_procfile_close(&f);
     return most;
 }

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/core/json.h"
+
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 * 1000 * 1000 };
 
 struct entry {
@@ -203,6 +205,7 @@ static enum kvr_status check_tiling(const struct kvr_st *f)
 
 static enum kvr_status parse_header(struct kvr_st *f)
 {
+    unsigned long losses;
     json_error_t err;
     uint64_t len = 0;
     const char *text;
@@ -223,7 +226,10 @@ static enum kvr_status parse_header(struct kvr_st *f)
     text = (const char *)f->bytes + LENGTH_BYTES;
     if (len == 0 || text[0] != '{')
         return kvr_fail(KVR_EFORMAT, "%s: the header is not a JSON object", f->path);
+    losses = kvr_json_losses();
     f->header = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, &err);
+    if (kvr_json_losses() != losses)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for its header", f->path);
     if (!f->header)
         return kvr_fail(KVR_EFORMAT, "%s: header byte %d: %s", f->path, err.position, err.text);
     f->data_start = LENGTH_BYTES + (int64_t)len;

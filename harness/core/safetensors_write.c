@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/json.h"
 #include "harness/core/outfile.h"
 
 enum { HEADER_ALIGN = 8, WIDEST = 8 };
@@ -108,7 +109,7 @@ static enum kvr_status make_header(const char *path, const struct kvr_st_item *c
     for (; *items && st == KVR_OK; items++)
         st = add_item(path, header, *items, &end);
     if (st == KVR_OK) {
-        *text = json_dumps(header, JSON_COMPACT);
+        *text = kvr_json_text(header, JSON_COMPACT);
         if (!*text)
             st = kvr_fail(KVR_ENOMEM, "%s: no memory for the header", path);
     }

@@ -6,11 +6,14 @@
  *     struct kvr_sha256 h;
  *     KVR_TRY(kvr_sha256_open(&h));
  *     KVR_TRY(kvr_sha256_add(&h, p, n));        any number of times
- *     KVR_TRY(kvr_sha256_close(&h, hex));       frees, whatever it returns */
+ *     KVR_TRY(kvr_sha256_close(&h, hex));
+ *
+ * Nothing is allocated, so a state may also just be left. */
 #ifndef KVR_CORE_SHA256_H
 #define KVR_CORE_SHA256_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "harness/core/status.h"
 
@@ -21,12 +24,12 @@ extern "C" {
 enum { KVR_SHA256_HEX = 65 }; /* 64 lower-case hex digits and the end */
 
 struct kvr_sha256 {
-    void *ctx;
+    uint64_t state[16]; /* libcrypto's */
 };
 
 enum kvr_status kvr_sha256_open(struct kvr_sha256 *h);
 enum kvr_status kvr_sha256_add(struct kvr_sha256 *h, const void *p, size_t n);
-/* Leaves {0}. hex may be NULL: the state is dropped. Copes with {0} when hex is NULL. */
+/* hex may be NULL: the state is dropped. */
 enum kvr_status kvr_sha256_close(struct kvr_sha256 *h, char hex[KVR_SHA256_HEX]);
 
 enum kvr_status kvr_sha256_hex(const void *p, size_t n, char hex[KVR_SHA256_HEX]);

@@ -2,6 +2,7 @@
 #include "harness/media/av.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void keep_complaint(void *ctx, int level, const char *fmt, va_list ap)
 enum kvr_status kvr_av_begin(const struct kvr_ffmpeg **out)
 {
     complaint[0] = '\0';
+    errno = 0;
     KVR_TRY(kvr_ffmpeg_open(out));
     (*out)->av_log_set_level(AV_LOG_ERROR);
     (*out)->av_log_set_callback(keep_complaint);
@@ -53,9 +55,12 @@ static enum kvr_status status_of(int averror)
 enum kvr_status kvr_av_fail(const char *path, const char *what, int averror)
 {
     char reason[AV_ERROR_MAX_STRING_SIZE] = "";
+    const bool memory = errno == ENOMEM; /* encoders call that an external error */
     const struct kvr_ffmpeg *ff;
 
     KVR_TRY(kvr_ffmpeg_open(&ff));
+    if (memory)
+        averror = AVERROR(ENOMEM);
     ff->av_strerror(averror, reason, sizeof reason);
     if (complaint[0])
         return kvr_fail(status_of(averror), "%s: %s: %s (%s)", path, what, reason, complaint);

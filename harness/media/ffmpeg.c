@@ -2,21 +2,32 @@
 #include "harness/media/ffmpeg.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #define SONAME(name, major) "lib" #name ".so." AV_STRINGIFY(major)
 
 static struct kvr_ffmpeg table;
 static char trouble[256]; /* empty: the table is whole */
+static bool short_of_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void *open_library(const char *soname)
 {
-    void *library = trouble[0] ? NULL : dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+    void *library;
 
-    if (!library && !trouble[0])
-        snprintf(trouble, sizeof trouble, "%s", dlerror());
+    if (trouble[0])
+        return NULL;
+    errno = 0;
+    library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+    if (!library) {
+        const char *why = dlerror();
+
+        short_of_memory = errno == ENOMEM;
+        snprintf(trouble, sizeof trouble, "%s", why ? why : "no memory");
+    }
     return library;
 }
 
@@ -46,7 +57,8 @@ enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out)
 {
     pthread_once(&once, fill);
     if (trouble[0])
-        return kvr_fail(KVR_EIO, "FFmpeg: %s", trouble);
+        return kvr_fail(short_of_memory ? KVR_ENOMEM : KVR_EIO, "FFmpeg: %s%s", trouble,
+                        short_of_memory ? " (no memory)" : "");
     *out = &table;
     return KVR_OK;
 }

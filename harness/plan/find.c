@@ -2,6 +2,7 @@
 #include "harness/plan/find.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -151,7 +152,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Names of one folder, appended to `names` [MAX_NAMES][NAME_MAX+1]. */
+/* Names of one folder, appended to `names` [MAX_NAMES][NAME_MAX+1]; -1: no memory to look. */
 static int scan(const struct kvr_find *f, const char *root, char (*names)[NAME_MAX + 1], int n)
 {
     char dir[PATH_MAX * 2], path[PATH_MAX * 3];
@@ -161,7 +162,7 @@ static int scan(const struct kvr_find *f, const char *root, char (*names)[NAME_M
     snprintf(dir, sizeof dir, "%s/%s", root, f->folder);
     d = opendir(dir);
     if (!d)
-        return n;
+        return errno == ENOMEM ? -1 : n;
     while (n < MAX_NAMES && (e = readdir(d)) != NULL) {
         size_t len = strlen(e->d_name), cut = strlen(f->suffix);
 
@@ -190,8 +191,14 @@ enum kvr_status kvr_find_names(const struct kvr_find *f, const char *config_path
         return kvr_fail(KVR_ENOMEM, "find: no memory");
     }
     data_roots(&r, config_path);
-    for (int i = 0; i < r.n; i++)
+    for (int i = 0; i < r.n && n >= 0; i++)
         n = scan(f, r.dir[i], names, n);
+    if (n < 0) {
+        free(names);
+        free(*out);
+        *out = NULL;
+        return kvr_fail(KVR_ENOMEM, "find: no memory to list %s/", f->folder);
+    }
     qsort(names, (size_t)n, sizeof *names, by_name);
     text = (char *)(*out + MAX_NAMES + 1);
     for (int i = 0; i < n; i++) {

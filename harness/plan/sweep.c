@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/json.h"
 #include "harness/core/sha256.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/filter.h"
@@ -67,7 +68,7 @@ enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN])
 
 char *kvr_spec_text(const json_t *j)
 {
-    return j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    return kvr_json_text(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENSURE_ASCII);
 }
 
 static enum kvr_status hash_json(const json_t *j, char key[KVR_KEY_LEN])

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/report/escape.h"
@@ -635,7 +636,7 @@ static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *
     path = kvr_path_join(dir, name);
     if (to)
         put(f, formats, to);
-    if (!to || fclose(to) != 0 || !path)
+    if (!kvr_text_close(to, &text) || !path)
         st = kvr_fail(KVR_ENOMEM, "plot: no memory");
     if (st == KVR_OK)
         st = kvr_out_open(&o, path);

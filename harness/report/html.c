@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/outfile.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
@@ -336,7 +337,7 @@ static enum kvr_status put_videos(struct videos *v)
     fputs("{\"has\":{", v->to);
     for (int r = 0; st == KVR_OK && r < v->rows->n_rows; r++)
         st = put_video(v, r);
-    if (fclose(v->why) != 0 && st == KVR_OK)
+    if (!kvr_text_close(v->why, &why) && st == KVR_OK)
         st = no_memory();
     if (st == KVR_OK)
         fprintf(v->to, "},\n\"why\":{%s}}\n", why);
@@ -464,7 +465,7 @@ enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
         st = name_page(&v, &title);
     if (st == KVR_OK)
         st = put_page(&v, title, to);
-    if (fclose(to) != 0 && st == KVR_OK)
+    if (!kvr_text_close(to, &page) && st == KVR_OK)
         st = no_memory();
     if (st == KVR_OK)
         st = write_file(out->path, page, n);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/memtext.h"
 #include "harness/report/escape.h"
 #include "harness/report/palette.h"
 #include "harness/report/reproduce.h"
@@ -234,7 +235,7 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
         st = put_published(plain, db_path);
     }
     fputs("]}\n", plain);
-    if (fclose(plain) != 0 && st == KVR_OK)
+    if (!kvr_text_close(plain, &json) && st == KVR_OK)
         st = kvr_fail(KVR_ENOMEM, "report: no memory for the data");
     if (st == KVR_OK)
         put_safely(to, json, n);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
 #include "harness/report/curves.h"
@@ -72,10 +73,7 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
         else
             kvr_escape_text(to, v->text);
     }
-    if (fclose(to) != 0) {
-        free(text);
-        return NULL;
-    }
+    kvr_text_close(to, &text);
     return text;
 }
 
@@ -598,7 +596,7 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
         st = name_axis(&spec->x, label[0], sizeof label[0], style->x, db_path, to);
     if (st == KVR_OK && style->y)
         st = name_axis(&spec->y, label[1], sizeof label[1], style->y, db_path, to);
-    if (to && fclose(to) != 0 && st == KVR_OK)
+    if (!kvr_text_close(to, &extra) && st == KVR_OK)
         st = no_memory();
     if (st == KVR_OK && (style->x || style->y)) {
         snprintf(title, size, "%s against %s", spec->y.column, spec->x.column);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/core/outfile.h"
+#include "harness/core/memtext.h"
 #include "harness/core/path.h"
 #include "harness/report/escape.h"
 #include "harness/report/figure.h"
@@ -393,10 +394,8 @@ static enum kvr_status write_file(const struct kvr_figure *f, const char *dir, c
     if (!to)
         return kvr_fail(KVR_ENOMEM, "plot: no memory");
     put(f, formats, to);
-    if (fclose(to) != 0) {
-        free(text);
+    if (!kvr_text_close(to, &text))
         return kvr_fail(KVR_ENOMEM, "plot: no memory");
-    }
     st = save(dir, f->stem, suffix, text, n);
     free(text);
     return st;

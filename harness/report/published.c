@@ -1,6 +1,7 @@
 /* published.c - comma-separated lines without quotes, comments first. */
 #include "harness/report/published.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
     KVR_TRY(kvr_find_path(&table, name, NULL, out->path, sizeof out->path));
     f = fopen(out->path, "r");
     if (!f)
-        return kvr_fail(KVR_EIO, "%s: cannot be read", out->path);
+        return kvr_fail(KVR_EIO, "%s: %s", out->path, strerror(errno));
     for (int number = 1; st == KVR_OK && getline(&line, &room, f) >= 0; number++) {
         line[strcspn(line, "\r\n")] = '\0';
         if (line[0] == '#')
@@ -81,6 +82,8 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
         else if (line[0])
             st = add_line(out, line, number);
     }
+    if (st == KVR_OK && !feof(f) && errno == ENOMEM)
+        st = kvr_fail(KVR_ENOMEM, "%s: no memory for a line", out->path);
     if (st == KVR_OK && (ferror(f) || !out->column))
         st = kvr_fail(KVR_EIO, "%s: cannot be read, or empty", out->path);
     free(line);

@@ -43,7 +43,6 @@ START_TEST(pieces_are_the_whole)
         ck_assert_int_eq(kvr_sha256_add(&h, long_text, cut), KVR_OK);
         ck_assert_int_eq(kvr_sha256_add(&h, long_text + cut, n - cut), KVR_OK);
         ck_assert_int_eq(kvr_sha256_close(&h, hex), KVR_OK);
-        ck_assert_ptr_null(h.ctx);
         ck_assert_str_eq(hex, known[2].hex);
     }
 }
