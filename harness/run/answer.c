@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "harness/core/json.h"
 #include "harness/core/sha256.h"
 #include "harness/store/record.h"
 
@@ -180,16 +181,20 @@ static enum kvr_outcome without_answer(const struct kvr_attempt *a, char *why, s
             snprintf(why, n, "the kernel killed the worker: the machine was out of memory");
             return KVR_OUT_OOM_HOST;
         }
-        if (a->limited && died_of_memory(a)) {
-            snprintf(why, n, "worker ended by SIG%s at its memory limit", name ? name : "?");
+        if (died_of_memory(a)) {
+            snprintf(why, n, "worker out of memory, ended by SIG%s", name ? name : "?");
             return KVR_OUT_OOM_HOST;
         }
         snprintf(why, n, "worker killed by signal %d (SIG%s)%s", sig, name ? name : "?",
                  sig == SIGKILL ? ": perhaps the system was out of memory" : "");
         return KVR_OUT_SIGNAL;
     }
-    if (a->limited && died_of_memory(a)) {
-        snprintf(why, n, "worker ended with code %d at its memory limit", WEXITSTATUS(status));
+    if (a->answer_lost) {
+        snprintf(why, n, "no memory to read the worker's answer");
+        return KVR_OUT_OOM_HOST;
+    }
+    if (died_of_memory(a)) {
+        snprintf(why, n, "worker out of memory, ended with code %d", WEXITSTATUS(status));
         return KVR_OUT_OOM_HOST;
     }
     snprintf(why, n, "worker ended with code %d and no answer", WEXITSTATUS(status));
@@ -300,6 +305,8 @@ static enum kvr_status judge(const struct kvr_attempt *a, struct parts *p, struc
     whole = a->answer && !a->timed_out && !a->stopped && WIFEXITED(a->wait_status) &&
             WEXITSTATUS(a->wait_status) == 0;
     p->root = whole ? json_loads(a->answer, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    if (kvr_json_losses())
+        return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's answer");
     outcome = text(json_object_get(p->root, "outcome"), "");
     if (!kvr_outcome_parse(outcome, &v->outcome)) {
         v->outcome = without_answer(a, v->reason, sizeof v->reason);

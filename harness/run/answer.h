@@ -15,7 +15,7 @@ struct kvr_attempt {
     int64_t cell_ns; /* from the worker's start to its end: rollout, files, metrics, video */
     bool timed_out, stopped; /* killed for its time, or by the user */
     int timeout_s;
-    bool limited;          /* its memory was: what it dies of may be that */
+    bool answer_lost;      /* there was no memory here to read it */
     bool oom_killed;       /* the kernel killed something for want of memory meanwhile */
     const char *disturbed; /* codes of what the machine did beside it; NULL: nothing */
     const struct kvr_row_watch *watch; /* the same in numbers */

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/core/json.h"
+#include "harness/core/memtext.h"
 #include "harness/core/clock.h"
 
 enum { MAX_WORDS = 256, MAX_OUTPUT = 1 << 20, EXEC_FAILED = 127 };
@@ -61,7 +63,7 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
         if (!found)
             fputc(*text++, f);
     }
-    if (fclose(f) != 0)
+    if (!kvr_text_close(f, out))
         return kvr_fail(KVR_ENOMEM, "external: no memory");
     return KVR_OK;
 }
@@ -229,6 +231,10 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     json_t *doc = json_loads(o->text, JSON_REJECT_DUPLICATES, &e), *value;
     const char *key;
 
+    if (kvr_json_losses()) {
+        json_decref(doc);
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for what it printed", program);
+    }
     if (!doc)
         return kvr_fail(KVR_EFORMAT, "%s: printed no JSON: line %d: %s", program, e.line, e.text);
     if (!json_is_object(doc) || json_object_size(doc) == 0) {

@@ -17,8 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/clock.h"
 #include "harness/core/hostmem.h"
+#include "harness/core/json.h"
 #include "harness/core/machine.h"
 #include "harness/core/path.h"
 #include "harness/device/names.h"
@@ -226,7 +228,7 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
         "video", drift ? json_null() : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
         "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
         reference ? json_string(b->frames_sha256) : json_null());
-    text = o ? json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    text = kvr_json_text(o, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(o);
     free(reference);
     return text;
@@ -448,6 +450,8 @@ static enum kvr_status finish_drift(struct runner *r, struct worker *w)
     enum kvr_status st = KVR_OK;
 
     json_decref(answer);
+    if (kvr_json_losses())
+        return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's answer");
     r->drift_ns[r->n_drift - 1] = ns;
     if (ns > 0)
         st = kvr_store_drift(r->store, r->session.id, r->n_drift - 1, w->job->cell->key, w->started,
@@ -493,7 +497,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .stopped = w->stopped,
         .timeout_s = r->timeout_s,
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
-        .limited = r->config.set.memory_mib > 0,
+        .answer_lost = w->child.no_room,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
         .disturbed = beside.codes,
         .watch = beside.watch,
@@ -501,7 +505,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
     };
     char same_frames[65];
     struct kvr_verdict v;
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
 
     look_beside(r, w, &beside);
     if (w->drift) {
@@ -510,11 +514,12 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         r->cost_done += j->cell->cost;
         r->ns_done += a.cell_ns;
         if (!a.expected_frames[0]) { /* a repeat gives the same frames, or something is wrong */
-            kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
-                                  same_frames);
+            st = kvr_store_same_frames(r->store, j->cell->rollout, j->cell->key, &r->session,
+                                       same_frames);
             a.expected_frames = same_frames;
         }
-        st = store_attempt(r, j, &a, &v);
+        if (st == KVR_OK)
+            st = store_attempt(r, j, &a, &v);
         if (st == KVR_OK)
             st = settle(r, j, &v);
         if (st == KVR_OK && j->cell->set.timing && j->state == KVR_DONE && !r->drift_job &&
@@ -854,26 +859,27 @@ static int by_size(const void *a, const void *b)
 
 /* From the history of this database; cells it knows nothing of count as the average of those
  * it does. Memory: as many workers as run at a time, each the largest that is left. */
-static void estimate(struct runner *r)
+static enum kvr_status estimate(struct runner *r)
 {
     int64_t ns = 0, disk = 0, *host = calloc((size_t)r->sweep.n_cells + 1, sizeof *host);
     struct kvr_run_summary *s = r->summary;
+    enum kvr_status st = host ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory for an estimate");
     int known = 0;
 
-    for (int i = 0; host && r->store && i < r->sweep.n_cells; i++) {
+    for (int i = 0; st == KVR_OK && r->store && i < r->sweep.n_cells; i++) {
         const struct kvr_cell *c = &r->sweep.cell[i];
         const struct kvr_like like = { c->rollout,  c->model_label, c->name,      c->set.kind,
                                        c->set.path, c->set.frames,  c->set.window };
         struct kvr_expected e = { 0 };
 
         if (r->jobs[i].state == KVR_WAITING)
-            kvr_store_expect(r->store, &like, &e);
+            st = kvr_store_expect(r->store, &like, &e);
         host[i] = e.host_bytes;
         ns += e.cell_ns;
         disk += e.disk_bytes;
         known += e.cell_ns > 0;
     }
-    if (known) {
+    if (st == KVR_OK && known) {
         s->estimate_ns = ns / known * s->to_run / r->n_workers;
         s->disk_bytes = disk / known * s->to_run;
         qsort(host, (size_t)r->sweep.n_cells, sizeof *host, by_size);
@@ -881,6 +887,7 @@ static void estimate(struct runner *r)
             s->memory_bytes += host[i] ? host[i] : host[0];
     }
     free(host);
+    return st;
 }
 
 /* The first so many of those that would run, in their order; a baseline stands before what needs
@@ -997,7 +1004,7 @@ static enum kvr_status name_config(const struct runner *r, char **out)
         fputs(r->session.config_path, to);
     for (const char *const *o = r->opts->overrides; to && o && *o; o++)
         fprintf(to, " %s", *o);
-    if (to && fclose(to) == 0)
+    if (kvr_text_close(to, out))
         return KVR_OK;
     return kvr_fail(KVR_ENOMEM, "run: no memory");
 }
@@ -1130,7 +1137,7 @@ static enum kvr_status run(struct runner *r)
     r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
     r->n_workers = count_workers(r);
-    estimate(r);
+    KVR_TRY(estimate(r));
     if (o->dry_run && !r->summary->estimate_ns)
         KVR_TRY(kvr_foresee(&r->sweep, r->jobs, r->summary));
     say_plan(r);

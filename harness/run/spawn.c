@@ -162,8 +162,10 @@ static bool keep_answer(struct kvr_child *c, const char *p, size_t n)
         size_t room = 2 * (c->n_answer + n + 1);
         char *bigger = realloc(c->answer, room);
 
-        if (!bigger)
+        if (!bigger) {
+            c->no_room = true;
             return false;
+        }
         c->answer = bigger;
         c->room = room;
     }

@@ -90,6 +90,8 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     json_t *model, *prompt;
 
     j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
+    if (kvr_json_losses())
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for it", where);
     if (!j->request)
         return kvr_fail(KVR_EINVAL, "%s: %s", where, e.text);
     KVR_TRY(kvr_json_object(j->request, where, "spec", &j->spec));
@@ -840,15 +842,25 @@ static void limit_memory(const struct job *j)
         setrlimit(RLIMIT_AS, &most);
 }
 
+/* An answer that lacks a number is no answer: then this one, which takes no memory. */
+static bool send_answer(json_t *answer, FILE *out)
+{
+    static const char none[] = "{\"outcome\":\"OOM_HOST\",\"status\":\"ENOMEM\","
+                               "\"reason\":\"no memory for the answer\"}";
+    char *text = kvr_json_text(answer, JSON_COMPACT);
+    const bool sent = fputs(text ? text : none, out) >= 0 && fflush(out) == 0;
+
+    free(text);
+    return sent;
+}
+
 int kvr_worker_main(FILE *in, FILE *out)
 {
     struct job j = { .answer = json_object() };
     enum kvr_status st;
-    int code = 0;
+    bool sent;
 
     settle_in();
-    if (!j.answer)
-        return 1;
     st = read_request(&j, in);
     if (st == KVR_OK)
         limit_memory(&j);
@@ -857,9 +869,8 @@ int kvr_worker_main(FILE *in, FILE *out)
     json_object_set_new(j.answer, "outcome", json_string(outcome_of(&j, st)));
     json_object_set_new(j.answer, "status", json_string(kvr_status_name(st)));
     json_object_set_new(j.answer, "reason", json_string(st == KVR_OK ? "" : kvr_error()));
-    if (json_dumpf(j.answer, out, JSON_COMPACT) != 0 || fflush(out) != 0)
-        code = 1;
+    sent = send_answer(j.answer, out);
     json_decref(j.answer);
     json_decref(j.request);
-    return code;
+    return sent ? 0 : 1;
 }

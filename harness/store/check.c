@@ -72,6 +72,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
     static const char *const from[] = { "SELECT %2$s FROM main.%1$s ORDER BY %2$s",
                                         "SELECT %2$s FROM main.%1$s ORDER BY %2$s DESC",
                                         "SELECT key FROM main.seal WHERE what = '%1$s'" };
+    bool short_of_memory = false;
 
     if (sqlite3_exec(c->db,
                      "CREATE TEMP TABLE IF NOT EXISTS found(key TEXT PRIMARY KEY); DELETE "
@@ -90,12 +91,16 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
             while (sqlite3_step(q) == SQLITE_ROW) {
                 kvr_sql_bind(put, "t", (const char *)sqlite3_column_text(q, 0));
                 sqlite3_step(put);
-                sqlite3_reset(put);
+                if (sqlite3_reset(put) == SQLITE_NOMEM)
+                    short_of_memory = true;
             }
-        sqlite3_finalize(q);
+        /* What cannot be read is no news here; what there was no memory to read is. */
+        if (sqlite3_finalize(q) == SQLITE_NOMEM)
+            short_of_memory = true;
         sqlite3_finalize(put);
     }
-    return KVR_OK;
+    return short_of_memory ? kvr_fail(KVR_ENOMEM, "store: %s: no memory to check it", c->path)
+                           : KVR_OK;
 }
 
 typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const char *key,

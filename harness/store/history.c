@@ -12,44 +12,42 @@
     "max(c.host_peak_bytes), avg((SELECT sum(bytes) FROM artifact a WHERE a.cell = c.key)), "      \
     "count(*) FROM cell c WHERE c.outcome = 'OK' AND c.run_kind = ? AND "
 
-static bool ask(sqlite3_stmt *q, struct kvr_expected *out)
+static enum kvr_status ask(struct kvr_store *s, sqlite3_stmt *q, struct kvr_expected *out)
 {
-    bool found = sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int64(q, 3) > 0 &&
-                 sqlite3_column_int64(q, 0) > 0;
-
-    if (found)
+    if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int64(q, 3) > 0 &&
+        sqlite3_column_int64(q, 0) > 0)
         *out = (struct kvr_expected){ sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1),
                                       sqlite3_column_int64(q, 2) };
-    sqlite3_finalize(q);
-    return found;
+    return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
+                                            : kvr_sql_fail(s->db, s->path, "asking the history");
 }
 
-void kvr_store_expect(struct kvr_store *s, const struct kvr_like *l, struct kvr_expected *out)
+enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *l,
+                                 struct kvr_expected *out)
 {
     sqlite3_stmt *q;
 
     memset(out, 0, sizeof *out);
-    if (kvr_sql_prepare(s, &q, TAKEN "c.rollout = ?") != KVR_OK)
-        return;
+    KVR_TRY(kvr_sql_prepare(s, &q, TAKEN "c.rollout = ?"));
     kvr_sql_bind(q, "tt", l->kind, l->rollout);
-    if (ask(q, out))
-        return;
-    if (kvr_sql_prepare(s, &q,
-                        TAKEN "c.model = ? AND c.name = ? AND c.frames = ? AND c.window = ? "
-                              "AND c.path = ?") != KVR_OK)
-        return;
+    KVR_TRY(ask(s, q, out));
+    if (out->cell_ns > 0)
+        return KVR_OK;
+    KVR_TRY(kvr_sql_prepare(s, &q,
+                            TAKEN "c.model = ? AND c.name = ? AND c.frames = ? AND c.window = ? "
+                                  "AND c.path = ?"));
     kvr_sql_bind(q, "tttiit", l->kind, l->model, l->name, (int64_t)l->frames, (int64_t)l->window,
                  l->path);
-    if (ask(q, out))
-        return;
-    if (kvr_sql_prepare(s, &q, TAKEN "c.model = ? AND c.name = ? AND c.frames = ?") != KVR_OK)
-        return;
+    KVR_TRY(ask(s, q, out));
+    if (out->cell_ns > 0)
+        return KVR_OK;
+    KVR_TRY(kvr_sql_prepare(s, &q, TAKEN "c.model = ? AND c.name = ? AND c.frames = ?"));
     kvr_sql_bind(q, "ttti", l->kind, l->model, l->name, (int64_t)l->frames);
-    ask(q, out);
+    return ask(s, q, out);
 }
 
-void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
-                           const struct kvr_session *session, char sha256[65])
+enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
+                                      const struct kvr_session *session, char sha256[65])
 {
     static const char sql[] =
         "SELECT a.sha256 FROM cell c JOIN session x ON x.id = c.session JOIN artifact a ON a.cell "
@@ -58,13 +56,13 @@ void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char 
     sqlite3_stmt *q;
 
     sha256[0] = 0;
-    if (kvr_sql_prepare(s, &q, sql) != KVR_OK)
-        return;
+    KVR_TRY(kvr_sql_prepare(s, &q, sql));
     kvr_sql_bind(q, "tttttt", rollout, key, session->code, session->compiler, session->cflags,
                  session->cpu_model);
     if (sqlite3_step(q) == SQLITE_ROW)
         sqlite3_snprintf(65, sha256, "%s", sqlite3_column_text(q, 0));
-    sqlite3_finalize(q);
+    return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
+                                            : kvr_sql_fail(s->db, s->path, "asking the history");
 }
 
 enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
@@ -83,6 +81,6 @@ enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,
     kvr_sql_bind(q, "ttt", rollout, session->code, machine ? machine : "");
     while (*n < most && sqlite3_step(q) == SQLITE_ROW)
         seconds[(*n)++] = sqlite3_column_double(q, 0);
-    sqlite3_finalize(q);
-    return KVR_OK;
+    return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
+                                            : kvr_sql_fail(s->db, s->path, "asking the history");
 }

@@ -17,12 +17,13 @@ struct kvr_expected {
 };
 
 /* From OK cells of this database, on any machine. */
-void kvr_store_expect(struct kvr_store *s, const struct kvr_like *like, struct kvr_expected *out);
+enum kvr_status kvr_store_expect(struct kvr_store *s, const struct kvr_like *like,
+                                 struct kvr_expected *out);
 
 /* sha256 of the frames that another cell of the same rollout got from the same code on a processor
  * of the same model: a cell's own must be these. "" when there is none. */
-void kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
-                           const struct kvr_session *session, char sha256[65]);
+enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, const char *key,
+                                      const struct kvr_session *session, char sha256[65]);
 
 /* Seconds of this rollout's repeats that count, at most `most` of them, as the session's sources
  * took them on the session's machine. */

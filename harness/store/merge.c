@@ -94,7 +94,12 @@ static enum kvr_status copy_table(struct kvr_store *s, const char *name, const c
 
     KVR_TRY(kvr_sql_prepare(s, &q, list));
     kvr_sql_bind(q, "t", name);
-    columns = sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : "";
+    columns = sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    if (!columns) {
+        st = kvr_sql_fail(s->db, s->path, "reading a table's columns");
+        sqlite3_finalize(q);
+        return st;
+    }
     sql = cell_column
               ? sqlite3_mprintf("INSERT INTO main.\"%w\"(%s) SELECT %s FROM shard.\"%w\" WHERE "
                                 "\"%w\" IN (SELECT key FROM temp.incoming)",
@@ -121,7 +126,8 @@ static enum kvr_status copy_others(struct kvr_store *s)
     while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW)
         st = copy_table(s, (const char *)sqlite3_column_text(q, 0),
                         (const char *)sqlite3_column_text(q, 1));
-    sqlite3_finalize(q);
+    if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(s->db, s->path, "merging");
     return st;
 }
 

@@ -63,27 +63,29 @@ enum kvr_status kvr_sql_create_cell(sqlite3 *db, const char *path, const char *s
     return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "creating the table of cells");
 }
 
-static bool has_table(sqlite3 *db, const char *name)
+static enum kvr_status has_table(sqlite3 *db, const char *path, const char *name, bool *yes)
 {
     sqlite3_stmt *q = NULL;
-    bool yes = false;
+    int rc = sqlite3_prepare_v2(
+        db, "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?", -1, &q, NULL);
 
-    if (sqlite3_prepare_v2(db, "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?",
-                           -1, &q, NULL) == SQLITE_OK) {
+    if (rc == SQLITE_OK) {
         kvr_sql_bind(q, "t", name);
-        yes = sqlite3_step(q) == SQLITE_ROW;
+        *yes = sqlite3_step(q) == SQLITE_ROW;
+        rc = sqlite3_finalize(q);
     }
-    sqlite3_finalize(q);
-    return yes;
+    return rc == SQLITE_OK ? KVR_OK : kvr_sql_fail(db, path, "looking for a table");
 }
 
 enum kvr_status kvr_sql_create_since_5(sqlite3 *db, const char *path, const char *schema)
 {
     for (int i = 0; kvr_store_since_5[i][0]; i++) {
+        bool there = false;
         char *sql;
         int rc;
 
-        if (has_table(db, kvr_store_since_5[i][0]))
+        KVR_TRY(has_table(db, path, kvr_store_since_5[i][0], &there));
+        if (there)
             continue;
         sql = sqlite3_mprintf("CREATE TABLE %s%s%s", schema, kvr_store_since_5[i][0],
                               kvr_store_since_5[i][1]);
@@ -161,8 +163,9 @@ static enum kvr_status drop_views(struct kvr_store *s)
     KVR_TRY(kvr_sql_prepare(s, &q, list));
     if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0))
         sql = sqlite3_mprintf("%s", sqlite3_column_text(q, 0));
-    sqlite3_finalize(q);
-    if (sql)
+    if (sqlite3_finalize(q) != SQLITE_OK)
+        st = kvr_sql_fail(s->db, s->path, "listing the views");
+    else if (sql)
         st = kvr_sql_exec(s, sql, "dropping the views");
     sqlite3_free(sql);
     return st;
@@ -171,9 +174,10 @@ static enum kvr_status drop_views(struct kvr_store *s)
 static enum kvr_status rebuild(struct kvr_store *s)
 {
     /* Checksums that are there stay as they are, so that what is damaged stays visible. */
-    const bool sealed = has_table(s->db, "seal");
+    bool sealed = false;
     char version[64];
 
+    KVR_TRY(has_table(s->db, s->path, "seal", &sealed));
     KVR_TRY(drop_views(s));
     KVR_TRY(kvr_sql_exec(s, "ALTER TABLE cell RENAME TO cell_before", "changing the cells"));
     KVR_TRY(kvr_sql_create_cell(s->db, s->path, "cell"));

@@ -13,23 +13,24 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/isa.h"
+#include "harness/core/json.h"
 #include "harness/core/machine.h"
+#include "harness/core/procfile.h"
 #include "harness/core/sha256.h"
 #include "harness/core/version.h"
 
 /* First line of a file, "unknown" when there is none. */
 static void first_line(const char *path, char *out, size_t n)
 {
-    FILE *f = fopen(path, "r");
+    struct kvr_procfile f;
 
-    snprintf(out, n, "unknown");
-    if (!f)
-        return;
-    if (!fgets(out, (int)n, f) || out[strspn(out, " \t\n")] == 0)
+    kvr_procfile_open(&f, path);
+    if (!kvr_procfile_gets(&f, out, n) || out[strspn(out, " \t\n")] == 0)
         snprintf(out, n, "unknown");
     out[strcspn(out, "\n")] = 0;
-    fclose(f);
+    kvr_procfile_close(&f);
 }
 
 /* "NAME, kernels avx2": what is compared, averaged and shown by processor is so by variant, too. */
@@ -85,7 +86,7 @@ static char *argv_json(int argc, char *const *argv)
 
         json_array_append_new(a, s ? s : json_string("(not UTF-8)"));
     }
-    text = a ? json_dumps(a, 0) : NULL;
+    text = kvr_json_text(a, 0);
     json_decref(a);
     return text;
 }
@@ -173,7 +174,7 @@ enum kvr_status kvr_session_identify(struct kvr_session *s)
         fprintf(to, "%s\n%d\n%s\n", s->cpu_model, s->n_cpus, s->driver);
     for (int i = 0; to && those[i]; i++)
         fprintf(to, "%s\n", kvr_session_fact(s, those[i]) ? kvr_session_fact(s, those[i]) : "");
-    if (!to || fclose(to) != 0)
+    if (!kvr_text_close(to, &text))
         st = kvr_fail(KVR_ENOMEM, "session: no memory");
     if (st == KVR_OK)
         st = kvr_sha256_hex(text, size, hex);

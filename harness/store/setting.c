@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/memtext.h"
 #include "harness/core/json.h"
 
 #define AXIS KVR_SET_AXIS
@@ -392,9 +393,6 @@ char *kvr_settings_sql(const char *sql)
         put_named(to, dot + 1, (size_t)(end - dot - 1), table);
         sql = end + 1;
     }
-    if (!to || fclose(to) != 0) {
-        free(text);
-        return NULL;
-    }
+    kvr_text_close(to, &text);
     return text;
 }

@@ -18,13 +18,14 @@ static enum kvr_status status_of(sqlite3 *db)
     int os = sqlite3_system_errno(db) ? sqlite3_system_errno(db) : errno;
 
     switch (rc) {
+    case SQLITE_OK: /* then it was not SQLite that failed, but who made a statement for it */
+    case SQLITE_NOMEM:
+        return KVR_ENOMEM;
     case SQLITE_FULL:
         return KVR_EFULL;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return KVR_EBUSY;
-    case SQLITE_NOMEM:
-        return KVR_ENOMEM;
     case SQLITE_NOTADB:
         return KVR_ESCHEMA;
     case SQLITE_CORRUPT:
@@ -48,7 +49,9 @@ enum kvr_status kvr_sql_fail(sqlite3 *db, const char *path, const char *what)
         return kvr_fail(st, "store: %s: %s: another process is writing to it", path, what);
     if (st == KVR_ESCHEMA)
         return kvr_fail(st, "store: %s: not a kvreel database (not SQLite at all)", path);
-    return kvr_fail(st, "store: %s: %s: %s", path, what, db ? sqlite3_errmsg(db) : "no memory");
+    if (st == KVR_ENOMEM) /* SQLite's text may be of what it could not do without */
+        return kvr_fail(st, "store: %s: %s: no memory", path, what);
+    return kvr_fail(st, "store: %s: %s: %s", path, what, sqlite3_errmsg(db));
 }
 
 static enum kvr_status pragma_int(sqlite3 *db, const char *path, const char *sql, int64_t *out)
@@ -99,16 +102,19 @@ static enum kvr_status refuse_unknown(sqlite3 *db, const char *path)
         const char *name = (const char *)sqlite3_column_text(q, 0);
         bool known = false;
 
-        for (int i = 0; i < KVR_N_SETTINGS; i++)
+        for (int i = 0; name && i < KVR_N_SETTINGS; i++)
             known = known ||
                     (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, name) == 0);
-        if (!known)
+        if (!name)
+            st = kvr_sql_fail(db, path, "reading");
+        else if (!known)
             st = kvr_fail(KVR_ESCHEMA,
                           "store: %s: its cells have the setting '%s', which this kvreel does not "
                           "know; use a later one",
                           path, name);
     }
-    sqlite3_finalize(q);
+    if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(db, path, "reading");
     return st;
 }
 
@@ -223,7 +229,7 @@ void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...)
 
         switch (*types) {
         case 't':
-            sqlite3_bind_text(q, i, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+            sqlite3_bind_text(q, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
             break;
         case 'i':
             sqlite3_bind_int64(q, i, va_arg(ap, int64_t));

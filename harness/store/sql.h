@@ -11,6 +11,7 @@
 struct kvr_store {
     sqlite3 *db;
     char *path;
+    bool has_tables;
     char *copy; /* of it as it was before it was brought to this version; NULL: it was not */
     kvr_store_wait_fn *wait;
     void *wait_ctx;
@@ -62,7 +63,8 @@ enum kvr_status kvr_sql_exec(struct kvr_store *s, const char *sql, const char *w
 enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char *what);
 
 /* Prepare and bind: `types` has a letter per parameter, t text (NULL pointer: NULL), i int64,
- * d double (NaN: NULL), n a NULL without argument, x an int64 that is not to be kept (NULL). */
+ * d double (NaN: NULL), n a NULL without argument, x an int64 that is not to be kept (NULL). Texts
+ * are not copied, so binding cannot fail: they must live until the statement has been stepped. */
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 

@@ -1,5 +1,6 @@
 /* statement.c - places in a text that its caller fills. */
 #include "harness/store/statement.h"
+#include "harness/core/memtext.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +43,6 @@ char *kvr_statement_fill(const char *text, const char *const *with)
 
     if (to)
         kvr_statement_put(to, text, with);
-    if (!to || fclose(to) != 0) {
-        free(filled);
-        return NULL;
-    }
+    kvr_text_close(to, &filled);
     return filled;
 }

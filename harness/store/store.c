@@ -145,6 +145,7 @@ static enum kvr_status set_up(struct kvr_store *s)
 
     sqlite3_busy_timeout(s->db, BUSY_MS);
     KVR_TRY(kvr_sql_check_version(s->db, s->path, &form, &version));
+    s->has_tables = form != KVR_FORM_EMPTY;
     KVR_TRY(kvr_sql_exec(s, "PRAGMA foreign_keys = ON", "opening"));
     if (on_network(s->path))
         KVR_TRY(kvr_sql_exec(s,
@@ -155,6 +156,7 @@ static enum kvr_status set_up(struct kvr_store *s)
         KVR_TRY(use_wal(s));
     if (form == KVR_FORM_EMPTY)
         KVR_TRY(create(s, &form));
+    s->has_tables = true;
     KVR_TRY(check_writable(s));
     return form == KVR_FORM_OLDER ? kvr_sql_migrate(s, version) : KVR_OK;
 }
@@ -184,6 +186,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
 {
     struct kvr_store *s = calloc(1, sizeof *s);
     enum kvr_status st;
+    bool fresh;
     int rc;
 
     *out = NULL;
@@ -191,6 +194,7 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
         free(s);
         return kvr_fail(KVR_ENOMEM, "store: no memory");
     }
+    fresh = access(path, F_OK) != 0;
     rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_CANTOPEN)
         st = explain_open(path);
@@ -199,6 +203,9 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     else
         st = set_up_fn(s);
     if (st != KVR_OK) {
+        /* Others who have opened it meanwhile see that it is gone (kvr_store_in_place). */
+        if (fresh && !s->has_tables)
+            unlink(path);
         kvr_store_close(&s);
         return st;
     }

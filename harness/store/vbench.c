@@ -152,7 +152,8 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
             st = kvr_seal(im->store, KVR_SEAL_CELL, cell);
         ++*n;
     }
-    sqlite3_reset(im->find);
+    if (sqlite3_reset(im->find) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(im->store->db, im->path, "looking for a video");
     return st;
 }
 
