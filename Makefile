@@ -42,7 +42,7 @@ CPPFLAGS += -I. -D_GNU_SOURCE $(PKG_CFLAGS)
 NOWHERE := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS  += -std=c17 $(OPT) -march=$(ARCH) -ffp-contract=off -fopenmp $(NOWHERE) $(WARN) $(SANFLAGS)
 LDFLAGS += -fopenmp $(SANFLAGS) -rdynamic
-LDLIBS  += $(PKG_LIBS) -ldl -lm
+LDLIBS  += $(PKG_LIBS) -lstdc++ -ldl -lm
 
 # Hot loops are compiled once per instruction set, and one is chosen when the program starts
 # (harness/core/isa.h): *_isa.c for ISAS, *_dot.c, which multiply bytes, for DOT_ISAS.
@@ -64,7 +64,7 @@ ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
 SRC  := $(sort $(filter-out harness/cli/main.c $(if $(SPIECE),harness/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/texts.o
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/harness/core/onednn_guard.o $(BUILD)/texts.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -95,7 +95,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds
+	uninstall deb dist reproducible fuzz-seeds fault-malloc
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -184,6 +184,13 @@ $(BUILD)/harness/text/spiece.o: harness/text/spiece.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# oneDNN's exceptions end here; nothing else of ours has any.
+GUARD_OBJ := $(BUILD)/harness/core/onednn_guard.o
+$(GUARD_OBJ): harness/core/onednn_guard.cc
+	$(call say,CXX,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CPPFLAGS) $(filter-out -fno-exceptions -fno-rtti,$(CXXFLAGS)) -MMD -MP -c -o $@ $<
 
 $(BUILD)/harness/device/%.o: harness/device/%.cc
 	$(call say,CXX,$<)
@@ -274,6 +281,14 @@ fault-campaign: $(BUILD)/tests/run/test_faults
 ## damage-campaign: 600 damaged databases: no changed content unseen, no unsound shard merged
 damage-campaign: $(BUILD)/tests/store/test_damage
 	@KVR_DAMAGES=$${KVR_DAMAGES:-600} $(BUILD)/tests/store/test_damage
+
+FAULT_SHIM := $(BUILD)/tests/faults/malloc_fault.so
+$(FAULT_SHIM): CFLAGS += -fno-builtin
+# What is preloaded into other programs cannot have a sanitizer inside.
+$(FAULT_SHIM): SANFLAGS :=
+## fault-malloc: the n-th allocation fails, in every command; MOST=20 tries so many places of each, else all
+fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
+	@bash tools/fault-malloc.sh $(BUILD) $(or $(MOST),0) '$(or $(ONLY),.)'
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel

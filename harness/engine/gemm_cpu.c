@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 
 enum { TILE_M = 64, TILE_N = 384, MAX_THREADS = 64 };
 
@@ -65,8 +66,9 @@ static enum kvr_status check(dnnl_status_t s, const char *what)
 {
     if (s == dnnl_success)
         return KVR_OK;
-    return kvr_fail(s == dnnl_out_of_memory ? KVR_ENOMEM : KVR_EINTERNAL,
-                    "gemm: oneDNN: %s failed with status %d", what, (int)s);
+    if (s == dnnl_out_of_memory)
+        return kvr_fail(KVR_ENOMEM, "gemm: oneDNN has no memory for %s", what);
+    return kvr_fail(KVR_EINTERNAL, "gemm: oneDNN: %s failed with status %d", what, (int)s);
 }
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
@@ -137,9 +139,9 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
         n = omp_get_max_threads();
     g->n_threads = n < MAX_THREADS ? n : MAX_THREADS;
     kvr_onednn_limit();
-    st = check(dnnl_engine_create(&g->engine, dnnl_cpu, 0), "engine");
+    st = check(kvr_dnnl_engine_create(&g->engine, dnnl_cpu, 0), "engine");
     for (int i = 0; i < g->n_threads && st == KVR_OK; i++)
-        st = check(dnnl_stream_create(&g->stream[i], g->engine, dnnl_stream_default_flags),
+        st = check(kvr_dnnl_stream_create(&g->stream[i], g->engine, dnnl_stream_default_flags),
                    "stream");
     if (st != KVR_OK) {
         gemm_close(&g->base);
@@ -204,24 +206,25 @@ static enum kvr_status prim_build(struct gemm *g, struct prim *p, const dnnl_mem
     else
         DNNL_TRY(dnnl_memory_desc_init_by_tag(&w, 2, wdims, dnnl_f32, dnnl_format_tag_any));
     DNNL_TRY(dnnl_matmul_desc_init(&desc, &src, &w, p->bias ? &b : NULL, &dst));
-    DNNL_TRY(dnnl_primitive_attr_create(&attr));
-    st = check(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+    DNNL_TRY(kvr_dnnl_primitive_attr_create(&attr));
+    st = check(kvr_dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                "scratchpad mode");
     if (st == KVR_OK)
-        st = check(dnnl_primitive_desc_create(&pd, &desc, attr, g->engine, NULL), "matmul");
+        st = check(kvr_dnnl_primitive_desc_create(&pd, &desc, attr, g->engine, NULL), "matmul");
     dnnl_primitive_attr_destroy(attr);
     if (st != KVR_OK)
         return st;
-    st = check(dnnl_primitive_create(&p->p, pd), "matmul primitive");
+    st = check(kvr_dnnl_primitive_create(&p->p, pd), "matmul primitive");
     p->weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     p->scratch_bytes = dnnl_memory_desc_get_size(scratch);
     for (int i = 0; i < g->n_threads && st == KVR_OK; i++) {
-        st = check(dnnl_memory_create(&p->src[i], &src, g->engine, DNNL_MEMORY_NONE), "src");
+        st = check(kvr_dnnl_memory_create(&p->src[i], &src, g->engine, DNNL_MEMORY_NONE), "src");
         if (st == KVR_OK)
-            st = check(dnnl_memory_create(&p->dst[i], &dst, g->engine, DNNL_MEMORY_NONE), "dst");
+            st =
+                check(kvr_dnnl_memory_create(&p->dst[i], &dst, g->engine, DNNL_MEMORY_NONE), "dst");
         if (st == KVR_OK && p->scratch_bytes)
-            st = check(dnnl_memory_create(&p->scratch[i], scratch, g->engine, DNNL_MEMORY_NONE),
+            st = check(kvr_dnnl_memory_create(&p->scratch[i], scratch, g->engine, DNNL_MEMORY_NONE),
                        "scratchpad");
         if (st == KVR_OK && g->scratch[i].n_bytes < p->scratch_bytes)
             st = kvr_buf_reserve(&g->scratch[i], g->base.dev, KVR_MEM_SCRATCH, p->scratch_bytes);
@@ -292,18 +295,18 @@ static enum kvr_status pack_tile(struct linear *l, struct tile *t, const struct 
 
     DNNL_TRY(dnnl_memory_desc_init_by_strides(&plain, 2, dims, dnnl_f32, strides));
     st = check(
-        dnnl_memory_create(&from, &plain, g->engine, (void *)(w + (int64_t)t->n0 * l->base.k)),
+        kvr_dnnl_memory_create(&from, &plain, g->engine, (void *)(w + (int64_t)t->n0 * l->base.k)),
         "weights memory");
     if (st == KVR_OK)
-        st = check(dnnl_reorder_primitive_desc_create(&pd, &plain, g->engine, &p->weights,
-                                                      g->engine, NULL),
+        st = check(kvr_dnnl_reorder_primitive_desc_create(&pd, &plain, g->engine, &p->weights,
+                                                          g->engine, NULL),
                    "reorder");
     if (st == KVR_OK)
-        st = check(dnnl_primitive_create(&reorder, pd), "reorder primitive");
+        st = check(kvr_dnnl_primitive_create(&reorder, pd), "reorder primitive");
     if (st == KVR_OK) {
         dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, t->w } };
 
-        st = check(dnnl_primitive_execute(reorder, g->stream[0], 2, args), "reorder run");
+        st = check(kvr_dnnl_primitive_execute(reorder, g->stream[0], 2, args), "reorder run");
     }
     if (reorder)
         dnnl_primitive_destroy(reorder);
@@ -343,12 +346,12 @@ static enum kvr_status linear_fill(struct linear *l, const float *w, const float
         dnnl_memory_desc_t bias;
 
         KVR_TRY(prim_get(g, TILE_M, t->n, l->base.k, l->base.n, l->base.has_bias, &p));
-        DNNL_TRY(dnnl_memory_create(&t->w, &p->weights, g->engine, (char *)l->packed.p + at));
+        DNNL_TRY(kvr_dnnl_memory_create(&t->w, &p->weights, g->engine, (char *)l->packed.p + at));
         at += round64(dnnl_memory_desc_get_size(&p->weights));
         KVR_TRY(pack_tile(l, t, p, w));
         if (b) {
             KVR_TRY(matrix(&bias, 1, t->n, t->n));
-            DNNL_TRY(dnnl_memory_create(&t->b, &bias, g->engine, (float *)l->bias.p + t->n0));
+            DNNL_TRY(kvr_dnnl_memory_create(&t->b, &bias, g->engine, (float *)l->bias.p + t->n0));
         }
     }
     return KVR_OK;
@@ -466,10 +469,10 @@ static dnnl_status_t run_tile(struct gemm *g, int who, const struct split *s,
     struct prim *p = prims->p[longer][nt == l->n_tiles - 1];
     dnnl_exec_arg_t args[5];
     int n = 0;
-    dnnl_status_t st = dnnl_memory_set_data_handle(p->src[who], (void *)(x + row0 * l->base.k));
+    dnnl_status_t st = kvr_dnnl_memory_set_data_handle(p->src[who], (void *)(x + row0 * l->base.k));
 
     if (st == dnnl_success)
-        st = dnnl_memory_set_data_handle(p->dst[who], y + row0 * l->base.n + t->n0);
+        st = kvr_dnnl_memory_set_data_handle(p->dst[who], y + row0 * l->base.n + t->n0);
     args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SRC, p->src[who] };
     args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_WEIGHTS, t->w };
     args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_DST, p->dst[who] };
@@ -477,11 +480,11 @@ static dnnl_status_t run_tile(struct gemm *g, int who, const struct split *s,
         args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, t->b };
     if (p->scratch_bytes) {
         if (st == dnnl_success)
-            st = dnnl_memory_set_data_handle(p->scratch[who], g->scratch[who].p);
+            st = kvr_dnnl_memory_set_data_handle(p->scratch[who], g->scratch[who].p);
         args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, p->scratch[who] };
     }
     if (st == dnnl_success)
-        st = dnnl_primitive_execute(p->p, g->stream[who], n, args);
+        st = kvr_dnnl_primitive_execute(p->p, g->stream[who], n, args);
     return st;
 }
 
@@ -492,7 +495,7 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     struct layer_prims prims[KVR_LINEAR_MAX_FUSED];
     int64_t first[KVR_LINEAR_MAX_FUSED + 1] = { 0 };
     const struct split s = split_rows(m);
-    int n_threads, team, bad = 0;
+    int n_threads, team, bad = 0; /* bits: 1 a tile failed, 2 for want of memory */
 
     KVR_TRY(rounded_room(g, m, l[0]->k));
     if (g->rounded.p) {
@@ -511,19 +514,22 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
         one_thread();
 #pragma omp parallel for schedule(static) num_threads(team) reduction(| : bad) if (team > 1)
     for (int64_t at = 0; at < first[n_layers]; at++) {
+        dnnl_status_t one;
         int i = 0;
 
         while (at >= first[i + 1])
             i++;
-        if (run_tile(g, omp_get_thread_num(), &s, linear_of(l[i]), &prims[i], at - first[i], x,
-                     y[i]) != dnnl_success)
-            bad |= 1;
+        one = run_tile(g, omp_get_thread_num(), &s, linear_of(l[i]), &prims[i], at - first[i], x,
+                       y[i]);
+        if (one != dnnl_success)
+            bad |= one == dnnl_out_of_memory ? 3 : 1;
     }
     if (team == 1)
         threads_back(n_threads);
     if (bad)
-        return kvr_fail(KVR_EINTERNAL, "gemm: oneDNN failed to run a tile of %lld x %d x %d",
-                        (long long)m, l[0]->n, l[0]->k);
+        return kvr_fail(bad & 2 ? KVR_ENOMEM : KVR_EINTERNAL,
+                        "gemm: oneDNN%s failed to run a tile of %lld x %d x %d",
+                        bad & 2 ? ", out of memory," : "", (long long)m, l[0]->n, l[0]->k);
     return KVR_OK;
 }
 

@@ -408,7 +408,8 @@ static enum kvr_status load_all(struct kvr_model *m, const struct paths *p,
     struct loader l = { 0 };
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
+    if (!use->look)
+        KVR_TRY(kvr_gemm_open_as(&m->gemm, m->dev, use->compute));
     m->blocks = calloc((size_t)m->config.n_layers, sizeof *m->blocks);
     m->vectors = calloc((size_t)(VECTORS_PER_BLOCK * m->config.n_layers + 1), sizeof *m->vectors);
     if (!m->blocks || !m->vectors)
