@@ -1,0 +1,228 @@
+/* malloc_fault.c - the n-th allocation of a program fails. To be preloaded:
+ *
+ *     LD_PRELOAD=build/tests/faults/malloc_fault.so FAULT_NTH=17 kvreel list methods
+ *     LD_PRELOAD=... FAULT_PLACES=FILE kvreel list methods     which are worth it, into FILE
+ *
+ * A place is the program's own callers and the last three of any library's: SQLite asks a hundred
+ * thousand times from a thousand of them.
+ * FILE gets a line for the first allocation of each, its number, and at the end how many there are.
+ * Counted from main() on: what the loader and the libraries' constructors take is not the
+ * program's. FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone. */
+#include <errno.h>
+#include <execinfo.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <dlfcn.h>
+
+/* glibc's own, which need no look-up that would itself allocate. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+/* What is put in the place of glibc's has no header of its own. */
+void *memalign(size_t alignment, size_t n);
+int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
+                      void (*init)(void), void (*fini)(void), void (*unload)(void), void *stack);
+
+static atomic_bool counting;
+static atomic_long n_asked;
+static long fail_at;
+
+enum { DEPTH = 64, OURS = 2, LAST = 3, MAX_PLACES = 1 << 16 };
+static uint64_t seen[MAX_PLACES]; /* hashes of stacks, open addressing; 0 is free */
+static long first_of[MAX_PLACES], n_places;
+static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
+static bool looking, telling;
+static uintptr_t text_start, text_end; /* of the program itself */
+
+static int first_object(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X)) {
+            text_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            text_end = text_start + info->dlpi_phdr[i].p_memsz;
+        }
+    return 1; /* the program comes first */
+}
+
+static void remember(long n)
+{
+    static _Thread_local bool inside;
+    uint64_t hash = 14695981039346656037u;
+    void *callers[DEPTH];
+    int depth;
+
+    if (inside)
+        return;
+    inside = true;
+    depth = backtrace(callers, DEPTH);
+    for (int i = OURS; i < depth; i++) {
+        const uintptr_t caller = (uintptr_t)callers[i];
+
+        if (i < OURS + LAST || (caller >= text_start && caller < text_end))
+            hash = (hash ^ (uint64_t)caller) * 1099511628211u;
+    }
+    hash |= 1;
+    pthread_mutex_lock(&places);
+    for (size_t at = hash >> 40; n_places < MAX_PLACES / 2; at++) {
+        uint64_t *slot = &seen[at % MAX_PLACES];
+
+        if (*slot == hash)
+            break;
+        if (*slot == 0) {
+            *slot = hash;
+            first_of[n_places++] = n;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&places);
+    inside = false;
+}
+
+static bool fails(void)
+{
+    long n;
+
+    if (!atomic_load_explicit(&counting, memory_order_relaxed))
+        return false;
+    n = atomic_fetch_add(&n_asked, 1) + 1;
+    if (looking)
+        remember(n);
+    if (n != fail_at)
+        return false;
+    if (telling) {
+        void *callers[DEPTH];
+
+        atomic_store(&counting, false);
+        backtrace_symbols_fd(callers, backtrace(callers, DEPTH), 2);
+        atomic_store(&counting, true);
+    }
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t n)
+{
+    return fails() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return n && fails() ? NULL : __libc_realloc(p, n);
+}
+
+void *reallocarray(void *p, size_t n, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(p, bytes);
+}
+
+void *memalign(size_t alignment, size_t n)
+{
+    return fails() ? NULL : __libc_memalign(alignment, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return memalign(alignment, n);
+}
+
+/* oneDNN's small objects, for which room has been made sure of: harness/core/onednn_guard.cc. */
+static bool has_room(const void *caller, size_t n)
+{
+    enum { SMALL = 32 * 1024 };
+    Dl_info who;
+
+    return n <= SMALL && dladdr(caller, &who) && strstr(who.dli_fname, "/libdnnl.");
+}
+
+int posix_memalign(void **out, size_t alignment, size_t n)
+{
+    void *p = has_room(__builtin_return_address(0), n) ? __libc_memalign(alignment, n)
+                                                       : memalign(alignment, n);
+
+    if (!p)
+        return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+static void tell(void)
+{
+    FILE *f;
+
+    atomic_store(&counting, false);
+    f = fopen(getenv("FAULT_PLACES"), "w");
+    if (f) {
+        for (long i = 0; i < n_places; i++)
+            fprintf(f, "%ld\n", first_of[i]);
+        fprintf(f, "%ld\n", atomic_load(&n_asked));
+        fclose(f);
+    }
+}
+
+/* FFmpeg's libraries bring some fifty others, whose constructors (GLib's, C++'s) end the process
+ * when they get no memory: nothing that is written here can keep them from it. */
+void *dlopen(const char *name, int flags)
+{
+    const bool was = atomic_load(&counting);
+    void *(*real)(const char *, int), *handle;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+    if (name && (strncmp(name, "libav", 5) == 0 || strncmp(name, "libsw", 5) == 0))
+        atomic_store(&counting, false);
+    handle = real(name, flags);
+    atomic_store(&counting, was);
+    return handle;
+}
+
+static int (*program)(int, char **, char **);
+
+static int counted_main(int argc, char **argv, char **env)
+{
+    const char *nth = getenv("FAULT_NTH"), *in = getenv("FAULT_IN");
+    const bool worker = argc > 1 && strcmp(argv[1], "worker") == 0;
+
+    fail_at = nth ? atol(nth) : 0;
+    if (worker == (in && strcmp(in, "worker") == 0)) {
+        void *callers[2];
+
+        looking = getenv("FAULT_PLACES") != NULL;
+        telling = getenv("FAULT_TELL") != NULL;
+        dl_iterate_phdr(first_object, NULL);
+        backtrace(callers, 2); /* whose first call loads a library */
+        if (looking)
+            atexit(tell);
+        atomic_store(&counting, true);
+    }
+    return program(argc, argv, env);
+}
+
+int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
+                      void (*init)(void), void (*fini)(void), void (*unload)(void), void *stack)
+{
+    int (*real)(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                void (*)(void), void *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "__libc_start_main");
+    program = start;
+    return real(counted_main, argc, argv, init, fini, unload, stack);
+}

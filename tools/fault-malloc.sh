@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# fault-malloc.sh - one allocation fails, in every command: does each say so, and nothing else?
+#
+#     tools/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN]]
+#
+# Of each command every place that allocates (tests/faults/malloc_fault.c says what a place is), or
+# MOST of them, spread evenly, and MOST/4 allocations at even distances beside. A try is
+#     crash     a signal ended it (or its worker), or it did not end within 60 s
+#     other     exit 0, but stdout (of a sweep: cells, metrics, frames) is not what it is without the
+#               fault; or a database that is none
+#     untyped   another exit, and neither stderr nor the cell's reason speaks of memory
+# One line per command, then the sums; the exit is 1 unless all are 0. What went wrong is listed in
+# BUILD/fault-malloc.log: command, n, verdict, exit, what was said.
+set -uo pipefail
+
+build=$(realpath "$1")
+most=${2:-0}
+only=${3:-.}
+kvreel=$build/kvreel
+shim=$build/tests/faults/malloc_fault.so
+log=$build/fault-malloc.log
+root=$PWD
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-fault-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+# One thread: the order of allocations is the same every time.
+export KVREEL_DATA=$root OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive XDG_CONFIG_HOME=$work/none KVREEL_ETC=$work/none
+: >"$log"
+
+cd "$work" || exit 1
+cat >sweep.yaml <<'YAML'
+question: does it say when memory ends?
+model: nano
+suite: {suite: moviegen-nano, prompts: 2}
+methods: [BF16, RTN_INT4, {method: RTN_INT2, options: {group: [16, 32]}}]
+frames: 3
+YAML
+sed 's/prompts: 2/prompts: 1/; s/^methods.*/methods: [BF16, RTN_INT4]/' sweep.yaml >one.yaml
+"$kvreel" run sweep.yaml --db base.db --out out -q >/dev/null 2>run.err || {
+    cat run.err >&2
+    exit 1
+}
+"$kvreel" generate -m RTN_INT4 --reference --frames 3 -q -o g -p 'a large red disc' >/dev/null || exit 1
+a=$(echo g/BF16-*.safetensors) b=$(echo g/RTN_INT4-*.safetensors)
+
+commands=(
+    "list methods"
+    "list metrics --json"
+    "list models"
+    "list suites --json"
+    "show RTN_INT4@study"
+    "show SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2 --json"
+    "vocabulary --json"
+    "codec -m RTN_INT4 --draw 30x2x16 --json"
+    "predict -m KIVI_INT2@study --geometry wan-1.3b --frames 33 --json"
+    "run sweep.yaml --db base.db --out out --dry-run"
+    "run sweep.yaml --dry-run --json"
+    "run sweep.yaml --dump-config"
+    "status --db base.db"
+    "submit slurm sweep.yaml --shards 2"
+    "merge base.db -o all.db"
+    "compare $a $b --json --series"
+    "compare $a $b"
+    "sheet s.png $a $b"
+    "sheet s.png --db base.db -m RTN_INT4 --worst"
+    "query --db base.db --json SELECT*FROM(cells_wide)"
+    "query --db base.db SELECT*FROM(summary)"
+    "report --db base.db -t summary -f latex"
+    "report --db base.db -o page"
+    "stats paired --db base.db --json"
+    "pareto --db base.db"
+    "plot pareto --db base.db -o figures --format svg"
+    "reproduce study33 --quantity compression"
+    "model check $root/models/nano"
+    "doctor --json"
+    "completion zsh"
+    "completion --values methods"
+    "man run"
+    "version"
+    "help"
+    "sweep in the parent"
+    "sweep in its workers"
+)
+[ -e "$build/examples/plugin/center.so" ] && commands+=("--plugin $build/examples/plugin/center.so show CENTERED_INT4")
+
+# What a sweep has found, without times: of one cell per line its key, bytes, frames, metrics.
+found() { # DB
+    sqlite3 -readonly "$1" "SELECT c.key, c.nominal_bytes, c.resident_bytes,
+        (SELECT group_concat(kind || ' ' || sha256, ' ') FROM (SELECT kind, sha256 FROM artifact a WHERE a.cell = c.key AND kind = 'frames')),
+        (SELECT group_concat(name || '=' || coalesce(value, missing), ' ') FROM (SELECT * FROM metric m WHERE m.cell = c.key ORDER BY name))
+        FROM cell c WHERE outcome = 'OK' ORDER BY key" 2>&1
+}
+
+all=0 crash=0 other=0 untyped=0
+n_commands=0
+try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
+    local call=$command in=
+    rm -rf all.db* s.png page figures new.db* out2
+    case $command in
+    "sweep in "*)
+        call="run one.yaml --db new.db --out out2 --jobs 1 -q"
+        [ "$command" = "sweep in the parent" ] || in=worker
+        ;;
+    esac
+    # shellcheck disable=SC2086
+    timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" $call >out.txt 2>err.txt
+    rc=$?
+    [ "$call" = "$command" ] || found new.db >out.txt
+}
+judge() { # sets verdict from rc, out.txt, err.txt and what they should be
+    verdict=
+    if [ "$rc" -ge 124 ]; then
+        verdict=crash
+    elif [[ $command == "sweep in "* ]]; then
+        if [ -e new.db ] && grep -q '^Error\|no such table' out.txt; then
+            verdict=other
+        elif [ -e new.db ] && [ -n "$(comm -23 <(sort out.txt) <(sort want.txt))" ]; then
+            verdict=other
+        elif [ "$rc" -eq 0 ]; then
+            cmp -s out.txt want.txt || verdict=other
+        elif [ -e new.db ] && [ "$(sqlite3 -readonly new.db "SELECT count(*) FROM attempt WHERE outcome = 'SIGNAL'")" -gt 0 ]; then
+            verdict=crash
+        elif [ -e new.db ] && [ "$(sqlite3 -readonly new.db "SELECT count(*) FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED', 'INTERRUPTED')")" -gt 0 ]; then
+            [ "$(sqlite3 -readonly new.db "SELECT count(*) FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED', 'INTERRUPTED', 'OOM_HOST') AND reason NOT LIKE '%memory%'")" -eq 0 ] || verdict=untyped
+        elif ! grep -qi memory err.txt; then
+            verdict=untyped
+        fi
+    elif [ "$rc" -eq "$want_rc" ] && { [ "$stable" = no ] || cmp -s out.txt want.txt; }; then
+        : # it could do without
+    elif [ "$rc" -eq 0 ]; then
+        verdict=other
+    elif ! grep -qi memory err.txt; then
+        verdict=untyped
+    fi
+}
+said() { # why, in one line
+    local text
+    text=$(tail -n 1 err.txt)
+    [ ! -s new.db ] || text="$text | $(sqlite3 -readonly new.db "SELECT outcome || ': ' || reason FROM attempt WHERE outcome NOT IN ('OK', 'SKIPPED') LIMIT 1" 2>&1)"
+    echo "$text"
+}
+for command in "${commands[@]}"; do
+    grep -qE -- "$only" <<<"$command" || continue
+    n_commands=$((n_commands + 1))
+    rm -f places
+    try 0
+    cp out.txt want.txt
+    want_rc=$rc
+    try 0 "$work/places" # a second time: what a clock or a load says is not the same twice
+    stable=no
+    cmp -s out.txt want.txt && stable=yes
+    count=$(tail -n 1 places 2>/dev/null)
+    if [ "$want_rc" -ne 0 ] || [ "${count:-0}" -eq 0 ]; then
+        echo "fault-malloc: '$command' does not run without a fault: exit $want_rc" >&2
+        cat err.txt >&2
+        exit 1
+    fi
+    sort -nu places >asked
+    n_places=$(wc -l <asked)
+    if [ "$most" -gt 0 ]; then
+        {
+            awk -v n="$n_places" -v most="$most" 'n <= most || int(NR * most / n) != int((NR - 1) * most / n)' asked
+            awk -v n="$count" -v most="$((most / 4))" 'BEGIN { for (i = 0; i < most; i++) print 1 + int((i + 0.5) * n / most) }'
+        } | sort -nu >chosen
+    else
+        cp asked chosen
+    fi
+    tries=0 bad=0
+    while read -r n; do
+        try "$n"
+        tries=$((tries + 1))
+        judge
+        [ -z "$verdict" ] && continue
+        bad=$((bad + 1))
+        printf -v "$verdict" %d $((${!verdict} + 1))
+        printf '%s\t%d\t%s\t%d\t%s\n' "$command" "$n" "$verdict" "$rc" "$(said)" >>"$log"
+    done <chosen
+    all=$((all + tries))
+    printf '%-60.60s %7d allocations %5d places %5d tries %4d faults\n' "${command//$root\//}" "$count" "$n_places" "$tries" "$bad"
+done
+echo "fault-malloc: $n_commands commands, $all tries: $crash crashes, $other other outputs, $untyped untyped"
+[ $((crash + other + untyped)) -eq 0 ] && [ "$all" -gt 0 ]
