@@ -450,6 +450,108 @@ START_TEST(same_cuts_same_bits)
 }
 END_TEST
 
+/* Weights in double: sums and maxima over queries, [n,H][2] of all pieces one after the other. */
+static void slow_columns(const struct attend_case *c, const float *q, const float *k,
+                         const float *s2, int64_t n, bool taylor, double *out)
+{
+    const struct kvr_attend_shape a = c->a;
+    double *p = calloc((size_t)n, sizeof *p);
+
+    ck_assert_ptr_nonnull(p);
+    for (int64_t r = 0; r < a.n_query; r++)
+        for (int h = 0; h < a.n_heads; h++) {
+            double top = -INFINITY, total = 0;
+            int64_t j = 0;
+
+            for (int i = 0; i < c->n_pieces; i++)
+                for (int64_t t = 0; t < c->n[i]; t++, j++) {
+                    p[j] = (double)c->log_m[i];
+                    for (int d = 0; d < a.head_dim; d++) {
+                        const double x =
+                            (double)q[(r * a.n_heads + h) * a.head_dim + d] / sqrt(a.head_dim);
+                        const int64_t at = (j * a.n_heads + h) * a.head_dim + d;
+
+                        p[j] += x * (double)k[at] - (taylor ? x * x * (double)s2[at] / 24 : 0);
+                    }
+                    top = fmax(top, p[j]);
+                }
+            for (j = 0; j < n; j++)
+                total += p[j] = exp(p[j] - top);
+            for (j = 0; j < n; j++) {
+                double *to = out + 2 * (j * a.n_heads + h);
+
+                to[0] += p[j] / total;
+                to[1] = fmax(to[1], p[j] / total);
+            }
+        }
+    free(p);
+}
+
+/* A weight is off as an output of values of size 1 would be; a sum by as much for every query. */
+START_TEST(columns)
+{
+    const struct attend_case *c = &cases[_i / 2];
+    const struct kvr_attend_shape a = c->a;
+    const int64_t width = (int64_t)a.n_heads * a.head_dim;
+    int64_t n = 0, first = 0;
+    double tol, *want;
+
+    for (int i = 0; i < c->n_pieces; i++)
+        n += c->n[i];
+    const size_t all = (size_t)(n * width), queries = (size_t)(a.n_query * width);
+    float *q = floats(queries), *k = floats(all), *s2 = floats(all), *ones = floats(all);
+    float *got = floats((size_t)(2 * n * a.n_heads));
+    const struct kvr_block_shape qs = { a.n_query, a.n_heads, a.head_dim },
+                                 ks = { n, a.n_heads, a.head_dim };
+    const struct kvr_attend_state state = new_state(&a);
+    float *dq, *dk, *ds2, *out = both_out((size_t)(2 * n * a.n_heads) * sizeof *out);
+
+    fill_block(q, &qs, FILL_NORMAL, 1);
+    fill_block(k, &ks, FILL_NORMAL, 2);
+    for (size_t i = 0; i < all; i++) {
+        s2[i] = 0.5f + (float)(i % 7) / 7;
+        ones[i] = 1;
+    }
+    want = calloc((size_t)(2 * n * a.n_heads), sizeof *want);
+    ck_assert_ptr_nonnull(want);
+    slow_columns(c, q, k, s2, n, _i % 2, want);
+    tol = tolerance(&a, q, k, ones, n, 7.3f);
+    dq = both_in(q, queries * sizeof *q);
+    dk = both_in(k, all * sizeof *k);
+    ds2 = both_in(s2, all * sizeof *s2);
+    kvr_attend_begin_cuda(both_stream, &a, &state);
+    for (int second = 0; second < 2; second++, first = 0)
+        for (int i = 0; i < c->n_pieces; first += c->n[i++]) {
+            const struct kvr_attend_piece piece = {
+                .k = dk + first * width,
+                .v = dk + first * width,
+                .n = c->n[i],
+                .log_m = c->log_m[i],
+                .by_steps = _i % 2 ? KVR_BY_STEPS_TAYLOR : KVR_BY_STEPS_NO,
+                .s2 = ds2 + first * width,
+            };
+
+            if (second)
+                kvr_attend_columns_cuda(both_stream, &a, dq, &piece, &state,
+                                        out + 2 * first * a.n_heads);
+            else
+                kvr_attend_piece_cuda(both_stream, &a, dq, &piece, &state);
+        }
+    both_get(got, out, (size_t)(2 * n * a.n_heads) * sizeof *got, "columns");
+    for (int64_t i = 0; i < n * a.n_heads; i++) {
+        ck_assert(fabs((double)got[2 * i] - want[2 * i]) <= tol * (double)a.n_query);
+        ck_assert(fabs((double)got[2 * i + 1] - want[2 * i + 1]) <= tol);
+    }
+    both_free();
+    free(q);
+    free(k);
+    free(s2);
+    free(ones);
+    free(got);
+    free(want);
+}
+END_TEST
+
 TCase *cases_attend(void)
 {
     TCase *tc = tcase_create("attention");
@@ -461,5 +563,6 @@ TCase *cases_attend(void)
     tcase_add_test(tc, order_does_not_show);
     tcase_add_loop_test(tc, any_cuts, 0, 8 * 3);
     tcase_add_loop_test(tc, same_cuts_same_bits, 0, 4);
+    tcase_add_loop_test(tc, columns, 0, 2 * N_CASES);
     return tc;
 }
