@@ -84,7 +84,8 @@ struct kvr_scheme {
 
 /* `spec` is NAME, NAME@study or NAME@intended, then +CORRECTION if wanted. A setting goes to the
  * scheme's own option of that name, else to every codec and part that has it; a prefix narrows it:
- * a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. */
+ * a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The setting `retention`
+ * itself puts another in the row's place: "none", the name of the row it is of, or its text. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);

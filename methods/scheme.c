@@ -171,6 +171,39 @@ static enum kvr_status settle(struct kvr_scheme *p)
     return KVR_OK;
 }
 
+static const char retention_setting[] = "retention";
+
+/* What the setting `retention` says instead of the row: "none", a row's name, or a part's text. */
+static const char *retention_text(const struct kvr_method *m, const struct kvr_setting *settings,
+                                  int n_settings)
+{
+    const char *text = m->retention;
+
+    for (int i = 0; i < n_settings; i++) {
+        const struct kvr_method *other;
+
+        if (strcmp(settings[i].name, retention_setting) != 0)
+            continue;
+        other = kvr_method_find(settings[i].value);
+        text = other                                    ? other->retention
+               : strcmp(settings[i].value, "none") == 0 ? NULL
+                                                        : settings[i].value;
+    }
+    return text;
+}
+
+static enum kvr_status open_retention(struct kvr_scheme *p, const struct kvr_setting *settings,
+                                      int n_settings)
+{
+    KVR_TRY(kvr_retention_open(&p->retention, retention_text(p->method, settings, n_settings)));
+    if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
+        return kvr_fail(KVR_EINVAL,
+                        "%s: retention '%s' gives up single tokens, which the study's "
+                        "reading never did",
+                        p->name, p->retention.part->name);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings)
 {
@@ -199,7 +232,7 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
         strcpy(p->opts.layer_budget, "moviegen");
     st = kvr_tiers_open(&p->tiers, p->method->tiers);
     if (st == KVR_OK)
-        st = kvr_retention_open(&p->retention, p->method->retention);
+        st = open_retention(p, settings, n_settings);
     if (st == KVR_OK)
         st = kvr_reuse_parse(&p->reuse, &p->reuses, p->method->reuse);
     if (st == KVR_OK)
@@ -207,6 +240,8 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     if (st == KVR_OK && plus)
         st = kvr_opts_set(kvr_scheme_options, &p->opts, "correction", plus + 1);
     for (int i = 0; i < n_settings && st == KVR_OK; i++) {
+        if (strcmp(settings[i].name, retention_setting) == 0)
+            continue;
         st = apply(p, &settings[i]);
         if (st != KVR_OK)
             st = kvr_fail_prefix(st, "%s=%s", settings[i].name, settings[i].value);

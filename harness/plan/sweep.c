@@ -10,6 +10,7 @@
 #include "harness/core/sha256.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/filter.h"
+#include "harness/plan/geometry.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/text.h"
@@ -111,12 +112,39 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
     return kvr_settings_write_json(&p->set, false, o);
 }
 
-static json_t *options_json(const struct kvr_setting *s, int n)
+struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i)
+{
+    struct kvr_setting s = c->method->setting[i];
+
+    if (c->fit.at == i && c->fit.value[0])
+        s.value = c->fit.value;
+    return s;
+}
+
+enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec, struct kvr_scheme **out)
+{
+    const int n = c->method ? c->method->n_settings : 0;
+    struct kvr_setting *s = calloc((size_t)n + 1, sizeof *s);
+    enum kvr_status st;
+
+    if (!s)
+        return no_memory();
+    for (int i = 0; i < n; i++)
+        s[i] = kvr_cell_setting(c, i);
+    st = kvr_scheme_open(out, spec, s, n);
+    free(s);
+    return st;
+}
+
+static json_t *options_json(const struct kvr_cell *c)
 {
     json_t *o = json_object();
 
-    for (int i = 0; o && i < n; i++)
-        json_object_set_new(o, s[i].name, json_string(s[i].value));
+    for (int i = 0; o && c->method && i < c->method->n_settings; i++) {
+        const struct kvr_setting s = kvr_cell_setting(c, i);
+
+        json_object_set_new(o, s.name, json_string(s.value));
+    }
     return o;
 }
 
@@ -138,7 +166,6 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
 static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
                                  const struct point *p, const struct kvr_scheme *scheme)
 {
-    const struct kvr_config_method *m = cell->method;
     json_t *j = NULL;
     enum kvr_status st = group_json(p, config, &j);
 
@@ -148,8 +175,8 @@ static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config 
         (json_object_set_new(j, "method", json_string(cell->name)) ||
          json_object_set_new(j, "reading", json_string(cell->reading)) ||
          json_object_set_new(j, "plan", json_string(cell->plan)) ||
-         json_object_set_new(j, "options",
-                             options_json(m ? m->setting : NULL, m ? m->n_settings : 0)) ||
+         json_object_set_new(j, "options", options_json(cell)) ||
+         (cell->fit.at >= 0 && json_object_set_new(j, "budget_bits", json_real(cell->fit.bits))) ||
          json_object_set_new(j, "parts", scheme ? kvr_parts_json(scheme) : json_null())))
         st = no_memory();
     if (st == KVR_OK)
@@ -192,7 +219,8 @@ static enum kvr_status grow(struct kvr_sweep *s, struct kvr_cell **out)
     return KVR_OK;
 }
 
-/* A given label speaks for its options, unless they were listed with several values. */
+/* A given label speaks for its options, unless they were listed with several values. Two budgets
+ * may have one answer, so a budget is told beside it. */
 static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 {
     bool named = m && m->label;
@@ -202,8 +230,31 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
     for (int i = 0; m && (!named || m->expanded) && i < m->n_settings; i++) {
         n = strlen(cell->label);
         snprintf(cell->label + n, sizeof cell->label - n, " %s=%s", m->setting[i].name,
-                 m->setting[i].value);
+                 kvr_cell_setting(cell, i).value);
     }
+    n = strlen(cell->label);
+    if (cell->fit.at >= 0 && cell->fit.value[0])
+        snprintf(cell->label + n, sizeof cell->label - n, " fit=%g", cell->fit.bits);
+}
+
+/* Solves an option for a budget, where one asks for it. */
+static enum kvr_status fit(struct kvr_cell *cell, const struct point *p, const char *spec)
+{
+    const struct kvr_config_method *m = cell->method;
+    const struct kvr_model_config *c = p->facts->config;
+    struct kvr_geometry geo;
+    double bits;
+    bool asked = false;
+
+    cell->fit = (struct kvr_fit){ .at = -1 };
+    for (int i = 0; m && i < m->n_settings; i++)
+        asked = asked || kvr_fit_asked(m->setting[i].value, &bits);
+    if (!asked)
+        return KVR_OK;
+    if (c->is_lm)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: budgets are solved for video models", spec);
+    KVR_TRY(kvr_geometry_find_part(p->model->dir, p->set.model_layers, &geo));
+    return kvr_fit_solve(&cell->fit, spec, m->setting, m->n_settings, &geo, p->set.frames);
 }
 
 /* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
@@ -223,7 +274,9 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     row = kvr_method_find(cell->name);
     cell->family = row ? row->family : "";
     cell->possible = true;
-    st = kvr_scheme_open(scheme, spec, m ? m->setting : NULL, m ? m->n_settings : 0);
+    st = fit(cell, p, spec);
+    if (st == KVR_OK)
+        st = kvr_cell_scheme(cell, spec, scheme);
     if (st == KVR_OK) {
         snprintf(cell->plan, sizeof cell->plan, "%s", (*scheme)->name);
         if (kvr_scheme_warning(*scheme))

@@ -16,6 +16,7 @@
 
 #include "harness/engine/model.h"
 #include "harness/plan/config.h"
+#include "harness/plan/fit.h"
 #include "harness/store/store.h"
 
 /* Part of every key. Raise it when the same spec means another number: a change of the
@@ -45,6 +46,7 @@ struct kvr_cell {
     char model_sha256[65];
     const char *reading, *family;
     const struct kvr_config_method *method; /* NULL: an implied baseline */
+    struct kvr_fit fit;                     /* of its settings, the one solved for a budget */
     const struct kvr_config_model *model;
     const struct kvr_config_suite *suite;
     const struct kvr_prompt_line *prompt;
@@ -84,6 +86,12 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
 
 /* Canonical, malloc'ed; NULL: no memory, or `j` is NULL. */
 char *kvr_spec_text(const json_t *j);
+
+/* Setting i of the cell's method as it is run: what was solved for a budget has its value. */
+struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);
+/* The cell's method with those settings. */
+enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec,
+                                struct kvr_scheme **out);
 
 /* The first 32 hex digits of sha256. */
 enum kvr_status kvr_cell_hash(const char *text, char key[KVR_KEY_LEN]);

@@ -53,7 +53,6 @@ static bool is_new(struct seen *s, uint64_t h)
 /* A cell that cannot be predicted is no reason not to plan it. */
 static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep, int64_t *most)
 {
-    const struct kvr_config_method *m = cell->method;
     struct kvr_scheme *scheme = NULL;
     struct kvr_predict_run run = { .latent_frames = cell->set.frames };
     enum kvr_dtype compute = KVR_F32;
@@ -61,8 +60,7 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     struct kvr_geometry geo;
 
     if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK ||
-        kvr_scheme_open(&scheme, cell->plan, m ? m->setting : NULL, m ? m->n_settings : 0) !=
-            KVR_OK)
+        kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
         return;
     kvr_path_find(cell->set.path, &run.path);
     kvr_attend_find(cell->set.attend, &run.attend);

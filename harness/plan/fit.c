@@ -1,0 +1,195 @@
+/* fit.c - see fit.h. An option with few whole values is tried with each, one with many with powers
+ * of two; any other number is halved in on, once the ends say whether more of it takes more. */
+#include "harness/plan/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SETTINGS = 32, FEW = 64, HALVINGS = 40 };
+
+/* A refusal of a value is no answer; anything is that fits. */
+struct search {
+    const char *spec;
+    struct kvr_setting setting[MAX_SETTINGS];
+    int n, at;
+    const struct kvr_geometry *geo;
+    int frames;
+    double budget;
+    char best[KVR_FIT_TEXT];
+    double best_bits, least; /* of what fits; of all that was tried */
+    bool tried;
+};
+
+bool kvr_fit_asked(const char *value, double *bits)
+{
+    char end;
+
+    *bits = NAN;
+    if (strncmp(value, "fit ", 4) != 0)
+        return false;
+    if (sscanf(value + 4, "%lf%c", bits, &end) != 1)
+        *bits = NAN;
+    return true;
+}
+
+static enum kvr_status bits_of(const struct search *s, const char *value, double *out)
+{
+    struct kvr_setting setting[MAX_SETTINGS];
+    const struct kvr_predict_run run = { .latent_frames = s->frames };
+    struct kvr_scheme *scheme = NULL;
+    struct kvr_prediction p;
+    enum kvr_status st;
+
+    memcpy(setting, s->setting, (size_t)s->n * sizeof *setting);
+    setting[s->at].value = value;
+    KVR_TRY(kvr_scheme_open(&scheme, s->spec, setting, s->n));
+    st = kvr_predict(scheme, s->geo, &run, &p);
+    kvr_scheme_close(&scheme);
+    if (st == KVR_OK)
+        *out = 16 * (double)p.nominal / (double)p.bf16;
+    return st;
+}
+
+/* NAN when the value cannot be. */
+static double try_value(struct search *s, double x, bool whole)
+{
+    char value[KVR_FIT_TEXT];
+    double bits;
+
+    snprintf(value, sizeof value, whole ? "%.0f" : "%.6g", x);
+    if (bits_of(s, value, &bits) != KVR_OK)
+        return NAN;
+    s->least = !s->tried || bits < s->least ? bits : s->least;
+    s->tried = true;
+    /* A double of a budget that is met exactly is off in its last place. */
+    if (bits <= s->budget * (1 + 1e-9) && (!s->best[0] || bits > s->best_bits)) {
+        s->best_bits = bits;
+        strcpy(s->best, value);
+    }
+    return bits;
+}
+
+/* Between the bounds, the last of which is brought within what the rollout can hold. */
+static void halve_in(struct search *s, double lo, double hi, bool whole)
+{
+    const double tokens = (double)s->frames * s->geo->tokens_per_frame;
+    double at_lo, at_hi;
+
+    hi = hi > tokens ? tokens : hi;
+    at_lo = try_value(s, lo, whole);
+    at_hi = try_value(s, hi, whole);
+    for (int i = 0; i < HALVINGS && hi - lo > (whole ? 1 : 1e-6 * hi); i++) {
+        const double mid = whole ? floor((lo + hi) / 2) : (lo + hi) / 2;
+        const double bits = try_value(s, mid, whole);
+        const bool rises = !(at_hi < at_lo); /* a value that cannot be: of the small ones */
+
+        if ((bits <= s->budget) == rises && !isnan(bits))
+            lo = mid;
+        else if (isnan(bits))
+            lo = rises ? mid : lo, hi = rises ? hi : mid;
+        else
+            hi = mid;
+    }
+}
+
+static void search_option(struct search *s, const struct kvr_opt *o)
+{
+    if (o->type == KVR_OPT_T_FLOAT) {
+        halve_in(s, o->min, o->max, false);
+    } else if (o->max - o->min <= FEW) {
+        for (double x = o->min; x <= o->max; x++)
+            try_value(s, x, true);
+    } else if (o->max <= 1 << 14) {
+        for (double x = 1; x <= o->max; x *= 2)
+            if (x >= o->min)
+                try_value(s, x, true);
+    } else {
+        halve_in(s, o->min, o->max, true);
+    }
+}
+
+/* The option that a setting's name means. */
+struct named {
+    const char *name;
+    const struct kvr_opt *o;
+};
+
+static void match(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    struct named *n = ctx;
+    char full[160];
+
+    (void)value;
+    snprintf(full, sizeof full, "%s%s", prefix, o->name);
+    if (!n->o && (strcmp(n->name, o->name) == 0 || strcmp(n->name, full) == 0))
+        n->o = o;
+}
+
+/* By the scheme without the setting, whose value is not known yet. */
+static enum kvr_status find_option(const struct search *s, const struct kvr_opt **out)
+{
+    struct kvr_setting setting[MAX_SETTINGS];
+    struct named n = { .name = s->setting[s->at].name };
+    struct kvr_scheme *scheme = NULL;
+    int k = 0;
+
+    for (int i = 0; i < s->n; i++)
+        if (i != s->at)
+            setting[k++] = s->setting[i];
+    KVR_TRY(kvr_scheme_open(&scheme, s->spec, setting, k));
+    kvr_plan_visit(scheme, match, &n);
+    kvr_scheme_close(&scheme);
+    if (!n.o || (n.o->type != KVR_OPT_T_INT && n.o->type != KVR_OPT_T_FLOAT))
+        return kvr_fail(KVR_EINVAL, "%s: '%s' is no option of %s that has a number", n.name,
+                        s->setting[s->at].value, s->spec);
+    *out = n.o;
+    return KVR_OK;
+}
+
+static enum kvr_status find_asked(struct kvr_fit *out, const struct kvr_setting *settings, int n)
+{
+    double bits;
+
+    *out = (struct kvr_fit){ .at = -1 };
+    for (int i = 0; i < n; i++) {
+        if (!kvr_fit_asked(settings[i].value, &bits))
+            continue;
+        if (out->at >= 0)
+            return kvr_fail(KVR_EINVAL, "%s and %s: one option at a time is solved for a budget",
+                            settings[out->at].name, settings[i].name);
+        if (!(bits > 0 && bits <= 64))
+            return kvr_fail(KVR_EINVAL, "%s: '%s': need `fit` and bits above 0, 64 at most",
+                            settings[i].name, settings[i].value);
+        out->at = i;
+        out->bits = bits;
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
+                              const struct kvr_setting *settings, int n_settings,
+                              const struct kvr_geometry *geo, int frames)
+{
+    struct search s = { .spec = spec, .n = n_settings, .geo = geo, .frames = frames };
+    const struct kvr_opt *o = NULL;
+
+    KVR_TRY(find_asked(out, settings, n_settings));
+    if (out->at < 0)
+        return KVR_OK;
+    if (n_settings > MAX_SETTINGS)
+        return kvr_fail(KVR_EINVAL, "%s: %d options, at most %d", spec, n_settings, MAX_SETTINGS);
+    memcpy(s.setting, settings, (size_t)n_settings * sizeof *settings);
+    s.at = out->at;
+    s.budget = out->bits;
+    KVR_TRY(find_option(&s, &o));
+    search_option(&s, o);
+    if (!s.best[0])
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: no value of %s takes %g bits or fewer; the least is %.3g", spec,
+                        settings[s.at].name, s.budget, s.tried ? s.least : NAN);
+    strcpy(out->value, s.best);
+    out->predicted = s.best_bits;
+    return KVR_OK;
+}
