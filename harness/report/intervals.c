@@ -12,7 +12,8 @@
 #include "metrics/metric.h"
 
 KVR_STATEMENT(table_intervals);
-enum { METHOD, SETTINGS, PROMPT, SEED, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK };
+KVR_STATEMENT(table_equal_bytes);
+enum { METHOD, SETTINGS, PROMPT, SEED, SSIM, PSNR, RUNTIME, BF16, NOMINAL, OK, BUDGET };
 
 static const struct kvr_column columns[] = {
     { .name = "method", .digits = -1 },
@@ -31,6 +32,7 @@ static const struct kvr_column columns[] = {
     { .name = "runtime_hi", .head = "to", .digits = 2 },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
+    { .name = "budget", .digits = -1 }, /* of equal bytes alone */
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0], MAX_LETTERS = 26 };
 
@@ -175,8 +177,13 @@ static enum kvr_status name_ties(const struct kvr_table *t, struct entry *e, int
     return KVR_OK;
 }
 
+/* Bits an element instead of compression. */
+static const struct kvr_column bits_column = {
+    .name = "bits", .better = -1, .unit = "(b)", .digits = 2
+};
+
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
-                               const struct entry *e, struct room *x)
+                               const struct entry *e, struct room *x, bool bits)
 {
     struct kvr_value v[N_COLUMNS];
     double bf16 = 0.0, nominal = 0.0;
@@ -191,7 +198,7 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
         }
     snprintf(count, sizeof count, "%d/%d", ok, e->to - e->from);
     v[0] = text(kvr_table_text(t, e->from, METHOD));
-    v[1] = number(bf16 / nominal);
+    v[1] = number(bits ? 16 * nominal / bf16 : bf16 / nominal);
     KVR_TRY(put_interval(t, e, SSIM, x, &v[2]));
     v[5] = text(e->tie);
     KVR_TRY(put_interval(t, e, PSNR, x, &v[6]));
@@ -200,12 +207,14 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     KVR_TRY(put_interval(t, e, RUNTIME, x, &v[11]));
     v[14] = text(count);
     v[15] = text(kvr_table_text(t, e->from, SETTINGS));
+    if (bits)
+        v[16] = text(kvr_table_text(t, e->from, BUDGET));
     return kvr_table_add(out, v);
 }
 
 /* Rows [from, to) share their settings. *most: methods of the group that has the most. */
 static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to,
-                                 int *most)
+                                 bool bits, int *most)
 {
     const size_t size = (size_t)(to - from) + 1;
     struct entry *e = calloc(size, sizeof *e);
@@ -229,7 +238,7 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
         st = name_ties(t, e, n, &room);
     }
     for (int i = 0; st == KVR_OK && i < n; i++)
-        st = add_row(out, t, &e[i], &room);
+        st = add_row(out, t, &e[i], &room, bits);
     *most = n > *most ? n : *most;
     free(e);
     free(room.a);
@@ -239,20 +248,31 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
     return st;
 }
 
-enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path)
+static bool same_group(const struct kvr_table *t, int a, int b, bool bits)
 {
+    return strcmp(kvr_table_text(t, a, SETTINGS), kvr_table_text(t, b, SETTINGS)) == 0 &&
+           (!bits || strcmp(kvr_table_text(t, a, BUDGET), kvr_table_text(t, b, BUDGET)) == 0);
+}
+
+/* Groups of one budget where `bits`. */
+static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits)
+{
+    struct kvr_column shown[N_COLUMNS];
     struct kvr_table *t;
     char note[128];
     int most = 0;
     enum kvr_status st;
 
-    KVR_TRY(kvr_table_query(&t, db_path, kvr_statement_table_intervals, NULL));
-    st = kvr_table_open(out, N_COLUMNS, columns);
+    memcpy(shown, columns, sizeof shown);
+    if (bits)
+        shown[1] = bits_column;
+    KVR_TRY(kvr_table_query(&t, db_path, sql, NULL));
+    st = kvr_table_open(out, bits ? N_COLUMNS : N_COLUMNS - 1, shown);
     for (int from = 0, to; st == KVR_OK && from < t->n_rows; from = to) {
         for (to = from + 1; to < t->n_rows; to++)
-            if (strcmp(kvr_table_text(t, from, SETTINGS), kvr_table_text(t, to, SETTINGS)) != 0)
+            if (!same_group(t, from, to, bits))
                 break;
-        st = add_group(*out, t, from, to, &most);
+        st = add_group(*out, t, from, to, bits, &most);
     }
     kvr_table_close(&t);
     snprintf(note, sizeof note,
@@ -267,4 +287,14 @@ enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;
+}
+
+enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path)
+{
+    return make(out, db_path, kvr_statement_table_intervals, false);
+}
+
+enum kvr_status kvr_report_equal_bytes(struct kvr_table **out, const char *db_path)
+{
+    return make(out, db_path, kvr_statement_table_equal_bytes, true);
 }

@@ -11,4 +11,9 @@
  * letter of its best, so that "ab" ties with both. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 
+/* The same budget by budget, of cells an option of which was solved for bits an element
+ * (harness/plan/fit.h); letters say who ties at a budget. What has no budget, the BF16 cache and
+ * plain baselines among it, comes last. */
+enum kvr_status kvr_report_equal_bytes(struct kvr_table **out, const char *db_path);
+
 #endif

@@ -123,6 +123,12 @@ const struct kvr_report kvr_reports[] = {
       .title = "Fidelity and time with 95 % intervals; methods that share a letter tie by SSIM",
       .make = kvr_report_intervals,
       .fold = settings },
+    { .name = "equal_bytes",
+      .title =
+          "Equal bytes: fidelity at so many bits an element, with 95 % intervals; methods of a "
+          "budget that share a letter tie by SSIM",
+      .make = kvr_report_equal_bytes,
+      .fold = settings },
     { .name = "sensitivity",
       .title = "Does a verdict by SSIM survive other seeds, other prompts, a teacher, the other "
                "reading?",
