@@ -61,7 +61,7 @@ static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
         s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
 
-static void print_foreseen(const struct kvr_run_summary *s)
+static void print_estimate(const struct kvr_run_summary *s)
 {
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
@@ -95,7 +95,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
                    (double)s->disk_bytes / MIB);
         else
-            print_foreseen(s);
+            print_estimate(s);
         return;
     }
     printf("%d cells: %d ok, %d failed, %d not run (%d done before, %d failed before, %d "

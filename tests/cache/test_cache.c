@@ -232,7 +232,7 @@ START_TEST(same_bytes_for_any_thread_count)
 }
 END_TEST
 
-/* Bytes: INT4 with one FP16 step per 16 tokens of a channel. 45 tokens are 3 blocks. */
+/* Bytes: INT4 with one FP16 scale per 16 tokens of a channel. 45 tokens are 3 blocks. */
 START_TEST(bytes_are_what_the_format_says)
 {
     struct kit k;

@@ -228,7 +228,7 @@ START_TEST(logged_averages)
 }
 END_TEST
 
-/* K and V of n tokens, b bits in blocks of 16 with an FP16 step per channel. */
+/* K and V of n tokens, b bits in blocks of 16 with an FP16 scale per channel. */
 static int64_t rtn(int64_t n, int bits)
 {
     const int64_t blocks = (n + 15) / 16;
