@@ -41,10 +41,11 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_reproduce = {
     .name = "reproduce",
     .summary = "published figures beside ours, each with a verdict",
-    .usage = "study33|jensen|pafu [options]",
+    .usage = "study33|jensen|jensen-llm|pafu [options]",
     .examples = "  kvreel reproduce study33 --quantity compression\n"
                 "  kvreel reproduce study33 --db out/study33.db --format md\n"
-                "  kvreel reproduce jensen --db out/corrections.db\n",
+                "  kvreel reproduce jensen --db out/corrections.db\n"
+                "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
     .details = "Exit code 4 when a cell that can be compared is out of tolerance. Why others\n"
                "cannot be compared, H1 to H10: docs/reproduction.md\n",
     .args = args,

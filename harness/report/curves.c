@@ -21,6 +21,7 @@ KVR_STATEMENT(figure_kv_bytes);
 KVR_STATEMENT(figure_memory_trace);
 KVR_STATEMENT(figure_mass_shift);
 KVR_STATEMENT(figure_age_error);
+KVR_STATEMENT(figure_prefill);
 
 #define DRIFT(metric, who)                                                                         \
     .sql = kvr_statement_figure_drift, .with = KVR_WITH("metric", metric, "who", who)
@@ -85,6 +86,20 @@ const struct kvr_curves_spec kvr_curves[] = {
       .kind = KVR_CURVES_HEAT,
       .x_label = "age (chunks)",
       .y_label = "relative error of V" },
+    { .name = "prefill",
+      .title = "What coding its prefix costs a language model: mean over texts, 95 % intervals",
+      .sql = kvr_statement_figure_prefill,
+      .with = KVR_WITH("value", "d_nll"),
+      .bands = true,
+      .x_label = "prefix (tokens)",
+      .y_label = "NLL above that of a BF16 cache (nat)" },
+    { .name = "prefill_mass",
+      .title = "Attention that a coded prefix takes: mean over texts, 95 % intervals",
+      .sql = kvr_statement_figure_prefill,
+      .with = KVR_WITH("value", "mass_shift"),
+      .bands = true,
+      .x_label = "prefix (tokens)",
+      .y_label = "share of attention on the prefix, less that of BF16" },
     { .name = NULL },
 };
 

@@ -24,6 +24,7 @@ enum kvr_prefill_value {
     KVR_PREFILL_TOP1,
     KVR_PREFILL_MASS,
     KVR_PREFILL_MASS_SHIFT,
+    KVR_PREFILL_MASS_DISTANCE, /* |shift| */
     KVR_PREFILL_N
 };
 

@@ -17,6 +17,9 @@ const char *const kvr_verdict_names[] = {
     "not comparable",
     "not measured",
     "not published",
+    "holds",
+    "does not hold",
+    "cannot be told here",
     NULL,
 };
 
@@ -27,12 +30,15 @@ static const struct {
     { "study33", "The 33-method study, published against kvreel", kvr_reproduce_study33 },
     { "jensen", "Correction of the attention bias, published against kvreel",
       kvr_reproduce_jensen },
+    { "jensen-llm",
+      "Correction of the attention bias in a language model, what is said against kvreel",
+      kvr_reproduce_jensen_llm },
     { "pafu", "Size of the cache (PaFu-KV) and claimed speed, published against kvreel",
       kvr_reproduce_pafu },
 };
 enum { N_PAPERS = sizeof papers / sizeof papers[0] };
 
-const char *const kvr_reproduce_names[] = { "study33", "jensen", "pafu", NULL };
+const char *const kvr_reproduce_names[] = { "study33", "jensen", "jensen-llm", "pafu", NULL };
 
 static const struct kvr_column columns[] = {
     { .name = "suite", .digits = -1 },     { .name = "method", .digits = -1 },
@@ -87,7 +93,7 @@ static enum kvr_status find(const char *name, int *out)
         if (strcmp(papers[*out].name, name) == 0)
             return KVR_OK;
     return kvr_fail(KVR_ENOTFOUND, "nothing to reproduce called '%s': need %s%s", name,
-                    near ? "perhaps " : "study33, jensen or pafu", near ? near : "");
+                    near ? "perhaps " : "study33, jensen, jensen-llm or pafu", near ? near : "");
 }
 
 static enum kvr_status finish(struct kvr_reproduction *out, const char *title)

@@ -22,6 +22,9 @@ enum kvr_verdict {
     KVR_VERDICT_NOT_COMPARABLE, /* measured, under conditions that make equality impossible */
     KVR_VERDICT_NOT_MEASURED,   /* no such figure of ours; the reason says why */
     KVR_VERDICT_NOT_PUBLISHED,  /* ours alone */
+    KVR_VERDICT_HOLDS,          /* a direction, and ours for sure */
+    KVR_VERDICT_FAILS,          /* ours is the other one, for sure */
+    KVR_VERDICT_CANNOT_TELL,    /* ours is not sure */
     KVR_N_VERDICTS
 };
 extern const char *const kvr_verdict_names[]; /* ends with NULL */
@@ -31,7 +34,8 @@ struct kvr_reproduction {
     int n[KVR_N_VERDICTS];
 };
 
-extern const char *const kvr_reproduce_names[]; /* "study33", "jensen", "pafu", NULL */
+extern const char
+    *const kvr_reproduce_names[]; /* "study33", "jensen", "jensen-llm", "pafu", NULL */
 
 /* `db_path` NULL: nothing measured, arithmetic alone. `quantity` NULL: every column, else the one
  * of that name. KVR_ENOTFOUND: no such paper or quantity. */

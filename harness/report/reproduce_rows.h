@@ -27,6 +27,7 @@ bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity);
 
 enum kvr_status kvr_reproduce_study33(struct kvr_repro *r);
 enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r);
+enum kvr_status kvr_reproduce_jensen_llm(struct kvr_repro *r);
 enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r);
 
 #endif

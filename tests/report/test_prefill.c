@@ -3,10 +3,13 @@
 #include <check.h>
 #include <jansson.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <string.h>
 
+#include "harness/report/plot.h"
 #include "harness/report/prefill.h"
 #include "harness/report/report.h"
+#include "harness/report/reproduce.h"
 #include "harness/store/setting.h"
 #include "tests/report/values.h"
 #include "tests/suite.h"
@@ -237,6 +240,81 @@ START_TEST(the_table_tells_corrections_apart)
 }
 END_TEST
 
+static const char *verdict_of(const struct kvr_reproduction *r, const char *method,
+                              const char *quantity)
+{
+    for (int i = 0; i < r->table->n_rows; i++)
+        if (strcmp(text_at(r->table, i, "method"), method) == 0 &&
+            strcmp(text_at(r->table, i, "quantity"), quantity) == 0)
+            return text_at(r->table, i, "verdict");
+    ck_abort_msg("no %s of %s", quantity, method);
+    return NULL;
+}
+
+/* What was put in: A is above BF16, A+taylor below A and never below BF16, attention goes to the
+ * prefix and half of it comes back beyond BF16's. */
+START_TEST(claims_have_a_verdict)
+{
+    struct kvr_reproduction r;
+
+    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(r.table->n_rows, 7);
+    ck_assert_str_eq(verdict_of(&r, "A", "d_nll"), "holds");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "gain"), "holds");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "below_bf16"), "does not hold");
+    ck_assert_str_eq(verdict_of(&r, "A", "mass_shift"), "holds");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "mass_shift_left"), "holds");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "best_correction"), "not published");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "best_method"), "not published");
+    ck_assert_double_eq_tol(number_at(r.table, 1, "measured"), -0.75 * 1.75, 1e-9);
+    kvr_reproduction_free(&r);
+    ck_assert_int_eq(kvr_reproduce(&r, "jensen-llm", NULL, NULL), KVR_OK);
+    ck_assert_int_eq(r.n[KVR_VERDICT_NOT_MEASURED], 5);
+    kvr_reproduction_free(&r);
+}
+END_TEST
+
+/* The other way round: a correction that makes it worse, for sure; a likelihood below BF16. */
+START_TEST(claims_can_fail)
+{
+    struct kvr_reproduction r;
+    sqlite3 *raw;
+
+    ck_assert_int_eq(sqlite3_open(db, &raw), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(raw,
+                                  "UPDATE metric SET value = value + 2 WHERE name = 'nll' AND cell "
+                                  "LIKE '3-%'; UPDATE series SET value = value - 1 WHERE name = "
+                                  "'nll' AND cell LIKE '3-%' AND idx = 0",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(raw);
+    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "gain"), "does not hold");
+    ck_assert_str_eq(verdict_of(&r, "A+taylor", "below_bf16"), "holds");
+    ck_assert_str_eq(verdict_of(&r, "A+flat", "best_correction"), "not published");
+    kvr_reproduction_free(&r);
+}
+END_TEST
+
+START_TEST(figures_have_a_curve_per_method)
+{
+    static const char *const names[] = { "prefill", "prefill_mass" };
+    struct kvr_plot_result r;
+    char dir[] = "/tmp/kvreel-test-prefill-XXXXXX", cmd[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(
+            kvr_plot(db, names[i], dir, KVR_PLOT_SVG, &(struct kvr_plot_style){ 0 }, &r) == KVR_OK,
+            "%s", kvr_error());
+        ck_assert_int_eq(r.n_rows, (METHODS - 1) * BINS);
+        ck_assert_int_eq(r.n_figures, 1);
+    }
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("prefill");
@@ -247,6 +325,9 @@ int main(void)
     tcase_add_test(tc, means_are_over_tokens);
     tcase_add_test(tc, differences_are_paired_by_text);
     tcase_add_test(tc, the_table_tells_corrections_apart);
+    tcase_add_test(tc, claims_have_a_verdict);
+    tcase_add_test(tc, figures_have_a_curve_per_method);
+    tcase_add_test(tc, claims_can_fail); /* the last: it changes the database */
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -7,6 +7,6 @@ q AS (SELECT *, iif(instr(method, '+') AND correction <> 'none',
     substr(method, 1, instr(method, '+') - 1), method) AS carrier FROM p)
 SELECT shown, chunk, prefix_tokens, method, carrier, correction, is_baseline,
   dense_rank() OVER (ORDER BY suite, prompt_id) AS place, seed, nll, d_nll, kl, top1, mass,
-  mass_shift, bf16_bytes, nominal_bytes, tokens_scored
+  mass_shift, abs(mass_shift), bf16_bytes, nominal_bytes, tokens_scored
 FROM q ORDER BY shown, chunk, prefix_tokens IS NULL, prefix_tokens, is_baseline DESC, carrier,
   method <> carrier, method, place, seed
