@@ -31,6 +31,22 @@ YAML
 "$kvreel" run "$work/truth.yaml" --db "$work/truth.db" --out "$work/out" -q >"$out" 2>"$err" ||
     fail "the sweep with a truth runs: $(tail -n 3 "$err")"
 
+lm=$root/tests/fixtures/lm
+cat >"$work/text.yaml" <<YAML
+question: does it read
+name: text
+model: $lm
+prompts: [{id: a, text: noise, tokens: {file: $lm/texts.safetensors, tensor: a}}]
+frames: 192
+chunk: 32
+prefix: 32
+scored: 32
+metrics: [psnr]
+methods: [BF16, RTN_INT2]
+YAML
+"$kvreel" run "$work/text.yaml" --db "$work/text.db" --out "$work/out" -q >"$out" 2>"$err" ||
+    fail "the sweep of a text runs: $(tail -n 3 "$err")"
+
 "$kvreel" plot --list >"$work/plots"
 check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
@@ -38,6 +54,7 @@ while read -r name _; do
     case $name in
     age_error* | mass_shift) db=$work/probe.db ;;
     drift_truth) db=$work/truth.db ;;
+    prefill*) db=$work/text.db ;;
     esac
     exits 0 "figure $name" plot "$name" --db "$db" -o "$work/a" --format svg
     "$kvreel" plot "$name" --db "$db" -o "$work/b" --format svg >/dev/null 2>&1
