@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
+
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated" where it is; "none" on the CPU */
     int major, minor;    /* compute capability; 0.0 emulated and on the CPU, and so below */

@@ -61,6 +61,7 @@ enum kvr_status kvr_dev_describe(struct kvr_dev *dev, struct kvr_device_words *o
     struct kvr_device_info info;
 
     KVR_TRY(kvr_dev_info(dev, &info));
+    out->n = kvr_dev_in_host(dev) ? 0 : kvr_device_list(out->uuid, KVR_MAX_DEVICES);
     snprintf(out->name, sizeof out->name, "%s", info.name);
     snprintf(out->driver, sizeof out->driver, "none");
     if (info.driver)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "harness/device/dev.h"
+#include "harness/device/info.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +37,8 @@ const char *kvr_dev_name(const struct kvr_dev *dev);
 struct kvr_device_words {
     char name[128];  /* "NVIDIA H200"; "emulated"; "none" on the CPU */
     char driver[64]; /* "13.0, runtime 13.0"; "none" without one */
+    int n;           /* devices to choose from, where they have UUIDs */
+    char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN];
 };
 
 /* Of an open device. */

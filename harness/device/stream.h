@@ -50,6 +50,11 @@ const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
 
+/* The UUIDs of the devices that this process may choose from, as CUDA_VISIBLE_DEVICES takes them:
+ * how many. The emulated device is one program's own and has none, unless KVREEL_EMULATED_DEVICES
+ * says how many there shall be. */
+int kvr_device_list(char uuid[][KVR_UUID_LEN], int most);
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Device memory, in stream order; what is freed is kept for the next allocation. Its first

@@ -257,6 +257,25 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     return KVR_OK;
 }
 
+int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
+{
+    struct cudaDeviceProp prop;
+    int n = 0, k = 0;
+
+    if (cudaGetDeviceCount(&n) != cudaSuccess)
+        n = 0;
+    for (; k < n && k < most && cudaGetDeviceProperties(&prop, k) == cudaSuccess; k++) {
+        char *to = uuid[k];
+
+        to += sprintf(to, "GPU-");
+        for (int i = 0; i < 16; i++)
+            to += sprintf(to, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                          (unsigned char)prop.uuid.bytes[i]);
+    }
+    cudaGetLastError();
+    return k;
+}
+
 static enum kvr_status out_of_memory(struct kvr_stream *s, size_t n)
 {
     struct cudaDeviceProp prop;

@@ -138,6 +138,17 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     return KVR_OK;
 }
 
+int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
+{
+    const char *text = getenv("KVREEL_EMULATED_DEVICES");
+    const int n = text ? atoi(text) : 0;
+    int k = 0;
+
+    for (; k < n && k < most; k++)
+        snprintf(uuid[k], KVR_UUID_LEN, "emulated-%d", k);
+    return k;
+}
+
 int64_t kvr_stream_mark(struct kvr_stream *s)
 {
     if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->failed)

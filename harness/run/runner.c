@@ -27,6 +27,7 @@
 #include "harness/run/answer.h"
 #include "harness/run/choose.h"
 #include "harness/run/foresee.h"
+#include "harness/run/gpus.h"
 #include "harness/run/lines.h"
 #include "harness/run/order.h"
 #include "harness/run/progress.h"
@@ -52,6 +53,7 @@ struct worker {
     int64_t start_ns, deadline_ns;
     bool timed_out, stopped, drift;        /* drift: a baseline once more, no cell */
     int64_t busy_ns, stolen_ns, oom_kills; /* the host's counters when it started */
+    int gpu;                               /* -1: none */
     char started[32];
 };
 
@@ -75,9 +77,11 @@ struct runner {
     int64_t drift_ns[N_DRIFT];
     int64_t t0_ns, ns_done; /* the run's beginning; what its finished cells took */
     double cost_done;
-    double mhz;                     /* the fastest clock of this session; 0: not known */
-    struct kvr_job *drift_job;      /* the baseline that is measured again */
-    char driver[256];               /* the device's, for the session */
+    double mhz;                /* the fastest clock of this session; 0: not known */
+    struct kvr_job *drift_job; /* the baseline that is measured again */
+    char driver[256];          /* the device's, for the session */
+    struct kvr_gpus gpus;
+    bool waits_for_gpu, said_so;    /* others have them all; the user was told */
     int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
     int signal_fd, lock;
     sigset_t old_mask;
@@ -234,7 +238,8 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
     return text;
 }
 
-static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job *j, bool drift)
+static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job *j, bool drift,
+                             int gpu)
 {
     char *request = request_text(r, j, drift);
     enum kvr_status st;
@@ -242,7 +247,9 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     if (!request)
         return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
     memset(w, 0, sizeof *w);
-    st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads);
+    w->gpu = gpu;
+    st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads,
+                         r->gpus.n > 1 ? kvr_gpus_uuid(&r->gpus, gpu) : "");
     free(request);
     if (st != KVR_OK)
         return st;
@@ -259,7 +266,8 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
         return KVR_OK;
     j->state = KVR_RUNNING;
     r->n_started++;
-    return kvr_store_started(r->store, j->cell->key, r->session.id, w->started, "");
+    return kvr_store_started(r->store, j->cell->key, r->session.id, w->started,
+                             kvr_gpus_uuid(&r->gpus, gpu));
 }
 
 static enum kvr_status skip(struct runner *r, struct kvr_job *j, const struct kvr_job *baseline)
@@ -378,27 +386,37 @@ static void choose_drift_job(struct runner *r)
     }
 }
 
-static enum kvr_status start_drift(struct runner *r, struct worker *w)
+/* All are others' now: they are asked again at the next tick. */
+static void wait_for_gpu(struct runner *r)
 {
-    r->n_drift++;
-    return start(r, w, r->drift_job, true);
+    r->waits_for_gpu = r->n_running == 0;
+    if (r->waits_for_gpu && !r->said_so)
+        kvr_progress_say(&r->progress, "other runs have %s: waiting for it",
+                         r->gpus.n == 1 ? "the GPU" : "all GPUs");
+    r->said_so = r->said_so || r->waits_for_gpu;
 }
 
 static enum kvr_status fill_workers(struct runner *r)
 {
+    r->waits_for_gpu = false;
     for (int i = 0; i < r->n_workers && !r->signals; i++) {
-        struct kvr_job *j;
+        struct kvr_job *j, *drift;
+        bool taken;
+        int gpu;
 
         if (r->workers[i].job)
             continue;
         KVR_TRY(next_job(r, &j));
-        if (drift_due(r, j != NULL)) {
-            KVR_TRY(start_drift(r, &r->workers[i]));
-            continue;
-        }
-        if (!j)
+        drift = drift_due(r, j != NULL);
+        if (!drift && !j)
             return KVR_OK;
-        KVR_TRY(start(r, &r->workers[i], j, false));
+        KVR_TRY(kvr_gpu_take(&r->gpus, &gpu, &taken));
+        if (!taken) {
+            wait_for_gpu(r);
+            return KVR_OK;
+        }
+        r->n_drift += drift != NULL;
+        KVR_TRY(start(r, &r->workers[i], drift ? drift : j, drift != NULL, gpu));
     }
     return KVR_OK;
 }
@@ -527,6 +545,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
             r->drift_job = j;
     }
     kvr_child_free(&w->child);
+    kvr_gpu_give(&r->gpus, w->gpu);
     w->job = NULL;
     r->n_running--;
     return st;
@@ -636,7 +655,7 @@ static enum kvr_status loop(struct runner *r)
     KVR_TRY(store_unsupported(r));
     for (;;) {
         KVR_TRY(fill_workers(r));
-        if (r->n_running == 0) {
+        if (r->n_running == 0 && !r->waits_for_gpu) {
             count_open(r);
             return judge_drift(r);
         }
@@ -728,6 +747,7 @@ static enum kvr_status look_at_device(struct runner *r)
     if (strcmp(r->config.set.device, "cpu") == 0)
         return KVR_OK;
     KVR_TRY(kvr_device_ask(r->config.set.device, &d));
+    kvr_gpus_open(&r->gpus, (const char(*)[KVR_UUID_LEN])d.uuid, d.n);
     snprintf(r->config.device_is, sizeof r->config.device_is, "%s", d.name);
     if (strcmp(d.driver, "none") == 0)
         snprintf(r->driver, sizeof r->driver, "%s device", d.name);
@@ -847,6 +867,8 @@ static int count_workers(const struct runner *r)
         n /= r->config.set.threads;
     }
     n = n < 1 ? 1 : n;
+    if (r->gpus.n)
+        n = n < r->gpus.n ? n : r->gpus.n; /* one cell per GPU */
     return n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
@@ -1035,6 +1057,18 @@ static enum kvr_status tell_session(struct runner *r)
     return kvr_session_identify(s);
 }
 
+/* The GPUs that its cells may run on, by UUID: part of who the machine is. */
+static enum kvr_status tell_gpus(struct runner *r)
+{
+    char text[KVR_MAX_DEVICES * KVR_UUID_LEN] = "";
+    size_t n = 0;
+
+    for (int i = 0; i < r->gpus.n; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? " " : "",
+                              kvr_gpus_uuid(&r->gpus, i));
+    return r->gpus.n ? kvr_session_tell(&r->session, "device_uuids", text) : KVR_OK;
+}
+
 /* A hash of all keys: the same plan, whoever runs it. */
 static enum kvr_status identify_plan(struct runner *r)
 {
@@ -1131,6 +1165,7 @@ static enum kvr_status run(struct runner *r)
         KVR_TRY(kvr_most_telling_first(r->order, &r->sweep, r->jobs));
     if (r->driver[0])
         r->session.driver = r->driver;
+    KVR_TRY(tell_gpus(r));
     KVR_TRY(kvr_session_identify(&r->session));
     KVR_TRY(find_enough(r));
     apply_limit(r);
@@ -1228,6 +1263,7 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
     if (st == KVR_OK)
         st = score_new_metrics(&r);
     release_signals(&r);
+    kvr_gpus_close(&r.gpus);
     kvr_store_close(&r.store);
     kvr_store_unlock(&r.lock);
     kvr_session_free(&r.session);

@@ -23,27 +23,36 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* The environment with OMP_NUM_THREADS and KVREEL_LIFE replaced; one allocation, `own` inside it.
- */
-static char **environment(int threads)
+/* The environment with OMP_NUM_THREADS, KVREEL_LIFE and (gpu not "") CUDA_VISIBLE_DEVICES replaced;
+ * one allocation, `own` inside it. */
+static char **environment(int threads, const char *gpu)
 {
+    enum { OWN = 128, N_OWN = 3 };
+    static const char *const names[N_OWN] = { "OMP_NUM_THREADS=", "KVREEL_LIFE=",
+                                              "CUDA_VISIBLE_DEVICES=" };
+    const int n_own = gpu[0] ? N_OWN : N_OWN - 1;
     size_t n = 0, k = 0;
     char **env, *own;
 
     while (environ[n])
         n++;
-    env = malloc((n + 3) * sizeof *env + 128);
+    env = malloc((n + N_OWN + 1) * sizeof *env + N_OWN * OWN);
     if (!env)
         return NULL;
-    own = (char *)(env + n + 3);
-    snprintf(own, 64, "OMP_NUM_THREADS=%d", threads);
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0 &&
-            strncmp(environ[i], "KVREEL_LIFE=", 12) != 0)
+    own = (char *)(env + n + N_OWN + 1);
+    snprintf(own, OWN, "%s%d", names[0], threads);
+    snprintf(own + OWN, OWN, "%s%d", names[1], KVR_LIFE_FD);
+    snprintf(own + 2 * OWN, OWN, "%s%s", names[2], gpu);
+    for (size_t i = 0; i < n; i++) {
+        bool ours = false;
+
+        for (int o = 0; o < n_own; o++)
+            ours = ours || strncmp(environ[i], names[o], strlen(names[o])) == 0;
+        if (!ours)
             env[k++] = environ[i];
-    env[k++] = own;
-    snprintf(own + 64, 64, "KVREEL_LIFE=%d", KVR_LIFE_FD);
-    env[k++] = own + 64;
+    }
+    for (int o = 0; o < n_own; o++)
+        env[k++] = own + o * OWN;
     env[k] = NULL;
     return env;
 }
@@ -118,10 +127,11 @@ static enum kvr_status write_request(int fd, const char *p, size_t n)
     return KVR_OK;
 }
 
-enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads)
+enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
+                                const char *gpu)
 {
     int p[N_PIPES][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
-    char **env = environment(threads);
+    char **env = environment(threads, gpu);
     enum kvr_status st;
     int rc;
 

@@ -36,8 +36,10 @@ struct kvr_child {
     int64_t cpu_ns; /* of it and its children, once reaped */
 };
 
-/* `{/proc/self/exe} worker`, with `request` on its stdin and OMP_NUM_THREADS set. */
-enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads);
+/* `{/proc/self/exe} worker`, with `request` on its stdin and OMP_NUM_THREADS set; of several GPUs
+ * it sees the one of this UUID alone ("": as they are). */
+enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t n, int threads,
+                                const char *gpu);
 
 /* Take what is there; never blocks. */
 void kvr_child_read(struct kvr_child *c);

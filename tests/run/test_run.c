@@ -16,10 +16,13 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness/core/isa.h"
 #include "harness/core/safetensors.h"
+#include "harness/device/stream.h"
+#include "harness/run/gpus.h"
 #include "harness/run/rescore.h"
 #include "harness/run/run.h"
 #include "harness/run/spawn.h"
@@ -415,6 +418,122 @@ START_TEST(most_telling_first)
     ck_assert_int_eq(must_run(&o).ok, 3);
     ck_assert_int_eq(
         ask("SELECT count(DISTINCT method) FROM cell WHERE frames = 3 AND repeat = 0").i, 3);
+}
+END_TEST
+
+static void two_gpus(void)
+{
+    set_up();
+    setenv("KVREEL_EMULATED_DEVICES", "2", 1);
+    setenv("KVREEL_LOCKS", dir, 1);
+    write_config("[BF16]", "device: emulated\nrepeats: 3\n");
+    setenv("KVR_TEST_FAULT", "exit:BF16", 1); /* its rollouts take minutes: it is who runs where */
+}
+
+static void no_gpus(void)
+{
+    unsetenv("KVREEL_EMULATED_DEVICES");
+    unsetenv("KVREEL_LOCKS");
+    unsetenv("KVR_TEST_FAULT");
+    tear_down();
+}
+
+static const char uuids[][KVR_UUID_LEN] = { "emulated-0", "emulated-1" };
+
+/* A GPU is one cell's, whoever asks; the others get what is left, or wait. */
+START_TEST(a_lock_per_gpu)
+{
+    struct kvr_gpus a, b;
+    bool taken;
+    int at;
+
+    kvr_gpus_open(&a, uuids, 2);
+    kvr_gpus_open(&b, uuids, 2);
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert(taken && at == 0);
+    ck_assert_int_eq(kvr_gpu_take(&b, &at, &taken), KVR_OK);
+    ck_assert(taken && at == 1);
+    ck_assert_str_eq(kvr_gpus_uuid(&b, at), "emulated-1");
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert(!taken && at == -1);
+    kvr_gpus_close(&b);
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert(taken && at == 1);
+    kvr_gpu_give(&a, 0);
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert(taken && at == 0);
+    kvr_gpus_close(&a);
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_OK);
+    ck_assert(taken && at == -1); /* without GPUs there is nothing to wait for */
+    setenv("KVREEL_LOCKS", "/nowhere", 1);
+    kvr_gpus_open(&a, uuids, 2);
+    ck_assert_int_eq(kvr_gpu_take(&a, &at, &taken), KVR_EIO);
+}
+END_TEST
+
+/* A process that has both until `ms` are over; it is there when this returns. */
+static pid_t neighbour(int ms)
+{
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    child = fork();
+    if (child == 0) {
+        struct kvr_gpus g;
+        bool taken;
+        int at;
+
+        kvr_gpus_open(&g, uuids, 2);
+        kvr_gpu_take(&g, &at, &taken);
+        kvr_gpu_take(&g, &at, &taken);
+        if (!taken || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        usleep((useconds_t)ms * 1000);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+START_TEST(one_cell_per_gpu)
+{
+    struct kvr_run_options o = options();
+    struct kvr_gpus mine;
+    struct timespec t0, t1;
+    bool taken;
+    pid_t child;
+    int at, status;
+
+    o.jobs = 8;
+    o.filter = "prompt=a";
+    o.limit = 1;
+    child = neighbour(1500);
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    ck_assert_int_eq(must_run(&o).failed, 1); /* once that one is gone */
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    ck_assert_double_ge((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec),
+                        1.2);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(ask("SELECT jobs FROM session").i, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM about WHERE name = 'device_uuids' AND value = "
+                         "'emulated-0 emulated-1'")
+                         .i,
+                     1);
+    /* The first is another's all the time. */
+    change("CREATE TRIGGER one BEFORE INSERT ON running WHEN new.device <> 'emulated-1' OR (SELECT "
+           "count(*) FROM running) > 0 BEGIN SELECT raise(ABORT, 'two, or the wrong one'); END");
+    kvr_gpus_open(&mine, uuids, 2);
+    ck_assert_int_eq(kvr_gpu_take(&mine, &at, &taken), KVR_OK);
+    ck_assert_int_eq(at, 0);
+    o.filter = NULL;
+    o.limit = 0;
+    ck_assert_int_eq(must_run(&o).failed, 5);
+    kvr_gpus_close(&mine);
 }
 END_TEST
 
@@ -970,7 +1089,7 @@ static int abandon(void)
 {
     struct kvr_child c;
 
-    if (kvr_child_start(&c, "{}", 2, 1) != KVR_OK)
+    if (kvr_child_start(&c, "{}", 2, 1, "") != KVR_OK)
         return 1;
     _exit(write(1, &c.pid, sizeof c.pid) != sizeof c.pid);
 }
@@ -1071,6 +1190,14 @@ int main(int argc, char **argv)
     tcase_add_test(tc, budget);
     tcase_add_test(tc, most_telling_first);
     suite_add_tcase(suite, tc);
+    if (kvr_device_build()->emulated) {
+        tc = tcase_create("gpus");
+        tcase_add_checked_fixture(tc, two_gpus, no_gpus);
+        tcase_set_timeout(tc, 300);
+        tcase_add_test(tc, a_lock_per_gpu);
+        tcase_add_test(tc, one_cell_per_gpu);
+        suite_add_tcase(suite, tc);
+    }
     sr = srunner_create(suite);
     srunner_set_fork_status(sr, CK_NOFORK); /* the engine's threads do not survive a fork */
     srunner_run_all(sr, CK_NORMAL);

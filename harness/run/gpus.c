@@ -1,0 +1,95 @@
+/* gpus.c - see gpus.h. */
+#include "harness/run/gpus.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void kvr_gpus_open(struct kvr_gpus *g, const char uuid[][KVR_UUID_LEN], int n)
+{
+    memset(g, 0, sizeof *g);
+    for (g->n = 0; g->n < n && g->n < KVR_MAX_DEVICES; g->n++) {
+        snprintf(g->gpu[g->n].uuid, KVR_UUID_LEN, "%s", uuid[g->n]);
+        g->gpu[g->n].fd = -1;
+    }
+}
+
+void kvr_gpus_close(struct kvr_gpus *g)
+{
+    for (int i = 0; i < g->n; i++)
+        kvr_gpu_give(g, i);
+    g->n = 0;
+}
+
+static const char *folder(void)
+{
+    const char *said = getenv("KVREEL_LOCKS");
+
+    if (said && said[0])
+        return said;
+    return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
+}
+
+/* For everybody, whoever comes first; in a folder like /tmp a file that is there and another's may
+ * not be opened to be created. */
+static int open_lock(const char *path)
+{
+    enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+    int fd = open(path, O_RDONLY | FLAGS);
+
+    if (fd < 0 && errno == ENOENT) {
+        fd = open(path, O_RDONLY | O_CREAT | O_EXCL | FLAGS, 0644);
+        if (fd < 0 && errno == EEXIST) /* somebody else has just made it */
+            fd = open(path, O_RDONLY | FLAGS);
+    }
+    return fd;
+}
+
+static enum kvr_status try_one(struct kvr_gpus *g, int at, bool *taken)
+{
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/kvreel-%s.lock", folder(), g->gpu[at].uuid);
+    fd = open_lock(path);
+    if (fd < 0)
+        return kvr_fail(KVR_EIO, "run: the lock of a GPU, %s: %s", path, strerror(errno));
+    *taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (*taken)
+        g->gpu[at].fd = fd;
+    else
+        close(fd);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_gpu_take(struct kvr_gpus *g, int *at, bool *taken)
+{
+    *at = -1;
+    *taken = g->n == 0;
+    for (int i = 0; i < g->n && !*taken; i++) {
+        if (g->gpu[i].fd >= 0)
+            continue;
+        KVR_TRY(try_one(g, i, taken));
+        if (*taken)
+            *at = i;
+    }
+    return KVR_OK;
+}
+
+void kvr_gpu_give(struct kvr_gpus *g, int at)
+{
+    if (at < 0 || g->gpu[at].fd < 0)
+        return;
+    close(g->gpu[at].fd);
+    g->gpu[at].fd = -1;
+}
+
+const char *kvr_gpus_uuid(const struct kvr_gpus *g, int at)
+{
+    return at < 0 ? "" : g->gpu[at].uuid;
+}
