@@ -74,8 +74,9 @@ static int load_plugins(const struct kvr_arg_list *list)
     return KVR_EXIT_OK;
 }
 
-/* The command answers them itself; until it looks they wait, and do not end it without a word. */
-static void hold_signals(void)
+/* From the first instruction on, through the second start too: a command that answers them itself
+ * finds them waiting, and is not ended without a word; any other has them again (false). */
+static void hold_signals(bool hold)
 {
     sigset_t mask;
 
@@ -83,7 +84,7 @@ static void hold_signals(void)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &mask, NULL);
+    sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &mask, NULL);
 }
 
 static int tell_losses(int code)
@@ -105,6 +106,8 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
     enum kvr_status st;
     int code;
 
+    if (!cmd->stops)
+        hold_signals(false);
     if (!opts || !words)
         st = kvr_fail(KVR_ENOMEM, "no memory for the command line");
     else
@@ -117,8 +120,6 @@ static int run(const struct kvr_command *cmd, int argc, char **argv, int first,
     } else {
         if (!cmd->hidden) /* workers have the environment of a parent that has looked */
             kvr_environment_check(stderr);
-        if (cmd->stops)
-            hold_signals();
         code = choose_cpu(call.cpu ? call.cpu : leading->cpu);
         if (code == KVR_EXIT_OK)
             code = load_plugins(&leading->plugins);
@@ -204,6 +205,7 @@ static void fill_standard_files(void)
 
 int main(int argc, char **argv)
 {
+    hold_signals(true);
     fill_standard_files();
     wait_quietly(argv);
     /* A reader that goes away, or a worker that dies, shows up as EPIPE, a limit to the size of

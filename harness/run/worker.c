@@ -804,32 +804,34 @@ static void *wait_for_end(void *fd)
 
 /* The death signal is asked for here, and the parent may have died before: the pipe tells that,
  * too, and of a death at any time. Started by hand there is none. */
-static void watch_parent(void)
+static enum kvr_status watch_parent(void)
 {
     const char *said = getenv("KVREEL_LIFE");
     const intptr_t fd = said ? atoi(said) : -1;
     pthread_attr_t attr;
     pthread_t thread;
+    int failed;
 
     unsetenv("KVREEL_LIFE");
     if (fd != KVR_LIFE_FD || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
-        return;
+        return KVR_OK;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, LIFE_STACK);
-    pthread_create(&thread, &attr, wait_for_end, (void *)fd);
+    failed = pthread_create(&thread, &attr, wait_for_end, (void *)fd);
     pthread_attr_destroy(&attr);
+    return failed ? kvr_fail(KVR_ENOMEM, "no memory to watch the parent") : KVR_OK;
 }
 
 /* No core files: a sweep that crashes a thousand times must not fill the disk. And no worker
  * outlives a parent that was killed. */
-static void settle_in(void)
+static enum kvr_status settle_in(void)
 {
     struct rlimit none = { 0, 0 };
 
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    watch_parent();
+    return watch_parent();
 }
 
 /* What does not fit becomes an allocation that fails, and that an outcome. A GPU's driver reserves
@@ -860,8 +862,9 @@ int kvr_worker_main(FILE *in, FILE *out)
     enum kvr_status st;
     bool sent;
 
-    settle_in();
-    st = read_request(&j, in);
+    st = settle_in();
+    if (st == KVR_OK)
+        st = read_request(&j, in);
     if (st == KVR_OK)
         limit_memory(&j);
     if (st == KVR_OK)
