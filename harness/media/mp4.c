@@ -68,7 +68,8 @@ static enum kvr_status open_scaler(struct writer *w)
         SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, NULL, NULL, NULL);
     w->frame = w->ff->av_frame_alloc();
     w->pkt = w->ff->av_packet_alloc();
-    w->big = malloc((size_t)width * (size_t)height * 3);
+    /* Its wide loads read past the last pixel. */
+    w->big = malloc((size_t)width * (size_t)height * 3 + AV_INPUT_BUFFER_PADDING_SIZE);
     if (!w->sws || !w->frame || !w->pkt || !w->big)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for %dx%d", w->path, width, height);
     w->ff->sws_setColorspaceDetails(w->sws, bt709, 1, bt709, 0, 0, 1 << 16, 1 << 16);
