@@ -6,7 +6,7 @@
 #include "harness/report/stat_tables.h"
 
 struct stats_opts {
-    const char *db, *metric, *against, *where, *unit, *format;
+    const char *db, *before, *metric, *against, *where, *unit, *format;
     double level;
     bool across, json;
 };
@@ -24,6 +24,7 @@ static int run(const struct kvr_call *call)
     const struct stats_opts *o = call->opts;
     struct kvr_stat_options s = { .db = o->db,
                                   .metric = o->metric,
+                                  .before = o->before,
                                   .against = o->against,
                                   .where = o->where,
                                   .level = o->level,
@@ -50,10 +51,12 @@ static int run(const struct kvr_call *call)
         st = kvr_stat_distribution(&t, &s);
     else if (st == KVR_OK && strcmp(what, "sensitivity") == 0)
         st = kvr_stat_sensitivity(&t, &s);
+    else if (st == KVR_OK && strcmp(what, "runs") == 0)
+        st = kvr_stat_runs(&t, &s);
     else if (st == KVR_OK)
         st = kvr_fail(KVR_EINVAL,
                       "stats: '%s' is none of paired, windows, growth, distribution, "
-                      "sensitivity, timing, coverage",
+                      "sensitivity, timing, coverage, runs",
                       what);
     if (st == KVR_OK)
         st = kvr_report_note_plan(t, o->db);
@@ -72,6 +75,8 @@ static int run(const struct kvr_call *call)
 
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct stats_opts, db, "db", 0, "FILE", "kvreel.db", "database"),
+    KVR_ARG_TEXT(struct stats_opts, before, "before", 0, "FILE", NULL,
+                 "runs: an earlier database, whose cells are compared with these"),
     KVR_ARG_TEXT(struct stats_opts, metric, "metric", 'm', "NAME", "ssim",
                  "a metric; paired: also runtime_s, peak_bytes, resident_bytes, compression"),
     KVR_ARG_TEXT(struct stats_opts, against, "against", 0, "METHOD", "BF16",
@@ -93,12 +98,13 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_stats = {
     .name = "stats",
     .summary = "paired differences, windows of time, growth of errors, medians, coverage",
-    .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage [options]",
+    .usage = "paired|windows|growth|distribution|sensitivity|timing|coverage|runs [options]",
     .examples =
         "  kvreel stats paired --metric ssim --against RTN_INT4\n"
         "  kvreel stats windows --metric psnr      # chunk by chunk, with the floor of each\n"
         "  kvreel stats growth --metric psnr       # what is put in, and what comes of it\n"
         "  kvreel stats timing --db out/timing.db --json\n"
+        "  kvreel stats runs --db now.db --before then.db    # of two commits or machines\n"
         "  kvreel stats coverage --where \"suite = 'moviegen-nano'\"\n",
     .details =
         "Pairs share model, prompt, seed and settings; seeds, repeats and draws are means of\n"

@@ -12,6 +12,7 @@
 struct kvr_stat_options {
     const char *db;
     const char *metric;    /* paired: a metric's name, or a column of cells_wide */
+    const char *before;    /* runs: the other database */
     const char *against;   /* paired: label of the method that the others are compared with */
     const char *where;     /* SQL condition on cells_wide; NULL: free rollouts */
     double level;          /* of intervals: 0.95; 1 - level is what the test may err */
@@ -49,6 +50,11 @@ enum kvr_status kvr_stat_sensitivity(struct kvr_table **out, const struct kvr_st
 
 /* The same of SSIM over a whole database, as a table of `kvreel report`. */
 enum kvr_status kvr_report_sensitivity(struct kvr_table **out, const char *db_path);
+
+/* The cells that o->db and o->before both have, by their keys: by method how many have the same
+ * frames, the mean difference of the metric with its interval, whether it is separable, and the
+ * median ratio of times that count. Machines may differ: the note says who measured what. */
+enum kvr_status kvr_stat_runs(struct kvr_table **out, const struct kvr_stat_options *o);
 
 /* KVR_EINVAL, naming them, where o->where takes in more than one machine unasked. */
 enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o);

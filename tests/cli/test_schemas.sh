@@ -22,8 +22,8 @@ conforms() { # SCHEMA NAME ARGS...
     exits 0 "$name" "$@"
     cp "$out" "$work/document"
     seen+=" $schema"
-    check "$name is what docs/schemas/$schema.json says" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee /dev/stderr)"
-    check "$name has no key without a line there" test -z "$(unknown "$schemas/$schema.json" "$work/document" | tee /dev/stderr)"
+    check "$name is what docs/schemas/$schema.json says" test -z "$(faults "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
+    check "$name has no key without a line there" test -z "$(unknown "$schemas/$schema.json" "$work/document" | tee >(cat >&2))"
 }
 
 common_config "$work/q.yaml"
@@ -74,7 +74,7 @@ check "every command that prints JSON has one" test -z "$(for c in $("$kvreel" c
     "$kvreel" "$c" --help | grep -q -- '--json' || continue
     case $c in list | query | report | stats | pareto | reproduce | bench) continue ;; esac # rows, lists
     [ -e "$schemas/$c.json" ] || echo "$c"
-done | tee /dev/stderr)"
+done | tee >(cat >&2))"
 
 # A checker that finds nothing would agree to everything.
 cp "$work/document" good.json

@@ -50,6 +50,21 @@ exits 2 "stats of nothing known" stats mean --db all.db
 exits 2 "an unknown metric" stats paired -m psrn --db all.db
 exits 2 "an unknown method to compare with" stats paired --against NONE --db all.db
 
+# Two databases: the same cells, measured by another commit.
+cp all.db then.db
+changed then.db "UPDATE metric SET value = value - 0.25 WHERE name = 'ssim' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2')"
+changed then.db "UPDATE artifact SET sha256 = '$(printf '%064d' 1)' WHERE kind = 'frames' AND cell IN (SELECT key FROM cell WHERE method = 'RTN_INT2' LIMIT 1)"
+changed then.db "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE key = (SELECT max(key) FROM cell WHERE method = 'RTN_INT4')"
+changed then.db "UPDATE session SET cpu_model = 'an old one'"
+exits 0 "stats runs" stats runs --db all.db --before then.db --json
+json "of cells that did not change says so" '.[] | select(.method == "BF16") | .same_frames == "2/2" and .difference == 0 and .separable == "the same"'
+json "pairs those that did" '.[] | select(.method == "RTN_INT2") | .same_frames == "1/2" and ((.difference - 0.25) | fabs) < 1e-12 and ((.now - .before - 0.25) | fabs) < 1e-12 and .separable != "the same" and .separable != "yes"'
+json "leaves out what one of them has not" '.[] | select(.method == "RTN_INT4") | .cells == 1'
+exits 0 "as text" stats runs --db all.db --before then.db
+prints "it says who measured what" 'before: then.db, commit .*an old one; 0 cells are there alone, now: all.db, .*; 1 cells are there alone'
+exits 2 "without the other one" stats runs --db all.db
+exits 2 "with one that is not there" stats runs --db all.db --before gone.db
+
 # Two machines in one database.
 changed all.db "UPDATE session SET cpu_model = 'another' WHERE id = (SELECT session FROM cell LIMIT 1)"
 exits 2 "unlike machines are not compared" stats paired --db all.db

@@ -73,5 +73,5 @@ walk() { # CLONE NAME DOCUMENT LANGUAGE...
 
 # Nothing lies where git would see it.
 left_clean() { # CLONE NAME
-    check "$2: what it made lies in ignored places" test -z "$(git -C "$1" status --porcelain | tee /dev/stderr)"
+    check "$2: what it made lies in ignored places" test -z "$(git -C "$1" status --porcelain | tee >(cat >&2))"
 }
