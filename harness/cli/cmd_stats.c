@@ -6,7 +6,7 @@
 #include "harness/report/stat_tables.h"
 
 struct stats_opts {
-    const char *db, *before, *metric, *against, *where, *unit, *format;
+    const char *db, *before, *metric, *against, *where, *unit, *better, *format;
     double level;
     bool across, json;
 };
@@ -16,6 +16,14 @@ static enum kvr_status parse_unit(const char *text, enum kvr_nesting *unit)
     *unit = strcmp(text, "seed") == 0 ? KVR_PER_SEED : KVR_PER_PROMPT;
     if (*unit == KVR_PER_PROMPT && strcmp(text, "prompt") != 0)
         return kvr_fail(KVR_EINVAL, "stats: --unit '%s' is none of prompt, seed", text);
+    return KVR_OK;
+}
+
+static enum kvr_status parse_better(const char *text, int *sign)
+{
+    *sign = !text ? 0 : strcmp(text, "higher") == 0 ? 1 : -1;
+    if (*sign < 0 && strcmp(text, "lower") != 0)
+        return kvr_fail(KVR_EINVAL, "stats: --better '%s' is none of higher, lower", text);
     return KVR_OK;
 }
 
@@ -37,6 +45,8 @@ static int run(const struct kvr_call *call)
 
     if (st == KVR_OK)
         st = parse_unit(o->unit, &s.unit);
+    if (st == KVR_OK)
+        st = parse_better(o->better, &s.better);
     if (st == KVR_OK && strcmp(what, "paired") == 0)
         st = kvr_stat_paired(&t, &s);
     else if (st == KVR_OK && strcmp(what, "timing") == 0)
@@ -87,6 +97,9 @@ static const struct kvr_arg args[] = {
                  "coverage of the intervals"),
     KVR_ARG_TEXT(struct stats_opts, unit, "unit", 0, "UNIT", "prompt",
                  "paired: what is independent: prompt, or seed (of one prompt)"),
+    KVR_ARG_TEXT(
+        struct stats_opts, better, "better", 0, "WAY", NULL,
+        "paired, of another program's number: higher or lower; default: as the sweep says"),
     KVR_ARG_FLAG(struct stats_opts, across, "across-machines", 0,
                  "compare what unlike machines measured"),
     KVR_ARG_TEXT(struct stats_opts, format, "format", 'f', "FORMAT", "txt",

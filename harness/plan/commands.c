@@ -54,7 +54,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out)
 {
-    static const char *const keys[] = { "command", "name", "scores", "unit", "timeout_s", NULL };
+    static const char *const keys[] = { "command", "name",      "scores", "unit",
+                                        "better",  "timeout_s", NULL };
     const struct kvr_yaml_node *command = kvr_yaml_get(n, "command"), *at = command;
     long long timeout = 60;
 
@@ -77,6 +78,11 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
         return kvr_yaml_fail(at, "'%s' is a metric of kvreel's own", out->name);
     if (kvr_yaml_get(n, "unit"))
         KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "unit"), &out->unit));
+    if (kvr_yaml_get(n, "better"))
+        KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "better"), &out->better));
+    if (out->better && strcmp(out->better, "higher") != 0 && strcmp(out->better, "lower") != 0)
+        return kvr_yaml_fail(kvr_yaml_get(n, "better"), "'%s': expected higher or lower",
+                             out->better);
     if (kvr_yaml_get(n, "scores"))
         KVR_TRY(read_scores(kvr_yaml_get(n, "scores"), out));
     if (kvr_yaml_get(n, "timeout_s"))
@@ -94,9 +100,10 @@ json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n)
 
         for (int k = 0; k < c[i].n_scores; k++)
             json_array_append_new(scores, json_string(c[i].score[k]));
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", c[i].name,
-                                                  "command", c[i].command, "unit", c[i].unit,
-                                                  "timeout_s", c[i].timeout_s, "scores", scores))) {
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s*, s:i, s:o}", "name",
+                                                  c[i].name, "command", c[i].command, "unit",
+                                                  c[i].unit, "better", c[i].better, "timeout_s",
+                                                  c[i].timeout_s, "scores", scores))) {
             json_decref(list);
             return NULL;
         }

@@ -6,6 +6,7 @@
  *         name: aesthetic            default: the program's own name
  *         scores: [mean, worst]      optional: the names that its JSON must have
  *         unit: "1"                  of all of them; default: unknown
+ *         better: higher             or lower: of all of them; default: nobody knows
  *         timeout_s: 60
  *
  * {video} is the cell's MP4, {frames} its raw frames, {reference} the baseline's raw frames. The
@@ -21,7 +22,7 @@ enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 
 /* Strings belong to the document, except `name`, which may lie in `own`. */
 struct kvr_config_command {
-    const char *name, *command, *unit;
+    const char *name, *command, *unit, *better; /* better: NULL: not said */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];

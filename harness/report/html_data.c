@@ -128,6 +128,28 @@ static void put_metrics(FILE *to)
         put_metric(to, kvr_truth_metrics[i], false);
 }
 
+/* Numbers of other programs, of which a sweep says which way is better. */
+static enum kvr_status put_own_metrics(FILE *to, const char *db_path)
+{
+    struct kvr_table *t;
+
+    KVR_TRY(kvr_table_query(&t, db_path,
+                            "SELECT name, coalesce(nullif(unit, '1'), ''), better FROM own_metrics "
+                            "WHERE better IS NOT NULL ORDER BY name",
+                            NULL));
+    for (int i = 0; i < t->n_rows; i++) {
+        fputs(",{\"name\":", to);
+        kvr_escape_json(to, kvr_table_text(t, i, 0));
+        fputs(",\"title\":", to);
+        kvr_escape_json(to, kvr_table_text(t, i, 0));
+        fputs(",\"unit\":", to);
+        kvr_escape_json(to, kvr_table_text(t, i, 1));
+        fprintf(to, ",\"better\":%d}", (int)kvr_table_number(t, i, 2));
+    }
+    kvr_table_close(&t);
+    return KVR_OK;
+}
+
 /* The rows of `kvreel reproduce`, paper by paper. Where the published tables are not installed the
  * page says so: the sweep can be looked at without them. */
 static enum kvr_status put_published(FILE *to, const char *db_path)
@@ -215,11 +237,13 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
         return kvr_fail(KVR_ENOMEM, "report: no memory");
     fputs("{\"format\":1,\n\"metric_defs\":[", plain);
     put_metrics(plain);
+    st = put_own_metrics(plain, db_path);
     fputc(']', plain);
     put_text(plain, "title", title);
     put_text(plain, "db", db_path);
     put_text(plain, "out", media);
-    st = put_palette(plain, db_path);
+    if (st == KVR_OK)
+        st = put_palette(plain, db_path);
     for (size_t i = 0; st == KVR_OK && i < sizeof tables / sizeof tables[0]; i++) {
         struct kvr_table *t;
 

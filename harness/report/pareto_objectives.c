@@ -85,8 +85,10 @@ static enum kvr_status parse_one(struct kvr_objective *ob, const char *text, siz
                                   .pool = KVR_GATHER_MEAN,
                                   .noisy = true };
     memcpy(ob->name, text, len);
-    if (ob->name[strspn(ob->name, "abcdefghijklmnopqrstuvwxyz0123456789_.")])
-        return kvr_fail(KVR_EINVAL, "objective '%s': a name has a-z, 0-9, '_' and '.'", ob->name);
+    if (ob->name[strspn(ob->name,
+                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")])
+        return kvr_fail(KVR_EINVAL, "objective '%s': a name has letters, digits, '_', '-' and '.'",
+                        ob->name);
     for (int i = 0; i < N_KNOWN; i++)
         if (strcmp(known[i].name, ob->name) == 0) {
             ob->is_column = true;

@@ -117,13 +117,42 @@ static bool is_distance(const char *name)
     return m && !m->alone && !m->truth;
 }
 
-/* +1: higher is better. */
-static enum kvr_status direction(const char *metric, int *out)
+/* A number of another program's, as the sweep has told it. */
+static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
 {
+    struct kvr_table *t;
+    enum kvr_status st = KVR_OK;
+    int row;
+
+    KVR_TRY(kvr_table_query(&t, o->db, "SELECT name, better FROM own_metrics", NULL));
+    for (row = 0; row < t->n_rows; row++)
+        if (strcmp(kvr_table_text(t, row, 0), o->metric) == 0)
+            break;
+    *out = 0;
+    if (row < t->n_rows && isfinite(kvr_table_number(t, row, 1)))
+        *out = kvr_table_number(t, row, 1) > 0 ? 1 : -1;
+    else if (row < t->n_rows && !o->better)
+        st = kvr_fail(KVR_EINVAL,
+                      "stats: '%s': nobody has said whether higher is better; say `better: higher` "
+                      "or `better: lower` beside its command in the sweep, or --better here",
+                      o->metric);
+    if (row < t->n_rows && o->better)
+        *out = o->better;
+    kvr_table_close(&t);
+    return st;
+}
+
+/* +1: higher is better. */
+static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
+{
+    const char *metric = o->metric;
     const struct kvr_metric *m = metric_of(metric);
 
     *out = m ? m->direction : among(metric, gains) ? 1 : -1;
     if (is_score(metric) || among(metric, gains) || among(metric, costs))
+        return KVR_OK;
+    KVR_TRY(own_direction(o, out));
+    if (*out)
         return KVR_OK;
     return kvr_fail(KVR_EINVAL,
                     "stats: '%s' is no metric (`kvreel list metrics`), and none of runtime_s, "
@@ -140,9 +169,10 @@ static enum kvr_status read_values(struct kvr_table **t, const struct kvr_stat_o
     const char *verdict = strcmp(o->metric, "runtime_s") == 0 ? "runtime_s IS NOT NULL" : "1";
 #define IDS "dense_rank() OVER (ORDER BY suite, prompt_id), dense_rank() OVER (ORDER BY " UNIT ")"
 
-    if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyz0123456789_.") != strlen(o->metric))
+    if (strspn(o->metric, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") !=
+        strlen(o->metric))
         return kvr_fail(KVR_EINVAL, "stats: '%s' is no name of a metric", o->metric);
-    if (is_score(o->metric))
+    if (!among(o->metric, gains) && !among(o->metric, costs))
         return query(t, o,
                      "WITH v AS (SELECT *, {cells_wide.score:%1$s} AS value FROM cells_wide WHERE "
                      "outcome = 'OK' AND run_kind = 'bench' AND "
@@ -405,12 +435,14 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
     KVR_TRY(kvr_table_open(out, (int)(sizeof columns / sizeof *columns), columns));
     for (int i = 0; i < r->n; i++)
         KVR_TRY(add_paired(*out, r, &r->m[i]));
-    snprintf(note, sizeof note,
-             "%s, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
-             "transformation); separable: sign-flip test, Holm over %d comparisons, and 0 outside "
-             "of the interval, from %d pairs on; one group: not separable from its best",
-             r->o->metric, r->o->against, r->o->unit == KVR_PER_SEED ? "seed" : "prompt",
-             100 * r->o->level, r->n - 1, kvr_pairs_needed(r->n - 1, r->o->level));
+    snprintf(
+        note, sizeof note,
+        "%s, %s is better, difference to %s paired by %s; %g %% intervals (Student's t with Hall's "
+        "transformation); separable: sign-flip test, Holm over %d comparisons, and 0 outside "
+        "of the interval, from %d pairs on; one group: not separable from its best",
+        r->o->metric, r->sign > 0 ? "higher" : "lower", r->o->against,
+        r->o->unit == KVR_PER_SEED ? "seed" : "prompt", 100 * r->o->level, r->n - 1,
+        kvr_pairs_needed(r->n - 1, r->o->level));
     KVR_TRY(kvr_table_note(*out, note));
     return is_score(r->o->metric) ? note_chaos(*out, r) : KVR_OK;
 }
@@ -419,7 +451,7 @@ enum kvr_status kvr_stat_paired(struct kvr_table **out, const struct kvr_stat_op
 {
     struct race r = { .o = o, .distance = is_distance(o->metric) };
     struct kvr_table *t = NULL;
-    enum kvr_status st = direction(o->metric, &r.sign);
+    enum kvr_status st = direction(o, &r.sign);
 
     *out = NULL;
     if (st == KVR_OK)

@@ -18,6 +18,7 @@ struct kvr_stat_options {
     double level;          /* of intervals: 0.95; 1 - level is what the test may err */
     enum kvr_nesting unit; /* paired: what is independent */
     bool across_machines;
+    int better; /* paired, of another program's number: +1 higher, -1 lower, 0 as the sweep says */
 };
 
 /* Per method, best first: mean with its standard error, the probability that it is better than the

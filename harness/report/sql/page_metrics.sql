@@ -4,5 +4,5 @@ SELECT cell, json_group_object(name, round(value, 6)) AS value_json FROM
      ORDER BY t.key = w.key DESC, t.finished DESC) AS rank
    FROM cells_wide w JOIN cell t ON t.run = w.run JOIN metric m ON m.cell = t.key
    WHERE m.value IS NOT NULL AND m.name NOT IN ('psnr', 'ssim')
-     AND instr(m.name, '.') = 0 ORDER BY 1, 2)
+     AND (instr(m.name, '.') = 0 OR m.name IN (SELECT name FROM own_metrics)) ORDER BY 1, 2)
 WHERE rank = 1 GROUP BY cell ORDER BY cell

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# A number of another program's is a metric like the others: unit and direction, stats, fronts, page.
+. tests/cli/lib.sh || exit 1
+cd "$work" || exit 1
+cat >mine.sh <<'SH'
+# Bytes of a cell's compressed video: something that a method changes.
+printf '{"size": %s}' "$(stat -c %s "$1")"
+SH
+tiny_config plain.yaml 3
+{ cat plain.yaml; echo 'metrics: [psnr, ssim, {command: "sh ./mine.sh {video}", name: mine, unit: B, better: lower, scores: [size]},
+  {command: "sh ./mine.sh {video}", name: mute, scores: [size]}]'; } >own.yaml
+sed 's/better: lower/better: less/' own.yaml >wrong.yaml
+exits 2 "a direction that is none" run wrong.yaml --db t.db --out o --dry-run
+says "says which there are" "'less': expected higher or lower"
+exits 0 "a sweep with programs that score" run own.yaml --db t.db --out o -q
+check "unit and direction are known" test "$(sql t.db "SELECT group_concat(name || ' ' || coalesce(unit, '-') || ' ' ||
+    coalesce(better, '-'), ', ') FROM (SELECT * FROM own_metrics ORDER BY name)")" = \
+    'mine.size B -1, mute.size - -'
+exits 0 "stats" stats paired -m mine.size --db t.db
+prints "say which way is better" 'mine.size, lower is better, difference to BF16'
+exits 0 "the same as JSON" stats paired -m mine.size --db t.db --json
+json "the smallest is first" '(map(.mean) == (map(.mean) | sort)) and length == 3'
+exits 2 "a number of which nobody said it" stats paired -m mute.size --db t.db
+says "is asked for" "nobody has said whether higher is better"
+exits 0 "unless it is said here" stats paired -m mute.size --better higher --db t.db --json
+json "the largest is first" '(map(.mean) == (map(.mean) | sort | reverse)) and length == 3'
+exits 2 "a way that is none" stats paired -m mute.size --better up --db t.db
+exits 2 "a number that nobody has" stats paired -m mine.none --db t.db
+exits 0 "a front" pareto --db t.db --objectives mine.size:min,compression:max --json
+json "has it" 'all(.[]; .["mine.size"] > 0)'
+exits 0 "the page" report --db t.db --media o -o rep
+check "has it among its metrics, with unit and direction" grep -q '{"name":"mine.size","title":"mine.size","unit":"B","better":-1}' rep/index.html
+check "and not the one without" bash -c "! grep -q '\"name\":\"mute.size\"' rep/index.html"
+check "both by cell" grep -q '"mute.size":' rep/index.html
