@@ -337,14 +337,15 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     return KVR_OK;
 }
 
-static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo,
+static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, bool no_bounds,
                             struct kvr_prediction *out)
 {
     KVR_TRY(rollout_run(r));
     out->nominal = nominal_of(r);
     out->at_peak = r->peak;
     out->peak = r->peak.kv + r->peak.meta + out->scratch + out->weights;
-    return bounds(r, geo, out);
+    out->nominal_min = out->nominal_max = out->nominal;
+    return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
@@ -378,7 +379,7 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
     r.beside = !kvr_backend_in_host(run->backend);
-    st = fill(&r, geo, out);
+    st = fill(&r, geo, run->no_bounds, out);
     rollout_close(&r);
     return st;
 }

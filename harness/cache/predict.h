@@ -51,6 +51,7 @@ struct kvr_predict_run {
     enum kvr_path path;
     enum kvr_attend_as attend;
     enum kvr_backend backend;
+    bool no_bounds; /* bytes and peak alone: data_dependent stays false */
 };
 
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,

@@ -8,10 +8,11 @@
 #include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
 #include "harness/plan/geometry.h"
+#include "harness/plan/need.h"
 
 struct predict_opts {
-    const char *method, *geometry, *path, *as_stored, *device, *compute;
-    int frames, layers;
+    const char *method, *geometry, *path, *as_stored, *device, *compute, *size;
+    int frames, layers, window;
     bool json;
     struct kvr_arg_list set;
 };
@@ -122,6 +123,41 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
     return KVR_OK;
 }
 
+/* Phase by phase, where the geometry says enough for it; null where not. */
+static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
+                                  const struct kvr_prediction *p, const struct predict_opts *o)
+{
+    struct kvr_need n;
+    json_t *text, *network, *decoder;
+
+    if (!c)
+        return json_object_set_new(doc, "phases", json_null())
+                   ? kvr_fail(KVR_ENOMEM, "predict: no memory")
+                   : KVR_OK;
+    kvr_need_of(c, p, o->window, &n);
+    text = n.text_file ? json_pack("{s:o, s:o, s:f}", "file_bytes", bytes_json(n.text_file),
+                                   "memory_bytes", bytes_json(n.text_bytes), "flop", n.text_flop)
+                       : json_null();
+    network =
+        json_pack("{s:o, s:o, s:f, s:i}", "activation_bytes", bytes_json(n.activations),
+                  "memory_bytes", bytes_json(n.peak), "flop", n.network_flop, "window", o->window);
+    decoder =
+        n.decoder_flop > 0
+            ? json_pack("{s:o, s:o, s:o, s:o, s:f}", "weight_bytes", bytes_json(n.decoder_weights),
+                        "state_bytes", bytes_json(n.decoder_states), "frame_bytes",
+                        bytes_json(n.decoder_frames), "memory_bytes",
+                        bytes_json(n.decoder_weights + n.decoder_states + n.decoder_frames), "flop",
+                        n.decoder_flop)
+            : json_null();
+    if (json_object_set_new(doc, "phases",
+                            json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:o}", "text", text,
+                                      "network", network, "decoder", decoder, "frames", n.frames,
+                                      "height", n.height, "width", n.width, "frames_file_bytes",
+                                      bytes_json(n.frames_file))))
+        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+    return KVR_OK;
+}
+
 static double number(const json_t *doc, const char *key)
 {
     return json_number_value(json_object_get(doc, key));
@@ -147,6 +183,28 @@ static void print_as_stored(const json_t *s)
     if (json_is_number(published_gib))
         printf(", published %.4f GiB (%s)", json_number_value(published_gib), text(s, "suite"));
     printf("\n  packed, with nothing left over: %.4f GiB\n", number(s, "packed_peak_gib"));
+}
+
+static void print_phases(const json_t *phases)
+{
+    const json_t *text_part = json_object_get(phases, "text");
+    const json_t *network = json_object_get(phases, "network");
+    const json_t *decoder = json_object_get(phases, "decoder");
+
+    printf("\nfrom prompt to %.0f frames of %.0fx%.0f, one phase after the other\n",
+           number(phases, "frames"), number(phases, "height"), number(phases, "width"));
+    if (json_is_object(text_part))
+        printf("  text encoder  %8.4f GiB, of a file of %.4f; %.3g TFLOP a prompt, once\n",
+               number(text_part, "memory_bytes") / GiB, number(text_part, "file_bytes") / GiB,
+               number(text_part, "flop") * 1e-12);
+    printf("  network       %8.4f GiB with %.4f of activations; %.4g TFLOP, window %.0f\n",
+           number(network, "memory_bytes") / GiB, number(network, "activation_bytes") / GiB,
+           number(network, "flop") * 1e-12, number(network, "window"));
+    if (json_is_object(decoder))
+        printf("  decoder       %8.4f GiB, %.4f of them states; %.4g TFLOP\n",
+               number(decoder, "memory_bytes") / GiB, number(decoder, "state_bytes") / GiB,
+               number(decoder, "flop") * 1e-12);
+    printf("  raw frames    %8.4f GiB on disk\n", number(phases, "frames_file_bytes") / GiB);
 }
 
 static void print_text(const json_t *doc)
@@ -175,6 +233,8 @@ static void print_text(const json_t *doc)
         else
             printf("    %-8s %12.0f B\n", tag, json_number_value(n));
     }
+    if (json_is_object(json_object_get(doc, "phases")))
+        print_phases(json_object_get(doc, "phases"));
     as_stored = json_object_get(doc, "as_stored");
     if (as_stored)
         print_as_stored(as_stored);
@@ -201,6 +261,27 @@ static enum kvr_status backend_of(const char *name, enum kvr_backend *out)
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* What the geometry's config says beyond sizes of the cache; *known false when it does not. */
+static enum kvr_status read_config(const struct predict_opts *o, struct kvr_model_config *c,
+                                   bool *known)
+{
+    int height = 0, width = 0;
+    enum kvr_status st;
+
+    *known = false;
+    if (o->size)
+        KVR_TRY(kvr_need_size(o->size, &height, &width));
+    st = kvr_need_config(o->geometry, height, width, c);
+    if (st != KVR_OK)
+        return o->size ? st : KVR_OK;
+    *known = !c->is_lm;
+    if (c->is_lm)
+        kvr_model_config_free(c);
+    else if (o->layers)
+        c->n_layers = o->layers;
+    return KVR_OK;
+}
+
 static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme **scheme,
                                json_t **doc)
 {
@@ -211,7 +292,10 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     enum kvr_path path = KVR_PATH_STAGED;
     enum kvr_backend backend = KVR_CPU;
     enum kvr_dtype compute = KVR_F32;
+    struct kvr_model_config config;
+    enum kvr_status st;
     int latent_frames;
+    bool known;
 
     if (!o->method || !o->geometry || !o->frames)
         return kvr_fail(KVR_EINVAL, "predict: needs --method, --geometry and --frames");
@@ -223,13 +307,21 @@ static enum kvr_status predict(const struct predict_opts *o, struct kvr_scheme *
     KVR_TRY(backend_of(o->device, &backend));
     KVR_TRY(kvr_compute_parse(o->compute, &compute));
     kvr_geometry_compute(&geo, backend, compute);
-    KVR_TRY(kvr_predict(*scheme, &geo,
-                        &(struct kvr_predict_run){
-                            .latent_frames = latent_frames, .path = path, .backend = backend },
-                        &p));
-    *doc = prediction_json(*scheme, &geo, o, &p);
-    if (!*doc)
-        return kvr_fail(KVR_ENOMEM, "predict: no memory");
+    KVR_TRY(read_config(o, &config, &known));
+    if (known)
+        kvr_need_resize(&geo, &config);
+    st = kvr_predict(*scheme, &geo,
+                     &(struct kvr_predict_run){
+                         .latent_frames = latent_frames, .path = path, .backend = backend },
+                     &p);
+    if (st == KVR_OK) {
+        *doc = prediction_json(*scheme, &geo, o, &p);
+        st = *doc ? add_phases(*doc, known ? &config : NULL, &p, o)
+                  : kvr_fail(KVR_ENOMEM, "predict: no memory");
+    }
+    if (known)
+        kvr_model_config_free(&config);
+    KVR_TRY(st);
     return o->as_stored ? add_as_stored(*doc, *scheme, &geo, o) : KVR_OK;
 }
 
@@ -256,6 +348,10 @@ static const struct kvr_arg args[] = {
                  "wan-1.3b, wan-14b, a model, or a file with the keys of a config.json"),
     KVR_ARG_INT(struct predict_opts, frames, "frames", 'n', "N", NULL, 1, 1000000,
                 "pixel frames of the video"),
+    KVR_ARG_TEXT(struct predict_opts, size, "size", 0, "HxW", NULL,
+                 "of the video in pixels, as 720x1280; else the model's own"),
+    KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
+                "newest latent frames attention sees, which operations hang on; 0: all"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
                 "the model's first so many layers alone; 0: all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),
@@ -279,6 +375,7 @@ const struct kvr_command kvr_command_predict = {
                 " --geometry wan-1.3b --frames 165\n"
                 "  kvreel predict -m RTN_INT4@study --geometry wan-1.3b --frames 165"
                 " --as-stored study\n"
+                "  kvreel predict -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81\n"
                 "  kvreel predict -m KIVI_INT2 --geometry wan-1.3b-random --layers 2 --frames 21\n",
     .args = args,
     .opts_size = sizeof(struct predict_opts),

@@ -89,10 +89,10 @@ static float *carve_floats(struct carver *a, int64_t count)
     return carve(a, count, sizeof(float));
 }
 
-/* Does the host have to bring what it makes? */
+/* Does the host have to bring what it makes? Not where only sizes are asked for. */
 static bool apart(const struct kvr_dit *d)
 {
-    return !kvr_dev_in_host(d->dev);
+    return d->dev && !kvr_dev_in_host(d->dev);
 }
 
 static void lay_out_rope(const struct kvr_dit *d, struct carver *a, struct rope *rope)
@@ -223,6 +223,22 @@ static enum kvr_status open_memory(struct kvr_dit *d)
     host = (struct carver){ .base = d->host.p };
     lay_out_host(d, &host);
     return KVR_OK;
+}
+
+size_t kvr_dit_bytes(const struct kvr_model_config *c)
+{
+    struct kvr_cross *cross = calloc((size_t)c->n_layers, sizeof *cross);
+    struct kvr_dit d = { .c = c,
+                         .ops = kvr_ops_cpu(),
+                         .cross = cross,
+                         .tokens_per_frame =
+                             c->latent_h / c->patch_h * (c->latent_w / c->patch_w) };
+    struct carver a = { 0 };
+
+    if (cross)
+        lay_out(&d, &a);
+    free(cross);
+    return a.used;
 }
 
 static enum kvr_status check_shapes(const struct kvr_dit *d)

@@ -26,6 +26,9 @@ struct kvr_dit;
 
 enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct kvr_model *m);
 void kvr_dit_close(struct kvr_dit **d);
+/* The activations that an open one of this config holds on the CPU, the prompt's keys and values
+ * among them. */
+size_t kvr_dit_bytes(const struct kvr_model_config *c);
 const struct kvr_model *kvr_dit_model(const struct kvr_dit *d);
 struct kvr_dev *kvr_dit_dev(const struct kvr_dit *d);
 

@@ -33,6 +33,8 @@ enum { KVR_MAX_STEPS = 64 };
 
 enum kvr_timesteps { KVR_TIMESTEPS_WARPED, KVR_TIMESTEPS_LISTED, KVR_TIMESTEPS_WHOLE };
 
+struct json_t; /* jansson's */
+
 struct kvr_model_config {
     int dim, ffn_dim, freq_dim, text_dim, text_len;
     int in_dim, out_dim, n_heads, n_layers; /* head_dim = dim / n_heads */
@@ -65,6 +67,9 @@ struct kvr_model_config {
 /* Read and check one config.json. Owned strings are freed by kvr_model_config_free. */
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path);
 void kvr_model_config_free(struct kvr_model_config *c);
+/* Wan's own config.json says what its weights are and leaves to the program what Self-Forcing runs
+ * them with: into such a document (_class_name WanModel) goes what is absent, at 480x832. */
+enum kvr_status kvr_model_config_fill(struct json_t *root, const char *path);
 
 /* "model", then the rows of schedules.def; NULL-terminated. */
 extern const char *const kvr_schedule_names[];

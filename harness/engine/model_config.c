@@ -289,31 +289,11 @@ static enum kvr_status read_lm(const struct reader *r, struct kvr_model_config *
     return read_lm_file(r, c);
 }
 
-/* Wan's own config.json says what its weights are and leaves to the program what Self-Forcing runs
- * them with: what is absent is that, at 480x832. */
-static enum kvr_status fill_wan(const struct reader *r)
-{
-    json_t *root = (json_t *)r->root;
-    const char *class_name = "";
-
-    KVR_TRY(kvr_json_string_opt(r->root, r->path, "_class_name", &class_name));
-    if (strcmp(class_name, "WanModel") != 0)
-        return KVR_OK;
-    if (json_object_update_missing_new(
-            root, json_pack("{s:i, s:i, s:i, s:i, s:f, s:[i,i,i,i], s:[i,i,i], s:i}", "text_dim",
-                            4096, "latent_height", 60, "latent_width", 104, "frames_per_chunk", 3,
-                            "timestep_shift", 5.0, "denoising_steps", 1000, 750, 500, 250,
-                            "patch_size", 1, 2, 2, "window_frames", 21)) != 0)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", r->path);
-    return KVR_OK;
-}
-
 static enum kvr_status read_all(const struct reader *r, struct kvr_model_config *c)
 {
     static const char *const types[] = { "t2v", "t2v-causal", "llama", NULL };
     int type = 0;
 
-    KVR_TRY(fill_wan(r));
     KVR_TRY(choice(r, "model_type", types, &type));
     if (type == 2)
         return read_lm(r, c);
@@ -328,6 +308,22 @@ static enum kvr_status read_all(const struct reader *r, struct kvr_model_config 
     return read_weights(r, c);
 }
 
+enum kvr_status kvr_model_config_fill(json_t *root, const char *path)
+{
+    const char *class_name = "";
+
+    KVR_TRY(kvr_json_string_opt(root, path, "_class_name", &class_name));
+    if (strcmp(class_name, "WanModel") != 0)
+        return KVR_OK;
+    if (json_object_update_missing_new(
+            root, json_pack("{s:i, s:i, s:i, s:i, s:f, s:[i,i,i,i], s:[i,i,i], s:i}", "text_dim",
+                            4096, "latent_height", 60, "latent_width", 104, "frames_per_chunk", 3,
+                            "timestep_shift", 5.0, "denoising_steps", 1000, 750, 500, 250,
+                            "patch_size", 1, 2, 2, "window_frames", 21)) != 0)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *path)
 {
     struct reader r = { .path = path };
@@ -337,10 +333,10 @@ enum kvr_status kvr_model_config_read(struct kvr_model_config *c, const char *pa
     memset(c, 0, sizeof *c);
     KVR_TRY(kvr_json_load(&root, path));
     r.root = root;
-    if (json_is_object(root))
+    st = json_is_object(root) ? kvr_model_config_fill(root, path)
+                              : kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
+    if (st == KVR_OK)
         st = read_all(&r, c);
-    else
-        st = kvr_fail(KVR_EFORMAT, "%s: expected an object", path);
     json_decref(root);
     if (st != KVR_OK)
         kvr_model_config_free(c);

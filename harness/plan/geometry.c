@@ -8,6 +8,7 @@
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
 #include "harness/engine/gemm.h"
+#include "harness/engine/model.h"
 #include "harness/plan/find.h"
 
 /* What a config says that concerns memory. */
@@ -145,7 +146,9 @@ enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kv
         snprintf(file, sizeof file, "%s/config.json", path);
     }
     KVR_TRY(kvr_json_load(&root, file));
-    st = from_json(root, name, file, n_layers, out);
+    st = json_is_object(root) ? kvr_model_config_fill(root, file) : KVR_OK;
+    if (st == KVR_OK)
+        st = from_json(root, name, file, n_layers, out);
     json_decref(root);
     return st;
 }

@@ -331,7 +331,9 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
         .exact = KVR_BF16,
         .attend = attend,
     };
-    const struct kvr_predict_run run = { SMALL_FRAMES, path, attend, backend };
+    const struct kvr_predict_run run = {
+        .latent_frames = SMALL_FRAMES, .path = path, .attend = attend, .backend = backend
+    };
     struct kvr_prediction p;
     struct kvr_cache_bytes bytes;
     struct kvr_mem_stats mem;

@@ -50,6 +50,7 @@ conforms fsck "fsck" fsck q.db --json
 conforms plot "plot" plot pareto --db q.db -o figures --json
 conforms model "model check" model check "$root/models/nano" --json
 echo 'a small dog runs' >prompts.txt
+conforms fit "fit" fit --memory 24GiB -m BF16 --json
 conforms embed "embed" embed --prompts prompts.txt --model "$root/tests/fixtures/wan_folder" -o pack.safetensors -q --json
 conforms engine "engine check" engine check "$root/models/nano" --json
 conforms profile "profile" profile --prompts 1 --frames 6 --json

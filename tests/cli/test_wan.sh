@@ -96,3 +96,32 @@ rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
 exits 5 "neither encoder nor pack" run "$work/mute.yaml" --db "$work/c.db" --out "$work/c" -q --json
 json "is unsupported" '.ok == 0 and .unsupported == 3'
+
+# What would it take? By arithmetic, against specs/wan_causal: 2970.5 and 2405.4 TFLOP, 559.9 of the decoder.
+exits 0 "predict: 165 frames" predict -m BF16 --geometry wan-1.3b --frames 165 --json
+json "operations of network and decoder" '((.phases.network.flop / 2970.5e12 - 1) | fabs) < 0.001 and
+    ((.phases.decoder.flop / 559.9e12 - 1) | fabs) < 0.001'
+json "states of the decoder" '.phases.decoder.state_bytes == 944286720 * 4'
+json "the network's peak has its activations" '.phases.network.memory_bytes == .peak_bytes + .phases.network.activation_bytes'
+exits 0 "predict: window 21" predict -m BF16 --geometry wan-1.3b --frames 165 --window 21 --json
+json "is less attention" '((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'
+exits 0 "predict: 81 frames" predict -m BF16 --geometry wan-1.3b --frames 81 --json
+json "990.8 TFLOP" '((.phases.network.flop / 990.8e12 - 1) | fabs) < 0.001'
+exits 0 "predict: 720x1280 of 14B" predict -m BF16 --geometry wan-14b --frames 81 --size 720x1280 --json
+json "3600 tokens a frame" '.tokens == 21 * 3600 and .bf16_bytes == .tokens * 819200 and .phases.height == 720'
+exits 2 "predict: no whole patches" predict -m BF16 --geometry wan-14b --frames 81 --size 721x1280
+exits 0 "predict: the small folder" predict -m RTN_INT4 --geometry "$folder" --frames 33 --json
+json "33 frames of 48x32" '.phases.frames == 33 and .phases.height == 48 and .phases.width == 32'
+
+exits 0 "fit" fit --memory 24GiB -m BF16 -m KIVI_INT2 -m RTN_INT4 --json
+json "the least comes first" '[.methods[].method] == ["KIVI_INT2", "RTN_INT4", "BF16"] and all(.methods[]; .fits)'
+reach=$(jq '.methods[2].frames' "$out")
+peak() { "$kvreel" predict -m BF16 --geometry wan-1.3b --frames "$1" --device cuda --compute bf16 --json | jq .phases.network.memory_bytes; }
+check "as far as it says fits" test "$(peak "$reach")" -le $((24 << 30))
+check "a chunk more does not" test "$(peak $((reach + 12)))" -gt $((24 << 30))
+exits 0 "fit: too little" fit --memory 4GB -m BF16 --json
+json "does not fit" '.methods[0].fits == false and .methods[0].frames < 165'
+exits 0 "fit: in words" fit --memory 24GiB -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81
+prints "a row" 'KIVI_INT2 .* (yes|no) .* frames'
+exits 2 "fit: a number without a unit" fit --memory 24
+says "lists units" 'GiB, MiB'

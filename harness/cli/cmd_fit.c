@@ -1,0 +1,279 @@
+/* cmd_fit.c - `kvreel fit`: which methods fit into so much memory, and how long a video could be.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/device/names.h"
+#include "harness/engine/gemm.h"
+#include "harness/plan/geometry.h"
+#include "harness/plan/need.h"
+
+struct fit_opts {
+    const char *memory, *geometry, *size, *path, *device, *compute;
+    int frames;
+    bool study, json;
+    struct kvr_arg_list methods;
+};
+
+/* The table of time positions that the model rotates keys by ends here. */
+enum { MOST_FRAMES = 1024 };
+
+static const double GiB = 1073741824.0;
+
+struct job {
+    const struct fit_opts *o;
+    struct kvr_geometry geo;
+    struct kvr_model_config config;
+    struct kvr_predict_run run;
+    double budget;
+};
+
+static enum kvr_status parse_memory(const char *text, double *bytes)
+{
+    static const struct {
+        const char *unit;
+        double n;
+    } units[] = { { "GiB", 0x1p30 }, { "MiB", 0x1p20 }, { "GB", 1e9 }, { "MB", 1e6 }, { "B", 1 } };
+    char *end;
+
+    *bytes = text ? strtod(text, &end) : 0;
+    for (size_t i = 0; text && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0 && *bytes > 0 && *bytes < 1e15) {
+            *bytes *= units[i].n;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "fit: --memory '%s': need a number with GiB, MiB, GB, MB or B",
+                    text ? text : "");
+}
+
+/* Of a method that draws tokens head by head a layer takes seconds, and all layers alike: one is
+ * followed, and the others hold what it holds in the end. */
+static bool is_drawn(const struct kvr_scheme *scheme)
+{
+    struct kvr_thin_needs thin;
+
+    return kvr_retention_thins(&scheme->retention, &thin) && thin.by_data;
+}
+
+static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *scheme, int frames,
+                               struct kvr_prediction *p, double *peak)
+{
+    const int n_layers = is_drawn(scheme) ? 1 : j->geo.n_layers;
+    const size_t others = (size_t)(j->geo.n_layers - n_layers);
+    struct kvr_geometry geo = j->geo;
+    struct kvr_predict_run run = j->run;
+    struct kvr_need need;
+
+    run.latent_frames = frames;
+    run.no_bounds = true;
+    geo.n_layers = n_layers;
+    KVR_TRY(kvr_predict(scheme, &geo, &run, p));
+    p->peak += others * p->nominal;
+    p->nominal += others * p->nominal;
+    p->bf16 += others * p->bf16;
+    kvr_need_of(&j->config, p, 0, &need);
+    *peak = (double)need.peak;
+    return KVR_OK;
+}
+
+/* The most whole chunks whose peak is within the budget, on the straight line through two lengths:
+ * `peak` at `frames` and another. A layer's cache grows by as much with every chunk, or not at all.
+ */
+static int longest(const struct job *j, int frames, double peak, int other, double other_peak)
+{
+    const int chunk = j->geo.frames_per_chunk, most = MOST_FRAMES / chunk * chunk;
+    const double slope = (other_peak - peak) / (other - frames);
+    const double n = slope > 0 ? frames + (j->budget - peak) / slope : most;
+
+    if (slope <= 0 && peak > j->budget)
+        return 0;
+    return n < chunk ? 0 : n >= most ? most : (int)(n / chunk) * chunk;
+}
+
+/* A row, or none when the method does not fit the geometry's heads. */
+static enum kvr_status add_method(const struct job *j, const char *name, json_t *rows)
+{
+    struct kvr_scheme *scheme = NULL;
+    struct kvr_prediction p;
+    const int asked = j->run.latent_frames;
+    const int chunk = j->geo.frames_per_chunk;
+    const int half = asked > chunk ? asked / chunk / 2 * chunk : 2 * chunk;
+    double peak = 0, other = 0;
+    int frames = 0;
+    enum kvr_status st = kvr_scheme_open(&scheme, name, NULL, 0);
+
+    if (st == KVR_OK)
+        st = kvr_scheme_check(scheme, j->geo.n_heads, j->geo.head_dim);
+    if (st == KVR_OK)
+        st = peak_of(j, scheme, half, &p, &other);
+    if (st == KVR_OK)
+        st = peak_of(j, scheme, asked, &p, &peak);
+    if (st == KVR_OK)
+        frames = longest(j, asked, peak, half, other);
+    if (st == KVR_OK &&
+        json_array_append_new(rows, json_pack("{s:s, s:o, s:o, s:o, s:b, s:i, s:i}", "method",
+                                              scheme->name, "nominal_bytes",
+                                              json_integer((json_int_t)p.nominal), "compression",
+                                              json_real((double)p.bf16 / (double)p.nominal),
+                                              "peak_bytes", json_integer((json_int_t)peak), "fits",
+                                              peak <= j->budget, "latent_frames", frames, "frames",
+                                              frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0)))
+        st = kvr_fail(KVR_ENOMEM, "fit: no memory");
+    kvr_scheme_close(&scheme);
+    return st == KVR_EUNSUPPORTED || (st == KVR_EINVAL && !j->o->methods.n) ? KVR_OK : st;
+}
+
+static enum kvr_status add_all(const struct job *j, json_t *rows)
+{
+    char name[128];
+
+    for (int i = 0; i < j->o->methods.n; i++)
+        KVR_TRY(add_method(j, j->o->methods.v[i], rows));
+    for (int i = 0; !j->o->methods.n && kvr_methods[i]; i++) {
+        snprintf(name, sizeof name, "%s%s", kvr_methods[i]->name, j->o->study ? "@study" : "");
+        KVR_TRY(add_method(j, name, rows));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
+{
+    enum kvr_dtype compute;
+    int height = 0, width = 0;
+
+    j->o = o;
+    KVR_TRY(parse_memory(o->memory, &j->budget));
+    if (o->size)
+        KVR_TRY(kvr_need_size(o->size, &height, &width));
+    if (!kvr_path_find(o->path, &j->run.path))
+        return kvr_fail(KVR_EINVAL, "fit: no attention path '%s'", o->path);
+    if (!kvr_device_backend(o->device, &j->run.backend))
+        return kvr_fail(KVR_EINVAL, "fit: --device %s: need " KVR_DEVICE_HELP, o->device);
+    KVR_TRY(kvr_compute_parse(o->compute, &compute));
+    KVR_TRY(kvr_geometry_find(o->geometry, &j->geo));
+    kvr_geometry_compute(&j->geo, j->run.backend, compute);
+    KVR_TRY(kvr_latent_frames(&j->geo, o->frames, &j->run.latent_frames));
+    KVR_TRY(kvr_need_config(o->geometry, height, width, &j->config));
+    if (j->config.is_lm)
+        return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
+    kvr_need_resize(&j->geo, &j->config);
+    return KVR_OK;
+}
+
+static int by_peak(const void *a, const void *b)
+{
+    const double x = json_number_value(json_object_get(*(json_t *const *)a, "peak_bytes"));
+    const double y = json_number_value(json_object_get(*(json_t *const *)b, "peak_bytes"));
+
+    return (x > y) - (x < y);
+}
+
+/* Whoever needs least comes first. */
+static json_t *sorted(json_t *rows)
+{
+    const size_t n = json_array_size(rows);
+    json_t **all = calloc(n + 1, sizeof(json_t *)), *out = json_array();
+
+    for (size_t i = 0; all && i < n; i++)
+        all[i] = json_array_get(rows, i);
+    if (all)
+        qsort(all, n, sizeof *all, by_peak);
+    for (size_t i = 0; all && i < n; i++)
+        json_array_append(out, all[i]);
+    free(all);
+    json_decref(rows);
+    return out;
+}
+
+static void print_rows(const struct job *j, const json_t *rows)
+{
+    const json_t *r;
+    int fit = 0;
+    size_t i;
+
+    json_array_foreach(rows, i, r) fit += json_is_true(json_object_get(r, "fits"));
+    printf("%.2f GiB on %s, %d frames of %dx%d: %d of %zu methods fit\n\n", j->budget / GiB,
+           j->o->device, j->o->frames, j->config.latent_h * (j->config.latent_is_rgb ? 1 : 8),
+           j->config.latent_w * (j->config.latent_is_rgb ? 1 : 8), fit, json_array_size(rows));
+    printf("%-44s %11s %11s %9s %5s %12s\n", "method", "compression", "cache (GiB)", "peak (GiB)",
+           "fits", "could reach");
+    json_array_foreach(rows, i, r)
+        printf("%-44s %11.2f %11.3f %9.3f %5s %5d frames\n",
+               json_string_value(json_object_get(r, "method")),
+               json_number_value(json_object_get(r, "compression")),
+               json_number_value(json_object_get(r, "nominal_bytes")) / GiB,
+               json_number_value(json_object_get(r, "peak_bytes")) / GiB,
+               json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
+               (int)json_integer_value(json_object_get(r, "frames")));
+    printf(
+        "\npeak: cache, what is decoded of it, weights and activations of the network; the "
+        "prompt's "
+        "encoder\nand the decoder of pixels run before and after, on the CPU. How far one "
+        "could reach is by\na straight line from this length and half of it, to %d latent frames, "
+        "which have positions.\n",
+        MOST_FRAMES);
+}
+
+static int run(const struct kvr_call *call)
+{
+    struct job j = { 0 };
+    json_t *rows = json_array();
+    enum kvr_status st = open_job(&j, call->opts);
+    int code = KVR_EXIT_OK;
+
+    if (st == KVR_OK)
+        st = add_all(&j, rows);
+    if (st != KVR_OK) {
+        json_decref(rows);
+        kvr_model_config_free(&j.config);
+        return kvr_cli_fail(st);
+    }
+    rows = sorted(rows);
+    if (j.o->json) {
+        code =
+            kvr_cli_json(json_pack("{s:s, s:s, s:I, s:i, s:s, s:o}", "geometry", j.o->geometry,
+                                   "device", j.o->device, "memory_bytes", (json_int_t)j.budget,
+                                   "frames", j.o->frames, "compute", j.o->compute, "methods", rows),
+                         code);
+    } else {
+        print_rows(&j, rows);
+        json_decref(rows);
+    }
+    kvr_model_config_free(&j.config);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct fit_opts, memory, "memory", 0, "SIZE", NULL,
+                 "what there is, as 24GiB or 80GB"),
+    KVR_ARG_TEXT(struct fit_opts, geometry, "geometry", 'g', "NAME|FILE", "wan-1.3b",
+                 "wan-1.3b, wan-14b, a model, or its config.json"),
+    KVR_ARG_INT(struct fit_opts, frames, "frames", 'n', "N", "165", 1, 1000000,
+                "pixel frames of the video"),
+    KVR_ARG_TEXT(struct fit_opts, size, "size", 0, "HxW", NULL,
+                 "of the video in pixels, as 720x1280; else the model's own"),
+    KVR_ARG_LIST(struct fit_opts, methods, "method", 'm', "METHOD",
+                 "this one, and more of them; else all"),
+    KVR_ARG_FLAG(struct fit_opts, study, "study", 0, "all methods in the study's reading"),
+    KVR_ARG_TEXT(struct fit_opts, path, "path", 0, "NAME", "staged",
+                 "attention path: staged, fused or dense"),
+    KVR_ARG_TEXT(struct fit_opts, device, "device", 0, "NAME", "cuda", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct fit_opts, compute, "compute", 0, "TYPE", "bf16",
+                 KVR_COMPUTE_HELP ": a device holds the weights in it"),
+    KVR_ARG_FLAG(struct fit_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_fit = {
+    .name = "fit",
+    .summary = "which methods fit into so much memory, and how long a video could be",
+    .usage = "--memory SIZE [options]",
+    .examples = "  kvreel fit --memory 24GiB\n"
+                "  kvreel fit --memory 80GB --geometry wan-14b --size 720x1280 --frames 81\n"
+                "  kvreel fit --memory 24GiB -m BF16 -m KIVI_INT2 --frames 321\n",
+    .args = args,
+    .opts_size = sizeof(struct fit_opts),
+    .max_words = 0,
+    .run = run,
+};

@@ -1,0 +1,144 @@
+/* need.c - sizes of Wan's parts, put together. */
+#include "harness/plan/need.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/path.h"
+#include "harness/engine/dit.h"
+#include "harness/plan/effort.h"
+#include "harness/plan/find.h"
+#include "harness/text/umt5.h"
+#include "harness/vae/vae.h"
+
+enum { VAE_BASE = 96, BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
+
+/* UMT5-XXL, and its file: BF16. */
+static const struct kvr_umt5_sizes xxl = { 256384, 4096, 4096, 10240, 64, 24, 32 };
+#define XXL_PARAMETERS 5680910336u
+
+static const struct kvr_model_config wan = { .freq_dim = 256,
+                                             .text_dim = 4096,
+                                             .text_len = 512,
+                                             .in_dim = 16,
+                                             .out_dim = 16,
+                                             .patch_h = 2,
+                                             .patch_w = 2,
+                                             .eps = 1e-6,
+                                             .latent_h = 60,
+                                             .latent_w = 104,
+                                             .frames_per_chunk = 3,
+                                             .timestep_shift = 5,
+                                             .n_steps = 4,
+                                             .steps = { 1000, 750, 500, 250 },
+                                             .latent_lo = -1,
+                                             .latent_hi = 1,
+                                             .window_frames = 21 };
+
+static const struct {
+    const char *name;
+    int dim, ffn, heads, layers;
+} built_in[] = { { "wan-1.3b", 1536, 8960, 12, 30 }, { "wan-14b", 5120, 13824, 40, 40 } };
+
+static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
+{
+    char path[1024], file[1100];
+
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        if (strcmp(name, built_in[i].name) == 0) {
+            *c = wan;
+            c->dim = built_in[i].dim;
+            c->ffn_dim = built_in[i].ffn;
+            c->n_heads = built_in[i].heads;
+            c->n_layers = built_in[i].layers;
+            return KVR_OK;
+        }
+    if (kvr_path_exists(name) && !kvr_path_is_dir(name))
+        return kvr_model_config_read(c, name);
+    KVR_TRY(kvr_find_path(&kvr_find_model, name, NULL, path, sizeof path));
+    snprintf(file, sizeof file, "%s/config.json", path);
+    return kvr_model_config_read(c, file);
+}
+
+/* Pixels of a latent value's side. */
+static int scale_of(const struct kvr_model_config *c)
+{
+    return c->latent_is_rgb ? 1 : KVR_VAE_SCALE;
+}
+
+enum kvr_status kvr_need_config(const char *name, int height, int width, struct kvr_model_config *c)
+{
+    int sy, sx;
+
+    KVR_TRY(read_config(name, c));
+    sy = scale_of(c) * c->patch_h;
+    sx = scale_of(c) * c->patch_w;
+    if (height == 0)
+        return KVR_OK;
+    if (c->is_lm || height % sy || width % sx) {
+        kvr_model_config_free(c);
+        return kvr_fail(KVR_EINVAL, "size %dx%d: %s needs multiples of %d and %d", height, width,
+                        name, sy, sx);
+    }
+    c->latent_h = height / scale_of(c);
+    c->latent_w = width / scale_of(c);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_need_size(const char *text, int *height, int *width)
+{
+    int end = 0;
+
+    if (sscanf(text, "%4dx%4d%n", height, width, &end) == 2 && text[end] == 0 && *height >= 1 &&
+        *width >= 1 && *height <= MAX_SIDE && *width <= MAX_SIDE)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL, "size '%s': need HEIGHTxWIDTH in pixels, as 480x832", text);
+}
+
+void kvr_need_resize(struct kvr_geometry *g, const struct kvr_model_config *c)
+{
+    g->tokens_per_frame = c->latent_h / c->patch_h * (c->latent_w / c->patch_w);
+}
+
+static void need_text(const struct kvr_model_config *c, struct kvr_need *n)
+{
+    const double layer = 4.0 * xxl.dim * xxl.attention + 3.0 * xxl.dim * xxl.ffn;
+    const double t = c->text_len;
+
+    if (c->n_vocabulary || c->text_dim != xxl.dim)
+        return;
+    n->text_file = (size_t)XXL_PARAMETERS * 2;
+    n->text_bytes = kvr_umt5_bytes(&xxl, BATCH_TOKENS, c->text_len, THREADS);
+    n->text_flop = 2 * xxl.n_layers * (layer * t + 2 * t * t * xxl.attention);
+}
+
+static void need_decoder(const struct kvr_model_config *c, int latent_frames, struct kvr_need *n)
+{
+    struct kvr_vae_cost v;
+
+    if (c->latent_is_rgb || c->in_dim != KVR_VAE_CHANNELS)
+        return;
+    kvr_vae_cost(VAE_BASE, c->latent_h, c->latent_w, &v);
+    n->decoder_weights = v.weights;
+    n->decoder_states = v.states;
+    n->decoder_frames = v.frames;
+    n->decoder_flop = v.flop_first + v.flop_next * (latent_frames - 1);
+}
+
+void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
+                 struct kvr_need *out)
+{
+    memset(out, 0, sizeof *out);
+    if (c->is_lm)
+        return;
+    need_text(c, out);
+    need_decoder(c, p->latent_frames, out);
+    out->activations = kvr_dit_bytes(c);
+    out->peak = p->peak + out->activations;
+    out->network_flop = kvr_rollout_flop(c, p->latent_frames, window);
+    out->frames = c->latent_is_rgb ? p->latent_frames : kvr_vae_frames(p->latent_frames);
+    out->height = c->latent_h * scale_of(c);
+    out->width = c->latent_w * scale_of(c);
+    out->frames_file = (size_t)out->frames * (size_t)out->height * (size_t)out->width * 3;
+}

@@ -1,0 +1,44 @@
+/* need.h - what a rollout of a video model takes from prompt to pixels, by arithmetic, phase by
+ * phase.
+ *
+ *     struct kvr_model_config c;
+ *     KVR_TRY(kvr_need_config("wan-1.3b", 0, 0, &c));
+ *     kvr_need_of(&c, &prediction, window, &need);        of kvr_predict
+ *     kvr_model_config_free(&c);
+ *
+ * The three phases do not overlap: the encoder is done with before the first cell, the decoder
+ * begins when cache and activations are gone. */
+#ifndef KVR_PLAN_NEED_H
+#define KVR_PLAN_NEED_H
+
+#include "harness/cache/predict.h"
+#include "harness/engine/model.h"
+
+/* Of wan-1.3b, wan-14b, a model or a file, as kvr_geometry_find has them. height and width in
+ * pixels, 0: its own. KVR_ENOTFOUND, KVR_EFORMAT: no such thing, or it does not say all of it;
+ * KVR_EINVAL: a size that is not whole patches of the latent. */
+enum kvr_status kvr_need_config(const char *name, int height, int width,
+                                struct kvr_model_config *c);
+/* "480x832": height x width in pixels, each a multiple of 16. */
+enum kvr_status kvr_need_size(const char *text, int *height, int *width);
+/* That geometry with frames of this size. */
+void kvr_need_resize(struct kvr_geometry *g, const struct kvr_model_config *c);
+
+struct kvr_need {
+    /* The text encoder, UMT5-XXL; 0 for a model that reads another's embeddings, or words. */
+    size_t text_file, text_bytes;
+    double text_flop; /* of a prompt with text_len tokens */
+    /* The network: `peak` is the sum of the prediction's and of the activations. */
+    size_t activations, peak;
+    double network_flop;
+    /* Wan's decoder; 0 where latents are RGB, or of another shape. */
+    size_t decoder_weights, decoder_states, decoder_frames;
+    double decoder_flop;
+    int frames, height, width; /* of pixels */
+    size_t frames_file;        /* a cell's raw frames */
+};
+
+void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
+                 struct kvr_need *out);
+
+#endif
