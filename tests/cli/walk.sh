@@ -19,6 +19,10 @@ case " $* " in
 *" bench "*) exit 0 ;; # minutes of timing; tests/cli/test_bench.sh runs it
 *" run "*cost-wan-cut.yaml*) # hours: two cells of the small model stand where its cells would
     exec "$real" run configs/first.yaml --db out/cost-wan-cut.db --out out/cost-wan-cut --set frames=6 --limit 2 -q ;;
+*" run "*partial-prefill.yaml*) # a model of 93 MB: as above
+    exec "$real" run configs/first.yaml --db out/partial-prefill.db --out out/partial-prefill --set frames=6 --limit 2 -q ;;
+*" embed "*) # a text encoder of 11 GB: tests/cli/test_wan.sh embeds with a small one
+    "$real" embed --help ;;
 *" run "*device=cuda*) # a device is not everywhere
     "$real" run configs/cost-wan.yaml --dry-run ;;
 *" run configs/first.yaml "*) exec "$real" "$@" --set frames=6 ;;
