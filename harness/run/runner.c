@@ -25,6 +25,7 @@
 #include "harness/core/path.h"
 #include "harness/device/names.h"
 #include "harness/run/answer.h"
+#include "harness/run/by_name.h"
 #include "harness/run/choose.h"
 #include "harness/run/foresee.h"
 #include "harness/run/gpus.h"
@@ -81,6 +82,7 @@ struct runner {
     struct kvr_job *drift_job; /* the baseline that is measured again */
     char driver[256];          /* the device's, for the session */
     struct kvr_gpus gpus;
+    bool no_links;                  /* the out folder cannot have any */
     bool waits_for_gpu, said_so;    /* others have them all; the user was told */
     int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
     int signal_fd, lock;
@@ -168,6 +170,25 @@ static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct 
 }
 
 /* --- starting --------------------------------------------------------------------------- */
+
+/* Names for people; a folder without them is as good to every program, so that one that cannot have
+ * any is told of once. Probes are of rollouts that have theirs. */
+static void link_by_name(struct runner *r, const struct kvr_job *j)
+{
+    const struct kvr_cell *c = j->cell;
+    char video[320];
+    enum kvr_status st;
+
+    if (r->no_links || j->state != KVR_DONE || strcmp(c->set.kind, "bench") != 0)
+        return;
+    snprintf(video, sizeof video, "videos/%s-%.8s.mp4", c->video, r->build);
+    st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, video);
+    if (st == KVR_OK && j->frames_path[0])
+        st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, j->frames_path);
+    r->no_links = st != KVR_OK;
+    if (r->no_links)
+        kvr_progress_say(&r->progress, "no links by name: %s", kvr_error());
+}
 
 /* Where the plug-ins that a cell names are on this machine. NULL: no memory. */
 static json_t *plugin_paths(const json_t *spec)
@@ -540,6 +561,8 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
             st = store_attempt(r, j, &a, &v);
         if (st == KVR_OK)
             st = settle(r, j, &v);
+        if (st == KVR_OK)
+            link_by_name(r, j);
         if (st == KVR_OK && j->cell->set.timing && j->state == KVR_DONE && !r->drift_job &&
             j->cell->baseline == (int)(j - r->jobs))
             r->drift_job = j;

@@ -39,6 +39,14 @@ exits 0 "a sweep" run tiny.yaml --db early.db --out shared -q
 exits 0 "another one of other seeds, into the same folder" run tiny.yaml --db late.db --out shared --set seed=4 -q
 check "leaves the first one's files alone" all_there early.db shared
 check "and has its own" all_there late.db shared
+check "by name the first one's" test "$(basename "$(readlink shared/by-name/red/RTN_INT4.mp4)")" = \
+    "$(basename "$(sql early.db "SELECT artifact.path FROM artifact JOIN cell ON key = cell WHERE kind = 'video' AND method = 'RTN_INT4' AND prompt_id = 'red'")")"
+check "and the other's under a name of its own" test "$(find shared/by-name/red -name 'RTN_INT4*.mp4' | wc -l)" -eq 2
+check "frames, too, and every link leads to a file" test "$(find -L shared/by-name -type f -name 'RTN_INT4*.safetensors' | wc -l) \
+$(find shared/by-name -type l | wc -l) $(find -L shared/by-name -type l | wc -l)" = '4 24 0'
+mv shared moved
+check "also when the folder is moved" test -s moved/by-name/green/BF16.mp4
+mv moved shared
 # A program that scores a cell may ask for the video: it is there when the program starts.
 echo 'test -s "$1" && printf "{\"there\": 1}"' >see.sh
 { cat tiny.yaml; echo 'metrics: [psnr, {command: "sh ./see.sh {video}", name: see, scores: [there]}]'; } >see.yaml
@@ -86,10 +94,10 @@ check "the database is as it was" test "$before" = "$(sha256sum t.db)"
 exits 2 "no such database" query --db none.db 'SELECT 1'
 check "and none is made" test ! -e none.db
 
-ref=$(find o -name '*.safetensors' | sort | head -n 1)
+ref=$(find o/frames -name '*.safetensors' | sort | head -n 1)
 exits 0 "compare with itself" compare "$ref" "$ref" --json
 json "all frames are identical" '.frames == .identical_frames and .ssim == 1 and .frames > 0 and has("psnr_db")'
-other=$(find o -name '*.safetensors' | sort | sed -n 2p)
+other=$(find o/frames -name '*.safetensors' | sort | sed -n 2p)
 exits 4 "compare out of tolerance" compare "$ref" "$other" --min-psnr 99.9 --min-ssim 0.99999
 exits 2 "compare with nothing" compare "$ref" absent.mp4
 says "names the file" 'absent.mp4'

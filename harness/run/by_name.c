@@ -1,0 +1,85 @@
+/* by_name.c - see by_name.h. */
+#include "harness/run/by_name.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/core/path.h"
+
+enum { ROOM = 1024 };
+
+/* Letters, digits and what shells leave alone; no hidden file, no other folder. */
+static void plain(const char *text, char *out, size_t n)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+=@-";
+
+    snprintf(out, n, "%s", text);
+    for (char *p = out; *p; p++)
+        if (!strchr(allowed, *p) || (p == out && *p == '.'))
+            *p = '_';
+}
+
+/* The same but for the build, which stands behind the last '-'? */
+static bool same_result(const char *a, const char *b)
+{
+    const char *end = strrchr(a, '-');
+    const size_t n = end ? (size_t)(end - a) : strlen(a);
+
+    return strncmp(a, b, n) == 0 && strrchr(b, '-') == b + n;
+}
+
+/* Is the name free, or another build's of the same result, which is taken away? */
+static bool is_ours(const char *link, const char *target)
+{
+    char there[ROOM];
+    const ssize_t n = readlink(link, there, sizeof there - 1);
+
+    if (n < 0)
+        return errno == ENOENT;
+    there[n] = 0;
+    return same_result(target, there);
+}
+
+/* Made beside its place and moved there, so that a reader finds the old one or the new one. */
+static enum kvr_status put_link(const char *link, const char *target)
+{
+    char made[ROOM + 32];
+
+    snprintf(made, sizeof made, "%s.%ld", link, (long)getpid());
+    unlink(made);
+    if (symlink(target, made) != 0)
+        return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
+    if (rename(made, link) == 0)
+        return KVR_OK;
+    unlink(made);
+    return kvr_fail(KVR_EIO, "run: %s: %s", link, strerror(errno));
+}
+
+enum kvr_status kvr_link_by_name(const char *out_dir, const char *prompt, const char *method,
+                                 const char *key, const char *file)
+{
+    char folder[ROOM / 4], name[ROOM / 4], dir[ROOM / 2 + 300], link[ROOM], target[ROOM];
+    const char *suffix = strrchr(file, '.');
+    char *path = kvr_path_join(out_dir, file);
+    const bool there = path && kvr_path_exists(path);
+
+    free(path);
+    if (!there || !suffix)
+        return KVR_OK;
+    plain(prompt, folder, sizeof folder);
+    plain(method, name, sizeof name);
+    if (snprintf(dir, sizeof dir, "%s/by-name/%s", out_dir, folder) >= (int)sizeof dir ||
+        snprintf(link, sizeof link, "%s/%s%s", dir, name, suffix) >= (int)sizeof link ||
+        snprintf(target, sizeof target, "../../%s", file) >= (int)sizeof target)
+        return kvr_fail(KVR_EIO, "run: %s: a path too long for a link", file);
+    KVR_TRY(kvr_mkdirs(dir));
+    if (!is_ours(link, target) &&
+        snprintf(link, sizeof link, "%s/%s-%.8s%s", dir, name, key, suffix) >= (int)sizeof link)
+        return kvr_fail(KVR_EIO, "run: %s: a path too long for a link", file);
+    return put_link(link, target);
+}
