@@ -95,7 +95,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fault-malloc
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -330,14 +330,67 @@ $(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/l
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -Wl,--whole-archive $(BUILD)/libkvreel.a \
 		-Wl,--no-whole-archive $(EMU_OBJ) $(LDFLAGS) $(LDLIBS)
 
+FUZZ_TARGETS := answer config filter gguf model prompt safetensors settings shards spec suite tokens torch vbench
+SEEDS_answer      := $(wildcard tests/fuzz/corpus/answer/*)
 SEEDS_config      := $(wildcard configs/*.yaml)
+SEEDS_filter      := $(wildcard tests/fuzz/corpus/filter/*)
 SEEDS_gguf        := $(wildcard tests/fixtures/gguf/*)
+SEEDS_model       := $(wildcard models/*/config.json tests/fixtures/*/config.json)
+SEEDS_prompt      := $(wildcard tests/fuzz/corpus/prompt/*)
 SEEDS_safetensors := $(wildcard models/*/*.safetensors tests/fixtures/*/*.safetensors)
+SEEDS_settings    := $(wildcard tests/fuzz/corpus/settings/*)
+SEEDS_shards      := $(wildcard tests/fuzz/corpus/shards/*)
+SEEDS_spec        := $(wildcard tests/fuzz/corpus/spec/*)
+SEEDS_suite       := $(wildcard configs/suites/*.yaml)
+SEEDS_tokens      := $(wildcard tests/fuzz/corpus/tokens/*)
 SEEDS_torch       := $(wildcard tests/fixtures/pt/*.pt)
-FUZZ_TARGETS      := config gguf safetensors torch
+SEEDS_vbench      := $(wildcard tests/fuzz/corpus/vbench/*)
 ## fuzz-seeds: give every fuzz target its committed seeds
 fuzz-seeds: $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
-	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(SEEDS_$t) &&) true
+	@$(foreach t,$(FUZZ_TARGETS),printf '%-12s' $t; $(BUILD)/tests/fuzz/replay_$t $(SEEDS_$t) || exit 1;)
+
+# The same with libFuzzer: the files that a target is for are compiled again by clang, which counts
+# what of them is reached and looks at every access; the rest is that of the ordinary build.
+PARSER_answer      := harness/run/answer.c harness/store/record.c harness/store/put.c harness/core/json.c
+PARSER_config      := harness/plan/config.c harness/plan/yaml.c harness/plan/commands.c harness/plan/rules.c \
+	harness/plan/setting_values.c harness/plan/range.c harness/plan/parts.c harness/plan/suite.c harness/core/regex.c
+PARSER_filter      := harness/plan/filter.c harness/core/regex.c
+PARSER_gguf        := harness/weights/gguf.c harness/weights/weight.c harness/weights/blocks.c
+PARSER_model       := harness/engine/model_config.c harness/engine/schedule.c harness/core/json.c
+PARSER_prompt      := harness/workload/prompt.c
+PARSER_safetensors := harness/core/safetensors.c
+PARSER_settings    := harness/store/setting.c harness/core/json.c
+PARSER_shards      := harness/weights/shards.c harness/core/safetensors.c
+PARSER_spec        := methods/scheme.c harness/core/opts.c methods/layer_budget.c
+PARSER_suite       := harness/plan/suite.c harness/plan/yaml.c
+PARSER_tokens      := harness/text/clean.c harness/text/html.c harness/text/unicode.c harness/text/tokens.c
+PARSER_torch       := harness/weights/torch.c harness/weights/pickle.c harness/weights/zip.c harness/weights/weight.c
+PARSER_vbench      := harness/store/vbench.c harness/core/json.c
+FUZZ_CC    ?= clang
+FUZZ_FLAGS ?= -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+LIB_FUZZING_ENGINE ?= -fsanitize=fuzzer
+$(BUILD)/fuzz/%.o: %.c
+	$(call say,FUZZ,$<)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) $(CPPFLAGS) -std=c17 -O1 -g -march=$(ARCH) -fopenmp=libgomp $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+define fuzz_target
+$(BUILD)/fuzz/$(1): $(BUILD)/fuzz/tests/fuzz/fuzz_$(1).o $(PARSER_$(1):%.c=$(BUILD)/fuzz/%.o) $(BUILD)/libkvreel.a $(EMU_OBJ)
+	$$(call say,FUZZ,$$@)
+	$$(Q)$(FUZZ_CC) -rdynamic -fopenmp=libgomp $(FUZZ_FLAGS) -o $$@ $$(filter %.o,$$^) $(BUILD)/libkvreel.a $(LIB_FUZZING_ENGINE) $(LDLIBS) -lstdc++
+endef
+$(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$t)))
+-include $(wildcard $(BUILD)/fuzz/*/*/*.d $(BUILD)/fuzz/methods/*.d)
+
+ifneq ($(origin SECONDS),command line)
+SECONDS := 60
+endif
+FUZZ ?= $(FUZZ_TARGETS)
+## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
+fuzz: $(FUZZ:%=$(BUILD)/fuzz/%)
+	@bash tools/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+fuzz-build: $(FUZZ:%=$(BUILD)/fuzz/%)
+fuzz-list:
+	@echo $(foreach t,$(FUZZ),$(SEEDS_$t))
 
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:

@@ -1,6 +1,6 @@
 /* fuzz.h - what every fuzz target is: called by libFuzzer, or by replay.c with files.
  *
- *     clang -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_gguf.c ...      or
+ *     make fuzz FUZZ=gguf SECONDS=60      or
  *     make fuzz-seeds */
 #ifndef KVR_TESTS_FUZZ_H
 #define KVR_TESTS_FUZZ_H

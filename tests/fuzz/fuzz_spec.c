@@ -1,0 +1,47 @@
+/* fuzz_spec.c - whatever the text says, a method's spec and settings are refused with a message or
+ * make a scheme that says what it is.
+ *
+ * The first line is the spec, each other line NAME=VALUE. */
+#include "tests/fuzz/fuzz.h"
+
+#include <assert.h>
+
+#include "methods/method.h"
+#include "tests/fuzz/fuzz_text.h"
+
+enum { MOST = 16 };
+
+static void ask(void *ctx, const char *axis, const char *text)
+{
+    *(size_t *)ctx += strlen(axis) + strlen(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    char *text = fuzz_text(bytes, n), *save = NULL, *spec = strtok_r(text, "\n", &save), *line;
+    struct kvr_setting setting[MOST];
+    struct kvr_scheme *p = NULL;
+    size_t length = 0;
+    int k = 0;
+
+    while (spec && k < MOST && (line = strtok_r(NULL, "\n", &save))) {
+        char *value = strchr(line, '=');
+
+        if (!value)
+            continue;
+        *value = 0;
+        setting[k++] = (struct kvr_setting){ line, value + 1 };
+    }
+    if (spec && kvr_scheme_open(&p, spec, setting, k) == KVR_OK) {
+        kvr_plan_axes(p, ask, &length);
+        assert(length > 0);
+        kvr_scheme_warning(p);
+        kvr_scheme_check(p, 2, 64);
+        kvr_scheme_check(p, 1, 16);
+    } else if (spec) {
+        assert(!p && kvr_error()[0]);
+    }
+    kvr_scheme_close(&p);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# fuzz.sh - gives fuzz targets new inputs, and tells what of each parser they reach.
+#
+#   make fuzz SECONDS=60                 all of them, a minute each
+#   make fuzz SECONDS=600 FUZZ=torch     one, longer
+#
+# Called as fuzz.sh BUILD SECONDS [TARGET N SEED...]... Inputs that reach something new are kept in
+# BUILD/fuzz/corpus/TARGET and go on from there the next time. What crashes, hangs (10 s) or leaks is in
+# BUILD/fuzz/faults/TARGET-*: `BUILD/fuzz/TARGET FILE` does it again, and the file becomes a
+# seed. Exit code 1: there is such a file.
+set -uo pipefail
+build=$1 seconds=$2
+shift 2
+
+# "COVERED_FUNC: hits: 3 edges: 5/9 name file:line" and UNCOVERED_FUNC lines to "214/260 82%": a
+# target is built with its parser alone counted (PARSER_name of the Makefile).
+reached() { # LOG
+    awk '!/tests\/fuzz/ && match($0, /edges: [0-9]+\/[0-9]+/) {
+            split(substr($0, RSTART + 7, RLENGTH - 7), e, "/")
+            got += $1 == "COVERED_FUNC:" ? e[1] : 0
+            all += e[2]
+        } END { if (all) printf "%d/%d %d%%", got, all, 100 * got / all; else printf "?" }' "$1"
+}
+
+mkdir -p "$build/fuzz/corpus" "$build/fuzz/faults"
+export OMP_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+printf '%-12s %10s %8s %8s %7s  %s\n' target inputs seconds corpus faults 'edges of its parser'
+bad=0
+while [ $# -gt 0 ]; do
+    name=$1 n=$2
+    seeds=("${@:3:n}")
+    shift $((2 + n))
+    corpus=$build/fuzz/corpus/$name log=$build/fuzz/faults/$name.log
+    mkdir -p "$corpus"
+    for seed in "${seeds[@]}"; do # what is larger than the limit is cut: those of models are too large
+        [ "$(stat -c %s "$seed")" -gt 65536 ] || cp -n "$seed" "$corpus/seed-$(basename "$(dirname "$seed")")-$(basename "$seed")"
+    done
+    "$build/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+        -print_final_stats=1 -artifact_prefix="$build/fuzz/faults/$name-" "$corpus" >"$log" 2>&1
+    faults=$(find "$build/fuzz/faults" -name "$name-*" ! -name '*.log' | wc -l)
+    "$build/fuzz/$name" -runs=0 -print_coverage=1 "$corpus" >"$log.coverage" 2>&1
+    printf '%-12s %10s %8s %8s %7s  %s\n' "$name" \
+        "$(awk '/number_of_executed_units/ {print $2}' "$log")" "$seconds" \
+        "$(find "$corpus" -type f | wc -l)" "$faults" "$(reached "$log.coverage")"
+    [ "$faults" -eq 0 ] || bad=1
+done
+exit $bad
