@@ -678,6 +678,13 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
+    for (int i = 0; i < last;
+         i++) { /* what a shift does not put back is an error beside the grid's */
+        const struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+
+        if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
+            job.stage->noise(&job, &p->stage[i], out);
+    }
 }
 
 /* A buffer's bytes on another device, under the same tag. */

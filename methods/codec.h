@@ -227,7 +227,8 @@ struct kvr_stage {
      * every byte of its buffers. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* GRID: the kind of its error and all that belongs to the kind; NULL: unknown. EXACT: `exact`
-     * and `n_exact`. Other fields are left alone. `in` may hold nothing. */
+     * and `n_exact`. SHIFT: nothing, unless it does not put back all it took off; then the kind is
+     * MEASURED. Other fields are left alone. `in` may hold nothing. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 

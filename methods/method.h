@@ -28,6 +28,17 @@ enum kvr_cadence { KVR_EVERY_PASS, KVR_CLEAN_PASS };
 /* Which tokens the study's quantizer was handed. */
 enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
 
+/* A method as a project ships it, where that is other than the row: NAME@project. Texts that are
+ * NULL are the row's; the codecs of tiers 1, 2 come with `tiers`. */
+struct kvr_shipped {
+    const char *project; /* "vllm" */
+    const char *k, *v, *tiers;
+    const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
+    const char *source;  /* where that was read: file and commit */
+    const char *differs; /* from the row, and from what is shipped, if anything */
+};
+enum { KVR_MAX_SHIPPED = 2 };
+
 /* One row. NULL texts mean "none"; see docs/methods.md. */
 struct kvr_method {
     const char *name;   /* as the study writes it: RTN_INT4 */
@@ -45,6 +56,7 @@ struct kvr_method {
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
     const char *differs; /* what the readings do differently, and why; one paragraph */
+    struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* project NULL: none */
 };
 
 /* Built-in methods, in the order of methods.def. NULL-terminated. */
@@ -54,6 +66,9 @@ const struct kvr_method *kvr_method_at(int i);
 const struct kvr_method *kvr_method_find(const char *name); /* NULL when unknown */
 /* KVR_ENOTFOUND with the nearest name. */
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name);
+/* The i-th reading as kvr_scheme_open takes it: NAME, NAME@study, NAME@vllm, ...; false past the
+ * last. */
+bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
     const char *name, *value; /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8" */
@@ -71,7 +86,8 @@ extern const struct kvr_opt kvr_scheme_options[];
 struct kvr_scheme {
     const struct kvr_method *method;
     enum kvr_reading reading;
-    char name[96]; /* "RTN_INT4", "RTN_INT4@study+taylor" */
+    const struct kvr_shipped *shipped; /* NULL: as intended, or as the study ran it */
+    char name[96];                     /* "RTN_INT4", "RTN_INT4@study+taylor" */
     struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
@@ -82,10 +98,11 @@ struct kvr_scheme {
     struct kvr_reuse_opts reuse;
 };
 
-/* `spec` is NAME, NAME@study or NAME@intended, then +CORRECTION if wanted. A setting goes to the
- * scheme's own option of that name, else to every codec and part that has it; a prefix narrows it:
- * a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The setting `retention`
- * itself puts another in the row's place: "none", the name of the row it is of, or its text. */
+/* `spec` is NAME, NAME@study, NAME@intended or NAME@project, then +CORRECTION if wanted. A setting
+ * goes to the scheme's own option of that name, else to every codec and part that has it; a prefix
+ * narrows it: a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The setting
+ * `retention` itself puts another in the row's place: "none", the name of the row it is of, or its
+ * text. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -94,6 +111,9 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
 {
     return p->reading == KVR_STUDY;
 }
+
+/* "intended", "study", or the project whose the reading is. */
+const char *kvr_scheme_reading(const struct kvr_scheme *p);
 
 /* "old", "recent", ...; "all" for a scheme of one tier. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);

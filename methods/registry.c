@@ -1,4 +1,5 @@
 /* registry.c - methods.def as an array; what is registered, built in or loaded. */
+#include <stdio.h>
 #include <string.h>
 
 #include "methods/plugin.h"
@@ -45,6 +46,19 @@ const struct kvr_method *kvr_method_find(const char *name)
         if (!strcmp(m->name, name))
             return m;
     return NULL;
+}
+
+bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n)
+{
+    if (i > 0 && !m->study)
+        i++;
+    if (i >= 2 && (i - 2 >= KVR_MAX_SHIPPED || !m->shipped[i - 2].project))
+        return false;
+    snprintf(spec, n, "%s%s%s", m->name, i ? "@" : "",
+             i == 0   ? ""
+             : i == 1 ? "study"
+                      : m->shipped[i - 2].project);
+    return true;
 }
 
 enum kvr_status kvr_method_require(const struct kvr_method **out, const char *name)

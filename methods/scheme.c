@@ -21,8 +21,9 @@ const struct kvr_opt kvr_scheme_options[] = {
     { 0 }
 };
 
-/* NAME, NAME@study, NAME@intended; `spec` ends before a '+'. */
-static enum kvr_status split_spec(const char *spec, char *name, size_t n, enum kvr_reading *reading)
+/* NAME, NAME@study, NAME@intended, NAME@project; `spec` ends before a '+'. *reading: what follows
+ * the '@'. */
+static enum kvr_status split_spec(const char *spec, char *name, size_t n, const char **reading)
 {
     const char *at = strchr(spec, '@');
     size_t len = at ? (size_t)(at - spec) : strlen(spec);
@@ -32,13 +33,38 @@ static enum kvr_status split_spec(const char *spec, char *name, size_t n, enum k
                         n - 1);
     memcpy(name, spec, len);
     name[len] = 0;
-    *reading = KVR_INTENDED;
-    if (!at || !strcmp(at, "@intended"))
-        return KVR_OK;
-    if (strcmp(at, "@study"))
-        return kvr_fail(KVR_EINVAL, "'%s': a reading is @study or @intended", spec);
-    *reading = KVR_STUDY;
+    *reading = at ? at + 1 : "intended";
     return KVR_OK;
+}
+
+static enum kvr_status choose_reading(struct kvr_scheme *p, const char *reading)
+{
+    const struct kvr_method *m = p->method;
+    char known[128] = "@intended";
+
+    if (!strcmp(reading, "study") && !m->study)
+        return kvr_fail(KVR_EINVAL,
+                        "%s is not one of the study's methods: it has no @study reading", m->name);
+    p->reading = !strcmp(reading, "study") ? KVR_STUDY : KVR_INTENDED;
+    if (p->reading == KVR_STUDY || !strcmp(reading, "intended"))
+        return KVR_OK;
+    if (m->study)
+        strcat(known, ", @study");
+    for (int i = 0; i < KVR_MAX_SHIPPED && m->shipped[i].project; i++) {
+        const size_t n = strlen(known);
+
+        snprintf(known + n, sizeof known - n, ", @%s", m->shipped[i].project);
+        if (!strcmp(reading, m->shipped[i].project))
+            p->shipped = &m->shipped[i];
+    }
+    if (!p->shipped)
+        return kvr_fail(KVR_EINVAL, "%s has no reading @%s; it has %s", m->name, reading, known);
+    return KVR_OK;
+}
+
+const char *kvr_scheme_reading(const struct kvr_scheme *p)
+{
+    return p->shipped ? p->shipped->project : p->reading == KVR_STUDY ? "study" : "intended";
 }
 
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier)
@@ -127,17 +153,22 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
 static enum kvr_status open_codecs(struct kvr_scheme *p)
 {
     const struct kvr_method *m = p->method;
+    const struct kvr_shipped *own = p->shipped;
     const bool study = p->reading == KVR_STUDY;
+    const char *base_k = study && m->study_k ? m->study_k : own && own->k ? own->k : m->k;
+    const char *base_v = study && m->study_v ? m->study_v : own && own->v ? own->v : m->v;
+    const char *const *tier_k = own && own->tiers ? own->tier_k : m->tier_k;
+    const char *const *tier_v = own && own->tiers ? own->tier_v : m->tier_v;
 
     KVR_TRY(kvr_codec_open(&p->pooled, "exact", KVR_K, study));
     p->n_tiers = p->tiers.part ? p->tiers.part->n_tiers : 1;
     for (int t = 0; t < p->n_tiers; t++) {
-        const char *k = t ? m->tier_k[t] : study && m->study_k ? m->study_k : m->k;
-        const char *v = t ? m->tier_v[t] : study && m->study_v ? m->study_v : m->v;
+        const char *k = t ? tier_k[t] : base_k;
+        const char *v = t ? tier_v[t] : base_v;
 
         /* A row need not name a codec for a tier its options leave empty. */
-        KVR_TRY(kvr_codec_open(&p->k[t], k ? k : m->k, KVR_K, study));
-        KVR_TRY(kvr_codec_open(&p->v[t], v ? v : m->v, KVR_V, study));
+        KVR_TRY(kvr_codec_open(&p->k[t], k ? k : base_k, KVR_K, study));
+        KVR_TRY(kvr_codec_open(&p->v[t], v ? v : base_v, KVR_V, study));
     }
     return KVR_OK;
 }
@@ -209,28 +240,28 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
 {
     struct kvr_scheme *p = calloc(1, sizeof *p);
     char name[80], head[96];
+    const char *reading = NULL, *tiers = NULL;
     const char *plus = strchr(spec, '+');
     enum kvr_status st;
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "scheme: no memory");
     snprintf(head, sizeof head, "%.*s", plus ? (int)(plus - spec) : (int)strlen(spec), spec);
-    st = split_spec(head, name, sizeof name, &p->reading);
+    st = split_spec(head, name, sizeof name, &reading);
     if (st == KVR_OK)
         st = kvr_method_require(&p->method, name);
+    if (st == KVR_OK)
+        st = choose_reading(p, reading);
     if (st != KVR_OK)
         goto fail;
-    snprintf(p->name, sizeof p->name, "%s%s", p->method->name,
-             p->reading == KVR_STUDY ? "@study" : "");
-    if (p->reading == KVR_STUDY && !p->method->study) {
-        st = kvr_fail(KVR_EINVAL, "%s is not one of the study's methods: it has no @study reading",
-                      p->method->name);
-        goto fail;
-    }
+    reading = kvr_scheme_reading(p);
+    snprintf(p->name, sizeof p->name, "%s%s%s", p->method->name,
+             strcmp(reading, "intended") ? "@" : "", strcmp(reading, "intended") ? reading : "");
+    tiers = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
     kvr_opts_defaults(kvr_scheme_options, &p->opts);
     if (p->reading == KVR_STUDY)
         strcpy(p->opts.layer_budget, "moviegen");
-    st = kvr_tiers_open(&p->tiers, p->method->tiers);
+    st = kvr_tiers_open(&p->tiers, tiers);
     if (st == KVR_OK)
         st = open_retention(p, settings, n_settings);
     if (st == KVR_OK)

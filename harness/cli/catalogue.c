@@ -123,6 +123,33 @@ static void put_note(FILE *to, int number)
     fprintf(to, ": %.*s\n", (int)strlen(text) - (*text && text[strlen(text) - 1] == ' '), text);
 }
 
+/* A row of the table of readings: what a text that is NULL leaves as it is. */
+static enum kvr_status put_shipped(FILE *to, const struct kvr_method *m, int i)
+{
+    const struct kvr_shipped *own = &m->shipped[i];
+    char spec[128];
+    struct kvr_scheme *p;
+    double bits;
+
+    snprintf(spec, sizeof spec, "%s@%s", m->name, own->project);
+    KVR_TRY(kvr_scheme_open(&p, spec, NULL, 0));
+    bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
+    kvr_scheme_close(&p);
+    fprintf(to, "| %s", spec);
+    put_part(to, own->k);
+    put_part(to, own->v);
+    put_part(to, own->tiers);
+    if (bits >= 0)
+        fprintf(to, " | %.4g | ", bits);
+    else
+        fprintf(to, " | - | ");
+    put(to, own->source);
+    fprintf(to, " | ");
+    put(to, own->differs);
+    fprintf(to, " |\n");
+    return KVR_OK;
+}
+
 enum kvr_status kvr_catalogue_write(FILE *to)
 {
     const struct kvr_method *m;
@@ -136,8 +163,14 @@ enum kvr_status kvr_catalogue_write(FILE *to)
         KVR_TRY(put_row(to, m));
         n_notes = note > n_notes ? note : n_notes;
     }
-    fprintf(to, "\nWhat the two readings differ in:\n\n");
+    fprintf(to, "\nWhat the reading of the study differs in:\n\n");
     for (int i = 1; i <= n_notes; i++)
         put_note(to, i);
+    fprintf(to, "\nAs projects ship them (`-`: as the row):\n\n"
+                "| reading | keys | values | tiers | bits | read in | what differs |\n"
+                "|---|---|---|---|---|---|---|\n");
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        for (int k = 0; k < KVR_MAX_SHIPPED && m->shipped[k].project; k++)
+            KVR_TRY(put_shipped(to, m, k));
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }

@@ -321,8 +321,8 @@ static json_t *report(const struct job *j)
     return json_pack(
         "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:s}",
         "method", j->scheme->name, "device", kvr_dev_name(j->dev), "reading",
-        kvr_scheme_is_study(j->scheme) ? "study" : "intended", "tokens", (json_int_t)n_tokens(j),
-        "heads", (json_int_t)j->k.t.shape[1], "dim", (json_int_t)j->k.t.shape[2], "active_tokens",
+        kvr_scheme_reading(j->scheme), "tokens", (json_int_t)n_tokens(j), "heads",
+        (json_int_t)j->k.t.shape[1], "dim", (json_int_t)j->k.t.shape[2], "active_tokens",
         (json_int_t)j->layer.n_active, "bf16_bytes", (json_int_t)bf16, "nominal_bytes",
         (json_int_t)nominal, "resident_bytes", (json_int_t)kvr_layer_resident(&j->layer, &codes),
         "compression", nominal ? json_real((double)bf16 / (double)nominal) : json_null(), "k_mse",

@@ -101,10 +101,11 @@ static json_t *method_json(const struct kvr_scheme *p)
     double bits = kvr_scheme_bits(p, 12, 128);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:s?}", "name", m->name,
-                     "reading", p->reading == KVR_STUDY ? "study" : "intended", "family", m->family,
-                     "title", m->title, "paper", m->paper, "study", m->study, "bits_per_element",
+                     "reading", kvr_scheme_reading(p), "family", m->family, "title", m->title,
+                     "paper", m->paper, "study", m->study, "bits_per_element",
                      bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
-                     options_json(p), "differs", m->differs, "warning", kvr_scheme_warning(p));
+                     options_json(p), "differs", p->shipped ? p->shipped->differs : m->differs,
+                     "warning", kvr_scheme_warning(p));
 }
 
 static void print_axes(const json_t *axes)

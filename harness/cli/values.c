@@ -67,9 +67,11 @@ static const struct {
 static enum kvr_status methods(FILE *to)
 {
     const struct kvr_method *m;
+    char spec[128];
 
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        fprintf(to, "%s\n%s@study\n", m->name, m->name);
+        for (int r = 0; kvr_method_spec(m, r, spec, sizeof spec); r++)
+            fprintf(to, "%s\n", spec);
     return KVR_OK;
 }
 

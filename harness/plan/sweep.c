@@ -264,13 +264,13 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
 {
     const struct kvr_config_method *m = cell->method;
     const struct kvr_model_config *c = p->facts->config;
-    const char *spec = m ? m->spec : baseline_name, *at = strchr(spec, '@');
+    const char *spec = m ? m->spec : baseline_name;
     const struct kvr_method *row;
     enum kvr_status st;
 
     snprintf(cell->plan, sizeof cell->plan, "%s", spec);
     snprintf(cell->name, sizeof cell->name, "%.*s", (int)strcspn(spec, "@+"), spec);
-    cell->reading = at && strncmp(at, "@study", 6) == 0 ? "study" : "intended";
+    cell->reading = strstr(spec, "@study") ? "study" : "intended";
     row = kvr_method_find(cell->name);
     cell->family = row ? row->family : "";
     cell->possible = true;
@@ -279,6 +279,7 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
         st = kvr_cell_scheme(cell, spec, scheme);
     if (st == KVR_OK) {
         snprintf(cell->plan, sizeof cell->plan, "%s", (*scheme)->name);
+        cell->reading = kvr_scheme_reading(*scheme);
         if (kvr_scheme_warning(*scheme))
             snprintf(cell->warning, sizeof cell->warning, "%s", kvr_scheme_warning(*scheme));
         st = kvr_scheme_check(*scheme, c->is_lm ? c->n_kv_heads : c->n_heads, c->dim / c->n_heads);

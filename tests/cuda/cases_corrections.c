@@ -17,8 +17,6 @@
  * From there as in cases_attend.c. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_cuda.h"
-#include "methods/codecs/hadamard/fwht.h"
-#include "methods/codecs/hadamard/fwht_cuda.h"
 #include "methods/method.h"
 #include "tests/cuda/both.h"
 
@@ -62,15 +60,14 @@ static void add_codec(struct codecs *all, const char *text, bool study, enum kvr
 static struct codecs open_codecs(void)
 {
     struct codecs all = { .n = 0 };
+    char spec[128];
 
     for (int i = 0; i < N_LAYOUTS; i++)
         add_codec(&all, layouts[i], false, KVR_COMPUTE_F32);
     for (int i = 0; kvr_methods[i]; i++)
-        for (int study = 0; study < 1 + kvr_methods[i]->study; study++) {
+        for (int r = 0; kvr_method_spec(kvr_methods[i], r, spec, sizeof spec); r++) {
             struct kvr_scheme *p;
-            char spec[96];
 
-            snprintf(spec, sizeof spec, "%s%s", kvr_methods[i]->name, study ? "@study" : "");
             ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < p->n_tiers; t++)
                 add_codec(&all, p->k[t]->text, p->k[t]->study, p->k[t]->compute);
@@ -323,8 +320,13 @@ static void on_cuda(const struct scene *s, float *out)
     float *bias = NULL;
 
     if (kvr_codec_rotated(s->b->p.codec)) {
-        d_turned = both_inout(s->q, size);
-        kvr_fwht_cuda(both_stream, d_turned, rows, a.head_dim, KVR_COMPUTE_F32);
+        float *turned = floats((size_t)(QUERIES * width));
+
+        memcpy(turned, s->q, size);
+        kvr_codec_transform(s->b->p.codec, NULL, KVR_QUERY_TO_SPACE, turned, QUERIES, 0, a.n_heads,
+                            a.head_dim);
+        d_turned = both_in(turned, size);
+        free(turned);
     }
     if (s->corr && s->corr->rows_cuda) {
         bias = both_out((size_t)rows * sizeof *bias);

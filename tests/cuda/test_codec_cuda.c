@@ -44,12 +44,10 @@ static void want(const char *text, enum kvr_side side, bool study, enum kvr_comp
     codecs[n_codecs++].compute = compute;
 }
 
-static void want_plan(const char *name, const char *reading, enum kvr_compute compute)
+static void want_plan(const char *spec, enum kvr_compute compute)
 {
     struct kvr_scheme *p;
-    char spec[128];
 
-    snprintf(spec, sizeof spec, "%s%s", name, reading);
     need(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK);
     for (int t = 0; t < p->n_tiers; t++) {
         want(p->k[t]->text, KVR_K, kvr_scheme_is_study(p), compute);
@@ -61,12 +59,12 @@ static void want_plan(const char *name, const char *reading, enum kvr_compute co
 
 static void want_all(void)
 {
+    char spec[128];
+
     for (int i = 0; kvr_methods[i]; i++)
-        for (int c = 0; c < 2; c++) {
-            want_plan(kvr_methods[i]->name, "", (enum kvr_compute)c);
-            if (kvr_methods[i]->study)
-                want_plan(kvr_methods[i]->name, "@study", (enum kvr_compute)c);
-        }
+        for (int r = 0; kvr_method_spec(kvr_methods[i], r, spec, sizeof spec); r++)
+            for (int c = 0; c < 2; c++)
+                want_plan(spec, (enum kvr_compute)c);
 }
 
 /* Ragged in blocks of 16 and of 8; heads of which some can be left out, of widths that have kernels

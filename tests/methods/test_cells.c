@@ -316,23 +316,52 @@ static const struct {
     const char *method;
     double bits;
 } sizes[] = {
-    { "INT8_PTH", 8.25 }, { "FP8_PTH", 8.25 }, { "FP8_E4M3", 8 },       { "FP8_E5M2", 8 },
-    { "MXFP8", 8.25 },    { "MXFP6", 6.25 },   { "MXFP4", 4.25 },       { "MXINT8", 8.25 },
-    { "NVFP4", 4.5 },     { "NVINT4", 4.5 },   { "NVFP4_4OVER6", 4.5 }, { "Q8_0", 8.5 },
-    { "Q5_1", 6 },        { "Q4_0", 4.5 },     { "IQ4_NL", 4.5 },
+    { "INT8_PTH", 8.25 },
+    { "FP8_PTH", 8.25 },
+    { "FP8_E4M3", 8 },
+    { "FP8_E5M2", 8 },
+    { "MXFP8", 8.25 },
+    { "MXFP6", 6.25 },
+    { "MXFP4", 4.25 },
+    { "MXINT8", 8.25 },
+    { "NVFP4", 4.5 },
+    { "NVINT4", 4.5 },
+    { "NVFP4_4OVER6", 4.5 },
+    { "Q8_0", 8.5 },
+    { "Q5_1", 6 },
+    { "Q4_0", 4.5 },
+    { "IQ4_NL", 4.5 },
+    { "INT4_PTH", 4.25 },
+    { "INT8_PTH@vllm", 8.25 },
+    { "FP8_E4M3@vllm", 8 },
+    { "NVFP4@vllm", 4.5 },
+    { "NVFP4_4OVER6@longlive", 4.5 },
+    { "TURBOQUANT_K8V4@vllm", 6.125 },
+    { "TURBOQUANT_4BIT@vllm", 4.1875 },
+    { "TURBOQUANT_K3V4@vllm", 3.6875 },
+    { "TURBOQUANT_3BIT@vllm", 3.1875 },
+    { "TURBOQUANT_2BIT", 2.125 },
+    { "QUAROT_HEAD_INT4", 4.25 },
+    { "QUAROT_HEAD_INT2", 2.25 },
+    { "OWL_V8", 12.0625 },
+    { "ROT_Q8_0", 8.5 },
+    { "JENSEN_INT2", 2.75 },
 };
 
-/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes of BF16; relative scales have one FP32
- * number for the block of each of 60 tensors. */
+/* 21 latent frames of Wan 1.3B take 6,038,323,200 bytes of BF16; scales of a block, and relative
+ * ones, have one FP32 number for the block of each of 60 tensors. */
 START_TEST(sizes_are_the_published)
 {
     const struct kvr_block_shape s = { 21 * 1560, 12, 128 };
-    const bool relative = !strncmp(sizes[_i].method, "NVFP4", 5);
+    const bool vllm = strstr(sizes[_i].method, "@vllm") != NULL;
+    const bool whole = !vllm && (!strncmp(sizes[_i].method, "NVFP4", 5) ||
+                                 !strncmp(sizes[_i].method, "FP8_E4M3", 8) ||
+                                 !strcmp(sizes[_i].method, "FP8_E5M2"));
     struct kvr_scheme *p;
 
     ck_assert_msg(kvr_scheme_open(&p, sizes[_i].method, NULL, 0) == KVR_OK, "%s", kvr_error());
     ck_assert_uint_eq(30 * (kvr_codec_bytes(p->k[0], &s) + kvr_codec_bytes(p->v[0], &s)),
-                      (size_t)(6038323200 / 16 * sizes[_i].bits) + (relative ? 60 * 4 : 0));
+                      (size_t)(6038323200 / 16 * sizes[_i].bits) + (whole ? 60 * 4 : 0));
     kvr_scheme_close(&p);
 }
 END_TEST

@@ -210,22 +210,20 @@ static double mass_shift(const struct kvr_codec *codec, const struct kvr_correct
 /* Every codec of every method, both readings: energy brings the shift under 0.01. */
 START_TEST(energy_holds_for_every_registered_codec)
 {
-    char seen[256][256];
+    char seen[256][256], spec[128];
     int n_seen = 0, n_large = 0;
 
     for (int i = 0; kvr_methods[i]; i++)
-        for (int study = 0; study < 1 + kvr_methods[i]->study; study++) {
+        for (int r = 0; kvr_method_spec(kvr_methods[i], r, spec, sizeof spec); r++) {
             struct kvr_scheme *p;
-            char spec[96];
 
-            snprintf(spec, sizeof spec, "%s%s", kvr_methods[i]->name, study ? "@study" : "");
             ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < p->n_tiers; t++) {
                 const struct kvr_codec *k = p->k[t];
                 char id[256];
                 bool old = false;
 
-                snprintf(id, sizeof id, "%d %.250s", study, k->text);
+                snprintf(id, sizeof id, "%d %.250s", k->study, k->text);
                 for (int s = 0; s < n_seen; s++)
                     old |= !strcmp(seen[s], id);
                 if (old || kvr_codec_is_exact(k))

@@ -55,16 +55,16 @@ static int n_methods(void)
     return n;
 }
 
+enum { READINGS = 2 + KVR_MAX_SHIPPED };
+
 /* Row and reading of a loop test's index; NULL for a reading there is not. */
 static struct kvr_scheme *plan_of(int i, const struct kvr_setting *s, int n)
 {
-    const struct kvr_method *m = kvr_methods[i / 2];
     struct kvr_scheme *p;
     char spec[128];
 
-    if (i % 2 && !m->study)
+    if (!kvr_method_spec(kvr_methods[i / READINGS], i % READINGS, spec, sizeof spec))
         return NULL;
-    snprintf(spec, sizeof spec, "%s%s", m->name, i % 2 ? "@study" : "");
     ck_assert_msg(kvr_scheme_open(&p, spec, s, n) == KVR_OK, "%s: %s", spec, kvr_error());
     return p;
 }
@@ -80,6 +80,13 @@ START_TEST(a_row_says_what_it_is)
     ck_assert_msg(m->k && m->v, "%s: no codec", m->name);
     ck_assert_msg(!m->study || (m->differs && *m->differs), "%s: no word on its readings", m->name);
     ck_assert_msg(m->study || (!m->study_k && !m->study_v), "%s: parts of no reading", m->name);
+    for (int j = 0; j < KVR_MAX_SHIPPED && m->shipped[j].project; j++) {
+        const struct kvr_shipped *own = &m->shipped[j];
+
+        ck_assert_msg(own->k || own->v || own->tiers, "%s@%s: as the row", m->name, own->project);
+        ck_assert_msg(own->source && *own->source, "%s@%s: no source", m->name, own->project);
+        ck_assert_msg(own->differs && *own->differs, "%s@%s: no word", m->name, own->project);
+    }
     for (int j = 0; j < _i; j++)
         ck_assert_msg(strcmp(kvr_methods[j]->name, m->name) != 0, "%s comes twice", m->name);
     ck_assert_ptr_eq(kvr_method_at(_i), m);
@@ -168,12 +175,12 @@ START_TEST(readings_are_told_apart)
     struct axes a = { 0 }, b = { 0 };
     struct kvr_scheme *p;
 
-    if (!m->study)
+    if (!m->study && !m->shipped[0].project)
         return;
-    p = plan_of(2 * _i, NULL, 0);
+    p = plan_of(READINGS * _i, NULL, 0);
     kvr_plan_axes(p, add_axis, &a);
     kvr_scheme_close(&p);
-    p = plan_of(2 * _i + 1, NULL, 0);
+    p = plan_of(READINGS * _i + 1, NULL, 0);
     kvr_plan_axes(p, add_axis, &b);
     kvr_scheme_close(&p);
     ck_assert_str_ne(a.text, b.text);
@@ -307,6 +314,11 @@ START_TEST(unknown_names_are_refused)
     ck_assert(strstr(kvr_error(), "RTN_INT4") != NULL);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT8@study", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@both", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4@vllm", NULL, 0), KVR_OK);
+    ck_assert(strstr(kvr_error(), "@study") != NULL); /* what there is */
+    ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@study", NULL, 0), KVR_OK);
+    ck_assert_int_ne(kvr_scheme_open(&p, "INT8_PTH@llamacpp", NULL, 0), KVR_OK);
+    ck_assert(strstr(kvr_error(), "@vllm") != NULL);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4+tailor", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "", NULL, 0), KVR_OK);
     ck_assert_int_ne(kvr_scheme_open(&p, "RTN_INT4", &wrong, 1), KVR_OK);
@@ -322,11 +334,11 @@ int main(void)
 
     tcase_add_loop_test(tc, a_row_says_what_it_is, 0, n);
     tcase_add_test(tc, the_study_is_complete);
-    tcase_add_loop_test(tc, codecs_parse_back, 0, 2 * n);
-    tcase_add_loop_test(tc, axes_are_the_same_every_time, 0, 2 * n);
+    tcase_add_loop_test(tc, codecs_parse_back, 0, READINGS * n);
+    tcase_add_loop_test(tc, axes_are_the_same_every_time, 0, READINGS * n);
     tcase_add_loop_test(tc, readings_are_told_apart, 0, n);
-    tcase_add_loop_test(tc, two_shapes_fit, 0, 2 * n);
-    tcase_add_loop_test(tc, options_hold_at_both_ends, 0, 2 * n);
+    tcase_add_loop_test(tc, two_shapes_fit, 0, READINGS * n);
+    tcase_add_loop_test(tc, options_hold_at_both_ends, 0, READINGS * n);
     tcase_add_test(tc, unknown_names_are_refused);
     suite_add_tcase(s, tc);
     return run_suite(s);
