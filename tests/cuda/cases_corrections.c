@@ -83,6 +83,20 @@ static void close_codecs(struct codecs *all)
         kvr_codec_close(&all->c[--all->n]);
 }
 
+/* What decodes keys does so on the device's own stream: all is launched there, behind the copies.
+ */
+static struct kvr_stream *on_stream(void)
+{
+    ck_assert_msg(kvr_stream_sync(both_stream) == KVR_OK, "%s", kvr_error());
+    return kvr_dev_stream(both_dev);
+}
+
+static void get(void *host, const void *out, size_t n, const char *what)
+{
+    ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
+    both_get(host, out, n, what);
+}
+
 /* A block on both sides: keys as they were and as decoded, in the codec's space. */
 struct block {
     struct kvr_dev *dev;
@@ -109,6 +123,7 @@ static void open_block(struct block *b, const struct kvr_codec *c,
     kvr_codec_transform(c, NULL, KVR_TO_SPACE, b->x, shape->n_tok, 0, shape->n_heads,
                         shape->head_dim);
     b->on_device = b->p;
+    b->on_device.dev = both_dev;
     for (int i = 0; i < KVR_MAX_STAGES; i++) {
         struct kvr_stage_data *d = &b->on_device.stage[i];
 
@@ -138,8 +153,8 @@ static void check_steps(const struct block *b, int64_t t0, int64_t n)
     const size_t size = (size_t)(n * heads * d);
     float *want = floats((size_t)(n * d)), *got = floats(size), *out = both_out(size * sizeof *got);
 
-    kvr_squared_steps_cuda(both_stream, &b->on_device, t0, n, out);
-    both_get(got, out, size * sizeof *got, b->what);
+    kvr_squared_steps_cuda(on_stream(), &b->on_device, t0, n, out);
+    get(got, out, size * sizeof *got, b->what);
     for (int h = 0; h < heads; h++) {
         kvr_squared_steps(&b->p, h, t0, (int)n, want);
         for (int64_t t = 0; t < n; t++)
@@ -168,8 +183,8 @@ static void check_moments(const struct block *b, const struct kvr_correction *co
     kvr_f16 *out = both_out(m * sizeof *got);
 
     corr->prepare(&b->p, b->x, want);
-    corr->prepare_cuda(both_stream, &b->on_device, both_in(b->x, n), both_inout(b->back, n), out);
-    both_get(got, out, m * sizeof *got, b->what);
+    corr->prepare_cuda(on_stream(), &b->on_device, both_in(b->x, n), both_inout(b->back, n), out);
+    get(got, out, m * sizeof *got, b->what);
     for (size_t i = 0; i < m; i++)
         if (want[i] != got[i] && !(half_is_nan(want[i]) && half_is_nan(got[i])))
             ck_abort_msg("%s, %s: moment %zu: %04x on the CPU, %04x on CUDA", corr->name, b->what,
@@ -330,10 +345,10 @@ static void on_cuda(const struct scene *s, float *out)
     }
     if (s->corr && s->corr->rows_cuda) {
         bias = both_out((size_t)rows * sizeof *bias);
-        s->corr->rows_cuda(both_stream, shape, both_in(s->moments, moment_bytes(s)), d_turned,
+        s->corr->rows_cuda(on_stream(), shape, both_in(s->moments, moment_bytes(s)), d_turned,
                            QUERIES, bias);
     }
-    kvr_attend_begin_cuda(both_stream, &a, &st);
+    kvr_attend_begin_cuda(on_stream(), &a, &st);
     for (int64_t t = 0, n; t < shape->n_tok; t += n) {
         struct kvr_attend_piece p = { .log_m = s->log_m, .row_bias = bias };
         size_t bytes;
@@ -346,15 +361,15 @@ static void on_cuda(const struct scene *s, float *out)
         if (s->corr && s->corr->by_steps != KVR_BY_STEPS_NO) {
             float *s2 = both_out(bytes);
 
-            kvr_squared_steps_cuda(both_stream, &s->b->on_device, t, n, s2);
+            kvr_squared_steps_cuda(on_stream(), &s->b->on_device, t, n, s2);
             p.s2 = s2;
             p.by_steps = s->corr->by_steps;
         }
-        kvr_attend_piece_cuda(both_stream, &a, d_turned, &p, &st);
+        kvr_attend_piece_cuda(on_stream(), &a, d_turned, &p, &st);
     }
-    kvr_attend_piece_cuda(both_stream, &a, d_q, &current, &st);
-    kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
-    both_get(out, d_out, size, s->b->what);
+    kvr_attend_piece_cuda(on_stream(), &a, d_q, &current, &st);
+    kvr_attend_finish_cuda(on_stream(), &a, &st, d_out);
+    get(out, d_out, size, s->b->what);
 }
 
 static double norm2(const float *x, int n)
@@ -522,7 +537,7 @@ START_TEST(order_does_not_show)
         struct block b;
         struct scene s;
 
-        kvr_stream_seed(both_stream, seed);
+        kvr_stream_seed(kvr_dev_stream(both_dev), seed);
         open_block(&b, c, &shape, FILL_NORMAL);
         open_scene(&s, &b, exact, kvr_corrections[_i]);
         if (s.corr->moments)
