@@ -135,7 +135,7 @@ static enum kvr_status put_shipped(FILE *to, const struct kvr_method *m, int i)
     KVR_TRY(kvr_scheme_open(&p, spec, NULL, 0));
     bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
     kvr_scheme_close(&p);
-    fprintf(to, "| %s", spec);
+    fprintf(to, "| `%s`", spec);
     put_part(to, own->k);
     put_part(to, own->v);
     put_part(to, own->tiers);

@@ -62,8 +62,11 @@ for kind in methods metrics models suites tables figures settings commands; do
     check "one per line" bash -c "! grep -q '[ 	]' '$out'"
 done
 exits 0 "values: methods" completion --values methods
-check "are those of list, in two readings" diff <(sort "$out") \
-    <("$kvreel" list methods --json | jq -r '.[].name | ., . + "@study"' | sort)
+check "are those of list, in every reading" diff <(sort "$out") \
+    <({
+        "$kvreel" list methods --json | jq -r '.[] | .name, (select(.study).name + "@study")'
+        "$kvreel" list methods --md | sed -n 's/^| `\([A-Z0-9_]*@[a-z]*\)`.*/\1/p'
+    } | sort)
 exits 0 "values: metrics" completion --values metrics
 check "are those of list" diff <(sort "$out") <("$kvreel" list metrics --json | jq -r '.[] | select(.needs_truth | not).name' | sort)
 exits 0 "values: suites" completion --values suites
