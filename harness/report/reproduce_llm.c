@@ -150,22 +150,23 @@ static bool as_small(const struct kvr_prefill_run *r, const struct kvr_prefill_r
     return !r->baseline && r->bits <= of->bits * 1.1;
 }
 
-/* The two of the place with the lowest likelihood. */
+/* The two of the place that lose least; above BF16 text by text, since not all may have all texts.
+ */
 static void best_two(const struct claims *w, const struct kvr_prefill_run *of, wanted_fn *wanted,
                      const struct kvr_prefill_run *best[2])
 {
     best[0] = best[1] = NULL;
     for (int i = 0; i < w->p.n; i++) {
         const struct kvr_prefill_run *r = &w->p.run[i];
-        double nll;
+        double lost;
 
         if (!kvr_prefill_same_place(r, of) || !wanted(r, of))
             continue;
-        nll = kvr_prefill_mean(&w->p, r, KVR_PREFILL_NLL);
-        if (!best[0] || nll < kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_NLL)) {
+        lost = kvr_prefill_mean(&w->p, r, KVR_PREFILL_D_NLL);
+        if (!best[0] || lost < kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL)) {
             best[1] = best[0];
             best[0] = r;
-        } else if (!best[1] || nll < kvr_prefill_mean(&w->p, best[1], KVR_PREFILL_NLL)) {
+        } else if (!best[1] || lost < kvr_prefill_mean(&w->p, best[1], KVR_PREFILL_D_NLL)) {
             best[1] = r;
         }
     }
@@ -186,7 +187,7 @@ static enum kvr_status say_best(struct claims *w, const struct kvr_prefill_run *
         return KVR_ENOMEM;
     KVR_TRY(kvr_prefill_compare(&w->p, best[0], best[1], KVR_PREFILL_NLL, &d));
     c->verdict = KVR_VERDICT_NOT_PUBLISHED;
-    c->measured = kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_NLL);
+    c->measured = kvr_prefill_mean(&w->p, best[0], KVR_PREFILL_D_NLL);
     snprintf(c->basis, sizeof c->basis, "texts: %d, %.2f bits", best[0]->n_texts, best[0]->bits);
     snprintf(c->reason, sizeof c->reason, "%+.4f to the next, %.60s at %.2f bits: %s", d.mean,
              best[1]->method, best[1]->bits,

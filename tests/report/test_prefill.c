@@ -267,6 +267,7 @@ START_TEST(claims_have_a_verdict)
     ck_assert_str_eq(verdict_of(&r, "A+taylor", "best_correction"), "not published");
     ck_assert_str_eq(verdict_of(&r, "A+taylor", "best_method"), "not published");
     ck_assert_double_eq_tol(number_at(r.table, 1, "measured"), -0.75 * 1.75, 1e-9);
+    ck_assert_double_eq_tol(number_at(r.table, 5, "measured"), 0.25 * 1.75 + 0.01 * 7 / 8, 1e-9);
     kvr_reproduction_free(&r);
     ck_assert_int_eq(kvr_reproduce(&r, "jensen-llm", NULL, NULL), KVR_OK);
     ck_assert_int_eq(r.n[KVR_VERDICT_NOT_MEASURED], 5);

@@ -46,5 +46,9 @@ if has numpy && { [ -n "${GGML:-}" ] || has libggml; }; then
     peer ggml_codecs.py "${ggml[@]}"
     peer ggml_attention.py "${shapes[@]}" "${ggml[@]}"
 fi
+if compgen -G "models/smollm2-135m/*.gguf" >/dev/null && has numpy gguf; then
+    peer lm_numpy.py
+    if has llama_cpp; then peer llama_nll.py; fi
+fi
 echo "run.sh: $out" >&2
 exit $bad
