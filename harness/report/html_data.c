@@ -19,6 +19,7 @@
 KVR_STATEMENT(page_sessions);
 KVR_STATEMENT(page_cells);
 KVR_STATEMENT(page_prompts);
+KVR_STATEMENT(page_coverage);
 KVR_STATEMENT(page_metrics);
 KVR_STATEMENT(page_series);
 KVR_STATEMENT(page_passes);
@@ -40,6 +41,7 @@ static const struct {
     { "sessions", kvr_statement_page_sessions },
     { "cells", kvr_statement_page_cells },
     { "prompts", kvr_statement_page_prompts },
+    { "coverage", kvr_statement_page_coverage },
     { "metrics", kvr_statement_page_metrics },
     { "series", kvr_statement_page_series },
     { "passes", kvr_statement_page_passes },

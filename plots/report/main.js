@@ -1,14 +1,19 @@
 // main.js - the head of the page, coverage, failures, sessions, theme; then the first drawing.
 const commandOf = x => parsed(x.argv, []).map((a, i) => quoted(i ? a : a.split("/").pop())).join(" ");
 
+// The words of `kvreel status`, of the plan: what nobody has tried is open, too.
+const COVERAGE = table("coverage").filter(r => r.run_kind === "bench");
+const WORDS = { OK: "ok", EXCLUDED: "excluded", UNSUPPORTED: "unsupported", SKIPPED: "open", INTERRUPTED: "open" };
+const wordOf = c => WORDS[c.outcome] || "failed";
+
 function drawFacts() {
-  const count = o => CELLS.filter(c => o.includes(c.outcome)).length, ok = count(["OK"]), un = count(["UNSUPPORTED"]), open = count(["SKIPPED", "INTERRUPTED"]), bad = CELLS.length - ok - un - open;
+  const sum = k => COVERAGE.reduce((a, r) => a + r[k], 0), words = ["failed", "unsupported", "excluded", "open"].map(w => [w, sum("n_" + w)]).filter(([, n]) => n);
   const question = SESSIONS.map(x => (x.config_text.match(/^question:\s*(.*)$/m) || [])[1]).find(Boolean);
   $("question").textContent = question || "KV-cache compression for autoregressive video";
   const noise = uniq(CELLS.filter(c => c.verdict === "NOISY").flatMap(c => c.verdict_codes.split(" ")), x => x);
   const probes = ALL_CELLS.length - CELLS.length;
   const facts = [
-    ["Cells", `${ok} of ${CELLS.length} measured` + (bad ? `, ${bad} failed` : "") + (un ? `, ${un} unsupported` : "") + (open ? `, ${open} open` : "") + (probes ? `; ${probes} probed` : "")],
+    ["Cells", [`${sum("n_ok")} of ${sum("n_planned")} measured`, ...words.map(([w, n]) => `${n} ${w}`)].join(", ") + (probes ? `; ${probes} probed` : "")],
     ["Verdicts", ["VALID", "NOISY", "INVALID"].map(v => [v, CELLS.filter(c => c.verdict === v).length]).filter(x => x[1]).map(([v, n]) => `${n} ${v}`).join(", ") + (noise.length ? " (" + noise.join(", ") + ")" : "")],
     ["Hardware", uniq(SESSIONS, x => `${x.host}: ${x.cpu_model}, ${x.n_cpus} CPUs, ${bytes(x.memory_bytes)}` + (x.driver && !x.driver.startsWith("none") ? ", " + x.driver : "")).join("; ")],
     ["Backend", uniq(CELLS, c => c.backend).join(", ") + ", attention path " + uniq(CELLS, c => c.path).join(", ") + ", threads " + uniq(CELLS, c => c.threads).join(", ")],
@@ -22,19 +27,20 @@ function drawFacts() {
 }
 
 function drawCoverage() {
-  const names = uniq(CELLS, c => c.method);
-  put($("coverage"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), SUITES.map(x => h("th", {}, x)))), h("tbody", {}, names.map(n => h("tr", {}, h("td", {}, n), SUITES.map(x => {
-    const all = CELLS.filter(c => c.method === n && c.suite === x), ok = all.filter(c => c.outcome === "OK").length;
-    return h("td", { class: ok < all.length ? "short" : null }, all.length ? ok + "/" + all.length : "\u2013");
+  const names = uniq(COVERAGE, r => r.method), suites = uniq(COVERAGE, r => r.suite);
+  put($("coverage"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), suites.map(x => h("th", {}, x)))), h("tbody", {}, names.map(n => h("tr", {}, h("td", {}, n), suites.map(x => {
+    const all = COVERAGE.filter(r => r.method === n && r.suite === x), sum = k => all.reduce((a, r) => a + r[k], 0);
+    const why = ["failed", "unsupported", "excluded", "open"].map(w => [w, sum("n_" + w)]).filter(([, n]) => n).map(([w, n]) => `${n} ${w}`).join(", ");
+    return h("td", { class: why ? "short" : null, title: why || null }, all.length ? sum("n_ok") + "/" + sum("n_planned") + (why ? " (" + why + ")" : "") : "\u2013");
   }))))));
 }
 
-// Failed, unsupported, left open: each by what became of it, with its reason and how to try again.
+// Failed, unsupported, excluded, open: each by what became of it, with its reason and how to try again.
 function drawFailures() {
   const bad = ALL_CELLS.filter(c => c.outcome !== "OK"), kinds = uniq(bad, c => c.outcome).sort();
   if (!bad.length) { put($("fail"), h("p", {}, "No cell failed.")); return; }
   put($("fail"), h("p", {}, `${bad.length} of ${ALL_CELLS.length} cells gave no result: ` + kinds.map(k => `${bad.filter(c => c.outcome === k).length} ${k}`).join(", ") + "."),
-    kinds.map(k => h("div", {}, h("h3", {}, k), bad.filter(c => c.outcome === k).map(c => h("div", { class: "fail" }, h("b", {}, c.outcome), ` ${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}${c.run_kind === "probe" ? ", probe" : ""}, attempt ${c.attempt}: ${c.reason} `,
+    kinds.map(k => h("div", {}, h("h3", {}, wordOf({ outcome: k }) + ": " + k), bad.filter(c => c.outcome === k).map(c => h("div", { class: "fail" }, h("b", {}, c.outcome), ` ${c.method}, ${c.suite} / ${c.prompt_id}, seed ${c.seed}${c.run_kind === "probe" ? ", probe" : ""}, attempt ${c.attempt}: ${c.reason} `,
       h("button", { type: "button", onclick: () => openCell(c.key, true) }, "cell"), commandBox(c),
       c.log ? h("details", {}, h("summary", {}, "Last lines of its log"), h("pre", {}, c.log)) : null)))));
 }

@@ -1,0 +1,2 @@
+-- The plan and what became of it, as `kvreel status` has it.
+SELECT suite, method, run_kind, n_planned, n_ok, n_failed, n_unsupported, n_excluded, n_open FROM coverage
