@@ -61,16 +61,16 @@ exits 0 "sheet of cells" sheet s.png --db q.db --method RTN_INT2 --prompt mg02
 says "tells the prompt" 'prompt mg02 of moviegen-nano'
 # The same picture as from the files by hand.
 file_of() { # method prompt
-    echo "out/$(sql q.db "SELECT a.path FROM cell JOIN artifact a ON a.cell = key WHERE kind = 'frames' AND
+    echo "out/$(sql q.db "SELECT a.path FROM cell JOIN artifact a ON a.cell = key WHERE kind = 'frames' AND jitter = 0 AND
         method = '$1' AND prompt_id = '$2'")"
 }
-ssim_of() { sql q.db "SELECT printf('%.4f', value) FROM metric JOIN cell ON key = cell WHERE metric.name = 'ssim' AND
+ssim_of() { sql q.db "SELECT printf('%.4f', value) FROM metric JOIN cell ON key = cell WHERE metric.name = 'ssim' AND jitter = 0 AND
     method = '$1' AND prompt_id = '$2'"; }
 exits 0 "sheet of files" sheet f.png "BF16  SSIM $(ssim_of BF16 mg02)=$(file_of BF16 mg02)" \
     "RTN_INT2  SSIM $(ssim_of RTN_INT2 mg02)=$(file_of RTN_INT2 mg02)"
 check "is the same picture" cmp s.png f.png
 exits 0 "sheet of the worst" sheet w.png --db q.db -m RTN_INT2 -m RTN_INT4 --worst --columns 3
-worst=$(sql q.db "SELECT prompt_id FROM cell JOIN metric m ON m.cell = key WHERE m.name = 'ssim' AND
+worst=$(sql q.db "SELECT prompt_id FROM cell JOIN metric m ON m.cell = key WHERE m.name = 'ssim' AND jitter = 0 AND
     method = 'RTN_INT2' ORDER BY value LIMIT 1")
 says "takes the prompt of lowest SSIM" "prompt $worst of .*lowest SSIM"
 exits 0 "evenly spread ones" sheet e.png --db q.db -m RTN_INT2 -m RTN_INT4 --prompt "$worst" --columns 3
