@@ -60,6 +60,8 @@ conforms rows "query" query --db q.db --json 'SELECT * FROM summary'
 conforms rows "report" report --db q.db -f json
 conforms rows "stats" stats timing --db q.db --json
 conforms rows "pareto" pareto --db q.db --json
+conforms rows "claims" claims --db q.db --json
+conforms nll "nll" nll "$root/tests/fixtures/lm" "$root/tests/fixtures/lm/texts.safetensors" --json
 conforms rows "reproduce" reproduce study33 --quantity compression --json
 video=$(basename "$(sql q.db "SELECT path FROM artifact WHERE kind = 'video' LIMIT 1")")
 printf '{"aesthetic_quality": [0.5, [{"video_path": "x/%s", "video_results": 0.5}]]}' "$video" >vbench.json
@@ -73,7 +75,7 @@ for file in "$schemas"/*.json; do
 done
 check "every command that prints JSON has one" test -z "$(for c in $("$kvreel" completion --values commands); do
     "$kvreel" "$c" --help | grep -q -- '--json' || continue
-    case $c in list | query | report | stats | pareto | reproduce | bench) continue ;; esac # rows, lists
+    case $c in list | query | report | stats | pareto | claims | reproduce | bench) continue ;; esac # rows, lists
     [ -e "$schemas/$c.json" ] || echo "$c"
 done | tee >(cat >&2))"
 
