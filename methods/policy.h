@@ -93,13 +93,14 @@ struct kvr_columns {
 
 /* What a thinning retention asks for. */
 struct kvr_thin_needs {
-    bool by_head;       /* every head keeps tokens of its own */
-    bool by_data;       /* which tokens stay depends on keys, values or attention */
-    bool columns;       /* ctx->columns */
-    int queries;        /* of so many queries of a chunk, evenly spread; 0: all */
-    bool keys;          /* ctx->k: the new chunk's keys */
-    bool all_keys;      /* ctx->all_keys */
-    bool beyond_window; /* what is kept stays visible when the cell's window has passed it */
+    bool by_head;        /* every head keeps tokens of its own */
+    bool by_data;        /* which tokens stay depends on keys, values or attention */
+    bool counts_by_data; /* how many do, too: anything from none to all */
+    bool columns;        /* ctx->columns */
+    int queries;         /* of so many queries of a chunk, evenly spread; 0: all */
+    bool keys;           /* ctx->k: the new chunk's keys */
+    bool all_keys;       /* ctx->all_keys */
+    bool beyond_window;  /* what is kept stays visible when the cell's window has passed it */
 };
 
 /* keep [n_active][sets]: 1 where the token stays, sets being H for a part by head, else 1. It comes

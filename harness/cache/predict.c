@@ -277,9 +277,9 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
     }
 }
 
-/* How many tokens stay does not depend on the data; which ones do, and with them how they lie in
- * blocks and whether they need a list. */
-static void thinning_bounds(const struct rollout *r, struct kvr_prediction *out)
+/* Which tokens stay depends on the data, and with them how they lie in blocks and whether they need
+ * a list; how many does not, unless `any_count`. */
+static void thinning_bounds(const struct rollout *r, bool any_count, struct kvr_prediction *out)
 {
     const size_t entries = out->nominal_max - out->nominal;
 
@@ -301,8 +301,10 @@ static void thinning_bounds(const struct rollout *r, struct kvr_prediction *out)
                     n += l->seg[s].n_tok;
                     heads = l->seg[s].k.shape.n_heads;
                 }
+            heads = any_count ? 1 : heads;
+            n = any_count ? r->tokens : n;
             thinned_bytes(l, n, heads, units * l->scheme->n_tiers, &least, &most);
-            out->nominal_min += least;
+            out->nominal_min += any_count ? 0 : least;
             out->nominal_max += most;
             h += heads;
         }
@@ -332,7 +334,10 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->depends = "which tokens stay depends on the data: nominal_bytes is of tokens drawn at "
                        "random, as many; the bounds are those of one run and of tokens that lie "
                        "apart";
-        thinning_bounds(r, out);
+        if (thin.counts_by_data)
+            out->depends = "how many tokens stay depends on the data: nominal_bytes is of classes "
+                           "drawn at random; the bounds are none and all";
+        thinning_bounds(r, thin.counts_by_data, out);
     }
     return KVR_OK;
 }

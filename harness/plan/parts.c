@@ -1,6 +1,7 @@
 /* parts.c - a method's plan as JSON: its axes, each with every option spelled out. */
 #include "harness/plan/parts.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "harness/core/sha256.h"
@@ -27,6 +28,22 @@ static void add_budget(json_t *o, const char *which)
                                 : json_null());
 }
 
+/* The map of heads that a retention reads, likewise. */
+static void add_map(json_t *o, const struct kvr_retention_use *r)
+{
+    const struct kvr_opt *map = r->part ? kvr_opts_find(r->part->options, "map") : NULL;
+    char text[KVR_OPT_STRING_MAX], hex[KVR_SHA256_HEX];
+    struct stat sb;
+
+    if (!map || strcmp(kvr_opts_text(map, r->opts, text, sizeof text), "online") == 0)
+        return;
+    json_object_set_new(o, "map_sha256",
+                        stat(text, &sb) == 0 && S_ISREG(sb.st_mode) &&
+                                kvr_sha256_file(text, hex) == KVR_OK
+                            ? json_string(hex)
+                            : json_null());
+}
+
 json_t *kvr_parts_json(const struct kvr_scheme *p)
 {
     json_t *o = json_object();
@@ -34,6 +51,7 @@ json_t *kvr_parts_json(const struct kvr_scheme *p)
     if (o) {
         kvr_plan_axes(p, add_axis, o);
         add_budget(o, p->opts.layer_budget);
+        add_map(o, &p->retention);
     }
     return o;
 }

@@ -1,0 +1,359 @@
+/* head_classes.c - the retention `head_classes`: heads of one kind keep little, the others more.
+ *
+ * Forcing-KV (arXiv:2605.09681), `rule=forcing`. A head is static when what it attends to beyond
+ * the sink is nearly all of the chunk being made and the frame before it:
+ *
+ *     (A_current + A_anchor) / (A_total - A_sink) >= alpha
+ *
+ * Static heads keep the sink and the newest frame. Dynamic heads keep those, and of the frames
+ * since the anchor, each but the newest, `segments` runs of positions, of which the share `ratio`
+ * stays that is least like the same positions one frame on: by the mean cosine of keys, over all
+ * dynamic heads. As the authors' code has it the past is the newest chunk and the anchor before it:
+ * nothing older is kept but the sink. Theirs is scored in one layer for all and leaves layer 0
+ * whole; here each layer has its own.
+ *
+ * Dummy Forcing (arXiv:2601.20499), `rule=dummy`. The share `dummy` of a layer's heads for which
+ * the larger of their masses on the first frame and on the rest of the past, each over the layer's
+ * largest, is least, keep the newest frame; the others the first frame or the newest chunk,
+ * whichever of the two masses is larger. Theirs ranks the heads of all layers together.
+ *
+ * Classes come from a file (`map`, which `kvreel profile heads` writes: a line for each layer, a
+ * letter for each head), or from the weights of the first clean pass that has a past, and hold from
+ * then on. Until then everything stays. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "methods/kernels/share.h"
+#include "methods/kernels/topk.h"
+#include "methods/policy.h"
+
+enum { FORCING, DUMMY };
+/* Of heads, as a map writes them; STATIC and DYNAMIC are Forcing-KV's, the others Dummy Forcing's.
+ */
+enum { STATIC = 's', DYNAMIC = 'd', SINK = 'f', NEIGHBOUR = 'n', LEFT_OUT = 'x' };
+
+struct classes_opts {
+    int rule;
+    char map[KVR_OPT_STRING_MAX];
+    double alpha, ratio, dummy;
+    int sink, last, segments, queries;
+};
+
+static const char *const rule_names[] = { "forcing", "dummy", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "which classes there are"),
+    KVR_OPT_STRING(struct classes_opts, map, "online",
+                   "a file with a letter for each head, or online: by the first chunks' attention"),
+    KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
+                  "forcing: share of attention near by from which a head is static"),
+    KVR_OPT_FLOAT(struct classes_opts, ratio, 0.33, 0, 1,
+                  "forcing: share of segments that dynamic heads keep"),
+    KVR_OPT_FLOAT(struct classes_opts, dummy, 0.5, 0, 1,
+                  "dummy: share of a layer's heads that keep the newest frame alone"),
+    KVR_OPT_INT(struct classes_opts, sink, 1, 0, 4096, "first frames that stay"),
+    KVR_OPT_INT(struct classes_opts, last, 1, 1, 4096, "newest frames that stay"),
+    KVR_OPT_INT(struct classes_opts, segments, 6, 1, 4096, "forcing: segments of a frame"),
+    KVR_OPT_INT(struct classes_opts, queries, 50, 0, 1 << 20,
+                "queries of a chunk whose attention classes come from; 0: all"),
+    { 0 },
+};
+
+static bool online(const struct classes_opts *o)
+{
+    return strcmp(o->map, "online") == 0;
+}
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    const struct classes_opts *o = opts;
+
+    *out = (struct kvr_thin_needs){
+        .by_head = true,
+        .by_data = true,
+        .counts_by_data = true,
+        .columns = online(o),
+        .queries = o->queries,
+        .all_keys = o->rule == FORCING && o->ratio > 0,
+        .beyond_window = true,
+    };
+}
+
+/* ---- classes ------------------------------------------------------------------------------- */
+
+static bool is_class(const struct classes_opts *o, int c)
+{
+    return o->rule == FORCING ? c == STATIC || c == DYNAMIC
+                              : c == SINK || c == NEIGHBOUR || c == LEFT_OUT;
+}
+
+/* The letters of a line that is no comment; their number, or -1. */
+static int read_letters(const struct classes_opts *o, const char *line, int n, char *class)
+{
+    int k = 0;
+
+    for (; *line && *line != '#' && *line != '\n'; line++) {
+        if (isspace((unsigned char)*line))
+            continue;
+        if (!is_class(o, *line) || k == n)
+            return -1;
+        class[k++] = *line;
+    }
+    return k;
+}
+
+/* The line of ctx->layer. */
+static enum kvr_status read_map(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
+                                char *class)
+{
+    enum kvr_status st = KVR_OK;
+    char *line = NULL;
+    size_t size = 0;
+    int layer = 0, at = 0;
+    FILE *f = fopen(o->map, "r");
+
+    if (!f)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "head map '%s': %s", o->map,
+                        strerror(errno));
+    while (st == KVR_OK && getline(&line, &size, f) >= 0) {
+        char row[1024];
+        const int n = ctx->n_heads < 1024 ? ctx->n_heads : 1024;
+        const int got = read_letters(o, line, n, row);
+
+        at++;
+        if (got == 0)
+            continue;
+        if (got != ctx->n_heads)
+            st = kvr_fail(KVR_EFORMAT, "%s:%d: need %d letters of %s, one for each head", o->map,
+                          at, ctx->n_heads, o->rule == FORCING ? "s and d" : "f, n and x");
+        else if (layer++ == ctx->layer)
+            memcpy(class, row, (size_t)got);
+    }
+    if (st == KVR_OK && layer != ctx->n_layers)
+        st = kvr_fail(KVR_EFORMAT, "%s: %d lines of heads, the model has %d layers", o->map, layer,
+                      ctx->n_layers);
+    free(line);
+    fclose(f);
+    return st;
+}
+
+/* A head's weights on tokens [begin, end). */
+static double mass(const struct kvr_policy_ctx *ctx, int h, int64_t begin, int64_t end)
+{
+    double sum = 0;
+
+    for (int64_t t = begin < 0 ? 0 : begin; t < end; t++)
+        sum += ctx->columns->sum[t * ctx->n_heads + h];
+    return sum;
+}
+
+static void classify_forcing(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
+                             char *class)
+{
+    const int64_t S = ctx->tokens_per_frame;
+
+    for (int h = 0; h < ctx->n_heads; h++) {
+        const double near = mass(ctx, h, ctx->new0 - S, ctx->n_active);
+        const double all = mass(ctx, h, o->sink * S, ctx->n_active);
+
+        class[h] = near >= o->alpha * all ? STATIC : DYNAMIC;
+    }
+}
+
+static void classify_dummy(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
+                           struct kvr_ranked *rank, char *class)
+{
+    const int64_t S = ctx->tokens_per_frame;
+    const int64_t left_out = kvr_share(o->dummy * ctx->n_heads, 0, ctx->n_heads);
+    double most[2] = { 1e-30, 1e-30 };
+
+    for (int h = 0; h < ctx->n_heads; h++) {
+        most[0] = fmax(most[0], mass(ctx, h, 0, S));
+        most[1] = fmax(most[1], mass(ctx, h, S, ctx->new0));
+    }
+    for (int h = 0; h < ctx->n_heads; h++) {
+        const double first = mass(ctx, h, 0, S) / most[0];
+        const double rest = mass(ctx, h, S, ctx->new0) / most[1];
+
+        class[h] = first > rest ? SINK : NEIGHBOUR;
+        rank[h] = (struct kvr_ranked){ (float)-fmax(first, rest), h };
+    }
+    kvr_topk(rank, ctx->n_heads);
+    for (int64_t i = 0; i < left_out; i++)
+        class[rank[i].index] = LEFT_OUT;
+}
+
+/* Without data: letters drawn. */
+static void draw(const struct classes_opts *o, const struct kvr_policy_ctx *ctx, char *class)
+{
+    for (int h = 0; h < ctx->n_heads; h++) {
+        float x;
+
+        kvr_uniform(&x, 1, 1, KVR_RNG_KEEP, (uint32_t)ctx->layer, (uint32_t)h, 0);
+        class[h] = o->rule == FORCING ? x < 0.4f ? STATIC : DYNAMIC
+                   : x < 0.5f         ? LEFT_OUT
+                   : x < 0.75f        ? SINK
+                                      : NEIGHBOUR;
+    }
+}
+
+/* ---- what they keep ------------------------------------------------------------------------ */
+
+/* Mean cosine of the keys of dynamic heads at tokens [begin, end) with those one frame on. */
+static float likeness(const struct kvr_policy_ctx *ctx, const char *class, int64_t begin,
+                      int64_t end)
+{
+    const int64_t S = ctx->tokens_per_frame;
+    const int d = ctx->head_dim;
+    double sum = 0;
+
+    for (int64_t t = begin; t < end; t++) {
+        double ab = 0, aa = 0, bb = 0;
+
+        for (int h = 0; h < ctx->n_heads; h++) {
+            const float *a = ctx->all_keys + (t * ctx->n_heads + h) * d;
+            const float *b = a + S * ctx->n_heads * d;
+
+            for (int c = 0; c < d && class[h] == DYNAMIC; c++) {
+                ab += (double)a[c] * b[c];
+                aa += (double)a[c] * a[c];
+                bb += (double)b[c] * b[c];
+            }
+        }
+        sum += aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+    }
+    return end > begin ? (float)(sum / (double)(end - begin)) : 0;
+}
+
+/* stays [n_active]: 1 for the segments that dynamic heads keep. Candidates are the frames from the
+ * anchor on, each but the newest. */
+static enum kvr_status choose_segments(const struct classes_opts *o,
+                                       const struct kvr_policy_ctx *ctx, const char *class,
+                                       uint8_t *stays)
+{
+    const int64_t S = ctx->tokens_per_frame, n_frames = ctx->n_active / S;
+    const int64_t first = ctx->new0 / S > 0 ? ctx->new0 / S - 1 : 0;
+    const int64_t n = n_frames - 1 > first ? (n_frames - 1 - first) * o->segments : 0;
+    const int64_t k = kvr_share(o->ratio * (double)n, 0, n);
+    struct kvr_ranked *rank = malloc(((size_t)n + 1) * sizeof *rank);
+
+    memset(stays, 0, (size_t)ctx->n_active);
+    if (!rank)
+        return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %lld segments", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t frame = (first + i / o->segments) * S, s = i % o->segments;
+        float score;
+
+        if (ctx->all_keys)
+            score = -likeness(ctx, class, frame + s * S / o->segments,
+                              frame + (s + 1) * S / o->segments);
+        else
+            kvr_uniform(&score, 1, 2, KVR_RNG_KEEP, (uint32_t)ctx->layer, 0, (uint64_t)(i + frame));
+        rank[i] = (struct kvr_ranked){ score, (int32_t)i };
+    }
+    kvr_topk(rank, n);
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t frame = (first + rank[i].index / o->segments) * S;
+        const int64_t s = rank[i].index % o->segments, begin = s * S / o->segments;
+
+        memset(stays + frame + begin, 1, (size_t)((s + 1) * S / o->segments - begin));
+    }
+    free(rank);
+    return KVR_OK;
+}
+
+static bool stays_in(const struct classes_opts *o, const struct kvr_policy_ctx *ctx, int class,
+                     int64_t t, const uint8_t *segments)
+{
+    const int64_t S = ctx->tokens_per_frame;
+    const bool first = t < o->sink * S, newest = t >= ctx->n_active - o->last * S;
+
+    switch (class) {
+    case STATIC:
+        return first || newest;
+    case DYNAMIC:
+        return first || newest || segments[t];
+    case SINK:
+        return first;
+    case NEIGHBOUR:
+        return t >= ctx->new0;
+    default:
+        return newest;
+    }
+}
+
+/* The classes, where they are known: from the state, the map, or by what is seen now. */
+static enum kvr_status settle(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
+                              struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
+                              bool *known)
+{
+    struct kvr_ranked *rank;
+
+    *known = true;
+    if (state->n == ctx->n_heads && state->n_planned < ctx->new0) {
+        memcpy(class, state->buf.p, (size_t)ctx->n_heads);
+        return KVR_OK;
+    }
+    *known = ctx->new0 > 0 && (!online(o) || ctx->columns || ctx->counts_only);
+    if (!*known)
+        return KVR_OK;
+    if (!online(o)) {
+        KVR_TRY(read_map(o, ctx, class));
+    } else if (ctx->counts_only) {
+        draw(o, ctx, class);
+    } else if (o->rule == FORCING) {
+        classify_forcing(o, ctx, class);
+    } else {
+        rank = malloc((size_t)ctx->n_heads * sizeof *rank);
+        if (!rank)
+            return kvr_fail(KVR_ENOMEM, "head_classes: no memory for %d heads", ctx->n_heads);
+        classify_dummy(o, ctx, rank, class);
+        free(rank);
+    }
+    /* A commit that fails is given again: the same classes, from the same pass. */
+    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META, (size_t)ctx->n_heads));
+    memcpy(state->next.p, class, (size_t)ctx->n_heads);
+    state->n_next = ctx->n_heads;
+    state->n_planned = ctx->new0;
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct classes_opts *o = opts;
+    const int H = ctx->n_heads;
+    char *class = calloc((size_t)H, 1);
+    uint8_t *segments = calloc((size_t)ctx->n_active + 1, 1);
+    enum kvr_status st =
+        class && segments ? KVR_OK : kvr_fail(KVR_ENOMEM, "head_classes: no memory");
+    bool known = false;
+
+    if (st == KVR_OK)
+        st = settle(o, ctx, dev, state, class, &known);
+    if (st == KVR_OK && known && o->rule == FORCING && o->ratio > 0)
+        st = choose_segments(o, ctx, class, segments);
+    for (int64_t t = 0; t < ctx->n_active && st == KVR_OK && known; t++)
+        for (int h = 0; h < H; h++)
+            if (!stays_in(o, ctx, class[h], t, segments))
+                keep[t * H + h] = 0;
+    free(class);
+    free(segments);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_head_classes = {
+    .name = "head_classes",
+    .title = "what each head keeps by its class",
+    .options = options,
+    .opts_size = sizeof(struct classes_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};

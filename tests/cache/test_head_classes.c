@@ -1,0 +1,236 @@
+/* test_head_classes.c - classes of heads: what each keeps, and how they are told apart. */
+#include <check.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/cache/layer.h"
+#include "harness/core/rng.h"
+#include "tests/suite.h"
+
+enum { S = 6, F = 3, H = 3, D = 8, CHUNK = S * F, CHUNKS = 4, TOKENS = CHUNK * CHUNKS, W = H * D };
+
+/* A layer after all chunks; sums [TOKENS,H] are what every pass's queries give (NULL: unknown). */
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_layer_scratch scratch;
+    struct kvr_layer layer;
+    float k[TOKENS * W];
+    bool held[H][TOKENS];
+};
+
+static void look(struct kit *t)
+{
+    memset(t->held, 0, sizeof t->held);
+    for (int i = 0; i < t->layer.n; i++)
+        for (int h = 0; h < H; h++)
+            for (int64_t j = 0; j < t->layer.seg[i].n_tok; j++)
+                if (kvr_segment_has_head(&t->layer.seg[i], h))
+                    t->held[h][kvr_segment_token(&t->layer.seg[i], j)] = true;
+}
+
+static void open_kit(struct kit *t, const char *method, const struct kvr_setting *set, int n)
+{
+    const struct kvr_layer_geometry geo = { .n_layers = 1,
+                                            .n_heads = H,
+                                            .head_dim = D,
+                                            .tokens_per_frame = S,
+                                            .frames_per_chunk = F,
+                                            .capacity = TOKENS };
+
+    memset(t, 0, sizeof *t);
+    kvr_normal(t->k, TOKENS * W, 5, KVR_RNG_TEST, 1, 0, 0);
+    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&t->scheme, method, set, n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
+                     KVR_OK);
+}
+
+static enum kvr_status store(struct kit *t, int chunk, const float *sums)
+{
+    const struct kvr_columns columns = { 1, sums, sums };
+
+    t->layer.columns = sums ? &columns : NULL;
+    KVR_TRY(kvr_layer_commit(&t->layer, t->k + chunk * CHUNK * W, t->k + chunk * CHUNK * W,
+                             chunk * CHUNK, CHUNK));
+    t->layer.columns = NULL;
+    look(t);
+    return KVR_OK;
+}
+
+static void close_kit(struct kit *t)
+{
+    kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_scheme_close(&t->scheme);
+    kvr_dev_close(&t->dev);
+}
+
+/* Weights: head 0 looks near by, head 1 far back, head 2 at the first frame. */
+static void fill_sums(float *sums)
+{
+    for (int t = 0; t < TOKENS; t++) {
+        sums[t * H] = t >= CHUNK - S ? 1 : 0;
+        sums[t * H + 1] = t >= S && t < CHUNK - S ? 1 : 0.01f;
+        sums[t * H + 2] = t < S ? 1 : 0.001f;
+    }
+}
+
+static int frames_held(const struct kit *t, int h, int first, int n)
+{
+    int count = 0;
+
+    for (int i = first * S; i < (first + n) * S; i++)
+        count += t->held[h][i];
+    return count;
+}
+
+START_TEST(forcing)
+{
+    static float sums[TOKENS * H];
+    static struct kit t;
+
+    fill_sums(sums);
+    open_kit(&t, "FORCING_KV", NULL, 0);
+    ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
+    for (int h = 0; h < H; h++) /* no past, no classes: all stays */
+        ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
+    ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
+    /* Heads 0 and 2, whose weights beyond the sink are near by, are static. Head 1 is dynamic: of
+     * the 18 segments of frames 2, 3 and 4 it keeps 6, a third, besides the sink and the newest. */
+    ck_assert_int_eq(frames_held(&t, 0, 0, 6), 2 * S);
+    ck_assert_int_eq(frames_held(&t, 0, 0, 1), S);
+    ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
+    ck_assert_int_eq(frames_held(&t, 1, 0, 1), S);
+    ck_assert_int_eq(frames_held(&t, 1, 5, 1), S);
+    ck_assert_int_eq(frames_held(&t, 1, 1, 1), 0);
+    ck_assert_int_eq(frames_held(&t, 1, 2, 3), 6); /* segments of one token */
+    ck_assert_int_eq(frames_held(&t, 2, 0, 6), 2 * S);
+    /* Classes hold, whatever is attended to later. */
+    memset(sums, 0, sizeof sums);
+    ck_assert_int_eq(store(&t, 2, sums), KVR_OK);
+    ck_assert_int_eq(frames_held(&t, 0, 0, 9), 2 * S);
+    ck_assert_int_eq(frames_held(&t, 1, 0, 9), 3 * S);
+    close_kit(&t);
+}
+END_TEST
+
+/* Of dynamic heads the segments that change stay: one whose keys are those of the next frame goes.
+ */
+START_TEST(what_changes_stays)
+{
+    static float sums[TOKENS * H];
+    static struct kit t;
+
+    fill_sums(sums);
+    open_kit(&t, "FORCING_KV", NULL, 0);
+    for (int f = 2; f < 5; f++) /* positions 0 to 3 rest from frame 2 to 5 */
+        memcpy(t.k + (f + 1) * S * W, t.k + 2 * S * W, 4 * W * sizeof(float));
+    ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
+    ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
+    for (int f = 2; f < 5; f++) {
+        for (int s = 0; s < 4; s++)
+            ck_assert(!t.held[1][f * S + s]);
+        ck_assert(t.held[1][f * S + 4] && t.held[1][f * S + 5]);
+    }
+    close_kit(&t);
+}
+END_TEST
+
+START_TEST(dummy)
+{
+    const struct kvr_setting third = { "dummy", "0.34" };
+    static float sums[TOKENS * H];
+    static struct kit t;
+
+    fill_sums(sums);
+    for (int i = 0; i < TOKENS; i++) /* head 0 attends to the chunk at hand alone */
+        sums[i * H] = i >= CHUNK ? 1 : 0;
+    open_kit(&t, "DUMMY_FORCING", &third, 1);
+    ck_assert_int_eq(store(&t, 0, sums), KVR_OK);
+    ck_assert_int_eq(store(&t, 1, sums), KVR_OK);
+    ck_assert_int_eq(frames_held(&t, 0, 0, 6), S); /* a dummy: the newest frame */
+    ck_assert_int_eq(frames_held(&t, 0, 5, 1), S);
+    ck_assert_int_eq(frames_held(&t, 1, 0, 6), 3 * S); /* the newest chunk */
+    ck_assert_int_eq(frames_held(&t, 1, 3, 3), 3 * S);
+    ck_assert_int_eq(frames_held(&t, 2, 0, 6), S); /* the first frame */
+    ck_assert_int_eq(frames_held(&t, 2, 0, 1), S);
+    close_kit(&t);
+}
+END_TEST
+
+static void write_map(char *path, const char *text)
+{
+    int fd;
+
+    strcpy(path, "/tmp/kvreel-test-heads-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+START_TEST(a_map)
+{
+    static struct kit t;
+    char path[64];
+    struct kvr_setting map = { "map", path };
+
+    write_map(path, "# of one layer\ns d s  # layer 0\n");
+    open_kit(&t, "FORCING_KV", &map, 1);
+    ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
+    ck_assert_msg(store(&t, 1, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(frames_held(&t, 0, 0, 6), 2 * S);
+    ck_assert_int_eq(frames_held(&t, 1, 0, 6), 3 * S);
+    close_kit(&t);
+    unlink(path);
+}
+END_TEST
+
+static const struct {
+    const char *text, *why;
+} bad_maps[] = {
+    { "sd\n", ":1: need 3 letters" },   { "sdx\n", ":1: need 3 letters" },
+    { "sdsd\n", ":1: need 3 letters" }, { "sds\nsds\n", "2 lines of heads, the model has 1" },
+    { "", "0 lines of heads" },
+};
+
+START_TEST(a_map_that_is_none)
+{
+    static struct kit t;
+    char path[64];
+    struct kvr_setting map = { "map", path };
+
+    write_map(path, bad_maps[_i].text);
+    open_kit(&t, "FORCING_KV", &map, 1);
+    ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
+    ck_assert_int_eq(store(&t, 1, NULL), KVR_EFORMAT);
+    ck_assert_msg(strstr(kvr_error(), bad_maps[_i].why) != NULL, "%s", kvr_error());
+    for (int h = 0; h < H; h++) /* as it was */
+        ck_assert_int_eq(frames_held(&t, h, 0, F), CHUNK);
+    close_kit(&t);
+    unlink(path);
+    open_kit(&t, "FORCING_KV", &map, 1);
+    ck_assert_int_eq(store(&t, 0, NULL), KVR_OK);
+    ck_assert_int_eq(store(&t, 1, NULL), KVR_ENOTFOUND);
+    close_kit(&t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("head classes");
+    TCase *tc = tcase_create("head classes");
+
+    omp_set_num_threads(1);
+    tcase_add_test(tc, forcing);
+    tcase_add_test(tc, what_changes_stays);
+    tcase_add_test(tc, dummy);
+    tcase_add_test(tc, a_map);
+    tcase_add_loop_test(tc, a_map_that_is_none, 0, (int)(sizeof bad_maps / sizeof *bad_maps));
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
