@@ -22,6 +22,20 @@ PY
 check "without its packages run.sh leaves a peer out" \
     env PATH="/usr/bin:/bin" tools/peers/run.sh "$work/none.md" "$(command -v false)"
 
+# The language model's forward beside NumPy's, of a random model of 48 kB.
+lm=tests/fixtures/lm
+numpy_nll() { # options...
+    python3 tools/peers/lm_numpy.py --kvreel "$kvreel" --threads 1 --model $lm --ids $lm/texts.safetensors \
+        --text a --tokens 192 "$@" >"$out" 2>"$err"
+}
+if python3 -c 'import numpy, gguf' 2>/dev/null; then
+    check "a language model's likelihood is NumPy's" numpy_nll
+    differs() { ! numpy_nll --within -1; }
+    check "and a difference is seen" differs
+else
+    skip "a language model's likelihood is NumPy's" "python3 has no numpy and gguf"
+fi
+
 if ! python3 -c 'import numpy, torch' 2>/dev/null; then
     skip "a quantiser that is off by one code is not timed" "python3 has no torch"
     exit 0
