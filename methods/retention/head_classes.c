@@ -17,7 +17,7 @@
  * largest, is least, keep the newest frame; the others the first frame or the newest chunk,
  * whichever of the two masses is larger. Theirs ranks the heads of all layers together.
  *
- * Classes come from a file (`map`, which `kvreel profile heads` writes: a line for each layer, a
+ * Classes come from a file (`map`, a line for each layer, a
  * letter for each head), or from the weights of the first clean pass that has a past, and hold from
  * then on. Until then everything stays. */
 #include <ctype.h>
