@@ -65,6 +65,35 @@ static void check_made(struct check *c)
     sqlite3_exec(c->db, "DROP TABLE temp.cell", NULL, NULL, NULL);
 }
 
+/* The same where the text of the table is not this program's: another one's settings, or damage to
+ * that text. Of `run` it is known that it hangs on which settings there are. */
+static void check_common(struct check *c)
+{
+    static const char common[] =
+        "SELECT group_concat('\"' || name || '\"') FROM (SELECT name FROM "
+        "pragma_table_xinfo('cell', "
+        "'main') WHERE name <> 'run' AND name IN (SELECT name FROM pragma_table_xinfo('cell', "
+        "'temp')) ORDER BY name)";
+    sqlite3_stmt *q = NULL;
+    char *sql = NULL;
+
+    if (sqlite3_prepare_v2(c->db, common, -1, &q, NULL) == SQLITE_OK &&
+        sqlite3_step(q) == SQLITE_ROW) {
+        const char *list = (const char *)sqlite3_column_text(q, 0);
+
+        sql =
+            sqlite3_mprintf("SELECT key || ' has columns that its spec does not say' FROM (SELECT "
+                            "%s FROM main.cell EXCEPT SELECT %s FROM temp.cell)",
+                            list, list);
+    }
+    sqlite3_finalize(q);
+    if (sql)
+        each_row(c, sql, "cell");
+    else
+        say(c, "cells: their columns cannot be read");
+    sqlite3_free(sql);
+}
+
 /* The keys of a group, as far as they can be read: from both ends of the table, past what is
  * broken between, and those of the checksums. */
 static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
@@ -170,6 +199,8 @@ static enum kvr_status check_open(struct check *c)
     KVR_TRY(st);
     if (form == KVR_FORM_OURS)
         check_made(c);
+    else if (version >= KVR_STORE_SEALED)
+        check_common(c);
     c->out->sealed = has_seals(c->db);
     if (!c->out->sealed && version >= KVR_STORE_SEALED)
         say(c, "structure: the table of checksums cannot be read");
