@@ -81,6 +81,12 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
         kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
 }
 
+/* Channels that share a step of the last grid, which is one over channels. */
+static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
+{
+    return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
+}
+
 /* Sums of q^2 over the channels that share a step: [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, kvr_global<const float> q,
@@ -102,24 +108,22 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
 
 /* - s^2 sqrt(D)^-1 / 24 of the tile's keys, so that what a product with q^2 adds to the scores
  * before they are scaled is what is to be taken off. */
-template <int W>
+template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_steps(const struct span_job &j, const struct tile_place &p, int tile,
            kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
 {
     const bool second = j.k.n_grids > 1;
     const struct tile_grid &g = second ? j.k.grid[1] : j.k.grid[0];
-    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.k.grid[0], p.head_dim, W) : 0);
+    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.k.grid[0], W) : 0);
     const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(from + 8 * g.bits * W);
     const float factor = j.scale * (-1.0f / 24.0f);
 
     if (j.taylor == TAYLOR_GROUPS) {
-        const int per = g.axis == KVR_AXIS_CHANNELS ? p.head_dim / g.group : 1;
-
 #pragma unroll 1
         for (int i = kvr_thread(); i < TILE * GROUPS; i += MMA_THREADS) {
             const int r = i / GROUPS, c = i % GROUPS;
-            const float s = c < per ? kvr_float_of(steps[r * per + c]) : 0.0f;
+            const float s = c < g.per ? kvr_float_of(steps[r * g.per + c]) : 0.0f;
 
             out[r * GROUP_STRIDE + c] = (kvr_bf16)kvr_bf16_pair(s * s * factor, 0);
         }
@@ -132,7 +136,7 @@ load_steps(const struct span_job &j, const struct tile_place &p, int tile,
 
         if (c >= p.head_dim)
             continue;
-        const struct levels l = levels_of<W>(g, p, tile, r * each, c, from);
+        const struct levels l = levels_of<W, TOKENS>(g, tile, r * each, c, from);
         const uint2 pair = {
             kvr_bf16_pair(l.s[0] * l.s[0] * factor, l.s[1] * l.s[1] * factor),
             kvr_bf16_pair(l.s[2] * l.s[2] * factor, l.s[3] * l.s[3] * factor),
@@ -273,15 +277,12 @@ static __device__ __forceinline__ float soften(float (*s)[4], int half, float sc
     for (int n = 0; n < N / 8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            best = s[n][2 * half + i] > best ? s[n][2 * half + i] : best;
+            best = fmaxf(best, s[n][2 * half + i]);
 #pragma unroll
-    for (int b = 1; b < 4; b *= 2) {
-        const float other = __shfl_xor_sync(~0u, best, b);
-
-        best = other > best ? other : best;
-    }
+    for (int b = 1; b < 4; b *= 2)
+        best = fmaxf(best, __shfl_xor_sync(~0u, best, b));
     best = fmaf(best, scale, bias);
-    top = best > before ? best : before;
+    top = fmaxf(before, best);
     zero = top == -INFINITY ? 0.0f : top;
     shift = (bias - zero) * log2e;
     sum = 0;
@@ -340,7 +341,7 @@ template <int W> struct kept {
 enum { BIAS = 0, TOTAL = QUERIES };
 
 /* The warp's queries and N keys and values, which are the tokens from t on. */
-template <int W, int N, bool CODED>
+template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
 attend_keys(const struct span_job &j, const struct tile_place &place, int self, int t,
             kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
@@ -352,7 +353,7 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
     float s[BLOCKS][N / 8][4] = {};
 
     scores<W, N>(lane, queries + row * (W + 8), keys, s);
-    if (CODED && j.taylor)
+    if (CORRECTED && j.taylor)
         correct<W, N>(j.taylor, lane,
                       j.taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
                                                 : queries + row * (W + 8),
@@ -399,13 +400,14 @@ load_state(const struct kvr_attend_shape &a, const struct span_job &j, int block
             numbers[TOTAL + 8 * r] = there ? (float)sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = j.log_m - (there && j.biased ? (float)row_bias[row] : 0.0f);
         }
+        const kvr_global<const float> from = acc + (there ? row * a.head_dim : 0) + lane % 4 * 2;
+
 #pragma unroll
         for (int n = 0; n < W / 8; n++) {
-            const int c = 8 * n + lane % 4 * 2;
             float2 x = { 0, 0 };
 
-            if (there && c < a.head_dim)
-                x = kvr_as<const float2>(acc + row * a.head_dim + c)[0];
+            if (there && 8 * n + lane % 4 * 2 < a.head_dim)
+                x = kvr_as<const float2>(from + 8 * n)[0];
             kept.out[r / 2][n][r % 2 * 2] = x.x;
             kept.out[r / 2][n][r % 2 * 2 + 1] = x.y;
         }
@@ -418,7 +420,7 @@ static __device__ __forceinline__ void store_state(const struct kvr_attend_shape
                                                    const struct kept<W> &kept, kvr_global<float> mx,
                                                    kvr_global<float> sum, kvr_global<float> acc)
 {
-    const int lane = self % 32, h = (int)blockIdx.y, first = block + self / 32 * ROWS;
+    const int lane = self % 32, h = kvr_block_y(), first = block + self / 32 * ROWS;
     const kvr_shared<float> numbers = rows + self / 32 * ROWS + lane / 4;
 
 #pragma unroll
@@ -432,14 +434,13 @@ static __device__ __forceinline__ void store_state(const struct kvr_attend_shape
             mx[row] = kept.top[r];
             sum[row] = numbers[TOTAL + 8 * r];
         }
-#pragma unroll
-        for (int n = 0; n < W / 8; n++) {
-            const int c = 8 * n + lane % 4 * 2;
-            const float2 x = { kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
+        const kvr_global<float> to = acc + row * a.head_dim + lane % 4 * 2;
 
-            if (c < a.head_dim)
-                kvr_as<float2>(acc + row * a.head_dim + c)[0] = x;
-        }
+#pragma unroll
+        for (int n = 0; n < W / 8; n++)
+            if (8 * n + lane % 4 * 2 < a.head_dim)
+                kvr_as<float2>(to + 8 * n)[0] =
+                    float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
     }
 }
 
@@ -468,8 +469,9 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
 #pragma unroll 1
     for (int tile = begin; tile < j.end; tile += TILE) {
-        const kvr_shared<kvr_bf16> here = tiles + tile / TILE % 2 * 2 * SIZE;
-        const kvr_shared<kvr_bf16> there = tiles + (tile / TILE + 1) % 2 * 2 * SIZE;
+        const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + j.at_tiles);
+        const kvr_shared<kvr_bf16> here = both + tile / TILE % 2 * 2 * SIZE;
+        const kvr_shared<kvr_bf16> there = both + (tile / TILE + 1) % 2 * 2 * SIZE;
         const int self = kvr_thread();
 
         kvr_copy_wait<0>();
@@ -479,15 +481,27 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             fetch_rows<W>(j.v, place, tile + TILE, there + SIZE);
             kvr_copy_commit();
         }
-        if (block + self / 32 * ROWS < a.n_query)
+        if (kvr_block_x() * QUERIES + self / 32 * ROWS < a.n_query)
             attend_keys<W, TILE, false>(j, place, self, tile, queries, queries, here, queries,
                                         here + SIZE, rows, kept);
     }
-    store_state<W>(a, block, kvr_thread(), rows, kept, mx, sum, acc);
+    store_state<W>(a, kvr_block_x() * QUERIES, kvr_thread(), rows, kept, mx, sum, acc);
 }
 
-/* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. */
-template <int W>
+/* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. FORM is W
+ * and what may be met: grids of keys, or of values, over tokens (over channels else), a correction,
+ * chains of grids, keys and values that are both `packed`, one of them not coded. */
+enum {
+    OVER_TOKENS_K = 1,
+    OVER_TOKENS_V = 2,
+    WITH_TAYLOR = 4,
+    WITH_CHAINS = 8,
+    ALL_PACKED = 16,
+    WITH_ROWS = 32,
+    FORMS = 63
+};
+
+template <int FORM>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_coded(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
                      kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
@@ -496,78 +510,106 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, 2 * QUERIES);
     KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
-    enum { HALF = TILE / 2, SIZE = TILE * (W + 8) };
+    enum { W = FORM & ~FORMS, HALF = TILE / 2, SIZE = TILE * (W + 8) };
+    constexpr bool corrected = FORM & WITH_TAYLOR, of_tokens_k = FORM & OVER_TOKENS_K;
+    constexpr int how = (FORM & ALL_PACKED ? HOW_PACKED : 0) |
+                        (FORM & WITH_CHAINS ? HOW_CHAINS : 0) | (FORM & WITH_ROWS ? HOW_ROWS : 0);
+    constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
+    constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
-    const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(shared + j.at_tiles), values = keys + SIZE;
-    const kvr_shared<kvr_bf16> steps = kvr_as<kvr_bf16>(shared + j.at_steps);
-    const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(shared + j.at_norms);
-    const kvr_shared<uint8_t> stage_k = shared + j.at_stage_k, stage_v = shared + j.at_stage_v;
     const int begin = j.t0 / TILE * TILE;
     const int step_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
     struct kept<W> kept;
 
-    fetch_grids<W>(j.k, place, begin, stage_k);
-    fetch_grids<W>(j.v, place, begin, stage_v);
-    kvr_copy_commit();
     load_queries<W>(a, block, h, q, queries);
-    clear_rest<W>(a.head_dim, 2 * TILE, keys);
-    if (j.taylor == TAYLOR_GROUPS)
-        load_norms(a, block, h, j.k.n_grids > 1 ? j.k.grid[1].group : j.k.grid[0].group, q, norms);
-    else if (j.taylor)
-        clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE, steps);
-    next[threadIdx.x] = first_exact(j.k, place);
-    next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
+    clear_rest<W>(a.head_dim, 2 * TILE, kvr_as<kvr_bf16>(shared + j.at_tiles));
+    if (corrected && j.taylor == TAYLOR_GROUPS)
+        load_norms(a, block, h, group_of(j.k, a.head_dim), q,
+                   kvr_as<kvr_bf16>(shared + j.at_norms));
+    else if (corrected && j.taylor)
+        clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
+                      kvr_as<kvr_bf16>(shared + j.at_steps));
+    if (!(how & HOW_PACKED)) {
+        next[threadIdx.x] = first_exact(j.k, place);
+        next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
+    }
     load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
+    /* The round before the first tile fetches it. */
 #pragma unroll 1
-    for (int tile = begin; tile < j.end; tile += TILE) {
-        kvr_copy_wait<0>();
-        __syncthreads(); /* the codes have arrived, the tile before has been read */
-        decode<W>(j.k, place, tile, stage_k, keys);
-        decode<W>(j.v, place, tile, stage_v, values);
-        if (j.taylor)
-            load_steps<W>(j, place, tile, stage_k, steps);
-        if (j.k.n_exact || j.v.n_exact) {
-            const int self = kvr_thread();
-            const int of_k = next[self], of_v = next[MMA_THREADS + self];
+    for (int tile = begin - TILE; tile < j.end; tile += TILE) {
+        const kvr_shared<uint8_t> here = shared + kvr_zero();
+        const kvr_shared<uint8_t> stage_k = here + j.at_stage_k, stage_v = here + j.at_stage_v;
+        const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
+        const kvr_shared<kvr_bf16> steps = kvr_as<kvr_bf16>(here + j.at_steps);
+        const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(here + j.at_norms);
 
+        if (tile >= begin) {
+            kvr_copy_wait<0>();
+            __syncthreads(); /* the codes have arrived, the tile before has been read */
+            decode<W, how_k>(j.k, place, tile, stage_k, keys);
+            decode<W, how_v>(j.v, place, tile, stage_v, values);
+            if (corrected && j.taylor)
+                load_steps<W, of_tokens_k>(j, place, tile, stage_k, steps);
+            if (!(how & HOW_PACKED) && (j.k.n_exact || j.v.n_exact)) {
+                const int self = kvr_thread();
+                const int of_k = next[self], of_v = next[MMA_THREADS + self];
+
+                __syncthreads();
+                if (corrected && j.taylor)
+                    put<true>(j.k, place, tile, of_k, steps, W + 8);
+                next[self] = put<false>(j.k, place, tile, of_k, keys, W + 8);
+                next[MMA_THREADS + self] = put<false>(j.v, place, tile, of_v, values, W + 8);
+            }
             __syncthreads();
-            if (j.taylor)
-                put<true>(j.k, place, tile, of_k, steps, W + 8);
-            next[self] = put<false>(j.k, place, tile, of_k, keys, W + 8);
-            next[MMA_THREADS + self] = put<false>(j.v, place, tile, of_v, values, W + 8);
         }
-        __syncthreads();
         if (tile + TILE < j.end) {
-            fetch_grids<W>(j.k, place, tile + TILE, stage_k);
-            fetch_grids<W>(j.v, place, tile + TILE, stage_v);
+            fetch_grids<W, how_k>(j.k, place, tile + TILE, stage_k);
+            fetch_grids<W, how_v>(j.v, place, tile + TILE, stage_v);
             kvr_copy_commit();
         }
+        if (tile < begin)
+            continue;
         const int self = kvr_thread();
 
         if (block + self / 32 * ROWS >= a.n_query)
             continue;
         if (whole_tile(tile)) {
-            attend_keys<W, TILE, true>(j, place, self, tile, queries, norms, keys, steps, values,
-                                       rows, kept);
+            attend_keys<W, TILE, corrected>(j, place, self, tile, queries, norms, keys, steps,
+                                            values, rows, kept);
             continue;
         }
 #pragma unroll 1
         for (int at = 0; at < TILE; at += HALF)
-            attend_keys<W, HALF, true>(j, place, self, tile + at, queries, norms,
-                                       keys + at * (W + 8),
-                                       j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row,
-                                       values + at * (W + 8), rows, kept);
+            attend_keys<W, HALF, corrected>(
+                j, place, self, tile + at, queries, norms, keys + at * (W + 8),
+                j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row, values + at * (W + 8),
+                rows, kept);
     }
-    store_state<W>(a, block, kvr_thread(), rows, kept, mx, sum, acc);
+    store_state<W>(a, kvr_block_x() * QUERIES, kvr_thread(), rows, kept, mx, sum, acc);
 }
 
 /* ---- on the host -------------------------------------------------------------------------- */
 
+static int width_of(int head_dim)
+{
+    return head_dim <= 64 ? 64 : 128;
+}
+
+static int log2_of(int64_t n)
+{
+    int shift = 0;
+
+    while ((int64_t)1 << shift < n)
+        shift++;
+    return shift;
+}
+
 /* False: not a grid that tiles are decoded from. */
 static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_grid *out)
 {
+    const int d = p->shape.head_dim;
     struct kvr_layout l;
 
     kvr_codec_layout(p->codec, i, &p->shape, &l);
@@ -576,17 +618,43 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     /* Its product would have to be rounded before the minimum is added. */
     if (l.zero == KVR_ZERO_MINIMUM && !chain && p->codec->compute == KVR_COMPUTE_BF16)
         return false;
+    *out = {};
     out->codes = (const uint8_t *)p->stage[i].codes.p;
     out->meta = (const kvr_f16 *)p->stage[i].meta.p;
     out->asym = l.zero != KVR_ZERO_MIDDLE;
     out->study = l.zero == KVR_ZERO_POINT;
+    out->middle = out->asym ? 0.0f : (float)(1 << (l.bits - 1));
     out->n_tok = (int)l.n_tok;
     out->bits = l.bits;
     out->axis = l.axis;
-    /* Of a head, as far as sums of squares go. */
-    out->group = l.axis == KVR_AXIS_TOKEN ? p->shape.head_dim : l.group;
     out->n_sets = l.n_groups;
-    return out->axis != KVR_AXIS_CHANNELS || out->group % 4 == 0;
+    if (l.axis == KVR_AXIS_TOKEN) { /* of a head, as far as sums of squares go */
+        out->shift = 30;
+        out->per = out->of_token = 1;
+        out->steps = TILE;
+    } else {
+        out->shift = log2_of(l.group);
+        if (l.group != 1 << out->shift || l.group < (l.axis == KVR_AXIS_TOKENS ? 8 : 4))
+            return false;
+    }
+    if (l.axis == KVR_AXIS_TOKENS)
+        out->lines = (int)(l.n_groups / ((int64_t)p->shape.n_heads * d));
+    if (l.axis == KVR_AXIS_TOKENS)
+        out->steps = ((TILE + (int)l.group - 9) / (int)l.group + 1) * width_of(d);
+    if (l.axis == KVR_AXIS_CHANNELS) {
+        out->per = d / (int)l.group;
+        out->of_token = p->shape.n_heads * out->per;
+        out->steps = TILE * out->per;
+    }
+    out->eights = l.axis != KVR_AXIS_TOKENS && (uintptr_t)out->meta % 16 == 0 &&
+                  (!out->asym || out->n_sets % 8 == 0) && (out->of_token == 1 || out->per % 8 == 0);
+    return true;
+}
+
+/* What is not coded is of either kind: it has no steps. */
+static bool over_tokens(const struct tile_source &s)
+{
+    return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
 }
 
 static bool coded_source(const struct kvr_packed *p, struct tile_source *out)
@@ -616,7 +684,10 @@ static bool coded_source(const struct kvr_packed *p, struct tile_source *out)
     for (int g = 0; g < out->n_grids; g++)
         if (!grid_of(p, i + g, out->n_grids > 1, &out->grid[g]))
             return false;
-    return true;
+    out->packed = out->n_grids == 1 && !out->n_exact && out->grid[0].axis == KVR_AXIS_TOKENS &&
+                  !out->grid[0].asym && (out->grid[0].bits == 2 || out->grid[0].bits == 4);
+    return out->n_grids == 1 ||
+           (out->grid[0].axis == KVR_AXIS_TOKENS) == (out->grid[1].axis == KVR_AXIS_TOKENS);
 }
 
 static bool source_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
@@ -639,17 +710,12 @@ static enum taylor_kind taylor_of(const struct tile_source *k)
     return k->grid[k->n_grids - 1].axis == KVR_AXIS_TOKENS ? TAYLOR_OCTETS : TAYLOR_GROUPS;
 }
 
-static int width_of(int head_dim)
-{
-    return head_dim <= 64 ? 64 : 128;
-}
-
-static int stage_of(const struct tile_source *s, int head_dim, int w)
+static int stage_of(const struct tile_source *s, int w)
 {
     int n = 0;
 
     for (int i = 0; i < s->n_grids; i++)
-        n += stage_bytes(s->grid[i], head_dim, w);
+        n += stage_bytes(s->grid[i], w);
     return n;
 }
 
@@ -667,6 +733,8 @@ static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
     *j = {};
     if (a->head_dim < 16 || a->head_dim > KVR_ATTEND_MMA_MAX_D || a->head_dim % 16 ||
         !source_of(&span->k, &j->k) || !source_of(&span->v, &j->v))
+        return false;
+    if ((j->k.n_grids > 1 || j->v.n_grids > 1) && !(over_tokens(j->k) && over_tokens(j->v)))
         return false;
     j->t0 = (int)span->t0;
     j->end = (int)(span->t0 + span->n);
@@ -686,8 +754,8 @@ static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
     j->at_stage_k =
         j->at_norms +
         (j->taylor == TAYLOR_GROUPS ? QUERIES * GROUP_STRIDE * (int)sizeof(kvr_bf16) : 0);
-    j->at_stage_v = j->at_stage_k + stage_of(&j->k, a->head_dim, w);
-    j->n_shared = j->at_stage_v + stage_of(&j->v, a->head_dim, w);
+    j->at_stage_v = j->at_stage_k + stage_of(&j->k, w);
+    j->n_shared = j->at_stage_v + stage_of(&j->v, w);
     return true;
 }
 
@@ -706,16 +774,66 @@ size_t kvr_attend_mma_shared_bytes(const struct kvr_attend_shape *a,
     return job_of(a, span, &j) ? (size_t)j.n_shared : 0;
 }
 
-template <int W>
-static void launch(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
-                   const struct span_job &j, const float *q, const float *row_bias,
-                   const struct kvr_attend_state *st)
+template <int FORM>
+static void launch_coded(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
+                         const struct span_job &j, const float *q, const float *row_bias,
+                         const struct kvr_attend_state *st)
 {
-    if (plain_of(&j))
-        KVR_LAUNCH(attend_mma_rows<W>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
+    KVR_LAUNCH(attend_mma_coded<FORM>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
+               st->mx, st->sum, st->acc);
+}
+
+template <int FORM>
+static void launch_axes(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
+                        const struct span_job &j, const float *q, const float *row_bias,
+                        const struct kvr_attend_state *st)
+{
+    const bool k = over_tokens(j.k), v = over_tokens(j.v);
+
+    if (k && v)
+        launch_coded<FORM + OVER_TOKENS_K + OVER_TOKENS_V>(s, blocks, a, j, q, row_bias, st);
+    else if (k)
+        launch_coded<FORM + OVER_TOKENS_K>(s, blocks, a, j, q, row_bias, st);
+    else if (v)
+        launch_coded<FORM + OVER_TOKENS_V>(s, blocks, a, j, q, row_bias, st);
+    else
+        launch_coded<FORM>(s, blocks, a, j, q, row_bias, st);
+}
+
+/* Of wide heads what most methods are has kernels of its own, small and without what it does not
+ * meet; narrow heads, and what is half coded, have one for each pair of axes. */
+static void launch_wide(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
+                        const struct span_job &j, const float *q, const float *row_bias,
+                        const struct kvr_attend_state *st)
+{
+    constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
+    const bool chains = j.k.n_grids > 1 || j.v.n_grids > 1;
+
+    if (j.k.kind != GRIDS || j.v.kind != GRIDS)
+        launch_axes<128 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(s, blocks, a, j, q, row_bias, st);
+    else if (j.k.packed && j.v.packed && j.taylor)
+        launch_coded<tokens + ALL_PACKED + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+    else if (j.k.packed && j.v.packed)
+        launch_coded<tokens + ALL_PACKED>(s, blocks, a, j, q, row_bias, st);
+    else if (chains && j.taylor)
+        launch_coded<tokens + WITH_CHAINS + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+    else if (chains)
+        launch_coded<tokens + WITH_CHAINS>(s, blocks, a, j, q, row_bias, st);
+    else if (j.taylor)
+        launch_axes<128 + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+    else
+        launch_axes<128>(s, blocks, a, j, q, row_bias, st);
+}
+
+static void launch_rows(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
+                        const struct span_job &j, const float *q, const float *row_bias,
+                        const struct kvr_attend_state *st)
+{
+    if (width_of(a.head_dim) == 64)
+        KVR_LAUNCH(attend_mma_rows<64>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
                    st->mx, st->sum, st->acc);
     else
-        KVR_LAUNCH(attend_mma_coded<W>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
+        KVR_LAUNCH(attend_mma_rows<128>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
                    st->mx, st->sum, st->acc);
 }
 
@@ -727,8 +845,11 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a,
 
     if (!a->n_query || !a->n_heads || !span->n || !job_of(a, span, &j))
         return;
-    if (width_of(a->head_dim) == 64)
-        launch<64>(s, blocks, *a, j, q, span->row_bias, st);
+    if (plain_of(&j))
+        launch_rows(s, blocks, *a, j, q, span->row_bias, st);
+    else if (width_of(a->head_dim) == 64)
+        launch_axes<64 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(s, blocks, *a, j, q, span->row_bias,
+                                                                st);
     else
-        launch<128>(s, blocks, *a, j, q, span->row_bias, st);
+        launch_wide(s, blocks, *a, j, q, span->row_bias, st);
 }

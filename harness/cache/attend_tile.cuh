@@ -20,13 +20,21 @@ enum { MMA_WARPS = 4, MMA_THREADS = 32 * MMA_WARPS, TILE = KVR_ATTEND_MMA_TILE, 
 
 enum source_kind { ROWS_BF16, ROWS_F32, ROWS_ZERO, GRIDS };
 
+/* What needs a division is worked out on the host: groups are powers of two. */
 struct tile_grid {
     const uint8_t *codes;
     const kvr_f16 *meta;
     int64_t n_sets; /* as stored, and */
     int n_tok;
-    int bits, axis, group; /* group: of a whole token, D */
+    int bits, axis;
+    int shift;    /* log2 of the group; of a whole token, one that leaves 0 of any channel */
+    int per;      /* sets that a token has of a head; TOKENS: 0 */
+    int of_token; /* and of all heads: 1 of whole tokens */
+    int lines;    /* TOKENS: rows of steps that there are */
+    int steps;    /* steps that a tile meets, at most */
+    float middle; /* of symmetric codes, else 0 */
     bool asym, study;
+    bool eights; /* not TOKENS: steps lie so that eight are copied at once */
 };
 
 struct tile_source {
@@ -37,6 +45,7 @@ struct tile_source {
     const kvr_f16 *value; /* held exactly, at the ascending flat indices `index` */
     const int32_t *index;
     int n_exact;
+    bool packed; /* one grid over tokens, symmetric, of 2 or 4 bits: decoded two at a time */
 };
 
 /* Which tokens, of which head. */
@@ -47,47 +56,111 @@ struct tile_place {
 
 /* ---- the stage, by byte: of every grid its codes [8 bits][W], steps, zero points ------------- */
 
-/* Steps that a tile meets, at most; TOKENS: rows of W. */
-static __host__ __device__ __forceinline__ int stage_steps(const struct tile_grid &g, int head_dim,
-                                                           int w)
+static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
-    const int rows = (TILE + g.group - 9) / g.group + 1;
-
-    if (g.axis == KVR_AXIS_TOKENS)
-        return rows * w;
-    return g.axis == KVR_AXIS_CHANNELS ? TILE * (head_dim / g.group) : TILE;
-}
-
-static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int head_dim,
-                                                           int w)
-{
-    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * stage_steps(g, head_dim, w);
+    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * g.steps;
 }
 
 /* ---- fetch -------------------------------------------------------------------------------- */
 
-/* One plane of f-bit fields of the tile that begins at token `tile`. */
-template <int W, int F>
-static __device__ __forceinline__ void
-fetch_plane(const struct tile_grid &g, const struct tile_place &p, int tile, int64_t &plane,
-            kvr_global<const uint8_t> codes, int &at, kvr_shared<uint8_t> stage)
+/* Planes of the tile that begins at token `tile`, from the widest on; what they take of the stage.
+ */
+template <int W>
+static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
+                                                   const struct tile_place &p, int tile,
+                                                   kvr_shared<uint8_t> stage)
 {
-    const int64_t channels = (int64_t)p.n_heads * p.head_dim;
-    const int rows = (int)kvr_plane_rows(g.n_tok, F), first = tile / 8 * F;
+    enum { LINE = W / 16, STEP = MMA_THREADS / LINE };
+    const int channels = p.n_heads * p.head_dim, self = kvr_thread();
+    kvr_global<const uint8_t> from(g.codes);
+    int at = 0;
 
-    if (!(g.bits & F))
-        return;
-    for (int i = kvr_thread(); i < 8 * F * (W / 16); i += MMA_THREADS) {
-        const int r = i / (W / 16), c = i % (W / 16) * 16;
-        const bool there = first + r < rows;
-        const int64_t row = there ? plane + (first + r) * channels : 0;
+    if (!(g.bits & (g.bits - 1)) && tile + TILE <= g.n_tok) { /* one plane, and all of it there */
+        const int r = self / LINE, c = self % LINE * 16;
+
+        from = from + (int64_t)(tile / 8 * g.bits + r) * channels + p.h * p.head_dim + c;
+        if (c < p.head_dim)
+#pragma unroll 1
+            for (int i = r; i < 8 * g.bits; i += STEP, from = from + STEP * channels)
+                kvr_copy_begin(kvr_as<uint4>(stage + i * W + c), kvr_as<const uint4>(from), true);
+        return 8 * g.bits * W;
+    }
+#pragma unroll 1
+    for (int left = g.bits, f; left; left -= f) {
+        f = 1 << (31 - __clz(left));
+        const int rows = (int)kvr_plane_rows(g.n_tok, f), first = tile / 8 * f;
+
+#pragma unroll 1
+        for (int i = self; i < 8 * f * LINE; i += MMA_THREADS) {
+            const int r = i / LINE, c = i % LINE * 16;
+            const bool there = first + r < rows;
+
+            if (c < p.head_dim)
+                kvr_copy_begin(kvr_as<uint4>(stage + at + r * W + c),
+                               kvr_as<const uint4>(from + p.h * p.head_dim + c +
+                                                   (there ? (int64_t)(first + r) * channels : 0)),
+                               there);
+        }
+        from = from + (int64_t)rows * channels;
+        at += 8 * f * W;
+    }
+    return at;
+}
+
+/* Steps or zero points of one set for each group of 8 tokens or more: rows of W. */
+template <int W>
+static __device__ __forceinline__ void
+fetch_token_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
+                  kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
+{
+    const int first = tile >> g.shift, rows = ((tile + TILE - 1) >> g.shift) - first + 1;
+    const int channels = p.n_heads * p.head_dim;
+
+#pragma unroll 1
+    for (int i = kvr_thread(); i < rows * (W / 8); i += MMA_THREADS) {
+        const int r = i / (W / 8), c = i % (W / 8) * 8;
+        const bool there = first + r < g.lines;
 
         if (c < p.head_dim)
-            kvr_copy_begin(kvr_as<uint4>(stage + at + r * W + c),
-                           kvr_as<const uint4>(codes + row + p.h * p.head_dim + c), there);
+            kvr_copy_begin(kvr_as<uint4>(out + r * W + c),
+                           kvr_as<const uint4>(meta + (int64_t)(there ? first + r : 0) * channels +
+                                               p.h * p.head_dim + c),
+                           there);
     }
-    plane += rows * channels;
-    at += 8 * F * W;
+}
+
+/* Of sets of channels, or of whole tokens: [TILE][per]. Where eight lie in a row in both memories
+ * they are copied; the rest is read. */
+static __device__ __forceinline__ void fetch_channel_steps(const struct tile_grid &g,
+                                                           const struct tile_place &p, int tile,
+                                                           kvr_global<const kvr_f16> meta,
+                                                           kvr_shared<kvr_f16> out)
+{
+    const int64_t first = (int64_t)tile * g.of_token + (g.of_token > 1 ? p.h * g.per : 0);
+
+    if (g.eights && tile + TILE <= g.n_tok) {
+        /* Of whole tokens the tile's lie in one line. */
+        const int eights = g.of_token > 1 ? g.per / 8 : TILE / 8;
+
+#pragma unroll 1
+        for (int i = kvr_thread(); i < TILE * g.per / 8; i += MMA_THREADS) {
+            const int r = (unsigned)i / (unsigned)eights;
+
+            kvr_copy_begin(
+                kvr_as<uint4>(out + 8 * i),
+                kvr_as<const uint4>(meta + first + (int64_t)r * g.of_token + 8 * (i - r * eights)),
+                true);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int i = kvr_thread(); i < TILE * g.per; i += MMA_THREADS) {
+        const int r = (unsigned)i / (unsigned)g.per;
+
+        out[i] = tile + r < g.n_tok
+                     ? (kvr_f16)meta[first + (int64_t)r * g.of_token + (i - r * g.per)]
+                     : (kvr_f16)0;
+    }
 }
 
 template <int W>
@@ -95,81 +168,76 @@ static __device__ __forceinline__ void
 fetch_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
             kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
 {
-    const int64_t channels = (int64_t)p.n_heads * p.head_dim;
-    const int first_channel = p.h * p.head_dim;
-
-    if (g.axis == KVR_AXIS_TOKENS) {
-        const int first = (int)((unsigned)tile / (unsigned)g.group);
-        const int rows = (int)((unsigned)(tile + TILE - 1) / (unsigned)g.group) - first + 1;
-
-        for (int i = kvr_thread(); i < rows * (W / 8); i += MMA_THREADS) {
-            const int r = i / (W / 8), c = i % (W / 8) * 8;
-            const int64_t set = (first + r) * channels;
-            const bool there = set < g.n_sets;
-
-            if (c < p.head_dim)
-                kvr_copy_begin(kvr_as<uint4>(out + r * W + c),
-                               kvr_as<const uint4>(meta + (there ? set : 0) + first_channel + c),
-                               there);
-        }
-    } else {
-        const int per = g.axis == KVR_AXIS_CHANNELS ? p.head_dim / g.group : 1;
-        const int64_t of_token = g.axis == KVR_AXIS_CHANNELS ? channels / g.group : 1;
-
-        for (int i = kvr_thread(); i < TILE * per; i += MMA_THREADS) {
-            const int t = tile + i / per;
-            const int64_t set = t * of_token + (of_token > 1 ? p.h * per : 0) + i % per;
-
-            out[i] = t < g.n_tok ? (kvr_f16)meta[set] : (kvr_f16)0;
-        }
-    }
+    if (g.axis == KVR_AXIS_TOKENS)
+        fetch_token_steps<W>(g, p, tile, meta, out);
+    else
+        fetch_channel_steps(g, p, tile, meta, out);
 }
 
-/* Begins to copy rows of BF16, into the tile itself. */
+/* Begins to copy rows of BF16, into the tile itself. A thread has every STEP-th row, always the
+ * same 8 channels: its address is multiplied out once for a tile, from row to row it is a sum. */
 template <int W>
 static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
                                                   const struct tile_place &p, int tile,
                                                   kvr_shared<kvr_bf16> rows)
 {
+    enum { STEP = MMA_THREADS / (W / 8), EACH = TILE / STEP };
     const kvr_global<const kvr_bf16> x((const kvr_bf16 *)s.rows);
+    const int pitch = p.n_heads * p.head_dim, self = kvr_thread();
+    const int first = self / (W / 8), c = self % (W / 8) * 8, t = tile + first;
+    const kvr_shared<kvr_bf16> to = rows + first * (W + 8) + c;
 
-#pragma unroll 4
-    for (int i = kvr_thread(); i < TILE * (W / 8); i += MMA_THREADS) {
-        const int r = i / (W / 8), c = i % (W / 8) * 8;
-        const int t = tile + r;
-        const bool there = t >= p.t0 && t < p.end;
-        const int64_t at = ((int64_t)(there ? t : p.t0) * p.n_heads + p.h) * p.head_dim + c;
+    if (c >= p.head_dim)
+        return;
+    if (tile >= p.t0 && tile + TILE <= p.end) {
+        const kvr_global<const kvr_bf16> from = x + ((int64_t)t * pitch + p.h * p.head_dim + c);
 
-        if (c < p.head_dim)
-            kvr_copy_begin(kvr_as<uint4>(rows + r * (W + 8) + c), kvr_as<const uint4>(x + at),
-                           there);
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)),
+                           kvr_as<const uint4>(from + (int64_t)pitch * (i * STEP)), true);
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < EACH; i++) {
+        const bool there = t + i * STEP >= p.t0 && t + i * STEP < p.end;
+        const int64_t at = (int64_t)(there ? t + i * STEP : p.t0) * pitch + p.h * p.head_dim + c;
+
+        kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)), kvr_as<const uint4>(x + at), there);
     }
 }
 
+/* What of a grid source a kernel may meet: grids over tokens or over channels of a token, one or
+ * more of them, or `packed` ones and nothing else; or rows that are not coded, too. */
+enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
+
 /* Begins to copy codes and steps, into the stage. */
-template <int W>
+template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_place &p, int tile,
                                                    kvr_shared<uint8_t> stage)
 {
-#pragma unroll
-    for (int i = 0; i < MAX_GRIDS; i++) {
-        if (i >= s.n_grids)
-            return;
-        const struct tile_grid &g = s.grid[i];
-        const kvr_global<const uint8_t> codes(g.codes);
-        const kvr_global<const kvr_f16> meta(g.meta);
-        const int steps = stage_steps(g, p.head_dim, W);
-        int64_t plane = 0;
-        int at = i ? stage_bytes(s.grid[0], p.head_dim, W) : 0;
+    if (HOW & HOW_PACKED) {
+        const struct tile_grid &g = s.grid[0];
+        const int at = fetch_planes<W>(g, p, tile, stage);
 
-        fetch_plane<W, 8>(g, p, tile, plane, codes, at, stage);
-        fetch_plane<W, 4>(g, p, tile, plane, codes, at, stage);
-        fetch_plane<W, 2>(g, p, tile, plane, codes, at, stage);
-        fetch_plane<W, 1>(g, p, tile, plane, codes, at, stage);
-        fetch_steps<W>(g, p, tile, meta, kvr_as<kvr_f16>(stage + at));
-        if (g.asym)
-            fetch_steps<W>(g, p, tile, meta + g.n_sets, kvr_as<kvr_f16>(stage + at) + steps);
+        fetch_token_steps<W>(g, p, tile, kvr_global<const kvr_f16>(g.meta),
+                             kvr_as<kvr_f16>(stage + at));
+        return;
+    }
+    int from = 0; /* where the grid's stage begins */
+
+#pragma unroll 1
+    for (int i = 0; i < s.n_grids; i++) {
+        const struct tile_grid &g = s.grid[i];
+        const kvr_global<const kvr_f16> meta(g.meta);
+        const kvr_shared<kvr_f16> steps =
+            kvr_as<kvr_f16>(stage + from + fetch_planes<W>(g, p, tile, stage + from));
+
+#pragma unroll 1
+        for (int z = 0; z <= (g.asym ? 1 : 0); z++) /* steps, zero points */
+            fetch_steps<W>(g, p, tile, meta + (z ? g.n_sets : 0), steps + (z ? g.steps : 0));
+        from += stage_bytes(g, W);
     }
 }
 
@@ -188,35 +256,34 @@ static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsi
     const float z = g.asym ? kvr_float_of((kvr_f16)zero) : 0.0f;
 
     s = kvr_float_of((kvr_f16)step);
-    off = magic + (!g.asym ? (float)(1 << (g.bits - 1)) : g.study ? z : 0.0f);
+    off = magic + (g.study ? z : g.middle);
     m = g.asym && !g.study ? z : 0.0f;
 }
 
 /* Where the steps of channels [c, c + 4) of the tile's token i are. Of groups of channels, which
  * are multiples of 4, and of whole tokens they are one. */
-template <int W>
-static __device__ __forceinline__ struct levels levels_of(const struct tile_grid &g,
-                                                          const struct tile_place &p, int tile,
+template <int W, bool TOKENS>
+static __device__ __forceinline__ struct levels levels_of(const struct tile_grid &g, int tile,
                                                           int i, int c, kvr_shared<uint8_t> stage)
 {
     const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(stage + 8 * g.bits * W);
-    const int zeros = stage_steps(g, p.head_dim, W);
     struct levels l;
 
-    if (g.axis == KVR_AXIS_TOKENS) {
-        const int at =
-            (int)(((unsigned)tile % (unsigned)g.group + (unsigned)i) / (unsigned)g.group) * W + c;
+    if (TOKENS) {
+        const int at = (((tile + i) >> g.shift) - (tile >> g.shift)) * W + c;
         const uint2 s = kvr_as<uint2>(steps + at)[0];
-        const uint2 z = g.asym ? (uint2)kvr_as<uint2>(steps + zeros + at)[0] : s;
+        uint2 z = s;
 
+        if (g.asym)
+            z = kvr_as<uint2>(steps + g.steps + at)[0];
         set_level(g, s.x & 0xffffu, z.x & 0xffffu, l.s[0], l.off[0], l.m[0]);
         set_level(g, s.x >> 16, z.x >> 16, l.s[1], l.off[1], l.m[1]);
         set_level(g, s.y & 0xffffu, z.y & 0xffffu, l.s[2], l.off[2], l.m[2]);
         set_level(g, s.y >> 16, z.y >> 16, l.s[3], l.off[3], l.m[3]);
     } else {
-        const int at = g.axis == KVR_AXIS_CHANNELS ? i * (p.head_dim / g.group) + c / g.group : i;
+        const int at = i * g.per + (c >> g.shift);
 
-        set_level(g, (kvr_f16)steps[at], g.asym ? (kvr_f16)steps[zeros + at] : (kvr_f16)0, l.s[0],
+        set_level(g, (kvr_f16)steps[at], g.asym ? (kvr_f16)steps[g.steps + at] : (kvr_f16)0, l.s[0],
                   l.off[0], l.m[0]);
 #pragma unroll
         for (int e = 1; e < 4; e++) {
@@ -285,46 +352,104 @@ static __device__ __forceinline__ float value_of(const struct levels &l, unsigne
     return fmaf(__uint_as_float(__byte_perm(codes, 0x4b000000u, which)) - l.off[e], l.s[e], l.m[e]);
 }
 
-template <int W>
-static __device__ __forceinline__ void
-decode_grids(const struct tile_source &s, const struct tile_place &p, int tile, int o, int c,
-             kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
+/* The octet's 8 tokens and four channels, of any grids. */
+template <int W, bool TOKENS, bool CHAINS>
+static __device__ __forceinline__ void decode_grids(const struct tile_source &s, int tile, int o,
+                                                    int c, kvr_shared<uint8_t> stage,
+                                                    kvr_shared<kvr_bf16> to)
 {
-    const bool both = s.n_grids > 1;
-    const kvr_shared<uint8_t> second = stage + stage_bytes(s.grid[0], p.head_dim, W);
-    struct levels l[2];
-    unsigned codes[2][8];
+    const bool both = CHAINS && s.n_grids > 1;
+    const kvr_shared<uint8_t> second = stage + (both ? stage_bytes(s.grid[0], W) : 0);
+    struct levels l[CHAINS ? 2 : 1];
+    unsigned codes[CHAINS ? 2 : 1][8];
 
     read_codes<W>(s.grid[0], o, c, stage, codes[0]);
-    l[0] = levels_of<W>(s.grid[0], p, tile, 8 * o, c, stage);
-    l[1] = l[0];
+    if (TOKENS)
+        l[0] = levels_of<W, true>(s.grid[0], tile, 8 * o, c, stage);
     if (both) {
-        read_codes<W>(s.grid[1], o, c, second, codes[1]);
-        l[1] = levels_of<W>(s.grid[1], p, tile, 8 * o, c, second);
+        read_codes<W>(s.grid[1], o, c, second, codes[CHAINS]);
+        if (TOKENS)
+            l[CHAINS] = levels_of<W, true>(s.grid[1], tile, 8 * o, c, second);
     }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int t = tile + 8 * o + i;
-        const bool there = t >= p.t0 && t < p.end;
         float x[4];
-        uint2 pair;
 
-        if (s.grid[0].axis != KVR_AXIS_TOKENS)
-            l[0] = levels_of<W>(s.grid[0], p, tile, 8 * o + i, c, stage);
+        if (!TOKENS)
+            l[0] = levels_of<W, false>(s.grid[0], tile, 8 * o + i, c, stage);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             x[e] = value_of(l[0], codes[0][i], e);
         if (both) {
-            if (s.grid[1].axis != KVR_AXIS_TOKENS)
-                l[1] = levels_of<W>(s.grid[1], p, tile, 8 * o + i, c, second);
+            if (!TOKENS)
+                l[CHAINS] = levels_of<W, false>(s.grid[1], tile, 8 * o + i, c, second);
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                x[e] += value_of(l[1], codes[1][i], e);
+                x[e] += value_of(l[CHAINS], codes[CHAINS][i], e);
         }
-        pair.x = there ? kvr_bf16_pair(x[0], x[1]) : 0u;
-        pair.y = there ? kvr_bf16_pair(x[2], x[3]) : 0u;
-        kvr_as<uint2>(rows + (8 * o + i) * (W + 8) + c)[0] = pair;
+        kvr_as<uint2>(to + i * (W + 8))[0] =
+            uint2{ kvr_bf16_pair(x[0], x[1]), kvr_bf16_pair(x[2], x[3]) };
     }
+}
+
+/* The same of a symmetric grid over tokens of F = 2 or 4 bits alone, in pairs of BF16. A code in
+ * the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a step is FP16, of
+ * 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and d hi + d lo = d s
+ * is rounded once, to what one product in F32 rounds to. */
+template <int W, int F>
+static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
+                                                     int c, kvr_shared<uint8_t> stage,
+                                                     kvr_shared<kvr_bf16> to)
+{
+    const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
+    const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
+    const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
+    const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(stage + 8 * F * W);
+    const uint2 step =
+        kvr_as<uint2>(steps + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c)[0];
+    const unsigned two[2] = { step.x, step.y };
+    unsigned hi[2], lo[2];
+
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+        const float a = kvr_float_of((kvr_f16)(two[e] & 0xffffu));
+        const float b = kvr_float_of((kvr_f16)(two[e] >> 16));
+
+        hi[e] = kvr_bf16_pair(a, b);
+        const float ha = __uint_as_float(hi[e] << 16), hb = __uint_as_float(hi[e] & 0xffff0000u);
+
+        lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* of infinity 0 */
+    }
+#pragma unroll
+    for (int r = 0; r < F; r++) {
+        const unsigned raw = kvr_as<unsigned>(stage + (o * F + r) * W + c)[0];
+
+#pragma unroll
+        for (int i = 0; i < 8 / F; i++) {
+            const unsigned q = raw >> (F * i) & mask;
+            unsigned x[2];
+
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const unsigned code = __byte_perm(q, 0x43u, e ? 0x4342u : 0x4140u);
+                const unsigned d = kvr_bf16_fma(code, ones, middle);
+
+                x[e] = kvr_bf16_fma(d, hi[e], kvr_bf16_fma(d, lo[e], 0u));
+            }
+            kvr_as<uint2>(to + (r * (8 / F) + i) * (W + 8))[0] = uint2{ x[0], x[1] };
+        }
+    }
+}
+
+/* Tokens that are not of the span become 0. */
+template <int W>
+static __device__ __forceinline__ void clear_outside(const struct tile_place &p, int tile, int o,
+                                                     kvr_shared<kvr_bf16> to)
+{
+#pragma unroll 1
+    for (int i = 0; i < 8; i++)
+        if (tile + 8 * o + i < p.t0 || tile + 8 * o + i >= p.end)
+            kvr_as<uint2>(to + i * (W + 8))[0] = uint2{ 0, 0 };
 }
 
 /* Rows that nothing stages: from global memory. */
@@ -336,7 +461,7 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     const kvr_global<const float> f32((const float *)s.rows);
     const kvr_global<const kvr_bf16> bf16((const kvr_bf16 *)s.rows);
 
-#pragma unroll 4
+#pragma unroll 1
     for (int i = 0; i < 8; i++) {
         const int t = tile + 8 * o + i;
         const int64_t at = ((int64_t)t * p.n_heads + p.h) * p.head_dim + c;
@@ -355,22 +480,50 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
+/* A thread's octets, always the same four channels. */
+template <int W, int F>
+static __device__ __forceinline__ void
+decode_all_packed(const struct tile_grid &g, const struct tile_place &p, int tile,
+                  kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
+{
+    const int self = kvr_thread(), c = self % (W / 4) * 4;
+
+    if (c >= p.head_dim)
+        return;
+#pragma unroll 1
+    for (int o = self / (W / 4); o < TILE / 8; o += MMA_THREADS / (W / 4))
+        decode_packed<W, F>(g, tile, o, c, stage, rows + 8 * o * (W + 8) + c);
+}
+
 /* What was fetched, and has arrived, to the tile. */
-template <int W>
+template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_place &p, int tile,
                                               kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
 {
+    const bool ragged = tile < p.t0 || tile + TILE > p.end;
+
+    if (HOW & HOW_PACKED) {
+        if (s.grid[0].bits == 4)
+            decode_all_packed<W, 4>(s.grid[0], p, tile, stage, rows);
+        else
+            decode_all_packed<W, 2>(s.grid[0], p, tile, stage, rows);
+        if (!ragged)
+            return;
+    }
 #pragma unroll 1
     for (int i = kvr_thread(); i < TILE / 8 * (W / 4); i += MMA_THREADS) {
         const int o = i / (W / 4), c = i % (W / 4) * 4;
 
         if (c >= p.head_dim)
             continue;
-        if (s.kind == GRIDS)
-            decode_grids<W>(s, p, tile, o, c, stage, rows);
-        else
+        if (HOW & HOW_ROWS && s.kind != GRIDS)
             decode_rows<W>(s, p, tile, o, c, rows);
+        else if (!(HOW & HOW_PACKED))
+            decode_grids<W, (HOW & HOW_TOKENS) != 0, (HOW & HOW_CHAINS) != 0>(
+                s, tile, o, c, stage, rows + 8 * o * (W + 8) + c);
+        if (ragged)
+            clear_outside<W>(p, tile, o, rows + 8 * o * (W + 8) + c);
     }
 }
 

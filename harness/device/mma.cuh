@@ -94,6 +94,24 @@ static __device__ __forceinline__ float kvr_exp2(float x)
 #endif
 }
 
+/* a b + c of two BF16 each, rounded once. */
+static __device__ __forceinline__ unsigned kvr_bf16_fma(unsigned a, unsigned b, unsigned c)
+{
+#ifdef KVR_EMULATED
+    const float low =
+        fmaf(__uint_as_float(a << 16), __uint_as_float(b << 16), __uint_as_float(c << 16));
+    const float high = fmaf(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u),
+                            __uint_as_float(c & 0xffff0000u));
+
+    return kvr_bf16_pair(low, high);
+#else
+    unsigned r;
+
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+#endif
+}
+
 /* threadIdx.x, read again: what follows from it is worked out anew, not kept in registers through
  * a loop. */
 static __device__ __forceinline__ int kvr_thread()
@@ -104,6 +122,44 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+#endif
+}
+
+/* blockIdx likewise. */
+static __device__ __forceinline__ int kvr_block_x()
+{
+#ifdef KVR_EMULATED
+    return (int)blockIdx.x;
+#else
+    int x;
+
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+    return x;
+#endif
+}
+
+static __device__ __forceinline__ int kvr_block_y()
+{
+#ifdef KVR_EMULATED
+    return (int)blockIdx.y;
+#else
+    int y;
+
+    asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(y));
+    return y;
+#endif
+}
+
+/* 0, which the compiler does not know: an address plus this is worked out where it is needed. */
+static __device__ __forceinline__ int kvr_zero()
+{
+#ifdef KVR_EMULATED
+    return 0;
+#else
+    int x;
+
+    asm volatile("mov.u32 %0, 0;" : "=r"(x));
     return x;
 #endif
 }

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# sass.sh - the machine code of the attention kernels, held to tools/sass-limits.txt.
+#
+#     tools/sass.sh [--markdown]
+#
+# Compiles harness/cache/attend_mma.cu for sm_90 and reads what nvcc made of it (sass_model.py says
+# how). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm,
+# then NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+nvdisasm=${NVDISASM:-$(command -v nvdisasm || echo "$(dirname "$nvcc")/nvdisasm")}
+for tool in "$nvcc" "$nvdisasm" "$(command -v python3 || echo python3)"; do
+    [ -x "$tool" ] || { echo "sass: skipped, there is no $tool" >&2; exit 77; }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$nvcc" -I. -std=c++17 -O3 -fmad=false -arch=sm_90 -cubin -o "$work/mma.cubin" harness/cache/attend_mma.cu &&
+    "$nvdisasm" -hex "$work/mma.cubin" >"$work/mma.hex" &&
+    python3 tools/sass_model.py "$work/mma.hex" --limits tools/sass-limits.txt "$@"

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""sass_model.py - what the machine code of the attention kernels says of their speed.
+
+    nvcc -cubin -arch=sm_90 ... -o k.cubin
+    nvdisasm -hex k.cubin >k.hex
+    tools/sass_model.py k.hex [--limits tools/sass-limits.txt] [--markdown]
+
+Of every kernel with a loop of tensor products: the loop that has the most of them, and through it
+the path with the most products and copies and, among those, the fewest instructions - what a tile
+inside a long span takes. Counted are instructions, fixed stalls, synchronous loads from global
+memory, local memory, divisions (reciprocals and integers made floats), bytes of code and
+registers. The rest is a model: one scheduler of an SM with the warps that launch bounds give it,
+each instruction issued when its operands' scoreboards, its fixed stall and its pipe allow.
+
+Calibration: a dense kernel with FlashAttention-2's mix of instructions comes out at 332 to 396
+TFLOP/s where 388 were published on an H100 (T. Dao, arXiv 2307.08691, and its benchmarks). So
+figures are good to 20 %, and the instruction cache, bank conflicts and the memory behind the L2
+are not in them. With --limits (tools/sass-limits.txt says what its lines are) a kernel beyond a
+limit fails the program. No measurement of a device is in any of this.
+"""
+import argparse
+import collections
+import re
+import sys
+
+SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
+FLOP = 4096  # of one m16n8k16 product
+QUERIES, HEADS, PER_BLOCK = 4680, 12, 128  # the study's chunk on Wan 1.3B
+
+ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
+          "VOTE IABS HSETP2 IMNMX".split())
+FMA = set("FFMA FADD FMUL HADD2 HFMA2 HMUL2".split())
+SLOW = set("MUFU I2F F2I F2F I2FP".split())
+MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
+# Cycles that a pipe is held, and until a result is there. Shared memory serves four schedulers,
+# so that 512 bytes of a warp hold a scheduler's share of it for 16 cycles.
+HELD = {"tensor": 6.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
+HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
+LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
+           "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
+
+
+class Instruction:
+    __slots__ = ("at", "text", "name", "base", "stall", "wr", "rd", "wait", "to")
+
+    def __init__(self, at, text):
+        self.at, self.text = at, text
+        self.name = re.sub(r"^@!?U?P(\d+|T)\s+", "", text).split()[0]
+        self.base = self.name.split(".")[0]
+        self.stall, self.wr, self.rd, self.wait, self.to = 1, 7, 7, 0, None
+
+    def control(self, high):
+        c = high >> 41
+        self.stall, self.wr, self.rd, self.wait = c & 15, c >> 5 & 7, c >> 8 & 7, c >> 11 & 63
+
+
+class Kernel:
+    def __init__(self, name):
+        self.name, self.code, self.labels, self.registers = name, [], {}, None
+
+
+def read(lines):
+    """The kernels of a listing: instructions with their control bits, labels as addresses."""
+    kernels, of_name, waiting, current, registers = [], {}, [], None, {}
+    for line in lines:
+        m = re.match(r"^\.text\.(\S+):", line)
+        if m:
+            current = Kernel(m.group(1))
+            kernels.append(current)
+            of_name[current.name] = current
+            continue
+        m = re.search(r'\.text\.(\S+?),.*', line) if ".section" in line else None
+        if m:
+            registers["of"] = m.group(1)
+            current = None
+        m = re.search(r"REGISTERS=(\d+)", line)
+        if m and "of" in registers:
+            registers[registers["of"]] = int(m.group(1))
+        if current is None:
+            continue
+        m = re.match(r"^(\.L_\S+):", line)
+        if m:
+            waiting.append(m.group(1))
+            continue
+        m = re.match(r"\s*/\*([0-9a-f]+)\*/\s+(.*?);\s+/\* 0x([0-9a-f]+) \*/", line)
+        if m:
+            current.code.append(Instruction(int(m.group(1), 16), m.group(2).strip()))
+            for label in waiting:
+                current.labels[label] = current.code[-1].at
+            waiting = []
+            continue
+        m = re.match(r"\s+/\* 0x([0-9a-f]+) \*/\s*$", line)
+        if m and current.code:
+            current.code[-1].control(int(m.group(1), 16))
+    for k in kernels:
+        k.registers = registers.get(k.name)
+        for x in k.code:
+            m = re.search(r"`\((\.L_\S+?)\)", x.text) if x.base == "BRA" else None
+            x.to = k.labels.get(m.group(1)) if m else None
+    return kernels
+
+
+def tensor(x):
+    return x.base in ("HMMA", "IMMA")
+
+
+def hot_loop(k):
+    """First and last address of the smallest loop with the most products; None without any."""
+    best = None
+    for x in k.code:
+        if x.to is None or x.to > x.at:
+            continue
+        n = sum(tensor(y) for y in k.code if x.to <= y.at <= x.at)
+        if n and (best is None or (n, best[0] - best[1]) > (best[2], x.to - x.at)):
+            best = (x.to, x.at, n)
+    return best and best[:2]
+
+
+def hot_path(k, loop, needs=(), rounds=1):
+    """From the loop's head to its end, the path with the most products and among those the fewest
+    instructions; products of loops within are a correction's, which a tile without one does not
+    meet. `needs`: (name, n) of instructions that there have to be, as a tile's copies and stores:
+    without them the shortest way would leave the decoding out. The innermost loops on the way are
+    gone through `rounds` times."""
+    code = [x for x in k.code if loop[0] <= x.at <= loop[1]]
+    index = {x.at: i for i, x in enumerate(code)}
+    within = [(x.to, x.at) for x in code if x.to is not None and loop[0] < x.to <= x.at]
+    inner = [any(a <= x.at <= b for a, b in within) for x in code]
+    # best[i][lacking]: (products, -instructions, next, what is lacking there)
+    best = [{} for _ in code]
+    for i in reversed(range(len(code))):
+        x = code[i]
+        ways = []
+        always = re.match(r"(BRA\S* `\(|EXIT|RET)", x.text) is not None and ".DIV" not in x.name
+        if i + 1 < len(code) and not always:
+            ways.append(i + 1)
+        if x.to is not None and x.to > x.at and x.to in index:
+            ways.append(index[x.to])
+        got = 1 if tensor(x) and not inner[i] else 0
+        gives = tuple(int(x.base == name) for name, _ in needs)
+        if i + 1 == len(code) or x.to == loop[0]:
+            best[i][gives] = (got, -1, None, None)
+        for w in ways:
+            for has, there in best[w].items():
+                sum_ = tuple(min(a + b, n) for a, b, (_, n) in zip(has, gives, needs))
+                mine = (got + there[0], there[1] - 1, w, has)
+                if sum_ not in best[i] or mine[:2] > best[i][sum_][:2]:
+                    best[i][sum_] = mine
+    has = tuple(n for _, n in needs)
+    if not code or has not in best[0]:
+        return []
+    path, i = [], 0
+    while i is not None:
+        path.append(code[i])
+        _, _, i, has = best[i][has]
+    on = {x.at for x in path}
+    met = [(a, b) for a, b in within if b in on]
+    again = [(a, b) for a, b in met if not any(a <= c and d < b for c, d in met)]
+    out, run = [], []
+    for x in path + [None]:
+        if x is not None and any(a <= x.at <= b for a, b in again):
+            run.append(x)
+            continue
+        out += run * rounds
+        run = []
+        if x is not None:
+            out.append(x)
+    return out
+
+
+def pipe(x):
+    if tensor(x):
+        return "tensor"
+    for name, names in (("slow", SLOW), ("alu", ALU), ("fma", FMA), ("memory", MEMORY)):
+        if x.base in names:
+            return name
+    return "imad" if x.base == "IMAD" else None
+
+
+def cycles(path, warps, rounds=4):
+    """Of one round of all warps of a scheduler, in the steady state of several."""
+    trace = path * rounds
+    at, ready = [0] * warps, [0.0] * warps
+    boards = [[0.0] * 6 for _ in range(warps)]
+    free = collections.defaultdict(float)
+    met = [0] * warps  # barriers of the block that a warp has come to
+    now, last = 0.0, 0
+    while any(i < len(trace) for i in at):
+        chosen, soonest = None, float("inf")
+        for w in [last] + [v for v in range(warps) if v != last]:
+            if at[w] >= len(trace):
+                continue
+            x = trace[at[w]]
+            when = ready[w]
+            for b in range(6):
+                if x.wait >> b & 1:
+                    when = max(when, boards[w][b])
+            p = pipe(x)
+            if p:
+                when = max(when, free[p])
+            if x.base == "BAR" and any(m < met[w] for m in met):
+                continue
+            if when <= now:
+                chosen = (w, x, p)
+                break
+            soonest = min(soonest, when)
+        if chosen is None:
+            if soonest == float("inf"):
+                raise ValueError("no warp can go on")
+            now = soonest
+            continue
+        w, x, p = chosen
+        held = HELD_MEMORY.get(x.base, 4) if p == "memory" else HELD.get(p, 1)
+        if p:
+            free[p] = now + held
+        if x.base == "BAR":
+            met[w] += 1
+        if x.wr != 7:
+            late = LATENCY.get(x.base, 20) + (held if p == "memory" else 0)
+            boards[w][x.wr] = max(boards[w][x.wr], now + late)
+        if x.rd != 7:
+            boards[w][x.rd] = max(boards[w][x.rd], now + 12)
+        ready[w] = now + max(1, x.stall)
+        at[w] += 1
+        last = w
+        now += 1
+    return now / rounds
+
+
+def plain(name):
+    """`_Z15attend_mma_rowsILi128EEv...` as attend_mma_rows<128>."""
+    m = re.match(r"_Z(?:N\S*?)?L?(\d+)(\w+)", name)
+    if not m:
+        return name
+    n = int(m.group(1))
+    rest = m.group(2)[n:]
+    parts = re.match(r"I((?:L[a-z]\d+E)+)E", rest)
+    numbers = re.findall(r"L[a-z](\d+)E", parts.group(1)) if parts else []
+    return m.group(2)[:n] + ("<%s>" % ", ".join(numbers) if numbers else "")
+
+
+def judge(k, warps, limits):
+    loop = hot_loop(k)
+    if not loop:
+        return None
+    limit = next((l for l in limits if l.kernel.fullmatch(plain(k.name))), None)
+    path = hot_path(k, loop, limit.needs if limit else (), limit.rounds if limit else 1)
+    products = sum(map(tensor, path))
+    if not products:
+        raise ValueError("%s: no way through its loop has %s" % (plain(k.name), limit.needs))
+    count = collections.Counter(x.base for x in path)
+    took = cycles(path, warps)
+    blocks = HEADS * -(-QUERIES // PER_BLOCK)
+    slots = SMS * warps  # a block has a warp on every scheduler
+    waves = blocks / (slots * -(-blocks // slots))
+    rate = SCHEDULERS * warps * products * FLOP / took * SMS * CLOCK
+    return {
+        "kernel": plain(k.name), "products": products, "instructions": len(path),
+        "each": len(path) / products, "stalls": sum(max(1, x.stall) for x in path),
+        "loads": count["LDG"], "divisions": count["I2F"] + count["I2FP"] + sum(
+            x.name.startswith("MUFU.RCP") for x in path),
+        "local": sum(x.base in ("LDL", "STL") for x in k.code), "code": 16 * len(k.code),
+        "registers": k.registers, "cycles": took, "tflops": rate * waves / 1e12,
+    }
+
+
+COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
+           ("instructions", "instructions", "%d"), ("each", "a product", "%.2f"),
+           ("stalls", "fixed stalls", "%d"), ("loads", "loads in wait", "%d"),
+           ("divisions", "divisions", "%d"), ("local", "local memory", "%d"),
+           ("code", "code, B", "%d"), ("registers", "registers", "%s"),
+           ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
+
+
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs")
+
+
+def limits_of(path):
+    for line in open(path):
+        if line.strip() and not line.startswith("#"):
+            kernel, most, code, local, rounds, *needs = line.split()
+            yield Limit(re.compile(kernel), int(most), int(code), int(local), int(rounds),
+                        [(n.split(">=")[0], int(n.split(">=")[1])) for n in needs])
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("listing", nargs="+")
+    p.add_argument("--limits")
+    p.add_argument("--markdown", action="store_true")
+    p.add_argument("--warps", type=int, default=2, help="of a scheduler: blocks that an SM holds")
+    o = p.parse_args()
+    limits = list(limits_of(o.limits)) if o.limits else []
+    rows = []
+    for name in o.listing:
+        with open(name, errors="replace") as f:
+            rows += filter(None, (judge(k, o.warps, limits) for k in read(f)))
+    if not rows:
+        sys.exit("sass_model: no kernel with a loop of tensor products in %s" % " ".join(o.listing))
+    rows.sort(key=lambda r: r["kernel"])
+    sep = (" | ", "| ", " |") if o.markdown else ("\t", "", "")
+    print(sep[1] + sep[0].join(c[1] for c in COLUMNS) + sep[2])
+    if o.markdown:
+        print("|" + "---|" * len(COLUMNS))
+    for r in rows:
+        print(sep[1] + sep[0].join(c[2] % (r[c[0]],) for c in COLUMNS) + sep[2])
+    bad = met = 0
+    for limit in limits:
+        for r in rows:
+            if not limit.kernel.fullmatch(r["kernel"]):
+                continue
+            met += 1
+            for what, got, most in (("instructions a tile", r["instructions"], limit.instructions),
+                                    ("bytes of code", r["code"], limit.code),
+                                    ("local memory operations", r["local"], limit.local)):
+                if not got <= most:
+                    print("%s: %d %s, limit %d" % (r["kernel"], got, what, most), file=sys.stderr)
+                    bad += 1
+    if o.limits and not met:
+        sys.exit("sass_model: no kernel is one that %s limits" % o.limits)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
