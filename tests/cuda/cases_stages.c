@@ -1,6 +1,7 @@
 /* cases_stages.c - every registered stage, in every pipeline that it can stand in: the CPU's bytes
  * and the CPU's values, bit for bit but for the payload of a NaN. */
 #include "methods/corrections/correction.h"
+#include "methods/method.h"
 #include "tests/cuda/both.h"
 
 /* Ragged in blocks of 8 and 16; one token; heads of 64. */
@@ -123,6 +124,39 @@ START_TEST(relative_steps)
 }
 END_TEST
 
+/* What methods ask of stages beside their defaults, each once: formats, scales, readings. */
+START_TEST(every_method)
+{
+    static const struct kvr_block_shape shape = { 21, 2, 64 };
+    char spec[128], *seen[512];
+    int n = 0;
+
+    for (int i = 0; kvr_methods[i]; i++)
+        for (int r = 0; kvr_method_spec(kvr_methods[i], r, spec, sizeof spec); r++) {
+            struct kvr_scheme *p;
+
+            ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+            for (int t = 0; t < 2 * p->n_tiers; t++) {
+                const struct kvr_codec *c = t % 2 ? p->v[t / 2] : p->k[t / 2];
+                bool again = kvr_codec_check(c, shape.n_heads, shape.head_dim) != KVR_OK;
+
+                for (int s = 0; s < n; s++)
+                    again = again || !strcmp(seen[s], c->text);
+                if (again)
+                    continue;
+                ck_assert_int_lt(n, 512);
+                seen[n++] = strdup(c->text);
+                for (int f = 0; f < N_FILLS; f++)
+                    compare(c, &shape, (enum fill)f);
+            }
+            kvr_scheme_close(&p);
+        }
+    ck_assert_int_ge(n, 30);
+    while (n)
+        free(seen[--n]);
+}
+END_TEST
+
 TCase *cases_stages(void)
 {
     TCase *tc = tcase_create("stages");
@@ -130,5 +164,6 @@ TCase *cases_stages(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_stage, 0, 2 * n_stage_pipelines());
     tcase_add_test(tc, relative_steps);
+    tcase_add_test(tc, every_method);
     return tc;
 }
