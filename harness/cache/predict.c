@@ -388,3 +388,29 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
     rollout_close(&r);
     return st;
 }
+
+static bool is_drawn(const struct kvr_scheme *scheme)
+{
+    struct kvr_thin_needs thin;
+
+    return kvr_retention_thins(&scheme->retention, &thin) && thin.by_data;
+}
+
+enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
+                                 const struct kvr_predict_run *run, struct kvr_prediction *out)
+{
+    struct kvr_predict_run plain = *run;
+    struct kvr_geometry part = *geo;
+    size_t others = 0;
+
+    plain.no_bounds = true;
+    if (is_drawn(scheme) && geo->n_layers > 1) {
+        others = (size_t)geo->n_layers - 1;
+        part.n_layers = 1;
+    }
+    KVR_TRY(kvr_predict(scheme, &part, &plain, out));
+    out->peak += others * out->nominal;
+    out->nominal += others * out->nominal;
+    out->bf16 += others * out->bf16;
+    return KVR_OK;
+}

@@ -57,6 +57,12 @@ struct kvr_predict_run {
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
+/* Bytes and peak alone, at once for a full-size model, too: of a method that draws which tokens
+ * stay, head by head, a layer takes seconds and all are alike, so one is followed and the others
+ * hold what it holds in the end. at_peak and scratch are then of that layer. */
+enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
+                                 const struct kvr_predict_run *run, struct kvr_prediction *out);
+
 /* Latent frames of a video of n pixel frames. KVR_EINVAL names the nearest n that exist. */
 enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *out);
 

@@ -47,31 +47,14 @@ static enum kvr_status parse_memory(const char *text, double *bytes)
                     text ? text : "");
 }
 
-/* Of a method that draws tokens head by head a layer takes seconds, and all layers alike: one is
- * followed, and the others hold what it holds in the end. */
-static bool is_drawn(const struct kvr_scheme *scheme)
-{
-    struct kvr_thin_needs thin;
-
-    return kvr_retention_thins(&scheme->retention, &thin) && thin.by_data;
-}
-
 static enum kvr_status peak_of(const struct job *j, const struct kvr_scheme *scheme, int frames,
                                struct kvr_prediction *p, double *peak)
 {
-    const int n_layers = is_drawn(scheme) ? 1 : j->geo.n_layers;
-    const size_t others = (size_t)(j->geo.n_layers - n_layers);
-    struct kvr_geometry geo = j->geo;
     struct kvr_predict_run run = j->run;
     struct kvr_need need;
 
     run.latent_frames = frames;
-    run.no_bounds = true;
-    geo.n_layers = n_layers;
-    KVR_TRY(kvr_predict(scheme, &geo, &run, p));
-    p->peak += others * p->nominal;
-    p->nominal += others * p->nominal;
-    p->bf16 += others * p->bf16;
+    KVR_TRY(kvr_predict_peak(scheme, &j->geo, &run, p));
     kvr_need_of(&j->config, p, 0, &need);
     *peak = (double)need.peak;
     return KVR_OK;

@@ -67,7 +67,7 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     kvr_device_backend(cell->set.device, &run.backend);
     kvr_compute_parse(cell->set.compute, &compute);
     kvr_geometry_compute(&geo, run.backend, compute);
-    if (kvr_predict(scheme, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
+    if (kvr_predict_peak(scheme, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
         *most = (int64_t)p.peak;
     kvr_scheme_close(&scheme);
 }

@@ -60,10 +60,10 @@ exits() {
 says() { check "$1" grep -qE -- "$2" "$err"; }
 # prints NAME PATTERN: the same for stdout.
 prints() { check "$1" grep -qE -- "$2" "$out"; }
-# json NAME FILTER: passes when the jq filter is true of the last stdout, which is not empty (of
+# json NAME [OPTION...] FILTER: passes when the jq filter is true of the last stdout, which is not empty (of
 # nothing jq 1.6 finds everything true).
-json() { check "$1" holds_true "$2"; }
-holds_true() { [ -s "$out" ] && jq -e "$1" "$out"; }
+json() { check "$1" holds_true "${@:2}"; }
+holds_true() { [ -s "$out" ] && jq -e "$@" "$out"; }
 
 # sql FILE STATEMENT: one value, for checks of the database behind kvreel's back.
 sql() { sqlite3 -readonly "$1" "$2"; }

@@ -35,8 +35,10 @@ exits 2 "nor is there a video" generate --model wan-1.3b-random -p red -n 3
 says "says what there is" 'its latents are not RGB'
 
 # Every method, small. Linear layers have a work space that no prediction has, the same for all. What
-# hangs on the data is predicted at its cheapest or most plausible: exact outliers, lists of frames
-# that lie apart, which frames are coded anew when their ranks change.
+# hangs on the data is predicted at its cheapest or most plausible (exact outliers, lists of frames
+# that lie apart, which frames are coded anew when their ranks change) and may miss by half a percent.
+# Where tokens stay by the data so do the segments that are coded anew: all of a layer's when tokens are
+# drawn, few when they lie together, so that the peak may miss by one layer's state.
 mkdir -p models/small
 jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 2 |
     .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" \
@@ -46,10 +48,19 @@ exits 0 "every method runs" run "$cut" --set model=small --set model_layers=2 --
 exits 0 "its table" report --db small.db --table cost --format json
 json "a row for each" 'length >= 68'
 json "BF16's work space is small" 'map(select(.method == "BF16"))[0].off_bytes | . >= 0 and . < 65536'
-json "memory is what arithmetic predicts" \
-    'map(select(.method | test("^FLOWCACHE|^(TPTQ|QAQ).*@study$") | not).off_bytes) | unique | length == 1'
-json "or, where it hangs on the data, nearly" \
-    'all(.[]; (.off_bytes | fabs) < 5e-3 * .predicted_bytes)'
+jq -r '.[].method' "$out" | while read -r method; do
+    "$kvreel" predict -m "$method" --geometry models/small/config.json --layers 2 --frames 21 --json |
+        jq --arg m "$method" '{ ($m): (if .data_dependent then
+            (if .depends | startswith("which tokens stay") then .nominal_bytes_max / .layers else 0 end)
+            else null end) }'
+done | jq -s add >miss.json
+json "every method is predicted" --slurpfile miss miss.json \
+    'length == ($miss[0] | length) and all(.[]; .method as $m | $miss[0] | has($m))'
+json "memory is what arithmetic predicts" --slurpfile miss miss.json \
+    'map(select($miss[0][.method] == null and (.method | test("^FLOWCACHE|^(TPTQ|QAQ).*@study$") | not)).off_bytes) |
+        unique | length == 1'
+json "or, where it hangs on the data, nearly" --slurpfile miss miss.json \
+    'all(.[]; (.off_bytes | fabs) < 5e-3 * .predicted_bytes + ($miss[0][.method] // 0))'
 
 if "$kvreel" version | grep -q -- -fsanitize; then
     skip "the cut" "minutes under sanitizers; tests/engine/test_draw.c has a smaller one"

@@ -19,8 +19,21 @@ case " $* " in
 *" bench "*) exit 0 ;; # minutes of timing; tests/cli/test_bench.sh runs it
 *" run "*cost-wan-cut.yaml*) # hours: two cells of the small model stand where its cells would
     exec "$real" run configs/first.yaml --db out/cost-wan-cut.db --out out/cost-wan-cut --set frames=6 --limit 2 -q ;;
-*" run "*partial-prefill.yaml*) # a model of 93 MB: as above
-    exec "$real" run configs/first.yaml --db out/partial-prefill.db --out out/partial-prefill --set frames=6 --limit 2 -q ;;
+*" run "*partial-prefill.yaml*) # a model of 93 MB: a random one of 48 KB and two texts of noise
+    cat >out/prefill.yaml <<YAML
+name: partial-prefill
+model: $PWD/tests/fixtures/lm
+prompts:
+  - {id: a, text: noise, tokens: {file: $PWD/tests/fixtures/lm/texts.safetensors, tensor: a}}
+  - {id: b, text: noise, tokens: {file: $PWD/tests/fixtures/lm/texts.safetensors, tensor: b}}
+frames: 192
+chunk: 32
+prefix: 32
+scored: 64
+metrics: [psnr]
+methods: [BF16, KIVI_INT2, KIVI_INT2+taylor]
+YAML
+    exec "$real" run out/prefill.yaml --db out/partial-prefill.db --out out/partial-prefill -q ;;
 *" embed "*) # a text encoder of 11 GB: tests/cli/test_wan.sh embeds with a small one
     "$real" embed --help ;;
 *" run "*device=cuda*) # a device is not everywhere
