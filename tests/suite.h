@@ -5,6 +5,17 @@
 #include <check.h>
 #include <stdlib.h>
 
+/* Under the sanitizers an emulated device takes ten times as long: of loops over all methods on one
+ * they see every fourth. */
+static inline int left_out_sanitized(int i)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return i % 4 != 0;
+#else
+    return i < 0;
+#endif
+}
+
 static inline int run_in_mode(Suite *s, enum fork_status mode)
 {
     SRunner *r = srunner_create(s);

@@ -3,6 +3,7 @@
 #include "methods/corrections/correction.h"
 #include "methods/method.h"
 #include "tests/cuda/both.h"
+#include "tests/suite.h"
 
 /* Ragged in blocks of 8 and 16; one token; heads of 64. */
 static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 1, 32 }, { 19, 2, 64 } };
@@ -138,7 +139,8 @@ START_TEST(every_method)
             ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < 2 * p->n_tiers; t++) {
                 const struct kvr_codec *c = t % 2 ? p->v[t / 2] : p->k[t / 2];
-                bool again = kvr_codec_check(c, shape.n_heads, shape.head_dim) != KVR_OK;
+                bool again = left_out_sanitized(i) ||
+                             kvr_codec_check(c, shape.n_heads, shape.head_dim) != KVR_OK;
 
                 for (int s = 0; s < n; s++)
                     again = again || !strcmp(seen[s], c->text);
@@ -151,7 +153,7 @@ START_TEST(every_method)
             }
             kvr_scheme_close(&p);
         }
-    ck_assert_int_ge(n, 30);
+    ck_assert_int_ge(n, left_out_sanitized(1) ? 8 : 30);
     while (n)
         free(seen[--n]);
 }
