@@ -10,6 +10,7 @@
 #include "harness/cache/predict.h"
 #include "harness/core/rng.h"
 #include "tests/cache/compare.h"
+#include "tests/suite.h"
 
 static const double GiB = 1073741824.0;
 
