@@ -54,7 +54,7 @@ static void hide(const struct kvr_attend_job *job, const struct tile *tile, int6
     for (int i = 0; i < m; i++) {
         const int64_t last = (r0 + i) / group_of(job) - tile->part[0].t0;
 
-        for (int64_t j = last + 1; j < tile->n; j++)
+        for (int64_t j = last < 0 ? 0 : last + 1; j < tile->n; j++) /* of some rows all */
             s[i * TILE + j] = -INFINITY;
     }
 }
