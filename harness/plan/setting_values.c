@@ -11,6 +11,7 @@
 #include "harness/core/opts.h"
 #include "harness/device/names.h"
 #include "harness/engine/model.h"
+#include "harness/plan/baselines.h"
 #include "harness/workload/workload.h"
 
 enum { MAX_LIST = 1000 };

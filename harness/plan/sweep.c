@@ -8,6 +8,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/sha256.h"
+#include "harness/plan/baselines.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/geometry.h"
@@ -366,12 +367,6 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     return KVR_OK;
 }
 
-static bool is_baseline(const struct kvr_config_method *m)
-{
-    return (strcmp(m->spec, baseline_name) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
-           m->n_settings == 0;
-}
-
 /* Cells are known by their keys, which labels are no part of: the same thing under two of them
  * would be run twice and kept once. */
 static enum kvr_status check_labels(const struct kvr_sweep *s, int first)
@@ -540,6 +535,41 @@ static bool teaches(const struct point *p)
     return p->facts->config->is_lm && p->repeat == 0;
 }
 
+/* Has the group this very cell, or a window of as many frames? */
+static bool there_already(const struct kvr_sweep *s, int first)
+{
+    const struct kvr_cell *last = &s->cell[s->n_cells - 1];
+
+    for (int i = first; i < s->n_cells - 1; i++) {
+        const struct kvr_cell *c = &s->cell[i];
+
+        if (strcmp(c->key, last->key) == 0 ||
+            (c->fit.at >= 0 && last->fit.at >= 0 && strcmp(c->name, last->name) == 0 &&
+             c->fit.predicted == last->fit.predicted))
+            return true;
+    }
+    return false;
+}
+
+/* What nobody asked for is no hole where it cannot be. */
+static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
+                                   const struct kvr_config_method *m, int first)
+{
+    struct kvr_cell *last;
+    bool wanted;
+
+    KVR_TRY(add_cell(s, p, m, first, NULL));
+    last = &s->cell[s->n_cells - 1];
+    wanted = last->possible && !there_already(s, first);
+    if (!last->warning[0])
+        snprintf(last->warning, sizeof last->warning, "%s", kvr_baseline_note);
+    if (!wanted) {
+        free(last->spec);
+        s->n_cells--;
+    }
+    return KVR_OK;
+}
+
 /* The group of one point: the baseline, then every other method in its order. Of a control the
  * baseline alone. */
 static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool control)
@@ -554,7 +584,7 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
     KVR_TRY(check_point(s, p, why, sizeof why));
     p->cost = cost_of(p);
     for (int i = 0; i < c->n_methods; i++)
-        if (!base && is_baseline(&c->method[i]))
+        if (!base && kvr_is_reference(&c->method[i]))
             base = &c->method[i];
     if (p->set.jitter == 0 && p->repeat == 0)
         p->unmoved = first;
@@ -567,6 +597,8 @@ static enum kvr_status add_group(struct kvr_sweep *s, struct point *p, bool cont
         KVR_TRY(add_cell(s, p, &c->method[i], first, why[0] ? why : NULL));
         KVR_TRY(check_labels(s, first));
     }
+    for (int i = 0; i < s->unasked->n && !control && !why[0]; i++)
+        KVR_TRY(add_unasked(s, p, &s->unasked->method[i], first));
     return KVR_OK;
 }
 
@@ -629,7 +661,7 @@ static int control_draws(const struct kvr_config *c, const struct point *p)
     if (c->set.control != KVR_CONTROL_AUTO)
         return c->set.control;
     for (int i = 0; i < c->n_methods; i++)
-        others += !is_baseline(&c->method[i]);
+        others += !kvr_is_reference(&c->method[i]);
     if (c->set.timing || others / SHARE == 0)
         return 0;
     return others / SHARE < MOST ? others / SHARE : MOST;
@@ -731,8 +763,9 @@ static void name_video(struct kvr_cell *c)
 /* --- how many --------------------------------------------------------------------------- */
 
 /* No fewer than there will be, before the first is made. */
-static double count_cells(const struct kvr_config *c)
+static double count_cells(const struct kvr_sweep *s)
 {
+    const struct kvr_config *c = s->config;
     double n = c->set.repeats + c->set.jitter, prompts = 0;
     int zipped = 1;
 
@@ -748,7 +781,7 @@ static double count_cells(const struct kvr_config *c)
     }
     for (int i = 0; i < c->n_suites; i++)
         prompts += c->suite[i].n_prompts;
-    return n * zipped * prompts * c->n_models * c->n_methods;
+    return n * zipped * prompts * c->n_models * (c->n_methods + s->unasked->n);
 }
 
 /* --- rules ------------------------------------------------------------------------------ */
@@ -776,15 +809,22 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
                                const struct kvr_model_facts *facts, int n_facts)
 {
     enum kvr_status st;
+    double n_cells;
 
     memset(s, 0, sizeof *s);
     s->config = config;
-    if (count_cells(config) > MAX_CELLS)
+    s->unasked = malloc(sizeof *s->unasked);
+    if (!s->unasked)
+        return no_memory();
+    kvr_baselines_make(s->unasked, config);
+    n_cells = count_cells(s);
+    if (n_cells > MAX_CELLS) {
+        kvr_sweep_free(s);
         return kvr_fail(KVR_EINVAL,
                         "%s: about %.3g cells, at most %d: to plan them alone takes about %.0f s; "
                         "write several sweeps, or shorter lists",
-                        config->path, count_cells(config), MAX_CELLS,
-                        count_cells(config) * PLAN_S_PER_CELL);
+                        config->path, n_cells, MAX_CELLS, n_cells * PLAN_S_PER_CELL);
+    }
     st = over_models(s, facts, n_facts);
     for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
         st = apply_rule(s, &config->rules.rule[i]);
@@ -800,6 +840,7 @@ void kvr_sweep_free(struct kvr_sweep *s)
     for (int i = 0; i < s->n_cells; i++)
         free(s->cell[i].spec);
     free(s->cell);
+    free(s->unasked);
     memset(s, 0, sizeof *s);
 }
 

@@ -9,12 +9,14 @@
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that defines its
  * number; its key is a hash of that. Same key, same result: that is what resuming rests on.
  * Cells that share all but the method form a group and are compared with the group's BF16
- * cell, which is added when it is not listed. Draws of moved noise (`jitter`) are groups of their
- * own, whose BF16 cells are compared with the BF16 cell that was not moved. */
+ * cell, which is added when it is not listed; so are, in large sweeps, the baselines of
+ * baselines.h. Draws of moved noise (`jitter`) are groups of their own, whose BF16 cells are
+ * compared with the BF16 cell that was not moved. */
 #ifndef KVR_PLAN_SWEEP_H
 #define KVR_PLAN_SWEEP_H
 
 #include "harness/engine/model.h"
+#include "harness/plan/baselines.h"
 #include "harness/plan/config.h"
 #include "harness/plan/fit.h"
 #include "harness/store/store.h"
@@ -68,6 +70,7 @@ struct kvr_cell {
 
 struct kvr_sweep {
     const struct kvr_config *config;
+    struct kvr_baselines *unasked; /* methods that no config lists (baselines.h); owned */
     int n_cells;
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };

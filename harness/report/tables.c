@@ -313,6 +313,29 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
+/* What a comparison wants beside its methods (harness/plan/baselines.h) and this one has not.
+ * Windows are of video alone. */
+static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
+{
+    struct kvr_table *n;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_table_query(
+        &n, db_path,
+        "WITH v(i, name, said) AS (VALUES (1, 'INT8_PTH', 'INT8'), (2, 'FP8_PTH', 'FP8'),\n"
+        "  (3, 'ROLLING_WINDOW', 'BF16 over a shorter window of the same bytes'))\n"
+        "SELECT 'not beside these: ' || group_concat(said || ' (' || name || ')', ', ') ||\n"
+        "  '; `kvreel run SWEEP --set baselines=all` adds them'\n"
+        "FROM (SELECT * FROM v ORDER BY i) AS v WHERE v.name NOT IN (SELECT name FROM cell)\n"
+        "  AND EXISTS (SELECT 1 FROM cell WHERE name <> 'BF16' AND outcome = 'OK'\n"
+        "    AND (v.name <> 'ROLLING_WINDOW' OR chunk = 0))",
+        NULL));
+    if (n->n_rows && kvr_table_text(n, 0, 0)[0])
+        st = kvr_table_note(t, kvr_table_text(n, 0, 0));
+    kvr_table_close(&n);
+    return st;
+}
+
 static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, const char *db_path)
 {
     char *hosts = NULL;
@@ -332,6 +355,8 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
         st = note_verdicts(t, db_path);
     if (st == KVR_OK && r->chaos)
         st = kvr_chaos_note(t, db_path);
+    if (st == KVR_OK && r->chaos)
+        st = note_baselines(t, db_path);
     return st;
 }
 

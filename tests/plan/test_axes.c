@@ -195,8 +195,9 @@ START_TEST(groups)
         n_kivi += strcmp(kvr_methods[i]->family, "KIVI") == 0;
     }
     ck_assert_int_eq(n_study, 33);
-    ck_assert_msg(make(&c, &s, BASE "methods: [BF16, study33]\nframes: 6\n") == KVR_OK, "%s",
-                  kvr_error());
+    ck_assert_msg(make(&c, &s, BASE "methods: [BF16, study33]\nframes: 6\nbaselines: none\n") ==
+                      KVR_OK,
+                  "%s", kvr_error());
     ck_assert_int_eq(s.n_cells, 33 + 4); /* BF16 is one of them, and listed once; its draws */
     drop(&c, &s);
     ck_assert_msg(make(&c, &s,

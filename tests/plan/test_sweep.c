@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <fnmatch.h>
 #include <string.h>
 
 #include "harness/plan/filter.h"
@@ -255,6 +256,62 @@ START_TEST(product)
     }
     ck_assert_str_eq(s.cell[2].label, "RTN_INT4 bits=2");
     drop(&c, &s);
+}
+END_TEST
+
+/* Eight bits per token and head and windows of the methods' bytes: in sweeps of many methods by
+ * themselves, else as one says; never twice, and no part of another cell's key. */
+START_TEST(unasked)
+{
+    static const char text[] =
+        "model: nano\n"
+        "prompts: [{id: p1, text: a large red disc bounces over a plain "
+        "blue background}]\n"
+        "methods: [BF16, RTN_INT8, RTN_INT4, RTN_INT2, KIVI_INT4, QUAROT_KV_INT4, QUAROT_KV_INT2, "
+        "PRQ_INT4, RTN_K2_V4, RTN_INT4_RECENT2, AGE_TIER_INT2, RTN_INT4_REFRESH, H2O]\n"
+        "frames: 42\nseed: 5\njitter: 0\n";
+    static const char few[] = "methods=[BF16, RTN_INT4, RTN_INT2]";
+    static const char some[] = "methods=[BF16, RTN_INT8, INT8_PTH, {method: ROLLING_WINDOW, "
+                               "options: {frames: fit 5}}]";
+    static const struct {
+        const char *set[3];
+        const char *label[6];
+    } cases[] = {
+        { { "baselines=auto" },
+          { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=13* fit=5" } }, /* most take 5 bits */
+        { { "baselines=none" }, { NULL } },
+        { { "baselines=auto", few }, { NULL } },
+        { { "baselines=all", few },
+          { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3",
+            "ROLLING_WINDOW frames=13* fit=5" } },
+        { { "baselines=all", some }, { "FP8_PTH", "ROLLING_WINDOW frames=2* fit=9" } },
+    };
+    struct kvr_config c, c0;
+    struct kvr_sweep s, off;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const none[] = { "baselines=none", cases[i].set[1], NULL };
+        int n = 0;
+
+        must_make(&c0, &off, text, none);
+        must_make(&c, &s, text, cases[i].set);
+        while (cases[i].label[n])
+            n++;
+        ck_assert_msg(s.n_cells == off.n_cells + n, "%zu: %d cells, %d without", i, s.n_cells,
+                      off.n_cells);
+        for (int k = 0; k < s.n_cells; k++) {
+            if (k < off.n_cells) {
+                ck_assert_str_eq(s.cell[k].key, off.cell[k].key);
+                continue;
+            }
+            ck_assert_msg(fnmatch(cases[i].label[k - off.n_cells], s.cell[k].label, 0) == 0, "%s",
+                          s.cell[k].label);
+            ck_assert_str_eq(s.cell[k].warning, kvr_baseline_note);
+            ck_assert_int_eq(s.cell[k].baseline, 0);
+        }
+        drop(&c, &s);
+        drop(&c0, &off);
+    }
 }
 END_TEST
 
@@ -637,6 +694,7 @@ int main(void)
     tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, probes_of_some_prompts);
     tcase_add_test(tc, product);
+    tcase_add_test(tc, unasked);
     tcase_add_test(tc, controls);
     tcase_add_test(tc, draws_hang_on_the_unmoved);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);

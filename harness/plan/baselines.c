@@ -1,0 +1,114 @@
+/* baselines.c - see baselines.h. */
+#include "harness/plan/baselines.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/fit.h"
+
+const char *const kvr_baseline_words[] = { "auto", "all", "none", NULL };
+const char kvr_baseline_note[] = "baseline: shown unasked (`baselines: none` leaves it out)";
+
+enum { SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
+
+static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
+static const char window[] = "ROLLING_WINDOW", reference[] = "BF16";
+
+/* A window of so many bits, and how many of the listed methods take as many. */
+struct budget {
+    double bits;
+    int n;
+};
+
+bool kvr_is_reference(const struct kvr_config_method *m)
+{
+    return (strcmp(m->spec, reference) == 0 || strcmp(m->spec, "BF16@intended") == 0) &&
+           m->n_settings == 0;
+}
+
+static bool listed(const struct kvr_config *c, const char *spec)
+{
+    for (int i = 0; i < c->n_methods; i++)
+        if (strcmp(c->method[i].spec, spec) == 0 && c->method[i].n_settings == 0)
+            return true;
+    return false;
+}
+
+/* 0: they depend on the data, on a budget of tokens, or on a model's shape. */
+static double bits_of(const struct kvr_config_method *m)
+{
+    struct kvr_scheme *scheme = NULL;
+    double bits;
+
+    for (int i = 0; i < m->n_settings; i++)
+        if (kvr_fit_asked(m->setting[i].value, &bits))
+            return bits > 0 ? bits : 0;
+    if (kvr_scheme_open(&scheme, m->spec, m->setting, m->n_settings) != KVR_OK)
+        return 0; /* the plan itself will say why */
+    bits = kvr_scheme_bits(scheme, HEADS, HEAD_DIM);
+    kvr_scheme_close(&scheme);
+    return bits > 0 ? ceil(bits - 1e-9) : 0;
+}
+
+/* Most methods first, of as many the fewest bits. */
+static int by_use(const void *a, const void *b)
+{
+    const struct budget *x = a, *y = b;
+
+    if (x->n != y->n)
+        return y->n - x->n;
+    return (x->bits > y->bits) - (x->bits < y->bits);
+}
+
+static int find_budgets(const struct kvr_config *c, struct budget out[BITS])
+{
+    int n = 0;
+
+    for (int i = 0; i < c->n_methods; i++) {
+        const double bits = bits_of(&c->method[i]);
+        int k = 0;
+
+        if (bits <= 0 || bits >= BITS)
+            continue;
+        while (k < n && out[k].bits != bits)
+            k++;
+        if (k == BITS - 1)
+            continue;
+        if (k == n)
+            out[n++] = (struct budget){ bits, 0 };
+        out[k].n++;
+    }
+    qsort(out, (size_t)n, sizeof *out, by_use);
+    return n;
+}
+
+void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c)
+{
+    const struct kvr_yaml_node *at = kvr_yaml_root(c->doc);
+    struct budget budget[BITS];
+    int others = 0, most, n_windows;
+
+    *b = (struct kvr_baselines){ 0 };
+    for (int i = 0; i < c->n_methods; i++)
+        others += !kvr_is_reference(&c->method[i]);
+    if (strcmp(c->set.baselines, "none") == 0)
+        return;
+    most = strcmp(c->set.baselines, "all") == 0 ? KVR_MAX_BASELINES : others / SHARE;
+    if (most < 3) /* no window beside the two */
+        return;
+    for (int i = 0; eight_bits[i]; i++)
+        if (!listed(c, eight_bits[i]))
+            b->method[b->n++] = (struct kvr_config_method){ .spec = eight_bits[i], .at = at };
+    n_windows = find_budgets(c, budget);
+    for (int i = 0; i < n_windows && b->n < most; i++) {
+        const int k = b->n++;
+
+        snprintf(b->value[k], sizeof b->value[k], "fit %g", budget[i].bits);
+        b->setting[k] = (struct kvr_setting){ "frames", b->value[k] };
+        b->method[k] = (struct kvr_config_method){
+            .spec = window, .n_settings = 1, .setting = &b->setting[k], .at = at
+        };
+    }
+}

@@ -1,0 +1,36 @@
+/* baselines.h - what every comparison wants beside its methods, whether or not it was asked for:
+ * eight bits, integers and floats, per token and head, and an uncoded cache that saves the same
+ * bytes by holding fewer frames.
+ *
+ *     kvr_baselines_make(&b, config);
+ *     ... b.method[i] ...
+ *
+ * `baselines: auto` takes them where they are no more than a quarter of the methods listed, and
+ * leaves the windows out that fewest methods stand beside; `all` takes every one, `none` none. */
+#ifndef KVR_PLAN_BASELINES_H
+#define KVR_PLAN_BASELINES_H
+
+#include "harness/plan/config.h"
+
+enum { KVR_MAX_BASELINES = 18 }; /* two of 8 bits, and windows of 1 to 15 bits an element */
+extern const char *const kvr_baseline_words[]; /* "auto", "all", "none", NULL */
+
+/* Of each of their cells, where a row says what to mind. */
+extern const char kvr_baseline_note[];
+
+struct kvr_baselines {
+    int n;
+    struct kvr_config_method method[KVR_MAX_BASELINES]; /* of the config's document; */
+    struct kvr_setting setting[KVR_MAX_BASELINES];      /* a window's is here ... */
+    char value[KVR_MAX_BASELINES][24]; /* ... and its text, "fit 3": not to be moved */
+};
+
+/* The windows are of the whole bits, rounded up, that the listed methods take of a head of 128
+ * channels; a budget that the sweep gives itself (`fit 2.5`) is taken as it is. What the sweep
+ * lists is not added again. */
+void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
+
+/* BF16 with no option of its own: what every group is compared with. */
+bool kvr_is_reference(const struct kvr_config_method *m);
+
+#endif
