@@ -95,7 +95,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -289,6 +289,10 @@ $(FAULT_SHIM): SANFLAGS :=
 ## fault-malloc: the n-th allocation fails, in every command; MOST=20 tries so many places of each, else all
 fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
 	@bash tools/fault-malloc.sh $(BUILD) $(or $(MOST),0) '$(or $(ONLY),.)'
+
+## valgrind: a tiny sweep, parent and workers, under valgrind: minutes, by hand
+valgrind: $(BUILD)/kvreel
+	@bash tools/valgrind.sh $(BUILD)/kvreel
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel
