@@ -10,7 +10,7 @@
 struct score_opts {
     const char *db, *out, *command, *name;
     int timeout_s;
-    bool force, json;
+    bool no_sandbox, force, json;
 };
 
 enum { MAX_METRICS = 64 };
@@ -43,9 +43,11 @@ static enum kvr_status choose(const struct kvr_call *call, json_t *metrics, json
     if (!o->command != !o->name)
         return kvr_fail(KVR_EINVAL, "score: --command and --name belong together");
     if (o->command) {
-        const struct kvr_config_command c = {
-            .name = o->name, .command = o->command, .unit = "unknown", .timeout_s = o->timeout_s
-        };
+        const struct kvr_config_command c = { .name = o->name,
+                                              .command = o->command,
+                                              .unit = "unknown",
+                                              .timeout_s = o->timeout_s,
+                                              .sandbox = o->no_sandbox ? "none" : NULL };
 
         if (kvr_metric_find(o->name) || strpbrk(o->name, ". \n"))
             return kvr_fail(KVR_EINVAL,
@@ -97,6 +99,8 @@ static const struct kvr_arg args[] = {
                  "what its scores are filed under"),
     KVR_ARG_INT(struct score_opts, timeout_s, "timeout", 0, "S", "60", 1, 86400,
                 "seconds it may take for one cell"),
+    KVR_ARG_FLAG(struct score_opts, no_sandbox, "no-sandbox", 0,
+                 "the program may write files and use the network"),
     KVR_ARG_FLAG(struct score_opts, force, "force", 0, "also where the metric is there already"),
     KVR_ARG_FLAG(struct score_opts, json, "json", 0, "print JSON"),
     { 0 },

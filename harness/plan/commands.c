@@ -43,6 +43,8 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
 
         KVR_TRY(kvr_yaml_string(at, &out->score[i]));
         KVR_TRY(check_name(at, out->score[i]));
+        if (strcmp(out->score[i], "sandbox") == 0)
+            return kvr_yaml_fail(at, "'sandbox' is kvreel's own name: how the program was held");
         for (int j = 0; j < i; j++)
             if (strcmp(out->score[j], out->score[i]) == 0)
                 return kvr_yaml_fail(at, "'%s' is listed twice", out->score[i]);
@@ -51,11 +53,25 @@ static enum kvr_status read_scores(const struct kvr_yaml_node *n, struct kvr_con
     return KVR_OK;
 }
 
+/* "best" is what not saying it means, and leaves the same cell. */
+static enum kvr_status read_sandbox(const struct kvr_yaml_node *n, const char **out)
+{
+    *out = NULL;
+    if (!n)
+        return KVR_OK;
+    KVR_TRY(kvr_yaml_string(n, out));
+    if (strcmp(*out, "best") == 0)
+        *out = NULL;
+    else if (strcmp(*out, "none") != 0)
+        return kvr_yaml_fail(n, "'%s': expected best or none", *out);
+    return KVR_OK;
+}
+
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out)
 {
-    static const char *const keys[] = { "command", "name",      "scores", "unit",
-                                        "better",  "timeout_s", NULL };
+    static const char *const keys[] = { "command", "name",      "scores",  "unit",
+                                        "better",  "timeout_s", "sandbox", NULL };
     const struct kvr_yaml_node *command = kvr_yaml_get(n, "command"), *at = command;
     long long timeout = 60;
 
@@ -83,6 +99,7 @@ enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
     if (out->better && strcmp(out->better, "higher") != 0 && strcmp(out->better, "lower") != 0)
         return kvr_yaml_fail(kvr_yaml_get(n, "better"), "'%s': expected higher or lower",
                              out->better);
+    KVR_TRY(read_sandbox(kvr_yaml_get(n, "sandbox"), &out->sandbox));
     if (kvr_yaml_get(n, "scores"))
         KVR_TRY(read_scores(kvr_yaml_get(n, "scores"), out));
     if (kvr_yaml_get(n, "timeout_s"))
@@ -100,10 +117,11 @@ json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n)
 
         for (int k = 0; k < c[i].n_scores; k++)
             json_array_append_new(scores, json_string(c[i].score[k]));
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s*, s:i, s:o}", "name",
-                                                  c[i].name, "command", c[i].command, "unit",
-                                                  c[i].unit, "better", c[i].better, "timeout_s",
-                                                  c[i].timeout_s, "scores", scores))) {
+        if (json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:s, s:s*, s:i, s:s*, s:o}", "name",
+                                            c[i].name, "command", c[i].command, "unit", c[i].unit,
+                                            "better", c[i].better, "timeout_s", c[i].timeout_s,
+                                            "sandbox", c[i].sandbox, "scores", scores))) {
             json_decref(list);
             return NULL;
         }

@@ -8,6 +8,8 @@
  *         unit: "1"                  of all of them; default: unknown
  *         better: higher             or lower: of all of them; default: nobody knows
  *         timeout_s: 60
+ *         sandbox: none              it may use the network and write files
+ * (harness/run/sandbox.h); default: best, what this machine has to keep it from that
  *
  * {video} is the cell's MP4, {frames} its raw frames, {reference} the baseline's raw frames. The
  * program prints one JSON object {score: number, ...}; harness/run/external.h runs it. */
@@ -23,6 +25,7 @@ enum { KVR_MAX_COMMANDS = 16, KVR_MAX_SCORES = 64 };
 /* Strings belong to the document, except `name`, which may lie in `own`. */
 struct kvr_config_command {
     const char *name, *command, *unit, *better; /* better: NULL: not said */
+    const char *sandbox;                        /* "none"; NULL: the best there is */
     char own[64];
     int timeout_s, n_scores;
     const char *score[KVR_MAX_SCORES];
@@ -32,7 +35,8 @@ struct kvr_config_command {
 enum kvr_status kvr_config_command_read(const struct kvr_yaml_node *n,
                                         struct kvr_config_command *out);
 
-/* Part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}. NULL: no memory. */
+/* Part of a cell's spec: {"name", "command", "unit", "timeout_s", "scores"}, and "better" and
+ * "sandbox" where they are said. NULL: no memory. */
 json_t *kvr_config_commands_json(const struct kvr_config_command *c, int n);
 
 #endif

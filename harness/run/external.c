@@ -18,7 +18,7 @@
 #include "harness/core/memtext.h"
 #include "harness/core/clock.h"
 
-enum { MAX_WORDS = 256, MAX_OUTPUT = 1 << 20, EXEC_FAILED = 127 };
+enum { MAX_WORDS = 256, MAX_OUTPUT = 1 << 20, EXEC_FAILED = 127, SHELL_SIGNAL = 128 };
 
 /* --- words ------------------------------------------------------------------------------ */
 
@@ -118,18 +118,19 @@ static enum kvr_status split(const struct kvr_external *e, struct words *w)
 
 /* --- the process ------------------------------------------------------------------------ */
 
-/* In the child. A group of its own, so that a timeout reaches what the program starts; and it
- * does not outlive us. */
-static void become(char *const *argv, int out)
+/* In the child. A session and so a group of its own: a timeout reaches what the program starts, and
+ * it has no terminal to type into. It does not outlive us. */
+static void become(const struct kvr_sandbox *s, int out)
 {
     int in = open("/dev/null", O_RDONLY);
 
-    setpgid(0, 0);
+    setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (in >= 0)
         dup2(in, 0);
     dup2(out, 1);
-    execvp(argv[0], argv);
+    kvr_sandbox_enter(s);
+    execvpe(s->argv[0], s->argv, s->env);
     _exit(EXEC_FAILED);
 }
 
@@ -154,7 +155,7 @@ static void drain(struct output *o, int fd)
     }
 }
 
-/* Until the program has ended. False: not in time. */
+/* Until the program has ended, or printed too much. False: not in time. */
 static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
 {
     const int64_t deadline = kvr_now_ns() + (int64_t)timeout_s * 1000000000;
@@ -169,27 +170,44 @@ static bool wait_for(int pid_fd, int out_fd, int timeout_s, struct output *o)
         if (poll(fds, 2, left < 1000 ? (int)left + 1 : 1000) < 0 && errno != EINTR)
             return false;
         drain(o, out_fd);
-        if (fds[0].revents)
+        if (fds[0].revents || o->n == MAX_OUTPUT)
             return true;
     }
 }
 
-static enum kvr_status judge(const char *program, int status, const struct output *o)
+/* The signal that ended the program; 0: none. bwrap tells of it as shells do. */
+static int signal_of(int status, enum kvr_sandbox_kind kind)
 {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) - SHELL_SIGNAL : 0;
+
     if (WIFSIGNALED(status))
-        return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, WTERMSIG(status),
-                        sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+        return WTERMSIG(status);
+    return kind == KVR_SANDBOX_BWRAP && code > 0 && sigabbrev_np(code) ? code : 0;
+}
+
+static enum kvr_status judge(const char *program, enum kvr_sandbox_kind kind, int status,
+                             const struct output *o)
+{
+    const int sig = signal_of(status, kind);
+
+    if (o->n == MAX_OUTPUT) /* then it was ended for that */
+        return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
+    if (sig)
+        return kvr_fail(KVR_EIO, "%s: killed by signal %d (SIG%s)", program, sig,
+                        sigabbrev_np(sig) ? sigabbrev_np(sig) : "?");
+    if (WEXITSTATUS(status) == KVR_SANDBOX_FAILED && o->n == 0 && kind == KVR_SANDBOX_LANDLOCK)
+        return kvr_fail(KVR_EIO, "%s: its sandbox could not be made, or it ended with code %d",
+                        program, KVR_SANDBOX_FAILED);
     if (WEXITSTATUS(status) == EXEC_FAILED && o->n == 0)
         return kvr_fail(KVR_ENOTFOUND, "%s: could not be started, or ended with code %d", program,
                         EXEC_FAILED);
     if (WEXITSTATUS(status) != 0)
         return kvr_fail(KVR_EIO, "%s: ended with code %d", program, WEXITSTATUS(status));
-    if (o->n == MAX_OUTPUT)
-        return kvr_fail(KVR_EFORMAT, "%s: printed more than %d bytes", program, MAX_OUTPUT);
     return KVR_OK;
 }
 
-static enum kvr_status run(char *const *argv, int timeout_s, struct output *o)
+static enum kvr_status run(const char *program, const struct kvr_sandbox *s, int timeout_s,
+                           struct output *o)
 {
     int p[2], pid_fd = -1, status = 0;
     bool in_time = false;
@@ -199,7 +217,7 @@ static enum kvr_status run(char *const *argv, int timeout_s, struct output *o)
         return kvr_fail(KVR_EIO, "external: pipe: %s", strerror(errno));
     pid = fork();
     if (pid == 0)
-        become(argv, p[1]);
+        become(s, p[1]);
     close(p[1]);
     if (pid > 0) {
         fcntl(p[0], F_SETFL, O_NONBLOCK);
@@ -217,10 +235,10 @@ static enum kvr_status run(char *const *argv, int timeout_s, struct output *o)
         close(pid_fd);
     o->text[o->n] = 0;
     if (pid < 0 || pid_fd < 0)
-        return kvr_fail(KVR_EIO, "%s: could not be started: %s", argv[0], strerror(errno));
+        return kvr_fail(KVR_EIO, "%s: could not be started: %s", program, strerror(errno));
     if (!in_time)
-        return kvr_fail(KVR_EIO, "%s: not done after %d s", argv[0], timeout_s);
-    return judge(argv[0], status, o);
+        return kvr_fail(KVR_EIO, "%s: not done after %d s", program, timeout_s);
+    return judge(program, s->kind, status, o);
 }
 
 /* --- what it printed -------------------------------------------------------------------- */
@@ -243,8 +261,11 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     }
     json_object_foreach(doc, key, value)
     {
-        if (!json_is_number(value) && !json_is_null(value)) {
-            enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: '%s' is not a number", program, key);
+        const bool ours = strcmp(key, "sandbox") == 0;
+
+        if (ours || (!json_is_number(value) && !json_is_null(value))) {
+            enum kvr_status st = kvr_fail(KVR_EFORMAT, "%s: '%s' is %s", program, key,
+                                          ours ? "kvreel's own name" : "not a number");
 
             json_decref(doc);
             return st;
@@ -254,15 +275,30 @@ static enum kvr_status parse(const char *program, const struct output *o, json_t
     return KVR_OK;
 }
 
-enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out)
+static enum kvr_status run_held(const struct kvr_external *e, const struct words *w,
+                                struct output *o, const char **unheld)
+{
+    const char *const files[KVR_SANDBOX_FILES] = { e->video, e->frames, e->reference };
+    struct kvr_sandbox s;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sandbox_open(&s, e->sandbox, w->word, files, e->timeout_s));
+    *unheld = s.lacks;
+    st = run(w->word[0], &s, e->timeout_s, o);
+    kvr_sandbox_close(&s);
+    return st;
+}
+
+enum kvr_status kvr_external_run(const struct kvr_external *e, json_t **out, const char **unheld)
 {
     struct output o = { .text = malloc(MAX_OUTPUT + 1) };
     struct words w = { 0 };
     enum kvr_status st = o.text ? split(e, &w) : kvr_fail(KVR_ENOMEM, "external: no memory");
 
     *out = NULL;
+    *unheld = "the program was not started";
     if (st == KVR_OK)
-        st = run(w.word, e->timeout_s, &o);
+        st = run_held(e, &w, &o, unheld);
     if (st == KVR_OK)
         st = parse(w.word[0], &o, out);
     words_free(&w);

@@ -199,6 +199,28 @@ static enum kvr_status add_scores(json_t *list, const struct command *c, json_t 
     return KVR_OK;
 }
 
+/* How the program was held is a row beside its scores: 1 by a sandbox, 0 by none on the user's
+ * word, NULL by none because there is none, and why. */
+static enum kvr_status add_held(json_t *list, const struct command *c, enum kvr_sandbox_kind wanted,
+                                const char *unheld)
+{
+    char name[160];
+
+    snprintf(name, sizeof name, "%s.sandbox", c->name);
+    return add(list, name, "1", 1, wanted != KVR_SANDBOX_NONE, NAN, unheld ? unheld : "", NULL, 0);
+}
+
+static enum kvr_status read_sandbox(const json_t *o, const char *where, enum kvr_sandbox_kind *out)
+{
+    const char *said = NULL;
+
+    KVR_TRY(kvr_json_string_opt(o, where, "sandbox", &said));
+    *out = said ? KVR_SANDBOX_NONE : KVR_SANDBOX_BEST;
+    if (!said || strcmp(said, "none") == 0)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL, "%s: sandbox '%s', expected none", where, said);
+}
+
 static enum kvr_status add_command(json_t *list, const json_t *o, const struct kvr_score_input *in)
 {
     static const char where[] = "a command of the sweep";
@@ -206,6 +228,7 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
                               .frames = in->frames,
                               .reference = in->reference };
     struct command c;
+    const char *unheld;
     json_t *got;
     enum kvr_status st;
 
@@ -214,9 +237,13 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
     KVR_TRY(kvr_json_array(o, where, "scores", &c.scores));
     KVR_TRY(kvr_json_string(o, where, "command", &e.command));
     KVR_TRY(kvr_json_int_in(o, where, "timeout_s", 1, 86400, &e.timeout_s));
-    if (kvr_external_run(&e, &got) != KVR_OK)
-        return add_failure(list, &c, kvr_error());
-    st = add_scores(list, &c, got);
+    KVR_TRY(read_sandbox(o, where, &e.sandbox));
+    if (kvr_external_run(&e, &got, &unheld) != KVR_OK)
+        st = add_failure(list, &c, kvr_error());
+    else
+        st = add_scores(list, &c, got);
+    if (st == KVR_OK)
+        st = add_held(list, &c, e.sandbox, unheld);
     json_decref(got);
     return st;
 }

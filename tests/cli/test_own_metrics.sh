@@ -3,12 +3,13 @@
 . tests/cli/lib.sh || exit 1
 cd "$work" || exit 1
 cat >mine.sh <<'SH'
-# Bytes of a cell's compressed video: something that a method changes.
+# Bytes of a cell's compressed video: something that a method changes. It tries to leave a file behind.
+(echo x >"./left-$2") 2>/dev/null
 printf '{"size": %s}' "$(stat -c %s "$1")"
 SH
 tiny_config plain.yaml 3
-{ cat plain.yaml; echo 'metrics: [psnr, ssim, {command: "sh ./mine.sh {video}", name: mine, unit: B, better: lower, scores: [size]},
-  {command: "sh ./mine.sh {video}", name: mute, scores: [size]}]'; } >own.yaml
+{ cat plain.yaml; echo 'metrics: [psnr, ssim, {command: "sh ./mine.sh {video} held", name: mine, unit: B, better: lower, scores: [size]},
+  {command: "sh ./mine.sh {video} free", name: mute, sandbox: none, scores: [size]}]'; } >own.yaml
 sed 's/better: lower/better: less/' own.yaml >wrong.yaml
 exits 2 "a direction that is none" run wrong.yaml --db t.db --out o --dry-run
 says "says which there are" "'less': expected higher or lower"
@@ -16,6 +17,13 @@ exits 0 "a sweep with programs that score" run own.yaml --db t.db --out o -q
 check "unit and direction are known" test "$(sql t.db "SELECT group_concat(name || ' ' || coalesce(unit, '-') || ' ' ||
     coalesce(better, '-'), ', ') FROM (SELECT * FROM own_metrics ORDER BY name)")" = \
     'mine.size B -1, mute.size - -'
+check "what ran without a sandbox by wish says so in its row" test "$(sql t.db "SELECT DISTINCT value FROM metric
+    WHERE name = 'mute.sandbox'") $(ls left-free)" = '0.0 left-free'
+case $(sql t.db "SELECT DISTINCT coalesce(value, missing) FROM metric WHERE name = 'mine.sandbox'") in
+1.0) check "the other was held" test ! -e left-held ;;
+'not held: '*) skip "a program is held" "neither bwrap nor Landlock here, and the row says so" ;;
+*) fail "the other was held, or its row says why not" ;;
+esac
 exits 0 "stats" stats paired -m mine.size --db t.db
 prints "say which way is better" 'mine.size, lower is better, difference to BF16'
 exits 0 "the same as JSON" stats paired -m mine.size --db t.db --json

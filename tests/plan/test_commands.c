@@ -28,7 +28,8 @@ START_TEST(a_command_with_all_keys)
                   "    scores: [mean, worst]\n"
                   "    unit: '1'\n"
                   "    timeout_s: 5\n"
-                  "  - {command: true, name: other}\n");
+                  "    sandbox: none\n"
+                  "  - {command: true, name: other, sandbox: best}\n");
     ck_assert_int_eq(c.n_metrics, 1);
     ck_assert_int_eq(c.n_commands, 2);
     ck_assert_str_eq(c.command[0].name, "score_py");
@@ -37,7 +38,9 @@ START_TEST(a_command_with_all_keys)
     ck_assert_str_eq(c.command[0].score[1], "worst");
     ck_assert_str_eq(c.command[0].unit, "1");
     ck_assert_int_eq(c.command[0].timeout_s, 5);
+    ck_assert_str_eq(c.command[0].sandbox, "none");
     ck_assert_str_eq(c.command[1].name, "other");
+    ck_assert_ptr_null(c.command[1].sandbox);
     ck_assert_str_eq(c.command[1].unit, "unknown");
     ck_assert_int_eq(c.command[1].timeout_s, 60);
     kvr_config_free(&c);
@@ -66,6 +69,8 @@ START_TEST(json_has_what_a_worker_needs)
     ck_assert_int_eq(json_array_size(list), 1);
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "name")), "score");
     ck_assert_int_eq(json_array_size(json_object_get(json_array_get(list, 0), "scores")), 1);
+    /* Cells that were scored before there was a sandbox stay the same cells. */
+    ck_assert_ptr_null(json_object_get(json_array_get(list, 0), "sandbox"));
     json_decref(list);
     kvr_config_free(&c);
 }
@@ -81,6 +86,8 @@ static const struct refused {
     { "  - {command: x}\n  - {command: x}\n", "two commands named 'x'" },
     { "  - {command: x, scores: [a, a]}\n", "'a' is listed twice" },
     { "  - {command: x, timeout_s: 0}\n", "timeout_s" },
+    { "  - {command: x, sandbox: bwrap}\n", "'bwrap': expected best or none" },
+    { "  - {command: x, scores: [sandbox]}\n", "'sandbox' is kvreel's own name" },
     { "  - {comand: x}\n", "comand" },
     { "  - {command: x, scores: []}\n", "expected 1.." },
 };

@@ -1,8 +1,16 @@
-/* test_external.c - programs as metrics: what they are given, and every way they can fail. */
+/* test_external.c - programs as metrics: what they are given, what they are kept from, and every
+ * way they can fail. Called with the argument `probe` this program is one that tries what it should
+ * not. */
+#include <arpa/inet.h>
 #include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/core/clock.h"
@@ -25,8 +33,9 @@ static const struct failure {
     { "echo '{\"a\": 1} {\"a\": 2}'", "echo: printed no JSON" },
     { "echo 'a", "a quote is not closed" },
     { "  ", "an empty command" },
+    { "echo '{\"sandbox\": 1}'", "echo: 'sandbox' is kvreel's own name" },
     { "echo {reference}", "this cell has no {reference}" },
-    { "head -c 2000000 /dev/zero", "head: " }, /* refused, or killed by a closed pipe */
+    { "head -c 2000000 /dev/zero", "head: printed more than 1048576 bytes" },
 };
 enum { N_FAILURES = sizeof failures / sizeof failures[0] };
 
@@ -34,9 +43,10 @@ START_TEST(failures_say_why)
 {
     const struct failure *f = &failures[_i];
     const struct kvr_external e = { .command = f->command, .timeout_s = 20 };
+    const char *unheld;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out) != KVR_OK, "%s", f->command);
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) != KVR_OK, "%s", f->command);
     ck_assert_msg(strstr(kvr_error(), f->says) != NULL, "%s: %s", f->command, kvr_error());
     ck_assert_ptr_null(out);
 }
@@ -52,9 +62,10 @@ START_TEST(words_quotes_and_placeholders)
         .video = "/v i/f.mp4",
         .reference = "/r",
     };
+    const char *unheld;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(json_integer_value(json_object_get(out, "n")), 5);
     json_decref(out);
 }
@@ -68,9 +79,10 @@ START_TEST(paths_are_not_code)
         .timeout_s = 20,
         .frames = "'; echo $(false) \"{video}",
     };
+    const char *unheld;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
     json_decref(out);
 }
 END_TEST
@@ -79,9 +91,10 @@ START_TEST(null_is_let_through)
 {
     const struct kvr_external e = { .command = "echo '{\"a\": null, \"b\": -1.5e3}'",
                                     .timeout_s = 20 };
+    const char *unheld;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
     ck_assert(json_is_null(json_object_get(out, "a")));
     ck_assert(json_number_value(json_object_get(out, "b")) == -1500);
     json_decref(out);
@@ -92,15 +105,16 @@ END_TEST
 START_TEST(a_timeout_takes_the_whole_group)
 {
     char mark[] = "/tmp/kvreel-external-XXXXXX", command[256];
-    struct kvr_external e = { .command = command, .timeout_s = 1 };
+    struct kvr_external e = { .command = command, .timeout_s = 1, .sandbox = KVR_SANDBOX_NONE };
     int fd = mkstemp(mark);
     int64_t t0 = kvr_now_ns();
+    const char *unheld;
     json_t *out;
 
     ck_assert_int_ge(fd, 0);
     close(fd);
     snprintf(command, sizeof command, "sh -c '(sleep 2; rm %s) & wait'", mark);
-    ck_assert_int_ne(kvr_external_run(&e, &out), KVR_OK);
+    ck_assert_int_ne(kvr_external_run(&e, &out, &unheld), KVR_OK);
     ck_assert_msg(strstr(kvr_error(), "sh: not done after 1 s") != NULL, "%s", kvr_error());
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)10 * 1000000000);
     sleep(3); /* longer than the child would have taken */
@@ -115,22 +129,161 @@ START_TEST(a_child_left_behind_is_not_waited_for)
     const struct kvr_external e = { .command = "sh -c 'sleep 60 & echo \"{\\\"a\\\": 2}\"'",
                                     .timeout_s = 30 };
     int64_t t0 = kvr_now_ns();
+    const char *unheld;
     json_t *out;
 
-    ck_assert_msg(kvr_external_run(&e, &out) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_external_run(&e, &out, &unheld) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(json_integer_value(json_object_get(out, "a")), 2);
     ck_assert_int_lt(kvr_now_ns() - t0, (int64_t)20 * 1000000000);
     json_decref(out);
 }
 END_TEST
 
-int main(void)
+/* --- the sandbox -------------------------------------------------------------------------- */
+
+static bool can_connect(int port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    const bool can = s >= 0 && connect(s, (struct sockaddr *)&at, sizeof at) == 0;
+
+    if (s >= 0)
+        close(s);
+    return can;
+}
+
+static bool can_make(const char *dir, const char *name)
+{
+    char path[512];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static int count_open(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n - 3; /* "." and "..", and the folder itself */
+}
+
+/* DIR PORT FILE: what can be done. Changing comes last: it spoils what is looked at. */
+static int probe(char **argv)
+{
+    const char *dir = argv[2], *file = argv[4], *tmp = getenv("TMPDIR");
+    const bool connects = can_connect(atoi(argv[3])), makes = can_make(dir, "made");
+    const bool reads = access(file, R_OK) == 0;
+    const int fd = open(file, O_WRONLY | O_APPEND);
+    const bool writes = fd >= 0 && write(fd, "x", 1) == 1, cuts = truncate(file, 1) == 0;
+    const bool nulls = open("/dev/null", O_WRONLY) >= 0;
+    struct rlimit core = { 0 };
+
+    getrlimit(RLIMIT_CORE, &core);
+    printf("{\"connects\": %d, \"makes\": %d, \"reads\": %d, \"writes\": %d, \"cuts\": %d, "
+           "\"unlinks\": %d, \"nulls\": %d, \"scratch\": %d, \"core\": %d, \"open\": %d}\n",
+           connects, makes, reads, writes, cuts, unlink(file) == 0, nulls,
+           can_make(tmp, "own") && strcmp(tmp, dir) != 0, core.rlim_max != 0,
+           count_open() - (fd >= 0) - nulls);
+    return 0;
+}
+
+static int listen_here(int *port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t n = sizeof at;
+
+    ck_assert_int_eq(bind(s, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(s, 8), 0);
+    ck_assert_int_eq(getsockname(s, (struct sockaddr *)&at, &n), 0);
+    *port = ntohs(at.sin_port);
+    return s;
+}
+
+static const struct held {
+    enum kvr_sandbox_kind kind;
+    const char *name;
+    int may; /* change and connect */
+} held[] = { { KVR_SANDBOX_BWRAP, "bwrap", 0 },
+             { KVR_SANDBOX_LANDLOCK, "Landlock", 0 },
+             { KVR_SANDBOX_NONE, "none", 1 } };
+
+START_TEST(a_sandbox_keeps_files_and_network)
+{
+    const struct {
+        const char *name;
+        int value;
+    } wanted[] = { { "connects", held[_i].may },
+                   { "makes", held[_i].may },
+                   { "reads", 1 },
+                   { "writes", held[_i].may },
+                   { "cuts", held[_i].may },
+                   { "unlinks", held[_i].may },
+                   { "nulls", 1 },
+                   { "scratch", 1 },
+                   { "core", 0 },
+                   { "open", 3 } };
+    char dir[] = "/tmp/kvreel-held-XXXXXX", self[256], file[64], command[640];
+    struct kvr_external e = { .command = command, .timeout_s = 30, .sandbox = held[_i].kind };
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    const char *unheld, *tmp = getenv("TMPDIR");
+    char *before = tmp ? strdup(tmp) : NULL;
+    int port, s = listen_here(&port), rc;
+    json_t *out;
+
+    ck_assert_int_gt(n, 0);
+    self[n] = 0;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/file", dir);
+    ck_assert(can_make(dir, "file"));
+    setenv("TMPDIR", dir, 1);
+    snprintf(command, sizeof command, "'%s' probe %s %d {video}", self, dir, port);
+    e.video = file;
+    rc = kvr_external_run(&e, &out, &unheld);
+    if (rc == KVR_EUNSUPPORTED) {
+        printf("no %s here: %s\n", held[_i].name, kvr_error());
+    } else {
+        ck_assert_msg(rc == KVR_OK, "%s: %s", held[_i].name, kvr_error());
+        ck_assert_ptr_null(unheld);
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+            const int is = (int)json_integer_value(json_object_get(out, wanted[i].name));
+
+            ck_assert_msg(is == wanted[i].value, "%s: %s is %d", held[_i].name, wanted[i].name, is);
+        }
+        json_decref(out);
+    }
+    snprintf(command, sizeof command, "test $(ls %s | grep -c kvreel-program) = 0 && rm -r %s", dir,
+             dir);
+    ck_assert_int_eq(system(command), 0);
+    if (before)
+        setenv("TMPDIR", before, 1);
+    else
+        unsetenv("TMPDIR");
+    free(before);
+    close(s);
+}
+END_TEST
+
+int main(int argc, char **argv)
 {
     Suite *s = suite_create("external");
     TCase *tc = tcase_create("external");
     SRunner *sr = srunner_create(s);
     int failed;
 
+    if (argc > 4 && strcmp(argv[1], "probe") == 0)
+        return probe(argv);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, failures_say_why, 0, N_FAILURES);
     tcase_add_test(tc, words_quotes_and_placeholders);
@@ -138,6 +291,7 @@ int main(void)
     tcase_add_test(tc, null_is_let_through);
     tcase_add_test(tc, a_timeout_takes_the_whole_group);
     tcase_add_test(tc, a_child_left_behind_is_not_waited_for);
+    tcase_add_loop_test(tc, a_sandbox_keeps_files_and_network, 0, sizeof held / sizeof *held);
     suite_add_tcase(s, tc);
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
