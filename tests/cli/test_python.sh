@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The Python module kvreel: what it codes, attends to, predicts and reads is what the program does.
+. tests/cli/lib.sh || exit 1
+. tests/cli/python.sh || exit 1
+needs_python "the Python module"
+needs_library "the Python module"
+
+common_config "$work/common.yaml"
+shared_sweep "$work/common.yaml" "$work/db" "$work/out"
+runs_python tests/python/test_module.py "$kvreel" "$work/db" "$work"
+
+# From the tree into a folder, with the library inside.
+if ! "$python" -c 'import setuptools, pip' 2>/dev/null; then
+    skip "pip install" "$python has no pip or no setuptools"
+else
+    mkdir -p "$work/tree/build"
+    cp -r python "$work/tree/"
+    cp "$library" "$work/tree/build/"
+    check "pip install" "$python" -m pip install -q --no-index --no-deps --no-build-isolation --no-cache-dir \
+        --disable-pip-version-check --root-user-action=ignore --target "$work/site" "$work/tree/python"
+    unset KVREEL_LIB
+    check "what was installed works alone" sh -c "cd / && PYTHONPATH=$work/site '$python' -c '
+import kvreel, numpy
+assert kvreel.__file__.startswith(\"$work/site\")
+x = numpy.ones((16, 1, 64), numpy.float32)
+assert kvreel.encode(\"RTN_INT4\", x, x).bytes()[\"resident\"] > 0'"
+fi

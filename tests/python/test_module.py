@@ -1,0 +1,171 @@
+"""The module kvreel against the program: test_module.py KVREEL DATABASE WORK"""
+
+import sys
+
+import numpy as np
+
+import kvreel
+from checks import attention, check, draw, finish, read_safetensors, refused, run_json, skip, write_safetensors
+
+program, database, work = sys.argv[1:4]
+TOKENS, HEADS, DIM = 96, 2, 64
+
+check("the library has the module's version", kvreel.library_version() == kvreel.__version__)
+listed = run_json(program, "list", "methods", "--json")
+there = kvreel.registry()["methods"]
+check("the same methods as the program lists", [m["name"] for m in listed] == [m["name"] for m in there])
+check("with the same bits", [m["bits_per_element"] for m in listed] == [m["bits_per_element"] for m in there])
+
+# --- blocks ---------------------------------------------------------------------------------
+
+k, v, q = draw((TOKENS, HEADS, DIM), 1), draw((TOKENS, HEADS, DIM), 2), draw((5, 2 * HEADS, DIM), 3)
+write_safetensors(work + "/kv.safetensors", {"k": k, "v": v})
+for spec, options in (("RTN_INT4", {}), ("RTN_INT4", {"group": 32}), ("KIVI_INT2@study", {}), ("QAQ_INT4", {}),
+                      ("QUAROT_KV_INT2", {}), ("AGE_TIER_INT2", {}), ("FLOWCACHE_PRUNE_INT4", {}), ("BF16", {})):
+    name = " ".join([spec, *("%s=%s" % o for o in options.items())])
+    told = run_json(program, "codec", "-m", spec, "-i", work + "/kv.safetensors", "-o", work + "/out.safetensors",
+                    "-O", "tokens_per_frame=16", "-O", "frames_per_chunk=2", "--json",
+                    *(x for o in options.items() for x in ("-O", "%s=%s" % o)))
+    block = kvreel.Method(spec, options).encode(k, v, tokens_per_frame=16, frames_per_chunk=2)
+    size, out = block.bytes(), read_safetensors(work + "/out.safetensors")
+    k2, v2 = block.decode()
+    check("%s: stored as the program stores it" % name, block.hash() == told["stored_sha256"])
+    check("%s: the same bytes" % name, (size["nominal"], size["resident"], size["bf16"]) ==
+          (told["nominal_bytes"], told["resident_bytes"], told["bf16_bytes"]), size)
+    check("%s: decoded to the same values" % name, np.array_equal(k2, out["k"]) and np.array_equal(v2, out["v"]))
+    held = block.held()
+    # Pooled and zero tokens count once or as one: such a method's attention is not that of its dense rows.
+    if spec != "FLOWCACHE_PRUNE_INT4":
+        # F32 sums of 96 products of values below 8: a few ulp of the largest.
+        check("%s: attention over what it holds" % name,
+              np.max(np.abs(block.attend(q) - attention(q, k2[held], v2[held]))) <= 2e-5)
+check("a pruning method says which tokens are held", 0 < kvreel.Method("FLOWCACHE_PRUNE_INT4").encode(
+    k, v, tokens_per_frame=8, frames_per_chunk=1).held().sum() < TOKENS)
+check("encode, decode and attend as functions",
+      np.array_equal(kvreel.decode(kvreel.encode("RTN_INT4", k, v))[0], kvreel.Method("RTN_INT4").encode(k, v).decode()[0])
+      and kvreel.attend(q, k, v, "RTN_INT8").shape == q.shape)
+
+refused("an unknown method", kvreel.KvreelError, "did you mean 'RTN_INT4'", lambda: kvreel.Method("RTN_INT44"))
+refused("an option out of bounds", kvreel.KvreelError, "bits", lambda: kvreel.Method("RTN_INT4", bits=99))
+refused("a group that does not fit", kvreel.KvreelError, "", lambda: kvreel.encode("NVFP4", k[:, :, :7], v[:, :, :7]))
+refused("k and v of two shapes", ValueError, "v is", lambda: kvreel.encode("RTN_INT4", k, v[1:]))
+refused("two dimensions", ValueError, "2 dimensions, need 3", lambda: kvreel.encode("RTN_INT4", k[0], v[0]))
+refused("no numbers", ValueError, "k: an array of", lambda: kvreel.encode("RTN_INT4", np.array([[["a"]]]), v))
+refused("a head of no keys", kvreel.KvreelError, "3 heads over 2", lambda: kvreel.encode("RTN_INT4", k, v).attend(q[:, :3]))
+try:
+    kvreel.Method("RTN_INT44")
+except kvreel.KvreelError as e:
+    check("a failure has its status", e.status == "ENOTFOUND", e.status)
+
+# --- arrays in ------------------------------------------------------------------------------
+
+half = k.astype(np.float16)
+check("FP16 comes in as its values", kvreel.encode("F32", half, half).hash() ==
+      kvreel.encode("F32", half.astype(np.float32), half.astype(np.float32)).hash())
+wide = np.zeros((TOKENS, HEADS, 2 * DIM), np.float32)
+wide[:, :, ::2] = k
+check("strides are followed", kvreel.encode("F32", wide[:, :, ::2], v).hash() == kvreel.encode("F32", k, v).hash())
+
+
+class OnlyDlpack:
+    """An array of which nothing but DLPack is known."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, **more):
+        return self.x.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return self.device if hasattr(self, "device") else self.x.__dlpack_device__()
+
+
+check("DLPack comes in", kvreel.encode("F32", OnlyDlpack(k), OnlyDlpack(v)).hash() == kvreel.encode("F32", k, v).hash())
+check("with strides", kvreel.encode("F32", OnlyDlpack(wide[:, :, ::2]), v).hash() == kvreel.encode("F32", k, v).hash())
+check("FP16 through DLPack", kvreel.encode("F32", OnlyDlpack(half), half).hash() == kvreel.encode("F32", half, half).hash())
+away = OnlyDlpack(k)
+away.device = (2, 0)
+refused("a device's array", ValueError, "x.cpu()", lambda: kvreel.encode("F32", away, v))
+check("DLPack goes out", np.array_equal(np.from_dlpack(OnlyDlpack(kvreel.encode("F32", k, v).decode()[0])), k))
+try:
+    import torch
+except ImportError:
+    skip("BF16 of torch", "no torch here")
+else:
+    tk, tv = torch.from_numpy(k), torch.from_numpy(v)
+    check("torch comes in", kvreel.encode("F32", tk, tv).hash() == kvreel.encode("F32", k, v).hash())
+    rounded = tk.to(torch.bfloat16)
+    check("BF16 of torch comes in", kvreel.encode("F32", rounded, rounded).hash() ==
+          kvreel.encode("F32", rounded.float().numpy(), rounded.float().numpy()).hash())
+    check("what wants a gradient comes in", kvreel.encode("F32", tk.clone().requires_grad_(), tv).hash() ==
+          kvreel.encode("F32", k, v).hash())
+    check("torch takes what comes out", torch.equal(torch.from_dlpack(kvreel.encode("F32", k, v).decode()[0]), tk))
+
+# --- a rollout's cache ----------------------------------------------------------------------
+
+cache = kvreel.Method("RTN_INT4").cache(n_layers=2, n_heads=2 * HEADS, n_kv_heads=HEADS, head_dim=DIM,
+                                        tokens_per_frame=16, frames_per_chunk=2, capacity_frames=6)
+for chunk in range(3):
+    at = slice(32 * chunk, 32 * chunk + 32)
+    for clean in (False, True):
+        with cache.chunk(2 * chunk, 2, clean=clean):
+            for layer in range(2):
+                if clean and layer:
+                    cache.commit(layer, k[at], v[at])
+                    continue
+                cache.attend(layer, draw((32, 2 * HEADS, DIM), chunk), k[at], v[at])
+out = kvreel.Method("F32").cache(n_layers=1, n_heads=HEADS, head_dim=DIM, tokens_per_frame=16, frames_per_chunk=6,
+                                 capacity_frames=6, exact_f32=True)
+with out.chunk(0, 6, clean=True):
+    whole = out.attend(0, draw((96, HEADS, DIM), 9), k, v)
+check("a pass attends to its own tokens", np.max(np.abs(whole - attention(draw((96, HEADS, DIM), 9), k, v))) <= 2e-5)
+check("and stores them", np.array_equal(out.read(0)[0], k))
+k3, v3 = cache.read(1)
+check("a cache keeps three chunks", k3.shape == (96, HEADS, DIM) and cache.bytes()["tokens"] == 96)
+# Chunks are rounded to BF16 on their way in, and coded then: half a step of 4 bits over at most 4.5, and the rounding.
+check("coded", 0 < np.max(np.abs(k3 - k)) <= 0.4, np.max(np.abs(k3 - k)))
+check("its bytes are those of two layers of blocks", cache.bytes()["resident"] == 2 * kvreel.Method("RTN_INT4").encode(
+    k, v, tokens_per_frame=16, frames_per_chunk=2).bytes()["resident"])
+check("and its time is told", cache.times()["encode"] > 0 and cache.times()["attend"] > 0)
+refused("a pass inside a pass", kvreel.KvreelError, "inside a pass", lambda: (cache.begin(0, 2, True), cache.begin(0, 2, True)))
+refused("tokens that the pass has not", ValueError, "the pass needs", lambda: cache.commit(0, k, v))
+cache.reset()
+check("forgotten", cache.bytes()["resident"] == 0)
+refused("a path there is not", kvreel.KvreelError, "no attention path", lambda: kvreel.Method("BF16").cache(
+    n_layers=1, n_heads=1, head_dim=8, tokens_per_frame=1, frames_per_chunk=1, capacity_frames=1, path="short"))
+
+# --- predictions and databases --------------------------------------------------------------
+
+told = run_json(program, "predict", "-m", "KIVI_INT2", "--geometry", "wan-1.3b", "--frames", "165", "--json")
+here = kvreel.predict("KIVI_INT2", "wan-1.3b", told["latent_frames"])
+check("predicted as the program predicts", (here["nominal_bytes"], here["bf16_bytes"]) ==
+      (told["nominal_bytes"], told["bf16_bytes"]), here)
+refused("a geometry there is not", kvreel.KvreelError, "geometry", lambda: kvreel.predict("BF16", "wan-2", 3))
+
+
+def columns(table):
+    return list(table)  # of a DataFrame and of a dict alike
+
+
+with kvreel.open(database) as db:
+    rows = run_json(program, "query", "--db", database, "--json", "SELECT method, n FROM (SELECT method, count(*) n "
+                    "FROM summary GROUP BY method ORDER BY method)")
+    table = db.query("SELECT method, count(*) n FROM summary GROUP BY method ORDER BY method")
+    check("a query's columns", columns(table) == ["method", "n"])
+    check("a query's rows", list(table["method"]) == [r["method"] for r in rows] and len(rows) > 0)
+    check("the view summary", "compression" in columns(db.table("summary")) and "cell" in db.names())
+    every = True
+    for name in db.names():
+        every = every and len(columns(db.table(name))) > 0
+    check("every table and view can be read", every)
+    refused("a table there is not", KeyError, "there are", lambda: db.table("sumary"))
+    refused("nothing is written", Exception, "readonly", lambda: db.query("DELETE FROM cell"))
+try:
+    import pandas  # noqa: F401
+except ImportError:
+    skip("data frames", "no pandas here: a dict of columns was checked")
+    check("without pandas, a dict of columns", isinstance(table, dict))
+else:
+    check("with pandas, a data frame", isinstance(table, pandas.DataFrame))
+refused("no database", FileNotFoundError, "no database", lambda: kvreel.open(work + "/absent.db"))
+finish()
