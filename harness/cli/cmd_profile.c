@@ -1,31 +1,41 @@
-/* cmd_profile.c - `kvreel profile`: layer budgets for a model, from BF16 rollouts. */
+/* cmd_profile.c - `kvreel profile`: layer budgets or classes of heads for a model, from BF16
+ * rollouts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/memtext.h"
+#include "harness/core/opts.h"
 #include "harness/core/outfile.h"
 #include "harness/plan/find.h"
 #include "harness/plan/suite.h"
+#include "harness/workload/heads.h"
 #include "harness/workload/profile.h"
 #include "harness/workload/workload.h"
 
 struct profile_opts {
-    const char *model, *suite, *out;
-    int prompts, frames;
-    double min, max;
+    const char *model, *suite, *out, *rule;
+    int prompts, frames, queries;
+    double min, max, alpha, dummy, rate;
     bool json, quiet;
 };
 
+enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1 };
+
 struct job {
     const struct profile_opts *o;
+    bool of_heads;
+    struct kvr_head_rule_opts rule;
     struct kvr_dev *dev;
     struct kvr_model *model;
     struct kvr_suite suite;
     struct kvr_scheme *scheme;
     struct kvr_profile *profile;
-    int n_prompts, frames, n_layers;
+    struct kvr_heads *heads; /* of_heads: in its place */
+    int n_prompts, frames, n_layers, n_heads;
     double *score, *beta; /* [n_layers] */
+    double *measure;      /* of_heads: [n_layers][n_heads] */
+    char *class;
 };
 
 static enum kvr_status roll(struct job *j, int prompt)
@@ -39,11 +49,12 @@ static enum kvr_status roll(struct job *j, int prompt)
         .window_frames = kvr_model_config(j->model)->window_frames,
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
-        .watch = kvr_profile_watch,
-        .watch_ctx = j->profile,
+        .watch = j->of_heads ? kvr_heads_watch : kvr_profile_watch,
+        .watch_ctx = j->of_heads ? (void *)j->heads : (void *)j->profile,
     };
 
-    kvr_profile_begin(j->profile);
+    if (!j->of_heads)
+        kvr_profile_begin(j->profile);
     KVR_TRY(kvr_rollout_run(j->dev, j->scheme, &req, NULL, NULL, &r));
     kvr_rollout_result_free(&r);
     if (!j->o->quiet)
@@ -52,11 +63,53 @@ static enum kvr_status roll(struct job *j, int prompt)
     return KVR_OK;
 }
 
-static enum kvr_status open_job(struct job *j)
+static enum kvr_status find_rule(struct job *j)
+{
+    const char *near = kvr_nearest(j->o->rule, kvr_head_rule_names);
+
+    j->rule = (struct kvr_head_rule_opts){ .alpha = j->o->alpha,
+                                           .dummy = j->o->dummy,
+                                           .rate = j->o->rate };
+    for (int i = 0; kvr_head_rule_names[i]; i++)
+        if (strcmp(kvr_head_rule_names[i], j->o->rule) == 0) {
+            j->rule.rule = (enum kvr_head_rule)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "profile: no rule '%s', need forcing, dummy or pyramid%s%s%s",
+                    j->o->rule, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static enum kvr_status find_what(struct job *j, const struct kvr_call *call)
+{
+    const char *what = call->n_words ? call->words[0] : "layers";
+
+    j->of_heads = strcmp(what, "heads") == 0;
+    if (!j->of_heads && strcmp(what, "layers") != 0)
+        return kvr_fail(KVR_EINVAL, "profile: no profile of '%s', need layers or heads", what);
+    return j->of_heads ? find_rule(j) : KVR_OK;
+}
+
+static enum kvr_status open_seeing(struct job *j, const struct kvr_model_config *c)
+{
+    const size_t n = (size_t)j->n_layers * (size_t)j->n_heads;
+
+    if (!j->of_heads)
+        return kvr_profile_open(&j->profile, c->n_layers, c->n_heads, kvr_model_head_dim(j->model),
+                                kvr_model_tokens_per_frame(j->model), j->frames);
+    j->measure = calloc(n, sizeof *j->measure);
+    j->class = calloc(n, 1);
+    if (!j->measure || !j->class)
+        return kvr_fail(KVR_ENOMEM, "profile: no memory");
+    return kvr_heads_open(&j->heads, j->n_layers, j->n_heads, j->o->queries, j->frames);
+}
+
+static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
 {
     const struct kvr_model_config *c;
     char path[1024];
+    int most;
 
+    KVR_TRY(find_what(j, call));
     if (!(j->o->min <= j->o->max))
         return kvr_fail(KVR_EINVAL, "profile: --min %g is above --max %g", j->o->min, j->o->max);
     KVR_TRY(kvr_find_path(&kvr_find_suite, j->o->suite, NULL, path, sizeof path));
@@ -67,26 +120,30 @@ static enum kvr_status open_job(struct job *j)
     KVR_TRY(kvr_scheme_open(&j->scheme, "BF16", NULL, 0));
     c = kvr_model_config(j->model);
     j->n_layers = c->n_layers;
+    j->n_heads = c->n_heads;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
     j->n_prompts = j->suite.n_prompts;
-    if (j->o->prompts && j->o->prompts < j->n_prompts)
-        j->n_prompts = j->o->prompts;
+    most = j->o->prompts != AS_USUAL ? j->o->prompts : j->of_heads ? HEAD_PROMPTS : LAYER_PROMPTS;
+    if (most && most < j->n_prompts)
+        j->n_prompts = most;
     j->score = calloc(2 * (size_t)j->n_layers, sizeof *j->score);
     if (!j->score)
         return kvr_fail(KVR_ENOMEM, "profile: no memory");
     j->beta = j->score + j->n_layers;
-    return kvr_profile_open(&j->profile, c->n_layers, c->n_heads, kvr_model_head_dim(j->model),
-                            kvr_model_tokens_per_frame(j->model), j->frames);
+    return open_seeing(j, c);
 }
 
 static void close_job(struct job *j)
 {
     kvr_profile_close(&j->profile);
+    kvr_heads_close(&j->heads);
     kvr_scheme_close(&j->scheme);
     kvr_model_close(&j->model);
     kvr_dev_close(&j->dev);
     kvr_suite_free(&j->suite);
     free(j->score);
+    free(j->measure);
+    free(j->class);
 }
 
 /* As layer_budget=FILE reads it. */
@@ -101,6 +158,37 @@ static void write_budgets(const struct job *j, FILE *f)
             j->o->max - j->o->min);
     for (int i = 0; i < j->n_layers; i++)
         fprintf(f, "%.6f  # layer %d, score %.6f\n", j->beta[i], i, j->score[i]);
+}
+
+/* As map=FILE reads it. */
+static void write_map(const struct job *j, FILE *f)
+{
+    static const char *const letters[] = {
+        [KVR_HEADS_FORCING] =
+            "s static, d dynamic; the number: the share of attention beyond the\n"
+            "# first frame that lies on the chunk being made and the frame before",
+        [KVR_HEADS_DUMMY] = "f first frame, n newest chunk, x left out; the number: the larger of\n"
+                            "# the masses on the two, each over the largest of any head",
+        [KVR_HEADS_PYRAMID] =
+            "w oscillating, a anchor, v veil; the number: the share of changes of\n"
+            "# sign of the mean score over frames back",
+    };
+    static const char *const methods[] = { "FORCING_KV", "DUMMY_FORCING", "PYRAMID_FORCING" };
+
+    fprintf(f,
+            "# Classes of the heads of %s: kvreel profile heads --rule %s --model %s --suite %s\n"
+            "# --prompts %d --frames %d --queries %d --alpha %g --dummy %g --rate %g\n"
+            "# A line for each layer, a letter for each head: %s.\n"
+            "# Use: -m %s -O map=THIS_FILE\n",
+            j->o->model, j->o->rule, j->o->model, j->o->suite, j->n_prompts, j->frames,
+            j->o->queries, j->o->alpha, j->o->dummy, j->o->rate, letters[j->rule.rule],
+            methods[j->rule.rule]);
+    for (int i = 0; i < j->n_layers; i++) {
+        fprintf(f, "%.*s  # layer %d:", j->n_heads, j->class + i * j->n_heads, i);
+        for (int h = 0; h < j->n_heads; h++)
+            fprintf(f, " %.3f", j->measure[i * j->n_heads + h]);
+        fputc('\n', f);
+    }
 }
 
 static enum kvr_status write_file(const char *path, const char *text, size_t n)
@@ -126,7 +214,10 @@ static enum kvr_status save(const struct job *j)
 
     if (!f)
         return kvr_fail(KVR_ENOMEM, "profile: no memory");
-    write_budgets(j, f);
+    if (j->of_heads)
+        write_map(j, f);
+    else
+        write_budgets(j, f);
     if (!kvr_text_close(f, &text))
         st = kvr_fail(KVR_ENOMEM, "profile: no memory");
     else if (j->o->out)
@@ -135,6 +226,23 @@ static enum kvr_status save(const struct job *j)
         fwrite(text, 1, n, stdout);
     free(text);
     return st;
+}
+
+static json_t *report_heads(const struct job *j)
+{
+    json_t *map = json_array(), *measure = json_array();
+
+    for (int i = 0; i < j->n_layers; i++) {
+        json_t *row = json_array();
+
+        json_array_append_new(map, json_stringn(j->class + i * j->n_heads, (size_t)j->n_heads));
+        for (int h = 0; h < j->n_heads; h++)
+            json_array_append_new(row, json_real(j->measure[i * j->n_heads + h]));
+        json_array_append_new(measure, row);
+    }
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:o}", "model", j->o->model, "suite",
+                     j->o->suite, "rule", j->o->rule, "prompts", j->n_prompts, "frames", j->frames,
+                     "map", map, "measure", measure);
 }
 
 static json_t *report(const struct job *j)
@@ -152,18 +260,19 @@ static json_t *report(const struct job *j)
 static int run(const struct kvr_call *call)
 {
     struct job j = { .o = call->opts };
-    enum kvr_status st = open_job(&j);
+    enum kvr_status st = open_job(&j, call);
     int code;
 
     for (int i = 0; i < j.n_prompts && st == KVR_OK; i++)
         st = roll(&j, i);
     if (st == KVR_OK)
-        st = kvr_profile_budgets(j.profile, j.o->min, j.o->max, j.score, j.beta);
+        st = j.of_heads ? kvr_heads_classify(j.heads, &j.rule, j.class, j.measure)
+                        : kvr_profile_budgets(j.profile, j.o->min, j.o->max, j.score, j.beta);
     if (st == KVR_OK)
         st = save(&j);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (st == KVR_OK && j.o->json)
-        code = kvr_cli_json(report(&j), code);
+        code = kvr_cli_json(j.of_heads ? report_heads(&j) : report(&j), code);
     close_job(&j);
     return code;
 }
@@ -171,16 +280,26 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano", "its prompts"),
-    KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "10", 0, 100000,
-                "the suite's first N; 0: all"),
+    KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
+                "the suite's first N; 0: all; -1: ten, of heads one"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "latent frames; 0: the suite's"),
     KVR_ARG_REAL(struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
                  "budget of the layer that changes least"),
     KVR_ARG_REAL(struct profile_opts, max, "max", 0, "X", "1.3", 0.001, 10,
                  "budget of the layer that changes most"),
+    KVR_ARG_TEXT(struct profile_opts, rule, "rule", 0, "NAME", "forcing",
+                 "of heads, which classes: forcing, dummy or pyramid"),
+    KVR_ARG_INT(struct profile_opts, queries, "queries", 0, "N", "50", 0, 1 << 20,
+                "of heads, queries of a chunk that are looked at; 0: all"),
+    KVR_ARG_REAL(struct profile_opts, alpha, "alpha", 0, "X", "0.8", 0, 1,
+                 "forcing: share of attention near by from which a head is static"),
+    KVR_ARG_REAL(struct profile_opts, dummy, "dummy", 0, "X", "0.5", 0, 1,
+                 "dummy: share of the model's heads that are left out"),
+    KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
+                 "pyramid: share of changes of sign from which a head oscillates"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
-                 "where the budgets go; stdout without it"),
+                 "where the file goes; stdout without it"),
     KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct profile_opts, quiet, "quiet", 'q', "no progress on stderr"),
     { 0 },
@@ -188,12 +307,14 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_profile = {
     .name = "profile",
-    .summary = "layer budgets for a model, from BF16 rollouts",
-    .usage = "[--model NAME] [--suite NAME] [options]",
+    .summary = "layer budgets or classes of heads for a model, from BF16 rollouts",
+    .usage = "[layers|heads] [--model NAME] [--suite NAME] [options]",
     .examples = "  kvreel profile --model nano -o budget.txt\n"
-                "  kvreel show FLOWCACHE_PRUNE_INT4 -O layer_budget=budget.txt\n",
+                "  kvreel show FLOWCACHE_PRUNE_INT4 -O layer_budget=budget.txt\n"
+                "  kvreel profile heads --model nano -o heads.txt\n"
+                "  kvreel predict -m FORCING_KV -g nano -n 42 -O map=heads.txt\n",
     .args = args,
     .opts_size = sizeof(struct profile_opts),
-    .max_words = 0,
+    .max_words = 1,
     .run = run,
 };

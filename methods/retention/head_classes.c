@@ -17,17 +17,14 @@
  * largest, is least, keep the newest frame; the others the first frame or the newest chunk,
  * whichever of the two masses is larger. Theirs ranks the heads of all layers together.
  *
- * Classes come from a file (`map`, a line for each layer, a
- * letter for each head), or from the weights of the first clean pass that has a past, and hold from
- * then on. Until then everything stays. */
-#include <ctype.h>
-#include <errno.h>
+ * Classes come from a file (`map`, kernels/head_map.h), or from the weights of the first clean pass
+ * that has a past, and hold from then on. Until then everything stays. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/rng.h"
+#include "methods/kernels/head_map.h"
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
 #include "methods/policy.h"
@@ -48,7 +45,7 @@ static const char *const rule_names[] = { "forcing", "dummy", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct classes_opts, rule, FORCING, rule_names, "which classes there are"),
-    KVR_OPT_STRING(struct classes_opts, map, "online",
+    KVR_OPT_STRING(struct classes_opts, map, KVR_HEAD_MAP_ONLINE,
                    "a file with a letter for each head, or online: by the first chunks' attention"),
     KVR_OPT_FLOAT(struct classes_opts, alpha, 0.8, 0, 1,
                   "forcing: share of attention near by from which a head is static"),
@@ -66,7 +63,7 @@ static const struct kvr_opt options[] = {
 
 static bool online(const struct classes_opts *o)
 {
-    return strcmp(o->map, "online") == 0;
+    return strcmp(o->map, KVR_HEAD_MAP_ONLINE) == 0;
 }
 
 static void needs(const void *opts, struct kvr_thin_needs *out)
@@ -86,60 +83,10 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 /* ---- classes ------------------------------------------------------------------------------- */
 
-static bool is_class(const struct classes_opts *o, int c)
+/* The letters of a map. */
+static const char *letters_of(const struct classes_opts *o)
 {
-    return o->rule == FORCING ? c == STATIC || c == DYNAMIC
-                              : c == SINK || c == NEIGHBOUR || c == LEFT_OUT;
-}
-
-/* The letters of a line that is no comment; their number, or -1. */
-static int read_letters(const struct classes_opts *o, const char *line, int n, char *class)
-{
-    int k = 0;
-
-    for (; *line && *line != '#' && *line != '\n'; line++) {
-        if (isspace((unsigned char)*line))
-            continue;
-        if (!is_class(o, *line) || k == n)
-            return -1;
-        class[k++] = *line;
-    }
-    return k;
-}
-
-/* The line of ctx->layer. */
-static enum kvr_status read_map(const struct classes_opts *o, const struct kvr_policy_ctx *ctx,
-                                char *class)
-{
-    enum kvr_status st = KVR_OK;
-    char *line = NULL;
-    size_t size = 0;
-    int layer = 0, at = 0;
-    FILE *f = fopen(o->map, "r");
-
-    if (!f)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "head map '%s': %s", o->map,
-                        strerror(errno));
-    while (st == KVR_OK && getline(&line, &size, f) >= 0) {
-        char row[1024];
-        const int n = ctx->n_heads < 1024 ? ctx->n_heads : 1024;
-        const int got = read_letters(o, line, n, row);
-
-        at++;
-        if (got == 0)
-            continue;
-        if (got != ctx->n_heads)
-            st = kvr_fail(KVR_EFORMAT, "%s:%d: need %d letters of %s, one for each head", o->map,
-                          at, ctx->n_heads, o->rule == FORCING ? "s and d" : "f, n and x");
-        else if (layer++ == ctx->layer)
-            memcpy(class, row, (size_t)got);
-    }
-    if (st == KVR_OK && layer != ctx->n_layers)
-        st = kvr_fail(KVR_EFORMAT, "%s: %d lines of heads, the model has %d layers", o->map, layer,
-                      ctx->n_layers);
-    free(line);
-    fclose(f);
-    return st;
+    return o->rule == FORCING ? "sd" : "fnx";
 }
 
 /* A head's weights on tokens [begin, end). */
@@ -303,7 +250,7 @@ static enum kvr_status settle(const struct classes_opts *o, const struct kvr_pol
     if (!*known)
         return KVR_OK;
     if (!online(o)) {
-        KVR_TRY(read_map(o, ctx, class));
+        KVR_TRY(kvr_head_map_read(o->map, letters_of(o), ctx, class));
     } else if (ctx->counts_only) {
         draw(o, ctx, class);
     } else if (o->rule == FORCING) {

@@ -16,3 +16,22 @@ exits 2 "an unknown suite" profile --suite moviegen-nan
 says "names the nearest" 'moviegen-nano'
 exits 2 "limits the wrong way round" profile --min 1.3 --max 0.7
 exits 2 "frames that make no whole chunks" profile --prompts 1 --frames 7
+
+# Classes of heads, as a file that map= takes.
+exits 0 "profile heads" profile heads --frames 9 -o heads.txt --json -q
+json "a letter for every head of one prompt" \
+    '.prompts == 1 and (.map | length) == 6 and all(.map[]; test("^[sd]+$")) and .rule == "forcing"'
+json "static is 0.8 or more near by" \
+    '[.map, .measure] | transpose | all(.[]; . as [$m, $x] | [range($x | length) | ($m[. : . + 1] == "s") == ($x[.] >= 0.8)] | all)'
+check "the file has them, too" bash -c "diff <(sed -n 's/ *#.*//; /./p' heads.txt) <(jq -r '.map[]' '$out')"
+exits 0 "a method takes it" predict -m FORCING_KV -g nano -n 42 -O map=heads.txt --json
+OMP_NUM_THREADS=1 exits 0 "with one thread" profile heads --frames 9 -q
+check "the same on stdout" bash -c "diff <(grep -v '^#' heads.txt) <(grep -v '^#' '$out')"
+exits 0 "every head static" profile heads --frames 6 --alpha 0 --json -q
+json "by a share of nothing" 'all(.map[]; test("^s+$"))'
+exits 0 "classes of all heads together" profile heads --rule dummy --frames 6 --json -q
+json "half of them are left out" '[.map[] | explode[]] | (map(select(. == 120)) | length) * 2 == length'
+exits 2 "a rule there is not" profile heads --rule pyramids
+says "names the nearest" "did you mean 'pyramid'"
+exits 2 "a profile there is not" profile head
+exits 2 "a rollout without a past" profile heads --frames 3

@@ -1,0 +1,49 @@
+/* heads.h - what each head of a model looks at, and the class that makes of it.
+ *
+ *     KVR_TRY(kvr_heads_open(&p, n_layers, n_heads, 50, 42));
+ *     ... a rollout with .watch = kvr_heads_watch, .watch_ctx = p ...
+ *     KVR_TRY(kvr_heads_classify(p, &rule, class, measure));
+ *     kvr_heads_close(&p);
+ *
+ * Seen are the clean passes that have a past, and of each `queries` evenly spread queries, with the
+ * weights that uncoded attention gives. A_x are a head's weights on x, summed over queries and
+ * passes; "first" is the first frame, "near" the chunk being made and the frame before it.
+ *
+ * Forcing-KV (arXiv:2605.09681), letters s and d: static when A_near / (A_all - A_first) >= alpha.
+ * Dummy Forcing (arXiv:2601.20499), letters f, n, x: with A_first and A_past (between the first
+ * frame and the chunk), each over the largest of all heads of the model, the share `dummy` of heads
+ * whose larger one is least is x; of the others f where the first frame has more, else n. Pyramid
+ * Forcing (arXiv:2605.13111), letters w, a, v: the authors' labels are by how often a head's
+ * response changes its sign over time, and by its sign; the rule itself was not read, this one is
+ * ours. x(d) is the mean score q . k / sqrt(D) of frames d back. Where x(d) less its mean changes
+ * its sign between neighbours at `rate` of all places or more the head oscillates (w); else it is
+ * an anchor (a) when the mean is positive, a veil (v) when it is not. */
+#ifndef KVR_WORKLOAD_HEADS_H
+#define KVR_WORKLOAD_HEADS_H
+
+#include "harness/cache/cache.h"
+
+enum kvr_head_rule { KVR_HEADS_FORCING, KVR_HEADS_DUMMY, KVR_HEADS_PYRAMID };
+extern const char *const kvr_head_rule_names[]; /* "forcing", "dummy", "pyramid", NULL */
+
+struct kvr_head_rule_opts {
+    enum kvr_head_rule rule;
+    double alpha, dummy, rate;
+};
+
+struct kvr_heads;
+
+/* queries 0: all. KVR_ENOMEM. */
+enum kvr_status kvr_heads_open(struct kvr_heads **out, int n_layers, int n_heads, int queries,
+                               int max_frames);
+void kvr_heads_close(struct kvr_heads **p);
+
+/* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_heads. */
+enum kvr_status kvr_heads_watch(void *ctx, const struct kvr_cache_view *view);
+
+/* class [L][H] letters; measure [L][H] what they were told by: the share near by, the larger of the
+ * two masses, the share of changes of sign. KVR_EINVAL: no pass had a past. */
+enum kvr_status kvr_heads_classify(const struct kvr_heads *p, const struct kvr_head_rule_opts *o,
+                                   char *class, double *measure);
+
+#endif

@@ -1,0 +1,58 @@
+/* head_map.c - see head_map.h. */
+#include "methods/kernels/head_map.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_HEADS = 1024 };
+
+/* The letters before a comment; their number, or -1: others, or more than n. */
+static int read_letters(const char *letters, const char *line, int n, char *class)
+{
+    int k = 0;
+
+    for (; *line && *line != '#' && *line != '\n'; line++) {
+        if (isspace((unsigned char)*line))
+            continue;
+        if (!strchr(letters, *line) || k == n)
+            return -1;
+        class[k++] = *line;
+    }
+    return k;
+}
+
+enum kvr_status kvr_head_map_read(const char *path, const char *letters,
+                                  const struct kvr_policy_ctx *ctx, char *class)
+{
+    const int heads = ctx->n_heads < MOST_HEADS ? ctx->n_heads : MOST_HEADS;
+    enum kvr_status st = KVR_OK;
+    char *line = NULL, row[MOST_HEADS];
+    size_t size = 0;
+    int layer = 0, at = 0;
+    FILE *f = fopen(path, "r");
+
+    if (!f)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "head map '%s': %s", path,
+                        strerror(errno));
+    while (st == KVR_OK && getline(&line, &size, f) >= 0) {
+        const int got = read_letters(letters, line, heads, row);
+
+        at++;
+        if (got == 0)
+            continue;
+        if (got != ctx->n_heads)
+            st = kvr_fail(KVR_EFORMAT, "%s:%d: need %d letters of %s, one for each head", path, at,
+                          ctx->n_heads, letters);
+        else if (layer++ == ctx->layer)
+            memcpy(class, row, (size_t)got);
+    }
+    if (st == KVR_OK && layer != ctx->n_layers)
+        st = kvr_fail(KVR_EFORMAT, "%s: %d lines of heads, the model has %d layers", path, layer,
+                      ctx->n_layers);
+    free(line);
+    fclose(f);
+    return st;
+}
