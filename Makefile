@@ -140,7 +140,7 @@ $(ISA_OBJ): CFLAGS += -Wno-psabi
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
-CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/weights harness/engine harness/text harness/vae \
+CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/trace harness/weights harness/engine harness/text harness/vae \
                harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
@@ -355,7 +355,7 @@ $(BUILD)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(BUILD)/l
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -Wl,--whole-archive $(BUILD)/libkvreel.a \
 		-Wl,--no-whole-archive $(EMU_OBJ) $(LDFLAGS) $(LDLIBS)
 
-FUZZ_TARGETS := answer config filter gguf model prompt safetensors settings shards spec suite tokens torch vbench
+FUZZ_TARGETS := answer config filter gguf model prompt safetensors settings shards spec suite tokens torch trace vbench
 SEEDS_answer      := $(wildcard tests/fuzz/corpus/answer/*)
 SEEDS_config      := $(wildcard configs/*.yaml)
 SEEDS_filter      := $(wildcard tests/fuzz/corpus/filter/*)
@@ -368,6 +368,7 @@ SEEDS_shards      := $(wildcard tests/fuzz/corpus/shards/*)
 SEEDS_spec        := $(wildcard tests/fuzz/corpus/spec/*)
 SEEDS_suite       := $(wildcard configs/suites/*.yaml)
 SEEDS_tokens      := $(wildcard tests/fuzz/corpus/tokens/*)
+SEEDS_trace       := $(wildcard tests/fuzz/corpus/trace/*)
 SEEDS_torch       := $(wildcard tests/fixtures/pt/*.pt)
 SEEDS_vbench      := $(wildcard tests/fuzz/corpus/vbench/*)
 ## fuzz-seeds: give every fuzz target its committed seeds
@@ -390,6 +391,7 @@ PARSER_spec        := methods/scheme.c harness/core/opts.c methods/layer_budget.
 PARSER_suite       := harness/plan/suite.c harness/plan/yaml.c
 PARSER_tokens      := harness/text/clean.c harness/text/html.c harness/text/unicode.c harness/text/tokens.c
 PARSER_torch       := harness/weights/torch.c harness/weights/pickle.c harness/weights/zip.c harness/weights/weight.c
+PARSER_trace       := harness/trace/index.c harness/trace/trace.c harness/trace/check.c harness/core/safetensors.c
 PARSER_vbench      := harness/store/vbench.c harness/core/json.c
 FUZZ_CC    ?= clang
 FUZZ_FLAGS ?= -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined

@@ -89,6 +89,7 @@ static const struct kvr_column probe_columns[] = {
     { .name = "attn_out_rel_k", .head = "K alone", .unit = "(rel.)", .digits = 3 },
     { .name = "attn_out_rel_v", .head = "V alone", .unit = "(rel.)", .digits = 3 },
     { .name = "top1_agreement", .head = "top-1", .digits = 3 },
+    { .name = "topk_recall", .head = "top-32", .digits = 3 },
     { .name = "mass_on_zero", .head = "on zeros", .digits = 3 },
     { .name = "mass_on_summary", .head = "on means", .digits = 3 },
     { .name = "mass_lost", .head = "lost", .digits = 3 },

@@ -14,7 +14,7 @@ static const char *const metrics[] = {
     "mass_on_zero",    "mass_lost",      "k_rel_error",
     "v_rel_error",     "recodes",        "value_changes",
     "mass_on_summary", "attn_out_rel_k", "attn_out_rel_v",
-    "keys_bf16",
+    "keys_bf16",       "topk_recall",
 };
 enum { N_METRICS = sizeof metrics / sizeof *metrics };
 

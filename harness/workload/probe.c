@@ -56,7 +56,7 @@ static enum kvr_status open_shadow(struct kvr_probe *p)
         const struct kvr_layer_geometry geo = {
             .layer = l,
             .n_layers = s->n_layers,
-            .n_heads = s->n_heads,
+            .n_heads = p->kv_heads,
             .head_dim = s->head_dim,
             .tokens_per_frame = s->tokens_per_frame,
             .frames_per_chunk = s->frames_per_chunk,
@@ -70,19 +70,20 @@ static enum kvr_status open_shadow(struct kvr_probe *p)
 static enum kvr_status set_up(struct kvr_probe *p, const struct kvr_cache_view *view)
 {
     const struct kvr_cache_shape *s = view->shape;
-    const size_t layers = (size_t)s->n_layers, width = (size_t)s->n_heads * (size_t)s->head_dim;
+    const int kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
+    const size_t layers = (size_t)s->n_layers, width = (size_t)kv_heads * (size_t)s->head_dim;
     const size_t heads = layers * (size_t)s->n_heads;
     const size_t capacity = (size_t)s->capacity_frames * (size_t)s->tokens_per_frame;
     const int chunks = (s->capacity_frames + s->frames_per_chunk - 1) / s->frames_per_chunk;
 
-    if (s->causal || (s->n_kv_heads && s->n_kv_heads != s->n_heads))
-        return kvr_fail(KVR_EUNSUPPORTED, "probe: neither grouped queries nor causal chunks");
     if (!kvr_dev_in_host(view->past->dev))
         return kvr_fail(KVR_EUNSUPPORTED, "probe: reads caches in host memory only");
     if (s->head_dim > KVR_CORRECTION_MAX_D)
         return kvr_fail(KVR_EUNSUPPORTED, "probe: head_dim %d, at most %d", s->head_dim,
                         KVR_CORRECTION_MAX_D);
     p->n_chunks = chunks;
+    p->kv_heads = kv_heads;
+    p->group = s->n_heads / kv_heads;
     p->call = calloc(heads * (size_t)p->opts.n_passes * (size_t)chunks, sizeof *p->call);
     p->by_age = calloc(heads * (size_t)chunks, sizeof *p->by_age);
     p->channel = calloc(layers * 2 * width, sizeof *p->channel);
@@ -115,13 +116,16 @@ static void add_query(struct kvr_probe_sums *s, const struct kvr_probe_query *q)
     s->on_zero += q->on_zero;
     s->on_summary += q->on_summary;
     s->lost += q->lost;
+    s->top_found += q->top_found;
+    s->top += q->top;
 }
 
 static void add_queries(struct kvr_probe *p, const struct kvr_probe_head *x, int n,
                         const struct kvr_probe_query *q, const double *by_age)
 {
     const struct kvr_pass *pass = x->view->pass;
-    struct kvr_probe_sums *call = kvr_probe_call(p, x->view->layer, x->h, pass->index, pass->chunk);
+    struct kvr_probe_sums *call =
+        kvr_probe_call(p, x->view->layer, x->hq, pass->index, pass->chunk);
     bool *present = calloc((size_t)p->n_chunks, sizeof *present);
 
     for (int64_t t = 0; present && t < x->n_past; t++)
@@ -129,14 +133,16 @@ static void add_queries(struct kvr_probe *p, const struct kvr_probe_head *x, int
     for (int i = 0; i < n; i++) {
         add_query(call, &q[i]);
         for (int a = 0; present && a < p->n_chunks; a++) {
-            const double *w = by_age + ((int64_t)i * p->n_chunks + a) * N_SIDES;
-            struct kvr_probe_sums *s = kvr_probe_age(p, x->view->layer, x->h, a);
+            const double *w = by_age + ((int64_t)i * p->n_chunks + a) * KVR_PROBE_BY_AGE;
+            struct kvr_probe_sums *s = kvr_probe_age(p, x->view->layer, x->hq, a);
 
             if (!present[a])
                 continue;
             s->queries += 1;
             s->delta += w[METHOD] - w[BF16];
             s->mass += w[BF16];
+            s->top_found += w[KVR_PROBE_FOUND];
+            s->top += w[KVR_PROBE_TOP];
         }
     }
     free(present);
@@ -155,15 +161,16 @@ static void add_residual(struct kvr_probe *p, int n, const struct kvr_probe_quer
         p->residual = worst / sqrt(energy);
 }
 
-/* Errors of the keys and values that attention reads. */
+/* Errors of the keys and values that attention reads; every query head that reads them has them. */
 static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
 {
     const struct kvr_pass *pass = x->view->pass;
-    const int l = x->view->layer, d = x->d, heads = p->shape.n_heads;
-    struct kvr_probe_sums *call = kvr_probe_call(p, l, x->h, pass->index, pass->chunk);
+    const int l = x->view->layer, d = x->d, heads = p->kv_heads;
+    struct kvr_probe_sums *call = kvr_probe_call(p, l, x->hq, pass->index, pass->chunk);
+    const bool first = x->hq % p->group == 0; /* channels have no query heads */
 
     for (int64_t t = 0; t < x->n_past; t++) {
-        struct kvr_probe_sums *age = kvr_probe_age(p, l, x->h, x->age[t]);
+        struct kvr_probe_sums *age = kvr_probe_age(p, l, x->hq, x->age[t]);
         double se[2] = { 0 }, energy[2] = { 0 };
 
         if (x->fate[t] == KVR_FATE_DROPPED)
@@ -177,10 +184,12 @@ static void add_errors(struct kvr_probe *p, const struct kvr_probe_head *x)
             se[1] += ev * ev;
             energy[0] += k * k;
             energy[1] += v * v;
+            if (!first)
+                continue;
             p->channel[((int64_t)(l * 2) * heads + x->h) * d + c] += ek * ek;
             p->channel[((int64_t)(l * 2 + 1) * heads + x->h) * d + c] += ev * ev;
         }
-        p->channel_tokens[l] += x->h == 0;
+        p->channel_tokens[l] += x->hq == 0;
         for (int i = 0; i < 2; i++) {
             struct kvr_probe_sums *s = i ? age : call;
 
@@ -274,12 +283,14 @@ static enum kvr_status look_at_heads(struct kvr_probe *p, struct kvr_probe_head 
 {
     const int n = choose_queries(p, x->view, w->list);
 
-    for (int h = 0; h < p->shape.n_heads; h++) {
+    for (int h = 0; h < p->kv_heads; h++) {
         kvr_probe_head_read(x, h);
-        KVR_TRY(kvr_probe_weigh(x, w->list, n, p->n_chunks, w->query, w->by_age));
-        add_queries(p, x, n, w->query, w->by_age);
-        add_residual(p, n, w->query);
-        add_errors(p, x);
+        for (int g = 0; g < p->group; g++, x->hq++) {
+            KVR_TRY(kvr_probe_weigh(x, w->list, n, p->n_chunks, w->query, w->by_age));
+            add_queries(p, x, n, w->query, w->by_age);
+            add_residual(p, n, w->query);
+            add_errors(p, x);
+        }
         hash_head(x, w->hash);
     }
     count_codings(p, x, w->hash);
@@ -298,7 +309,7 @@ static enum kvr_status look(struct kvr_probe *p, const struct kvr_cache_view *vi
 
         w.list = calloc(n, sizeof *w.list);
         w.query = calloc(n, sizeof *w.query);
-        w.by_age = calloc(n * (size_t)p->n_chunks * N_SIDES, sizeof *w.by_age);
+        w.by_age = calloc(n * (size_t)p->n_chunks * KVR_PROBE_BY_AGE, sizeof *w.by_age);
         w.hash = calloc((size_t)x.n_past, sizeof *w.hash);
         st = w.list && w.query && w.by_age && w.hash
                  ? look_at_heads(p, &x, &w)
@@ -315,7 +326,7 @@ static enum kvr_status look(struct kvr_probe *p, const struct kvr_cache_view *vi
 static enum kvr_status commit(struct kvr_probe *p, const struct kvr_cache_view *view)
 {
     const struct kvr_cache_shape *s = &p->shape;
-    const size_t n = (size_t)(view->n_tok * s->n_heads * s->head_dim);
+    const size_t n = (size_t)(view->n_tok * p->kv_heads * s->head_dim);
     float *kv = malloc(2 * n * sizeof *kv);
     enum kvr_status st;
 

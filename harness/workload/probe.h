@@ -20,6 +20,8 @@
  *     attn_out_rel_k    the same with the method's weights and BF16 values: what keys do alone
  *     attn_out_rel_v    with BF16 weights and the method's values (dropped ones 0)
  *     top1_agreement    share of queries where no key has more p^ than the one with the most p
+ *     topk_recall       share of a query's 32 past keys with the most p (of those of
+ *                       one age: by age) that are among as many with the most p^; ties count
  *     mass_bf16         A
  *     keys_bf16         1 / sum p^2: how many keys a query attends to
  *     mass_on_zero      p^ on zero-filled tokens

@@ -86,8 +86,8 @@ static void read_current(struct kvr_probe_head *x, bool values)
     double row[KVR_CORRECTION_MAX_D];
 
     for (int64_t t = 0; t < w->n_tok; t++) {
-        kvr_to_f32(x->row, base + (size_t)((t * w->shape->n_heads + x->h) * d) * size,
-                   w->shape->exact, (size_t)d);
+        kvr_to_f32(x->row, base + (size_t)((t * x->kv_heads + x->h) * d) * size, w->shape->exact,
+                   (size_t)d);
         for (int c = 0; c < d; c++)
             row[c] = x->row[c];
         put(x, METHOD, values, x->n_past + t, row);
@@ -120,6 +120,7 @@ static void find_fates(struct kvr_probe_head *x)
 void kvr_probe_head_read(struct kvr_probe_head *x, int h)
 {
     x->h = h;
+    x->hq = h * (x->view->shape->n_heads / x->kv_heads);
     find_fates(x);
     for (int side = 0; side < N_SIDES; side++) {
         memset(x->kt[side], 0, (size_t)x->d * (size_t)x->stride * sizeof(double));
@@ -161,6 +162,7 @@ enum kvr_status kvr_probe_head_open(struct kvr_probe_head *x, const struct kvr_c
     int64_t at = 0;
 
     *x = (struct kvr_probe_head){ .view = view, .layer = { view->past, bf16 }, .d = s->head_dim };
+    x->kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads;
     for (int r = 0; r < view->seen->n; r++)
         x->n_past += view->seen->run[r][1] - view->seen->run[r][0];
     x->n = x->n_past + view->n_tok;

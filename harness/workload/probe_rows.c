@@ -20,6 +20,7 @@ static const struct {
     { "attn_out_rel_k", SUM(out_k_se), SUM(out_energy), SUM(queries), true, false },
     { "attn_out_rel_v", SUM(out_v_se), SUM(out_energy), SUM(queries), true, false },
     { "top1_agreement", SUM(top1), SUM(queries), SUM(queries), false, false },
+    { "topk_recall", SUM(top_found), SUM(top), SUM(top), false, true },
     { "keys_bf16", SUM(keys), SUM(queries), SUM(queries), false, false },
     { "mass_on_zero", SUM(on_zero), SUM(queries), SUM(queries), false, false },
     { "mass_on_summary", SUM(on_summary), SUM(queries), SUM(queries), false, false },
@@ -157,11 +158,11 @@ static int64_t channel_tokens(const struct kvr_probe *p, int layer)
 
 static double worst_channel(const struct kvr_probe *p, int layer, int head, int side)
 {
-    const int heads = p->shape.n_heads, d = p->shape.head_dim;
+    const int heads = p->kv_heads, d = p->shape.head_dim;
     double worst = 0;
 
     for (int l = first(layer); l < last(layer, p->shape.n_layers); l++)
-        for (int h = first(head); h < last(head, heads); h++)
+        for (int h = first(head) / p->group; h < (head < 0 ? heads : head / p->group + 1); h++)
             for (int c = 0; c < d; c++) {
                 const double e = p->channel[((int64_t)(l * 2 + side) * heads + h) * d + c] /
                                  p->channel_tokens[l];

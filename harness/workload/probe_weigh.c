@@ -60,7 +60,7 @@ static void load_queries(struct block *b)
     for (int i = 0; i < b->m; i++)
         for (int c = 0; c < x->d; c++)
             b->q[i * x->d + c] =
-                x->view->q[(b->list[i] * x->view->shape->n_heads + x->h) * x->d + c] * scale;
+                x->view->q[(b->list[i] * x->view->shape->n_heads + x->hq) * x->d + c] * scale;
 }
 
 /* The queries as the method's own correction is given them. */
@@ -133,12 +133,15 @@ static void correct(struct block *b)
     }
 }
 
-/* Scores to weights; dropped tokens (fate NULL: none) get 0. */
-static void soften(double *s, int64_t n, const uint8_t *fate, int64_t n_past)
+/* Scores of n keys to weights; dropped tokens (fate NULL: none) get 0, and so do those from `end`
+ * on, which the query must not see. */
+static void soften(double *s, int64_t n, int64_t end, const uint8_t *fate, int64_t n_past)
 {
     double top = -INFINITY, sum = 0;
 
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = end; j < n; j++)
+        s[j] = -INFINITY;
+    for (int64_t j = 0; j < end; j++) {
         if (fate && j < n_past && fate[j] == KVR_FATE_DROPPED)
             s[j] = -INFINITY;
         top = s[j] > top ? s[j] : top;
@@ -154,6 +157,57 @@ static void soften(double *s, int64_t n, const uint8_t *fate, int64_t n_past)
 static double half_kl(double p, double m)
 {
     return p > 0 ? 0.5 * p * log(p / m) : 0;
+}
+
+/* The least of the KVR_PROBE_TOP_KEYS greatest of w [n]; of fewer the least of all. A heap whose
+ * root is its least. */
+static double least_of_top(const double *w, int64_t n)
+{
+    double heap[KVR_PROBE_TOP_KEYS];
+    int size = 0;
+
+    for (int64_t j = 0; j < n; j++) {
+        int i = 0;
+
+        if (size < KVR_PROBE_TOP_KEYS) {
+            for (i = size++; i > 0 && heap[(i - 1) / 2] > w[j]; i = (i - 1) / 2)
+                heap[i] = heap[(i - 1) / 2];
+        } else if (w[j] > heap[0]) {
+            for (int c = 1; c < size; c = 2 * i + 1) {
+                c += c + 1 < size && heap[c + 1] < heap[c];
+                if (w[j] <= heap[c])
+                    break;
+                heap[i] = heap[c];
+                i = c;
+            }
+        } else {
+            continue;
+        }
+        heap[i] = w[j];
+    }
+    return heap[0];
+}
+
+/* Of the past keys with most BF16 weight, those that have most of the method's, too. One that the
+ * method has dropped has no weight, and is not found. */
+static void compare_top(const struct kvr_probe_head *x, const double *method, const double *bf16,
+                        int ages, struct kvr_probe_query *out, double *by_age)
+{
+    const double most_method = least_of_top(method, x->n_past);
+    const double most_bf16 = least_of_top(bf16, x->n_past);
+
+    for (int64_t j = 0; j < x->n_past; j++) {
+        const bool found = method[j] >= most_method && x->fate[j] != KVR_FATE_DROPPED;
+
+        if (bf16[j] < most_bf16)
+            continue;
+        out->top += 1;
+        out->top_found += found;
+        if (x->age[j] >= 0 && x->age[j] < ages) {
+            by_age[x->age[j] * KVR_PROBE_BY_AGE + KVR_PROBE_TOP] += 1;
+            by_age[x->age[j] * KVR_PROBE_BY_AGE + KVR_PROBE_FOUND] += found;
+        }
+    }
 }
 
 static void compare_weights(const struct kvr_probe_head *x, const double *method,
@@ -174,13 +228,14 @@ static void compare_weights(const struct kvr_probe_head *x, const double *method
         out->mass[METHOD] += method[j];
         out->mass[BF16] += bf16[j];
         if (x->age[j] >= 0 && x->age[j] < ages) {
-            by_age[x->age[j] * N_SIDES + METHOD] += method[j];
-            by_age[x->age[j] * N_SIDES + BF16] += bf16[j];
+            by_age[x->age[j] * KVR_PROBE_BY_AGE + METHOD] += method[j];
+            by_age[x->age[j] * KVR_PROBE_BY_AGE + BF16] += bf16[j];
         }
         out->on_zero += x->fate[j] == KVR_FATE_ZERO ? method[j] : 0;
         out->on_summary += x->fate[j] == KVR_FATE_POOLED ? method[j] : 0;
         out->lost += x->fate[j] == KVR_FATE_DROPPED ? bf16[j] : 0;
     }
+    compare_top(x, method, bf16, ages, out, by_age);
     out->keys = 1 / squares;
     out->top1 = 1;
     for (int64_t j = 0; j < x->n; j++)
@@ -192,7 +247,7 @@ static void compare_outputs(const struct block *b, int i, struct kvr_probe_query
 {
     const struct kvr_probe_head *x = b->x;
     const float *given =
-        x->view->out + (b->list[i] * x->view->shape->n_heads + x->h) * (int64_t)x->d;
+        x->view->out + (b->list[i] * x->view->shape->n_heads + x->hq) * (int64_t)x->d;
     const int64_t at = (int64_t)i * x->wide;
 
     for (int c = 0; c < x->d; c++) {
@@ -224,8 +279,9 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
     correct(b);
     for (int side = 0; side < N_SIDES; side++) {
         for (int i = 0; i < b->m; i++)
-            soften(b->weight[side] + i * x->stride, x->n, side == METHOD ? x->fate : NULL,
-                   x->n_past);
+            soften(b->weight[side] + i * x->stride, x->n,
+                   x->view->shape->causal ? x->n_past + b->list[i] + 1 : x->n,
+                   side == METHOD ? x->fate : NULL, x->n_past);
         for (int values = 0; values < N_SIDES; values++) {
             memset(b->out[side][values], 0, QUERIES * (size_t)x->wide * sizeof(double));
             kvr_probe_kernels()->mul(b->weight[side], x->stride, b->m, x->v[values], x->wide, x->n,
@@ -235,7 +291,7 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
     for (int i = 0; i < b->m; i++) {
         out[i] = (struct kvr_probe_query){ 0 };
         compare_weights(x, b->weight[METHOD] + i * x->stride, b->weight[BF16] + i * x->stride, ages,
-                        &out[i], by_age + (int64_t)i * ages * N_SIDES);
+                        &out[i], by_age + (int64_t)i * ages * KVR_PROBE_BY_AGE);
         compare_outputs(b, i, &out[i]);
     }
 }
@@ -246,7 +302,7 @@ enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *l
     const int n_blocks = (n + QUERIES - 1) / QUERIES;
     bool ok = true;
 
-    memset(by_age, 0, (size_t)n * (size_t)ages * N_SIDES * sizeof *by_age);
+    memset(by_age, 0, (size_t)n * (size_t)ages * KVR_PROBE_BY_AGE * sizeof *by_age);
 #pragma omp parallel reduction(&& : ok)
     {
         struct block b;
@@ -261,7 +317,7 @@ enum kvr_status kvr_probe_weigh(const struct kvr_probe_head *x, const int64_t *l
                 continue;
             b.m = n - first < QUERIES ? n - first : QUERIES;
             b.list = list + first;
-            weigh_block(&b, ages, out + first, by_age + (int64_t)first * ages * N_SIDES);
+            weigh_block(&b, ages, out + first, by_age + (int64_t)first * ages * KVR_PROBE_BY_AGE);
         }
         block_free(&b);
     }

@@ -1,6 +1,6 @@
 // probes.js - what attention does beside a BF16 cache of the same tokens: cells of kind probe.
 const PROBES = table("probes"), PROBE_LAYERS = table("probe_layers"), PROBE_AGES = table("probe_ages");
-const PROBE_WORDS = { delta_a: "share of attention that moves onto the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "keys that hold 90 % of it, BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "of the output, by keys alone", attn_out_rel_v: "of the output, by values alone", top1_agreement: "queries whose first key stays the same",
+const PROBE_WORDS = { delta_a: "share of attention that moves onto the cache (\u0394A)", mass_bf16: "share of attention on the cache, BF16", keys_bf16: "keys that hold 90 % of it, BF16", jsd: "Jensen-Shannon divergence of attention", attn_out_rel: "relative error of the output", attn_out_rel_k: "of the output, by keys alone", attn_out_rel_v: "of the output, by values alone", top1_agreement: "queries whose first key stays the same", topk_recall: "of a query's first 32 keys those that stay",
   mass_on_zero: "share on zeroed keys", mass_on_summary: "share on pooled means", mass_lost: "share that is lost", k_rel_error: "relative error of K", v_rel_error: "relative error of V", recodes: "times a token is coded again", value_changes: "times a stored value changes" };
 const probeName = k => PROBE_WORDS[k] ? k + ": " + PROBE_WORDS[k] : k;
 const MORE_IS_BETTER = ["top1_agreement"];

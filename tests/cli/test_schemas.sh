@@ -62,6 +62,8 @@ conforms rows "stats" stats timing --db q.db --json
 conforms rows "pareto" pareto --db q.db --json
 conforms rows "claims" claims --db q.db --json
 conforms nll "nll" nll "$root/tests/fixtures/lm" "$root/tests/fixtures/lm/texts.safetensors" --json
+conforms trace "trace record" trace record small.kvtrace -n 3 -q -p 'a large red disc' --json
+conforms trace "trace check" trace check small.kvtrace --json
 conforms rows "reproduce" reproduce study33 --quantity compression --json
 video=$(basename "$(sql q.db "SELECT path FROM artifact WHERE kind = 'video' LIMIT 1")")
 printf '{"aesthetic_quality": [0.5, [{"video_path": "x/%s", "video_results": 0.5}]]}' "$video" >vbench.json

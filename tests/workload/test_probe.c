@@ -36,6 +36,7 @@ struct record {
     double queries, delta, mass, jsd, top1, keys, on_zero, on_summary, lost;
     double out_se, only_k_se, only_v_se, out_energy;
     double tokens, k_se, k_energy, v_se, v_energy;
+    double top, top_found;
 };
 
 struct direct {
@@ -181,6 +182,25 @@ static void weigh(const struct kvr_cache_view *w, int h, const double *q, struct
     free(spans);
 }
 
+/* Past keys that fewer than 32 others outweigh, by each side; copies of one summary agree. */
+static void add_top(struct record *all, struct record *ages, const struct token *tok, int64_t n)
+{
+    for (int64_t j = 0; j < n && tok[j].fate != 'n'; j++) {
+        int above = 0, above_bf16 = 0;
+
+        for (int64_t i = 0; i < n && tok[i].fate != 'n'; i++) {
+            above += tok[i].p > tok[j].p * (1 + 1e-12);
+            above_bf16 += tok[i].bp > tok[j].bp;
+        }
+        if (above_bf16 >= 32)
+            continue;
+        all->top++;
+        ages[tok[j].age].top++;
+        all->top_found += above < 32 && tok[j].fate != 'd';
+        ages[tok[j].age].top_found += above < 32 && tok[j].fate != 'd';
+    }
+}
+
 static void add_query(struct record *all, struct record *ages, const struct token *tok, int64_t n)
 {
     double out[D] = { 0 }, bout[D] = { 0 }, kout[D] = { 0 }, vout[D] = { 0 };
@@ -210,6 +230,7 @@ static void add_query(struct record *all, struct record *ages, const struct toke
         all->on_summary += tok[j].fate == 'p' ? p : 0;
         all->lost += tok[j].fate == 'd' ? b : 0;
     }
+    add_top(all, ages, tok, n);
     all->queries++;
     all->keys += 1 / squares;
     all->top1 += tok[btop].p >= tok[top].p * (1 - 1e-12); /* copies of one summary agree */
@@ -429,6 +450,7 @@ static double expected(const struct direct *d, const struct kvr_probe_row *row, 
         { "attn_out_rel_k", sqrt(s.only_k_se / s.out_energy), s.queries },
         { "attn_out_rel_v", sqrt(s.only_v_se / s.out_energy), s.queries },
         { "top1_agreement", s.top1 / s.queries, s.queries },
+        { "topk_recall", s.top_found / s.top, s.top },
         { "keys_bf16", s.keys / s.queries, s.queries },
         { "mass_on_zero", s.on_zero / s.queries, s.queries },
         { "mass_on_summary", s.on_summary / s.queries, s.queries },

@@ -2,6 +2,7 @@
 SELECT method, age,
   max(mean) FILTER (WHERE name = 'delta_a') AS delta_a,
   max(mean) FILTER (WHERE name = 'mass_bf16') AS mass_bf16,
+  max(mean) FILTER (WHERE name = 'topk_recall') AS topk_recall,
   max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,
   max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,
   max(mean) FILTER (WHERE name = 'recodes') AS recodes,

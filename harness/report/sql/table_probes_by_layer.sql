@@ -10,6 +10,7 @@ SELECT method, layer,
   max(mean) FILTER (WHERE name = 'attn_out_rel_k') AS attn_out_rel_k,
   max(mean) FILTER (WHERE name = 'attn_out_rel_v') AS attn_out_rel_v,
   max(mean) FILTER (WHERE name = 'top1_agreement') AS top1_agreement,
+  max(mean) FILTER (WHERE name = 'topk_recall') AS topk_recall,
   max(mean) FILTER (WHERE name = 'k_rel_error') AS k_rel_error,
   max(mean) FILTER (WHERE name = 'v_rel_error') AS v_rel_error,
   max(n_cells) AS n, {group}

@@ -1,0 +1,281 @@
+/* cmd_trace.c - `kvreel trace`: queries, keys and values as files: record, check. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/trace.h"
+#include "harness/core/path.h"
+#include "harness/device/names.h"
+#include "harness/engine/gemm.h"
+#include "harness/plan/find.h"
+#include "harness/trace/check.h"
+#include "harness/workload/record.h"
+#include "harness/workload/text.h"
+
+enum { MAX_PATH = 1024 };
+
+/* --- check ------------------------------------------------------------------------------ */
+
+static int show_pass(void *ctx, int done, int total)
+{
+    (void)ctx;
+    fprintf(stderr, "kvreel: pass %d of %d\n", done, total);
+    return 0;
+}
+
+json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r)
+{
+    const struct kvr_trace_info *i = kvr_trace_info(t);
+    const struct kvr_trace_layout *l = &i->layout;
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i,"
+                     " s:{s:i, s:i, s:i, s:i, s:i, s:i, s:b},"
+                     " s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:{s:f, s:f, s:f}}",
+                     "path", kvr_trace_dir(t), "sha256", kvr_trace_sha256(t), "model", i->model,
+                     "licence", i->licence, "source", i->source, "text", i->text, "seed",
+                     (json_int_t)i->seed, "window", i->window_frames, "sink", i->sink_frames,
+                     "layout", "layers", l->n_layers, "heads", l->n_heads, "kv_heads",
+                     l->n_kv_heads, "head_dim", l->head_dim, "tokens_per_frame",
+                     l->tokens_per_frame, "frames_per_chunk", l->frames_per_chunk, "causal",
+                     l->causal, "frames", i->n_frames, "chunks", i->n_chunks, "passes", i->n_passes,
+                     "tokens", (json_int_t)r->tokens, "files", (json_int_t)r->files, "values",
+                     (json_int_t)r->values, "bytes", (json_int_t)r->bytes, "outputs", r->outputs,
+                     "largest", "q", r->most[0], "k", r->most[1], "v", r->most[2]);
+}
+
+static void print_trace(const json_t *doc)
+{
+    const json_t *l = json_object_get(doc, "layout");
+    const json_t *largest = json_object_get(doc, "largest");
+#define TEXT(key) json_string_value(json_object_get(doc, key))
+#define INT(o, key) json_integer_value(json_object_get(o, key))
+
+    printf("%s: a trace of %s (licence: %s)\n", TEXT("path"), TEXT("model"), TEXT("licence"));
+    printf("%" JSON_INTEGER_FORMAT " layers, %" JSON_INTEGER_FORMAT
+           " heads over %" JSON_INTEGER_FORMAT " of keys, head_dim %" JSON_INTEGER_FORMAT "%s\n",
+           INT(l, "layers"), INT(l, "heads"), INT(l, "kv_heads"), INT(l, "head_dim"),
+           json_is_true(json_object_get(l, "causal")) ? ", causal" : "");
+    printf("%" JSON_INTEGER_FORMAT " frames of %" JSON_INTEGER_FORMAT
+           " tokens in %" JSON_INTEGER_FORMAT " chunks, %" JSON_INTEGER_FORMAT
+           " passes; window %" JSON_INTEGER_FORMAT "\n",
+           INT(doc, "frames"), INT(l, "tokens_per_frame"), INT(doc, "chunks"), INT(doc, "passes"),
+           INT(doc, "window"));
+    printf("%" JSON_INTEGER_FORMAT
+           " files, %.1f MiB, all values finite; answers recorded of %" JSON_INTEGER_FORMAT
+           " calls\n",
+           INT(doc, "files"), (double)INT(doc, "bytes") / 1048576, INT(doc, "outputs"));
+    printf("largest |q| %.4g, |k| %.4g, |v| %.4g\n", json_real_value(json_object_get(largest, "q")),
+           json_real_value(json_object_get(largest, "k")),
+           json_real_value(json_object_get(largest, "v")));
+#undef TEXT
+#undef INT
+}
+
+static int check(const struct kvr_trace_opts *o, const char *dir)
+{
+    struct kvr_trace_report r;
+    struct kvr_trace *t;
+    json_t *doc = NULL;
+    enum kvr_status st = kvr_trace_open(&t, dir);
+
+    if (st == KVR_OK)
+        st = kvr_trace_check(t, o->quiet || o->json ? NULL : show_pass, NULL, &r);
+    if (st == KVR_OK) {
+        doc = kvr_cli_trace_json(t, &r);
+        st = doc ? KVR_OK : kvr_fail(KVR_ENOMEM, "trace: no memory");
+    }
+    kvr_trace_close(&t);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    if (o->json)
+        return kvr_cli_json(doc, KVR_EXIT_OK);
+    print_trace(doc);
+    json_decref(doc);
+    return KVR_EXIT_OK;
+}
+
+/* --- record ----------------------------------------------------------------------------- */
+
+static int show_chunk(void *ctx, int done, int total)
+{
+    const struct kvr_trace_opts *o = ctx;
+
+    if (!o->quiet)
+        fprintf(stderr, "kvreel: chunk %d of %d\n", done, total);
+    return 0;
+}
+
+static enum kvr_status record_video(const struct kvr_trace_opts *o, struct kvr_dev *dev,
+                                    struct kvr_model *m, const struct kvr_trace_info *info,
+                                    struct kvr_record *record)
+{
+    const struct kvr_rollout_request req = { .model = m,
+                                             .prompt = o->prompt,
+                                             .seed = o->seed,
+                                             .latent_frames = o->frames,
+                                             .window_frames = info->window_frames,
+                                             .path = KVR_PATH_STAGED,
+                                             .exact = KVR_BF16,
+                                             .watch = kvr_record_see,
+                                             .watch_ctx = record };
+    struct kvr_rollout_result r;
+    struct kvr_scheme *scheme;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_scheme_open(&scheme, "BF16", NULL, 0));
+    st = kvr_rollout_run(dev, scheme, &req, show_chunk, (void *)o, &r);
+    kvr_scheme_close(&scheme);
+    if (st == KVR_OK)
+        kvr_rollout_result_free(&r);
+    return st;
+}
+
+static enum kvr_status record_text(const struct kvr_trace_opts *o, struct kvr_dev *dev,
+                                   struct kvr_model *m, struct kvr_record *record)
+{
+    struct kvr_tokens ids;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_tokens_open(&ids, o->tokens, o->tensor));
+    st = o->frames <= ids.n ? kvr_record_text(record, dev, m, ids.id, o->frames, o->chunk)
+                            : kvr_fail(KVR_EINVAL, "trace: --frames %d, tensor '%s' has %d tokens",
+                                       o->frames, o->tensor, ids.n);
+    kvr_tokens_close(&ids);
+    return st;
+}
+
+static enum kvr_status look_at_options(const struct kvr_trace_opts *o, const struct kvr_model *m)
+{
+    const struct kvr_model_config *c = kvr_model_config(m);
+
+    if (c->is_lm && (!o->tokens || !o->tensor || o->prompt))
+        return kvr_fail(KVR_EINVAL,
+                        "trace: %s is a language model: it needs --tokens FILE and --tensor NAME, "
+                        "and no --prompt",
+                        o->model);
+    if (c->is_lm && o->frames > c->context_length)
+        return kvr_fail(KVR_EINVAL, "trace: --frames %d, the context of %s has %d tokens",
+                        o->frames, o->model, c->context_length);
+    if (!c->is_lm && (!o->prompt || o->tokens))
+        return kvr_fail(KVR_EINVAL, "trace: %s needs --prompt TEXT, and no --tokens", o->model);
+    return KVR_OK;
+}
+
+static enum kvr_status record_with(const struct kvr_trace_opts *o, const char *out,
+                                   struct kvr_dev *dev, struct kvr_model *m, int64_t *bytes)
+{
+    const struct kvr_model_config *c = kvr_model_config(m);
+    struct kvr_trace_info info = { .model = o->name ? o->name : o->model,
+                                   .licence = o->licence,
+                                   .source = o->source,
+                                   .text = o->prompt ? o->prompt : o->tensor,
+                                   .seed = o->seed };
+    struct kvr_record *record;
+    enum kvr_status st;
+    int grid_w;
+
+    KVR_TRY(look_at_options(o, m));
+    grid_w = kvr_record_describe(m, o->chunk, &info);
+    if (!c->is_lm)
+        info.window_frames = o->window >= 0 ? o->window : c->window_frames;
+    KVR_TRY(kvr_record_open(&record, out, &info, grid_w, !o->no_outputs));
+    st = c->is_lm ? record_text(o, dev, m, record) : record_video(o, dev, m, &info, record);
+    if (st == KVR_OK)
+        st = kvr_record_finish(&record, bytes);
+    kvr_record_close(&record);
+    return st;
+}
+
+static int record(const struct kvr_trace_opts *o, const char *out)
+{
+    struct kvr_model *model = NULL;
+    struct kvr_dev *dev = NULL;
+    char dir[MAX_PATH];
+    int64_t bytes = 0;
+    enum kvr_status st = kvr_find_path(&kvr_find_model, o->model, NULL, dir, sizeof dir);
+
+    if (st == KVR_OK)
+        st = kvr_dev_open_named(&dev, o->device);
+    if (st == KVR_OK)
+        st = kvr_model_open(&model, dev, dir);
+    if (st == KVR_OK)
+        st = record_with(o, out, dev, model, &bytes);
+    kvr_model_close(&model);
+    kvr_dev_close(&dev);
+    return st == KVR_OK ? kvr_cli_trace_written(o, out, bytes) : kvr_cli_fail(st);
+}
+
+int kvr_cli_trace_written(const struct kvr_trace_opts *o, const char *out, int64_t bytes)
+{
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:s, s:I}", "path", out, "bytes", (json_int_t)bytes),
+                            KVR_EXIT_OK);
+    printf("%s: %.1f MiB\n", out, (double)bytes / 1048576);
+    return KVR_EXIT_OK;
+}
+
+/* --- the command ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    int (*run)(const struct kvr_trace_opts *o, const char *path);
+} parts[] = {
+    { "record", record },
+    { "check", check },
+};
+
+static int run(const struct kvr_call *call)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(call->words[0], parts[i].name) == 0)
+            return parts[i].run(call->opts, call->words[1]);
+    return kvr_cli_fail(
+        kvr_fail(KVR_EINVAL, "trace: '%.40s', need record or check", call->words[0]));
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct kvr_trace_opts, model, "model", 0, "NAME", "nano",
+                 "record: model name or folder"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, prompt, "prompt", 'p', "TEXT", NULL,
+                 "record: what a video model is to show"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, tokens, "tokens", 0, "FILE", NULL,
+                 "record: what a language model reads, I32 [n] in a safetensors file"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, tensor, "tensor", 0, "NAME", NULL,
+                 "which tensor of that file"),
+    KVR_ARG_INT(struct kvr_trace_opts, chunk, "chunk", 0, "N", "128", 1, 65536,
+                "of a language model: tokens read at a time"),
+    KVR_ARG_INT(struct kvr_trace_opts, frames, "frames", 'n', "N", "42", 1, 100000,
+                "latent frames; of a language model tokens"),
+    KVR_ARG_INT(struct kvr_trace_opts, window, "window", 'w', "N", "-1", -1, 100000,
+                "newest frames attention may see; 0: all, -1: the model's"),
+    KVR_ARG_U64(struct kvr_trace_opts, seed, "seed", 's', "N", "1", "seed of the noise"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
+    KVR_ARG_TEXT(struct kvr_trace_opts, name, "name", 0, "TEXT", NULL,
+                 "the model's name in the trace; default: that of --model"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, licence, "licence", 0, "TEXT", "unknown",
+                 "the model's licence, kept in the trace"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, source, "source", 0, "TEXT", "",
+                 "where the model is from, kept in the trace"),
+    KVR_ARG_FLAG(struct kvr_trace_opts, no_outputs, "no-outputs", 0,
+                 "record: leave out what attention returned, a third of the bytes"),
+    KVR_ARG_FLAG(struct kvr_trace_opts, json, "json", 0, "print JSON"),
+    KVR_ARG_FLAG(struct kvr_trace_opts, quiet, "quiet", 'q', "no progress on stderr"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_trace = {
+    .name = "trace",
+    .summary = "queries, keys and values of a model's attention as files",
+    .usage = "record|check DIR [options]",
+    .examples = "  kvreel trace record red.kvtrace -n 21 --licence Apache-2.0 \\\n"
+                "      -p 'a large red disc bounces over a plain blue background'\n"
+                "  kvreel trace check red.kvtrace\n"
+                "  kvreel trace check red.kvtrace --json | jq .largest\n",
+    .details = "A trace is a folder: docs/kvtrace.md is the format.\n",
+    .args = args,
+    .opts_size = sizeof(struct kvr_trace_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

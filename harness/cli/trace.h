@@ -1,0 +1,22 @@
+/* trace.h - what the parts of `kvreel trace` share. */
+#ifndef KVR_CLI_TRACE_H
+#define KVR_CLI_TRACE_H
+
+#include <jansson.h>
+
+#include "harness/trace/check.h"
+
+struct kvr_trace_opts {
+    const char *model, *prompt, *tokens, *tensor, *device, *name, *licence, *source;
+    int chunk, frames, window;
+    uint64_t seed;
+    bool no_outputs, json, quiet;
+};
+
+/* What a trace is and what was found in it. NULL: no memory. */
+json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r);
+
+/* Says where it is and how large; the exit code. */
+int kvr_cli_trace_written(const struct kvr_trace_opts *o, const char *out, int64_t bytes);
+
+#endif

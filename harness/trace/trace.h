@@ -1,0 +1,126 @@
+/* trace.h - kvtrace: queries, keys and values of a model's attention, as a folder that is larger
+ * than memory may be. docs/kvtrace.md is the format.
+ *
+ *     struct kvr_trace *t;
+ *     KVR_TRY(kvr_trace_open(&t, "red-disc.kvtrace"));
+ *     for (int p = 0; p < kvr_trace_info(t)->n_passes; p++)
+ *         for (int l = 0; l < kvr_trace_info(t)->layout.n_layers; l++) {
+ *             struct kvr_trace_call c;
+ *             KVR_TRY(kvr_trace_call_open(&c, t, p, l));       c.q, c.k, c.v: mapped, one layer's
+ *             kvr_trace_call_close(&c);
+ *         }
+ *     kvr_trace_close(&t);
+ *
+ * index.json says what there is; every call of attention, which is a pass of a layer, is a
+ * safetensors file of its own, whose name follows from its place. Whatever the bytes of either
+ * say, they are refused with file, tensor, value and limit, or are what is said here. */
+#ifndef KVR_TRACE_TRACE_H
+#define KVR_TRACE_TRACE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/core/safetensors.h"
+#include "harness/core/sha256.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    KVR_TRACE_VERSION = 1,
+    KVR_TRACE_MAX_LAYERS = 1024,
+    KVR_TRACE_MAX_HEADS = 1024,
+    KVR_TRACE_MAX_HEAD_DIM = 256,   /* what attention takes */
+    KVR_TRACE_MAX_TOKENS = 1 << 24, /* of all chunks */
+    KVR_TRACE_MAX_FRAMES = 100000,
+    KVR_TRACE_MAX_PASSES = 65, /* of one chunk */
+    KVR_TRACE_FILE_NAME = 40
+};
+
+/* What all calls share. A language model's frame is a token. */
+struct kvr_trace_layout {
+    int n_layers, n_heads, n_kv_heads, head_dim; /* L, H, Hkv, D; query head h reads key head
+                                                    h / (H / Hkv) */
+    int tokens_per_frame, frames_per_chunk;
+    bool causal; /* a query sees nothing of its own chunk that comes after it */
+};
+
+/* How keys and queries were turned before they were recorded; for who reads them, not for
+ * attention.
+ */
+struct kvr_trace_rope {
+    bool turned;     /* false: no rotary embedding, the rest means nothing */
+    bool halves;     /* pairs are (i, i + n/2) of an axis; else adjacent, (2i, 2i + 1) */
+    int channels[3]; /* of a head, by axis t, h, w; together at most D */
+    double base;
+};
+
+/* One pass of one chunk: a forward. */
+struct kvr_trace_pass {
+    int chunk, index; /* index: 0 .. of the chunk's passes */
+    int frame0, n_frames;
+    bool clean;   /* the chunk's last pass, whose keys and values stay */
+    bool queries; /* false: keys and values alone, which were cached before recording began */
+    char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
+};
+
+struct kvr_trace_info {
+    const char *model, *licence; /* of the model; licence: SPDX name or words, never empty */
+    const char *source, *text;   /* where from; what was asked for: "" when not said */
+    uint64_t seed;
+    int window_frames, sink_frames; /* that the recorded attention saw; 0: all, none */
+    struct kvr_trace_layout layout;
+    struct kvr_trace_rope rope;
+    int n_passes, n_chunks, n_frames;
+    int most_passes;             /* of a chunk */
+    struct kvr_trace_pass *pass; /* [n_passes], in order */
+};
+
+struct kvr_trace;
+
+/* Reads index.json alone. KVR_ENOTFOUND: no such folder, or no index in it, as while it is still
+ * written; KVR_EFORMAT: the index lies. */
+enum kvr_status kvr_trace_open(struct kvr_trace **out, const char *dir);
+void kvr_trace_close(struct kvr_trace **t); /* copes with NULL */
+
+const struct kvr_trace_info *kvr_trace_info(const struct kvr_trace *t);
+const char *kvr_trace_dir(const struct kvr_trace *t);
+/* Of index.json, which has the hashes of all the rest: who knows it knows the trace. */
+const char *kvr_trace_sha256(const struct kvr_trace *t);
+
+/* A document as index.json; `where` for messages. Strings are the document's, `pass` is freed by
+ * kvr_trace_info_free. On failure there is nothing to free. */
+enum kvr_status kvr_trace_info_read(struct kvr_trace_info *out, const json_t *doc,
+                                    const char *where);
+void kvr_trace_info_free(struct kvr_trace_info *i);
+/* The layout alone, with the same bounds; `where` for messages. */
+enum kvr_status kvr_trace_layout_check(const struct kvr_trace_layout *l, const char *where);
+
+/* One call, in a mapped file. T = n_frames * tokens_per_frame. */
+struct kvr_trace_call {
+    struct kvr_st *file;
+    int64_t n_tok;              /* T */
+    struct kvr_tensor k, v;     /* [T,Hkv,D] of F32, F16 or BF16: as attention reads them */
+    struct kvr_tensor q;        /* [T,H,D]; data NULL in a pass without queries */
+    struct kvr_tensor out;      /* [T,H,D]: what attention returned; data NULL: not recorded */
+    struct kvr_tensor position; /* I32 [T,3]: t, h, w */
+};
+
+/* KVR_EFORMAT: not the file that the index has the hash of, or not these tensors. Values are not
+ * looked at. */
+enum kvr_status kvr_trace_call_open(struct kvr_trace_call *c, const struct kvr_trace *t, int pass,
+                                    int layer);
+void kvr_trace_call_close(struct kvr_trace_call *c); /* copes with {0} */
+/* The tensors of an open file, which `c` takes when that succeeds. */
+enum kvr_status kvr_trace_call_read(struct kvr_trace_call *c, struct kvr_st *file,
+                                    const struct kvr_trace_info *info, int pass);
+
+/* "c00012-p04-l029.safetensors" */
+void kvr_trace_file_name(const struct kvr_trace_pass *p, int layer, char out[KVR_TRACE_FILE_NAME]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,39 @@
+/* record.h - writes what attention is asked, while an engine runs: a trace (harness/trace).
+ *
+ *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
+ *     req.watch = kvr_record_see;
+ *     req.watch_ctx = r;
+ *     ... a rollout through a BF16 cache; or kvr_cache_watch() of any other cache ...
+ *     KVR_TRY(kvr_record_finish(&r, &bytes));
+ *     kvr_record_close(&r);                                  copes with a finished one
+ *
+ * Keys and values are those that the cache holds of the chunk, in its exact type; queries are the
+ * floats that attention multiplies, so that what is attended to again gives the same bits. */
+#ifndef KVR_WORKLOAD_RECORD_H
+#define KVR_WORKLOAD_RECORD_H
+
+#include "harness/cache/cache.h"
+#include "harness/engine/model.h"
+#include "harness/trace/write.h"
+
+struct kvr_record;
+
+/* info.layout is the cache's. `grid_w`: tokens of a row of a frame, for positions. `outputs`: what
+ * attention returns is kept as well. */
+enum kvr_status kvr_record_open(struct kvr_record **out, const char *dir,
+                                const struct kvr_trace_info *info, int grid_w, bool outputs);
+void kvr_record_close(struct kvr_record **r);
+enum kvr_status kvr_record_finish(struct kvr_record **r, int64_t *bytes);
+
+/* A kvr_cache_watch_fn; ctx is the record. */
+enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view);
+
+/* The layout and the rotary embedding of an open model's attention, chunks of `chunk` tokens for a
+ * language model; the rest of `info` is left alone. Returns the tokens of a frame's row. */
+int kvr_record_describe(const struct kvr_model *m, int chunk, struct kvr_trace_info *info);
+
+/* A language model reads n tokens through a BF16 cache, `chunk` at a time, and is recorded. */
+enum kvr_status kvr_record_text(struct kvr_record *r, struct kvr_dev *dev, struct kvr_model *m,
+                                const int32_t *ids, int n, int chunk);
+
+#endif

@@ -1,0 +1,295 @@
+/* replay.c - pass by pass, layer by layer, one call's tensors in memory. */
+#include "harness/workload/replay.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/clock.h"
+#include "harness/device/phase.h"
+#include "harness/workload/replay_error.h"
+
+struct replay {
+    struct kvr_dev *dev;
+    const struct kvr_replay_request *req;
+    const struct kvr_trace_info *info;
+    struct kvr_cache_shape shape;
+    struct kvr_cache *cache;
+    struct kvr_buf on_dev;    /* what attention reads and writes: q, k, v, out */
+    float *q, *k, *v, *out;   /* [T,H,D], [T,Hkv,D], both; [T,H,D] */
+    struct kvr_buf in_host;   /* the same of the host, where that is another memory */
+    float *hq, *hk, *hv, *ho; /* equal to the above where it is not */
+    struct kvr_replay_errors *errors;
+    struct kvr_replay_result *result;
+    struct kvr_cache_times times; /* until the last pass */
+    int64_t ns;                   /* of append, attend and commit, and of passes' begin and end */
+    int room, done;
+    kvr_progress_fn *progress;
+    void *progress_ctx;
+};
+
+struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req)
+{
+    const struct kvr_trace_layout *l = &kvr_trace_info(req->trace)->layout;
+
+    return (struct kvr_cache_shape){
+        .n_layers = req->n_layers ? req->n_layers : l->n_layers,
+        .n_heads = l->n_heads,
+        .head_dim = l->head_dim,
+        .n_kv_heads = l->n_kv_heads == l->n_heads ? 0 : l->n_kv_heads,
+        .causal = l->causal,
+        .tokens_per_frame = l->tokens_per_frame,
+        .frames_per_chunk = l->frames_per_chunk,
+        .capacity_frames = req->frames,
+        .window_frames = req->window_frames,
+        .sink_frames = req->sink_frames,
+        .evict = req->evict,
+        .exact = KVR_BF16,
+        .attend = req->attend,
+    };
+}
+
+static enum kvr_status check(const struct replay *r)
+{
+    const struct kvr_trace_layout *l = &r->info->layout;
+
+    if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
+        (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
+        return kvr_fail(KVR_EINVAL, "replay: %d frames of %d, need whole chunks of %d, or all",
+                        r->req->frames, r->info->n_frames, l->frames_per_chunk);
+    if (r->req->n_layers < 0 || r->req->n_layers > l->n_layers)
+        return kvr_fail(KVR_EINVAL, "replay: %d layers, the trace has %d", r->req->n_layers,
+                        l->n_layers);
+    return KVR_OK;
+}
+
+/* --- one call --------------------------------------------------------------------------- */
+
+static enum kvr_status fetch(const struct replay *r, const struct kvr_tensor *from,
+                             const char *name, float *host, float *dev)
+{
+    const int64_t n = kvr_tensor_count(from);
+
+    kvr_to_f32(host, from->data, from->dtype, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(host[i]))
+            return kvr_fail(KVR_ENAN, "%s: tensor '%s': value %lld is %g: must be finite",
+                            kvr_trace_dir(r->req->trace), name, (long long)i, (double)host[i]);
+    return host == dev ? KVR_OK : kvr_dev_put(r->dev, dev, host, (size_t)n * sizeof *host);
+}
+
+/* Waits for the device, so that what is asked is in the time. */
+static enum kvr_status timed(struct replay *r, int64_t begin)
+{
+    KVR_TRY(kvr_dev_sync(r->dev));
+    r->ns += kvr_now_ns() - begin;
+    return KVR_OK;
+}
+
+static enum kvr_status check_answer(const struct replay *r, const struct kvr_trace_pass *p,
+                                    int layer, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(r->ho[i]))
+            return kvr_fail(KVR_ENAN, "replay: chunk %d pass %d layer %d: answer %lld is %g",
+                            p->chunk, p->index, layer, (long long)i, (double)r->ho[i]);
+    return KVR_OK;
+}
+
+static enum kvr_status attend(struct replay *r, const struct kvr_trace_pass *p, int layer,
+                              const struct kvr_trace_call *c)
+{
+    const int64_t n = c->n_tok * r->info->layout.n_heads * r->info->layout.head_dim;
+    int64_t begin;
+
+    KVR_TRY(fetch(r, &c->q, "q", r->hq, r->q));
+    begin = kvr_now_ns();
+    KVR_TRY(kvr_cache_append(r->cache, layer, r->k, r->v));
+    KVR_TRY(kvr_cache_attend(r->cache, layer, r->q, r->out));
+    KVR_TRY(timed(r, begin));
+    if (r->ho != r->out)
+        KVR_TRY(kvr_dev_get(r->dev, r->ho, r->out, (size_t)n * sizeof *r->ho));
+    KVR_TRY(check_answer(r, p, layer, n));
+    return kvr_replay_errors_add(r->errors, p, layer, c, r->hq, r->hk, r->hv, r->ho);
+}
+
+static enum kvr_status store(struct replay *r, const struct kvr_trace_pass *p, int layer)
+{
+    const int64_t begin = kvr_now_ns();
+
+    KVR_TRY(kvr_cache_append(r->cache, layer, r->k, r->v));
+    KVR_TRY(kvr_cache_commit(r->cache, layer));
+    KVR_TRY(timed(r, begin));
+    return kvr_replay_errors_add(r->errors, p, layer, NULL, NULL, r->hk, r->hv, NULL);
+}
+
+static enum kvr_status one_call(struct replay *r, int pass, int layer)
+{
+    const struct kvr_trace_pass *p = &r->info->pass[pass];
+    struct kvr_trace_call c;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_trace_call_open(&c, r->req->trace, pass, layer));
+    st = fetch(r, &c.k, "k", r->hk, r->k);
+    if (st == KVR_OK)
+        st = fetch(r, &c.v, "v", r->hv, r->v);
+    if (st == KVR_OK)
+        st = p->queries ? attend(r, p, layer, &c) : store(r, p, layer);
+    kvr_trace_call_close(&c);
+    return st;
+}
+
+/* --- passes ----------------------------------------------------------------------------- */
+
+static enum kvr_status record(struct replay *r, const struct kvr_trace_pass *p)
+{
+    struct kvr_pass_record *to = &r->result->cost.pass[r->result->cost.n_passes++];
+    const struct kvr_cache_times before = r->times;
+    struct kvr_mem_stats mem;
+
+    kvr_mem_stats(r->dev, &mem);
+    to->chunk = p->chunk;
+    to->index = p->index;
+    to->t_ns = r->ns;
+    to->live_total = mem.live_total;
+    memcpy(to->live, mem.live, sizeof to->live);
+    kvr_cache_bytes(r->cache, &to->bytes);
+    if (!r->req->phases)
+        return KVR_OK;
+    KVR_TRY(kvr_cache_times(r->cache, &r->times));
+    to->cache = (struct kvr_cache_times){
+        .encode_ns = r->times.encode_ns - before.encode_ns,
+        .decode_ns = r->times.decode_ns - before.decode_ns,
+        .attend_ns = r->times.attend_ns - before.attend_ns,
+    };
+    return KVR_OK;
+}
+
+static enum kvr_status one_pass(struct replay *r, int pass)
+{
+    const struct kvr_trace_pass *p = &r->info->pass[pass];
+    const struct kvr_pass as = { p->chunk, p->frame0, p->n_frames, p->index, p->clean };
+    int64_t begin = kvr_now_ns();
+
+    KVR_TRY(kvr_cache_begin_pass(r->cache, &as));
+    KVR_TRY(timed(r, begin));
+    KVR_TRY(kvr_replay_errors_begin(r->errors, &as));
+    for (int l = 0; l < r->shape.n_layers; l++)
+        KVR_TRY(one_call(r, pass, l));
+    begin = kvr_now_ns();
+    KVR_TRY(kvr_cache_end_pass(r->cache));
+    KVR_TRY(timed(r, begin));
+    KVR_TRY(kvr_replay_errors_end(r->errors));
+    return record(r, p);
+}
+
+static enum kvr_status walk(struct replay *r)
+{
+    const int n_chunks = r->result->cost.n_chunks;
+
+    for (int i = 0; i < r->room; i++) {
+        KVR_TRY(one_pass(r, i));
+        if (i + 1 < r->room && r->info->pass[i + 1].chunk == r->info->pass[i].chunk)
+            continue;
+        r->done++;
+        if (r->progress && r->progress(r->progress_ctx, r->done, n_chunks))
+            return kvr_fail(KVR_EINTERRUPTED, "replay: stopped after chunk %d of %d", r->done,
+                            n_chunks);
+    }
+    r->result->cost.wall_ns = r->ns;
+    kvr_cache_bytes(r->cache, &r->result->cost.bytes);
+    kvr_mem_stats(r->dev, &r->result->cost.mem);
+    kvr_replay_errors_result(r->errors, r->result);
+    return kvr_cache_times(r->cache, &r->result->cost.cache);
+}
+
+/* --- all of it -------------------------------------------------------------------------- */
+
+static void point(const struct replay *r, struct kvr_buf *buf, float **q, float **k, float **v,
+                  float **out)
+{
+    const struct kvr_trace_layout *l = &r->info->layout;
+    const size_t n =
+        (size_t)l->frames_per_chunk * (size_t)l->tokens_per_frame * (size_t)l->head_dim;
+
+    *q = buf->p;
+    *out = *q + n * (size_t)l->n_heads;
+    *k = *out + n * (size_t)l->n_heads;
+    *v = *k + n * (size_t)l->n_kv_heads;
+}
+
+static enum kvr_status open_buffers(struct replay *r)
+{
+    const struct kvr_trace_layout *l = &r->info->layout;
+    const size_t n = (size_t)l->frames_per_chunk * (size_t)l->tokens_per_frame *
+                     (size_t)l->head_dim * 2 * (size_t)(l->n_heads + l->n_kv_heads);
+
+    KVR_TRY(kvr_buf_alloc(&r->on_dev, r->dev, KVR_MEM_ACT, n * sizeof(float)));
+    point(r, &r->on_dev, &r->q, &r->k, &r->v, &r->out);
+    if (kvr_dev_in_host(r->dev)) {
+        point(r, &r->on_dev, &r->hq, &r->hk, &r->hv, &r->ho);
+        return KVR_OK;
+    }
+    KVR_TRY(kvr_buf_alloc(&r->in_host, kvr_dev_host(r->dev), KVR_MEM_IO, n * sizeof(float)));
+    point(r, &r->in_host, &r->hq, &r->hk, &r->hv, &r->ho);
+    return KVR_OK;
+}
+
+static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *scheme)
+{
+    struct kvr_rollout_result *cost = &r->result->cost;
+
+    while (r->room < r->info->n_passes && r->info->pass[r->room].frame0 < r->req->frames)
+        r->room++;
+    cost->n_chunks = r->info->pass[r->room - 1].chunk + 1;
+    cost->pass = calloc((size_t)r->room, sizeof *cost->pass);
+    r->result->chunk = calloc((size_t)cost->n_chunks, sizeof *r->result->chunk);
+    if (!cost->pass || !r->result->chunk)
+        return kvr_fail(KVR_ENOMEM, "replay: no memory for %d passes", r->room);
+    r->shape = kvr_replay_shape(r->req);
+    kvr_phases_forget(r->dev);
+    KVR_TRY(open_buffers(r));
+    KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &r->shape, r->req->path));
+    kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
+    return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
+}
+
+enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                               const struct kvr_replay_request *req, kvr_progress_fn *progress,
+                               void *progress_ctx, struct kvr_replay_result *out)
+{
+    struct replay r = { .dev = dev,
+                        .req = req,
+                        .info = kvr_trace_info(req->trace),
+                        .result = out,
+                        .progress = progress,
+                        .progress_ctx = progress_ctx };
+    struct kvr_mem_stats mem;
+    enum kvr_status st;
+
+    memset(out, 0, sizeof *out);
+    KVR_TRY(check(&r));
+    kvr_mem_reset_peak(dev);
+    kvr_mem_stats(dev, &mem);
+    out->cost.live_at_start = mem.live_total;
+    out->cost.finite = true;
+    st = open_all(&r, scheme);
+    if (st == KVR_OK)
+        st = walk(&r);
+    kvr_replay_errors_close(&r.errors);
+    kvr_cache_close(&r.cache);
+    kvr_buf_free(&r.on_dev);
+    kvr_buf_free(&r.in_host);
+    kvr_mem_stats(dev, &mem);
+    out->cost.live_at_end = mem.live_total;
+    if (st != KVR_OK)
+        kvr_replay_result_free(out);
+    return st;
+}
+
+void kvr_replay_result_free(struct kvr_replay_result *r)
+{
+    free(r->chunk);
+    kvr_rollout_result_free(&r->cost);
+    memset(r, 0, sizeof *r);
+}

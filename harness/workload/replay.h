@@ -1,0 +1,63 @@
+/* replay.h - a trace attends again, through a method's cache.
+ *
+ *     struct kvr_replay_request req = { .trace = t, .frames = 42, .window_frames = 21, ... };
+ *     KVR_TRY(kvr_replay_run(dev, scheme, &req, NULL, NULL, &result));
+ *     kvr_replay_result_free(&result);
+ *
+ * Passes, chunks and layers come as they were recorded; the cache takes their keys and values,
+ * codes what clean passes leave, and answers their queries. Nothing that a method answers reaches
+ * what comes next: the trace is its teacher.
+ *
+ * With `compare` every answer o^ is held against o, that of a BF16 cache of the same window fed
+ * with the same keys and values, in memory that is counted apart and in no time. Over queries whose
+ * past is not empty, with e = o^ - o:
+ *
+ *     attn_out_mse   mean of e^2 over all channels;    attn_out_rel   sqrt(sum e^2 / sum o^2)
+ *     attn_out_cos   mean over queries and heads of o^ . o / (|o^| |o|); 1 where both are 0
+ *
+ * `recorded_rel` is the second with the recorded answer in the place of o, over all queries that
+ * have one: of BF16 it says whether the trace is what it says, and 0 that all bits are the same. */
+#ifndef KVR_WORKLOAD_REPLAY_H
+#define KVR_WORKLOAD_REPLAY_H
+
+#include "harness/trace/trace.h"
+#include "harness/workload/workload.h"
+
+struct kvr_replay_request {
+    const struct kvr_trace *trace;
+    int frames;        /* the first so many: whole chunks, or all */
+    int n_layers;      /* the first so many; 0: all */
+    int window_frames; /* 0 = all */
+    int sink_frames;
+    bool evict;
+    enum kvr_path path;
+    enum kvr_attend_as attend;
+    kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
+    void *watch_ctx;
+    bool phases;  /* keep each pass's time by phase; not in a timed run */
+    bool compare; /* with a BF16 cache */
+};
+
+/* Means over a chunk, or over all. NaN where nothing was compared. */
+struct kvr_replay_error {
+    int64_t queries;
+    double out_mse, out_rel, out_cos;
+};
+
+struct kvr_replay_result {
+    struct kvr_replay_error all, *chunk; /* chunk [cost.n_chunks], owned */
+    double recorded_rel;                 /* NaN: the trace has no answers */
+    struct kvr_rollout_result cost;      /* what costs: times, bytes, passes; no frames */
+};
+
+/* The cache that a replay has. */
+struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req);
+
+/* KVR_EINVAL: more frames or layers than there are, or part of a chunk. KVR_ENAN: a query, key or
+ * value of the trace, or an answer, is not finite. */
+enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                               const struct kvr_replay_request *req, kvr_progress_fn *progress,
+                               void *progress_ctx, struct kvr_replay_result *out);
+void kvr_replay_result_free(struct kvr_replay_result *r);
+
+#endif

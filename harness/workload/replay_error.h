@@ -1,0 +1,35 @@
+/* replay_error.h - a replay's answers beside those of a BF16 cache, and beside the recorded ones.
+ *
+ *     KVR_TRY(kvr_replay_errors_open(&e, &shape, n_chunks, true));
+ *     for each pass:
+ *         KVR_TRY(kvr_replay_errors_begin(e, &pass));
+ *         for each layer: KVR_TRY(kvr_replay_errors_add(e, &pass, layer, &call, q, k, v, out));
+ *         KVR_TRY(kvr_replay_errors_end(e));
+ *     kvr_replay_errors_result(e, &result);
+ *     kvr_replay_errors_close(&e);
+ *
+ * The BF16 cache lies on a CPU device of its own: not a byte of it is in the method's books. */
+#ifndef KVR_WORKLOAD_REPLAY_ERROR_H
+#define KVR_WORKLOAD_REPLAY_ERROR_H
+
+#include "harness/workload/replay.h"
+
+struct kvr_replay_errors;
+
+/* `compare` false: recorded answers alone. */
+enum kvr_status kvr_replay_errors_open(struct kvr_replay_errors **out,
+                                       const struct kvr_cache_shape *shape, int n_chunks,
+                                       bool compare);
+void kvr_replay_errors_close(struct kvr_replay_errors **e);
+
+enum kvr_status kvr_replay_errors_begin(struct kvr_replay_errors *e, const struct kvr_pass *pass);
+/* Host memory: q, out [T,H,D], k, v [T,Hkv,D]. call, q and out NULL: a pass without queries. */
+enum kvr_status kvr_replay_errors_add(struct kvr_replay_errors *e, const struct kvr_trace_pass *p,
+                                      int layer, const struct kvr_trace_call *call, const float *q,
+                                      const float *k, const float *v, const float *out);
+enum kvr_status kvr_replay_errors_end(struct kvr_replay_errors *e);
+
+/* Fills all, chunk and recorded_rel. */
+void kvr_replay_errors_result(const struct kvr_replay_errors *e, struct kvr_replay_result *out);
+
+#endif
