@@ -15,6 +15,7 @@
 
 #include "harness/core/clock.h"
 #include "harness/run/external.h"
+#include "tests/suite.h"
 
 static const struct failure {
     const char *command, *says;
@@ -277,13 +278,13 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *s = suite_create("external");
-    TCase *tc = tcase_create("external");
-    SRunner *sr = srunner_create(s);
-    int failed;
+    Suite *s;
+    TCase *tc;
 
     if (argc > 4 && strcmp(argv[1], "probe") == 0)
         return probe(argv);
+    s = suite_create("external");
+    tc = tcase_create("external");
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, failures_say_why, 0, N_FAILURES);
     tcase_add_test(tc, words_quotes_and_placeholders);
@@ -293,9 +294,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, a_child_left_behind_is_not_waited_for);
     tcase_add_loop_test(tc, a_sandbox_keeps_files_and_network, 0, sizeof held / sizeof *held);
     suite_add_tcase(s, tc);
-    srunner_set_fork_status(sr, CK_NOFORK);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }
