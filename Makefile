@@ -96,7 +96,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all lib model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind soak
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -298,6 +298,10 @@ cli-test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS)
 ## fault-campaign: 200 faults against sweeps: kills, hangs, memory, NaN, full disks, damage
 fault-campaign: $(BUILD)/tests/run/test_faults
 	@KVR_FAULTS=$${KVR_FAULTS:-200} $(BUILD)/tests/run/test_faults
+
+## soak: 2000 cells through one parent, which must hold no more at the end than at the beginning
+soak: $(BUILD)/tests/run/test_soak
+	@KVR_SOAK=$${KVR_SOAK:-2000} $(BUILD)/tests/run/test_soak
 
 ## damage-campaign: 600 damaged databases: no changed content unseen, no unsound shard merged
 damage-campaign: $(BUILD)/tests/store/test_damage
