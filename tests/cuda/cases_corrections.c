@@ -1,6 +1,6 @@
 /* cases_corrections.c - corrections: CPU against CUDA.
  *
- * Squared steps and moments have to be equal: the same operations in the same order. What a
+ * squared scales and moments have to be equal: the same operations in the same order. What a
  * correction takes off a score is a sum over D in another order; u = 2^-24. With q the query
  * divided by sqrt(D), a score is off by at most (2 D + 4) u times
  *
@@ -153,10 +153,10 @@ static void check_steps(const struct block *b, int64_t t0, int64_t n)
     const size_t size = (size_t)(n * heads * d);
     float *want = floats((size_t)(n * d)), *got = floats(size), *out = both_out(size * sizeof *got);
 
-    kvr_squared_steps_cuda(on_stream(), &b->on_device, t0, n, out);
+    kvr_squared_scales_cuda(on_stream(), &b->on_device, t0, n, out);
     get(got, out, size * sizeof *got, b->what);
     for (int h = 0; h < heads; h++) {
-        kvr_squared_steps(&b->p, h, t0, (int)n, want);
+        kvr_squared_scales(&b->p, h, t0, (int)n, want);
         for (int64_t t = 0; t < n; t++)
             for (int c = 0; c < d; c++) {
                 const float a = want[t * d + c], g = got[(t * heads + h) * d + c];
@@ -224,7 +224,7 @@ START_TEST(table_is_whole)
     for (int k = 0; kvr_corrections[k]; k++) {
         const struct kvr_correction *c = kvr_corrections[k];
 
-        ck_assert((c->by_steps == KVR_BY_STEPS_NO) == (c->rows_cuda != NULL));
+        ck_assert((c->by_scales == KVR_BY_SCALES_NO) == (c->rows_cuda != NULL));
         ck_assert((c->moments > 0) == (c->prepare != NULL));
         ck_assert((c->moments > 0) == (c->prepare_cuda != NULL));
     }
@@ -358,12 +358,12 @@ static void on_cuda(const struct scene *s, float *out)
         p.n = n;
         p.k = both_in(s->b->back + t * width, bytes);
         p.v = both_in(s->vals + t * width, bytes);
-        if (s->corr && s->corr->by_steps != KVR_BY_STEPS_NO) {
+        if (s->corr && s->corr->by_scales != KVR_BY_SCALES_NO) {
             float *s2 = both_out(bytes);
 
-            kvr_squared_steps_cuda(on_stream(), &s->b->on_device, t, n, s2);
+            kvr_squared_scales_cuda(on_stream(), &s->b->on_device, t, n, s2);
             p.s2 = s2;
-            p.by_steps = s->corr->by_steps;
+            p.by_scales = s->corr->by_scales;
         }
         kvr_attend_piece_cuda(on_stream(), &a, d_turned, &p, &st);
     }
@@ -413,13 +413,13 @@ static double size_of_correction(const struct scene *s, double q2)
         for (int64_t t = 0; t < s->b->p.shape.n_tok; t++) {
             double sum = 0;
 
-            kvr_squared_steps(&s->b->p, h, t, 1, x);
+            kvr_squared_scales(&s->b->p, h, t, 1, x);
             for (int c = 0; c < d; c++)
                 sum += isfinite(x[c]) ? (double)x[c] : 0;
             norm = fmax(norm, sum);
             top = fmax(top, largest(x, (size_t)d));
         }
-    return s->corr->by_steps == KVR_BY_STEPS_TAYLOR ? q2 * top / 24 : 1.5 * sqrt(q2 * norm);
+    return s->corr->by_scales == KVR_BY_SCALES_TAYLOR ? q2 * top / 24 : 1.5 * sqrt(q2 * norm);
 }
 
 static double tolerance(const struct scene *s)
