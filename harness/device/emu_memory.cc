@@ -105,14 +105,6 @@ void renumber(struct kvr_stream *s)
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-static stamp stamp_now(enum access how)
-{
-    const struct fiber *f = self();
-
-    return (stamp)running->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
-           (stamp)here->linear << 2 | (how == ATOMIC ? ATOMICALLY : 0);
-}
-
 /* May both have happened at the same time on a device? */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
@@ -175,7 +167,7 @@ void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access h
 
     if (!here)
         abort(); /* device memory touched by the host's own code */
-    now = stamp_now(how);
+    now = self()->now | (how == ATOMIC ? ATOMICALLY : 0);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
     at = p - (uintptr_t)r->base;
