@@ -174,7 +174,7 @@ void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access h
     if (at > r->n || n > r->n - at)
         fail("%s memory '%s': %zu bytes %s at byte %td of %zu", r->shared ? "shared" : "global",
              r->name, n, done[how], (ptrdiff_t)at, r->n);
-    if (p % align)
+    if (p & (align - 1)) /* alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
     n_cells = cells_of(r, at, n, &first);
