@@ -67,7 +67,7 @@ struct kvr_run_summary {
     int64_t memory_bytes;   /* to_run at a time will hold, by history; 0: not known */
     int64_t disk_bytes;     /* to_run will write, by history; 0: not known */
     int64_t estimate_ns;    /* wall time to_run will take, by the database's history; 0: none */
-    /* Of a dry run without that history, by arithmetic (foresee.h); 0: not known. */
+    /* Of a dry run without that history, by arithmetic (estimate.h); 0: not known. */
     double flop, flop_per_s;
     int64_t predicted_bytes; /* of the largest cell, activations apart */
     bool interrupted;

@@ -27,7 +27,7 @@
 #include "harness/run/answer.h"
 #include "harness/run/by_name.h"
 #include "harness/run/choose.h"
-#include "harness/run/foresee.h"
+#include "harness/run/estimate.h"
 #include "harness/run/gpus.h"
 #include "harness/run/lines.h"
 #include "harness/run/order.h"
@@ -1197,7 +1197,7 @@ static enum kvr_status run(struct runner *r)
     r->n_workers = count_workers(r);
     KVR_TRY(estimate(r));
     if (o->dry_run && !r->summary->estimate_ns)
-        KVR_TRY(kvr_foresee(&r->sweep, r->jobs, r->summary));
+        KVR_TRY(kvr_estimate(&r->sweep, r->jobs, r->summary));
     say_plan(r);
     if (o->dry_run && o->plan_line)
         KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, o->plan_line, o->plan_ctx));

@@ -1,5 +1,5 @@
-/* foresee.c - see foresee.h. */
-#include "harness/run/foresee.h"
+/* estimate.c - see estimate.h. */
+#include "harness/run/estimate.h"
 
 #include <omp.h>
 #include <stdint.h>
@@ -126,7 +126,7 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
-enum kvr_status kvr_foresee(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
+enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
                             struct kvr_run_summary *out)
 {
     struct seen seen = { NULL, 64 };
