@@ -171,18 +171,24 @@ static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct 
 
 /* --- starting --------------------------------------------------------------------------- */
 
+static bool wants_video(const struct runner *r, const struct kvr_cell *c)
+{
+    return r->config.set.videos || strstr(c->spec, "{video}");
+}
+
 /* Names for people; a folder without them is as good to every program, so that one that cannot have
  * any is told of once. Probes are of rollouts that have theirs. */
 static void link_by_name(struct runner *r, const struct kvr_job *j)
 {
     const struct kvr_cell *c = j->cell;
     char video[320];
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
 
     if (r->no_links || j->state != KVR_DONE || strcmp(c->set.kind, "bench") != 0)
         return;
     snprintf(video, sizeof video, "videos/%s-%.8s.mp4", c->video, r->build);
-    st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, video);
+    if (wants_video(r, c))
+        st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, video);
     if (st == KVR_OK && j->frames_path[0])
         st = kvr_link_by_name(r->summary->out_dir, c->prompt->id, c->label, c->key, j->frames_path);
     r->no_links = st != KVR_OK;
@@ -241,18 +247,21 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
-    o = json_pack(
-        "{s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "memory_bytes",
-        memory, "embedding", embedding_json(r, j->cell), "tokens",
-        tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
-        truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
-        "model_dir", j->cell->model->dir, "model_stamp",
-        r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir, "frames",
-        drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
-              : json_sprintf("frames/%s-%.8s.safetensors", j->cell->rollout, r->build),
-        "video", drift ? json_null() : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
-        "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
-        reference ? json_string(b->frames_sha256) : json_null());
+    o = json_pack("{s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}",
+                  "memory_bytes", memory, "embedding", embedding_json(r, j->cell), "tokens",
+                  tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
+                  truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
+                  "model_dir", j->cell->model->dir, "model_stamp",
+                  r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir,
+                  "frames",
+                  drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
+                        : json_sprintf("frames/%s-%.8s.safetensors", j->cell->rollout, r->build),
+                  "video",
+                  drift || !wants_video(r, j->cell)
+                      ? json_null()
+                      : json_sprintf("videos/%s-%.8s.mp4", j->cell->video, r->build),
+                  "reference", reference ? json_string(reference) : json_null(), "reference_sha256",
+                  reference ? json_string(b->frames_sha256) : json_null());
     text = kvr_json_text(o, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(o);
     free(reference);

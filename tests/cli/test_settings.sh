@@ -88,3 +88,24 @@ changed b.db "UPDATE cell SET outcome = 'TIMEOUT', reason = 'longer than 1 s', v
 exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q -s 'path=[staged, dense]'
 prints "counts it" '0 failed, 12 not run \(11 done before, 1 failed before, 0 unsupported, 0 excluded\)'
 says "says so" '1 cells failed, 1 of them in an earlier run'
+
+# Without videos: nobody encodes any, but for a program that is to see one.
+cat >v.yaml <<'YAML'
+question: is a cell the same without its video?
+model: nano
+prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]
+methods: [BF16]
+frames: 6
+control: 0
+videos: false
+YAML
+exits 0 "a run without videos" run v.yaml --db v.db --out v -q
+json_sql() { sqlite3 v.db "SELECT group_concat(kind, ' ') FROM (SELECT kind FROM artifact ORDER BY kind)"; }
+check "keeps frames alone" test "$(json_sql)" = frames
+check "and has links to them alone" test "$(find v/by-name -type l | wc -l)" -eq 1
+exits 0 "a run of the same with them" run v.yaml --db v.db --out v -n --json -s videos=true
+json "has nothing left to do" '.done_before == 1 and .to_run == 0'
+echo 'printf "{\"size\": %s}" "$(stat -c %s "$1")"' >size.sh
+echo 'metrics: [psnr, {command: "sh ./size.sh {video}", name: mp4, scores: [size]}]' >>v.yaml
+exits 0 "a program that is given the video" run v.yaml --db w.db --out w -q
+check "sees one" test "$(sqlite3 w.db "SELECT value > 100 FROM metric WHERE name = 'mp4.size'")" = 1
