@@ -272,7 +272,9 @@ const struct kvr_command kvr_command_trace = {
                 "      -p 'a large red disc bounces over a plain blue background'\n"
                 "  kvreel trace check red.kvtrace\n"
                 "  kvreel trace check red.kvtrace --json | jq .largest\n",
-    .details = "A trace is a folder: docs/kvtrace.md is the format.\n",
+    .details =
+        "A trace is a folder: docs/kvtrace.md is the format. `trace: red.kvtrace` in a sweep\n"
+        "replays it through every method.\n",
     .args = args,
     .opts_size = sizeof(struct kvr_trace_opts),
     .min_words = 2,

@@ -15,10 +15,10 @@
 enum { MAX_LIST = 1000, MAX_OPTIONS = 16, MAX_METHODS = 10000 };
 
 /* Beside the settings' own names. */
-static const char *const config_keys[] = { "name",  "question", "model",   "plugins",
-                                           "suite", "prompts",  "tags",    "methods",
-                                           "zip",   "exclude",  "include", "metrics",
-                                           "db",    "out",      "until",   NULL };
+static const char *const config_keys[] = { "name",    "question", "model",   "trace",   "plugins",
+                                           "suite",   "prompts",  "tags",    "methods", "zip",
+                                           "exclude", "include",  "metrics", "db",      "out",
+                                           "until",   NULL };
 
 static enum kvr_status no_memory(void)
 {
@@ -59,11 +59,103 @@ static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_y
     return KVR_OK;
 }
 
+/* --- traces ---------------------------------------------------------------------------- */
+
+/* What of a model's config hangs on its attention. */
+static void describe_attention(struct kvr_model_config *c, const struct kvr_trace_info *i)
+{
+    *c = (struct kvr_model_config){ .dim = i->layout.n_heads * i->layout.head_dim,
+                                    .n_heads = i->layout.n_heads,
+                                    .n_kv_heads = i->layout.n_kv_heads,
+                                    .n_layers = i->layout.n_layers,
+                                    .frames_per_chunk = i->layout.frames_per_chunk,
+                                    .n_steps = i->most_passes - 1,
+                                    .window_frames = i->window_frames };
+}
+
+static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_node *n,
+                                  struct kvr_config_model *m)
+{
+    char dir[PATH_MAX];
+    const char *text, *base, *dot;
+    enum kvr_status st;
+    size_t len;
+
+    KVR_TRY(kvr_yaml_string(n, &text));
+    st = kvr_find_path(&kvr_find_trace, text, c->path, dir, sizeof dir);
+    if (st != KVR_OK)
+        return kvr_yaml_fail(n, "%s", kvr_error());
+    len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        dir[--len] = 0;
+    m->at = n;
+    m->dir = strdup(dir);
+    if (!m->dir)
+        return no_memory();
+    st = kvr_trace_open(&m->trace, dir);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : kvr_yaml_fail(n, "%s", kvr_error());
+    base = kvr_path_base(m->dir);
+    dot = strstr(base, ".kvtrace");
+    snprintf(m->id, sizeof m->id, "%.*s", (int)(dot && dot > base ? dot - base : 95), base);
+    m->name = kvr_trace_info(m->trace)->model;
+    describe_attention(&m->attention, kvr_trace_info(m->trace));
+    return KVR_OK;
+}
+
+/* Each trace is a prompt of its own, all in one suite: means are over them as over prompts. */
+static enum kvr_status add_prompt(struct kvr_config *c, int i)
+{
+    const struct kvr_config_model *m = &c->model[i];
+    const struct kvr_trace_info *info = kvr_trace_info(m->trace);
+
+    for (int j = 0; j < i; j++)
+        if (strcmp(c->model[j].id, m->id) == 0)
+            return kvr_yaml_fail(m->at, "trace '%s' is listed twice", m->id);
+    c->suite->prompt[i] = (struct kvr_prompt_line){
+        .id = m->id, .text = info->text[0] ? info->text : m->id, .index = i, .at = m->at
+    };
+    c->suite->n_prompts++;
+    return KVR_OK;
+}
+
+static enum kvr_status read_traces(struct kvr_config *c, const struct kvr_yaml_node *root)
+{
+    static const char *const others[] = { "model", "suite", "prompts" };
+    const struct kvr_yaml_node *n = kvr_yaml_get(root, "trace");
+    int count;
+
+    for (int i = 0; i < 3; i++)
+        if (kvr_yaml_get(root, others[i]))
+            return kvr_yaml_fail(kvr_yaml_get(root, others[i]),
+                                 "'%s' beside 'trace', which has a model and a prompt recorded",
+                                 others[i]);
+    KVR_TRY(list_length(n, &count));
+    c->model = calloc((size_t)count, sizeof *c->model);
+    c->suite = calloc(1, sizeof *c->suite);
+    if (!c->model || !c->suite)
+        return no_memory();
+    c->n_suites = 1;
+    c->suite->name = "traces";
+    c->suite->prompt = calloc((size_t)count, sizeof *c->suite->prompt);
+    if (!c->suite->prompt)
+        return no_memory();
+    for (int i = 0; i < count; i++) {
+        c->n_models++;
+        KVR_TRY(read_trace(c, kvr_yaml_at(n, i), &c->model[i]));
+        KVR_TRY(add_prompt(c, i));
+    }
+    c->suite->frames = kvr_trace_info(c->model[0].trace)->n_frames; /* each has its own */
+    return KVR_OK;
+}
+
 static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     const struct kvr_yaml_node *n = kvr_yaml_get(root, "model");
     int count;
 
+    if (kvr_yaml_get(root, "trace"))
+        return read_traces(c, root);
     if (!n)
         return kvr_yaml_fail(root, "no 'model'");
     KVR_TRY(list_length(n, &count));
@@ -216,6 +308,8 @@ static enum kvr_status read_suites(struct kvr_config *c, const struct kvr_yaml_n
     const struct kvr_yaml_node *prompts = kvr_yaml_get(root, "prompts");
     int count;
 
+    if (c->n_suites) /* those of traces */
+        return KVR_OK;
     if (n && are_prompts(prompts))
         return kvr_yaml_fail(prompts, "prompts are written here, or come from a suite: not both");
     if (!n && !are_prompts(prompts))
@@ -457,7 +551,8 @@ static enum kvr_status read_command(struct kvr_config *c, const struct kvr_yaml_
     return KVR_OK;
 }
 
-/* Names, and maps with a command; without the key, or with commands alone, the usual two. */
+/* Names, and maps with a command; without the key, or with commands alone, the usual two; of
+ * traces, which have no frames, none. */
 static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_node *root)
 {
     static const char *const def[] = { "psnr", "ssim" };
@@ -481,7 +576,7 @@ static enum kvr_status read_metrics(struct kvr_config *c, const struct kvr_yaml_
         KVR_TRY(kvr_yaml_string(at, &name));
         KVR_TRY(read_metric(c, at, name));
     }
-    for (int i = 0; i < 2 && count == c->n_commands; i++)
+    for (int i = 0; i < 2 && count == c->n_commands && !c->model[0].trace; i++)
         KVR_TRY(read_metric(c, root, def[i]));
     return KVR_OK;
 }
@@ -636,8 +731,10 @@ enum kvr_status kvr_config_read_text(struct kvr_config *c, const char *text, con
 
 void kvr_config_free(struct kvr_config *c)
 {
-    for (int i = 0; i < c->n_models; i++)
+    for (int i = 0; i < c->n_models; i++) {
+        kvr_trace_close(&c->model[i].trace);
         free(c->model[i].dir);
+    }
     for (int i = 0; i < c->n_suites; i++) {
         free(c->suite[i].prompt);
         kvr_suite_free(&c->suite[i].suite);

@@ -3,6 +3,8 @@
  *     question: how much does a low-bit cache cost?   what the sweep is for
  *     name: demo                       default: the file's name
  *     model: nano                      below models/, or a path; or a list
+ *     trace: red.kvtrace               in the place of a model and prompts: what its attention was
+ *                                      asked (harness/trace), one or a list; as a path
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
  *       - {suite: storyeval-nano, prompts: [se02]}   these
@@ -34,6 +36,8 @@
 #include "harness/plan/setting_values.h"
 #include "harness/plan/preferences.h"
 #include "harness/plan/suite.h"
+#include "harness/engine/model.h"
+#include "harness/trace/trace.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
 
@@ -41,6 +45,11 @@ struct kvr_config_model {
     const char *name; /* last part of the folder's path */
     char *dir;
     const struct kvr_yaml_node *at;
+    /* A trace in the place of a model: `name` is the recorded model's, `dir` the trace's folder,
+     * and it has a prompt of its own, that of the same place in the only suite. NULL: a model. */
+    struct kvr_trace *trace;           /* owned */
+    char id[96];                       /* of that prompt: the folder's name without .kvtrace */
+    struct kvr_model_config attention; /* as far as attention goes; owns nothing */
 };
 
 struct kvr_config_plugin {

@@ -9,9 +9,9 @@ struct key {
     const char *key, *def;
 };
 static const struct key before[] = {
-    { "name", NULL },    { "question", NULL }, { "model", NULL },
-    { "plugins", NULL }, { "suite", NULL },    { "prompts", NULL },
-    { "tags", NULL },    { "methods", NULL },  { NULL, NULL },
+    { "name", NULL },    { "question", NULL }, { "model", NULL },   { "trace", NULL },
+    { "plugins", NULL }, { "suite", NULL },    { "prompts", NULL }, { "tags", NULL },
+    { "methods", NULL }, { NULL, NULL },
 };
 static const struct key after[] = {
     { "zip", NULL },   { "exclude", NULL },   { "include", NULL }, { "metrics", NULL },

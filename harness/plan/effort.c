@@ -64,3 +64,19 @@ double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int fir
     }
     return 2 * macs;
 }
+
+double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames)
+{
+    const double tokens = i->layout.tokens_per_frame;
+    const double width = (double)i->layout.n_heads * i->layout.head_dim;
+    double macs = 0;
+
+    for (int p = 0; p < i->n_passes && i->pass[p].frame0 < frames; p++) {
+        const int end = i->pass[p].frame0 + i->pass[p].n_frames;
+        const int seen = window_frames && end > window_frames ? window_frames : end;
+
+        if (i->pass[p].queries)
+            macs += 2 * width * (i->pass[p].n_frames * tokens) * (seen * tokens);
+    }
+    return 2 * macs * (n_layers ? n_layers : i->layout.n_layers);
+}

@@ -7,6 +7,7 @@
 #define KVR_PLAN_EFFORT_H
 
 #include "harness/engine/model.h"
+#include "harness/trace/trace.h"
 
 /* Floating point operations, a multiply-add counted as two. window_frames: the newest that
  * attention sees, the current chunk among them; 0: all. A method that skips steps does less. */
@@ -16,5 +17,8 @@ double kvr_rollout_flop(const struct kvr_model_config *c, int latent_frames, int
  * takes besides, two forwards of the last layer for each scored token (harness/workload/text.h). */
 double kvr_teacher_flop(const struct kvr_model_config *c, int n);
 double kvr_text_flop(const struct kvr_model_config *c, int n, int chunk, int first, int scored);
+
+/* Attention of a trace's first frames in its first layers (0: all). */
+double kvr_trace_flop(const struct kvr_trace_info *i, int frames, int n_layers, int window_frames);
 
 #endif

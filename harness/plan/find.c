@@ -16,6 +16,7 @@
 const struct kvr_find kvr_find_model = { "model", "models", "", "config.json" };
 const struct kvr_find kvr_find_suite = { "suite", "configs/suites", ".yaml", NULL };
 const struct kvr_find kvr_find_config = { "config", "configs", ".yaml", NULL };
+const struct kvr_find kvr_find_trace = { "trace", "traces", ".kvtrace", "index.json" };
 
 enum { MAX_ROOTS = 6, MAX_NAMES = 1024 };
 

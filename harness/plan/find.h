@@ -16,7 +16,7 @@ struct kvr_find {
     const char *suffix; /* "", ".yaml" */
     const char *inside; /* a file that must be in a folder that is found ("config.json"), or NULL */
 };
-extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config;
+extern const struct kvr_find kvr_find_model, kvr_find_suite, kvr_find_config, kvr_find_trace;
 
 /* Path of `name` into `out`. A name with a '/' or with the suffix is a path: relative to the
  * working directory, then to the config file. `config_path` may be NULL. KVR_ENOTFOUND has

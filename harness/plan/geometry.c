@@ -158,3 +158,14 @@ void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum
     if (compute == KVR_BF16 && kvr_gemm_holds_bf16(backend))
         g->weight_bytes = sizeof(kvr_bf16);
 }
+
+void kvr_geometry_of_trace(const struct kvr_trace_info *i, int n_layers, struct kvr_geometry *out)
+{
+    *out = (struct kvr_geometry){ .n_layers = n_layers ? n_layers : i->layout.n_layers,
+                                  .n_heads = i->layout.n_kv_heads,
+                                  .head_dim = i->layout.head_dim,
+                                  .tokens_per_frame = i->layout.tokens_per_frame,
+                                  .frames_per_chunk = i->layout.frames_per_chunk,
+                                  .pixel_frames = 1 };
+    snprintf(out->name, sizeof out->name, "%s", i->model);
+}

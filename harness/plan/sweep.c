@@ -88,10 +88,11 @@ static enum kvr_status group_json(const struct point *p, const struct kvr_config
 {
     const struct kvr_prompt_truth *t = p->prompt->truth;
     const bool lm = p->facts->config->is_lm;
-    json_t *o = json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "format", KVR_CELL_FORMAT,
-                          "workload", lm ? "text" : "rollout", "model", "name", p->model->name,
-                          "sha256", p->facts->sha256, "prompt", "suite", p->suite->name, "id",
-                          p->prompt->id, "text", p->prompt->text);
+    const char *workload = p->model->trace ? "trace" : lm ? "text" : "rollout";
+    json_t *o =
+        json_pack("{s:i, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "format", KVR_CELL_FORMAT,
+                  "workload", workload, "model", "name", p->model->name, "sha256", p->facts->sha256,
+                  "prompt", "suite", p->suite->name, "id", p->prompt->id, "text", p->prompt->text);
 
     *out = o;
     if (!o)
@@ -254,7 +255,10 @@ static enum kvr_status fit(struct kvr_cell *cell, const struct point *p, const c
         return KVR_OK;
     if (c->is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: budgets are solved for video models", spec);
-    KVR_TRY(kvr_geometry_find_part(p->model->dir, p->set.model_layers, &geo));
+    if (p->model->trace)
+        kvr_geometry_of_trace(kvr_trace_info(p->model->trace), p->set.model_layers, &geo);
+    else
+        KVR_TRY(kvr_geometry_find_part(p->model->dir, p->set.model_layers, &geo));
     return kvr_fit_solve(&cell->fit, spec, m->setting, m->n_settings, &geo, p->set.frames);
 }
 
@@ -283,7 +287,8 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
         cell->reading = kvr_scheme_reading(*scheme);
         if (kvr_scheme_warning(*scheme))
             snprintf(cell->warning, sizeof cell->warning, "%s", kvr_scheme_warning(*scheme));
-        st = kvr_scheme_check(*scheme, c->is_lm ? c->n_kv_heads : c->n_heads, c->dim / c->n_heads);
+        st = kvr_scheme_check(*scheme, c->n_kv_heads ? c->n_kv_heads : c->n_heads,
+                              c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
             st = KVR_EUNSUPPORTED;
     }
@@ -313,7 +318,9 @@ static void label_model(struct kvr_cell *cell, const struct point *p)
     char number[16];
     bool first = true;
 
-    snprintf(cell->model_label, sizeof cell->model_label, "%.80s", p->model->name);
+    snprintf(cell->model_label, sizeof cell->model_label, "%.80s%s", p->model->name,
+             p->model->trace ? "/trace" : "");
+    first = !p->model->trace;
     if (p->set.model_layers) {
         snprintf(number, sizeof number, "%d", p->set.model_layers);
         add_to_label(cell, &first, "layers", number);
@@ -462,6 +469,44 @@ static enum kvr_status check_text(const struct point *p, char *why, size_t n)
     return KVR_OK;
 }
 
+/* Whether a trace can be replayed as the settings say. */
+static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point *p, char *why,
+                                   size_t n)
+{
+    const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
+    const struct kvr_setting_values *frames = &s->config->values[KVR_SET_frames];
+    const struct kvr_yaml_node *at =
+        frames->n ? frames->at[p->index[KVR_SET_frames]] : p->model->at;
+
+    if (p->set.frames > i->n_frames ||
+        (p->set.frames % i->layout.frames_per_chunk != 0 && p->set.frames != i->n_frames))
+        return kvr_yaml_fail(at, "%d frames of trace '%s', need whole chunks of %d, at most %d",
+                             p->set.frames, p->prompt->id, i->layout.frames_per_chunk, i->n_frames);
+    if (p->set.model_layers > i->layout.n_layers)
+        return kvr_yaml_fail(p->model->at, "model_layers %d: trace '%s' has %d",
+                             p->set.model_layers, p->prompt->id, i->layout.n_layers);
+    if (p->set.chunk)
+        return kvr_yaml_fail(p->model->at, "chunk %d: the chunks of trace '%s' are its own, of %d",
+                             p->set.chunk, p->prompt->id, i->layout.frames_per_chunk);
+    if (p->set.window && p->set.window < i->layout.frames_per_chunk + p->set.sink)
+        return kvr_yaml_fail(
+            p->model->at, "window %d: trace '%s' needs the sink and a chunk: %d frames",
+            p->set.window, p->prompt->id, i->layout.frames_per_chunk + p->set.sink);
+    if (strcmp(p->set.forcing, taught) != 0)
+        snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
+    else if (strcmp(p->set.schedule, "model") != 0 || p->set.model_steps)
+        snprintf(why, n, "schedule, model_steps: a trace's passes are recorded");
+    else if (strcmp(p->set.compute, "f32") != 0)
+        snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
+    else if (p->set.jitter)
+        snprintf(why, n, "jitter: a trace has no noise to move");
+    else if (strcmp(p->set.device, "cpu") != 0 &&
+             (i->layout.causal || i->layout.n_kv_heads != i->layout.n_heads))
+        snprintf(why, n, "device %s: no kernels for grouped queries and causal chunks",
+                 p->set.device);
+    return KVR_OK;
+}
+
 /* Whether this prompt can be had from this model for so many frames. `why` is filled when it
  * cannot although nothing is wrong with the config. */
 static enum kvr_status check_point(const struct kvr_sweep *s, const struct point *p, char *why,
@@ -475,6 +520,8 @@ static enum kvr_status check_point(const struct kvr_sweep *s, const struct point
     enum kvr_status st;
 
     why[0] = 0;
+    if (p->model->trace)
+        return check_trace(s, p, why, n);
     if (c->is_lm)
         return check_text(p, why, n);
     if (p->set.chunk)
@@ -514,6 +561,10 @@ static double cost_of(const struct point *p)
     struct kvr_model_config scheduled = *c;
     double cost;
 
+    if (p->model->trace) /* once more in BF16, to be compared with */
+        return (2 + p->set.warmup) * (strcmp(p->set.kind, "probe") == 0 ? PROBE_COST : 1) *
+               kvr_trace_flop(kvr_trace_info(p->model->trace), p->set.frames, p->set.model_layers,
+                              p->set.window);
     if (c->is_lm)
         return (1 + p->set.warmup) *
                kvr_text_flop(c, p->set.frames, p->set.chunk, p->set.prefix, p->set.scored);
@@ -619,6 +670,18 @@ static bool in_step(const struct kvr_sweep *s, const struct point *p)
     return true;
 }
 
+/* Length and sink are what was recorded where the sweep does not say; the seed always. */
+static void settle_trace(const struct kvr_config *c, struct point *p)
+{
+    const struct kvr_trace_info *i = kvr_trace_info(p->model->trace);
+
+    if (c->values[KVR_SET_frames].n == 0)
+        p->set.frames = i->n_frames;
+    if (c->values[KVR_SET_sink].n == 0)
+        p->set.sink = i->sink_frames;
+    p->set.seed = (int64_t)i->seed;
+}
+
 /* What hangs on the model, the suite or the prompt; and a setting that means nothing in this kind
  * of run is what it is without one. */
 static void settle(const struct kvr_sweep *s, struct point *p)
@@ -634,11 +697,12 @@ static void settle(const struct kvr_sweep *s, struct point *p)
     if (c->values[KVR_SET_seed].n == 0)
         p->set.seed = (int64_t)p->suite->seed;
     p->set.seed += p->prompt->index;
-    if (p->facts->config->is_lm) {
+    if (p->model->trace)
+        settle_trace(c, p);
+    else if (p->facts->config->is_lm)
         p->set.chunk = p->set.chunk ? p->set.chunk : DEFAULT_CHUNK;
-        if (strcmp(p->set.forcing, "none") == 0) /* there is nothing else: what is stored says so */
-            p->set.forcing = taught;
-    }
+    if ((p->model->trace || p->facts->config->is_lm) && strcmp(p->set.forcing, "none") == 0)
+        p->set.forcing = taught; /* there is nothing else: what is stored says so */
     for (int i = 0; i < KVR_N_SETTINGS; i++) {
         const enum kvr_setting_id id = (enum kvr_setting_id)i;
 
@@ -733,12 +797,22 @@ static enum kvr_status over_models(struct kvr_sweep *s, const struct kvr_model_f
         for (int i = 0; i < c->n_suites; i++) {
             struct point p = { .model = &c->model[m], .suite = &c->suite[i] };
 
-            for (int k = 0; k < n_facts; k++)
+            const struct kvr_model_facts recorded = {
+                .name = p.model->name,
+                .sha256 = p.model->trace ? kvr_trace_sha256(p.model->trace) : NULL,
+                .config = &p.model->attention
+            };
+
+            for (int k = 0; k < n_facts && !p.model->trace; k++)
                 if (strcmp(facts[k].name, p.model->name) == 0)
                     p.facts = &facts[k];
+            if (p.model->trace)
+                p.facts = &recorded;
             if (!p.facts)
                 return kvr_fail(KVR_EINTERNAL, "plan: model %s was not looked at", p.model->name);
             for (int k = 0; k < p.suite->n_prompts; k++) {
+                if (p.model->trace && k != m)
+                    continue; /* another trace's */
                 p.prompt = &p.suite->prompt[k];
                 KVR_TRY(over_settings(s, &p));
             }

@@ -75,7 +75,8 @@ struct kvr_sweep {
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };
 
-/* `config` must outlive the sweep. All cells are selected. KVR_EINVAL with file, line and
+/* `config` must outlive the sweep. Facts of its models; of traces none are asked for. All cells are
+ * selected. KVR_EINVAL with file, line and
  * column: unknown methods and options, prompts the model cannot read, frames that are not
  * whole chunks. What cannot run although it is written correctly is a cell that is not possible. */
 enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *config,

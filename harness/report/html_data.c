@@ -128,6 +128,10 @@ static void put_metrics(FILE *to)
         put_metric(to, kvr_metrics[i], i == 0);
     for (int i = 0; kvr_truth_metrics[i]; i++)
         put_metric(to, kvr_truth_metrics[i], false);
+    /* Of replayed traces (harness/workload/replay.h), which have no frames. */
+    fputs(",{\"name\":\"attn_out_rel\",\"title\":\"error of what attention returns\","
+          "\"unit\":\"\",\"better\":-1}",
+          to);
 }
 
 /* Numbers of other programs, of which a sweep says which way is better. */

@@ -20,6 +20,7 @@ KVR_STATEMENT(table_options);
 KVR_STATEMENT(table_suites);
 KVR_STATEMENT(table_truth);
 KVR_STATEMENT(table_coverage);
+KVR_STATEMENT(table_replay);
 KVR_STATEMENT(table_failures);
 KVR_STATEMENT(table_probes);
 KVR_STATEMENT(table_probes_by_layer);
@@ -97,6 +98,22 @@ static const struct kvr_column probe_columns[] = {
     { .name = "v_rel_error", .head = "V", .unit = "(rel.)", .digits = 3 },
     { .name = "recodes", .digits = 1 },
     { .name = "value_changes", .head = "changes", .digits = 1 },
+    { .name = NULL },
+};
+
+/* Seconds are those of every pass together. */
+static const struct kvr_column replay_columns[] = {
+    { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
+    { .name = "resident_bytes", .head = "KV", .unit = "(MiB)", .digits = 2, .scale = MIB },
+    { .name = "attn_out_rel", .better = -1, .head = "output", .unit = "(rel.)", .digits = 4 },
+    { .name = "attn_out_cos", .head = "cosine", .digits = 5 },
+    { .name = "recorded_rel", .head = "recorded", .unit = "(rel.)", .digits = 4 },
+    { .name = "delta_a", .head = "dA", .digits = 4 },
+    { .name = "jsd", .head = "JSD", .digits = 4 },
+    { .name = "topk_recall", .head = "top-32", .digits = 3 },
+    { .name = "encode_s", .head = "encode", .unit = "(s)", .digits = 3 },
+    { .name = "decode_s", .head = "decode", .unit = "(s)", .digits = 3 },
+    { .name = "attend_s", .head = "attend", .unit = "(s)", .digits = 3 },
     { .name = NULL },
 };
 
@@ -183,6 +200,11 @@ const struct kvr_report kvr_reports[] = {
     { .name = "prefill",
       .title = "What a coded prefix costs a language model, by chunk and prefix",
       .make = kvr_report_prefill,
+      .fold = settings },
+    { .name = "replay",
+      .title = "What a method does to recorded attention: means over traces",
+      .sql = kvr_statement_table_replay,
+      .columns = replay_columns,
       .fold = settings },
     { .name = "coverage",
       .title = "How complete the measurements are",

@@ -59,8 +59,11 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
-    if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK ||
-        kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
+    if (cell->model->trace)
+        kvr_geometry_of_trace(kvr_trace_info(cell->model->trace), sweep->set.model_layers, &geo);
+    else if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK)
+        return;
+    if (kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
         return;
     kvr_path_find(cell->set.path, &run.path);
     kvr_attend_find(cell->set.attend, &run.attend);

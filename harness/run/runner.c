@@ -833,6 +833,8 @@ static enum kvr_status make_sweep(struct runner *r)
                                                : kvr_fail(KVR_ENOMEM, "run: no memory");
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
+        if (r->config.model[i].trace)
+            continue;
         st = kvr_model_open_as(&models[i], dev, r->config.model[i].dir, &use);
         if (st == KVR_EINVAL && (use.n_layers || use.n_steps))
             st = kvr_yaml_fail(*r->config.values[cut].at, "%s", kvr_error());
@@ -845,7 +847,7 @@ static enum kvr_status make_sweep(struct runner *r)
         snprintf(r->stamps[i], sizeof r->stamps[i], "%s", kvr_model_stamp(models[i]));
     }
     if (st == KVR_OK)
-        st = kvr_sweep_make(&r->sweep, &r->config, facts, n);
+        st = kvr_sweep_make(&r->sweep, &r->config, facts, r->config.model[0].trace ? 0 : n);
     for (int i = 0; models && i < n; i++)
         kvr_model_close(&models[i]);
     kvr_dev_close(&dev);

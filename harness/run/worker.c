@@ -3,7 +3,7 @@
  * Request, one JSON object on stdin:
  *     spec             the cell, as the plan wrote it
  *     plugins          shared objects to load first; spec.plugins has what they must be
- *     model_dir        where the model is on this machine
+ *     model_dir        where the model is on this machine, or the trace
  *     model_stamp      what its files' inodes and times were when the plan took their hash; ""
  *     out_dir          artifacts go below it
  *     frames, video    paths below out_dir; video may be null
@@ -51,6 +51,7 @@
 #include "harness/run/spawn.h"
 #include "harness/run/worker_probe.h"
 #include "harness/run/worker_text.h"
+#include "harness/run/worker_trace.h"
 #include "harness/store/setting.h"
 #include "harness/store/record.h"
 #include "harness/text/embed.h"
@@ -669,6 +670,55 @@ static enum kvr_status measure_probed(struct job *j, struct kvr_dev *dev, struct
     return st;
 }
 
+/* A trace: the same answer, without frames. */
+static enum kvr_status measure_replayed(struct job *j, struct kvr_dev *dev,
+                                        struct kvr_replay_request *req,
+                                        const struct kvr_scheme *scheme, struct kvr_probe *probe)
+{
+    struct kvr_replay_result r;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, req, j->set.warmup, j->answer));
+    req->compare = !probe; /* which compares more, by the same names */
+    req->watch = probe ? kvr_probe_see : NULL;
+    req->watch_ctx = probe;
+    req->phases = probe != NULL;
+    kvr_host_peak_reset();
+    KVR_TRY(kvr_replay_run(dev, scheme, req, NULL, NULL, &r));
+    st = answer_rollout(j, dev, &r.cost);
+    if (st == KVR_OK)
+        st = tell_no_frames(j, "a trace has no frames");
+    if (st == KVR_OK)
+        st = kvr_worker_trace_answer(req, &r, j->answer);
+    if (st == KVR_OK && probe)
+        st = kvr_probe_answer(probe, r.cost.cache.watch_ns, j->answer);
+    kvr_replay_result_free(&r);
+    return st;
+}
+
+static enum kvr_status measure_trace(struct job *j, struct kvr_dev *dev,
+                                     const struct kvr_scheme *scheme)
+{
+    struct kvr_replay_request req = { 0 };
+    struct kvr_probe_opts opts = { .every = j->set.probe_every, .seed = (uint64_t)j->set.seed };
+    struct kvr_probe *probe = NULL;
+    struct kvr_trace *t;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(find_path(j->set.path, &req.path));
+    if (!kvr_attend_find(j->set.attend, &req.attend))
+        return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
+    KVR_TRY(kvr_worker_trace_open(&t, j->spec, j->request, &j->set, &req));
+    opts.n_passes = kvr_trace_info(t)->most_passes;
+    if (is_probe(j))
+        st = kvr_probe_open(&probe, &opts);
+    if (st == KVR_OK)
+        st = measure_replayed(j, dev, &req, scheme, probe);
+    kvr_probe_close(&probe);
+    kvr_trace_close(&t);
+    return st;
+}
+
 /* What the plan saw when it made the cell's key, and nothing else. */
 static enum kvr_status check_plugin(const char *name, const char *sha256)
 {
@@ -724,8 +774,31 @@ static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
     return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
 }
 
+/* The model that the plan saw, and what its prompt comes with. */
+static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
+                                  const struct kvr_model_use *use, struct kvr_model **model)
+{
+    KVR_TRY(kvr_model_open_as(model, dev, j->model_dir, use));
+    if (strcmp(kvr_model_sha256(*model), j->sha256) != 0)
+        return kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
+                        j->model_dir);
+    KVR_TRY(open_truth(j, kvr_model_config(*model)));
+    return open_embedding(j, kvr_model_config(*model));
+}
+
+static enum kvr_status measure_model(struct job *j, struct kvr_dev *dev, struct kvr_model *model,
+                                     const struct kvr_scheme *scheme)
+{
+    if (kvr_model_is_lm(model))
+        return measure_text(j, dev, model, scheme);
+    return is_probe(j) ? measure_probed(j, dev, model, scheme)
+                       : measure(j, dev, model, scheme, NULL);
+}
+
 static enum kvr_status run_cell(struct job *j)
 {
+    const char *workload = json_string_value(json_object_get(j->spec, "workload"));
+    const bool trace = workload && strcmp(workload, "trace") == 0;
     struct kvr_model *model = NULL;
     struct kvr_scheme *scheme = NULL;
     struct kvr_dev *dev = NULL;
@@ -744,24 +817,14 @@ static enum kvr_status run_cell(struct job *j)
         st = load_plugins(j);
     if (st == KVR_OK)
         st = open_device(j, &dev);
-    if (st == KVR_OK)
-        st = kvr_model_open_as(&model, dev, j->model_dir, &use);
-    if (st == KVR_OK && strcmp(kvr_model_sha256(model), j->sha256) != 0)
-        st = kvr_fail(KVR_EFORMAT, "%s: the model has changed since the plan was made",
-                      j->model_dir);
-    if (st == KVR_OK)
-        st = open_truth(j, kvr_model_config(model));
-    if (st == KVR_OK)
-        st = open_embedding(j, kvr_model_config(model));
+    if (st == KVR_OK && !trace)
+        st = open_model(j, dev, &use, &model);
     if (st == KVR_OK)
         st = open_scheme(j, &scheme);
     if (st == KVR_OK)
         st = check_budget(j, scheme);
-    if (st == KVR_OK && kvr_model_is_lm(model))
-        st = measure_text(j, dev, model, scheme);
-    else if (st == KVR_OK)
-        st = is_probe(j) ? measure_probed(j, dev, model, scheme)
-                         : measure(j, dev, model, scheme, NULL);
+    if (st == KVR_OK)
+        st = trace ? measure_trace(j, dev, scheme) : measure_model(j, dev, model, scheme);
     if (st == KVR_OK)
         st = answer_device(j, dev);
     j->device_full = dev && kvr_dev_was_full(dev);

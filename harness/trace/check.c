@@ -135,6 +135,17 @@ static bool belongs(const struct kvr_trace_info *i, const char *name)
     return false;
 }
 
+/* A name is shown without what could steer a terminal. */
+static enum kvr_status fail_stranger(const char *dir, const char *name)
+{
+    char shown[100];
+
+    snprintf(shown, sizeof shown, "%.99s", name);
+    for (char *s = shown; *s; s++)
+        *s = *s < ' ' || *s == 0x7f ? '?' : *s;
+    return kvr_fail(KVR_EFORMAT, "%s/%s: no part of the trace", dir, shown);
+}
+
 static enum kvr_status check_folder(const struct kvr_trace *t)
 {
     DIR *d = opendir(kvr_trace_dir(t));
@@ -145,8 +156,7 @@ static enum kvr_status check_folder(const struct kvr_trace *t)
         return kvr_fail(KVR_EIO, "%s: cannot be read", kvr_trace_dir(t));
     while (st == KVR_OK && (e = readdir(d)) != NULL)
         if (!belongs(kvr_trace_info(t), e->d_name))
-            st = kvr_fail(KVR_EFORMAT, "%s/%.100s: no part of the trace", kvr_trace_dir(t),
-                          e->d_name);
+            st = fail_stranger(kvr_trace_dir(t), e->d_name);
     closedir(d);
     return st;
 }

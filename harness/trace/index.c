@@ -85,8 +85,7 @@ static enum kvr_status read_rope(struct kvr_trace_rope *r, const json_t *doc, in
     KVR_TRY(kvr_json_array(o, where, "channels", &channels));
     KVR_TRY(kvr_json_real(o, where, "base", &r->base));
     if (strcmp(pairs, "adjacent") != 0 && strcmp(pairs, "halves") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: rope: pairs is '%.40s', need adjacent or halves", where,
-                        pairs);
+        return kvr_fail(KVR_EFORMAT, "%s: rope: pairs is neither adjacent nor halves", where);
     if (!(r->base > 1 && r->base <= 1e12))
         return kvr_fail(KVR_EFORMAT, "%s: rope: base is %g, need more than 1 and at most 1e12",
                         where, r->base);
@@ -190,6 +189,17 @@ static enum kvr_status read_passes(struct kvr_trace_info *out, const json_t *doc
     return KVR_OK;
 }
 
+/* What is printed later must not steer a terminal: no control characters, of C1 neither. */
+static enum kvr_status check_plain(const char *text, const char *key, const char *where)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    for (; *s; s++)
+        if (*s < ' ' || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0))
+            return kvr_fail(KVR_EFORMAT, "%s: %s: a control character", where, key);
+    return KVR_OK;
+}
+
 static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc, const char *where)
 {
     const char *format;
@@ -200,7 +210,7 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     out->source = out->text = "";
     KVR_TRY(kvr_json_string(doc, where, "format", &format));
     if (strcmp(format, "kvtrace") != 0)
-        return kvr_fail(KVR_EFORMAT, "%s: format is '%.40s', need kvtrace", where, format);
+        return kvr_fail(KVR_EFORMAT, "%s: format is not kvtrace", where);
     KVR_TRY(kvr_json_int_in(doc, where, "version", 1, KVR_TRACE_VERSION, &version));
     KVR_TRY(kvr_json_object(doc, where, "model", &m));
     KVR_TRY(kvr_json_string(m, where, "name", &out->model));
@@ -216,10 +226,12 @@ static enum kvr_status read_about(struct kvr_trace_info *out, const json_t *doc,
     if (!out->model[0] || !out->licence[0])
         return kvr_fail(KVR_EFORMAT, "%s: model: %s is empty: say what it is, or 'unknown'", where,
                         out->model[0] ? "licence" : "name");
-    if (strlen(out->model) > 64 || strpbrk(out->model, "/\\\n"))
-        return kvr_fail(KVR_EFORMAT,
-                        "%s: model: name '%.64s': at most 64 characters, no slash, no line's end",
-                        where, out->model);
+    if (strlen(out->model) > 64 || strpbrk(out->model, "/\\"))
+        return kvr_fail(KVR_EFORMAT, "%s: model: name: at most 64 characters, no slash", where);
+    KVR_TRY(check_plain(out->model, "name", where));
+    KVR_TRY(check_plain(out->licence, "licence", where));
+    KVR_TRY(check_plain(out->source, "source", where));
+    KVR_TRY(check_plain(out->text, "text", where));
     out->seed = (uint64_t)seed;
     return KVR_OK;
 }

@@ -1,9 +1,11 @@
 // pareto.js - two measures against each other, the front over any of them, who dominates whom.
 const measures = Object.keys(METRICS).map(k => [k, title(k)]);
 options($("p-x"), measures, "compression");
-options($("p-y"), measures, "ssim");
+// Traces have no frames to compare: what attention returns stands for them.
+const FIDELITY = METRICS.attn_out_rel && !CELLS.some(c => c.ssim !== null) ? "attn_out_rel" : "ssim";
+options($("p-y"), measures, FIDELITY);
 put($("p-objectives"), $("p-objectives").firstElementChild, Object.keys(METRICS).map(k => h("label", {},
-  h("input", { type: "checkbox", value: k, checked: k === "compression" || k === "ssim", onchange: () => drawPareto() }), METRICS[k].label, METRICS[k].better > 0 ? " \u2191" : " \u2193")));
+  h("input", { type: "checkbox", value: k, checked: k === "compression" || k === FIDELITY, onchange: () => drawPareto() }), METRICS[k].label, METRICS[k].better > 0 ? " \u2191" : " \u2193")));
 
 // The study's four frontiers, with the axes it drew them on; what was not measured is left out.
 const FRONTS = {

@@ -35,3 +35,60 @@ says "is told" 'index.json: not there: no trace, or one that was not finished'
 printf 'x' | dd of=red.kvtrace/c00001-p02-l0003.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 exits 2 "a changed byte is seen" trace check red.kvtrace -q
 says "and where" 'c00001-p02-l0003.safetensors: sha256 is [0-9a-f]{12}, the index has [0-9a-f]{12}'
+
+# From a recording to the report, by the sweep that is in configs/.
+mkdir out
+exits 0 "one is recorded" trace record out/red.kvtrace -n 6 -q -p 'a large red disc drifts right'
+exits 0 "and another" trace record out/green.kvtrace -n 6 -q -p 'a large green square drifts left'
+methods='methods=[BF16, RTN_INT4, RTN_INT2@study, KIVI_INT2+taylor]'
+exits 0 "they are replayed" run "$root/configs/trace.yaml" --set "$methods" -q --json
+json "every cell of both kinds" '.ok == 16 and .failed == 0'
+exits 0 "again there is nothing to do" run "$root/configs/trace.yaml" --set "$methods" -q --json
+json "for all are there" '.to_run == 0'
+value() { sql out/trace.db "SELECT $1 FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE $2"; }
+check "BF16 gives the recorded bits" test "$(value 'count(*), max(m.value)' "m.name = 'recorded_rel' AND c.method = 'BF16'")" = '4|0.0'
+check "INT4 does not" test "$(value 'count(*)' "m.name = 'attn_out_rel' AND c.method = 'RTN_INT4' AND m.value BETWEEN 0.01 AND 0.1")" = 4
+check "the two witnesses of it agree" test "$(value 'count(*)' "m.name = 'attn_out_rel' AND c.run_kind = 'bench' AND abs(m.value -
+    (SELECT p.value FROM metric p JOIN cells_wide d ON d.key = p.cell WHERE p.name = m.name AND d.run_kind = 'probe'
+     AND (d.method, d.prompt_id) = (c.method, c.prompt_id))) <= 0.1 * m.value")" = 8 # every 4th query is probed
+check "cells are of this model" test "$(sql out/trace.db "SELECT DISTINCT model || ' ' || suite || ' ' || frames || ' ' || window || ' ' || forcing FROM cells_wide")" = 'nano/trace traces 6 21 teacher'
+exits 0 "the table of replays" report --db out/trace.db --table replay --format json
+json "has errors, bytes, recall and times" 'map(select(.method == "RTN_INT4"))[0] | .compression > 3 and .attn_out_rel > 0.01 and
+    .topk_recall > 0.9 and .topk_recall < 1 and .jsd > 0 and .attend_s > 0 and .n == 2'
+exits 0 "recall by age" report --db out/trace.db --table probes_by_age --format json
+json "falls with fewer bits" 'map(select(.age == 1)) | INDEX(.method) | .BF16.topk_recall == 1 and
+    .RTN_INT4.topk_recall > ."RTN_INT2@study".topk_recall'
+exits 0 "the front" pareto --db out/trace.db --objectives attn_out_rel:min,compression:max --format json
+json "of error and compression" 'length == 4'
+exits 0 "the figure" plot age_recall --db out/trace.db -o out/figures
+check "is there" test -s out/figures/age_recall.svg
+exits 0 "the page" report --db out/trace.db -o out/site
+check "knows the error" grep -q '"name":"attn_out_rel"' out/site/index.html
+
+sweep() { printf 'trace: %s\nmethods: [BF16, RTN_INT4]\n%s\n' "$1" "${2-}" >s.yaml; }
+sweep out/red.kvtrace 'model: nano'
+exits 2 "a model beside a trace" run s.yaml --dry-run
+says "is refused" "s.yaml:3:8: 'model' beside 'trace'"
+sweep '[out/red.kvtrace, ./out/red.kvtrace]'
+exits 2 "the same trace twice" run s.yaml --dry-run
+says "is refused, too" "trace 'red' is listed twice"
+sweep out/red.kvtrace 'frames: 9'
+exits 2 "more frames than there are" run s.yaml --dry-run
+says "are told" "9 frames of trace 'red', need whole chunks of 3, at most 6"
+sweep out/red.kvtrace 'model_layers: 7'
+exits 2 "more layers, too" run s.yaml --dry-run
+says "by number" "model_layers 7: trace 'red' has 6"
+sweep nowhere.kvtrace
+exits 2 "no such trace" run s.yaml --dry-run
+says "is told by its place" 's.yaml:1:8: no trace at nowhere.kvtrace'
+sweep out/red.kvtrace 'forcing: step'
+exits 0 "what a trace cannot be" run s.yaml --dry-run --json
+json "is a cell that is not possible" '.unsupported == 2'
+sweep text.kvtrace 'frames: 64'
+exits 0 "a language model's trace is replayed" run s.yaml --db text.db --out t -q --json
+json "in whole chunks" '.ok == 2'
+cp -r out/red.kvtrace gone.kvtrace
+sweep gone.kvtrace
+printf x | dd of=gone.kvtrace/c00000-p00-l0000.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
+exits 3 "a damaged trace" run s.yaml --db gone.db --out g -q
+check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cells_wide WHERE outcome = 'ERROR' AND reason LIKE '%c00000-p00-l0000.safetensors: sha256 is%'")" -ge 1

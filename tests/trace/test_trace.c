@@ -273,10 +273,12 @@ END_TEST
 static const struct {
     const char *place, *value, *said;
 } lies[] = {
-    { "format", "\"kvcache\"", "format is 'kvcache', need kvtrace" },
+    { "format", "\"kvcache\"", "format is not kvtrace" },
     { "version", "2", "version" },
     { "model/licence", "\"\"", "model: licence is empty" },
     { "model/name", "\"a/b\"", "no slash" },
+    { "text", "\"a\\u001b[2J\"", "text: a control character" },
+    { "model/source", "\"a\\u009b2J\"", "source: a control character" },
     { "seed", "-1", "seed is -1" },
     { "window", "1", "window is 1, need sink and a chunk: 2" },
     { "layout/layers", "0", "layers" },
@@ -284,7 +286,7 @@ static const struct {
     { "layout/head_dim", "257", "head_dim" },
     { "layout/tokens_per_frame", "16777217", "tokens_per_frame" },
     { "layout/causal", "1", "causal" },
-    { "rope/pairs", "\"odd\"", "pairs is 'odd'" },
+    { "rope/pairs", "\"odd\"", "pairs is neither" },
     { "rope/base", "0", "base is 0" },
     { "rope/channels", "[4,4]", "channels of 2 axes" },
     { "rope/channels", "[4,4,2]", "channels are 10 together, a head has 8" },

@@ -1,0 +1,32 @@
+/* worker_trace.h - a cell of a trace: what it reads, and what it adds to the answer.
+ *
+ *     struct kvr_trace *t;
+ *     KVR_TRY(kvr_worker_trace_open(&t, spec, request, &set, &req));   req.path and attend are
+ * there KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, &req, set.warmup, answer));
+ *     ... kvr_replay_run(dev, scheme, &req, NULL, NULL, &result) ...
+ *     KVR_TRY(kvr_worker_trace_answer(&result, answer));
+ *     kvr_trace_close(&t); */
+#ifndef KVR_RUN_WORKER_TRACE_H
+#define KVR_RUN_WORKER_TRACE_H
+
+#include <jansson.h>
+
+#include "harness/store/setting.h"
+#include "harness/workload/replay.h"
+
+/* Completes the request. KVR_EFORMAT: the trace is not the one that the plan saw. */
+enum kvr_status kvr_worker_trace_open(struct kvr_trace **out, const json_t *spec,
+                                      const json_t *request, const struct kvr_settings *set,
+                                      struct kvr_replay_request *req);
+
+/* The replay n times, thrown away but for its times, which `answer` gets. */
+enum kvr_status kvr_worker_trace_warm_up(struct kvr_dev *dev, const struct kvr_scheme *scheme,
+                                         const struct kvr_replay_request *req, int n,
+                                         json_t *answer);
+
+/* recorded_rel; and where answers were compared attn_out_mse, attn_out_rel and attn_out_cos, with a
+ * series by chunk. */
+enum kvr_status kvr_worker_trace_answer(const struct kvr_replay_request *req,
+                                        const struct kvr_replay_result *r, json_t *answer);
+
+#endif
