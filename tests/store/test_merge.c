@@ -9,7 +9,7 @@
 #include "harness/store/merge.h"
 #include "tests/suite.h"
 
-enum { N_SHARDS = 5, N_CELLS = 24, N_ORDERS = 12 };
+enum { N_SHARDS = 5, N_CELLS = 24, N_ORDERS = 5, N_JOINED = 2 * N_SHARDS };
 
 static char dir[64];
 
@@ -146,7 +146,7 @@ static uint64_t pick(uint64_t *state, uint64_t n)
 /* Joins every shard at least once, in an order that `seed` gives, with repetitions. */
 static char *merged(int which, uint64_t seed)
 {
-    int order[3 * N_SHARDS], n = 3 * N_SHARDS;
+    int order[N_JOINED], n = N_JOINED;
     struct kvr_store *s = must_open(path_of("all", which));
     struct kvr_merge m;
     int64_t added = 0;
