@@ -276,6 +276,18 @@ int kvr_codec_unit_tokens(const struct kvr_codec *c)
     return unit;
 }
 
+int kvr_codec_origin_tokens(const struct kvr_codec *c)
+{
+    int most = 0;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        const int n = any_layout(c, i).origin_tokens;
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 bool kvr_codec_is_exact(const struct kvr_codec *c)
 {
     return c->n_stages == 1 && leaves_nothing(c, 0);
@@ -323,6 +335,21 @@ static struct kvr_stage_job job_of(const struct kvr_codec *c, int i, struct kvr_
     if (n_grids(c, i) > 0)
         job.compute = KVR_COMPUTE_F32;
     return job;
+}
+
+static struct kvr_stage_job packed_job(const struct kvr_packed *p, int i)
+{
+    struct kvr_stage_job job = job_of(p->codec, i, p->dev, &p->shape);
+
+    job.place = p->place;
+    return job;
+}
+
+void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out)
+{
+    const struct kvr_stage_job job = packed_job(p, i);
+
+    layout_of(&job, out);
 }
 
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape)
@@ -510,14 +537,14 @@ static enum kvr_status encode_tiles(const struct kvr_codec *c, const struct kvr_
 
 static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
                               const struct kvr_values *values, const struct kvr_block_shape *shape,
-                              float *work, struct kvr_packed *out)
+                              const struct kvr_place *place, float *work, struct kvr_packed *out)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
     const float *x = values->p;
     bool owns_copy = false, done = false;
     enum kvr_status st;
 
-    *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape };
+    *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape, .place = *place };
     st = encode_tiles(c, values, work, out, &done);
     if (values->bf16 && !done && st == KVR_OK) {
         kvr_block_widen(dev, work, values->p, n);
@@ -526,7 +553,7 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
     }
     for (int i = 0; i < c->n_stages && !done && st == KVR_OK; i++) {
         const struct kvr_stage *stage = c->stage[i].stage;
-        struct kvr_stage_job job = job_of(c, i, dev, shape);
+        struct kvr_stage_job job = packed_job(out, i);
         struct kvr_stage_data *d = &out->stage[i];
         const bool last = i + 1 == c->n_stages;
 
@@ -555,13 +582,21 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
     return st;
 }
 
+enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                    const struct kvr_block_shape *shape,
+                                    const struct kvr_place *place, float *work,
+                                    struct kvr_packed *out)
+{
+    const struct kvr_values values = { .p = x };
+
+    return encode(c, dev, &values, shape, place, work, out);
+}
+
 enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out)
 {
-    const struct kvr_values values = { .p = x };
-
-    return encode(c, dev, &values, shape, work, out);
+    return kvr_codec_encode_at(c, dev, x, shape, &(struct kvr_place){ 0 }, work, out);
 }
 
 enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
@@ -570,7 +605,7 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
 {
     const struct kvr_values values = { .p = x, .bf16 = true };
 
-    return encode(c, dev, &values, shape, work, out);
+    return encode(c, dev, &values, shape, &(struct kvr_place){ 0 }, work, out);
 }
 
 /* The grids at once, and the transform just before them if it is to be undone; *left is how
@@ -612,7 +647,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     for (int i = 0; i < c->n_stages && !done; i++) {
         if (c->stage[i].stage->kind != KVR_STAGE_GRID)
             continue;
-        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+        struct kvr_stage_job job = packed_job(p, i);
 
         if (chain)
             job.compute = KVR_COMPUTE_F32;
@@ -625,7 +660,7 @@ static void decode_from(const struct kvr_packed *p, int first_undone, int64_t t0
     for (int i = (done ? left : c->n_stages) - 1; i >= first_undone; i--) {
         if (c->stage[i].stage->kind == KVR_STAGE_GRID)
             continue;
-        struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+        struct kvr_stage_job job = packed_job(p, i);
 
         decode_stage(&job, &p->stage[i], t0, n, h0, nh, KVR_DECODE_SET, out);
     }
@@ -670,7 +705,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
 
     *out = (struct kvr_coding_noise){ 0 };
     for (int i = 0; i <= last; i++) {
-        const struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+        const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->kind ==
             KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
@@ -680,7 +715,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
     }
     for (int i = 0; i < last;
          i++) { /* what a shift does not put back is an error beside the grid's */
-        const struct kvr_stage_job job = job_of(c, i, p->dev, &p->shape);
+        const struct kvr_stage_job job = packed_job(p, i);
 
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
@@ -710,7 +745,8 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
 
     assert(p->dev && (p->dev == to || in_host(p->dev) || in_host(to)));
     st = kvr_dev_sync(p->dev);
-    *out = (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape };
+    *out =
+        (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape, .place = p->place };
     for (int i = 0; i < KVR_MAX_STAGES && st == KVR_OK; i++) {
         out->stage[i].n_entries = p->stage[i].n_entries;
         st = copy_buf(&p->stage[i].codes, to, &out->stage[i].codes);
@@ -739,7 +775,7 @@ struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p)
         const size_t n = (size_t)p->stage[i].n_entries;
         struct kvr_layout l;
 
-        kvr_codec_layout(p->codec, i, &p->shape, &l);
+        kvr_packed_layout(p, i, &l);
         total.codes += l.bytes.codes + n * l.entry.codes;
         total.meta += l.bytes.meta + n * l.entry.meta;
     }

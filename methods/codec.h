@@ -45,6 +45,11 @@ struct kvr_block_shape {
     int head_dim;  /* D */
 };
 
+/* Where a block's tokens come from, as far as that is known: zeros where it is not. */
+struct kvr_place {
+    int64_t frame_tokens; /* tokens of a frame; the block's first one begins a frame */
+};
+
 enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
@@ -71,6 +76,7 @@ struct kvr_stage_job {
     bool study; /* bug for bug, as the 33-method study ran it */
     enum kvr_compute compute;
     struct kvr_block_shape shape;
+    struct kvr_place place;
 };
 
 struct kvr_stage_bytes {
@@ -114,8 +120,7 @@ enum kvr_zero {
  * Not here yet, and where they would go: a scale of another type than FP16 as a type beside
  * n_groups; a transform to fewer channels (low rank) as their number beside Walsh's; keys that are
  * merged have a multiplicity in their segment (harness/cache/segment.h), and layouts that differ by
- * head are segments over ranges of heads. A predictor from an earlier frame wraps the stages after
- * it: a kind of its own, which codec.c would ask for the prediction, subtract it, code the rest. */
+ * head are segments over ranges of heads. */
 struct kvr_layout {
     struct kvr_stage_bytes bytes; /* of a block, to the byte, without entries */
     /* Of a stage whose bytes depend on the data (kept elements, entropy coding): `encode` allocates
@@ -123,6 +128,9 @@ struct kvr_layout {
     struct kvr_stage_bytes entry;
     int64_t most_entries;
     int unit_tokens; /* tokens that can be coded without padding or loss of grid; 0 is 1 */
+    /* Groups begin at multiples of so many tokens of the rollout, not with the block; what a chunk
+     * leaves over is coded again together with the next one. 0: with the block. */
+    int origin_tokens;
     enum kvr_form form;
     enum kvr_dtype type; /* RAW */
     int bits;            /* INTEGER, LEVELS: of a code */
@@ -141,18 +149,18 @@ struct kvr_layout {
 enum kvr_noise_kind {
     KVR_NOISE_UNKNOWN,  /* nothing: no correction */
     KVR_NOISE_NONE,     /* there is no error */
-    KVR_NOISE_UNIFORM,  /* within half a scale of the group, about independent of the element */
-    KVR_NOISE_RELATIVE, /* the same with a scale of `relative` times what is decoded */
+    KVR_NOISE_UNIFORM,  /* within half a step of the group, about independent of the element */
+    KVR_NOISE_RELATIVE, /* the same with a step of `relative` times what is decoded */
     KVR_NOISE_MEASURED, /* no rule: what becomes of mean and variance has to be measured */
 };
 
-/* Borrowed from a coded block. A scale may be negative (its square is what counts) and is not
+/* Borrowed from a coded block. A step may be negative (its square is what counts) and is not
  * finite where the block held a NaN or an infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM */
     int group;
-    const kvr_f16 *scale;
+    const kvr_f16 *step;
     bool dead_zone; /* UNIFORM, levels -1, 0, 1: the error opposes the element */
     float relative; /* RELATIVE */
     bool rotated;   /* all this is in the space of the codec's transform: rotate the query */
@@ -257,6 +265,7 @@ struct kvr_packed {
     const struct kvr_codec *codec;
     struct kvr_dev *dev; /* where it is; NULL: bytes are only reckoned with */
     struct kvr_block_shape shape;
+    struct kvr_place place;
     struct kvr_stage_data stage[KVR_MAX_STAGES];
 };
 
@@ -270,7 +279,8 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
-bool kvr_codec_is_exact(const struct kvr_codec *c); /* nothing is coded */
+int kvr_codec_origin_tokens(const struct kvr_codec *c); /* the largest of the stages' */
+bool kvr_codec_is_exact(const struct kvr_codec *c);     /* nothing is coded */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 
 /* Stage i for a block of this shape. */
@@ -298,6 +308,12 @@ enum kvr_status kvr_codec_encode(const struct kvr_codec *c, struct kvr_dev *dev,
                                  const struct kvr_block_shape *shape, float *work,
                                  struct kvr_packed *out);
 
+/* The same of tokens whose place is known. */
+enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *dev, const float *x,
+                                    const struct kvr_block_shape *shape,
+                                    const struct kvr_place *place, float *work,
+                                    struct kvr_packed *out);
+
 /* The same of BF16 values: the bytes are those of the same values in F32. */
 enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
@@ -313,7 +329,7 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out);
 
 /* The error of a coded block: that of its LAST grid (what earlier stages lost is coded by
- * the later ones). Borrows from `p`: `scale` and `exact` are memory of p->dev. */
+ * the later ones). Borrows from `p`: `step` and `exact` are memory of p->dev. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* The same bytes under the same tags on device `to`; at least one of the two devices is a CPU or
@@ -321,6 +337,8 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 
+/* Stage i of a block that has been coded, or is only reckoned with. */
+void kvr_packed_layout(const struct kvr_packed *p, int i, struct kvr_layout *out);
 size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta */
 /* Format arithmetic, by tag: what a block of this shape and these entries takes. */
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);

@@ -118,6 +118,10 @@ const char *kvr_scheme_reading(const struct kvr_scheme *p);
 /* "old", "recent", ...; "all" for a scheme of one tier. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);
 
+/* Tokens at whose multiples the groups of the scheme's codecs begin (struct kvr_layout); 0: with
+ * the chunk, as always where tokens have tiers or are given up. */
+int kvr_scheme_origin_tokens(const struct kvr_scheme *p);
+
 /* A sentence when the scheme is known to mislead (taylor over a ternary grid), else NULL. */
 const char *kvr_scheme_warning(const struct kvr_scheme *p);
 

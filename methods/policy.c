@@ -148,6 +148,11 @@ enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *te
     return fail_unknown("retention", w.name, names);
 }
 
+int kvr_tiers_together(const struct kvr_tiers_use *u)
+{
+    return u->part && u->part->together ? u->part->together(u->opts) : 1;
+}
+
 void kvr_tiers_close(struct kvr_tiers_use *u)
 {
     free(u->opts);

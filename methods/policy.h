@@ -123,6 +123,9 @@ struct kvr_tiers {
     kvr_assign_fn *assign;
     bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
+    /* As intended: so many chunks at the most change tier at once, and become one segment; NULL: a
+     * chunk is a segment. Beside a retention that thins chunks move one by one. */
+    int (*together)(const void *opts);
 };
 
 struct kvr_retention {
@@ -157,6 +160,8 @@ struct kvr_retention_use {
     const struct kvr_retention *part;
     void *opts;
 };
+/* Chunks that may become one segment: 1 without a part that says more. */
+int kvr_tiers_together(const struct kvr_tiers_use *u);
 enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Does the part thin, and what does it ask for? All false and 0 where it does not. */

@@ -303,6 +303,13 @@ void kvr_scheme_close(struct kvr_scheme **p)
     *p = NULL;
 }
 
+int kvr_scheme_origin_tokens(const struct kvr_scheme *p)
+{
+    const int k = kvr_codec_origin_tokens(p->k[0]), v = kvr_codec_origin_tokens(p->v[0]);
+
+    return p->tiers.part || p->retention.part || kvr_scheme_is_study(p) ? 0 : k > v ? k : v;
+}
+
 /* Attention keeps two spaces of keys and two of values: as they are, and rotated. */
 static enum kvr_status check_spaces(const struct kvr_scheme *p, struct kvr_codec *const *codec)
 {

@@ -176,7 +176,10 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
     const size_t capacity = (size_t)s->capacity_frames * frame, all = capacity * width;
     const size_t size = kvr_dtype_size(s->exact);
     const bool dense = path == KVR_PATH_DENSE, study = kvr_scheme_is_study(scheme);
-    const size_t coded = study ? all : chunk;
+    const size_t several = (size_t)kvr_tiers_together(&scheme->tiers) * chunk;
+    const size_t origin = (size_t)kvr_scheme_origin_tokens(scheme) * width;
+    const size_t span = several <= chunk ? chunk : several < all ? several : all;
+    const size_t coded = study ? all : origin ? chunk + origin - width : span;
     const struct kvr_attend_needs needs = attend_needs(scheme, s, path);
     const struct kvr_correction *c = kvr_correction_at(scheme->opts.correction);
     struct kvr_thin_needs thin;
@@ -191,7 +194,8 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .held = dense ? capacity : 0,
         .map = capacity,
         .work = coded * sizeof(float),
-        .gather = scheme->tiers.part || scheme->retention.part ? 2 * coded * sizeof(float) : 0,
+        .gather =
+            scheme->tiers.part || scheme->retention.part || origin ? 2 * coded * sizeof(float) : 0,
         .back = kvr_moments_back_bytes(c, coded, backend),
         .keep = thins ? capacity * sets : 0,
         .rows = thins ? 2 * chunk * sizeof(float) : 0,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/block.h"
+
 /* The finest unit by which a policy of this scheme moves tokens; thinning moves none. */
 static enum kvr_unit unit_of(const struct kvr_scheme *p)
 {
@@ -166,12 +168,40 @@ static bool may_move(const struct kvr_layer *l, int from, int to)
     return to == 0 || tier_cost(l, to) < tier_cost(l, from);
 }
 
-/* What a stored segment becomes; *same when it stays as it is. */
-static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, uint8_t want,
-                            bool *same, struct kvr_segment *out)
+/* What segments [first, first + n) hold, one after the other, in the layer's scratch; NULL when
+ * dry. */
+static enum kvr_status decode_run(struct kvr_layer *l, int first, int n, const float **k,
+                                  const float **v)
 {
     const size_t width = kvr_layer_width(l);
-    const float *k = NULL, *v = NULL;
+    float *dk, *dv;
+    size_t all = 0;
+
+    *k = *v = NULL;
+    for (int i = first; i < first + n; i++)
+        all += (size_t)l->seg[i].n_tok * width;
+    if (l->dry)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof *dk));
+    *k = dk = l->scratch->gather.p;
+    *v = dv = dk + all;
+    for (int i = first; i < first + n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        kvr_codec_decode(&s->k, 0, s->n_tok, 0, l->geo.n_heads, dk);
+        kvr_codec_decode(&s->v, 0, s->n_tok, 0, l->geo.n_heads, dv);
+        dk += (size_t)s->n_tok * width;
+        dv += (size_t)s->n_tok * width;
+    }
+    return KVR_OK;
+}
+
+/* What a stored segment becomes; *same when it stays as it is. */
+static enum kvr_status move(struct kvr_layer *l, int at, uint8_t want, bool *same,
+                            struct kvr_segment *out)
+{
+    const struct kvr_segment *old = &l->seg[at];
+    const float *k, *v;
 
     *same = true;
     *out = (struct kvr_segment){ 0 };
@@ -192,21 +222,32 @@ static enum kvr_status move(struct kvr_layer *l, const struct kvr_segment *old, 
         *out = (struct kvr_segment){ .kind = KVR_SEG_ZERO, .tok0 = old->tok0, .n_tok = old->n_tok };
         return KVR_OK;
     }
-    if (!l->dry) {
-        const size_t n = (size_t)old->n_tok * width;
-
-        KVR_TRY(
-            kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * n * sizeof(float)));
-        float *dk = l->scratch->gather.p, *dv = dk + n;
-
-        kvr_codec_decode(&old->k, 0, old->n_tok, 0, l->geo.n_heads, dk);
-        kvr_codec_decode(&old->v, 0, old->n_tok, 0, l->geo.n_heads, dv);
-        k = dk;
-        v = dv;
-    }
+    KVR_TRY(decode_run(l, at, 1, &k, &v));
     if (want == KVR_TOKEN_POOLED)
         return kvr_layer_pool(l, k, v, old->tok0, old->n_tok, out);
     return kvr_layer_code(l, want, k, v, old->tok0, old->n_tok, out);
+}
+
+/* How many segments from `at` on, of `end`, go to tier `want` as one: they follow one another and
+ * the tiers say that chunks move together. */
+static int together(const struct kvr_layer *l, int at, int end, const uint8_t *map)
+{
+    const uint8_t want = map[l->seg[at].tok0];
+    int n = 0;
+
+    if (kvr_tiers_together(&l->scheme->tiers) == 1 || kvr_layer_kept(l) ||
+        want >= l->scheme->n_tiers)
+        return 1;
+    while (at + n < end) {
+        const struct kvr_segment *s = &l->seg[at + n];
+        const bool follows = n == 0 || s->tok0 == s[-1].tok0 + s[-1].n_tok;
+
+        if (s->kind != KVR_SEG_CODED || s->listed || !follows || map[s->tok0] != want ||
+            !may_move(l, s->tier, want))
+            break;
+        n++;
+    }
+    return n ? n : 1;
 }
 
 /* What becomes of a stored segment. */
@@ -254,9 +295,86 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     l->n = w;
 }
 
+/* What becomes of the first n_past segments. */
+static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, bool moves, int n_past,
+                                 struct change *past)
+{
+    for (int i = 0, n; i < n_past; i += n) {
+        n = moves ? together(l, i, n_past, map) : 1;
+        if (n > 1) { /* the first one becomes all of them */
+            const struct kvr_segment *last = &l->seg[i + n - 1];
+            const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
+            const float *k, *v;
+
+            for (int j = i; j < i + n; j++)
+                past[j].same = false;
+            KVR_TRY(decode_run(l, i, n, &k, &v));
+            KVR_TRY(kvr_layer_code(l, map[tok0], k, v, tok0, n_tok, &past[i].now));
+            continue;
+        }
+        past[i].same = true;
+        KVR_TRY(move(l, i, moves ? map[l->seg[i].tok0] : (uint8_t)l->seg[i].tier, &past[i].same,
+                     &past[i].now));
+    }
+    return KVR_OK;
+}
+
+/* ---- groups that begin elsewhere than chunks ----------------------------------------------- */
+
+/* Tokens before tok0 that share a group with it: they are coded again. */
+static int64_t shared_tokens(const struct kvr_layer *l, int64_t tok0)
+{
+    const int origin = kvr_scheme_origin_tokens(l->scheme);
+    const int64_t n = origin ? tok0 % origin : 0;
+
+    /* Nothing is left to share where they have been given up with their segment. */
+    for (int i = 0; n && i < l->n; i++)
+        if (l->seg[i].tok0 == tok0 - n && l->seg[i].n_tok >= n)
+            return n;
+    return 0;
+}
+
+/* Segments for [tok0 - shared, tok0 + n): whole groups, then what is left of the last one. The
+ * shared tokens are the first ones of segment `from`. */
+static enum kvr_status add_grouped(struct kvr_layer *l, int from, int64_t shared, const float *k,
+                                   const float *v, int64_t tok0, int64_t n,
+                                   struct kvr_segment_list *list)
+{
+    const int origin = kvr_scheme_origin_tokens(l->scheme);
+    const size_t width = kvr_layer_width(l), before = (size_t)shared * width;
+    const int64_t begin = tok0 - shared, end = tok0 + n, cut = end - end % origin;
+    struct kvr_segment s;
+
+    if (shared && !l->dry) {
+        const size_t all = before + (size_t)n * width;
+        float *dk, *dv;
+
+        KVR_TRY(
+            kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * all * sizeof *dk));
+        dk = l->scratch->gather.p;
+        dv = dk + all;
+        kvr_codec_decode(&l->seg[from].k, 0, shared, 0, l->geo.n_heads, dk);
+        kvr_codec_decode(&l->seg[from].v, 0, shared, 0, l->geo.n_heads, dv);
+        kvr_block_round(l->dev, dk, (int64_t)before); /* they were read as BF16 */
+        kvr_block_round(l->dev, dv, (int64_t)before);
+        kvr_dev_copy(l->dev, dk + before, k, (size_t)n * width * sizeof *dk);
+        kvr_dev_copy(l->dev, dv + before, v, (size_t)n * width * sizeof *dv);
+        k = dk;
+        v = dv;
+    }
+    for (int64_t t = begin, stop; t < end; t = stop) {
+        stop = t < cut ? cut : end;
+        KVR_TRY(kvr_layer_code(l, 0, kvr_row(k, width, t - begin), kvr_row(v, width, t - begin), t,
+                               stop - t, &s));
+        KVR_TRY(kvr_segment_list_add(list, &s));
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n)
 {
+    const int64_t shared = shared_tokens(l, tok0);
     const bool thins = l->scheme->retention.part && l->scheme->retention.part->thin;
     const bool moves = unit_of(l->scheme) != KVR_UNIT_TOKEN &&
                        (l->scheme->tiers.part || (l->scheme->retention.part && !thins));
@@ -267,18 +385,19 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
     int n_past = 0;
 
     KVR_TRY(kvr_layer_decide(l, tok0 + n, tok0 + n, tok0, k, v, &map));
-    while (n_past < l->n && l->seg[n_past].tok0 < tok0)
+    while (n_past < l->n && l->seg[n_past].tok0 < tok0 - shared)
         n_past++;
     past = calloc((size_t)n_past + 1, sizeof *past);
     if (!past)
         return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", n_past);
-    for (int i = 0; i < n_past && st == KVR_OK; i++) {
-        past[i].same = true;
-        if (moves || thins)
-            st = move(l, &l->seg[i], moves ? map[l->seg[i].tok0] : (uint8_t)l->seg[i].tier,
-                      &past[i].same, &past[i].now);
-    }
-    if (st == KVR_OK)
+    if (moves || thins)
+        st = move_past(l, map, moves, n_past, past);
+    else
+        for (int i = 0; i < n_past; i++)
+            past[i].same = true;
+    if (st == KVR_OK && kvr_scheme_origin_tokens(l->scheme))
+        st = add_grouped(l, n_past, shared, k, v, tok0, n, &fresh);
+    else if (st == KVR_OK)
         st = add_new(l, map + tok0, k, v, tok0, n, &fresh);
     if (st == KVR_OK)
         st = make_room(l, n_past + fresh.n);

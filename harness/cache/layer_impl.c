@@ -174,6 +174,7 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
                                   struct kvr_segment *out)
 {
     const struct kvr_block_shape shape = { n, heads, l->geo.head_dim };
+    const struct kvr_place place = { .frame_tokens = l->geo.tokens_per_frame };
     const struct kvr_codec *ck = l->scheme->k[tier], *cv = l->scheme->v[tier];
 
     *out = (struct kvr_segment){ .kind = KVR_SEG_CODED,
@@ -183,17 +184,17 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
                                  .tok0 = tok0,
                                  .n_tok = n };
     if (l->dry) {
-        out->k = (struct kvr_packed){ .codec = ck, .shape = shape };
-        out->v = (struct kvr_packed){ .codec = cv, .shape = shape };
+        out->k = (struct kvr_packed){ .codec = ck, .shape = shape, .place = place };
+        out->v = (struct kvr_packed){ .codec = cv, .shape = shape, .place = place };
         return KVR_OK;
     }
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
                             (size_t)(n * heads * l->geo.head_dim) * sizeof *k));
-    KVR_TRY(kvr_codec_encode(ck, l->dev, k, &shape, l->scratch->work.p, &out->k));
+    KVR_TRY(kvr_codec_encode_at(ck, l->dev, k, &shape, &place, l->scratch->work.p, &out->k));
     enum kvr_status st = add_moments(l, k, out);
 
     if (st == KVR_OK)
-        st = kvr_codec_encode(cv, l->dev, v, &shape, l->scratch->work.p, &out->v);
+        st = kvr_codec_encode_at(cv, l->dev, v, &shape, &place, l->scratch->work.p, &out->v);
 
     if (st != KVR_OK)
         kvr_segment_free(out);

@@ -163,7 +163,7 @@ static bool fill_entries(struct kvr_packed *p)
     for (int i = 0; p->codec && i < p->codec->n_stages; i++) {
         struct kvr_layout l;
 
-        kvr_codec_layout(p->codec, i, &p->shape, &l);
+        kvr_packed_layout(p, i, &l);
         p->stage[i].n_entries = l.most_entries;
         any = any || l.most_entries > 0;
     }

@@ -90,6 +90,24 @@ START_TEST(recent_takes_the_tail)
 }
 END_TEST
 
+START_TEST(span_waits_for_whole_ones)
+{
+    struct kvr_policy_ctx c = small(false, 0, 12);
+
+    expect(assign("span(chunks=2)", &c), "111111111111"); /* the newest of two is not counted */
+    c = small(false, 0, 18);
+    expect(assign("span(chunks=2)", &c), "000000000000111111");
+    expect(assign("span(chunks=2,recent=2)", &c), "111111111111111111");
+    c = small(false, 0, 20); /* a partial chunk counts as one */
+    expect(assign("span(chunks=2)", &c), "00000000000011111111");
+    expect(assign("span(chunks=1,recent=3)", &c), "00000011111111111111");
+    c = small(false, 0, 0);
+    expect(assign("span", &c), "");
+    c = small(true, 20, 18);
+    expect(assign("span(chunks=2)", &c), "000000000000111111zz");
+}
+END_TEST
+
 START_TEST(age_takes_a_share)
 {
     struct kvr_policy_ctx c = small(true, 24, 6);
@@ -371,6 +389,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, open_dev, close_dev);
     tcase_add_test(tc, recent_takes_the_tail);
+    tcase_add_test(tc, span_waits_for_whole_ones);
     tcase_add_test(tc, age_takes_a_share);
     tcase_add_test(tc, spatial_ranks_variance_over_frames);
     tcase_add_test(tc, spatial_counts_without_values);

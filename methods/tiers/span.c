@@ -1,0 +1,57 @@
+/* span.c - the tiers `span`: chunks wait uncoded until there are enough of them to be coded as one
+ * block.
+ *
+ * Of n chunks written, the newest `recent` not counted, the first floor((n - recent) / chunks) *
+ * chunks are `coded`; the others wait. So `recent` .. `recent + chunks - 1` chunks are uncoded at
+ * any time (Quant VideoGen, arXiv:2602.02958; TRQ): what a block shares, centres or an anchor, is
+ * paid for once, and each chunk is coded once. The newest chunk may be given again, so it always
+ * waits. A last partial chunk counts as one. */
+#include "methods/policy.h"
+
+#include <string.h>
+
+struct span_opts {
+    int chunks, recent;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct span_opts, chunks, 8, 1, 4096, "chunks coded as one block"),
+    KVR_OPT_INT(struct span_opts, recent, 1, 1, 4096, "newest chunks that are never coded"),
+    { 0 },
+};
+
+static enum kvr_status span_assign(const void *opts, const struct kvr_policy_ctx *ctx,
+                                   struct kvr_dev *dev, struct kvr_policy_state *state,
+                                   uint8_t *map)
+{
+    const struct span_opts *o = opts;
+    const int64_t chunk = (int64_t)ctx->frames_per_chunk * ctx->tokens_per_frame;
+    const int64_t done = (ctx->n_active + chunk - 1) / chunk - o->recent;
+    int64_t coded = done > 0 ? done / o->chunks * o->chunks * chunk : 0;
+
+    (void)dev, (void)state;
+    coded = coded < ctx->n_active ? coded : ctx->n_active;
+    memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);
+    memset(map, 0, (size_t)coded);
+    memset(map + coded, 1, (size_t)(ctx->n_active - coded));
+    return KVR_OK;
+}
+
+static int span_together(const void *opts)
+{
+    return ((const struct span_opts *)opts)->chunks;
+}
+
+const struct kvr_tiers kvr_tiers_span = {
+    .name = "span",
+    .title = "chunks coded so many at a time, those that wait uncoded",
+    .options = options,
+    .opts_size = sizeof(struct span_opts),
+    .n_tiers = 2,
+    .tier_names = { "coded", "waiting" },
+    .unit = KVR_UNIT_CHUNK,
+    .active_only = true,
+    .assign = span_assign,
+    .cuda = true,
+    .together = span_together,
+};
