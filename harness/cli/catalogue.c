@@ -123,30 +123,59 @@ static void put_note(FILE *to, int number)
     fprintf(to, ": %.*s\n", (int)strlen(text) - (*text && text[strlen(text) - 1] == ' '), text);
 }
 
-/* A row of the table of readings: what a text that is NULL leaves as it is. */
-static enum kvr_status put_shipped(FILE *to, const struct kvr_method *m, int i)
+/* A row of the table of readings. What a text that is NULL leaves is as in the row: `-`. */
+static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const char *spec)
 {
-    const struct kvr_shipped *own = &m->shipped[i];
-    char spec[128];
     struct kvr_scheme *p;
     double bits;
 
-    snprintf(spec, sizeof spec, "%s@%s", m->name, own->project);
     KVR_TRY(kvr_scheme_open(&p, spec, NULL, 0));
     bits = kvr_scheme_bits(p, HEADS, HEAD_DIM);
-    kvr_scheme_close(&p);
     fprintf(to, "| `%s`", spec);
-    put_part(to, own->k);
-    put_part(to, own->v);
-    put_part(to, own->tiers);
+    if (p->shipped) {
+        put_part(to, p->shipped->k);
+        put_part(to, p->shipped->v);
+        put_part(to, p->shipped->tiers);
+    } else if (kvr_scheme_is_study(p)) {
+        put_part(to, m->study_k);
+        put_part(to, m->study_v);
+        put_part(to, NULL);
+    } else {
+        put_part(to, m->k);
+        put_part(to, m->v);
+        put_part(to, m->tiers);
+    }
     if (bits >= 0)
         fprintf(to, " | %.4g | ", bits);
     else
         fprintf(to, " | - | ");
-    put(to, own->source);
+    put(to, p->shipped ? p->shipped->source : kvr_scheme_is_study(p) ? "the study" : m->paper);
     fprintf(to, " | ");
-    put(to, own->differs);
+    if (p->shipped)
+        put(to, p->shipped->differs);
+    else if (kvr_scheme_is_study(p))
+        fprintf(to, "note %d", note_of(m));
+    else
+        fprintf(to, "the row");
     fprintf(to, " |\n");
+    kvr_scheme_close(&p);
+    return KVR_OK;
+}
+
+/* All readings of the names that have more than one. */
+static enum kvr_status put_readings(FILE *to)
+{
+    const struct kvr_method *m;
+    char spec[128];
+
+    fprintf(to, "\nThe readings of a name that has several (`-`: as the row):\n\n"
+                "| reading | keys | values | tiers | bits | read in | what differs |\n"
+                "|---|---|---|---|---|---|---|\n");
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        for (int r = 0;
+             kvr_method_spec(m, 1, spec, sizeof spec) && kvr_method_spec(m, r, spec, sizeof spec);
+             r++)
+            KVR_TRY(put_reading(to, m, spec));
     return KVR_OK;
 }
 
@@ -166,11 +195,6 @@ enum kvr_status kvr_catalogue_write(FILE *to)
     fprintf(to, "\nWhat the reading of the study differs in:\n\n");
     for (int i = 1; i <= n_notes; i++)
         put_note(to, i);
-    fprintf(to, "\nAs projects ship them (`-`: as the row):\n\n"
-                "| reading | keys | values | tiers | bits | read in | what differs |\n"
-                "|---|---|---|---|---|---|---|\n");
-    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
-        for (int k = 0; k < KVR_MAX_SHIPPED && m->shipped[k].project; k++)
-            KVR_TRY(put_shipped(to, m, k));
+    KVR_TRY(put_readings(to));
     return ferror(to) ? kvr_fail(KVR_EIO, "catalogue: write failed") : KVR_OK;
 }

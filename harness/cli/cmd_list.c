@@ -28,6 +28,11 @@ static enum kvr_status add(json_t *out, json_t *entry)
     return KVR_OK;
 }
 
+static void add_axis(void *ctx, const char *axis, const char *text)
+{
+    json_object_set_new(ctx, axis, json_string(text));
+}
+
 static enum kvr_status list_methods(json_t *out)
 {
     const struct kvr_method *m;
@@ -44,6 +49,48 @@ static enum kvr_status list_methods(json_t *out)
                                    bits >= 0 ? json_real(bits) : json_null(), "title", m->title,
                                    "paper", m->paper)));
     }
+    return KVR_OK;
+}
+
+/* One reading; `differs` of the study's is the row's own note. */
+static enum kvr_status add_reading(json_t *out, const struct kvr_method *m, const char *spec)
+{
+    struct kvr_scheme *p;
+    const char *differs, *source;
+    json_t *axes = json_object();
+    double bits;
+    enum kvr_status st;
+
+    if (!axes)
+        return kvr_fail(KVR_ENOMEM, "list: no memory");
+    st = kvr_scheme_open(&p, spec, NULL, 0);
+    if (st != KVR_OK) {
+        json_decref(axes);
+        return st;
+    }
+    bits = kvr_scheme_bits(p, LIST_HEADS, LIST_HEAD_DIM);
+    kvr_plan_axes(p, add_axis, axes);
+    differs = p->shipped ? p->shipped->differs : kvr_scheme_is_study(p) ? m->differs : NULL;
+    source = p->shipped ? p->shipped->source : m->paper;
+    st = add(out, json_pack("{s:s, s:s, s:s, s:o, s:s?, s:o, s:s?}", "name", m->name, "reading",
+                            kvr_scheme_reading(p), "spec", spec, "bits_per_element",
+                            bits >= 0 ? json_real(bits) : json_null(), "source", source, "axes",
+                            axes, "differs", differs));
+    kvr_scheme_close(&p);
+    return st;
+}
+
+/* Of the names that have more than one. */
+static enum kvr_status list_readings(json_t *out)
+{
+    const struct kvr_method *m;
+    char spec[128];
+
+    for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
+        for (int r = 0;
+             kvr_method_spec(m, 1, spec, sizeof spec) && kvr_method_spec(m, r, spec, sizeof spec);
+             r++)
+            KVR_TRY(add_reading(out, m, spec));
     return KVR_OK;
 }
 
@@ -141,6 +188,7 @@ static const struct kind {
     const char *columns[MAX_COLUMNS]; /* of the text table: short ones */
 } kinds[] = {
     { "methods", list_methods, { "name", "family", "study", "bits_per_element", "title" } },
+    { "readings", list_readings, { "spec", "bits_per_element", "source", "differs" } },
     { "metrics", list_metrics, { "name", "unit", "better", "lowest", "highest", "title" } },
     { "models",
       list_models,
@@ -162,7 +210,8 @@ static enum kvr_status find_kind(const char *name, const struct kind **out)
         names[i] = kinds[i].name;
     }
     near = kvr_nearest(name, names);
-    return kvr_fail(KVR_EINVAL, "list: '%s', need methods, metrics, models or suites%s%s%s", name,
+    return kvr_fail(KVR_EINVAL,
+                    "list: '%s', need methods, readings, metrics, models or suites%s%s%s", name,
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -199,10 +248,11 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_list = {
     .name = "list",
-    .summary = "the methods, metrics, models and suites there are",
-    .usage = "methods|metrics|models|suites [--json|--md]",
+    .summary = "the methods, their readings, metrics, models and suites there are",
+    .usage = "methods|readings|metrics|models|suites [--json|--md]",
     .examples = "  kvreel list methods\n"
                 "  kvreel list methods --json | jq -r '.[].name'\n"
+                "  kvreel list readings --json | jq '.[] | select(.name == \"Q4_0\")'\n"
                 "  kvreel list suites\n",
     .details = "bits_per_element is for 12 heads of 128 channels, side information included;\n"
                "null where it depends on the data.\n",

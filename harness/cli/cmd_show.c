@@ -147,7 +147,7 @@ static enum kvr_status print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
     print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
-    print_paragraph("the two readings", json_string_value(json_object_get(doc, "differs")));
+    print_paragraph("how readings differ", json_string_value(json_object_get(doc, "differs")));
     printf("\naxes\n");
     print_axes(json_object_get(doc, "axes"));
     if (json_array_size(options) == 0) {

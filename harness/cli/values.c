@@ -51,7 +51,7 @@ static const struct {
     { "cpus", { "portable", "avx2", "avxvnni", "avx512", "vnni", "neon" } },
     { "formats", { "txt", "md", "csv", "json", "latex", "jsonl" } },
     { "pictures", { "svg", "png", "pdf" } },
-    { "lists", { "methods", "metrics", "models", "suites" } },
+    { "lists", { "methods", "readings", "metrics", "models", "suites" } },
     { "statistics",
       { "paired", "windows", "growth", "distribution", "sensitivity", "timing", "coverage",
         "runs" } },

@@ -64,9 +64,9 @@ done
 exits 0 "values: methods" completion --values methods
 check "are those of list, in every reading" diff <(sort "$out") \
     <({
-        "$kvreel" list methods --json | jq -r '.[] | .name, (select(.study).name + "@study")'
-        "$kvreel" list methods --md | sed -n 's/^| `\([A-Z0-9_]*@[a-z]*\)`.*/\1/p'
-    } | sort)
+        "$kvreel" list methods --json | jq -r '.[].name'
+        "$kvreel" list readings --json | jq -r '.[].spec'
+    } | sort -u)
 exits 0 "values: metrics" completion --values metrics
 check "are those of list" diff <(sort "$out") <("$kvreel" list metrics --json | jq -r '.[] | select(.needs_truth | not).name' | sort)
 exits 0 "values: suites" completion --values suites

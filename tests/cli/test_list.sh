@@ -15,6 +15,18 @@ for kind in metrics models suites; do
     exits 0 "list $kind --json" list $kind --json
     json "$kind have names" 'length >= 1 and all(.[]; .name | length > 0)'
 done
+exits 0 "list readings" list readings
+prints "the table names a reading" '^Q4_0@llamacpp '
+exits 0 "list readings --json" list readings --json
+json "every reading of a name is there, the row first" \
+    '[.[] | select(.name == "KIVI_INT4").reading] == ["intended", "study", "lightx2v"]'
+json "a name with one reading is not" 'all(.[]; .name != "F32")'
+json "the others say what differs and where that was read" \
+    'all(.[] | select(.reading != "intended"); (.differs | length > 0) and (.source | length > 0))'
+json "and are another codec, or other tiers" \
+    'group_by(.name) | all(.[]; ([.[].axes] | unique | length) == length)'
+exits 0 "show a project's reading" show Q4_0@llamacpp
+prints "says what it does" 'blocks of 64'
 exits 2 "list of an unknown kind" list metods
 says "names the nearest kind" 'methods'
 

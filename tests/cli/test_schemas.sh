@@ -30,11 +30,12 @@ common_config "$work/q.yaml"
 shared_sweep "$work/q.yaml" "$work/q.db" "$work/out"
 cd "$work" || exit 1
 
-for kind in methods metrics models suites; do
+for kind in methods readings metrics models suites; do
     conforms list-$kind "list $kind" list $kind --json
 done
 conforms show "show" show RTN_INT4@study --json
 conforms show "show of BF16" show BF16 --json
+conforms show "show of a project's reading" show KIVI_INT4@lightx2v --json
 conforms vocabulary "vocabulary" vocabulary --json
 conforms codec "codec" codec -m RTN_INT4 --draw 90x2x16 --json
 conforms predict "predict" predict -m KIVI_INT4 --geometry wan-1.3b --frames 33 --json

@@ -204,11 +204,11 @@ static void same_steps(struct side *a, struct side *b)
     ck_assert(here.kind == there.kind && here.axis == there.axis && here.group == there.group &&
               here.dead_zone == there.dead_zone && here.relative == there.relative &&
               here.rotated == there.rotated && here.n_exact == there.n_exact &&
-              !here.scale == !there.scale && !here.exact == !there.exact);
-    if (!here.scale)
+              !here.step == !there.step && !here.exact == !there.exact);
+    if (!here.step)
         return;
-    one = here.scale[0];
-    ck_assert_int_eq(kvr_dev_get(cuda, &other, there.scale, sizeof other), KVR_OK);
+    one = here.step[0];
+    ck_assert_int_eq(kvr_dev_get(cuda, &other, there.step, sizeof other), KVR_OK);
     ck_assert_uint_eq(one, other);
 }
 
@@ -266,6 +266,9 @@ static const char *const others[] = {
     "hadamard | outliers(sigma=2) | sym(bits=4,axis=token)",
     "outliers(sigma=1,max_ratio=0.01,left=keep) | hadamard | asym(bits=8) + sym(bits=2)",
     "hadamard | exact",
+    "trq(bits=4,anchor=8,group=16,unit=9)",
+    "hadamard | trq(group=32,unit=4)",
+    "halves(bits=3,group=24)",
 };
 
 START_TEST(other_pipelines)

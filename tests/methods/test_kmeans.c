@@ -77,6 +77,37 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
+/* left=bf16: the grid sees BF16 numbers, those nearest to what it would have seen. */
+START_TEST(what_is_left_may_be_rounded)
+{
+    float *x = floats(T * H * D), *work = floats(T * H * D);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p[2];
+    struct kvr_codec *c[2];
+
+    draw(x, 6);
+    for (int i = 0; i < 2; i++) {
+        c[i] = open_codec(i ? "kmeans(k=16,left=bf16) | exact(type=f32)"
+                            : "kmeans(k=16) | exact(type=f32)",
+                          KVR_K, false, KVR_COMPUTE_F32);
+        ck_assert_int_eq(kvr_codec_encode(c[i], dev, x, &shape, work, &p[i]), KVR_OK);
+    }
+    ck_assert_mem_eq(p[0].stage[0].codes.p, p[1].stage[0].codes.p, T * H);
+    for (int i = 0; i < T * H * D; i++) {
+        const float plain = ((float *)p[0].stage[1].codes.p)[i];
+
+        ck_assert(((float *)p[1].stage[1].codes.p)[i] == kvr_bf16_to_f32(kvr_f32_to_bf16(plain)));
+    }
+    for (int i = 0; i < 2; i++) {
+        kvr_packed_free(&p[i]);
+        kvr_codec_close(&c[i]);
+    }
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+}
+END_TEST
+
 /* After forty iterations, when nothing moves any more, every label is that of the nearest centre,
  * by distances in double, but for rounding. */
 START_TEST(labels_are_of_the_nearest)
@@ -189,6 +220,7 @@ int main(void)
 
     tcase_add_loop_test(tc, sizes_are_the_published, 0, N_PUBLISHED);
     tcase_add_loop_test(tc, nothing_is_lost, 0, 4);
+    tcase_add_test(tc, what_is_left_may_be_rounded);
     tcase_add_test(tc, labels_are_of_the_nearest);
     tcase_add_test(tc, a_seed_is_a_result);
     tcase_add_test(tc, few_tokens);

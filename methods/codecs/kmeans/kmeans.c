@@ -13,21 +13,24 @@
  * FP64: the same bytes on every device, for any number of threads. Decoding adds the centres stage
  * by stage to what the grid decodes. A block of fewer than K tokens has as many centres as tokens.
  *
- * Quant VideoGen rounds what is left to BF16 before the next stage and stops early when few labels
- * change; here neither is done. */
+ * left=bf16 rounds what is left to BF16 before the next stage or the grid sees it, as Quant
+ * VideoGen's code does. That stops early when few labels change; here all iterations run. */
 #include <stdlib.h>
 
 #include "methods/codecs/kmeans/kmeans_cuda.h"
 
 struct kmeans_opts {
-    int k, stages, iterations, seed;
+    int k, stages, iterations, seed, left;
 };
+
+static const char *const left_names[] = { "f32", "bf16", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct kmeans_opts, k, 256, 1, 256, "centres of a head"),
     KVR_OPT_INT(struct kmeans_opts, stages, 1, 1, 8, "times that centres are taken off"),
     KVR_OPT_INT(struct kmeans_opts, iterations, 2, 1, 100, "of the k-means of a stage"),
     KVR_OPT_INT(struct kmeans_opts, seed, 1234, 0, 1 << 30, "draws the first centres"),
+    KVR_OPT_ENUM(struct kmeans_opts, left, 0, left_names, "what is left is rounded to"),
     { 0 }
 };
 
@@ -44,6 +47,7 @@ static struct kvr_kmeans kmeans_of(const struct kvr_stage_job *job)
         .stages = o->stages,
         .iterations = o->iterations,
         .seed = (uint32_t)o->seed,
+        .bf16 = o->left == 1,
     };
 }
 
@@ -150,8 +154,12 @@ static void cluster(const struct kvr_kmeans *m, int stage, int h, float *x, uint
                     kvr_f32_to_bf16((float)(r->sum[k * m->d + c] / (double)r->n[k]));
     }
     for (int64_t t = 0; t < m->n_tok; t++)
-        for (int c = 0; c < m->d; c++)
-            x[t * step + c] -= kvr_bf16_to_f32(centres[labels[t * m->n_heads] * m->d + c]);
+        for (int c = 0; c < m->d; c++) {
+            const kvr_bf16 centre = centres[labels[t * m->n_heads] * m->d + c];
+            const float left = x[t * step + c] - kvr_bf16_to_f32(centre);
+
+            x[t * step + c] = m->bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(left)) : left;
+        }
 }
 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)

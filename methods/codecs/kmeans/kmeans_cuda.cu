@@ -95,7 +95,10 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (row >= m.n_tok * m.n_heads)
         return;
-    x[i] = (float)x[i] - widened(centres[((int64_t)h * m.k + (int)labels[row]) * m.d + c]);
+    const float left =
+        (float)x[i] - widened(centres[((int64_t)h * m.k + (int)labels[row]) * m.d + c]);
+
+    x[i] = m.bf16 ? kvr_round_bf16(left) : left;
 }
 
 static __global__ void __launch_bounds__(THREADS)

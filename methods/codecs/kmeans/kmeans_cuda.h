@@ -14,6 +14,7 @@ struct kvr_kmeans {
     int n_heads, d;
     int k, stages, iterations; /* k: centres there are, T at the most */
     uint32_t seed;
+    bool bf16; /* what is left of a stage is rounded to BF16 */
 };
 
 /* The token that centre k of head h of a stage begins as: drawn with replacement. */

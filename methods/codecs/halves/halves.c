@@ -1,0 +1,153 @@
+/* halves.c - the stage `halves`: integers of tokens of a channel, fitted in FP16. The arithmetic is
+ * halves.h, the kernels halves_cuda.cu.
+ *
+ * LightX2V's cache: groups lie at multiples of their length, wherever chunks begin, so that a
+ * chunk's last tokens are decoded and coded again with the next chunk's first ones, and tokens not
+ * yet written count as zeros, which widen the newest group's range to 0. */
+#include "methods/codecs/halves/halves.h"
+
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/codecs/halves/halves_cuda.h"
+#include "methods/kernels/pack.h"
+
+enum { MAX_GROUP = 256 };
+
+struct halves_opts {
+    int bits, group;
+};
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct halves_opts, bits, 4, 2, 8, "bits per stored element"),
+    KVR_OPT_INT(struct halves_opts, group, 64, 8, MAX_GROUP,
+                "tokens of a channel sharing a scale and a minimum, a multiple of 8"),
+    { 0 }
+};
+
+static struct halves halves_of(const struct kvr_stage_job *job)
+{
+    const struct halves_opts *o = job->opts;
+    const int64_t n = job->shape.n_tok;
+
+    return (struct halves){
+        .bits = o->bits,
+        .group = o->group,
+        .n_tok = n,
+        .padded = (n + o->group - 1) / o->group * o->group,
+        .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
+    };
+}
+
+static enum kvr_status check(const struct kvr_stage_job *job)
+{
+    const int group = ((const struct halves_opts *)job->opts)->group;
+
+    if (group % 8)
+        return kvr_fail(KVR_EINVAL, "group %d tokens: need a multiple of 8", group);
+    return KVR_OK;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct halves g = halves_of(job);
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = kvr_pack_bytes(g.padded, g.channels, g.bits),
+                   .meta = 2 * sizeof(float) * (size_t)(g.padded / g.group * g.channels) },
+        .form = KVR_FORM_OWN,
+        .bits = g.bits,
+        .n_tok = g.padded,
+        .unit_tokens = g.group,
+        .origin_tokens = g.group,
+    };
+}
+
+/* FP16 arithmetic makes cells a little uneven. */
+static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out)
+{
+    (void)job, (void)in;
+    out->kind = KVR_NOISE_MEASURED;
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct halves g = halves_of(job);
+    const int64_t groups = g.padded / g.group;
+    float *scale = out->meta.p, *least = scale + groups * g.channels;
+
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < groups; i++)
+        for (int64_t c = 0; c < g.channels; c++) {
+            const struct halves_fit f = halves_fit(&g, x, i * g.group, c);
+            uint8_t codes[MAX_GROUP];
+
+            scale[i * g.channels + c] = f.s;
+            least[i * g.channels + c] = f.m;
+            for (int r = 0; r < g.group; r++) {
+                const int64_t t = i * g.group + r;
+
+                codes[r] = (uint8_t)halves_code(&g, &f, t < g.n_tok ? x[t * g.channels + c] : 0);
+            }
+            kvr_pack(out->codes.p, g.padded, g.channels, g.bits, i * g.group, g.group, c, 1, codes);
+        }
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    enum { PIECE = 64 };
+    const struct halves g = halves_of(job);
+    const int64_t first = (int64_t)h0 * job->shape.head_dim;
+    const int64_t end = first + (int64_t)nh * job->shape.head_dim;
+    const float *scale = in->meta.p, *least = scale + g.padded / g.group * g.channels;
+    uint8_t codes[PIECE];
+
+    for (int64_t t = t0; t < t0 + n; t++)
+        for (int64_t c = first, m; c < end; c += m) {
+            m = end - c < PIECE ? end - c : PIECE;
+            kvr_unpack_token(in->codes.p, g.padded, g.channels, g.bits, t, c, m, codes);
+            for (int64_t i = 0; i < m; i++, out++) {
+                const int64_t at = t / g.group * g.channels + c + i;
+                const struct halves_fit f = { scale[at], least[at] };
+                const float v = halves_value(&f, codes[i]);
+
+                *out = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? *out + v : *out - v;
+            }
+        }
+}
+
+static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
+                                   struct kvr_stage_data *out)
+{
+    const struct halves g = halves_of(job);
+
+    kvr_halves_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct halves g = halves_of(job);
+    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
+                                         (int64_t)nh * job->shape.head_dim, mode };
+
+    kvr_halves_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_halves = {
+    .name = "halves",
+    .title = "integers of tokens of a channel, fitted in FP16, at absolute places",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct halves_opts),
+    .deterministic = true,
+    .check = check,
+    .layout = layout,
+    .noise = noise,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};

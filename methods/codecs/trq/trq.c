@@ -1,0 +1,199 @@
+/* trq.c - the stage `trq`: a frame as its difference from the decoded frame before it (temporal
+ * residual quantization). The arithmetic is trq.h, the kernels trq_cuda.cu.
+ *
+ * After weilemo/VideoGen-Temporal-Residual-Quant, its predictor `identity`. Reading a token costs
+ * as many steps as its frame is from the anchor. Where tokens have been left out a frame is what is
+ * left, `unit` tokens at a time: that only makes predictions worse. */
+#include "methods/codecs/trq/trq.h"
+
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/codecs/trq/trq_cuda.h"
+
+struct trq_opts {
+    int bits, anchor, group, unit;
+};
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a difference: 2, 4 or 8"),
+    KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),
+    KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,
+                "channels of a head sharing a scale, a multiple of 8"),
+    KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,
+                "tokens predicted from as many before; 0: a frame, or what is coded at one time"),
+    { 0 }
+};
+
+static struct trq trq_of(const struct kvr_stage_job *job)
+{
+    const struct trq_opts *o = job->opts;
+    const int64_t n = job->shape.n_tok;
+    const int64_t unit = o->unit ? o->unit : job->place.frame_tokens ? job->place.frame_tokens : n;
+
+    return (struct trq){
+        .bits = o->bits,
+        .anchor = o->anchor,
+        .group = o->group,
+        .n_tok = n,
+        .unit = unit ? unit : 1,
+        .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
+    };
+}
+
+static int64_t anchors(const struct trq *g)
+{
+    return g->unit < g->n_tok ? g->unit : g->n_tok;
+}
+
+static enum kvr_status check(const struct kvr_stage_job *job)
+{
+    const struct trq_opts *o = job->opts;
+
+    if ((o->bits & (o->bits - 1)) || (o->anchor & (o->anchor - 1)))
+        return kvr_fail(KVR_EINVAL, "bits %d, anchor %d: each has to be 2, 4 or 8", o->bits,
+                        o->anchor);
+    if (o->group % 8 || job->shape.head_dim % o->group)
+        return kvr_fail(KVR_EINVAL,
+                        "group %d channels: need a multiple of 8 that divides head_dim %d",
+                        o->group, job->shape.head_dim);
+    return KVR_OK;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct trq g = trq_of(job);
+    const int64_t groups = g.channels / g.group;
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = (size_t)trq_codes_at(&g, g.n_tok),
+                   .meta = (size_t)(g.n_tok * groups * 2 + (g.n_tok - anchors(&g)) * groups) },
+        .form = KVR_FORM_OWN,
+        .bits = g.bits,
+        .n_tok = g.n_tok,
+    };
+}
+
+/* Anchors and differences have steps of their own, and zero points saturate. */
+static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out)
+{
+    (void)job, (void)in;
+    out->kind = KVR_NOISE_MEASURED;
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct trq g = trq_of(job);
+    const int64_t groups = g.channels / g.group, n = anchors(&g);
+    kvr_bf16 *scale = out->meta.p;
+    uint8_t *zero = (uint8_t *)(scale + g.n_tok * groups), *codes = out->codes.p;
+
+#pragma omp parallel for schedule(static)
+    for (int64_t position = 0; position < n; position++)
+        for (int64_t at = 0; at < g.channels; at += g.group) {
+            float e[TRQ_MAX_GROUP], r[TRQ_MAX_GROUP] = { 0 };
+
+            for (int64_t t = position; t < g.n_tok; t += g.unit) {
+                const bool anchor = t < g.unit;
+                const int bits = anchor ? g.anchor : g.bits;
+                uint8_t *to = codes + trq_codes_at(&g, t) + at * bits / 8;
+                struct trq_fit f;
+
+                for (int c = 0; c < g.group; c++) /* the anchor's r is not there yet: 0 */
+                    e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
+                f = trq_fit(&g, anchor, e);
+                scale[t * groups + at / g.group] = (kvr_bf16)f.raw;
+                if (!anchor)
+                    zero[trq_zero_at(&g, t, at)] = (uint8_t)f.z;
+                for (int c = 0; c < g.group; c += 8 / bits) {
+                    unsigned byte = 0;
+
+                    for (int j = 0; j < 8 / bits; j++) {
+                        const unsigned q = trq_code(&g, anchor, &f, e[c + j]);
+
+                        byte = byte << bits | q;
+                        r[c + j] = trq_kept(trq_value(&g, anchor, &f, q, r[c + j]));
+                    }
+                    to[c * bits / 8] = (uint8_t)byte;
+                }
+            }
+        }
+    return KVR_OK;
+}
+
+/* One token's group, from the anchor on: r [group]. */
+static void decode_group(const struct trq *g, const struct kvr_stage_data *in, int64_t token,
+                         int64_t at, float *r)
+{
+    const int64_t groups = g->channels / g->group;
+    const kvr_bf16 *scale = in->meta.p;
+    const uint8_t *zero = (const uint8_t *)(scale + g->n_tok * groups), *codes = in->codes.p;
+
+    for (int64_t t = token % g->unit; t <= token; t += g->unit) {
+        const bool anchor = t < g->unit;
+        const int bits = anchor ? g->anchor : g->bits;
+        const uint8_t *from = codes + trq_codes_at(g, t) + at * bits / 8;
+        const struct trq_fit f = {
+            .s = cells_load(CELLS_BF16, scale[t * groups + at / g->group]),
+            .z = anchor ? 0 : (float)zero[trq_zero_at(g, t, at)],
+        };
+
+        for (int c = 0; c < g->group; c++) {
+            const unsigned q =
+                from[c * bits / 8] >> (8 - bits - c * bits % 8) & ((1u << bits) - 1u);
+
+            r[c] = trq_value(g, anchor, &f, q, anchor ? 0 : trq_kept(r[c]));
+        }
+    }
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct trq g = trq_of(job);
+    const int64_t d = job->shape.head_dim;
+    float r[TRQ_MAX_GROUP];
+
+    for (int64_t t = t0; t < t0 + n; t++)
+        for (int64_t at = h0 * d; at < (h0 + nh) * d; at += g.group, out += g.group) {
+            decode_group(&g, in, t, at, r);
+            for (int c = 0; c < g.group; c++)
+                out[c] = mode == KVR_DECODE_SET   ? r[c]
+                         : mode == KVR_DECODE_ADD ? out[c] + r[c]
+                                                  : out[c] - r[c];
+        }
+}
+
+static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
+                                   struct kvr_stage_data *out)
+{
+    const struct trq g = trq_of(job);
+
+    kvr_trq_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->codes.p, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct trq g = trq_of(job);
+    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
+                                         (int64_t)nh * job->shape.head_dim, mode };
+
+    kvr_trq_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_trq = {
+    .name = "trq",
+    .title = "frames as differences from the decoded frame before",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct trq_opts),
+    .deterministic = true,
+    .check = check,
+    .layout = layout,
+    .noise = noise,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};

@@ -1,0 +1,115 @@
+/* trq.h - the arithmetic of the stage `trq`, which both kinds of device do.
+ *
+ * A block is some frames of `unit` tokens each, the last perhaps shorter. A group is G consecutive
+ * channels of a head at one position of the frame; it is coded frame after frame, each from what
+ * the decoder has of the one before, r:
+ *
+ *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
+ *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
+ *     later ones            e = x - r                                qm = 2^b - 1
+ *         hi - lo >= 1e-8   s' = (hi - lo) / qm                      z = clamp(rne(-lo / s'), 0,
+ * qm) else              s' = max(|lo|, |hi|, 1e-8) / qm          z = lo < 0 ? qm : 0 s = BF16(s')
+ * q = clamp(rne(e / s + z), 0, qm) r = BF16(r + (q - z) s)
+ *
+ * lo, hi: of e over the group. The encoder's r is the decoder's, to the bit. A group that holds
+ * what is not finite has the scale NaN and reads NaN; the frame after it is predicted from 0. */
+#ifndef KVR_METHODS_TRQ_H
+#define KVR_METHODS_TRQ_H
+
+#include "methods/codecs/cells/cells.h"
+
+enum { TRQ_MAX_GROUP = 256 };
+
+/* A block. Anchor and residual codes are token by token, in an element's order from the top bits of
+ * a byte down; codes = the anchor's, then the residuals'; meta = scales [T][C / G] BF16, then the
+ * residuals' zero points [T - unit][C / G], a byte each. */
+struct trq {
+    int bits, anchor, group;
+    int64_t n_tok, unit, channels;
+};
+
+struct trq_fit {
+    float s, z;
+    unsigned raw; /* s as it is stored */
+};
+
+CELLS float trq_round(float x)
+{
+    return cells_load(CELLS_BF16, cells_store(CELLS_BF16, x));
+}
+
+/* Bytes before the codes of token t. */
+CELLS int64_t trq_codes_at(const struct trq *g, int64_t t)
+{
+    const int64_t anchors = t < g->unit ? t : g->unit;
+
+    return anchors * (g->channels * g->anchor / 8) + (t - anchors) * (g->channels * g->bits / 8);
+}
+
+/* The number of the zero point of group `at` of token t, beyond the anchor. */
+CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
+{
+    return (t - g->unit) * (g->channels / g->group) + at / g->group;
+}
+
+/* e [group]: what is coded. */
+CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)
+{
+    const float qm = (float)(anchor ? (1 << (g->anchor - 1)) - 1 : (1 << g->bits) - 1);
+    float lo = e[0], hi = e[0], s, most;
+    struct trq_fit f;
+    bool bad = false;
+
+    for (int i = 0; i < g->group; i++) {
+        bad = bad || (cells_bits(e[i]) & 0x7fffffffu) >= 0x7f800000u;
+        lo = e[i] < lo ? e[i] : lo;
+        hi = e[i] > hi ? e[i] : hi;
+    }
+    most = fabsf(lo) > fabsf(hi) ? fabsf(lo) : fabsf(hi);
+    most = most < 1e-8f ? 1e-8f : most;
+    f.z = 0;
+    if (anchor) {
+        s = most / qm;
+    } else if (hi - lo >= 1e-8f) {
+        s = (hi - lo) / qm;
+        f.z = cells_clamp(rintf(-lo / s), 0, qm);
+    } else {
+        s = most / qm;
+        f.z = lo < 0 ? qm : 0;
+    }
+    bad = bad || cells_bits(s) >= 0x7f800000u; /* a range beyond FP32 */
+    f.raw = cells_store(CELLS_BF16, bad ? cells_float(0x7fc00000u) : s);
+    f.s = cells_load(CELLS_BF16, f.raw);
+    f.z = bad ? 0 : f.z;
+    return f;
+}
+
+CELLS unsigned trq_code(const struct trq *g, bool anchor, const struct trq_fit *f, float e)
+{
+    const float qa = (float)((1 << (g->anchor - 1)) - 1), qm = (float)((1 << g->bits) - 1);
+
+    if (f->s != f->s)
+        return 0;
+    if (anchor)
+        return (unsigned)(cells_clamp(rintf(e / f->s), -qa, qa) + qa);
+    return (unsigned)cells_clamp(rintf(e / f->s + f->z), 0, qm);
+}
+
+/* What a code makes of the frame before, r. */
+CELLS float trq_value(const struct trq *g, bool anchor, const struct trq_fit *f, unsigned q,
+                      float r)
+{
+    const float qa = (float)((1 << (g->anchor - 1)) - 1);
+
+    if (f->s != f->s)
+        return f->s;
+    return trq_round(anchor ? ((float)q - qa) * f->s : r + ((float)q - f->z) * f->s);
+}
+
+/* What the next frame is predicted from. */
+CELLS float trq_kept(float r)
+{
+    return r != r ? 0 : r;
+}
+
+#endif

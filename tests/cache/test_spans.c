@@ -1,0 +1,211 @@
+/* test_spans.c - segments that are not chunks: several coded as one, and groups that lie at
+ * absolute places. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/layer.h"
+#include "harness/cache/predict.h"
+#include "harness/core/rng.h"
+#include "tests/suite.h"
+
+enum { S = 10, F = 3, H = 1, D = 64, CHUNK = S * F, N_CHUNKS = 17, TOKENS = N_CHUNKS * CHUNK };
+
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_layer layer;
+    struct kvr_layer_scratch scratch;
+    float *k, *v; /* [TOKENS,H,D], values of BF16 */
+};
+
+static float *normal(uint32_t a)
+{
+    float *x = malloc((size_t)TOKENS * D * sizeof *x);
+
+    ck_assert_ptr_nonnull(x);
+    kvr_normal(x, (size_t)TOKENS * D, 5, KVR_RNG_TEST, a, 0, 0);
+    for (int i = 0; i < TOKENS * D; i++)
+        x[i] = kvr_bf16_to_f32(kvr_f32_to_bf16(x[i]));
+    return x;
+}
+
+static void kit_open(struct kit *t, const char *spec)
+{
+    const struct kvr_layer_geometry geo = { .n_layers = 1,
+                                            .n_heads = H,
+                                            .head_dim = D,
+                                            .tokens_per_frame = S,
+                                            .frames_per_chunk = F,
+                                            .capacity = TOKENS };
+
+    *t = (struct kit){ .k = normal(1), .v = normal(2) };
+    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&t->scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
+                     KVR_OK);
+}
+
+static void kit_close(struct kit *t)
+{
+    struct kvr_mem_stats mem;
+
+    kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_mem_stats(t->dev, &mem);
+    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_scheme_close(&t->scheme);
+    kvr_dev_close(&t->dev);
+    free(t->k);
+    free(t->v);
+}
+
+static void commit(struct kit *t, int chunk)
+{
+    const int64_t at = (int64_t)chunk * CHUNK;
+
+    ck_assert_msg(kvr_layer_commit(&t->layer, t->k + at * D, t->v + at * D, at, CHUNK) == KVR_OK,
+                  "%s", kvr_error());
+}
+
+/* "0-240:0 240-270:1": runs of tokens and their tiers. */
+static void expect(const struct kit *t, const char *want)
+{
+    char text[512] = "";
+    size_t n = 0;
+
+    for (int i = 0; i < t->layer.n; i++) {
+        const struct kvr_segment *s = &t->layer.seg[i];
+
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%d-%d:%d", i ? " " : "", (int)s->tok0,
+                              (int)(s->tok0 + s->n_tok), s->tier);
+    }
+    ck_assert_str_eq(text, want);
+}
+
+/* Nothing is coded until there are eight chunks and a newer one, then all of them as one: the bytes
+ * are those of their values coded at one time. Each chunk is coded once. */
+START_TEST(chunks_wait_for_each_other)
+{
+    static const char *const specs[] = { "TRQ_INT2", "QVG_INT2@qvg" };
+    static const struct kvr_place place = { .frame_tokens = S };
+    static const struct kvr_block_shape span = { 8 * CHUNK, H, D };
+    float *work = malloc((size_t)TOKENS * D * sizeof *work);
+    struct kvr_packed whole;
+    struct kit t;
+
+    ck_assert_ptr_nonnull(work);
+    kit_open(&t, specs[_i]);
+    for (int c = 0; c < 8; c++)
+        commit(&t, c);
+    expect(&t, "0-30:1 30-60:1 60-90:1 90-120:1 120-150:1 150-180:1 180-210:1 210-240:1");
+    commit(&t, 7); /* the newest one may be given again */
+    commit(&t, 8);
+    expect(&t, "0-240:0 240-270:1");
+    ck_assert_int_eq(kvr_codec_encode_at(t.scheme->k[0], t.dev, t.k, &span, &place, work, &whole),
+                     KVR_OK);
+    for (int i = 0; i < t.scheme->k[0]->n_stages; i++) {
+        const struct kvr_stage_data *a = &whole.stage[i], *b = &t.layer.seg[0].k.stage[i];
+
+        ck_assert_uint_eq(a->codes.n_bytes, b->codes.n_bytes);
+        ck_assert_mem_eq(a->codes.p, b->codes.p, a->codes.n_bytes);
+        ck_assert_mem_eq(a->meta.p, b->meta.p, a->meta.n_bytes);
+    }
+    kvr_packed_free(&whole);
+    for (int c = 9; c < N_CHUNKS; c++)
+        commit(&t, c);
+    expect(&t, "0-240:0 240-480:0 480-510:1");
+    free(work);
+    kit_close(&t);
+}
+END_TEST
+
+/* Chunks of 30 tokens, groups of 64: what a chunk leaves over is coded again with the next one, so
+ * what is held takes whole groups of all tokens. A group all of whose tokens came at one time is
+ * coded from them, another one from what was decoded. */
+START_TEST(groups_lie_at_absolute_places)
+{
+    struct kvr_block_shape all = { 5 * CHUNK, H, D };
+    float *k = malloc((size_t)TOKENS * D * sizeof *k);
+    struct kit t;
+
+    ck_assert_ptr_nonnull(k);
+    kit_open(&t, "KIVI_INT8@lightx2v");
+    commit(&t, 0);
+    expect(&t, "0-30:0");
+    commit(&t, 1);
+    expect(&t, "0-60:0");
+    commit(&t, 2);
+    expect(&t, "0-64:0 64-90:0");
+    commit(&t, 3);
+    commit(&t, 3); /* given again: the shared tokens are still there */
+    expect(&t, "0-64:0 64-120:0");
+    commit(&t, 4);
+    expect(&t, "0-64:0 64-128:0 128-150:0");
+    ck_assert_uint_eq(kvr_layer_nominal(&t.layer), kvr_codec_bytes(t.scheme->k[0], &all) +
+                                                       kvr_codec_bytes(t.scheme->v[0], &all));
+    kvr_layer_dense(&t.layer, 0, 5 * CHUNK, k, NULL, NULL);
+    for (int i = 0; i < 5 * CHUNK * D; i++) /* four codings at most, of 8 bits over some 6 sigma */
+        ck_assert_msg(fabsf(k[i] - t.k[i]) <= 0.15f, "token %d: %g, was %g", i / D, (double)k[i],
+                      (double)t.k[i]);
+    free(k);
+    kit_close(&t);
+}
+END_TEST
+
+/* Where tokens are given up by the piece, chunks move one by one. */
+START_TEST(thinning_moves_chunks_alone)
+{
+    static const struct kvr_setting keep = { "retention", "keep(score=age,frames=40)" };
+    struct kit t;
+
+    kit_open(&t, "TRQ_INT2");
+    kvr_scheme_close(&t.scheme);
+    ck_assert_msg(kvr_scheme_open(&t.scheme, "TRQ_INT2", &keep, 1) == KVR_OK, "%s", kvr_error());
+    t.layer.scheme = t.scheme;
+    for (int c = 0; c < 9; c++)
+        commit(&t, c);
+    ck_assert_int_eq(t.layer.n, 9);
+    ck_assert_int_eq(t.layer.seg[0].tier, 0);
+    ck_assert_int_eq(t.layer.seg[8].tier, 1);
+    kit_close(&t);
+}
+END_TEST
+
+/* LightX2V's pools for Self-Forcing, by a dry rollout: 21 and 42 frames of Wan 1.3B. */
+START_TEST(a_rollout_takes_the_published_bytes)
+{
+    static const struct {
+        const char *spec;
+        size_t frames_21, frames_42;
+    } want[] = { { "KIVI_INT8@lightx2v", 3397386240, 6794772480 },
+                 { "KIVI_INT4@lightx2v", 1887436800, 3774873600 },
+                 { "KIVI_INT2@lightx2v", 1132462080, 2264924160 } };
+    struct kvr_scheme *scheme;
+
+    ck_assert_msg(kvr_scheme_open(&scheme, want[_i].spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    for (int twice = 0; twice < 2; twice++) {
+        const struct kvr_predict_run run = { .latent_frames = twice ? 42 : 21 };
+        struct kvr_prediction p;
+
+        ck_assert_int_eq(kvr_predict(scheme, &kvr_wan_1_3b, &run, &p), KVR_OK);
+        ck_assert_uint_eq(p.nominal, twice ? want[_i].frames_42 : want[_i].frames_21);
+    }
+    kvr_scheme_close(&scheme);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("spans");
+    TCase *tc = tcase_create("spans");
+
+    tcase_add_loop_test(tc, chunks_wait_for_each_other, 0, 2);
+    tcase_add_test(tc, groups_lie_at_absolute_places);
+    tcase_add_test(tc, thinning_moves_chunks_alone);
+    tcase_add_loop_test(tc, a_rollout_takes_the_published_bytes, 0, 3);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
