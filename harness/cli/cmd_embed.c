@@ -1,5 +1,4 @@
 /* cmd_embed.c - `kvreel embed`: prompts through the text encoder, once, into a pack. */
-#include <errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
 #include "harness/plan/find.h"
+#include "harness/plan/lines.h"
 #include "harness/plan/suite.h"
 #include "harness/text/embed.h"
 
@@ -20,12 +20,10 @@ struct embed_opts {
 /* The prompts of a file, a suite or a text with one on each line. */
 struct list {
     struct kvr_suite suite;
-    char *text, *ids;
+    struct kvr_lines lines;
     struct kvr_embed_prompt *prompt;
     int n;
 };
-
-enum { ID_SIZE = 16, MAX_LINES = 100000 };
 
 static bool is_yaml(const char *path)
 {
@@ -51,52 +49,22 @@ static enum kvr_status read_suite(struct list *l, const char *path)
     return KVR_OK;
 }
 
-/* Line i, counted from 1 without empty ones, is prompt p000i. */
-static enum kvr_status split_lines(struct list *l, const char *path)
-{
-    size_t lines = 1;
-
-    for (const char *s = l->text; *s; s++)
-        lines += *s == '\n';
-    if (lines > MAX_LINES)
-        return kvr_fail(KVR_EINVAL, "%s: %zu lines, at most %d", path, lines, MAX_LINES);
-    l->prompt = calloc(lines, sizeof *l->prompt);
-    l->ids = calloc(lines, ID_SIZE);
-    if (!l->prompt || !l->ids)
-        return no_memory(path);
-    for (char *rest = l->text, *line; (line = strsep(&rest, "\r\n")) != NULL;) {
-        char *id = l->ids + (size_t)l->n * ID_SIZE;
-
-        if (line[strspn(line, " \t")] == 0)
-            continue;
-        snprintf(id, ID_SIZE, "p%04d", l->n + 1);
-        l->prompt[l->n++] = (struct kvr_embed_prompt){ id, line };
-    }
-    return l->n ? KVR_OK : kvr_fail(KVR_EINVAL, "%s: no prompt is in it", path);
-}
-
 static enum kvr_status read_lines(struct list *l, const char *path)
 {
-    size_t size = 0;
-    bool memory;
-    ssize_t n;
-    FILE *f = fopen(path, "r");
-
-    if (!f)
-        return kvr_fail(KVR_ENOTFOUND, "%s: %s", path, strerror(errno));
-    n = getdelim(&l->text, &size, 0, f);
-    memory = n < 0 && !feof(f) && errno == ENOMEM;
-    fclose(f);
-    if (memory)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory for it", path);
-    return n < 0 ? kvr_fail(KVR_EINVAL, "%s: empty", path) : split_lines(l, path);
+    KVR_TRY(kvr_lines_read(&l->lines, path));
+    l->n = l->lines.n;
+    l->prompt = calloc((size_t)l->n, sizeof *l->prompt);
+    if (!l->prompt)
+        return no_memory(path);
+    for (int i = 0; i < l->n; i++)
+        l->prompt[i] = (struct kvr_embed_prompt){ l->lines.line[i].id, l->lines.line[i].text };
+    return KVR_OK;
 }
 
 static void list_free(struct list *l)
 {
     free(l->prompt);
-    free(l->text);
-    free(l->ids);
+    kvr_lines_free(&l->lines);
     kvr_suite_free(&l->suite);
 }
 

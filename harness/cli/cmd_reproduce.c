@@ -4,7 +4,7 @@
 
 struct reproduce_opts {
     const char *db, *format, *quantity;
-    bool json;
+    bool json, measured;
 };
 
 static int run(const struct kvr_call *call)
@@ -16,7 +16,7 @@ static int run(const struct kvr_call *call)
     int code;
 
     if (st == KVR_OK)
-        st = kvr_reproduce(&r, call->words[0], o->db, o->quantity);
+        st = kvr_reproduce(&r, call->words[0], o->db, o->quantity, o->measured);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     code = r.n[KVR_VERDICT_OUT] ? KVR_EXIT_TOLERANCE : KVR_EXIT_OK;
@@ -30,6 +30,8 @@ static int run(const struct kvr_call *call)
 static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct reproduce_opts, db, "db", 0, "FILE", NULL,
                  "a database, for what only a run gives"),
+    KVR_ARG_FLAG(struct reproduce_opts, measured, "measured", 0,
+                 "what is in the database alone; of study33"),
     KVR_ARG_TEXT(struct reproduce_opts, quantity, "quantity", 0, "NAME", NULL,
                  "one column alone: compression, peak_vram_gib, ssim, ..."),
     KVR_ARG_TEXT(struct reproduce_opts, format, "format", 'f', "FORMAT", "txt",
@@ -44,6 +46,7 @@ const struct kvr_command kvr_command_reproduce = {
     .usage = "study33|jensen|jensen-llm|pafu [options]",
     .examples = "  kvreel reproduce study33 --quantity compression\n"
                 "  kvreel reproduce study33 --db out/study33.db --format md\n"
+                "  kvreel reproduce study33 --measured --db out/wan-study33.db\n"
                 "  kvreel reproduce jensen --db out/corrections.db\n"
                 "  kvreel reproduce jensen-llm --db out/partial-prefill.db\n",
     .details = "Exit code 4 when a cell that can be compared is out of tolerance. Why others\n"

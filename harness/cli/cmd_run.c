@@ -5,10 +5,12 @@
 
 #include "harness/cli/cli.h"
 #include "harness/plan/dump.h"
+#include "harness/plan/files.h"
 #include "harness/report/stats.h"
 #include "harness/run/run.h"
 
 #define MIB (1024.0 * 1024.0)
+#define GIB (1024.0 * MIB)
 
 struct run_opts {
     const char *db, *out, *filter, *retry, *shard, *costs, *budget;
@@ -41,38 +43,72 @@ static json_t *positive_json(double x)
     return x > 0 ? json_real(x) : json_null();
 }
 
-/* `plan`: of a dry run, by method; NULL: none. Takes the reference. */
-static json_t *summary_json(const struct kvr_run_summary *s, json_t *plan)
+static json_t *phase_json(const char *of, const struct kvr_run_phase *p)
+{
+    return json_pack("{s:i, s:f, s:o}", of, p->n, "flop", p->flop, "memory_bytes",
+                     bytes_json(p->memory_bytes));
+}
+
+/* NULL, which json_pack leaves out, where there is nothing by arithmetic. */
+static json_t *phases_json(const struct kvr_run_summary *s)
+{
+    if (!s->network.n)
+        return NULL;
+    return json_pack("{s:o, s:o, s:o, s:o}", "encoder", phase_json("prompts", &s->encoder),
+                     "network", phase_json("cells", &s->network), "decoder",
+                     phase_json("videos", &s->decoder), "frames_bytes",
+                     bytes_json(s->frames_bytes));
+}
+
+/* Of a dry run: what is told before its summary. NULL: it is not asked for. */
+struct plan {
+    json_t *methods, *files;
+};
+
+/* Takes the references. */
+static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *plan)
 {
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
-        "s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
-        "flop", positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
+        "{s:o*, s:b, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, "
+        "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
+        "files", plan->files, "identified", !s->unidentified, "phases", phases_json(s), "flop",
+        positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
         s->noisy, "enough", s->enough, "limited", s->limited, "memory_bytes",
-        bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods", plan,
-        "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed, "skipped",
-        s->skipped, "done_before", s->done_before, "failed_before", s->failed_before, "unsupported",
-        s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "to_score", s->to_score,
-        "scored", s->scored, "not_scored", s->not_scored, "estimate_s",
+        bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods",
+        plan->methods, "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed,
+        "skipped", s->skipped, "done_before", s->done_before, "failed_before", s->failed_before,
+        "unsupported", s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "to_score",
+        s->to_score, "scored", s->scored, "not_scored", s->not_scored, "estimate_s",
         s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(), "interrupted",
         s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
 
+static void print_phase(const char *name, const char *of, const char *where,
+                        const struct kvr_run_phase *p)
+{
+    if (p->n)
+        printf("  %-12s %6d %-7s %9.2f GiB %-14s %12.4g TFLOP\n", name, p->n, of,
+               (double)p->memory_bytes / GIB, where, p->flop * 1e-12);
+}
+
+/* A rate is of an idle machine at best, and a rollout more than linear layers: no bound, an idea.
+ */
 static void print_estimate(const struct kvr_run_summary *s)
 {
-    const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
-
-    printf("No earlier cell like these: time, memory and disk are not known\n");
-    if (s->flop <= 0)
-        return;
-    printf("By arithmetic: %.3g TFLOP", s->flop * 1e-12);
-    if (at_least > 0)
-        printf(", at least %.0f s one after another at the %.3g TFLOP/s of a linear layer here",
-               at_least, s->flop_per_s * 1e-12);
-    printf("; %.1f MiB for the largest, activations apart\n", (double)s->predicted_bytes / MIB);
+    printf("No earlier cell like these. By arithmetic:\n");
+    print_phase("text encoder", "prompts", "of the host", &s->encoder);
+    print_phase("network", "cells", "of its device", &s->network);
+    print_phase("decoder", "videos", "of the host", &s->decoder);
+    if (s->frames_bytes)
+        printf("  %-12s %24.2f GiB on disk, videos beside them\n", "raw frames",
+               (double)s->frames_bytes / GIB);
+    if (s->flop > 0 && s->flop_per_s > 0)
+        printf("  about %.0f s for the networks, one after another, if all of them ran at %.3g "
+               "TFLOP/s, the best of a linear layer seen on this machine\n",
+               s->flop / s->flop_per_s, s->flop_per_s * 1e-12);
 }
 
 static void print_text(const struct kvr_run_summary *s, bool dry_run)
@@ -90,6 +126,9 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         if (s->to_score)
             printf("; %d of the done to score by new metrics", s->to_score);
         putchar('\n');
+        if (s->unidentified)
+            printf("Files are missing, or not hashed yet: cells that were measured with them "
+                   "before cannot be told\n");
         if (s->estimate_ns)
             printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
@@ -124,13 +163,48 @@ static void print_line(void *ctx, const struct kvr_plan_line *l)
         printf("  warning: %s\n", l->warning);
 }
 
+/* "about 5.29 GiB" */
+static const char *size_text(const struct kvr_plan_file *f, char *buf, size_t n)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB" };
+    double x = (double)f->bytes;
+    int u = 0;
+
+    for (; x >= 1024 && u < 3; u++)
+        x /= 1024;
+    snprintf(buf, n, "%s%.*f %s", f->there ? "" : "about ", u == 3 ? 2 : u > 0, x, units[u]);
+    return f->bytes || f->there ? buf : "size unknown";
+}
+
+static void print_file(void *ctx, const struct kvr_plan_file *f)
+{
+    const char *without = f->there ? "" : f->without;
+    char size[32];
+
+    (void)ctx;
+    printf("%-12s %15s  %-7s  %s%s%s\n", f->what, size_text(f, size, sizeof size),
+           f->there ? "there" : "MISSING", f->path, without[0] ? "; without it " : "", without);
+}
+
+static void keep_file(void *ctx, const struct kvr_plan_file *f)
+{
+    const struct plan *plan = ctx;
+
+    json_array_append_new(plan->files, json_pack("{s:s, s:s, s:o, s:b, s:s}", "what", f->what,
+                                                 "path", f->path, "bytes", bytes_json(f->bytes),
+                                                 "there", f->there, "without", f->without));
+}
+
 static void keep_line(void *ctx, const struct kvr_plan_line *l)
 {
-    json_array_append_new(
-        ctx, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "method", l->method,
-                       "cells", l->cells, "to_run", l->to_run, "done", l->done, "failed", l->failed,
-                       "unsupported", l->unsupported, "excluded", l->excluded, "left_out",
-                       l->left_out, "reason", l->reason, "warning", l->warning));
+    const struct plan *plan = ctx;
+
+    json_array_append_new(plan->methods,
+                          json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s}", "method",
+                                    l->method, "cells", l->cells, "to_run", l->to_run, "done",
+                                    l->done, "failed", l->failed, "unsupported", l->unsupported,
+                                    "excluded", l->excluded, "left_out", l->left_out, "reason",
+                                    l->reason, "warning", l->warning));
 }
 
 static int verdict(const struct kvr_run_summary *s, bool dry_run)
@@ -185,7 +259,8 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
 }
 
-static int report(const struct run_opts *o, const struct kvr_run_summary *s, json_t *plan)
+static int report(const struct run_opts *o, const struct kvr_run_summary *s,
+                  const struct plan *plan)
 {
     int code = verdict(s, o->dry_run);
 
@@ -241,7 +316,8 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
 {
     const struct run_opts *o = call->opts;
     struct kvr_run_summary s = { 0 };
-    json_t *plan = o->json && o->dry_run ? json_array() : NULL;
+    const bool kept = o->json && o->dry_run;
+    struct plan plan = { kept ? json_array() : NULL, kept ? json_array() : NULL };
     int budget_s = 0;
     enum kvr_status st = parse_budget(o->budget, &budget_s);
     struct kvr_run_options r = {
@@ -260,24 +336,21 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .overrides = o->set.n ? o->set.v : NULL,
         .progress = kvr_preferences_number(preferences, KVR_PREF_QUIET, 0) ? NULL : stderr,
         .plan_line = o->json ? keep_line : print_line,
-        .plan_ctx = plan,
+        .plan_file = o->json ? keep_file : print_file,
+        .plan_ctx = &plan,
         .argc = call->argc,
         .argv = call->argv,
     };
 
     if (st == KVR_OK)
         st = parse_shard(o->shard, &r.shard, &r.n_shards);
-    if (o->dump_config) {
-        json_decref(plan);
-        return dump(&r);
-    }
-    if (st == KVR_OK)
+    if (st == KVR_OK && !o->dump_config)
         st = kvr_run(&r, &s);
-    if (st != KVR_OK) {
-        json_decref(plan);
-        return kvr_cli_fail(st);
-    }
-    return report(o, &s, plan);
+    if (st == KVR_OK && !o->dump_config)
+        return report(o, &s, &plan);
+    json_decref(plan.methods);
+    json_decref(plan.files);
+    return o->dump_config ? dump(&r) : kvr_cli_fail(st);
 }
 
 static int run(const struct kvr_call *call)

@@ -5,14 +5,12 @@
  * nothing else that is the model's. Random weights are drawn one at a time: beside
  * the packed layers the host holds one tensor. */
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "harness/core/path.h"
+#include "harness/core/remember.h"
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/lm_weights.h"
 #include "harness/engine/model_impl.h"
@@ -231,65 +229,60 @@ static enum kvr_status load_prompt_table(struct kvr_model *m, const char *path)
     return st;
 }
 
-static enum kvr_status hash_file(struct kvr_sha256 *h, const char *path)
-{
-    char hex[KVR_SHA256_HEX];
-
-    KVR_TRY(kvr_sha256_file(path, hex));
-    return kvr_sha256_add(h, hex, KVR_SHA256_HEX - 1);
-}
-
-/* The hash of the files' hashes, in the order config, weights, prompt table, decoder. Random
- * weights are what the config and this version of the draw say. */
-static enum kvr_status hash_files(struct kvr_model *m, const char *config, const char *weights,
-                                  const char *table)
-{
-    struct kvr_sha256 h;
-    enum kvr_status st;
-
-    KVR_TRY(kvr_sha256_open(&h));
-    st = hash_file(&h, config);
-    if (st == KVR_OK && m->config.random_weights)
-        st = kvr_sha256_add(&h, kvr_draw_version, strlen(kvr_draw_version));
-    else if (st == KVR_OK)
-        st = hash_file(&h, weights);
-    if (st == KVR_OK && m->config.n_vocabulary)
-        st = hash_file(&h, table);
-    if (st == KVR_OK && m->vae)
-        st = hash_file(&h, m->vae);
-    if (st != KVR_OK) {
-        kvr_sha256_close(&h, NULL);
-        return st;
-    }
-    return kvr_sha256_close(&h, m->sha256);
-}
-
 struct paths {
     char *config, *weights, *table;
 };
 
-/* Clocks of file systems tick every few milliseconds; a second is on the safe side of that. */
-static bool was_quiet(const struct stat *s)
-{
-    const time_t now = time(NULL);
+/* The hash of several files' hashes. */
+struct files_hash {
+    struct kvr_sha256 h;
+    bool cheap, unknown; /* cheap: nothing large is read for it; what is not known then makes all of
+                            it unknown */
+};
 
-    return s->st_ctim.tv_sec + 1 < now && s->st_mtim.tv_sec + 1 < now;
+static enum kvr_status hash_file(struct files_hash *f, const char *path)
+{
+    char hex[KVR_SHA256_HEX];
+
+    KVR_TRY((f->cheap ? kvr_file_sha256_known : kvr_file_sha256)(path, hex));
+    f->unknown = f->unknown || !hex[0];
+    return kvr_sha256_add(&f->h, hex, strlen(hex));
+}
+
+/* In the order config, weights, prompt table, decoder. Random weights are what the config and this
+ * version of the draw say. */
+static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
+{
+    struct files_hash f = { .cheap = cheap };
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sha256_open(&f.h));
+    st = hash_file(&f, p->config);
+    if (st == KVR_OK && m->config.random_weights)
+        st = kvr_sha256_add(&f.h, kvr_draw_version, strlen(kvr_draw_version));
+    else if (st == KVR_OK)
+        st = hash_file(&f, p->weights);
+    if (st == KVR_OK && m->config.n_vocabulary)
+        st = hash_file(&f, p->table);
+    if (st == KVR_OK && m->vae)
+        st = hash_file(&f, m->vae);
+    if (st != KVR_OK || f.unknown) {
+        kvr_sha256_close(&f.h, NULL);
+        return st;
+    }
+    return kvr_sha256_close(&f.h, m->sha256);
 }
 
 static enum kvr_status stamp_file(struct kvr_sha256 *h, const char *path, bool *quiet)
 {
-    char text[160];
-    struct stat s;
+    char text[KVR_STAMP_LEN];
 
-    if (stat(path, &s) != 0) { /* whoever opens it will say so */
+    if (!kvr_file_stamp(path, text, quiet)) { /* whoever opens it will say so */
         *quiet = false;
         return KVR_OK;
     }
-    *quiet = *quiet && was_quiet(&s);
-    snprintf(text, sizeof text, "%ju %ju %jd %jd.%09ld %jd.%09ld\n", (uintmax_t)s.st_dev,
-             (uintmax_t)s.st_ino, (intmax_t)s.st_size, (intmax_t)s.st_mtim.tv_sec,
-             s.st_mtim.tv_nsec, (intmax_t)s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
-    return kvr_sha256_add(h, text, strlen(text));
+    KVR_TRY(kvr_sha256_add(h, text, strlen(text)));
+    return kvr_sha256_add(h, "\n", 1);
 }
 
 /* Of the files that hash_files reads. `out` [KVR_SHA256_HEX] is empty when they cannot be told from
@@ -329,7 +322,7 @@ static enum kvr_status identify(struct kvr_model *m, const struct paths *p, cons
     if (same && use->stamp && use->sha256 && strcmp(use->stamp, after) == 0) {
         snprintf(m->sha256, sizeof m->sha256, "%s", use->sha256);
     } else {
-        KVR_TRY(hash_files(m, p->config, p->weights, p->table));
+        KVR_TRY(hash_files(m, p, use->plan));
         KVR_TRY(stamp_files(m, p, after));
         same = before[0] && strcmp(before, after) == 0;
     }
@@ -350,44 +343,86 @@ static enum kvr_status lm_paths_make(struct paths *p, const char *dir,
     return KVR_OK;
 }
 
-static enum kvr_status paths_make(struct paths *p, const char *dir, bool random_weights)
+/* The first of the names that is in the folder; else `otherwise`, which may be NULL. */
+static enum kvr_status first_there(const char *dir, const char *const *names, const char *otherwise,
+                                   char **out)
 {
-    /* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
-    static const char *const names[] = { "dit.safetensors", "dit.pt", "self_forcing_dmd.pt",
-                                         "diffusion_pytorch_model.safetensors" };
+    *out = NULL;
+    for (; *names; names++) {
+        char *path = kvr_path_join(dir, *names);
 
+        if (!path)
+            return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+        if (kvr_path_exists(path)) {
+            *out = path;
+            return KVR_OK;
+        }
+        free(path);
+    }
+    if (!otherwise)
+        return KVR_OK;
+    *out = kvr_path_join(dir, otherwise);
+    return *out ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+}
+
+/* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
+static const char *const weights_names[] = { "dit.safetensors", "dit.pt", "self_forcing_dmd.pt",
+                                             "diffusion_pytorch_model.safetensors", NULL };
+static const char *const vae_names[] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors", NULL };
+
+/* may_lack: the weights need not be there. */
+static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lack)
+{
     p->config = kvr_path_join(dir, "config.json");
     p->table = kvr_path_join(dir, "prompt_table.safetensors");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        free(p->weights);
-        p->weights = kvr_path_join(dir, names[i]);
-        if (p->weights && kvr_path_exists(p->weights))
-            break;
-        if (i + 1 == sizeof names / sizeof *names && p->weights && !random_weights)
-            return kvr_fail(KVR_ENOTFOUND, "%s: none of %s, %s, %s, %s is there", dir, names[0],
-                            names[1], names[2], names[3]);
-    }
-    if (!p->config || !p->weights || !p->table)
+    if (!p->config || !p->table)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    KVR_TRY(first_there(dir, weights_names, may_lack ? weights_names[2] : NULL, &p->weights));
+    if (!p->weights)
+        return kvr_fail(KVR_ENOTFOUND, "%s: none of %s, %s, %s, %s is there", dir, weights_names[0],
+                        weights_names[1], weights_names[2], weights_names[3]);
     return KVR_OK;
+}
+
+static bool decodes(const struct kvr_model_config *c)
+{
+    return !c->latent_is_rgb && !c->random_weights && !c->is_lm;
 }
 
 static enum kvr_status find_vae(struct kvr_model *m, const char *dir)
 {
-    static const char *const names[] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors" };
+    return decodes(&m->config) ? first_there(dir, vae_names, NULL, &m->vae) : KVR_OK;
+}
 
-    if (m->config.latent_is_rgb || m->config.random_weights || m->config.is_lm)
-        return KVR_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !m->vae; i++) {
-        m->vae = kvr_path_join(dir, names[i]);
-        if (!m->vae)
-            return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
-        if (!kvr_path_exists(m->vae)) {
-            free(m->vae);
-            m->vae = NULL;
-        }
+enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *c,
+                                struct kvr_model_paths *out)
+{
+    enum kvr_status st = KVR_OK;
+
+    *out = (struct kvr_model_paths){ 0 };
+    if (c->is_lm) {
+        out->weights = kvr_path_join(dir, c->gguf);
+        st = out->weights ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    } else if (!c->random_weights) {
+        st = first_there(dir, weights_names, weights_names[c->n_vocabulary ? 0 : 2], &out->weights);
     }
-    return KVR_OK;
+    if (st == KVR_OK && c->n_vocabulary) {
+        out->table = kvr_path_join(dir, "prompt_table.safetensors");
+        st = out->table ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    }
+    if (st == KVR_OK && decodes(c))
+        st = first_there(dir, vae_names, vae_names[0], &out->vae);
+    if (st != KVR_OK)
+        kvr_model_paths_free(out);
+    return st;
+}
+
+void kvr_model_paths_free(struct kvr_model_paths *p)
+{
+    free(p->weights);
+    free(p->table);
+    free(p->vae);
+    *p = (struct kvr_model_paths){ 0 };
 }
 
 static enum kvr_status load_lm(struct kvr_model *m, const struct paths *p,
@@ -478,10 +513,12 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
         st = cut(&m->config, dir, use);
     if (st == KVR_OK)
         st = m->config.is_lm ? lm_paths_make(&p, dir, &m->config)
-                             : paths_make(&p, dir, m->config.random_weights);
+                             : paths_make(&p, dir, m->config.random_weights || use->plan);
     if (st == KVR_OK)
         st = find_vae(m, dir);
-    if (st == KVR_OK)
+    m->absent = use->plan && !m->config.is_lm && !m->config.random_weights && p.weights &&
+                !kvr_path_exists(p.weights);
+    if (st == KVR_OK && !m->absent)
         st = m->config.is_lm ? load_lm(m, &p, use) : load_all(m, &p, use);
     free(p.config);
     free(p.weights);
@@ -555,6 +592,11 @@ const char *kvr_model_library(const struct kvr_model *m)
 const char *kvr_model_sha256(const struct kvr_model *m)
 {
     return m->sha256;
+}
+
+bool kvr_model_absent(const struct kvr_model *m)
+{
+    return m->absent;
 }
 
 const char *kvr_model_vae(const struct kvr_model *m)

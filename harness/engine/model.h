@@ -81,6 +81,15 @@ bool kvr_schedule_is_list(const char *text);
  * KVR_EUNSUPPORTED: of a language model, other than "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
+/* The files of a folder, or, where one is not there, what it would be called. malloc'ed; NULL: the
+ * model has no such part. */
+struct kvr_model_paths {
+    char *weights, *table, *vae; /* table: prompt_table.safetensors */
+};
+enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *c,
+                                struct kvr_model_paths *out);
+void kvr_model_paths_free(struct kvr_model_paths *p);
+
 struct kvr_model; /* config and weights; the layout is the engine's own (model_impl.h) */
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
@@ -92,6 +101,8 @@ struct kvr_model_use {
     int n_layers, n_steps;  /* the first so many layers, denoising steps; 0: all. Only of random
                                weights: part of a trained network is another network */
     bool look;              /* config, hash, and names and shapes of weights alone: no forward */
+    bool plan;              /* with `look`, for a plan: weights need not be there, and files that
+                               are large are not read for the hash, which is empty then */
     enum kvr_dtype compute; /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
     const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
                                    read again for their hash; NULL: they are */
@@ -106,6 +117,8 @@ bool kvr_model_is_lm(const struct kvr_model *m);
 enum kvr_dtype kvr_model_compute(const struct kvr_model *m);
 const char *kvr_model_library(const struct kvr_model *m); /* kvr_gemm_library */
 const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json + weights files */
+/* Whether there is nothing but a config, which only `plan` accepts. */
+bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
 /* Hex; the same while nobody wrote to those files: of their inodes, sizes and times of change.
  * Empty when one was written less than a second before, for then a stamp would not show the next

@@ -175,20 +175,33 @@ static enum kvr_status read_models(struct kvr_config *c, const struct kvr_yaml_n
 
 /* --- plug-ins --------------------------------------------------------------------------- */
 
-/* As seen from here, else from the config's folder. */
-static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_yaml_node *n,
-                                   char **out)
+/* As seen from here, else from the config's folder; as it is written where it is in neither. */
+static enum kvr_status find_file(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                 char **out)
 {
     const char *text;
-    char *dir;
+    char *dir, *beside;
 
     KVR_TRY(kvr_yaml_string(n, &text));
     dir = kvr_path_dir(c->path);
-    *out = kvr_path_exists(text) ? strdup(text) : dir ? kvr_path_join(dir, text) : NULL;
+    beside = dir ? kvr_path_join(dir, text) : NULL;
     free(dir);
-    if (!*out)
+    if (!beside)
         return no_memory();
-    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", text);
+    if (!kvr_path_exists(text) && kvr_path_exists(beside)) {
+        *out = beside;
+        return KVR_OK;
+    }
+    free(beside);
+    *out = strdup(text);
+    return *out ? KVR_OK : no_memory();
+}
+
+static enum kvr_status find_plugin(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                   char **out)
+{
+    KVR_TRY(find_file(c, n, out));
+    return kvr_path_exists(*out) ? KVR_OK : kvr_yaml_fail(n, "no plug-in '%s'", n->text);
 }
 
 static enum kvr_status read_plugins(struct kvr_config *c, const struct kvr_yaml_node *root)
@@ -269,10 +282,52 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
     return KVR_OK;
 }
 
+/* The document's copy of a path; one that is there without links and dots, so that it is the same
+ * file seen from anywhere. */
+static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                 const char **out)
+{
+    char *found = NULL, *whole, *kept;
+
+    KVR_TRY(find_file(c, n, &found));
+    whole = realpath(found, NULL);
+    kept = kvr_yaml_alloc(c->doc, strlen(whole ? whole : found) + 1);
+    if (kept)
+        strcpy(kept, whole ? whole : found);
+    free(whole);
+    free(found);
+    *out = kept;
+    return kept ? KVR_OK : no_memory();
+}
+
+/* {suite: NAME, file: TEXT, prompts: 10, embeddings: PACK} */
+static enum kvr_status read_list(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                 const struct kvr_yaml_node *pick, struct kvr_config_suite *s)
+{
+    const struct kvr_yaml_node *file = kvr_yaml_get(n, "file"), *e = kvr_yaml_get(n, "embeddings");
+    struct kvr_suite_list list = { 0 };
+    long long count = 0;
+
+    KVR_TRY(kvr_yaml_string(kvr_yaml_get(n, "suite"), &list.name));
+    KVR_TRY(keep_path(c, file, &list.path));
+    if (e)
+        KVR_TRY(keep_path(c, e, &list.embeddings));
+    if (e && !kvr_path_exists(list.embeddings))
+        return kvr_yaml_fail(e, "no embeddings '%s'", e->text);
+    if (pick && pick->kind == KVR_YAML_SCALAR)
+        KVR_TRY(kvr_yaml_int(pick, 1, 10000, &count));
+    list.n = (int)count;
+    if (kvr_suite_read_lines(&s->suite, &list, &s->absent) != KVR_OK)
+        return kvr_yaml_fail(file, "%s", kvr_error());
+    s->list = list.path;
+    s->name = s->suite.name;
+    return pick_prompts(s, pick);
+}
+
 static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                   const struct kvr_yaml_node *pick, struct kvr_config_suite *s)
 {
-    static const char *const keys[] = { "suite", "prompts", NULL };
+    static const char *const keys[] = { "suite", "prompts", "file", "embeddings", NULL };
     const struct kvr_yaml_node *name_at = n;
     char path[PATH_MAX];
     const char *name;
@@ -285,6 +340,11 @@ static enum kvr_status read_suite(const struct kvr_config *c, const struct kvr_y
             return kvr_yaml_fail(n, "no 'suite' here");
         if (kvr_yaml_get(n, "prompts"))
             pick = kvr_yaml_get(n, "prompts");
+        if (kvr_yaml_get(n, "file"))
+            return read_list(c, n, pick, s);
+        if (kvr_yaml_get(n, "embeddings"))
+            return kvr_yaml_fail(kvr_yaml_get(n, "embeddings"),
+                                 "'embeddings' beside a 'file'; a suite names its own");
     }
     KVR_TRY(kvr_yaml_string(name_at, &name));
     st = kvr_find_path(&kvr_find_suite, name, c->path, path, sizeof path);

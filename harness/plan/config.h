@@ -8,9 +8,11 @@
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
  *       - {suite: storyeval-nano, prompts: [se02]}   these
- *     prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say; or in place
- *                                                    of suites
- *     methods:
+ *       - {suite: moviegen, file: prompts.txt, prompts: 10}    lines of a text, p0001 and so on;
+ *                                                    seen from here or from the config's folder,
+ *                                                    as `embeddings` beside it
+ * (harness/text/embed.h) prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say;
+ * or in place of suites methods:
  *       - BF16
  *       - RTN_INT4@study
  *       - RTN_INT2+taylor
@@ -61,6 +63,8 @@ struct kvr_config_plugin {
 struct kvr_config_suite {
     const char *name;
     struct kvr_suite suite; /* {0} for inline prompts */
+    const char *list;       /* the text file that its prompts are the lines of; NULL: no such */
+    bool absent;            /* which is not there: it can be planned, not run */
     int frames;             /* 0: does not say */
     uint64_t seed;
     int n_prompts;

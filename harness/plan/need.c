@@ -17,6 +17,9 @@ enum { VAE_BASE = 96, BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
 /* UMT5-XXL, and its file: BF16. */
 static const struct kvr_umt5_sizes xxl = { 256384, 4096, 4096, 10240, 64, 24, 32 };
 #define XXL_PARAMETERS 5680910336u
+/* The decoder's file has the encoder too, in F32; the tokenizer's size was looked up. */
+#define VAE_PARAMETERS 126892531u
+#define TOKENIZER_BYTES 4548313u
 
 static const struct kvr_model_config wan = { .freq_dim = 256,
                                              .text_dim = 4096,
@@ -124,6 +127,16 @@ static void need_decoder(const struct kvr_model_config *c, int latent_frames, st
     n->decoder_states = v.states;
     n->decoder_frames = v.frames;
     n->decoder_flop = v.flop_first + v.flop_next * (latent_frames - 1);
+}
+
+void kvr_need_files_of(const struct kvr_model_config *c, struct kvr_need_files *out)
+{
+    const bool umt5 = !c->n_vocabulary && !c->is_lm && c->text_dim == xxl.dim;
+    const bool vae = !c->latent_is_rgb && !c->is_lm && c->in_dim == KVR_VAE_CHANNELS;
+
+    *out = (struct kvr_need_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
+                                    .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
+                                    .decoder = vae ? (int64_t)VAE_PARAMETERS * 4 : 0 };
 }
 
 void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,

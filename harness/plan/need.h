@@ -38,6 +38,12 @@ struct kvr_need {
     size_t frames_file;        /* a cell's raw frames */
 };
 
+/* About so many bytes has each file of Wan 2.1 beside the network's; 0: not Wan's. */
+struct kvr_need_files {
+    int64_t encoder, tokenizer, decoder;
+};
+void kvr_need_files_of(const struct kvr_model_config *c, struct kvr_need_files *out);
+
 void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
                  struct kvr_need *out);
 

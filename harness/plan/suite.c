@@ -262,16 +262,20 @@ static enum kvr_status read_suite(struct kvr_suite *s, const char *path)
     return kvr_prompts_read(s->doc, kvr_yaml_get(root, "prompts"), root, &s->prompt, &s->n_prompts);
 }
 
-enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path)
+enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path)
 {
-    enum kvr_status st;
+    const enum kvr_status st = read_suite(s, path);
 
-    memset(s, 0, sizeof *s);
-    KVR_TRY(kvr_yaml_read(&s->doc, path));
-    st = read_suite(s, path);
     if (st != KVR_OK)
         kvr_suite_free(s);
     return st;
+}
+
+enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path)
+{
+    memset(s, 0, sizeof *s);
+    KVR_TRY(kvr_yaml_read(&s->doc, path));
+    return kvr_suite_read_doc(s, path);
 }
 
 void kvr_suite_free(struct kvr_suite *s)

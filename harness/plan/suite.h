@@ -79,6 +79,19 @@ struct kvr_suite {
 };
 
 enum kvr_status kvr_suite_read(struct kvr_suite *s, const char *path);
+/* Of s->doc, which is freed on failure; `path` is for messages. */
+enum kvr_status kvr_suite_read_doc(struct kvr_suite *s, const char *path);
+
+/* A text with a prompt on each line (lines.h) as a suite of this name. n > 0: the first so many.
+ * embeddings: as in a suite, from here; may be NULL. */
+struct kvr_suite_list {
+    const char *name, *path, *embeddings;
+    int n;
+};
+/* *absent: the file is not there, and n prompts without their texts stand for it; with n 0
+ * KVR_ENOTFOUND. */
+enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
+                                     bool *absent);
 void kvr_suite_free(struct kvr_suite *s); /* copes with {0} */
 
 /* The `prompts` list of a suite or of a sweep: maps of id, text and perhaps truth, given and

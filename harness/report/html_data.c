@@ -162,7 +162,7 @@ static enum kvr_status put_published(FILE *to, const char *db_path)
 {
     for (int i = 0; kvr_reproduce_names[i]; i++) {
         struct kvr_reproduction r;
-        enum kvr_status st = kvr_reproduce(&r, kvr_reproduce_names[i], db_path, NULL);
+        enum kvr_status st = kvr_reproduce(&r, kvr_reproduce_names[i], db_path, NULL, false);
 
         if (st != KVR_OK && st != KVR_ENOTFOUND)
             return st;

@@ -112,19 +112,24 @@ static enum kvr_status finish(struct kvr_reproduction *out, const char *title)
 }
 
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
-                              const char *quantity)
+                              const char *quantity, bool measured)
 {
-    struct kvr_repro r = { .out = out, .db_path = db_path, .quantity = quantity };
+    struct kvr_repro r = {
+        .out = out, .db_path = db_path, .quantity = quantity, .measured = measured
+    };
     enum kvr_status st;
     int i;
 
     *out = (struct kvr_reproduction){ 0 };
     KVR_TRY(find(paper, &i));
+    if (measured && (!db_path || papers[i].rows != kvr_reproduce_study33))
+        return kvr_fail(KVR_EINVAL, "reproduce %s: what was measured is %s", paper,
+                        db_path ? "told apart for study33 alone" : "in a database: --db FILE");
     KVR_TRY(kvr_table_open(&out->table, N_COLUMNS, columns));
     st = papers[i].rows(&r);
     if (st == KVR_OK && out->table->n_rows == 0)
-        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no quantity '%s'", paper,
-                      quantity ? quantity : "");
+        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no quantity '%s'%s%s", paper,
+                      quantity ? quantity : "", measured ? " in " : "", measured ? db_path : "");
     if (st == KVR_OK)
         st = finish(out, papers[i].title);
     if (st != KVR_OK)

@@ -1,7 +1,7 @@
 /* reproduce.h - published figures beside ours, cell by cell, each with a verdict.
  *
  *     struct kvr_reproduction r;
- *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL));
+ *     KVR_TRY(kvr_reproduce(&r, "study33", "out/study33.db", NULL, false));
  *     st = kvr_table_write(r.table, KVR_TABLE_TEXT, stdout);
  *     ... r.n[KVR_VERDICT_OUT] ...
  *     kvr_reproduction_free(&r);
@@ -38,9 +38,11 @@ extern const char
     *const kvr_reproduce_names[]; /* "study33", "jensen", "jensen-llm", "pafu", NULL */
 
 /* `db_path` NULL: nothing measured, arithmetic alone. `quantity` NULL: every column, else the one
- * of that name. KVR_ENOTFOUND: no such paper or quantity. */
+ * of that name. `measured`, of study33 with a database: what is in it alone, compression and peak
+ * memory as they were measured too, in place of what arithmetic says. KVR_ENOTFOUND: no such paper
+ * or quantity, or nothing of it in the database; KVR_EINVAL: `measured` of something else. */
 enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, const char *db_path,
-                              const char *quantity);
+                              const char *quantity, bool measured);
 void kvr_reproduction_free(struct kvr_reproduction *r);
 
 #endif

@@ -8,6 +8,7 @@ struct kvr_repro {
     struct kvr_reproduction *out;
     const char *db_path;  /* NULL: none */
     const char *quantity; /* NULL: all */
+    bool measured;        /* rows that the database has a value for, and no arithmetic */
 };
 
 /* One published figure. */

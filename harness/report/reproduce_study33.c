@@ -140,18 +140,22 @@ static enum kvr_status add_peak(struct kvr_repro *r, const struct suite *s, cons
 static const struct run_column {
     const char *published, *quantity;
     const char *column; /* of the statement below; NULL: kvreel does not measure it */
-    double scale;
+    bool asked;         /* only with `measured`: otherwise arithmetic has it */
     const char *reason;
 } run_columns[] = {
-    { "ssim", "ssim", "ssim", 1.0, "other model; H10: the study compares lossy mp4 files" },
-    { "psnr_db", "psnr_db", "psnr_db", 1.0,
-      "other model; H5: mean of decibels with inf kept, where kvreel pools the MSE" },
-    { "runtime_s", "runtime_s", "runtime_s", 1.0,
-      "other hardware and model; H3, H4: host time, no warm-up, no repeats" },
-    { "lpips", "lpips", NULL, 1.0, "needs the weights of a trained network" },
-    { "imaging_quality", "imaging_quality", NULL, 1.0,
-      "VBench's trained networks; H9: 0-1 in sums, 0-100 for single videos" },
-    { "drift_last", "drift_last", NULL, 1.0,
+    { "compression", "compression", "compression", true,
+      "of the format, beside BF16 of the frames that are stored" },
+    { "peak_vram_gb", "peak_vram_gib", "peak_gib", true,
+      "H1, H2: what the study counts besides, and its wider codes" },
+    { "ssim", "ssim", "ssim", false, "H10: the study compares lossy mp4 files" },
+    { "psnr_db", "psnr_db", "psnr_db", false,
+      "H5: mean of decibels with inf kept, where kvreel pools the MSE" },
+    { "runtime_s", "runtime_s", "runtime_s", false,
+      "other hardware; H3, H4: host time, no warm-up, no repeats" },
+    { "lpips", "lpips", "lpips", false, "H10: the study compares lossy mp4 files" },
+    { "imaging_quality", "imaging_quality", "imaging_quality", false,
+      "H9: 0-1 in sums, 0-100 for single videos" },
+    { "drift_last", "drift_last", NULL, false,
       "VBench's trained networks; on MovieGen the whole video, so no drift" },
 };
 
@@ -173,6 +177,19 @@ static int measured_row(const struct suite *s, const char *method)
     return -1;
 }
 
+/* Keys and values of BF16 in bytes, at the study's length on the study's model. */
+static double study_bytes(void)
+{
+    const struct kvr_geometry *g = &kvr_wan_1_3b;
+
+    return 2.0 * 2.0 * LATENT_FRAMES * g->tokens_per_frame * g->n_layers * g->n_heads * g->head_dim;
+}
+
+static double measured_number(const struct suite *s, int row, const char *column)
+{
+    return kvr_table_number(s->db, row, kvr_table_find(s->db, column));
+}
+
 static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s, int printed,
                                       const char *method, const struct run_column *c)
 {
@@ -190,20 +207,26 @@ static enum kvr_status add_run_column(struct kvr_repro *r, const struct suite *s
     };
 
     if (at >= 0 && c->column) {
-        row.measured = kvr_table_number(s->db, at, kvr_table_find(s->db, c->column)) * c->scale;
+        row.measured = measured_number(s, at, c->column);
         snprintf(basis, sizeof basis, "%s, n = %.0f",
                  kvr_table_text(s->db, at, kvr_table_find(s->db, "model")),
-                 kvr_table_number(s->db, at, kvr_table_find(s->db, "n")));
+                 measured_number(s, at, "n"));
     }
+    if (isnan(row.measured) && r->measured)
+        return KVR_OK;
     if (isnan(row.measured)) {
         row.verdict = KVR_VERDICT_NOT_MEASURED;
         snprintf(reason, sizeof reason, "%s",
                  !c->column    ? c->reason
                  : !r->db_path ? "no database given (--db)"
+                 : at >= 0     ? "its cells have no such value: their metrics say why"
                                : "no finished cell of this method, suite and reading");
     } else {
+        const bool same = measured_number(s, at, "bf16_bytes") == study_bytes();
+
         row.verdict = row.published[0] ? KVR_VERDICT_NOT_COMPARABLE : KVR_VERDICT_NOT_PUBLISHED;
-        snprintf(reason, sizeof reason, "%s%s", c->reason, few_prompts(method));
+        snprintf(reason, sizeof reason, "%s%s%s", same ? "" : "other model or length; ", c->reason,
+                 few_prompts(method));
     }
     return kvr_repro_add(r, &row);
 }
@@ -274,7 +297,8 @@ static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, co
     /* A method without a row on this suite was not run there. */
     if (printed < 0)
         return KVR_OK;
-    if (kvr_repro_wants(r, "compression") || kvr_repro_wants(r, "peak_vram_gib")) {
+    if (!r->measured &&
+        (kvr_repro_wants(r, "compression") || kvr_repro_wants(r, "peak_vram_gib"))) {
         KVR_TRY(open_plan(&scheme, method, s->name));
         if (kvr_repro_wants(r, "compression"))
             st = add_ratio(r, s, method, scheme);
@@ -283,7 +307,8 @@ static enum kvr_status add_method(struct kvr_repro *r, const struct suite *s, co
         kvr_scheme_close(&scheme);
     }
     for (size_t i = 0; st == KVR_OK && i < sizeof run_columns / sizeof run_columns[0]; i++)
-        st = add_run_column(r, s, printed, method, &run_columns[i]);
+        if (r->measured || !run_columns[i].asked)
+            st = add_run_column(r, s, printed, method, &run_columns[i]);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/core/remember.h"
 #include "harness/text/embed.h"
 
 /* The texts of one model's waiting cells, each once. */
@@ -19,18 +20,22 @@ static enum kvr_status no_memory(void)
     return kvr_fail(KVR_ENOMEM, "run: no memory for its prompts");
 }
 
-enum kvr_status kvr_encoder_identify(const char *dir, char sha256[KVR_SHA256_HEX])
+enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
+                                     char sha256[KVR_SHA256_HEX])
 {
+    enum kvr_status (*const hash)(const char *, char *) =
+        cheap ? kvr_file_sha256_known : kvr_file_sha256;
     char both[2 * KVR_SHA256_HEX], one[KVR_SHA256_HEX], other[KVR_SHA256_HEX];
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
 
     sha256[0] = 0;
-    if (st == KVR_OK && encoder && tokenizer) {
-        st = kvr_sha256_file(encoder, one);
+    *there = encoder && tokenizer;
+    if (st == KVR_OK && *there) {
+        st = hash(encoder, one);
         if (st == KVR_OK)
-            st = kvr_sha256_file(tokenizer, other);
-        if (st == KVR_OK) {
+            st = hash(tokenizer, other);
+        if (st == KVR_OK && one[0] && other[0]) {
             const int n = snprintf(both, sizeof both, "%s %s", one, other);
 
             st = kvr_sha256_hex(both, (size_t)n, sha256);
@@ -152,10 +157,11 @@ static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr
 {
     struct texts t = { 0 };
     char sha256[KVR_SHA256_HEX];
+    bool there;
     enum kvr_status st = gather(&t, sweep, jobs, model);
 
     if (st == KVR_OK && t.n > 0) {
-        st = kvr_encoder_identify(model->dir, sha256);
+        st = kvr_encoder_identify(model->dir, false, &there, sha256);
         if (st == KVR_OK)
             st = name_pack(&t, sha256, out_dir, pack);
         if (st == KVR_OK && !kvr_path_exists(*pack))

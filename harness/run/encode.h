@@ -1,6 +1,6 @@
 /* encode.h - before the first cell: prompts through the text encoders of their models, once.
  *
- *     KVR_TRY(kvr_encoder_identify(dir, &sha256));               what the plan's keys say
+ *     KVR_TRY(kvr_encoder_identify(dir, false, &there, sha256)); what the plan's keys say
  *     KVR_TRY(kvr_encode_waiting(&sweep, jobs, out_dir, say, &packs));
  *     ... packs[cell->model - config->model], tensor kvr_cell_hash(prompt's text) ...
  *     kvr_encoded_free(packs, n);
@@ -8,14 +8,16 @@
 #ifndef KVR_RUN_ENCODE_H
 #define KVR_RUN_ENCODE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "harness/core/sha256.h"
 #include "harness/run/choose.h"
 
-/* Of the encoder's and the tokenizer's files in a model's folder; "" when one is missing. Reads
- * them whole. */
-enum kvr_status kvr_encoder_identify(const char *dir, char sha256[KVR_SHA256_HEX]);
+/* Of the encoder's and the tokenizer's files in a model's folder. Reads them whole where they are
+ * not remembered (core/remember.h), or with `cheap` not at all: "" then. *there: both are. */
+enum kvr_status kvr_encoder_identify(const char *dir, bool cheap, bool *there,
+                                     char sha256[KVR_SHA256_HEX]);
 
 /* For each model of the config a pack with the prompts of its waiting cells that go through an
  * encoder, below out_dir/embeddings, by what is in it: one that is there is used again. NULL where

@@ -9,31 +9,43 @@
 
 #include "harness/cache/predict.h"
 #include "harness/core/clock.h"
+#include "harness/core/isa.h"
+#include "harness/core/machine.h"
+#include "harness/core/remember.h"
 #include "harness/core/rng.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
+#include "harness/plan/need.h"
 
 enum { ROWS = 1560, WIDTH = 1536, ROUNDS = 3 };
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+static uint64_t first_hash(const char *text)
+{
+    return hash_text(14695981039346656037u, text);
+}
 
 /* What memory and operations hang on; cells that differ in prompt, seed or repeat alone are alike.
  */
 static uint64_t alike(const struct kvr_cell *cell)
 {
-    uint64_t h = 14695981039346656037u;
     char text[512];
-    const int n =
-        snprintf(text, sizeof text, "%s\n%s\n%d %d %d %d %d %s %s %s %s %p", cell->model->dir,
-                 cell->plan, cell->set.frames, cell->set.window, cell->set.sink, cell->set.evict,
-                 cell->set.warmup, cell->set.path, cell->set.attend, cell->set.device,
-                 cell->set.compute, (const void *)cell->method);
 
-    for (int i = 0; i < n && i < (int)sizeof text - 1; i++)
-        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    return h ? h : 1;
+    snprintf(text, sizeof text, "%s\n%s\n%d %d %d %d %d %s %s %s %s %p", cell->model->dir,
+             cell->plan, cell->set.frames, cell->set.window, cell->set.sink, cell->set.evict,
+             cell->set.warmup, cell->set.path, cell->set.attend, cell->set.device,
+             cell->set.compute, (const void *)cell->method);
+    return first_hash(text);
 }
 
-/* Keeps what it has seen; a place for each cell is more than it needs. */
+/* Keeps what it has seen. */
 struct seen {
     uint64_t *at;
     size_t room; /* a power of two */
@@ -41,7 +53,10 @@ struct seen {
 
 static bool is_new(struct seen *s, uint64_t h)
 {
-    size_t i = (size_t)(h ^ h >> 32) & (s->room - 1);
+    size_t i;
+
+    h = h ? h : 1; /* 0: a free place */
+    i = (size_t)(h ^ h >> 32) & (s->room - 1);
 
     for (; s->at[i]; i = (i + 1) & (s->room - 1))
         if (s->at[i] == h)
@@ -50,8 +65,37 @@ static bool is_new(struct seen *s, uint64_t h)
     return true;
 }
 
+/* What the cells of one model and length share. */
+struct part {
+    const struct kvr_config_model *model;
+    int frames, window;
+    struct kvr_need need; /* without the peak of a cache */
+};
+
+static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
+{
+    const struct kvr_prediction frames = { .latent_frames = cell->set.frames };
+    struct kvr_model_config c;
+
+    if (p->model == cell->model && p->frames == cell->set.frames && p->window == cell->set.window)
+        return KVR_OK;
+    KVR_TRY(kvr_need_config(cell->model->dir, 0, 0, &c));
+    kvr_need_of(&c, &frames, cell->set.window, &p->need);
+    kvr_model_config_free(&c);
+    p->model = cell->model;
+    p->frames = cell->set.frames;
+    p->window = cell->set.window;
+    return KVR_OK;
+}
+
+static void at_least(int64_t *most, size_t bytes)
+{
+    *most = (int64_t)bytes > *most ? (int64_t)bytes : *most;
+}
+
 /* A cell that cannot be predicted is no reason not to plan it. */
-static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep, int64_t *most)
+static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
+                        size_t activations, struct kvr_run_summary *out)
 {
     struct kvr_scheme *scheme = NULL;
     struct kvr_predict_run run = { .latent_frames = cell->set.frames };
@@ -70,9 +114,35 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     kvr_device_backend(cell->set.device, &run.backend);
     kvr_compute_parse(cell->set.compute, &compute);
     kvr_geometry_compute(&geo, run.backend, compute);
-    if (kvr_predict_peak(scheme, &geo, &run, &p) == KVR_OK && (int64_t)p.peak > *most)
-        *most = (int64_t)p.peak;
+    if (kvr_predict_peak(scheme, &geo, &run, &p) == KVR_OK) {
+        at_least(&out->predicted_bytes, p.peak);
+        at_least(&out->network.memory_bytes, p.peak + activations);
+    }
     kvr_scheme_close(&scheme);
+}
+
+/* The phases beside the network: a text is encoded once, frames are kept once for each rollout. */
+static void add_phases(const struct kvr_cell *cell, const struct kvr_need *n, struct seen *seen,
+                       struct kvr_run_summary *out)
+{
+    out->network.n++;
+    out->network.flop += cell->cost;
+    if (cell->encodes &&
+        is_new(seen, hash_text(first_hash(cell->model->dir), cell->prompt->text))) {
+        out->encoder.n++;
+        out->encoder.flop += n->text_flop;
+        at_least(&out->encoder.memory_bytes, n->text_bytes);
+    }
+    if (cell->no_frames)
+        return;
+    if (n->decoder_flop > 0) {
+        out->decoder.n++;
+        out->decoder.flop += n->decoder_flop;
+        at_least(&out->decoder.memory_bytes,
+                 n->decoder_weights + n->decoder_states + n->decoder_frames);
+    }
+    if (is_new(seen, first_hash(cell->rollout)))
+        out->frames_bytes += (int64_t)n->frames_file;
 }
 
 struct kit {
@@ -129,28 +199,54 @@ static enum kvr_status measure_rate(int threads, double *rate)
     return st;
 }
 
+/* The best that was ever reached on such a processor: it is busy at times. */
+static enum kvr_status best_rate(int threads, double *rate)
+{
+    char cpu[160], key[256];
+
+    KVR_TRY(measure_rate(threads, rate));
+    snprintf(key, sizeof key, "%s, %s, %d threads", kvr_cpu_name(cpu, sizeof cpu),
+             kvr_isa_name(kvr_isa()), threads);
+    *rate = kvr_best_number("linear layer, FLOP/s", key, *rate);
+    return KVR_OK;
+}
+
+static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
+                               struct seen *seen, int *threads, struct kvr_run_summary *out)
+{
+    struct part part = { 0 };
+
+    for (int i = 0; i < sweep->n_cells; i++) {
+        const struct kvr_cell *cell = &sweep->cell[i];
+
+        if (jobs[i].state != KVR_WAITING)
+            continue;
+        if (strcmp(cell->set.device, "cpu") == 0)
+            *threads = cell->set.threads;
+        KVR_TRY(look_at_part(&part, cell));
+        out->flop += cell->cost;
+        add_phases(cell, &part.need, seen, out);
+        if (is_new(seen, alike(cell)))
+            most_memory(cell, sweep->config, part.need.activations, out);
+    }
+    return KVR_OK;
+}
+
 enum kvr_status kvr_estimate(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
-                            struct kvr_run_summary *out)
+                             struct kvr_run_summary *out)
 {
     struct seen seen = { NULL, 64 };
+    enum kvr_status st;
     int threads = 0;
 
     out->flop = out->flop_per_s = 0;
     out->predicted_bytes = 0;
-    while (seen.room < 2 * (size_t)sweep->n_cells)
+    while (seen.room < 6 * (size_t)sweep->n_cells) /* three of each cell, and half of it free */
         seen.room *= 2;
     seen.at = calloc(seen.room, sizeof *seen.at);
     if (!seen.at)
         return kvr_fail(KVR_ENOMEM, "run: no memory for %d cells", sweep->n_cells);
-    for (int i = 0; i < sweep->n_cells; i++) {
-        if (jobs[i].state != KVR_WAITING)
-            continue;
-        if (strcmp(jobs[i].cell->set.device, "cpu") == 0)
-            threads = jobs[i].cell->set.threads;
-        out->flop += jobs[i].cell->cost;
-        if (is_new(&seen, alike(jobs[i].cell)))
-            most_memory(jobs[i].cell, sweep->config, &out->predicted_bytes);
-    }
+    st = add_all(sweep, jobs, &seen, &threads, out);
     free(seen.at);
-    return threads ? measure_rate(threads, &out->flop_per_s) : KVR_OK;
+    return st == KVR_OK && threads ? best_rate(threads, &out->flop_per_s) : st;
 }

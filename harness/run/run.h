@@ -25,6 +25,16 @@ typedef void kvr_plan_line_fn(void *ctx, const struct kvr_plan_line *line);
 /* Of samples, the width of the median's interval, in parts of the median. */
 typedef double kvr_width_fn(const double *x, int n);
 
+struct kvr_plan_file; /* harness/plan/files.h */
+typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
+
+/* One of the three phases of a plan, which do not overlap (harness/plan/need.h), by arithmetic. */
+struct kvr_run_phase {
+    int n;                /* prompts that are encoded, rollouts, videos that are decoded */
+    double flop;          /* of all */
+    int64_t memory_bytes; /* of the largest */
+};
+
 struct kvr_run_options {
     const char *config_path;
     const char *db_path; /* NULL: what the config says, else "kvreel.db" */
@@ -45,6 +55,7 @@ struct kvr_run_options {
     const struct kvr_preferences *preferences; /* below and above the config; NULL: none */
     FILE *progress;                            /* progress lines or bar; NULL: quiet */
     kvr_plan_line_fn *plan_line;               /* of a dry run, per method; NULL: nobody asks */
+    kvr_plan_file_fn *plan_file;               /* the same, per file that is read */
     void *plan_ctx;
     int argc;
     char **argv; /* stored with the session */
@@ -69,7 +80,11 @@ struct kvr_run_summary {
     int64_t estimate_ns;    /* wall time to_run will take, by the database's history; 0: none */
     /* Of a dry run without that history, by arithmetic (estimate.h); 0: not known. */
     double flop, flop_per_s;
-    int64_t predicted_bytes; /* of the largest cell, activations apart */
+    int64_t predicted_bytes;                        /* of the largest cell, activations apart */
+    struct kvr_run_phase encoder, network, decoder; /* network: with activations */
+    int64_t frames_bytes;                           /* raw frames that will be kept; no videos */
+    bool unidentified; /* of a dry run: files are not there, or large and not hashed before, so that
+                          it cannot be told which cells were measured with them */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

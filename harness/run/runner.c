@@ -24,6 +24,7 @@
 #include "harness/core/machine.h"
 #include "harness/core/path.h"
 #include "harness/device/names.h"
+#include "harness/plan/files.h"
 #include "harness/run/answer.h"
 #include "harness/run/by_name.h"
 #include "harness/run/choose.h"
@@ -798,20 +799,24 @@ static bool texts_are_read(const struct kvr_config *c)
 }
 
 /* `text` is what the facts point to when the model has an encoder that somebody needs. */
-static enum kvr_status look_at_model(const struct runner *r, struct kvr_model *m, const char *name,
+static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
                                      const char *dir, char text[KVR_SHA256_HEX],
                                      struct kvr_model_facts *out)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
+    const bool absent = kvr_model_absent(m); /* planned as if all of it were there */
+    bool there = false;
 
     *out = (struct kvr_model_facts){ .name = name,
                                      .sha256 = kvr_model_sha256(m),
                                      .config = c,
-                                     .decodes = kvr_model_vae(m) != NULL };
+                                     .decodes = kvr_model_vae(m) || absent };
     text[0] = 0;
     if (!c->n_vocabulary && !c->is_lm && !c->random_weights && texts_are_read(&r->config))
-        KVR_TRY(kvr_encoder_identify(dir, text));
-    out->text_sha256 = text[0] ? text : NULL;
+        KVR_TRY(kvr_encoder_identify(dir, r->opts->dry_run, &there, text));
+    out->text_sha256 = there || absent ? text : NULL;
+    if (!out->sha256[0] || (out->text_sha256 && !text[0]))
+        r->summary->unidentified = true;
     return KVR_OK;
 }
 
@@ -819,7 +824,8 @@ static enum kvr_status make_sweep(struct runner *r)
 {
     const struct kvr_model_use use = { .n_layers = r->config.set.model_layers,
                                        .n_steps = r->config.set.model_steps,
-                                       .look = true };
+                                       .look = true,
+                                       .plan = r->opts->dry_run };
     const enum kvr_setting_id cut = use.n_layers ? KVR_SET_model_layers : KVR_SET_model_steps;
     int n = r->config.n_models;
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
@@ -1171,6 +1177,16 @@ static enum kvr_status go_on(void)
                : KVR_OK;
 }
 
+/* A plan does without. */
+static enum kvr_status lists_are_there(const struct runner *r)
+{
+    for (int i = 0; i < r->config.n_suites && !r->opts->dry_run; i++)
+        if (r->config.suite[i].absent)
+            return kvr_fail(KVR_ENOTFOUND, "run: suite '%s': its prompts %s are not there",
+                            r->config.suite[i].name, r->config.suite[i].list);
+    return KVR_OK;
+}
+
 static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
@@ -1178,6 +1194,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(catch_signals(r));
     KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
     KVR_TRY(kvr_config_load_plugins(&r->config));
+    KVR_TRY(lists_are_there(r));
     r->config.stopped = asked_to_stop;
     KVR_TRY(set_paths(r));
     KVR_TRY(look_at_device(r));
@@ -1210,6 +1227,8 @@ static enum kvr_status run(struct runner *r)
     if (o->dry_run && !r->summary->estimate_ns)
         KVR_TRY(kvr_estimate(&r->sweep, r->jobs, r->summary));
     say_plan(r);
+    if (o->dry_run && o->plan_file)
+        KVR_TRY(kvr_plan_files(&r->config, o->plan_file, o->plan_ctx));
     if (o->dry_run && o->plan_line)
         KVR_TRY(kvr_plan_lines(r->jobs, &r->sweep, o->plan_line, o->plan_ctx));
     else if (o->progress)

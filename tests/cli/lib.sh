@@ -11,7 +11,7 @@ err=$work/stderr
 n_failed=0
 export KVREEL_DATA=$root # models/ and configs/, wherever a test runs
 # The settings of whoever runs the tests are not ours.
-export XDG_CONFIG_HOME=$work/none KVREEL_ETC=$work/none
+export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 unset KVREEL_DB KVREEL_OUT KVREEL_TIMEOUT_S KVREEL_MEMORY_MIB KVREEL_JOBS KVREEL_QUIET
 
 finish() {

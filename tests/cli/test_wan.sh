@@ -91,6 +91,64 @@ sed -e 's|^  - {id: p0001.*|  - {id: p0001, text: a small dog runs, embeddings: 
 exits 2 "a pack that is not there" run "$work/none.yaml" --db "$work/b.db" --out "$work/b" -q
 says "is named" 'none.safetensors'
 
+hex() { od -An -tx1 | tr -d ' \n' | tr a-f A-F; }
+# Lists of prompts, a line each, as other programs keep them; what of the study is beside its figures.
+printf 'a small dog runs\n\nsalt &amp; "pepper"\\ in the rain\xe2\x80\xa8 at night\n' >"$work/list.txt"
+cat >"$work/lists.yaml" <<YAML
+name: lists
+model: $folder
+suite: [{suite: moviegen, file: list.txt, prompts: 1}, {suite: storyeval, file: none.txt, prompts: 2}]
+methods: [RTN_INT4@study]
+frames: 3
+metrics: [psnr, ssim, {command: "sh $root/tools/vbench.sh {video} imaging_quality", name: vbench}]
+YAML
+exits 0 "a plan of a list that is there and one that is not" run "$work/lists.yaml" --dry-run -q --json --db "$work/d.db"
+json "has what the sweep says of both" '.to_run == 6 and .identified and ([.files[] | select(.what == "prompts") | .there] == [true, false])'
+json "has the model's files" '[.files[] | select(.there) | .what] == ["network", "decoder", "text encoder", "tokenizer", "prompts"]
+    and all(.files[]; .there == false or .bytes > 0)'
+exits 2 "a run is refused" run "$work/lists.yaml" -q --db "$work/d.db"
+says "by the list's name" 'storyeval.* none.txt'
+sed -i 's/, {suite: storyeval[^}]*}//; s/, prompts: 1}/}/' "$work/lists.yaml"
+mkdir "$work/bin"
+cat >"$work/bin/vbench" <<'SH'
+#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in --videos_path) video=$2 ;; --output_path) to=$2 ;; esac; shift; done
+[ -s "$video" ] && echo '{"imaging_quality": [0.625, [{"video_path": "x", "video_results": 62.5}]]}' >"$to/a_eval_results.json"
+SH
+chmod +x "$work/bin/vbench"
+PATH=$work/bin:$PATH exits 0 "a run of the list" run "$work/lists.yaml" -q --json --db "$work/d.db" --out "$work/d"
+json "both lines" '.ok == 4'
+check "with their texts" test "$(sql "$work/d.db" "SELECT group_concat(t, '|') FROM (SELECT DISTINCT prompt_id || '=' ||
+    hex(json_extract(spec, '$.prompt.text')) t FROM cell ORDER BY t)")" = \
+    "p0001=$(printf 'a small dog runs' | hex)|p0002=$(printf 'salt &amp; "pepper"\\ in the rain\xe2\x80\xa8 at night' | hex)"
+exits 0 "reproduce what was measured" reproduce study33 --measured --db "$work/d.db" --json
+json "our columns of the one method, and of BF16" '([.[].method] | unique) == ["BF16", "RTN_INT4"] and all(.[]; .measured != null) and
+    ([.[] | select(.method == "RTN_INT4") | .quantity] | sort) == ["compression", "imaging_quality", "peak_vram_gib", "psnr_db", "ssim"]'
+json "VBench's among them, beside the published" 'any(.[]; .method == "RTN_INT4" and .quantity == "imaging_quality"
+    and .measured == 0.625 and .published == "0.735" and .verdict == "not comparable" and (.reason | test("^other model")))'
+exits 2 "measured, and no database" reproduce study33 --measured
+exits 2 "measured of another paper" reproduce jensen --measured --db "$work/d.db"
+
+# The study's own workload, of which nothing is here.
+mkdir "$work/empty"
+cd "$work/empty" || exit 1
+exits 0 "the study's plan needs no file" run "$root/configs/wan-study33.yaml" --dry-run -q --json
+json "both readings of 33 methods, 20 prompts, and draws of BF16" '(.identified | not) and (.methods | length) == 66 and
+    all(.methods[]; .unsupported == 0 and (.to_run == 20 or .method == "BF16"))'
+json "what is missing, with sizes" '[.files[] | select(.there | not) | .what] == ["network", "decoder", "text encoder", "tokenizer", "prompts", "prompts"]
+    and [.files[].bytes][:4] == [5675987200, 507570124, 11361820672, 4548313]'
+# 20 x 2405.4 TFLOP for each method and 559.9 of the decoder (specs/wan_causal); 165 frames of 480x832.
+json "operations by phase" '((.phases.network.flop / (.to_run * 2405.4e12) - 1) | fabs) < 0.001 and
+    ((.phases.decoder.flop / (.to_run * 559.9e12) - 1) | fabs) < 0.001 and .phases.encoder.prompts == 20'
+json "memory by phase, and disk" '.phases.network.memory_bytes > 1.4e10 and .phases.decoder.memory_bytes > 4e9 and
+    .phases.encoder.memory_bytes > 4e8 and .phases.frames_bytes == .to_run * 165 * 480 * 832 * 3'
+exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
+prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
+prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of the host'
+check "nothing is written" test -z "$(ls)"
+exits 2 "a run without weights" run "$root/configs/wan-study33.yaml" -q
+cd "$root" || exit 1
+
 # Without a decoder there is cost; without encoder and pack there is nothing to read.
 rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"

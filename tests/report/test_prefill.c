@@ -257,7 +257,7 @@ START_TEST(claims_have_a_verdict)
 {
     struct kvr_reproduction r;
 
-    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL, false) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(r.table->n_rows, 7);
     ck_assert_str_eq(verdict_of(&r, "A", "d_nll"), "holds");
     ck_assert_str_eq(verdict_of(&r, "A+taylor", "gain"), "holds");
@@ -269,7 +269,7 @@ START_TEST(claims_have_a_verdict)
     ck_assert_double_eq_tol(number_at(r.table, 1, "measured"), -0.75 * 1.75, 1e-9);
     ck_assert_double_eq_tol(number_at(r.table, 5, "measured"), 0.25 * 1.75 + 0.01 * 7 / 8, 1e-9);
     kvr_reproduction_free(&r);
-    ck_assert_int_eq(kvr_reproduce(&r, "jensen-llm", NULL, NULL), KVR_OK);
+    ck_assert_int_eq(kvr_reproduce(&r, "jensen-llm", NULL, NULL, false), KVR_OK);
     ck_assert_int_eq(r.n[KVR_VERDICT_NOT_MEASURED], 5);
     kvr_reproduction_free(&r);
 }
@@ -289,7 +289,7 @@ START_TEST(claims_can_fail)
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_close(raw);
-    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_reproduce(&r, "jensen-llm", db, NULL, false) == KVR_OK, "%s", kvr_error());
     ck_assert_str_eq(verdict_of(&r, "A+taylor", "gain"), "does not hold");
     ck_assert_str_eq(verdict_of(&r, "A+taylor", "below_bf16"), "holds");
     ck_assert_str_eq(verdict_of(&r, "A+flat", "best_correction"), "not published");

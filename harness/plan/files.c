@@ -1,0 +1,138 @@
+/* files.c - see files.h. */
+#include "harness/plan/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "harness/core/path.h"
+#include "harness/plan/geometry.h"
+#include "harness/plan/need.h"
+#include "harness/text/embed.h"
+
+struct lister {
+    kvr_plan_file_fn *fn;
+    void *ctx;
+};
+
+static void tell(const struct lister *l, const char *what, const char *path, int64_t about,
+                 const char *without)
+{
+    struct kvr_plan_file f = { what, path, about, false, without };
+    struct stat s;
+
+    if (stat(path, &s) == 0) {
+        f.there = true;
+        f.bytes = (int64_t)s.st_size;
+    }
+    l->fn(l->ctx, &f);
+}
+
+/* The name of what is not in the folder. */
+static enum kvr_status tell_or_name(const struct lister *l, const char *what, const char *found,
+                                    const char *dir, const char *name, int64_t about,
+                                    const char *without)
+{
+    char *path = found ? NULL : kvr_path_join(dir, name);
+
+    if (!found && !path)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+    tell(l, what, found ? found : path, about, without);
+    free(path);
+    return KVR_OK;
+}
+
+/* Does a prompt of the sweep go through a model's text encoder? */
+static bool texts_are_read(const struct kvr_config *c)
+{
+    for (int i = 0; i < c->n_suites; i++)
+        for (int k = 0; k < c->suite[i].n_prompts; k++)
+            if (!c->suite[i].prompt[k].embedding)
+                return true;
+    return false;
+}
+
+static enum kvr_status encoder_files(const struct lister *l, const char *dir,
+                                     const struct kvr_model_config *c)
+{
+    static const char without[] = "only prompts with embeddings";
+    struct kvr_need_files n;
+    char *encoder, *tokenizer;
+    enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
+
+    kvr_need_files_of(c, &n);
+    if (st == KVR_OK)
+        st = tell_or_name(l, "text encoder", encoder, dir, "models_t5_umt5-xxl-enc-bf16.pth",
+                          n.encoder, without);
+    if (st == KVR_OK)
+        st = tell_or_name(l, "tokenizer", tokenizer, dir, "google/umt5-xxl/spiece.model",
+                          n.tokenizer, without);
+    free(encoder);
+    free(tokenizer);
+    return st;
+}
+
+static enum kvr_status model_files(const struct lister *l, const struct kvr_config *all,
+                                   const char *dir)
+{
+    char *path = kvr_path_join(dir, "config.json");
+    struct kvr_model_config c = { 0 };
+    struct kvr_model_paths p = { 0 };
+    struct kvr_geometry geo = { 0 };
+    struct kvr_need_files n;
+    enum kvr_status st =
+        path ? kvr_model_config_read(&c, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
+
+    free(path);
+    KVR_TRY(st);
+    kvr_need_files_of(&c, &n);
+    st = kvr_model_paths(dir, &c, &p);
+    if (st == KVR_OK && !c.is_lm)
+        st = kvr_geometry_find(dir, &geo);
+    if (st == KVR_OK && p.weights)
+        tell(l, "network", p.weights, geo.n_params * (int64_t)sizeof(float), "");
+    if (st == KVR_OK && p.table)
+        tell(l, "words", p.table, 0, "");
+    if (st == KVR_OK && p.vae)
+        tell(l, "decoder", p.vae, n.decoder, "cost alone, no pixels");
+    if (st == KVR_OK && !c.n_vocabulary && !c.is_lm && !c.random_weights && texts_are_read(all))
+        st = encoder_files(l, dir, &c);
+    kvr_model_paths_free(&p);
+    kvr_model_config_free(&c);
+    return st;
+}
+
+/* Each once: prompts of one suite mostly share a file. */
+static void prompt_files(const struct lister *l, const struct kvr_config_suite *s)
+{
+    const char *last[3] = { "", "", "" };
+    static const char *const what[] = { "truth", "tokens", "embeddings" };
+
+    if (s->list)
+        tell(l, "prompts", s->list, 0, "");
+    for (int i = 0; i < s->n_prompts; i++) {
+        const struct kvr_prompt_line *p = &s->prompt[i];
+        const char *const path[] = { p->truth ? p->truth->path : "",
+                                     p->tokens ? p->tokens->path : "",
+                                     p->embedding ? p->embedding->path : "" };
+
+        for (int k = 0; k < 3; k++) {
+            if (path[k][0] && strcmp(path[k], last[k]) != 0)
+                tell(l, what[k], path[k], 0, "");
+            last[k] = path[k];
+        }
+    }
+}
+
+enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn, void *ctx)
+{
+    const struct lister l = { fn, ctx };
+
+    for (int i = 0; i < c->n_models; i++)
+        KVR_TRY(model_files(&l, c, c->model[i].dir));
+    for (int i = 0; i < c->n_suites; i++)
+        prompt_files(&l, &c->suite[i]);
+    for (int i = 0; i < c->n_plugins; i++)
+        tell(&l, "plug-in", c->plugin[i].path, 0, "");
+    return KVR_OK;
+}

@@ -1,0 +1,114 @@
+/* suite_lines.c - a list of prompts in a text file as a suite: the same text in YAML's words, each
+ * prompt on its own line, so that messages name file and line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/memtext.h"
+#include "harness/core/path.h"
+#include "harness/plan/lines.h"
+#include "harness/plan/suite.h"
+
+/* Line breaks of Unicode would be breaks to YAML too, and control characters are refused. */
+static void write_text(FILE *to, const char *s)
+{
+    fputc('"', to);
+    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
+        if (*p == '"' || *p == '\\')
+            fprintf(to, "\\%c", *p);
+        else if (*p < ' ' || *p == 0x7f)
+            fprintf(to, "\\x%02x", *p);
+        else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            fprintf(to, "\\x%02x", *++p);
+        else if (p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9)) {
+            fprintf(to, "\\u20%02x", p[2] - 0x80);
+            p += 2;
+        } else
+            fputc(*p, to);
+    fputc('"', to);
+}
+
+static void write_head(FILE *to, const struct kvr_suite_list *list)
+{
+    fputs("{name: ", to);
+    write_text(to, list->name);
+    if (list->embeddings) {
+        fputs(", embeddings: ", to);
+        write_text(to, list->embeddings);
+    }
+    fputs(", prompts: [", to);
+}
+
+static void write_prompt(FILE *to, bool first, const char *id, const char *text)
+{
+    fprintf(to, "%s{id: %s, text: ", first ? "" : ", ", id);
+    write_text(to, text);
+    fputc('}', to);
+}
+
+static void write_lines(FILE *to, const struct kvr_suite_list *list, const struct kvr_lines *l)
+{
+    const int n = list->n && list->n < l->n ? list->n : l->n;
+    int at = 1;
+
+    write_head(to, list);
+    for (int i = 0; i < n; i++) {
+        for (; at < l->line[i].number; at++)
+            fputc('\n', to);
+        write_prompt(to, i == 0, l->line[i].id, l->line[i].text);
+    }
+    fputs("]}\n", to);
+}
+
+/* What is known of a list that is not there: how many of it are wanted. */
+static void write_places(FILE *to, const struct kvr_suite_list *list)
+{
+    char id[KVR_LINE_ID], text[160];
+
+    write_head(to, list);
+    for (int i = 0; i < list->n; i++) {
+        snprintf(id, sizeof id, "p%04d", i + 1);
+        snprintf(text, sizeof text, "prompt %d of %.80s, which is not there", i + 1, list->name);
+        write_prompt(to, i == 0, id, text);
+    }
+    fputs("]}\n", to);
+}
+
+static enum kvr_status yaml_of(const struct kvr_suite_list *list, bool absent, char **text,
+                               size_t *size)
+{
+    struct kvr_lines l = { 0 };
+    FILE *to;
+
+    if (!absent)
+        KVR_TRY(kvr_lines_read(&l, list->path));
+    to = open_memstream(text, size);
+    if (to && absent)
+        write_places(to, list);
+    else if (to)
+        write_lines(to, list, &l);
+    kvr_lines_free(&l);
+    if (kvr_text_close(to, text))
+        return KVR_OK;
+    return kvr_fail(KVR_ENOMEM, "%s: no memory for its prompts", list->path);
+}
+
+enum kvr_status kvr_suite_read_lines(struct kvr_suite *s, const struct kvr_suite_list *list,
+                                     bool *absent)
+{
+    char *text = NULL;
+    size_t size = 0;
+    enum kvr_status st;
+
+    memset(s, 0, sizeof *s);
+    *absent = !kvr_path_exists(list->path);
+    if (*absent && list->n == 0)
+        return kvr_fail(KVR_ENOTFOUND,
+                        "no list of prompts '%s'; with a number of prompts beside it a sweep can "
+                        "be planned without",
+                        list->path);
+    KVR_TRY(yaml_of(list, *absent, &text, &size));
+    st = kvr_yaml_read_text(&s->doc, text, size, list->path);
+    free(text);
+    return st == KVR_OK ? kvr_suite_read_doc(s, list->path) : st;
+}
