@@ -7,7 +7,8 @@
 # out. The last line is "N passed, M failed": Check's checks and the command line's together.
 # As many run at a time as there are cores, up to 4 (KVREEL_TEST_JOBS says another number); what
 # they say is printed in their order. One whose source has a line that begins with "alone:", with
-# the reason, runs after all others with nothing beside it.
+# the reason, runs after all others with nothing beside it; one with a line that begins with "long:"
+# begins before the others, so that no core waits for it in the end.
 set -uo pipefail
 
 build=$1
@@ -89,6 +90,7 @@ name_of() { # path of a program or a script
 log_of() { echo "$logs/$(name_of "$1" | tr / _).log"; }
 source_of() { case $1 in *.sh) echo "$1" ;; *) echo "$(name_of "$1").c" ;; esac }
 
+long=()
 together=()
 alone=()
 scripts=()
@@ -96,10 +98,13 @@ scripts=()
 for t in "$@" ${scripts[@]+"${scripts[@]}"}; do
     if grep -qE '^(# | \* )alone: ' "$(source_of "$t")" 2>/dev/null; then
         alone+=("$t")
+    elif grep -qE '^(# | \* )long: ' "$(source_of "$t")" 2>/dev/null; then
+        long+=("$t")
     else
         together+=("$t")
     fi
 done
+together=(${long[@]+"${long[@]}"} ${together[@]+"${together[@]}"})
 tests=(${together[@]+"${together[@]}"} ${alone[@]+"${alone[@]}"})
 
 # --- running them -------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 /* test_device.c - the cache on a CUDA device (emulated) stores the bytes of the CPU's and attends
- * alike, for every method. */
+ * alike, for every method.
+ *
+ * long: every method on an emulated device. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* test_predict.c - dry rollouts: the study's byte counts and peaks, and real caches. */
+/* test_predict.c - dry rollouts: the study's byte counts and peaks, and real caches.
+ *
+ * long: every method, on an emulated device, too. */
 #include <check.h>
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # bench: every micro-benchmark runs behind its correctness gate and has the contract's keys.
+# long: what is measured is behind a check of every value.
 . tests/cli/lib.sh || exit 1
 
 for what in codec attention gemm; do

@@ -3,7 +3,9 @@
  *
  * This program is its own worker: started with the argument `worker` it does as kvreel does,
  * unless KVR_TEST_FAULT says what is to go wrong with the cells of one method:
- * "segv:RTN_INT2". */
+ * "segv:RTN_INT2".
+ *
+ * long: nearly two hundred cells. */
 #include <check.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -324,6 +326,8 @@ static double wide(const double *x, int n)
     return NAN; /* nothing is known by it */
 }
 
+static const char *one_chunk[] = { "frames=3", NULL };
+
 /* Six repeats that count and lie close together make the seventh and eighth superfluous; that they
  * are not there is no hole. */
 START_TEST(repeats_that_are_enough)
@@ -332,6 +336,7 @@ START_TEST(repeats_that_are_enough)
     struct kvr_run_summary s;
 
     write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
+    o.overrides = one_chunk;
     o.filter = "prompt=a";
     o.width = narrow;
     o.limit = 12;
@@ -363,6 +368,7 @@ START_TEST(enough_while_it_runs)
     struct kvr_run_summary s;
 
     write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
+    o.overrides = one_chunk;
     o.filter = "prompt=a";
     o.width = narrow;
     o.jobs = 1; /* none is judged before the one before it is there */

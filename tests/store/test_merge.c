@@ -1,5 +1,7 @@
 /* test_merge.c - shards joined in any order, any of them any number of times, give one content;
- * that of a single database when they were parts of one sweep. */
+ * that of a single database when they were parts of one sweep.
+ *
+ * long: hundreds of databases are opened. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
