@@ -1,4 +1,4 @@
-/* cmd_trace.c - `kvreel trace`: queries, keys and values as files: record, check. */
+/* cmd_trace.c - `kvreel trace`: queries, keys and values as files: record, check, synth. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +223,7 @@ static const struct {
 } parts[] = {
     { "record", record },
     { "check", check },
+    { "synth", kvr_cli_trace_synth },
 };
 
 static int run(const struct kvr_call *call)
@@ -231,7 +232,7 @@ static int run(const struct kvr_call *call)
         if (strcmp(call->words[0], parts[i].name) == 0)
             return parts[i].run(call->opts, call->words[1]);
     return kvr_cli_fail(
-        kvr_fail(KVR_EINVAL, "trace: '%.40s', need record or check", call->words[0]));
+        kvr_fail(KVR_EINVAL, "trace: '%.40s', need record, check or synth", call->words[0]));
 }
 
 static const struct kvr_arg args[] = {
@@ -257,6 +258,22 @@ static const struct kvr_arg args[] = {
                  "the model's licence, kept in the trace"),
     KVR_ARG_TEXT(struct kvr_trace_opts, source, "source", 0, "TEXT", "",
                  "where the model is from, kept in the trace"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, like, "like", 0, "DIR", NULL,
+                 "synth: a trace whose statistics are taken"),
+    KVR_ARG_TEXT(struct kvr_trace_opts, preset, "preset", 0, "NAME", NULL,
+                 "synth: sizes: wan-1.3b, wan-14b, a model or a JSON file; else those of --like"),
+    KVR_ARG_INT(struct kvr_trace_opts, layers, "layers", 0, "N", "0", 0, KVR_TRACE_MAX_LAYERS,
+                "synth: so many layers; 0: all"),
+    KVR_ARG_INT(struct kvr_trace_opts, passes, "passes", 0, "N", "0", 0, KVR_TRACE_MAX_PASSES,
+                "synth: passes of a chunk, the clean one among them; 0: as in --like, else 1"),
+    KVR_ARG_INT(struct kvr_trace_opts, outliers, "outliers", 0, "N", "4", 0, KVR_TRACE_MAX_HEAD_DIM,
+                "synth without --like: outlier channels of a head's keys"),
+    KVR_ARG_REAL(struct kvr_trace_opts, size, "size", 0, "X", "8", 0, 1e4,
+                 "and how far they lie from 0, in spreads of the others"),
+    KVR_ARG_REAL(struct kvr_trace_opts, rho, "rho", 0, "R", "0.9", -1, 1,
+                 "and how a frame correlates with the one before"),
+    KVR_ARG_REAL(struct kvr_trace_opts, toward, "toward", 0, "R", "0.2", -1, 1,
+                 "and how a query correlates with its own key"),
     KVR_ARG_FLAG(struct kvr_trace_opts, no_outputs, "no-outputs", 0,
                  "record: leave out what attention returned, a third of the bytes"),
     KVR_ARG_FLAG(struct kvr_trace_opts, json, "json", 0, "print JSON"),
@@ -267,11 +284,15 @@ static const struct kvr_arg args[] = {
 const struct kvr_command kvr_command_trace = {
     .name = "trace",
     .summary = "queries, keys and values of a model's attention as files",
-    .usage = "record|check DIR [options]",
-    .examples = "  kvreel trace record red.kvtrace -n 21 --licence Apache-2.0 \\\n"
-                "      -p 'a large red disc bounces over a plain blue background'\n"
-                "  kvreel trace check red.kvtrace\n"
-                "  kvreel trace check red.kvtrace --json | jq .largest\n",
+    .usage = "record|check|synth DIR [options]",
+    .examples =
+        "  kvreel trace record red.kvtrace -n 21 --licence Apache-2.0 \\\n"
+        "      -p 'a large red disc bounces over a plain blue background'\n"
+        "  kvreel trace check red.kvtrace\n"
+        "  kvreel trace check red.kvtrace --json | jq .largest\n"
+        "  kvreel trace synth wan.kvtrace --like red.kvtrace --preset wan-1.3b --layers 2 -n 42\n"
+        "  kvreel trace synth wan.kvtrace --preset wan-14b --outliers 6 --size 12 --layers 1 -n "
+        "21\n",
     .details =
         "A trace is a folder: docs/kvtrace.md is the format. `trace: red.kvtrace` in a sweep\n"
         "replays it through every method.\n",

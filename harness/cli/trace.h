@@ -9,12 +9,19 @@
 struct kvr_trace_opts {
     const char *model, *prompt, *tokens, *tensor, *device, *name, *licence, *source;
     int chunk, frames, window;
+    /* Of `synth`. */
+    const char *like, *preset;
+    int layers, passes, outliers;
+    double size, rho, toward;
     uint64_t seed;
     bool no_outputs, json, quiet;
 };
 
 /* What a trace is and what was found in it. NULL: no memory. */
 json_t *kvr_cli_trace_json(const struct kvr_trace *t, const struct kvr_trace_report *r);
+
+/* `kvreel trace synth`: the exit code. */
+int kvr_cli_trace_synth(const struct kvr_trace_opts *o, const char *out);
 
 /* Says where it is and how large; the exit code. */
 int kvr_cli_trace_written(const struct kvr_trace_opts *o, const char *out, int64_t bytes);

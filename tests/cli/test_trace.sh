@@ -92,3 +92,19 @@ sweep gone.kvtrace
 printf x | dd of=gone.kvtrace/c00000-p00-l0000.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 exits 3 "a damaged trace" run s.yaml --db gone.db --out g -q
 check "is a failure that says why" test "$(sql gone.db "SELECT count(*) FROM cells_wide WHERE outcome = 'ERROR' AND reason LIKE '%c00000-p00-l0000.safetensors: sha256 is%'")" -ge 1
+
+# Drawn.
+exits 0 "one like a trace" trace synth like.kvtrace --like out/red.kvtrace -n 6 -q
+exits 0 "is a trace" trace check like.kvtrace --json
+json "of the same sizes and passes" '.layout.heads == 3 and .passes == 10 and .outputs == 0 and .source == "drawn to the statistics of a trace of nano"'
+exits 0 "one of another size" trace synth wan.kvtrace --preset wan-1.3b --layers 1 -n 1 --outliers 6 --size 12 -q --json
+exits 0 "is one, too" trace check wan.kvtrace --json
+json "with outliers" '.layout.head_dim == 128 and .tokens == 1560 and .licence == "none: drawn numbers" and .largest.k > 12 and .largest.v < 8'
+sweep like.kvtrace
+exits 0 "what is drawn is replayed" run s.yaml --db like.db --out l -q --json
+json "like any other" '.ok == 2'
+check "and has an error" test "$(sql like.db "SELECT count(*) FROM metric WHERE name = 'attn_out_rel' AND value BETWEEN 0.01 AND 0.2")" = 1
+exits 2 "of nothing" trace synth no.kvtrace -q
+says "there is none" 'synth needs --preset NAME, --like DIR or both'
+exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q
+says "are refused" '--layers 7, there are 6'
