@@ -1,0 +1,341 @@
+/* nuq.c - the stage `nuq`: levels fitted to the block, and the farthest elements of every vector
+ * exactly (KVQuant, arXiv:2401.18079). The format is nuq.h.
+ *
+ * Of the n elements of a vector those n - kept are coded that leave the smallest range lo .. hi,
+ * the lowest such range; with y = (x - (lo + hi) / 2) / ((hi - lo) / 2) the levels are the means of
+ * their cells over all vectors (Lloyd), an element weighing the square of its vector's half range:
+ * so the error of x itself is least. y is counted in bins with whole-number weights, so that no
+ * order of summation shows. norm=true stretches what codes read as about its mean, until mean and
+ * variance are those of what was coded (KVQuant's Q-Norm); codes stay.
+ *
+ * KVQuant fits levels to calibration texts, weighted by Fisher information, and ranges of keys too;
+ * here all is fitted to each block. On a device blocks are coded by the host. */
+#include "methods/codecs/nuq/nuq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/bounce.h"
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/codecs/nuq/nuq_cuda.h"
+#include "methods/kernels/pack.h"
+
+enum { BINS = 1024, ROUNDS = 300, ROWS = 8 };
+
+struct nuq_opts {
+    int bits, axis;
+    double exact;
+    bool norm;
+};
+static const char *const axis_names[] = { "tokens", "token", NULL };
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
+    KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
+                 "a vector is a channel over all tokens, or a token over all heads"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector that is held exactly"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels keep mean and variance"),
+    { 0 }
+};
+
+static struct nuq nuq_of(const struct kvr_stage_job *job)
+{
+    const struct nuq_opts *o = job->opts;
+    struct nuq g = {
+        .bits = o->bits,
+        .by_token = o->axis == 1,
+        .n_tok = job->shape.n_tok,
+        .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
+    };
+
+    g.n_vectors = g.by_token ? g.n_tok : g.channels;
+    g.length = g.by_token ? g.channels : g.n_tok;
+    g.kept = (int)rint(o->exact * (double)g.length);
+    return g;
+}
+
+static int64_t at(const struct nuq *g, int64_t vector, int64_t i)
+{
+    return g->by_token ? vector * g->channels + i : i * g->channels + vector;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct nuq g = nuq_of(job);
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = kvr_pack_bytes(g.n_tok, g.channels, g.bits),
+                   .meta = (size_t)nuq_value_at(&g, g.n_vectors, 0) },
+        .form = KVR_FORM_OWN,
+        .bits = g.bits,
+        .n_tok = g.n_tok,
+    };
+}
+
+static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                  struct kvr_coding_noise *out)
+{
+    (void)job, (void)in;
+    out->kind = KVR_NOISE_MEASURED;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void put(uint8_t *meta, int64_t to, int64_t size, unsigned raw)
+{
+    for (int b = 0; b < size; b++)
+        meta[to + b] = (uint8_t)(raw >> (8 * b));
+}
+
+/* Range and exact elements of a vector; sorted: room for its elements. */
+static void fit_vector(const struct nuq *g, const float *x, int64_t vector, float *sorted,
+                       uint8_t *meta)
+{
+    const int64_t n = g->length, coded = n - g->kept;
+    float lo = 0, hi = 0, middle, half;
+    int64_t first = 0, extra = g->kept;
+    bool bad = false;
+
+    for (int64_t i = 0; i < n; i++) {
+        sorted[i] = x[at(g, vector, i)];
+        bad = bad || (kvr_f32_bits(sorted[i]) & 0x7fffffffu) >= 0x7f800000u;
+    }
+    if (!bad && coded > 0) {
+        qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+        for (int64_t i = 1; i <= g->kept; i++)
+            if (sorted[i + coded - 1] - sorted[i] < sorted[first + coded - 1] - sorted[first])
+                first = i;
+        lo = sorted[first];
+        hi = sorted[first + coded - 1];
+    }
+    middle = bad ? NAN : 0.5f * lo + 0.5f * hi;
+    half = bad ? NAN : 0.5f * hi - 0.5f * lo;
+    put(meta, nuq_middle_at(g, vector), 2, cells_store(CELLS_F16, middle));
+    put(meta, nuq_middle_at(g, vector) + 2, 2, cells_store(CELLS_F16, half));
+    for (int64_t i = 0; i < n && !bad; i++)
+        extra -= x[at(g, vector, i)] < lo || x[at(g, vector, i)] > hi;
+    /* Equal elements at an end may leave places over: the vector's first ones fill them. */
+    for (int64_t i = 0, k = 0; i < n && k < g->kept; i++) {
+        const float v = x[at(g, vector, i)];
+        const bool far = !bad && (v < lo || v > hi);
+
+        if (!far && extra <= 0)
+            continue;
+        extra -= !far;
+        put(meta, nuq_place_at(g, vector, k), nuq_place_size(g), (unsigned)i);
+        put(meta, nuq_value_at(g, vector, k), 2, cells_store(CELLS_F16, v));
+        k++;
+    }
+}
+
+static bool is_kept(const struct nuq *g, const uint8_t *meta, int64_t vector, int64_t i, int *next)
+{
+    const int64_t size = nuq_place_size(g);
+
+    while (*next < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, *next), size) < i)
+        ++*next;
+    return *next < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, *next), size) == i;
+}
+
+/* y of an element; 0 where the vector has no range. */
+static float relative(float x, float middle, float half)
+{
+    const float y = half > 0 ? (x - middle) / half : 0;
+
+    return y < -1 ? -1 : y > 1 ? 1 : y;
+}
+
+static void count(const struct nuq *g, const float *x, const uint8_t *meta, uint64_t *bins)
+{
+    float most = 0;
+
+    for (int64_t v = 0; v < g->n_vectors; v++) {
+        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v) + 2, 2));
+
+        most = half > most ? half : most;
+    }
+    for (int64_t v = 0; v < g->n_vectors; v++) {
+        const float middle = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v), 2));
+        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(g, v) + 2, 2));
+        const double share = most > 0 ? (double)half / (double)most : 0;
+        const uint64_t weight = half > 0 ? (uint64_t)(share * share * 0x1p20 + 0.5) : 0;
+        int next = 0;
+
+        for (int64_t i = 0; i < g->length && weight; i++) {
+            const int bin = (int)((relative(x[at(g, v, i)], middle, half) + 1) * (BINS / 2));
+
+            if (!is_kept(g, meta, v, i, &next))
+                bins[bin < BINS ? bin : BINS - 1] += weight;
+        }
+    }
+}
+
+static double centre(int bin)
+{
+    return (bin + 0.5) * 2 / BINS - 1;
+}
+
+static int nearest(const double *level, int n, double y)
+{
+    int q = 0;
+
+    for (int i = 0; i + 1 < n; i++)
+        q += y >= 0.5 * (level[i] + level[i + 1]);
+    return q;
+}
+
+/* Mean and standard deviation of the bins, or of what levels make of them. */
+static void moments(const uint64_t *bins, const double *level, int n, double *mean, double *sd)
+{
+    double sum = 0, squares = 0, all = 0;
+
+    for (int b = 0; b < BINS; b++) {
+        const double v = level ? level[nearest(level, n, centre(b))] : centre(b);
+
+        all += (double)bins[b];
+        sum += (double)bins[b] * v;
+        squares += (double)bins[b] * v * v;
+    }
+    *mean = all > 0 ? sum / all : 0;
+    *sd = all > 0 ? sqrt(fmax(squares / all - *mean * *mean, 0)) : 0;
+}
+
+/* level [n]: by which elements are coded. */
+static void fit_levels(const uint64_t *bins, int n, double *level)
+{
+    bool moved = true;
+
+    for (int q = 0; q < n; q++)
+        level[q] = (2.0 * q + 1) / n - 1;
+    for (int r = 0; r < ROUNDS && moved; r++) {
+        double sum[NUQ_MAX_LEVELS] = { 0 }, all[NUQ_MAX_LEVELS] = { 0 };
+
+        for (int b = 0; b < BINS; b++) {
+            const int q = nearest(level, n, centre(b));
+
+            sum[q] += (double)bins[b] * centre(b);
+            all[q] += (double)bins[b];
+        }
+        moved = false;
+        for (int q = 0; q < n; q++) {
+            const double mean = all[q] > 0 ? sum[q] / all[q] : level[q];
+
+            moved = moved || mean != level[q];
+            level[q] = mean;
+        }
+    }
+}
+
+/* read [n]: what their codes read as. */
+static void stretch_levels(const uint64_t *bins, int n, const double *level, double *read)
+{
+    double mean, sd, mean_read, sd_read;
+
+    moments(bins, NULL, n, &mean, &sd);
+    moments(bins, level, n, &mean_read, &sd_read);
+    for (int q = 0; q < n; q++)
+        read[q] = sd_read > 0 ? (level[q] - mean_read) * sd / sd_read + mean : level[q];
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct nuq g = nuq_of(job);
+    uint64_t *bins = calloc(BINS, sizeof *bins);
+    double level[NUQ_MAX_LEVELS] = { 0 }, read[NUQ_MAX_LEVELS];
+    uint8_t *meta = out->meta.p;
+    bool room = bins != NULL;
+
+#pragma omp parallel reduction(&& : room)
+    {
+        float *sorted = malloc((size_t)(g.length ? g.length : 1) * sizeof *sorted);
+
+        room = room && sorted;
+#pragma omp for schedule(static)
+        for (int64_t v = 0; v < g.n_vectors; v++)
+            if (sorted)
+                fit_vector(&g, x, v, sorted, meta);
+        free(sorted);
+    }
+    if (!room) {
+        free(bins);
+        return kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g.length);
+    }
+    count(&g, x, meta, bins);
+    fit_levels(bins, 1 << g.bits, level);
+    memcpy(read, level, sizeof read);
+    if (((const struct nuq_opts *)job->opts)->norm)
+        stretch_levels(bins, 1 << g.bits, level, read);
+    free(bins);
+    for (int q = 0; q < 1 << g.bits; q++)
+        put(meta, 4 * q, 4, kvr_f32_bits((float)read[q]));
+#pragma omp parallel for schedule(static)
+    for (int64_t t0 = 0; t0 < g.n_tok; t0 += ROWS)
+        for (int64_t c = 0; c < g.channels; c++) {
+            uint8_t codes[ROWS] = { 0 };
+            int64_t rows = g.n_tok - t0 < ROWS ? g.n_tok - t0 : ROWS;
+
+            for (int64_t r = 0; r < rows; r++) {
+                const int64_t v = g.by_token ? t0 + r : c;
+                const float middle =
+                    kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v), 2));
+                const float half =
+                    kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, v) + 2, 2));
+                const float y = relative(x[(t0 + r) * g.channels + c], middle, half);
+
+                codes[r] = (uint8_t)nearest(level, 1 << g.bits, (double)y);
+            }
+            kvr_pack(out->codes.p, g.n_tok, g.channels, g.bits, t0, rows, c, 1, codes);
+        }
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    enum { PIECE = 64 };
+    const struct nuq g = nuq_of(job);
+    const int64_t first = (int64_t)h0 * job->shape.head_dim;
+    const int64_t end = first + (int64_t)nh * job->shape.head_dim;
+    uint8_t codes[PIECE];
+
+    for (int64_t t = t0; t < t0 + n; t++)
+        for (int64_t c = first, m; c < end; c += m) {
+            m = end - c < PIECE ? end - c : PIECE;
+            kvr_unpack_token(in->codes.p, g.n_tok, g.channels, g.bits, t, c, m, codes);
+            for (int64_t i = 0; i < m; i++, out++) {
+                const float v = nuq_value(&g, in->meta.p, t, c + i, codes[i]);
+
+                *out = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? *out + v : *out - v;
+            }
+        }
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct nuq g = nuq_of(job);
+    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
+                                         (int64_t)nh * job->shape.head_dim, mode };
+
+    kvr_nuq_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = kvr_bounce_encode, .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_nuq = {
+    .name = "nuq",
+    .title = "levels fitted to the block, the farthest elements exactly",
+    .kind = KVR_STAGE_GRID,
+    .options = options,
+    .opts_size = sizeof(struct nuq_opts),
+    .deterministic = true,
+    .layout = layout,
+    .noise = noise,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};

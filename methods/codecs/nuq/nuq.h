@@ -1,0 +1,83 @@
+/* nuq.h - the format of the stage `nuq`, and how it reads, which both kinds of device do.
+ *
+ * A vector is a channel over the block's tokens, or a token over all heads. Its `kept` farthest
+ * elements are held exactly; the others lie in a range lo .. hi, and
+ *
+ *     x^ = level[q] (hi - lo) / 2 + (lo + hi) / 2         level: 2^b of them, for the whole block
+ */
+#ifndef KVR_METHODS_NUQ_H
+#define KVR_METHODS_NUQ_H
+
+#include "methods/codecs/cells/cells.h"
+
+enum { NUQ_MAX_LEVELS = 16 };
+
+/* A block. codes as pack.h says; meta = levels FP32 [2^b]; per vector middle and half range, FP16
+ * each; per vector its exact elements' places [kept], ascending, uint16 (uint32 where a vector is
+ * longer than 65536), then of all vectors the values FP16. */
+struct nuq {
+    int bits, kept;
+    bool by_token;
+    int64_t n_tok, channels;
+    int64_t n_vectors, length; /* elements of a vector */
+};
+
+#ifdef __cplusplus
+typedef kvr_global<const uint8_t> nuq_bytes_in;
+#else
+typedef const uint8_t *nuq_bytes_in;
+#endif
+
+CELLS int64_t nuq_place_size(const struct nuq *g)
+{
+    return g->length > 65536 ? 4 : 2;
+}
+
+CELLS int64_t nuq_middle_at(const struct nuq *g, int64_t vector)
+{
+    return (4ll << g->bits) + 4 * vector;
+}
+
+CELLS int64_t nuq_place_at(const struct nuq *g, int64_t vector, int64_t i)
+{
+    return nuq_middle_at(g, g->n_vectors) + (vector * g->kept + i) * nuq_place_size(g);
+}
+
+CELLS int64_t nuq_value_at(const struct nuq *g, int64_t vector, int64_t i)
+{
+    return nuq_place_at(g, g->n_vectors, 0) + 2 * (vector * g->kept + i);
+}
+
+CELLS unsigned nuq_get(nuq_bytes_in meta, int64_t at, int64_t size)
+{
+    unsigned raw = 0;
+
+    for (int b = 0; b < size; b++)
+        raw |= (unsigned)meta[at + b] << (8 * b);
+    return raw;
+}
+
+/* The element of a code at a token and a channel. */
+CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t c, unsigned q)
+{
+    const int64_t vector = g->by_token ? t : c, place = g->by_token ? c : t;
+    const int64_t size = nuq_place_size(g);
+    const float level = cells_float(nuq_get(meta, 4ll * q, 4));
+    const float middle = cells_unhalf((kvr_f16)nuq_get(meta, nuq_middle_at(g, vector), 2));
+    const float half = cells_unhalf((kvr_f16)nuq_get(meta, nuq_middle_at(g, vector) + 2, 2));
+    int low = 0, high = g->kept;
+
+    while (low < high) { /* the first place not before ours */
+        const int mid = (low + high) / 2;
+
+        if ((int64_t)nuq_get(meta, nuq_place_at(g, vector, mid), size) < place)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low < g->kept && (int64_t)nuq_get(meta, nuq_place_at(g, vector, low), size) == place)
+        return cells_unhalf((kvr_f16)nuq_get(meta, nuq_value_at(g, vector, low), 2));
+    return level * half + middle;
+}
+
+#endif
