@@ -96,7 +96,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all lib model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind soak
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind soak loops
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -426,6 +426,13 @@ fuzz-list:
 ## lint: the direction of includes, clang-format, cppcheck, and header self-containment
 lint:
 	@bash tools/lint.sh
+
+# That a loop which is asked to be vectors, or unrolled, could not be is said by the optimiser alone: make
+# lint has these compiled by CC=clang; of all else it has the syntax checked.
+LOOPS = $(shell grep -liE 'pragma.*(simd|unroll)' $(ALL_SRC) $(CU))
+loops:
+	@$(MAKE) --no-print-directory $(foreach f,$(LOOPS),$(if $(filter %_isa.c,$f),$(ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if \
+		$(filter %_dot.c,$f),$(DOT_ISAS:%=$(BUILD)/$(f:.c=).%.o),$(if $(filter %.cu,$f),$(BUILD)/$(f:.cu=).emu.o,$(BUILD)/$(f:.c=).o))))
 
 ## format: let clang-format rewrite the sources
 format:

@@ -120,6 +120,7 @@ fi
 if have clang 'the second compiler'; then
     step "clang takes every source" clang_builds
     step "clang takes every CUDA source, emulated" clang_builds_cuda
+    step "clang's optimiser is silent about loops, for every instruction set" make -s -j2 CC=clang loops
 fi
 if have nvcc 'registers of the CUDA kernels'; then
     step "nvcc takes every kernel, and none spills" no_spills

@@ -8,7 +8,8 @@ enum { TILE = 64 }; /* rows and columns of Y that a block has */
 /* ---- F32: a thread has 8 x 8 values of Y, in four squares of 4 x 4 --------------------------- */
 
 enum { DEPTH = 16, QUADS = TILE / 4, LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
-enum { F32_THREADS = 64 };
+enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
+static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches as many quads");
 
 struct alignas(16) quad {
     float v[4];
@@ -45,7 +46,9 @@ static __global__ void __launch_bounds__(F32_THREADS)
 
         __syncthreads(); /* the tiles before have been read */
 #pragma unroll
-        for (int q = (int)threadIdx.x / DEPTH; q < QUADS; q += F32_THREADS / DEPTH) {
+        for (int turn = 0; turn < QUADS / QUADS_AT_ONCE; turn++) {
+            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+
             rows[c * LINE + q] = gather(x, m, k, m0 + 4 * q, k0 + c);
             columns[c * LINE + q] = gather(w, n, k, n0 + 4 * q, k0 + c);
         }
@@ -99,9 +102,11 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
                                              int64_t rows, int width, int64_t first, int k0)
 {
     enum { PIECES = KVR_LINEAR_CUDA_DEPTH / CHUNK };
+    static_assert(TILE * PIECES % BF16_THREADS == 0, "every thread fetches as many pieces");
 
 #pragma unroll
-    for (int i = (int)threadIdx.x; i < TILE * PIECES; i += BF16_THREADS) {
+    for (int turn = 0; turn < TILE * PIECES / BF16_THREADS; turn++) {
+        const int i = (int)threadIdx.x + turn * BF16_THREADS;
         const int r = i / PIECES, c = i % PIECES * CHUNK;
         const bool there = first + r < rows;
 

@@ -33,8 +33,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     }
 #pragma unroll
     for (int h = 1; h < 32; h *= 2) {
-        if (V == 1 && h >= d) /* less than a warp */
-            break;
+        if (V == 1 && h >= d) /* less than a warp; a loop that is left cannot be unrolled */
+            continue;
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
