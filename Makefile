@@ -96,7 +96,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all lib model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind soak loops
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -317,7 +317,12 @@ fault-malloc: $(BUILD)/kvreel $(FAULT_SHIM) $(EXAMPLES)
 
 ## valgrind: a tiny sweep, parent and workers, under valgrind: minutes, by hand
 valgrind: $(BUILD)/kvreel
-	@bash tools/valgrind.sh $(BUILD)/kvreel
+	@bash tools/tiny-sweep.sh valgrind $(BUILD)/kvreel
+
+## tsan: the same sweep with four threads under ThreadSanitizer: clang's, with libomp and libarcher
+tsan:
+	@$(MAKE) --no-print-directory CC=clang SAN=thread OPT='-O1 -gline-tables-only' BUILD=build-tsan build-tsan/kvreel
+	@bash tools/tiny-sweep.sh threads build-tsan/kvreel
 
 ## bench: micro-benchmarks, each beside a reference of the same run
 bench: $(BUILD)/kvreel
