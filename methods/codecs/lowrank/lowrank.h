@@ -1,0 +1,35 @@
+/* lowrank.h - the format of the stage `lowrank`, and how it reads, which both kinds of device do.
+ *
+ *     x^ = mean + sum_k c[k] u[k]        u: r directions of a head's D channels, the block's own
+ *
+ * k in order, in FP32. */
+#ifndef KVR_METHODS_LOWRANK_H
+#define KVR_METHODS_LOWRANK_H
+
+#include "methods/codecs/cells/cells.h"
+
+/* A block. codes = c [T,H,r] BF16; meta = per head the mean [D], then u [r][D], BF16. */
+struct lowrank {
+    int64_t n_tok;
+    int n_heads, d, rank;
+};
+
+#ifdef __cplusplus
+typedef kvr_global<const kvr_bf16> lowrank_in;
+#else
+typedef const kvr_bf16 *lowrank_in;
+#endif
+
+CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in meta, int64_t t,
+                          int h, int c)
+{
+    const int64_t head = (int64_t)h * (g->rank + 1) * g->d, at = (t * g->n_heads + h) * g->rank;
+    float v = cells_load(CELLS_BF16, meta[head + c]);
+
+    for (int k = 0; k < g->rank; k++)
+        v += cells_load(CELLS_BF16, codes[at + k]) *
+             cells_load(CELLS_BF16, meta[head + (int64_t)(k + 1) * g->d + c]);
+    return v;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* lowrank_cuda.cu - reading `lowrank` on a device: a thread has an element. Built with -fmad=false.
+ */
+#include "methods/codecs/lowrank/lowrank.h"
+
+#include "methods/codecs/cells/cells_cuda.h"
+#include "methods/codecs/lowrank/lowrank_cuda.h"
+
+enum { THREADS = 128 };
+
+static __global__ void __launch_bounds__(THREADS)
+    lowrank_decode(struct lowrank g, struct kvr_cells_part p, kvr_global<const kvr_bf16> codes,
+                   kvr_global<const kvr_bf16> meta, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t t = p.t0 + i / p.width, channel = p.first + i % p.width;
+
+    if (t >= p.t0 + p.n)
+        return;
+    const float v = lowrank_value(&g, codes, meta, t, (int)(channel / g.d), (int)(channel % g.d));
+
+    out[i] = p.mode == KVR_DECODE_SET   ? v
+             : p.mode == KVR_DECODE_ADD ? (float)out[i] + v
+                                        : (float)out[i] - v;
+}
+
+void kvr_lowrank_decode_cuda(struct kvr_stream *s, const struct lowrank *g, const kvr_bf16 *codes,
+                             const kvr_bf16 *meta, const struct kvr_cells_part *part, float *out)
+{
+    if (part->n && part->width)
+        KVR_LAUNCH(lowrank_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g,
+                   *part, codes, meta, out);
+}
