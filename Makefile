@@ -141,7 +141,7 @@ GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
 CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/trace harness/weights harness/engine harness/text harness/vae \
-               harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.cu $d/*.cuh)))
+               harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
@@ -169,9 +169,9 @@ $(BUILD)/$(REPORT)/page.c $(BUILD)/$(REPORT)/style.c $(BUILD)/$(REPORT)/script.c
 $(BUILD)/$(REPORT)/%.o: $(BUILD)/$(REPORT)/%.c
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# SQL and what is the same in every script of a figure stand in files; the program carries them as
+# SQL, what is the same in every script of a figure, and what runs methods in Python stand in files; the program carries them as
 # texts (harness/store/statement.h).
-TEXTS := $(sort $(wildcard harness/*/sql/*.sql plots/figures/*.sql plots/figures/*.gp))
+TEXTS := $(sort $(wildcard methods/script/*.py harness/*/sql/*.sql plots/figures/*.sql plots/figures/*.gp))
 $(BUILD)/texts.c: tools/embed-texts.sh $(TEXTS)
 	$(call say,EMBED,$@)
 	@mkdir -p $(@D)

@@ -301,6 +301,26 @@ bool kvr_codec_idempotent(const struct kvr_codec *c)
            (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_exact(c));
 }
 
+bool kvr_codec_joint(const struct kvr_codec *c)
+{
+    return c->n_stages == 1 && c->stage[0].stage->joint;
+}
+
+enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v)
+{
+    for (int side = 0; side < 2; side++) {
+        const struct kvr_codec *c = side ? v : k, *other = side ? k : v;
+
+        for (int i = 0; i < c->n_stages; i++)
+            if (c->stage[i].stage->joint && (c->n_stages > 1 || strcmp(c->text, other->text) != 0))
+                return kvr_fail(KVR_EINVAL,
+                                "'%s' codes keys and values as one: it stands alone in both "
+                                "pipelines, with the same options",
+                                c->stage[i].stage->name);
+    }
+    return KVR_OK;
+}
+
 bool kvr_codec_rotated(const struct kvr_codec *c)
 {
     return c->stage[0].stage->kind == KVR_STAGE_TRANSFORM;
@@ -608,6 +628,31 @@ enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev 
     return encode(c, dev, &values, shape, &(struct kvr_place){ 0 }, work, out);
 }
 
+enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k)
+{
+    const struct kvr_stage_job job = bare_job(k, 0, NULL, &(struct kvr_block_shape){ 0 });
+
+    return job.stage->joint->start(&job);
+}
+
+enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
+                                       struct kvr_dev *dev, const float *k, const float *v,
+                                       const struct kvr_block_shape *shape,
+                                       struct kvr_packed *out_k, struct kvr_packed *out_v)
+{
+    const struct kvr_stage_job job = bare_job(ck, 0, dev, shape);
+    enum kvr_status st;
+
+    *out_k = (struct kvr_packed){ .codec = ck, .dev = dev, .shape = *shape };
+    *out_v = (struct kvr_packed){ .codec = cv, .dev = dev, .shape = *shape };
+    st = job.stage->joint->encode(&job, k, v, &out_k->stage[0], &out_v->stage[0]);
+    if (st != KVR_OK) {
+        kvr_packed_free(out_k);
+        kvr_packed_free(out_v);
+    }
+    return st;
+}
+
 /* The grids at once, and the transform just before them if it is to be undone; *left is how
  * many stages are still to be undone. False: nothing was done. */
 static bool decode_chain(const struct kvr_packed *p, int first_undone, int64_t t0, int64_t n,
@@ -796,6 +841,7 @@ void kvr_packed_free(struct kvr_packed *p)
     for (int i = 0; i < KVR_MAX_STAGES; i++) {
         kvr_buf_free(&p->stage[i].codes);
         kvr_buf_free(&p->stage[i].meta);
+        kvr_joint_release(&p->stage[i].joint);
     }
     *p = (struct kvr_packed){ 0 };
 }

@@ -28,6 +28,7 @@
 #include "harness/core/dtype.h"
 #include "harness/device/mem.h"
 #include "harness/core/opts.h"
+#include "methods/joint.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,9 +62,10 @@ enum kvr_stage_kind {
 
 /* What one stage stored for one block. */
 struct kvr_stage_data {
-    struct kvr_buf codes; /* KVR_MEM_KV */
-    struct kvr_buf meta;  /* KVR_MEM_META: scales, zero points, indices */
-    int64_t n_entries;    /* of a stage whose bytes depend on the data; else 0 */
+    struct kvr_buf codes;    /* KVR_MEM_KV */
+    struct kvr_buf meta;     /* KVR_MEM_META: scales, zero points, indices */
+    int64_t n_entries;       /* of a stage whose bytes depend on the data; else 0 */
+    struct kvr_joint *joint; /* NULL, unless keys and values were coded as one */
 };
 
 struct kvr_stage;
@@ -215,6 +217,17 @@ struct kvr_stage_ops {
                             struct kvr_instead *instead);
 };
 
+/* Of a stage that codes keys and values as one (joint.h). It stands alone in both pipelines, and in
+ * memory of the host. */
+struct kvr_joint_ops {
+    /* What coding and reading need, so that neither pays for it; again does nothing. */
+    enum kvr_status (*start)(const struct kvr_stage_job *job);
+    /* k, v [T,H,D], which stay. What it stores goes into codes and meta of either, which are empty;
+     * the joint of both is the same, with two owners, also when it fails. */
+    enum kvr_status (*encode)(const struct kvr_stage_job *job, const float *k, const float *v,
+                              struct kvr_stage_data *out_k, struct kvr_stage_data *out_v);
+};
+
 /* One kind of stage. Functions are given a job whose opts have passed `check`. */
 struct kvr_stage {
     const char *name;  /* as written in a pipeline */
@@ -244,6 +257,7 @@ struct kvr_stage {
     /* NULL: on CUDA the values are copied to the host, the functions of the CPU run there, and the
      * result is copied back. Right, and slow: every call waits. */
     const struct kvr_stage_ops *cuda;
+    const struct kvr_joint_ops *joint; /* NULL: keys and values are coded each by itself */
 };
 
 struct kvr_codec_stage {
@@ -282,6 +296,10 @@ int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* the largest of the stages' */
 bool kvr_codec_is_exact(const struct kvr_codec *c);     /* nothing is coded */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
+bool kvr_codec_joint(const struct kvr_codec *c); /* its stage codes keys and values as one */
+/* Both pipelines of one tier, or of none. KVR_EINVAL, KVR_EUNSUPPORTED: what a joint stage cannot
+ * stand beside. */
+enum kvr_status kvr_codec_check_joint(const struct kvr_codec *k, const struct kvr_codec *v);
 
 /* Stage i for a block of this shape. */
 void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_shape *shape,
@@ -318,6 +336,13 @@ enum kvr_status kvr_codec_encode_at(const struct kvr_codec *c, struct kvr_dev *d
 enum kvr_status kvr_codec_encode_bf16(const struct kvr_codec *c, struct kvr_dev *dev,
                                       const kvr_bf16 *x, const struct kvr_block_shape *shape,
                                       float *work, struct kvr_packed *out);
+
+/* Of codecs that are joint: once before anything is coded, and keys and values at once. */
+enum kvr_status kvr_codec_start_joint(const struct kvr_codec *k);
+enum kvr_status kvr_codec_encode_joint(const struct kvr_codec *ck, const struct kvr_codec *cv,
+                                       struct kvr_dev *dev, const float *k, const float *v,
+                                       const struct kvr_block_shape *shape,
+                                       struct kvr_packed *out_k, struct kvr_packed *out_v);
 
 /* Tokens [t0, t0+n) of heads [h0, h0+nh) -> out [n,nh,D]. Thread-safe on the CPU. On CUDA it
  * belongs to the device's thread and neither waits nor allocates, but for stages without CUDA

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "methods/plugin_file.h"
+#include "methods/script/script.h"
 
 static_assert(KVR_PLUGIN_PATH >= PATH_MAX, "realpath writes PATH_MAX bytes");
 
@@ -72,6 +73,20 @@ static enum kvr_status add(const struct kvr_plugin *p, const char *path, const c
     return KVR_OK;
 }
 
+/* A file of the same content is the one that is loaded already. */
+static enum kvr_status load_script(const char *path, const char *sha256)
+{
+    const struct kvr_loaded_plugin *l;
+    const struct kvr_plugin *p;
+
+    for (int i = 0; (l = kvr_plugin_at(i)) != NULL; i++)
+        if (!strcmp(l->path, path) && !strcmp(l->sha256, sha256))
+            return KVR_OK;
+    KVR_TRY(kvr_script_open(path, &p));
+    KVR_TRY(kvr_plugin_check(p, path));
+    return add(p, path, sha256);
+}
+
 enum kvr_status kvr_plugin_load(const char *path)
 {
     char full[KVR_PLUGIN_PATH], sha256[KVR_SHA256_HEX];
@@ -86,8 +101,10 @@ enum kvr_status kvr_plugin_load(const char *path)
     /* A FIFO would be waited for. */
     if (stat(full, &s) != 0 || !S_ISREG(s.st_mode))
         return kvr_fail(KVR_EFORMAT, "plug-in %s: not a regular file", full);
-    KVR_TRY(kvr_plugin_check_file(full));
     KVR_TRY(kvr_sha256_file(full, sha256));
+    if (kvr_script_is(full))
+        return load_script(full, sha256);
+    KVR_TRY(kvr_plugin_check_file(full));
     errno = 0;
     handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
     if (!handle && errno == ENOMEM)

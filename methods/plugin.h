@@ -1,4 +1,5 @@
-/* plugin.h - stages, tiers, retention parts and methods from a shared object.
+/* plugin.h - stages, tiers, retention parts and methods from a shared object, or a method from a
+ * Python file (script/script.h).
  *
  *     #include "methods/plugin.h"
  *
@@ -25,7 +26,7 @@ extern "C" {
 #endif
 
 /* Raised when the meaning of anything a plug-in sees changes; sizes alone cannot tell that. */
-enum { KVR_PLUGIN_ABI = 3 };
+enum { KVR_PLUGIN_ABI = 4 };
 
 /* Structs that both sides read or write. Their sizes are compared, so that a header changed
  * without a new number is noticed too. */
@@ -71,10 +72,10 @@ struct kvr_loaded_plugin {
     char sha256[KVR_SHA256_HEX]; /* of the file, taken just before it was loaded */
 };
 
-/* Load a shared object and register what it has: all of it or, on failure, nothing. The same file
- * again does nothing. KVR_ENOTFOUND: no such file; KVR_EFORMAT: not a shared object for this
- * machine, or no kvr_plugin_export; KVR_EUNSUPPORTED: built for another ABI; KVR_EINVAL: what it
- * has is refused. Each names the file and what is wrong. */
+/* Load a shared object, or a file NAME.py, and register what it has: all of it or, on failure,
+ * nothing. The same file again does nothing. KVR_ENOTFOUND: no such file; KVR_EFORMAT: not a shared
+ * object for this machine, or no kvr_plugin_export; KVR_EUNSUPPORTED: built for another ABI;
+ * KVR_EINVAL: what it has is refused. Each names the file and what is wrong. */
 enum kvr_status kvr_plugin_load(const char *path);
 
 /* The i-th loaded one, NULL past the last. */

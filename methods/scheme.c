@@ -334,6 +334,8 @@ enum kvr_status kvr_scheme_check(const struct kvr_scheme *p, int n_heads, int he
 
         if (st == KVR_OK)
             st = kvr_codec_check(p->v[t], n_heads, head_dim);
+        if (st == KVR_OK)
+            st = kvr_codec_check_joint(p->k[t], p->v[t]);
         if (st != KVR_OK)
             return kvr_fail_prefix(st, "%s", p->name);
     }

@@ -492,7 +492,14 @@ static int64_t gather_dense(struct kvr_cache *c, const struct kvr_layer *l,
 static enum kvr_status past_spans(struct kvr_cache *c, const struct kvr_layer *l, int *n_out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
+    enum kvr_status st;
 
+    if (kvr_codec_joint(c->scheme->k[0])) {
+        kvr_phase_begin(c->phases, DENSE_DECODE);
+        st = kvr_layer_read_joint(l, &seen);
+        kvr_phase_end(c->phases, DENSE_DECODE);
+        KVR_TRY(st);
+    }
     if (c->path != KVR_PATH_DENSE) {
         KVR_TRY(reserve_spans(c, kvr_layer_spans(l, &seen, NULL) + 1));
         *n_out = kvr_layer_spans(l, &seen, c->spans);
@@ -692,6 +699,7 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
     }
     st = store(c, l);
     l->columns = NULL;
+    kvr_layer_drop_joint(l);
     return st;
 }
 

@@ -17,6 +17,13 @@ enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
     *l = (struct kvr_layer){
         .dev = dev, .scheme = scheme, .geo = *geo, .scratch = scratch, .dry = dry
     };
+    for (int t = 0; t < scheme->n_tiers && !dry; t++)
+        if (kvr_codec_joint(scheme->k[t])) {
+            if (!kvr_dev_in_host(dev))
+                return kvr_fail(KVR_EUNSUPPORTED, "%s: a method in Python runs on the CPU",
+                                scheme->name);
+            KVR_TRY(kvr_codec_start_joint(scheme->k[t]));
+        }
     return kvr_layer_budget(o->layer_budget, o->budget_min, o->budget_max, geo->layer,
                             geo->n_layers, &l->beta);
 }
@@ -76,6 +83,20 @@ void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen)
             kvr_segment_free(&l->seg[i]);
     }
     l->n = n;
+}
+
+enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->seg[i].k.stage[0].joint && any_visible(&l->seg[i], seen))
+            KVR_TRY(kvr_joint_read(l->seg[i].k.stage[0].joint));
+    return KVR_OK;
+}
+
+void kvr_layer_drop_joint(const struct kvr_layer *l)
+{
+    for (int i = 0; i < l->n; i++)
+        kvr_joint_drop(l->seg[i].k.stage[0].joint);
 }
 
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,

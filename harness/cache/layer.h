@@ -73,6 +73,11 @@ enum kvr_status kvr_layer_recode(struct kvr_layer *l, const float *k, const floa
 /* Give up segments of which nothing in `seen` is left. */
 void kvr_layer_evict(struct kvr_layer *l, const struct kvr_visible *seen);
 
+/* What is coded as keys and values in one (methods/joint.h) and visible, decoded once, before it is
+ * read; and forgotten. */
+enum kvr_status kvr_layer_read_joint(const struct kvr_layer *l, const struct kvr_visible *seen);
+void kvr_layer_drop_joint(const struct kvr_layer *l);
+
 /* Spans of what is stored and visible, in order; spans == NULL counts. Returns how many. */
 int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
                     struct kvr_span *spans);

@@ -188,6 +188,8 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
         out->v = (struct kvr_packed){ .codec = cv, .shape = shape, .place = place };
         return KVR_OK;
     }
+    if (kvr_codec_joint(ck))
+        return kvr_codec_encode_joint(ck, cv, l->dev, k, v, &shape, &out->k, &out->v);
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
                             (size_t)(n * heads * l->geo.head_dim) * sizeof *k));
     KVR_TRY(kvr_codec_encode_at(ck, l->dev, k, &shape, &place, l->scratch->work.p, &out->k));

@@ -322,6 +322,9 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         out->nominal_max = nominal_of(r);
         out->depends = "elements held exactly depend on the data: nominal_bytes counts none, "
                        "nominal_max all that max_ratio allows";
+        if (kvr_codec_joint(r->scheme->k[0]))
+            out->depends = "what a method in Python stores is known when it has run: nominal_bytes "
+                           "is nothing, nominal_max the most that is taken";
     }
     if (mask_matters(r->scheme)) {
         out->data_dependent = true;

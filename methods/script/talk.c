@@ -1,0 +1,242 @@
+/* talk.c - start, ask, hear. */
+#include "methods/script/talk.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+extern const char kvr_python_host[]; /* host.py */
+
+enum { AT = 3, START_MS = 60000, WORDS = 1 + 3 + KVR_TALK_PARTS, LONGEST = 1 << 16 };
+
+/* As host.py has them. */
+enum { SAID_OK, SAID_WRONG, SAID_MEMORY };
+
+static const char *interpreter(void)
+{
+    const char *named = getenv("KVREEL_PYTHON");
+
+    return named && *named ? named : "python3";
+}
+
+static enum kvr_status spawn(struct kvr_talk *t, const char *path, const char *role, int theirs)
+{
+    char *const argv[] = { (char *)(uintptr_t)interpreter(),
+                           (char *)(uintptr_t) "-c",
+                           (char *)(uintptr_t)kvr_python_host,
+                           (char *)(uintptr_t)role,
+                           (char *)(uintptr_t)path,
+                           NULL };
+    posix_spawn_file_actions_t files;
+    int rc;
+
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", 0, 0);
+    posix_spawn_file_actions_adddup2(&files, 2, 1);
+    posix_spawn_file_actions_adddup2(&files, theirs, AT);
+    rc = posix_spawnp(&t->pid, argv[0], &files, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (rc == 0)
+        return KVR_OK;
+    t->pid = 0;
+    return kvr_fail(KVR_EUNSUPPORTED, "cannot start '%s': %s (KVREEL_PYTHON names the interpreter)",
+                    argv[0], strerror(rc));
+}
+
+void kvr_talk_end(struct kvr_talk *t)
+{
+    if (!t->pid)
+        return;
+    close(t->fd);
+    kill(t->pid, SIGKILL);
+    while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *t = (struct kvr_talk){ 0 };
+}
+
+/* The line is dead: why? It is given a moment to end by itself, so that its own reason is seen. */
+static enum kvr_status died(struct kvr_talk *t)
+{
+    enum { ROUNDS = 200, ROUND_US = 10000 };
+    int status = 0;
+    pid_t got = 0;
+
+    for (int i = 0; i < ROUNDS && got == 0; i++) {
+        got = waitpid(t->pid, &status, WNOHANG);
+        if (got == 0)
+            usleep(ROUND_US);
+    }
+    if (got == t->pid)
+        t->pid = 0;
+    close(t->fd);
+    if (t->pid)
+        kill(t->pid, SIGKILL), waitpid(t->pid, NULL, 0);
+    *t = (struct kvr_talk){ 0 };
+    if (got > 0 && WIFSIGNALED(status))
+        return kvr_fail(KVR_EIO, "its process was ended by signal %d (%s)", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)));
+    if (got > 0 && WIFEXITED(status))
+        return kvr_fail(KVR_EIO, "its process ended by itself, with code %d", WEXITSTATUS(status));
+    return kvr_fail(KVR_EIO, "its process has closed the line");
+}
+
+static enum kvr_status say(struct kvr_talk *t, const void *p, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const ssize_t k = send(t->fd, (const char *)p + at, n - at, MSG_NOSIGNAL);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return died(t);
+        at += (size_t)k;
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status hear(struct kvr_talk *t, void *p, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const ssize_t k = recv(t->fd, (char *)p + at, n - at, 0);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return died(t);
+        at += (size_t)k;
+    }
+    return KVR_OK;
+}
+
+/* It has failed, and says so in the first part. */
+static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t n)
+{
+    char text[KVR_OPT_STRING_MAX * 2];
+    const size_t kept = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 1;
+
+    if (n < 0 || n > LONGEST)
+        return kvr_fail(KVR_EFORMAT, "its process answers nonsense");
+    KVR_TRY(hear(t, text, kept));
+    text[kept] = 0;
+    for (char *c = text; *c; c++) /* one sentence, one line */
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
+    kvr_talk_end(t); /* what is left unheard with it */
+    return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : KVR_EFORMAT, "%s", text);
+}
+
+static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const int64_t *n,
+                                  struct kvr_told *told)
+{
+    size_t all = 0;
+
+    for (int i = 0; i < KVR_TALK_PARTS; i++) {
+        const bool fits = told->exactly[i] ? n[i] == (int64_t)told->n_exactly[i]
+                                           : n[i] >= 0 && (size_t)n[i] <= told->most - all;
+
+        if (!fits)
+            return kvr_fail(KVR_EFORMAT, "answers %lld bytes, need %s %zu", (long long)n[i],
+                            told->exactly[i] ? "exactly" : "at most",
+                            told->exactly[i] ? told->n_exactly[i] : told->most - all);
+        told->n[i] = (size_t)n[i];
+        all += told->exactly[i] ? 0 : told->n[i];
+    }
+    if (all)
+        KVR_TRY(kvr_buf_alloc_raw(&told->own, dev, KVR_MEM_SCRATCH, all));
+    for (size_t i = 0, at = 0; i < KVR_TALK_PARTS; i++) {
+        void *to = told->exactly[i] ? told->exactly[i] : (char *)told->own.p + at;
+
+        KVR_TRY(hear(t, to, told->n[i]));
+        at += told->exactly[i] ? 0 : told->n[i];
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
+                             struct kvr_told *told)
+{
+    const int64_t head[WORDS] = { 0,
+                                  m->shape.n_tok,
+                                  m->shape.n_heads,
+                                  m->shape.head_dim,
+                                  (int64_t)m->n[0],
+                                  (int64_t)m->n[1],
+                                  (int64_t)m->n[2] };
+    int64_t back[WORDS];
+    enum kvr_status st;
+
+    if (!t->pid)
+        return kvr_fail(KVR_EIO, "its process has failed before");
+    KVR_TRY(say(t, head, sizeof head));
+    for (int i = 0; i < KVR_TALK_PARTS; i++)
+        KVR_TRY(say(t, m->part[i], m->n[i]));
+    KVR_TRY(hear(t, back, sizeof back));
+    if (back[0] != SAID_OK)
+        return hear_failure(t, back[0], back[4]);
+    st = hear_parts(t, dev, back + 4, told);
+    if (st != KVR_OK) {
+        kvr_buf_free(&told->own);
+        kvr_talk_end(t);
+    }
+    return st;
+}
+
+/* The first thing it says is what the file is, or why it is none. */
+static enum kvr_status hear_description(struct kvr_talk *t, char **described)
+{
+    struct pollfd ready = { .fd = t->fd, .events = POLLIN };
+    int64_t head[WORDS];
+    char *text;
+    enum kvr_status st;
+    int rc;
+
+    do
+        rc = poll(&ready, 1, START_MS);
+    while (rc < 0 && errno == EINTR);
+    if (rc == 0)
+        return kvr_fail(KVR_EFORMAT, "has not been read within %d s", START_MS / 1000);
+    KVR_TRY(hear(t, head, sizeof head));
+    if (head[0] != SAID_OK)
+        return hear_failure(t, head[0], head[4]);
+    if (head[4] < 0 || head[4] > LONGEST)
+        return kvr_fail(KVR_EFORMAT, "its process answers nonsense");
+    text = calloc(1, (size_t)head[4] + 1);
+    if (!text)
+        return kvr_fail(KVR_ENOMEM, "no memory to hear it");
+    st = hear(t, text, (size_t)head[4]);
+    if (st == KVR_OK && described)
+        *described = text;
+    else
+        free(text);
+    return st;
+}
+
+enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
+                               char **described)
+{
+    enum kvr_status st;
+    int pair[2];
+
+    *t = (struct kvr_talk){ 0 };
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return kvr_fail(KVR_EIO, "no line to a process: %s", strerror(errno));
+    st = spawn(t, path, role, pair[1]);
+    close(pair[1]);
+    t->fd = pair[0];
+    if (st != KVR_OK) {
+        close(pair[0]);
+        return st;
+    }
+    st = hear_description(t, described);
+    if (st != KVR_OK)
+        kvr_talk_end(t);
+    return st;
+}

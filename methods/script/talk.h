@@ -1,0 +1,52 @@
+/* talk.h - a process that runs a method's Python file, and what is said to it.
+ *
+ *     struct kvr_talk t = { 0 };
+ *     KVR_TRY(kvr_talk_start(&t, "/home/me/mine.py", "encode", &described));
+ *     KVR_TRY(kvr_talk_ask(&t, &message, &told));
+ *     kvr_talk_end(&t);
+ *
+ * The interpreter is python3, or what KVREEL_PYTHON names; the script it runs is host.py, which the
+ * program carries. It ends with us. One that crashes, answers nonsense or raises is a failure with
+ * the reason, and is not asked again; one that hangs is ended by the cell's own limit. */
+#ifndef KVR_METHODS_SCRIPT_TALK_H
+#define KVR_METHODS_SCRIPT_TALK_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "harness/core/status.h"
+#include "methods/codec.h"
+
+enum { KVR_TALK_PARTS = 3 };
+
+struct kvr_talk {
+    pid_t pid; /* 0: none */
+    int fd;
+};
+
+/* One way or the other; parts are the sender's. */
+struct kvr_message {
+    struct kvr_block_shape shape;
+    const void *part[KVR_TALK_PARTS];
+    size_t n[KVR_TALK_PARTS];
+};
+
+/* What takes an answer's parts. */
+struct kvr_told {
+    size_t most;                      /* bytes that may be told in all */
+    size_t n[KVR_TALK_PARTS];         /* as told */
+    struct kvr_buf own;               /* all parts, one behind the other; the caller's */
+    void *exactly[KVR_TALK_PARTS];    /* not NULL: each part goes here, and must have */
+    size_t n_exactly[KVR_TALK_PARTS]; /* so many bytes */
+};
+
+/* `described` (may be NULL): what the file says of itself, as JSON, to be freed. Waits for it 60 s.
+ */
+enum kvr_status kvr_talk_start(struct kvr_talk *t, const char *path, const char *role,
+                               char **described);
+/* Answers of other sizes than told->n_exactly, or beyond told->most, are KVR_EFORMAT. */
+enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const struct kvr_message *m,
+                             struct kvr_told *told);
+void kvr_talk_end(struct kvr_talk *t); /* copes with {0} */
+
+#endif
