@@ -111,11 +111,11 @@ $(BUILD)/libkvreel.a: $(OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
 
 # The C ABI (harness/abi/kvreel.h), and what of the program it reaches. The program's objects are
-# position independent as an executable's are: everything but thread-local data may go into a library
-# whose own symbols are bound within. Those few are compiled for both.
+# position independent as an executable's are: everything but thread-local data and data of the C
+# library may go into a library whose own symbols are bound within. Those few are compiled for both.
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
-PIC_OBJ := $(addprefix $(BUILD)/harness/,core/status.o device/emu.o)
-$(ABI_OBJ) $(BUILD)/harness/core/status.o: CFLAGS += -fPIC
+PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o harness/device/emu.o methods/script/talk.o)
+$(ABI_OBJ) $(filter-out %/emu.o,$(PIC_OBJ)): CFLAGS += -fPIC
 $(BUILD)/harness/device/emu.o: CXXFLAGS += -fPIC
 $(PIC_OBJ): Makefile
 SONAME  := libkvreel.so.$(shell sed -n 's/^\#define KVREEL_ABI //p' harness/abi/kvreel.h)

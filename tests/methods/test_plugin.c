@@ -159,7 +159,7 @@ static const struct {
     const char *word;
 } cases[] = {
     { spoil_abi, KVR_EUNSUPPORTED, "ABI 11, this program has ABI 4" },
-    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 3, this program has ABI 4" },
+    { spoil_old_abi, KVR_EUNSUPPORTED, "ABI 2, this program has ABI 4" },
     { spoil_size, KVR_EUNSUPPORTED, "kvr_stage" },
     { spoil_last_size, KVR_EUNSUPPORTED, "kvr_policy_ctx" },
     { spoil_no_name, KVR_EINVAL, "plug-in without a name" },
