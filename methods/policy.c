@@ -243,23 +243,73 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
 {
     const size_t width = (size_t)ctx->n_heads * (size_t)ctx->head_dim * sizeof *ctx->k;
     struct kvr_policy_ctx on_host = *ctx;
-    struct kvr_buf k = { 0 }, all = { 0 };
+    struct kvr_buf k = { 0 }, v = { 0 }, all = { 0 };
     struct kvr_thin_needs needs;
     enum kvr_status st = KVR_OK;
 
     kvr_retention_thins(u, &needs);
-    on_host.v = NULL;
+    on_host.v = needs.values ? ctx->v : NULL;
     on_host.k = needs.keys ? ctx->k : NULL;
     if (!kvr_dev_in_host(dev)) {
         KVR_TRY(kvr_dev_sync(dev)); /* what is decided on must be right */
         if (on_host.k)
             st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
+        if (st == KVR_OK && on_host.v)
+            st = copy_to_host(dev, &on_host.v, (size_t)(ctx->n_active - ctx->new0) * width, &v);
         if (st == KVR_OK && ctx->all_keys)
             st = copy_to_host(dev, &on_host.all_keys, (size_t)ctx->n_active * width, &all);
     }
     if (st == KVR_OK)
         st = u->part->thin(u->opts, &on_host, kvr_dev_host(dev), state, keep);
     kvr_buf_free(&k);
+    kvr_buf_free(&v);
     kvr_buf_free(&all);
     return st;
+}
+
+/* Room for one more. What has grown already stays grown when the next array has no memory. */
+static bool grow(struct kvr_summaries *s, int head_dim)
+{
+    const int64_t room = s->room ? 2 * s->room : 256;
+    const size_t n = (size_t)room, wide = n * (size_t)head_dim;
+    void *p;
+
+    if (s->n < s->room)
+        return true;
+    if ((p = realloc(s->token, n * sizeof *s->token)) != NULL)
+        s->token = p;
+    if (p && (p = realloc(s->head, n * sizeof *s->head)) != NULL)
+        s->head = p;
+    if (p && (p = realloc(s->k, wide * sizeof *s->k)) != NULL)
+        s->k = p;
+    if (p && (p = realloc(s->v, wide * sizeof *s->v)) != NULL)
+        s->v = p;
+    s->room = p ? room : s->room;
+    return p != NULL;
+}
+
+enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int head_dim,
+                                  const float *k, const float *v)
+{
+    const size_t bytes = (size_t)head_dim * sizeof *k;
+
+    if (!grow(s, head_dim))
+        return kvr_fail(KVR_ENOMEM, "retention: no memory for %lld summaries", (long long)s->n);
+    s->token[s->n] = (int32_t)token;
+    s->head[s->n] = head;
+    if (k && v) {
+        memcpy(s->k + s->n * head_dim, k, bytes);
+        memcpy(s->v + s->n * head_dim, v, bytes);
+    }
+    s->n++;
+    return KVR_OK;
+}
+
+void kvr_summaries_free(struct kvr_summaries *s)
+{
+    free(s->token);
+    free(s->head);
+    free(s->k);
+    free(s->v);
+    *s = (struct kvr_summaries){ 0 };
 }

@@ -58,7 +58,21 @@ struct kvr_policy_ctx {
     bool counts_only;      /* thin: no data, how many is all that matters */
     const float *all_keys; /* thin: [n_active,H,D], 0 where not held; NULL unless asked for */
     const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
+    struct kvr_summaries *summaries;   /* thin: to be filled; NULL unless asked for */
 };
+
+/* Tokens that a thinning retention makes, of the host: head `head` holds k and v in the place of
+ * `token` from now on, coded like any other token, and `keep` decides of it at later chunks. What
+ * was held there before must have been given up. Heads ascend, and tokens within a head. */
+struct kvr_summaries {
+    int64_t n, room;
+    int32_t *token, *head; /* [n] */
+    float *k, *v;          /* [n,D]; nothing in them when only counts are wanted */
+};
+/* Copies k and v [D], which are not read when counts alone are wanted (NULL). KVR_ENOMEM. */
+enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int head_dim,
+                                  const float *k, const float *v);
+void kvr_summaries_free(struct kvr_summaries *s);
 
 /* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
 struct kvr_policy_state {
@@ -99,13 +113,15 @@ struct kvr_thin_needs {
     bool columns;        /* ctx->columns */
     int queries;         /* of so many queries of a chunk, evenly spread; 0: all */
     bool keys;           /* ctx->k: the new chunk's keys */
+    bool values;         /* ctx->v: and values */
     bool all_keys;       /* ctx->all_keys */
+    bool summaries;      /* ctx->summaries; only of a part by head */
     bool beyond_window;  /* what is kept stays visible when the cell's window has passed it */
 };
 
 /* keep [n_active][sets]: 1 where the token stays, sets being H for a part by head, else 1. It comes
  * as what the layer holds; the new chunk's tokens come as 1. Only a 1 may be changed, to 0. All
- * memory is the host's, `dev` too; ctx->v is never given. */
+ * memory is the host's, `dev` too. */
 typedef enum kvr_status kvr_thin_fn(const void *opts, const struct kvr_policy_ctx *ctx,
                                     struct kvr_dev *dev, struct kvr_policy_state *state,
                                     uint8_t *keep);

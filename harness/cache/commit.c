@@ -120,6 +120,8 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     }
     if (st == KVR_OK)
         st = kvr_layer_code_rows(l, tier, k, v, old->head0, heads, &rows, out);
+    if (st == KVR_OK)
+        out->summary = old->summary;
     free(room.row);
     return st;
 }
@@ -270,6 +272,21 @@ static enum kvr_status make_room(struct kvr_layer *l, int n)
     return KVR_OK;
 }
 
+/* Chunk by chunk, as they were made within one: summaries are of chunks that came before. */
+static void sort_by_chunk(struct kvr_layer *l)
+{
+    const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
+
+    for (int i = 1; i < l->n; i++) {
+        const struct kvr_segment s = l->seg[i];
+        int to = i;
+
+        for (; to > 0 && l->seg[to - 1].tok0 / chunk > s.tok0 / chunk; to--)
+            l->seg[to] = l->seg[to - 1];
+        l->seg[to] = s;
+    }
+}
+
 /* Nothing can fail any more: put the changes and the new segments into the layer. */
 static void replace(struct kvr_layer *l, const struct change *past, int n_past,
                     const struct kvr_segment_list *fresh)
@@ -293,6 +310,7 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
         l->seg[w++] = fresh->seg[i];
     }
     l->n = w;
+    sort_by_chunk(l);
 }
 
 /* What becomes of the first n_past segments. */
@@ -399,6 +417,8 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
         st = add_grouped(l, n_past, shared, k, v, tok0, n, &fresh);
     else if (st == KVR_OK)
         st = add_new(l, map + tok0, k, v, tok0, n, &fresh);
+    if (st == KVR_OK && thins)
+        st = kvr_layer_add_summaries(l, &fresh);
     if (st == KVR_OK)
         st = make_room(l, n_past + fresh.n);
     if (st == KVR_OK) {

@@ -78,6 +78,8 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
     ctx->counts_only = l->dry;
+    l->scratch->summaries.n = 0;
+    ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
     ctx->columns = needs.columns ? l->columns : NULL;
     if (needs.all_keys && !l->dry) {
         const int64_t n = ctx->n_active - ctx->new0;
@@ -352,6 +354,50 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
             kvr_segment_free(out);
     }
     return st;
+}
+
+/* Summaries [first, first + n) of the chunk, of one head. */
+static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_t n,
+                                      struct kvr_segment *out)
+{
+    const struct kvr_summaries *s = &l->scratch->summaries;
+    const size_t each = (size_t)l->geo.head_dim, bytes = (size_t)n * each * sizeof *s->k;
+    const struct kvr_kept_rows rows = {
+        .head0 = s->head[first], .n_heads = 1, .n = n, .token = s->token + first
+    };
+    const float *k = NULL, *v = NULL;
+    enum kvr_status st;
+
+    if (!l->dry) {
+        KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * bytes));
+        k = l->scratch->gather.p;
+        v = k + (size_t)n * each;
+        KVR_TRY(kvr_dev_put(l->dev, (float *)k, s->k + (size_t)first * each, bytes));
+        KVR_TRY(kvr_dev_put(l->dev, (float *)v, s->v + (size_t)first * each, bytes));
+    }
+    KVR_TRY(code_heads(l, 0, k, v, rows.head0, 1, rows.token[0], n, out));
+    out->summary = true;
+    st = add_list(l, &rows, out);
+    if (st != KVR_OK)
+        kvr_segment_free(out);
+    return st;
+}
+
+enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list)
+{
+    const struct kvr_summaries *s = &l->scratch->summaries;
+    const int64_t chunk = (int64_t)l->geo.frames_per_chunk * l->geo.tokens_per_frame;
+
+    for (int64_t i = 0, n; i < s->n; i += n) {
+        struct kvr_segment made;
+
+        for (n = 1; i + n < s->n && s->head[i + n] == s->head[i] &&
+                    s->token[i + n] / chunk == s->token[i] / chunk;)
+            n++;
+        KVR_TRY(code_summaries(l, i, n, &made));
+        KVR_TRY(kvr_segment_list_add(list, &made));
+    }
+    return KVR_OK;
 }
 
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,

@@ -63,6 +63,10 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
                                      const float *k, const float *v, int64_t tok0, int64_t n,
                                      struct kvr_segment *out);
 
+/* What the retention made of the chunk at kvr_layer_decide: segments of one head and one chunk
+ * each. */
+enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list);
+
 /* One mean token for [tok0, tok0 + n). */
 enum kvr_status kvr_layer_pool(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                int64_t n, struct kvr_segment *out);

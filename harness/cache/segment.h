@@ -19,6 +19,7 @@ struct kvr_segment {
     int64_t n_tok;          /* tokens stood for */
     int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
     bool listed;            /* not contiguous: `list` says which */
+    bool summary;           /* CODED: what the retention put in the place of these tokens */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
     struct kvr_buf shown;   /* a list in device memory once more, for the host */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */

@@ -111,7 +111,7 @@ static void find_fates(struct kvr_probe_head *x)
 
             if (at < 0)
                 continue;
-            x->fate[at] = fate_of[s->kind];
+            x->fate[at] = s->summary ? KVR_FATE_POOLED : fate_of[s->kind];
             x->serial[at] = s->serial;
         }
     }

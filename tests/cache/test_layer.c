@@ -220,7 +220,7 @@ static void check_values(const struct kit *t, const float *x)
         double sum = 0;
         int64_t n = 0;
 
-        for (int64_t j = 0; j < s->n_tok && s->kind == KVR_SEG_CODED; j++) {
+        for (int64_t j = 0; j < s->n_tok && s->kind == KVR_SEG_CODED && !s->summary; j++) {
             const int64_t at = kvr_segment_token(s, j) * WIDTH;
 
             if (at >= t->layer.n_active * WIDTH)

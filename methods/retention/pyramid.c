@@ -1,0 +1,329 @@
+/* pyramid.c - the retention `pyramid`: one of three histories for each head (Pyramid Forcing,
+ * arXiv:2605.13111, configs/pyramid-forcing.yaml and headkv/ of IF-LAB-PKU/Pyramid-Forcing at
+ * 62e95d3).
+ *
+ *     w oscillating   the first frame; of the frames since, by time modulo `period`, the newest
+ * `each` a anchor        the first `sink` frames; of those since, every `period`-th, the newest
+ * `each` v veil          the first `sink` frames; `blocks` blocks of 2 x 2 positions over `span`
+ * frames, each of them one token of mean key and mean value
+ *
+ * and all of them the newest frames, of which `recent` are seen with the chunk being made. A middle
+ * frame is held once: it enters a store when it is no longer among the newest, as in the authors'
+ * path in Python. A block is one token of weight one, not of 4 span (theirs, too), and lies within
+ * the middle as a whole, so that the frames between the sink and the first block are given up.
+ *
+ * What is other: keys keep the time they were made at. Theirs are stored before their rotation, and
+ * what is older than the window is read at the window's edge; and of an oscillating head's
+ * `period` stores a query reads only the one of its own time, here all.
+ *
+ * Labels are the authors' for Self-Forcing's 30 layers of 12 heads; another shape reads them at the
+ * same relative depth and place, which says nothing of its heads: `kvreel profile heads --rule
+ * pyramid` makes its own (`map`).
+ *
+ * State: a header; a letter for each head; of veil heads the sums of blocks that are not whole or
+ * not held yet, as they were before the newest chunk and after it, so that a chunk can be stored
+ * anew. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/kernels/head_map.h"
+
+enum { OSCILLATING = 'w', ANCHOR = 'a', VEIL = 'v' };
+
+struct pyramid_opts {
+    char map[KVR_OPT_STRING_MAX];
+    int sink, recent, period, each, blocks, span, row;
+};
+
+static const char published[] = "labels";
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_STRING(struct pyramid_opts, map, "labels",
+                   "a file with a letter w, a or v for each head, or labels: the published ones"),
+    KVR_OPT_INT(struct pyramid_opts, sink, 3, 1, 4096,
+                "first frames that anchor and veil heads keep; oscillating ones keep one"),
+    KVR_OPT_INT(struct pyramid_opts, recent, 4, 1, 4096,
+                "newest frames that every head sees, those being made counted"),
+    KVR_OPT_INT(struct pyramid_opts, period, 6, 1, 4096, "frames from one of a store to the next"),
+    KVR_OPT_INT(struct pyramid_opts, each, 4, 1, 4096, "frames of a store"),
+    KVR_OPT_INT(struct pyramid_opts, blocks, 4, 1, 4096, "veil: blocks that are held"),
+    KVR_OPT_INT(struct pyramid_opts, span, 4, 1, 64, "veil: frames of a block"),
+    KVR_OPT_INT(
+        struct pyramid_opts, row, 0, 0, 1 << 20,
+        "veil: positions in a row of a frame; 0: 52 of Wan's 1560, else as square as it goes"),
+    { 0 },
+};
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){
+        .by_head = true, .keys = true, .values = true, .summaries = true, .beyond_window = true
+    };
+}
+
+/* ---- labels -------------------------------------------------------------------------------- */
+
+enum { LABEL_LAYERS = 30, LABEL_HEADS = 12 };
+
+/* configs/head_configs/best_labels.csv: facts about the heads of one model. */
+static const char labels[LABEL_LAYERS][LABEL_HEADS + 1] = {
+    "waaawwwwawww", "wwwwwwwawwwa", "awwwwwvwwaww", "wwwawaawwaaw", "waavwwawawwa", "wwwwwwwwawww",
+    "wwwaaaawawav", "wawvwaawvaaw", "wwwwvwawaavw", "wawvwavawwwa", "waaaaaaawwav", "avwwwaaaavaa",
+    "wavwaawwvaww", "vaaaaaaaawav", "vaawvwaawaaa", "aaaavaaawaaa", "wawawavaawaa", "wwwwwwwvwaaa",
+    "aaawaaawaaaa", "aavavwawaaww", "awwwawawwwaw", "waawaaaavwww", "aaavaaaavaaw", "avaaaaawawvw",
+    "aawaawawwaav", "awaaaawwawwv", "awaawwawaava", "awawaawwavwa", "wwaaawwaaawa", "wawwawawaaww",
+};
+
+static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
+                               char *class)
+{
+    const int last = ctx->n_layers - 1;
+    const int row = last > 0 ? (ctx->layer * (LABEL_LAYERS - 1) + last / 2) / last : 0;
+
+    if (strcmp(o->map, published) != 0)
+        return kvr_head_map_read(o->map, "wav", ctx, class);
+    for (int h = 0; h < ctx->n_heads; h++)
+        class[h] = labels[row][h * LABEL_HEADS / ctx->n_heads];
+    return KVR_OK;
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+/* How a frame of S positions is cut into squares of 2 x 2, and blocks into slots. */
+struct grid {
+    int row, rows, squares, across;
+    int slots;  /* blocks of a head that may be in the making at once */
+    int n_veil; /* heads */
+};
+
+static int row_of(const struct pyramid_opts *o, int S)
+{
+    int low = 1;
+
+    if (o->row && S % o->row == 0)
+        return o->row;
+    if (S == 1560)
+        return 52;
+    for (int d = 1; d * d <= S; d++)
+        low = S % d == 0 ? d : low;
+    return S / low;
+}
+
+static int past_recent(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx)
+{
+    return o->recent > ctx->frames_per_chunk ? o->recent - ctx->frames_per_chunk : 0;
+}
+
+static struct grid grid_of(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
+                           const char *class)
+{
+    const int S = ctx->tokens_per_frame;
+    struct grid g = { .row = row_of(o, S), .slots = past_recent(o, ctx) / o->span + 2 };
+
+    g.rows = S / g.row;
+    g.across = (g.row + 1) / 2;
+    g.squares = (g.rows + 1) / 2 * g.across;
+    for (int h = 0; h < ctx->n_heads; h++)
+        g.n_veil += class[h] == VEIL;
+    return g;
+}
+
+/* Sums of a square of a block: key, then value. */
+static float *sum_at(const struct grid *g, float *sums, int veil, int64_t block, int square, int d)
+{
+    const int64_t slot = (int64_t)veil * g->slots + block % g->slots;
+
+    return sums + (slot * g->squares + square) * 2 * d;
+}
+
+static void add_frame(const struct grid *g, const struct kvr_policy_ctx *ctx, int64_t frame,
+                      int64_t block, int h, int veil, float *sums)
+{
+    const int S = ctx->tokens_per_frame, H = ctx->n_heads, d = ctx->head_dim;
+
+    for (int s = 0; s < S; s++) {
+        const int square = s / g->row / 2 * g->across + s % g->row / 2;
+        const int64_t at = ((frame * S - ctx->new0 + s) * H + h) * d;
+        float *sum = sum_at(g, sums, veil, block, square, d);
+
+        for (int c = 0; c < d; c++) {
+            sum[c] += ctx->k[at + c];
+            sum[d + c] += ctx->v[at + c];
+        }
+    }
+}
+
+/* Positions in a square: fewer at an odd edge. */
+static int positions(const struct grid *g, int square)
+{
+    const int r = square / g->across * 2, c = square % g->across * 2;
+
+    return (r + 1 < g->rows ? 2 : 1) * (c + 1 < g->row ? 2 : 1);
+}
+
+/* The whole block of head h as summaries, in the place of the squares' first positions in its first
+ * frame; its sums begin anew. */
+static enum kvr_status hold_block(const struct pyramid_opts *o, const struct grid *g,
+                                  const struct kvr_policy_ctx *ctx, int64_t block, int h, int veil,
+                                  float *sums)
+{
+    const int d = ctx->head_dim;
+
+    for (int i = 0; i < g->squares; i++) {
+        const int64_t token = block * o->span * ctx->tokens_per_frame + i / g->across * 2 * g->row +
+                              i % g->across * 2;
+        float *sum = sum_at(g, sums, veil, block, i, d);
+
+        for (int c = 0; c < 2 * d; c++)
+            sum[c] /= (float)(o->span * positions(g, i));
+        KVR_TRY(
+            kvr_summaries_add(ctx->summaries, h, token, d, ctx->counts_only ? NULL : sum, sum + d));
+        memset(sum, 0, 2 * (size_t)d * sizeof *sum);
+    }
+    return KVR_OK;
+}
+
+/* ---- what is remembered -------------------------------------------------------------------- */
+
+struct header {
+    int64_t frames[2]; /* that the sums speak of: before the newest chunk, and with it */
+};
+
+static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
+{
+    return (size_t)g->n_veil * (size_t)g->slots * (size_t)g->squares * 2 * (size_t)ctx->head_dim;
+}
+
+/* Letters, and padding, so that floats are aligned behind them. */
+static size_t letters_bytes(const struct kvr_policy_ctx *ctx)
+{
+    return ((size_t)ctx->n_heads + 7) / 8 * 8;
+}
+
+static float *sums_in(const struct kvr_buf *b, const struct kvr_policy_ctx *ctx)
+{
+    return (float *)((char *)b->p + sizeof(struct header) + letters_bytes(ctx));
+}
+
+/* The state after this chunk, with the sums before it in both places. */
+static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
+                             struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
+                             struct grid *g)
+{
+    const int64_t frame0 = ctx->new0 / ctx->tokens_per_frame;
+    const struct header *old = state->n ? state->buf.p : NULL;
+    struct header *h;
+    size_t n;
+    float *to;
+
+    if (old)
+        memcpy(class, old + 1, (size_t)ctx->n_heads);
+    else
+        KVR_TRY(classes(o, ctx, class));
+    *g = grid_of(o, ctx, class);
+    n = sums_of(g, ctx);
+    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META,
+                          sizeof *h + letters_bytes(ctx) + 2 * n * sizeof *to));
+    state->n_next = 1;
+    h = state->next.p;
+    to = sums_in(&state->next, ctx);
+    *h = (struct header){ { frame0, ctx->n_active / ctx->tokens_per_frame } };
+    memset(h + 1, 0, letters_bytes(ctx));
+    memcpy(h + 1, class, (size_t)ctx->n_heads);
+    memset(to, 0, 2 * n * sizeof *to);
+    for (int i = 0; old && i < 2; i++) /* of a chunk stored anew the sums before it */
+        if (old->frames[i] == frame0)
+            memcpy(to, sums_in(&state->buf, ctx) + (size_t)i * n, n * sizeof *to);
+    memcpy(to + n, to, n * sizeof *to);
+    return KVR_OK;
+}
+
+/* ---- what stays ---------------------------------------------------------------------------- */
+
+/* Is the middle frame f among the newest `each` of its store, of frames before `end`? */
+static bool in_store(const struct pyramid_opts *o, int64_t f, int64_t end)
+{
+    return (end - 1 - f) / o->period < o->each;
+}
+
+/* Frames before `end` are the middle's. */
+static bool stays(const struct pyramid_opts *o, int class, int64_t f, int64_t end)
+{
+    if (f >= end || f < (class == OSCILLATING ? 1 : o->sink))
+        return true;
+    return class == OSCILLATING ? in_store(o, f, end)
+           : class == ANCHOR    ? f % o->period == 0 && in_store(o, f, end)
+                                : false;
+}
+
+/* A veil head: the frames from `frame0` on are summed up, what became whole is held, and of what
+ * was held the newest blocks stay. */
+static enum kvr_status thin_veil(const struct pyramid_opts *o, const struct grid *g,
+                                 const struct kvr_policy_ctx *ctx, int h, int veil, int64_t end,
+                                 float *sums, uint8_t *keep)
+{
+    const int S = ctx->tokens_per_frame, H = ctx->n_heads;
+    const int64_t frame0 = ctx->new0 / S, n = ctx->n_active / S;
+    const int64_t first = (o->sink + o->span - 1) / o->span, whole = end / o->span;
+    const int64_t before = frame0 - past_recent(o, ctx) > 0
+                               ? (frame0 - past_recent(o, ctx)) / o->span
+                               : 0; /* blocks that were held before this chunk */
+
+    for (int64_t f = o->sink; f < end; f++) {
+        const int64_t b = f / o->span;
+
+        if (b >= before || b < first || b + o->blocks < whole)
+            for (int s = 0; s < S; s++)
+                keep[(f * S + s) * H + h] = 0;
+    }
+    for (int64_t b = before > first ? before : first; (b * o->span < n); b++) {
+        for (int64_t f = b * o->span; f < (b + 1) * o->span && f < n && !ctx->counts_only; f++)
+            if (f >= frame0)
+                add_frame(g, ctx, f, b, h, veil, sums);
+        if (b < whole && b + o->blocks >= whole)
+            KVR_TRY(hold_block(o, g, ctx, b, h, veil, sums));
+        else if (b < whole) /* a chunk of more blocks than are held */
+            memset(sum_at(g, sums, veil, b, 0, ctx->head_dim), 0,
+                   (size_t)g->squares * 2 * (size_t)ctx->head_dim * sizeof *sums);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct pyramid_opts *o = opts;
+    const int S = ctx->tokens_per_frame, H = ctx->n_heads;
+    const int64_t end = ctx->n_active / S - past_recent(o, ctx);
+    char *class = calloc((size_t)H, 1);
+    struct grid g = { 0 };
+    enum kvr_status st = class ? begin(o, ctx, dev, state, class, &g)
+                               : kvr_fail(KVR_ENOMEM, "pyramid: no memory for %d heads", H);
+    int veil = 0;
+
+    for (int h = 0; h < H && st == KVR_OK; h++) {
+        if (class[h] == VEIL) {
+            float *sums = sums_in(&state->next, ctx) + sums_of(&g, ctx);
+
+            st = thin_veil(o, &g, ctx, h, veil++, end, sums, keep);
+            continue;
+        }
+        for (int64_t t = 0; t < ctx->n_active; t++)
+            if (!stays(o, class[h], t / S, end))
+                keep[t * H + h] = 0;
+    }
+    free(class);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_pyramid = {
+    .name = "pyramid",
+    .title = "one of three histories for each head",
+    .options = options,
+    .opts_size = sizeof(struct pyramid_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};
