@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "harness/core/sha256.h"
+#include "methods/kernels/head_map.h"
 #include "methods/plugin.h"
 #include "methods/policy.h"
 
@@ -35,7 +36,8 @@ static void add_map(json_t *o, const struct kvr_retention_use *r)
     char text[KVR_OPT_STRING_MAX], hex[KVR_SHA256_HEX];
     struct stat sb;
 
-    if (!map || strcmp(kvr_opts_text(map, r->opts, text, sizeof text), "online") == 0)
+    if (!map || strcmp(kvr_opts_text(map, r->opts, text, sizeof text), KVR_HEAD_MAP_ONLINE) == 0 ||
+        strcmp(text, KVR_HEAD_MAP_PUBLISHED) == 0)
         return;
     json_object_set_new(o, "map_sha256",
                         stat(text, &sb) == 0 && S_ISREG(sb.st_mode) &&

@@ -11,8 +11,10 @@
 
 #include "methods/policy.h"
 
-/* What stands in the place of a file: classes by what is seen while the method runs. */
+/* What stands in the place of a file: classes by what is seen while the method runs; the classes
+ * that a paper gives. */
 #define KVR_HEAD_MAP_ONLINE "online"
+#define KVR_HEAD_MAP_PUBLISHED "labels"
 
 /* class [H]: the line of ctx->layer. `letters`: those that may stand there. KVR_ENOTFOUND: no such
  * file; KVR_EFORMAT with the line: other letters, as many as the model has not heads or layers. */

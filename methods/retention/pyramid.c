@@ -35,10 +35,8 @@ struct pyramid_opts {
     int sink, recent, period, each, blocks, span, row;
 };
 
-static const char published[] = "labels";
-
 static const struct kvr_opt options[] = {
-    KVR_OPT_STRING(struct pyramid_opts, map, "labels",
+    KVR_OPT_STRING(struct pyramid_opts, map, KVR_HEAD_MAP_PUBLISHED,
                    "a file with a letter w, a or v for each head, or labels: the published ones"),
     KVR_OPT_INT(struct pyramid_opts, sink, 3, 1, 4096,
                 "first frames that anchor and veil heads keep; oscillating ones keep one"),
@@ -81,7 +79,7 @@ static enum kvr_status classes(const struct pyramid_opts *o, const struct kvr_po
     const int last = ctx->n_layers - 1;
     const int row = last > 0 ? (ctx->layer * (LABEL_LAYERS - 1) + last / 2) / last : 0;
 
-    if (strcmp(o->map, published) != 0)
+    if (strcmp(o->map, KVR_HEAD_MAP_PUBLISHED) != 0)
         return kvr_head_map_read(o->map, "wav", ctx, class);
     for (int h = 0; h < ctx->n_heads; h++)
         class[h] = labels[row][h * LABEL_HEADS / ctx->n_heads];
@@ -187,7 +185,7 @@ static enum kvr_status hold_block(const struct pyramid_opts *o, const struct gri
 /* ---- what is remembered -------------------------------------------------------------------- */
 
 struct header {
-    int64_t frames[2]; /* that the sums speak of: before the newest chunk, and with it */
+    int64_t frames[2]; /* that each of the two sets of sums speaks of */
 };
 
 static size_t sums_of(const struct grid *g, const struct kvr_policy_ctx *ctx)
@@ -206,36 +204,52 @@ static float *sums_in(const struct kvr_buf *b, const struct kvr_policy_ctx *ctx)
     return (float *)((char *)b->p + sizeof(struct header) + letters_bytes(ctx));
 }
 
-/* The state after this chunk, with the sums before it in both places. */
+/* Remembered from the first chunk on: letters, and no sums yet. */
+static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
+                                  struct kvr_dev *dev, struct kvr_policy_state *state, char *class)
+{
+    struct header *h;
+    struct grid g;
+    size_t n;
+
+    KVR_TRY(classes(o, ctx, class));
+    g = grid_of(o, ctx, class);
+    n = sizeof *h + letters_bytes(ctx) + 2 * sums_of(&g, ctx) * sizeof(float);
+    KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
+    h = state->buf.p;
+    memset(h, 0, n);
+    h->frames[1] = -1;
+    memcpy(h + 1, class, (size_t)ctx->n_heads);
+    state->n = 1;
+    return KVR_OK;
+}
+
+/* The sums before this chunk once more, to be added to. Those before it stay as they are: a chunk
+ * may be stored anew, or fail to be. */
 static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
                              struct kvr_dev *dev, struct kvr_policy_state *state, char *class,
-                             struct grid *g)
+                             struct grid *g, float **sums)
 {
     const int64_t frame0 = ctx->new0 / ctx->tokens_per_frame;
-    const struct header *old = state->n ? state->buf.p : NULL;
     struct header *h;
+    float *first;
     size_t n;
-    float *to;
+    int from;
 
-    if (old)
-        memcpy(class, old + 1, (size_t)ctx->n_heads);
-    else
-        KVR_TRY(classes(o, ctx, class));
+    if (!state->n)
+        KVR_TRY(open_state(o, ctx, dev, state, class));
+    h = state->buf.p;
+    memcpy(class, h + 1, (size_t)ctx->n_heads);
     *g = grid_of(o, ctx, class);
     n = sums_of(g, ctx);
-    KVR_TRY(kvr_buf_alloc(&state->next, dev, KVR_MEM_META,
-                          sizeof *h + letters_bytes(ctx) + 2 * n * sizeof *to));
-    state->n_next = 1;
-    h = state->next.p;
-    to = sums_in(&state->next, ctx);
-    *h = (struct header){ { frame0, ctx->n_active / ctx->tokens_per_frame } };
-    memset(h + 1, 0, letters_bytes(ctx));
-    memcpy(h + 1, class, (size_t)ctx->n_heads);
-    memset(to, 0, 2 * n * sizeof *to);
-    for (int i = 0; old && i < 2; i++) /* of a chunk stored anew the sums before it */
-        if (old->frames[i] == frame0)
-            memcpy(to, sums_in(&state->buf, ctx) + (size_t)i * n, n * sizeof *to);
-    memcpy(to + n, to, n * sizeof *to);
+    first = sums_in(&state->buf, ctx);
+    from = h->frames[0] == frame0 ? 0 : 1;
+    *sums = first + (size_t)(1 - from) * n;
+    if (h->frames[from] == frame0)
+        memcpy(*sums, first + (size_t)from * n, n * sizeof **sums);
+    else
+        memset(*sums, 0, n * sizeof **sums);
+    h->frames[1 - from] = ctx->n_active / ctx->tokens_per_frame;
     return KVR_OK;
 }
 
@@ -298,14 +312,13 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     const int64_t end = ctx->n_active / S - past_recent(o, ctx);
     char *class = calloc((size_t)H, 1);
     struct grid g = { 0 };
-    enum kvr_status st = class ? begin(o, ctx, dev, state, class, &g)
+    float *sums = NULL;
+    enum kvr_status st = class ? begin(o, ctx, dev, state, class, &g, &sums)
                                : kvr_fail(KVR_ENOMEM, "pyramid: no memory for %d heads", H);
     int veil = 0;
 
     for (int h = 0; h < H && st == KVR_OK; h++) {
         if (class[h] == VEIL) {
-            float *sums = sums_in(&state->next, ctx) + sums_of(&g, ctx);
-
             st = thin_veil(o, &g, ctx, h, veil++, end, sums, keep);
             continue;
         }
