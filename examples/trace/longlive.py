@@ -1,0 +1,22 @@
+"""Records LongLive's self-attention. Run it in a clone of NVlabs/LongLive, with tools/capture on the path, in
+the place of the line of inference.py that calls the pipeline:
+
+    video = record_inference(pipeline, noise, prompts, "disc.kvtrace")
+
+As Self-Forcing's (self_forcing.py), with a short window and frames at the beginning that stay visible: what is
+visible is the first `sink` frames and the newest, `local_attn_size` together. Give both as the config has them, so
+that a replay shows its methods the same."""
+
+import kvtrace
+
+
+def record_inference(pipeline, noise, prompts, path, local_attn_size=12, sink=3, licence="see the repository"):
+    from wan.modules import causal_model
+
+    with kvtrace.record(path, targets=[(causal_model, "attention", "bthd")], model="longlive-1.3b",
+                        licence=licence, source="NVlabs/LongLive", text=prompts[0],
+                        layers=pipeline.num_transformer_blocks, grid=(30, 52),
+                        frames_per_chunk=pipeline.num_frame_per_block, passes=len(pipeline.denoising_step_list) + 1,
+                        window=local_attn_size, sink=sink,
+                        rope={"pairs": "adjacent", "channels": [44, 42, 42], "base": 10000}):
+        return pipeline.inference(noise=noise, text_prompts=prompts)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# tools/capture/kvtrace.py, where Python has PyTorch, and the examples that use it.
+. tests/cli/lib.sh || exit 1
+. tests/cli/python.sh || exit 1
+needs_python "the recorder for PyTorch"
+for example in tools/capture/kvtrace.py examples/trace/*.py; do
+    check "$example compiles" "$python" -c 'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' "$example"
+done
+check "the recorder needs PyTorch alone" test -z "$(sed -n 's/^import \(.*\)/\1/p; s/^from \([a-z]*\).*/\1/p' tools/capture/kvtrace.py |
+    grep -vxE 'contextlib|ctypes|hashlib|json|math|os|struct|torch')"
+if ! "$python" -c 'import torch' 2>/dev/null; then
+    skip "the recorder for PyTorch" "$python has no torch; KVREEL_PYTHON names another"
+    exit 0
+fi
+runs_python tests/python/test_capture.py "$kvreel" "$work" "$root"

@@ -1,0 +1,227 @@
+"""tools/capture/kvtrace.py on tiny random modules: what it writes is a trace, and BF16 gives its answers again."""
+
+import json
+import os
+import subprocess
+import sys
+import types
+
+import torch
+import torch.nn.functional as F
+
+kvreel, work, root = sys.argv[1:4]
+sys.path.insert(0, os.path.join(root, "tools", "capture"))
+import kvtrace
+
+from checks import check, finish, refused
+
+torch.manual_seed(1)
+
+
+def traced(folder):
+    """What `kvreel trace check` says, None when it refuses."""
+    p = subprocess.run([kvreel, "trace", "check", folder, "--json"], stdout=subprocess.PIPE)
+    return json.loads(p.stdout) if p.returncode == 0 else None
+
+
+def replayed(folder):
+    """recorded_rel of BF16: how far its answers are from torch's."""
+    sweep, db = os.path.join(work, "s.yaml"), folder + ".db"
+    with open(sweep, "w") as f:
+        f.write("trace: %s\nmethods: [BF16]\n" % folder)
+    if subprocess.run([kvreel, "run", sweep, "--db", db, "--out", os.path.join(work, "out"), "-q"], stdout=subprocess.DEVNULL).returncode:
+        return None
+    p = subprocess.run([kvreel, "query", "--db", db, "--json", "SELECT value FROM metric WHERE name = 'recorded_rel'"], stdout=subprocess.PIPE)
+    return json.loads(p.stdout)[0]["value"]
+
+
+class Block(torch.nn.Module):
+    """Self-attention of one layer with a cache, as chunk by chunk video models have it."""
+
+    def __init__(self, heads, kv_heads, dim):
+        super().__init__()
+        self.heads, self.kv_heads, self.dim = heads, kv_heads, dim
+        self.q = torch.nn.Linear(heads * dim, heads * dim)
+        self.kv = torch.nn.Linear(heads * dim, 2 * kv_heads * dim)
+        self.cached = None
+
+    def forward(self, x, clean, attend, bthd=False, scale=None, causal=False):
+        n, group = x.shape[1], self.heads // self.kv_heads
+        q = self.q(x).view(1, n, self.heads, self.dim)
+        k, v = self.kv(x).view(1, n, 2 * self.kv_heads, self.dim).split(self.kv_heads, 2)
+        k, v = k.bfloat16().float(), v.bfloat16().float()  # what a BF16 cache holds
+        past = self.cached or (k[:, :0], v[:, :0])
+        k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
+        if clean:
+            self.cached = (k, v)
+        k, v = k.repeat_interleave(group, 2), v.repeat_interleave(group, 2)
+        more = {} if scale is None else {"scale": scale}
+        if causal:
+            m = k.shape[1]
+            more["attn_mask"] = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+        if bthd:
+            out = attend(q, k, v, **more)
+        else:
+            out = attend(*(y.transpose(1, 2) for y in (q, k, v)), **more).transpose(1, 2)
+        return x + out.reshape(x.shape)
+
+
+def run(blocks, chunks, passes, tokens, **how):
+    for b in blocks:
+        b.cached = b.cached if how.get("go_on") else None
+    how.pop("go_on", None)
+    attend = how.pop("attend", None) or (lambda *a, **k: F.scaled_dot_product_attention(*a, **k))
+    with torch.no_grad():
+        for c in range(chunks):
+            for p in range(passes):
+                x = torch.randn(1, tokens, blocks[0].heads * blocks[0].dim)
+                for b in blocks:
+                    x = b(x, p == passes - 1, attend, **how)
+
+
+def close(name, folder, **layout):
+    """It is a trace of that layout, and a BF16 cache answers as torch did, up to sums in F32."""
+    got = traced(folder)
+    check("%s: a trace" % name, got is not None and all(got["layout"][k] == v for k, v in layout.items()), got)
+    rel = replayed(folder)
+    check("%s: the same attention" % name, rel is not None and rel <= 1e-5, rel)
+    return got
+
+
+about = {"model": "tiny", "licence": "CC0-1.0", "layers": 2}
+video = dict(about, passes=3, frames_per_chunk=2, grid=(2, 4))
+blocks = [Block(4, 4, 16) for _ in range(2)]
+before = F.scaled_dot_product_attention
+
+path = os.path.join(work, "sdpa.kvtrace")
+with kvtrace.record(path, **video) as r:
+    run(blocks, 3, 3, 16)
+    F.scaled_dot_product_attention(torch.randn(1, 4, 16, 16), torch.randn(1, 4, 7, 16), torch.randn(1, 4, 7, 16))
+check("calls with fewer keys than queries are left out", r.calls == 18, r.calls)
+check("the hook is taken off", F.scaled_dot_product_attention is before)
+got = close("sdpa", path, heads=4, kv_heads=4, tokens_per_frame=8, causal=False)
+check("passes and chunks", got and (got["passes"], got["chunks"], got["frames"]) == (9, 3, 6), got)
+
+path = os.path.join(work, "scale.kvtrace")
+with kvtrace.record(path, **video):
+    run(blocks, 2, 3, 16, scale=0.5)
+close("another scale", path, heads=4)
+
+# A module that calls flash-attention by a name of its own, with arguments by name.
+flash = types.ModuleType("flash")
+flash.flash_attn_func = lambda q, k, v, softmax_scale=None: F.scaled_dot_product_attention(
+    *(x.transpose(1, 2) for x in (q, k, v)), scale=softmax_scale).transpose(1, 2)
+path = os.path.join(work, "flash.kvtrace")
+with kvtrace.record(path, targets=[(flash, "flash_attn_func", "bthd")], **video):
+    run(blocks, 2, 3, 16, attend=lambda q, k, v: flash.flash_attn_func(q=q, k=k, v=v), bthd=True)
+close("flash-attention's call", path, head_dim=16)
+
+# Begun late: what was cached is there, without queries.
+path = os.path.join(work, "late.kvtrace")
+run(blocks, 2, 3, 16)
+with kvtrace.record(path, **video):
+    run(blocks, 1, 3, 16, go_on=True)
+got = close("begun late", path, heads=4)
+check("with what was cached before", got and (got["chunks"], got["passes"]) == (3, 5), got)
+
+# Grouped queries and a causal chunk, as a language model has them.
+grouped = [Block(6, 2, 8) for _ in range(2)]
+path = os.path.join(work, "causal.kvtrace")
+with kvtrace.record(path, causal=True, kv_heads=2, frames_per_chunk=12, **about):
+    run(grouped, 3, 1, 12, causal=True)
+close("grouped and causal", path, heads=6, kv_heads=2, tokens_per_frame=1, frames_per_chunk=12, causal=True)
+
+# The examples, with stand-ins for the programs that they are for: small modules under the same names.
+sys.path.insert(0, os.path.join(root, "examples", "trace"))
+import hf_causal_lm
+import longlive
+import self_forcing
+import skyreels_v2
+
+
+def module(name, **what):
+    for i in range(1, name.count(".") + 2):
+        sys.modules.setdefault(".".join(name.split(".")[:i]), types.ModuleType(name))
+    for key, value in what.items():
+        setattr(sys.modules[name], key, value)
+    parent, _, last = name.rpartition(".")
+    setattr(sys.modules[parent], last, sys.modules[name])
+    return sys.modules[name]
+
+
+def bthd(q, k, v):
+    return F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2)
+
+
+wan = module("wan.modules.causal_model", attention=bthd)
+small = [Block(1, 1, 128)]
+
+
+class Pipeline:
+    num_transformer_blocks, num_frame_per_block, denoising_step_list = 1, 1, [1000]
+
+    def inference(self, noise, text_prompts):
+        run(small, 2, 2, 30 * 52, attend=lambda *a: wan.attention(*a), bthd=True)
+        return text_prompts
+
+
+for example, window in ((self_forcing, 21), (longlive, 12)):
+    path = os.path.join(work, example.__name__ + ".kvtrace")
+    check("%s gives what the pipeline gives" % example.__name__, example.record_inference(Pipeline(), None, ["a disc"], path) == ["a disc"])
+    got = close(example.__name__, path, tokens_per_frame=1560, frames_per_chunk=1)
+    check("%s: two chunks of two passes" % example.__name__, got and (got["chunks"], got["passes"], got["window"], got["text"]) == (2, 4, window, "a disc"), got)
+
+sky = module("skyreels_v2_infer.modules.transformer", flash_attention=bthd)
+
+
+def forwards():
+    for _ in range(3):
+        for _ in range(2):
+            x = torch.randn(1, 6 * 8, 2, 16).bfloat16().float()
+            sky.flash_attention(q=x, k=x, v=x)
+            sky.flash_attention(x, x[:, :7], x[:, :7])
+
+
+path = os.path.join(work, "sky.kvtrace")
+skyreels_v2.record_forward(forwards, path, forward=1, layers=2, grid=(2, 4), frames=6, block=2)
+got = close("skyreels_v2", path, layers=2, tokens_per_frame=8)
+check("skyreels_v2: a block over its history", got and (got["chunks"], got["passes"]) == (3, 3), got)
+
+
+class TinyLM:
+    """Called as transformers' causal models are."""
+    config = types.SimpleNamespace(num_hidden_layers=2, num_key_value_heads=2, _name_or_path="someone/tiny-lm")
+
+    def __call__(self, input_ids, past_key_values, use_cache):
+        for b in grouped:
+            b.cached = past_key_values[b] if past_key_values else None
+        x = torch.nn.functional.one_hot(input_ids % 48, 48).float()
+        for b in grouped:
+            x = b(x, use_cache, lambda *a, **k: F.scaled_dot_product_attention(*a, **k), causal=True)
+        return types.SimpleNamespace(past_key_values={b: b.cached for b in grouped})
+
+
+path = os.path.join(work, "lm.kvtrace")
+hf_causal_lm.record_text(TinyLM(), torch.randint(0, 48, (50,)), path, chunk=16)
+got = close("hf_causal_lm", path, heads=6, kv_heads=2, causal=True)
+check("hf_causal_lm: whole chunks", got and (got["model"], got["tokens"]) == ("tiny-lm", 48), got)
+
+with open(os.path.join(work, "sdpa.kvtrace", "index.json")) as f:
+    check("who owns the model is said", json.load(f)["model"]["licence"] == "CC0-1.0")
+refused("a folder with something in it", ValueError, "not empty", lambda: kvtrace.Recorder(path, **about))
+refused("no licence", ValueError, "licence", lambda: kvtrace.Recorder(os.path.join(work, "x"), model="m", licence="", layers=1))
+
+
+def nothing_seen():
+    with kvtrace.record(os.path.join(work, "none.kvtrace"), **about):
+        pass
+
+
+def part_of_a_pass():
+    with kvtrace.record(os.path.join(work, "part.kvtrace"), **video):
+        run(blocks[:1], 1, 1, 16)
+
+
+refused("nothing to record", ValueError, "no call of attention was seen", nothing_seen)
+refused("half a pass", ValueError, "1 calls are no whole passes of 2 layers", part_of_a_pass)
+finish()
