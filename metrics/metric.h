@@ -39,6 +39,8 @@ struct kvr_metric_input {
     int chunk;                 /* frames generated together; 0: not known */
     int lead;                  /* so many fewer in the first chunk (a VAE's first latent frame) */
     const char *lpips_weights; /* path of a safetensors file; NULL: there is none */
+    const char
+        *stlpips_weights; /* of the authors' .pth, or the same tensors otherwise; NULL: none */
     const struct kvr_metric_prompt *prompt; /* NULL: not known */
 };
 

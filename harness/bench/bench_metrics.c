@@ -15,7 +15,7 @@ struct kit {
     uint8_t *a, *b, *same; /* [FRAMES, HEIGHT, WIDTH, 3]; same: a copy of a */
     struct kvr_frames ref, test;
     struct kvr_metric_input in;
-    char weights[PATH_MAX];
+    struct kvr_score_weights weights;
 };
 
 static void kit_close(struct kit *k)
@@ -55,8 +55,9 @@ static enum kvr_status kit_open(struct kit *k)
     k->ref = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->a };
     k->test = (struct kvr_frames){ FRAMES, HEIGHT, WIDTH, k->b };
     k->in = (struct kvr_metric_input){ .ref = &k->ref, .test = &k->test, .chunk = CHUNK };
-    if (kvr_score_lpips_weights(k->weights, sizeof k->weights))
-        k->in.lpips_weights = k->weights;
+    kvr_score_weights(&k->weights);
+    kvr_score_name_weights(&k->in, &k->weights);
+    k->in.stlpips_weights = NULL; /* seconds a frame: no round of this length is worth it */
     return KVR_OK;
 }
 

@@ -132,16 +132,13 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
     const struct compare_opts *o = call->opts;
     const struct kvr_metric *list[MAX_METRICS + 1];
     struct kvr_video ref = { 0 }, test = { 0 };
-    char weights[PATH_MAX];
-    const struct kvr_metric_input in = {
-        .ref = &ref.frames,
-        .test = &test.frames,
-        .chunk = o->chunk,
-        .lpips_weights = kvr_score_lpips_weights(weights, sizeof weights) ? weights : NULL,
-    };
+    struct kvr_score_weights weights;
+    struct kvr_metric_input in = { .ref = &ref.frames, .test = &test.frames, .chunk = o->chunk };
     int n;
     enum kvr_status st = choose(o->metrics, list, &n);
 
+    kvr_score_weights(&weights);
+    kvr_score_name_weights(&in, &weights);
     if (st == KVR_OK)
         st = kvr_video_read(&ref, call->words[0]);
     if (st == KVR_OK)

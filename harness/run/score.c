@@ -18,6 +18,29 @@ enum { STUDY_STEP = 50, LATENT_STRIDE = 4 };
 
 static const struct kvr_find lpips_folder = { "LPIPS weights", "models", "",
                                               "alexnet.safetensors" };
+static const struct kvr_find stlpips_folder = { "ST-LPIPS weights", "models", "",
+                                                "alex_shift_tolerant.pth" };
+
+static void find_weights(const struct kvr_find *f, const char *folder, char *out, size_t n)
+{
+    char dir[PATH_MAX - 64];
+
+    if (kvr_find_path(f, folder, NULL, dir, sizeof dir) != KVR_OK ||
+        (size_t)snprintf(out, n, "%s/%s", dir, f->inside) >= n)
+        out[0] = 0;
+}
+
+void kvr_score_weights(struct kvr_score_weights *w)
+{
+    find_weights(&lpips_folder, "lpips", w->lpips, sizeof w->lpips);
+    find_weights(&stlpips_folder, "stlpips", w->stlpips, sizeof w->stlpips);
+}
+
+void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_weights *w)
+{
+    in->lpips_weights = w->lpips[0] ? w->lpips : NULL;
+    in->stlpips_weights = w->stlpips[0] ? w->stlpips : NULL;
+}
 
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk)
 {
@@ -110,14 +133,14 @@ static enum kvr_status add_measured(json_t *list, const struct kvr_metric *m,
 /* Over the frames behind the given ones. A first chunk that is shorter than the others is one of
  * those, so what is left begins with a whole chunk. */
 static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
-                                 const struct kvr_score_input *in, const char *lpips_weights)
+                                 const struct kvr_score_input *in,
+                                 const struct kvr_score_weights *weights)
 {
     const struct kvr_frames test = kvr_frames_from(in->test, in->given, in->test->n);
-    struct kvr_metric_input mi = { .test = &test,
-                                   .chunk = in->chunk,
-                                   .lpips_weights = lpips_weights };
+    struct kvr_metric_input mi = { .test = &test, .chunk = in->chunk };
     struct kvr_frames truth;
 
+    kvr_score_name_weights(&mi, weights);
     if (!in->truth)
         return add(list, m->name, m->unit, 0, NAN, NAN, "the prompt has no truth", NULL, 0);
     if (in->truth->n < in->test->n)
@@ -129,25 +152,23 @@ static enum kvr_status add_truth(json_t *list, const struct kvr_metric *m,
 }
 
 static enum kvr_status add_metric(json_t *list, const char *name, const struct kvr_score_input *in,
-                                  const char *lpips_weights)
+                                  const struct kvr_score_weights *weights)
 {
-    const struct kvr_metric_input mi = { .ref = in->ref,
-                                         .test = in->test,
-                                         .chunk = in->chunk,
-                                         .lead = in->lead,
-                                         .lpips_weights = lpips_weights,
-                                         .prompt = in->prompt };
+    struct kvr_metric_input mi = {
+        .ref = in->ref, .test = in->test, .chunk = in->chunk, .lead = in->lead, .prompt = in->prompt
+    };
     const struct kvr_metric *m = kvr_metric_find(name), *truth;
 
     if (!m)
         return kvr_fail(KVR_EUNSUPPORTED, "no metric '%s' in this build", name);
     if (m->truth)
-        return add_truth(list, m, in, lpips_weights);
+        return add_truth(list, m, in, weights);
+    kvr_score_name_weights(&mi, weights);
     KVR_TRY(add_measured(list, m, &mi, in->prefix_step, 0));
     truth = in->truth ? kvr_metric_truth_of(m) : NULL;
     if (!truth || json_object_get(in->metrics, truth->name)) /* that one has its turn */
         return KVR_OK;
-    return add_truth(list, truth, in, lpips_weights);
+    return add_truth(list, truth, in, weights);
 }
 
 /* --- programs --------------------------------------------------------------------------- */
@@ -248,26 +269,17 @@ static enum kvr_status add_command(json_t *list, const json_t *o, const struct k
     return st;
 }
 
-bool kvr_score_lpips_weights(char *out, size_t n)
-{
-    char dir[PATH_MAX - 64];
-
-    if (kvr_find_path(&lpips_folder, "lpips", NULL, dir, sizeof dir) != KVR_OK)
-        return false;
-    return (size_t)snprintf(out, n, "%s/%s", dir, lpips_folder.inside) < n;
-}
-
 enum kvr_status kvr_score(const struct kvr_score_input *in, json_t **out)
 {
-    char weights[PATH_MAX];
-    const bool has_weights = kvr_score_lpips_weights(weights, sizeof weights);
+    struct kvr_score_weights weights;
     json_t *list = json_array(), *version, *command;
     enum kvr_status st = list ? KVR_OK : kvr_fail(KVR_ENOMEM, "worker: no memory");
     const char *name;
     size_t i;
 
+    kvr_score_weights(&weights);
     json_object_foreach((json_t *)in->metrics, name, version) if (st == KVR_OK) st =
-        add_metric(list, name, in, has_weights ? weights : NULL);
+        add_metric(list, name, in, &weights);
     json_array_foreach(in->commands, i, command) if (st == KVR_OK) st =
         add_command(list, command, in);
     if (st != KVR_OK) {

@@ -23,9 +23,14 @@ struct kvr_score_input {
  * pixel frame stands for, whole chunks of at most 12. */
 int kvr_score_prefix_step(int n_frames, int n_latent, int frames_per_chunk);
 
-/* Path of the LPIPS weights, models/lpips/alexnet.safetensors below a data folder
- * (harness/plan/find.h), into `out`. False when there are none. */
-bool kvr_score_lpips_weights(char *out, size_t n);
+/* Where the weights of learned metrics are, below a data folder (harness/plan/find.h):
+ * models/lpips/alexnet.safetensors, models/stlpips/alex_shift_tolerant.pth. "": not there. */
+struct kvr_score_weights {
+    char lpips[4096], stlpips[4096];
+};
+void kvr_score_weights(struct kvr_score_weights *w);
+/* Names them in the input of a metric, which borrows them. */
+void kvr_score_name_weights(struct kvr_metric_input *in, const struct kvr_score_weights *w);
 
 /* A list of {name, unit, n, value, extra, missing, series}. Where there is a truth, each metric
  * that has a NAME_truth has that, too: over the frames behind the given ones, whose places in the

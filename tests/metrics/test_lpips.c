@@ -1,10 +1,6 @@
 /* test_lpips.c - the network against the authors' package (lpips 0.1.4 in torch, float64) with
  * weights that C and Python make alike, and what happens without weights or with wrong ones.
  *
- *     def mix(n, seed):                                 # uint32, wrapping
- *         x = arange(n) * 0x9E3779B1 + seed * 0x85EBCA6B
- *         x ^= x >> 16; x *= 0x7feb352d; x ^= x >> 15; x *= 0x846ca68b; x ^= x >> 16
- *         return float32(x >> 8) * float32(2**-24)
  *     layer i:  weight = (mix(n, 2 i + 1) - 0.5) * s[i]    s = 0.2, 0.1, 0.1, 0.07, 0.08
  *               bias   = (mix(n, 2 i + 2) - 0.5) * 0.1     head = mix(n, 20 + i)
  *     lpips.LPIPS(pretrained=False, net='alex', pnet_rand=True)(a / 127.5 - 1, b / 127.5 - 1) */
@@ -17,6 +13,7 @@
 
 #include "harness/core/safetensors.h"
 #include "tests/metrics/cases.h"
+#include "tests/metrics/drawn.h"
 
 enum { LAYERS = 5, N_TENSORS = 3 * LAYERS };
 
@@ -29,37 +26,6 @@ static const struct {
 };
 
 static char path[] = "/tmp/kvreel-lpips-XXXXXX";
-
-static float mix(uint32_t i, uint32_t seed)
-{
-    uint32_t x = i * 0x9E3779B1u + seed * 0x85EBCA6Bu;
-
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x >> 8) * 0x1p-24f;
-}
-
-static struct kvr_st_item item(const char *name, int n_dims, const int64_t *shape, uint32_t seed,
-                               float offset, float scale)
-{
-    struct kvr_st_item it = { .name = name, .t = { .dtype = KVR_F32, .n_dims = n_dims } };
-    size_t n = 1;
-    float *p;
-
-    for (int i = 0; i < n_dims; i++) {
-        it.t.shape[i] = shape[i];
-        n *= (size_t)shape[i];
-    }
-    p = malloc(n * sizeof *p);
-    ck_assert_ptr_nonnull(p);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (mix((uint32_t)i, seed) - offset) * scale;
-    it.t.data = p;
-    return it;
-}
 
 /* All tensors but the `drop`-th. */
 static void write_weights(int drop)
@@ -75,9 +41,9 @@ static void write_weights(int drop)
         snprintf(names[3 * i], 32, "features.%d.weight", layers[i].index);
         snprintf(names[3 * i + 1], 32, "features.%d.bias", layers[i].index);
         snprintf(names[3 * i + 2], 32, "lin%d.model.1.weight", i);
-        items[3 * i] = item(names[3 * i], 4, w, seed, 0.5f, layers[i].scale);
-        items[3 * i + 1] = item(names[3 * i + 1], 1, w, seed + 1, 0.5f, 0.1f);
-        items[3 * i + 2] = item(names[3 * i + 2], 4, h, (uint32_t)(20 + i), 0.0f, 1.0f);
+        items[3 * i] = drawn(names[3 * i], 4, w, seed, 0.5f, layers[i].scale);
+        items[3 * i + 1] = drawn(names[3 * i + 1], 1, w, seed + 1, 0.5f, 0.1f);
+        items[3 * i + 2] = drawn(names[3 * i + 2], 4, h, (uint32_t)(20 + i), 0.0f, 1.0f);
     }
     if (drop >= 0) {
         struct kvr_st_item gone = items[drop];

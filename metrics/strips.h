@@ -1,0 +1,29 @@
+/* strips.h - convolutions of pictures [channels, height, width] as matrix products: the input is
+ * unrolled into columns, a strip of output rows at a time.
+ *
+ *     int oh = kvr_strip_side(h, &l), strip = kvr_strip_rows(&l, oh, ow);
+ *     float *col = malloc(kvr_strip_floats(&l, oh, ow) * sizeof *col);
+ *     kvr_strip_convolve(&l, weight, bias, x, h, w, oh, ow, y, col);      y [out, oh, ow]
+ *
+ * One thread. Zeros around the picture. */
+#ifndef KVR_METRICS_STRIPS_H
+#define KVR_METRICS_STRIPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct kvr_strip_layer {
+    int in, out, kernel, stride, pad;
+    bool relu;
+};
+
+/* Output pixels of so many input ones; 0: the kernel does not fit. */
+int kvr_strip_side(int n, const struct kvr_strip_layer *l);
+/* Floats of the columns' buffer. */
+size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
+/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. */
+void kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
+                        const float *x, int height, int width, int out_height, int out_width,
+                        float *y, float *col);
+
+#endif

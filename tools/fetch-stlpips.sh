@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# fetch-stlpips.sh - puts the weights of the metric stlpips in their place.
+#
+#     make metric-stlpips [PIP="python3 -m pip"]
+#
+# The file of the authors' package (stlpips_pytorch 0.0.2, BSD-2-Clause) as it is, out of a Python
+# wheel of 64 MB. It is ignored by git.
+set -euo pipefail
+file=alex_shift_tolerant.pth
+exec bash "$(dirname "$0")/fetch-wheel.sh" metric-stlpips stlpips_pytorch 0.0.2 \
+    a412bf901a97c942b37af57c7c63b6e5d1aebfe8d1dfc17853d4b2f878630645 "stlpips_pytorch/weights/vST0.0/$file" \
+    b356b382f96010f77d085ee8343ecd9fd322d0a56e8de2b2d0549fafcad8b9ee "models/stlpips/$file"
