@@ -25,3 +25,7 @@ assert kvreel.__file__.startswith(\"$work/site\")
 x = numpy.ones((16, 1, 64), numpy.float32)
 assert kvreel.encode(\"RTN_INT4\", x, x).bytes()[\"resident\"] > 0'"
 fi
+
+# As caches of others' pipelines.
+export KVREEL_LIB=$library
+runs_python tests/python/test_caches.py "$root/examples"

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The walks of docs/bring-your-own.md; those in Python where there is one with numpy.
+. tests/cli/lib.sh || exit 1
+. tests/cli/walk.sh || exit 1
+. tests/cli/python.sh || exit 1
+
+clone=$work/kvreel
+make_clone "$clone"
+sed -i '/" run "\*) exec "\$real" "\$@" --limit 1/d' "$clone/build/kvreel" # these sweeps are small
+walk "$clone" commands docs/bring-your-own.md plain sh
+for what in model metric; do
+    check "the $what's cells are there" test "$(sql "$clone/out/own/$what.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 3
+done
+check "the trace's cells are there" test "$(sql "$clone/out/mine.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 4
+check "and the metric's numbers" test "$(sql "$clone/out/own/metric.db" "SELECT count(*) FROM metric WHERE name = 'mine.size' AND value > 0")" -ge 2
+left_clean "$clone" docs/bring-your-own.md
+needs_python "a method in Python"
+walk "$clone" method docs/bring-your-own.md bash
+check "the method's cells are there" test "$(sql "$clone/out/own/method.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 3
+# A number cut to 16 bits of 32 is off by less than 2^-7 of itself: near the rounded one, and as large.
+check "as large as BF16" test "$(sql "$clone/out/own/method.db" "SELECT compression = 1 FROM summary WHERE method = 'CUT_BF16'")" = 1
+left_clean "$clone" docs/bring-your-own.md

@@ -1,0 +1,74 @@
+"""kvreel's methods as caches of other projects' pipelines, on tiny random models: test_caches.py EXAMPLES"""
+
+import sys
+
+from checks import check, finish, refused, skip
+
+sys.path.insert(0, sys.argv[1])
+try:
+    import torch
+except ImportError:
+    skip("caches for transformers and Self-Forcing", "no torch here")
+    finish()
+
+import kvreel
+from self_forcing_cache import KvreelManager, rollout
+from transformers_cache import KvreelCache, compare
+
+# --- Self-Forcing ---------------------------------------------------------------------------
+
+want, _ = rollout()
+off = {}
+for method in ("BF16", "RTN_INT8", "RTN_INT4", "RTN_INT2"):
+    got, manager = rollout(method)
+    off[method] = float((got - want).abs().max())
+    size = manager.bytes()
+    check("Self-Forcing, %s: the first chunk is as without it" % method, torch.equal(got[:48], want[:48]))
+    check("%s: later ones read what was coded" % method, 0 < off[method] < 1, off[method])
+    check("%s: three chunks of two layers are held" % method, size["bf16"] == 2 * 2 * 144 * 64 * 2 and
+          (size["resident"] < size["bf16"]) == (method != "BF16"), size)
+    stored = manager.kv_cache[1]["k"][0].numpy()
+    check("%s: the pipeline's tensors are what the cache holds" % method, (stored == manager.cache.read(1)[0]).all())
+check("fewer bits, more harm", off["BF16"] < off["RTN_INT8"] < off["RTN_INT4"] < off["RTN_INT2"], off)
+refused("half a frame", ValueError, "no whole frames", lambda: manager.commit(8, 16))
+two = [{"k": torch.zeros(2, 48, 2, 32), "v": torch.zeros(2, 48, 2, 32)}]
+refused("two videos", ValueError, "one video", lambda: KvreelManager("BF16", two, 16))
+manager.reset()
+check("another video begins with nothing", manager.bytes()["resident"] == 0)
+
+# --- transformers: the class by itself, as a model's attention calls it ----------------------
+
+torch.manual_seed(3)
+k, v = torch.randn(1, 2, 40, 32), torch.randn(1, 2, 40, 32)
+
+
+def fed(method, chunk=16, layers=1):
+    cache = KvreelCache(method, layers, chunk=chunk)
+    for at in range(0, 40, 4):
+        seen = cache.update(k[:, :, at:at + 4], v[:, :, at:at + 4], 0)
+    return cache, seen
+
+
+cache, seen = fed("F32")
+check("a cache of F32 gives back what came", torch.equal(seen[0], k) and torch.equal(seen[1], v))
+check("it knows how much that is", cache.get_seq_length() == 40 and len(cache) == 1)
+check("and what the next mask spans", cache.get_mask_sizes(torch.arange(3)) == (43, 0))
+cache, seen = fed("RTN_INT4")
+block = kvreel.Method("RTN_INT4").encode(k[0, :, :16].transpose(0, 1).contiguous(), v[0, :, :16].transpose(0, 1).contiguous())
+check("whole chunks are read as coded", torch.equal(seen[0][0, :, :16], torch.from_numpy(block.decode()[0]).transpose(0, 1)))
+check("the rest as it is", torch.equal(seen[0][:, :, 32:], k[:, :, 32:]) and torch.equal(seen[1][:, :, 32:], v[:, :, 32:]))
+check("its bytes are two blocks and the rest", cache.bytes()["resident"] == 2 * block.bytes()["resident"] + 2 * 2 * 8 * 2 * 32)
+refused("a batch of two", ValueError, "one text", lambda: cache.update(torch.randn(2, 2, 4, 32), torch.randn(2, 2, 4, 32), 0))
+cache.reset()
+check("and is empty again", cache.get_seq_length() == 0 and cache.bytes()["resident"] == 0)
+try:
+    import transformers
+except ImportError:
+    skip("a tiny Llama of transformers", "no transformers here")
+    finish()
+error, size = compare("F32")
+check("a tiny Llama of transformers %s: F32 changes nothing" % transformers.__version__, error <= 1e-4, error)
+coded = {m: compare(m) for m in ("RTN_INT8", "RTN_INT4", "RTN_INT2")}
+check("fewer bits, more harm, in its logits", error < coded["RTN_INT8"][0] < coded["RTN_INT4"][0] < coded["RTN_INT2"][0], coded)
+check("and fewer bytes", coded["RTN_INT2"][1]["resident"] < coded["RTN_INT4"][1]["resident"] < size["bf16"])
+finish()
