@@ -166,7 +166,7 @@ static enum kvr_status record_with(const struct kvr_trace_opts *o, const char *o
                                    struct kvr_dev *dev, struct kvr_model *m, int64_t *bytes)
 {
     const struct kvr_model_config *c = kvr_model_config(m);
-    struct kvr_trace_info info = { .model = o->name ? o->name : o->model,
+    struct kvr_trace_info info = { .model = o->name ? o->name : kvr_path_base(o->model),
                                    .licence = o->licence,
                                    .source = o->source,
                                    .text = o->prompt ? o->prompt : o->tensor,

@@ -4,6 +4,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/cli/trace.h"
+#include "harness/core/path.h"
 #include "harness/plan/geometry.h"
 #include "harness/workload/synth.h"
 
@@ -52,7 +53,9 @@ static void find_about(struct synth *s)
 {
     const struct kvr_trace_info *like = s->like ? kvr_trace_info(s->like) : NULL;
 
-    s->info.model = s->o->name ? s->o->name : s->o->preset ? s->geo.name : like->model;
+    s->info.model = s->o->name     ? s->o->name
+                    : s->o->preset ? kvr_path_base(s->geo.name)
+                                   : like->model;
     s->info.licence = like ? like->licence : "none: drawn numbers";
     if (strcmp(s->o->licence, "unknown") != 0)
         s->info.licence = s->o->licence;

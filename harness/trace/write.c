@@ -73,6 +73,8 @@ enum kvr_status kvr_trace_create(struct kvr_trace_writer **out, const char *dir,
     *out = NULL;
     if (!info->model || !info->model[0] || !info->licence || !info->licence[0])
         return kvr_fail(KVR_EINVAL, "%s: a trace says its model's name and licence", dir);
+    if (strlen(info->model) > 64 || strpbrk(info->model, "/\\"))
+        return kvr_fail(KVR_EINVAL, "%s: the model's name: at most 64 characters, no slash", dir);
     KVR_TRY(kvr_trace_layout_check(&info->layout, dir));
     KVR_TRY(check_empty(dir));
     w = calloc(1, sizeof *w);

@@ -33,8 +33,8 @@ struct kvr_synth {
 };
 void kvr_synth_free(struct kvr_synth *s); /* copes with {0} */
 
-/* Statistics of a trace's chunks, one call in memory at a time; frames are correlated within chunks,
- * rho 0 where those have one. KVR_EINVAL: no clean pass with queries. */
+/* Statistics of a trace's chunks, one call in memory at a time; frames are correlated within
+ * chunks, rho 0 where those have one. KVR_EINVAL: no clean pass with queries. */
 enum kvr_status kvr_synth_measure(struct kvr_synth *out, const struct kvr_trace *t,
                                   kvr_trace_progress_fn *progress, void *ctx);
 

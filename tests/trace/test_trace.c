@@ -332,12 +332,15 @@ END_TEST
 START_TEST(writer_keeps_order)
 {
     const struct kvr_trace_info info = about();
+    struct kvr_trace_info path = about();
     struct kvr_trace_writer *w;
     struct kvr_trace_call call;
     struct call c;
 
     make_dir();
     call = fill(&c, 0, 0, 0, F);
+    path.model = "models/tiny"; /* told before anything is recorded */
+    ck_assert_int_eq(kvr_trace_create(&w, dir, &path), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_create(&w, dir, &info), KVR_OK);
     ck_assert_int_eq(kvr_trace_put(w, &passes[0], 1, &call), KVR_EINVAL);
     ck_assert_int_eq(kvr_trace_put(w, &passes[0], 0, &call), KVR_OK);
