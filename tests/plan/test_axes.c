@@ -201,8 +201,10 @@ START_TEST(groups)
     ck_assert_int_eq(s.n_cells, 33 + 4); /* BF16 is one of them, and listed once; its draws */
     drop(&c, &s);
     ck_assert_msg(make(&c, &s,
-                       BASE "methods: ['family:KIVI', few@study, few]\n"
-                            "tags: {few: [RTN_INT4, QUAROT_KV_INT4]}\nframes: 6\n") == KVR_OK,
+                       BASE
+                       "methods: ['family:KIVI', few@study, few]\n"
+                       "tags: {few: [RTN_INT4, QUAROT_KV_INT4]}\nframes: 6\nbaselines: none\n") ==
+                      KVR_OK,
                   "%s", kvr_error());
     ck_assert_int_eq(s.n_cells, 1 + n_kivi + 4 + (n_kivi + 4) / 4);
     ck_assert_int_eq(count_named(&s, "RTN_INT4@study"), 1);
