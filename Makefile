@@ -96,7 +96,7 @@ ON_DEVICE := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9])),$(BUILD)/tests/cud
 .SECONDARY:
 .PHONY: all lib model-smollm2 metric-stlpips golden fault-campaign damage-campaign cuda deps demo test test-cuda unit cli-test bench lint format help clean install \
 	plugin-example docs check-kernels check-kernels-neon test-variants \
-	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
+	uninstall deb dist reproducible fuzz-seeds fuzz fuzz-planted fuzz-build fuzz-list fault-malloc valgrind tsan soak loops
 
 ## all: build build/kvreel (the default goal)
 all: $(BUILD)/kvreel
@@ -419,6 +419,24 @@ $(BUILD)/fuzz/$(1): $(BUILD)/fuzz/tests/fuzz/fuzz_$(1).o $(PARSER_$(1):%.c=$(BUI
 	$$(Q)$(FUZZ_CC) -rdynamic -fopenmp=libgomp $(FUZZ_FLAGS) -o $$@ $$(filter %.o,$$^) $(BUILD)/libkvreel.a $(LIB_FUZZING_ENGINE) $(LDLIBS) -lstdc++
 endef
 $(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$t)))
+# Would a target find a fault? Its parser with one planted: the first line of the script that does it
+# names the file.
+PLANTED_IN = $(shell sed -n '1s/^\# \([^:]*\):.*/\1/p' tests/fuzz/planted/$(1).sed)
+define planted_target
+$(BUILD)/fuzz/planted/$(1).c: $(2) tests/fuzz/planted/$(1).sed
+	$$(Q)mkdir -p $$(@D) && sed -f tests/fuzz/planted/$(1).sed $(2) > $$@
+	$$(Q)if cmp -s $$@ $(2); then echo 'planted/$(1).sed changes nothing in $(2)'; rm $$@; exit 1; fi
+$(BUILD)/fuzz/planted/$(1).o: $(BUILD)/fuzz/planted/$(1).c
+	$$(call say,FUZZ,$$@)
+	$$(Q)$(FUZZ_CC) $(CPPFLAGS) -std=c17 -O1 -g -march=$(ARCH) -fopenmp=libgomp $(FUZZ_FLAGS) -c -o $$@ $$<
+$(BUILD)/fuzz/planted/$(1): $(BUILD)/fuzz/planted/$(1).o $(BUILD)/fuzz/$(1)
+	$$(call say,FUZZ,$$@)
+	$$(Q)$(FUZZ_CC) -rdynamic -fopenmp=libgomp $(FUZZ_FLAGS) -o $$@ $$< $(BUILD)/fuzz/tests/fuzz/fuzz_$(1).o \
+		$(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter-out $(2),$(PARSER_$(1)))) $(EMU_OBJ) $(BUILD)/libkvreel.a $(LIB_FUZZING_ENGINE) $(LDLIBS) -lstdc++
+endef
+ifneq ($(filter fuzz-planted $(BUILD)/fuzz/planted/%,$(MAKECMDGOALS)),)
+$(foreach t,$(PLANTED),$(eval $(call planted_target,$t,$(call PLANTED_IN,$t))))
+endif
 -include $(wildcard $(BUILD)/fuzz/*/*/*.d $(BUILD)/fuzz/methods/*.d)
 
 ifneq ($(origin SECONDS),command line)
@@ -428,6 +446,11 @@ FUZZ ?= $(FUZZ_TARGETS)
 ## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
 fuzz: $(FUZZ:%=$(BUILD)/fuzz/%)
 	@bash tools/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
+# A target whose parser has no such script is not asked.
+PLANTED = $(filter $(FUZZ),$(patsubst tests/fuzz/planted/%.sed,%,$(wildcard tests/fuzz/planted/*.sed)))
+## fuzz-planted: do the fuzz targets find a fault that is planted in their parsers, in SECONDS=60?
+fuzz-planted: $(PLANTED:%=$(BUILD)/fuzz/planted/%)
+	@bash tools/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
 fuzz-build: $(FUZZ:%=$(BUILD)/fuzz/%)
 fuzz-list:
 	@echo $(foreach t,$(FUZZ),$(SEEDS_$t))

@@ -35,7 +35,9 @@ while [ $# -gt 0 ]; do
     for seed in "${seeds[@]}"; do # what is larger than the limit is cut: those of models are too large
         [ "$(stat -c %s "$seed")" -gt 65536 ] || cp -n "$seed" "$corpus/seed-$(basename "$(dirname "$seed")")-$(basename "$seed")"
     done
-    "$build/fuzz/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+    words=()
+    [ ! -e "tests/fuzz/dict/$name.dict" ] || words=(-dict="tests/fuzz/dict/$name.dict")
+    "$build/fuzz/$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
         -print_final_stats=1 -artifact_prefix="$build/fuzz/faults/$name-" "$corpus" >"$log" 2>&1
     faults=$(find "$build/fuzz/faults" -name "$name-*" ! -name '*.log' | wc -l)
     "$build/fuzz/$name" -runs=0 -print_coverage=1 "$corpus" >"$log.coverage" 2>&1

@@ -24,6 +24,7 @@ for source in tests/fuzz/fuzz_*.c; do
     done
     (cd "$build/fuzz/seeds/$t" && python3 -m zipfile -c "$out/fuzz_${t}_seed_corpus.zip" ./*)
     printf '[libfuzzer]\nmax_len = 65536\ntimeout = 10\n' >"$out/fuzz_$t.options"
+    [ ! -e "tests/fuzz/dict/$t.dict" ] || cp "tests/fuzz/dict/$t.dict" "$out/fuzz_$t.dict" # found by its name
 done
 for f in models/nano/config.json tests/fixtures/wan_real/spiece.model; do # read from where they run
     mkdir -p "$out/$(dirname "$f")"

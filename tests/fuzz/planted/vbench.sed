@@ -1,0 +1,2 @@
+# harness/store/vbench.c: a video without a path is looked for.
+s/    if (!path)$/    if (0)/
