@@ -34,7 +34,7 @@ YAML
 look="exitcode=66 ignore_noninstrumented_modules=1"
 # Two threads at one variable, with and without an order: what is to find races finds one, and no other.
 finds_races() {
-    local order
+    local order code
     for order in '' 'reduction(+ : n)'; do
         cat >"$work/race.c" <<C
 #include <omp.h>
@@ -52,7 +52,8 @@ int main(void)
 C
         clang -fsanitize=thread -fopenmp -g -O1 -o "$work/race" "$work/race.c" || return 1
         TSAN_OPTIONS="$look" "$work/race" >"$work/race.log" 2>&1
-        [ $? -eq $([ -n "$order" ] && echo 0 || echo 66) ] || return 1
+        code=$?
+        [ "$code" -eq "$([ -n "$order" ] && echo 0 || echo 66)" ] || return 1
     done
 }
 sweep() { # [COMMAND...]: before kvreel
