@@ -320,8 +320,8 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
     if (fill_all_entries(r)) {
         out->data_dependent = true;
         out->nominal_max = nominal_of(r);
-        out->depends = "elements held exactly depend on the data: nominal_bytes counts none, "
-                       "nominal_max all that max_ratio allows";
+        out->depends = "elements held exactly, and bytes of an entropy coder, depend on the data: "
+                       "nominal_bytes counts none, nominal_max all there may be";
         if (kvr_codec_joint(r->scheme->k[0]))
             out->depends = "what a method in Python stores is known when it has run: nominal_bytes "
                            "is nothing, nominal_max the most that is taken";

@@ -1,0 +1,119 @@
+/* ranged.h - the arithmetic of the stage `ranged`, which both kinds of device do.
+ *
+ * Of a token over all heads, A = BF16(max |x|) and C = bins / 2 - 1: symbol = rne(x (C / A) + C),
+ * 0 .. 2 C, which reads (symbol - C) / C * A. The symbols of a channel are coded by an integer
+ * range coder with frequencies of their own, as CacheGen's code has it:
+ *
+ *     f[i] = floor((65535 - bins) h[i] / T) + i,  i = 0 .. bins        h[i]: symbols below i, of T
+ *     span = high - low + 1;  high = low - 1 + (span f[s + 1] >> 16);  low += span f[s] >> 16
+ *
+ * f[bins] stands for 65536 as an upper end. Equal top bits of low and high are put out, halves in
+ * the middle are put off; at the end one more is put off, then 0 if low < 2^30, else 1. Bits fill
+ * bytes from the top. Segments of SEGMENT tokens begin afresh with the same frequencies. */
+#ifndef KVR_METHODS_RANGED_H
+#define KVR_METHODS_RANGED_H
+
+#include "methods/codecs/cells/cells.h"
+
+enum { RANGED_SEGMENT = 256, RANGED_MAX_BINS = 64 };
+
+/* A block. codes = the segments' bytes, channel by channel within a segment of tokens; meta = where
+ * each ends in codes, uint32 [segments][channels]; frequencies uint16 [channels][bins + 1]; A BF16
+ * [T]. */
+struct ranged {
+    int bins;
+    int64_t n_tok, channels, segments;
+};
+
+#ifdef __cplusplus
+typedef kvr_global<const uint8_t> ranged_in;
+#else
+typedef const uint8_t *ranged_in;
+#endif
+
+CELLS int64_t ranged_f_at(const struct ranged *g, int64_t channel, int64_t i)
+{
+    return 4 * g->segments * g->channels + 2 * (channel * (g->bins + 1) + i);
+}
+
+CELLS int64_t ranged_size_at(const struct ranged *g, int64_t t)
+{
+    return ranged_f_at(g, g->channels, 0) + 2 * t;
+}
+
+CELLS unsigned ranged_get(ranged_in p, int64_t at, int size)
+{
+    unsigned raw = 0;
+
+    for (int b = 0; b < size; b++)
+        raw |= (unsigned)p[at + b] << (8 * b);
+    return raw;
+}
+
+CELLS float ranged_value(const struct ranged *g, int symbol, float size)
+{
+    const float c = (float)(g->bins / 2 - 1);
+
+    return ((float)symbol - c) / c * size;
+}
+
+/* The next bit of n bytes from `from`; 0 beyond them. */
+CELLS unsigned ranged_bit(ranged_in codes, int64_t from, int64_t n, int64_t bit)
+{
+    return bit / 8 < n ? (unsigned)codes[from + bit / 8] >> (7 - bit % 8) & 1u : 0u;
+}
+
+/* Where the decoder of a segment of a channel is. */
+struct ranged_reader {
+    unsigned low, high, value;
+    int64_t from, n, bit; /* its bytes, the next bit */
+};
+
+CELLS struct ranged_reader ranged_open(ranged_in codes, int64_t from, int64_t n)
+{
+    struct ranged_reader r;
+
+    r.low = 0;
+    r.high = 0xffffffffu;
+    r.value = 0;
+    r.from = from;
+    r.n = n;
+    for (r.bit = 0; r.bit < 32; r.bit++)
+        r.value = r.value << 1 | ranged_bit(codes, from, n, r.bit);
+    return r;
+}
+
+CELLS unsigned ranged_upper(const struct ranged *g, ranged_in meta, int64_t channel, int s)
+{
+    return s + 1 == g->bins ? 65536u : ranged_get(meta, ranged_f_at(g, channel, s + 1), 2);
+}
+
+CELLS int ranged_next(const struct ranged *g, ranged_in codes, ranged_in meta, int64_t channel,
+                      struct ranged_reader *r)
+{
+    const uint64_t span = (uint64_t)r->high - r->low + 1;
+    const unsigned target = (unsigned)((((uint64_t)r->value - r->low + 1) * 65536 - 1) / span);
+    int s = 0;
+
+    while (s + 1 < g->bins && ranged_upper(g, meta, channel, s) <= target)
+        s++;
+    r->high = r->low - 1 + (unsigned)(span * ranged_upper(g, meta, channel, s) >> 16);
+    r->low += (unsigned)(span * ranged_get(meta, ranged_f_at(g, channel, s), 2) >> 16);
+    for (;;) {
+        unsigned off;
+
+        if (r->high < 0x80000000u)
+            off = 0;
+        else if (r->low >= 0x80000000u)
+            off = 0x80000000u;
+        else if (r->low >= 0x40000000u && r->high < 0xc0000000u)
+            off = 0x40000000u;
+        else
+            return s;
+        r->low = (r->low - off) << 1;
+        r->high = (r->high - off) << 1 | 1u;
+        r->value = (r->value - off) << 1 | ranged_bit(codes, r->from, r->n, r->bit++);
+    }
+}
+
+#endif
