@@ -24,20 +24,22 @@ static int report(const struct fsck_opts *o, const char *db, const struct kvr_ch
     const int code = r->problems ? KVR_EXIT_TOLERANCE : KVR_EXIT_OK;
 
     if (o->json)
-        return kvr_cli_json(json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:s?, s:O}", "db", db,
-                                      "checksums", r->sealed, "problems", r->problems, "cells",
-                                      (json_int_t)r->cells, "lost_cells", (json_int_t)r->lost_cells,
-                                      "sessions", (json_int_t)r->sessions, "lost_sessions",
-                                      (json_int_t)r->lost_sessions, "saved",
-                                      o->output[0] ? o->output : NULL, "found", problems),
-                            code);
+        return kvr_cli_json(
+            json_pack("{s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:s?, s:O}", "db", db,
+                      "checksums", r->sealed, "problems", r->problems, "cells",
+                      (json_int_t)r->cells, "lost_cells", (json_int_t)r->lost_cells, "sessions",
+                      (json_int_t)r->sessions, "lost_sessions", (json_int_t)r->lost_sessions,
+                      "sweeps", (json_int_t)r->sweeps, "lost_sweeps", (json_int_t)r->lost_sweeps,
+                      "saved", o->output[0] ? o->output : NULL, "found", problems),
+            code);
     if (!r->sealed && !r->problems)
         printf("%s: no damage found; of an earlier version, it has no checksums\n", db);
     else
-        printf("%s: %lld cells whole, %lld not; %lld sessions whole, %lld not; %d problems%s%s\n",
+        printf("%s: %lld cells whole, %lld not; %lld sessions whole, %lld not; %lld plans whole, "
+               "%lld not; %d problems%s%s\n",
                db, (long long)r->cells, (long long)r->lost_cells, (long long)r->sessions,
-               (long long)r->lost_sessions, r->problems,
-               o->output[0] ? "; what is whole is in " : "", o->output);
+               (long long)r->lost_sessions, (long long)r->sweeps, (long long)r->lost_sweeps,
+               r->problems, o->output[0] ? "; what is whole is in " : "", o->output);
     return code;
 }
 
@@ -72,11 +74,12 @@ const struct kvr_command kvr_command_fsck = {
     .summary = "is a database what was written to it? The rest can be saved",
     .usage = "DB [-o NEW.db]",
     .examples = "  kvreel fsck kvreel.db\n"
-                "  kvreel fsck kvreel.db -o saved.db      # cells and sessions that are whole\n",
+                "  kvreel fsck kvreel.db -o saved.db      # what of it is whole\n",
     .details =
         "Every cell has a checksum over all its rows (metrics, series, passes, ...), every "
         "session\n"
-        "one over its facts. `kvreel merge` and `kvreel report` refuse a database that is not "
+        "one over its facts, every sweep one over its plan. `kvreel merge` and `kvreel report` "
+        "refuse a database that is not "
         "what\n"
         "its checksums say. The database itself is not changed. Exit code 4: there is damage.\n",
     .args = args,

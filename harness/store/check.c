@@ -16,6 +16,7 @@ struct check {
     kvr_problem_fn *fn;
     void *ctx;
     struct kvr_check_result *out;
+    int64_t version; /* of the database; 0: it cannot be read */
 };
 
 static void say(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -138,12 +139,14 @@ typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const
 /* Every group; `fn` (may be NULL) for those that are whole. */
 static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *fn, void *ctx)
 {
-    int64_t *good = what == KVR_SEAL_CELL ? &c->out->cells : &c->out->sessions;
-    int64_t *lost = what == KVR_SEAL_CELL ? &c->out->lost_cells : &c->out->lost_sessions;
+    int64_t *const good[] = { &c->out->cells, &c->out->sessions, &c->out->sweeps };
+    int64_t *const lost[] = { &c->out->lost_cells, &c->out->lost_sessions, &c->out->lost_sweeps };
     struct kvr_sealer sealer = { .db = c->db, .path = c->path, .schema = "main" };
     sqlite3_stmt *q = NULL;
     enum kvr_status st = KVR_OK;
 
+    if (c->version < kvr_seal_since[what])
+        return KVR_OK;
     KVR_TRY(list_keys(c, what));
     if (sqlite3_prepare_v2(c->db, "SELECT key FROM temp.found ORDER BY key", -1, &q, NULL) !=
         SQLITE_OK)
@@ -152,11 +155,11 @@ static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *
         const char *key = (const char *)sqlite3_column_text(q, 0);
 
         if (kvr_sealer_check(&sealer, what, key) == KVR_OK) {
-            ++*good;
+            ++*good[what];
             if (fn)
                 st = fn(c, what, key, ctx);
         } else {
-            ++*lost;
+            ++*lost[what];
             say(c, "%s", kvr_error());
         }
     }
@@ -188,8 +191,7 @@ static enum kvr_status open_to_check(struct check *c, bool *open)
 static enum kvr_status check_open(struct check *c)
 {
     enum kvr_sql_form form;
-    int64_t version;
-    enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, &version);
+    enum kvr_status st = kvr_sql_check_version(c->db, c->path, &form, &c->version);
 
     each_row(c, "PRAGMA main.integrity_check(20)", "structure");
     each_row(c,
@@ -199,10 +201,10 @@ static enum kvr_status check_open(struct check *c)
     KVR_TRY(st);
     if (form == KVR_FORM_OURS)
         check_made(c);
-    else if (version >= KVR_STORE_SEALED)
+    else if (c->version >= KVR_STORE_SEALED)
         check_common(c);
     c->out->sealed = has_seals(c->db);
-    if (!c->out->sealed && version >= KVR_STORE_SEALED)
+    if (!c->out->sealed && c->version >= KVR_STORE_SEALED)
         say(c, "structure: the table of checksums cannot be read");
     for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_SEALS; w++)
         st = walk(c, (enum kvr_seal_what)w, NULL, NULL);
@@ -331,6 +333,8 @@ static enum kvr_status save_all(struct check *c, struct kvr_store *to)
     KVR_TRY(kvr_sql_exec(to, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE", "saving"));
     st = walk(c, KVR_SEAL_SESSION, save_group, to);
     if (st == KVR_OK)
+        st = walk(c, KVR_SEAL_SWEEP, save_group, to);
+    if (st == KVR_OK)
         st = walk(c, KVR_SEAL_CELL, save_group, to);
     return kvr_sql_end(to, st, "saving");
 }
@@ -340,6 +344,7 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
 {
     struct check c = { .path = path, .fn = fn, .ctx = ctx, .out = out };
     struct kvr_store *s = NULL;
+    enum kvr_sql_form form;
     enum kvr_status st;
     bool open;
 
@@ -351,7 +356,9 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     if (!open)
         return KVR_OK;
     out->sealed = has_seals(c.db);
-    st = kvr_store_open(&s, to); /* an empty one with all tables */
+    if (kvr_sql_check_version(c.db, path, &form, &c.version) != KVR_OK)
+        c.version = KVR_STORE_VERSION; /* what cannot be told is not taken for an earlier one */
+    st = kvr_store_open(&s, to);       /* an empty one with all tables */
     if (st == KVR_OK)
         st = save_all(&c, s);
     kvr_store_close(&s);

@@ -4,7 +4,8 @@
  * Version 3 had the settings as columns of their own, since version 4 they are made of the spec, so
  * that a setting's row is all there is to a new column. Version 5 has tables more, says EXCLUDED of
  * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells.
- * Version 6 has checksums. */
+ * Version 6 has checksums, version 7 those of plans, and not the table `metric_about`, which nobody
+ * had written to. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>
@@ -171,9 +172,8 @@ static enum kvr_status drop_views(struct kvr_store *s)
     return st;
 }
 
-static enum kvr_status rebuild(struct kvr_store *s)
+static enum kvr_status rebuild(struct kvr_store *s, int64_t from)
 {
-    /* Checksums that are there stay as they are, so that what is damaged stays visible. */
     bool sealed = false;
     char version[64];
 
@@ -186,12 +186,20 @@ static enum kvr_status rebuild(struct kvr_store *s)
                          "UPDATE attempt SET outcome = 'EXCLUDED' WHERE outcome = 'SKIPPED' AND "
                          "reason LIKE 'excluded: %'",
                          "taking over excluded cells"));
-    KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before", "changing the cells"));
+    KVR_TRY(kvr_sql_exec(s, "DROP TABLE cell_before; DROP TABLE IF EXISTS metric_about",
+                         "changing the cells"));
+    if (sealed)
+        KVR_TRY(kvr_sql_exec(s, "ALTER TABLE seal RENAME TO seal_before", "changing the seals"));
     KVR_TRY(kvr_sql_create_since_5(s->db, s->path, ""));
+    /* Checksums that are there stay as they are, so that what is damaged stays visible. */
+    if (sealed)
+        KVR_TRY(kvr_sql_exec(s,
+                             "INSERT INTO seal(what, key, sha256) SELECT what, key, sha256 FROM "
+                             "seal_before; DROP TABLE seal_before",
+                             "changing the seals"));
     KVR_TRY(kvr_sql_create_cell_indexes(s->db, s->path, ""));
     KVR_TRY(kvr_sql_create_views(s->db, s->path, false));
-    if (!sealed)
-        KVR_TRY(kvr_seal_all(s));
+    KVR_TRY(kvr_seal_since_version(s, from));
     sqlite3_snprintf(sizeof version, version, "PRAGMA user_version = %d", KVR_STORE_VERSION);
     return kvr_sql_exec(s, version, "changing the cells");
 }
@@ -209,7 +217,7 @@ enum kvr_status kvr_sql_migrate(struct kvr_store *s, int64_t version)
         kvr_sql_exec(s, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON", "opening"));
     st = kvr_sql_exec(s, "BEGIN IMMEDIATE", "changing the cells");
     if (st == KVR_OK)
-        st = rebuild(s);
+        st = rebuild(s, version);
     if (st == KVR_OK)
         st = kvr_sql_exec(s, "COMMIT", "changing the cells");
     if (!sqlite3_get_autocommit(s->db))

@@ -43,14 +43,14 @@ enum kvr_status kvr_store_plan(struct kvr_store *s, const struct kvr_plan *plan)
     enum kvr_status st;
 
     KVR_TRY(kvr_sql_exec(s, "BEGIN IMMEDIATE", "writing a plan"));
-    st = put_sweep(s, plan);
+    st = kvr_seal_check(s, KVR_SEAL_SWEEP, plan->id);
+    if (st == KVR_OK)
+        st = put_sweep(s, plan);
     if (st == KVR_OK)
         st = put_cells(s, plan);
     if (st == KVR_OK)
-        st = kvr_sql_exec(s, "COMMIT", "writing a plan");
-    if (st != KVR_OK && !sqlite3_get_autocommit(s->db))
-        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    return st;
+        st = kvr_seal(s, KVR_SEAL_SWEEP, plan->id);
+    return kvr_sql_end(s, st, "writing a plan");
 }
 
 /* One statement with texts alone. */
@@ -70,29 +70,36 @@ static enum kvr_status put(struct kvr_store *s, const char *sql, const char *wha
     return st;
 }
 
+/* The same of a row of a group, inside of a transaction or not; text[0] is the group's key. */
+static enum kvr_status put_sealed(struct kvr_store *s, enum kvr_seal_what group, const char *sql,
+                                  const char *what, const char *const text[4])
+{
+    enum kvr_status st;
+
+    KVR_TRY(kvr_sql_exec(s, "SAVEPOINT sealed", what));
+    st = kvr_seal_check(s, group, text[0]);
+    if (st == KVR_OK)
+        st = put(s, sql, what, text);
+    if (st == KVR_OK)
+        st = kvr_seal(s, group, text[0]);
+    if (st != KVR_OK)
+        sqlite3_exec(s->db, "ROLLBACK TO sealed", NULL, NULL, NULL);
+    sqlite3_exec(s->db, "RELEASE sealed", NULL, NULL, NULL);
+    return st;
+}
+
 enum kvr_status kvr_store_enough(struct kvr_store *s, const char *sweep, const char *cell, bool yes)
 {
-    return put(s, "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2", "writing a plan",
-               (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
+    return put_sealed(s, KVR_SEAL_SWEEP,
+                      "UPDATE plan SET state = ?3 WHERE sweep = ?1 AND cell = ?2", "writing a plan",
+                      (const char *const[4]){ sweep, cell, yes ? "enough" : "planned" });
 }
 
 enum kvr_status kvr_store_about(struct kvr_store *s, const char *session, const char *name,
                                 const char *value)
 {
-    const char *const text[4] = { session, name, value };
-    enum kvr_status st;
-
-    KVR_TRY(kvr_sql_exec(s, "SAVEPOINT about", "writing about the session"));
-    st = kvr_seal_check(s, KVR_SEAL_SESSION, session);
-    if (st == KVR_OK)
-        st =
-            put(s, "INSERT OR REPLACE INTO about VALUES(?,?,?)", "writing about the session", text);
-    if (st == KVR_OK)
-        st = kvr_seal(s, KVR_SEAL_SESSION, session);
-    if (st != KVR_OK)
-        sqlite3_exec(s->db, "ROLLBACK TO about", NULL, NULL, NULL);
-    sqlite3_exec(s->db, "RELEASE about", NULL, NULL, NULL);
-    return st;
+    return put_sealed(s, KVR_SEAL_SESSION, "INSERT OR REPLACE INTO about VALUES(?,?,?)",
+                      "writing about the session", (const char *const[4]){ session, name, value });
 }
 
 enum kvr_status kvr_store_started(struct kvr_store *s, const char *cell, const char *session,

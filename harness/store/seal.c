@@ -8,7 +8,9 @@
 
 #include "harness/store/sql.h"
 
-const char *const kvr_seal_names[KVR_N_SEALS] = { "cell", "session" };
+const char *const kvr_seal_names[KVR_N_SEALS] = { "cell", "session", "sweep" };
+const int kvr_seal_since[KVR_N_SEALS] = { KVR_STORE_SEALED, KVR_STORE_SEALED,
+                                          KVR_STORE_SEALED_PLANS };
 
 const char *const kvr_seal_tables[KVR_N_SEALS][12][2] = {
     { { "cell", "key" },
@@ -23,6 +25,7 @@ const char *const kvr_seal_tables[KVR_N_SEALS][12][2] = {
       { "attempt", "cell" },
       { NULL, NULL } },
     { { "session", "id" }, { "drift", "session" }, { "about", "session" }, { NULL, NULL } },
+    { { "sweep", "id" }, { "plan", "sweep" }, { NULL, NULL } },
 };
 
 /* Columns by name, so that their order in a table does not count. */
@@ -233,11 +236,12 @@ static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
     return st;
 }
 
-enum kvr_status kvr_seal_all(struct kvr_store *s)
+enum kvr_status kvr_seal_since_version(struct kvr_store *s, int64_t version)
 {
     enum kvr_status st = KVR_OK;
 
     for (int w = 0; st == KVR_OK && w < KVR_N_SEALS; w++)
-        st = seal_each(sealer_of(s), (enum kvr_seal_what)w);
+        if (version < kvr_seal_since[w])
+            st = seal_each(sealer_of(s), (enum kvr_seal_what)w);
     return st;
 }

@@ -1,10 +1,10 @@
 /* seal.h - checksums of rows: what was written is what is read, or that is seen.
  *
  * A seal is the SHA-256 of the canonical text of all rows of a group: a cell with its metrics,
- * series, memory, passes, probes, samples, artifacts and attempts, or a session with its facts and
- * drift. Columns that are made of others and those that are NULL are left out, so that a later
- * version's columns and tables do not break it. Whoever writes such rows seals them in the same
- * transaction.
+ * series, memory, passes, probes, samples, artifacts and attempts; a session with its facts and
+ * drift; a sweep with its plan. Columns that are made of others and those that are NULL are left
+ * out, so that a later version's columns and tables do not break it. Whoever writes such rows seals
+ * them in the same transaction.
  *
  *     KVR_TRY(kvr_seal_check(s, KVR_SEAL_CELL, key));     before they change
  *     ...
@@ -14,12 +14,15 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "harness/core/sha256.h"
 #include "harness/core/status.h"
 
-enum kvr_seal_what { KVR_SEAL_CELL, KVR_SEAL_SESSION, KVR_N_SEALS };
-extern const char *const kvr_seal_names[KVR_N_SEALS]; /* "cell", "session" */
+enum kvr_seal_what { KVR_SEAL_CELL, KVR_SEAL_SESSION, KVR_SEAL_SWEEP, KVR_N_SEALS };
+extern const char *const kvr_seal_names[KVR_N_SEALS]; /* "cell", "session", "sweep" */
+/* Which version of the database was the first to have them. */
+extern const int kvr_seal_since[KVR_N_SEALS];
 
 /* The tables that a group is made of and their columns with its key, table first, NULL-terminated;
  * the first is the one that has a row for each key. */
@@ -39,7 +42,8 @@ void kvr_sealer_close(struct kvr_sealer *s);
 /* Those of a store's own database, its statements kept until it is closed. */
 struct kvr_store;
 enum kvr_status kvr_seal(struct kvr_store *s, enum kvr_seal_what what, const char *key);
-enum kvr_status kvr_seal_all(struct kvr_store *s); /* every group there is */
+/* Every group of a kind that a database of this version has no seals of. */
+enum kvr_status kvr_seal_since_version(struct kvr_store *s, int64_t version);
 /* KVR_EFORMAT: it is not what was sealed. A group without rows and without a seal is whole. */
 enum kvr_status kvr_seal_check(struct kvr_store *s, enum kvr_seal_what what, const char *key);
 

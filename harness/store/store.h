@@ -19,9 +19,10 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 6,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 7,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* what is still read, and brought to that */
-    KVR_STORE_SEALED = 6,          /* from that on there are checksums */
+    KVR_STORE_SEALED = 6,          /* from that on there are checksums, */
+    KVR_STORE_SEALED_PLANS = 7,    /* from that on of plans, too */
     KVR_STORE_APP_ID = 0x6b76726c, /* PRAGMA application_id: "kvrl" */
 };
 

@@ -9,6 +9,7 @@ exits 0 "a fresh copy" merge "$work/shared.db" -o "$work/p.db"
 n=$(sql "$work/p.db" 'SELECT count(*) FROM cell')
 exits 0 "what a sweep wrote is whole" fsck "$work/p.db" --json
 json "cell by cell" ".problems == 0 and .checksums and .cells == $n and .lost_cells == 0"
+json "and its plan" '.sweeps == 1 and .lost_sweeps == 0'
 exits 0 "a query may ask for that first" query --check --db "$work/p.db" 'SELECT count(*) FROM cell'
 
 sqlite3 "$work/p.db" "UPDATE metric SET value = value + 1 WHERE name = 'psnr' AND cell =
@@ -33,3 +34,18 @@ exits 2 "nothing is written over" fsck "$work/p.db" -o "$work/saved.db"
 # A metric beside a damaged one must not make it look whole.
 exits 2 "scores are not added to it" score --db "$work/p.db" --out "$work/out" --metrics sharpness
 exits 4 "so that it is still found" fsck "$work/p.db"
+
+# A plan that is not the one that was run would hide what nobody has measured.
+exits 0 "another copy" merge "$work/shared.db" -o "$work/q.db"
+sqlite3 "$work/q.db" "DELETE FROM plan WHERE method = 'RTN_INT2'"
+sweep=$(sql "$work/q.db" 'SELECT id FROM sweep')
+exits 4 "a plan with cells less is found" fsck "$work/q.db" --json
+json "by its name" --arg s "sweep $sweep is not what was written: its checksum is another" \
+    '.lost_sweeps == 1 and .lost_cells == 0 and any(.found[]; contains($s))'
+exits 2 "no report says that all is there" report --db "$work/q.db"
+exits 2 "nor does the same sweep run over it" run "$work/p.yaml" --db "$work/q.db" --out "$work/out" -q
+exits 4 "the cells are saved without it" fsck "$work/q.db" -o "$work/r.db" --json
+json "all of them" ".cells == $n and .sweeps == 0"
+exits 0 "and the sweep makes its plan anew" run "$work/p.yaml" --db "$work/r.db" --out "$work/out" -q
+exits 0 "that is whole" fsck "$work/r.db" --json
+json "cells and plan" ".cells == $n and .sweeps == 1 and .problems == 0"

@@ -15,6 +15,7 @@
 #include "harness/core/sha256.h"
 #include "harness/store/check.h"
 #include "harness/store/merge.h"
+#include "harness/store/plan.h"
 #include "harness/store/seal.h"
 #include "tests/suite.h"
 
@@ -52,6 +53,30 @@ static void tear_down(void)
     rmdir(dir);
 }
 
+static void put_plan(struct kvr_store *s)
+{
+    struct kvr_planned cell[N_CELLS];
+    char key[N_CELLS][40];
+    struct kvr_plan plan = {
+        .id = "sweep-1", .name = "a", .config = "a.yaml", .n = N_CELLS, .cell = cell
+    };
+
+    for (int i = 0; i < N_CELLS; i++) {
+        snprintf(key[i], sizeof key[i], "%032x", 7919 * (i + 1));
+        cell[i] = (struct kvr_planned){ .cell = key[i],
+                                        .method = "M",
+                                        .model = "nano",
+                                        .suite = "s",
+                                        .prompt_id = "p",
+                                        .run_kind = "bench",
+                                        .cost = 1e9 + i,
+                                        .state = "planned" };
+    }
+    ck_assert_msg(kvr_store_plan(s, &plan) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_store_enough(s, plan.id, key[3], true), KVR_OK);
+    ck_assert_int_eq(kvr_store_enough(s, plan.id, key[3], false), KVR_OK);
+}
+
 static void fill(void)
 {
     struct kvr_session session = { .id = "s0",
@@ -76,6 +101,7 @@ static void fill(void)
 
     ck_assert_msg(kvr_store_open(&s, good) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_store_session(s, &session) == KVR_OK, "%s", kvr_error());
+    put_plan(s);
     for (int i = 0; i < N_CELLS; i++) {
         static const double series[] = { 30.5, 31, 29.25, 28 };
         char key[40], method[24];
@@ -129,27 +155,18 @@ static void fill(void)
     kvr_store_close(&s);
 }
 
-/* One cell's rows as they can be read; "": it cannot. Plain SQL, none of the code that is tested.
- */
-static void hash_cell(sqlite3 *db, const char *key, char hex[KVR_SHA256_HEX])
+/* Rows of statements with a key as they can be read; "": they cannot. Plain SQL, none of the code
+ * that is tested. */
+static void hash_rows(sqlite3 *db, const char *const *sql, const char *key,
+                      char hex[KVR_SHA256_HEX])
 {
-    static const char *const sql[] = {
-        "SELECT * FROM cell WHERE key = ?",
-        "SELECT * FROM metric WHERE cell = ? ORDER BY 1, 2",
-        "SELECT * FROM series WHERE cell = ? ORDER BY 1, 2, 3",
-        "SELECT * FROM pass WHERE cell = ? ORDER BY 1, 2",
-        "SELECT * FROM mem WHERE cell = ? ORDER BY 1, 2",
-        "SELECT cell, session, n, outcome, reason, log_tail, started, "
-        "finished, wall_ns FROM attempt WHERE cell = ? ORDER BY 3",
-        "SELECT * FROM session WHERE ? <> ''"
-    };
     struct kvr_sha256 h;
 
     hex[0] = 0;
     ck_assert_int_eq(kvr_sha256_open(&h), KVR_OK);
-    for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
+    for (; *sql; sql++) {
         sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(db, sql[i], -1, &q, NULL);
+        int rc = sqlite3_prepare_v2(db, *sql, -1, &q, NULL);
 
         if (rc == SQLITE_OK)
             sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
@@ -170,7 +187,33 @@ static void hash_cell(sqlite3 *db, const char *key, char hex[KVR_SHA256_HEX])
     kvr_sha256_close(&h, hex);
 }
 
-static void hash_all(const char *path, char hex[N_CELLS][KVR_SHA256_HEX], bool *count_ok)
+static void hash_plan(sqlite3 *db, char hex[KVR_SHA256_HEX])
+{
+    static const char *const sql[] = { "SELECT * FROM sweep WHERE id = ?",
+                                       "SELECT * FROM plan WHERE sweep = ? ORDER BY 1, 2", NULL };
+
+    hash_rows(db, sql, "sweep-1", hex);
+}
+
+static void hash_cell(sqlite3 *db, const char *key, char hex[KVR_SHA256_HEX])
+{
+    static const char *const sql[] = {
+        "SELECT * FROM cell WHERE key = ?",
+        "SELECT * FROM metric WHERE cell = ? ORDER BY 1, 2",
+        "SELECT * FROM series WHERE cell = ? ORDER BY 1, 2, 3",
+        "SELECT * FROM pass WHERE cell = ? ORDER BY 1, 2",
+        "SELECT * FROM mem WHERE cell = ? ORDER BY 1, 2",
+        "SELECT cell, session, n, outcome, reason, log_tail, started, "
+        "finished, wall_ns FROM attempt WHERE cell = ? ORDER BY 3",
+        "SELECT * FROM session WHERE ? <> ''",
+        NULL
+    };
+
+    hash_rows(db, sql, key, hex);
+}
+
+/* The cells, and behind them the plan. */
+static void hash_all(const char *path, char hex[N_CELLS + 1][KVR_SHA256_HEX], bool *count_ok)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *q = NULL;
@@ -182,6 +225,7 @@ static void hash_all(const char *path, char hex[N_CELLS][KVR_SHA256_HEX], bool *
         snprintf(key, sizeof key, "%032x", 7919 * (i + 1));
         hash_cell(db, key, hex[i]);
     }
+    hash_plan(db, hex[N_CELLS]);
     if (count_ok) {
         *count_ok =
             sqlite3_prepare_v2(db, "SELECT count(*) FROM cell", -1, &q, NULL) == SQLITE_OK &&
@@ -221,6 +265,9 @@ static void damage_by_sql(unsigned *seed)
         "DELETE FROM seal WHERE what = 'session'",
         "DROP TABLE seal",
         "UPDATE pass SET tokens = tokens + 1 WHERE chunk = 1",
+        "UPDATE plan SET state = 'enough' WHERE cell > '0000000000000000000000000000ffff'",
+        "DELETE FROM plan WHERE cost = 1000000003",
+        "UPDATE sweep SET cells = cells - 1",
     };
     sqlite3 *db;
 
@@ -280,7 +327,7 @@ START_TEST(nothing_changes_unseen)
 {
     const char *wanted = getenv("KVR_DAMAGES");
     const int n = wanted ? atoi(wanted) : DEFAULT_DAMAGES;
-    char before[N_CELLS][KVR_SHA256_HEX], after[N_CELLS][KVR_SHA256_HEX];
+    char before[N_CELLS + 1][KVR_SHA256_HEX], after[N_CELLS + 1][KVR_SHA256_HEX];
     int found = 0, refused = 0, harmless = 0, cells_saved = 0;
     unsigned seed = 20260101;
 
@@ -297,7 +344,7 @@ START_TEST(nothing_changes_unseen)
         st = kvr_store_check(bad, NULL, NULL, &r);
         if (st == KVR_OK && r.problems == 0) { /* then it is what it was */
             hash_all(bad, after, &count_ok);
-            for (int i = 0; i < N_CELLS; i++)
+            for (int i = 0; i <= N_CELLS; i++)
                 whole = whole && strcmp(before[i], after[i]) == 0;
             ck_assert_msg(whole && count_ok, "damage %d changed content unseen", k);
             harmless++;
@@ -348,7 +395,7 @@ END_TEST
 /* A table that nobody sealed would be one whose damage nobody sees. */
 START_TEST(every_table_is_sealed_or_said)
 {
-    static const char *const others[] = { "plan", "sweep", "running", "metric_about", "seal" };
+    static const char *const others[] = { "running", "seal" }; /* what is now, and the sums */
     sqlite3 *db;
     sqlite3_stmt *q;
 
@@ -375,6 +422,37 @@ START_TEST(every_table_is_sealed_or_said)
 }
 END_TEST
 
+/* Whoever changes what was to be measured is found out, and the plan is not written over. */
+START_TEST(plans_are_sealed)
+{
+    static const char *const sql[] = {
+        "UPDATE plan SET state = 'excluded' WHERE cost = 1000000003",
+        "UPDATE plan SET method = 'N' WHERE cost = 1000000003",
+        "DELETE FROM plan WHERE cost = 1000000003",
+        "UPDATE sweep SET cells = cells - 1",
+        "DELETE FROM plan; DELETE FROM sweep",
+    };
+    struct kvr_check_result r;
+    struct kvr_store *s;
+    sqlite3 *db;
+
+    fill();
+    ck_assert_int_eq(kvr_store_check(good, NULL, NULL, &r), KVR_OK);
+    ck_assert(r.problems == 0 && r.sweeps == 1 && r.lost_sweeps == 0);
+    copy_good();
+    ck_assert_int_eq(sqlite3_open(bad, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, sql[_i], NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    ck_assert_int_eq(kvr_store_check(bad, NULL, NULL, &r), KVR_OK);
+    ck_assert(r.problems == 1 && r.lost_sweeps == 1 && r.lost_cells == 0);
+    ck_assert_int_eq(kvr_store_must_be_whole(bad), KVR_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "sweep sweep-1"));
+    ck_assert_int_eq(kvr_store_open(&s, bad), KVR_OK);
+    ck_assert_int_eq(kvr_store_enough(s, "sweep-1", "x", true), KVR_EFORMAT);
+    kvr_store_close(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("damage");
@@ -384,6 +462,7 @@ int main(void)
     tcase_set_timeout(tc, 1800);
     tcase_add_test(tc, nothing_changes_unseen);
     tcase_add_test(tc, every_table_is_sealed_or_said);
+    tcase_add_loop_test(tc, plans_are_sealed, 0, 5);
     suite_add_tcase(suite, tc);
     return run_suite_forked(suite);
 }

@@ -1,6 +1,7 @@
--- Checksums: of a cell with everything that hangs on it, of a session with its facts (seal.h).
+-- Checksums: of a cell with everything that hangs on it, of a session with its facts, of a sweep with
+-- its plan (seal.h).
 (
-  what TEXT NOT NULL CHECK(what IN ('cell', 'session')),
+  what TEXT NOT NULL CHECK(what IN ('cell', 'session', 'sweep')),
   key TEXT NOT NULL,
   sha256 TEXT NOT NULL,
   PRIMARY KEY(what, key)
