@@ -153,6 +153,24 @@ static void mean(struct kvr_derived *d, const struct source *s)
         d->value += s->v->series[i] / d->n;
 }
 
+/* As VMAF pools: moved by one, so that a frame of value 0 does not decide alone. */
+static void harmonic(struct kvr_derived *d, const struct source *s)
+{
+    double sum = 0.0;
+
+    name_it(d, s, "harmonic");
+    d->n = s->v->n_series - s->v->first;
+    for (int i = s->v->first; i < s->v->n_series; i++) {
+        if (!(s->v->series[i] > -1.0)) {
+            snprintf(d->missing, sizeof d->missing, "no harmonic mean: frame %d is %g", i,
+                     s->v->series[i]);
+            return;
+        }
+        sum += 1.0 / (1.0 + s->v->series[i]);
+    }
+    d->value = d->n / sum - 1.0;
+}
+
 enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_metric_input *in,
                                   const struct kvr_metric_value *v, int prefix_step,
                                   struct kvr_derived d[KVR_N_DERIVED])
@@ -172,6 +190,8 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
         st = fifth_percentile(&d[KVR_P5], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)
         mean(&d[KVR_MEAN], &s);
+    if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM && m->direction > 0)
+        harmonic(&d[KVR_HARMONIC], &s);
     if (st != KVR_OK)
         kvr_derived_free(d);
     return st;

@@ -17,6 +17,8 @@
  *               extra: its first frame
  *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
  *     m.mean    plain mean of the values per frame, where the metric pools otherwise
+ *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the values x per frame, where more is better: few bad
+ *               frames weigh more than in a mean
  * Of one that belongs to the whole video, m.drift alone: its series pooled over chunks. Of one
  * against the truth, m.drift counts from chunk 0, which reads the cache of what was given. */
 #ifndef KVR_METRICS_DERIVED_H
@@ -24,7 +26,7 @@
 
 #include "metrics/metric.h"
 
-enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_N_DERIVED };
+enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_N_DERIVED };
 
 struct kvr_derived {
     char name[64]; /* "" when there is nothing of this kind */

@@ -13,7 +13,7 @@
 #define GIB (1024.0 * MIB)
 
 struct run_opts {
-    const char *db, *out, *filter, *retry, *shard, *costs, *budget;
+    const char *db, *out, *filter, *retry, *retries, *shard, *costs, *budget;
     int jobs, timeout_s, limit;
     bool dry_run, dump_config, force, stale, json, quiet, progress;
     struct kvr_arg_list set;
@@ -71,12 +71,13 @@ static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
     return json_pack(
-        "{s:o*, s:b, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, s:i, "
+        "{s:o*, s:b, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, "
+        "s:i, "
         "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
         "files", plan->files, "identified", !s->unidentified, "phases", phases_json(s), "flop",
         positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
-        s->noisy, "enough", s->enough, "limited", s->limited, "memory_bytes",
+        s->noisy, "retried", s->retried, "enough", s->enough, "limited", s->limited, "memory_bytes",
         bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods",
         plan->methods, "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed,
         "skipped", s->skipped, "done_before", s->done_before, "failed_before", s->failed_before,
@@ -147,6 +148,8 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         printf(", %d repeats not needed", s->enough);
     if (s->scored)
         printf("; %d scored by new metrics", s->scored);
+    if (s->retried)
+        printf("; %d attempts that failed were repeated", s->retried);
     putchar('\n');
     if (s->noisy)
         printf("%d of them NOISY: their times do not count (column verdict_codes says why)\n",
@@ -326,6 +329,7 @@ static int run_with(const struct kvr_call *call, const struct kvr_preferences *p
         .jobs = kvr_preferences_number(preferences, KVR_PREF_JOBS, 0),
         .filter = o->filter,
         .retry = o->retry,
+        .retries = o->retries,
         .force = o->force,
         .stale = o->stale,
         .limit = o->limit,
@@ -377,6 +381,8 @@ static const struct kvr_arg args[] = {
                  "print the config in force, with where each value comes from"),
     KVR_ARG_TEXT(struct run_opts, retry, "retry", 0, "WHAT", NULL,
                  "failed, or failed:TYPE: run those cells again"),
+    KVR_ARG_TEXT(struct run_opts, retries, "retries", 0, "TYPE:N,...", NULL,
+                 "what fails so is tried up to N times more in this run"),
     KVR_ARG_FLAG(struct run_opts, force, "force", 0, "run finished cells again, too"),
     KVR_ARG_FLAG(struct run_opts, stale, "stale", 0,
                  "run again what another build than this measured"),

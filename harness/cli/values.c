@@ -24,12 +24,13 @@ static const struct {
     { "*", "device", "devices" },      { "*", "compute", "compute" },
     { "*", "path", "paths" },          { "*", "cpu", "cpus" },
     { "*", "set", "settings" },        { "*", "retry", "outcomes" },
-    { "plot", "format", "pictures" },  { "*", "format", "formats" },
-    { "show", "", "methods" },         { "score", "", "metrics" },
-    { "plot", "", "figures" },         { "list", "", "lists" },
-    { "stats", "", "statistics" },     { "stats", "unit", "units" },
-    { "bench", "", "benchmarks" },     { "reproduce", "", "studies" },
-    { "completion", "", "shells" },    { "man", "", "commands" },
+    { "*", "retries", "repeats" },     { "plot", "format", "pictures" },
+    { "*", "format", "formats" },      { "show", "", "methods" },
+    { "score", "", "metrics" },        { "plot", "", "figures" },
+    { "list", "", "lists" },           { "stats", "", "statistics" },
+    { "stats", "unit", "units" },      { "bench", "", "benchmarks" },
+    { "reproduce", "", "studies" },    { "completion", "", "shells" },
+    { "man", "", "commands" },
 };
 
 const char *kvr_values_kind(const char *command, const char *option)
@@ -61,7 +62,8 @@ static const struct {
     { "shells", { "bash", "zsh", "fish" } },
     { "outcomes",
       { "failed", "failed:TIMEOUT", "failed:OOM_HOST", "failed:OOM_DEVICE", "failed:SIGNAL",
-        "failed:NAN", "failed:DIVERGED", "failed:ERROR", "failed:INTERRUPTED" } },
+        "failed:NAN", "failed:DIVERGED", "failed:INVALID", "failed:ERROR" } },
+    { "repeats", { "OOM_HOST:1", "OOM_DEVICE:1", "TIMEOUT:1", "SIGNAL:1", "ERROR:1" } },
 };
 
 static enum kvr_status methods(FILE *to)

@@ -105,7 +105,7 @@ enum kvr_status kvr_dev_sync(struct kvr_dev *dev)
 
 bool kvr_dev_was_full(const struct kvr_dev *dev)
 {
-    return dev->kind->was_full(dev);
+    return dev->over_limit || dev->kind->was_full(dev);
 }
 
 bool kvr_dev_records(const struct kvr_dev *dev)

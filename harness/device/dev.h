@@ -65,7 +65,8 @@ void kvr_dev_copy(struct kvr_dev *dev, void *to, const void *from, size_t n);
 void kvr_dev_zero(struct kvr_dev *dev, void *p, size_t n);
 /* Wait for all that was asked; the first error since the last sync. */
 enum kvr_status kvr_dev_sync(struct kvr_dev *dev);
-/* Has an allocation ever been refused because the device's own memory was full? */
+/* Has an allocation ever been refused because the device's own memory was full, or by the limit of
+ * kvr_mem_set_limit()? */
 bool kvr_dev_was_full(const struct kvr_dev *dev);
 
 /* ---- work that is recorded --------------------------------------------------------------- */

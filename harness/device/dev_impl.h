@@ -45,6 +45,7 @@ struct kvr_dev {
     struct kvr_stream *stream; /* CUDA's own */
     struct kvr_mem_stats stats;
     size_t limit_bytes;  /* 0: none */
+    bool over_limit;     /* an allocation was refused by it */
     uint64_t fail_after; /* allocations until the injected failure; 0: none */
 };
 

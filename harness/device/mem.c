@@ -75,9 +75,11 @@ enum kvr_status kvr_buf_alloc_raw(struct kvr_buf *b, struct kvr_dev *dev, enum k
     if (dev->fail_after > 0 && --dev->fail_after == 0)
         return kvr_fail(KVR_ENOMEM, "memory: %zu bytes for %s: injected failure", n_bytes,
                         kvr_mem_tag_name(tag));
-    if (dev->limit_bytes > 0 && (live > dev->limit_bytes || n_bytes > dev->limit_bytes - live))
+    if (dev->limit_bytes > 0 && (live > dev->limit_bytes || n_bytes > dev->limit_bytes - live)) {
+        dev->over_limit = true;
         return kvr_fail(KVR_ENOMEM, "memory: %zu bytes for %s over %zu in use pass the limit %zu",
                         n_bytes, kvr_mem_tag_name(tag), live, dev->limit_bytes);
+    }
     if (dev->kind->alloc(dev, &p, n_bytes) != KVR_OK)
         return kvr_fail_prefix(KVR_ENOMEM, "memory: %s (%zu in use)", kvr_mem_tag_name(tag), live);
     *b = (struct kvr_buf){ .p = p, .n_bytes = n_bytes, .dev = dev, .tag = tag };

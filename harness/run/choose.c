@@ -45,6 +45,41 @@ static enum kvr_status parse_retry(struct retry *r, const char *text)
     return KVR_OK;
 }
 
+/* The machine's part in a failure may be another the next time; a rollout's own is not. */
+static bool may_pass(enum kvr_outcome o)
+{
+    return o == KVR_OUT_OOM_HOST || o == KVR_OUT_OOM_DEVICE || o == KVR_OUT_TIMEOUT ||
+           o == KVR_OUT_SIGNAL || o == KVR_OUT_ERROR;
+}
+
+enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
+{
+    char copy[256], *save = NULL;
+
+    memset(r, 0, sizeof *r);
+    if (!text)
+        return KVR_OK;
+    if (strlen(text) >= sizeof copy)
+        return kvr_fail(KVR_EINVAL, "retries: longer than %zu characters", sizeof copy - 1);
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+        char *colon = strchr(w, ':'), *end = NULL;
+        const long n = colon ? strtol(colon + 1, &end, 10) : 0;
+        enum kvr_outcome o;
+
+        if (!colon || end == colon + 1 || *end || n < 1 || n > 100)
+            return kvr_fail(KVR_EINVAL, "retries '%s': '%s', need TYPE:N, N 1 to 100", text, w);
+        *colon = 0;
+        if (!kvr_outcome_parse(w, &o) || !may_pass(o))
+            return kvr_fail(KVR_EINVAL,
+                            "retries '%s': '%s' is none of OOM_HOST, OOM_DEVICE, TIMEOUT, SIGNAL, "
+                            "ERROR",
+                            text, w);
+        r->most[o] = (int)n;
+    }
+    return KVR_OK;
+}
+
 /* Are they there, and are they those that were measured? */
 static bool frames_exist(const char *out_dir, const char *name, const char *sha256)
 {

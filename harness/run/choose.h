@@ -20,11 +20,21 @@ struct kvr_job {
     char frames_path[512]; /* below the out folder, when DONE */
     char frames_sha256[65];
     bool expect_same_frames; /* made again only because the file is gone or damaged */
+    int tries;               /* that have failed in this run and were to be repeated */
     bool enough;             /* left out: its rollout's time is known well enough */
     bool to_score;           /* DONE, and its frames are to be scored by metrics that are new */
     bool other_build;        /* when DONE: frames of this build are not to be compared with its */
     char reason[512];        /* when FAILED */
 };
+
+/* How many times more a cell is tried in the same run when it fails so. */
+struct kvr_retries {
+    int most[KVR_N_OUTCOMES];
+};
+
+/* "SIGNAL:2,TIMEOUT:1"; NULL: none. KVR_EINVAL: not such a list, or of what the same rollout would
+ * only do again. */
+enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text);
 
 /* One job per cell of the sweep, in its order; malloc'ed. `build` is that of this run
  * (kvr_session_build); a baseline of another one is made again when a cell needs it. Fills the

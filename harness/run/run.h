@@ -42,6 +42,8 @@ struct kvr_run_options {
     int jobs;            /* 0: one per core */
     const char *filter;  /* NULL: all. "method~^RTN & prompt=3" */
     const char *retry;   /* NULL, "failed" or "failed:TYPE" */
+    const char
+        *retries; /* NULL, or "SIGNAL:2,..": what fails so is tried again at once (choose.h) */
     bool force, dry_run;
     bool stale;          /* run again what another build measured */
     int limit;           /* > 0: no more cells than these, in their order */
@@ -73,6 +75,7 @@ struct kvr_run_summary {
     int to_run;             /* cells that were, or in a dry run would be, measured */
     int limited;            /* left for another time by `limit`, or by the budget */
     int enough;             /* repeats that the stop rule has left out */
+    int retried;            /* attempts that failed and were repeated */
     int noisy;              /* of ok: measured, but the time is not to be trusted */
     int n_stale;            /* of done_before: by another build than this */
     int64_t memory_bytes;   /* to_run at a time will hold, by history; 0: not known */

@@ -70,6 +70,7 @@ struct runner {
     int *order;
     struct kvr_store *store;
     struct kvr_session session;
+    struct kvr_retries retries;
     char build[65]; /* of the session */
     char plan_id[KVR_KEY_LEN];
     struct kvr_progress progress;
@@ -243,16 +244,18 @@ static char *request_text(const struct runner *r, const struct kvr_job *j, bool 
     const struct kvr_job *b = &r->jobs[j->cell->baseline];
     char *reference =
         b == j || b->cell->no_frames ? NULL : kvr_path_join(r->summary->out_dir, b->frames_path);
-    json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *o;
+    json_t *spec = json_loads(j->cell->spec, 0, NULL), *memory = NULL, *device = NULL, *o;
     char *text;
 
     if (r->config.set.memory_mib && spec)
         memory = json_integer((json_int_t)r->config.set.memory_mib << 20);
-    o = json_pack("{s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}",
-                  "memory_bytes", memory, "embedding", embedding_json(r, j->cell), "tokens",
-                  tokens_json(j->cell->prompt->tokens), "build", r->build, "truth",
-                  truth_json(j->cell->prompt->truth), "plugins", plugin_paths(spec), "spec", spec,
-                  "model_dir", j->cell->model->dir, "model_stamp",
+    if (r->config.set.device_mib && spec)
+        device = json_integer((json_int_t)r->config.set.device_mib << 20);
+    o = json_pack("{s:o*, s:o*, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}",
+                  "memory_bytes", memory, "device_bytes", device, "embedding",
+                  embedding_json(r, j->cell), "tokens", tokens_json(j->cell->prompt->tokens),
+                  "build", r->build, "truth", truth_json(j->cell->prompt->truth), "plugins",
+                  plugin_paths(spec), "spec", spec, "model_dir", j->cell->model->dir, "model_stamp",
                   r->stamps[j->cell->model - r->config.model], "out_dir", r->summary->out_dir,
                   "frames",
                   drift ? json_sprintf("frames/drift-%.8s.safetensors", r->session.id)
@@ -296,7 +299,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     if (drift)
         return KVR_OK;
     j->state = KVR_RUNNING;
-    r->n_started++;
+    r->n_started += j->tries == 0;
     return kvr_store_started(r->store, j->cell->key, r->session.id, w->started,
                              kvr_gpus_uuid(&r->gpus, gpu));
 }
@@ -532,6 +535,21 @@ static enum kvr_status judge_drift(struct runner *r)
     return kvr_store_noisy(r->store, r->session.id, "DRIFT");
 }
 
+/* What failed in a way that may be another the next time waits again, at its place in the order. */
+static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_verdict *v)
+{
+    if (r->signals || v->disk_full || j->tries >= r->retries.most[v->outcome])
+        return false;
+    j->tries++;
+    j->state = KVR_WAITING;
+    r->next = 0;
+    r->summary->retried++;
+    kvr_progress_say(&r->progress, "%s %s: %s: %s: tried again (%d of %d)", j->cell->prompt->id,
+                     j->cell->label, kvr_outcome_name(v->outcome), v->reason, j->tries,
+                     r->retries.most[v->outcome]);
+    return true;
+}
+
 static enum kvr_status finish(struct runner *r, struct worker *w, int wait_status)
 {
     struct kvr_job *j = w->job;
@@ -569,7 +587,7 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         }
         if (st == KVR_OK)
             st = store_attempt(r, j, &a, &v);
-        if (st == KVR_OK)
+        if (st == KVR_OK && !tries_again(r, j, &v))
             st = settle(r, j, &v);
         if (st == KVR_OK)
             link_by_name(r, j);
@@ -1208,6 +1226,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_session_gather(&r->session, o->argc, o->argv, o->config_path,
                                kvr_yaml_text_of_file(r->config.doc), 0));
     KVR_TRY(kvr_session_build(&r->session, r->build));
+    KVR_TRY(kvr_retries_parse(&r->retries, o->retries));
     KVR_TRY(
         kvr_choose(&r->jobs, r->store, &r->sweep, o, r->build, r->summary->out_dir, r->summary));
     KVR_TRY(kvr_order(&r->order, &r->sweep, (uint64_t)r->config.set.order_seed));

@@ -18,6 +18,7 @@
  *                      spec.embedding has its sha256 when the suite came with it
  *     build            of this program, part of the name of what such a model's cells share
  *     memory_bytes     address space it may take; absent: no limit
+ *     device_bytes     what it may hold on its device; absent: no limit
  * A cell of kind `probe` has its attention looked at, and its phases by pass.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
@@ -75,7 +76,7 @@ struct job {
     struct kvr_settings set;
     const char *device; /* its name, when that is part of the key */
     bool device_full;   /* an allocation failed for want of its memory */
-    int64_t memory_bytes;
+    int64_t memory_bytes, device_bytes;
     struct kvr_truth truth; /* {0}: there is none */
     int64_t given;
     float *embedding; /* [text_len, text_dim]; NULL: the text counts */
@@ -109,6 +110,7 @@ static enum kvr_status read_request(struct job *j, FILE *in)
     KVR_TRY(kvr_json_string(j->spec, where, "plan", &j->scheme));
     KVR_TRY(kvr_json_string_opt(j->spec, where, "device", &j->device));
     KVR_TRY(kvr_json_int_opt(j->request, where, "memory_bytes", &j->memory_bytes));
+    KVR_TRY(kvr_json_int_opt(j->request, where, "device_bytes", &j->device_bytes));
     return kvr_settings_read_json(&j->set, j->spec, where);
 }
 
@@ -761,6 +763,8 @@ static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
     if (j->device && strcmp(j->device, d.name) != 0)
         return kvr_fail(KVR_EINVAL, "device cuda: this is %s, the plan was made for %s", d.name,
                         j->device);
+    if (j->device_bytes > 0)
+        kvr_mem_set_limit(*dev, (size_t)j->device_bytes);
     return KVR_OK;
 }
 

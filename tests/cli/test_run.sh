@@ -137,6 +137,13 @@ exits 0 "other code measured these" run tiny.yaml --db t.db --out o --dry-run --
 json "which is said" '.stale == 6 and .to_run == 0'
 exits 0 "and measured again when that is asked" run tiny.yaml --db t.db --out o --stale --json
 json "all of them" '.ok == 6'
+exits 3 "a limit of what a device may hold, here the CPU's tagged memory" run tiny.yaml --db l.db --out l \
+    --set device_mib=1 --set 'methods=[BF16]' --filter prompt=red
+check "is out of the device's memory, and says the limit" test "$(sql l.db "SELECT count(*) FROM cell \
+    WHERE outcome = 'OOM_DEVICE' AND reason GLOB '*bytes for * pass the limit 1048576'")" -eq 1
+exits 0 "with more it is the same cell, tried again" run tiny.yaml --db l.db --out l --set device_mib=4000 \
+    --set 'methods=[BF16]' --filter prompt=red --retry failed:OOM_DEVICE --json
+json "and fits" '.ok == 1 and .cells == 1'
 if "$kvreel" version | grep -q 'kernels *emulated'; then
     exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
     says "says how to build it" 'make CUDA=1'

@@ -138,6 +138,7 @@ START_TEST(limit_is_kept_and_lifted)
     kvr_mem_set_limit(dev, 100); /* below what is in use */
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 1), KVR_ENOMEM);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, SIZE_MAX), KVR_ENOMEM);
+    ck_assert(kvr_dev_was_full(dev)); /* a cell that comes to this is out of the device's memory */
     kvr_mem_set_limit(dev, 0);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_META, 5000), KVR_OK);
     kvr_buf_free(&b);

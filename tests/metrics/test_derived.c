@@ -67,6 +67,9 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     close_to(d[2].value, db(16));
     ck_assert_str_eq(d[3].name, "psnr.mean");
     close_to(d[3].value, (4 * 100.0 + 2 * db(4) + 2 * db(16)) / 8);
+    ck_assert_str_eq(d[KVR_HARMONIC].name, "psnr.harmonic");
+    close_to(d[KVR_HARMONIC].value, 8 / (4 / 101.0 + 2 / (1 + db(4)) + 2 / (1 + db(16))) - 1);
+    ck_assert(d[KVR_HARMONIC].value < d[KVR_MEAN].value); /* bad frames weigh more */
     kvr_derived_free(d);
     free_pair(&p);
 }
@@ -162,7 +165,8 @@ START_TEST(worse_is_the_other_end_where_less_is_better)
 
     derive("colour_drift", &p, 2, 5, d);
     close_to(d[2].value, 4 * sqrt(3));
-    close_to(d[0].value, 2 * sqrt(3)); /* chunk 3 less chunk 2 */
+    close_to(d[0].value, 2 * sqrt(3));          /* chunk 3 less chunk 2 */
+    ck_assert_str_eq(d[KVR_HARMONIC].name, ""); /* it would weigh the good frames more */
     kvr_derived_free(d);
     free_pair(&p);
 }
@@ -220,6 +224,26 @@ START_TEST(a_short_first_chunk)
 }
 END_TEST
 
+START_TEST(a_harmonic_mean_has_its_limit)
+{
+    double x[] = { 0.5, -1.0, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5 };
+    struct pair p = late_harm();
+    const struct kvr_metric_value v = { .series = x, .n_series = 8 };
+    const struct kvr_metric_input in = { .ref = &p.ref, .test = &p.test, .chunk = 2 };
+    struct kvr_derived d[KVR_N_DERIVED];
+
+    ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("ssim"), &in, &v, 4, d), KVR_OK);
+    ck_assert_str_eq(d[KVR_HARMONIC].missing, "no harmonic mean: frame 1 is -1");
+    kvr_derived_free(d);
+    x[1] = 0;
+    ck_assert_int_eq(kvr_metric_derive(kvr_metric_find("ssim"), &in, &v, 4, d), KVR_OK);
+    ck_assert_str_eq(d[KVR_HARMONIC].missing, "");
+    close_to(d[KVR_HARMONIC].value, 8 / (6 / 1.5 + 1 + 1 / 1.25) - 1);
+    kvr_derived_free(d);
+    free_pair(&p);
+}
+END_TEST
+
 START_TEST(reasons)
 {
     struct pair p = late_harm();
@@ -253,6 +277,7 @@ int main(void)
     tcase_add_test(tc, worse_is_the_other_end_where_less_is_better);
     tcase_add_test(tc, the_baseline_drifts_from_its_second_chunk);
     tcase_add_test(tc, a_short_first_chunk);
+    tcase_add_test(tc, a_harmonic_mean_has_its_limit);
     tcase_add_test(tc, reasons);
     suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

@@ -712,6 +712,40 @@ START_TEST(retry_by_type)
 }
 END_TEST
 
+/* A worker that dies twice and then does its work: told how often, a run tries again by itself. */
+START_TEST(retries_by_type)
+{
+    struct kvr_run_options o = options();
+    struct kvr_run_summary s;
+    char tries[96];
+
+    snprintf(tries, sizeof tries, "%s/tries", dir);
+    setenv("KVR_TEST_TRIES", tries, 1);
+    o.filter = "prompt=a & method=BF16";
+    ck_assert_int_eq(must_run(&o).ok, 1);
+    o.filter = "prompt=a & method=RTN_INT2";
+    setenv("KVR_TEST_FAULT", "flaky:RTN_INT2", 1);
+    o.retries =
+        "TIMEOUT:5,SIGNAL:1"; /* one is not enough, and what is no signal is not asked for */
+    s = must_run(&o);
+    ck_assert_int_eq(s.failed, 1);
+    ck_assert_int_eq(s.retried, 1);
+    ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE outcome = 'SIGNAL'").i, 2);
+    unlink(tries);
+    o.retry = "failed";
+    o.retries = "SIGNAL:2";
+    s = must_run(&o);
+    unsetenv("KVR_TEST_FAULT");
+    unsetenv("KVR_TEST_TRIES");
+    ck_assert_int_eq(s.ok, 1);
+    ck_assert_int_eq(s.failed, 0);
+    ck_assert_int_eq(s.retried, 2);
+    ck_assert_int_eq(ask("SELECT count(*) FROM attempt WHERE outcome = 'SIGNAL'").i, 4);
+    ck_assert_int_eq(ask("SELECT attempt FROM cell WHERE name = 'RTN_INT2' AND outcome = 'OK'").i,
+                     5);
+}
+END_TEST
+
 START_TEST(failed_baseline_skips)
 {
     struct kvr_run_options o = options();
@@ -1020,6 +1054,9 @@ END_TEST
 
 START_TEST(wrong_options)
 {
+    /* A NaN comes again. */
+    static const char *const bad[] = { "SIGNAL", "SIGNAL:0", "SIGNAL:x",
+                                       "NAN:1",  "OK:1",     "SIGNAL:1,EXCLUDED:2" };
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
@@ -1028,6 +1065,11 @@ START_TEST(wrong_options)
     o.retry = "failed:OK";
     ck_assert_int_eq(kvr_run(&o, &s), KVR_EINVAL);
     o.retry = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        o.retries = bad[i];
+        ck_assert_msg(kvr_run(&o, &s) == KVR_EINVAL, "%s", bad[i]);
+    }
+    o.retries = NULL;
     o.filter = "nonsense";
     ck_assert_int_eq(kvr_run(&o, &s), KVR_EINVAL);
     o.filter = NULL;
@@ -1100,6 +1142,29 @@ static int abandon(void)
     _exit(write(1, &c.pid, sizeof c.pid) != sizeof c.pid);
 }
 
+/* How often this has been asked. */
+static int tries_before(void)
+{
+    FILE *f = fopen(getenv("KVR_TEST_TRIES"), "a");
+    int n;
+
+    if (!f)
+        return 0;
+    fseek(f, 0, SEEK_END);
+    n = (int)ftell(f);
+    fputc('.', f);
+    fclose(f);
+    return n;
+}
+
+static int worker_of(FILE *in)
+{
+    const int code = kvr_worker_main(in, stdout);
+
+    fclose(in);
+    return code;
+}
+
 static int worker(void)
 {
     const char *fault = getenv("KVR_TEST_FAULT"), *method = fault ? strchr(fault, ':') : NULL;
@@ -1114,13 +1179,13 @@ static int worker(void)
         snprintf(wanted, sizeof wanted, "\"method\":\"%.100s\"", method + 1);
         snprintf(what, sizeof what, "%.*s", (int)(method - fault), fault);
     }
-    if (!method || !strstr(request, wanted)) {
-        int code = kvr_worker_main(in, stdout);
-
-        fclose(in);
-        return code;
-    }
+    if (!method || !strstr(request, wanted))
+        return worker_of(in);
+    if (strcmp(what, "flaky") == 0 && tries_before() >= 2)
+        return worker_of(in);
     fputs("last words\n", stderr);
+    if (strcmp(what, "flaky") == 0)
+        raise(SIGKILL);
     if (strcmp(what, "segv") == 0) {
         signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
         raise(SIGSEGV);
@@ -1173,6 +1238,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);
     tcase_add_test(tc, diverged_or_merely_bad);
     tcase_add_test(tc, retry_by_type);
+    tcase_add_test(tc, retries_by_type);
     tcase_add_test(tc, failed_baseline_skips);
     tcase_add_test(tc, a_failure_never_replaces_what_was_measured);
     tcase_add_loop_test(tc, a_baseline_of_another_build_is_none, 0, 4);
