@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int by_value(const void *a, const void *b)
 {
@@ -27,6 +28,20 @@ void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
     row->ratio_q3 = ratio[n - 1 - n / 4];
     row->missing[0] = 0;
     row->n = n;
+}
+
+/* By pieces, so that rows of any size take no memory. */
+void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes)
+{
+    char *p = x, piece[4096];
+
+    for (size_t at = 0; at < row_bytes; at += sizeof piece) {
+        const size_t n = row_bytes - at < sizeof piece ? row_bytes - at : sizeof piece;
+
+        memcpy(piece, p, n);
+        memmove(p, p + n, n_bytes - n);
+        memcpy(p + n_bytes - n, piece, n);
+    }
 }
 
 void kvr_bench_without(struct kvr_bench_row *row, const char *why)

@@ -30,6 +30,11 @@ enum { KVR_BENCH_MAX_ROUNDS = 1000 };
 /* Fill a row from n rounds; v and ratio are sorted. Name, device and unit are the caller's. */
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n);
 
+/* Other input for the next round, of the same numbers: the first row of n_bytes goes to the end.
+ * What a kernel has kept of an earlier round is then wrong, and found when results are checked
+ * after they were timed. */
+void kvr_bench_turn(void *x, size_t n_bytes, size_t row_bytes);
+
 /* Take the ratio away. */
 void kvr_bench_without(struct kvr_bench_row *row, const char *why);
 

@@ -31,7 +31,7 @@ const struct kvr_bench_line kvr_bench_lines[] = {
 enum {
     N_PIPELINES = sizeof kvr_bench_lines / sizeof *kvr_bench_lines - 1,
     MAX_ROUNDS = KVR_BENCH_MAX_ROUNDS,
-    ROWS_EACH = 3
+    ROWS_EACH = KVR_BENCH_LINE_ROWS
 };
 _Static_assert(2 * ROWS_EACH * N_PIPELINES <= KVR_BENCH_CODEC_ROWS,
                "three rows a pipeline and number of threads");
@@ -201,23 +201,46 @@ static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool b
     return st;
 }
 
-static enum kvr_status time_round(struct kit *k, const struct kvr_codec *c, size_t stored, int i,
+/* What was timed is what decoding gives. */
+static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line *line,
+                                     const struct kvr_packed *p)
+{
+    kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->work.p);
+    return memcmp(k->work.p, k->out.p, k->n * sizeof(float)) == 0
+               ? KVR_OK
+               : kvr_fail(KVR_ETOLERANCE, "bench: %s: decoded to other floats when it was timed",
+                          line->name);
+}
+
+/* The last round's results are looked at when they have been timed, each before the next is made.
+ */
+static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *line,
+                                  const struct kvr_codec *c, size_t stored, int i,
                                   struct turns t[ROWS_EACH], struct kvr_packed *p)
 {
     const size_t wide = k->n * sizeof(float) + stored, narrow = k->n * sizeof(kvr_bf16) + stored;
-    double copy = copy_ns(k, narrow);
+    const size_t token = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
+    const bool last = i == k->rounds - 1;
+    double copy;
     int64_t t0, ns;
 
+    kvr_bench_turn(k->x.p, k->n * sizeof(float), token * sizeof(float));
+    kvr_bench_turn(k->narrow.p, k->n * sizeof(kvr_bf16), token * sizeof(kvr_bf16));
+    copy = copy_ns(k, narrow);
     KVR_TRY(quantise(k, c, true, p, &ns));
     note(&t[0], i, k, copy, ns);
+    if (last)
+        KVR_TRY(check(k, line, p));
     copy = copy_ns(k, wide);
     KVR_TRY(quantise(k, c, false, p, &ns));
     note(&t[1], i, k, copy, ns);
+    if (last)
+        KVR_TRY(check(k, line, p));
     copy = copy_ns(k, wide);
     t0 = kvr_now_ns();
     kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
     note(&t[2], i, k, copy, kvr_now_ns() - t0);
-    return KVR_OK;
+    return last ? check_decoded(k, line, p) : KVR_OK;
 }
 
 static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line *line,
@@ -238,7 +261,7 @@ static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line 
     const size_t stored = kvr_packed_bytes(&p);
 
     for (int i = 0; i < k->rounds && st == KVR_OK; i++)
-        st = time_round(k, c, stored, i, t, &p);
+        st = time_round(k, line, c, stored, i, t, &p);
     kvr_packed_free(&p);
     if (st != KVR_OK)
         return st;
@@ -248,39 +271,63 @@ static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line 
     return KVR_OK;
 }
 
+static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *line,
+                                 struct kvr_bench_row rows[ROWS_EACH])
+{
+    struct kvr_codec *c = NULL;
+    enum kvr_status st = kvr_codec_open(&c, line->text, line->side, false);
+
+    if (st == KVR_OK)
+        st = kvr_codec_check(c, k->shape.n_heads, k->shape.head_dim);
+    if (st == KVR_OK)
+        st = time_pipeline(k, line, c, rows);
+    kvr_codec_close(&c);
+    return st;
+}
+
 /* Every pipeline, by the threads that OpenMP has now; appends rows. */
 static enum kvr_status time_all(struct kit *k, struct kvr_bench_row *rows, int *n_rows)
 {
-    enum kvr_status st = KVR_OK;
-
-    for (int i = 0; i < N_PIPELINES && st == KVR_OK; i++) {
-        struct kvr_codec *c = NULL;
-
-        st = kvr_codec_open(&c, kvr_bench_lines[i].text, kvr_bench_lines[i].side, false);
-        if (st == KVR_OK)
-            st = kvr_codec_check(c, k->shape.n_heads, k->shape.head_dim);
-        if (st == KVR_OK)
-            st = time_pipeline(k, &kvr_bench_lines[i], c, rows + *n_rows);
-        if (st == KVR_OK)
-            *n_rows += ROWS_EACH;
-        kvr_codec_close(&c);
+    for (int i = 0; i < N_PIPELINES; i++) {
+        KVR_TRY(time_line(k, &kvr_bench_lines[i], rows + *n_rows));
+        *n_rows += ROWS_EACH;
     }
+    return KVR_OK;
+}
+
+static enum kvr_status kit_of(struct kit *k, struct kvr_dev *dev,
+                              const struct kvr_block_shape *shape, int rounds)
+{
+    *k = (struct kit){ .dev = dev, .rounds = rounds };
+    if (rounds < 3 || rounds > MAX_ROUNDS)
+        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
+    k->shape = shape ? *shape : (struct kvr_block_shape){ 4680, 12, 128 };
+    k->n = (size_t)k->shape.n_tok * (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
+    return kit_open(k);
+}
+
+enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                     int rounds, const struct kvr_bench_line *line,
+                                     struct kvr_bench_row rows[ROWS_EACH])
+{
+    struct kit k;
+    enum kvr_status st = kit_of(&k, dev, shape, rounds);
+
+    if (st == KVR_OK)
+        st = time_line(&k, line, rows);
+    kit_close(&k);
     return st;
 }
 
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows)
 {
-    struct kit k = { .dev = dev, .rounds = rounds };
     const int threads = omp_get_max_threads();
+    struct kit k;
     enum kvr_status st;
 
     *n_rows = 0;
-    if (rounds < 3 || rounds > MAX_ROUNDS)
-        return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, MAX_ROUNDS);
-    k.shape = shape ? *shape : (struct kvr_block_shape){ 4680, 12, 128 };
-    k.n = (size_t)k.shape.n_tok * (size_t)k.shape.n_heads * (size_t)k.shape.head_dim;
-    st = kit_open(&k);
+    st = kit_of(&k, dev, shape, rounds);
     if (st == KVR_OK && threads > 1) {
         omp_set_num_threads(1);
         st = time_all(&k, rows, n_rows);

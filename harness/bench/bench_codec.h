@@ -32,15 +32,22 @@ extern const struct kvr_bench_line kvr_bench_lines[];
 void kvr_bench_values(float *x, size_t n, int head_dim);
 
 /* `shape` NULL: the default. rounds >= 3. Writes *n_rows <= KVR_BENCH_CODEC_ROWS rows.
- * Before anything is timed every decoded element has to lie within half a step of what was
- * coded (held elements: within FP16's rounding), else KVR_ETOLERANCE. */
+ * Before anything is timed, and of the last round after it was timed, every decoded element has to
+ * lie within half a step of what was coded (held elements: within FP16's rounding), else
+ * KVR_ETOLERANCE. Each round codes another block. */
 enum kvr_status kvr_bench_codec(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                 int rounds, struct kvr_bench_row *rows, int *n_rows);
 
+/* One pipeline, by the threads that OpenMP has: three rows. */
+enum { KVR_BENCH_LINE_ROWS = 3 };
+enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block_shape *shape,
+                                     int rounds, const struct kvr_bench_line *line,
+                                     struct kvr_bench_row rows[KVR_BENCH_LINE_ROWS]);
+
 /* On a device of backend CUDA. Speed is what is read and written, in GB/s: the floats of the block
  * and its coded bytes; the reference is a copy within the device that moves as many bytes. Before
- * anything is timed the coded bytes and the decoded floats have to be the CPU's, else
- * KVR_ETOLERANCE. An emulated device takes a small block and has no ratio. */
+ * anything is timed, and after it was, the coded bytes and the decoded floats have to be the CPU's,
+ * else KVR_ETOLERANCE. An emulated device takes a small block and has no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
                                      int rounds, struct kvr_bench_row *rows, int *n_rows);
 

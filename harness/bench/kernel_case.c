@@ -341,16 +341,43 @@ static enum kvr_status run_as(const struct kvr_case_kit *k, enum kvr_isa isa,
     return KVR_OK;
 }
 
+static enum kvr_status run_right(const struct kvr_kernel_case *c, enum kvr_isa isa,
+                                 const struct kvr_case_kit *k)
+{
+    return c->reference ? run_as(k, isa, c->reference) : run_as(k, KVR_ISA_OF_PORTABLE, c->run);
+}
+
 static enum kvr_status check_one(const struct kvr_kernel_case *c, enum kvr_isa isa,
                                  const struct kvr_case_kit *k)
 {
-    if (c->reference)
-        KVR_TRY(run_as(k, isa, c->reference));
-    else
-        KVR_TRY(run_as(k, KVR_ISA_OF_PORTABLE, c->run));
+    KVR_TRY(run_right(c, isa, k));
     for (int i = 0; i < k->n_args; i++)
         memcpy(k->arg[i].want, k->arg[i].p, arg_bytes(&k->arg[i]));
     KVR_TRY(run_as(k, isa, c->run));
+    return compare(c, isa, k);
+}
+
+static void swap(const struct kvr_case_arg *a)
+{
+    unsigned char *x = a->p, *y = a->want;
+
+    for (size_t i = 0; i < arg_bytes(a); i++) {
+        const unsigned char t = x[i];
+
+        x[i] = y[i];
+        y[i] = t;
+    }
+}
+
+enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
+                               const struct kvr_case_kit *k)
+{
+    for (int i = 0; i < k->n_args; i++)
+        memcpy(k->arg[i].want, k->arg[i].p, arg_bytes(&k->arg[i]));
+    KVR_TRY(run_right(c, isa, k));
+    KVR_TRY(kvr_isa_force(kvr_isa_name(isa))); /* as it was found */
+    for (int i = 0; i < k->n_args; i++)
+        swap(&k->arg[i]);
     return compare(c, isa, k);
 }
 

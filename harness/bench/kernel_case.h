@@ -115,6 +115,11 @@ bool kvr_case_has(const struct kvr_kernel_case *c, enum kvr_isa isa);
 /* The case of this name, or NULL. */
 const struct kvr_kernel_case *kvr_case_find(const char *name);
 
+/* What the variant left in the arguments when it was run, held against portable C (or the
+ * reference) on what was there before. */
+enum kvr_status kvr_case_check(const struct kvr_kernel_case *c, enum kvr_isa isa,
+                               const struct kvr_case_kit *k);
+
 /* Every shape with every fill. KVR_ETOLERANCE says where a variant differs from portable C, and by
  * how much; KVR_EINTERNAL that it wrote where it may not. */
 enum kvr_status kvr_kernel_check(const struct kvr_kernel_case *c, enum kvr_isa isa);

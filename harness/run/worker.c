@@ -533,17 +533,21 @@ static enum kvr_status find_forcing(const char *name, enum kvr_forcing *out)
     return kvr_fail(KVR_EINVAL, "%s: no forcing '%s'", where, name);
 }
 
-/* The same rollout, thrown away: code and weights are in the caches, pages are there. Its times
- * are kept, apart from the one that counts. */
+/* The rollout from other noise, thrown away: code and weights are in the caches, pages are there,
+ * and what a method may have kept of its input is of no use to it. Its times are kept, apart from
+ * the one that counts. */
 static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct kvr_scheme *scheme,
                                const struct kvr_rollout_request *req)
 {
+    struct kvr_rollout_request other = *req;
     json_t *list = json_array();
 
     for (int i = 0; list && i < j->set.warmup; i++) {
         struct kvr_rollout_result r;
-        enum kvr_status st = kvr_rollout_run(dev, scheme, req, NULL, NULL, &r);
+        enum kvr_status st;
 
+        other.seed = ~(req->seed + (uint64_t)i);
+        st = kvr_rollout_run(dev, scheme, &other, NULL, NULL, &r);
         if (st != KVR_OK) {
             json_decref(list);
             return st;

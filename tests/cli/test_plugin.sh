@@ -84,6 +84,12 @@ printf '{"spec":%s,"plugins":["%s"],"model_dir":"%s/models/nano","out_dir":"o","
     "$spec" "$work/center.so" "$root" >request.json
 "$kvreel" worker <request.json >"$out" 2>"$err"
 json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reason | test("has changed"))'
+sed "s|center\.so|$refused/memo.so|; s/RTN_INT4, CENTERED_INT4/BF16, SEEN_INT4/" sweep.yaml >seen.yaml
+KVR_TEST_SEEN=$work/seen exits 0 "a method that would remember, timed behind a warm-up" run seen.yaml --db s.db \
+    -o s -q --set timing=true
+check "has coded in both rollouts" test "$(sql s.db "SELECT count(*) FROM sample s JOIN cell ON key = cell
+    WHERE s.kind = 'warmup' AND name = 'SEEN_INT4'") $(($(grep -c block seen) % 2))" = '1 0'
+check "and met no block twice" sh -c '! grep -q again seen'
 sed -i 's/center\.so/absent.so/' sweep.yaml
 exits 2 "a sweep whose plug-in is not there" "${run[@]}"
 says "names file and line" 'sweep\.yaml:5:.*absent\.so'
