@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "harness/report/stats.h"
+#include "harness/report/values.h"
 
 enum { METHOD, FAMILY, BASELINE, SETTINGS, X, Y, LO, HI, N, N_COLUMNS };
-
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
 
 static bool same_point(const struct kvr_table *t, const int *column, int a, int b)
 {
@@ -40,10 +35,10 @@ static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *
         KVR_TRY(kvr_mean_interval(value, n, 0.95, &ci));
     for (int c = METHOD; c <= X; c++)
         row[c] = *kvr_table_at(in, from, column[c]);
-    row[Y] = number(kvr_mean(value, n));
-    row[LO] = number(ci.lo);
-    row[HI] = number(ci.hi);
-    row[N] = (struct kvr_value){ .type = KVR_VALUE_INT, .i = n, .r = n };
+    row[Y] = kvr_value_number(kvr_mean(value, n));
+    row[LO] = kvr_value_number(ci.lo);
+    row[HI] = kvr_value_number(ci.hi);
+    row[N] = kvr_value_count(n);
     return kvr_table_add(out, row);
 }
 

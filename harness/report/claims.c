@@ -11,6 +11,7 @@
 #include "harness/plan/yaml.h"
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(claims_more);
@@ -296,18 +297,6 @@ static enum kvr_status judge_all(struct work *w)
 
 /* --- the table -------------------------------------------------------------------------- */
 
-static struct kvr_value text(const char *s)
-{
-    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
-              : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value number(double x)
-{
-    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
 static enum kvr_status make_table(struct kvr_ledger *out, const struct work *w,
                                   const struct kvr_yaml_node *sources)
 {
@@ -335,12 +324,10 @@ static enum kvr_status make_table(struct kvr_ledger *out, const struct work *w,
         KVR_TRY(kvr_table_add(
             out->table,
             (const struct kvr_value[]){
-                text(c->id), text(c->says), text(source), text(c->shown),
-                text(kvr_claim_verdict_names[c->verdict]), number(c->figure), number(c->lo),
-                number(c->hi),
-                c->tested ? (struct kvr_value){ .type = KVR_VALUE_INT, .i = c->c.n, .r = c->c.n }
-                          : (struct kvr_value){ .type = KVR_VALUE_NULL },
-                text(c->why) }));
+                kvr_value_said(c->id), kvr_value_said(c->says), kvr_value_said(source),
+                kvr_value_said(c->shown), kvr_value_said(kvr_claim_verdict_names[c->verdict]),
+                kvr_value_number(c->figure), kvr_value_number(c->lo), kvr_value_number(c->hi),
+                c->tested ? kvr_value_count(c->c.n) : kvr_value_none(), kvr_value_said(c->why) }));
     }
     snprintf(note, sizeof note,
              "%d claims: %d hold, %d do not, %d cannot be told here; figures are mean differences "

@@ -11,6 +11,7 @@
 #include "harness/engine/gemm.h"
 #include "harness/plan/geometry.h"
 #include "harness/report/published.h"
+#include "harness/report/values.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
 
@@ -77,17 +78,6 @@ struct cost {
     struct kvr_table *t; /* cells */
     struct kvr_published ratio, peak, runtime;
 };
-
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value text(const char *s)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
 
 /* --- published --------------------------------------------------------------------------- */
 
@@ -207,24 +197,25 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     struct kvr_value v[N_COLUMNS];
     int n = 0;
 
-    v[n++] = text(kvr_table_text(t, at, METHOD));
-    v[n++] = number(kvr_table_number(t, at, COMPRESSION));
-    v[n++] = number(published(&c->ratio, name, suite));
+    v[n++] = kvr_value_text(kvr_table_text(t, at, METHOD));
+    v[n++] = kvr_value_number(kvr_table_number(t, at, COMPRESSION));
+    v[n++] = kvr_value_number(published(&c->ratio, name, suite));
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        v[n++] = number(kvr_table_number(t, at, plain[i]));
-    v[n++] = number(expected);
-    v[n++] = number(held - expected);
-    v[n++] = number(published(&c->peak, name, suite));
-    v[n++] = number(kvr_table_number(t, at, RUNTIME));
-    v[n++] = number(kvr_table_number(t, at, SEEN));
-    v[n++] = text(kvr_table_text(t, at, CODES));
-    v[n++] = number(kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
-    v[n++] = number(published(&c->runtime, name, runtime));
-    v[n++] = number(published(&c->runtime, name, runtime) / published(&c->runtime, bf16, runtime));
+        v[n++] = kvr_value_number(kvr_table_number(t, at, plain[i]));
+    v[n++] = kvr_value_number(expected);
+    v[n++] = kvr_value_number(held - expected);
+    v[n++] = kvr_value_number(published(&c->peak, name, suite));
+    v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME));
+    v[n++] = kvr_value_number(kvr_table_number(t, at, SEEN));
+    v[n++] = kvr_value_text(kvr_table_text(t, at, CODES));
+    v[n++] = kvr_value_number(kvr_table_number(t, at, RUNTIME) / baseline_of(t, at));
+    v[n++] = kvr_value_number(published(&c->runtime, name, runtime));
+    v[n++] = kvr_value_number(published(&c->runtime, name, runtime) /
+                              published(&c->runtime, bf16, runtime));
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-        v[n++] = number(kvr_table_number(t, at, phases[i]));
-    v[n++] = number(to - from);
-    v[n++] = text(kvr_table_text(t, at, SETTINGS));
+        v[n++] = kvr_value_number(kvr_table_number(t, at, phases[i]));
+    v[n++] = kvr_value_number(to - from);
+    v[n++] = kvr_value_text(kvr_table_text(t, at, SETTINGS));
     return kvr_table_add(out, v);
 }
 

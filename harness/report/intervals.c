@@ -8,6 +8,7 @@
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stats.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
@@ -41,18 +42,6 @@ struct entry {
     double ssim;
     char tie[MAX_LETTERS + 1];
 };
-
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value text(const char *s)
-{
-    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
-              : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
 
 /* Room for the cells of one settings group. */
 struct room {
@@ -112,7 +101,7 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
     int n = time ? gather(t, e, column, room->x) : prompts(t, e, column, room);
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };
 
-    to[0] = number(time ? kvr_median(room->x, n) : kvr_mean(room->x, n));
+    to[0] = kvr_value_number(time ? kvr_median(room->x, n) : kvr_mean(room->x, n));
     if (n > 1)
         KVR_TRY(time ? kvr_median_interval(room->x, n, 0.95, &ci)
                      : kvr_mean_interval(room->x, n, 0.95, &ci));
@@ -121,8 +110,8 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
 
         kvr_interval_within(&ci, m->lo, m->hi);
     }
-    to[1] = number(ci.lo);
-    to[2] = number(ci.hi);
+    to[1] = kvr_value_number(ci.lo);
+    to[2] = kvr_value_number(ci.hi);
     return KVR_OK;
 }
 
@@ -197,18 +186,18 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
             nominal += kvr_table_number(t, r, NOMINAL);
         }
     snprintf(count, sizeof count, "%d/%d", ok, e->to - e->from);
-    v[0] = text(kvr_table_text(t, e->from, METHOD));
-    v[1] = number(bits ? 16 * nominal / bf16 : bf16 / nominal);
+    v[0] = kvr_value_said(kvr_table_text(t, e->from, METHOD));
+    v[1] = kvr_value_number(bits ? 16 * nominal / bf16 : bf16 / nominal);
     KVR_TRY(put_interval(t, e, SSIM, x, &v[2]));
-    v[5] = text(e->tie);
+    v[5] = kvr_value_said(e->tie);
     KVR_TRY(put_interval(t, e, PSNR, x, &v[6]));
-    v[9] = number(jitter(t, e, SSIM, x));
-    v[10] = number(jitter(t, e, PSNR, x));
+    v[9] = kvr_value_number(jitter(t, e, SSIM, x));
+    v[10] = kvr_value_number(jitter(t, e, PSNR, x));
     KVR_TRY(put_interval(t, e, RUNTIME, x, &v[11]));
-    v[14] = text(count);
-    v[15] = text(kvr_table_text(t, e->from, SETTINGS));
+    v[14] = kvr_value_said(count);
+    v[15] = kvr_value_said(kvr_table_text(t, e->from, SETTINGS));
     if (bits)
-        v[16] = text(kvr_table_text(t, e->from, BUDGET));
+        v[16] = kvr_value_said(kvr_table_text(t, e->from, BUDGET));
     return kvr_table_add(out, v);
 }
 

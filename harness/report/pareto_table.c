@@ -1,11 +1,11 @@
 /* pareto_table.c - the verdicts as a table, with reasons. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/report/pareto_race.h"
 #include "harness/report/pairs.h"
+#include "harness/report/values.h"
 
 enum { N_COLUMNS_MAX = KVR_OBJECTIVES_MAX + 6 };
 
@@ -39,18 +39,6 @@ static int *ordered(const struct kvr_race *r)
         order[at] = i;
     }
     return order;
-}
-
-static struct kvr_value text_value(const char *s)
-{
-    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
-              : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value number(double x)
-{
-    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
 }
 
 static void explain_dominated(const struct kvr_race *r, const struct kvr_contender *b, char *why,
@@ -109,14 +97,14 @@ static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_conten
         explain_dominated(r, c, why, sizeof why);
     else if (c->maybe >= 0)
         KVR_TRY(explain_undecided(r, c, why, sizeof why));
-    v[n++] = text_value(c->method);
-    v[n++] = text_value(verdicts[rank(c)]);
+    v[n++] = kvr_value_said(c->method);
+    v[n++] = kvr_value_said(verdicts[rank(c)]);
     for (int k = 0; k < r->n_objectives; k++)
-        v[n++] = number(c->v[k]);
-    v[n++] = number(c->p_front);
-    v[n++] = text_value(c->by < 0 ? "" : r->who[c->by].method);
-    v[n++] = text_value(why);
-    v[n++] = text_value(c->settings);
+        v[n++] = kvr_value_number(c->v[k]);
+    v[n++] = kvr_value_number(c->p_front);
+    v[n++] = kvr_value_said(c->by < 0 ? "" : r->who[c->by].method);
+    v[n++] = kvr_value_said(why);
+    v[n++] = kvr_value_said(c->settings);
     return kvr_table_add(t, v);
 }
 

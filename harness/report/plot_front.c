@@ -6,6 +6,7 @@
 
 #include "harness/report/figure.h"
 #include "harness/report/pareto.h"
+#include "harness/report/values.h"
 
 static bool better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
                    const struct kvr_fig_point *b)
@@ -101,10 +102,8 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
             at < 0 ? "" : kvr_table_text(front, at, kvr_table_find(front, "verdict"));
 
         memcpy(row, kvr_table_at(t, r, 0), n * sizeof *row);
-        row[n] = (struct kvr_value){ .type = *verdict ? KVR_VALUE_TEXT : KVR_VALUE_NULL,
-                                     .text = verdict,
-                                     .n_bytes = (int)strlen(verdict) };
-        row[n + 1] = at < 0 ? (struct kvr_value){ .type = KVR_VALUE_NULL }
+        row[n] = kvr_value_said(verdict);
+        row[n + 1] = at < 0 ? kvr_value_none()
                             : *kvr_table_at(front, at, kvr_table_find(front, "p_front"));
         st = kvr_table_add(out, row);
     }

@@ -6,6 +6,7 @@
 #include "harness/report/figure.h"
 #include "harness/report/stats.h"
 #include "harness/report/nested.h"
+#include "harness/report/values.h"
 #include "metrics/metric.h"
 
 enum { METHOD, SETTINGS, PROMPT, SEED, FIRST };
@@ -92,12 +93,6 @@ static enum kvr_status interval_of(const struct kvr_table *cells, int from, int 
     return st;
 }
 
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
 /* Rows of the cells of one row of the figure. */
 static void cells_of(const struct kvr_table *cells, const char *method, const char *settings,
                      int *from, int *to)
@@ -129,8 +124,8 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
         struct kvr_interval ci;
 
         KVR_TRY(interval_of(cells, from, to, FIRST + i, name[i], &ci));
-        row[n + 2 * i] = number(ci.lo);
-        row[n + 2 * i + 1] = number(ci.hi);
+        row[n + 2 * i] = kvr_value_number(ci.lo);
+        row[n + 2 * i + 1] = kvr_value_number(ci.hi);
     }
     return kvr_table_add(out, row);
 }

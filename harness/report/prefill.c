@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/report/nested.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 
 KVR_STATEMENT(table_prefill);
@@ -180,29 +181,16 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-static struct kvr_value text(const char *s)
-{
-    return *s ? (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) }
-              : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
 static struct kvr_value count(int n)
 {
-    return n ? (struct kvr_value){ .type = KVR_VALUE_INT, .i = n, .r = n }
-             : (struct kvr_value){ .type = KVR_VALUE_NULL };
+    return n ? kvr_value_count(n) : kvr_value_none();
 }
 
 static void put(struct kvr_value to[3], const struct kvr_comparison *c)
 {
-    to[0] = number(c->n ? c->mean : NAN);
-    to[1] = number(c->n > 1 ? c->ci.lo : NAN);
-    to[2] = number(c->n > 1 ? c->ci.hi : NAN);
+    to[0] = kvr_value_number(c->n ? c->mean : NAN);
+    to[1] = kvr_value_number(c->n > 1 ? c->ci.lo : NAN);
+    to[2] = kvr_value_number(c->n > 1 ? c->ci.hi : NAN);
 }
 
 static const char *verdict(const struct kvr_comparison *c, double holm, int tests, char *room,
@@ -233,18 +221,18 @@ static enum kvr_status add_run(struct kvr_table *out, const struct kvr_prefill *
     }
     v[0] = count(r->chunk);
     v[1] = count(r->prefix);
-    v[2] = text(r->method);
-    v[3] = number(r->bits);
-    v[4] = number(kvr_prefill_mean(p, r, KVR_PREFILL_NLL));
+    v[2] = kvr_value_said(r->method);
+    v[3] = kvr_value_number(r->bits);
+    v[4] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_NLL));
     put(&v[5], &above);
     put(&v[8], gain);
-    v[11] = text(verdict(gain, holm, tests, room, sizeof room));
-    v[12] = number(kvr_prefill_mean(p, r, KVR_PREFILL_KL));
-    v[13] = number(kvr_prefill_mean(p, r, KVR_PREFILL_TOP1));
-    v[14] = number(kvr_prefill_mean(p, r, KVR_PREFILL_MASS));
+    v[11] = kvr_value_said(verdict(gain, holm, tests, room, sizeof room));
+    v[12] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_KL));
+    v[13] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_TOP1));
+    v[14] = kvr_value_number(kvr_prefill_mean(p, r, KVR_PREFILL_MASS));
     put(&v[15], &shift);
     v[18] = count(r->n_texts);
-    v[19] = text(r->settings);
+    v[19] = kvr_value_said(r->settings);
     return kvr_table_add(out, v);
 }
 

@@ -8,6 +8,7 @@
 #include "harness/core/opts.h"
 #include "harness/report/published.h"
 #include "harness/report/reproduce_rows.h"
+#include "harness/report/values.h"
 
 const char *const kvr_verdict_names[] = {
     "exact",
@@ -49,19 +50,6 @@ static const struct kvr_column columns[] = {
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
 
-static struct kvr_value text_value(const char *s)
-{
-    if (!s || !*s)
-        return (struct kvr_value){ .type = KVR_VALUE_NULL };
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
-
-static struct kvr_value real_value(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
 bool kvr_repro_wants(const struct kvr_repro *r, const char *quantity)
 {
     return !r->quantity || strcmp(r->quantity, quantity) == 0;
@@ -72,11 +60,16 @@ enum kvr_status kvr_repro_add(struct kvr_repro *r, const struct kvr_repro_row *r
     double published, rounding;
     bool number = kvr_published_number(row->published, &published, &rounding);
     struct kvr_value v[N_COLUMNS] = {
-        text_value(row->suite),     text_value(row->method),
-        text_value(row->quantity),  text_value(row->published),
-        real_value(row->measured),  real_value(number ? row->measured - published : NAN),
-        real_value(row->tolerance), text_value(kvr_verdict_names[row->verdict]),
-        text_value(row->basis),     text_value(row->reason),
+        kvr_value_said(row->suite),
+        kvr_value_said(row->method),
+        kvr_value_said(row->quantity),
+        kvr_value_said(row->published),
+        kvr_value_number(row->measured),
+        kvr_value_number(number ? row->measured - published : NAN),
+        kvr_value_number(row->tolerance),
+        kvr_value_said(kvr_verdict_names[row->verdict]),
+        kvr_value_said(row->basis),
+        kvr_value_said(row->reason),
     };
 
     if (!kvr_repro_wants(r, row->quantity))

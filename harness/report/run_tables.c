@@ -7,6 +7,7 @@
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stat_tables.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
@@ -49,17 +50,6 @@ struct job {
     struct kvr_sample *sample;
     double *x;
 };
-
-static struct kvr_value number(double v)
-{
-    return isfinite(v) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = v }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value text(const char *s)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
 
 static enum kvr_status read_cells(struct kvr_table **out, const struct kvr_stat_options *o,
                                   const char *db, const char *order)
@@ -166,19 +156,19 @@ static enum kvr_status add_line(struct kvr_table *out, const struct job *j, cons
         snprintf(sure, sizeof sure, "needs %d more", needed - l->c.n);
     else
         snprintf(sure, sizeof sure, "%s", kvr_separable(&l->c, l->holm) ? "yes" : "no");
-    v[0] = text(kvr_table_text(j->now, l->from, METHOD));
-    v[1] = number(l->n_both);
-    v[2] = text(same);
-    v[3] = number(l->before);
-    v[4] = number(l->now);
-    v[5] = number(l->c.mean);
-    v[6] = number(l->c.ci.lo);
-    v[7] = number(l->c.ci.hi);
-    v[8] = text(sure);
-    v[9] = number(l->ratio);
-    v[10] = number(l->time.lo);
-    v[11] = number(l->time.hi);
-    v[12] = text(kvr_table_text(j->now, l->from, SETTINGS));
+    v[0] = kvr_value_text(kvr_table_text(j->now, l->from, METHOD));
+    v[1] = kvr_value_number(l->n_both);
+    v[2] = kvr_value_text(same);
+    v[3] = kvr_value_number(l->before);
+    v[4] = kvr_value_number(l->now);
+    v[5] = kvr_value_number(l->c.mean);
+    v[6] = kvr_value_number(l->c.ci.lo);
+    v[7] = kvr_value_number(l->c.ci.hi);
+    v[8] = kvr_value_text(sure);
+    v[9] = kvr_value_number(l->ratio);
+    v[10] = kvr_value_number(l->time.lo);
+    v[11] = kvr_value_number(l->time.hi);
+    v[12] = kvr_value_text(kvr_table_text(j->now, l->from, SETTINGS));
     return kvr_table_add(out, v);
 }
 

@@ -8,6 +8,7 @@
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stat_tables.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
@@ -96,17 +97,6 @@ static const char *survives(const struct kvr_comparison *c)
     return c->n > 1 && c->ci.hi < 0 ? "reversed" : "no";
 }
 
-static struct kvr_value text(const char *s)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
-
-static struct kvr_value number(double x)
-{
-    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
 static enum kvr_status add_verdict(struct work *w, struct kvr_table *out, const struct method *a,
                                    const struct method *b, const struct kvr_comparison *all)
 {
@@ -114,22 +104,22 @@ static enum kvr_status add_verdict(struct work *w, struct kvr_table *out, const 
     char kept[32];
     int n = 0, told = 0, yes = 0;
 
-    v[n++] = text(a->name);
-    v[n++] = text(b->name);
-    v[n++] = (struct kvr_value){ .type = KVR_VALUE_INT, .i = all->n, .r = all->n };
-    v[n++] = number(all->mean);
-    v[n++] = number(all->ci.lo);
-    v[n++] = number(all->ci.hi);
+    v[n++] = kvr_value_text(a->name);
+    v[n++] = kvr_value_text(b->name);
+    v[n++] = kvr_value_count(all->n);
+    v[n++] = kvr_value_number(all->mean);
+    v[n++] = kvr_value_number(all->ci.lo);
+    v[n++] = kvr_value_number(all->ci.hi);
     for (int i = 0; i < N_VARIANTS; i++) {
         struct kvr_comparison c;
 
         KVR_TRY(compare(w, a, b, &variants[i], &c));
         told += c.n > 0;
         yes += c.n > 0 && c.mean > 0;
-        v[n++] = text(survives(&c));
+        v[n++] = kvr_value_text(survives(&c));
     }
     snprintf(kept, sizeof kept, "%d of %d", yes, told);
-    v[n++] = text(kept);
+    v[n++] = kvr_value_text(kept);
     return kvr_table_add(out, v);
 }
 
@@ -189,17 +179,11 @@ static enum kvr_status all_verdicts(struct work *w, struct kvr_table *out)
 
 static enum kvr_status read_rows(struct work *w)
 {
-    char *sql = kvr_statement_fill(
-        kvr_statement_stats_sensitivity,
-        KVR_WITH("metric", w->o->metric, "where", w->o->where ? w->o->where : "1"));
     size_t n;
-    enum kvr_status st;
 
-    if (!sql)
-        return kvr_fail(KVR_ENOMEM, "stats: no memory");
-    st = kvr_table_query(&w->t, w->o->db, sql, NULL);
-    free(sql);
-    KVR_TRY(st);
+    KVR_TRY(kvr_table_query_with(
+        &w->t, w->o->db, kvr_statement_stats_sensitivity,
+        KVR_WITH("metric", w->o->metric, "where", w->o->where ? w->o->where : "1"), NULL));
     n = (size_t)w->t->n_rows + 1;
     w->m = calloc(n, sizeof *w->m);
     w->a = calloc(n, sizeof *w->a);

@@ -10,6 +10,7 @@
 #include "harness/report/nested.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stats.h"
+#include "harness/report/values.h"
 #include "metrics/metric.h"
 
 enum { MAX_METHODS = 1000, SQL_MAX = 4096 };
@@ -51,10 +52,11 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
 
     if (o->across_machines)
         return KVR_OK;
-    KVR_TRY(query(&t, o,
-                  "SELECT group_concat(machine, '; '), count(*) FROM (SELECT DISTINCT machine "
-                  "FROM cells_wide WHERE outcome = 'OK' AND (%s))",
-                  condition(o)));
+    KVR_TRY(query(
+        &t, o,
+        "SELECT group_concat(machine, '; '), kvr_value_count(*) FROM (SELECT DISTINCT machine "
+        "FROM cells_wide WHERE outcome = 'OK' AND (%s))",
+        condition(o)));
     if (kvr_table_number(t, 0, 1) > 1)
         st = kvr_fail(KVR_EINVAL,
                       "stats: measurements of unlike machines (%s); choose one with --where "
@@ -62,22 +64,6 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
                       kvr_table_text(t, 0, 0));
     kvr_table_close(&t);
     return st;
-}
-
-static struct kvr_value text(const char *s)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
-
-static struct kvr_value number(double x)
-{
-    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value count(int64_t n)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_INT, .i = n, .r = (double)n };
 }
 
 /* --- pairs ------------------------------------------------------------------------------ */
@@ -357,22 +343,22 @@ static enum kvr_status add_paired(struct kvr_table *t, const struct race *r, con
     else if (!self)
         snprintf(verdict, sizeof verdict, "%s", kvr_separable(&m->c, m->holm) ? "yes" : "no");
     {
-        const struct kvr_value row[] = { text(m->name),
-                                         count(m->n),
-                                         number(m->mean),
-                                         number(m->se),
-                                         number(m->p_next),
-                                         count(m->c.n),
-                                         number(self ? NAN : m->c.mean),
-                                         number(self ? NAN : m->c.ci.lo),
-                                         number(self ? NAN : m->c.ci.hi),
-                                         number(self ? NAN : p_better(r, &m->c)),
-                                         number(self ? NAN : m->c.p),
-                                         number(self ? NAN : m->holm),
-                                         text(verdict),
-                                         count(m->group),
-                                         number(m->jitter),
-                                         text(beyond_chaos(r, m, room, sizeof room)) };
+        const struct kvr_value row[] = { kvr_value_text(m->name),
+                                         kvr_value_count(m->n),
+                                         kvr_value_number(m->mean),
+                                         kvr_value_number(m->se),
+                                         kvr_value_number(m->p_next),
+                                         kvr_value_count(m->c.n),
+                                         kvr_value_number(self ? NAN : m->c.mean),
+                                         kvr_value_number(self ? NAN : m->c.ci.lo),
+                                         kvr_value_number(self ? NAN : m->c.ci.hi),
+                                         kvr_value_number(self ? NAN : p_better(r, &m->c)),
+                                         kvr_value_number(self ? NAN : m->c.p),
+                                         kvr_value_number(self ? NAN : m->holm),
+                                         kvr_value_text(verdict),
+                                         kvr_value_count(m->group),
+                                         kvr_value_number(m->jitter),
+                                         kvr_value_text(beyond_chaos(r, m, room, sizeof room)) };
 
         return kvr_table_add(t, row);
     }
@@ -500,21 +486,21 @@ static enum kvr_status add_timing(struct kvr_table *out, const struct kvr_table 
     KVR_TRY(kvr_median_interval(x, n, level, &ci));
     outliers = kvr_outliers(x, n, flag);
     {
-        const struct kvr_value row[] = { text(kvr_table_text(t, first, 1)),
-                                         text(kvr_table_text(t, first, 2)),
-                                         count(n),
-                                         number(kvr_median(x, n)),
-                                         number(n > 1 ? ci.lo : NAN),
-                                         number(n > 1 ? ci.hi : NAN),
-                                         number(ci.level),
-                                         text(n < 2        ? "one sample"
-                                              : ci.min_max ? "min-max"
-                                                           : "ranks"),
-                                         number(least),
-                                         count(outliers),
-                                         number(explained),
-                                         number(cold),
-                                         text(kvr_table_text(t, first, 3)) };
+        const struct kvr_value row[] = { kvr_value_text(kvr_table_text(t, first, 1)),
+                                         kvr_value_text(kvr_table_text(t, first, 2)),
+                                         kvr_value_count(n),
+                                         kvr_value_number(kvr_median(x, n)),
+                                         kvr_value_number(n > 1 ? ci.lo : NAN),
+                                         kvr_value_number(n > 1 ? ci.hi : NAN),
+                                         kvr_value_number(ci.level),
+                                         kvr_value_text(n < 2        ? "one sample"
+                                                        : ci.min_max ? "min-max"
+                                                                     : "ranks"),
+                                         kvr_value_number(least),
+                                         kvr_value_count(outliers),
+                                         kvr_value_number(explained),
+                                         kvr_value_number(cold),
+                                         kvr_value_text(kvr_table_text(t, first, 3)) };
 
         return kvr_table_add(out, row);
     }
@@ -597,10 +583,10 @@ static enum kvr_status matrix(struct kvr_table **out, const struct kvr_table *t,
         bool last =
             i + 1 == t->n_rows || strcmp(kvr_table_text(t, i, 0), kvr_table_text(t, i + 1, 0)) != 0;
 
-        row[0] = text(kvr_table_text(t, i, 0));
+        row[0] = kvr_value_text(kvr_table_text(t, i, 0));
         for (int k = 1; k < n; k++)
             if (strcmp(columns[k].name, kvr_table_text(t, i, 1)) == 0)
-                row[k] = text(kvr_table_text(t, i, 2));
+                row[k] = kvr_value_text(kvr_table_text(t, i, 2));
         if (last) {
             st = kvr_table_add(*out, row);
             memset(row, 0, (size_t)n * sizeof *row);
@@ -630,18 +616,19 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
                "LIMIT 200",
                condition(o), more);
     if (st == KVR_OK)
-        st = query(&t, o,
-                   "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM "
-                   "cells_wide WHERE (%s) %s)\n"
-                   "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
-                   "count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
-                   "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
-                   "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
-                   "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
-                   "'INTERRUPTED')) "
-                   "THEN ' F' ELSE '' END FROM c GROUP BY 1, 2 ORDER BY "
-                   "max(max(is_baseline)) OVER (PARTITION BY method) DESC, 1, 2",
-                   condition(o), more);
+        st = query(
+            &t, o,
+            "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM "
+            "cells_wide WHERE (%s) %s)\n"
+            "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
+            "kvr_value_count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
+            "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
+            "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
+            "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
+            "'INTERRUPTED')) "
+            "THEN ' F' ELSE '' END FROM c GROUP BY 1, 2 ORDER BY "
+            "max(max(is_baseline)) OVER (PARTITION BY method) DESC, 1, 2",
+            condition(o), more);
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)

@@ -7,6 +7,7 @@
 #include "harness/report/stat_tables.h"
 #include "harness/report/pairs.h"
 #include "harness/report/stats.h"
+#include "harness/report/values.h"
 #include "harness/store/statement.h"
 #include "metrics/metric.h"
 
@@ -14,22 +15,6 @@ KVR_STATEMENT(stats_windows);
 KVR_STATEMENT(stats_growth);
 
 static const char baseline_name[] = "BF16";
-
-static struct kvr_value text(const char *s)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
-}
-
-static struct kvr_value number(double x)
-{
-    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x }
-                       : (struct kvr_value){ .type = KVR_VALUE_NULL };
-}
-
-static struct kvr_value count(int64_t n)
-{
-    return (struct kvr_value){ .type = KVR_VALUE_INT, .i = n, .r = (double)n };
-}
 
 /* What both read: rows of one key and method stand together. */
 struct reading {
@@ -45,9 +30,7 @@ static enum kvr_status open_reading(struct reading *r, const struct kvr_stat_opt
                                     const char *statement)
 {
     const struct kvr_metric *m = kvr_metric_find(o->metric);
-    char *sql;
     size_t n;
-    enum kvr_status st;
 
     *r = (struct reading){ .o = o };
     if (!m)
@@ -55,21 +38,15 @@ static enum kvr_status open_reading(struct reading *r, const struct kvr_stat_opt
     r->sign = m->direction;
     r->distance = !m->alone && !m->truth;
     KVR_TRY(kvr_stat_one_machine(o));
-    sql = kvr_statement_fill(statement,
-                             KVR_WITH("metric", o->metric, "where", o->where ? o->where : "1"));
-    if (!sql)
-        return kvr_fail(KVR_ENOMEM, "stats: no memory");
-    st = kvr_table_query(&r->t, o->db, sql, NULL);
-    free(sql);
-    KVR_TRY(st);
+    KVR_TRY(kvr_table_query_with(&r->t, o->db, statement,
+                                 KVR_WITH("metric", o->metric, "where", o->where ? o->where : "1"),
+                                 NULL));
     n = (size_t)r->t->n_rows + 1;
     r->a = calloc(n, sizeof *r->a);
     r->b = calloc(n, sizeof *r->b);
     r->d = calloc(n, sizeof *r->d);
     r->x = calloc(n, sizeof *r->x);
-    if (!r->a || !r->b || !r->d || !r->x)
-        st = kvr_fail(KVR_ENOMEM, "stats: no memory");
-    return st;
+    return r->a && r->b && r->d && r->x ? KVR_OK : kvr_fail(KVR_ENOMEM, "stats: no memory");
 }
 
 static void close_reading(struct reading *r)
@@ -107,9 +84,9 @@ static enum kvr_status interval(struct reading *r, struct kvr_sample *s, int n_s
         KVR_TRY(kvr_mean_interval(r->x, *n, r->o->level, &ci));
     if (*n > 1 && values && m)
         kvr_interval_within(&ci, m->lo, m->hi);
-    to[0] = number(kvr_mean(r->x, *n));
-    to[1] = number(ci.lo);
-    to[2] = number(ci.hi);
+    to[0] = kvr_value_number(kvr_mean(r->x, *n));
+    to[1] = kvr_value_number(ci.lo);
+    to[2] = kvr_value_number(ci.hi);
     return KVR_OK;
 }
 
@@ -223,11 +200,12 @@ static enum kvr_status window_table(struct kvr_table **out, struct reading *r, s
         for (int i = from; st == KVR_OK && i < to; i++) {
             char room[48];
 
-            st = kvr_table_add(*out, (const struct kvr_value[]){
-                                         text(strchr(w[i].window, ' ') + 1), text(w[i].method),
-                                         count(w[i].n), w[i].v[0], w[i].v[1], w[i].v[2],
-                                         number(w[i].floor),
-                                         text(beyond(r, &w[i], compared, room, sizeof room)) });
+            st = kvr_table_add(*out,
+                               (const struct kvr_value[]){
+                                   kvr_value_text(strchr(w[i].window, ' ') + 1),
+                                   kvr_value_text(w[i].method), kvr_value_count(w[i].n), w[i].v[0],
+                                   w[i].v[1], w[i].v[2], kvr_value_number(w[i].floor),
+                                   kvr_value_text(beyond(r, &w[i], compared, room, sizeof room)) });
         }
     }
     return st;
@@ -324,7 +302,8 @@ static int cell_samples(const struct reading *r, int from, int to, const char *f
 
 static enum kvr_status add_growth(struct kvr_table *out, struct reading *r, int from, int to)
 {
-    struct kvr_value v[16], propagated[3] = { number(NAN), number(NAN), number(NAN) };
+    struct kvr_value v[16],
+        propagated[3] = { kvr_value_number(NAN), kvr_value_number(NAN), kvr_value_number(NAN) };
     const bool decibels = kvr_metric_find(r->o->metric)->pool == KVR_POOL_DB;
     int n_put, n_free, n, units, at = 0;
     double rate;
@@ -333,7 +312,7 @@ static enum kvr_status add_growth(struct kvr_table *out, struct reading *r, int 
     n_free = cell_samples(r, from, to, "none", false, r->b);
     n = kvr_nest_pairs(r->b, n_free, r->a, n_put, r->d);
     KVR_TRY(interval(r, r->d, n, false, propagated, &units));
-    v[at++] = text(kvr_table_text(r->t, from, G_METHOD));
+    v[at++] = kvr_value_text(kvr_table_text(r->t, from, G_METHOD));
     KVR_TRY(interval(r, r->a, n_put, true, v + at, &units));
     at += 3;
     KVR_TRY(interval(r, r->b, n_free, true, v + at, &units));
@@ -344,8 +323,8 @@ static enum kvr_status add_growth(struct kvr_table *out, struct reading *r, int 
     KVR_TRY(interval(r, r->a, n, false, v + at, &units));
     rate = v[at].type == KVR_VALUE_REAL ? v[at].r : NAN;
     at += 3;
-    v[at++] = number(decibels ? pow(10, -rate / 20) : NAN);
-    v[at++] = count(units);
+    v[at++] = kvr_value_number(decibels ? pow(10, -rate / 20) : NAN);
+    v[at++] = kvr_value_count(units);
     return kvr_table_add(out, v);
 }
 

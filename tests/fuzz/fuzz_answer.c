@@ -5,6 +5,7 @@
 
 #include "harness/run/answer.h"
 #include "tests/fuzz/fuzz_text.h"
+#include "tests/rows.h"
 
 /* A database in memory, a new one now and then, with a session of which cells can be. */
 static struct kvr_store *open_store(void)
@@ -12,21 +13,7 @@ static struct kvr_store *open_store(void)
     enum { EACH = 500 };
     static struct kvr_store *s;
     static int n;
-    struct kvr_session session = { .id = "s0",
-                                   .argv = "[]",
-                                   .config_path = "c.yaml",
-                                   .config_text = "",
-                                   .host = "h",
-                                   .os = "o",
-                                   .cpu_model = "m",
-                                   .governor = "g",
-                                   .git_hash = "0",
-                                   .compiler = "c",
-                                   .cflags = "f",
-                                   .code = "x",
-                                   .libraries = "l",
-                                   .turbo = "t",
-                                   .driver = "none: cpu" };
+    struct kvr_session session = example_session();
 
     if (n++ % EACH > 0)
         return s;
@@ -38,9 +25,7 @@ static struct kvr_store *open_store(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    static char spec[] = "{\"frames\": 6, \"seed\": 1, \"window\": 0, \"sink\": 0, \"evict\": "
-                         "false, \"path\": \"staged\", \"backend\": \"cpu\", \"threads\": 1, "
-                         "\"kind\": \"bench\", \"parts\": {}, \"plan\": \"p\", \"options\": {}}";
+    static char spec[] = EXAMPLE_SPEC;
     const struct kvr_prompt_line prompt = { .id = "red", .text = "a large red disc" };
     const struct kvr_config_suite suite = { .name = "inline" };
     struct kvr_cell cell = { .key = "00112233445566778899aabbccddeeff",

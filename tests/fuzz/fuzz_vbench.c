@@ -6,6 +6,7 @@
 
 #include "harness/store/vbench.h"
 #include "tests/fuzz/fuzz_text.h"
+#include "tests/rows.h"
 
 /* A database in memory, a new one now and then, with a session of which cells can be. */
 static struct kvr_store *open_store(void)
@@ -13,56 +14,19 @@ static struct kvr_store *open_store(void)
     enum { EACH = 500 };
     static struct kvr_store *s;
     static int n;
-    struct kvr_session session = { .id = "s0",
-                                   .argv = "[]",
-                                   .config_path = "c.yaml",
-                                   .config_text = "",
-                                   .host = "h",
-                                   .os = "o",
-                                   .cpu_model = "m",
-                                   .governor = "g",
-                                   .git_hash = "0",
-                                   .compiler = "c",
-                                   .cflags = "f",
-                                   .code = "x",
-                                   .libraries = "l",
-                                   .turbo = "t",
-                                   .driver = "none: cpu" };
+    struct kvr_session session = example_session();
+    struct kvr_row_artifact video = { "video", "videos/red.mp4", 1, "00" };
+    struct kvr_row row = example_row("k", "s0", KVR_OUT_OK);
 
     if (n++ % EACH > 0)
         return s;
     kvr_store_close(&s);
     if (kvr_store_open(&s, ":memory:") != KVR_OK || kvr_store_session(s, &session) != KVR_OK)
         abort();
-    if (kvr_store_put(s, &(struct kvr_row){
-                             .key = "k",
-                             .rollout = "r",
-                             .baseline = "k",
-                             .is_baseline = true,
-                             .session = "s0",
-                             .spec = "{\"frames\": 6, \"seed\": 1, \"window\": 0, \"sink\": 0, "
-                                     "\"evict\": false, \"path\": \"staged\", \"backend\": "
-                                     "\"cpu\", \"threads\": 1, \"kind\": \"bench\", \"parts\": {}, "
-                                     "\"plan\": \"p\", \"options\": {}}",
-                             .method = "BF16",
-                             .name = "BF16",
-                             .reading = "intended",
-                             .family = "exact",
-                             .model = "nano",
-                             .suite = "s",
-                             .prompt_id = "red",
-                             .prompt = "a red disc",
-                             .outcome = KVR_OUT_OK,
-                             .reason = "",
-                             .log_tail = "",
-                             .started = "2026-01-01T00:00:00Z",
-                             .finished = "2026-01-01T00:00:01Z",
-                             .measured = true,
-                             .wall_ns = 1000,
-                             .peak_bytes = 5000,
-                             .n_artifacts = 1,
-                             .artifact = &(struct kvr_row_artifact){ "video", "videos/red.mp4", 1,
-                                                                     "00" } }) != KVR_OK)
+    row.is_baseline = true;
+    row.n_artifacts = 1;
+    row.artifact = &video;
+    if (kvr_store_put(s, &row) != KVR_OK)
         abort();
     return s;
 }

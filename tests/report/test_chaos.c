@@ -18,6 +18,7 @@
 #include "harness/report/stat_tables.h"
 #include "harness/store/setting.h"
 #include "harness/store/store.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
 
 enum { PROMPTS = 20, SEEDS = 2, DRAWS = 4, SWEEPS = 100 };
@@ -87,36 +88,16 @@ static void put(struct kvr_store *s, const char *session, int m, int prompt, int
              forcing[0] == 't' ? "-t" : "");
     snprintf(id, sizeof id, "p%02d", prompt);
     {
-        const struct kvr_row r = {
-            .key = key,
-            .rollout = key,
-            .baseline = baseline,
-            .is_baseline = m == 0 && draw == 0,
-            .spec = text,
-            .session = session,
-            .method = methods[m],
-            .name = methods[m],
-            .reading = "intended",
-            .family = "RTN",
-            .model = "nano",
-            .suite = "s",
-            .prompt_id = id,
-            .prompt = "a disc",
-            .outcome = KVR_OUT_OK,
-            .reason = "",
-            .log_tail = "",
-            .started = "2026-01-01T00:00:00Z",
-            .finished = "2026-01-01T00:00:01Z",
-            .measured = true,
-            .wall_ns = 1500000000,
-            .bf16_bytes = 1000,
-            .nominal_bytes = m ? 250 : 1000,
-            .resident_bytes = 260,
-            .peak_bytes = 5000,
-            .n_metrics = 4,
-            .metric = metric,
-        };
+        struct kvr_row r = example_row(key, session, KVR_OUT_OK);
 
+        r.baseline = baseline;
+        r.is_baseline = m == 0 && draw == 0;
+        r.spec = text;
+        r.method = r.name = methods[m];
+        r.prompt_id = id;
+        r.nominal_bytes = m ? 250 : 1000;
+        r.n_metrics = 4;
+        r.metric = metric;
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     }
     free(text);

@@ -12,6 +12,7 @@
 #include "harness/report/reproduce.h"
 #include "harness/store/setting.h"
 #include "tests/report/values.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
 
 enum { TEXTS = 8, BINS = 2 };
@@ -79,36 +80,19 @@ static void put_text(struct kvr_store *s, const char *session, int m, int t)
     snprintf(baseline, sizeof baseline, "0-%d", t);
     snprintf(id, sizeof id, "t%d", t);
     {
-        const struct kvr_row r = {
-            .key = key,
-            .rollout = key,
-            .baseline = baseline,
-            .is_baseline = m == 0,
-            .spec = text,
-            .session = session,
-            .method = methods[m].label,
-            .name = "A",
-            .reading = "intended",
-            .family = "RTN",
-            .model = "tiny",
-            .suite = "s",
-            .prompt_id = id,
-            .prompt = "noise",
-            .outcome = KVR_OUT_OK,
-            .reason = "",
-            .log_tail = "",
-            .started = "2026-01-01T00:00:00Z",
-            .finished = "2026-01-01T00:00:01Z",
-            .measured = true,
-            .wall_ns = 1500000000,
-            .bf16_bytes = 1600,
-            .nominal_bytes = methods[m].nominal,
-            .resident_bytes = methods[m].nominal,
-            .peak_bytes = 5000,
-            .n_metrics = 5,
-            .metric = metric,
-        };
+        struct kvr_row r = example_row(key, session, KVR_OUT_OK);
 
+        r.baseline = baseline;
+        r.is_baseline = m == 0;
+        r.spec = text;
+        r.method = methods[m].label;
+        r.name = "A";
+        r.model = "tiny";
+        r.prompt_id = id;
+        r.bf16_bytes = 1600;
+        r.nominal_bytes = r.resident_bytes = methods[m].nominal;
+        r.n_metrics = 5;
+        r.metric = metric;
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     }
     free(text);

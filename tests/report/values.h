@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/store/store.h"
+#include "tests/rows.h"
 
 static inline struct kvr_value text(const char *s)
 {
@@ -69,37 +69,24 @@ static inline void fill_store(const char *path)
             { .name = "psnr", .unit = "dB", .value = cells[i].psnr, .n = 42, .extra = 0 },
             { .name = "ssim", .unit = "1", .value = cells[i].ssim, .n = 42, .extra = 0 },
         };
-        const struct kvr_row row = {
-            .key = cells[i].key,
-            .rollout = cells[i].key,
-            .baseline = cells[i].prompt[1] == '0' ? "b0" : "b1",
-            .spec = "{\"backend\":\"cpu\",\"evict\":false,\"frames\":42,\"kind\":\"bench\","
-                    "\"path\":\"staged\",\"seed\":1,\"sink\":0,\"threads\":1,\"window\":21}",
-            .session = session.id,
-            .method = cells[i].method,
-            .name = cells[i].method,
-            .reading = "intended",
-            .family = cells[i].family,
-            .model = "nano",
-            .suite = "demo",
-            .prompt_id = cells[i].prompt,
-            .prompt = "a red disc",
-            .is_baseline = cells[i].key[0] == 'b',
-            .outcome = cells[i].outcome,
-            .reason = ok ? "" : "longer than 5 s",
-            .log_tail = "",
-            .started = "2024-01-01T00:00:00Z",
-            .finished = "2024-01-01T00:00:01Z",
-            .measured = ok,
-            .wall_ns = 2000000000,
-            .bf16_bytes = 1600,
-            .nominal_bytes = cells[i].nominal,
-            .resident_bytes = cells[i].nominal,
-            .peak_bytes = 1 << 20,
-            .n_metrics = ok ? 2 : 0,
-            .metric = metrics
-        };
+        struct kvr_row row = example_row(cells[i].key, session.id, cells[i].outcome);
 
+        row.baseline = cells[i].prompt[1] == '0' ? "b0" : "b1";
+        row.is_baseline = cells[i].key[0] == 'b';
+        row.spec = "{\"backend\":\"cpu\",\"evict\":false,\"frames\":42,\"kind\":\"bench\","
+                   "\"path\":\"staged\",\"seed\":1,\"sink\":0,\"threads\":1,\"window\":21}";
+        row.method = row.name = cells[i].method;
+        row.family = cells[i].family;
+        row.suite = "demo";
+        row.prompt_id = cells[i].prompt;
+        row.prompt = "a red disc";
+        row.reason = ok ? "" : "longer than 5 s";
+        row.wall_ns = 2000000000;
+        row.bf16_bytes = 1600;
+        row.nominal_bytes = row.resident_bytes = cells[i].nominal;
+        row.peak_bytes = 1 << 20;
+        row.n_metrics = ok ? 2 : 0;
+        row.metric = metrics;
         ck_assert_msg(kvr_store_put(s, &row) == KVR_OK, "%s: %s", row.key, kvr_error());
     }
     kvr_session_free(&session);

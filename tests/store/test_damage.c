@@ -17,6 +17,7 @@
 #include "harness/store/merge.h"
 #include "harness/store/plan.h"
 #include "harness/store/seal.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
 
 enum { N_CELLS = 24, PAGE = 4096, DEFAULT_DAMAGES = 60 };
@@ -79,24 +80,7 @@ static void put_plan(struct kvr_store *s)
 
 static void fill(void)
 {
-    struct kvr_session session = { .id = "s0",
-                                   .argv = "[]",
-                                   .config_path = "c.yaml",
-                                   .config_text = "question: what?",
-                                   .host = "h",
-                                   .os = "o",
-                                   .cpu_model = "m",
-                                   .governor = "g",
-                                   .n_cpus = 2,
-                                   .jobs = 1,
-                                   .memory_bytes = 1,
-                                   .git_hash = "0",
-                                   .compiler = "c",
-                                   .cflags = "f",
-                                   .code = "x",
-                                   .libraries = "l",
-                                   .turbo = "t",
-                                   .driver = "none: cpu" };
+    struct kvr_session session = example_session();
     struct kvr_store *s;
 
     ck_assert_msg(kvr_store_open(&s, good) == KVR_OK, "%s", kvr_error());
@@ -117,39 +101,16 @@ static void fill(void)
         struct kvr_row_pass pass[] = { { .chunk = 0, .t_ns = 10 + i, .tokens = 64 },
                                        { .chunk = 1, .t_ns = 90 + i, .tokens = 128 } };
         struct kvr_row_mem mem[] = { { "KV", 100 + i, 200, 0 }, { "ACT", 10, 20, 0 } };
-        struct kvr_row r = { .key = key,
-                             .rollout = key,
-                             .baseline = key,
-                             .session = "s0",
-                             .spec = "{\"frames\": 6, \"seed\": 1, \"window\": 0, \"sink\": 0, "
-                                     "\"evict\": false, \"path\": \"staged\", \"backend\": "
-                                     "\"cpu\", \"threads\": 1, \"kind\": \"bench\", \"parts\": {}, "
-                                     "\"plan\": \"p\", \"options\": {}}",
-                             .method = method,
-                             .name = method,
-                             .reading = "intended",
-                             .family = "f",
-                             .model = "nano",
-                             .suite = "s",
-                             .prompt_id = "p",
-                             .prompt = "a red disc",
-                             .outcome = KVR_OUT_OK,
-                             .reason = "",
-                             .log_tail = "",
-                             .started = "2026-01-01T00:00:00Z",
-                             .finished = "2026-01-01T00:00:01Z",
-                             .measured = true,
-                             .wall_ns = 1000 + i,
-                             .peak_bytes = 5000,
-                             .n_metrics = 2,
-                             .metric = m,
-                             .n_passes = 2,
-                             .pass = pass,
-                             .n_mem = 2,
-                             .mem = mem };
+        struct kvr_row r = example_row(key, "s0", KVR_OUT_OK);
 
         snprintf(key, sizeof key, "%032x", 7919 * (i + 1));
         snprintf(method, sizeof method, "METHOD_%d", i);
+        r.method = r.name = method;
+        r.wall_ns = 1000 + i;
+        r.n_metrics = r.n_passes = r.n_mem = 2;
+        r.metric = m;
+        r.pass = pass;
+        r.mem = mem;
         ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
     }
     kvr_store_close(&s);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness/store/merge.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
 
 enum { N_SHARDS = 5, N_CELLS = 24, N_ORDERS = 5, N_JOINED = 2 * N_SHARDS };
@@ -66,34 +67,16 @@ static void put(struct kvr_store *s, int i, int id, int at, enum kvr_outcome o, 
     struct kvr_row_metric metric = { .name = "psnr", .unit = "dB", .value = 20 + i, .n = 6 };
     struct kvr_row_sample sample = { "cell", 0, 1000 + i };
     struct kvr_row_artifact art = { "frames", "frames/x.safetensors", 10, frames };
-    struct kvr_row r = {
-        .key = key,
-        .rollout = key,
-        .baseline = "base",
-        .spec = "{\"backend\":\"cpu\",\"evict\":false,\"frames\":6,\"kind\":\"bench\",\"path\":"
-                "\"staged\",\"seed\":0,\"sink\":0,\"threads\":1,\"window\":21}",
-        .session = session,
-        .method = method,
-        .name = method,
-        .reading = "intended",
-        .family = "RTN",
-        .model = "nano",
-        .suite = "s",
-        .prompt_id = "p",
-        .prompt = "a disc",
-        .outcome = o,
-        .reason = o == KVR_OUT_OK ? "" : "because",
-        .log_tail = "",
-        .started = "2026-01-01T00:00:00Z",
-        .finished = finished,
-        .measured = o == KVR_OUT_OK,
-        .wall_ns = 1000000 + i,
-    };
+    struct kvr_row r = example_row(key, session, o);
 
     snprintf(key, sizeof key, "key-%02d", i);
     snprintf(session, sizeof session, "session-%d", id);
     snprintf(method, sizeof method, "M%d", i % 3);
     snprintf(finished, sizeof finished, "2026-01-01T00:00:%02dZ", at);
+    r.baseline = "base";
+    r.method = r.name = method;
+    r.finished = finished;
+    r.wall_ns = 1000000 + i;
     if (o == KVR_OUT_OK) {
         r.n_metrics = r.n_samples = r.n_artifacts = 1;
         r.metric = &metric;

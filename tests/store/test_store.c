@@ -18,6 +18,7 @@
 #include "harness/store/merge.h"
 #include "harness/store/setting.h"
 #include "harness/store/store.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
 
 static char dir[64], db[128];
@@ -83,32 +84,13 @@ static struct kvr_settings make_settings(void)
 static struct kvr_row make_row(const char *key, const char *session, enum kvr_outcome o)
 {
     const struct kvr_settings set = make_settings();
-    struct kvr_row r = {
-        .key = key,
-        .rollout = key,
-        .baseline = "b0",
-        .spec = make_spec(&set, "{}"),
-        .session = session,
-        .method = "RTN_INT4@study bits=3",
-        .name = "RTN_INT4",
-        .reading = "study",
-        .family = "RTN",
-        .model = "nano",
-        .suite = "s",
-        .prompt_id = "p1",
-        .prompt = "a disc",
-        .outcome = o,
-        .reason = o == KVR_OUT_OK ? "" : "because",
-        .log_tail = "",
-        .started = "2026-01-01T00:00:00Z",
-        .finished = "2026-01-01T00:00:01Z",
-        .measured = o == KVR_OUT_OK,
-        .wall_ns = 1500000000,
-        .bf16_bytes = 1000,
-        .nominal_bytes = 250,
-        .resident_bytes = 260,
-        .peak_bytes = 5000,
-    };
+    struct kvr_row r = example_row(key, session, o);
+
+    r.baseline = "b0";
+    r.spec = make_spec(&set, "{}");
+    r.method = "RTN_INT4@study bits=3";
+    r.reading = "study";
+    r.prompt_id = "p1";
     return r;
 }
 

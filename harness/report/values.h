@@ -1,0 +1,44 @@
+/* values.h - values of a table's row, written short.
+ *
+ *     const struct kvr_value row[] = { kvr_value_text(method), kvr_value_number(mean),
+ *                                      kvr_value_count(n) };
+ *     KVR_TRY(kvr_table_add(t, row));
+ *
+ * Texts are borrowed; kvr_table_add() copies them. */
+#ifndef KVR_REPORT_VALUES_H
+#define KVR_REPORT_VALUES_H
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/store/store.h"
+
+static inline struct kvr_value kvr_value_none(void)
+{
+    return (struct kvr_value){ .type = KVR_VALUE_NULL };
+}
+
+/* A text, also an empty one. */
+static inline struct kvr_value kvr_value_text(const char *s)
+{
+    return (struct kvr_value){ .type = KVR_VALUE_TEXT, .text = s, .n_bytes = (int)strlen(s) };
+}
+
+/* A text; none where it is empty or NULL. */
+static inline struct kvr_value kvr_value_said(const char *s)
+{
+    return s && *s ? kvr_value_text(s) : kvr_value_none();
+}
+
+/* None where it is not finite. */
+static inline struct kvr_value kvr_value_number(double x)
+{
+    return isfinite(x) ? (struct kvr_value){ .type = KVR_VALUE_REAL, .r = x } : kvr_value_none();
+}
+
+static inline struct kvr_value kvr_value_count(int64_t n)
+{
+    return (struct kvr_value){ .type = KVR_VALUE_INT, .i = n, .r = (double)n };
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* rows.h - a session and a cell that a database takes, for tests that say only what they are about.
+ *
+ *     struct kvr_row r = example_row("k1", "s0", KVR_OUT_OK);
+ *     r.method = r.name = "RTN_INT2";
+ *     ck_assert_int_eq(kvr_store_put(s, &r), KVR_OK); */
+#ifndef TESTS_ROWS_H
+#define TESTS_ROWS_H
+
+#include "harness/store/store.h"
+
+/* What the columns of a cell are made of. */
+#define EXAMPLE_SPEC                                                                               \
+    "{\"backend\":\"cpu\",\"evict\":false,\"frames\":6,\"kind\":\"bench\",\"options\":{},"         \
+    "\"parts\":{},\"path\":\"staged\",\"plan\":\"p\",\"seed\":1,\"sink\":0,\"threads\":1,"         \
+    "\"window\":21}"
+
+/* Session s0. Nothing of it is owned. */
+static inline struct kvr_session example_session(void)
+{
+    return (struct kvr_session){ .id = "s0",
+                                 .argv = "[]",
+                                 .config_path = "c.yaml",
+                                 .config_text = "question: what?",
+                                 .host = "h",
+                                 .os = "o",
+                                 .cpu_model = "m",
+                                 .governor = "g",
+                                 .n_cpus = 2,
+                                 .jobs = 1,
+                                 .memory_bytes = 1,
+                                 .git_hash = "0",
+                                 .compiler = "c",
+                                 .cflags = "f",
+                                 .code = "x",
+                                 .libraries = "l",
+                                 .turbo = "t",
+                                 .driver = "none: cpu" };
+}
+
+/* Its own baseline; measured where it is OK. `key` and `session` are borrowed. */
+static inline struct kvr_row example_row(const char *key, const char *session, enum kvr_outcome o)
+{
+    return (struct kvr_row){ .key = key,
+                             .rollout = key,
+                             .baseline = key,
+                             .spec = EXAMPLE_SPEC,
+                             .session = session,
+                             .method = "RTN_INT4",
+                             .name = "RTN_INT4",
+                             .reading = "intended",
+                             .family = "RTN",
+                             .model = "nano",
+                             .suite = "s",
+                             .prompt_id = "p",
+                             .prompt = "a disc",
+                             .outcome = o,
+                             .reason = o == KVR_OUT_OK ? "" : "because",
+                             .log_tail = "",
+                             .started = "2026-01-01T00:00:00Z",
+                             .finished = "2026-01-01T00:00:01Z",
+                             .measured = o == KVR_OUT_OK,
+                             .wall_ns = 1500000000,
+                             .bf16_bytes = 1000,
+                             .nominal_bytes = 250,
+                             .resident_bytes = 260,
+                             .peak_bytes = 5000 };
+}
+
+#endif
