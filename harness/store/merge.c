@@ -131,6 +131,16 @@ static enum kvr_status copy_others(struct kvr_store *s)
     return st;
 }
 
+/* A cell that one shard has left out because it was enough is left out, whichever came first. */
+static enum kvr_status join_plans(struct kvr_store *s)
+{
+    return kvr_sql_exec(s,
+                        "UPDATE main.plan SET state = 'enough' WHERE state = 'planned' AND "
+                        "(sweep, cell) IN (SELECT sweep, cell FROM shard.plan WHERE state = "
+                        "'enough')",
+                        "merging");
+}
+
 /* The groups of the shard, as they stand here: whole before the shard's rows come, sealed after. */
 static enum kvr_status each_group(struct kvr_store *s, bool after)
 {
@@ -168,6 +178,7 @@ static enum kvr_status copy_all(struct kvr_store *s, struct kvr_merge *out)
                          "merging"));
     KVR_TRY(copy_table(s, "cell", "key"));
     KVR_TRY(copy_others(s));
+    KVR_TRY(join_plans(s));
     return each_group(s, true);
 }
 

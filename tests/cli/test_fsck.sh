@@ -43,9 +43,11 @@ exits 4 "a plan with cells less is found" fsck "$work/q.db" --json
 json "by its name" --arg s "sweep $sweep is not what was written: its checksum is another" \
     '.lost_sweeps == 1 and .lost_cells == 0 and any(.found[]; contains($s))'
 exits 2 "no report says that all is there" report --db "$work/q.db"
-exits 2 "nor does the same sweep run over it" run "$work/p.yaml" --db "$work/q.db" --out "$work/out" -q
+again=(run "$work/p.yaml" --out "$work/out" -q --force --filter "method=RTN_INT2+taylor & prompt=mg01")
+exits 2 "nor does the sweep go on over it" "${again[@]}" --db "$work/q.db"
+says "but says why" "sweep $sweep is not what was written"
 exits 4 "the cells are saved without it" fsck "$work/q.db" -o "$work/r.db" --json
 json "all of them" ".cells == $n and .sweeps == 0"
-exits 0 "and the sweep makes its plan anew" run "$work/p.yaml" --db "$work/r.db" --out "$work/out" -q
+exits 0 "and the sweep makes its plan anew" "${again[@]}" --db "$work/r.db"
 exits 0 "that is whole" fsck "$work/r.db" --json
 json "cells and plan" ".cells == $n and .sweeps == 1 and .problems == 0"

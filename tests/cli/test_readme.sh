@@ -25,3 +25,7 @@ done < <(cat "$work"/queries/* | awk '/^build\/kvreel query/ { on = 1 } on { tex
     on && gsub(/"/, "\"", text) % 2 == 0 { printf "%s%c", text, 0; text = ""; on = 0 }')
 check "it has queries" test "$n" -ge 3
 check "every file it makes by name is there" ls out/look/sheet.png out/look/worst.png out/site/index.html out/figures
+
+# Every page of the documentation is there to be found, once.
+sed -n '/^## Read on/,$p' README.md | grep -o '(docs/[^)]*)' | sort >"$work/linked"
+check "it links every page of docs/, and none twice" diff "$work/linked" <(ls docs/*.md | sed 's/.*/(&)/' | sort)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness/store/merge.h"
+#include "harness/store/plan.h"
 #include "tests/rows.h"
 #include "tests/suite.h"
 
@@ -110,6 +111,8 @@ static char *content(const char *path)
         "SELECT * FROM sample ORDER BY cell, kind, round",
         "SELECT * FROM artifact ORDER BY cell, kind",
         "SELECT * FROM attempt ORDER BY cell, session, n",
+        "SELECT * FROM sweep ORDER BY id",
+        "SELECT * FROM plan ORDER BY sweep, cell",
         "SELECT * FROM conflict ORDER BY 1, 2, 3, 4, 5, 6, 7, 8, 9",
     };
     char *text = NULL;
@@ -186,6 +189,28 @@ START_TEST(shards_are_the_sweep)
 }
 END_TEST
 
+/* Each shard has the whole plan, and leaves some of its own cells out. */
+static void put_plan(struct kvr_store *s, int shard)
+{
+    struct kvr_planned cell[N_CELLS];
+    char key[N_CELLS][40];
+    struct kvr_plan plan = { .id = "p", .name = "a", .config = "a", .n = N_CELLS, .cell = cell };
+
+    for (int i = 0; i < N_CELLS; i++) {
+        snprintf(key[i], sizeof key[i], "key-%02d", i);
+        cell[i] = (struct kvr_planned){ .cell = key[i],
+                                        .method = "M",
+                                        .model = "nano",
+                                        .suite = "s",
+                                        .prompt_id = "p",
+                                        .run_kind = "bench",
+                                        .cost = 1,
+                                        .state = i == 7 ? "excluded" : "planned" };
+    }
+    ck_assert_msg(kvr_store_plan(s, &plan) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_store_enough(s, plan.id, key[10 + shard], true), KVR_OK);
+}
+
 /* Shards that overlap, with failures, later attempts and frames that contradict each other. */
 START_TEST(order_does_not_matter)
 {
@@ -198,6 +223,7 @@ START_TEST(order_does_not_matter)
     for (int i = 0; i < N_SHARDS; i++) {
         s = must_open(path_of("shard", i));
         add_session(s, i);
+        put_plan(s, i);
         for (int c = 0; c < N_CELLS; c++) {
             if (i > 0 && pick(&seed, 2))
                 continue;
@@ -215,6 +241,12 @@ START_TEST(order_does_not_matter)
         want = got;
     }
     ck_assert_ptr_nonnull(strstr(want, "|bb|")); /* a contradiction was there to be found */
+    for (int i = 0; i < N_SHARDS; i++) {         /* and what each shard had left out is left out */
+        char query[96];
+
+        snprintf(query, sizeof query, "key-%02d|M|nano|s|p|bench|2:1|enough|", 10 + i);
+        ck_assert_msg(strstr(want, query) != NULL, "%s", query);
+    }
     free(want);
 }
 END_TEST
