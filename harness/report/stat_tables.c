@@ -52,11 +52,10 @@ enum kvr_status kvr_stat_one_machine(const struct kvr_stat_options *o)
 
     if (o->across_machines)
         return KVR_OK;
-    KVR_TRY(query(
-        &t, o,
-        "SELECT group_concat(machine, '; '), kvr_value_count(*) FROM (SELECT DISTINCT machine "
-        "FROM cells_wide WHERE outcome = 'OK' AND (%s))",
-        condition(o)));
+    KVR_TRY(query(&t, o,
+                  "SELECT group_concat(machine, '; '), count(*) FROM (SELECT DISTINCT machine "
+                  "FROM cells_wide WHERE outcome = 'OK' AND (%s))",
+                  condition(o)));
     if (kvr_table_number(t, 0, 1) > 1)
         st = kvr_fail(KVR_EINVAL,
                       "stats: measurements of unlike machines (%s); choose one with --where "
@@ -616,19 +615,18 @@ enum kvr_status kvr_stat_coverage(struct kvr_table **out, const struct kvr_stat_
                "LIMIT 200",
                condition(o), more);
     if (st == KVR_OK)
-        st = query(
-            &t, o,
-            "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM "
-            "cells_wide WHERE (%s) %s)\n"
-            "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
-            "kvr_value_count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
-            "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
-            "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
-            "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
-            "'INTERRUPTED')) "
-            "THEN ' F' ELSE '' END FROM c GROUP BY 1, 2 ORDER BY "
-            "max(max(is_baseline)) OVER (PARTITION BY method) DESC, 1, 2",
-            condition(o), more);
+        st = query(&t, o,
+                   "WITH c AS (SELECT method, suite, prompt_id, outcome, is_baseline FROM "
+                   "cells_wide WHERE (%s) %s)\n"
+                   "SELECT method, suite || ':' || prompt_id, sum(outcome = 'OK') || '/' || "
+                   "count(*) || CASE WHEN sum(outcome = 'UNSUPPORTED') THEN ' U' ELSE '' END || "
+                   "CASE WHEN sum(outcome = 'EXCLUDED') THEN ' X' ELSE '' END || "
+                   "CASE WHEN sum(outcome IN ('SKIPPED', 'INTERRUPTED')) THEN ' O' ELSE '' END || "
+                   "CASE WHEN sum(outcome NOT IN ('OK', 'UNSUPPORTED', 'EXCLUDED', 'SKIPPED', "
+                   "'INTERRUPTED')) "
+                   "THEN ' F' ELSE '' END FROM c GROUP BY 1, 2 ORDER BY "
+                   "max(max(is_baseline)) OVER (PARTITION BY method) DESC, 1, 2",
+                   condition(o), more);
     if (st == KVR_OK)
         st = matrix(out, t, prompts);
     if (st == KVR_OK)
