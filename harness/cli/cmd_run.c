@@ -72,8 +72,7 @@ static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *
 
     return json_pack(
         "{s:o*, s:b, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, "
-        "s:i, "
-        "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
+        "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
         "files", plan->files, "identified", !s->unidentified, "phases", phases_json(s), "flop",
         positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
