@@ -390,11 +390,12 @@ START_TEST(steps_bound_the_error)
     }
     if (held_elsewhere)
         ck_assert(steps.exact == NULL && steps.n_exact == 0);
-    else if (known)
+    else if (known) {
         for (int i = 0; i < c->n_stages; i++) /* an entropy stage's entries are bytes */
             if (c->stage[i].stage->kind == KVR_STAGE_EXACT)
                 k -= p.stage[i].n_entries;
         ck_assert_int_eq(k, 0);
+    }
     if (steps.kind == KVR_NOISE_UNIFORM && !held_elsewhere)
         ck_assert(largest >= 0.4);
     kvr_packed_free(&p);
