@@ -52,7 +52,7 @@ check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
     db=$work/p.db
     case $name in
-    age_error* | mass_shift) db=$work/probe.db ;;
+    age_* | mass_shift) db=$work/probe.db ;;
     drift_truth) db=$work/truth.db ;;
     prefill*) db=$work/text.db ;;
     esac
