@@ -151,18 +151,18 @@ struct kvr_layout {
 enum kvr_noise_kind {
     KVR_NOISE_UNKNOWN,  /* nothing: no correction */
     KVR_NOISE_NONE,     /* there is no error */
-    KVR_NOISE_UNIFORM,  /* within half a step of the group, about independent of the element */
-    KVR_NOISE_RELATIVE, /* the same with a step of `relative` times what is decoded */
+    KVR_NOISE_UNIFORM,  /* within half a scale of the group, about independent of the element */
+    KVR_NOISE_RELATIVE, /* the same with a scale of `relative` times what is decoded */
     KVR_NOISE_MEASURED, /* no rule: what becomes of mean and variance has to be measured */
 };
 
-/* Borrowed from a coded block. A step may be negative (its square is what counts) and is not
+/* Borrowed from a coded block. A scale may be negative (its square is what counts) and is not
  * finite where the block held a NaN or an infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
     enum kvr_group_axis axis; /* UNIFORM */
     int group;
-    const kvr_f16 *step;
+    const kvr_f16 *scale;
     bool dead_zone; /* UNIFORM, levels -1, 0, 1: the error opposes the element */
     float relative; /* RELATIVE */
     bool rotated;   /* all this is in the space of the codec's transform: rotate the query */
@@ -354,7 +354,7 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
                               float *out);
 
 /* The error of a coded block: that of its LAST grid (what earlier stages lost is coded by
- * the later ones). Borrows from `p`: `step` and `exact` are memory of p->dev. */
+ * the later ones). Borrows from `p`: `scale` and `exact` are memory of p->dev. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
 /* The same bytes under the same tags on device `to`; at least one of the two devices is a CPU or

@@ -6,7 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK = 32, PATH = 64, FLAT = 1152, MOST_FRAMES = 32 };
+enum {
+    LOOK = 32,
+    PATH = 64,
+    FLAT = 1152,
+    MOST_FRAMES = 32,
+    MOST_TAPS = 288,
+    MOST_OUT = 32,
+    MOST_ROW = 24
+};
 
 static const struct layer {
     int in, out, kernel, size; /* of the input */
@@ -103,36 +111,49 @@ enum kvr_status kvr_clip_probe_open(struct kvr_clip_probe *p, const struct kvr_s
     return KVR_OK;
 }
 
+/* to [in, kernel, kernel, out] = w [out, in, kernel, kernel]. */
+static void channels_last(const struct layer *l, const float *w, float *to)
+{
+    const int taps = l->in * l->kernel * l->kernel;
+
+    for (int o = 0; o < l->out; o++)
+        for (int k = 0; k < taps; k++)
+            to[k * l->out + o] = w[o * taps + k];
+}
+
 /* y [out, size / 2, size / 2] = relu(bias + sum over the window of w x), x [in, size, size] with
- * zeroes around. A window's row is summed in order, whatever the machine. */
+ * zeroes around. Every sum is taken in the window's order; a row of the outputs at a time, all
+ * channels of one next to each other, so that any compiler adds several at once. */
 static void convolve(const struct layer *l, const float *w, const float *bias, const float *x,
                      float *y)
 {
     const int half = l->size / 2, pad = l->kernel / 2;
+    float tap[MOST_TAPS * MOST_OUT], sum[MOST_ROW * MOST_OUT];
 
-    for (int o = 0; o < l->out; o++)
-        for (int r = 0; r < half; r++)
+    channels_last(l, w, tap);
+    for (int r = 0; r < half; r++) {
+        for (int c = 0; c < half; c++)
+            memcpy(sum + c * l->out, bias, (size_t)l->out * sizeof *sum);
+        for (int t = 0; t < l->in * l->kernel * l->kernel; t++) {
+            const int i = t / (l->kernel * l->kernel), at = 2 * r + t / l->kernel % l->kernel - pad;
+            const float *k = tap + t * l->out, *row = x + i * l->size * l->size;
+
+            if (at < 0 || at >= l->size)
+                continue;
+            row += at * l->size;
             for (int c = 0; c < half; c++) {
-                float sum = bias[o];
+                const int to = 2 * c + t % l->kernel - pad;
 
-                for (int i = 0; i < l->in; i++)
-                    for (int a = 0; a < l->kernel; a++) {
-                        const int at = 2 * r + a - pad;
-                        const float *k = w + ((o * l->in + i) * l->kernel + a) * l->kernel;
-                        const float *row;
-
-                        if (at < 0 || at >= l->size)
-                            continue;
-                        row = x + (i * l->size + at) * l->size;
-                        for (int b = 0; b < l->kernel; b++) {
-                            const int to = 2 * c + b - pad;
-
-                            if (to >= 0 && to < l->size)
-                                sum += k[b] * row[to];
-                        }
-                    }
-                *y++ = sum > 0 ? sum : 0;
+                if (to < 0 || to >= l->size)
+                    continue;
+                for (int o = 0; o < l->out; o++)
+                    sum[c * l->out + o] += k[o] * row[to];
             }
+        }
+        for (int o = 0; o < l->out; o++)
+            for (int c = 0; c < half; c++)
+                y[(o * half + r) * half + c] = fmaxf(sum[c * l->out + o], 0);
+    }
 }
 
 static void linear(const float *w, const float *bias, const float *x, int in, int out, bool relu,

@@ -90,21 +90,20 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels)
+static float step_of(const struct kvr_coding_noise *s, size_t token, size_t channel,
+                     size_t channels)
 {
-    const size_t t = e / channels;
-
     if (s->kind != KVR_NOISE_UNIFORM)
         return 0;
     switch (s->axis) {
     case KVR_AXIS_TOKENS:
-        return kvr_f16_to_f32(s->step[t / (size_t)s->group * channels + e % channels]);
+        return kvr_f16_to_f32(s->scale[token / (size_t)s->group * channels + channel]);
     case KVR_AXIS_CHANNELS:
-        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
+        return kvr_f16_to_f32(s->scale[(token * channels + channel) / (size_t)s->group]);
     case KVR_AXIS_TOKEN:
         break;
     }
-    return kvr_f16_to_f32(s->step[t]);
+    return kvr_f16_to_f32(s->scale[token]);
 }
 
 /* Nothing that is faster than right is reported. */
@@ -122,18 +121,23 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
     kvr_codec_transform(p->codec, k->dev, KVR_TO_SPACE, want, k->shape.n_tok, 0, k->shape.n_heads,
                         k->shape.head_dim);
     kvr_codec_decode_rotated(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
-    for (size_t e = 0; e < k->n; e++) {
+    for (size_t e = 0, token = 0, channel = 0; e < k->n; e++) {
         const bool exact = held < s.n_exact && (size_t)s.exact[held] == e;
         const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
         /* Half a step, and four roundings of floats; FP16 keeps 11 bits. */
         const float tol =
-            exact ? size * 0x1p-11f : 0.5f * fabsf(step_of(&s, e, channels)) + size * 0x1p-21f;
+            exact ? size * 0x1p-11f
+                  : 0.5f * fabsf(step_of(&s, token, channel, channels)) + size * 0x1p-21f;
 
         held += exact;
         if (!(err <= tol))
             return kvr_fail(KVR_ETOLERANCE,
                             "bench: %s: element %zu: %g coded as %g, off by %g > %g", line->name, e,
                             (double)want[e], (double)got[e], (double)err, (double)tol);
+        if (++channel == channels) {
+            channel = 0;
+            token++;
+        }
     }
     return KVR_OK;
 }

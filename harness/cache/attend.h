@@ -2,7 +2,7 @@
  *
  * Spans come in a fixed order and every query keeps its own (running max, running sum,
  * accumulated output), so the result depends neither on threads nor on timing. Rotated keys
- * are met by rotated queries; rotated values are turned back once, in the output.
+ * are met by rotated queries; rotated values are rotated back once, in the output.
  *
  * attend_cpu.c is the definition; attend_spans_cuda.c walks the same spans on a CUDA stream, piece
  * by piece, with the kernels of attend_cuda.h and attend_mma.h. Each is a table (attend_impl.h). */

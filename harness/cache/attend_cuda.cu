@@ -2,7 +2,7 @@
  *
  * A block has one head and QUERIES queries, a warp ROWS of them. Scores: a lane has one key of
  * the tile. Values: a lane has every 32nd channel, and the probabilities come by shuffle. Keys,
- * squared steps and values of a tile take turns in one buffer, whose rows are one float longer than
+ * squared scales and values of a tile take turns in one buffer, whose rows are one float longer than
  * D so that 32 lanes reading 32 rows meet 32 banks. */
 #include "harness/cache/attend_cuda.h"
 
@@ -71,10 +71,10 @@ static __device__ __forceinline__ float log_sinhc(float a)
     return a - logf(2 * a) + log1pf(-expf(-2 * a));
 }
 
-/* Take off the scores p of a lane's key, whose squared steps are in row `lane` of the tile, what
+/* Take off the scores p of a lane's key, whose squared scales are in row `lane` of the tile, what
  * they come to for each query of W channels. */
 template <int W>
-static __device__ __forceinline__ void correct(int by_steps, int d, int lane,
+static __device__ __forceinline__ void correct(int by_scales, int d, int lane,
                                                kvr_shared<float> queries, kvr_shared<float> tile,
                                                float (&p)[ROWS])
 {
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void correct(int by_steps, int d, int lane,
         for (int r = 0; r < ROWS; r++) {
             const float q = queries[r * W + e];
 
-            if (by_steps == KVR_BY_STEPS_TAYLOR)
+            if (by_scales == KVR_BY_SCALES_TAYLOR)
                 c[r] = fmaf(q * q, s2, c[r]);
             else
                 c[r] += log_sinhc(0.5f * sqrtf(q * q * s2));
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void correct(int by_steps, int d, int lane,
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        p[r] -= by_steps == KVR_BY_STEPS_TAYLOR ? c[r] / 24.0f : c[r];
+        p[r] -= by_scales == KVR_BY_SCALES_TAYLOR ? c[r] / 24.0f : c[r];
 }
 
 /* Bytes that attend_piece<J> shares. */
@@ -109,7 +109,7 @@ struct terms {
     float scale, log_m;
     int64_t n;
     bool by_row;
-    int by_steps;
+    int by_scales;
 };
 
 /* D at most 32 J. */
@@ -167,10 +167,10 @@ static __global__ void __launch_bounds__(THREADS, 4)
         for (int r = 0; r < ROWS; r++)
             p[r] -= bias[r];
         __syncthreads(); /* the keys have been read */
-        if (terms.by_steps != KVR_BY_STEPS_NO) {
+        if (terms.by_scales != KVR_BY_SCALES_NO) {
             load_tile<W>(a, s2, t0, m, h, tile);
             __syncthreads();
-            correct<W>(terms.by_steps, d, lane, queries, tile, p);
+            correct<W>(terms.by_scales, d, lane, queries, tile, p);
             __syncthreads();
         }
         load_tile<W>(a, v, t0, m, h, tile);
@@ -276,12 +276,12 @@ static __global__ void __launch_bounds__(THREADS)
             const float x = q[row * a.head_dim + e] * terms.scale;
 
             p = fmaf(x, k[at * a.head_dim + e], p);
-            if (terms.by_steps == KVR_BY_STEPS_TAYLOR)
+            if (terms.by_scales == KVR_BY_SCALES_TAYLOR)
                 c = fmaf(x * x, s2[at * a.head_dim + e], c);
-            else if (terms.by_steps == KVR_BY_STEPS_EXACT)
+            else if (terms.by_scales == KVR_BY_SCALES_EXACT)
                 c += log_sinhc(0.5f * sqrtf(x * x * s2[at * a.head_dim + e]));
         }
-        p -= terms.by_steps == KVR_BY_STEPS_TAYLOR ? c / 24.0f : c;
+        p -= terms.by_scales == KVR_BY_SCALES_TAYLOR ? c / 24.0f : c;
         if (terms.by_row)
             p -= row_bias[row];
         p = expf(p - mx[row]) / sum[row];
@@ -311,7 +311,7 @@ void kvr_attend_piece_cuda(struct kvr_stream *s, const struct kvr_attend_shape *
     const int d = a->head_dim;
     const unsigned blocks = (unsigned)((a->n_query + QUERIES - 1) / QUERIES * a->n_heads);
     const struct terms t = { 1.0f / sqrtf((float)d), p->log_m, p->n, p->row_bias != NULL,
-                             (int)p->by_steps };
+                             (int)p->by_scales };
 
     if (!blocks || !p->n)
         return;
@@ -334,7 +334,7 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
                              float *out)
 {
     const struct terms t = { 1.0f / sqrtf((float)a->head_dim), p->log_m, p->n, p->row_bias != NULL,
-                             (int)p->by_steps };
+                             (int)p->by_scales };
 
     if (p->n)
         KVR_LAUNCH(attend_columns, kvr_blocks(p->n * a->n_heads, THREADS), THREADS, 0, s, *a, t, q,

@@ -9,7 +9,7 @@
  *
  * Every (query, head) keeps (running max, running sum, accumulated output), as in attend_cpu.c.
  * Pieces with rotated keys are met with rotated queries (kvr_fwht_cuda of a copy of q); pieces
- * with rotated values go to a state of their own, whose `acc` is turned back by kvr_fwht_cuda
+ * with rotated values go to a state of their own, whose `acc` is rotated back by kvr_fwht_cuda
  * before it is merged. Sums run in another order than on the CPU: results agree to roundings, and
  * are the same bits every time. Everything is F32; device memory throughout. A plain kernel
  * without tensor cores: correct everywhere, fast nowhere. */
@@ -36,14 +36,14 @@ struct kvr_attend_state {
 };
 
 /* Keys and values, and what the score of a query and a key is beside their product: + log_m, then
- * - row_bias of the query, then - what `by_steps` makes of the key's squared steps. */
+ * - row_bias of the query, then - what `by_scales` makes of the key's squared scales. */
 struct kvr_attend_piece {
     const float *k, *v; /* [n,H,D] */
     int64_t n;
-    float log_m;                /* log of the multiplicity that each token stands for */
-    const float *row_bias;      /* [T,H]; NULL: 0 */
-    enum kvr_by_steps by_steps; /* not NO: */
-    const float *s2;            /* [n,H,D], in the space of k and q */
+    float log_m;                  /* log of the multiplicity that each token stands for */
+    const float *row_bias;        /* [T,H]; NULL: 0 */
+    enum kvr_by_scales by_scales; /* not NO: */
+    const float *s2;              /* [n,H,D], in the space of k and q */
 };
 
 void kvr_attend_begin_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,

@@ -84,9 +84,9 @@ void kvr_int8_code_queries(const struct kvr_attend_job *job, const struct state 
         find_mu(job, st, h);
         kvr_dot_kernels()->pack_queries(st->q + at * d, st->mu + h * d, m, d, &plain);
         if (st->mu_rot) {
-            const struct kvr_dot_queries turned = queries_from(&st->code_rot, at, d);
+            const struct kvr_dot_queries rotated = queries_from(&st->code_rot, at, d);
 
-            kvr_dot_kernels()->pack_queries(st->q_rot + at * d, st->mu_rot + h * d, m, d, &turned);
+            kvr_dot_kernels()->pack_queries(st->q_rot + at * d, st->mu_rot + h * d, m, d, &rotated);
         }
     }
 }

@@ -134,7 +134,7 @@ static void scale(float *x, int n, float factor)
 }
 
 /* PAD tokens of one square of channels: in[PAD][stride] -> out[PAD channels][PAD tokens]. */
-static inline void turn(const float *in, int64_t stride, float *out)
+static inline void transpose(const float *in, int64_t stride, float *out)
 {
 #if KVR_ISA_AVX512
     __m512 r[PAD], s[PAD];
@@ -199,7 +199,7 @@ static void pack_keys(const float *rows, int n, int d, float *out)
 
         if (n - t >= PAD)
             for (; c + PAD <= d; c += PAD)
-                turn(in + c, d, out + c * PAD);
+                transpose(in + c, d, out + c * PAD);
         for (; c < d; c++)
             for (int i = 0; i < PAD; i++)
                 out[c * PAD + i] = t + i < n ? in[i * d + c] : 0;

@@ -5,7 +5,7 @@
  * one's codes are on their way into shared memory. A lane has rows g and g + 8 of either block of
  * 16, g = lane / 4, and of every 8 columns the two from 2 (lane % 4) on (mma.cuh).
  *
- * Taylor's correction is a product of its own: squared queries times squared steps. Rounded to
+ * Taylor's correction is a product of its own: squared queries times squared scales. Rounded to
  * BF16 both ways it is off by at most 2^-7 of itself (2^-9 for either factor, twice 2^-9 for the
  * query). With sigma the standard deviation that the coding's error gives a score, the correction
  * is sigma^2 / 2, so that is sigma^2 / 256: below a tenth of the error itself for any sigma
@@ -30,7 +30,7 @@ static __device__ __forceinline__ bool whole_tile(int tile)
 #endif
 }
 
-/* How the squared steps of a tile are laid out, [rows][columns]. */
+/* How the squared scales of a tile are laid out, [rows][columns]. */
 enum taylor_kind {
     TAYLOR_NO,
     TAYLOR_OCTETS,   /* 8 tokens share a row: [8][W] against q^2 */
@@ -46,7 +46,7 @@ struct span_job {
     enum taylor_kind taylor;
     bool biased;
     /* Where in shared memory, by byte. */
-    int at_tiles, at_steps, at_norms, at_stage_k, at_stage_v, n_shared;
+    int at_tiles, at_scales, at_norms, at_stage_k, at_stage_v, n_shared;
 };
 
 /* Queries as BF16 [QUERIES][W + 8], 0 where there is none. */
@@ -81,13 +81,13 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
         kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
 }
 
-/* Channels that share a step of the last grid, which is one over channels. */
+/* Channels that share a scale of the last grid, which is one over channels. */
 static __device__ __forceinline__ int group_of(const struct tile_source &k, int head_dim)
 {
     return head_dim / (k.n_grids > 1 ? k.grid[1].per : k.grid[0].per);
 }
 
-/* Sums of q^2 over the channels that share a step: [QUERIES][GROUP_STRIDE]. */
+/* Sums of q^2 over the channels that share a scale: [QUERIES][GROUP_STRIDE]. */
 static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape &a, int first,
                                                   int h, int group, kvr_global<const float> q,
                                                   kvr_shared<kvr_bf16> out)
@@ -110,20 +110,20 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
  * before they are scaled is what is to be taken off. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
-load_steps(const struct span_job &j, const struct tile_place &p, int tile,
+load_scales(const struct span_job &j, const struct tile_place &p, int tile,
            kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
 {
     const bool second = j.k.n_grids > 1;
     const struct tile_grid &g = second ? j.k.grid[1] : j.k.grid[0];
     const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.k.grid[0], W) : 0);
-    const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(from + 8 * g.bits * W);
+    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(from + 8 * g.bits * W);
     const float factor = j.scale * (-1.0f / 24.0f);
 
     if (j.taylor == TAYLOR_GROUPS) {
 #pragma unroll 1
         for (int i = kvr_thread(); i < TILE * GROUPS; i += MMA_THREADS) {
             const int r = i / GROUPS, c = i % GROUPS;
-            const float s = c < g.per ? kvr_float_of(steps[r * g.per + c]) : 0.0f;
+            const float s = c < g.per ? kvr_float_of(scales[r * g.per + c]) : 0.0f;
 
             out[r * GROUP_STRIDE + c] = (kvr_bf16)kvr_bf16_pair(s * s * factor, 0);
         }
@@ -183,17 +183,17 @@ static __device__ __forceinline__ void scores(int lane, kvr_shared<const kvr_bf1
 }
 
 /* Taylor's correction of N keys, added to their scores. `a` are the queries, or their sums of
- * squares; `steps` the rows of these keys, or of all octets of the tile, of which `from` is the
+ * squares; `scales` the rows of these keys, or of all octets of the tile, of which `from` is the
  * first of these keys. */
 template <int W, int N>
 static __device__ __forceinline__ void
 correct(enum taylor_kind kind, int lane, kvr_shared<const kvr_bf16> a,
-        kvr_shared<const kvr_bf16> steps, int from, float (*s)[N / 8][4])
+        kvr_shared<const kvr_bf16> scales, int from, float (*s)[N / 8][4])
 {
     const bool sums = kind == TAYLOR_GROUPS;
     const int stride = sums ? GROUP_STRIDE : W + 8, width = sums ? GROUPS : W;
     const kvr_shared<const kvr_bf16> a_row = a + row_of_a(lane) * stride + lane / 16 * 8;
-    const kvr_shared<const kvr_bf16> b_row = steps + lane / 4 * stride + lane % 4 * 2;
+    const kvr_shared<const kvr_bf16> b_row = scales + lane / 4 * stride + lane % 4 * 2;
     float octets[BLOCKS][4] = {};
 
 #pragma unroll 1
@@ -345,7 +345,7 @@ template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
 attend_keys(const struct span_job &j, const struct tile_place &place, int self, int t,
             kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
-            kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> steps,
+            kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> scales,
             kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct kept<W> &kept)
 {
     const int lane = self % 32, row = self / 32 * ROWS;
@@ -357,7 +357,7 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
         correct<W, N>(j.taylor, lane,
                       j.taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
                                                 : queries + row * (W + 8),
-                      steps, t % TILE, s);
+                      scales, t % TILE, s);
     if (t < place.t0 || t + N > place.end)
         leave_out<N>(lane, t, place, s);
 #pragma unroll
@@ -520,7 +520,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const int begin = j.t0 / TILE * TILE;
-    const int step_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
+    const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
     struct kept<W> kept;
 
     load_queries<W>(a, block, h, q, queries);
@@ -530,7 +530,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                    kvr_as<kvr_bf16>(shared + j.at_norms));
     else if (corrected && j.taylor)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
-                      kvr_as<kvr_bf16>(shared + j.at_steps));
+                      kvr_as<kvr_bf16>(shared + j.at_scales));
     if (!(how & HOW_PACKED)) {
         next[threadIdx.x] = first_exact(j.k, place);
         next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
@@ -542,7 +542,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         const kvr_shared<uint8_t> here = shared + kvr_zero();
         const kvr_shared<uint8_t> stage_k = here + j.at_stage_k, stage_v = here + j.at_stage_v;
         const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
-        const kvr_shared<kvr_bf16> steps = kvr_as<kvr_bf16>(here + j.at_steps);
+        const kvr_shared<kvr_bf16> scales = kvr_as<kvr_bf16>(here + j.at_scales);
         const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(here + j.at_norms);
 
         if (tile >= begin) {
@@ -551,14 +551,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             decode<W, how_k>(j.k, place, tile, stage_k, keys);
             decode<W, how_v>(j.v, place, tile, stage_v, values);
             if (corrected && j.taylor)
-                load_steps<W, of_tokens_k>(j, place, tile, stage_k, steps);
+                load_scales<W, of_tokens_k>(j, place, tile, stage_k, scales);
             if (!(how & HOW_PACKED) && (j.k.n_exact || j.v.n_exact)) {
                 const int self = kvr_thread();
                 const int of_k = next[self], of_v = next[MMA_THREADS + self];
 
                 __syncthreads();
                 if (corrected && j.taylor)
-                    put<true>(j.k, place, tile, of_k, steps, W + 8);
+                    put<true>(j.k, place, tile, of_k, scales, W + 8);
                 next[self] = put<false>(j.k, place, tile, of_k, keys, W + 8);
                 next[MMA_THREADS + self] = put<false>(j.v, place, tile, of_v, values, W + 8);
             }
@@ -576,7 +576,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         if (block + self / 32 * ROWS >= a.n_query)
             continue;
         if (whole_tile(tile)) {
-            attend_keys<W, TILE, corrected>(j, place, self, tile, queries, norms, keys, steps,
+            attend_keys<W, TILE, corrected>(j, place, self, tile, queries, norms, keys, scales,
                                             values, rows, kept);
             continue;
         }
@@ -584,7 +584,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         for (int at = 0; at < TILE; at += HALF)
             attend_keys<W, HALF, corrected>(
                 j, place, self, tile + at, queries, norms, keys + at * (W + 8),
-                j.taylor == TAYLOR_OCTETS ? steps : steps + at * step_row, values + at * (W + 8),
+                j.taylor == TAYLOR_OCTETS ? scales : scales + at * scale_row, values + at * (W + 8),
                 rows, kept);
     }
     store_state<W>(a, kvr_block_x() * QUERIES, kvr_thread(), rows, kept, mx, sum, acc);
@@ -631,27 +631,27 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     if (l.axis == KVR_AXIS_TOKEN) { /* of a head, as far as sums of squares go */
         out->shift = 30;
         out->per = out->of_token = 1;
-        out->steps = TILE;
+        out->scales = TILE;
     } else {
         out->shift = log2_of(l.group);
         if (l.group != 1 << out->shift || l.group < (l.axis == KVR_AXIS_TOKENS ? 8 : 4))
             return false;
     }
-    if (l.axis == KVR_AXIS_TOKENS)
+    if (l.axis == KVR_AXIS_TOKENS) {
         out->lines = (int)(l.n_groups / ((int64_t)p->shape.n_heads * d));
-    if (l.axis == KVR_AXIS_TOKENS)
-        out->steps = ((TILE + (int)l.group - 9) / (int)l.group + 1) * width_of(d);
+        out->scales = ((TILE + (int)l.group - 9) / (int)l.group + 1) * width_of(d);
+    }
     if (l.axis == KVR_AXIS_CHANNELS) {
         out->per = d / (int)l.group;
         out->of_token = p->shape.n_heads * out->per;
-        out->steps = TILE * out->per;
+        out->scales = TILE * out->per;
     }
     out->eights = l.axis != KVR_AXIS_TOKENS && (uintptr_t)out->meta % 16 == 0 &&
                   (!out->asym || out->n_sets % 8 == 0) && (out->of_token == 1 || out->per % 8 == 0);
     return true;
 }
 
-/* What is not coded is of either kind: it has no steps. */
+/* What is not coded is of either kind: it has no scales. */
 static bool over_tokens(const struct tile_source &s)
 {
     return s.kind != GRIDS || s.grid[0].axis == KVR_AXIS_TOKENS;
@@ -728,7 +728,7 @@ static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
                    struct span_job *j)
 {
     const int w = width_of(a->head_dim), row = (w + 8) * (int)sizeof(kvr_bf16);
-    int steps = 0;
+    int scales = 0;
 
     *j = {};
     if (a->head_dim < 16 || a->head_dim > KVR_ATTEND_MMA_MAX_D || a->head_dim % 16 ||
@@ -743,14 +743,14 @@ static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
     j->biased = span->row_bias != NULL;
     j->taylor = span->taylor ? taylor_of(&j->k) : TAYLOR_NO;
     if (j->taylor == TAYLOR_OCTETS)
-        steps = 8 * row;
+        scales = 8 * row;
     if (j->taylor == TAYLOR_ELEMENTS)
-        steps = TILE * row;
+        scales = TILE * row;
     if (j->taylor == TAYLOR_GROUPS)
-        steps = TILE * GROUP_STRIDE * (int)sizeof(kvr_bf16);
+        scales = TILE * GROUP_STRIDE * (int)sizeof(kvr_bf16);
     j->at_tiles = QUERIES * row;
-    j->at_steps = j->at_tiles + (plain_of(j) ? 4 : 2) * TILE * row;
-    j->at_norms = j->at_steps + steps;
+    j->at_scales = j->at_tiles + (plain_of(j) ? 4 : 2) * TILE * row;
+    j->at_norms = j->at_scales + scales;
     j->at_stage_k =
         j->at_norms +
         (j->taylor == TAYLOR_GROUPS ? QUERIES * GROUP_STRIDE * (int)sizeof(kvr_bf16) : 0);

@@ -20,7 +20,7 @@
  * gives the same bits every time.
  *
  * Rotated codecs: what is decoded is H x / sqrt(D). Bring rotated queries (kvr_fwht_cuda of a
- * copy), and for rotated values a state of their own, whose acc is turned back before it is
+ * copy), and for rotated values a state of their own, whose acc is rotated back before it is
  * merged. */
 #ifndef KVR_CACHE_ATTEND_MMA_H
 #define KVR_CACHE_ATTEND_MMA_H
@@ -47,7 +47,7 @@ struct kvr_attend_mma_span {
     int64_t t0, n;         /* tokens within them */
     float log_m;           /* log of the multiplicity that each stands for */
     const float *row_bias; /* [T,H], taken off all scores of a query; NULL: 0 */
-    bool taylor;           /* the correction of that name, by the steps of the last grid of k */
+    bool taylor;           /* the correction of that name, by the scales of the last grid of k */
 };
 
 /* Whether the launcher takes this span. It takes head_dim a multiple of 16 up to 128; codecs

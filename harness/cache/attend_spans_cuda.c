@@ -2,7 +2,7 @@
  *
  * Spans are taken in order. `staged`: pieces of at most PIECE tokens are decoded into scratch, then
  * attended to. `fused`: the kernel decodes what it attends to. What is not coded is read where it
- * is on either path. What rotated values come to is kept apart and turned back once, at the end.
+ * is on either path. What rotated values come to is kept apart and rotated back once, at the end.
  *
  * Where spans hold single heads every head is a job of its own: its queries, and its part of what
  * all heads share, are copied out first, by lists of rows that are made once.
@@ -23,10 +23,10 @@ enum { PIECE = 1024 };
 
 /* Where things lie in the scratch. */
 struct place {
-    float *k, *v, *s2;                     /* [PIECE,H,D]: one piece; squared steps of its keys */
-    float *row_bias;                       /* [T,H] */
-    struct kvr_attend_state plain, turned; /* what queries have come to; of rotated values */
-    float *q_rot;                          /* [T,H,D] */
+    float *k, *v, *s2; /* [PIECE,H,D]: one piece; squared scales of its keys */
+    float *row_bias;   /* [T,H] */
+    struct kvr_attend_state plain, rotated_v; /* what queries have come to; of rotated values */
+    float *q_rot;                             /* [T,H,D] */
 };
 
 static size_t row_floats(const struct kvr_attend_job *job)
@@ -52,7 +52,7 @@ static struct place place_of(const struct kvr_attend_job *job, const struct kvr_
         .s2 = tiles + 2 * PIECE * row_floats(job),
         .row_bias = numbers,
         .plain = state_at(base, numbers + rows, rows),
-        .turned = state_at(base + wide, numbers + 3 * rows, rows),
+        .rotated_v = state_at(base + wide, numbers + 3 * rows, rows),
         .q_rot = base + 2 * wide,
     };
 }
@@ -74,7 +74,7 @@ static enum kvr_status check(const struct kvr_attend_needs *n)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "on a device path fused multiplies BF16 numbers; an F32 cache needs path "
                         "staged");
-    if (!n->staged && n->correction && n->correction->by_steps == KVR_BY_STEPS_EXACT)
+    if (!n->staged && n->correction && n->correction->by_scales == KVR_BY_SCALES_EXACT)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "the correction 'exact' is for diagnosis; on a device it needs path "
                         "staged");
@@ -229,10 +229,10 @@ static bool read_in_place(const struct kvr_attend_job *job, const struct kvr_att
     } else if (s->seg->kind != KVR_SEG_ZERO) {
         out->k.packed = &s->seg->k;
         out->v.packed = &s->seg->v;
-        out->taylor = c && c->by_steps == KVR_BY_STEPS_TAYLOR;
+        out->taylor = c && c->by_scales == KVR_BY_SCALES_TAYLOR;
         if (!job->fused && !out->taylor && !is_exact(s->seg))
             return false;
-        if (c && c->by_steps == KVR_BY_STEPS_EXACT)
+        if (c && c->by_scales == KVR_BY_SCALES_EXACT)
             return false;
     }
     return kvr_attend_mma_can(shape, out);
@@ -251,7 +251,7 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
         .v = at->v,
         .log_m = s->log_m,
         .row_bias = row_bias,
-        .by_steps = c ? c->by_steps : KVR_BY_STEPS_NO,
+        .by_scales = c ? c->by_scales : KVR_BY_SCALES_NO,
         .s2 = at->s2,
     };
 
@@ -269,9 +269,9 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
         decode(job, dev, s, t, piece.n, false, at->k);
         decode(job, dev, s, t, piece.n, true, at->v);
         kvr_phase_end(job->phases, KVR_ATTEND_DECODE);
-        if (piece.by_steps != KVR_BY_STEPS_NO)
-            kvr_squared_steps_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
-        if (job->tensor_cores && piece.by_steps == KVR_BY_STEPS_NO &&
+        if (piece.by_scales != KVR_BY_SCALES_NO)
+            kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
+        if (job->tensor_cores && piece.by_scales == KVR_BY_SCALES_NO &&
             kvr_attend_mma_can(shape, &plain))
             kvr_attend_mma_cuda(stream, shape, q, &plain, into);
         else
@@ -284,7 +284,8 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
                         const struct kvr_span *s)
 {
     const float *q = s->seg && rotated(&s->seg->k) ? at->q_rot : job->q;
-    const struct kvr_attend_state *into = s->seg && rotated(&s->seg->v) ? &at->turned : &at->plain;
+    const struct kvr_attend_state *into =
+        s->seg && rotated(&s->seg->v) ? &at->rotated_v : &at->plain;
     const struct kvr_correction *c = corrects(job, s);
     const float *row_bias = NULL;
     struct kvr_attend_mma_span in_place;
@@ -336,7 +337,7 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
                             job->n_heads, job->head_dim);
     }
     if (v_space)
-        kvr_attend_begin_cuda(stream, &shape, &at.turned);
+        kvr_attend_begin_cuda(stream, &shape, &at.rotated_v);
     for (int i = 0; i < job->n_spans; i++) {
         struct kvr_span span;
 
@@ -344,9 +345,9 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
             attend_span(job, s->dev, &at, &shape, &span);
     }
     if (v_space) {
-        kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.turned.acc, job->n_query, 0,
+        kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.acc, job->n_query, 0,
                             job->n_heads, job->head_dim);
-        kvr_attend_merge_cuda(stream, &shape, &at.plain, &at.turned);
+        kvr_attend_merge_cuda(stream, &shape, &at.plain, &at.rotated_v);
     }
     kvr_attend_finish_cuda(stream, &shape, &at.plain, job->out);
 }
@@ -427,7 +428,7 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
         .k = w->at.k,
         .v = w->at.k, /* what they come to is not asked */
         .log_m = s->log_m,
-        .by_steps = c ? c->by_steps : KVR_BY_STEPS_NO,
+        .by_scales = c ? c->by_scales : KVR_BY_SCALES_NO,
         .s2 = w->at.s2,
     };
 
@@ -439,8 +440,8 @@ static enum kvr_status walk_span(const struct column_walk *w, const struct kvr_s
     for (int64_t t = 0; t < s->n; t += piece.n) {
         piece.n = s->n - t < PIECE ? s->n - t : PIECE;
         decode(w->attend, w->dev, s, t, piece.n, false, w->at.k);
-        if (piece.by_steps != KVR_BY_STEPS_NO)
-            kvr_squared_steps_cuda(stream, &s->seg->k, s->t0 + t, piece.n, w->at.s2);
+        if (piece.by_scales != KVR_BY_SCALES_NO)
+            kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, w->at.s2);
         if (!second) {
             kvr_attend_piece_cuda(stream, &w->shape, q, &piece, &w->at.plain);
             continue;
@@ -494,8 +495,8 @@ static enum kvr_status columns_of(const struct kvr_column_job *job, struct kvr_a
     find_spaces(&one, &k_space, &v_space);
     w.at = place_of(&one, s);
     w.shape = (struct kvr_attend_shape){ n, heads, one.head_dim };
-    q = w.at.turned.acc; /* rotated values are not asked for */
-    KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.turned.mx, q));
+    q = w.at.rotated_v.acc; /* rotated values are not asked for */
+    KVR_TRY(take_queries(&w, job->attend->q, (int32_t *)w.at.rotated_v.mx, q));
     one.q = q;
     if (k_space) {
         kvr_dev_copy(s->dev, w.at.q_rot, q, (size_t)(n * heads) * (size_t)one.head_dim * sizeof *q);

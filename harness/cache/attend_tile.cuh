@@ -2,7 +2,7 @@
  * memory. What is decoded is what grid.h defines, rounded once. Tokens not of the span become 0.
  *
  *     fetch_rows     plain BF16 rows: asynchronous copies into the tile
- *     fetch_grids    codes and steps: asynchronous copies into a stage
+ *     fetch_grids    codes and scales: asynchronous copies into a stage
  *     decode         from the stage, or from plain rows in global memory, into the tile
  *     put            elements held exactly overwrite what the grids made of them
  *
@@ -30,11 +30,11 @@ struct tile_grid {
     int shift;    /* log2 of the group; of a whole token, one that leaves 0 of any channel */
     int per;      /* sets that a token has of a head; TOKENS: 0 */
     int of_token; /* and of all heads: 1 of whole tokens */
-    int lines;    /* TOKENS: rows of steps that there are */
-    int steps;    /* steps that a tile meets, at most */
+    int lines;    /* TOKENS: rows of scales that there are */
+    int scales;    /* scales that a tile meets, at most */
     float middle; /* of symmetric codes, else 0 */
     bool asym, study;
-    bool eights; /* not TOKENS: steps lie so that eight are copied at once */
+    bool eights; /* not TOKENS: scales lie so that eight are copied at once */
 };
 
 struct tile_source {
@@ -54,11 +54,11 @@ struct tile_place {
     int n_heads, head_dim, h;
 };
 
-/* ---- the stage, by byte: of every grid its codes [8 bits][W], steps, zero points ------------- */
+/* ---- the stage, by byte: of every grid its codes [8 bits][W], scales, zero points ------------- */
 
 static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
-    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * g.steps;
+    return 8 * g.bits * w + (g.asym ? 2 : 1) * 2 * g.scales;
 }
 
 /* ---- fetch -------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
 /* Steps or zero points of one set for each group of 8 tokens or more: rows of W. */
 template <int W>
 static __device__ __forceinline__ void
-fetch_token_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
+fetch_token_scales(const struct tile_grid &g, const struct tile_place &p, int tile,
                   kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
 {
     const int first = tile >> g.shift, rows = ((tile + TILE - 1) >> g.shift) - first + 1;
@@ -131,7 +131,7 @@ fetch_token_steps(const struct tile_grid &g, const struct tile_place &p, int til
 
 /* Of sets of channels, or of whole tokens: [TILE][per]. Where eight lie in a row in both memories
  * they are copied; the rest is read. */
-static __device__ __forceinline__ void fetch_channel_steps(const struct tile_grid &g,
+static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
                                                            const struct tile_place &p, int tile,
                                                            kvr_global<const kvr_f16> meta,
                                                            kvr_shared<kvr_f16> out)
@@ -165,13 +165,13 @@ static __device__ __forceinline__ void fetch_channel_steps(const struct tile_gri
 
 template <int W>
 static __device__ __forceinline__ void
-fetch_steps(const struct tile_grid &g, const struct tile_place &p, int tile,
+fetch_scales(const struct tile_grid &g, const struct tile_place &p, int tile,
             kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
 {
     if (g.axis == KVR_AXIS_TOKENS)
-        fetch_token_steps<W>(g, p, tile, meta, out);
+        fetch_token_scales<W>(g, p, tile, meta, out);
     else
-        fetch_channel_steps(g, p, tile, meta, out);
+        fetch_channel_scales(g, p, tile, meta, out);
 }
 
 /* Begins to copy rows of BF16, into the tile itself. A thread has every STEP-th row, always the
@@ -211,7 +211,7 @@ static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
  * more of them, or `packed` ones and nothing else; or rows that are not coded, too. */
 enum { HOW_CHANNELS = 0, HOW_TOKENS = 1, HOW_CHAINS = 2, HOW_PACKED = 4, HOW_ROWS = 8 };
 
-/* Begins to copy codes and steps, into the stage. */
+/* Begins to copy codes and scales, into the stage. */
 template <int W, int HOW>
 static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_place &p, int tile,
@@ -221,7 +221,7 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
         const struct tile_grid &g = s.grid[0];
         const int at = fetch_planes<W>(g, p, tile, stage);
 
-        fetch_token_steps<W>(g, p, tile, kvr_global<const kvr_f16>(g.meta),
+        fetch_token_scales<W>(g, p, tile, kvr_global<const kvr_f16>(g.meta),
                              kvr_as<kvr_f16>(stage + at));
         return;
     }
@@ -231,12 +231,12 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
     for (int i = 0; i < s.n_grids; i++) {
         const struct tile_grid &g = s.grid[i];
         const kvr_global<const kvr_f16> meta(g.meta);
-        const kvr_shared<kvr_f16> steps =
+        const kvr_shared<kvr_f16> scales =
             kvr_as<kvr_f16>(stage + from + fetch_planes<W>(g, p, tile, stage + from));
 
 #pragma unroll 1
-        for (int z = 0; z <= (g.asym ? 1 : 0); z++) /* steps, zero points */
-            fetch_steps<W>(g, p, tile, meta + (z ? g.n_sets : 0), steps + (z ? g.steps : 0));
+        for (int z = 0; z <= (g.asym ? 1 : 0); z++) /* scales, zero points */
+            fetch_scales<W>(g, p, tile, meta + (z ? g.n_sets : 0), scales + (z ? g.scales : 0));
         from += stage_bytes(g, W);
     }
 }
@@ -249,33 +249,33 @@ struct levels {
     float s[4], off[4], m[4];
 };
 
-static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned step,
+static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
                                                  unsigned zero, float &s, float &off, float &m)
 {
     const float magic = 8388608.0f;
     const float z = g.asym ? kvr_float_of((kvr_f16)zero) : 0.0f;
 
-    s = kvr_float_of((kvr_f16)step);
+    s = kvr_float_of((kvr_f16)scale);
     off = magic + (g.study ? z : g.middle);
     m = g.asym && !g.study ? z : 0.0f;
 }
 
-/* Where the steps of channels [c, c + 4) of the tile's token i are. Of groups of channels, which
+/* Where the scales of channels [c, c + 4) of the tile's token i are. Of groups of channels, which
  * are multiples of 4, and of whole tokens they are one. */
 template <int W, bool TOKENS>
 static __device__ __forceinline__ struct levels levels_of(const struct tile_grid &g, int tile,
                                                           int i, int c, kvr_shared<uint8_t> stage)
 {
-    const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(stage + 8 * g.bits * W);
+    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * g.bits * W);
     struct levels l;
 
     if (TOKENS) {
         const int at = (((tile + i) >> g.shift) - (tile >> g.shift)) * W + c;
-        const uint2 s = kvr_as<uint2>(steps + at)[0];
+        const uint2 s = kvr_as<uint2>(scales + at)[0];
         uint2 z = s;
 
         if (g.asym)
-            z = kvr_as<uint2>(steps + g.steps + at)[0];
+            z = kvr_as<uint2>(scales + g.scales + at)[0];
         set_level(g, s.x & 0xffffu, z.x & 0xffffu, l.s[0], l.off[0], l.m[0]);
         set_level(g, s.x >> 16, z.x >> 16, l.s[1], l.off[1], l.m[1]);
         set_level(g, s.y & 0xffffu, z.y & 0xffffu, l.s[2], l.off[2], l.m[2]);
@@ -283,7 +283,7 @@ static __device__ __forceinline__ struct levels levels_of(const struct tile_grid
     } else {
         const int at = i * g.per + (c >> g.shift);
 
-        set_level(g, (kvr_f16)steps[at], g.asym ? (kvr_f16)steps[g.steps + at] : (kvr_f16)0, l.s[0],
+        set_level(g, (kvr_f16)scales[at], g.asym ? (kvr_f16)scales[g.scales + at] : (kvr_f16)0, l.s[0],
                   l.off[0], l.m[0]);
 #pragma unroll
         for (int e = 1; e < 4; e++) {
@@ -393,7 +393,7 @@ static __device__ __forceinline__ void decode_grids(const struct tile_source &s,
 }
 
 /* The same of a symmetric grid over tokens of F = 2 or 4 bits alone, in pairs of BF16. A code in
- * the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a step is FP16, of
+ * the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a scale is FP16, of
  * 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and d hi + d lo = d s
  * is rounded once, to what one product in F32 rounds to. */
 template <int W, int F>
@@ -404,10 +404,10 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
-    const kvr_shared<kvr_f16> steps = kvr_as<kvr_f16>(stage + 8 * F * W);
-    const uint2 step =
-        kvr_as<uint2>(steps + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c)[0];
-    const unsigned two[2] = { step.x, step.y };
+    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * F * W);
+    const uint2 scale =
+        kvr_as<uint2>(scales + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c)[0];
+    const unsigned two[2] = { scale.x, scale.y };
     unsigned hi[2], lo[2];
 
 #pragma unroll

@@ -2,6 +2,7 @@
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,6 +20,12 @@ static uint64_t draw(struct kvr_stream *s)
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
+}
+
+/* At random from 0 to n - 1, without a division: it is asked for at every switch. */
+static uint32_t below(struct kvr_stream *s, uint32_t n)
+{
+    return (uint32_t)((draw(s) >> 32) * n >> 32);
 }
 
 static void vrecord(struct kvr_stream *s, const char *fmt, va_list ap)
@@ -59,6 +66,8 @@ void fail(const char *fmt, ...)
         leave_for(&self()->context, &running->host, false);
 }
 
+static_assert(offsetof(struct fiber, place) == 0, "a place is its fiber");
+
 static void wake(struct kvr_stream *s, struct fiber *f)
 {
     f->state = RUNS;
@@ -75,6 +84,7 @@ static void fiber_main()
     f = self();
     f->state = LEFT;
     s->n_left++;
+    s->warps[f->place.linear / 32].left |= 1u << f->place.linear % 32;
     leave_for(&f->context, &s->host, true);
     abort();
 }
@@ -105,43 +115,80 @@ static unsigned source_of(enum warp_kind kind, unsigned lane, int arg, int width
     return lane;
 }
 
-static uint64_t result_of(const struct fiber *lanes, unsigned lane)
+/* What an operation gives that gives all lanes of its mask the same. */
+static uint64_t common_of(const struct warp_book *w, enum warp_kind kind, unsigned mask)
 {
-    const struct fiber *f = &lanes[lane];
-    int64_t sum = (int64_t)f->value;
+    const unsigned first = (unsigned)__builtin_ctz(mask);
+    int64_t all = (int64_t)w->value[first];
     unsigned bits = 0;
 
-    if (f->kind <= SHFL_XOR)
-        return lanes[source_of(f->kind, lane, f->arg, f->width)].value;
-    for (unsigned l = 0; l < 32; l++) {
-        if (!(f->mask >> l & 1u))
-            continue;
-        const int64_t v = (int64_t)lanes[l].value;
+    for (unsigned l = first; l < 32; l++) {
+        const int64_t v = (int64_t)w->value[l];
 
-        if (f->kind == BALLOT)
+        if (!(mask >> l & 1u))
+            continue;
+        if (kind == BALLOT)
             bits |= (unsigned)(v != 0) << l;
-        if (f->kind == MATCH_ANY)
-            bits |= (unsigned)(lanes[l].value == f->value) << l;
-        if (f->kind == REDUCE_ADD && l != lane)
-            sum += v;
-        if (f->kind == REDUCE_MIN)
-            sum = v < sum ? v : sum;
-        if (f->kind == REDUCE_MAX)
-            sum = v > sum ? v : sum;
+        if (kind == REDUCE_ADD && l != first)
+            all += v;
+        if (kind == REDUCE_MIN)
+            all = v < all ? v : all;
+        if (kind == REDUCE_MAX)
+            all = v > all ? v : all;
     }
-    return f->kind == BALLOT || f->kind == MATCH_ANY ? bits : (uint64_t)sum;
+    return kind == BALLOT ? bits : (uint64_t)all;
 }
+
+static unsigned same_as(const struct warp_book *w, unsigned mask, unsigned lane)
+{
+    unsigned bits = 0;
+
+    for (unsigned l = 0; l < 32; l++)
+        bits |= (unsigned)(w->value[l] == w->value[lane]) << l;
+    return bits & mask;
+}
+
+static void give_results(struct warp_book *w, enum warp_kind kind, unsigned mask)
+{
+    const uint64_t common = kind >= BALLOT && kind <= REDUCE_MAX ? common_of(w, kind, mask) : 0;
+
+    for (unsigned left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+
+        w->result[l] = kind == MATCH_ANY  ? same_as(w, mask, l)
+                       : kind <= SHFL_XOR ? w->value[source_of(kind, l, w->arg[l], w->width[l])]
+                                          : common;
+    }
+}
+
+/* Do all lanes of the mask wait in this operation? */
+static bool all_came(const struct warp_book *w, unsigned lane)
+{
+    const unsigned mask = w->mask[lane];
+
+    if (mask & ~w->waiting & ~(1u << lane))
+        return false;
+    for (unsigned left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+
+        if (w->mask[l] != mask || w->kind[l] != w->kind[lane] ||
+            (w->kind[l] == TOGETHER && w->fn[l] != w->fn[lane]))
+            return false;
+    }
+    return true;
+}
+
+#define LANE_LEFT "%s:%d: warp operation: lane %d of the mask %08x has left the kernel"
 
 uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int width,
               const char *file, int line)
 {
     struct kvr_stream *s = running;
-    struct fiber *f = self();
     const unsigned lane = here->linear % 32, first = here->linear - lane;
     const unsigned size = s->n_threads - first < 32 ? s->n_threads - first : 32;
     const unsigned exist = size == 32 ? ~0u : (1u << size) - 1u;
     struct fiber *lanes = &s->fibers[first];
-    unsigned live = 0;
+    struct warp_book *w = &s->warps[first / 32];
 
     mask &= exist; /* lanes that were never launched are as good as none */
     if (!(mask >> lane & 1u))
@@ -152,53 +199,50 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
     if (!(mask >> source_of(kind, lane, arg, width) & 1u))
         fail("%s:%d: shuffle: lane %u is read, the mask is %08x", file, line,
              source_of(kind, lane, arg, width), mask);
-    f->kind = kind;
-    f->mask = mask;
-    f->value = value;
-    f->arg = arg;
-    f->width = width;
-    for (unsigned l = 0; l < size; l++) {
-        live |= (unsigned)(lanes[l].state != LEFT) << l;
-        if (l == lane || !(mask >> l & 1u))
-            continue;
-        if (lanes[l].state == LEFT)
-            fail("%s:%d: warp operation: lane %u of the mask %08x has left the kernel", file, line,
-                 l, mask);
-        if (lanes[l].state != IN_WARP || lanes[l].mask != mask || lanes[l].kind != kind ||
-            (kind == TOGETHER && lanes[l].fn != f->fn)) {
-            wait_as(IN_WARP, file, line);
-            return f->result;
-        }
+    if (mask & w->left)
+        fail(LANE_LEFT, file, line, __builtin_ctz(mask & w->left), mask);
+    w->kind[lane] = kind;
+    w->mask[lane] = mask;
+    w->value[lane] = value;
+    w->arg[lane] = arg;
+    w->width[lane] = width;
+    if (!all_came(w, lane)) {
+        w->waiting |= 1u << lane;
+        wait_as(IN_WARP, file, line);
+        return w->result[lane];
     }
     /* The last lane has come. */
     if (kind == TOGETHER) {
         void *brought[32];
 
         for (unsigned l = 0; l < 32; l++)
-            brought[l] = (void *)(uintptr_t)lanes[l].value;
-        f->fn(brought);
+            brought[l] = (void *)(uintptr_t)w->value[l];
+        w->fn[lane](brought);
     }
-    for (unsigned l = 0; l < size; l++)
-        if (mask >> l & 1u)
-            lanes[l].result = result_of(lanes, l);
-    for (unsigned l = 0; l < size; l++)
-        if (mask >> l & 1u) {
-            if (kind == SYNC && mask == live && ++lanes[l].warp_epoch > MAX_WARP_EPOCH)
+    give_results(w, kind, mask);
+    for (unsigned left = mask; left; left &= left - 1) {
+        struct fiber *f = &lanes[__builtin_ctz(left)];
+
+        if (kind == SYNC && mask == (exist & ~w->left)) {
+            if (++f->warp_epoch > MAX_WARP_EPOCH)
                 fail("%s:%d: more than %d __syncwarp without a barrier", file, line,
                      MAX_WARP_EPOCH);
-            if (l != lane)
-                wake(s, &lanes[l]);
+            restamp(s, f);
         }
-    return f->result;
+        if (f->place.linear != first + lane)
+            wake(s, f);
+    }
+    w->waiting &= ~mask;
+    return w->result[lane];
 }
 
 void together(void (*fn)(void *const *lanes), void *mine, const char *file, int line)
 {
-    const unsigned first = here->linear - here->linear % 32;
+    const unsigned lane = here->linear % 32, first = here->linear - lane;
 
     if (running->n_threads - first < 32)
         fail("%s:%d: needs 32 lanes, the warp has %u", file, line, running->n_threads - first);
-    self()->fn = fn;
+    running->warps[first / 32].fn[lane] = fn;
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
@@ -214,9 +258,16 @@ static void open_barrier(struct kvr_stream *s)
             continue;
         here = &f->place;
         if (f->state == IN_WARP) {
-            record(s,
-                   "%s:%d: waits in a warp operation for lanes of the mask %08x that do not come",
-                   f->file, f->line, f->mask);
+            const struct warp_book *w = &s->warps[i / 32];
+            const unsigned mask = w->mask[i % 32];
+
+            if (mask & w->left)
+                record(s, LANE_LEFT, f->file, f->line, __builtin_ctz(mask & w->left), mask);
+            else
+                record(s,
+                       "%s:%d: waits in a warp operation for lanes of the mask %08x that do not "
+                       "come",
+                       f->file, f->line, mask);
             return;
         }
         if (s->n_left) {
@@ -241,26 +292,40 @@ static void open_barrier(struct kvr_stream *s)
     for (unsigned i = 0; i < s->n_threads; i++) {
         s->fibers[i].epoch++;
         s->fibers[i].warp_epoch = 0;
+        restamp(s, &s->fibers[i]);
         wake(s, &s->fibers[i]);
     }
 }
 
 static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
 {
+    uint3 thread = { 0, 0, 0 };
+
     s->n_ready = s->n_left = 0;
     s->n_threads = block.x * block.y * block.z;
+    fiber_stacks(s, s->n_threads);
+    for (unsigned i = 0; i < (s->n_threads + 31) / 32; i++)
+        s->warps[i].left = s->warps[i].waiting = 0;
     for (unsigned i = 0; i < s->n_threads; i++) {
         struct fiber *f = &s->fibers[i];
 
-        f->place.thread = { i % block.x, i / block.x % block.y, i / block.x / block.y };
+        f->place.thread = thread;
         f->place.block = at;
         f->place.block_dim = block;
         f->place.grid_dim = grid;
         f->place.linear = i;
         f->epoch = f->warp_epoch = f->group = 0;
         f->n_copies = 0;
+        restamp(s, f);
         fiber_prepare(&f->context, fiber_main);
         wake(s, f);
+        if (++thread.x == block.x) {
+            thread.x = 0;
+            if (++thread.y == block.y) {
+                thread.y = 0;
+                thread.z++;
+            }
+        }
     }
 }
 
@@ -273,7 +338,7 @@ static void run_block(struct kvr_stream *s)
             open_barrier(s);
             continue;
         }
-        i = (unsigned)(draw(s) % s->n_ready);
+        i = below(s, s->n_ready);
         next = s->ready[i];
         s->ready[i] = s->ready[--s->n_ready];
         here = &s->fibers[next].place;
@@ -330,7 +395,7 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     if (!order || s->serial + blocks > MAX_SERIAL)
         abort();
     for (uint64_t i = 0; i < blocks; i++) {
-        const uint64_t j = draw(s) % (i + 1);
+        const uint32_t j = below(s, (uint32_t)i + 1);
 
         order[i] = order[j];
         order[j] = (uint32_t)i;

@@ -5,6 +5,8 @@
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdlib>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef KVR_ASAN
 #include <pthread.h>
@@ -67,6 +69,22 @@ void leave_for(struct context *from, struct context *to, bool for_good)
     __sanitizer_finish_switch_fiber(from->fake, NULL, NULL);
 #endif
 }
+
+/* Tops that were all one distance apart would fall into the same few sets of every cache. */
+void fiber_stacks(struct kvr_stream *s, unsigned n)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (; s->n_stacks < n; s->n_stacks++) {
+        unsigned char *stack = s->stacks + (size_t)s->n_stacks * STACK_BYTES;
+        struct context *c = &s->fibers[s->n_stacks].context;
+
+        mprotect(stack, page, PROT_NONE); /* a stack that runs over faults */
+        c->bottom = stack + page;
+        c->size = STACK_BYTES - page - s->n_stacks % STACK_COLOURS * COLOUR_BYTES;
+    }
+}
+
 void fiber_prepare(struct context *c, void (*entry)())
 {
 #ifdef KVR_ASAN

@@ -36,7 +36,9 @@ namespace kvr_emu
 
 enum {
     MAX_THREADS = 1024,
-    STACK_BYTES = 128 * 1024,
+    STACK_BYTES = 144 * 1024,
+    STACK_COLOURS = 64, /* stacks begin at so many places of a page and the caches' sets, */
+    COLOUR_BYTES = 256, /* so far apart */
     MAX_ARRAYS = 32,
     REDZONE = 256,                 /* no array borders on another */
     MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
@@ -117,20 +119,27 @@ struct copy {
 enum state { RUNS, AT_BARRIER, IN_WARP, LEFT };
 
 struct fiber {
-    struct place place;
+    struct place place; /* first, so that `here` is the fiber, too */
     struct context context;
     enum state state;
     unsigned epoch, warp_epoch;
+    stamp now;        /* of what it does until the next barrier */
     const char *file; /* where it waits */
     int line;
-    enum warp_kind kind;
-    unsigned mask;
-    uint64_t value, result;
-    int arg, width;
-    void (*fn)(void *const *); /* TOGETHER */
-    struct copy copy[MAX_COPIES];
     int n_copies;
     unsigned group; /* of the copies that begin now */
+    struct copy copy[MAX_COPIES];
+};
+
+/* What the lanes of a warp brought to the operation in which they wait. Beside one another, since
+ * the last one that comes looks at all. */
+struct warp_book {
+    unsigned left, waiting; /* lanes, by bit */
+    enum warp_kind kind[32];
+    unsigned mask[32];
+    uint64_t value[32], result[32];
+    int arg[32], width[32];
+    void (*fn[32])(void *const *); /* TOGETHER */
 };
 
 struct kernel_count {
@@ -158,9 +167,11 @@ struct kvr_stream {
     int64_t n_marks, max_marks;
     uint32_t serial, launch_serial; /* of the block that runs; of the launch's first block */
     unsigned char *stacks;
+    unsigned n_stacks;    /* that are guarded */
     struct fiber *fibers; /* [MAX_THREADS] */
     unsigned *ready;      /* [MAX_THREADS] fibers that can go on */
     unsigned n_ready, n_threads, n_left;
+    struct warp_book warps[MAX_THREADS / 32];
     struct context host;
     void (*body)(void *);
     void *arg;
@@ -184,6 +195,8 @@ namespace kvr_emu
 extern __thread struct kvr_stream *streams; /* all that are open */
 extern __thread struct kvr_stream *running; /* in a launch; else NULL */
 
+/* Stacks for the first n threads, each with a guard behind it. */
+void fiber_stacks(struct kvr_stream *s, unsigned n);
 /* A fresh stack that begins at `entry`. */
 void fiber_prepare(struct context *c, void (*entry)());
 /* First thing on a fresh stack. */
@@ -212,7 +225,14 @@ struct region *add_shared(struct kvr_stream *s, const void *id, const char *name
 /* Of the thread that runs. */
 static inline struct fiber *self()
 {
-    return &running->fibers[here->linear];
+    return (struct fiber *)here;
+}
+
+/* To be called whenever one of a fiber's epochs changes. */
+static inline void restamp(const struct kvr_stream *s, struct fiber *f)
+{
+    f->now = (stamp)s->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
+             (stamp)f->place.linear << 2;
 }
 
 } // namespace kvr_emu

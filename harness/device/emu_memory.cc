@@ -105,14 +105,6 @@ void renumber(struct kvr_stream *s)
     memset(s->shared_cells, 0, s->n_shared_cells * sizeof *s->shared_cells);
 }
 
-static stamp stamp_now(enum access how)
-{
-    const struct fiber *f = self();
-
-    return (stamp)running->serial << 36 | (stamp)f->epoch << 23 | (stamp)f->warp_epoch << 12 |
-           (stamp)here->linear << 2 | (how == ATOMIC ? ATOMICALLY : 0);
-}
-
 /* May both have happened at the same time on a device? */
 static inline bool unordered(const struct region *r, stamp then, stamp now)
 {
@@ -175,14 +167,14 @@ void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access h
 
     if (!here)
         abort(); /* device memory touched by the host's own code */
-    now = stamp_now(how);
+    now = self()->now | (how == ATOMIC ? ATOMICALLY : 0);
     if (!r)
         fail("%s: address %p is not device memory", done[how], (void *)p);
     at = p - (uintptr_t)r->base;
     if (at > r->n || n > r->n - at)
         fail("%s memory '%s': %zu bytes %s at byte %td of %zu", r->shared ? "shared" : "global",
              r->name, n, done[how], (ptrdiff_t)at, r->n);
-    if (p % align)
+    if (p & (align - 1)) /* alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
     n_cells = cells_of(r, at, n, &first);

@@ -53,14 +53,6 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
         kvr_stream_close(&s);
         return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
     }
-    for (unsigned i = 0; i < MAX_THREADS; i++) {
-        unsigned char *stack = s->stacks + (size_t)i * STACK_BYTES;
-        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-        mprotect(stack, page, PROT_NONE); /* a stack that runs over faults */
-        s->fibers[i].context.bottom = stack + page;
-        s->fibers[i].context.size = STACK_BYTES - page;
-    }
     fiber_describe_host(&s->host);
     s->next = streams;
     streams = s;

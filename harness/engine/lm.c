@@ -23,7 +23,7 @@ struct kvr_lm {
     float *x, *n, *q, *o; /* [T,d] */
     float *k, *v;         /* [T,n_kv_heads,D] */
     float *gate, *up;     /* [T,f] */
-    struct kvr_buf turns; /* cosines, sines [T,D/2] each, double */
+    struct kvr_buf rope;  /* cosines, sines [T,D/2] each, double */
     struct kvr_phases *phases;
     kvr_lm_keep_fn *keep;
     void *keep_ctx;
@@ -37,7 +37,7 @@ static enum kvr_status alloc(struct kvr_lm *lm)
 
     KVR_TRY(
         kvr_buf_alloc(&lm->acts, lm->dev, KVR_MEM_ACT, t * (4 * d + 2 * kv + 2 * f) * sizeof *p));
-    KVR_TRY(kvr_buf_alloc(&lm->turns, lm->dev, KVR_MEM_ACT, 2 * t * half * sizeof(double)));
+    KVR_TRY(kvr_buf_alloc(&lm->rope, lm->dev, KVR_MEM_ACT, 2 * t * half * sizeof(double)));
     p = lm->acts.p;
     lm->x = p;
     lm->n = p += t * d;
@@ -89,7 +89,7 @@ void kvr_lm_close(struct kvr_lm **plm)
     if (!lm)
         return;
     kvr_buf_free(&lm->acts);
-    kvr_buf_free(&lm->turns);
+    kvr_buf_free(&lm->rope);
     kvr_phases_close(&lm->phases);
     free(lm);
     *plm = NULL;
@@ -120,7 +120,7 @@ void kvr_lm_keep(struct kvr_lm *lm, kvr_lm_keep_fn *fn, void *ctx)
 static void find_turns(struct kvr_lm *lm, int first, int n)
 {
     const int half = lm->head_dim / 2;
-    double *cosines = lm->turns.p, *sines = cosines + (size_t)lm->max_tokens * (size_t)half;
+    double *cosines = lm->rope.p, *sines = cosines + (size_t)lm->max_tokens * (size_t)half;
 
 #pragma omp parallel for schedule(static)
     for (int t = 0; t < n; t++)
@@ -132,10 +132,10 @@ static void find_turns(struct kvr_lm *lm, int first, int n)
         }
 }
 
-static void turn(const struct kvr_lm *lm, int n, int width, float *x)
+static void rotate(const struct kvr_lm *lm, int n, int width, float *x)
 {
     const struct kvr_rows rows = { n, width, 1 };
-    const double *cosines = lm->turns.p;
+    const double *cosines = lm->rope.p;
 
     lm->ops->rope(lm->dev, &rows, lm->head_dim, cosines,
                   cosines + (size_t)lm->max_tokens * (size_t)(lm->head_dim / 2), x);
@@ -179,8 +179,8 @@ static enum kvr_status attention(struct kvr_lm *lm, struct kvr_cache *cache,
     kvr_phase_end(lm->phases, OTHER);
     KVR_TRY(linear(lm, n, lm->n, 3, qkv, parts));
     kvr_phase_begin(lm->phases, OTHER);
-    turn(lm, n, lm->c->dim, lm->q);
-    turn(lm, n, lm->kv_width, lm->k);
+    rotate(lm, n, lm->c->dim, lm->q);
+    rotate(lm, n, lm->kv_width, lm->k);
     if (lm->keep)
         lm->keep(lm->keep_ctx, layer, lm->k, lm->v);
     kvr_phase_end(lm->phases, OTHER);

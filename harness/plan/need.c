@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
+#include "harness/cache/predict.h"
 #include "harness/engine/dit.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/find.h"
@@ -40,23 +41,26 @@ static const struct kvr_model_config wan = { .freq_dim = 256,
                                              .window_frames = 21 };
 
 static const struct {
-    const char *name;
-    int dim, ffn, heads, layers;
-} built_in[] = { { "wan-1.3b", 1536, 8960, 12, 30 }, { "wan-14b", 5120, 13824, 40, 40 } };
+    const struct kvr_geometry *geometry;
+    int ffn;
+} built_in[] = { { &kvr_wan_1_3b, 8960 }, { &kvr_wan_14b, 13824 } };
 
 static enum kvr_status read_config(const char *name, struct kvr_model_config *c)
 {
     char path[1024], file[1100];
 
-    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
-        if (strcmp(name, built_in[i].name) == 0) {
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+        const struct kvr_geometry *g = built_in[i].geometry;
+
+        if (strcmp(name, g->name) == 0) {
             *c = wan;
-            c->dim = built_in[i].dim;
+            c->dim = g->n_heads * g->head_dim;
             c->ffn_dim = built_in[i].ffn;
-            c->n_heads = built_in[i].heads;
-            c->n_layers = built_in[i].layers;
+            c->n_heads = g->n_heads;
+            c->n_layers = g->n_layers;
             return KVR_OK;
         }
+    }
     if (kvr_path_exists(name) && !kvr_path_is_dir(name))
         return kvr_model_config_read(c, name);
     KVR_TRY(kvr_find_path(&kvr_find_model, name, NULL, path, sizeof path));

@@ -1,4 +1,4 @@
-/* correction.c - the list of corrections, what they need to know, and the steps they read. */
+/* correction.c - the list of corrections, what they need to know, and the scales they read. */
 #include "methods/corrections/correction.h"
 
 #include <string.h>
@@ -41,16 +41,16 @@ static int64_t lower(const int32_t *list, int64_t n, int64_t at)
     return lo;
 }
 
-static void decoded_steps(const struct kvr_packed *k, float relative, int h, int64_t t0, int n,
-                          float *out)
+static void decoded_scales(const struct kvr_packed *k, float relative, int h, int64_t t0, int n,
+                           float *out)
 {
     kvr_codec_decode_rotated(k, t0, n, h, 1, out);
     for (int i = 0; i < n * k->shape.head_dim; i++)
         out[i] = relative * out[i] * (relative * out[i]);
 }
 
-static void stored_steps(const struct kvr_packed *k, const struct kvr_coding_noise *noise, int h,
-                         int64_t t0, int n, float *out)
+static void stored_scales(const struct kvr_packed *k, const struct kvr_coding_noise *noise, int h,
+                          int64_t t0, int n, float *out)
 {
     const int d = k->shape.head_dim;
     const int64_t channels = (int64_t)k->shape.n_heads * d;
@@ -62,13 +62,13 @@ static void stored_steps(const struct kvr_packed *k, const struct kvr_coding_noi
                               : noise->axis == KVR_AXIS_CHANNELS
                                   ? (tok * channels + at) / noise->group
                                   : tok;
-            const float s = kvr_f16_to_f32(noise->step[i]);
+            const float s = kvr_f16_to_f32(noise->scale[i]);
 
             out[t * d + c] = s * s;
         }
 }
 
-void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
+void kvr_squared_scales(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
 {
     const int d = k->shape.head_dim;
     const int64_t channels = (int64_t)k->shape.n_heads * d, end = (t0 + n) * channels;
@@ -76,9 +76,9 @@ void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, flo
 
     kvr_codec_noise(k, &noise);
     if (noise.kind == KVR_NOISE_UNIFORM)
-        stored_steps(k, &noise, h, t0, n, out);
+        stored_scales(k, &noise, h, t0, n, out);
     else if (noise.kind == KVR_NOISE_RELATIVE)
-        decoded_steps(k, noise.relative, h, t0, n, out);
+        decoded_scales(k, noise.relative, h, t0, n, out);
     else
         memset(out, 0, (size_t)(n * d) * sizeof *out);
     for (int64_t i = lower(noise.exact, noise.n_exact, t0 * channels);
@@ -100,6 +100,6 @@ enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struc
         return kvr_fail(KVR_EUNSUPPORTED, "correction %s: the codec '%s' %s", c->name, codec->text,
                         noise.kind == KVR_NOISE_UNKNOWN
                             ? "says nothing of its error"
-                            : "has an error without a step, which energy alone measures");
+                            : "has an error without a scale, which energy alone measures");
     return KVR_OK;
 }

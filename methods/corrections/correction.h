@@ -6,9 +6,9 @@
  *
  *     score(q, k_j) = q . k^_j / sqrt(D) - c(q, j)
  *
- * Below q is the query divided by sqrt(D), s_jc the step of channel c of key j:
+ * Below q is the query divided by sqrt(D), s_jc the scale of channel c of key j:
  *
- *     taylor   c = 1/24 sum_c q_c^2 s_jc^2                    second order in the step
+ *     taylor   c = 1/24 sum_c q_c^2 s_jc^2                    second order in the scale
  *     exact    c = sum_c log(sinh(a_c) / a_c), a_c = q_c s_jc / 2
  *     flat     the mean of taylor over the segment's keys: one number per query and segment
  *     energy   c = q . (mean k^ - mean k) + 1/2 sum_c q_c^2 (var_c k^ - var_c k)
@@ -16,7 +16,7 @@
  * with mean and variance over the tokens of one segment and head. taylor, exact and flat hold
  * when the error is about uniform and independent of the key, whose codec has to say so (struct
  * kvr_noise); energy for any codec that says that it may be measured. Rotated
- * codecs: everything is in rotated space, the query too. Elements held exactly have step 0. */
+ * codecs: everything is in rotated space, the query too. Elements held exactly have scale 0. */
 #ifndef KVR_METHODS_CORRECTIONS_CORRECTION_H
 #define KVR_METHODS_CORRECTIONS_CORRECTION_H
 
@@ -43,16 +43,16 @@ enum { KVR_CORRECTION_MAX_KEYS = 64, KVR_CORRECTION_MAX_D = 256 };
 
 struct kvr_correction {
     const char *name, *title;
-    bool measures; /* it measures the error; else the codec has to name its step */
+    bool measures; /* it measures the error; else the codec has to name its scale */
     int moments;   /* FP16 numbers per channel that a segment keeps for it */
     /* moments [moments][H][D] of a coded segment; x [T,H,D] are the keys as they were, already
      * in the codec's space. NULL when moments is 0. */
     void (*prepare)(const struct kvr_packed *k, const float *x, kvr_f16 *moments);
     void (*apply)(const struct kvr_correction_job *job);
 
-    /* The same on a CUDA stream (corrections_cuda.h). rows_cuda is NULL where by_steps says what
-     * attention makes of a key's squared steps. */
-    enum kvr_by_steps by_steps;
+    /* The same on a CUDA stream (corrections_cuda.h). rows_cuda is NULL where by_scales says what
+     * attention makes of a key's squared scales. */
+    enum kvr_by_scales by_scales;
     kvr_correction_prepare_cuda_fn *prepare_cuda;
     kvr_correction_rows_cuda_fn *rows_cuda;
 };
@@ -66,8 +66,8 @@ const struct kvr_correction *kvr_correction_at(int index);
  * may be: there is nothing to correct. */
 enum kvr_status kvr_correction_check(const struct kvr_correction *c, const struct kvr_codec *codec);
 
-/* Squared steps of keys [t0, t0+n) of head h by channel: out [n][D], 0 where there is no error. */
-void kvr_squared_steps(const struct kvr_packed *k, int h, int64_t t0, int n, float *out);
+/* squared scales of keys [t0, t0+n) of head h by channel: out [n][D], 0 where there is no error. */
+void kvr_squared_scales(const struct kvr_packed *k, int h, int64_t t0, int n, float *out);
 
 #ifdef __cplusplus
 }

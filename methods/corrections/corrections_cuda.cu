@@ -1,4 +1,4 @@
-/* corrections_cuda.cu - squared steps, moments and corrections by query on a device.
+/* corrections_cuda.cu - squared scales, moments and corrections by query on a device.
  *
  * correction.c, flat.c and energy.c are the definition. Sums over tokens have one thread per
  * channel, which adds in the order of tokens; sums over channels have a warp per query. */
@@ -12,8 +12,8 @@ enum { THREADS = 128, WARPS = THREADS / 32 };
 
 /* out[i] of element first + i of the block; the block has `channels` per token. */
 static __global__ void __launch_bounds__(THREADS)
-    stored_steps(int64_t first, int64_t n, int64_t channels, int axis, int group,
-                 kvr_global<const kvr_f16> step, kvr_global<float> out)
+    stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
+                 kvr_global<const kvr_f16> scale, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, e = first + i;
     float s;
@@ -21,17 +21,17 @@ static __global__ void __launch_bounds__(THREADS)
     if (i >= n)
         return;
     if (axis == KVR_AXIS_TOKENS)
-        s = kvr_float_of(step[e / channels / group * channels + e % channels]);
+        s = kvr_float_of(scale[e / channels / group * channels + e % channels]);
     else if (axis == KVR_AXIS_CHANNELS)
-        s = kvr_float_of(step[e / group]);
+        s = kvr_float_of(scale[e / group]);
     else
-        s = kvr_float_of(step[e / channels]);
+        s = kvr_float_of(scale[e / channels]);
     out[i] = s * s;
 }
 
 /* Steps of `relative` times the decoded values in out. */
 static __global__ void __launch_bounds__(THREADS)
-    decoded_steps(int64_t n, float relative, kvr_global<float> out)
+    decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(THREADS)
         out[i] = relative * (float)out[i] * (relative * (float)out[i]);
 }
 
-/* Elements held exactly have no step. */
+/* Elements held exactly have no scale. */
 static __global__ void __launch_bounds__(THREADS)
     no_steps(int64_t n_exact, int64_t first, int64_t n, kvr_global<const int32_t> exact,
              kvr_global<float> out)
@@ -127,7 +127,7 @@ static __global__ void __launch_bounds__(THREADS)
         row_bias[row] = energy ? sum : sum / 24.0f;
 }
 
-void kvr_squared_steps_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
+void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
                             float *out)
 {
     const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim, size = n * channels;
@@ -137,11 +137,11 @@ void kvr_squared_steps_cuda(struct kvr_stream *s, const struct kvr_packed *k, in
     if (!n)
         return;
     if (noise.kind == KVR_NOISE_UNIFORM) {
-        KVR_LAUNCH(stored_steps, kvr_blocks(size, THREADS), THREADS, 0, s, t0 * channels, size,
-                   channels, (int)noise.axis, noise.group, noise.step, out);
+        KVR_LAUNCH(stored_scales, kvr_blocks(size, THREADS), THREADS, 0, s, t0 * channels, size,
+                   channels, (int)noise.axis, noise.group, noise.scale, out);
     } else if (noise.kind == KVR_NOISE_RELATIVE) {
         kvr_codec_decode_rotated(k, t0, n, 0, k->shape.n_heads, out);
-        KVR_LAUNCH(decoded_steps, kvr_blocks(size, THREADS), THREADS, 0, s, size, noise.relative,
+        KVR_LAUNCH(decoded_scales, kvr_blocks(size, THREADS), THREADS, 0, s, size, noise.relative,
                    out);
     } else {
         kvr_device_fill(s, out, 0, (size_t)size * sizeof *out);
@@ -157,7 +157,7 @@ void kvr_flat_prepare_cuda(struct kvr_stream *s, const struct kvr_packed *k, con
     const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim;
 
     (void)x;
-    kvr_squared_steps_cuda(s, k, 0, k->shape.n_tok, back);
+    kvr_squared_scales_cuda(s, k, 0, k->shape.n_tok, back);
     KVR_LAUNCH(step_means, kvr_blocks(channels, THREADS), THREADS, 0, s, k->shape.n_tok, channels,
                back, moments);
 }

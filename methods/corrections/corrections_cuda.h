@@ -1,17 +1,17 @@
 /* corrections_cuda.h - corrections on a CUDA stream.
  *
  * A correction is reached through its struct kvr_correction. It has either one number per query
- * and segment, or a sum over the squared steps of a key:
+ * and segment, or a sum over the squared scales of a key:
  *
  *     once a segment is coded, if c->moments:
  *         x: its keys as they were, in the codec's space; back: those decoded, in the same space
  *         c->prepare_cuda(s, &packed, x, back, moments);
  *     when it is attended to, q being in the codec's space:
- *         if (c->by_steps == KVR_BY_STEPS_NO)
+ *         if (c->by_scales == KVR_BY_SCALES_NO)
  *             c->rows_cuda(s, &packed.shape, moments, q, n_query, row_bias);
  *         else
- *             kvr_squared_steps_cuda(s, &packed, t0, n, s2);
- *         and attention takes row_bias, or s2 with c->by_steps (harness/cache/attend_cuda.h)
+ *             kvr_squared_scales_cuda(s, &packed, t0, n, s2);
+ *         and attention takes row_bias, or s2 with c->by_scales (harness/cache/attend_cuda.h)
  *
  * A packed block is read as kvr_codec_noise() gives it: shape and codec on the host, its buffers
  * on the device. All other pointers are device memory. Nothing is allocated, nothing waits; what
@@ -26,22 +26,22 @@
 extern "C" {
 #endif
 
-/* What is taken off the score of a query q / sqrt(D) and a key with squared steps s2. */
-enum kvr_by_steps {
-    KVR_BY_STEPS_NO,     /* nothing */
-    KVR_BY_STEPS_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
-    KVR_BY_STEPS_EXACT,  /* sum_c log(sinh a_c / a_c), a_c = sqrt(q_c^2 s2_c) / 2 */
+/* What is taken off the score of a query q / sqrt(D) and a key with squared scales s2. */
+enum kvr_by_scales {
+    KVR_BY_SCALES_NO,     /* nothing */
+    KVR_BY_SCALES_TAYLOR, /* 1/24 sum_c q_c^2 s2_c */
+    KVR_BY_SCALES_EXACT,  /* sum_c log(sinh a_c / a_c), a_c = sqrt(q_c^2 s2_c) / 2 */
 };
 
-/* kvr_squared_steps of keys [t0, t0 + n) of every head: out [n,H,D], the same bits (a NaN may have
+/* kvr_squared_scales of keys [t0, t0 + n) of every head: out [n,H,D], the same bits (a NaN may have
  * another payload). n 0 does nothing. */
-void kvr_squared_steps_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
-                            float *out);
+void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0,
+                             int64_t n, float *out);
 
 /* What prepare_cuda and rows_cuda of flat and energy are; moments [kind's][H][D].
  *
  * prepare: k->shape.n_tok tokens, at least 1; x and back [T,H,D]. `back` is scratch: flat does not
- * read it and leaves the squared steps there. Sums run in double in the order of tokens, as on the
+ * read it and leaves the squared scales there. Sums run in double in the order of tokens, as on the
  * CPU: the same bits (a NaN may have another payload).
  *
  * rows: of n_query queries q [n_query,H,D], not scaled, the correction of all keys of the segment:

@@ -21,7 +21,7 @@ static void exact_apply(const struct kvr_correction_job *job)
     float s2[KVR_CORRECTION_MAX_D];
 
     for (int j = 0; j < job->n; j++) {
-        kvr_squared_steps(job->k, job->h, job->t0 + j, 1, s2);
+        kvr_squared_scales(job->k, job->h, job->t0 + j, 1, s2);
         for (int i = 0; i < job->m; i++) {
             float c = 0;
 
@@ -36,5 +36,5 @@ const struct kvr_correction kvr_correction_exact = {
     .name = "exact",
     .title = "for uniform errors: sum log(sinh a / a)",
     .apply = exact_apply,
-    .by_steps = KVR_BY_STEPS_EXACT,
+    .by_scales = KVR_BY_SCALES_EXACT,
 };

@@ -13,7 +13,7 @@ static void flat_prepare(const struct kvr_packed *k, const float *x, kvr_f16 *mo
         float s2[KVR_CORRECTION_MAX_D];
 
         for (int64_t t = 0; t < k->shape.n_tok; t++) {
-            kvr_squared_steps(k, h, t, 1, s2);
+            kvr_squared_scales(k, h, t, 1, s2);
             for (int c = 0; c < d; c++)
                 sum[c] += s2[c];
         }

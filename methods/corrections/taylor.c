@@ -1,4 +1,4 @@
-/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, in the shape the steps have. */
+/* taylor.c - c = 1/24 sum_c q_c^2 s_jc^2, in the shape the scales have. */
 #include "methods/corrections/correction.h"
 
 static float dot(const float *a, const float *b, int n)
@@ -16,7 +16,7 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* One row of squared steps for each run of keys that share it. */
+/* One row of squared scales for each run of keys that share it. */
 static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
 {
     float s2[KVR_CORRECTION_MAX_D];
@@ -25,7 +25,7 @@ static void apply_by_rows(const struct kvr_correction_job *job, int64_t group)
         const int64_t t = job->t0 + j, left = group - t % group;
         const int run = left < job->n - j ? (int)left : job->n - j;
 
-        kvr_squared_steps(job->k, job->h, t, 1, s2);
+        kvr_squared_scales(job->k, job->h, t, 1, s2);
         for (int i = 0; i < job->m; i++) {
             const float c = dot(job->q2 + i * job->d, s2, job->d) / 24.0f;
             float *row = job->s + i * job->stride + j;
@@ -50,7 +50,7 @@ static void apply_by_groups(const struct kvr_correction_job *job,
     for (int j = 0; j < n; j++)
         for (int g = 0; g < groups; g++) {
             const float s =
-                kvr_f16_to_f32(noise->step[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
+                kvr_f16_to_f32(noise->scale[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
 
             s2[g][j] = s * s;
         }
@@ -77,7 +77,7 @@ static void taylor_apply(const struct kvr_correction_job *job)
     kvr_codec_noise(job->k, &noise);
     if (noise.kind == KVR_NOISE_NONE)
         return;
-    if (noise.kind != KVR_NOISE_UNIFORM || noise.n_exact) /* no two keys share their steps */
+    if (noise.kind != KVR_NOISE_UNIFORM || noise.n_exact) /* no two keys share their scales */
         apply_by_rows(job, 1);
     else if (noise.axis == KVR_AXIS_TOKENS)
         apply_by_rows(job, noise.group);
@@ -89,7 +89,7 @@ static void taylor_apply(const struct kvr_correction_job *job)
 
 const struct kvr_correction kvr_correction_taylor = {
     .name = "taylor",
-    .title = "second order in the step: 1/24 sum q^2 s^2",
+    .title = "second order in the scale: 1/24 sum q^2 s^2",
     .apply = taylor_apply,
-    .by_steps = KVR_BY_STEPS_TAYLOR,
+    .by_scales = KVR_BY_SCALES_TAYLOR,
 };

@@ -174,7 +174,7 @@ START_TEST(relative_noise_is_corrected)
     ck_assert_int_eq(kvr_codec_open(&c, "short", KVR_K, false), KVR_OK);
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
     kvr_codec_decode(&p, 7, 1, 1, 1, back);
-    kvr_squared_steps(&p, 1, 7, 1, s2);
+    kvr_squared_scales(&p, 1, 7, 1, s2);
     for (int i = 0; i < D; i++)
         ck_assert(s2[i] == 0.09f * back[i] * (0.09f * back[i]));
     kvr_packed_free(&p);

@@ -1,7 +1,7 @@
 /* both.c - see both.h. */
 #include "tests/cuda/both.h"
 
-enum { MAX_LIVE = 64 };
+enum { MAX_LIVE = 512 };
 
 struct kvr_stream *both_stream;
 struct kvr_dev *both_dev;

@@ -527,7 +527,7 @@ START_TEST(columns)
                 .v = dk + first * width,
                 .n = c->n[i],
                 .log_m = c->log_m[i],
-                .by_steps = _i % 2 ? KVR_BY_STEPS_TAYLOR : KVR_BY_STEPS_NO,
+                .by_scales = _i % 2 ? KVR_BY_SCALES_TAYLOR : KVR_BY_SCALES_NO,
                 .s2 = ds2 + first * width,
             };
 

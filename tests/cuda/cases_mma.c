@@ -459,7 +459,7 @@ static void run_case(const struct mma_case *c, enum fill fill)
         s2 = floats((size_t)(c->n_tok * a.n_heads * a.head_dim));
         for (int h = 0; h < a.n_heads; h++)
             for (int64_t t = 0; t < c->n_tok; t++)
-                kvr_squared_steps(&k.packed, h, t, 1, s2 + (t * a.n_heads + h) * a.head_dim);
+                kvr_squared_scales(&k.packed, h, t, 1, s2 + (t * a.n_heads + h) * a.head_dim);
     }
     for (int64_t i = 0; i < rows; i++)
         one_query(c, q + i * a.head_dim, (double)c->log_m - (double)bias[i], k.read, v.read, s2,

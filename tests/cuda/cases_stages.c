@@ -66,14 +66,14 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
         ck_assert_int_eq(kvr_dev_get(both_dev, got, d_out, some * sizeof *got), KVR_OK);
         same_values(want, got, some, what);
     }
-    kvr_squared_steps_cuda(kvr_dev_stream(both_dev), &b, 0, shape->n_tok, d_out);
+    kvr_squared_scales_cuda(kvr_dev_stream(both_dev), &b, 0, shape->n_tok, d_out);
     ck_assert_int_eq(kvr_dev_sync(both_dev), KVR_OK);
     ck_assert_int_eq(kvr_dev_get(both_dev, got, d_out, n * sizeof *got), KVR_OK);
     for (int64_t t = 0; t < shape->n_tok; t++)
         for (int h = 0; h < shape->n_heads; h++) {
             const int64_t at = (t * shape->n_heads + h) * shape->head_dim;
 
-            kvr_squared_steps(&a, h, t, 1, want);
+            kvr_squared_scales(&a, h, t, 1, want);
             same_values(want, got + at, (size_t)shape->head_dim, what);
         }
     kvr_packed_free(&a);

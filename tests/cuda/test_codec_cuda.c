@@ -204,11 +204,11 @@ static void same_steps(struct side *a, struct side *b)
     ck_assert(here.kind == there.kind && here.axis == there.axis && here.group == there.group &&
               here.dead_zone == there.dead_zone && here.relative == there.relative &&
               here.rotated == there.rotated && here.n_exact == there.n_exact &&
-              !here.step == !there.step && !here.exact == !there.exact);
-    if (!here.step)
+              !here.scale == !there.scale && !here.exact == !there.exact);
+    if (!here.scale)
         return;
-    one = here.step[0];
-    ck_assert_int_eq(kvr_dev_get(cuda, &other, there.step, sizeof other), KVR_OK);
+    one = here.scale[0];
+    ck_assert_int_eq(kvr_dev_get(cuda, &other, there.scale, sizeof other), KVR_OK);
     ck_assert_uint_eq(one, other);
 }
 

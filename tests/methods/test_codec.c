@@ -337,13 +337,13 @@ static float step_of(const struct kvr_coding_noise *s, size_t e, size_t channels
         return 0;
     switch (s->axis) {
     case KVR_AXIS_TOKENS:
-        return kvr_f16_to_f32(s->step[e / channels / (size_t)s->group * channels + e % channels]);
+        return kvr_f16_to_f32(s->scale[e / channels / (size_t)s->group * channels + e % channels]);
     case KVR_AXIS_CHANNELS:
-        return kvr_f16_to_f32(s->step[e / (size_t)s->group]);
+        return kvr_f16_to_f32(s->scale[e / (size_t)s->group]);
     case KVR_AXIS_TOKEN:
         break;
     }
-    return kvr_f16_to_f32(s->step[e / channels]);
+    return kvr_f16_to_f32(s->scale[e / channels]);
 }
 
 /* As intended nothing is clipped, so in the space of the steps each element is within half a

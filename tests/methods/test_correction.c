@@ -122,7 +122,7 @@ START_TEST(formula_is_what_uniform_errors_do)
 
         for (int e = 0; e < D; e++)
             qs[e] = q[e] * scales[i] / sqrtf(D);
-        kvr_squared_steps(&c.p, 0, key, 1, s2);
+        kvr_squared_scales(&c.p, 0, key, 1, s2);
         mc = monte_carlo(qs, s2, 40000, (uint32_t)(_i * 4 + i));
         taylor = correction_of(kvr_correction_at(1), &c, qs, key);
         exact = correction_of(kvr_correction_at(2), &c, qs, key);
@@ -270,7 +270,7 @@ START_TEST(exact_elements_do_not_count)
     ck_assert_int_eq(kvr_codec_open(&codec, "outliers(sigma=6) | asym(bits=2)", KVR_K, false),
                      KVR_OK);
     code(&c, codec, x, 64, NULL);
-    kvr_squared_steps(&c.p, 0, 10, 1, s2);
+    kvr_squared_scales(&c.p, 0, 10, 1, s2);
     ck_assert(s2[3] == 0 && s2[4] > 0);
     q[3] = 1;
     ck_assert_double_eq(correction_of(kvr_correction_at(1), &c, q, 10), 0);

@@ -264,7 +264,7 @@ START_TEST(filled_outliers_leave_the_range_alone)
     ck_assert_int_eq(sa.n_exact, 1);
     ck_assert_int_eq(sa.exact[0], 5 * 64 + 7);
     ck_assert_int_eq(sb.n_exact, 0);
-    ck_assert(memcmp(sa.step, sb.step, 64 * sizeof *sa.step) == 0);
+    ck_assert(memcmp(sa.scale, sb.scale, 64 * sizeof *sa.scale) == 0);
     kvr_packed_free(&a);
     kvr_packed_free(&b);
     kvr_codec_close(&with);

@@ -92,7 +92,7 @@ static double correction(const struct kvr_scheme *scheme, const struct kvr_segme
                  0.5 * q[e] * q[e] * kvr_f16_to_f32(m[W + h * D + e]);
         return c;
     }
-    kvr_squared_steps(&s->k, h, t, 1, s2);
+    kvr_squared_scales(&s->k, h, t, 1, s2);
     for (int e = 0; e < D; e++) {
         const double a = fabs(q[e]) * sqrt(s2[e]) / 2;
 

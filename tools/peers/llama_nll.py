@@ -9,24 +9,13 @@ them to F32; so the weights are widened here, too, into a GGUF file of F32 that 
 an F32 cache: that has to agree to --within (1e-3 nat). What it makes of the file as it is stands beside
 it, and is what its Q8 does."""
 
-import argparse
-import glob
-import json
-import os
 import pathlib
 import tempfile
 
-import common
 import gguf
 import llama_cpp
+import lm
 import numpy as np
-
-
-def read_ids(path, name, n):
-    tensors = common.read_safetensors(path)
-    if name not in tensors or tensors[name][0] != "I32":
-        common.fail(f"{path}: no tensor I32 '{name}'")
-    return np.frombuffer(tensors[name][2], dtype="<i4")[:n]
 
 
 def widen(source, target):
@@ -50,7 +39,7 @@ def widen(source, target):
 
 
 def llama_nll(path, ids, threads):
-    """Mean of -log p of tokens 1 .., each given all before it; logits to nats in float64."""
+    """What llama.cpp makes of the tokens with the weights at `path`."""
     model = llama_cpp.Llama(
         model_path=str(path),
         n_ctx=len(ids),
@@ -64,45 +53,21 @@ def llama_nll(path, ids, threads):
         verbose=False,
     )
     model.eval([int(i) for i in ids])
-    logits = np.asarray(model.scores[: len(ids) - 1], dtype=np.float64)
-    top = logits.max(axis=1)
-    total = np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top
-    return float((total - logits[np.arange(len(ids) - 1), ids[1:]]).mean())
+    return lm.nll(model.scores, ids)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common.add_arguments(parser, 3)
-    parser.add_argument("--model", default=str(common.ROOT / "models/smollm2-135m"), help="folder of the model")
-    parser.add_argument("--ids", default=str(common.ROOT / "configs/suites/texts-debian.safetensors"), help="token ids")
-    parser.add_argument("--text", default="gpl-3", help="which text (gpl-3)")
-    parser.add_argument("--tokens", type=int, default=512, help="the first N tokens (512)")
-    parser.add_argument("--within", type=float, default=1e-3, help="nats that both may differ by (1e-3)")
-    args = parser.parse_args()
-    threads = max(common.thread_counts(args))
-    found = glob.glob(os.path.join(args.model, "*.gguf"))
-    if len(found) != 1:
-        common.fail(f"{args.model}: {len(found)} GGUF files, need one (make model-smollm2)")
-    ids = read_ids(args.ids, args.text, args.tokens)
-    words = ["nll", args.model, args.ids, "--text", args.text, "--tokens", str(args.tokens), "--json"]
-    ours = json.loads(common.kvreel(args, words, threads))["nll"]
-    coded = llama_nll(found[0], ids, threads)
+    ask = lm.Question(__doc__, 1e-3)
+    coded = llama_nll(ask.weights, ask.ids, ask.threads)
     with tempfile.TemporaryDirectory() as folder:
         wide = pathlib.Path(folder) / "wide.gguf"
-        widen(found[0], wide)
-        widened = llama_nll(wide, ids, threads)
-    rows = [
-        {"what": "kvreel", "NLL": f"{ours:.6f}", "less kvreel": ""},
-        {"what": "llama.cpp, weights widened to F32", "NLL": f"{widened:.6f}", "less kvreel": f"{widened - ours:+.2e}"},
-        {"what": "llama.cpp, the file as it is", "NLL": f"{coded:.6f}", "less kvreel": f"{coded - ours:+.2e}"},
-    ]
-    head = common.facts(args, [f"llama-cpp-python {llama_cpp.__version__}, gguf, cache F32, no flash attention"])[:-1]
-    common.write_table(
-        f"NLL of tokens 1 .. {len(ids) - 1} of {args.text}, nats a token", head, ["what", "NLL", "less kvreel"], rows
+        widen(ask.weights, wide)
+        widened = llama_nll(wide, ask.ids, ask.threads)
+    ask.answer(
+        f"llama-cpp-python {llama_cpp.__version__}, gguf, cache F32, no flash attention",
+        ("llama.cpp, weights widened to F32", widened),
+        [("llama.cpp, the file as it is", coded)],
     )
-    common.write_json(args, "nll", head, rows)
-    if not abs(widened - ours) <= args.within:
-        common.fail(f"{widened:.6f} of llama.cpp, {ours:.6f} of kvreel: more than {args.within:g} apart")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,8 @@ Nothing is timed: the likelihood of the same tokens has to be that of `kvreel nl
 nat). Written from the architecture's definition, not from kvreel's code: rms norms, adjacent pairs
 turned by position * base^(-2i / D), grouped queries, a causal softmax, silu(gate) * up."""
 
-import argparse
-import glob
-import json
-import os
-
-import common
 import gguf
+import lm
 import numpy as np
 
 
@@ -36,7 +31,7 @@ def rms(x, weight, eps):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(eps)) * weight
 
 
-def turn(x, base):
+def rotate(x, base):
     """x [T, heads, D]"""
     n, _, d = x.shape
     angle = np.arange(n)[:, None, None] * base ** (-2.0 * np.arange(d // 2) / d)
@@ -57,8 +52,8 @@ def forward(w, ids):
     for i in range(w.number("block_count")):
         p = f"blk.{i}."
         h = rms(x, w[p + "attn_norm.weight"], eps)
-        q = turn((h @ w[p + "attn_q.weight"].T).reshape(n, heads, -1), base)
-        k = turn((h @ w[p + "attn_k.weight"].T).reshape(n, kv, -1), base)
+        q = rotate((h @ w[p + "attn_q.weight"].T).reshape(n, heads, -1), base)
+        k = rotate((h @ w[p + "attn_k.weight"].T).reshape(n, kv, -1), base)
         v = (h @ w[p + "attn_v.weight"].T).reshape(n, kv, -1)
         out = np.empty_like(q)
         for a in range(heads):
@@ -74,43 +69,10 @@ def forward(w, ids):
     return rms(x, w["output_norm.weight"], eps) @ (w[output] if output != "token_embd.weight" else embedding).T
 
 
-def nll(logits, ids):
-    x = logits[:-1].astype(np.float64)
-    top = x.max(axis=1)
-    total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
-    return float((total - x[np.arange(len(ids) - 1), ids[1:]]).mean())
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common.add_arguments(parser, 3)
-    parser.add_argument("--model", default=str(common.ROOT / "models/smollm2-135m"), help="folder of the model")
-    parser.add_argument("--ids", default=str(common.ROOT / "configs/suites/texts-debian.safetensors"), help="token ids")
-    parser.add_argument("--text", default="gpl-3", help="which text (gpl-3)")
-    parser.add_argument("--tokens", type=int, default=512, help="the first N tokens (512)")
-    parser.add_argument("--within", type=float, default=1e-4, help="nats that both may differ by (1e-4)")
-    args = parser.parse_args()
-    found = glob.glob(os.path.join(args.model, "*.gguf"))
-    tensors = common.read_safetensors(args.ids)
-    if len(found) != 1:
-        common.fail(f"{args.model}: {len(found)} GGUF files, need one (make model-smollm2)")
-    if args.text not in tensors:
-        common.fail(f"{args.ids}: no tensor '{args.text}'")
-    ids = np.frombuffer(tensors[args.text][2], dtype="<i4")[: args.tokens]
-    words = ["nll", args.model, args.ids, "--text", args.text, "--tokens", str(args.tokens), "--json"]
-    ours = json.loads(common.kvreel(args, words, max(common.thread_counts(args))))["nll"]
-    theirs = nll(forward(Weights(found[0]), ids), ids)
-    rows = [
-        {"what": "kvreel", "NLL": f"{ours:.6f}", "less kvreel": ""},
-        {"what": "NumPy, FP32", "NLL": f"{theirs:.6f}", "less kvreel": f"{theirs - ours:+.2e}"},
-    ]
-    head = common.facts(args, [f"numpy {np.__version__}, gguf; widened weights, one forward"])[:-1]
-    common.write_table(
-        f"NLL of tokens 1 .. {len(ids) - 1} of {args.text}, nats a token", head, ["what", "NLL", "less kvreel"], rows
-    )
-    common.write_json(args, "nll", head, rows)
-    if not abs(theirs - ours) <= args.within:
-        common.fail(f"{theirs:.6f} of NumPy, {ours:.6f} of kvreel: more than {args.within:g} apart")
+    ask = lm.Question(__doc__, 1e-4)
+    theirs = lm.nll(forward(Weights(ask.weights), ask.ids), ask.ids)
+    ask.answer(f"numpy {np.__version__}, gguf; widened weights, one forward", ("NumPy, FP32", theirs))
 
 
 if __name__ == "__main__":

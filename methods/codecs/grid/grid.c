@@ -186,7 +186,7 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
     out->kind = KVR_NOISE_UNIFORM;
     out->axis = g.axis;
     out->group = g.group;
-    out->step = in->meta.p;
+    out->scale = in->meta.p;
     out->dead_zone = job->study && !g.asym && g.bits == 2;
 }
 

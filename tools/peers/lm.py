@@ -1,0 +1,60 @@
+"""lm.py - what comparisons of a language model share: the tokens, kvreel's likelihood, the table."""
+
+import argparse
+import glob
+import json
+import os
+
+import common
+import numpy as np
+
+
+class Question:
+    """Which weights, which tokens, and what kvreel makes of them."""
+
+    def __init__(self, doc, within):
+        parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+        texts = common.ROOT / "configs/suites/texts-debian.safetensors"
+        common.add_arguments(parser, 3)
+        parser.add_argument("--model", default=str(common.ROOT / "models/smollm2-135m"), help="folder of the model")
+        parser.add_argument("--ids", default=str(texts), help="token ids")
+        parser.add_argument("--text", default="gpl-3", help="which text (gpl-3)")
+        parser.add_argument("--tokens", type=int, default=512, help="the first N tokens (512)")
+        parser.add_argument(
+            "--within", type=float, default=within, help=f"nats that both may differ by ({within:g})"
+        )
+        self.args = args = parser.parse_args()
+        self.threads = max(common.thread_counts(args))
+        found = glob.glob(os.path.join(args.model, "*.gguf"))
+        tensors = common.read_safetensors(args.ids)
+        if len(found) != 1:
+            common.fail(f"{args.model}: {len(found)} GGUF files, need one (make model-smollm2)")
+        if args.text not in tensors or tensors[args.text][0] != "I32":
+            common.fail(f"{args.ids}: no tensor I32 '{args.text}'")
+        self.weights = found[0]
+        self.ids = np.frombuffer(tensors[args.text][2], dtype="<i4")[: args.tokens]
+        words = ["nll", args.model, args.ids, "--text", args.text, "--tokens", str(args.tokens), "--json"]
+        self.ours = json.loads(common.kvreel(args, words, self.threads))["nll"]
+
+    def answer(self, peer, theirs, others=()):
+        """Write the table of `peer` and the (name, nll) in `others`; the peer has to agree."""
+        args = self.args
+        rows = [{"what": "kvreel", "NLL": f"{self.ours:.6f}", "less kvreel": ""}]
+        for name, nll in [theirs, *others]:
+            rows.append({"what": name, "NLL": f"{nll:.6f}", "less kvreel": f"{nll - self.ours:+.2e}"})
+        head = common.facts(args, [peer])[:-1]
+        title = f"NLL of tokens 1 .. {len(self.ids) - 1} of {args.text}, nats a token"
+        common.write_table(title, head, ["what", "NLL", "less kvreel"], rows)
+        common.write_json(args, "nll", head, rows)
+        if not abs(theirs[1] - self.ours) <= args.within:
+            common.fail(
+                f"{theirs[1]:.6f} of {theirs[0]}, {self.ours:.6f} of kvreel: more than {args.within:g} apart"
+            )
+
+
+def nll(logits, ids):
+    """Mean of -log p of tokens 1 .., each given all before it; logits [T - 1 or T, V] to nats in float64."""
+    x = np.asarray(logits[: len(ids) - 1], dtype=np.float64)
+    top = x.max(axis=1)
+    total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
+    return float((total - x[np.arange(len(ids) - 1), ids[1:]]).mean())
