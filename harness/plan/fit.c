@@ -45,7 +45,7 @@ static enum kvr_status bits_of(const struct search *s, const char *value, double
     memcpy(setting, s->setting, (size_t)s->n * sizeof *setting);
     setting[s->at].value = value;
     KVR_TRY(kvr_scheme_open(&scheme, s->spec, setting, s->n));
-    st = kvr_predict(scheme, s->geo, &run, &p);
+    st = kvr_predict_peak(scheme, s->geo, &run, &p);
     kvr_scheme_close(&scheme);
     if (st == KVR_OK)
         *out = 16 * (double)p.nominal / (double)p.bf16;

@@ -6,7 +6,7 @@
   spec TEXT NOT NULL CHECK(json_valid(spec)),
   method TEXT NOT NULL,  -- as shown: name, reading, options
   name TEXT NOT NULL,
-  reading TEXT NOT NULL CHECK(reading IN ('intended', 'study')),
+  reading TEXT NOT NULL CHECK(reading <> ''),  -- intended, study, or whose program it is as in
   family TEXT NOT NULL,
   model TEXT NOT NULL,
   suite TEXT NOT NULL,
