@@ -107,5 +107,6 @@ exits 0 "a run of the same with them" run v.yaml --db v.db --out v -n --json -s 
 json "has nothing left to do" '.done_before == 1 and .to_run == 0'
 echo 'printf "{\"size\": %s}" "$(stat -c %s "$1")"' >size.sh
 echo 'metrics: [psnr, {command: "sh ./size.sh {video}", name: mp4, scores: [size]}]' >>v.yaml
-exits 0 "a program that is given the video" run v.yaml --db w.db --out w -q
-check "sees one" test "$(sqlite3 w.db "SELECT value > 100 FROM metric WHERE name = 'mp4.size'")" = 1
+exits 0 "a program that is given the video" run v.yaml --db w.db --out w -q -s 'methods=[Q8_0@llamacpp]'
+check "sees one" test "$(sqlite3 w.db "SELECT min(value) > 100 FROM metric WHERE name = 'mp4.size'")" = 1
+check "a reading of a program's is one" test "$(sqlite3 w.db "SELECT reading FROM cell WHERE NOT is_baseline")" = llamacpp
