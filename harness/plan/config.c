@@ -35,16 +35,17 @@ static enum kvr_status list_length(const struct kvr_yaml_node *n, int *out)
 
 /* --- models ---------------------------------------------------------------------------- */
 
-static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_yaml_node *n,
-                                  struct kvr_config_model *m)
+/* The folder that `n` names, found as `what` is, as m's. */
+static enum kvr_status find_folder(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                   const struct kvr_find *what, struct kvr_config_model *m)
 {
     char dir[PATH_MAX];
-    const char *text, *slash;
+    const char *text;
     enum kvr_status st;
     size_t len;
 
     KVR_TRY(kvr_yaml_string(n, &text));
-    st = kvr_find_path(&kvr_find_model, text, c->path, dir, sizeof dir);
+    st = kvr_find_path(what, text, c->path, dir, sizeof dir);
     if (st != KVR_OK)
         return kvr_yaml_fail(n, "%s", kvr_error());
     len = strlen(dir);
@@ -52,8 +53,15 @@ static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_y
         dir[--len] = 0;
     m->at = n;
     m->dir = strdup(dir);
-    if (!m->dir)
-        return no_memory();
+    return m->dir ? KVR_OK : no_memory();
+}
+
+static enum kvr_status read_model(const struct kvr_config *c, const struct kvr_yaml_node *n,
+                                  struct kvr_config_model *m)
+{
+    const char *slash;
+
+    KVR_TRY(find_folder(c, n, &kvr_find_model, m));
     slash = strrchr(m->dir, '/');
     m->name = slash ? slash + 1 : m->dir;
     return KVR_OK;
@@ -76,23 +84,11 @@ static void describe_attention(struct kvr_model_config *c, const struct kvr_trac
 static enum kvr_status read_trace(struct kvr_config *c, const struct kvr_yaml_node *n,
                                   struct kvr_config_model *m)
 {
-    char dir[PATH_MAX];
-    const char *text, *base, *dot;
+    const char *base, *dot;
     enum kvr_status st;
-    size_t len;
 
-    KVR_TRY(kvr_yaml_string(n, &text));
-    st = kvr_find_path(&kvr_find_trace, text, c->path, dir, sizeof dir);
-    if (st != KVR_OK)
-        return kvr_yaml_fail(n, "%s", kvr_error());
-    len = strlen(dir);
-    while (len > 1 && dir[len - 1] == '/')
-        dir[--len] = 0;
-    m->at = n;
-    m->dir = strdup(dir);
-    if (!m->dir)
-        return no_memory();
-    st = kvr_trace_open(&m->trace, dir);
+    KVR_TRY(find_folder(c, n, &kvr_find_trace, m));
+    st = kvr_trace_open(&m->trace, m->dir);
     if (st != KVR_OK)
         return st == KVR_ENOMEM ? st : kvr_yaml_fail(n, "%s", kvr_error());
     base = kvr_path_base(m->dir);
