@@ -134,11 +134,12 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
     struct kvr_video ref = { 0 }, test = { 0 };
     struct kvr_score_weights weights;
     struct kvr_metric_input in = { .ref = &ref.frames, .test = &test.frames, .chunk = o->chunk };
+    enum kvr_status st;
     int n;
-    enum kvr_status st = choose(o->metrics, list, &n);
 
     kvr_score_weights(&weights);
     kvr_score_name_weights(&in, &weights);
+    st = choose(o->metrics, list, &n);
     if (st == KVR_OK)
         st = kvr_video_read(&ref, call->words[0]);
     if (st == KVR_OK)

@@ -128,8 +128,12 @@ enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn,
 {
     const struct lister l = { fn, ctx };
 
-    for (int i = 0; i < c->n_models; i++)
-        KVR_TRY(model_files(&l, c, c->model[i].dir));
+    for (int i = 0; i < c->n_models; i++) {
+        if (c->model[i].trace)
+            tell(&l, "trace", c->model[i].dir, 0, "");
+        else
+            KVR_TRY(model_files(&l, c, c->model[i].dir));
+    }
     for (int i = 0; i < c->n_suites; i++)
         prompt_files(&l, &c->suite[i]);
     for (int i = 0; i < c->n_plugins; i++)

@@ -223,9 +223,11 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
             continue;
         if (strcmp(cell->set.device, "cpu") == 0)
             *threads = cell->set.threads;
-        KVR_TRY(look_at_part(&part, cell));
         out->flop += cell->cost;
-        add_phases(cell, &part.need, seen, out);
+        if (!cell->model->trace) { /* which has no phase but its network's attention */
+            KVR_TRY(look_at_part(&part, cell));
+            add_phases(cell, &part.need, seen, out);
+        }
         if (is_new(seen, alike(cell)))
             most_memory(cell, sweep->config, part.need.activations, out);
     }

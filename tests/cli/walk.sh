@@ -36,6 +36,8 @@ YAML
     exec "$real" run out/prefill.yaml --db out/partial-prefill.db --out out/partial-prefill -q ;;
 *" embed "*) # a text encoder of 11 GB: tests/cli/test_wan.sh embeds with a small one
     "$real" embed --help ;;
+*" import "*wan-study33.db* | *" reproduce "*wan-study33.db*) # of a run that needs Wan's weights
+    exec "$real" "$1" --help ;;
 *" run "*device=cuda*) # a device is not everywhere
     "$real" run configs/cost-wan.yaml --dry-run ;;
 *" run configs/trace.yaml "*) exec "$real" "$@" --set 'methods=[BF16, RTN_INT4]' ;;
