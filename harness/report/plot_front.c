@@ -103,8 +103,8 @@ enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot
 
         memcpy(row, kvr_table_at(t, r, 0), n * sizeof *row);
         row[n] = kvr_value_said(verdict);
-        row[n + 1] = at < 0 ? kvr_value_none()
-                            : *kvr_table_at(front, at, kvr_table_find(front, "p_front"));
+        row[n + 1] =
+            at < 0 ? kvr_value_none() : *kvr_table_at(front, at, kvr_table_find(front, "p_front"));
         st = kvr_table_add(out, row);
     }
     free(columns);
