@@ -42,9 +42,10 @@ static enum kvr_status tell_or_name(const struct lister *l, const char *what, co
     return KVR_OK;
 }
 
-/* Does a prompt of the sweep go through a model's text encoder? */
-static bool texts_are_read(const struct kvr_config *c)
+bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model)
 {
+    if (model->n_vocabulary || model->is_lm || model->random_weights)
+        return false;
     for (int i = 0; i < c->n_suites; i++)
         for (int k = 0; k < c->suite[i].n_prompts; k++)
             if (!c->suite[i].prompt[k].embedding)
@@ -95,7 +96,7 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
         tell(l, "words", p.table, 0, "");
     if (st == KVR_OK && p.vae)
         tell(l, "decoder", p.vae, n.decoder, "cost alone, no pixels");
-    if (st == KVR_OK && !c.n_vocabulary && !c.is_lm && !c.random_weights && texts_are_read(all))
+    if (st == KVR_OK && kvr_plan_encodes(all, &c))
         st = encoder_files(l, dir, &c);
     kvr_model_paths_free(&p);
     kvr_model_config_free(&c);

@@ -17,6 +17,9 @@ struct kvr_plan_file {
 };
 typedef void kvr_plan_file_fn(void *ctx, const struct kvr_plan_file *file);
 
+/* Does a prompt of the sweep go through such a model's text encoder? */
+bool kvr_plan_encodes(const struct kvr_config *c, const struct kvr_model_config *model);
+
 enum kvr_status kvr_plan_files(const struct kvr_config *c, kvr_plan_file_fn *fn, void *ctx);
 
 #endif

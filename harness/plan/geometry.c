@@ -159,7 +159,7 @@ void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum
         g->weight_bytes = sizeof(kvr_bf16);
 }
 
-void kvr_geometry_of_trace(const struct kvr_trace_info *i, int n_layers, struct kvr_geometry *out)
+static void of_trace(const struct kvr_trace_info *i, int n_layers, struct kvr_geometry *out)
 {
     *out = (struct kvr_geometry){ .n_layers = n_layers ? n_layers : i->layout.n_layers,
                                   .n_heads = i->layout.n_kv_heads,
@@ -168,4 +168,13 @@ void kvr_geometry_of_trace(const struct kvr_trace_info *i, int n_layers, struct 
                                   .frames_per_chunk = i->layout.frames_per_chunk,
                                   .pixel_frames = 1 };
     snprintf(out->name, sizeof out->name, "%s", i->model);
+}
+
+enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
+                                struct kvr_geometry *out)
+{
+    if (!m->trace)
+        return kvr_geometry_find_part(m->dir, n_layers, out);
+    of_trace(kvr_trace_info(m->trace), n_layers, out);
+    return KVR_OK;
 }

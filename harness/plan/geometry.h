@@ -3,7 +3,7 @@
 #define KVR_PLAN_GEOMETRY_H
 
 #include "harness/cache/predict.h"
-#include "harness/trace/trace.h"
+#include "harness/plan/config.h"
 
 /* A file has the keys of a model's config.json. Those that only weights need (ffn_dim,
  * freq_dim, text_dim, text_len, in_dim) may be absent: n_params is 0 then. */
@@ -11,8 +11,9 @@ enum kvr_status kvr_geometry_find(const char *name, struct kvr_geometry *out);
 /* Its first n_layers alone; 0: all. KVR_EINVAL: more than it has, or of a geometry that is built in
  * and not known in parts. */
 enum kvr_status kvr_geometry_find_part(const char *name, int n_layers, struct kvr_geometry *out);
-/* What attention of the first n_layers of a trace (0: all) needs of one; no weights. */
-void kvr_geometry_of_trace(const struct kvr_trace_info *i, int n_layers, struct kvr_geometry *out);
+/* The same of a sweep's model; of a trace, what attention needs of one, and no weights. */
+enum kvr_status kvr_geometry_of(const struct kvr_config_model *m, int n_layers,
+                                struct kvr_geometry *out);
 /* With the weights as a backend holds them that computes in this type: a device in the type itself;
  * the CPU keeps floats, whose values it has rounded. */
 void kvr_geometry_compute(struct kvr_geometry *g, enum kvr_backend backend, enum kvr_dtype compute);

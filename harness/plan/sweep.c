@@ -255,10 +255,7 @@ static enum kvr_status fit(struct kvr_cell *cell, const struct point *p, const c
         return KVR_OK;
     if (c->is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: budgets are solved for video models", spec);
-    if (p->model->trace)
-        kvr_geometry_of_trace(kvr_trace_info(p->model->trace), p->set.model_layers, &geo);
-    else
-        KVR_TRY(kvr_geometry_find_part(p->model->dir, p->set.model_layers, &geo));
+    KVR_TRY(kvr_geometry_of(p->model, p->set.model_layers, &geo));
     return kvr_fit_solve(&cell->fit, spec, m->setting, m->n_settings, &geo, p->set.frames);
 }
 

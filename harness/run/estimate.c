@@ -103,9 +103,7 @@ static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sw
     struct kvr_prediction p;
     struct kvr_geometry geo;
 
-    if (cell->model->trace)
-        kvr_geometry_of_trace(kvr_trace_info(cell->model->trace), sweep->set.model_layers, &geo);
-    else if (kvr_geometry_find_part(cell->model->dir, sweep->set.model_layers, &geo) != KVR_OK)
+    if (kvr_geometry_of(cell->model, sweep->set.model_layers, &geo) != KVR_OK)
         return;
     if (kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
         return;

@@ -807,15 +807,6 @@ static enum kvr_status look_at_device(struct runner *r)
     return KVR_OK;
 }
 
-static bool texts_are_read(const struct kvr_config *c)
-{
-    for (int i = 0; i < c->n_suites; i++)
-        for (int k = 0; k < c->suite[i].n_prompts; k++)
-            if (!c->suite[i].prompt[k].embedding)
-                return true;
-    return false;
-}
-
 /* `text` is what the facts point to when the model has an encoder that somebody needs. */
 static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, const char *name,
                                      const char *dir, char text[KVR_SHA256_HEX],
@@ -830,7 +821,7 @@ static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, cons
                                      .config = c,
                                      .decodes = kvr_model_vae(m) || absent };
     text[0] = 0;
-    if (!c->n_vocabulary && !c->is_lm && !c->random_weights && texts_are_read(&r->config))
+    if (kvr_plan_encodes(&r->config, c))
         KVR_TRY(kvr_encoder_identify(dir, r->opts->dry_run, &there, text));
     out->text_sha256 = there || absent ? text : NULL;
     if (!out->sha256[0] || (out->text_sha256 && !text[0]))
