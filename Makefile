@@ -20,14 +20,14 @@ BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(n
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
 
-# FFmpeg is not linked: it is opened when a video is made or read (harness/media/ffmpeg.h).
+# FFmpeg is not linked: it is opened when a video is made or read (harness/files/media/ffmpeg.h).
 PKGS    := jansson yaml-0.1 sqlite3 libcrypto
 OPENED  := libavformat libavcodec libavutil libswscale
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(OPENED) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl
 
 # sentencepiece cuts prompts into tokens for the models that read UMT5's embeddings. It is C++, behind
-# harness/text/spiece.h; without it everything else is built.
+# harness/engine/text/spiece.h; without it everything else is built.
 SPIECE  := $(shell pkg-config --exists sentencepiece 2>/dev/null && echo yes)
 PKG_LIBS += $(if $(SPIECE),-lsentencepiece -lstdc++)
 
@@ -59,13 +59,13 @@ FLAGS_avx512     := -march=x86-64-v4 -mprefer-vector-width=512 -DKVR_ISA_AVX2=1 
 FLAGS_vnni       := $(FLAGS_avx512) -mavx512vnni -DKVR_ISA_VNNI=1
 FLAGS_neon       := -march=armv8.2-a+dotprod -DKVR_ISA_NEON=1
 
-ALL_SRC := $(wildcard harness/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c metrics/*.c)
+ALL_SRC := $(wildcard harness/*/*.c harness/*/*/*.c methods/*.c methods/*/*.c methods/*/*/*.c metrics/*.c)
 ISA_SRC := $(sort $(filter %_isa.c,$(ALL_SRC)))
 DOT_SRC := $(sort $(filter %_dot.c,$(ALL_SRC)))
 ISA_OBJ := $(foreach i,$(ISAS),$(ISA_SRC:%.c=$(BUILD)/%.$i.o)) $(foreach i,$(DOT_ISAS),$(DOT_SRC:%.c=$(BUILD)/%.$i.o))
 ABI_SRC := $(sort $(wildcard harness/abi/*.c))
-SRC  := $(sort $(filter-out harness/cli/main.c $(ABI_SRC) $(if $(SPIECE),harness/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
-OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/harness/core/onednn_guard.o $(BUILD)/texts.o
+SRC  := $(sort $(filter-out harness/cli/main.c $(ABI_SRC) $(if $(SPIECE),harness/engine/text/spiece_none.c) $(ISA_SRC) $(DOT_SRC),$(ALL_SRC)))
+OBJ  := $(SRC:%.c=$(BUILD)/%.o) $(if $(SPIECE),$(BUILD)/harness/engine/text/spiece.o) $(ISA_OBJ) $(addprefix $(BUILD)/plots/report/,page.o style.o script.o) $(BUILD)/harness/core/onednn_guard.o $(BUILD)/texts.o
 MAIN := $(BUILD)/harness/cli/main.o
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 TEST_BIN := $(TEST_SRC:tests/%.c=$(BUILD)/tests/%)
@@ -80,7 +80,7 @@ CXXFLAGS  += -std=c++17 $(OPT) -march=$(ARCH) -ffp-contract=off -fno-exceptions 
 	$(if $(and $(SAN),$(filter clang%,$(notdir $(CC)))),-fno-sanitize=function$(comma)vptr)
 NVCCFLAGS += -std=c++17 -O3 -fmad=false -lineinfo -Xptxas -v $(foreach a,80 90 100,-gencode \
 	arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_100,code=compute_100
-CU        := $(sort $(wildcard harness/*/*.cu methods/*/*.cu methods/*/*/*.cu))
+CU        := $(sort $(wildcard harness/*/*.cu harness/*/*/*.cu methods/*/*.cu methods/*/*/*.cu))
 CUDA_OBJ  := $(CU:%.cu=$(BUILD)/%.cuda.o)
 CUDA_TEST := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/cuda/test_%,$(wildcard tests/cuda/*.c)))
 CUDA_LIBS := $(if $(NVCC),-L$(dir $(NVCC))../lib64) -lcudart_static -lstdc++ -lrt -lpthread
@@ -140,8 +140,8 @@ $(ISA_OBJ): CFLAGS += -Wno-psabi
 GIT_HASH  := $(or $(shell cat COMMIT 2>/dev/null),$(shell git rev-parse HEAD 2>/dev/null || echo unknown))
 GIT_DIRTY := $(if $(wildcard COMMIT),0,$(shell git status --porcelain 2>/dev/null | grep -q . && echo 1 || echo 0))
 # What a stored number depends on: a cell that was measured by other sources is stale.
-CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/trace harness/weights harness/engine harness/text harness/vae \
-               harness/workload harness/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
+CODE      := $(sort $(wildcard $(foreach d,harness/core harness/cache harness/workload/trace harness/files/weights harness/engine harness/engine/text harness/engine/vae \
+               harness/workload harness/files/media harness/device methods methods/* methods/*/* metrics,$d/*.c $d/*.h $d/*.def $d/*.py $d/*.cu $d/*.cuh)))
 CODE_HASH := $(shell cat $(CODE) | sha256sum | cut -c 1-16)
 BUILD_ID  := $(GIT_HASH) $(GIT_DIRTY) $(CODE_HASH) $(CC) $(CFLAGS) $(CUDA)
 $(BUILD)/build_id: FORCE
@@ -201,7 +201,7 @@ $(BUILD)/tests/%: tests/%.c $(TEST_HELP:%.c=$(BUILD)/%.o) $(BUILD)/libkvreel.a $
 		$(TEST_HELP:%.c=$(BUILD)/%.o) -Wl,--whole-archive $(BUILD)/libkvreel.a -Wl,--no-whole-archive \
 		$(EMU_OBJ) $(LDFLAGS) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null)
 
-$(BUILD)/harness/text/spiece.o: harness/text/spiece.cc
+$(BUILD)/harness/engine/text/spiece.o: harness/engine/text/spiece.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
@@ -394,17 +394,17 @@ PARSER_answer      := harness/run/answer.c harness/store/record.c harness/store/
 PARSER_config      := harness/plan/config.c harness/plan/yaml.c harness/plan/commands.c harness/plan/rules.c \
 	harness/plan/setting_values.c harness/plan/range.c harness/plan/parts.c harness/plan/suite.c harness/core/regex.c
 PARSER_filter      := harness/plan/filter.c harness/core/regex.c
-PARSER_gguf        := harness/weights/gguf.c harness/weights/weight.c harness/weights/blocks.c
+PARSER_gguf        := harness/files/weights/gguf.c harness/files/weights/weight.c harness/files/weights/blocks.c
 PARSER_model       := harness/engine/model_config.c harness/engine/schedule.c harness/core/json.c
 PARSER_prompt      := harness/workload/prompt.c
 PARSER_safetensors := harness/core/safetensors.c
 PARSER_settings    := harness/store/setting.c harness/core/json.c
-PARSER_shards      := harness/weights/shards.c harness/core/safetensors.c
+PARSER_shards      := harness/files/weights/shards.c harness/core/safetensors.c
 PARSER_spec        := methods/scheme.c harness/core/opts.c methods/layer_budget.c
 PARSER_suite       := harness/plan/suite.c harness/plan/yaml.c
-PARSER_tokens      := harness/text/clean.c harness/text/html.c harness/text/unicode.c harness/text/tokens.c
-PARSER_torch       := harness/weights/torch.c harness/weights/pickle.c harness/weights/zip.c harness/weights/weight.c
-PARSER_trace       := harness/trace/index.c harness/trace/trace.c harness/trace/check.c harness/core/safetensors.c
+PARSER_tokens      := harness/engine/text/clean.c harness/engine/text/html.c harness/engine/text/unicode.c harness/engine/text/tokens.c
+PARSER_torch       := harness/files/weights/torch.c harness/files/weights/pickle.c harness/files/weights/zip.c harness/files/weights/weight.c
+PARSER_trace       := harness/workload/trace/index.c harness/workload/trace/trace.c harness/workload/trace/check.c harness/core/safetensors.c
 PARSER_vbench      := harness/store/vbench.c harness/core/json.c
 FUZZ_CC    ?= clang
 FUZZ_FLAGS ?= -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined

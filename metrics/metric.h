@@ -14,17 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "harness/core/frames.h"
 #include "harness/core/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Borrowed view of a video. */
-struct kvr_frames {
-    int n, height, width;
-    const uint8_t *rgb; /* [n, height, width, 3] */
-};
 
 /* What the prompt says at each chunk, and the network that looks for it. Borrowed. */
 struct kvr_metric_prompt {

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "harness/core/onednn.h"
-#include "harness/weights/weights.h"
+#include "harness/files/weights/weights.h"
 #include "metrics/frames.h"
 #include "metrics/perceptual.h"
 #include "metrics/strips.h"

@@ -15,10 +15,13 @@ find harness methods metrics -type f \( -name '*.[ch]' -o -name '*.cc' -o -name 
     -o -name '*.def' \) -print0 | sort -z | xargs -0 grep -nE '^[ \t]*#[ \t]*include[ \t]*"' /dev/null |
     awk -v table="$table" '
     function say(text) { print text; bad = 1 }
-    # "harness/store/sql.h" and "methods/codecs/x.c" belong to "store" and "methods".
-    function folder(path,    part) {
-        split(path, part, "/")
-        return part[1] == "harness" ? part[2] : part[1]
+    # "harness/store/sql.h" and "methods/codecs/x.c" belong to "store" and "methods"; a folder within
+    # one that has a row of its own, such as "engine/vae", to itself.
+    function folder(path,    part, at) {
+        at = split(path, part, "/")
+        if (part[1] != "harness") return part[1]
+        if (at > 3 && (part[2] "/" part[3]) in known) return part[2] "/" part[3]
+        return part[2]
     }
     function trim(s) { gsub(/^[ \t`]+|[ \t`]+$/, "", s); return s }
     function read_table(    line, cell, name, list, n, i) {

@@ -91,7 +91,7 @@ build() { # object command...
 }
 {
     # The slowest first: a kernel's object takes as long as everything else.
-    for f in harness/*/*.cu methods/*/*.cu methods/*/*/*.cu; do
+    for f in harness/*/*.cu harness/*/*/*.cu methods/*/*.cu methods/*/*/*.cu; do
         if [ -z "$emulated" ]; then
             build "$out/obj/cuda_$(flat "$f").o" "$nvcc" -I. -std=c++17 -O3 -fmad=false -lineinfo \
                 "-arch=sm_$arch" "-I$out/include" -c "$f"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write harness/text/unicode.def and harness/text/entities.def: Unicode's canonical decompositions
+"""Write harness/engine/text/unicode.def and harness/engine/text/entities.def: Unicode's canonical decompositions
 and combining classes, wide and narrow forms, and HTML's named characters, as this Python has them
 (3.11: Unicode 14.0).
 

@@ -5,7 +5,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/opts.h"
-#include "harness/media/media.h"
+#include "harness/files/media/media.h"
 #include "harness/run/score.h"
 
 struct compare_opts {

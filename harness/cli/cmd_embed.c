@@ -9,7 +9,7 @@
 #include "harness/plan/find.h"
 #include "harness/plan/lines.h"
 #include "harness/plan/suite.h"
-#include "harness/text/embed.h"
+#include "harness/engine/text/embed.h"
 
 struct embed_opts {
     const char *prompts, *model, *encoder, *tokenizer, *out;

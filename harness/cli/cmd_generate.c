@@ -7,7 +7,7 @@
 #include "harness/core/path.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
-#include "harness/media/media.h"
+#include "harness/files/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/workload/learnt.h"
 #include "harness/workload/truth.h"

@@ -7,8 +7,8 @@
 #include "harness/core/json.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
-#include "harness/weights/kind.h"
-#include "harness/weights/text.h"
+#include "harness/files/weights/kind.h"
+#include "harness/files/weights/text.h"
 
 struct model_opts {
     bool json;

@@ -5,7 +5,7 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
-#include "harness/media/media.h"
+#include "harness/files/media/media.h"
 #include "harness/report/sheet_cells.h"
 
 struct sheet_opts {

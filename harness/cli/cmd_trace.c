@@ -9,7 +9,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
-#include "harness/trace/check.h"
+#include "harness/workload/trace/check.h"
 #include "harness/workload/record.h"
 #include "harness/workload/text.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <yaml.h>
 
-#include "harness/media/ffmpeg.h"
+#include "harness/files/media/ffmpeg.h"
 
 static json_t *av_version(unsigned v)
 {

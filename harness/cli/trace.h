@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "harness/trace/check.h"
+#include "harness/workload/trace/check.h"
 
 struct kvr_trace_opts {
     const char *model, *prompt, *tokens, *tensor, *device, *name, *licence, *source;

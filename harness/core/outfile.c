@@ -24,8 +24,8 @@ struct kvr_out {
 
 static enum kvr_status fail_errno(const char *path, const char *doing, int e)
 {
-    return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO, "%s: %s: %s", path, doing,
-                    strerror(e));
+    return kvr_fail(e == ENOSPC || e == EDQUOT || e == EFBIG ? KVR_EFULL : KVR_EIO, "%s: %s: %s",
+                    path, doing, strerror(e));
 }
 
 /* A fresh name beside the target, so that the rename stays inside one file system. O_EXCL and

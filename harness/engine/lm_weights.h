@@ -8,7 +8,7 @@
 #include "harness/device/array.h"
 #include "harness/engine/gemm.h"
 #include "harness/engine/model.h"
-#include "harness/weights/weights.h"
+#include "harness/files/weights/weights.h"
 
 struct kvr_lm_block {
     struct kvr_linear *q, *k, *v, *o;           /* [d,d], [kv,d] twice, [d,d] */

@@ -1,9 +1,9 @@
 /* model.c - a model folder into packed weights.
  *
  * Weights are found under Wan's names, or under those that other programs give them
- * (harness/weights/names.def). Every tensor the configuration wants must be there in its shape, and
- * nothing else that is the model's. Random weights are drawn one at a time: beside
- * the packed layers the host holds one tensor. */
+ * (harness/files/weights/names.def). Every tensor the configuration wants must be there in its
+ * shape, and nothing else that is the model's. Random weights are drawn one at a time: beside the
+ * packed layers the host holds one tensor. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/lm_weights.h"
 #include "harness/engine/model_impl.h"
-#include "harness/weights/weights.h"
+#include "harness/files/weights/weights.h"
 
 enum { NAME_MAX_LEN = 256, VECTORS_PER_BLOCK = 7 };
 

@@ -4,15 +4,15 @@
  *     name: demo                       default: the file's name
  *     model: nano                      below models/, or a path; or a list
  *     trace: red.kvtrace               in the place of a model and prompts: what its attention was
- *                                      asked (harness/trace), one or a list; as a path
+ *                                      asked (harness/workload/trace), one or a list; as a path
  *     suite:                           below configs/suites/, or a path; or a list
  *       - {suite: moviegen-nano, prompts: 4}         the first 4
  *       - {suite: storyeval-nano, prompts: [se02]}   these
  *       - {suite: moviegen, file: prompts.txt, prompts: 10}    lines of a text, p0001 and so on;
  *                                                    seen from here or from the config's folder,
  *                                                    as `embeddings` beside it
- * (harness/text/embed.h) prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say;
- * or in place of suites methods:
+ * (harness/engine/text/embed.h) prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do
+ * not say; or in place of suites methods:
  *       - BF16
  *       - RTN_INT4@study
  *       - RTN_INT2+taylor
@@ -39,7 +39,7 @@
 #include "harness/plan/preferences.h"
 #include "harness/plan/suite.h"
 #include "harness/engine/model.h"
-#include "harness/trace/trace.h"
+#include "harness/workload/trace/trace.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
 

@@ -7,7 +7,7 @@
 #define KVR_PLAN_EFFORT_H
 
 #include "harness/engine/model.h"
-#include "harness/trace/trace.h"
+#include "harness/workload/trace/trace.h"
 
 /* Floating point operations, a multiply-add counted as two. window_frames: the newest that
  * attention sees, the current chunk among them; 0: all. A method that skips steps does less. */

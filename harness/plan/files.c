@@ -8,7 +8,7 @@
 #include "harness/core/path.h"
 #include "harness/plan/geometry.h"
 #include "harness/plan/need.h"
-#include "harness/text/embed.h"
+#include "harness/engine/text/embed.h"
 
 struct lister {
     kvr_plan_file_fn *fn;

@@ -10,8 +10,8 @@
 #include "harness/engine/dit.h"
 #include "harness/plan/effort.h"
 #include "harness/plan/find.h"
-#include "harness/text/umt5.h"
-#include "harness/vae/vae.h"
+#include "harness/engine/text/umt5.h"
+#include "harness/engine/vae/vae.h"
 
 enum { VAE_BASE = 96, BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/core/path.h"
-#include "harness/text/embed.h"
+#include "harness/engine/text/embed.h"
 #include "harness/workload/text.h"
 #include "harness/workload/truth.h"
 

@@ -7,7 +7,7 @@
 #include "harness/core/opts.h"
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
-#include "harness/media/media.h"
+#include "harness/files/media/media.h"
 #include "harness/report/html.h"
 #include "harness/report/table.h"
 

@@ -6,7 +6,7 @@
 
 #include "harness/core/path.h"
 #include "harness/core/remember.h"
-#include "harness/text/embed.h"
+#include "harness/engine/text/embed.h"
 
 /* The texts of one model's waiting cells, each once. */
 struct texts {

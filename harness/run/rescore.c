@@ -8,7 +8,7 @@
 #include "harness/core/path.h"
 #include "harness/core/sha256.h"
 #include "harness/engine/model.h"
-#include "harness/media/media.h"
+#include "harness/files/media/media.h"
 #include "harness/plan/find.h"
 #include "harness/run/said.h"
 #include "harness/run/score.h"

@@ -30,7 +30,7 @@ struct kvr_child {
     int life;     /* held open as long as the child may live */
     char *answer; /* what it wrote to stdout, terminated */
     size_t n_answer, room;
-    bool no_room; /* for all of it */
+    bool no_room;            /* for all of it */
     char tail[KVR_TAIL_MAX]; /* the end of its stderr, terminated */
     size_t n_tail;
     int64_t cpu_ns; /* of it and its children, once reaped */

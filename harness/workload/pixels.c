@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "harness/core/clock.h"
-#include "harness/vae/vae.h"
+#include "harness/engine/vae/vae.h"
 
 struct film {
     struct kvr_rollout_result *r;

@@ -1,4 +1,5 @@
-/* record.h - writes what attention is asked, while an engine runs: a trace (harness/trace).
+/* record.h - writes what attention is asked, while an engine runs: a trace
+ * (harness/workload/trace).
  *
  *     KVR_TRY(kvr_record_open(&r, "red-disc.kvtrace", &info, grid_w, true));
  *     req.watch = kvr_record_see;
@@ -14,7 +15,7 @@
 
 #include "harness/cache/cache.h"
 #include "harness/engine/model.h"
-#include "harness/trace/write.h"
+#include "harness/workload/trace/write.h"
 
 struct kvr_record;
 

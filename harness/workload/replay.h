@@ -20,7 +20,7 @@
 #ifndef KVR_WORKLOAD_REPLAY_H
 #define KVR_WORKLOAD_REPLAY_H
 
-#include "harness/trace/trace.h"
+#include "harness/workload/trace/trace.h"
 #include "harness/workload/workload.h"
 
 struct kvr_replay_request {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/core/rng.h"
-#include "harness/trace/write.h"
+#include "harness/workload/trace/write.h"
 
 void kvr_synth_free(struct kvr_synth *s)
 {

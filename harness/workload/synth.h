@@ -17,7 +17,7 @@
 #ifndef KVR_WORKLOAD_SYNTH_H
 #define KVR_WORKLOAD_SYNTH_H
 
-#include "harness/trace/check.h"
+#include "harness/workload/trace/check.h"
 
 /* Places in the statistics. */
 enum { KVR_SYNTH_K, KVR_SYNTH_V, KVR_SYNTH_Q, KVR_SYNTH_SIDES };

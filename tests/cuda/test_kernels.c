@@ -78,9 +78,10 @@ static void find_in(const char *path)
 
 static void find_kernels(void)
 {
-    static const char *const where[] = { "harness/*/*.cu", "methods/*/*.cu", "methods/*/*/*.cu" };
+    static const char *const where[] = { "harness/*/*.cu", "harness/*/*/*.cu", "methods/*/*.cu",
+                                         "methods/*/*/*.cu" };
 
-    for (int w = 0; w < 3; w++) {
+    for (int w = 0; w < 4; w++) {
         glob_t files;
 
         if (glob(where[w], 0, NULL, &files))

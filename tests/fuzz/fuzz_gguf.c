@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/weights/gguf.h"
+#include "harness/files/weights/gguf.h"
 
 static void ask(const struct kvr_gguf *g, const char *key)
 {

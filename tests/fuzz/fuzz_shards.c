@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "harness/weights/shards.h"
+#include "harness/files/weights/shards.h"
 #include "tests/fuzz/fuzz_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)

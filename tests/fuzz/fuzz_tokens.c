@@ -4,9 +4,9 @@
 
 #include <assert.h>
 
-#include "harness/text/clean.h"
-#include "harness/text/tokens.h"
-#include "harness/weights/text.h"
+#include "harness/engine/text/clean.h"
+#include "harness/engine/text/tokens.h"
+#include "harness/files/weights/text.h"
 #include "tests/fuzz/fuzz_text.h"
 
 enum { MOST = 64 };

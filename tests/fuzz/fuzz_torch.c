@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "harness/core/sha256.h"
-#include "harness/weights/pickle.h"
-#include "harness/weights/torch.h"
+#include "harness/files/weights/pickle.h"
+#include "harness/files/weights/torch.h"
 
 static void read_all(const struct kvr_weight_list *l, size_t n)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/trace/check.h"
+#include "harness/workload/trace/check.h"
 
 static void read_index(const uint8_t *bytes, size_t n)
 {

@@ -4,7 +4,7 @@
 
 For every type that kvreel reads: tensor NAME of 3 rows (random bytes with finite scales, so that
 every code and scale occurs), and NAME.f32, the same as ggml's to_float decodes it. The test
-tests/weights/test_gguf.c holds kvreel's dequantisers against it."""
+tests/files/test_gguf.c holds kvreel's dequantisers against it."""
 
 import argparse
 import struct

@@ -1,2 +1,2 @@
-# harness/weights/pickle.c: an instruction may be longer than the file.
+# harness/files/weights/pickle.c: an instruction may be longer than the file.
 s/if (n > m->n - m->at)/if (0)/

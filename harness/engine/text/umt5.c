@@ -1,0 +1,493 @@
+/* umt5.c - a layer at a time, and of a layer a matrix at a time: at full size one in floats is
+ * 168 MB, and the packed copy that is multiplied with as much again. */
+#include "harness/engine/text/umt5.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/engine/gemm.h"
+#include "harness/engine/ops.h"
+#include "harness/files/weights/weights.h"
+
+enum { MAX_LAYERS = 256, MAX_DISTANCE = 128, NAME_LEN = 96 };
+
+static const double eps = 1e-6;
+
+struct kvr_umt5 {
+    struct kvr_dev *dev;
+    struct kvr_weights *file;
+    struct kvr_gemm *gemm;
+    struct kvr_umt5_sizes s;
+    kvr_umt5_tap_fn *tap;
+    void *tap_ctx;
+};
+
+/* One call: buffers of all its tokens. */
+struct work {
+    struct kvr_umt5 *e;
+    const struct kvr_umt5_text *texts;
+    int n_texts, longest;
+    int64_t n; /* tokens */
+    int layer; /* -1 after the last */
+    struct kvr_buf buf, scores;
+    float *x, *h, *q, *k, *v, *gate, *up; /* [n, dim], [n, dim], [n, attention] x 3, [n, ffn] x 2 */
+    float *ctx;                           /* over q, whose row is read before it is written */
+};
+
+/* --- opening ---------------------------------------------------------------------------- */
+
+static enum kvr_status shape_of(const struct kvr_umt5 *e, const char *name, int n_dims,
+                                int64_t *shape)
+{
+    const struct kvr_weight *w = kvr_weights_find(e->file, name);
+
+    if (!w)
+        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' is missing", kvr_weights_path(e->file), name);
+    if (w->n_dims != n_dims)
+        return kvr_fail(KVR_EFORMAT, "%s: weight '%s' has %d dimensions, need %d",
+                        kvr_weights_path(e->file), name, w->n_dims, n_dims);
+    for (int i = 0; i < n_dims; i++) {
+        if (w->shape[i] < 1 || w->shape[i] > 1 << 24)
+            return kvr_fail(KVR_EFORMAT, "%s: weight '%s': an extent of %lld",
+                            kvr_weights_path(e->file), name, (long long)w->shape[i]);
+        shape[i] = w->shape[i];
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status need(const struct kvr_umt5 *e, int layer, const char *what, int n_dims,
+                            int64_t a, int64_t b)
+{
+    const int64_t want[2] = { a, b };
+    int64_t have[2] = { 0, 0 };
+    char name[NAME_LEN];
+
+    snprintf(name, sizeof name, "blocks.%d.%s.weight", layer, what);
+    KVR_TRY(shape_of(e, name, n_dims, have));
+    if (memcmp(have, want, (size_t)n_dims * sizeof *have) == 0)
+        return KVR_OK;
+    return kvr_fail(KVR_EFORMAT, "%s: weight '%s' is %lld x %lld, need %lld x %lld",
+                    kvr_weights_path(e->file), name, (long long)have[0], (long long)have[1],
+                    (long long)want[0], (long long)want[1]);
+}
+
+static enum kvr_status check_layer(const struct kvr_umt5 *e, int i)
+{
+    const struct kvr_umt5_sizes *s = &e->s;
+
+    KVR_TRY(need(e, i, "norm1", 1, s->dim, 0));
+    KVR_TRY(need(e, i, "norm2", 1, s->dim, 0));
+    KVR_TRY(need(e, i, "attn.q", 2, s->attention, s->dim));
+    KVR_TRY(need(e, i, "attn.k", 2, s->attention, s->dim));
+    KVR_TRY(need(e, i, "attn.v", 2, s->attention, s->dim));
+    KVR_TRY(need(e, i, "attn.o", 2, s->dim, s->attention));
+    KVR_TRY(need(e, i, "pos_embedding.embedding", 2, s->n_buckets, s->n_heads));
+    KVR_TRY(need(e, i, "ffn.gate.0", 2, s->ffn, s->dim));
+    KVR_TRY(need(e, i, "ffn.fc1", 2, s->ffn, s->dim));
+    return need(e, i, "ffn.fc2", 2, s->dim, s->ffn);
+}
+
+static bool has_layer(const struct kvr_umt5 *e, int i)
+{
+    char name[NAME_LEN];
+
+    snprintf(name, sizeof name, "blocks.%d.attn.q.weight", i);
+    return kvr_weights_find(e->file, name) != NULL;
+}
+
+static enum kvr_status look(struct kvr_umt5 *e)
+{
+    struct kvr_umt5_sizes *s = &e->s;
+    int64_t words[2], q[2], gate[2], table[2], norm[1];
+
+    KVR_TRY(kvr_weights_check_names(e->file));
+    KVR_TRY(shape_of(e, "token_embedding.weight", 2, words));
+    KVR_TRY(shape_of(e, "blocks.0.attn.q.weight", 2, q));
+    KVR_TRY(shape_of(e, "blocks.0.ffn.gate.0.weight", 2, gate));
+    KVR_TRY(shape_of(e, "blocks.0.pos_embedding.embedding.weight", 2, table));
+    KVR_TRY(shape_of(e, "norm.weight", 1, norm));
+    *s = (struct kvr_umt5_sizes){ .vocabulary = (int)words[0],
+                                  .dim = (int)words[1],
+                                  .attention = (int)q[0],
+                                  .ffn = (int)gate[0],
+                                  .n_heads = (int)table[1],
+                                  .n_buckets = (int)table[0] };
+    while (s->n_layers < MAX_LAYERS && has_layer(e, s->n_layers))
+        KVR_TRY(check_layer(e, s->n_layers++));
+    if (norm[0] != s->dim || s->attention % s->n_heads || s->n_buckets < 4 || s->n_buckets % 4)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: norm of %lld for rows of %d, %d heads of %d together, %d buckets",
+                        kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads,
+                        s->attention, s->n_buckets);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const char *path)
+{
+    struct kvr_umt5 *e = calloc(1, sizeof *e);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!e)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    e->dev = dev;
+    st = kvr_weights_open(&e->file, path);
+    if (st == KVR_OK)
+        st = look(e);
+    if (st == KVR_OK)
+        st = kvr_gemm_open(&e->gemm, dev);
+    if (st != KVR_OK) {
+        kvr_umt5_close(&e);
+        return st;
+    }
+    *out = e;
+    return KVR_OK;
+}
+
+void kvr_umt5_close(struct kvr_umt5 **e)
+{
+    if (!e || !*e)
+        return;
+    kvr_gemm_close(&(*e)->gemm);
+    kvr_weights_close(&(*e)->file);
+    free(*e);
+    *e = NULL;
+}
+
+const struct kvr_umt5_sizes *kvr_umt5_sizes(const struct kvr_umt5 *e)
+{
+    return &e->s;
+}
+
+void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx)
+{
+    e->tap = fn;
+    e->tap_ctx = ctx;
+}
+
+static void show(const struct work *w, const char *what, const float *data, int64_t n)
+{
+    char name[NAME_LEN];
+
+    if (!w->e->tap)
+        return;
+    if (w->layer >= 0)
+        snprintf(name, sizeof name, "block%d.%s", w->layer, what);
+    else
+        snprintf(name, sizeof name, "%s", what);
+    w->e->tap(w->e->tap_ctx, name, data, n);
+}
+
+/* --- weights ---------------------------------------------------------------------------- */
+
+static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, const float *x,
+                                    int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+                            kvr_weights_path(e->file), name, (double)x[i], (long long)i);
+    return KVR_OK;
+}
+
+/* As floats; the file's pages are given back. */
+static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, struct kvr_buf *to)
+{
+    const struct kvr_weight *t = kvr_weights_find(e->file, name);
+    enum kvr_status st;
+
+    KVR_TRY(kvr_buf_reserve(to, e->dev, KVR_MEM_WEIGHTS, (size_t)t->n * sizeof(float)));
+    st = kvr_weight_f32(t, 0, t->n, to->p);
+    kvr_weights_forget(e->file, t);
+    KVR_TRY(st);
+    return check_finite(e, name, to->p, t->n);
+}
+
+static enum kvr_status linear(struct work *w, const char *what, int n, int k, const float *x,
+                              float *y)
+{
+    struct kvr_umt5 *e = w->e;
+    struct kvr_linear *l = NULL;
+    struct kvr_buf weight = { 0 };
+    char name[NAME_LEN];
+    enum kvr_status st;
+
+    snprintf(name, sizeof name, "blocks.%d.%s.weight", w->layer, what);
+    st = read_weight(e, name, &weight);
+    if (st == KVR_OK)
+        st = kvr_linear_open(&l, e->gemm, n, k, weight.p, NULL);
+    kvr_buf_free(&weight);
+    if (st == KVR_OK) {
+        const struct kvr_linear *layer = l;
+
+        st = kvr_linear_run(e->gemm, w->n, x, 1, &layer, &y);
+    }
+    kvr_linear_close(&l);
+    return st;
+}
+
+/* --- a layer ---------------------------------------------------------------------------- */
+
+/* y = x / sqrt(mean x^2 + eps) * weight */
+static enum kvr_status rms_norm(struct work *w, const char *name, const float *x, float *y)
+{
+    const int d = w->e->s.dim;
+    struct kvr_buf weight = { 0 };
+    enum kvr_status st = read_weight(w->e, name, &weight);
+    const float *g = weight.p;
+
+#pragma omp parallel for
+    for (int64_t i = 0; i < (st == KVR_OK ? w->n : 0); i++) {
+        const float *row = x + i * d;
+        double sum = 0;
+        float scale;
+
+        for (int c = 0; c < d; c++)
+            sum += (double)row[c] * (double)row[c];
+        scale = (float)(1 / sqrt(sum / d + eps));
+        for (int c = 0; c < d; c++)
+            y[i * d + c] = row[c] * scale * g[c];
+    }
+    kvr_buf_free(&weight);
+    return st;
+}
+
+int kvr_umt5_bucket(int d, int n_buckets)
+{
+    const int half = n_buckets / 2, exact = half / 2, base = d > 0 ? half : 0;
+    const int away = d < 0 ? -d : d;
+    int far;
+
+    if (away < exact)
+        return base + away;
+    /* In float32, as the model was trained with. */
+    far = exact + (int)(logf((float)away / (float)exact) /
+                        (float)log((double)MAX_DISTANCE / exact) * (float)(half - exact));
+    return base + (far < half - 1 ? far : half - 1);
+}
+
+struct heads {
+    const float *q, *k, *v, *table; /* of the text; [buckets, heads] */
+    float *out;
+    int n, n_heads, head_dim, width, n_buckets;
+};
+
+/* One query of one head, with scores [n] of its own. `out` may be where q lies. */
+static void attend(const struct heads *a, int head, int i, float *scores)
+{
+    const int D = a->head_dim;
+    const float *q = a->q + (int64_t)i * a->width + head * D;
+    float *out = a->out + (int64_t)i * a->width + head * D;
+    float most = -INFINITY, sum = 0;
+
+    for (int j = 0; j < a->n; j++) {
+        const float *k = a->k + (int64_t)j * a->width + head * D;
+        float s = 0;
+
+        for (int c = 0; c < D; c++)
+            s += q[c] * k[c];
+        s += a->table[kvr_umt5_bucket(j - i, a->n_buckets) * a->n_heads + head];
+        scores[j] = s;
+        most = fmaxf(most, s);
+    }
+    for (int j = 0; j < a->n; j++) {
+        scores[j] = expf(scores[j] - most);
+        sum += scores[j];
+    }
+    memset(out, 0, (size_t)D * sizeof *out);
+    for (int j = 0; j < a->n; j++) {
+        const float *v = a->v + (int64_t)j * a->width + head * D, p = scores[j] / sum;
+
+        for (int c = 0; c < D; c++)
+            out[c] += p * v[c];
+    }
+}
+
+static enum kvr_status attend_all(struct work *w)
+{
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    struct kvr_buf table = { 0 };
+    char name[NAME_LEN];
+    int64_t at = 0;
+
+    snprintf(name, sizeof name, "blocks.%d.pos_embedding.embedding.weight", w->layer);
+    KVR_TRY(read_weight(w->e, name, &table));
+    for (int t = 0; t < w->n_texts; at += w->texts[t++].n) {
+        const int64_t first = at * s->attention;
+        const struct heads a = { .q = w->q + first,
+                                 .k = w->k + first,
+                                 .v = w->v + first,
+                                 .table = table.p,
+                                 .out = w->ctx + first,
+                                 .n = w->texts[t].n,
+                                 .n_heads = s->n_heads,
+                                 .head_dim = s->attention / s->n_heads,
+                                 .width = s->attention,
+                                 .n_buckets = s->n_buckets };
+
+#pragma omp parallel for schedule(static)
+        for (int u = 0; u < a.n * a.n_heads; u++)
+            attend(&a, u / a.n, u % a.n,
+                   (float *)w->scores.p + (int64_t)omp_get_thread_num() * w->longest);
+    }
+    kvr_buf_free(&table);
+    return KVR_OK;
+}
+
+static void add(float *x, const float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] += y[i];
+}
+
+static enum kvr_status attention(struct work *w)
+{
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    const int64_t n = w->n;
+    char name[NAME_LEN];
+
+    snprintf(name, sizeof name, "blocks.%d.norm1.weight", w->layer);
+    KVR_TRY(rms_norm(w, name, w->x, w->h));
+    show(w, "norm1", w->h, n * s->dim);
+    KVR_TRY(linear(w, "attn.q", s->attention, s->dim, w->h, w->q));
+    KVR_TRY(linear(w, "attn.k", s->attention, s->dim, w->h, w->k));
+    KVR_TRY(linear(w, "attn.v", s->attention, s->dim, w->h, w->v));
+    show(w, "q", w->q, n * s->attention);
+    show(w, "k", w->k, n * s->attention);
+    show(w, "v", w->v, n * s->attention);
+    KVR_TRY(attend_all(w));
+    show(w, "attn_ctx", w->ctx, n * s->attention);
+    KVR_TRY(linear(w, "attn.o", s->dim, s->attention, w->ctx, w->h));
+    show(w, "attn_out", w->h, n * s->dim);
+    add(w->x, w->h, n * s->dim);
+    return KVR_OK;
+}
+
+static enum kvr_status feed_forward(struct work *w)
+{
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    const int64_t n = w->n;
+    char name[NAME_LEN];
+
+    snprintf(name, sizeof name, "blocks.%d.norm2.weight", w->layer);
+    KVR_TRY(rms_norm(w, name, w->x, w->h));
+    show(w, "norm2", w->h, n * s->dim);
+    KVR_TRY(linear(w, "ffn.gate.0", s->ffn, s->dim, w->h, w->gate));
+    kvr_ops_of(w->e->dev)->gelu(w->e->dev, n * s->ffn, w->gate);
+    show(w, "ffn_gate", w->gate, n * s->ffn);
+    KVR_TRY(linear(w, "ffn.fc1", s->ffn, s->dim, w->h, w->up));
+    show(w, "ffn_fc1", w->up, n * s->ffn);
+    for (int64_t i = 0; i < n * s->ffn; i++)
+        w->up[i] *= w->gate[i];
+    KVR_TRY(linear(w, "ffn.fc2", s->dim, s->ffn, w->up, w->h));
+    show(w, "ffn_out", w->h, n * s->dim);
+    add(w->x, w->h, n * s->dim);
+    return KVR_OK;
+}
+
+/* --- all of it -------------------------------------------------------------------------- */
+
+static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
+{
+    const size_t wide = (size_t)(2 * s->ffn > 3 * s->attention ? 2 * s->ffn : 3 * s->attention);
+
+    return (size_t)n * (2 * (size_t)s->dim + wide);
+}
+
+/* q, k and v lie where the feed-forward part has its hidden rows. */
+static enum kvr_status open_work(struct work *w)
+{
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    const int64_t n = w->n;
+
+    KVR_TRY(kvr_buf_alloc(&w->buf, w->e->dev, KVR_MEM_ACT, buffer_floats(s, n) * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&w->scores, w->e->dev, KVR_MEM_ACT,
+                          (size_t)omp_get_max_threads() * (size_t)w->longest * sizeof(float)));
+    w->x = w->buf.p;
+    w->h = w->x + n * s->dim;
+    w->q = w->ctx = w->gate = w->h + n * s->dim;
+    w->k = w->q + n * s->attention;
+    w->v = w->k + n * s->attention;
+    w->up = w->gate + n * s->ffn;
+    return KVR_OK;
+}
+
+static enum kvr_status look_up(struct work *w)
+{
+    const struct kvr_weight *t = kvr_weights_find(w->e->file, "token_embedding.weight");
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    float *x = w->x;
+
+    for (int i = 0; i < w->n_texts; i++)
+        for (int j = 0; j < w->texts[i].n; j++, x += s->dim)
+            KVR_TRY(kvr_weight_f32(t, (int64_t)w->texts[i].ids[j] * s->dim, s->dim, x));
+    kvr_weights_forget(w->e->file, t);
+    return KVR_OK;
+}
+
+static enum kvr_status encode(struct work *w, float *out)
+{
+    const int64_t n = w->n * w->e->s.dim;
+
+    KVR_TRY(look_up(w));
+    for (w->layer = 0; w->layer < w->e->s.n_layers; w->layer++) {
+        KVR_TRY(attention(w));
+        KVR_TRY(feed_forward(w));
+        show(w, "out", w->x, n);
+    }
+    w->layer = -1;
+    KVR_TRY(rms_norm(w, "norm.weight", w->x, out));
+    show(w, "out", out, n);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(out[i]))
+            return kvr_fail(KVR_ENAN, "%s: token %lld: the encoder's output is not finite",
+                            kvr_weights_path(w->e->file), (long long)(i / w->e->s.dim));
+    return KVR_OK;
+}
+
+static enum kvr_status measure(struct work *w)
+{
+    for (int i = 0; i < w->n_texts; i++) {
+        const struct kvr_umt5_text *t = &w->texts[i];
+
+        if (t->n < 1)
+            return kvr_fail(KVR_EINVAL, "umt5: text %d of %d tokens, need 1", i, t->n);
+        for (int j = 0; j < t->n; j++)
+            if (t->ids[j] < 0 || t->ids[j] >= w->e->s.vocabulary)
+                return kvr_fail(KVR_EINVAL, "umt5: text %d token %d: id %d, the vocabulary has %d",
+                                i, j, t->ids[j], w->e->s.vocabulary);
+        w->n += t->n;
+        w->longest = t->n > w->longest ? t->n : w->longest;
+    }
+    return KVR_OK;
+}
+
+enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *texts, int n_texts,
+                                float *out)
+{
+    struct work w = { .e = e, .texts = texts, .n_texts = n_texts };
+    enum kvr_status st = measure(&w);
+
+    if (st != KVR_OK || n_texts == 0)
+        return st;
+    st = open_work(&w);
+    if (st == KVR_OK)
+        st = encode(&w, out);
+    kvr_buf_free(&w.scores);
+    kvr_buf_free(&w.buf);
+    kvr_gemm_rest(e->gemm);
+    return st;
+}
+
+size_t kvr_umt5_bytes(const struct kvr_umt5_sizes *s, int64_t n_tokens, int longest, int threads)
+{
+    const size_t wide = (size_t)(s->ffn > s->attention ? s->ffn : s->attention);
+
+    /* the largest matrix twice: as read, and packed */
+    return (buffer_floats(s, n_tokens) + (size_t)threads * (size_t)longest +
+            2 * wide * (size_t)s->dim) *
+           sizeof(float);
+}

@@ -1,0 +1,714 @@
+/* vae.c - the decoder's layers, their states, and one frame after the other through them.
+ *
+ * Resolutions are levels 0..3, each of twice the height and width of the one before. */
+#include "harness/engine/vae/vae.h"
+
+#include <math.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/engine/vae/conv.h"
+#include "harness/files/weights/weights.h"
+
+enum {
+    LEVELS = 4,
+    BLOCKS = 14,
+    UPS = 3,
+    NAME_LEN = 80,
+    QUERIES = 64, /* of attention, at a time */
+    MAX_THREADS = 64,
+};
+
+/* Channels in units of the base width. */
+static const struct block_row {
+    const char *name, *tap;
+    int in, out, level;
+} block_rows[BLOCKS] = {
+    { "decoder.middle.0", "middle0", 4, 4, 0 },  { "decoder.middle.2", "middle2", 4, 4, 0 },
+    { "decoder.upsamples.0", "up0", 4, 4, 0 },   { "decoder.upsamples.1", "up1", 4, 4, 0 },
+    { "decoder.upsamples.2", "up2", 4, 4, 0 },   { "decoder.upsamples.4", "up4", 2, 4, 1 },
+    { "decoder.upsamples.5", "up5", 4, 4, 1 },   { "decoder.upsamples.6", "up6", 4, 4, 1 },
+    { "decoder.upsamples.8", "up8", 2, 2, 2 },   { "decoder.upsamples.9", "up9", 2, 2, 2 },
+    { "decoder.upsamples.10", "up10", 2, 2, 2 }, { "decoder.upsamples.12", "up12", 1, 1, 3 },
+    { "decoder.upsamples.13", "up13", 1, 1, 3 }, { "decoder.upsamples.14", "up14", 1, 1, 3 },
+};
+
+/* From level i to i + 1. */
+static const struct up_row {
+    const char *name, *tap;
+    int in, out;
+    bool doubles; /* frames in time, too */
+} up_rows[UPS] = {
+    { "decoder.upsamples.3", "up3", 4, 2, true },
+    { "decoder.upsamples.7", "up7", 4, 2, true },
+    { "decoder.upsamples.11", "up11", 2, 1, false },
+};
+
+static const int first_block[LEVELS + 1] = { 0, 5, 8, 11, BLOCKS };
+static const int frames_next[LEVELS] = { 1, 2, 4, 4 }; /* of a latent frame that is not the first */
+
+static const float latents_mean[KVR_VAE_CHANNELS] = { -0.7571f, -0.7089f, -0.9113f, 0.1075f,
+                                                      -0.1745f, 0.9653f,  -0.1517f, 1.5508f,
+                                                      0.4134f,  -0.0715f, 0.5517f,  -0.3632f,
+                                                      -0.1922f, -0.9497f, 0.2503f,  -0.2921f };
+static const float latents_std[KVR_VAE_CHANNELS] = { 2.8184f, 1.4541f, 2.3275f, 2.6558f,
+                                                     1.2196f, 1.7708f, 2.6052f, 2.0743f,
+                                                     3.2687f, 2.1526f, 2.8652f, 1.5579f,
+                                                     1.6382f, 1.1253f, 2.8251f, 1.9160f };
+
+/* The last two inputs of a convolution over time; NULL while there were none. */
+struct state {
+    struct kvr_buf buf;
+    float *slot[2]; /* the older first */
+    int n;          /* frames seen, at most 2 */
+    int64_t elems;
+};
+
+struct block {
+    const float *norm1, *norm2; /* [in], [out] */
+    struct kvr_conv *conv1, *conv2, *shortcut;
+    int state; /* of conv1; conv2's is the next */
+    int in, out;
+};
+
+struct up {
+    struct kvr_conv *time, *space;
+    int state; /* of `time` */
+    int in, out;
+    struct kvr_buf twins; /* [h, w, 2 in] */
+};
+
+struct kvr_vae {
+    struct kvr_dev *dev;
+    struct kvr_weights *file; /* while it is opened */
+    struct kvr_conv_room *room;
+    int base, h, w;
+    bool begun; /* a first frame went through */
+    struct kvr_conv *conv2, *conv1, *qkv, *proj, *head;
+    const float *norm_attention, *norm_head;
+    struct block block[BLOCKS];
+    struct up up[UPS];
+    struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
+    struct kvr_buf scores;
+    struct kvr_buf vectors; /* all gammas */
+    size_t n_vectors;
+    struct state state[KVR_VAE_STATES];
+    int n_states, n_threads;
+    kvr_vae_frame_fn *frame;
+    void *frame_ctx;
+    kvr_vae_tap_fn *tap;
+    void *tap_ctx;
+};
+
+static int64_t pixels(const struct kvr_vae *v, int level)
+{
+    return (int64_t)(v->h << level) * (v->w << level);
+}
+
+static void show(const struct kvr_vae *v, const char *name, const float *x, int64_t n)
+{
+    if (v->tap)
+        v->tap(v->tap_ctx, name, x, n);
+}
+
+/* --- loading ---------------------------------------------------------------------------- */
+
+static enum kvr_status read_tensor(struct kvr_vae *v, const char *name, int n_dims,
+                                   const int64_t *shape, struct kvr_array *out)
+{
+    const float *x;
+
+    KVR_TRY(kvr_weights_read_f32(v->file, name, n_dims, shape, v->dev, KVR_MEM_WEIGHTS, out));
+    x = out->t.data;
+    for (int64_t i = 0; i < kvr_tensor_count(&out->t); i++)
+        if (!isfinite(x[i]))
+            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
+                            kvr_weights_path(v->file), name, (double)x[i], (long long)i);
+    return KVR_OK;
+}
+
+/* `flat`: four dimensions, of an image's convolution. */
+static enum kvr_status load_conv(struct kvr_vae *v, struct kvr_conv **out, const char *layer,
+                                 bool flat, const struct kvr_conv_shape *s)
+{
+    const int64_t deep[] = { s->out, s->in, s->taps, s->kernel, s->kernel };
+    const int64_t image[] = { s->out, s->in, s->kernel, s->kernel };
+    struct kvr_array weight = { 0 }, bias = { 0 };
+    char name[NAME_LEN];
+    enum kvr_status st;
+
+    snprintf(name, sizeof name, "%s.weight", layer);
+    st = read_tensor(v, name, flat ? 4 : 5, flat ? image : deep, &weight);
+    snprintf(name, sizeof name, "%s.bias", layer);
+    if (st == KVR_OK)
+        st = read_tensor(v, name, 1, (int64_t[]){ s->out }, &bias);
+    if (st == KVR_OK)
+        st = kvr_conv_open(out, v->room, s, weight.t.data, bias.t.data);
+    kvr_array_free(&weight);
+    kvr_array_free(&bias);
+    return st;
+}
+
+static enum kvr_status load_gamma(struct kvr_vae *v, const float **out, const char *name,
+                                  int channels, int n_ones)
+{
+    const int64_t shape[] = { channels, 1, 1, 1 };
+    struct kvr_array gamma = { 0 };
+    float *to = (float *)v->vectors.p + v->n_vectors;
+    enum kvr_status st = read_tensor(v, name, 1 + n_ones, shape, &gamma);
+
+    if (st == KVR_OK) {
+        memcpy(to, gamma.t.data, (size_t)channels * sizeof *to);
+        v->n_vectors += (size_t)channels;
+        *out = to;
+    }
+    kvr_array_free(&gamma);
+    return st;
+}
+
+static struct kvr_conv_shape shape_at(const struct kvr_vae *v, int level, int in, int out, int taps,
+                                      int kernel)
+{
+    return (struct kvr_conv_shape){ .in = in,
+                                    .out = out,
+                                    .taps = taps,
+                                    .kernel = kernel,
+                                    .height = v->h << level,
+                                    .width = v->w << level,
+                                    .up = 1 };
+}
+
+static enum kvr_status add_state(struct kvr_vae *v, int level, int channels)
+{
+    struct state *s = &v->state[v->n_states++];
+
+    s->elems = pixels(v, level) * channels;
+    KVR_TRY(kvr_buf_alloc(&s->buf, v->dev, KVR_MEM_ACT, (size_t)s->elems * 2 * sizeof *s->slot[0]));
+    s->slot[0] = s->buf.p;
+    s->slot[1] = s->slot[0] + s->elems;
+    return KVR_OK;
+}
+
+static enum kvr_status load_block(struct kvr_vae *v, int i)
+{
+    const struct block_row *r = &block_rows[i];
+    const int in = r->in * v->base, out = r->out * v->base;
+    const struct kvr_conv_shape one = shape_at(v, r->level, in, out, 3, 3),
+                                two = shape_at(v, r->level, out, out, 3, 3),
+                                point = shape_at(v, r->level, in, out, 1, 1);
+    struct block *b = &v->block[i];
+    char name[NAME_LEN];
+
+    b->in = in;
+    b->out = out;
+    b->state = v->n_states;
+    snprintf(name, sizeof name, "%s.residual.0.gamma", r->name);
+    KVR_TRY(load_gamma(v, &b->norm1, name, in, 3));
+    snprintf(name, sizeof name, "%s.residual.2", r->name);
+    KVR_TRY(load_conv(v, &b->conv1, name, false, &one));
+    KVR_TRY(add_state(v, r->level, in));
+    snprintf(name, sizeof name, "%s.residual.3.gamma", r->name);
+    KVR_TRY(load_gamma(v, &b->norm2, name, out, 3));
+    snprintf(name, sizeof name, "%s.residual.6", r->name);
+    KVR_TRY(load_conv(v, &b->conv2, name, false, &two));
+    KVR_TRY(add_state(v, r->level, out));
+    if (in == out)
+        return KVR_OK;
+    snprintf(name, sizeof name, "%s.shortcut", r->name);
+    return load_conv(v, &b->shortcut, name, false, &point);
+}
+
+/* From level i. */
+static enum kvr_status load_up(struct kvr_vae *v, int i)
+{
+    const struct up_row *r = &up_rows[i];
+    const int in = r->in * v->base, out = r->out * v->base;
+    struct kvr_conv_shape space = shape_at(v, i + 1, in, out, 1, 3),
+                          time = shape_at(v, i, in, 2 * in, 3, 1);
+    struct up *u = &v->up[i];
+    char name[NAME_LEN];
+
+    u->in = in;
+    u->out = out;
+    space.up = 2;
+    if (r->doubles) {
+        snprintf(name, sizeof name, "%s.time_conv", r->name);
+        KVR_TRY(load_conv(v, &u->time, name, false, &time));
+        u->state = v->n_states;
+        KVR_TRY(add_state(v, i, in));
+        KVR_TRY(kvr_buf_alloc(&u->twins, v->dev, KVR_MEM_ACT,
+                              (size_t)pixels(v, i) * 2 * (size_t)in * sizeof(float)));
+    }
+    snprintf(name, sizeof name, "%s.resample.1", r->name);
+    return load_conv(v, &u->space, name, true, &space);
+}
+
+static enum kvr_status load_level(struct kvr_vae *v, int level)
+{
+    for (int i = first_block[level]; i < first_block[level + 1]; i++)
+        KVR_TRY(load_block(v, i));
+    return level < UPS ? load_up(v, level) : KVR_OK;
+}
+
+static enum kvr_status load_all(struct kvr_vae *v)
+{
+    const int top = 4 * v->base;
+    const struct kvr_conv_shape conv2 = shape_at(v, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1),
+                                conv1 = shape_at(v, 0, KVR_VAE_CHANNELS, top, 3, 3),
+                                qkv = shape_at(v, 0, top, 3 * top, 1, 1),
+                                proj = shape_at(v, 0, top, top, 1, 1),
+                                head = shape_at(v, LEVELS - 1, v->base, 3, 3, 3);
+
+    KVR_TRY(load_conv(v, &v->conv2, "conv2", false, &conv2));
+    KVR_TRY(load_conv(v, &v->conv1, "decoder.conv1", false, &conv1));
+    KVR_TRY(add_state(v, 0, KVR_VAE_CHANNELS));
+    KVR_TRY(load_gamma(v, &v->norm_attention, "decoder.middle.1.norm.gamma", top, 2));
+    KVR_TRY(load_conv(v, &v->qkv, "decoder.middle.1.to_qkv", true, &qkv));
+    KVR_TRY(load_conv(v, &v->proj, "decoder.middle.1.proj", true, &proj));
+    for (int level = 0; level < LEVELS; level++)
+        KVR_TRY(load_level(v, level));
+    KVR_TRY(load_gamma(v, &v->norm_head, "decoder.head.0.gamma", v->base, 3));
+    KVR_TRY(load_conv(v, &v->head, "decoder.head.2", false, &head));
+    return add_state(v, LEVELS - 1, v->base);
+}
+
+/* --- sizes ------------------------------------------------------------------------------ */
+
+/* Channels that a level's frame may have, in units of the base. */
+static const int widest[LEVELS] = { 4, 4, 2, 1 };
+
+static int n_gammas(void)
+{
+    int n = 4 + 1;
+
+    for (int i = 0; i < BLOCKS; i++)
+        n += block_rows[i].in + block_rows[i].out;
+    return n;
+}
+
+/* Floats between layers: the largest level's frame, or the queries, keys and values of level 0. */
+static int64_t between(int base, int h, int w)
+{
+    int64_t most = (int64_t)h * w * 12 * base;
+
+    for (int i = 0; i < LEVELS; i++) {
+        const int64_t n = ((int64_t)(h << i) * (w << i)) * widest[i] * base;
+
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static enum kvr_status make_buffers(struct kvr_vae *v)
+{
+    const size_t n = (size_t)between(v->base, v->h, v->w) * sizeof(float);
+
+    for (int i = 0; i < LEVELS; i++)
+        KVR_TRY(kvr_buf_alloc(&v->x[i], v->dev, KVR_MEM_ACT,
+                              (size_t)(pixels(v, i) * widest[i] * v->base) * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&v->a, v->dev, KVR_MEM_ACT, n));
+    KVR_TRY(kvr_buf_alloc(&v->b, v->dev, KVR_MEM_ACT, n));
+    KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS,
+                          (size_t)n_gammas() * (size_t)v->base * sizeof(float)));
+    v->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
+    return kvr_buf_alloc(&v->scores, v->dev, KVR_MEM_SCRATCH,
+                         (size_t)v->n_threads * QUERIES * (size_t)pixels(v, 0) * sizeof(float));
+}
+
+struct tally {
+    int base, h, w;
+    struct kvr_vae_cost *to;
+};
+
+/* A convolution of `n_first` and `n_next` output frames at a level, with a state or without. */
+static void count(const struct tally *t, int level, int in, int out, int taps, int kernel,
+                  int n_first, int n_next)
+{
+    const double area = (double)(t->h << level) * (double)(t->w << level);
+    const double weights = (double)in * out * taps * kernel * kernel;
+
+    t->to->weights += (size_t)(weights + out) * sizeof(float);
+    t->to->states += taps > 1 ? (size_t)(2 * area * in) * sizeof(float) : 0;
+    t->to->flop_first += 2 * weights * area * n_first;
+    t->to->flop_next += 2 * weights * area * n_next;
+}
+
+static void count_level(const struct tally *t, int level)
+{
+    const int base = t->base, n = frames_next[level];
+
+    for (int i = first_block[level]; i < first_block[level + 1]; i++) {
+        const struct block_row *r = &block_rows[i];
+
+        count(t, level, r->in * base, r->out * base, 3, 3, 1, n);
+        count(t, level, r->out * base, r->out * base, 3, 3, 1, n);
+        if (r->in != r->out)
+            count(t, level, r->in * base, r->out * base, 1, 1, 1, n);
+    }
+    if (level == UPS)
+        return;
+    if (up_rows[level].doubles)
+        count(t, level, up_rows[level].in * base, 2 * up_rows[level].in * base, 3, 1, 0, n);
+    count(t, level + 1, up_rows[level].in * base, up_rows[level].out * base, 1, 3, 1,
+          frames_next[level + 1]);
+}
+
+void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out)
+{
+    const struct tally t = { base, latent_h, latent_w, out };
+    const double n = (double)latent_h * latent_w;
+    size_t floats = 2 * (size_t)between(base, latent_h, latent_w);
+
+    memset(out, 0, sizeof *out);
+    count(&t, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1, 1, 1);
+    count(&t, 0, KVR_VAE_CHANNELS, 4 * base, 3, 3, 1, 1);
+    count(&t, 0, 4 * base, 12 * base, 1, 1, 1, 1);
+    count(&t, 0, 4 * base, 4 * base, 1, 1, 1, 1);
+    out->flop_first += 4 * n * n * 4 * base;
+    out->flop_next += 4 * n * n * 4 * base;
+    for (int level = 0; level < LEVELS; level++) {
+        const size_t area = (size_t)(latent_h << level) * (size_t)(latent_w << level);
+
+        count_level(&t, level);
+        floats += area * (size_t)(widest[level] * base);
+        if (level < UPS && up_rows[level].doubles)
+            floats += area * (size_t)(2 * up_rows[level].in * base);
+    }
+    count(&t, LEVELS - 1, base, 3, 3, 3, 1, frames_next[LEVELS - 1]);
+    out->weights += (size_t)(n_gammas() * base) * sizeof(float);
+    out->frames = floats * sizeof(float);
+}
+
+/* --- opening ---------------------------------------------------------------------------- */
+
+static enum kvr_status find_base(struct kvr_vae *v)
+{
+    const struct kvr_weight *head = kvr_weights_find(v->file, "decoder.head.2.weight");
+
+    if (!head || head->n_dims != 5 || head->shape[1] < 1 || head->shape[1] > 4096)
+        return kvr_fail(KVR_EFORMAT, "%s: no VAE of Wan: weight 'decoder.head.2.weight' %s",
+                        kvr_weights_path(v->file), head ? "has another shape" : "is missing");
+    v->base = (int)head->shape[1];
+    return KVR_OK;
+}
+
+static enum kvr_status open_file(struct kvr_vae *v, const char *path)
+{
+    enum kvr_status st;
+
+    KVR_TRY(kvr_weights_open(&v->file, path));
+    st = kvr_weights_check_names(v->file);
+    if (st == KVR_OK)
+        st = find_base(v);
+    if (st == KVR_OK)
+        st = make_buffers(v);
+    if (st == KVR_OK)
+        st = load_all(v);
+    kvr_weights_close(&v->file);
+    return st;
+}
+
+enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const char *path,
+                             int latent_h, int latent_w)
+{
+    struct kvr_vae *v = calloc(1, sizeof *v);
+    enum kvr_status st;
+
+    *out = NULL;
+    if (!v)
+        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+    v->dev = dev;
+    v->h = latent_h;
+    v->w = latent_w;
+    if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
+        st = kvr_fail(KVR_EINVAL, "vae: latents of %d x %d", latent_w, latent_h);
+    else
+        st = kvr_conv_room_open(&v->room, dev);
+    if (st == KVR_OK)
+        st = open_file(v, path);
+    if (st != KVR_OK) {
+        kvr_vae_close(&v);
+        return st;
+    }
+    *out = v;
+    return KVR_OK;
+}
+
+void kvr_vae_close(struct kvr_vae **pv)
+{
+    struct kvr_vae *v = pv ? *pv : NULL;
+    struct kvr_conv **const single[] = { &v->conv2, &v->conv1, &v->qkv, &v->proj, &v->head };
+
+    if (!v)
+        return;
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        kvr_conv_close(single[i]);
+    for (int i = 0; i < BLOCKS; i++) {
+        kvr_conv_close(&v->block[i].conv1);
+        kvr_conv_close(&v->block[i].conv2);
+        kvr_conv_close(&v->block[i].shortcut);
+    }
+    for (int i = 0; i < UPS; i++) {
+        kvr_conv_close(&v->up[i].time);
+        kvr_conv_close(&v->up[i].space);
+        kvr_buf_free(&v->up[i].twins);
+    }
+    kvr_conv_room_close(&v->room);
+    for (int i = 0; i < KVR_VAE_STATES; i++)
+        kvr_buf_free(&v->state[i].buf);
+    for (int i = 0; i < LEVELS; i++)
+        kvr_buf_free(&v->x[i]);
+    kvr_buf_free(&v->a);
+    kvr_buf_free(&v->b);
+    kvr_buf_free(&v->scores);
+    kvr_buf_free(&v->vectors);
+    free(v);
+    *pv = NULL;
+}
+
+void kvr_vae_reset(struct kvr_vae *v)
+{
+    v->begun = false;
+    for (int i = 0; i < KVR_VAE_STATES; i++)
+        v->state[i].n = 0;
+}
+
+void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx)
+{
+    v->tap = fn;
+    v->tap_ctx = ctx;
+}
+
+int kvr_vae_state(const struct kvr_vae *v, int i, const float *frame[2], int64_t *n_elems)
+{
+    const struct state *s = &v->state[i];
+
+    for (int k = 0; k < s->n; k++)
+        frame[k] = s->slot[2 - s->n + k];
+    *n_elems = s->elems;
+    return s->n;
+}
+
+/* --- a frame ---------------------------------------------------------------------------- */
+
+/* y = x / max(|x|, 1e-12) sqrt(C) gamma over the channels of each pixel, then perhaps SiLU. */
+static void norm(const float *x, const float *gamma, int64_t n, int channels, bool silu, float *y)
+{
+    const float root = sqrtf((float)channels);
+
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = x + i * channels;
+        float *to = y + i * channels;
+        double sum = 0;
+        float scale;
+
+        for (int c = 0; c < channels; c++)
+            sum += (double)from[c] * (double)from[c];
+        scale = root / (float)fmax(sqrt(sum), 1e-12);
+        for (int c = 0; c < channels; c++) {
+            const float u = from[c] * scale * gamma[c];
+
+            to[c] = silu ? u / (1.0f + expf(-u)) : u;
+        }
+    }
+}
+
+static void push(struct state *s, const float *x)
+{
+    float *oldest = s->slot[0];
+
+    memcpy(oldest, x, (size_t)s->elems * sizeof *x);
+    s->slot[0] = s->slot[1];
+    s->slot[1] = oldest;
+    s->n += s->n < 2;
+}
+
+/* Over the two frames before x, and x, which is then one of them. */
+static enum kvr_status causal(struct kvr_conv *c, struct state *s, const float *x, int channels,
+                              float *y)
+{
+    const struct kvr_conv_frame frames[] = { { s->n > 1 ? s->slot[0] : NULL, channels },
+                                             { s->n > 0 ? s->slot[1] : NULL, channels },
+                                             { x, channels } };
+
+    KVR_TRY(kvr_conv_run(c, frames, y));
+    push(s, x);
+    return KVR_OK;
+}
+
+static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, float *y)
+{
+    return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
+}
+
+/* x <- shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))) */
+static enum kvr_status run_block(struct kvr_vae *v, int i)
+{
+    const int level = block_rows[i].level;
+    const int64_t n = pixels(v, level);
+    struct block *b = &v->block[i];
+    float *x = v->x[level].p, *one = v->a.p, *two = v->b.p;
+
+    norm(x, b->norm1, n, b->in, true, one);
+    KVR_TRY(causal(b->conv1, &v->state[b->state], one, b->in, two));
+    norm(two, b->norm2, n, b->out, true, one);
+    KVR_TRY(causal(b->conv2, &v->state[b->state + 1], one, b->out, two));
+    if (b->shortcut) {
+        KVR_TRY(image(b->shortcut, x, b->in, one));
+        memcpy(x, one, (size_t)(n * b->out) * sizeof *x);
+    }
+    for (int64_t k = 0; k < n * b->out; k++)
+        x[k] += two[k];
+    show(v, block_rows[i].tap, x, n * b->out);
+    return KVR_OK;
+}
+
+/* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
+static dnnl_status_t attend(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
+                            float *scores, float *o)
+{
+    const float scale = 1 / sqrtf((float)d);
+    const int wide = 3 * d;
+    dnnl_status_t st = dnnl_sgemm('N', 'T', m, n, d, scale, qkv + first * wide, wide, qkv + d, wide,
+                                  0.0f, scores, n);
+
+    for (int64_t i = 0; i < m; i++) {
+        float *s = scores + i * n, most = s[0], sum = 0;
+
+        for (int64_t j = 1; j < n; j++)
+            most = fmaxf(most, s[j]);
+        for (int64_t j = 0; j < n; j++) {
+            s[j] = expf(s[j] - most);
+            sum += s[j];
+        }
+        for (int64_t j = 0; j < n; j++)
+            s[j] /= sum;
+    }
+    if (st != dnnl_success)
+        return st;
+    return dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
+}
+
+/* Among the pixels of one frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
+static enum kvr_status attention(struct kvr_vae *v)
+{
+    const int d = 4 * v->base;
+    const int64_t n = pixels(v, 0), blocks = (n + QUERIES - 1) / QUERIES;
+    float *x = v->x[0].p, *one = v->a.p, *qkv = v->b.p;
+    int worst = dnnl_success;
+
+    norm(x, v->norm_attention, n, d, false, one);
+    KVR_TRY(image(v->qkv, one, d, qkv));
+#pragma omp parallel for schedule(dynamic) num_threads(v->n_threads) reduction(max : worst)
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t first = i * QUERIES, m = n - first < QUERIES ? n - first : QUERIES;
+        const int st =
+            (int)attend(qkv, n, d, first, m,
+                        (float *)v->scores.p + omp_get_thread_num() * QUERIES * n, one + first * d);
+
+        worst = st > worst ? st : worst;
+    }
+    if (worst != dnnl_success)
+        return kvr_fail(KVR_EINTERNAL, "vae: oneDNN: a product failed with status %d", worst);
+    KVR_TRY(image(v->proj, one, d, qkv));
+    for (int64_t k = 0; k < n * d; k++)
+        x[k] += qkv[k];
+    show(v, "middle1", x, n * d);
+    return KVR_OK;
+}
+
+static enum kvr_status run_head(struct kvr_vae *v)
+{
+    const int64_t n = pixels(v, LEVELS - 1);
+    float *one = v->a.p, *rgb = v->b.p;
+
+    norm(v->x[LEVELS - 1].p, v->norm_head, n, v->base, true, one);
+    show(v, "head1", one, n * v->base);
+    KVR_TRY(causal(v->head, &v->state[KVR_VAE_STATES - 1], one, v->base, rgb));
+    return v->frame ? v->frame(v->frame_ctx, rgb) : KVR_OK;
+}
+
+static enum kvr_status run_level(struct kvr_vae *v, int level);
+
+/* From pixels of level i, `stride` floats apart, to a frame of the next level and all that follows.
+ */
+static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int stride)
+{
+    struct up *u = &v->up[i];
+
+    KVR_TRY(image(u->space, x, stride, v->x[i + 1].p));
+    show(v, up_rows[i].tap, v->x[i + 1].p, pixels(v, i + 1) * u->out);
+    return run_level(v, i + 1);
+}
+
+/* A clip's first frame is not doubled and leaves no trace in the convolution over time. */
+static enum kvr_status run_up(struct kvr_vae *v, int i)
+{
+    struct up *u = &v->up[i];
+    const float *x = v->x[i].p;
+    float *twins = u->twins.p;
+
+    if (!u->time || !v->begun)
+        return run_space(v, i, x, u->in);
+    KVR_TRY(causal(u->time, &v->state[u->state], x, u->in, twins));
+    KVR_TRY(run_space(v, i, twins, 2 * u->in));
+    return run_space(v, i, twins + u->in, 2 * u->in);
+}
+
+static enum kvr_status run_level(struct kvr_vae *v, int level)
+{
+    for (int i = first_block[level]; i < first_block[level + 1]; i++) {
+        KVR_TRY(run_block(v, i));
+        if (i == 0)
+            KVR_TRY(attention(v));
+    }
+    return level < UPS ? run_up(v, level) : run_head(v);
+}
+
+enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
+                               void *ctx)
+{
+    const int64_t n = pixels(v, 0);
+    float *one = v->a.p, *two = v->b.p;
+    enum kvr_status st;
+
+    v->frame = frame;
+    v->frame_ctx = ctx;
+    for (int c = 0; c < KVR_VAE_CHANNELS; c++) {
+        const float inverse = 1.0f / latents_std[c];
+
+        for (int64_t i = 0; i < n; i++)
+            one[i * KVR_VAE_CHANNELS + c] = z[c * n + i] / inverse + latents_mean[c];
+    }
+    KVR_TRY(image(v->conv2, one, KVR_VAE_CHANNELS, two));
+    show(v, "conv2", two, n * KVR_VAE_CHANNELS);
+    KVR_TRY(causal(v->conv1, &v->state[0], two, KVR_VAE_CHANNELS, v->x[0].p));
+    show(v, "conv1", v->x[0].p, n * 4 * v->base);
+    st = run_level(v, 0);
+    v->begun = true;
+    return st;
+}
+
+/* --- what comes out --------------------------------------------------------------------- */
+
+int kvr_vae_frames(int n_latent)
+{
+    return n_latent < 1 ? 0 : 1 + KVR_VAE_TIMES * (n_latent - 1);
+}
+
+void kvr_vae_bytes_of(const float *y, int64_t n, uint8_t *to, bool *finite)
+{
+    bool all = true;
+
+    for (int64_t i = 0; i < n; i++) {
+        const float c = y[i] > -1.0f ? y[i] < 1.0f ? y[i] : 1.0f : -1.0f; /* NaN becomes -1 */
+
+        all = all && isfinite(y[i]);
+        to[i] = (uint8_t)(255.0f * (0.5f * c + 0.5f));
+    }
+    *finite = all;
+}

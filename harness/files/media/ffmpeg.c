@@ -1,0 +1,64 @@
+/* ffmpeg.c - dlopen and dlsym, once. */
+#include "harness/files/media/ffmpeg.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define SONAME(name, major) "lib" #name ".so." AV_STRINGIFY(major)
+
+static struct kvr_ffmpeg table;
+static char trouble[256]; /* empty: the table is whole */
+static bool short_of_memory;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void *open_library(const char *soname)
+{
+    void *library;
+
+    if (trouble[0])
+        return NULL;
+    errno = 0;
+    library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+    if (!library) {
+        const char *why = dlerror();
+
+        short_of_memory = errno == ENOMEM;
+        snprintf(trouble, sizeof trouble, "%s", why ? why : "no memory");
+    }
+    return library;
+}
+
+static void *find(void *library, const char *name)
+{
+    void *at = trouble[0] ? NULL : dlsym(library, name);
+
+    if (!at && !trouble[0])
+        snprintf(trouble, sizeof trouble, "%s", dlerror());
+    return at;
+}
+
+/* The one that needs all others first, so that they are looked for once. */
+static void fill(void)
+{
+    void *avformat = open_library(SONAME(avformat, LIBAVFORMAT_VERSION_MAJOR));
+    void *avcodec = open_library(SONAME(avcodec, LIBAVCODEC_VERSION_MAJOR));
+    void *avutil = open_library(SONAME(avutil, LIBAVUTIL_VERSION_MAJOR));
+    void *swscale = open_library(SONAME(swscale, LIBSWSCALE_VERSION_MAJOR));
+
+#define FFMPEG(library, name) table.name = (__typeof__(name) *)find(library, #name);
+#include "harness/files/media/ffmpeg.def"
+#undef FFMPEG
+}
+
+enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out)
+{
+    pthread_once(&once, fill);
+    if (trouble[0])
+        return kvr_fail(short_of_memory ? KVR_ENOMEM : KVR_EIO, "FFmpeg: %s%s", trouble,
+                        short_of_memory ? " (no memory)" : "");
+    *out = &table;
+    return KVR_OK;
+}

@@ -1,0 +1,32 @@
+/* ffmpeg.h - FFmpeg's libraries, opened when the first video or picture is read or written.
+ *
+ *     const struct kvr_ffmpeg *ff;
+ *
+ *     KVR_TRY(kvr_ffmpeg_open(&ff));
+ *     ff->avcodec_open2(...);
+ *
+ * With them come some 120 others, and binding all their symbols takes several times as long as the
+ * rest of the program's start: what makes no video does not pay for it. The versions are those of
+ * the headers this was compiled with. */
+#ifndef KVR_MEDIA_FFMPEG_H
+#define KVR_MEDIA_FFMPEG_H
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+#include <libavutil/dict.h>
+#include <libswscale/swscale.h>
+
+#include "harness/core/status.h"
+
+struct kvr_ffmpeg {
+#define FFMPEG(library, name) __typeof__(name) *name;
+#include "harness/files/media/ffmpeg.def"
+#undef FFMPEG
+};
+
+/* One table for the whole process, never closed. KVR_EIO names the library that is not there; every
+ * later call says the same. */
+enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out);
+
+#endif

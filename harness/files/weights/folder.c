@@ -1,0 +1,96 @@
+/* folder.c - which files of a folder are weights. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/json.h"
+#include "harness/core/path.h"
+#include "harness/files/weights/kind.h"
+
+enum { MAX_FILES = 4096 };
+
+static const char index_end[] = ".safetensors.index.json";
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+
+    return n > m && strcmp(s + n - m, with) == 0;
+}
+
+static int is_weights(const struct dirent *e)
+{
+    return ends(e->d_name, ".safetensors") || ends(e->d_name, index_end) ||
+           ends(e->d_name, ".pt") || ends(e->d_name, ".pth") || ends(e->d_name, ".gguf");
+}
+
+/* Does this index name the file? One that cannot be read names none: it is refused when opened. */
+static bool index_names(const char *dir, const char *index, const char *file)
+{
+    char *path = kvr_path_join(dir, index);
+    json_t *doc = NULL, *v;
+    bool hit = false;
+    const char *key;
+
+    if (path && kvr_json_load(&doc, path) == KVR_OK) {
+        json_object_foreach(json_object_get(doc, "weight_map"), key, v)
+        {
+            hit = hit || (json_is_string(v) && strcmp(json_string_value(v), file) == 0);
+        }
+        json_decref(doc);
+    }
+    free(path);
+    return hit;
+}
+
+static bool is_shard(const char *dir, struct dirent **all, int n, const char *file)
+{
+    for (int i = 0; i < n; i++)
+        if (ends(all[i]->d_name, index_end) && index_names(dir, all[i]->d_name, file))
+            return true;
+    return false;
+}
+
+static enum kvr_status choose(char **files, int *n, const char *dir, struct dirent **all, int n_all)
+{
+    for (int i = 0; i < n_all; i++) {
+        if (ends(all[i]->d_name, ".safetensors") && is_shard(dir, all, n_all, all[i]->d_name))
+            continue;
+        files[*n] = kvr_path_join(dir, all[i]->d_name);
+        if (!files[*n])
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+        (*n)++;
+    }
+    return *n ? KVR_OK : kvr_fail(KVR_ENOTFOUND, "%s: no file of weights is there", dir);
+}
+
+enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)
+{
+    struct dirent **all;
+    int n_all = scandir(dir, &all, is_weights, alphasort);
+    enum kvr_status st;
+
+    *out = NULL;
+    *n = 0;
+    if (n_all < 0)
+        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", dir, strerror(errno));
+    *out = calloc((size_t)n_all + 1, sizeof **out);
+    if (!*out)
+        st = kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+    else if (n_all > MAX_FILES)
+        st = kvr_fail(KVR_EFORMAT, "%s: %d files of weights, at most %d", dir, n_all, MAX_FILES);
+    else
+        st = choose(*out, n, dir, all, n_all);
+    for (int i = 0; i < n_all; i++)
+        free(all[i]);
+    free(all);
+    if (st != KVR_OK) {
+        for (int i = 0; i < *n; i++)
+            free((*out)[i]);
+        free(*out);
+        *out = NULL;
+        *n = 0;
+    }
+    return st;
+}

@@ -1,0 +1,276 @@
+/* zip.c - end record, directory, local headers: each is held against the others. */
+#include "harness/files/weights/zip.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/files/weights/text.h"
+
+enum {
+    END_BYTES = 22,
+    LOCATOR_BYTES = 20,
+    END64_BYTES = 56,
+    ENTRY_BYTES = 46,
+    LOCAL_BYTES = 30,
+    MAX_RECORDS = 1 << 20,
+    EXTRA_ZIP64 = 1,
+    FLAG_ENCRYPTED = 1 << 0,
+    FLAG_STRONG = 1 << 6,
+    FLAG_MASKED = 1 << 13,
+};
+
+struct end {
+    uint64_t n_records, dir_bytes, dir_begin;
+    uint64_t dir_end; /* where the first end record begins */
+};
+
+static uint64_t little(const unsigned char *p, int n_bytes)
+{
+    uint64_t x = 0;
+
+    for (int i = n_bytes - 1; i >= 0; i--)
+        x = x << 8 | p[i];
+    return x;
+}
+
+static bool signature(const unsigned char *p, char a, char b)
+{
+    return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
+}
+
+static enum kvr_status refuse(const char *where, const char *why)
+{
+    return kvr_fail(KVR_EFORMAT, "%s: zip: %s", where, why);
+}
+
+/* A field of the short end record repeats the long one or says "see there". */
+static bool agrees(uint64_t short_field, uint64_t beyond, uint64_t value)
+{
+    return short_field == beyond || short_field == value;
+}
+
+static enum kvr_status read_end64(struct end *e, const char *where, const unsigned char *bytes,
+                                  const unsigned char *locator)
+{
+    uint64_t at = little(locator + 8, 8), locator_at = (uint64_t)(locator - bytes);
+    const unsigned char *p;
+
+    if (little(locator + 4, 4) != 0 || little(locator + 16, 4) > 1)
+        return refuse(where, "more than one disk");
+    if (at > locator_at || locator_at - at < END64_BYTES || !signature(bytes + at, 6, 6))
+        return refuse(where, "no ZIP64 end record where its locator points");
+    p = bytes + at;
+    if (little(p + 4, 8) != locator_at - at - 12)
+        return refuse(where, "the ZIP64 end record's size is wrong");
+    if (little(p + 16, 4) != 0 || little(p + 20, 4) != 0 || little(p + 24, 8) != little(p + 32, 8))
+        return refuse(where, "more than one disk");
+    if (!agrees(e->n_records, 0xffff, little(p + 32, 8)) ||
+        !agrees(e->dir_bytes, 0xffffffff, little(p + 40, 8)) ||
+        !agrees(e->dir_begin, 0xffffffff, little(p + 48, 8)))
+        return refuse(where, "the two end records differ");
+    *e = (struct end){ little(p + 32, 8), little(p + 40, 8), little(p + 48, 8), at };
+    return KVR_OK;
+}
+
+static enum kvr_status read_end(struct end *e, const char *where, const unsigned char *bytes,
+                                size_t n)
+{
+    const unsigned char *p;
+
+    *e = (struct end){ 0 };
+    if (n < END_BYTES || !signature(bytes + n - END_BYTES, 5, 6))
+        return refuse(where, "no end record in the last 22 bytes (truncated, or with a comment)");
+    p = bytes + n - END_BYTES;
+    if (little(p + 20, 2) != 0)
+        return refuse(where, "the end record announces a comment that is not there");
+    if (little(p + 4, 2) != 0 || little(p + 6, 2) != 0 || little(p + 8, 2) != little(p + 10, 2))
+        return refuse(where, "more than one disk");
+    *e = (struct end){ little(p + 10, 2), little(p + 12, 4), little(p + 16, 4), n - END_BYTES };
+    if (n >= END_BYTES + LOCATOR_BYTES && signature(p - LOCATOR_BYTES, 6, 7))
+        KVR_TRY(read_end64(e, where, bytes, p - LOCATOR_BYTES));
+    if (e->dir_begin > e->dir_end || e->dir_bytes != e->dir_end - e->dir_begin)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: zip: a directory of %" PRIu64 " bytes at %" PRIu64
+                        " does not end at the end record, %" PRIu64,
+                        where, e->dir_bytes, e->dir_begin, e->dir_end);
+    if (e->n_records > MAX_RECORDS || e->n_records > e->dir_bytes / ENTRY_BYTES)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s: zip: %" PRIu64 " records do not fit in a directory of %" PRIu64
+                        " bytes (at most %d are read)",
+                        where, e->n_records, e->dir_bytes, MAX_RECORDS);
+    return KVR_OK;
+}
+
+/* Fields of 0xffffffff stand in the extra field, in this order. */
+static bool read_extra64(const unsigned char *p, size_t n, uint64_t *field[3])
+{
+    while (n >= 4) {
+        size_t len = little(p + 2, 2);
+
+        if (len > n - 4)
+            return false;
+        if (little(p, 2) == EXTRA_ZIP64) {
+            p += 4;
+            for (int i = 0; i < 3; i++) {
+                if (*field[i] != 0xffffffff)
+                    continue;
+                if (len < 8)
+                    return false;
+                *field[i] = little(p, 8);
+                p += 8;
+                len -= 8;
+            }
+            return true;
+        }
+        p += 4 + len;
+        n -= 4 + len;
+    }
+    return n == 0;
+}
+
+static enum kvr_status refuse_record(const char *where, const struct kvr_zipfile_record *r,
+                                     const char *why)
+{
+    char shown[KVR_SHOWN];
+
+    return kvr_fail(KVR_EFORMAT, "%s: zip: record '%s': %s", where,
+                    kvr_shown(shown, r->name, r->n_name), why);
+}
+
+static enum kvr_status read_local(struct kvr_zipfile_record *r, const char *where,
+                                  const unsigned char *bytes, uint64_t dir_begin, uint64_t n_data)
+{
+    const unsigned char *p;
+    uint64_t head;
+
+    if (r->begin > dir_begin || dir_begin - r->begin < LOCAL_BYTES ||
+        !signature(bytes + r->begin, 3, 4))
+        return refuse_record(where, r, "no local header where the directory points");
+    p = bytes + r->begin;
+    head = LOCAL_BYTES + little(p + 26, 2) + little(p + 28, 2);
+    if (head > dir_begin - r->begin || n_data > dir_begin - r->begin - head)
+        return refuse_record(where, r, "its data would leave the file");
+    if (little(p + 26, 2) != r->n_name || memcmp(p + LOCAL_BYTES, r->name, r->n_name) != 0)
+        return refuse_record(where, r, "the local header has another name");
+    if (little(p + 8, 2) != 0 || (little(p + 6, 2) & (FLAG_ENCRYPTED | FLAG_STRONG)))
+        return refuse_record(where, r, "the local header says compressed or encrypted");
+    r->data = p + head;
+    r->n = n_data;
+    return KVR_OK;
+}
+
+/* One directory entry at p, `left` bytes before the directory's end; *used: its length. */
+static enum kvr_status read_entry(struct kvr_zipfile_record *r, const char *where,
+                                  const unsigned char *bytes, const unsigned char *p, uint64_t left,
+                                  uint64_t dir_begin, uint64_t *used)
+{
+    uint64_t flags, method, n_extra, packed = 0, size = 0;
+    uint64_t *fields[3] = { &size, &packed, &r->begin };
+
+    *used = 0;
+    if (left < ENTRY_BYTES || !signature(p, 1, 2))
+        return refuse(where, "the directory ends early or holds something else");
+    flags = little(p + 8, 2);
+    method = little(p + 10, 2);
+    packed = little(p + 20, 4);
+    size = little(p + 24, 4);
+    r->n_name = little(p + 28, 2);
+    n_extra = little(p + 30, 2);
+    r->begin = little(p + 42, 4);
+    *used = ENTRY_BYTES + r->n_name + n_extra + little(p + 32, 2);
+    r->name = p + ENTRY_BYTES;
+    if (*used > left)
+        return refuse(where, "a directory entry leaves the directory");
+    if (!read_extra64(r->name + r->n_name, n_extra, fields))
+        return refuse_record(where, r, "its extra field is damaged");
+    if (flags & (FLAG_ENCRYPTED | FLAG_STRONG | FLAG_MASKED))
+        return refuse_record(where, r, "encrypted");
+    if (method != 0)
+        return refuse_record(where, r, "compressed; torch.save stores its records");
+    if (packed != size)
+        return refuse_record(where, r, "stored, but its two sizes differ");
+    if (little(p + 34, 2) != 0)
+        return refuse_record(where, r, "on another disk");
+    return read_local(r, where, bytes, dir_begin, size);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct kvr_zipfile_record *x = a, *y = b;
+    int c = memcmp(x->name, y->name, x->n_name < y->n_name ? x->n_name : y->n_name);
+
+    return c ? c : (x->n_name > y->n_name) - (x->n_name < y->n_name);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct kvr_zipfile_record *x = a, *y = b;
+
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static enum kvr_status check_records(struct kvr_zipfile *z, const char *where,
+                                     const unsigned char *bytes)
+{
+    qsort(z->records, z->n, sizeof *z->records, by_place);
+    for (size_t i = 1; i < z->n; i++) {
+        const struct kvr_zipfile_record *a = &z->records[i - 1], *b = &z->records[i];
+
+        if ((uint64_t)(a->data - bytes) + a->n > b->begin)
+            return refuse_record(where, b, "overlaps another");
+    }
+    qsort(z->records, z->n, sizeof *z->records, by_name);
+    for (size_t i = 1; i < z->n; i++)
+        if (by_name(&z->records[i - 1], &z->records[i]) == 0)
+            return refuse_record(where, &z->records[i], "is there twice");
+    return KVR_OK;
+}
+
+static enum kvr_status read_records(struct kvr_zipfile *z, const char *where,
+                                    const unsigned char *bytes, const struct end *e)
+{
+    uint64_t at = e->dir_begin, used;
+
+    z->records = calloc(e->n_records + 1, sizeof *z->records);
+    if (!z->records)
+        return kvr_fail(KVR_ENOMEM, "%s: zip: no memory for %" PRIu64 " records", where,
+                        e->n_records);
+    for (; z->n < e->n_records; z->n++) {
+        KVR_TRY(read_entry(&z->records[z->n], where, bytes, bytes + at, e->dir_end - at,
+                           e->dir_begin, &used));
+        at += used;
+    }
+    if (at != e->dir_end)
+        return refuse(where, "bytes after the directory's last entry");
+    return check_records(z, where, bytes);
+}
+
+enum kvr_status kvr_zipfile_read(struct kvr_zipfile *z, const char *where,
+                                 const unsigned char *bytes, size_t n)
+{
+    enum kvr_status st;
+    struct end e;
+
+    *z = (struct kvr_zipfile){ 0 };
+    KVR_TRY(read_end(&e, where, bytes, n));
+    st = read_records(z, where, bytes, &e);
+    if (st != KVR_OK)
+        kvr_zipfile_free(z);
+    return st;
+}
+
+void kvr_zipfile_free(struct kvr_zipfile *z)
+{
+    free(z->records);
+    *z = (struct kvr_zipfile){ 0 };
+}
+
+const struct kvr_zipfile_record *kvr_zipfile_find(const struct kvr_zipfile *z, const void *name,
+                                                  size_t n)
+{
+    const struct kvr_zipfile_record key = { .name = name, .n_name = n };
+
+    return z->n ? bsearch(&key, z->records, z->n, sizeof *z->records, by_name) : NULL;
+}

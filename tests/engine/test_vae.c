@@ -1,0 +1,375 @@
+/* test_vae.c - the decoder against a double-precision run of the original's code. */
+#include "harness/engine/vae/vae.h"
+
+#include <check.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/safetensors.h"
+#include "tests/suite.h"
+
+#define FOLDER "tests/fixtures/wan_real/"
+
+enum { BASE = 4, MOST = 25 * 3 * 40 * 24 };
+
+static struct kvr_st *golden;
+
+static void open_all(void)
+{
+    ck_assert_msg(kvr_st_open(&golden, FOLDER "vae_golden.safetensors") == KVR_OK, "%s",
+                  kvr_error());
+}
+
+static void close_all(void)
+{
+    kvr_st_close(&golden);
+}
+
+static void get(const char *name, struct kvr_tensor *t)
+{
+    ck_assert_msg(kvr_st_get(golden, name, t) == KVR_OK, "%s", kvr_error());
+}
+
+struct rig {
+    struct kvr_dev *dev;
+    struct kvr_vae *v;
+};
+
+static void rig_open(struct rig *r, int h, int w)
+{
+    ck_assert_int_eq(kvr_dev_open(&r->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_vae_open(&r->v, r->dev, FOLDER "Wan2.1_VAE_tiny.pth", h, w) == KVR_OK, "%s",
+                  kvr_error());
+}
+
+static void rig_close(struct rig *r)
+{
+    struct kvr_mem_stats mem;
+
+    kvr_vae_close(&r->v);
+    kvr_mem_stats(r->dev, &mem);
+    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_dev_close(&r->dev);
+}
+
+/* Frames as they come, one behind the other. */
+struct film {
+    int n;
+    int64_t n_frame;
+    float *y;
+};
+
+static enum kvr_status take(void *ctx, const float *y)
+{
+    struct film *f = ctx;
+
+    memcpy(f->y + f->n++ * f->n_frame, y, (size_t)f->n_frame * sizeof *y);
+    return KVR_OK;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* Against want [n, 3, h, w]; y [n, h, w, 3]. */
+static double film_apart(const struct film *f, const struct kvr_tensor *want)
+{
+    const float *w = want->data;
+    const int64_t area = f->n_frame / 3;
+    double off = 0, all = 0;
+
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t c = 0; c < 3; c++)
+            for (int64_t p = 0; p < area; p++) {
+                const double x = w[(i * 3 + c) * area + p];
+
+                off += square(f->y[i * f->n_frame + p * 3 + c] - x);
+                all += x * x;
+            }
+    return sqrt(off / all);
+}
+
+static struct film decode(struct rig *r, const struct kvr_tensor *z, int n)
+{
+    const int64_t n_frame = 3 * 64 * z->shape[2] * z->shape[3], n_latent = n_frame / 192 * 16;
+    struct film f = { 0, n_frame, calloc((size_t)(kvr_vae_frames(n) * n_frame), sizeof(float)) };
+
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(kvr_vae_decode(r->v, (const float *)z->data + i * n_latent, take, &f) ==
+                          KVR_OK,
+                      "%s", kvr_error());
+    ck_assert_int_eq(f.n, kvr_vae_frames(n));
+    return f;
+}
+
+static const char *const clips[] = { "a", "b", "c", "d" };
+
+/* Rounding is 1e-6 in float32, a bound of 1e-5 far below any mistake. */
+START_TEST(as_recorded)
+{
+    struct kvr_tensor z, raw;
+    char name[16];
+    struct film f;
+    struct rig r;
+
+    snprintf(name, sizeof name, "%s.z", clips[_i]);
+    get(name, &z);
+    snprintf(name, sizeof name, "%s.raw", clips[_i]);
+    get(name, &raw);
+    rig_open(&r, (int)z.shape[2], (int)z.shape[3]);
+    f = decode(&r, &z, (int)z.shape[0]);
+    ck_assert_int_eq(f.n, raw.shape[0]);
+    ck_assert_msg(film_apart(&f, &raw) <= 1e-5, "%s: %g", clips[_i], film_apart(&f, &raw));
+    free(f.y);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(bytes_as_recorded)
+{
+    struct kvr_tensor z, u8;
+    int64_t apart = 0, area;
+    uint8_t *bytes;
+    struct film f;
+    struct rig r;
+    bool finite;
+
+    get("a.z", &z);
+    get("a.video_u8", &u8);
+    rig_open(&r, 3, 2);
+    f = decode(&r, &z, 7);
+    bytes = malloc((size_t)(f.n * f.n_frame));
+    kvr_vae_bytes_of(f.y, f.n * f.n_frame, bytes, &finite);
+    ck_assert(finite);
+    area = f.n_frame / 3;
+    for (int64_t i = 0; i < f.n; i++)
+        for (int64_t c = 0; c < 3; c++)
+            for (int64_t p = 0; p < area; p++)
+                apart += bytes[i * f.n_frame + p * 3 + c] !=
+                         ((const uint8_t *)u8.data)[(i * 3 + c) * area + p];
+    /* A value within rounding of a byte's edge may fall on the other side: 1e-6 of 1/255. */
+    ck_assert_msg(apart <= f.n * f.n_frame / 1000, "%lld bytes differ", (long long)apart);
+    f.y[5] = NAN;
+    kvr_vae_bytes_of(f.y, f.n_frame, bytes, &finite);
+    ck_assert(!finite && bytes[5] == 0);
+    free(bytes);
+    free(f.y);
+    rig_close(&r);
+}
+END_TEST
+
+/* Every layer's result of the first two latent frames. A doubled frame's twin comes when all that
+ * follows the first has been shown. */
+struct taps {
+    int latent, seen, n_names;
+    struct {
+        char name[16];
+        int came;
+    } name[32];
+    double worst;
+};
+
+/* Which of a latent frame's frames this layer shows now. */
+static int64_t turn(struct taps *t, const char *name)
+{
+    int i = 0;
+
+    while (i < t->n_names && strcmp(t->name[i].name, name) != 0)
+        i++;
+    if (i == t->n_names) {
+        ck_assert_int_lt(i, 32);
+        snprintf(t->name[i].name, sizeof t->name[i].name, "%s", name);
+        t->name[i].came = 0;
+        t->n_names++;
+    }
+    return t->name[i].came++;
+}
+
+static void compare_tap(void *ctx, const char *name, const float *x, int64_t n)
+{
+    struct taps *t = ctx;
+    const int64_t k = turn(t, name);
+    double off = 0, all = 0;
+    struct kvr_tensor want;
+    int64_t channels, frames, area;
+    char full[40];
+
+    snprintf(full, sizeof full, "a.f%d.%s", t->latent, name);
+    if (kvr_st_get(golden, full, &want) != KVR_OK)
+        return;
+    channels = want.shape[0];
+    frames = want.shape[1];
+    area = want.shape[2] * want.shape[3];
+    ck_assert_int_eq(n, channels * area);
+    ck_assert_int_lt(k, frames);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t p = 0; p < area; p++) {
+            const double v = ((const float *)want.data)[(c * frames + k) * area + p];
+
+            off += square(x[p * channels + c] - v);
+            all += v * v;
+        }
+    t->worst = fmax(t->worst, sqrt(off / all));
+    t->seen++;
+}
+
+START_TEST(layers_and_states)
+{
+    static const int recorded[] = { 0, 1, 11, 12, 18, 31 };
+    struct taps taps = { 0 };
+    struct kvr_tensor z;
+    struct rig r;
+
+    get("a.z", &z);
+    rig_open(&r, 3, 2);
+    kvr_vae_tap(r.v, compare_tap, &taps);
+    for (taps.latent = 0; taps.latent < 2; taps.latent++) {
+        const float *frame[2];
+        int64_t n;
+
+        taps.n_names = 0;
+        ck_assert_int_eq(kvr_vae_decode(r.v, (const float *)z.data + taps.latent * 96, NULL, NULL),
+                         KVR_OK);
+        ck_assert_int_eq(kvr_vae_state(r.v, 0, frame, &n), taps.latent + 1);
+        /* what doubles frames has not seen the first latent one */
+        ck_assert_int_eq(kvr_vae_state(r.v, 11, frame, &n), taps.latent);
+    }
+    ck_assert_msg(taps.worst <= 1e-5, "a layer is off by %g", taps.worst);
+    /* 20 layers of the first frame; of the second 6 show one, 4 two and 10 four */
+    ck_assert_int_eq(taps.seen, 20 + 7 + 2 * 4 + 4 * 9);
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
+        struct kvr_tensor want;
+        const float *frame[2];
+        double worst = 0;
+        char name[32];
+        int64_t n, area;
+        int n_frames;
+
+        snprintf(name, sizeof name, "a.state_after2.%d", recorded[i]);
+        get(name, &want);
+        area = want.shape[2] * want.shape[3];
+        n_frames = kvr_vae_state(r.v, recorded[i], frame, &n);
+        ck_assert_int_eq(n, want.shape[0] * area);
+        for (int f = 0; f < 2; f++)
+            for (int64_t e = 0; e < n; e++) {
+                const int64_t c = e % want.shape[0], p = e / want.shape[0];
+                const double v = ((const float *)want.data)[(c * 2 + f) * area + p];
+                const int mine = f - (2 - n_frames); /* one that was never pushed is zeros */
+
+                worst = fmax(worst, fabs((mine >= 0 ? (double)frame[mine][e] : 0) - v));
+            }
+        /* values of a few units, in float32 through 30 layers */
+        ck_assert_msg(worst <= 2e-5, "state %d: %g", recorded[i], worst);
+    }
+    rig_close(&r);
+}
+END_TEST
+
+/* Another clip after a reset, and other threads, change no byte. */
+START_TEST(the_same_bytes)
+{
+    struct kvr_tensor z;
+    struct film f[3];
+    struct rig r;
+
+    get("c.z", &z);
+    omp_set_num_threads(3);
+    rig_open(&r, 5, 3);
+    f[0] = decode(&r, &z, 2);
+    kvr_vae_reset(r.v);
+    f[1] = decode(&r, &z, 2);
+    rig_close(&r);
+    omp_set_num_threads(1);
+    rig_open(&r, 5, 3);
+    f[2] = decode(&r, &z, 2);
+    rig_close(&r);
+    for (int i = 1; i < 3; i++)
+        ck_assert(memcmp(f[0].y, f[i].y, (size_t)(f[0].n * f[0].n_frame) * sizeof(float)) == 0);
+    for (int i = 0; i < 3; i++)
+        free(f[i].y);
+}
+END_TEST
+
+/* What the arithmetic says is what the allocator holds, beside strips and padded weights: and more
+ * frames take no more. */
+START_TEST(memory)
+{
+    struct kvr_vae_cost cost;
+    struct kvr_mem_stats one, seven;
+    struct kvr_tensor z;
+    struct film f;
+    struct rig r;
+
+    omp_set_num_threads(1);
+    get("a.z", &z);
+    rig_open(&r, 3, 2);
+    f = decode(&r, &z, 1);
+    free(f.y);
+    kvr_mem_stats(r.dev, &one);
+    kvr_vae_reset(r.v);
+    f = decode(&r, &z, 7);
+    free(f.y);
+    kvr_mem_stats(r.dev, &seven);
+    kvr_vae_cost(BASE, 3, 2, &cost);
+    ck_assert_uint_eq(one.live_total, seven.live_total);
+    ck_assert_uint_eq(one.peak_total, seven.peak_total);
+    ck_assert_uint_eq(seven.live[KVR_MEM_ACT], cost.states + cost.frames);
+    ck_assert_uint_ge(seven.live[KVR_MEM_WEIGHTS], cost.weights);
+    ck_assert_uint_eq(seven.live[KVR_MEM_ACT] + seven.live[KVR_MEM_WEIGHTS] +
+                          seven.live[KVR_MEM_SCRATCH],
+                      seven.live_total);
+    rig_close(&r);
+}
+END_TEST
+
+/* The arithmetic of the real decoder at 480x832, as counted layer by layer elsewhere: 944,286,720
+ * elements of states, 73.3 M parameters, 4.35 and 13.55 TFLOP. */
+START_TEST(real_sizes)
+{
+    struct kvr_vae_cost c;
+
+    kvr_vae_cost(96, 60, 104, &c);
+    ck_assert_uint_eq(c.states, (size_t)944286720 * sizeof(float));
+    ck_assert_uint_eq(c.weights, (size_t)(73295331 + 272) * sizeof(float));
+    ck_assert_msg(fabs(c.flop_first / 4.35e12 - 1) <= 0.005, "%g", c.flop_first);
+    ck_assert_msg(fabs(c.flop_next / 13.55e12 - 1) <= 0.005, "%g", c.flop_next);
+    ck_assert_uint_le(c.states + c.weights + c.frames, (size_t)11 << 29); /* 5.5 GiB, in floats */
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct kvr_dev *dev;
+    struct kvr_vae *v;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "umt5.safetensors", 3, 2), KVR_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "decoder.head.2.weight"));
+    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "none.pth", 3, 2), KVR_ENOTFOUND);
+    ck_assert_int_eq(kvr_vae_open(&v, dev, FOLDER "Wan2.1_VAE_tiny.pth", 0, 2), KVR_EINVAL);
+    ck_assert_ptr_null(v);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("vae");
+    TCase *tc = tcase_create("vae");
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_unchecked_fixture(tc, open_all, close_all);
+    tcase_add_loop_test(tc, as_recorded, 0, sizeof clips / sizeof *clips);
+    tcase_add_test(tc, bytes_as_recorded);
+    tcase_add_test(tc, layers_and_states);
+    tcase_add_test(tc, the_same_bytes);
+    tcase_add_test(tc, memory);
+    tcase_add_test(tc, real_sizes);
+    tcase_add_test(tc, refused);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
