@@ -26,6 +26,7 @@
 #include "harness/device/names.h"
 #include "harness/plan/files.h"
 #include "harness/run/answer.h"
+#include "harness/run/beside.h"
 #include "harness/run/by_name.h"
 #include "harness/run/choose.h"
 #include "harness/run/estimate.h"
@@ -44,18 +45,17 @@
 enum { MAX_WORKERS = 256, TICK_MS = 1000, N_DRIFT = 3 };
 
 /* A baseline that moves by more than this from the beginning of a timed session to its end makes
- * the session's times noisy; other programs may take this part of the machine meanwhile. */
-static const double max_drift = 0.02, max_load = 0.1;
-/* The same part of a hypervisor's, and how much slower its clock may be than it was at its best. */
-static const double max_stolen = 0.01, max_slower = 0.05;
+ * the session's times noisy. */
+static const double max_drift = 0.02;
 
 struct worker {
     struct kvr_child child;
     struct kvr_job *job; /* NULL: idle */
     int64_t start_ns, deadline_ns;
-    bool timed_out, stopped, drift;        /* drift: a baseline once more, no cell */
-    int64_t busy_ns, stolen_ns, oom_kills; /* the host's counters when it started */
-    int gpu;                               /* -1: none */
+    bool timed_out, stopped, drift; /* drift: a baseline once more, no cell */
+    int64_t oom_kills;              /* the host's counter when it started */
+    int gpu;                        /* -1: none */
+    struct kvr_beside beside;
     char started[32];
 };
 
@@ -80,13 +80,13 @@ struct runner {
     int64_t drift_ns[N_DRIFT];
     int64_t t0_ns, ns_done; /* the run's beginning; what its finished cells took */
     double cost_done;
-    double mhz;                /* the fastest clock of this session; 0: not known */
+    struct kvr_machine machine;
     struct kvr_job *drift_job; /* the baseline that is measured again */
     char driver[256];          /* the device's, for the session */
     struct kvr_gpus gpus;
-    bool no_links;                  /* the out folder cannot have any */
-    bool waits_for_gpu, said_so;    /* others have them all; the user was told */
-    int n_cpus, timeout_s, signals; /* signals: how often the user asked to stop */
+    bool no_links;               /* the out folder cannot have any */
+    bool waits_for_gpu, said_so; /* others have them all; the user was told */
+    int timeout_s, signals;      /* signals: how often the user asked to stop */
     int signal_fd, lock;
     sigset_t old_mask;
     struct sigaction old_pipe;
@@ -282,6 +282,7 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
         return kvr_fail(KVR_ENOMEM, "run: no memory for a worker's request");
     memset(w, 0, sizeof *w);
     w->gpu = gpu;
+    kvr_beside_begin(&w->beside, &r->machine, kvr_gpus_uuid(&r->gpus, gpu));
     st = kvr_child_start(&w->child, request, strlen(request), j->cell->set.threads,
                          r->gpus.n > 1 ? kvr_gpus_uuid(&r->gpus, gpu) : "");
     free(request);
@@ -292,8 +293,6 @@ static enum kvr_status start(struct runner *r, struct worker *w, struct kvr_job 
     w->deadline_ns = w->start_ns + (int64_t)r->timeout_s * 1000000000;
     w->job = j;
     w->drift = drift;
-    w->busy_ns = kvr_host_busy_ns();
-    w->stolen_ns = kvr_host_stolen_ns();
     w->oom_kills = kvr_host_oom_kills();
     r->n_running++;
     if (drift)
@@ -457,40 +456,6 @@ static enum kvr_status fill_workers(struct runner *r)
 
 /* --- finishing -------------------------------------------------------------------------- */
 
-/* What the machine did beside a cell. */
-struct beside {
-    struct kvr_row_watch watch[4];
-    char codes[64];
-};
-
-/* Other programs' share of the machine, what a hypervisor took of it, and its clock: held against
- * the fastest that this session has seen. Every cell is looked at, timed or not. */
-static void look_beside(struct runner *r, const struct worker *w, struct beside *b)
-{
-    const double wall = (double)(kvr_now_ns() - w->start_ns) * r->n_cpus, mhz = kvr_machine_mhz();
-    const double busy = (double)(kvr_host_busy_ns() - w->busy_ns - w->child.cpu_ns) / wall;
-    const double stolen = (double)(kvr_host_stolen_ns() - w->stolen_ns) / wall;
-    const struct {
-        bool is;
-        const char *code;
-    } codes[] = { { w->busy_ns && busy > max_load, "LOAD" },
-                  { w->busy_ns && stolen > max_stolen, "STEAL" },
-                  { mhz > 0 && mhz < (1 - max_slower) * r->mhz, "CLOCK" },
-                  { r->n_workers > 1, "JOBS" } };
-    size_t n = 0;
-
-    r->mhz = mhz > r->mhz ? mhz : r->mhz;
-    b->watch[0] = (struct kvr_row_watch){ "others_share", w->busy_ns ? busy : NAN };
-    b->watch[1] = (struct kvr_row_watch){ "stolen_share", w->busy_ns ? stolen : NAN };
-    b->watch[2] = (struct kvr_row_watch){ "mhz", mhz > 0 ? mhz : NAN };
-    b->watch[3] = (struct kvr_row_watch){ "load", kvr_machine_load() };
-    b->codes[0] = 0;
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (codes[i].is)
-            n += (size_t)snprintf(b->codes + n, sizeof b->codes - n, "%s%s", n ? " " : "",
-                                  codes[i].code);
-}
-
 /* A drift measurement: only its time is kept. One that failed leaves the session unchecked, and
  * that is noisy, too. */
 static enum kvr_status finish_drift(struct runner *r, struct worker *w)
@@ -553,7 +518,7 @@ static bool tries_again(struct runner *r, struct kvr_job *j, const struct kvr_ve
 static enum kvr_status finish(struct runner *r, struct worker *w, int wait_status)
 {
     struct kvr_job *j = w->job;
-    struct beside beside;
+    struct kvr_beside *beside = &w->beside;
     struct kvr_attempt a = {
         .started = w->started,
         .answer = w->child.answer ? w->child.answer : "",
@@ -566,15 +531,15 @@ static enum kvr_status finish(struct runner *r, struct worker *w, int wait_statu
         .expected_frames = j->expect_same_frames ? j->frames_sha256 : "",
         .answer_lost = w->child.no_room,
         .oom_killed = kvr_host_oom_kills() != w->oom_kills,
-        .disturbed = beside.codes,
-        .watch = beside.watch,
-        .n_watch = sizeof beside.watch / sizeof *beside.watch,
+        .disturbed = beside->codes,
+        .watch = beside->watch,
     };
     char same_frames[65];
     struct kvr_verdict v;
     enum kvr_status st = KVR_OK;
 
-    look_beside(r, w, &beside);
+    kvr_beside_end(beside, &r->machine, w->child.cpu_ns);
+    a.n_watch = beside->n_watch;
     if (w->drift) {
         st = finish_drift(r, w);
     } else {
@@ -669,6 +634,13 @@ static int wait_ms(const struct runner *r)
     return least > 0 ? (int)(least / 1000000) + 1 : 0;
 }
 
+static void look_beside(struct runner *r)
+{
+    for (int i = 0; i < r->n_workers; i++)
+        if (r->workers[i].job)
+            kvr_beside_look(&r->workers[i].beside, &r->machine, kvr_now_ns());
+}
+
 static enum kvr_status wait_for_something(struct runner *r)
 {
     struct pollfd fds[2 * MAX_WORKERS + 1];
@@ -688,6 +660,7 @@ static enum kvr_status wait_for_something(struct runner *r)
     for (int i = 0; i < r->n_workers; i++)
         if (r->workers[i].job)
             kvr_child_read(&r->workers[i].child);
+    look_beside(r);
     read_signals(r);
     check_deadlines(r);
     kvr_progress_tick(&r->progress);
@@ -1118,6 +1091,26 @@ static enum kvr_status tell_gpus(struct runner *r)
     return r->gpus.n ? kvr_session_tell(&r->session, "device_uuids", text) : KVR_OK;
 }
 
+/* Who tells of their clocks and heat, or why nobody does; and what they are set to. */
+static enum kvr_status tell_gpu_states(struct runner *r)
+{
+    char uuid[KVR_MAX_DEVICES][KVR_UUID_LEN], *text;
+    enum kvr_status st = KVR_OK;
+
+    if (!r->gpus.n)
+        return KVR_OK;
+    for (int i = 0; i < r->gpus.n; i++)
+        snprintf(uuid[i], sizeof uuid[i], "%s", kvr_gpus_uuid(&r->gpus, i));
+    text = kvr_machine_gpus(&r->machine, (const char(*)[KVR_UUID_LEN])uuid, r->gpus.n);
+    if (!text)
+        return kvr_fail(KVR_ENOMEM, "run: no memory");
+    if (text[0])
+        st = kvr_session_tell(&r->session, "gpus", text);
+    free(text);
+    KVR_TRY(st);
+    return kvr_session_tell(&r->session, "nvml", r->machine.nvml);
+}
+
 /* A hash of all keys: the same plan, whoever runs it. */
 static enum kvr_status identify_plan(struct runner *r)
 {
@@ -1230,7 +1223,6 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_session_identify(&r->session));
     KVR_TRY(find_enough(r));
     apply_limit(r);
-    r->n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
     r->n_workers = count_workers(r);
     KVR_TRY(estimate(r));
@@ -1249,6 +1241,8 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
+    kvr_machine_open(&r->machine, r->session.n_cpus, r->n_workers, r->gpus.n > 0);
+    KVR_TRY(tell_gpu_states(r));
     KVR_TRY(tell_session(r));
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
@@ -1327,6 +1321,7 @@ enum kvr_status kvr_run(const struct kvr_run_options *opts, struct kvr_run_summa
         st = score_new_metrics(&r);
     release_signals(&r);
     kvr_gpus_close(&r.gpus);
+    kvr_machine_close(&r.machine);
     kvr_store_close(&r.store);
     kvr_store_unlock(&r.lock);
     kvr_session_free(&r.session);

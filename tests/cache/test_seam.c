@@ -12,6 +12,7 @@
 #include "harness/core/rng.h"
 #include "methods/plugin.h"
 #include "tests/cache/compare.h"
+#include "tests/built.h"
 #include "tests/suite.h"
 
 enum { S = 9, FRAMES = 2, H = 3, D = 16, CHUNKS = 4, CHUNK = S * FRAMES, N = CHUNK * H * D };
@@ -244,19 +245,11 @@ START_TEST(bytes_follow_the_data)
 }
 END_TEST
 
-/* "BUILD/tests/cache/test_seam" -> "BUILD/tests/plugins/odd.so" */
 static bool load(void)
 {
-    char exe[2048], path[4096];
-    const ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char path[4096];
 
-    if (len <= 0)
-        return false;
-    exe[len] = 0;
-    for (int up = 0; up < 2; up++)
-        *strrchr(exe, '/') = 0;
-    snprintf(path, sizeof path, "%s/plugins/odd.so", exe);
-    return kvr_plugin_load(path) == KVR_OK;
+    return kvr_plugin_load(built_file("tests/plugins/odd.so", path, sizeof path)) == KVR_OK;
 }
 
 int main(void)

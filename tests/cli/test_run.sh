@@ -148,18 +148,28 @@ if "$kvreel" version | grep -q 'kernels *emulated'; then
     exits 2 "a device of another build" run tiny.yaml --db d.db --out o --set device=cuda
     says "says how to build it" 'make CUDA=1'
     # Less than one layer's weights: nothing fits.
+    export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work KVREEL_NVML=$work/none.so
     KVREEL_EMULATED_BYTES=1000 exits 3 "a device that is too small" run tiny.yaml --db d.db --out o \
         --set device=emulated
     check "is an outcome of its own" test \
         "$(sql d.db "SELECT count(*) FROM cell WHERE outcome = 'OOM_DEVICE' AND reason GLOB \
            '*bytes asked, * of 1000 free*' AND backend = 'emulated'")" -eq 2
     check "the session names the device" test "$(sql d.db 'SELECT driver FROM session')" = 'emulated device'
+    check "and why nobody tells of its clocks" test \
+        "$(sql d.db "SELECT count(*) FROM about WHERE name = 'nvml' AND value GLOB 'no NVML: *none.so*'")" -eq 1
     # Two chunks on the emulated device and on the CPU: the same but for BF16's roundings. A model of
     # one small layer, with a decoder: an emulated thread is slow.
     one=(run tiny.yaml --set "model=$root/tests/fixtures/wan_folder" --set 'methods=[BF16]' --filter prompt=red)
-    exits 0 "a cell on an emulated device" "${one[@]}" --db e.db --out e --set device=emulated
+    export KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so
+    KVR_TEST_GPU='1980 95 40 80 1' exits 0 "a cell on an emulated device" "${one[@]}" --db e.db --out e \
+        --set device=emulated
+    unset KVREEL_EMULATED_DEVICES KVREEL_LOCKS KVREEL_NVML
     check "its times do not count, its bytes do" test "$(sql e.db "SELECT count(*) FROM cell WHERE \
         verdict || verdict_codes = 'NOISYEMULATED' AND backend = 'emulated' AND device_bytes >= peak_bytes")" -eq 1
+    check "a GPU that is hot and shared is seen" test "$(sql e.db "SELECT count(*) FROM cell JOIN watch ON key = cell \
+        WHERE time_codes GLOB 'UNTIMED*GPU_SHARED GPU_SLOWED EMULATED*' AND watch.name = 'gpu_celsius' AND value = 95")" -eq 1
+    check "and the session says what tells of it" test "$(sql e.db "SELECT group_concat(value, '; ') FROM (SELECT * \
+        FROM about WHERE name IN ('gpus', 'nvml') ORDER BY name)")" = 'emulated-0: memory 3201 MHz, ECC on; NVML of driver 999.1'
     exits 0 "the same cell on the CPU" "${one[@]}" --db e.db --out e
     check "is another cell" test "$(sql e.db "SELECT count(DISTINCT key) FROM cell WHERE outcome = 'OK'")" -eq 2
     frames() { sql e.db "SELECT 'e/' || artifact.path FROM artifact JOIN cell ON key = cell WHERE artifact.kind = 'frames' AND backend = '$1'"; }

@@ -9,6 +9,7 @@
 
 #include "harness/core/rng.h"
 #include "methods/plugin.h"
+#include "tests/built.h"
 #include "tests/suite.h"
 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
@@ -213,20 +214,6 @@ START_TEST(a_wrong_thing_is_named)
 }
 END_TEST
 
-/* "BUILD/tests/methods/test_plugin" -> "BUILD/NAME" */
-static const char *built(const char *name, char *buf, size_t n)
-{
-    char exe[2048];
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-
-    ck_assert_int_gt(len, 0);
-    exe[len] = 0;
-    for (int up = 0; up < 3; up++)
-        *strrchr(exe, '/') = 0;
-    snprintf(buf, n, "%s/%s", exe, name);
-    return buf;
-}
-
 static int n_methods(void)
 {
     int n = 0;
@@ -244,7 +231,7 @@ START_TEST(refused_files_leave_nothing)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(name, sizeof name, "tests/plugins/%s.so", names[i]);
-        ck_assert_int_ne(kvr_plugin_load(built(name, path, sizeof path)), KVR_OK);
+        ck_assert_int_ne(kvr_plugin_load(built_file(name, path, sizeof path)), KVR_OK);
         ck_assert_msg(strstr(kvr_error(), names[i]) != NULL, "%s", kvr_error());
         ck_assert_ptr_null(kvr_plugin_at(0));
         ck_assert_int_eq(n_methods(), before);
@@ -291,7 +278,7 @@ START_TEST(the_example_does_what_it_says)
     char path[4096];
     double plain, centred, nothing;
 
-    built("examples/plugin/center.so", path, sizeof path);
+    built_file("examples/plugin/center.so", path, sizeof path);
     ck_assert_msg(kvr_plugin_load(path) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_plugin_load(path) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(n_methods(), before + 1);

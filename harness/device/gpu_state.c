@@ -1,0 +1,173 @@
+/* gpu_state.c - see gpu_state.h. The few functions of the library that are used, with the types of
+ * its documented interface: what is not there is not asked. */
+#include "harness/device/gpu_state.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SUCCESS = 0, TOO_SMALL = 7, CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
+
+typedef struct gpu *gpu_handle;
+struct utilization {
+    unsigned gpu, memory; /* percent */
+};
+
+struct kvr_gpu_states {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*text)(int error);
+    int (*version)(char *text, unsigned n);
+    int (*by_uuid)(const char *uuid, gpu_handle *out);
+    int (*clock)(gpu_handle g, int which, unsigned *mhz);
+    int (*most_clock)(gpu_handle g, int which, unsigned *mhz);
+    int (*temperature)(gpu_handle g, int sensor, unsigned *celsius);
+    int (*power)(gpu_handle g, unsigned *milliwatts);
+    int (*limit)(gpu_handle g, unsigned *milliwatts);
+    int (*reasons)(gpu_handle g, unsigned long long *bits);
+    int (*utilization)(gpu_handle g, struct utilization *out);
+    int (*processes)(gpu_handle g, unsigned *n, void *list);
+    int (*ecc)(gpu_handle g, int *now, int *pending);
+};
+
+/* An object pointer into a function's: as dlsym's manual does it. */
+static void find(const struct kvr_gpu_states *g, const char *name, const char *other, void *to)
+{
+    *(void **)to = dlsym(g->library, name);
+    if (!*(void **)to && other)
+        *(void **)to = dlsym(g->library, other);
+}
+
+static void find_all(struct kvr_gpu_states *g)
+{
+    find(g, "nvmlInit_v2", NULL, &g->init);
+    find(g, "nvmlShutdown", NULL, &g->shutdown);
+    find(g, "nvmlErrorString", NULL, &g->text);
+    find(g, "nvmlSystemGetDriverVersion", NULL, &g->version);
+    find(g, "nvmlDeviceGetHandleByUUID", NULL, &g->by_uuid);
+    find(g, "nvmlDeviceGetClockInfo", NULL, &g->clock);
+    find(g, "nvmlDeviceGetMaxClockInfo", NULL, &g->most_clock);
+    find(g, "nvmlDeviceGetTemperature", NULL, &g->temperature);
+    find(g, "nvmlDeviceGetPowerUsage", NULL, &g->power);
+    find(g, "nvmlDeviceGetEnforcedPowerLimit", NULL, &g->limit);
+    find(g, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons",
+         &g->reasons);
+    find(g, "nvmlDeviceGetUtilizationRates", NULL, &g->utilization);
+    find(g, "nvmlDeviceGetComputeRunningProcesses_v3", NULL, &g->processes);
+    find(g, "nvmlDeviceGetEccMode", NULL, &g->ecc);
+}
+
+static bool load(struct kvr_gpu_states *g, char *why, size_t n)
+{
+    const char *said = getenv("KVREEL_NVML"), *name = said && said[0] ? said : "libnvidia-ml.so.1";
+    char version[80] = "";
+    int rc;
+
+    g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!g->library) {
+        const char *error = dlerror();
+
+        snprintf(why, n, "no NVML: %s", error ? error : name);
+        return false;
+    }
+    find_all(g);
+    if (!g->init || !g->shutdown || !g->by_uuid) {
+        snprintf(why, n, "no NVML: %s has no %s", name,
+                 !g->init       ? "nvmlInit_v2"
+                 : !g->shutdown ? "nvmlShutdown"
+                                : "nvmlDeviceGetHandleByUUID");
+        return false;
+    }
+    rc = g->init();
+    if (rc != SUCCESS) {
+        snprintf(why, n, "no NVML: nvmlInit_v2: %s (%d)", g->text ? g->text(rc) : "error", rc);
+        return false;
+    }
+    if (g->version && g->version(version, sizeof version) == SUCCESS && version[0])
+        snprintf(why, n, "NVML of driver %s", version);
+    else
+        snprintf(why, n, "NVML");
+    return true;
+}
+
+struct kvr_gpu_states *kvr_gpu_states_open(char *why, size_t n)
+{
+    struct kvr_gpu_states *g = calloc(1, sizeof *g);
+
+    if (!g)
+        snprintf(why, n, "no NVML: no memory");
+    if (g && !load(g, why, n)) {
+        if (g->library)
+            dlclose(g->library);
+        free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void kvr_gpu_states_close(struct kvr_gpu_states **g)
+{
+    if (!*g)
+        return;
+    (*g)->shutdown();
+    dlclose((*g)->library);
+    free(*g);
+    *g = NULL;
+}
+
+static double mhz_of(int (*ask)(gpu_handle g, int which, unsigned *mhz), gpu_handle gpu, int which)
+{
+    unsigned mhz;
+
+    return ask && ask(gpu, which, &mhz) == SUCCESS ? mhz : NAN;
+}
+
+static double watts_of(int (*ask)(gpu_handle g, unsigned *milliwatts), gpu_handle gpu)
+{
+    unsigned milliwatts;
+
+    return ask && ask(gpu, &milliwatts) == SUCCESS ? milliwatts / 1000.0 : NAN;
+}
+
+/* With room for none the library says how many there are. */
+static double count_processes(const struct kvr_gpu_states *g, gpu_handle gpu)
+{
+    unsigned n = 0;
+    const int rc = g->processes ? g->processes(gpu, &n, NULL) : -1;
+
+    return rc == SUCCESS || rc == TOO_SMALL ? n : NAN;
+}
+
+bool kvr_gpu_look(struct kvr_gpu_states *g, const char *uuid, struct kvr_gpu_state *out)
+{
+    struct utilization used;
+    unsigned long long bits;
+    unsigned celsius;
+    gpu_handle gpu;
+    int now, pending;
+
+    if (!g || g->by_uuid(uuid, &gpu) != SUCCESS)
+        return false;
+    *out = (struct kvr_gpu_state){
+        .mhz = mhz_of(g->clock, gpu, CLOCK_SM),
+        .memory_mhz = mhz_of(g->clock, gpu, CLOCK_MEMORY),
+        .most_mhz = mhz_of(g->most_clock, gpu, CLOCK_SM),
+        .celsius = NAN,
+        .watts = watts_of(g->power, gpu),
+        .limit_watts = watts_of(g->limit, gpu),
+        .busy = NAN,
+        .processes = count_processes(g, gpu),
+        .ecc = NAN,
+    };
+    if (g->temperature && g->temperature(gpu, SENSOR_GPU, &celsius) == SUCCESS)
+        out->celsius = celsius;
+    if (g->utilization && g->utilization(gpu, &used) == SUCCESS)
+        out->busy = used.gpu / 100.0;
+    if (g->reasons && g->reasons(gpu, &bits) == SUCCESS)
+        out->reasons = (unsigned long)bits;
+    if (g->ecc && g->ecc(gpu, &now, &pending) == SUCCESS)
+        out->ecc = now != 0;
+    return true;
+}

@@ -1,0 +1,156 @@
+/* beside.c - see beside.h. */
+#include "harness/run/beside.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/clock.h"
+#include "harness/core/hostmem.h"
+#include "harness/core/machine.h"
+#include "harness/core/memtext.h"
+
+/* The part of the machine that other programs may take, a hypervisor may take, and how much slower
+ * a clock may be than it was at its best. */
+static const double max_load = 0.1, max_stolen = 0.01, max_slower = 0.05;
+
+/* The library keeps its numbers that long itself. */
+enum { LOOK_EVERY_NS = 200000000 };
+
+void kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus)
+{
+    *m = (struct kvr_machine){ .n_cpus = n_cpus, .jobs = jobs };
+    if (asks_gpus)
+        m->gpus = kvr_gpu_states_open(m->nvml, sizeof m->nvml);
+}
+
+void kvr_machine_close(struct kvr_machine *m)
+{
+    kvr_gpu_states_close(&m->gpus);
+}
+
+static void tell_number(FILE *to, const char *before, double x, const char *unit)
+{
+    if (x == x)
+        fprintf(to, "%s%.0f %s", before, x, unit);
+}
+
+char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_LEN], int n_gpus)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    int n = 0;
+
+    for (int i = 0; to && i < n_gpus; i++) {
+        struct kvr_gpu_state s;
+
+        if (!kvr_gpu_look(m->gpus, uuid[i], &s))
+            continue;
+        fprintf(to, "%s%s:", n++ ? "; " : "", uuid[i]);
+        tell_number(to, " most ", s.most_mhz, "MHz,");
+        tell_number(to, " memory ", s.memory_mhz, "MHz,");
+        tell_number(to, " limit ", s.limit_watts, "W,");
+        fprintf(to, " ECC %s", s.ecc == 1 ? "on" : s.ecc == 0 ? "off" : "unknown");
+    }
+    return kvr_text_close(to, &text) ? text : NULL;
+}
+
+/* NaN is no number to be less than another. */
+static double most(double a, double b)
+{
+    return a > b || b != b ? a : b;
+}
+
+void kvr_beside_begin(struct kvr_beside *b, struct kvr_machine *m, const char *uuid)
+{
+    memset(b, 0, sizeof *b);
+    snprintf(b->uuid, sizeof b->uuid, "%s", uuid);
+    b->gpu = (struct kvr_gpu_state){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0 };
+    b->busy_before = b->others = NAN;
+    if (uuid[0] && kvr_gpu_look(m->gpus, uuid, &b->gpu)) {
+        b->busy_before = b->gpu.busy;
+        b->others = b->gpu.processes; /* our worker is not there yet */
+    }
+    b->busy_ns = kvr_host_busy_ns();
+    b->stolen_ns = kvr_host_stolen_ns();
+    b->start_ns = b->looked_ns = kvr_now_ns();
+}
+
+static void look_again(struct kvr_beside *b, const struct kvr_machine *m)
+{
+    struct kvr_gpu_state s;
+
+    if (!b->uuid[0] || !kvr_gpu_look(m->gpus, b->uuid, &s))
+        return;
+    b->gpu.mhz = most(b->gpu.mhz, s.mhz);
+    b->gpu.memory_mhz = most(b->gpu.memory_mhz, s.memory_mhz);
+    b->gpu.celsius = most(b->gpu.celsius, s.celsius);
+    b->gpu.watts = most(b->gpu.watts, s.watts);
+    b->gpu.reasons |= s.reasons;
+    b->others = most(b->others, s.processes - 1); /* our worker is one of them */
+}
+
+void kvr_beside_look(struct kvr_beside *b, const struct kvr_machine *m, int64_t now_ns)
+{
+    if (now_ns - b->looked_ns < LOOK_EVERY_NS)
+        return;
+    b->looked_ns = now_ns;
+    look_again(b, m);
+}
+
+static void tell(struct kvr_beside *b, const char *name, double value)
+{
+    b->watch[b->n_watch++] = (struct kvr_row_watch){ name, value };
+}
+
+/* The last look is after the worker's end, when its GPU has not come to rest yet: a short cell's
+ * only one. */
+static void end_gpu(struct kvr_beside *b, struct kvr_machine *m)
+{
+    const double others = b->others;
+
+    look_again(b, m);
+    b->others = others; /* the worker is gone, and is not to be taken off any more */
+    tell(b, "gpu_mhz", b->gpu.mhz);
+    tell(b, "gpu_memory_mhz", b->gpu.memory_mhz);
+    tell(b, "gpu_celsius", b->gpu.celsius);
+    tell(b, "gpu_watts", b->gpu.watts);
+    tell(b, "gpu_slowed_by", (double)b->gpu.reasons);
+    tell(b, "gpu_others", b->others);
+    tell(b, "gpu_busy_before", b->busy_before);
+}
+
+void kvr_beside_end(struct kvr_beside *b, struct kvr_machine *m, int64_t worker_cpu_ns)
+{
+    const double wall = (double)(kvr_now_ns() - b->start_ns) * m->n_cpus, mhz = kvr_machine_mhz();
+    const double busy = (double)(kvr_host_busy_ns() - b->busy_ns - worker_cpu_ns) / wall;
+    const double stolen = (double)(kvr_host_stolen_ns() - b->stolen_ns) / wall;
+    size_t n = 0;
+
+    tell(b, "others_share", b->busy_ns ? busy : NAN);
+    tell(b, "stolen_share", b->busy_ns ? stolen : NAN);
+    tell(b, "mhz", mhz > 0 ? mhz : NAN);
+    tell(b, "load", kvr_machine_load());
+    if (b->uuid[0] && m->gpus)
+        end_gpu(b, m);
+
+    const struct {
+        bool is;
+        const char *code;
+    } codes[] = { { b->busy_ns && busy > max_load, "LOAD" },
+                  { b->busy_ns && stolen > max_stolen, "STEAL" },
+                  { mhz > 0 && mhz < (1 - max_slower) * m->mhz, "CLOCK" },
+                  { m->jobs > 1, "JOBS" },
+                  { b->others > 0, "GPU_SHARED" },
+                  { b->gpu.reasons & KVR_GPU_SLOWED, "GPU_SLOWED" },
+                  { b->gpu.mhz < (1 - max_slower) * m->gpu_mhz, "GPU_CLOCK" } };
+
+    m->mhz = mhz > m->mhz ? mhz : m->mhz;
+    m->gpu_mhz = b->gpu.mhz > m->gpu_mhz ? b->gpu.mhz : m->gpu_mhz;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].is)
+            n += (size_t)snprintf(b->codes + n, sizeof b->codes - n, "%s%s", n ? " " : "",
+                                  codes[i].code);
+}

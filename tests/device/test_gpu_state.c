@@ -1,0 +1,73 @@
+/* test_gpu_state.c - a GPU's clocks, heat and company, by a library that stands in for NVIDIA's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/device/gpu_state.h"
+#include "tests/built.h"
+#include "tests/suite.h"
+
+static char why[256];
+
+static struct kvr_gpu_states *open_library(const char *name)
+{
+    char path[4096];
+
+    setenv("KVREEL_NVML", name[0] == '/' ? name : built_file(name, path, sizeof path), 1);
+    return kvr_gpu_states_open(why, sizeof why);
+}
+
+START_TEST(what_the_library_says)
+{
+    struct kvr_gpu_states *g = open_library("tests/plugins/fake_nvml.so");
+    struct kvr_gpu_state s;
+
+    ck_assert_msg(g != NULL, "%s", why);
+    ck_assert_str_eq(why, "NVML of driver 999.1");
+    setenv("KVR_TEST_GPU", "1755 83 44 37 3", 1);
+    ck_assert(kvr_gpu_look(g, "emulated-0", &s));
+    ck_assert(s.mhz == 1755 && s.memory_mhz == 3201 && s.celsius == 83 && s.watts == 123.456);
+    ck_assert(s.busy == 0.37 && s.processes == 3 && s.ecc == 1);
+    ck_assert_int_eq(s.reasons, KVR_GPU_POWER_CAP | KVR_GPU_HW_THERMAL);
+    ck_assert_msg(s.reasons & KVR_GPU_SLOWED, "heat slows");
+    ck_assert(!(KVR_GPU_POWER_CAP & KVR_GPU_SLOWED));
+    /* What this library has no function for is not known, and not 0. */
+    ck_assert(isnan(s.most_mhz) && isnan(s.limit_watts));
+    setenv("KVR_TEST_GPU", "1980 40 0 0 0", 1);
+    ck_assert(kvr_gpu_look(g, "emulated-0", &s));
+    ck_assert(s.processes == 0 && s.reasons == 0 && s.mhz == 1980);
+    ck_assert(!kvr_gpu_look(g, "GPU-of-another-machine", &s));
+    kvr_gpu_states_close(&g);
+    ck_assert_ptr_null(g);
+    kvr_gpu_states_close(&g);
+    unsetenv("KVR_TEST_GPU");
+}
+END_TEST
+
+/* Whatever keeps it from answering, there is a reason to store. */
+START_TEST(why_nothing_can_be_asked)
+{
+    struct kvr_gpu_state s;
+
+    ck_assert_ptr_null(open_library("/nowhere/libnvidia-ml.so.1"));
+    ck_assert_msg(strstr(why, "no NVML: ") == why && strstr(why, "/nowhere/"), "%s", why);
+    ck_assert_ptr_null(open_library("tests/plugins/no_export.so"));
+    ck_assert_msg(strstr(why, "has no nvmlInit_v2"), "%s", why);
+    setenv("KVR_TEST_GPU", "no driver", 1);
+    ck_assert_ptr_null(open_library("tests/plugins/fake_nvml.so"));
+    ck_assert_str_eq(why, "no NVML: nvmlInit_v2: Driver Not Loaded (9)");
+    unsetenv("KVR_TEST_GPU");
+    ck_assert(!kvr_gpu_look(NULL, "emulated-0", &s));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("gpu_state");
+    TCase *tc = tcase_create("gpu_state");
+
+    tcase_add_test(tc, what_the_library_says);
+    tcase_add_test(tc, why_nothing_can_be_asked);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

@@ -1,0 +1,115 @@
+/* fake_nvml.c - stands in for NVIDIA's management library: one GPU, "emulated-0", whose state is in
+ * the variable KVR_TEST_GPU: "MHZ CELSIUS REASONS BUSY PROCESSES", or "no driver". Of what kvreel
+ * asks it has neither the highest clock nor the limit of power. No plug-in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct state {
+    unsigned mhz, celsius, busy, processes;
+    unsigned long long reasons;
+};
+
+static struct state now(void)
+{
+    const char *said = getenv("KVR_TEST_GPU");
+    struct state s = { 1980, 40, 0, 0, 0 };
+
+    if (said)
+        sscanf(said, "%u %u %llx %u %u", &s.mhz, &s.celsius, &s.reasons, &s.busy, &s.processes);
+    return s;
+}
+
+EXPORT int nvmlInit_v2(void);
+EXPORT int nvmlInit_v2(void)
+{
+    const char *said = getenv("KVR_TEST_GPU");
+
+    return said && strcmp(said, "no driver") == 0 ? 9 : 0;
+}
+
+EXPORT const char *nvmlErrorString(int error);
+EXPORT const char *nvmlErrorString(int error)
+{
+    return error == 9 ? "Driver Not Loaded" : "?";
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned n);
+EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned n)
+{
+    snprintf(text, n, "999.1");
+    return 0;
+}
+
+EXPORT int nvmlShutdown(void);
+EXPORT int nvmlShutdown(void)
+{
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out);
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
+{
+    *out = NULL;
+    return strcmp(uuid, "emulated-0") == 0 ? 0 : 6; /* not found */
+}
+
+EXPORT int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz);
+EXPORT int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz)
+{
+    (void)gpu;
+    *mhz = which == 1 ? now().mhz : 3201;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetTemperature(void *gpu, int sensor, unsigned *celsius);
+EXPORT int nvmlDeviceGetTemperature(void *gpu, int sensor, unsigned *celsius)
+{
+    (void)gpu, (void)sensor;
+    *celsius = now().celsius;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts);
+EXPORT int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
+{
+    (void)gpu;
+    *milliwatts = 123456;
+    return 0;
+}
+
+/* As libraries of before it was renamed have it. */
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *bits);
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *bits)
+{
+    (void)gpu;
+    *bits = now().reasons;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(void *gpu, unsigned used[2]);
+EXPORT int nvmlDeviceGetUtilizationRates(void *gpu, unsigned used[2])
+{
+    (void)gpu;
+    used[0] = now().busy;
+    used[1] = 0;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, void *list)
+{
+    (void)gpu, (void)list;
+    *n = now().processes;
+    return *n ? 7 : 0; /* no room for them */
+}
+
+EXPORT int nvmlDeviceGetEccMode(void *gpu, int *current, int *pending);
+EXPORT int nvmlDeviceGetEccMode(void *gpu, int *current, int *pending)
+{
+    (void)gpu;
+    *current = *pending = 1;
+    return 0;
+}

@@ -1,0 +1,141 @@
+/* test_beside.c - what a GPU does beside a cell, and which of it makes a time not count. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/run/beside.h"
+#include "tests/built.h"
+#include "tests/suite.h"
+
+static struct kvr_machine machine;
+
+static void set_up(void)
+{
+    char path[4096];
+
+    setenv("KVREEL_NVML", built_file("tests/plugins/fake_nvml.so", path, sizeof path), 1);
+    setenv("KVR_TEST_GPU", "1980 40 0 0 0", 1);
+    kvr_machine_open(&machine, 2, 1, true);
+    ck_assert_msg(machine.gpus != NULL, "%s", machine.nvml);
+}
+
+static void tear_down(void)
+{
+    kvr_machine_close(&machine);
+    unsetenv("KVR_TEST_GPU");
+    unsetenv("KVREEL_NVML");
+}
+
+/* A cell in three looks: before its worker is there, while it computes, and after it. */
+static struct kvr_beside cell(const char *before, const char *during, const char *after)
+{
+    struct kvr_beside b;
+
+    setenv("KVR_TEST_GPU", before, 1);
+    kvr_beside_begin(&b, &machine, "emulated-0");
+    setenv("KVR_TEST_GPU", during, 1);
+    kvr_beside_look(&b, &machine, b.start_ns + 1000000000);
+    setenv("KVR_TEST_GPU", after, 1);
+    kvr_beside_end(&b, &machine, 0);
+    return b;
+}
+
+static bool has(const struct kvr_beside *b, const char *code)
+{
+    return strstr(b->codes, code) != NULL;
+}
+
+static double watched(const struct kvr_beside *b, const char *name)
+{
+    for (int i = 0; i < b->n_watch; i++)
+        if (strcmp(b->watch[i].name, name) == 0)
+            return b->watch[i].value;
+    ck_abort_msg("%s is not watched", name);
+    return 0;
+}
+
+START_TEST(a_quiet_gpu)
+{
+    const struct kvr_beside b = cell("210 35 0 0 0", "1980 60 4 90 1", "1980 55 0 50 0");
+
+    ck_assert_msg(!has(&b, "GPU"), "%s", b.codes); /* its own limit of power is no trouble */
+    ck_assert(watched(&b, "gpu_mhz") == 1980 && watched(&b, "gpu_celsius") == 60);
+    ck_assert(watched(&b, "gpu_slowed_by") == 4 && watched(&b, "gpu_others") == 0);
+    ck_assert(watched(&b, "gpu_busy_before") == 0 && watched(&b, "gpu_watts") == 123.456);
+    ck_assert_int_eq(b.n_watch, KVR_N_WATCH);
+}
+END_TEST
+
+START_TEST(somebody_else_on_it)
+{
+    struct kvr_beside b = cell("1980 40 0 80 1", "1980 40 0 90 2", "1980 40 0 0 0");
+
+    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes); /* before the cell began */
+    ck_assert(watched(&b, "gpu_busy_before") == 0.8);
+    b = cell("1980 40 0 0 0", "1980 40 0 90 2", "1980 40 0 0 0");
+    ck_assert_msg(has(&b, "GPU_SHARED"), "%s", b.codes); /* came meanwhile, and went */
+    ck_assert(watched(&b, "gpu_others") == 1);
+}
+END_TEST
+
+/* Held back by heat for a moment, and slow for the whole of a cell. */
+START_TEST(a_slow_one)
+{
+    struct kvr_beside b = cell("1980 40 0 0 0", "1900 90 40 90 1", "1980 80 0 0 0");
+
+    ck_assert_msg(has(&b, "GPU_SLOWED") && !has(&b, "GPU_CLOCK"), "%s", b.codes);
+    b = cell("1800 40 0 0 0", "1800 50 0 90 1", "1800 50 0 0 0");
+    ck_assert_msg(has(&b, "GPU_CLOCK") && !has(&b, "GPU_SLOWED"), "%s", b.codes);
+    b = cell("1900 40 0 0 0", "1900 50 0 90 1", "1900 50 0 0 0");
+    ck_assert_msg(!has(&b, "GPU_CLOCK"), "%s", b.codes);
+}
+END_TEST
+
+/* Without NVML and without a GPU there is what the host says. */
+START_TEST(nobody_to_ask)
+{
+    struct kvr_machine none;
+    struct kvr_beside b;
+
+    kvr_beside_begin(&b, &machine, "");
+    kvr_beside_end(&b, &machine, 0);
+    ck_assert_int_eq(b.n_watch, 4);
+    setenv("KVREEL_NVML", "/nowhere/x.so", 1);
+    kvr_machine_open(&none, 2, 1, true);
+    ck_assert_msg(strstr(none.nvml, "no NVML: ") == none.nvml, "%s", none.nvml);
+    kvr_beside_begin(&b, &none, "emulated-0");
+    kvr_beside_look(&b, &none, b.start_ns + 1000000000);
+    kvr_beside_end(&b, &none, 0);
+    ck_assert_int_eq(b.n_watch, 4);
+    ck_assert_msg(!has(&b, "GPU"), "%s", b.codes);
+    kvr_machine_open(&none, 2, 1, false);
+    ck_assert_str_eq(none.nvml, "");
+    kvr_machine_close(&none);
+}
+END_TEST
+
+START_TEST(what_they_are_set_to)
+{
+    static const char uuids[][KVR_UUID_LEN] = { "emulated-0", "not there" };
+    char *text = kvr_machine_gpus(&machine, uuids, 2);
+
+    ck_assert_ptr_nonnull(text);
+    ck_assert_str_eq(text, "emulated-0: memory 3201 MHz, ECC on");
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("beside");
+    TCase *tc = tcase_create("beside");
+
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, a_quiet_gpu);
+    tcase_add_test(tc, somebody_else_on_it);
+    tcase_add_test(tc, a_slow_one);
+    tcase_add_test(tc, nobody_to_ask);
+    tcase_add_test(tc, what_they_are_set_to);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
