@@ -6,13 +6,14 @@
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
+#include "harness/device/names.h"
 #include "harness/plan/find.h"
 #include "harness/plan/lines.h"
 #include "harness/plan/suite.h"
 #include "harness/engine/text/embed.h"
 
 struct embed_opts {
-    const char *prompts, *model, *encoder, *tokenizer, *out;
+    const char *prompts, *model, *encoder, *tokenizer, *out, *device;
     int max_tokens, threads;
     bool json, quiet;
 };
@@ -107,6 +108,7 @@ static enum kvr_status embed(const struct embed_opts *o, struct kvr_embed_report
     if (st == KVR_OK) {
         const struct kvr_embed_job job = { .encoder = o->encoder ? o->encoder : encoder,
                                            .tokenizer = o->tokenizer ? o->tokenizer : tokenizer,
+                                           .device = o->device,
                                            .max_tokens = o->max_tokens,
                                            .n = l.n,
                                            .prompt = l.prompt,
@@ -160,6 +162,7 @@ static const struct kvr_arg args[] = {
                  "spiece.model, or a folder that has it"),
     KVR_ARG_INT(struct embed_opts, max_tokens, "max-tokens", 0, "N", "512", 1, 8192,
                 "of a prompt; the model's text_len"),
+    KVR_ARG_TEXT(struct embed_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_INT(struct embed_opts, threads, "threads", 't', "N", "0", 0, 1024, "0: all"),
     KVR_ARG_FLAG(struct embed_opts, json, "json", 0, "print JSON"),
     KVR_ARG_FLAG(struct embed_opts, quiet, "quiet", 'q', "no progress on stderr"),

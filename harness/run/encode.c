@@ -1,18 +1,25 @@
 /* encode.c - which prompts, which file, and the encoder over those that are not there. */
 #include "harness/run/encode.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/path.h"
 #include "harness/core/remember.h"
+#include "harness/device/names.h"
 #include "harness/engine/text/embed.h"
+#include "harness/run/worker_encode.h"
+
+enum { LOOK_MS = 1000 }; /* how often a GPU is asked for that others have */
 
 /* The texts of one model's waiting cells, each once. */
 struct texts {
     struct kvr_embed_prompt *prompt; /* id: of `ids` */
     char (*ids)[KVR_KEY_LEN];
     int n, max_tokens;
+    const struct kvr_settings *set; /* which device, and how many threads */
+    struct kvr_gpus *gpus;
 };
 
 static enum kvr_status no_memory(void)
@@ -108,6 +115,8 @@ static enum kvr_status name_pack(const struct texts *t, const char *sha256, cons
         for (int i = 0; st == KVR_OK && i < t->n; i++)
             st = kvr_sha256_add(&h, t->prompt[i].id, strlen(t->prompt[i].id));
         if (st == KVR_OK)
+            st = kvr_sha256_add(&h, t->set->device, strlen(t->set->device));
+        if (st == KVR_OK)
             st = kvr_sha256_close(&h, hex);
         else
             kvr_sha256_close(&h, NULL);
@@ -127,8 +136,31 @@ static void tell(void *ctx, int done, int n)
         fprintf(ctx, "text encoder: %d of %d prompts\n", done, n);
 }
 
+/* On a device in a process of its own, which has a GPU for itself as a cell has. */
+static enum kvr_status encode_there(const struct texts *t, const struct kvr_embed_job *job,
+                                    const char *pack)
+{
+    bool taken = false;
+    int at = -1;
+    enum kvr_status st = KVR_OK;
+
+    while (st == KVR_OK && !taken) {
+        st = kvr_gpu_take(t->gpus, &at, &taken);
+        if (st == KVR_OK && !taken)
+            poll(NULL, 0, LOOK_MS);
+    }
+    if (st == KVR_OK)
+        st = kvr_encode_apart(job, pack, t->set->threads, kvr_gpus_uuid(t->gpus, at));
+    kvr_gpu_give(t->gpus, at);
+    if (st == KVR_OK)
+        job->done(job->ctx, job->n, job->n);
+    return st;
+}
+
 static enum kvr_status encode(const struct texts *t, const char *dir, const char *pack, FILE *say)
 {
+    enum kvr_backend backend = KVR_CPU;
+
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
     struct kvr_embed_report report;
@@ -138,13 +170,16 @@ static enum kvr_status encode(const struct texts *t, const char *dir, const char
     if (st == KVR_OK) {
         const struct kvr_embed_job job = { .encoder = encoder,
                                            .tokenizer = tokenizer,
+                                           .device = t->set->device,
                                            .max_tokens = t->max_tokens,
                                            .n = t->n,
                                            .prompt = t->prompt,
                                            .done = tell,
                                            .ctx = say };
 
-        st = kvr_embed(&job, pack, &report);
+        kvr_device_backend(job.device, &backend);
+        st = kvr_backend_in_host(backend) ? kvr_embed(&job, pack, &report)
+                                          : encode_there(t, &job, pack);
     }
     free(encoder);
     free(tokenizer);
@@ -152,10 +187,10 @@ static enum kvr_status encode(const struct texts *t, const char *dir, const char
 }
 
 static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
-                                 const struct kvr_config_model *model, const char *out_dir,
-                                 FILE *say, char **pack)
+                                 const struct kvr_config_model *model, struct kvr_gpus *gpus,
+                                 const char *out_dir, FILE *say, char **pack)
 {
-    struct texts t = { 0 };
+    struct texts t = { .set = &sweep->config->set, .gpus = gpus };
     char sha256[KVR_SHA256_HEX];
     bool there;
     enum kvr_status st = gather(&t, sweep, jobs, model);
@@ -173,7 +208,8 @@ static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr
 }
 
 enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct kvr_job *jobs,
-                                   const char *out_dir, FILE *say, char ***packs)
+                                   struct kvr_gpus *gpus, const char *out_dir, FILE *say,
+                                   char ***packs)
 {
     const struct kvr_config *c = sweep->config;
 
@@ -181,7 +217,7 @@ enum kvr_status kvr_encode_waiting(const struct kvr_sweep *sweep, const struct k
     if (!*packs)
         return no_memory();
     for (int i = 0; i < c->n_models; i++)
-        KVR_TRY(one_model(sweep, jobs, &c->model[i], out_dir, say, &(*packs)[i]));
+        KVR_TRY(one_model(sweep, jobs, &c->model[i], gpus, out_dir, say, &(*packs)[i]));
     return KVR_OK;
 }
 

@@ -1247,7 +1247,8 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
     KVR_TRY(store_plan(r));
-    KVR_TRY(kvr_encode_waiting(&r->sweep, r->jobs, r->summary->out_dir, o->progress, &r->packs));
+    KVR_TRY(kvr_encode_waiting(&r->sweep, r->jobs, &r->gpus, r->summary->out_dir, o->progress,
+                               &r->packs));
     KVR_TRY(run_jobs(r));
     KVR_TRY(kvr_store_about(r->store, r->session.id, "state",
                             r->summary->interrupted ? "interrupted" : "done"));

@@ -19,7 +19,8 @@
  *     build            of this program, part of the name of what such a model's cells share
  *     memory_bytes     address space it may take; absent: no limit
  *     device_bytes     what it may hold on its device; absent: no limit
- * A cell of kind `probe` has its attention looked at, and its phases by pass.
+ * A cell of kind `probe` has its attention looked at, and its phases by pass. A request with
+ * `encode` is no cell: worker_encode.h has it.
  * Answer, one JSON object on stdout: outcome, reason, status, and what was measured. */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,7 @@
 #include "harness/run/said.h"
 #include "harness/run/score.h"
 #include "harness/run/spawn.h"
+#include "harness/run/worker_encode.h"
 #include "harness/run/worker_probe.h"
 #include "harness/run/worker_text.h"
 #include "harness/run/worker_trace.h"
@@ -86,16 +88,22 @@ struct job {
     char sha[MAX_ARTIFACTS][KVR_SHA256_HEX], truth_name[64]; /* that the artifacts borrow */
 };
 
-static enum kvr_status read_request(struct job *j, FILE *in)
+static enum kvr_status load_request(struct job *j, FILE *in)
 {
     json_error_t e;
-    json_t *model, *prompt;
 
     j->request = json_loadf(in, JSON_REJECT_DUPLICATES, &e);
     if (kvr_json_losses())
         return kvr_fail(KVR_ENOMEM, "%s: no memory for it", where);
     if (!j->request)
         return kvr_fail(KVR_EINVAL, "%s: %s", where, e.text);
+    return KVR_OK;
+}
+
+static enum kvr_status read_request(struct job *j)
+{
+    json_t *model, *prompt;
+
     KVR_TRY(kvr_json_object(j->request, where, "spec", &j->spec));
     KVR_TRY(kvr_json_string(j->request, where, "model_dir", &j->model_dir));
     KVR_TRY(kvr_json_string(j->request, where, "out_dir", &j->out_dir));
@@ -915,6 +923,13 @@ static void limit_memory(const struct job *j)
         setrlimit(RLIMIT_AS, &most);
 }
 
+static enum kvr_status answer_cell(struct job *j)
+{
+    KVR_TRY(read_request(j));
+    limit_memory(j);
+    return run_cell(j);
+}
+
 /* An answer that lacks a number is no answer: then this one, which takes no memory. */
 static bool send_answer(json_t *answer, FILE *out)
 {
@@ -935,11 +950,12 @@ int kvr_worker_main(FILE *in, FILE *out)
 
     st = settle_in();
     if (st == KVR_OK)
-        st = read_request(&j, in);
-    if (st == KVR_OK)
-        limit_memory(&j);
-    if (st == KVR_OK)
-        st = run_cell(&j);
+        st = load_request(&j, in);
+    if (st == KVR_OK) {
+        const json_t *encode = json_object_get(j.request, "encode");
+
+        st = encode ? kvr_worker_encode(encode) : answer_cell(&j);
+    }
     json_object_set_new(j.answer, "outcome", json_string(outcome_of(&j, st)));
     json_object_set_new(j.answer, "status", json_string(kvr_status_name(st)));
     json_object_set_new(j.answer, "reason", json_string(st == KVR_OK ? "" : kvr_error()));

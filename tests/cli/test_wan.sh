@@ -20,6 +20,13 @@ json "all its prompts" ".prompts == $(grep -c '{id:' configs/suites/moviegen-nan
 exits 0 "embed: files by name" embed -p "$work/prompts.txt" --encoder "$folder/models_t5_umt5-xxl-enc-bf16.pth" \
     --tokenizer "$folder/google/umt5-xxl" -o "$work/pack2.safetensors" -q
 check "the same bytes" cmp "$work/pack.safetensors" "$work/pack2.safetensors"
+exits 0 "embed: on a device" embed -p "$work/prompts.txt" --model "$folder" -o "$work/there.safetensors" -q --json --device emulated
+json "as many tokens" '.prompts == 2 and .dim == 32'
+# What a pack holds behind its header, F32 in the order of the file.
+rows() { od -An -v -tf4 -w4 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
+check "to roundings the same rows, not to the bit" test "$(paste <(rows "$work/pack.safetensors") <(rows "$work/there.safetensors") |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5)) far++; n += d > 0 } END { print (NR > 256 && n > 0 && !far) }')" = 1
+exits 2 "embed: a device that is none" embed -p "$work/prompts.txt" --model "$folder" -o "$work/x.safetensors" --device gpu
 exits 0 "embed: a short model" embed -p "$work/prompts.txt" --model "$folder" --max-tokens 3 -o "$work/cut.safetensors" -q
 check "says that texts are cut off" grep -q 'cut off' "$out"
 exits 2 "embed: no encoder" embed -p "$work/prompts.txt" --model models/nano -o "$work/x.safetensors"
@@ -56,6 +63,10 @@ check "the cell says which encoder" test "$(sql "$work/a.db" "SELECT count(*) FR
 check "there are videos" test "$(find "$work/a/videos" -name '*.mp4' | wc -l)" = 3
 exits 0 "a report of it" report --db "$work/a.db"
 check "has the three methods" test "$(grep -cE '^(BF16|RTN_INT4|KIVI_INT2) ' "$out")" = 3
+exits 0 "on a device" run "$work/text.yaml" --db "$work/e.db" --out "$work/e" --set device=emulated --set methods=[BF16] --set frames=3
+says "encodes there first" 'text encoder: 1 of 1 prompts'
+check "one video" test "$(sql "$work/e.db" "SELECT n FROM metric JOIN cell ON cell = key WHERE metric.name = 'psnr' AND backend = 'emulated'")" = 9
+check "a pack of its own" test "$(cat <(cd "$work/a/embeddings" && ls) <(cd "$work/e/embeddings" && ls) | sort -u | wc -l)" = 2
 exits 0 "the same again" run "$work/text.yaml" --db "$work/a.db" --out "$work/a" -q --json
 json "runs nothing" '.to_run == 0 and .done_before == 3'
 

@@ -33,5 +33,6 @@ TCase *cases_policy(void);
 TCase *cases_rows(void);
 TCase *cases_stream(void);
 TCase *cases_gemm(void);
+TCase *cases_wan(void);
 
 #endif

@@ -175,6 +175,7 @@ int main(void)
     suite_add_tcase(s, cases_attend());
     suite_add_tcase(s, cases_mma());
     suite_add_tcase(s, cases_corrections());
+    suite_add_tcase(s, cases_wan());
     tcase_add_test(last, every_kernel_was_executed);
     suite_add_tcase(s, last);
     srunner_set_fork_status(sr, CK_NOFORK);

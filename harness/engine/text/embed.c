@@ -9,6 +9,7 @@
 
 #include "harness/core/dtype.h"
 #include "harness/core/path.h"
+#include "harness/device/names.h"
 #include "harness/engine/text/tokens.h"
 #include "harness/engine/text/umt5.h"
 
@@ -126,7 +127,7 @@ enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
                         job->max_tokens);
     st = kvr_tokenizer_open(&m.tokenizer, job->tokenizer);
     if (st == KVR_OK)
-        st = kvr_dev_open(&m.dev, KVR_CPU);
+        st = kvr_dev_open_named(&m.dev, job->device);
     if (st == KVR_OK)
         st = kvr_umt5_open(&m.encoder, m.dev, job->encoder);
     if (st == KVR_OK && kvr_tokenizer_count(m.tokenizer) > kvr_umt5_sizes(m.encoder)->vocabulary)

@@ -20,6 +20,7 @@ struct kvr_embed_prompt {
 
 struct kvr_embed_job {
     const char *encoder, *tokenizer; /* files; the tokenizer may be a folder with spiece.model */
+    const char *device;              /* that encodes, by its name (device/names.h) */
     int max_tokens;                  /* a longer text is cut off, its end token stays */
     int n;
     const struct kvr_embed_prompt *prompt;
@@ -33,7 +34,8 @@ struct kvr_embed_report {
     int64_t n_tokens;
 };
 
-/* Peak memory is that of about 2048 tokens in the encoder and of the pack itself. */
+/* Peak memory is that of about 2048 tokens in the encoder and of the pack itself. Another device
+ * gives other last bits. */
 enum kvr_status kvr_embed(const struct kvr_embed_job *job, const char *out,
                           struct kvr_embed_report *report);
 

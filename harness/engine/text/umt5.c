@@ -1,5 +1,5 @@
 /* umt5.c - a layer at a time, and of a layer a matrix at a time: at full size one in floats is
- * 168 MB, and the packed copy that is multiplied with as much again. */
+ * 168 MB, and the copy that is multiplied with, packed or on a device, as much again. */
 #include "harness/engine/text/umt5.h"
 
 #include <math.h>
@@ -10,16 +10,17 @@
 
 #include "harness/engine/gemm.h"
 #include "harness/engine/ops.h"
+#include "harness/engine/text/umt5_ops.h"
 #include "harness/files/weights/weights.h"
 
 enum { MAX_LAYERS = 256, MAX_DISTANCE = 128, NAME_LEN = 96 };
-
-static const double eps = 1e-6;
 
 struct kvr_umt5 {
     struct kvr_dev *dev;
     struct kvr_weights *file;
     struct kvr_gemm *gemm;
+    const struct kvr_ops *ops;
+    const struct kvr_umt5_ops *own;
     struct kvr_umt5_sizes s;
     kvr_umt5_tap_fn *tap;
     void *tap_ctx;
@@ -33,8 +34,10 @@ struct work {
     int64_t n; /* tokens */
     int layer; /* -1 after the last */
     struct kvr_buf buf, scores;
-    float *x, *h, *q, *k, *v, *gate, *up; /* [n, dim], [n, dim], [n, attention] x 3, [n, ffn] x 2 */
-    float *ctx;                           /* over q, whose row is read before it is written */
+    struct kvr_buf near;    /* [heads, 2 longest - 1] of the layer, by distance */
+    float *x, *h;           /* [n, dim] */
+    float *q, *k, *v, *ctx; /* [n, attention] */
+    float *gate, *up;       /* [n, ffn], where q begins */
 };
 
 /* --- opening ---------------------------------------------------------------------------- */
@@ -122,6 +125,9 @@ static enum kvr_status look(struct kvr_umt5 *e)
                         "%s: norm of %lld for rows of %d, %d heads of %d together, %d buckets",
                         kvr_weights_path(e->file), (long long)norm[0], s->dim, s->n_heads,
                         s->attention, s->n_buckets);
+    if (e->own->max_head_dim && s->attention / s->n_heads > e->own->max_head_dim)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: heads of %d values, this device takes up to %d",
+                        kvr_weights_path(e->file), s->attention / s->n_heads, e->own->max_head_dim);
     return KVR_OK;
 }
 
@@ -134,6 +140,8 @@ enum kvr_status kvr_umt5_open(struct kvr_umt5 **out, struct kvr_dev *dev, const 
     if (!e)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     e->dev = dev;
+    e->ops = kvr_ops_of(dev);
+    e->own = kvr_umt5_ops_of(dev);
     st = kvr_weights_open(&e->file, path);
     if (st == KVR_OK)
         st = look(e);
@@ -168,17 +176,30 @@ void kvr_umt5_tap(struct kvr_umt5 *e, kvr_umt5_tap_fn *fn, void *ctx)
     e->tap_ctx = ctx;
 }
 
-static void show(const struct work *w, const char *what, const float *data, int64_t n)
+/* `data` lies where the device computes. */
+static enum kvr_status show(const struct work *w, const char *what, const float *data, int64_t n)
 {
+    struct kvr_buf host = { 0 };
     char name[NAME_LEN];
+    enum kvr_status st = KVR_OK;
 
     if (!w->e->tap)
-        return;
+        return KVR_OK;
+    if (!kvr_dev_in_host(w->e->dev)) {
+        const size_t bytes = (size_t)n * sizeof *data;
+
+        KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(w->e->dev), KVR_MEM_IO, bytes));
+        st = kvr_dev_get(w->e->dev, host.p, data, bytes);
+        data = host.p;
+    }
     if (w->layer >= 0)
         snprintf(name, sizeof name, "block%d.%s", w->layer, what);
     else
         snprintf(name, sizeof name, "%s", what);
-    w->e->tap(w->e->tap_ctx, name, data, n);
+    if (st == KVR_OK)
+        w->e->tap(w->e->tap_ctx, name, data, n);
+    kvr_buf_free(&host);
+    return st;
 }
 
 /* --- weights ---------------------------------------------------------------------------- */
@@ -193,17 +214,33 @@ static enum kvr_status check_finite(const struct kvr_umt5 *e, const char *name, 
     return KVR_OK;
 }
 
-/* As floats; the file's pages are given back. */
+/* As floats in the host's memory; the file's pages are given back. */
 static enum kvr_status read_weight(const struct kvr_umt5 *e, const char *name, struct kvr_buf *to)
 {
     const struct kvr_weight *t = kvr_weights_find(e->file, name);
     enum kvr_status st;
 
-    KVR_TRY(kvr_buf_reserve(to, e->dev, KVR_MEM_WEIGHTS, (size_t)t->n * sizeof(float)));
+    KVR_TRY(
+        kvr_buf_reserve(to, kvr_dev_host(e->dev), KVR_MEM_WEIGHTS, (size_t)t->n * sizeof(float)));
     st = kvr_weight_f32(t, 0, t->n, to->p);
     kvr_weights_forget(e->file, t);
     KVR_TRY(st);
     return check_finite(e, name, to->p, t->n);
+}
+
+/* What was read, where the device computes with it: the same buffer, or a copy in its place. */
+static enum kvr_status bring(const struct kvr_umt5 *e, struct kvr_buf *b)
+{
+    struct kvr_buf there = { 0 };
+    enum kvr_status st;
+
+    if (kvr_dev_in_host(e->dev))
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc(&there, e->dev, KVR_MEM_WEIGHTS, b->n_bytes));
+    st = kvr_dev_put(e->dev, there.p, b->p, b->n_bytes);
+    kvr_buf_free(b);
+    *b = there;
+    return st;
 }
 
 static enum kvr_status linear(struct work *w, const char *what, int n, int k, const float *x,
@@ -231,26 +268,15 @@ static enum kvr_status linear(struct work *w, const char *what, int n, int k, co
 
 /* --- a layer ---------------------------------------------------------------------------- */
 
-/* y = x / sqrt(mean x^2 + eps) * weight */
 static enum kvr_status rms_norm(struct work *w, const char *name, const float *x, float *y)
 {
-    const int d = w->e->s.dim;
     struct kvr_buf weight = { 0 };
     enum kvr_status st = read_weight(w->e, name, &weight);
-    const float *g = weight.p;
 
-#pragma omp parallel for
-    for (int64_t i = 0; i < (st == KVR_OK ? w->n : 0); i++) {
-        const float *row = x + i * d;
-        double sum = 0;
-        float scale;
-
-        for (int c = 0; c < d; c++)
-            sum += (double)row[c] * (double)row[c];
-        scale = (float)(1 / sqrt(sum / d + eps));
-        for (int c = 0; c < d; c++)
-            y[i * d + c] = row[c] * scale * g[c];
-    }
+    if (st == KVR_OK)
+        st = bring(w->e, &weight);
+    if (st == KVR_OK)
+        w->e->own->norm(w->e->dev, w->n, w->e->s.dim, x, weight.p, y);
     kvr_buf_free(&weight);
     return st;
 }
@@ -269,78 +295,60 @@ int kvr_umt5_bucket(int d, int n_buckets)
     return base + (far < half - 1 ? far : half - 1);
 }
 
-struct heads {
-    const float *q, *k, *v, *table; /* of the text; [buckets, heads] */
-    float *out;
-    int n, n_heads, head_dim, width, n_buckets;
-};
-
-/* One query of one head, with scores [n] of its own. `out` may be where q lies. */
-static void attend(const struct heads *a, int head, int i, float *scores)
+/* The layer's table as rows by distance, which all texts of the call read. */
+static enum kvr_status spread(struct work *w)
 {
-    const int D = a->head_dim;
-    const float *q = a->q + (int64_t)i * a->width + head * D;
-    float *out = a->out + (int64_t)i * a->width + head * D;
-    float most = -INFINITY, sum = 0;
+    const struct kvr_umt5_sizes *s = &w->e->s;
+    const int64_t span = w->longest, width = 2 * span - 1;
+    struct kvr_buf table = { 0 };
+    char name[NAME_LEN];
+    enum kvr_status st;
 
-    for (int j = 0; j < a->n; j++) {
-        const float *k = a->k + (int64_t)j * a->width + head * D;
-        float s = 0;
+    snprintf(name, sizeof name, "blocks.%d.pos_embedding.embedding.weight", w->layer);
+    st = kvr_buf_alloc_raw(&w->near, kvr_dev_host(w->e->dev), KVR_MEM_WEIGHTS,
+                           (size_t)(width * s->n_heads) * sizeof(float));
+    if (st == KVR_OK)
+        st = read_weight(w->e, name, &table);
+    for (int64_t d = 0; d < (st == KVR_OK ? width : 0); d++) {
+        const int bucket = kvr_umt5_bucket((int)(d - span + 1), s->n_buckets);
+        const float *row = (const float *)table.p + (int64_t)bucket * s->n_heads;
 
-        for (int c = 0; c < D; c++)
-            s += q[c] * k[c];
-        s += a->table[kvr_umt5_bucket(j - i, a->n_buckets) * a->n_heads + head];
-        scores[j] = s;
-        most = fmaxf(most, s);
+        for (int h = 0; h < s->n_heads; h++)
+            ((float *)w->near.p)[h * width + d] = row[h];
     }
-    for (int j = 0; j < a->n; j++) {
-        scores[j] = expf(scores[j] - most);
-        sum += scores[j];
-    }
-    memset(out, 0, (size_t)D * sizeof *out);
-    for (int j = 0; j < a->n; j++) {
-        const float *v = a->v + (int64_t)j * a->width + head * D, p = scores[j] / sum;
-
-        for (int c = 0; c < D; c++)
-            out[c] += p * v[c];
-    }
+    kvr_buf_free(&table);
+    return st == KVR_OK ? bring(w->e, &w->near) : st;
 }
 
 static enum kvr_status attend_all(struct work *w)
 {
     const struct kvr_umt5_sizes *s = &w->e->s;
-    struct kvr_buf table = { 0 };
-    char name[NAME_LEN];
+    enum kvr_status st = spread(w);
     int64_t at = 0;
 
-    snprintf(name, sizeof name, "blocks.%d.pos_embedding.embedding.weight", w->layer);
-    KVR_TRY(read_weight(w->e, name, &table));
-    for (int t = 0; t < w->n_texts; at += w->texts[t++].n) {
+    for (int t = 0; t < (st == KVR_OK ? w->n_texts : 0); at += w->texts[t++].n) {
         const int64_t first = at * s->attention;
-        const struct heads a = { .q = w->q + first,
-                                 .k = w->k + first,
-                                 .v = w->v + first,
-                                 .table = table.p,
-                                 .out = w->ctx + first,
-                                 .n = w->texts[t].n,
-                                 .n_heads = s->n_heads,
-                                 .head_dim = s->attention / s->n_heads,
-                                 .width = s->attention,
-                                 .n_buckets = s->n_buckets };
+        const struct kvr_umt5_heads a = { .q = w->q + first,
+                                          .k = w->k + first,
+                                          .v = w->v + first,
+                                          .bias = w->near.p,
+                                          .scores = w->scores.p,
+                                          .out = w->ctx + first,
+                                          .n = w->texts[t].n,
+                                          .n_heads = s->n_heads,
+                                          .head_dim = s->attention / s->n_heads,
+                                          .span = w->longest };
 
-#pragma omp parallel for schedule(static)
-        for (int u = 0; u < a.n * a.n_heads; u++)
-            attend(&a, u / a.n, u % a.n,
-                   (float *)w->scores.p + (int64_t)omp_get_thread_num() * w->longest);
+        w->e->own->attend(w->e->dev, &a);
     }
-    kvr_buf_free(&table);
-    return KVR_OK;
+    kvr_buf_free(&w->near);
+    return st;
 }
 
-static void add(float *x, const float *y, int64_t n)
+/* x += y */
+static void add(struct work *w, const float *y, float *x)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] += y[i];
+    w->e->ops->add(w->e->dev, &(struct kvr_rows){ w->n, w->e->s.dim, 1 }, y, NULL, 0, x);
 }
 
 static enum kvr_status attention(struct work *w)
@@ -351,18 +359,18 @@ static enum kvr_status attention(struct work *w)
 
     snprintf(name, sizeof name, "blocks.%d.norm1.weight", w->layer);
     KVR_TRY(rms_norm(w, name, w->x, w->h));
-    show(w, "norm1", w->h, n * s->dim);
+    KVR_TRY(show(w, "norm1", w->h, n * s->dim));
     KVR_TRY(linear(w, "attn.q", s->attention, s->dim, w->h, w->q));
     KVR_TRY(linear(w, "attn.k", s->attention, s->dim, w->h, w->k));
     KVR_TRY(linear(w, "attn.v", s->attention, s->dim, w->h, w->v));
-    show(w, "q", w->q, n * s->attention);
-    show(w, "k", w->k, n * s->attention);
-    show(w, "v", w->v, n * s->attention);
+    KVR_TRY(show(w, "q", w->q, n * s->attention));
+    KVR_TRY(show(w, "k", w->k, n * s->attention));
+    KVR_TRY(show(w, "v", w->v, n * s->attention));
     KVR_TRY(attend_all(w));
-    show(w, "attn_ctx", w->ctx, n * s->attention);
+    KVR_TRY(show(w, "attn_ctx", w->ctx, n * s->attention));
     KVR_TRY(linear(w, "attn.o", s->dim, s->attention, w->ctx, w->h));
-    show(w, "attn_out", w->h, n * s->dim);
-    add(w->x, w->h, n * s->dim);
+    KVR_TRY(show(w, "attn_out", w->h, n * s->dim));
+    add(w, w->h, w->x);
     return KVR_OK;
 }
 
@@ -374,17 +382,16 @@ static enum kvr_status feed_forward(struct work *w)
 
     snprintf(name, sizeof name, "blocks.%d.norm2.weight", w->layer);
     KVR_TRY(rms_norm(w, name, w->x, w->h));
-    show(w, "norm2", w->h, n * s->dim);
+    KVR_TRY(show(w, "norm2", w->h, n * s->dim));
     KVR_TRY(linear(w, "ffn.gate.0", s->ffn, s->dim, w->h, w->gate));
-    kvr_ops_of(w->e->dev)->gelu(w->e->dev, n * s->ffn, w->gate);
-    show(w, "ffn_gate", w->gate, n * s->ffn);
+    w->e->ops->gelu(w->e->dev, n * s->ffn, w->gate);
+    KVR_TRY(show(w, "ffn_gate", w->gate, n * s->ffn));
     KVR_TRY(linear(w, "ffn.fc1", s->ffn, s->dim, w->h, w->up));
-    show(w, "ffn_fc1", w->up, n * s->ffn);
-    for (int64_t i = 0; i < n * s->ffn; i++)
-        w->up[i] *= w->gate[i];
+    KVR_TRY(show(w, "ffn_fc1", w->up, n * s->ffn));
+    w->e->own->multiply(w->e->dev, n * s->ffn, w->gate, w->up);
     KVR_TRY(linear(w, "ffn.fc2", s->dim, s->ffn, w->up, w->h));
-    show(w, "ffn_out", w->h, n * s->dim);
-    add(w->x, w->h, n * s->dim);
+    KVR_TRY(show(w, "ffn_out", w->h, n * s->dim));
+    add(w, w->h, w->x);
     return KVR_OK;
 }
 
@@ -392,55 +399,60 @@ static enum kvr_status feed_forward(struct work *w)
 
 static size_t buffer_floats(const struct kvr_umt5_sizes *s, int64_t n)
 {
-    const size_t wide = (size_t)(2 * s->ffn > 3 * s->attention ? 2 * s->ffn : 3 * s->attention);
+    const size_t wide = (size_t)(2 * s->ffn > 4 * s->attention ? 2 * s->ffn : 4 * s->attention);
 
     return (size_t)n * (2 * (size_t)s->dim + wide);
 }
 
-/* q, k and v lie where the feed-forward part has its hidden rows. */
+/* q, k, v and ctx lie where the feed-forward part has its hidden rows. */
 static enum kvr_status open_work(struct work *w)
 {
+    const size_t threads = kvr_dev_in_host(w->e->dev) ? (size_t)omp_get_max_threads() : 0;
     const struct kvr_umt5_sizes *s = &w->e->s;
     const int64_t n = w->n;
 
     KVR_TRY(kvr_buf_alloc(&w->buf, w->e->dev, KVR_MEM_ACT, buffer_floats(s, n) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&w->scores, w->e->dev, KVR_MEM_ACT,
-                          (size_t)omp_get_max_threads() * (size_t)w->longest * sizeof(float)));
+                          threads * (size_t)w->longest * sizeof(float)));
     w->x = w->buf.p;
     w->h = w->x + n * s->dim;
-    w->q = w->ctx = w->gate = w->h + n * s->dim;
+    w->q = w->gate = w->h + n * s->dim;
     w->k = w->q + n * s->attention;
     w->v = w->k + n * s->attention;
+    w->ctx = w->v + n * s->attention;
     w->up = w->gate + n * s->ffn;
     return KVR_OK;
 }
 
-static enum kvr_status look_up(struct work *w)
+/* By way of `out`, which is the host's and as large. */
+static enum kvr_status look_up(struct work *w, float *out)
 {
     const struct kvr_weight *t = kvr_weights_find(w->e->file, "token_embedding.weight");
     const struct kvr_umt5_sizes *s = &w->e->s;
-    float *x = w->x;
+    float *x = out;
 
     for (int i = 0; i < w->n_texts; i++)
         for (int j = 0; j < w->texts[i].n; j++, x += s->dim)
             KVR_TRY(kvr_weight_f32(t, (int64_t)w->texts[i].ids[j] * s->dim, s->dim, x));
     kvr_weights_forget(w->e->file, t);
-    return KVR_OK;
+    return kvr_dev_put(w->e->dev, w->x, out, (size_t)(w->n * s->dim) * sizeof *out);
 }
 
 static enum kvr_status encode(struct work *w, float *out)
 {
     const int64_t n = w->n * w->e->s.dim;
 
-    KVR_TRY(look_up(w));
+    KVR_TRY(look_up(w, out));
     for (w->layer = 0; w->layer < w->e->s.n_layers; w->layer++) {
         KVR_TRY(attention(w));
         KVR_TRY(feed_forward(w));
-        show(w, "out", w->x, n);
+        KVR_TRY(show(w, "out", w->x, n));
     }
     w->layer = -1;
-    KVR_TRY(rms_norm(w, "norm.weight", w->x, out));
-    show(w, "out", out, n);
+    KVR_TRY(rms_norm(w, "norm.weight", w->x, w->h));
+    KVR_TRY(show(w, "out", w->h, n));
+    KVR_TRY(kvr_dev_sync(w->e->dev));
+    KVR_TRY(kvr_dev_get(w->e->dev, out, w->h, (size_t)n * sizeof *out));
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(out[i]))
             return kvr_fail(KVR_ENAN, "%s: token %lld: the encoder's output is not finite",
@@ -476,6 +488,7 @@ enum kvr_status kvr_umt5_encode(struct kvr_umt5 *e, const struct kvr_umt5_text *
     st = open_work(&w);
     if (st == KVR_OK)
         st = encode(&w, out);
+    kvr_buf_free(&w.near);
     kvr_buf_free(&w.scores);
     kvr_buf_free(&w.buf);
     kvr_gemm_rest(e->gemm);

@@ -1,0 +1,22 @@
+/* umt5_cuda.h - the text encoder's own kernels on a CUDA stream; shapes are those of umt5_ops.h.
+ *
+ * Sums are F32 in another order than on the CPU, so results agree to roundings; the same input
+ * gives the same bytes every time. */
+#ifndef KVR_TEXT_UMT5_CUDA_H
+#define KVR_TEXT_UMT5_CUDA_H
+
+#include "harness/device/stream.h"
+#include "harness/engine/text/umt5_ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* head_dim at most KVR_UMT5_MAX_HEAD_DIM. */
+void kvr_umt5_attend_cuda(struct kvr_stream *s, const struct kvr_umt5_heads *a);
+void kvr_multiply_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
