@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 
 enum { PART = 1 << 15 }; /* values that a thread of the CPU takes at a time */
@@ -62,7 +62,7 @@ static void widen_cuda(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int
 {
     const struct kvr_block_shape all = { n, 1, 1 };
 
-    kvr_exact_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, from, 0, n, 0, 1, to);
+    kvr_raw_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, from, 0, n, 0, 1, to);
 }
 
 static void round_cuda(struct kvr_dev *dev, float *x, int64_t n)

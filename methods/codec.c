@@ -22,6 +22,22 @@ const struct kvr_stage *const kvr_stages[] = {
     NULL
 };
 
+static const struct former {
+    const char *name, *now;
+} formers[] = {
+#define FORMER(name, now) { #name, #now },
+#include "methods/methods.def"
+    { NULL, NULL }
+};
+
+const char *kvr_stage_name_now(const char *name)
+{
+    for (const struct former *f = formers; f->name; f++)
+        if (!strcmp(f->name, name))
+            return f->now;
+    return name;
+}
+
 static enum kvr_status find_stage(const struct kvr_stage **out, const char *name)
 {
     const char *names[256]; /* of more, the nearest is sought among the first */
@@ -29,6 +45,7 @@ static enum kvr_status find_stage(const struct kvr_stage **out, const char *name
     const char *near;
     int n = 0;
 
+    name = kvr_stage_name_now(name);
     for (int i = 0; (s = kvr_stage_at(i)) != NULL; i++) {
         if (!strcmp(s->name, name)) {
             *out = s;
@@ -61,6 +78,28 @@ static void write_text(struct kvr_codec *c)
             return;
         kvr_opts_call(st->name, st->options, c->stage[i].opts, c->text + n, sizeof c->text - n);
         n += strlen(c->text + n);
+    }
+}
+
+void kvr_codec_first_text(const char *text, char *to, size_t n)
+{
+    size_t used = 0;
+
+    to[0] = 0;
+    while (*text && used < n) {
+        const size_t name = strcspn(text, "(|+ "), stage = strcspn(text, "|+");
+        const size_t end = stage + strspn(text + stage, "|+ ");
+        const char *first = text;
+        size_t length = name;
+
+        for (const struct former *f = formers; f->name; f++)
+            if (strlen(f->now) == name && !strncmp(f->now, text, name)) {
+                first = f->name;
+                length = strlen(first);
+            }
+        used += (size_t)snprintf(to + used, n - used, "%.*s%.*s", (int)length, first,
+                                 (int)(end - name), text + name);
+        text += end;
     }
 }
 
@@ -152,7 +191,7 @@ static bool leaves_nothing(const struct kvr_codec *c, int i)
     return c->stage[i].stage->kind == KVR_STAGE_GRID && any_layout(c, i).form == KVR_FORM_RAW;
 }
 
-/* Transforms and exact stages first, then grids joined by '+'. */
+/* Transforms and stages of exact elements first, then grids joined by '+'. */
 static enum kvr_status check_order(const struct kvr_codec *c, const char *text, const char *joins)
 {
     bool grid = false;
@@ -176,7 +215,7 @@ static enum kvr_status check_order(const struct kvr_codec *c, const char *text, 
         grid = grid || st->kind == KVR_STAGE_GRID;
     }
     if (!grid)
-        return kvr_fail(KVR_EINVAL, "codec: '%s': no grid stage (exact, sym, ...)", text);
+        return kvr_fail(KVR_EINVAL, "codec: '%s': no grid stage (raw, sym, ...)", text);
     return KVR_OK;
 }
 
@@ -288,7 +327,7 @@ int kvr_codec_origin_tokens(const struct kvr_codec *c)
     return most;
 }
 
-bool kvr_codec_is_exact(const struct kvr_codec *c)
+bool kvr_codec_is_raw(const struct kvr_codec *c)
 {
     return c->n_stages == 1 && leaves_nothing(c, 0);
 }
@@ -298,7 +337,7 @@ bool kvr_codec_idempotent(const struct kvr_codec *c)
     /* Two grids in a row are not: the first one's range moves with what the second put back.
      * Decoded values rounded to BF16 move it as well, if by little. */
     return c->n_stages == 1 && c->stage[0].stage->idempotent &&
-           (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_exact(c));
+           (c->compute == KVR_COMPUTE_F32 || kvr_codec_is_raw(c));
 }
 
 bool kvr_codec_joint(const struct kvr_codec *c)

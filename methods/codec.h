@@ -6,7 +6,7 @@
  *     "hadamard | sym(bits=2)"               a transform, then a grid
  *     "outliers(sigma=6) | asym(bits=4)"     exact values, taken out before the grid is fitted
  *     "sym(bits=2) + sym(bits=4)"            a grid, and a second one over what it left
- *     "exact"                                uncoded BF16; "exact(type=f32)" for parity checks
+ *     "raw"                                  uncoded BF16; "raw(type=f32)" for parity checks
  *
  *     KVR_TRY(kvr_codec_open(&c, "sym(bits=4)", KVR_K, false));
  *     KVR_TRY(kvr_codec_encode(c, dev, x, shape, &packed));    x [T,H,D] float
@@ -294,7 +294,7 @@ enum kvr_status kvr_codec_set(struct kvr_codec *c, const char *name, const char 
 enum kvr_status kvr_codec_check(const struct kvr_codec *c, int n_heads, int head_dim);
 int kvr_codec_unit_tokens(const struct kvr_codec *c);
 int kvr_codec_origin_tokens(const struct kvr_codec *c); /* the largest of the stages' */
-bool kvr_codec_is_exact(const struct kvr_codec *c);     /* nothing is coded */
+bool kvr_codec_is_raw(const struct kvr_codec *c);       /* nothing is coded */
 bool kvr_codec_idempotent(const struct kvr_codec *c);
 bool kvr_codec_joint(const struct kvr_codec *c); /* its stage codes keys and values as one */
 /* Both pipelines of one tier, or of none. KVR_EINVAL, KVR_EUNSUPPORTED: what a joint stage cannot
@@ -369,6 +369,13 @@ size_t kvr_packed_bytes(const struct kvr_packed *p); /* held now: codes + meta *
 struct kvr_stage_bytes kvr_packed_nominal(const struct kvr_packed *p);
 int64_t kvr_packed_n_entries(const struct kvr_packed *p);
 void kvr_packed_free(struct kvr_packed *p);
+
+/* The name that a stage has today, where `name` is one it had before; else `name` (FORMER in
+ * methods.def). */
+const char *kvr_stage_name_now(const char *name);
+/* A canonical text with every stage called as when it was first stored: what keys of cells are made
+ * of. The longest such text fits into 256 bytes; more is cut off. */
+void kvr_codec_first_text(const char *text, char *to, size_t n);
 
 /* Built-in stages, in the order of methods.def. NULL-terminated. */
 extern const struct kvr_stage *const kvr_stages[];

@@ -91,7 +91,7 @@ struct kvr_scheme {
     struct kvr_scheme_opts opts;
     int n_tiers;
     struct kvr_codec *k[KVR_MAX_TIERS], *v[KVR_MAX_TIERS];
-    struct kvr_codec *pooled;           /* what mean tokens are held in: "exact" */
+    struct kvr_codec *pooled;           /* what mean tokens are held in: "raw"   */
     struct kvr_tiers_use tiers;         /* part NULL: one tier */
     struct kvr_retention_use retention; /* part NULL: keep everything */
     bool reuses;                        /* the sampler may skip steps */

@@ -91,6 +91,9 @@ static enum kvr_status check_ops(const struct kvr_stage *s, const struct kvr_sta
 static enum kvr_status check_stage(const struct kvr_stage *s)
 {
     KVR_TRY(check_part("stage", s->name, s->title, s->options, s->opts_size));
+    if (strcmp(kvr_stage_name_now(s->name), s->name) != 0)
+        return kvr_fail(KVR_EINVAL, "stage '%s': the stage '%s' was called so before", s->name,
+                        kvr_stage_name_now(s->name));
     if (s->kind != KVR_STAGE_TRANSFORM && s->kind != KVR_STAGE_SHIFT &&
         s->kind != KVR_STAGE_EXACT && s->kind != KVR_STAGE_GRID)
         return kvr_fail(KVR_EINVAL, "stage '%s': no kind %d", s->name, (int)s->kind);

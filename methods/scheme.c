@@ -160,7 +160,7 @@ static enum kvr_status open_codecs(struct kvr_scheme *p)
     const char *const *tier_k = own && own->tiers ? own->tier_k : m->tier_k;
     const char *const *tier_v = own && own->tiers ? own->tier_v : m->tier_v;
 
-    KVR_TRY(kvr_codec_open(&p->pooled, "exact", KVR_K, study));
+    KVR_TRY(kvr_codec_open(&p->pooled, "raw", KVR_K, study));
     p->n_tiers = p->tiers.part ? p->tiers.part->n_tiers : 1;
     for (int t = 0; t < p->n_tiers; t++) {
         const char *k = t ? tier_k[t] : base_k;

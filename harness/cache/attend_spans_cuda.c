@@ -204,14 +204,14 @@ static void decode(const struct kvr_attend_job *job, struct kvr_dev *dev, const 
 static const struct kvr_correction *corrects(const struct kvr_attend_job *job,
                                              const struct kvr_span *s)
 {
-    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_exact(s->seg->k.codec)
+    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec)
                ? job->correction
                : NULL;
 }
 
 static bool is_exact(const struct kvr_segment *seg)
 {
-    return kvr_codec_is_exact(seg->k.codec) && kvr_codec_is_exact(seg->v.codec);
+    return kvr_codec_is_raw(seg->k.codec) && kvr_codec_is_raw(seg->v.codec);
 }
 
 /* The span as tensor cores read it where it is; false: it has to be decoded first. */

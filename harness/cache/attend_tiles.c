@@ -8,7 +8,7 @@ enum { AHEAD = 8 }; /* tokens */
 
 bool kvr_span_coded(const struct kvr_span *s)
 {
-    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_exact(s->seg->k.codec);
+    return s->seg && s->seg->kind == KVR_SEG_CODED && !kvr_codec_is_raw(s->seg->k.codec);
 }
 
 bool kvr_span_rotated(const struct kvr_span *s, bool values)

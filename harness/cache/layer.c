@@ -239,7 +239,7 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 {
     const struct kvr_correction *c = kvr_correction_at(l->scheme->opts.correction);
 
-    return c && !kvr_codec_is_exact(k)
+    return c && !kvr_codec_is_raw(k)
                ? (size_t)c->moments * (size_t)heads * (size_t)l->geo.head_dim * sizeof(kvr_f16)
                : 0;
 }

@@ -156,7 +156,7 @@ static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct k
     const int heads = s->k.shape.n_heads;
     const size_t n = (size_t)(s->n_tok * heads * l->geo.head_dim);
 
-    if (!c || !c->moments || kvr_codec_is_exact(codec))
+    if (!c || !c->moments || kvr_codec_is_raw(codec))
         return KVR_OK;
     KVR_TRY(
         kvr_buf_alloc(&s->moments, l->dev, KVR_MEM_META, kvr_layer_moments_bytes(l, codec, heads)));

@@ -63,7 +63,7 @@ static size_t tensor_bytes(const struct kvr_packed *p, size_t code_bytes)
     if (!p->codec)
         return 0;
     total = kvr_packed_nominal(p).meta;
-    if (kvr_codec_is_exact(p->codec))
+    if (kvr_codec_is_raw(p->codec))
         return total + (size_t)s->n_tok * width * sizeof(kvr_bf16);
     for (int i = 0; i < p->codec->n_stages; i++) /* a plane of codes for each grid */
         if (p->codec->stage[i].stage->kind == KVR_STAGE_GRID)
@@ -117,7 +117,7 @@ enum kvr_status kvr_predict_study_peak(const struct kvr_scheme *scheme, struct k
                         scheme->name, scheme->method->name);
     *out = (struct kvr_study_peak){
         .era = names[era],
-        .stored = scheme->k[0] && kvr_codec_is_exact(scheme->k[0]) ? "BF16" : stored[era],
+        .stored = scheme->k[0] && kvr_codec_is_raw(scheme->k[0]) ? "BF16" : stored[era],
         .known = era != B,
         .non_kv = bf16_peak - bf16_cache,
         .left_over = VIDEO_BYTES + LATENT_BYTES,

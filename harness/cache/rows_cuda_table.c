@@ -1,7 +1,7 @@
 /* rows_cuda_table.c - rows.h on a CUDA stream. */
 #include "harness/cache/rows_cuda.h"
 #include "harness/cache/rows_impl.h"
-#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/raw/raw_cuda.h"
 #include "methods/kernels/policy_cuda.h"
 
 static void gather(struct kvr_dev *dev, const float *x, size_t width, const int32_t *list,
@@ -34,7 +34,7 @@ static void from_f32(struct kvr_dev *dev, void *to, enum kvr_dtype type, const f
     if (type == KVR_F32)
         kvr_dev_copy(dev, to, from, n * sizeof *from);
     else
-        kvr_exact_encode_cuda(kvr_dev_stream(dev), &all, from, to);
+        kvr_raw_encode_cuda(kvr_dev_stream(dev), &all, from, to);
 }
 
 static void to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dtype type, size_t n)
@@ -44,7 +44,7 @@ static void to_f32(struct kvr_dev *dev, float *to, const void *from, enum kvr_dt
     if (type == KVR_F32)
         kvr_dev_copy(dev, to, from, n * sizeof *to);
     else
-        kvr_exact_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, from, 0, (int64_t)n, 0, 1, to);
+        kvr_raw_decode_cuda(kvr_dev_stream(dev), &all, KVR_BF16, from, 0, (int64_t)n, 0, 1, to);
 }
 
 static void round_bf16(struct kvr_dev *dev, float *x, size_t n)

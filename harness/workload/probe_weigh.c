@@ -120,7 +120,7 @@ static void correct(struct block *b)
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];
 
-        if (s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec) ||
+        if (s->kind != KVR_SEG_CODED || kvr_codec_is_raw(s->k.codec) ||
             !kvr_segment_has_head(s, x->h))
             continue;
         if (!space || !kvr_codec_same_space(space, s->k.codec)) {

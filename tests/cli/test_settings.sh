@@ -27,6 +27,10 @@ exits 0 "a run on it" run a.yaml --db old.db --out o
 says "tells where it is as it was" "brought to schema $(sqlite3 old.db 'PRAGMA user_version'); as it was: old.db.schema3"
 check "and that is so" test "$(sqlite3 old.db.schema3 'PRAGMA user_version')" = 3
 
+# What is uncoded was called `exact`, and is in the specs of cells, whose keys stay.
+exits 0 "what methods were made of" report --db old.db -t options -f json
+json "is told in today's words" '[.[] | select(.method == "BF16") | .codec_k, .codec_v] | unique == ["raw(type=bf16)"]'
+
 # Two suites, two paths, one metric more the second time, one label for two methods.
 cat >b.yaml <<'YAML'
 question: are these means of what belongs together?

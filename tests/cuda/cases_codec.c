@@ -4,7 +4,7 @@
  * operations in the CPU's order, each rounded once (no contraction), and IEEE division and square
  * root are exact; only the payload of a NaN differs between machines. So no tolerance. */
 #include "methods/codecs/hadamard/fwht.h"
-#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/raw/raw_cuda.h"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/codecs/hadamard/fwht_cuda.h"
 #include "tests/cuda/both.h"
@@ -352,8 +352,7 @@ START_TEST(exact)
     const size_t n = elements(&shape);
     const enum fill fill = (enum fill)(_i / 4);
     const bool f32 = _i % 2;
-    struct kvr_codec *c =
-        open_codec(f32 ? "exact(type=f32)" : "exact", KVR_V, false, KVR_COMPUTE_F32);
+    struct kvr_codec *c = open_codec(f32 ? "raw(type=f32)" : "raw", KVR_V, false, KVR_COMPUTE_F32);
     struct kvr_dev *dev = open_dev();
     struct kvr_packed packed;
     float *x = floats(n), *work = floats(n), *want = floats(n), *got = floats(n), *d_out;
@@ -367,15 +366,15 @@ START_TEST(exact)
     if (!f32) {
         kvr_bf16 *d_codes = both_out(n * sizeof *codes);
 
-        kvr_exact_encode_cuda(both_stream, &shape, both_in(x, n * sizeof *x), d_codes);
+        kvr_raw_encode_cuda(both_stream, &shape, both_in(x, n * sizeof *x), d_codes);
         both_get(codes, d_codes, n * sizeof *codes, fill_names[fill]);
         ck_assert_mem_eq(codes, packed.stage[0].codes.p, n * sizeof *codes);
     }
     kvr_codec_decode(&packed, 5, 4, 1, 2, want);
     d_out = both_out(part * sizeof *want);
-    kvr_exact_decode_cuda(both_stream, &shape, f32 ? KVR_F32 : KVR_BF16,
-                          both_in(packed.stage[0].codes.p, packed.stage[0].codes.n_bytes), 5, 4, 1,
-                          2, d_out);
+    kvr_raw_decode_cuda(both_stream, &shape, f32 ? KVR_F32 : KVR_BF16,
+                        both_in(packed.stage[0].codes.p, packed.stage[0].codes.n_bytes), 5, 4, 1, 2,
+                        d_out);
     both_get(got, d_out, part * sizeof *got, fill_names[fill]);
     same_floats(want, got, part, fill_names[fill]);
     both_free();

@@ -487,14 +487,14 @@ static bool check_scene(const struct block *b, const struct kvr_codec *exact,
 static void check_attention(const struct kvr_codec *c, const struct kvr_block_shape *shape,
                             enum fill fill, int *moved)
 {
-    struct kvr_codec *exact = open_codec("exact(type=f32)", KVR_V, false, KVR_COMPUTE_F32);
+    struct kvr_codec *raw = open_codec("raw(type=f32)", KVR_V, false, KVR_COMPUTE_F32);
     struct block b;
 
     open_block(&b, c, shape, fill);
     for (int i = 0; kvr_corrections[i]; i++)
-        moved[i] += check_scene(&b, exact, kvr_corrections[i]);
+        moved[i] += check_scene(&b, raw, kvr_corrections[i]);
     close_block(&b);
-    kvr_codec_close(&exact);
+    kvr_codec_close(&raw);
 }
 
 /* Where scores reach thousands no bound says anything: fills of size 1, and hostile ones. */
@@ -515,7 +515,7 @@ START_TEST(attention)
     ck_assert_int_le(n, MAX_CORRECTIONS);
 
     for (int i = 0; i < (fill == FILL_NORMAL ? all.n : N_LAYOUTS); i++)
-        if (!kvr_codec_is_exact(all.c[i]))
+        if (!kvr_codec_is_raw(all.c[i]))
             check_attention(all.c[i], &shape, fill, moved);
     for (int i = 0; fill == FILL_NORMAL && i < n; i++)
         ck_assert_msg(moved[i] >= 10, "%s: %d", kvr_corrections[i]->name, moved[i]);
@@ -545,7 +545,7 @@ START_TEST(order_does_not_show)
     const struct kvr_block_shape shape = { 37, 2, 40 };
     struct kvr_codec *c = open_codec("outliers(sigma=2) | asym(bits=2,axis=channels,group=8)",
                                      KVR_K, false, KVR_COMPUTE_F32);
-    struct kvr_codec *exact = open_codec("exact(type=f32)", KVR_V, false, KVR_COMPUTE_F32);
+    struct kvr_codec *raw = open_codec("raw(type=f32)", KVR_V, false, KVR_COMPUTE_F32);
     float first[QUERIES * 2 * 40], again[QUERIES * 2 * 40];
 
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -554,7 +554,7 @@ START_TEST(order_does_not_show)
 
         kvr_stream_seed(kvr_dev_stream(both_dev), seed);
         open_block(&b, c, &shape, FILL_NORMAL);
-        open_scene(&s, &b, exact, kvr_corrections[_i]);
+        open_scene(&s, &b, raw, kvr_corrections[_i]);
         if (s.corr->moments)
             check_moments(&b, s.corr);
         on_cuda(&s, seed == 1 ? first : again);
@@ -563,7 +563,7 @@ START_TEST(order_does_not_show)
         close_scene(&s);
         close_block(&b);
     }
-    kvr_codec_close(&exact);
+    kvr_codec_close(&raw);
     kvr_codec_close(&c);
 }
 END_TEST

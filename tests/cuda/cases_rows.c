@@ -1,6 +1,6 @@
 /* cases_rows.c - rows moved, values rounded: CPU against CUDA, equal bits. */
 #include "harness/cache/rows_cuda.h"
-#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/raw/raw_cuda.h"
 #include "tests/cuda/both.h"
 
 enum { ROWS = 9, LISTED = 4, TOK0 = 3 };

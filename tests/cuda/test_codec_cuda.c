@@ -262,7 +262,7 @@ END_TEST
 static const char *const others[] = {
     "sym(bits=3,axis=channels,group=16)",
     "asym(bits=5,axis=channels,group=8)",
-    "exact(type=f32)",
+    "raw(type=f32)",
     "hadamard | outliers(sigma=2) | sym(bits=4,axis=token)",
     "outliers(sigma=1,max_ratio=0.01,left=keep) | hadamard | asym(bits=8) + sym(bits=2)",
     "hadamard | exact",
@@ -373,7 +373,7 @@ static void built(const char *name, char *path, size_t size)
 START_TEST(plugin_stage)
 {
     static const char *const texts[] = { "center | sym(bits=4)", "hadamard | center | asym(bits=2)",
-                                         "center | exact(type=f32)" };
+                                         "center | raw(type=f32)" };
     char path[PATH_MAX];
     struct kvr_codec *c;
 

@@ -420,7 +420,7 @@ static const char *const tiled[] = {
     "outliers(sigma=2,left=clamp) | asym(bits=2)",
     "outliers(sigma=2,left=keep) | sym(bits=4)",
     "outliers(sigma=1) | hadamard | sym(bits=4)",
-    "exact",
+    "raw",
 };
 
 /* A block in BF16, one in F32 and one coded in place, stage by stage, as nothing can be done tile

@@ -61,7 +61,7 @@ START_TEST(nothing_is_lost)
     struct kvr_codec *c;
     struct kvr_packed p;
 
-    snprintf(text, sizeof text, "kmeans(k=16,stages=%d) | exact(type=f32)", _i + 1);
+    snprintf(text, sizeof text, "kmeans(k=16,stages=%d) | raw(type=f32)", _i + 1);
     c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
     draw(x, 1);
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
@@ -87,8 +87,8 @@ START_TEST(what_is_left_may_be_rounded)
 
     draw(x, 6);
     for (int i = 0; i < 2; i++) {
-        c[i] = open_codec(i ? "kmeans(k=16,left=bf16) | exact(type=f32)"
-                            : "kmeans(k=16) | exact(type=f32)",
+        c[i] = open_codec(i ? "kmeans(k=16,left=bf16) | raw(type=f32)"
+                            : "kmeans(k=16) | raw(type=f32)",
                           KVR_K, false, KVR_COMPUTE_F32);
         ck_assert_int_eq(kvr_codec_encode(c[i], dev, x, &shape, work, &p[i]), KVR_OK);
     }
@@ -114,7 +114,7 @@ START_TEST(labels_are_of_the_nearest)
 {
     float *x = floats(T * H * D), *work = floats(T * H * D);
     struct kvr_codec *c =
-        open_codec("kmeans(k=16,iterations=40) | exact(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
+        open_codec("kmeans(k=16,iterations=40) | raw(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_dev *dev = open_dev();
     struct kvr_packed p;
     const kvr_bf16 *centre;

@@ -89,7 +89,7 @@ static float as_held(float x, bool study)
     return isinf(v) && !study ? copysignf(65504, v) : v;
 }
 
-/* With exact(type=f32) for a grid, decoding shows what the grid saw. */
+/* With raw(type=f32) for a grid, decoding shows what the grid saw. */
 static void compare(double tau, double max_ratio, enum left left, bool study, bool bf16,
                     const struct kvr_block_shape *s, const float *x, bool want_some)
 {
@@ -103,7 +103,7 @@ static void compare(double tau, double max_ratio, enum left left, bool study, bo
     const int32_t *index;
     int64_t k = 0;
 
-    snprintf(text, sizeof text, "outliers(sigma=%g,max_ratio=%g,left=%s)|exact(type=f32)", tau,
+    snprintf(text, sizeof text, "outliers(sigma=%g,max_ratio=%g,left=%s)|raw(type=f32)", tau,
              max_ratio, left_names[left]);
     c = open_codec(text, KVR_K, study, bf16 ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
     ck_assert_int_eq(kvr_codec_encode(c, dev, x, s, work, &p), KVR_OK);

@@ -125,6 +125,7 @@ SPOIL(stage_blank, p->stage[0].name = "my stage")
 SPOIL(stage_pipe, p->stage[0].name = "a|b")
 SPOIL(stage_title, p->stage[0].title = NULL)
 SPOIL(stage_taken, p->stage[1].name = "hadamard")
+SPOIL(stage_was_taken, p->stage[1].name = "exact")
 SPOIL(stage_twice, p->stage[1].name = "dig")
 SPOIL(stage_kind, p->stage[0].kind = (enum kvr_stage_kind)77)
 static const struct kvr_stage_ops no_ops;
@@ -171,6 +172,7 @@ static const struct {
     { spoil_stage_pipe, KVR_EINVAL, "'a|b'" },
     { spoil_stage_title, KVR_EINVAL, "title" },
     { spoil_stage_taken, KVR_EINVAL, "'hadamard' is there already" },
+    { spoil_stage_was_taken, KVR_EINVAL, "the stage 'raw' was called so before" },
     { spoil_stage_twice, KVR_EINVAL, "'dig' comes twice" },
     { spoil_stage_kind, KVR_EINVAL, "77" },
     { spoil_transform, KVR_EINVAL, "without transform for the CPU" },
@@ -311,7 +313,7 @@ START_TEST(the_example_does_what_it_says)
     /* In rotated space the means are other numbers, but the stage stands between as well. */
     ck_assert(mse("hadamard | center | sym(bits=4)", x, &shape, y, work) <= plain / 10);
     /* Exact after the mean is off and on again: one rounding each way, of numbers below 64. */
-    ck_assert(mse("center | exact(type=f32)", x, &shape, y, work) <= 1e-10);
+    ck_assert(mse("center | raw(type=f32)", x, &shape, y, work) <= 1e-10);
     free(x);
     free(y);
     free(work);

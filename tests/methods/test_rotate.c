@@ -10,10 +10,10 @@ static const struct {
     const char *text;
     int block;
     bool signs;
-} rotations[] = { { "rotate | exact(type=f32)", 128, false },
-                  { "rotate(block=64) | exact(type=f32)", 64, false },
-                  { "rotate(block=32,signs=7) | exact(type=f32)", 32, true },
-                  { "rotate(signs=1) | exact(type=f32)", 128, true } };
+} rotations[] = { { "rotate | raw(type=f32)", 128, false },
+                  { "rotate(block=64) | raw(type=f32)", 64, false },
+                  { "rotate(block=32,signs=7) | raw(type=f32)", 32, true },
+                  { "rotate(signs=1) | raw(type=f32)", 128, true } };
 
 /* H[i][j] of Sylvester's matrix: -1 to the number of bits that i and j share. */
 static double walsh(int i, int j)
@@ -113,7 +113,7 @@ END_TEST
 START_TEST(demean_forgets)
 {
     const struct kvr_block_shape s = { 1, 1, 8 };
-    struct kvr_codec *c = open_codec("demean | exact(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *c = open_codec("demean | raw(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
     struct kvr_dev *dev = open_dev();
     float x[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, y[8], work[8];
     struct kvr_coding_noise noise;

@@ -172,7 +172,7 @@ static const struct kvr_stage sparse = {
                                            .k = keys,                                              \
                                            .v = values,                                            \
                                            __VA_ARGS__ }
-ODD(skewed_f32, "SKEWED_F32", "skew | exact(type=f32)", "skew | exact(type=f32)", );
+ODD(skewed_f32, "SKEWED_F32", "skew | raw(type=f32)", "skew | raw(type=f32)", );
 ODD(skewed_int4, "SKEWED_INT4", "skew | sym(bits=4)", "skew | sym(bits=4)", );
 ODD(two_spaces, "TWO_SPACES", "skew | sym(bits=4)", "sym(bits=4)", .tiers = "recent(chunks=2)",
     .tier_k = { NULL, "hadamard | sym(bits=4)" });

@@ -78,7 +78,7 @@ static double correction(const struct kvr_scheme *scheme, const struct kvr_segme
     double turned[D], c = 0;
     float s2[D];
 
-    if (!strcmp(kind, "none") || s->kind != KVR_SEG_CODED || kvr_codec_is_exact(s->k.codec))
+    if (!strcmp(kind, "none") || s->kind != KVR_SEG_CODED || kvr_codec_is_raw(s->k.codec))
         return 0;
     if (kvr_codec_rotated(s->k.codec)) {
         turn(q, turned);

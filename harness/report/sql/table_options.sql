@@ -1,11 +1,12 @@
--- What a method was made of, from the cells themselves.
+-- What a method was made of, from the cells themselves. A spec calls stages as it did at first, so
+-- that keys stay: raw was exact (FORMER in methods.def).
 SELECT DISTINCT coalesce(shown, method) AS method, reading, model,
-  coalesce(json_extract(spec, '$.parts.codec_k'),
+  replace(coalesce(json_extract(spec, '$.parts.codec_k'),
     json_extract(spec, '$.parts."codec_k.recent"') || ' / ' ||
-    json_extract(spec, '$.parts."codec_k.old"')) AS codec_k,
-  coalesce(json_extract(spec, '$.parts.codec_v'),
+    json_extract(spec, '$.parts."codec_k.old"')), 'exact(', 'raw(') AS codec_k,
+  replace(coalesce(json_extract(spec, '$.parts.codec_v'),
     json_extract(spec, '$.parts."codec_v.recent"') || ' / ' ||
-    json_extract(spec, '$.parts."codec_v.old"')) AS codec_v,
+    json_extract(spec, '$.parts."codec_v.old"')), 'exact(', 'raw(') AS codec_v,
   json_extract(spec, '$.parts.tiers') AS tiers,
   json_extract(spec, '$.parts.retention') AS retention,
   json_extract(spec, '$.parts.cadence') AS cadence,

@@ -1,16 +1,16 @@
-/* exact_cuda.cu - elements held as BF16 or F32 (exact.c).
+/* raw_cuda.cu - elements held as BF16 or F32 (raw.c).
  *
  * A thread has N elements: 8, so that it reads and writes by 16 bytes, or 1 where addresses or
  * extents are no multiples of that. */
 #include "harness/device/number.cuh"
 #include "harness/device/vector.cuh"
-#include "methods/codecs/exact/exact_cuda.h"
+#include "methods/codecs/raw/raw_cuda.h"
 
 enum { THREADS = 256, MANY = 8 };
 
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
-    exact_to_bf16(int64_t n, kvr_global<const kvr_few<float, N>> x,
+    raw_to_bf16(int64_t n, kvr_global<const kvr_few<float, N>> x,
                   kvr_global<kvr_few<kvr_bf16, N>> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -52,7 +52,7 @@ template <class E, int N> struct by {
  * counted in N elements. A block has a strip of one row. */
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
-    exact_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
+    raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
                  kvr_global<const typename W::T> x, kvr_global<kvr_few<float, W::n>> out)
 {
     const int64_t row = blockIdx.x / strips;
@@ -71,11 +71,11 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <int N> static void to_bf16(struct kvr_stream *s, int64_t n, const float *x, kvr_bf16 *out)
 {
-    KVR_LAUNCH(exact_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
+    KVR_LAUNCH(raw_to_bf16<N>, kvr_blocks(n / N, THREADS), THREADS, 0, s, n / N,
                (const kvr_few<float, N> *)x, (kvr_few<kvr_bf16, N> *)out);
 }
 
-void kvr_exact_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            const float *x, kvr_bf16 *codes)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
@@ -100,7 +100,7 @@ void kvr_round_bf16_cuda(struct kvr_stream *s, float *x, int64_t n)
         to_rounded<1>(s, n, x);
 }
 
-/* A cut of what is stored, as exact_to_f32 has it but in elements. */
+/* A cut of what is stored, as raw_to_f32 has it but in elements. */
 struct cut {
     int64_t rows, channels, first, width;
 };
@@ -110,12 +110,12 @@ static void to_f32(struct kvr_stream *s, const struct cut &c, const void *codes,
 {
     const unsigned strips = kvr_blocks(c.width / W::n, THREADS);
 
-    KVR_LAUNCH(exact_to_f32<W>, (unsigned)c.rows * strips, THREADS, 0, s, strips, c.channels / W::n,
+    KVR_LAUNCH(raw_to_f32<W>, (unsigned)c.rows * strips, THREADS, 0, s, strips, c.channels / W::n,
                c.first / W::n, c.width / W::n, (const typename W::T *)codes,
                (kvr_few<float, W::n> *)out);
 }
 
-void kvr_exact_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
+void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
                            enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
                            int nh, float *out)
 {
