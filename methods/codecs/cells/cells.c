@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "methods/codecs/cells/cells_cuda.h"
 #include "methods/kernels/pack.h"
 
 enum { ROWS = 8 };
@@ -416,36 +415,14 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
             for (int i = 0; i < c.group; i++) {
                 const float v = cells_value(&c, &f, codes[i]);
 
-                out[i] = mode == KVR_DECODE_SET   ? v
-                         : mode == KVR_DECODE_ADD ? out[i] + v
-                                                  : out[i] - v;
+                kvr_part_put(mode, out, i, v);
             }
         }
 }
 
 /* ---- on a device --------------------------------------------------------------------------- */
 
-static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
-                                   struct kvr_stage_data *out)
-{
-    const struct cells c = cells_of(job);
-
-    kvr_cells_encode_cuda(kvr_dev_stream(job->dev), &c, x, out->codes.p, out->meta.p);
-    return KVR_OK;
-}
-
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct cells c = cells_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                                         (int64_t)nh * job->shape.head_dim, mode };
-
-    kvr_cells_decode_cuda(kvr_dev_stream(job->dev), &c, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+KVR_CODED_CUDA(cells)
 
 #define CELLS_STAGE(stage, what)                                                                   \
     static const struct variant stage##_variant = { stage##_rule };                                \

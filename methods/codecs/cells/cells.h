@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-#include "methods/codec.h"
+#include "methods/part.h"
 
 #ifdef __cplusplus
 #include "harness/device/number.cuh"
@@ -462,5 +462,8 @@ CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, 
     }
     return f;
 }
+
+KVR_ENCODE_LAUNCHER(cells);
+KVR_DECODE_LAUNCHER(cells);
 
 #endif

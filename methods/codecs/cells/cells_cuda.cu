@@ -4,7 +4,6 @@
  * of a channel, whose bytes of a plane are its own. Built with -fmad=false. */
 #include "methods/codecs/cells/cells.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
 #include "methods/kernels/planes.cuh"
 
 enum { THREADS = 128, TILE = 128, MOST_FITS = 8 * TILE / 8 };
@@ -106,7 +105,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    cells_decode(struct cells c, struct kvr_cells_part d, kvr_global<const uint8_t> codes,
+    cells_decode(struct cells c, struct kvr_part d, kvr_global<const uint8_t> codes,
                  kvr_global<const uint8_t> meta, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -130,14 +129,12 @@ static __global__ void __launch_bounds__(THREADS)
                    get_number(meta, c.second_at, c.second, g), most, &f);
         const float v = cells_value(&c, &f, code[r]);
 
-        out[to] = d.mode == KVR_DECODE_SET   ? v
-                  : d.mode == KVR_DECODE_ADD ? out[to] + v
-                                             : out[to] - v;
+        kvr_part_put(d.mode, out, to, v);
     }
 }
 
-void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x,
-                           uint8_t *codes, void *meta)
+void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
+                           void *meta)
 {
     const int64_t tiles = (c->channels + tile_of(*c) - 1) / tile_of(*c), n = c->n_tok * c->channels;
 
@@ -147,15 +144,15 @@ void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const fl
     }
     if (n)
         KVR_LAUNCH(cells_encode, (unsigned)((c->n_tok + 7) / 8 * tiles), THREADS, 0, s, *c, tiles,
-                   x, (const uint8_t *)meta, (uint8_t *)meta, codes);
+                   x, (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
 }
 
-void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const uint8_t *codes,
-                           const void *meta, const struct kvr_cells_part *part, float *out)
+void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const void *codes,
+                           const void *meta, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
 
     if (part->n && part->width)
         KVR_LAUNCH(cells_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *c, *part,
-                   codes, (const uint8_t *)meta, out);
+                   (const uint8_t *)codes, (const uint8_t *)meta, out);
 }

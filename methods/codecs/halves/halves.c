@@ -6,8 +6,6 @@
  * yet written count as zeros, which widen the newest group's range to 0. */
 #include "methods/codecs/halves/halves.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/halves/halves_cuda.h"
 #include "methods/kernels/pack.h"
 
 enum { MAX_GROUP = 256 };
@@ -60,14 +58,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
-/* FP16 arithmetic makes cells a little uneven. */
-static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_coding_noise *out)
-{
-    (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
-}
-
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct halves g = halves_of(job);
@@ -111,43 +101,15 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                 const struct halves_fit f = { scale[at], least[at] };
                 const float v = halves_value(&f, codes[i]);
 
-                *out = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? *out + v : *out - v;
+                kvr_part_put(mode, out, 0, v);
             }
         }
 }
 
-static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
-                                   struct kvr_stage_data *out)
-{
-    const struct halves g = halves_of(job);
-
-    kvr_halves_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->codes.p, out->meta.p);
-    return KVR_OK;
-}
-
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct halves g = halves_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                                         (int64_t)nh * job->shape.head_dim, mode };
-
-    kvr_halves_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+KVR_CODED_CUDA(halves)
 
 const struct kvr_stage kvr_stage_halves = {
-    .name = "halves",
-    .title = "integers of tokens of a channel, fitted in FP16, at absolute places",
-    .kind = KVR_STAGE_GRID,
-    .options = options,
-    .opts_size = sizeof(struct halves_opts),
-    .deterministic = true,
-    .check = check,
-    .layout = layout,
-    .noise = noise,
-    .cpu = { .encode = encode, .decode = decode },
-    .cuda = &cuda,
+    KVR_CODED_STAGE(halves),
+    .title = "integers of tokens of a channel, fitted in FP16, at absolute places", .check = check,
+    .noise = kvr_noise_measured, /* FP16 arithmetic makes cells a little uneven */
 };

@@ -67,4 +67,7 @@ CELLS float halves_value(const struct halves_fit *f, unsigned q)
     return (float)q * f->s + f->m;
 }
 
+KVR_ENCODE_LAUNCHER(halves);
+KVR_DECODE_LAUNCHER(halves);
+
 #endif

@@ -2,8 +2,6 @@
  * plane are its own. Built with -fmad=false. */
 #include "methods/codecs/halves/halves.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/halves/halves_cuda.h"
 #include "methods/kernels/planes.cuh"
 
 enum { THREADS = 128 };
@@ -42,7 +40,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    halves_decode(struct halves g, struct kvr_cells_part d, kvr_global<const uint8_t> codes,
+    halves_decode(struct halves g, struct kvr_part d, kvr_global<const uint8_t> codes,
                   kvr_global<const float> meta, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -64,27 +62,26 @@ static __global__ void __launch_bounds__(THREADS)
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        out[to] = d.mode == KVR_DECODE_SET   ? v
-                  : d.mode == KVR_DECODE_ADD ? out[to] + v
-                                             : out[to] - v;
+        kvr_part_put(d.mode, out, to, v);
     }
 }
 
 void kvr_halves_encode_cuda(struct kvr_stream *s, const struct halves *g, const float *x,
-                            uint8_t *codes, float *meta)
+                            void *codes, void *meta)
 {
     const int64_t groups = g->padded / g->group * g->channels;
 
     if (groups)
-        KVR_LAUNCH(halves_encode, kvr_blocks(groups, THREADS), THREADS, 0, s, *g, x, meta, codes);
+        KVR_LAUNCH(halves_encode, kvr_blocks(groups, THREADS), THREADS, 0, s, *g, x, (float *)meta,
+                   (uint8_t *)codes);
 }
 
-void kvr_halves_decode_cuda(struct kvr_stream *s, const struct halves *g, const uint8_t *codes,
-                            const float *meta, const struct kvr_cells_part *part, float *out)
+void kvr_halves_decode_cuda(struct kvr_stream *s, const struct halves *g, const void *codes,
+                            const void *meta, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
 
     if (part->n && part->width)
         KVR_LAUNCH(halves_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   codes, meta, out);
+                   (const uint8_t *)codes, (const float *)meta, out);
 }

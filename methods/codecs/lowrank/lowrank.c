@@ -11,10 +11,6 @@
 
 #include <stdlib.h>
 
-#include "methods/bounce.h"
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/lowrank/lowrank_cuda.h"
-
 enum { SWEEPS = 30 };
 
 struct lowrank_opts {
@@ -50,14 +46,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
         .form = KVR_FORM_OWN,
         .n_tok = g.n_tok,
     };
-}
-
-/* What is left out is no noise of elements. */
-static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_coding_noise *out)
-{
-    (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
 }
 
 /* Work of a head: covariance and eigenvectors [D][D]. */
@@ -220,31 +208,14 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
             for (int c = 0; c < g.d; c++, out++) {
                 const float v = lowrank_value(&g, in->codes.p, in->meta.p, t, h, c);
 
-                *out = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? *out + v : *out - v;
+                kvr_part_put(mode, out, 0, v);
             }
 }
 
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct lowrank g = lowrank_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * g.d, (int64_t)nh * g.d, mode };
-
-    kvr_lowrank_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = kvr_bounce_encode, .decode = decode_cuda };
+KVR_READ_CUDA(lowrank)
 
 const struct kvr_stage kvr_stage_lowrank = {
-    .name = "lowrank",
+    KVR_CODED_STAGE(lowrank),
     .title = "coordinates along the directions in which the block varies most",
-    .kind = KVR_STAGE_GRID,
-    .options = options,
-    .opts_size = sizeof(struct lowrank_opts),
-    .deterministic = true,
-    .layout = layout,
-    .noise = noise,
-    .cpu = { .encode = encode, .decode = decode },
-    .cuda = &cuda,
+    .noise = kvr_noise_measured, /* what is left out is no noise of elements */
 };

@@ -32,4 +32,6 @@ CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in 
     return v;
 }
 
+KVR_DECODE_LAUNCHER(lowrank);
+
 #endif

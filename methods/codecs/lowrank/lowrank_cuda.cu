@@ -2,13 +2,10 @@
  */
 #include "methods/codecs/lowrank/lowrank.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/lowrank/lowrank_cuda.h"
-
 enum { THREADS = 128 };
 
 static __global__ void __launch_bounds__(THREADS)
-    lowrank_decode(struct lowrank g, struct kvr_cells_part p, kvr_global<const kvr_bf16> codes,
+    lowrank_decode(struct lowrank g, struct kvr_part p, kvr_global<const kvr_bf16> codes,
                    kvr_global<const kvr_bf16> meta, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -18,15 +15,13 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     const float v = lowrank_value(&g, codes, meta, t, (int)(channel / g.d), (int)(channel % g.d));
 
-    out[i] = p.mode == KVR_DECODE_SET   ? v
-             : p.mode == KVR_DECODE_ADD ? (float)out[i] + v
-                                        : (float)out[i] - v;
+    kvr_part_put(p.mode, out, i, v);
 }
 
-void kvr_lowrank_decode_cuda(struct kvr_stream *s, const struct lowrank *g, const kvr_bf16 *codes,
-                             const kvr_bf16 *meta, const struct kvr_cells_part *part, float *out)
+void kvr_lowrank_decode_cuda(struct kvr_stream *s, const struct lowrank *g, const void *codes,
+                             const void *meta, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(lowrank_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g,
-                   *part, codes, meta, out);
+                   *part, (const kvr_bf16 *)codes, (const kvr_bf16 *)meta, out);
 }

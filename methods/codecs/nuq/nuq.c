@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "methods/bounce.h"
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/nuq/nuq_cuda.h"
 #include "methods/kernels/pack.h"
 
 enum { BINS = 1024, ROUNDS = 300, ROWS = 8 };
@@ -69,13 +66,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
         .bits = g.bits,
         .n_tok = g.n_tok,
     };
-}
-
-static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_coding_noise *out)
-{
-    (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
 }
 
 static int ascending(const void *a, const void *b)
@@ -309,33 +299,15 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
             for (int64_t i = 0; i < m; i++, out++) {
                 const float v = nuq_value(&g, in->meta.p, t, c + i, codes[i]);
 
-                *out = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? *out + v : *out - v;
+                kvr_part_put(mode, out, 0, v);
             }
         }
 }
 
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct nuq g = nuq_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                                         (int64_t)nh * job->shape.head_dim, mode };
-
-    kvr_nuq_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = kvr_bounce_encode, .decode = decode_cuda };
+KVR_READ_CUDA(nuq)
 
 const struct kvr_stage kvr_stage_nuq = {
-    .name = "nuq",
+    KVR_CODED_STAGE(nuq),
     .title = "levels fitted to the block, the farthest elements exactly",
-    .kind = KVR_STAGE_GRID,
-    .options = options,
-    .opts_size = sizeof(struct nuq_opts),
-    .deterministic = true,
-    .layout = layout,
-    .noise = noise,
-    .cpu = { .encode = encode, .decode = decode },
-    .cuda = &cuda,
+    .noise = kvr_noise_measured,
 };

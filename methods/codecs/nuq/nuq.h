@@ -80,4 +80,6 @@ CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t
     return level * half + middle;
 }
 
+KVR_DECODE_LAUNCHER(nuq);
+
 #endif

@@ -2,14 +2,12 @@
  * -fmad=false. */
 #include "methods/codecs/nuq/nuq.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/nuq/nuq_cuda.h"
 #include "methods/kernels/planes.cuh"
 
 enum { THREADS = 128 };
 
 static __global__ void __launch_bounds__(THREADS)
-    nuq_decode(struct nuq g, struct kvr_cells_part d, kvr_global<const uint8_t> codes,
+    nuq_decode(struct nuq g, struct kvr_part d, kvr_global<const uint8_t> codes,
                kvr_global<const uint8_t> meta, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -28,18 +26,16 @@ static __global__ void __launch_bounds__(THREADS)
             continue;
         const float v = nuq_value(&g, meta, t, d.first + c, code[r]);
 
-        out[to] = d.mode == KVR_DECODE_SET   ? v
-                  : d.mode == KVR_DECODE_ADD ? (float)out[to] + v
-                                             : (float)out[to] - v;
+        kvr_part_put(d.mode, out, to, v);
     }
 }
 
-void kvr_nuq_decode_cuda(struct kvr_stream *s, const struct nuq *g, const uint8_t *codes,
-                         const void *meta, const struct kvr_cells_part *part, float *out)
+void kvr_nuq_decode_cuda(struct kvr_stream *s, const struct nuq *g, const void *codes,
+                         const void *meta, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
 
     if (part->n && part->width)
         KVR_LAUNCH(nuq_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   codes, (const uint8_t *)meta, out);
+                   (const uint8_t *)codes, (const uint8_t *)meta, out);
 }

@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "methods/bounce.h"
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/ranged/ranged_cuda.h"
-
 /* Bytes that a segment may take: 16 bits a symbol, the least frequency being 1, and its end. */
 enum { SEGMENT_BYTES = 2 * RANGED_SEGMENT + 8 };
 
@@ -67,13 +63,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
         .form = KVR_FORM_OWN,
         .n_tok = g.n_tok,
     };
-}
-
-static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_coding_noise *out)
-{
-    (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
 }
 
 static void put(uint8_t *to, int64_t at, int size, unsigned raw)
@@ -256,36 +245,16 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
                     continue;
                 v = ranged_value(
                     &g, symbol, cells_load(CELLS_BF16, ranged_get(meta, ranged_size_at(&g, t), 2)));
-                out[to] = mode == KVR_DECODE_SET   ? v
-                          : mode == KVR_DECODE_ADD ? out[to] + v
-                                                   : out[to] - v;
+                kvr_part_put(mode, out, to, v);
             }
         }
 }
 
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct ranged g = ranged_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                                         (int64_t)nh * job->shape.head_dim, mode };
-
-    kvr_ranged_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = kvr_bounce_encode, .decode = decode_cuda };
+KVR_READ_CUDA(ranged)
 
 const struct kvr_stage kvr_stage_ranged = {
-    .name = "ranged",
+    KVR_CODED_STAGE(ranged),
     .title = "integers of a token, entropy coded by channel",
-    .kind = KVR_STAGE_GRID,
-    .options = options,
-    .opts_size = sizeof(struct ranged_opts),
-    .deterministic = true,
     .check = check,
-    .layout = layout,
-    .noise = noise,
-    .cpu = { .encode = encode, .decode = decode },
-    .cuda = &cuda,
+    .noise = kvr_noise_measured,
 };

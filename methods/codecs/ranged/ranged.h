@@ -116,4 +116,6 @@ CELLS int ranged_next(const struct ranged *g, ranged_in codes, ranged_in meta, i
     }
 }
 
+KVR_DECODE_LAUNCHER(ranged);
+
 #endif

@@ -2,13 +2,10 @@
  * -fmad=false. */
 #include "methods/codecs/ranged/ranged.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/ranged/ranged_cuda.h"
-
 enum { THREADS = 64 };
 
 static __global__ void __launch_bounds__(THREADS)
-    ranged_decode(struct ranged g, struct kvr_cells_part p, kvr_global<const uint8_t> codes,
+    ranged_decode(struct ranged g, struct kvr_part p, kvr_global<const uint8_t> codes,
                   kvr_global<const uint8_t> meta, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -31,19 +28,17 @@ static __global__ void __launch_bounds__(THREADS)
         const float v = ranged_value(
             &g, symbol, cells_load(CELLS_BF16, ranged_get(meta, ranged_size_at(&g, t), 2)));
 
-        out[to] = p.mode == KVR_DECODE_SET   ? v
-                  : p.mode == KVR_DECODE_ADD ? (float)out[to] + v
-                                             : (float)out[to] - v;
+        kvr_part_put(p.mode, out, to, v);
     }
 }
 
-void kvr_ranged_decode_cuda(struct kvr_stream *s, const struct ranged *g, const uint8_t *codes,
-                            const void *meta, const struct kvr_cells_part *part, float *out)
+void kvr_ranged_decode_cuda(struct kvr_stream *s, const struct ranged *g, const void *codes,
+                            const void *meta, const struct kvr_part *part, float *out)
 {
     const int64_t last = (part->t0 + part->n - 1) / RANGED_SEGMENT;
     const int64_t segments = last - part->t0 / RANGED_SEGMENT + 1;
 
     if (part->n && part->width)
         KVR_LAUNCH(ranged_decode, kvr_blocks(segments * part->width, THREADS), THREADS, 0, s, *g,
-                   *part, codes, (const uint8_t *)meta, out);
+                   *part, (const uint8_t *)codes, (const uint8_t *)meta, out);
 }

@@ -6,9 +6,6 @@
  * left, `unit` tokens at a time: that only makes predictions worse. */
 #include "methods/codecs/trq/trq.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/trq/trq_cuda.h"
-
 struct trq_opts {
     int bits, anchor, group, unit;
 };
@@ -69,14 +66,6 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
         .bits = g.bits,
         .n_tok = g.n_tok,
     };
-}
-
-/* Anchors and differences have steps of their own, and zero points saturate. */
-static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                  struct kvr_coding_noise *out)
-{
-    (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
 }
 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
@@ -156,44 +145,13 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
         for (int64_t at = h0 * d; at < (h0 + nh) * d; at += g.group, out += g.group) {
             decode_group(&g, in, t, at, r);
             for (int c = 0; c < g.group; c++)
-                out[c] = mode == KVR_DECODE_SET   ? r[c]
-                         : mode == KVR_DECODE_ADD ? out[c] + r[c]
-                                                  : out[c] - r[c];
+                kvr_part_put(mode, out, c, r[c]);
         }
 }
 
-static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
-                                   struct kvr_stage_data *out)
-{
-    const struct trq g = trq_of(job);
-
-    kvr_trq_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->codes.p, out->meta.p);
-    return KVR_OK;
-}
-
-static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
-                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
-                        float *out)
-{
-    const struct trq g = trq_of(job);
-    const struct kvr_cells_part part = { t0, n, (int64_t)h0 * job->shape.head_dim,
-                                         (int64_t)nh * job->shape.head_dim, mode };
-
-    kvr_trq_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part, out);
-}
-
-static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+KVR_CODED_CUDA(trq)
 
 const struct kvr_stage kvr_stage_trq = {
-    .name = "trq",
-    .title = "frames as differences from the decoded frame before",
-    .kind = KVR_STAGE_GRID,
-    .options = options,
-    .opts_size = sizeof(struct trq_opts),
-    .deterministic = true,
-    .check = check,
-    .layout = layout,
-    .noise = noise,
-    .cpu = { .encode = encode, .decode = decode },
-    .cuda = &cuda,
+    KVR_CODED_STAGE(trq), .title = "frames as differences from the decoded frame before",
+    .check = check, .noise = kvr_noise_measured, /* two kinds of steps, and zero points saturate */
 };

@@ -112,4 +112,7 @@ CELLS float trq_kept(float r)
     return r != r ? 0 : r;
 }
 
+KVR_ENCODE_LAUNCHER(trq);
+KVR_DECODE_LAUNCHER(trq);
+
 #endif

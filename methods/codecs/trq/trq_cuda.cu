@@ -2,9 +2,6 @@
  * decodes a channel from the anchor on. Built with -fmad=false. */
 #include "methods/codecs/trq/trq.h"
 
-#include "methods/codecs/cells/cells_cuda.h"
-#include "methods/codecs/trq/trq_cuda.h"
-
 enum { THREADS = 64 };
 
 static __global__ void __launch_bounds__(THREADS)
@@ -47,7 +44,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    trq_decode(struct trq g, struct kvr_cells_part d, kvr_global<const uint8_t> codes,
+    trq_decode(struct trq g, struct kvr_part d, kvr_global<const uint8_t> codes,
                kvr_global<const uint16_t> scale, kvr_global<const uint8_t> zero,
                kvr_global<float> out)
 {
@@ -69,7 +66,7 @@ static __global__ void __launch_bounds__(THREADS)
         v = trq_value(&g, anchor, &f, q, r);
         r = trq_kept(v);
     }
-    out[i] = d.mode == KVR_DECODE_SET ? v : d.mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;
+    kvr_part_put(d.mode, out, i, v);
 }
 
 static uint8_t *zeros_of(const struct trq *g, const void *meta)
@@ -77,7 +74,7 @@ static uint8_t *zeros_of(const struct trq *g, const void *meta)
     return (uint8_t *)meta + g->n_tok * (g->channels / g->group) * 2;
 }
 
-void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float *x, uint8_t *codes,
+void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float *x, void *codes,
                          void *meta)
 {
     const int64_t positions = g->unit < g->n_tok ? g->unit : g->n_tok;
@@ -85,13 +82,14 @@ void kvr_trq_encode_cuda(struct kvr_stream *s, const struct trq *g, const float 
 
     if (n)
         KVR_LAUNCH(trq_encode, kvr_blocks(n, THREADS), THREADS, 0, s, *g, x, (uint16_t *)meta,
-                   zeros_of(g, meta), codes);
+                   zeros_of(g, meta), (uint8_t *)codes);
 }
 
-void kvr_trq_decode_cuda(struct kvr_stream *s, const struct trq *g, const uint8_t *codes,
-                         const void *meta, const struct kvr_cells_part *part, float *out)
+void kvr_trq_decode_cuda(struct kvr_stream *s, const struct trq *g, const void *codes,
+                         const void *meta, const struct kvr_part *part, float *out)
 {
     if (part->n && part->width)
         KVR_LAUNCH(trq_decode, kvr_blocks(part->n * part->width, THREADS), THREADS, 0, s, *g, *part,
-                   codes, (const uint16_t *)meta, (const uint8_t *)zeros_of(g, meta), out);
+                   (const uint8_t *)codes, (const uint16_t *)meta,
+                   (const uint8_t *)zeros_of(g, meta), out);
 }

@@ -1,0 +1,114 @@
+/* part.h - what stages that code elements have in common, so that a new one says only what is its
+ * own: a part of a block that is read, where its values go, and the way to a device.
+ *
+ * A stage `name` has a format, `struct name`, all that a block's bytes depend on, which its
+ * name_of(job) makes of the options and the shape. Then
+ *
+ *     name.h           KVR_ENCODE_LAUNCHER(name);      declares kvr_name_encode_cuda()
+ *                      KVR_DECODE_LAUNCHER(name);      declares kvr_name_decode_cuda()
+ *     name_cuda.cu     defines them
+ *     name.c           KVR_CODED_CUDA(name)            the functions that call them: `cuda`
+ *                      const struct kvr_stage kvr_stage_name = {
+ *                          KVR_CODED_STAGE(name),      of options, layout, encode, decode, `cuda`
+ *                          .title = "...", .check = check, .noise = kvr_noise_measured,
+ *                      };
+ *
+ * KVR_READ_CUDA(name) instead of KVR_CODED_CUDA is for a stage that codes on the host and reads on
+ * the device. */
+#ifndef KVR_METHODS_PART_H
+#define KVR_METHODS_PART_H
+
+#include "harness/device/stream.h"
+#include "methods/codec.h"
+
+/* Tokens [t0, t0 + n), channels [first, first + width) of H*D; mode as enum kvr_decode_mode. */
+struct kvr_part {
+    int64_t t0, n, first, width;
+    int mode;
+};
+
+#ifdef __cplusplus
+#include "harness/device/number.cuh"
+
+#define KVR_LAUNCHER extern "C" void
+
+/* Value i of what a part decodes to, on a device. */
+template <class P>
+static __device__ __forceinline__ void kvr_part_put(int mode, P out, int64_t i, float v)
+{
+    out[i] = mode == KVR_DECODE_SET   ? v
+             : mode == KVR_DECODE_ADD ? (float)out[i] + v
+                                      : (float)out[i] - v;
+}
+#else
+#include "methods/bounce.h"
+
+#define KVR_LAUNCHER void
+
+/* The same on the CPU. */
+static inline void kvr_part_put(int mode, float *out, int64_t i, float v)
+{
+    out[i] = mode == KVR_DECODE_SET ? v : mode == KVR_DECODE_ADD ? out[i] + v : out[i] - v;
+}
+#endif
+
+/* All of it device memory. Neither allocates nor waits; what goes wrong shows at
+ * kvr_stream_sync(). x [T,H,D]; codes and meta as the stage's format has them. */
+#define KVR_ENCODE_LAUNCHER(name)                                                                  \
+    KVR_LAUNCHER kvr_##name##_encode_cuda(struct kvr_stream *s, const struct name *g,              \
+                                          const float *x, void *codes, void *meta)
+/* out [n,width] of the part. */
+#define KVR_DECODE_LAUNCHER(name)                                                                  \
+    KVR_LAUNCHER kvr_##name##_decode_cuda(struct kvr_stream *s, const struct name *g,              \
+                                          const void *codes, const void *meta,                     \
+                                          const struct kvr_part *part, float *out)
+
+#define KVR_ENCODE_CUDA(name)                                                                      \
+    static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,                  \
+                                       struct kvr_stage_data *out)                                 \
+    {                                                                                              \
+        const struct name g = name##_of(job);                                                      \
+                                                                                                   \
+        kvr_##name##_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->codes.p, out->meta.p);      \
+        return KVR_OK;                                                                             \
+    }
+
+#define KVR_DECODE_CUDA(name)                                                                      \
+    static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,      \
+                            int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,      \
+                            float *out)                                                            \
+    {                                                                                              \
+        const struct name g = name##_of(job);                                                      \
+        const int64_t d = job->shape.head_dim;                                                     \
+        const struct kvr_part part = { t0, n, h0 * d, nh * d, mode };                              \
+                                                                                                   \
+        kvr_##name##_decode_cuda(kvr_dev_stream(job->dev), &g, in->codes.p, in->meta.p, &part,     \
+                                 out);                                                             \
+    }
+
+#define KVR_CODED_CUDA(name)                                                                       \
+    KVR_ENCODE_CUDA(name)                                                                          \
+    KVR_DECODE_CUDA(name)                                                                          \
+    static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+#define KVR_READ_CUDA(name)                                                                        \
+    KVR_DECODE_CUDA(name)                                                                          \
+    static const struct kvr_stage_ops cuda = { .encode = kvr_bounce_encode, .decode = decode_cuda };
+
+#define KVR_CODED_STAGE(stage)                                                                     \
+    .name = #stage, .kind = KVR_STAGE_GRID, .options = options,                                    \
+    .opts_size = sizeof(struct stage##_opts), .deterministic = true, .layout = layout,             \
+    .cpu = { .encode = encode, .decode = decode }, .cuda = &cuda
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A stage's noise where its error follows no rule. */
+void kvr_noise_measured(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        struct kvr_coding_noise *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
