@@ -243,7 +243,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
 {
     const size_t width = (size_t)ctx->n_heads * (size_t)ctx->head_dim * sizeof *ctx->k;
     struct kvr_policy_ctx on_host = *ctx;
-    struct kvr_buf k = { 0 }, v = { 0 }, all = { 0 };
+    struct kvr_buf k = { 0 }, v = { 0 }, all = { 0 }, all_v = { 0 };
     struct kvr_thin_needs needs;
     enum kvr_status st = KVR_OK;
 
@@ -258,12 +258,15 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
             st = copy_to_host(dev, &on_host.v, (size_t)(ctx->n_active - ctx->new0) * width, &v);
         if (st == KVR_OK && ctx->all_keys)
             st = copy_to_host(dev, &on_host.all_keys, (size_t)ctx->n_active * width, &all);
+        if (st == KVR_OK && ctx->all_values)
+            st = copy_to_host(dev, &on_host.all_values, (size_t)ctx->n_active * width, &all_v);
     }
     if (st == KVR_OK)
         st = u->part->thin(u->opts, &on_host, kvr_dev_host(dev), state, keep);
     kvr_buf_free(&k);
     kvr_buf_free(&v);
     kvr_buf_free(&all);
+    kvr_buf_free(&all_v);
     return st;
 }
 

@@ -56,7 +56,9 @@ struct kvr_policy_ctx {
     /* Both are memory of the device that `assign` is given; all else here, the map and what a
      * part remembers are the host's. */
     bool counts_only;      /* thin: no data, how many is all that matters */
+    int64_t n_stored;      /* tokens stored so far: new0, or n_active when a chunk is stored anew */
     const float *all_keys; /* thin: [n_active,H,D], 0 where not held; NULL unless asked for */
+    const float *all_values;           /* the same of values */
     const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
     struct kvr_summaries *summaries;   /* thin: to be filled; NULL unless asked for */
 };
@@ -115,6 +117,8 @@ struct kvr_thin_needs {
     bool keys;           /* ctx->k: the new chunk's keys */
     bool values;         /* ctx->v: and values */
     bool all_keys;       /* ctx->all_keys */
+    bool all_values;     /* ctx->all_values, beside all_keys */
+    bool turns;          /* undoes the rotation of keys: that of a video's model (kernels/rope.h) */
     bool summaries;      /* ctx->summaries; only of a part by head */
     bool beyond_window;  /* what is kept stays visible when the cell's window has passed it */
 };

@@ -8,6 +8,7 @@
 
 #include "harness/bench/kernel_case.h"
 #include "harness/engine/ops.h"
+#include "methods/kernels/rope.h"
 
 #define E 0x1p-24
 

@@ -138,8 +138,8 @@ static bool any_rotated(const struct kvr_scheme *p)
 struct buffer_sizes {
     size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
     size_t map, work, gather, back;      /* what coding needs, so that no pass has to allocate */
-    size_t keep, rows, pick, told, all_keys; /* what thinning needs, by layer.h */
-    size_t columns;                          /* struct kvr_columns: sums, then maxima */
+    size_t keep, rows, pick, told, all_keys, all_values; /* what thinning needs, by layer.h */
+    size_t columns;                                      /* struct kvr_columns: sums, then maxima */
     struct kvr_attend_bytes attend;
 };
 
@@ -202,6 +202,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .pick = picked,
         .told = kvr_backend_in_host(backend) ? 0 : picked,
         .all_keys = thin.all_keys ? all * sizeof(float) : 0,
+        .all_values = thin.all_values ? all * sizeof(float) : 0,
         .columns = thin.columns ? 2 * capacity * heads * sizeof(float) : 0,
         .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
@@ -214,8 +215,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
     const size_t beside = b.held + b.map + b.keep + b.columns; /* the device, but for a CPU */
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
-           b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.attend.tiles +
-           b.attend.state + b.attend.heads;
+           b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
+           b.attend.tiles + b.attend.state + b.attend.heads;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
@@ -244,6 +245,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
         { &c->layer_scratch.pick, b.pick, false },
         { &c->layer_scratch.told, b.told, true },
         { &c->layer_scratch.all_keys, b.all_keys, false },
+        { &c->layer_scratch.all_values, b.all_values, false },
         { &c->columns, b.columns, true },
     };
 
@@ -259,6 +261,12 @@ static enum kvr_status check_attention(const struct kvr_scheme *p, const struct 
 {
     const struct kvr_attend_needs needs = attend_needs(p, s, path);
     enum kvr_status st = kvr_attend_check(&needs, backend);
+    struct kvr_thin_needs thin;
+
+    if (kvr_retention_thins(&p->retention, &thin) && thin.turns && s->causal)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: turns keys to other times, which is known of a video's rotation alone",
+                        p->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
         st = kvr_attend_fuses(p->k[t], p->v[t], kv_heads(s), s->head_dim, backend);

@@ -39,6 +39,7 @@ void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
     kvr_buf_free(&s->pick);
     kvr_buf_free(&s->told);
     kvr_buf_free(&s->all_keys);
+    kvr_buf_free(&s->all_values);
     kvr_summaries_free(&s->summaries);
 }
 

@@ -28,6 +28,7 @@ struct kvr_layer_scratch {
     struct kvr_buf rows;       /* thinning: decoded rows, K then V */
     struct kvr_buf pick, told; /* thinning: int32 rows to gather; the host's, where that differs */
     struct kvr_buf all_keys;   /* thinning: [capacity,H,D], where the part asks for all keys */
+    struct kvr_buf all_values; /* and where for all values */
     struct kvr_buf back;       /* CUDA: keys read back, for a correction's moments */
     struct kvr_summaries summaries; /* thinning: of the chunk that is being stored */
 };

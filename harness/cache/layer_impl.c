@@ -82,15 +82,22 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
     ctx->columns = needs.columns ? l->columns : NULL;
     if (needs.all_keys && !l->dry) {
-        const int64_t n = ctx->n_active - ctx->new0;
-        float *keys;
+        const size_t before = (size_t)ctx->new0 * kvr_layer_width(l);
+        const size_t fresh = all - before * sizeof(float);
+        float *keys, *values = NULL;
 
         KVR_TRY(kvr_buf_reserve(&l->scratch->all_keys, l->dev, KVR_MEM_SCRATCH, all));
+        if (needs.all_values) {
+            KVR_TRY(kvr_buf_reserve(&l->scratch->all_values, l->dev, KVR_MEM_SCRATCH, all));
+            values = l->scratch->all_values.p;
+        }
         keys = l->scratch->all_keys.p;
-        kvr_layer_dense(l, 0, ctx->new0, keys, NULL, NULL);
-        kvr_dev_copy(l->dev, keys + (size_t)ctx->new0 * kvr_layer_width(l), ctx->k,
-                     (size_t)n * kvr_layer_width(l) * sizeof(float));
+        kvr_layer_dense(l, 0, ctx->new0, keys, values, NULL);
+        kvr_dev_copy(l->dev, keys + before, ctx->k, fresh);
+        if (values)
+            kvr_dev_copy(l->dev, values + before, ctx->v, fresh);
         ctx->all_keys = keys;
+        ctx->all_values = values;
     }
     return kvr_retention_thin(&l->scheme->retention, ctx, l->dev, &l->state[1], l->scratch->keep.p);
 }
@@ -128,6 +135,7 @@ enum kvr_status kvr_layer_decide(struct kvr_layer *l, int64_t n_tok, int64_t n_a
         .n_tok = n_tok,
         .n_active = n_active,
         .new0 = new0,
+        .n_stored = l->n_active,
         .k = k,
         .v = v,
     };

@@ -11,6 +11,7 @@
 #include "harness/device/names.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
+#include "methods/kernels/rope.h"
 
 /* The reference's table of positions in time ends here. */
 enum { MAX_FRAMES = 1024 };

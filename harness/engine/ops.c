@@ -15,21 +15,6 @@ void kvr_time_sinusoid(float t, int n, float *out)
     }
 }
 
-void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines)
-{
-    const int c = head_dim / 2, g = c / 3;
-    const int count[3] = { c - 2 * g, g, g }, position[3] = { frame, row, col };
-    int p = 0;
-
-    for (int axis = 0; axis < 3; axis++)
-        for (int k = 0; k < count[axis]; k++, p++) {
-            double angle = position[axis] * pow(10000.0, -(double)k / count[axis]);
-
-            cosines[p] = cos(angle);
-            sines[p] = sin(angle);
-        }
-}
-
 static int64_t round_lanes(int n)
 {
     return (n + KVR_OPS_LANES - 1) / KVR_OPS_LANES * KVR_OPS_LANES;

@@ -119,10 +119,6 @@ int64_t kvr_cross_v_floats(int n_keys, int n_heads, int head_dim);
 /* [cos(t w_k).., sin(t w_k)..], w_k = 10000^(-k / half), half = n / 2; in float64. */
 void kvr_time_sinusoid(float t, int n, float *out);
 
-/* Angles of one position for RoPE: pairs [0, c-2g) time, then g height, g width, c = D/2,
- * g = floor(c / 3); every axis has its own geometric sequence from 1. */
-void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines);
-
 #ifdef __cplusplus
 }
 #endif

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "methods/kernels/head_map.h"
+#include "methods/kernels/rope.h"
 
 enum { OSCILLATING = 'w', ANCHOR = 'a', VEIL = 'v' };
 
@@ -95,19 +96,6 @@ struct grid {
     int n_veil; /* heads */
 };
 
-static int row_of(const struct pyramid_opts *o, int S)
-{
-    int low = 1;
-
-    if (o->row && S % o->row == 0)
-        return o->row;
-    if (S == 1560)
-        return 52;
-    for (int d = 1; d * d <= S; d++)
-        low = S % d == 0 ? d : low;
-    return S / low;
-}
-
 static int past_recent(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx)
 {
     return o->recent > ctx->frames_per_chunk ? o->recent - ctx->frames_per_chunk : 0;
@@ -117,7 +105,7 @@ static struct grid grid_of(const struct pyramid_opts *o, const struct kvr_policy
                            const char *class)
 {
     const int S = ctx->tokens_per_frame;
-    struct grid g = { .row = row_of(o, S), .slots = past_recent(o, ctx) / o->span + 2 };
+    struct grid g = { .row = kvr_frame_row(S, o->row), .slots = past_recent(o, ctx) / o->span + 2 };
 
     g.rows = S / g.row;
     g.across = (g.row + 1) / 2;

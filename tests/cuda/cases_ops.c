@@ -14,6 +14,7 @@
  *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
 #include "harness/engine/draw_cuda.h"
 #include "harness/engine/ops_cuda.h"
+#include "methods/kernels/rope.h"
 #include "tests/cuda/both.h"
 
 static const double u = 0x1p-24;

@@ -12,6 +12,7 @@
 #include "harness/core/onednn.h"
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
+#include "methods/kernels/rope.h"
 #include "tests/suite.h"
 
 /* Sums of d float32 products in vector lanes: the error of a row's mean or norm stays below

@@ -1,0 +1,376 @@
+/* memory.c - the retention `memory`: what is given up leaves a running mean behind.
+ *
+ * Stored are the first `sink` frames, the newest `recent`, and between them
+ *
+ *     rule=sinks     nothing: each sink frame is itself a mean, position by position, of a frame
+ * that is given up and what was there,  S <- rate E + (1 - rate) S (Reward-Forcing,
+ * wan/modules/causal_model.py at 4317f5a: rate .001) rule=frames    two frames. With m the mean of
+ * all tokens just given up, one vector for each head:  both m at first, then  long <- slow m + (1 -
+ * slow) long  and short <- fast m + (1 - fast) short, the same at every position of its frame
+ *                    (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at 802981a). The two frames
+ *                    behind the sink make room for them and enter no mean.
+ *
+ * Nothing is given up before all that is stored would be more than these frames. Means are of keys
+ * before their rotation, which the authors' caches hold and rotate when they are read, numbered as
+ * they lie in the cache. Ours are stored rotated: they are turned back by the place they were made
+ * for (kernels/rope.h), and what is not recent is turned anew for every chunk, to the places right
+ * before the recent frames. Distances between any two frames are so the authors'.
+ *
+ * Of other frames in a chunk than in the sink Reward-Forcing overwrites where it would average;
+ * here frames that are given up go to the sink frames in turn.
+ *
+ * State: up to which frame was given up; under `sinks` the mean keys and values themselves, under
+ * `frames` the four vectors of each head; F32, or rounded to BF16 as the authors have them, where a
+ * product and a sum are rounded each and a mean of rate .001 hardly moves. A chunk that is stored
+ * anew finds what was given up given up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/dtype.h"
+#include "methods/kernels/rope.h"
+#include "methods/policy.h"
+
+enum { SINKS, FRAMES };
+enum { F32, BF16 };
+
+struct memory_opts {
+    int rule, sink, recent;
+    double rate, slow, fast;
+    int state, row;
+};
+
+static const char *const rule_names[] = { "sinks", "frames", NULL };
+static const char *const state_names[] = { "f32", "bf16", NULL };
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_ENUM(struct memory_opts, rule, SINKS, rule_names, "where the means are"),
+    KVR_OPT_INT(struct memory_opts, sink, 3, 1, 4096, "first frames"),
+    KVR_OPT_INT(struct memory_opts, recent, 3, 1, 4096,
+                "newest frames that stay, those being made not counted"),
+    KVR_OPT_FLOAT(struct memory_opts, rate, 0.001, 0, 1, "sinks: weight of a frame given up"),
+    KVR_OPT_FLOAT(struct memory_opts, slow, 0.01, 0, 1, "frames: weight in the long mean"),
+    KVR_OPT_FLOAT(struct memory_opts, fast, 0.1, 0, 1, "frames: weight in the short one"),
+    KVR_OPT_ENUM(struct memory_opts, state, F32, state_names, "what means are remembered in"),
+    KVR_OPT_INT(struct memory_opts, row, 0, 0, 1 << 20,
+                "frames: positions in a row; 0: 52 of Wan's 1560, else as square as it goes"),
+    { 0 },
+};
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){ .by_head = true,
+                                    .all_keys = true,
+                                    .all_values = true,
+                                    .summaries = true,
+                                    .beyond_window = true,
+                                    .turns = true };
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+/* Cosines and sines of one place. */
+struct angles {
+    int head_dim;
+    double *cosines, *sines; /* [D/2], one allocation at `cosines` */
+};
+
+static enum kvr_status angles_open(struct angles *a, int head_dim)
+{
+    const size_t n = (size_t)(head_dim / 2) + 1;
+
+    a->head_dim = head_dim;
+    a->cosines = malloc(2 * n * sizeof *a->cosines);
+    a->sines = a->cosines ? a->cosines + n : NULL;
+    return a->cosines
+               ? KVR_OK
+               : kvr_fail(KVR_ENOMEM, "memory: no memory for angles of %d channels", head_dim);
+}
+
+static void set_place(const struct angles *a, int64_t frame, int row, int col)
+{
+    kvr_rope_angles(a->head_dim, (int)frame, row, col, a->cosines, a->sines);
+}
+
+static void turn(const struct angles *a, const float *from, bool back, float *to)
+{
+    kvr_rope_turn(from, a->head_dim, a->cosines, a->sines, back, to);
+}
+
+/* ---- means --------------------------------------------------------------------------------- */
+
+static float rounded(float x)
+{
+    return kvr_bf16_to_f32(kvr_f32_to_bf16(x));
+}
+
+/* Vectors of D floats, as the state holds them. */
+struct means {
+    void *at;
+    bool bf16;
+    int d;
+};
+
+static size_t vector_bytes(const struct memory_opts *o, int d)
+{
+    return (size_t)d * (o->state == BF16 ? sizeof(kvr_bf16) : sizeof(float));
+}
+
+static void *vector_at(const struct means *m, int64_t i)
+{
+    return (char *)m->at + (size_t)(i * m->d) * (m->bf16 ? sizeof(kvr_bf16) : sizeof(float));
+}
+
+static void load(const struct means *m, int64_t i, float *x)
+{
+    kvr_to_f32(x, vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, (size_t)m->d);
+}
+
+static void save(const struct means *m, int64_t i, const float *x)
+{
+    kvr_from_f32(vector_at(m, i), m->bf16 ? KVR_BF16 : KVR_F32, x, (size_t)m->d);
+}
+
+/* Vector i <- rate x + (1 - rate) vector i; work [D]. */
+static void fold(const struct means *m, int64_t i, const float *x, double rate, float *work)
+{
+    load(m, i, work);
+    for (int c = 0; c < m->d; c++)
+        work[c] = m->bf16
+                      ? rounded((float)rate * rounded(x[c])) + rounded((float)(1 - rate) * work[c])
+                      : (float)(rate * x[c] + (1 - rate) * work[c]);
+    save(m, i, work);
+}
+
+/* ---- one call ------------------------------------------------------------------------------ */
+
+struct header {
+    int64_t end; /* frames before it were given up; 0: none yet */
+};
+
+struct work {
+    const struct memory_opts *o;
+    const struct kvr_policy_ctx *ctx;
+    struct header *head;
+    struct means means; /* sinks: [H][sink S][k, v]; frames: [H][long, short][k, v] */
+    struct angles angles;
+    float *raw;            /* [3 D]: a key, a value, what fold works in */
+    double *sums;          /* frames: [H][k, v][D] */
+    int64_t end;           /* frames before it are given up, sinks apart */
+    int64_t first, before; /* the sink's place from now on, and where stored keys have it */
+};
+
+static const float *key(const struct work *w, int64_t token, int h)
+{
+    return w->ctx->all_keys + (token * w->ctx->n_heads + h) * w->ctx->head_dim;
+}
+
+static const float *value(const struct work *w, int64_t token, int h)
+{
+    return w->ctx->all_values + (token * w->ctx->n_heads + h) * w->ctx->head_dim;
+}
+
+/* Frames that are stored at the most, once any was given up. */
+static int64_t room_of(const struct memory_opts *o)
+{
+    return o->sink + (o->rule == FRAMES ? 2 : 0) + o->recent;
+}
+
+static enum kvr_status open_state(const struct memory_opts *o, const struct kvr_policy_ctx *ctx,
+                                  struct kvr_dev *dev, struct kvr_policy_state *state)
+{
+    const size_t vectors =
+        2 * (size_t)ctx->n_heads *
+        (o->rule == FRAMES ? 2 : (size_t)o->sink * (size_t)ctx->tokens_per_frame);
+    const size_t n = sizeof(struct header) + vectors * vector_bytes(o, ctx->head_dim);
+
+    KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
+    memset(state->buf.p, 0, n);
+    state->n = 1;
+    return KVR_OK;
+}
+
+/* ---- rule sinks ---------------------------------------------------------------------------- */
+
+/* The sink frames as they are, before their turn in time. */
+static void begin_sinks(const struct work *w)
+{
+    const int64_t n = (int64_t)w->o->sink * w->ctx->tokens_per_frame;
+
+    for (int64_t t = 0; t < n; t++) {
+        set_place(&w->angles, t / w->ctx->tokens_per_frame, 0, 0);
+        for (int h = 0; h < w->ctx->n_heads; h++) {
+            turn(&w->angles, key(w, t, h), true, w->raw);
+            save(&w->means, 2 * (h * n + t), w->raw);
+            save(&w->means, 2 * (h * n + t) + 1, value(w, t, h));
+        }
+    }
+}
+
+static void fold_frame(const struct work *w, int64_t frame)
+{
+    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;
+    const int64_t n = (int64_t)w->o->sink * S, slot = (frame - w->o->sink) % w->o->sink;
+
+    set_place(&w->angles, frame, 0, 0);
+    for (int64_t s = 0; s < S; s++)
+        for (int h = 0; h < w->ctx->n_heads; h++) {
+            const int64_t at = 2 * (h * n + slot * S + s), t = frame * S + s;
+
+            turn(&w->angles, key(w, t, h), true, w->raw);
+            fold(&w->means, at, w->raw, w->o->rate, w->raw + 2 * d);
+            fold(&w->means, at + 1, value(w, t, h), w->o->rate, w->raw + 2 * d);
+        }
+}
+
+static void learn_sinks(const struct work *w)
+{
+    if (!w->head->end)
+        begin_sinks(w);
+    for (int64_t f = w->head->end ? w->head->end : w->o->sink; f < w->end; f++)
+        fold_frame(w, f);
+}
+
+static enum kvr_status hold_sinks(const struct work *w)
+{
+    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;
+    const int64_t n = (int64_t)w->o->sink * S;
+    const bool empty = w->ctx->counts_only;
+
+    for (int h = 0; h < w->ctx->n_heads; h++)
+        for (int64_t t = 0; t < n; t++) {
+            if (!empty && t % S == 0)
+                set_place(&w->angles, w->first + t / S, 0, 0);
+            if (!empty) {
+                load(&w->means, 2 * (h * n + t), w->raw);
+                load(&w->means, 2 * (h * n + t) + 1, w->raw + d);
+                turn(&w->angles, w->raw, false, w->raw);
+            }
+            KVR_TRY(
+                kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw, w->raw + d));
+        }
+    return KVR_OK;
+}
+
+/* ---- rule frames --------------------------------------------------------------------------- */
+
+/* The mean of frames [begin, w->end) into both means of every head, or what it adds to them. */
+static void learn_frames(const struct work *w)
+{
+    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, H = w->ctx->n_heads;
+    const int row = kvr_frame_row(S, w->o->row);
+    const int64_t begin = w->head->end ? w->head->end : w->o->sink + 2;
+
+    if (begin >= w->end)
+        return;
+    memset(w->sums, 0, 2 * (size_t)(H * d) * sizeof *w->sums);
+    for (int64_t t = begin * S; t < w->end * S; t++) {
+        set_place(&w->angles, t / S, (int)(t % S) / row, (int)(t % S) % row);
+        for (int h = 0; h < H; h++) {
+            turn(&w->angles, key(w, t, h), true, w->raw);
+            for (int c = 0; c < d; c++) {
+                w->sums[2 * h * d + c] += w->raw[c];
+                w->sums[(2 * h + 1) * d + c] += value(w, t, h)[c];
+            }
+        }
+    }
+    for (int i = 0; i < 2 * H; i++) {
+        const int64_t at = 4 * (i / 2) + i % 2; /* of the long mean; the short one is 2 further */
+
+        for (int c = 0; c < d; c++)
+            w->raw[c] = (float)(w->sums[i * d + c] / (double)((w->end - begin) * S));
+        if (!w->head->end) {
+            save(&w->means, at, w->raw);
+            save(&w->means, at + 2, w->raw);
+            continue;
+        }
+        fold(&w->means, at, w->raw, w->o->slow, w->raw + 2 * d);
+        fold(&w->means, at + 2, w->raw, w->o->fast, w->raw + 2 * d);
+    }
+}
+
+/* The sink where it is, and both means at every place of their frames. */
+static enum kvr_status hold_frames(const struct work *w)
+{
+    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, row = kvr_frame_row(S, w->o->row);
+    const bool empty = w->ctx->counts_only;
+
+    for (int h = 0; h < w->ctx->n_heads; h++) {
+        if (!empty)
+            set_place(&w->angles, w->first - w->before, 0, 0);
+        for (int64_t t = 0; t < (int64_t)w->o->sink * S; t++) {
+            if (!empty)
+                turn(&w->angles, key(w, t, h), false, w->raw);
+            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw,
+                                      empty ? NULL : value(w, t, h)));
+        }
+        for (int64_t i = 0; i < 2L * S; i++) {
+            const int64_t t = (int64_t)w->o->sink * S + i, s = i % S;
+
+            if (!empty) {
+                load(&w->means, 4 * h + 2 * (i / S), w->raw);
+                load(&w->means, 4 * h + 2 * (i / S) + 1, w->raw + d);
+                set_place(&w->angles, w->first + t / S, (int)s / row, (int)s % row);
+                turn(&w->angles, w->raw, false, w->raw);
+            }
+            KVR_TRY(
+                kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw, w->raw + d));
+        }
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *state)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t frames = ctx->n_active / ctx->tokens_per_frame, room = room_of(w->o);
+    const int64_t stored = ctx->n_stored / ctx->tokens_per_frame;
+    const size_t d = (size_t)ctx->head_dim;
+
+    w->head = state->buf.p;
+    w->means = (struct means){ w->head + 1, w->o->state == BF16, ctx->head_dim };
+    w->end = frames - w->o->recent;
+    w->first = frames - room;
+    w->before = stored > room ? stored - room : 0;
+    w->raw = malloc(3 * d * sizeof *w->raw);
+    w->sums = malloc(2 * (size_t)ctx->n_heads * d * sizeof *w->sums);
+    if (!w->raw || !w->sums)
+        return kvr_fail(KVR_ENOMEM, "memory: no memory for %d heads", ctx->n_heads);
+    return angles_open(&w->angles, ctx->head_dim);
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct memory_opts *o = opts;
+    struct work w = { .o = o, .ctx = ctx };
+    enum kvr_status st;
+
+    if (ctx->n_active / ctx->tokens_per_frame <= room_of(o))
+        return KVR_OK;
+    if (!state->n)
+        KVR_TRY(open_state(o, ctx, dev, state));
+    st = work_open(&w, state);
+    if (st == KVR_OK) {
+        memset(keep, 0, (size_t)(w.end * ctx->tokens_per_frame * ctx->n_heads));
+        if (!ctx->counts_only)
+            (o->rule == SINKS ? learn_sinks : learn_frames)(&w);
+        w.head->end = w.end > w.head->end ? w.end : w.head->end;
+        st = (o->rule == SINKS ? hold_sinks : hold_frames)(&w);
+    }
+    free(w.raw);
+    free(w.sums);
+    free(w.angles.cosines);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_memory = {
+    .name = "memory",
+    .title = "running means of what is given up, beside sinks and the newest frames",
+    .options = options,
+    .opts_size = sizeof(struct memory_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};
