@@ -41,11 +41,13 @@ typedef __m512i vi;
 #define i_bytes(p) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p)))
 #define i_and(a, b) _mm512_and_si512(a, b)
 #define i_xor(a, b) _mm512_xor_si512(a, b)
+#define i_and_not(a, b) _mm512_andnot_si512(a, b) /* b where a's bits are clear */
 #define i_add(a, b) _mm512_add_epi32(a, b)
 #define i_sub(a, b) _mm512_sub_epi32(a, b)
 #define i_left(a, n) _mm512_slli_epi32(a, n)
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
-#define i_sign(a) _mm512_srai_epi32(a, 31) /* all bits the sign */
+#define i_sign(a) _mm512_srai_epi32(a, 31)                 /* all bits the sign */
+#define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all are negative */
 #define i_pick(mask, a, b)                                                                         \
     _mm512_ternarylogic_epi32(mask, a, b, 0xca) /* a where the mask is set                         \
                                                  */
@@ -96,11 +98,13 @@ typedef __m256i vi;
 #define i_bytes(p) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
 #define i_and(a, b) _mm256_and_si256(a, b)
 #define i_xor(a, b) _mm256_xor_si256(a, b)
+#define i_and_not(a, b) _mm256_andnot_si256(a, b)
 #define i_add(a, b) _mm256_add_epi32(a, b)
 #define i_sub(a, b) _mm256_sub_epi32(a, b)
 #define i_left(a, n) _mm256_slli_epi32(a, n)
 #define i_right(a, n) _mm256_srl_epi32(a, _mm_cvtsi32_si128(n))
 #define i_sign(a) _mm256_srai_epi32(a, 31)
+#define i_all_signs(a) (_mm256_movemask_ps(_mm256_castsi256_ps(a)) == 0xff)
 #define i_pick(mask, a, b) _mm256_blendv_epi8(b, a, mask)
 #define i_min(a, b) _mm256_min_epi32(a, b)
 #define i_max(a, b) _mm256_max_epi32(a, b)

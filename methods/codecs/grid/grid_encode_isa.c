@@ -30,6 +30,72 @@ static float post_of(const struct kvr_grid *g)
 
 /* ---- ranges ---------------------------------------------------------------------------- */
 
+#ifdef KVR_SIMD
+/* The largest of k vectors' columns, as signed and as unsigned numbers; x: column c of the first
+ * row. */
+static inline __attribute__((always_inline)) void
+extremes(struct sets *restrict r, const float *restrict x, int64_t stride, int n, int c, int k)
+{
+    vi high[4], low[4]; /* k of them */
+
+#pragma GCC unroll 4
+    for (int j = 0; j < k; j++)
+        high[j] = low[j] = i_load(x + j * VL);
+    for (int i = 1; i < n; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < k; j++) {
+            const vi v = i_load(x + i * stride + j * VL);
+
+            high[j] = i_max(high[j], v);
+            low[j] = i_max_bits(low[j], v);
+        }
+#pragma GCC unroll 4
+    for (int j = 0; j < k; j++) {
+        i_store(r->high + c + j * VL, high[j]);
+        i_store(r->low + c + j * VL, low[j]);
+    }
+}
+
+/* What range_of_vectors() gives where a column has one sign alone: then its maximum is the smallest
+ * unsigned number where all are negative, and its minimum the smallest signed one where none is. */
+static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, vi *low)
+{
+    vi least = i_load(x), least_bits = least;
+
+    for (int i = 1; i < n; i++) {
+        const vi v = i_load(x + i * stride);
+
+        least = i_min(least, v);
+        least_bits = i_min_bits(least_bits, v);
+    }
+    *high = i_pick(i_sign(*high), least_bits, *high);
+    *low = i_pick(i_sign(*low), *low, least);
+}
+
+/* Of floats taken as integers the largest signed one is the maximum where any is positive, and the
+ * largest unsigned one the minimum where any is negative: most columns have both. m a multiple of
+ * VL. */
+static void range_of_vectors(struct sets *restrict r, const float *restrict x, int64_t stride,
+                             int n, int m)
+{
+    enum { SIDE = 4 }; /* vectors side by side, so that none waits for itself */
+    int at = 0;
+
+    for (; at + SIDE * VL <= m; at += SIDE * VL)
+        extremes(r, x + at, stride, n, at, SIDE);
+    for (; at < m; at += VL)
+        extremes(r, x + at, stride, n, at, 1);
+    for (int c = 0; c < m; c += VL) {
+        vi high = i_load(r->high + c), low = i_load(r->low + c);
+
+        if (!i_all_signs(i_and_not(high, low)))
+            range_of_one_sign(x + c, stride, n, &high, &low);
+        i_store(r->high + c, i_xor(high, i_and(i_sign(high), i_set(0x7fffffff))));
+        i_store(r->low + c, i_xor(low, i_and(i_sign(low), i_set(0x7fffffff))));
+    }
+}
+#endif
+
 /* Sets of a column each: rows [n][m] of x. */
 static void range_across(struct sets *restrict r, const float *restrict x, int64_t stride, int n,
                          int m)
@@ -37,23 +103,8 @@ static void range_across(struct sets *restrict r, const float *restrict x, int64
     int c = 0;
 
 #ifdef KVR_SIMD
-    /* Of floats taken as integers the largest signed one is the maximum where any is positive, else
-     * the smallest unsigned one; and the like for the minimum. */
-    for (; c + VL <= m; c += VL) {
-        vi high = i_load(x + c), low_size = high, low = high, high_size = high, v;
-
-        for (int i = 1; i < n; i++) {
-            v = i_load(x + i * stride + c);
-            high = i_max(high, v);
-            low_size = i_max_bits(low_size, v);
-            low = i_min(low, v);
-            high_size = i_min_bits(high_size, v);
-        }
-        high = i_pick(i_sign(high), high_size, high);
-        low = i_pick(i_sign(low_size), low_size, low);
-        i_store(r->high + c, i_xor(high, i_and(i_sign(high), i_set(0x7fffffff))));
-        i_store(r->low + c, i_xor(low, i_and(i_sign(low), i_set(0x7fffffff))));
-    }
+    c = m / VL * VL;
+    range_of_vectors(r, x, stride, n, c);
 #endif
     for (int e = c; e < m; e++)
         r->low[e] = r->high[e] = order_of(x[e]);
@@ -180,32 +231,41 @@ enum { QUAD = 4 * VL };
 
 struct reciprocals {
     float y[FIT];
+    bool clip; /* see clips() */
+};
+
+/* How rows are coded; all constants by the time the loops are compiled. */
+struct way {
+    int bits;
+    bool asym, along, leave;
+    bool clip; /* codes may lie beyond their bits */
 };
 
 /* left: NULL, or what the code does not tell goes there, reckoned as decoding has it. */
-static inline __attribute__((always_inline)) vi
-code_vector(const float *x, vf s, vf y, vf m, vf least, vf most, bool asym, float *left)
+static inline __attribute__((always_inline)) vi code_vector(const float *x, vf s, vf y, vf m,
+                                                            struct way way, float *left)
 {
-    const vf given = v_load(x), v = asym ? v_sub(given, m) : given, q0 = v_mul(v, y);
+    const int post = way.asym ? 0 : 1 << (way.bits - 1), top = (1 << way.bits) - 1;
+    const vf given = v_load(x), v = way.asym ? v_sub(given, m) : given, q0 = v_mul(v, y);
     const vf q = v_mul_add(v_minus_mul(q0, s, v), y, q0);
-    const vi code = v_nearest(v_min(v_max(q, least), most));
+    const vf least = v_set((float)-post), most = v_set((float)(top - post));
+    const vi code = v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
 
     if (left)
-        v_store(left, v_sub(given, v_add(v_mul(v_of_int(code), s), asym ? m : v_set(0))));
+        v_store(left, v_sub(given, v_add(v_mul(v_of_int(code), s), way.asym ? m : v_set(0))));
     return code;
 }
 
 /* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. */
 static inline __attribute__((always_inline)) void
-code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool along, bool leave,
-           const struct sets *r, const struct reciprocals *inv, uint8_t *out)
+code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct sets *r,
+           const struct reciprocals *inv, uint8_t *out)
 {
-    const int post = asym ? 0 : 1 << (bits - 1), top = (1 << bits) - 1;
-    const vf least = v_set((float)-post), most = v_set((float)(top - post));
+    const int post = way.asym ? 0 : 1 << (way.bits - 1);
     int bias = 0;
 
     for (int i = 0; i < n; i++)
-        bias |= post << i * bits;
+        bias |= post << i * way.bits;
     for (int c = 0; c < m; c += QUAD) {
         vi byte[4];
 
@@ -218,14 +278,14 @@ code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool 
             for (int i = n - 1; i >= 0; i--) {
                 const int64_t e = (t + i) * w->stride + c + k * VL;
                 const int set = w->first + (t + i) * w->step;
-                float *left = leave ? w->left + e : NULL;
-                const vi code = along
+                float *left = way.leave ? w->left + e : NULL;
+                const vi code = way.along
                                     ? code_vector(w->x + e, v_set(r->s[set]), v_set(inv->y[set]),
-                                                  v_set(r->m[set]), least, most, asym, left)
+                                                  v_set(r->m[set]), way, left)
                                     : code_vector(w->x + e, v_load(r->s + at), v_load(inv->y + at),
-                                                  v_load(r->m + at), least, most, asym, left);
+                                                  v_load(r->m + at), way, left);
 
-                sum = i_add(i_left(sum, bits), code);
+                sum = i_add(i_left(sum, way.bits), code);
             }
             byte[k] = i_add(sum, i_set(bias));
         }
@@ -233,58 +293,88 @@ code_bytes(const struct rows *w, int t, int n, int m, int bits, bool asym, bool 
     }
 }
 
-/* All rows into the plane of a code's only field; constants where they matter. */
+/* All rows into the plane of a code's only field. */
 static inline __attribute__((always_inline)) void
 code_plane(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
-           int bits, bool asym, bool along, bool leave, const struct sets *r,
-           const struct reciprocals *inv)
+           struct way way, const struct sets *r, const struct reciprocals *inv)
 {
-    const int per = 8 / bits;
+    const int per = 8 / way.bits;
 
     for (int t = 0; t < w->n; t += per) {
         uint8_t *out = b->codes + (t0 + t) / per * b->channels + c0;
 
-        if (w->n - t >= per)
-            code_bytes(w, t, per, m, bits, asym, along, leave, r, inv, out);
+        if (w->n - t < per)
+            code_bytes(w, t, w->n - t, m, way, r, inv, out);
         else
-            code_bytes(w, t, w->n - t, m, bits, asym, along, leave, r, inv, out);
+            code_bytes(w, t, per, m, way, r, inv, out);
     }
 }
 
-#define CODE(BITS, ASYM)                                                                           \
-    (w->along  ? code_plane(b, w, t0, c0, m, BITS, ASYM, true, false, r, inv)                      \
-     : w->left ? code_plane(b, w, t0, c0, m, BITS, ASYM, false, true, r, inv)                      \
-               : code_plane(b, w, t0, c0, m, BITS, ASYM, false, false, r, inv))
+static inline __attribute__((always_inline)) void
+code_some_way(const struct kvr_grid_block *b, const struct rows *w, int64_t t0, int64_t c0, int m,
+              int bits, bool asym, const struct sets *r, const struct reciprocals *inv)
+{
+    const bool clip = inv->clip;
+
+    if (w->along && clip)
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, true, false, true }, r, inv);
+    else if (w->along)
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, true, false, false }, r, inv);
+    else if (w->left && clip)
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, true, true }, r, inv);
+    else if (w->left)
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, true, false }, r, inv);
+    else if (clip)
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, false, true }, r, inv);
+    else
+        code_plane(b, w, t0, c0, m, (struct way){ bits, asym, false, false, false }, r, inv);
+}
 
 static void code_vectors(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
                          int64_t c0, int m, const struct sets *r, const struct reciprocals *inv)
 {
     switch (b->grid.bits * 2 + b->grid.asym) {
     case 4:
-        CODE(2, false);
+        code_some_way(b, w, t0, c0, m, 2, false, r, inv);
         break;
     case 5:
-        CODE(2, true);
+        code_some_way(b, w, t0, c0, m, 2, true, r, inv);
         break;
     case 8:
-        CODE(4, false);
+        code_some_way(b, w, t0, c0, m, 4, false, r, inv);
         break;
     case 9:
-        CODE(4, true);
+        code_some_way(b, w, t0, c0, m, 4, true, r, inv);
         break;
     case 16:
-        CODE(8, false);
+        code_some_way(b, w, t0, c0, m, 8, false, r, inv);
         break;
     default:
-        CODE(8, true);
+        code_some_way(b, w, t0, c0, m, 8, true, r, inv);
         break;
     }
 }
 
-static void invert(struct reciprocals *restrict inv, const struct sets *restrict r, int n)
+/* Steps and minima that FP16 holds code all of their set within the grid: the step is no smaller
+ * than the range's part, and the quotient by it is rounded to the last code at most. */
+static bool clips(const struct sets *restrict r, int n, bool asym)
+{
+    const unsigned size = 0x7fff, largest = 0x7bff; /* and what is not finite is larger */
+    unsigned most = 0;
+
+    for (int i = 0; i < n; i++)
+        most = (r->step[i] & size) > most ? r->step[i] & size : most;
+    for (int i = 0; i < n && asym; i++)
+        most = (r->zero[i] & size) > most ? r->zero[i] & size : most;
+    return most >= largest;
+}
+
+static void invert(struct reciprocals *restrict inv, const struct sets *restrict r, int n,
+                   bool asym)
 {
     int i = 0;
 
+    inv->clip = clips(r, n, asym);
     for (; i + VL <= n; i += VL) {
         const vf s = v_load(r->s + i), y = v_about_inverse(s);
 
@@ -362,7 +452,7 @@ static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0
     store_sets(b, t0 / b->grid.group * b->channels + c0, &r, 0, m);
 #ifdef KVR_SIMD
     if (by_vectors(b)) {
-        invert(&inv_, &r, m);
+        invert(&inv_, &r, m, b->grid.asym);
         inv = &inv_;
     }
 #endif
@@ -399,7 +489,7 @@ static void encode_some_rows(const struct kvr_grid_block *b, int64_t t0, int row
 #ifdef KVR_SIMD
         one_by_one = by_vectors(b) && (k == 1 || width % QUAD == 0);
         if (one_by_one) {
-            invert(&inv_, &r, rows * k);
+            invert(&inv_, &r, rows * k, b->grid.asym);
             inv = &inv_;
         }
 #endif
