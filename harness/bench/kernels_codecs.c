@@ -82,10 +82,12 @@ static void encode_tokens(const struct kvr_case_kit *k)
     for (int64_t t = 0; t < b.stored; t += b.grid.group)
         for (int64_t c = 0; c < b.channels; c += KVR_GRID_STRIP) {
             const int64_t left = b.channels - c;
+            const float *from = x + t * b.channels + c;
+            const struct kvr_grid_soon soon = kvr_grid_not_soon(from, b.channels);
 
             kvr_grid_encoders()->tokens(&b, t, c,
-                                        left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP,
-                                        x + t * b.channels + c, b.channels, NULL);
+                                        left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP, from,
+                                        b.channels, NULL, &soon);
         }
 }
 
@@ -240,6 +242,9 @@ static const void *outliers(void)
 
 /* Shapes: n. */
 static const int flat_shapes[][KVR_CASE_DIMS] = { { 1 }, { 15 }, { 64 }, { 1029 }, { 4099 } };
+static const int span_shapes[][KVR_CASE_DIMS] = {
+    { 1 }, { 15 }, { 64 }, { 1009 }, { KVR_OUTLIER_SPAN }
+};
 
 /* x [n]: one result, or the three of the moments */
 static enum kvr_status flat_args(struct kvr_case_kit *k, enum kvr_dtype result, size_t n)
@@ -321,7 +326,7 @@ const struct kvr_kernel_case kvr_kernels_codecs[] = {
     CASE("fwht.rows", transforms, fwht, fwht_args, fwht_shapes, { 768, 128 }),
     CASE("fwht.rows_bf16", transforms, fwht, fwht_args, fwht_shapes, { 768, 128, 1 }),
     CASE("sum.abs", sums, abs_sum, sum_args, flat_shapes, { 1 << 17 }),
-    CASE("outliers.moments", outliers, moments, moments_args, flat_shapes, { 1 << 17 }),
+    CASE("outliers.moments", outliers, moments, moments_args, span_shapes, { KVR_OUTLIER_SPAN }),
     CASE("outliers.count_over", outliers, count_over, index_args, flat_shapes, { 1 << 17 }),
     CASE("outliers.next_over", outliers, next_over, index_args, flat_shapes, { 1 << 17 }),
     { 0 },

@@ -19,7 +19,7 @@ static const struct kvr_block_shape shapes[] = {
 };
 enum {
     N_SHAPES = sizeof shapes / sizeof *shapes,
-    MORE_FILLS = 9,
+    MORE_FILLS = 12,
     ALL_FILLS = N_FILLS + MORE_FILLS
 };
 
@@ -58,6 +58,15 @@ static void fill_hard(float *x, const struct kvr_block_shape *s, int how)
             break;
         case 7: /* below FP16's least */
             x[i] = -1e5f * fabsf(x[i]);
+            break;
+        case 8: /* steps about FP16's largest */
+            x[i] *= 2e5f;
+            break;
+        case 9: /* a loud beginning, and what follows it is beyond nothing */
+            x[i] *= i < 1100 ? 1e3f : 1;
+            break;
+        case 10: /* a part whose every value is large */
+            x[i] = i / 1024 == 2 ? copysignf(100, x[i]) : x[i];
             break;
         default: /* about FP16's smallest */
             x[i] *= 6e-8f;

@@ -55,11 +55,39 @@ static bool tile_of(const struct kvr_grid_chain *c, struct tiling *out)
     return out->tokens <= MAX_TILE_TOKENS;
 }
 
-/* Channels [c0, c0 + width) of the tokens of a tile, x [.,width]. With `leave` x becomes what is
- * left of it. */
-static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, int64_t t0,
-                        int64_t end, int64_t c0, int64_t width, bool leave, float *x)
+/* Tokens [t0, end), channels [c0, c0 + width). */
+struct tile {
+    int64_t t0, end, c0, width;
+};
+
+static struct tile tile_at(const struct chain *k, int64_t i)
 {
+    const int64_t channels = k->block[0].channels, stored = k->block[0].stored;
+    const int64_t across = (channels + k->tile.width - 1) / k->tile.width;
+    const int64_t t0 = i / across * k->tile.tokens, c0 = i % across * k->tile.width;
+    const int64_t end = t0 + k->tile.tokens, last = c0 + k->tile.width;
+
+    return (struct tile){ t0, end < stored ? end : stored, c0,
+                          (last < channels ? last : channels) - c0 };
+}
+
+static size_t size_of(const struct chain *k)
+{
+    return k->x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
+}
+
+static const char *given_at(const struct chain *k, int64_t t, int64_t c)
+{
+    return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
+}
+
+/* The tokens of a tile, x [.,width]. With `leave` x becomes what is left of it. `next`: NULL, or
+ * the tile that is loaded next. */
+static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
+                        const struct tile *next, bool leave, float *x)
+{
+    const int64_t t0 = w->t0, end = w->end, c0 = w->c0, width = w->width;
+
     if (b->grid.axis != KVR_AXIS_TOKENS) {
         for (int64_t t = t0; t < end; t += KVR_GRID_ROWS)
             k->encode->rows(b, t, (int)(end - t < KVR_GRID_ROWS ? end - t : KVR_GRID_ROWS),
@@ -71,73 +99,87 @@ static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, i
             const int m = (int)(width - c < KVR_GRID_STRIP ? width - c : KVR_GRID_STRIP);
 
             float *at = x + (t - t0) * width + c;
+            struct kvr_grid_soon soon = kvr_grid_not_soon(at, width);
 
-            k->encode->tokens(b, t, c0 + c, m, at, width, leave ? at : NULL);
+            if (next)
+                soon = (struct kvr_grid_soon){ given_at(k, next->t0 + t - t0, next->c0 + c),
+                                               b->channels * (int64_t)size_of(k), size_of(k) };
+            k->encode->tokens(b, t, c0 + c, m, at, width, leave ? at : NULL, &soon);
         }
 }
 
-static int64_t first_from(const struct kvr_instead *s, int64_t element)
+/* First of the elements replaced, from the i-th on, that is not before `element`: near to i, as a
+ * row of a tile has few. */
+static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t element)
 {
-    int64_t lo = 0, n = s->n;
+    int64_t n = 1;
 
+    while (i + n <= s->n && s->at[i + n - 1] < element) {
+        i += n;
+        n *= 2;
+    }
+    n = n < s->n - i ? n : s->n - i;
     while (n > 0) {
         const int64_t half = n / 2;
 
-        if (s->at[lo + half] < element) {
-            lo += half + 1;
+        if (s->at[i + half] < element) {
+            i += half + 1;
             n -= half + 1;
         } else {
             n = half;
         }
     }
-    return lo;
+    return i;
 }
 
-/* Tokens [t0, t1), channels [c0, c0 + width), in F32. */
-static void load_tile(const struct chain *k, int64_t t0, int64_t t1, int64_t c0, int64_t width,
+/* Tokens [w->t0, t1) in F32. `fetch`: ask for the tile below as well. */
+static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, bool fetch,
                       float *tile)
 {
-    const int64_t channels = k->block[0].channels;
+    const struct kvr_instead *instead = k->instead;
+    const size_t width = (size_t)w->width;
+    int64_t i = 0;
 
-    for (int64_t t = t0; t < t1; t++) {
-        const int64_t from = t * channels + c0;
-        const size_t size = k->x->bf16 ? sizeof(kvr_bf16) : sizeof(float);
-        const char *given = (const char *)k->x->p + (size_t)from * size;
-        float *row = tile + (t - t0) * width;
+    for (int64_t t = w->t0; t < t1; t++) {
+        const int64_t first = t * k->block[0].channels + w->c0;
+        const char *given = given_at(k, t, w->c0);
+        float *row = tile + (t - w->t0) * w->width;
 
-        kvr_grid_fetch(given + (size_t)(k->tile.tokens * channels) * size, (size_t)width * size);
+        if (fetch)
+            kvr_grid_fetch(given_at(k, t + k->tile.tokens, w->c0), width * size_of(k));
         if (k->x->bf16)
-            k->widen(row, given, (size_t)width);
+            k->widen(row, given, width);
         else
-            memcpy(row, given, (size_t)width * sizeof *row);
+            memcpy(row, given, width * sizeof *row);
+        if (!instead->n)
+            continue;
+        for (i = first_from(instead, i, first); i < instead->n && instead->at[i] < first + w->width;
+             i++)
+            row[instead->at[i] - first] = instead->value[i];
     }
-    /* Tiles are as wide as the block where elements are replaced. */
-    for (int64_t i = first_from(k->instead, t0 * channels);
-         i < k->instead->n && k->instead->at[i] < t1 * channels; i++)
-        tile[k->instead->at[i] - t0 * channels] = k->instead->value[i];
 }
 
-static void encode_tile(const struct chain *k, int64_t t0, int64_t c0, float *tile)
+static void encode_tile(const struct chain *k, const struct tile *w, const struct tile *next,
+                        float *tile)
 {
-    const int64_t channels = k->block[0].channels, stored = k->block[0].stored;
-    const int64_t end = t0 + k->tile.tokens < stored ? t0 + k->tile.tokens : stored;
-    const int64_t given = k->block[0].n_tok < end ? k->block[0].n_tok : end;
-    const int64_t width = channels - c0 < k->tile.width ? channels - c0 : k->tile.width;
+    const int64_t given = k->block[0].n_tok < w->end ? k->block[0].n_tok : w->end;
+    const bool across = k->block[0].grid.axis == KVR_AXIS_TOKENS;
     const int d = k->c->job[0].shape.head_dim;
 
-    load_tile(k, t0, given, c0, width, tile);
+    load_tile(k, w, given, !across, tile);
     if (k->c->rotate)
-        k->walsh->rows(tile, (given - t0) * width / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
+        k->walsh->rows(tile, (given - w->t0) * w->width / d, d,
+                       k->c->rotate_compute == KVR_COMPUTE_BF16);
     if (k->c->n < 2) {
-        encode_grid(k, &k->block[0], t0, end, c0, width, false, tile);
+        encode_grid(k, &k->block[0], w, next, false, tile);
         return;
     }
-    const bool leave = given == end && k->encode->leaves(&k->block[0], width);
+    const bool leave = given == w->end && k->encode->leaves(&k->block[0], w->width);
 
-    encode_grid(k, &k->block[0], t0, end, c0, width, leave, tile);
+    encode_grid(k, &k->block[0], w, next, leave, tile);
     if (!leave)
-        k->decode->part(&k->left, t0, given, c0, width, KVR_DECODE_SUB, tile, width);
-    encode_grid(k, &k->block[1], t0, end, c0, width, false, tile);
+        k->decode->part(&k->left, w->t0, given, w->c0, w->width, KVR_DECODE_SUB, tile, w->width);
+    encode_grid(k, &k->block[1], w, NULL, false, tile);
 }
 
 static int threads_of(void)
@@ -153,8 +195,7 @@ int64_t kvr_chain_scratch(const struct kvr_grid_chain *c)
 
     if (!tile_of(c, &tile))
         return 0;
-    /* Tiles of the whole width: elements may be replaced. */
-    const int64_t n = threads_of() * tile.tokens * channels;
+    const int64_t n = threads_of() * tile.tokens * tile.width;
 
     return n <= s->n_tok * channels ? n : 0;
 }
@@ -178,13 +219,14 @@ void kvr_chain_encode(const struct kvr_grid_chain *c, const struct kvr_values *x
         k.block[i] = kvr_grid_block_of(&c->grid[i], &c->job[i], data[i]);
     k.left = k.block[0];
     k.left.bf16 = false;
-    if (instead->n)
-        k.tile.width = k.block[0].channels;
     down = (k.block[0].stored + k.tile.tokens - 1) / k.tile.tokens;
     across = (k.block[0].channels + k.tile.width - 1) / k.tile.width;
     tile = k.tile.tokens * k.tile.width;
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < down * across; i++)
-        encode_tile(&k, i / across * k.tile.tokens, i % across * k.tile.width,
+    for (int64_t i = 0; i < down * across; i++) {
+        const struct tile w = tile_at(&k, i), next = tile_at(&k, i + 1);
+
+        encode_tile(&k, &w, i + 1 < down * across ? &next : NULL,
                     work + omp_get_thread_num() * tile);
+    }
 }

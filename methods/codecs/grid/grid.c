@@ -99,8 +99,13 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
             const int64_t t0 = i / strips * g->group, c0 = i % strips * KVR_GRID_STRIP;
             const int64_t left = b.channels - c0;
             const int m = left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP;
+            const float *at = x + t0 * b.channels + c0;
+            const bool wraps = left <= KVR_GRID_STRIP;
+            const int64_t next = wraps ? g->group * b.channels - c0 : KVR_GRID_STRIP;
+            struct kvr_grid_soon soon = kvr_grid_not_soon(at, b.channels);
 
-            k->tokens(&b, t0, c0, m, x + t0 * b.channels + c0, b.channels, NULL);
+            soon.p += i + 1 < blocks * strips ? next * (int64_t)sizeof *at : 0;
+            k->tokens(&b, t0, c0, m, at, b.channels, NULL, &soon);
         }
     } else {
 #pragma omp parallel for schedule(static)

@@ -31,10 +31,17 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
+static inline void fetch(const struct kvr_grid_soon *s, int64_t row, int c)
+{
+    __builtin_prefetch(s->p + row * s->stride + (int64_t)s->size * c, 0, 2);
+}
+
 /* The largest of k vectors' columns, as signed and as unsigned numbers; x: column c of the first
  * row. */
-static inline __attribute__((always_inline)) void
-extremes(struct sets *restrict r, const float *restrict x, int64_t stride, int n, int c, int k)
+static inline __attribute__((always_inline)) void extremes(struct sets *restrict r,
+                                                           const float *restrict x, int64_t stride,
+                                                           int n, int c, int k,
+                                                           const struct kvr_grid_soon *soon)
 {
     vi high[4], low[4]; /* k of them */
 
@@ -46,6 +53,8 @@ extremes(struct sets *restrict r, const float *restrict x, int64_t stride, int n
         for (int j = 0; j < k; j++) {
             const vi v = i_load(x + i * stride + j * VL);
 
+            if (i % 2)
+                fetch(soon, i, c + j * VL);
             high[j] = i_max(high[j], v);
             low[j] = i_max_bits(low[j], v);
         }
@@ -76,15 +85,15 @@ static void range_of_one_sign(const float *x, int64_t stride, int n, vi *high, v
  * largest unsigned one the minimum where any is negative: most columns have both. m a multiple of
  * VL. */
 static void range_of_vectors(struct sets *restrict r, const float *restrict x, int64_t stride,
-                             int n, int m)
+                             int n, int m, const struct kvr_grid_soon *soon)
 {
     enum { SIDE = 4 }; /* vectors side by side, so that none waits for itself */
     int at = 0;
 
     for (; at + SIDE * VL <= m; at += SIDE * VL)
-        extremes(r, x + at, stride, n, at, SIDE);
+        extremes(r, x + at, stride, n, at, SIDE, soon);
     for (; at < m; at += VL)
-        extremes(r, x + at, stride, n, at, 1);
+        extremes(r, x + at, stride, n, at, 1, soon);
     for (int c = 0; c < m; c += VL) {
         vi high = i_load(r->high + c), low = i_load(r->low + c);
 
@@ -98,13 +107,15 @@ static void range_of_vectors(struct sets *restrict r, const float *restrict x, i
 
 /* Sets of a column each: rows [n][m] of x. */
 static void range_across(struct sets *restrict r, const float *restrict x, int64_t stride, int n,
-                         int m)
+                         int m, const struct kvr_grid_soon *soon)
 {
     int c = 0;
 
 #ifdef KVR_SIMD
     c = m / VL * VL;
-    range_of_vectors(r, x, stride, n, c);
+    range_of_vectors(r, x, stride, n, c, soon);
+#else
+    (void)soon;
 #endif
     for (int e = c; e < m; e++)
         r->low[e] = r->high[e] = order_of(x[e]);
@@ -202,6 +213,7 @@ struct rows {
     int have, n; /* rows of x, and with the study's padding */
     int first, step, width;
     bool along;
+    const struct kvr_grid_soon *soon; /* across: not NULL */
 };
 
 static void code_plainly(const struct kvr_grid_block *b, const struct rows *w, int64_t t0,
@@ -279,6 +291,9 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
                 const int64_t e = (t + i) * w->stride + c + k * VL;
                 const int set = w->first + (t + i) * w->step;
                 float *left = way.leave ? w->left + e : NULL;
+
+                if (!way.along && (i + t) % 2 == 0)
+                    fetch(w->soon, t + i, c + k * VL);
                 const vi code = way.along
                                     ? code_vector(w->x + e, v_set(r->s[set]), v_set(inv->y[set]),
                                                   v_set(r->m[set]), way, left)
@@ -431,19 +446,22 @@ static void store_sets(const struct kvr_grid_block *b, int64_t at, const struct 
 }
 
 static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
-                          const float *x, int64_t stride, float *left)
+                          const float *x, int64_t stride, float *left,
+                          const struct kvr_grid_soon *soon)
 {
     const int64_t rest = b->stored - t0, given = b->n_tok - t0;
     const int n = (int)(rest < b->grid.group ? rest : b->grid.group);
     const int have = (int)(given < 0 ? 0 : given < n ? given : n);
-    const struct rows w = { .x = x, .left = left, .stride = stride, .have = have, .n = n };
+    const struct rows w = {
+        .x = x, .left = left, .stride = stride, .have = have, .n = n, .soon = soon
+    };
     struct sets r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;
 #endif
     const void *inv = NULL;
 
-    range_across(&r, have ? x : padding, stride, have ? have : 1, m);
+    range_across(&r, have ? x : padding, stride, have ? have : 1, m, soon);
     for (int c = 0; c < m && have < n; c++) {
         r.low[c] = r.low[c] < 0 ? r.low[c] : 0;
         r.high[c] = r.high[c] > 0 ? r.high[c] : 0;

@@ -24,12 +24,32 @@ struct kvr_grid_block {
     kvr_f16 *meta;  /* steps [n_sets], zero points [n_sets] */
 };
 
+/* Rows of memory that are read after these, asked for while these are coded: a few lines at a time,
+ * since a core waits once it has asked for a dozen. Rows of a strip are too far apart for a
+ * processor to guess where the next ones are. Beyond the end of the values this does nothing. */
+struct kvr_grid_soon {
+    const char *p;
+    int64_t stride; /* bytes from row to row */
+    size_t size;    /* bytes of an element */
+};
+
+/* Nothing: what is near already. */
+static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t stride)
+{
+    struct kvr_grid_soon s;
+
+    s.p = (const char *)x;
+    s.stride = stride * (int64_t)sizeof *x;
+    s.size = sizeof *x;
+    return s;
+}
+
 struct kvr_grid_encoders {
     /* axis=tokens: tokens [t0, t0 + group) as far as there are, channels [c0, c0 + m), m at most
      * KVR_GRID_STRIP. x: element (t0, c0) of rows `stride` floats apart. left, NULL or rows of the
-     * same stride: x less what its codes decode to in F32; may be x. */
+     * same stride: x less what its codes decode to in F32; may be x. soon: as many rows. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
-                   int64_t stride, float *left);
+                   int64_t stride, float *left, const struct kvr_grid_soon *soon);
     /* Can `tokens` tell what is left, of any multiple of m channels? */
     bool (*leaves)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels, token: tokens [t0, t0 + n) as far as there are, n at most KVR_GRID_ROWS, all
@@ -45,8 +65,7 @@ struct kvr_grid_decoders {
 };
 KVR_ISA_TABLES(struct kvr_grid_decoders, kvr_grid_decoders)
 
-/* Ask for n bytes that are read soon. Rows of a strip are too far apart for a processor to guess
- * where the next ones are. Beyond the end of the values this does nothing. */
+/* Ask for n bytes that are read soon. */
 static inline void kvr_grid_fetch(const void *p, size_t n)
 {
     for (size_t i = 0; i < n; i += 64)

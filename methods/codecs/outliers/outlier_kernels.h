@@ -11,9 +11,11 @@ struct kvr_moments {
     double n, mean, m2;
 };
 
+enum { KVR_OUTLIER_SPAN = 1024 };
+
 struct kvr_outlier_kernels {
     /* Sixteen sums, each of every sixteenth element in order, then the sixteen in order: the same
-     * bits in every variant. n at least 1. */
+     * bits in every variant. n 1..KVR_OUTLIER_SPAN. */
     struct kvr_moments (*moments)(const float *x, int64_t n);
     int64_t (*count_over)(const float *x, int64_t n, float bound); /* |x| > bound */
     /* first + i of those, i < n, ascending; how many. */

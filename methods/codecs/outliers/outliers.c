@@ -44,7 +44,7 @@ static const struct kvr_opt options[] = {
 };
 
 /* Work is cut into PIECES runs of whole SPANs, whatever the number of threads. */
-enum { PIECES = 64, SPAN = 1024 };
+enum { PIECES = 64, SPAN = KVR_OUTLIER_SPAN };
 
 struct run {
     int64_t begin, end;
@@ -99,26 +99,14 @@ static float value_at(const struct kvr_values *x, int64_t e)
     return x->bf16 ? kvr_bf16_to_f32(((const kvr_bf16 *)x->p)[e]) : ((const float *)x->p)[e];
 }
 
-/* NaN when the block is not finite. */
-static float bound_of(const struct kvr_stage_job *job, const struct kvr_values *x, int64_t n)
+/* NaN when the block is not finite. part: of its pieces. */
+static float bound_of(const struct kvr_stage_job *job, const struct kvr_moments part[PIECES])
 {
     const struct outliers_opts *o = job->opts;
     const int64_t padded = padded_elements(job);
-    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
-    struct kvr_moments part[PIECES] = { 0 }, all = { 0 };
+    struct kvr_moments all = { 0 };
     float sigma;
 
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < PIECES; i++) {
-        const struct run r = piece_of(n, i);
-        float spare[SPAN];
-
-        for (int64_t e = r.begin; e < r.end; e += SPAN) {
-            const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
-
-            merge(&part[i], k->moments(some_values(x, e, m, spare), m));
-        }
-    }
     for (int i = 0; i < PIECES; i++)
         merge(&all, part[i]);
     merge(&all, (struct kvr_moments){ .n = (double)padded });
@@ -128,6 +116,21 @@ static float bound_of(const struct kvr_stage_job *job, const struct kvr_values *
     if (sigma < 1e-8f)
         sigma = to_compute(1e-8, job->compute);
     return to_compute(o->sigma * (double)sigma, job->compute);
+}
+
+static float bound_of_block(const struct kvr_stage_job *job, const float *x, int64_t n)
+{
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    struct kvr_moments part[PIECES] = { 0 };
+
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < PIECES; i++) {
+        const struct run r = piece_of(n, i);
+
+        for (int64_t e = r.begin; e < r.end; e += SPAN)
+            merge(&part[i], k->moments(x + e, r.end - e < SPAN ? r.end - e : SPAN));
+    }
+    return bound_of(job, part);
 }
 
 /* An element is held if |x| > bound and, as a number of its bits, |x| > above; also the first
@@ -143,25 +146,95 @@ static inline uint32_t magnitude(float x)
     return kvr_f32_bits(x) & 0x7fffffffu;
 }
 
-/* Each piece's elements beyond the bound, ascending, from its own place in `found` [n] on. */
-static void collect(const struct kvr_values *x, int64_t n, float bound, int32_t *found,
-                    int64_t count[PIECES])
+/* Elements of a piece beyond a bound: their indices, ascending, from the piece's own place in
+ * memory for n of them on, and their values from the place's end down, while both fit. */
+struct found {
+    float bound;
+    int64_t count;
+    int32_t *index; /* [count] */
+    float *last;    /* the i-th value is last[-i] */
+    bool all;       /* else there was no place */
+};
+
+/* Of the m values of `some`, elements e .. e + m. */
+static void find_some(struct found *f, const float *some, int64_t m, int64_t e)
 {
     const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    const int64_t room = f->last - (float *)f->index + 1;
+    int64_t n;
 
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < PIECES; i++) {
-        const struct run r = piece_of(n, i);
+    if (!f->all)
+        return;
+    if (2 * (f->count + m) > room) {
+        const int64_t more = k->count_over(some, m, f->bound);
+
+        f->all = 2 * (f->count + more) <= room;
+        if (!f->all)
+            return;
+    }
+    n = k->list_over(some, m, f->bound, (int32_t)e, f->index + f->count);
+    for (int64_t i = f->count; i < f->count + n; i++)
+        f->last[-i] = some[f->index[i] - e];
+    f->count += n;
+}
+
+static struct found none_found(struct run r, float bound, float *scratch)
+{
+    return (struct found){ .bound = bound,
+                           .index = (int32_t *)scratch + r.begin,
+                           .last = scratch + r.end - 1,
+                           .all = true };
+}
+
+/* A piece is read once for its moments and for what may turn out to be beyond the block's bound:
+ * beyond half of the bound that its first span alone would have. */
+static void look_at_piece(const struct kvr_stage_job *job, const struct kvr_values *x, struct run r,
+                          float *scratch, struct kvr_moments *part, struct found *f)
+{
+    const struct outliers_opts *o = job->opts;
+    const struct kvr_outlier_kernels *k = kvr_outlier_kernels();
+    float spare[SPAN];
+
+    for (int64_t e = r.begin; e < r.end; e += SPAN) {
+        const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
+        const float *some = some_values(x, e, m, spare);
+
+        merge(part, k->moments(some, m));
+        if (e == r.begin)
+            *f = none_found(r, (float)(o->sigma / 2 * sqrt(part->m2 / part->n)), scratch);
+        find_some(f, some, m, e);
+    }
+}
+
+/* The elements beyond `bound` alone: of those that were found, or where they were not all looked
+ * for, of the piece again. False: they do not fit. */
+static bool keep_those_beyond(const struct kvr_values *x, struct run r, float bound, float *scratch,
+                              struct found *f)
+{
+    int64_t kept = 0;
+
+    if (!f->all || !(f->bound <= bound)) {
         float spare[SPAN];
 
-        count[i] = 0;
+        *f = none_found(r, bound, scratch);
         for (int64_t e = r.begin; e < r.end; e += SPAN) {
             const int64_t m = r.end - e < SPAN ? r.end - e : SPAN;
 
-            count[i] += k->list_over(some_values(x, e, m, spare), m, bound, (int32_t)e,
-                                     found + r.begin + count[i]);
+            find_some(f, some_values(x, e, m, spare), m, e);
         }
+        return f->all;
     }
+    for (int64_t i = 0; i < f->count; i++) {
+        const int32_t index = f->index[i];
+        const float value = f->last[-i];
+
+        f->index[kept] = index;
+        f->last[-kept] = value;
+        kept += fabsf(value) > bound;
+    }
+    f->count = kept;
+    f->bound = bound;
+    return true;
 }
 
 static int64_t count_over(const float *x, int64_t n, float bound)
@@ -308,10 +381,8 @@ static enum kvr_status outliers_encode(const struct kvr_stage_job *job, float *x
     struct choice c = { 0 };
     int64_t n_exact;
 
-    const struct kvr_values values = { .p = x };
-
     KVR_TRY(check_size(n));
-    c.bound = bound_of(job, &values, n);
+    c.bound = bound_of_block(job, x, n);
     n_exact = isnan(c.bound) ? 0 : count_over(x, n, c.bound);
     if (n_exact > most) {
         n_exact = most;
@@ -366,18 +437,26 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     const struct outliers_opts *o = job->opts;
     const int64_t channels = (int64_t)job->shape.n_heads * job->shape.head_dim;
     const int64_t n = job->shape.n_tok * channels, most = most_of(o, n);
-    int32_t *found = (int32_t *)scratch;
-    int64_t count[PIECES] = { 0 }, n_exact = 0;
+    struct kvr_moments part[PIECES] = { 0 };
+    struct found found[PIECES] = { 0 };
+    int64_t n_exact = 0;
+    bool fits = true;
     float bound;
 
     *instead = (struct kvr_instead){ 0 };
     KVR_TRY(check_size(n));
-    bound = bound_of(job, x, n);
-    if (!isnan(bound))
-        collect(x, n, bound, found, count);
+#pragma omp parallel for schedule(static)
     for (int i = 0; i < PIECES; i++)
-        n_exact += count[i];
-    if (n_exact > most) { /* rare: the largest are chosen by who may change x */
+        look_at_piece(job, x, piece_of(n, i), scratch, &part[i], &found[i]);
+    bound = bound_of(job, part);
+    for (int i = 0; i < PIECES && !isnan(bound); i++) {
+        const struct run r = piece_of(n, i);
+
+        fits = (r.begin == r.end || keep_those_beyond(x, r, bound, scratch, &found[i])) && fits;
+        n_exact += found[i].count;
+    }
+    n_exact = isnan(bound) ? 0 : n_exact;
+    if (!fits || n_exact > most) { /* rare: done by who may change x */
         *instead = (struct kvr_instead){ .n = n };
         return KVR_OK;
     }
@@ -387,10 +466,10 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     int32_t *index = out->meta.p;
     float *value = scratch + n - n_exact;
 
-    for (int i = 0, k = 0; i < PIECES; i++)
-        for (int64_t j = 0, begin = piece_of(n, i).begin; j < count[i]; j++, k++) {
-            index[k] = found[begin + j];
-            held[k] = held_value(job, value_at(x, index[k]));
+    for (int i = 0, k = 0; i < PIECES && n_exact; i++)
+        for (int64_t j = 0; j < found[i].count; j++, k++) {
+            index[k] = found[i].index[j];
+            held[k] = held_value(job, found[i].last[-j]);
         }
     if (o->left == KVR_LEFT_KEEP)
         return KVR_OK;
@@ -398,7 +477,7 @@ static enum kvr_status outliers_find(const struct kvr_stage_job *job, const stru
     if (o->left == KVR_LEFT_FILL)
         fill_values(x, n, channels, index, n_exact, value);
     for (int64_t k = 0; k < n_exact && o->left == KVR_LEFT_CLAMP; k++)
-        value[k] = copysignf(bound, value_at(x, index[k]));
+        value[k] = held[k] & 0x8000u ? -bound : bound;
     return KVR_OK;
 }
 

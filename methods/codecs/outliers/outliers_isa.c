@@ -20,26 +20,30 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 static struct kvr_moments moments(const float *x, int64_t n)
 {
     enum { LANES = 16 };
-    double sum[LANES] = { 0 }, square[LANES] = { 0 };
+    double wide[KVR_OUTLIER_SPAN], sum[LANES] = { 0 }, square[LANES] = { 0 };
     struct kvr_moments m = { .n = (double)n };
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            sum[j] += (double)x[i + j];
-    for (; i < n; i++)
-        sum[0] += (double)x[i];
+        for (int j = 0; j < LANES; j++) {
+            wide[i + j] = (double)x[i + j];
+            sum[j] += wide[i + j];
+        }
+    for (; i < n; i++) {
+        wide[i] = (double)x[i];
+        sum[0] += wide[i];
+    }
     for (int j = 0; j < LANES; j++)
         m.mean += sum[j];
     m.mean /= m.n;
     for (i = 0; i + LANES <= n; i += LANES)
         for (int j = 0; j < LANES; j++) {
-            const double d = (double)x[i + j] - m.mean;
+            const double d = wide[i + j] - m.mean;
 
             square[j] += d * d;
         }
     for (; i < n; i++)
-        square[0] += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+        square[0] += (wide[i] - m.mean) * (wide[i] - m.mean);
     for (int j = 0; j < LANES; j++)
         m.m2 += square[j];
     return m;
