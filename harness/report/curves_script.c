@@ -29,12 +29,37 @@ struct place {
     char line[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX], head[2][KVR_FIG_LINE_MAX];
 };
 
+/* Settings, how many prompts a point is of, and what of the methods has no name or no panel. */
+static void describe(const struct kvr_curves_figure *f, char *out, size_t n)
+{
+    const int c = kvr_table_find(f->rows, "n");
+    double lo = INFINITY, hi = -INFINITY;
+    int named = 0;
+    size_t at = (size_t)snprintf(out, n, "%.900s", f->settings);
+
+    for (int i = 0; i < f->n; i++) {
+        named += f->curve[i].named;
+        for (int r = f->curve[i].from; c >= 0 && r < f->curve[i].to; r++) {
+            lo = fmin(lo, kvr_table_number(f->rows, r, c));
+            hi = fmax(hi, kvr_table_number(f->rows, r, c));
+        }
+    }
+    if (lo < hi)
+        at += (size_t)snprintf(out + at, n - at, "; n = %.0f to %.0f", lo, hi);
+    else if (lo == hi)
+        at += (size_t)snprintf(out + at, n - at, "; n = %.0f", hi);
+    if (named < f->n && f->spec->kind == KVR_CURVES_STACK)
+        snprintf(out + at, n - at, "; %d of %d methods", named, f->n);
+    else if (named < f->n && f->spec->kind != KVR_CURVES_HEAT)
+        snprintf(out + at, n - at, "; thin: the %d other methods", f->n - named);
+}
+
 static void lay_out(const struct kvr_curves_figure *f, struct place *at)
 {
     const struct kvr_plot_style *s = f->style;
     const bool heat = f->spec->kind == KVR_CURVES_HEAT, stack = f->spec->kind == KVR_CURVES_STACK;
-    char where[KVR_FIG_LINE_MAX] = "";
-    const char *const caption[] = { f->settings, f->host, where };
+    char where[KVR_FIG_LINE_MAX] = "", about[1024];
+    const char *const caption[] = { about, f->host, where };
     double label, plot, names, longest = 5;
 
     *at = (struct place){ .width = 96.0 * (s->width_in > 0 ? s->width_in : 1000.0 / 96.0) };
@@ -51,6 +76,7 @@ static void lay_out(const struct kvr_curves_figure *f, struct place *at)
     }
     if (s->where)
         snprintf(where, sizeof where, "where %.240s", s->where);
+    describe(f, about, sizeof about);
     for (int i = 0; i < 3; i++)
         at->n_notes += kvr_fig_wrap(caption[i], (int)(0.96 * at->width / (0.53 * label)),
                                     &at->line[at->n_notes], KVR_FIG_MAX_NOTES / 3);
@@ -264,7 +290,8 @@ static void put_name(const struct kvr_curves_figure *f, const struct place *at, 
                      double y, FILE *to)
 {
     const struct kvr_curve *c = &f->curve[i];
-    const double line = 2.2 * at->label * px_per_pt;
+    /* In print lines are thick and their dashes long: enough of one that they differ. */
+    const double line = (at->narrow ? 4.6 : 2.2) * at->label * px_per_pt;
     char name[KVR_FIG_LINE_MAX];
 
     shorten(c->method, (at->width - x - line - 4) / (at->label * px_per_pt), name);

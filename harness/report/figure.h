@@ -92,6 +92,9 @@ void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, in
 /* Range and ticks as a script says them, with functions for axis `which`: s maps a value to where
  * it is drawn, in keeps it inside of the frame. */
 void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
+/* The floor of what is drawn upwards, where it lies within the axis, and the words for it; NULL:
+ * there is none. */
+const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Ranges and ticks from the drawn points. */
 void kvr_fig_axes(struct kvr_figure *f);
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);

@@ -207,29 +207,52 @@ static bool choose_bars(struct kvr_figure *f)
     return n_drawn > at_most && n_corners > 0;
 }
 
-/* "n = 10 videos a method", "n = 7 to 10 videos a method; a/b beside a name: a of b succeeded" */
+/* "2", "2 to 4": what the drawn points have in a column; false where it has no numbers. */
+static bool span(const struct kvr_figure *f, const char *column, char *out, size_t n)
+{
+    const int c = kvr_table_find(f->rows, column);
+    double lo = INFINITY, hi = -INFINITY;
+
+    for (int i = 0; c >= 0 && i < f->n; i++)
+        if (f->point[i].drawn) {
+            lo = fmin(lo, kvr_table_number(f->rows, f->point[i].row, c));
+            hi = fmax(hi, kvr_table_number(f->rows, f->point[i].row, c));
+        }
+    if (lo < hi)
+        snprintf(out, n, "%.0f to %.0f", lo, hi);
+    else
+        snprintf(out, n, "%.0f", hi);
+    return lo <= hi;
+}
+
+/* "n = 2 prompts per method", "n = 2 prompts (3 to 4 videos) per method": what is independent
+ * first. */
+static void count_samples(const struct kvr_figure *f, char *out, size_t n)
+{
+    char prompts[48], videos[48];
+    const bool both = span(f, "n_prompts", prompts, sizeof prompts);
+
+    if (!span(f, "n_ok", videos, sizeof videos))
+        snprintf(out, n, "n unknown");
+    else if (!both)
+        snprintf(out, n, "n = %s per method", videos);
+    else if (strcmp(prompts, videos) == 0)
+        snprintf(out, n, "n = %s prompt%s per method", prompts, strcmp(prompts, "1") ? "s" : "");
+    else
+        snprintf(out, n, "n = %s prompt%s (%s videos) per method", prompts,
+                 strcmp(prompts, "1") ? "s" : "", videos);
+}
+
 static enum kvr_status make_captions(struct kvr_figure *f, const char *settings, const char *host)
 {
-    int c = kvr_table_find(f->rows, "n_ok"), n_out = 0;
-    double lo = INFINITY, hi = 0.0;
-    char count[64] = "", left_out[64] = "";
+    int n_out = 0;
+    char count[160], left_out[64] = "";
     const bool crowded = choose_bars(f);
     bool bars = false;
 
-    for (int i = 0; i < f->n; i++) {
-        double n = kvr_table_number(f->rows, f->point[i].row, c);
-
-        if (!f->point[i].drawn) {
-            n_out++;
-            continue;
-        }
-        lo = fmin(lo, n);
-        hi = fmax(hi, n);
-    }
-    if (lo == hi)
-        snprintf(count, sizeof count, "n = %.0f per method", hi);
-    else
-        snprintf(count, sizeof count, "n = %.0f to %.0f per method", lo, hi);
+    count_samples(f, count, sizeof count);
+    for (int i = 0; i < f->n; i++)
+        n_out += !f->point[i].drawn;
     if (n_out)
         snprintf(left_out, sizeof left_out, "; %d method%s without a result left out", n_out,
                  n_out > 1 ? "s" : "");
@@ -320,6 +343,28 @@ static enum kvr_status place_named(struct kvr_figure *f, int n_drawn, int n_name
     return KVR_OK;
 }
 
+enum { TEXT_ROWS = 3, TEXT_COLUMNS = 64 };
+
+/* The floor's own words are in the way of names as marks are: px, py have room for all of them
+ * behind `n`. Returns how many there are then. */
+static int add_floor_text(const struct kvr_figure *f, int n, double *px, double *py)
+{
+    const double line = f->at.label * px_per_pt, graph = f->at.right - f->at.left;
+    double floor, width, middle;
+    const char *text = kvr_fig_floor(f, &floor);
+
+    if (!text)
+        return n;
+    width = line * kvr_fig_ems(text);
+    middle =
+        kvr_fig_px(&f->y, floor, f->at.bottom, f->at.top) - 0.6 * 1.25 * f->at.font * px_per_pt;
+    for (int i = 0; i < TEXT_ROWS * TEXT_COLUMNS; i++, n++) {
+        px[n] = f->at.left + 0.99 * graph - width * (i % TEXT_COLUMNS) / (TEXT_COLUMNS - 1);
+        py[n] = middle + (i / TEXT_COLUMNS - 1) * 0.5 * line;
+    }
+    return n;
+}
+
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
     struct kvr_label_field field = { .left = f->at.left + 4,
@@ -329,7 +374,8 @@ static enum kvr_status place_labels(struct kvr_figure *f)
                                      .height = 1.17 * f->at.label * px_per_pt,
                                      .radius = f->at.mark };
     size_t n = (size_t)f->n;
-    double *px = calloc(n, sizeof *px), *py = calloc(n, sizeof *py);
+    double *px = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *px);
+    double *py = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *py);
     struct kvr_line *lines = calloc(2 * n, sizeof *lines);
     struct kvr_label *labels = calloc(n, sizeof *labels);
     int n_drawn = 0, last = -1;
@@ -349,9 +395,11 @@ static enum kvr_status place_labels(struct kvr_figure *f)
 
         px[i] = kvr_fig_px(&f->x, p->x, f->at.left, f->at.right);
         py[i] = kvr_fig_px(&f->y, p->y, f->at.bottom, f->at.top);
-        labels[i] = (struct kvr_label){ .x = px[i],
-                                        .y = py[i],
-                                        .width = f->at.label * px_per_pt * kvr_fig_ems(p->text) };
+        labels[i] =
+            (struct kvr_label){ .x = px[i],
+                                .y = py[i],
+                                /* with room before the next name in a row */
+                                .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
         if (!p->corner)
             continue;
         if (last >= 0) { /* the two sides of the step that ends here */
@@ -363,7 +411,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
         }
         last = i;
     }
-    field.n_points = n_drawn;
+    field.n_points = add_floor_text(f, n_drawn, px, py);
     field.px = px;
     field.py = py;
     field.lines = lines;

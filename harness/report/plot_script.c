@@ -136,12 +136,16 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
     const double room = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
     const int most = (int)(1.12 * room / (0.5 * f->at.font * 96.0 / 72.0));
     const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket;
+    const char *against = strstr(a->spec->label, " against ");
     char text[256]; /* the label and why it is not even */
 
     snprintf(text, sizeof text, "%.200s%s", a->spec->label, more);
     bracket = strrchr(a->spec->label, '(');
     if ((int)strlen(text) > most && bracket > a->spec->label && strlen(bracket) > 8)
         snprintf(text, sizeof text, "%.*s%s", (int)(bracket - a->spec->label - 1), a->spec->label,
+                 more);
+    if ((int)strlen(text) > most && against)
+        snprintf(text, sizeof text, "%.*s%s", (int)(against - a->spec->label), a->spec->label,
                  more);
     if ((int)strlen(text) > most && strlen(a->spec->column) + strlen(more) < strlen(text))
         snprintf(text, sizeof text, "%.200s%s", a->spec->column, more);
@@ -171,25 +175,34 @@ void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to)
     put_ticks(a, which, to);
 }
 
-/* Above the floor nothing is told apart: BF16 with its noise moved is as far from itself. */
-static void put_floor(const struct kvr_figure *f, FILE *to)
+const char *kvr_fig_floor(const struct kvr_figure *f, double *floor)
 {
     const char *column = strcmp(f->spec->y.column, "ssim") == 0      ? "ssim_floor"
                          : strcmp(f->spec->y.column, "psnr_db") == 0 ? "psnr_floor"
                                                                      : "";
     const int c = kvr_table_find(f->rows, column);
-    const double floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
 
-    if (!(floor >= f->y.lo && kvr_fig_drawn(&f->y, floor) < kvr_fig_drawn(&f->y, f->y.hi)))
+    *floor = c < 0 ? NAN : kvr_table_number(f->rows, f->point[0].row, c);
+    if (!(*floor >= f->y.lo && kvr_fig_drawn(&f->y, *floor) < kvr_fig_drawn(&f->y, f->y.hi)))
+        return NULL;
+    return f->at.key_below ? "within chaos" : "within chaos: BF16 is no nearer to itself";
+}
+
+/* Above the floor nothing is told apart: BF16 with its noise moved is as far from itself. */
+static void put_floor(const struct kvr_figure *f, FILE *to)
+{
+    double floor;
+    const char *text = kvr_fig_floor(f, &floor);
+
+    if (!text)
         return;
     fprintf(to,
             "\n# The floor: how far BF16 is from itself when its noise is moved a little.\n"
             "set object 1 rectangle from graph 0, first %.9g to graph 1, graph 1 behind \\\n"
             "    fillcolor rgb '#000000' fillstyle transparent solid 0.08 noborder\n"
-            "set label 10004 'within chaos%s' at graph 0.99, first %.9g "
+            "set label 10004 '%s' at graph 0.99, first %.9g "
             "\\\n    right offset 0,-0.6 font label_font textcolor rgb faint_ink\n",
-            kvr_fig_drawn(&f->y, floor), f->at.key_below ? "" : ": BF16 is no nearer to itself",
-            kvr_fig_drawn(&f->y, floor));
+            kvr_fig_drawn(&f->y, floor), text, kvr_fig_drawn(&f->y, floor));
 }
 
 /* Names beside the points, and thin lines to those that stand far off. */

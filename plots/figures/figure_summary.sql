@@ -1,5 +1,9 @@
 -- One point for each method, settings and machine: what every figure of two axes is drawn of.
 SELECT method, family, reading, is_baseline, 16.0 / compression AS bits,
   compression, resident_compression, psnr_db, ssim, resident_bytes,
-  peak_bytes, runtime_s, time_codes, n_ok, n_attempted, psnr_floor, ssim_floor, {group}, machine, settings
-FROM summary ORDER BY {group}, method
+  peak_bytes, runtime_s, time_codes, n_ok, n_attempted, n_prompts, psnr_floor, ssim_floor, {group}, machine, settings
+FROM summary LEFT JOIN (
+  SELECT method, settings, machine, count(DISTINCT suite || ' ' || prompt_id) AS n_prompts
+  FROM cells_wide WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0
+  GROUP BY method, settings, machine) USING (method, settings, machine)
+ORDER BY {group}, method

@@ -16,10 +16,11 @@
 
 static const struct kvr_plot_style plain;
 static char dir[] = "/tmp/kvreel-test-plot-XXXXXX";
-static const char *const outputs[] = {
-    "pareto.tsv",   "pareto.gp",   "pareto.svg",   "pareto.png",
-    "pareto-2.tsv", "pareto-2.gp", "pareto-2.svg", "pareto-2.png"
-};
+static const char *const outputs[] = { "pareto.tsv",      "pareto.gp",       "pareto.svg",
+                                       "pareto.png",      "pareto-2.tsv",    "pareto-2.gp",
+                                       "pareto-2.svg",    "pareto-2.png",    "drift.tsv",
+                                       "drift.gp",        "drift.svg",       "memory_trace.tsv",
+                                       "memory_trace.gp", "memory_trace.svg" };
 
 static void make_dir(void)
 {
@@ -369,6 +370,158 @@ START_TEST(every_plot_reads_the_store)
 }
 END_TEST
 
+/* BF16 and 15 methods, each of two prompts in two seeds, with frames and passes. */
+static void fill_many(const char *path)
+{
+    enum { METHODS = 16, CELLS = METHODS * 4 };
+    char *const argv[] = { (char[]){ "kvreel" }, NULL };
+    struct kvr_session session;
+    struct kvr_store *s;
+
+    ck_assert_msg(kvr_store_open(&s, path) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_session_gather(&session, 1, argv, "x.yaml", "", 1), KVR_OK);
+    ck_assert_msg(kvr_store_session(s, &session) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < CELLS; i++) {
+        const int m = i / 4, prompt = i % 2, seed = i / 2 % 2;
+        const double ssim = m ? 0.9 - m / 50.0 - prompt / 100.0 : 1.0;
+        const double series[] = { 1.0, ssim, ssim };
+        const struct kvr_row_metric metric = {
+            .name = "ssim", .unit = "1", .value = ssim, .n = 3, .n_series = 3, .series = series
+        };
+        const struct kvr_row_pass pass[2] = { { .by_tag = { 10 } },
+                                              { .pass = 1, .by_tag = { 20 } } };
+        char key[16], method[16], baseline[16], id[8], spec[256];
+        struct kvr_row row;
+
+        snprintf(key, sizeof key, "k%d", i);
+        snprintf(baseline, sizeof baseline, "k%d", i % 4);
+        snprintf(method, sizeof method, m ? "RTN_M%d" : "BF16", m);
+        snprintf(id, sizeof id, "p%d", prompt);
+        snprintf(spec, sizeof spec,
+                 "{\"backend\":\"cpu\",\"evict\":false,\"frames\":3,\"kind\":\"bench\","
+                 "\"path\":\"staged\",\"seed\":%d,\"sink\":0,\"threads\":1,\"window\":21}",
+                 seed);
+        row = example_row(key, session.id, KVR_OUT_OK);
+        row.baseline = baseline;
+        row.is_baseline = m == 0;
+        row.spec = spec;
+        row.method = row.name = method;
+        row.prompt_id = id;
+        row.bf16_bytes = 1600;
+        row.nominal_bytes = row.resident_bytes = 1600 / (m + 1);
+        row.metric = &metric;
+        row.n_metrics = 1;
+        row.pass = pass;
+        row.n_passes = 2;
+        ck_assert_msg(kvr_store_put(s, &row) == KVR_OK, "%s: %s", key, kvr_error());
+    }
+    kvr_session_free(&session);
+    kvr_store_close(&s);
+}
+
+/* What is independent, and who has no name or no panel, stands below the figure. */
+START_TEST(captions_say_what_is_shown)
+{
+    static const struct {
+        const char *plot, *says;
+    } cases[] = { { "pareto", "n = 2 prompts (4 videos) per method" },
+                  { "drift", "; n = 2; thin: the 5 other methods" },
+                  { "memory_trace", "; 11 of 16 methods" } };
+    char *db = strdup(in_dir("x.db"));
+
+    fill_many(db);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kvr_plot_result r;
+        char name[64], *script, *line, joined[4096] = "";
+
+        ck_assert_msg(kvr_plot(db, cases[i].plot, dir, KVR_PLOT_SVG, &plain, &r) == KVR_OK, "%s",
+                      kvr_error());
+        snprintf(name, sizeof name, "%s.gp", cases[i].plot);
+        script = slurp(in_dir(name));
+        ck_assert_ptr_nonnull(script);
+        for (line = strstr(script, "set label 1001"); line; line = strstr(line, "set label 1001")) {
+            const char *from = strchr(line, '\'') + 1; /* the note's lines, joined again */
+
+            strncat(joined, from, strcspn(from, "'"));
+            strcat(joined, " ");
+            line += 10;
+        }
+        ck_assert_msg(strstr(joined, cases[i].says), "%s: '%s' is not in '%s'", cases[i].plot,
+                      cases[i].says, joined);
+        free(script);
+    }
+    free(db);
+}
+END_TEST
+
+/* Where a name stands; false: nowhere. */
+static bool place_of(const char *script, const char *name, double *x, double *y)
+{
+    char want[64];
+    const char *at;
+
+    snprintf(want, sizeof want, "'%s' at ", name);
+    at = strstr(script, want);
+    return at && sscanf(at + strlen(want), "%lf,%lf", x, y) == 2;
+}
+
+/* The words below the floor's edge are in the way of names. */
+START_TEST(names_leave_the_floor_its_words)
+{
+    const double floor = 60;
+    double x[2], y[2];
+
+    for (int with = 0; with < 2; with++) {
+        static const struct kvr_column columns[] = {
+            { .name = "method" }, { .name = "family" },      { .name = "is_baseline" },
+            { .name = "bits" },   { .name = "compression" }, { .name = "psnr_db" },
+            { .name = "n_ok" },   { .name = "n_attempted" }, { .name = "psnr_floor" },
+            { .name = "model" },
+        };
+        static const struct {
+            const char *method;
+            double compression, psnr;
+        } rows[] = { { "BF16", 1, 100 }, { "RTN_UNDER_THE_WORDS", 6, 57 }, { "RTN_INT2", 8, 20 } };
+        const struct kvr_plot_spec *psnr = kvr_plots;
+        struct kvr_plot_result r;
+        struct kvr_table *t;
+        char *script;
+
+        while (strcmp(psnr->name, "psnr") != 0)
+            psnr++;
+        ck_assert_int_eq(kvr_table_open(&t, 10, columns), KVR_OK);
+        for (int i = 0; i < 3; i++) {
+            const struct kvr_value v[] = { text(rows[i].method),
+                                           text("RTN"),
+                                           integer(i == 0),
+                                           real(16 / rows[i].compression),
+                                           real(rows[i].compression),
+                                           real(rows[i].psnr),
+                                           integer(4),
+                                           integer(4),
+                                           with ? real(floor) : null(),
+                                           text("nano") };
+
+            ck_assert_int_eq(kvr_table_add(t, v), KVR_OK);
+        }
+        ck_assert_int_eq(kvr_plot_table(psnr, t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
+        script = slurp(in_dir("psnr.gp"));
+        ck_assert_ptr_nonnull(script);
+        ck_assert_int_eq(strstr(script, "within chaos") != NULL, with);
+        ck_assert(place_of(script, "RTN_UNDER_THE_WORDS", &x[with], &y[with]));
+        free(script);
+        kvr_table_close(&t);
+        for (const char *const *s = (const char *const[]){ "tsv", "gp", "svg", NULL }; *s; s++) {
+            char name[16];
+
+            snprintf(name, sizeof name, "psnr.%s", *s);
+            unlink(in_dir(name));
+        }
+    }
+    ck_assert_msg(x[0] != x[1] || y[0] != y[1], "the name stays at %g, %g", x[0], y[0]);
+}
+END_TEST
+
 START_TEST(names_and_formats_are_checked)
 {
     struct kvr_plot_result r;
@@ -435,6 +588,8 @@ int main(void)
     tcase_add_test(tc, without_gnuplot_the_files_stay);
     tcase_add_test(tc, folder_that_cannot_be_made_is_named);
     tcase_add_test(tc, every_plot_reads_the_store);
+    tcase_add_test(tc, captions_say_what_is_shown);
+    tcase_add_test(tc, names_leave_the_floor_its_words);
     tcase_add_test(tc, names_and_formats_are_checked);
     tcase_add_test(tc, labels_do_not_overlap);
     suite_add_tcase(s, tc);

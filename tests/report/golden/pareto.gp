@@ -45,7 +45,7 @@ set label 1 'BF16' at 1.02699,1 left font label_font textcolor rgb ink
 set label 2 '' . "'" . '' . "'" . '; system(' . "'" . 'x' . "'" . '' . "'" . '' . "'" . ') `y` "@z\' at 3.28635,0.55 left font label_font textcolor rgb faint_ink
 set label 3 'RTN_INT4' at 3.28635,0.71 left font label_font textcolor rgb ink
 set label 4 'RTN_K2_V4' at 4.10794,0.3 left font label_font textcolor rgb faint_ink
-set label 5 'RTN_INT2 (3/4)' at 4.10199,0.422736 left font label_font textcolor rgb ink
+set label 5 'RTN_INT2 (3/4)' at 4.01126,0.422736 left font label_font textcolor rgb ink
 
 # The key.
 set label 20001 'Pareto front' at screen 0.86637, 0.89784 left font key_font textcolor rgb ink
