@@ -10,8 +10,8 @@
  *
  * with kq, vq in [-top, top], qq in [-127, 127] and pq in [0, P], all rounded to nearest. So
  *
- *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu       o_ic += e^(m_i - M_i) b_c / P sum_t pq_it
- * vq_tc
+ *     s_it = g_i a_t sum_c qq_ic kq_tc + q_i . mu
+ *     o_ic += e^(m_i - M_i) b_c / P sum_t pq_it vq_tc
  *
  * mu takes off what all keys share (channels of large mean would take the scale for themselves);
  * it is any vector, the same for all tiles of a head, so it adds no error of its own. The sum of

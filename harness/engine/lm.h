@@ -7,8 +7,10 @@
  *     KVR_TRY(kvr_lm_logits(lm, n, hidden, logits));          [n,V]
  *     kvr_lm_close(&lm);
  *
- *     x = E[ids];  for each layer:  n = rms(x) w,  x += W_o attention(rope(W_q n), rope(W_k n), W_v
- * n) n = rms(x) w', x += W_down (silu(W_gate n) * W_up n) hidden = rms(x) w'',  logits = hidden E^T
+ *     x = E[ids];  for each layer:
+ *         n = rms(x) w,   x += W_o attention(rope(W_q n), rope(W_k n), W_v n)
+ *         n = rms(x) w',  x += W_down (silu(W_gate n) * W_up n)
+ *     hidden = rms(x) w'',  logits = hidden E^T
  *
  * rope turns adjacent pairs (2i, 2i + 1) of a head by position * base^(-2i / D), as GGUF files of
  * this architecture have the rows of W_q and W_k ordered for. Query head h reads KV head

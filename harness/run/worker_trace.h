@@ -1,8 +1,9 @@
 /* worker_trace.h - a cell of a trace: what it reads, and what it adds to the answer.
  *
  *     struct kvr_trace *t;
- *     KVR_TRY(kvr_worker_trace_open(&t, spec, request, &set, &req));   req.path and attend are
- * there KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, &req, set.warmup, answer));
+ *     ... req.path and req.attend are set ...
+ *     KVR_TRY(kvr_worker_trace_open(&t, spec, request, &set, &req));
+ *     KVR_TRY(kvr_worker_trace_warm_up(dev, scheme, &req, set.warmup, answer));
  *     ... kvr_replay_run(dev, scheme, &req, NULL, NULL, &result) ...
  *     KVR_TRY(kvr_worker_trace_answer(&result, answer));
  *     kvr_trace_close(&t); */

@@ -3,10 +3,11 @@
  * Stored are the first `sink` frames, the newest `recent`, and between them
  *
  *     rule=sinks     nothing: each sink frame is itself a mean, position by position, of a frame
- * that is given up and what was there,  S <- rate E + (1 - rate) S (Reward-Forcing,
- * wan/modules/causal_model.py at 4317f5a: rate .001) rule=frames    two frames. With m the mean of
- * all tokens just given up, one vector for each head:  both m at first, then  long <- slow m + (1 -
- * slow) long  and short <- fast m + (1 - fast) short, the same at every position of its frame
+ *                    that is given up and what was there,  S <- rate E + (1 - rate) S
+ *                    (Reward-Forcing, wan/modules/causal_model.py at 4317f5a: rate .001).
+ *     rule=frames    two frames. With m the mean of all tokens just given up, one vector for each
+ *                    head: both m at first, then  long <- slow m + (1 - slow) long  and
+ *                    short <- fast m + (1 - fast) short,  the same at every position of its frame
  *                    (MemRoPE, memrope_kvcache.py of NVIDIA/flashdreams at 802981a). The two frames
  *                    behind the sink make room for them and enter no mean.
  *

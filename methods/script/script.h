@@ -1,10 +1,8 @@
 /* script.h - a method written in Python, as a plug-in: NAME.py in the place of NAME.so.
  *
- *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: keys and values of a
- * chunk
+ *     def encode(k, v):                    numpy, F32 [tokens, heads, dim]: a chunk's keys and values
  *         ...
- *         return data, state               bytes or arrays: what is counted, as codes and as side
- * information
+ *         return data, state               bytes or arrays, counted as codes and side information
  *
  *     def decode(data, state, shape):      bytes, and (tokens, heads, dim)
  *         ...

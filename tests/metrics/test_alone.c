@@ -7,7 +7,7 @@
  *     chunk_discontinuity: d = norms of diff(b); mean(sort(d)[-(C-1):]) / mean(d), and the mean
  *                        of d at borders over that inside
  *     colour_drift:      norms of (mean colour - its mean over b[:2]); mean over b[2:], the last
- * chunk */
+ *                        chunk */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

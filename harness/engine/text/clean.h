@@ -1,8 +1,9 @@
 /* clean.h - a prompt's text as Wan cleans it before it is cut into tokens.
  *
  *     char *clean;
- *     KVR_TRY(kvr_text_clean(" caf\xc3\x83\xc2\xa9  &amp;amp; bar\n", &clean));   "caf\xc3\xa9 &
- * bar" free(clean);
+ *     KVR_TRY(kvr_text_clean(" caf\xc3\x83\xc2\xa9  &amp;amp; bar\n", &clean));
+ *     ... "caf\xc3\xa9 & bar" ...
+ *     free(clean);
  *
  * What ftfy.fix_text of Python does, line by line until nothing changes: character references,
  * text that is UTF-8 read as Latin-1 or Windows-1252, C1 controls, ligatures, wide and narrow

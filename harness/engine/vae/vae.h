@@ -2,8 +2,8 @@
  *
  *     KVR_TRY(kvr_vae_open(&v, dev, "Wan2.1_VAE.pth", 60, 104));
  *     for (int f = 0; f < n; f++)
- *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));   1 frame, then 4
- * each kvr_vae_close(&v);
+ *         KVR_TRY(kvr_vae_decode(v, latents + f * 16 * 60 * 104, frame, ctx));
+ *     kvr_vae_close(&v);                                 the first made 1 frame, the others 4 each
  *
  * Every convolution over time keeps its last two inputs (32 of them; the two that double the frames
  * never see what comes of the first latent frame), so decoding frame by frame is decoding the whole

@@ -7,9 +7,10 @@
  *     frame 0, the anchor   s = BF16(max(max |x|, 1e-8) / qa)        q = clamp(rne(x / s), -qa, qa)
  *                           r = BF16(q s)                            qa = 2^(ba-1) - 1
  *     later ones            e = x - r                                qm = 2^b - 1
- *         hi - lo >= 1e-8   s' = (hi - lo) / qm                      z = clamp(rne(-lo / s'), 0,
- * qm) else              s' = max(|lo|, |hi|, 1e-8) / qm          z = lo < 0 ? qm : 0 s = BF16(s')
- * q = clamp(rne(e / s + z), 0, qm) r = BF16(r + (q - z) s)
+ *         hi - lo >= 1e-8   s' = (hi - lo) / qm              z = clamp(rne(-lo / s'), 0, qm)
+ *         else              s' = max(|lo|, |hi|, 1e-8) / qm  z = lo < 0 ? qm : 0
+ *                           s = BF16(s')                     q = clamp(rne(e / s + z), 0, qm)
+ *                           r = BF16(r + (q - z) s)
  *
  * lo, hi: of e over the group. The encoder's r is the decoder's, to the bit. A group that holds
  * what is not finite has the scale NaN and reads NaN; the frame after it is predicted from 0. */
