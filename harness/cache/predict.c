@@ -2,9 +2,12 @@
 #include "harness/cache/predict.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "methods/plugin.h"
 
 const struct kvr_geometry kvr_wan_1_3b = {
     .name = "wan-1.3b",
@@ -44,15 +47,24 @@ enum kvr_status kvr_latent_frames(const struct kvr_geometry *geo, int n, int *ou
     return KVR_OK;
 }
 
+static atomic_llong n_predictions;
+
+int64_t kvr_predictions(void)
+{
+    return atomic_load(&n_predictions);
+}
+
 /* A dry rollout. */
 struct rollout {
     const struct kvr_scheme *scheme;
     struct kvr_layer *layer; /* [n_layers] */
     int n_layers;
+    size_t others; /* layers beside these that do as the one that is followed */
     int64_t chunk, tokens;
     struct kvr_layer_scratch scratch;
     struct kvr_dev *dev;
     bool beside; /* what policies remember stays with the host, not on the device */
+    bool (*stopped)(void);
     struct kvr_layer_bytes held, peak;
 };
 
@@ -79,6 +91,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *
     };
     enum kvr_status st;
 
+    atomic_fetch_add(&n_predictions, 1);
     *r = (struct rollout){
         .scheme = scheme,
         .n_layers = n_layers,
@@ -101,6 +114,12 @@ static size_t policy_bytes(const struct rollout *r, const struct kvr_layer *l)
     return r->beside ? 0 : l->state[0].buf.n_bytes + l->state[1].buf.n_bytes;
 }
 
+static void note_peak(struct rollout *r, size_t kv, size_t meta)
+{
+    if (kv + meta > r->peak.kv + r->peak.meta)
+        r->peak = (struct kvr_layer_bytes){ kv, meta };
+}
+
 static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_layer *l)
 {
     struct kvr_layer_bytes b = kvr_layer_held(l);
@@ -110,23 +129,25 @@ static struct kvr_layer_bytes held_by(const struct rollout *r, const struct kvr_
     return b;
 }
 
-/* One layer stores the chunk that ends at `end`. */
+/* One layer stores the chunk that ends at `end`; those that do as it does, one after another: what
+ * all hold is most with the first of them or with the last. */
 static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t begin, int64_t end)
 {
     const struct kvr_layer_bytes before = held_by(r, l);
     const size_t policy = policy_bytes(r, l);
-    struct kvr_layer_bytes after, both;
+    struct kvr_layer_bytes after, made, more;
 
     KVR_TRY(kvr_scheme_is_study(r->scheme) ? kvr_layer_recode(l, NULL, NULL, end)
                                            : kvr_layer_commit(l, NULL, NULL, begin, end - begin));
     after = held_by(r, l);
     /* A policy's memory grows before anything is coded. */
-    both = (struct kvr_layer_bytes){ r->held.kv + l->made.kv,
-                                     r->held.meta + l->made.meta + policy_bytes(r, l) - policy };
-    if (both.kv + both.meta > r->peak.kv + r->peak.meta)
-        r->peak = both;
-    r->held.kv += after.kv - before.kv;
-    r->held.meta += after.meta - before.meta;
+    made = (struct kvr_layer_bytes){ l->made.kv, l->made.meta + policy_bytes(r, l) - policy };
+    more = (struct kvr_layer_bytes){ after.kv - before.kv, after.meta - before.meta };
+    note_peak(r, r->held.kv + made.kv, r->held.meta + made.meta);
+    note_peak(r, r->held.kv + r->others * more.kv + made.kv,
+              r->held.meta + r->others * more.meta + made.meta);
+    r->held.kv += (1 + r->others) * more.kv;
+    r->held.meta += (1 + r->others) * more.meta;
     return KVR_OK;
 }
 
@@ -140,9 +161,12 @@ static enum kvr_status rollout_run(struct rollout *r)
 
     for (int64_t t = 0; t < r->tokens; t += r->chunk)
         for (int i = 0; i < passes; i++)
-            for (int l = 0; l < r->n_layers; l++)
+            for (int l = 0; l < r->n_layers; l++) {
+                if (r->stopped && r->stopped())
+                    return kvr_fail(KVR_EINTERRUPTED, "predict: interrupted");
                 KVR_TRY(
                     store(r, &r->layer[l], t, t + r->chunk < r->tokens ? t + r->chunk : r->tokens));
+            }
     return KVR_OK;
 }
 
@@ -152,7 +176,7 @@ static size_t nominal_of(const struct rollout *r)
 
     for (int i = 0; i < r->n_layers; i++)
         total += kvr_layer_nominal(&r->layer[i]);
-    return total;
+    return (1 + r->others) * total;
 }
 
 /* As many entries in a coded block as its stages may come to. */
@@ -356,8 +380,10 @@ static enum kvr_status fill(struct rollout *r, const struct kvr_geometry *geo, b
     return no_bounds ? KVR_OK : bounds(r, geo, out);
 }
 
-enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
-                            const struct kvr_predict_run *run, struct kvr_prediction *out)
+/* `one`: of all layers the first is followed. */
+static enum kvr_status predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
+                               const struct kvr_predict_run *run, bool one,
+                               struct kvr_prediction *out)
 {
     const int latent_frames = run->latent_frames;
     const struct kvr_cache_shape shape = {
@@ -377,7 +403,8 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
     if ((int64_t)latent_frames * geo->tokens_per_frame > INT32_MAX)
         return kvr_fail(KVR_EINVAL, "%d frames of %d tokens: token indices end at %d",
                         latent_frames, geo->tokens_per_frame, INT32_MAX);
-    KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, geo->n_layers));
+    KVR_TRY(rollout_open(&r, scheme, geo, latent_frames, one ? 1 : geo->n_layers));
+    r.others = one ? (size_t)geo->n_layers - 1 : 0;
     *out = (struct kvr_prediction){
         .latent_frames = latent_frames,
         .tokens = r.tokens,
@@ -387,9 +414,16 @@ enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_ge
         .weights = (size_t)geo->n_params * (size_t)geo->weight_bytes,
     };
     r.beside = !kvr_backend_in_host(run->backend);
+    r.stopped = run->stopped;
     st = fill(&r, geo, run->no_bounds, out);
     rollout_close(&r);
     return st;
+}
+
+enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
+                            const struct kvr_predict_run *run, struct kvr_prediction *out)
+{
+    return predict(scheme, geo, run, false, out);
 }
 
 static bool is_drawn(const struct kvr_scheme *scheme)
@@ -397,6 +431,40 @@ static bool is_drawn(const struct kvr_scheme *scheme)
     struct kvr_thin_needs thin;
 
     return kvr_retention_thins(&scheme->retention, &thin) && thin.by_data;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names;
+}
+
+/* `keep` by a number drawn for each token: another one in every layer. */
+static bool draws_tokens(const struct kvr_scheme *scheme)
+{
+    const struct kvr_retention_use *u = &scheme->retention;
+    const struct kvr_opt *score = u->part ? kvr_opts_find(u->part->options, "score") : NULL;
+    char text[KVR_OPT_STRING_MAX];
+
+    return score && strcmp(kvr_opts_text(score, u->opts, text, sizeof text), "random") == 0;
+}
+
+/* Does every layer hold the same, whatever the data? Of a part that is not known here, a plug-in's,
+ * that is not said. */
+static bool layers_alike(const struct kvr_scheme *scheme)
+{
+    static const char *const tiers[] = { "age", "recent", "sinks", "span", NULL };
+    static const char *const retentions[] = { "keep", NULL };
+    const struct kvr_loaded_plugin *p;
+
+    for (int i = 0; (p = kvr_plugin_at(i)); i++)
+        if (kvr_plugin_used(p->plugin, scheme))
+            return false;
+    return strcmp(scheme->opts.layer_budget, "none") == 0 && !is_drawn(scheme) &&
+           !draws_tokens(scheme) &&
+           (!scheme->tiers.part || is_one_of(scheme->tiers.part->name, tiers)) &&
+           (!scheme->retention.part || is_one_of(scheme->retention.part->name, retentions));
 }
 
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
@@ -407,6 +475,8 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
     size_t others = 0;
 
     plain.no_bounds = true;
+    if (layers_alike(scheme))
+        return predict(scheme, geo, &plain, true, out);
     if (is_drawn(scheme) && geo->n_layers > 1) {
         others = (size_t)geo->n_layers - 1;
         part.n_layers = 1;

@@ -52,14 +52,20 @@ struct kvr_predict_run {
     enum kvr_attend_as attend;
     enum kvr_backend backend;
     bool no_bounds; /* bytes and peak alone: data_dependent stays false */
+    /* Asked at every chunk of every layer; true ends it with KVR_EINTERRUPTED. NULL: never. */
+    bool (*stopped)(void);
 };
+
+/* Dry rollouts that this process has begun: what is dear in planning can be counted. */
+int64_t kvr_predictions(void);
 
 enum kvr_status kvr_predict(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                             const struct kvr_predict_run *run, struct kvr_prediction *out);
 
-/* Bytes and peak alone, at once for a full-size model, too: of a method that draws which tokens
- * stay, head by head, a layer takes seconds and all are alike, so one is followed and the others
- * hold what it holds in the end. at_peak and scratch are then of that layer. */
+/* Bytes and peak alone, at once for a full-size model, too. Where all layers hold the same, one is
+ * followed and the numbers are those of kvr_predict(). Of a method that draws which tokens stay,
+ * head by head, one is followed as well and the others hold what it holds in the end; at_peak and
+ * scratch are then of that layer. */
 enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct kvr_geometry *geo,
                                  const struct kvr_predict_run *run, struct kvr_prediction *out);
 

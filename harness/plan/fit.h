@@ -26,9 +26,12 @@ struct kvr_fit {
 
 /* Solves the setting that asks for it; one at most. KVR_EINVAL: more than one, a budget that is no
  * number above 0, or an option that is neither a number nor there. KVR_EUNSUPPORTED: no value of
- * the option takes so little. */
+ * the option takes so little. KVR_EINTERRUPTED: `stopped` (NULL: never) said so. */
 enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
                               const struct kvr_setting *settings, int n_settings,
-                              const struct kvr_geometry *geo, int frames);
+                              const struct kvr_geometry *geo, int frames, bool (*stopped)(void));
+
+/* Seconds that one solution takes at the least, of a core: measured, and to be refused by. */
+double kvr_fit_seconds(const struct kvr_geometry *geo, int frames);
 
 #endif

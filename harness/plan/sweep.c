@@ -16,7 +16,7 @@
 #include "harness/workload/prompt.h"
 #include "harness/workload/text.h"
 
-enum { MAX_CELLS = 1000000, PROBE_COST = 8 };
+enum { MAX_CELLS = 1000000, MAX_SOLVE_S = 600, PROBE_COST = 8 };
 
 /* Measured: 101 000 cells in 6.6 s of a Cascade Lake core at 2.5 GHz. */
 #define PLAN_S_PER_CELL 65e-6
@@ -240,11 +240,11 @@ static void make_label(struct kvr_cell *cell, const struct kvr_config_method *m)
 }
 
 /* Solves an option for a budget, where one asks for it. */
-static enum kvr_status fit(struct kvr_cell *cell, const struct point *p, const char *spec)
+static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const struct point *p,
+                           const char *spec)
 {
     const struct kvr_config_method *m = cell->method;
     const struct kvr_model_config *c = p->facts->config;
-    struct kvr_geometry geo;
     double bits;
     bool asked = false;
 
@@ -255,14 +255,14 @@ static enum kvr_status fit(struct kvr_cell *cell, const struct point *p, const c
         return KVR_OK;
     if (c->is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: budgets are solved for video models", spec);
-    KVR_TRY(kvr_geometry_of(p->model, p->set.model_layers, &geo));
-    return kvr_fit_solve(&cell->fit, spec, m->setting, m->n_settings, &geo, p->set.frames);
+    return kvr_fits_solve(&s->fits, m, p->model, p->set.model_layers, p->set.frames,
+                          s->config->stopped, &cell->fit);
 }
 
 /* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
  * any other is an error of the config. */
-static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
-                                   struct kvr_scheme **scheme)
+static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
+                                   const struct point *p, struct kvr_scheme **scheme)
 {
     const struct kvr_config_method *m = cell->method;
     const struct kvr_model_config *c = p->facts->config;
@@ -276,7 +276,7 @@ static enum kvr_status open_method(struct kvr_cell *cell, const struct point *p,
     row = kvr_method_find(cell->name);
     cell->family = row ? row->family : "";
     cell->possible = true;
-    st = fit(cell, p, spec);
+    st = fit(s, cell, p, spec);
     if (st == KVR_OK)
         st = kvr_cell_scheme(cell, spec, scheme);
     if (st == KVR_OK) {
@@ -353,7 +353,7 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     cell->cost = p->cost;
     cell->baseline = baseline;
     cell->selected = true;
-    st = open_method(cell, p, &scheme);
+    st = open_method(s, cell, p, &scheme);
     if (st == KVR_OK && impossible) {
         cell->possible = false;
         snprintf(cell->reason, sizeof cell->reason, "%s", impossible);
@@ -855,6 +855,69 @@ static double count_cells(const struct kvr_sweep *s)
     return n * zipped * prompts * c->n_models * (c->n_methods + s->unasked->n);
 }
 
+static bool asks_to_solve(const struct kvr_config_method *m)
+{
+    double bits;
+
+    for (int i = 0; i < m->n_settings; i++)
+        if (kvr_fit_asked(m->setting[i].value, &bits))
+            return true;
+    return false;
+}
+
+/* How long one budget takes with each model and length, in all. Lengths of suites and traces are
+ * few and short beside a list of them. */
+static double seconds_a_budget(const struct kvr_config *c)
+{
+    const struct kvr_setting_values *frames = &c->values[KVR_SET_frames];
+    struct kvr_geometry geo;
+    double s = 0;
+
+    for (int m = 0; m < c->n_models; m++) {
+        if (kvr_geometry_of(&c->model[m], c->set.model_layers, &geo) != KVR_OK)
+            continue; /* the cells will say it */
+        for (int i = 0; i < frames->n; i++) {
+            struct kvr_settings set = c->set;
+
+            kvr_setting_choose(&set, KVR_SET_frames, frames, i);
+            s += kvr_fit_seconds(&geo, set.frames);
+        }
+    }
+    return s;
+}
+
+static enum kvr_status check_solving(const struct kvr_sweep *s)
+{
+    const struct kvr_config *c = s->config;
+    int n = 0;
+    double seconds;
+
+    for (int i = 0; i < c->n_methods; i++)
+        n += asks_to_solve(&c->method[i]);
+    for (int i = 0; i < s->unasked->n; i++)
+        n += asks_to_solve(&s->unasked->method[i]);
+    seconds = n ? n * seconds_a_budget(c) : 0;
+    if (seconds <= MAX_SOLVE_S)
+        return KVR_OK;
+    return kvr_fail(KVR_EINVAL,
+                    "%s: to solve its %d budgets (`fit`, and windows shown unasked) takes about "
+                    "%.0f s, at most %d: write fewer of them, `baselines: none`, or shorter lists "
+                    "of frames",
+                    c->path, n, seconds, MAX_SOLVE_S);
+}
+
+static enum kvr_status check_size(const struct kvr_sweep *s)
+{
+    const double n = count_cells(s);
+
+    if (n > MAX_CELLS)
+        return kvr_fail(KVR_EINVAL,
+                        "%s: about %.3g cells, at most %d: to plan them alone takes about %.0f s; "
+                        "write several sweeps, or shorter lists",
+                        s->config->path, n, MAX_CELLS, n * PLAN_S_PER_CELL);
+    return check_solving(s);
+}
+
 /* --- rules ------------------------------------------------------------------------------ */
 
 static enum kvr_status apply_rule(struct kvr_sweep *s, const struct kvr_rule *rule)
@@ -880,7 +943,6 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
                                const struct kvr_model_facts *facts, int n_facts)
 {
     enum kvr_status st;
-    double n_cells;
 
     memset(s, 0, sizeof *s);
     s->config = config;
@@ -888,15 +950,9 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
     if (!s->unasked)
         return no_memory();
     kvr_baselines_make(s->unasked, config);
-    n_cells = count_cells(s);
-    if (n_cells > MAX_CELLS) {
-        kvr_sweep_free(s);
-        return kvr_fail(KVR_EINVAL,
-                        "%s: about %.3g cells, at most %d: to plan them alone takes about %.0f s; "
-                        "write several sweeps, or shorter lists",
-                        config->path, n_cells, MAX_CELLS, n_cells * PLAN_S_PER_CELL);
-    }
-    st = over_models(s, facts, n_facts);
+    st = check_size(s);
+    if (st == KVR_OK)
+        st = over_models(s, facts, n_facts);
     for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
         st = apply_rule(s, &config->rules.rule[i]);
     for (int i = 0; st == KVR_OK && i < s->n_cells; i++)
@@ -912,6 +968,7 @@ void kvr_sweep_free(struct kvr_sweep *s)
         free(s->cell[i].spec);
     free(s->cell);
     free(s->unasked);
+    kvr_fits_free(&s->fits);
     memset(s, 0, sizeof *s);
 }
 

@@ -18,7 +18,7 @@
 #include "harness/engine/model.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/config.h"
-#include "harness/plan/fit.h"
+#include "harness/plan/fits.h"
 #include "harness/store/store.h"
 
 /* Part of every key. Raise it when the same spec means another number: a change of the
@@ -71,6 +71,7 @@ struct kvr_cell {
 struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked; /* methods that no config lists (baselines.h); owned */
+    struct kvr_fits fits;          /* budgets that were solved for it */
     int n_cells;
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };

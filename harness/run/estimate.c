@@ -32,16 +32,15 @@ static uint64_t first_hash(const char *text)
     return hash_text(14695981039346656037u, text);
 }
 
-/* What memory and operations hang on; cells that differ in prompt, seed or repeat alone are alike.
- */
+/* What a prediction hangs on, all frames counted as held: cells that differ in prompt, seed, window
+ * or repeat are alike. */
 static uint64_t alike(const struct kvr_cell *cell)
 {
     char text[512];
 
-    snprintf(text, sizeof text, "%s\n%s\n%d %d %d %d %d %s %s %s %s %p", cell->model->dir,
-             cell->plan, cell->set.frames, cell->set.window, cell->set.sink, cell->set.evict,
-             cell->set.warmup, cell->set.path, cell->set.attend, cell->set.device,
-             cell->set.compute, (const void *)cell->method);
+    snprintf(text, sizeof text, "%p %p %s\n%s %d %s %s %s %s", (const void *)cell->model,
+             (const void *)cell->method, cell->plan, cell->fit.value, cell->set.frames,
+             cell->set.path, cell->set.attend, cell->set.device, cell->set.compute);
     return first_hash(text);
 }
 
@@ -94,29 +93,32 @@ static void at_least(int64_t *most, size_t bytes)
 }
 
 /* A cell that cannot be predicted is no reason not to plan it. */
-static void most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
-                        size_t activations, struct kvr_run_summary *out)
+static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr_config *sweep,
+                                   size_t activations, struct kvr_run_summary *out)
 {
     struct kvr_scheme *scheme = NULL;
-    struct kvr_predict_run run = { .latent_frames = cell->set.frames };
+    struct kvr_predict_run run = { .latent_frames = cell->set.frames, .stopped = sweep->stopped };
     enum kvr_dtype compute = KVR_F32;
     struct kvr_prediction p;
     struct kvr_geometry geo;
+    enum kvr_status st;
 
     if (kvr_geometry_of(cell->model, sweep->set.model_layers, &geo) != KVR_OK)
-        return;
+        return KVR_OK;
     if (kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
-        return;
+        return KVR_OK;
     kvr_path_find(cell->set.path, &run.path);
     kvr_attend_find(cell->set.attend, &run.attend);
     kvr_device_backend(cell->set.device, &run.backend);
     kvr_compute_parse(cell->set.compute, &compute);
     kvr_geometry_compute(&geo, run.backend, compute);
-    if (kvr_predict_peak(scheme, &geo, &run, &p) == KVR_OK) {
+    st = kvr_predict_peak(scheme, &geo, &run, &p);
+    if (st == KVR_OK) {
         at_least(&out->predicted_bytes, p.peak);
         at_least(&out->network.memory_bytes, p.peak + activations);
     }
     kvr_scheme_close(&scheme);
+    return st == KVR_EINTERRUPTED ? st : KVR_OK;
 }
 
 /* The phases beside the network: a text is encoded once, frames are kept once for each rollout. */
@@ -227,7 +229,7 @@ static enum kvr_status add_all(const struct kvr_sweep *sweep, const struct kvr_j
             add_phases(cell, &part.need, seen, out);
         }
         if (is_new(seen, alike(cell)))
-            most_memory(cell, sweep->config, part.need.activations, out);
+            KVR_TRY(most_memory(cell, sweep->config, part.need.activations, out));
     }
     return KVR_OK;
 }

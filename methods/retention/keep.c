@@ -240,19 +240,30 @@ static int64_t unit_tokens(const struct work *w)
     return w->o->unit == TOKEN ? 1 : w->o->unit == FRAME ? S : S * w->ctx->frames_per_chunk;
 }
 
+/* Where the unit of the set's i-th token ends among its n tokens. */
+static int64_t unit_end(const struct work *w, int64_t i, int64_t n)
+{
+    const int64_t unit = unit_tokens(w), next = (w->mine[i] / unit + 1) * unit;
+
+    do
+        i++;
+    while (i < n && w->mine[i] < next);
+    return i;
+}
+
 /* Of the set's n tokens that are not protected those that fit into `left`, best unit first. */
 static void choose(const struct work *w, int set, int64_t n, int64_t left)
 {
-    const int64_t unit = unit_tokens(w);
     int64_t n_units = 0;
 
-    for (int64_t i = 0, m; i < n; i += m) { /* units, each at its first token */
+    for (int64_t i = 0, end; i < n; i = end) { /* units, each at its first token */
         double sum = 0;
         int64_t rated = 0;
 
-        for (m = 0; i + m < n && w->mine[i + m] / unit == w->mine[i] / unit; m++)
-            if (!is_protected(w, w->mine[i + m])) {
-                sum += w->score[i + m];
+        end = unit_end(w, i, n);
+        for (int64_t j = i; j < end; j++)
+            if (!is_protected(w, w->mine[j])) {
+                sum += w->score[j];
                 rated++;
             }
         if (rated)
@@ -260,16 +271,16 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
     }
     kvr_topk(w->rank, n_units);
     for (int64_t u = 0; u < n_units; u++) {
-        const int64_t i = w->rank[u].index;
+        const int64_t i = w->rank[u].index, end = unit_end(w, i, n);
         int64_t size = 0;
 
-        for (int64_t j = i; j < n && w->mine[j] / unit == w->mine[i] / unit; j++)
+        for (int64_t j = i; j < end; j++)
             size += !is_protected(w, w->mine[j]);
         if (size <= left) {
             left -= size;
             continue;
         }
-        for (int64_t j = i; j < n && w->mine[j] / unit == w->mine[i] / unit; j++)
+        for (int64_t j = i; j < end; j++)
             if (!is_protected(w, w->mine[j]))
                 w->keep[(int64_t)w->mine[j] * w->sets + set] = 0;
     }

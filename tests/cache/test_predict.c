@@ -343,7 +343,7 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     const struct kvr_predict_run run = {
         .latent_frames = SMALL_FRAMES, .path = path, .attend = attend, .backend = backend
     };
-    struct kvr_prediction p;
+    struct kvr_prediction p, one;
     struct kvr_cache_bytes bytes;
     struct kvr_mem_stats mem;
     struct kvr_cache *c;
@@ -371,6 +371,11 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
             scored(scheme) ? sizeof(int32_t) * (size_t)p.tokens * (size_t)(small.n_layers + 1) : 0;
         const size_t meta = mem.peak[KVR_MEM_META];
 
+        ck_assert_int_eq(kvr_predict_peak(scheme, &small, &run, &one), KVR_OK);
+        ck_assert_msg(one.nominal == p.nominal && one.bf16 == p.bf16 && one.peak == p.peak &&
+                          one.at_peak.kv == p.at_peak.kv && one.at_peak.meta == p.at_peak.meta,
+                      "%s: one layer for all: nominal %zu of %zu, peak %zu of %zu", scheme->name,
+                      one.nominal, p.nominal, one.peak, p.peak);
         ck_assert_msg(mem.peak[KVR_MEM_KV] == p.at_peak.kv && p.at_peak.meta <= meta &&
                           meta <= p.at_peak.meta + lists &&
                           mem.peak_total - meta - mem.peak[KVR_MEM_ACT] == p.peak - p.at_peak.meta,

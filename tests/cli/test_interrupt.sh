@@ -56,3 +56,24 @@ wait "$pid" 2>/dev/null
 n=$(measured kill.db)
 check "kill -9 left what was measured ($n of 18)" bash -c "test $n -ge 2 && test $n -lt 18"
 resume kill.db "after kill -9"
+
+# A plan of a full-size model solves budgets for some time: a signal ends it, not the last budget.
+cat >budgets.yaml <<'YAML'
+question: how long is a plan?
+model: wan-1.3b-random
+prompts: [{id: wan, text: a large red disc}]
+frames: 84
+window: 0
+baselines: none
+methods: [{method: ROLLING_WINDOW, options: {frames: [fit 1, fit 2, fit 3, fit 4, fit 5, fit 6, fit 7, fit 8, fit 9]}}]
+YAML
+"$kvreel" run budgets.yaml --dry-run >dry.out 2>dry.err &
+pid=$!
+sleep 0.7
+kill -TERM $pid
+start=$(date +%s)
+wait $pid
+rc=$?
+check "SIGTERM ends a plan with exit 75" test "$rc" -eq 75
+check "and at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
+check "and says so" grep -q 'interrupted' dry.err

@@ -51,8 +51,8 @@ START_TEST(the_most_that_fits)
     struct kvr_fit fit;
     double bits;
 
-    ck_assert_msg(kvr_fit_solve(&fit, fits[_i].method, &set, 1, &small, FRAMES) == KVR_OK, "%s",
-                  kvr_error());
+    ck_assert_msg(kvr_fit_solve(&fit, fits[_i].method, &set, 1, &small, FRAMES, NULL) == KVR_OK,
+                  "%s", kvr_error());
     ck_assert_int_eq(fit.at, 0);
     ck_assert(fit.bits == fits[_i].bits);
     set.value = fit.value;
@@ -76,7 +76,7 @@ START_TEST(beside_others)
     struct kvr_setting solved[4];
     struct kvr_fit fit;
 
-    ck_assert_msg(kvr_fit_solve(&fit, "RTN_INT4", set, 4, &small, FRAMES) == KVR_OK, "%s",
+    ck_assert_msg(kvr_fit_solve(&fit, "RTN_INT4", set, 4, &small, FRAMES, NULL) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_int_eq(fit.at, 2);
     memcpy(solved, set, sizeof set);
@@ -92,8 +92,30 @@ START_TEST(nothing_asked)
     const struct kvr_setting set = { "group", "32" };
     struct kvr_fit fit;
 
-    ck_assert_int_eq(kvr_fit_solve(&fit, "RTN_INT4", &set, 1, &small, FRAMES), KVR_OK);
+    ck_assert_int_eq(kvr_fit_solve(&fit, "RTN_INT4", &set, 1, &small, FRAMES, NULL), KVR_OK);
     ck_assert_int_eq(fit.at, -1);
+}
+END_TEST
+
+static int n_asked;
+
+static bool after_three(void)
+{
+    return ++n_asked > 3;
+}
+
+/* A full-size model's budget takes long: whoever asked for it can end it at any layer's chunk. */
+START_TEST(interrupted)
+{
+    const struct kvr_setting set = { "frames", "fit 3" };
+    const int64_t before = kvr_predictions();
+    struct kvr_fit fit;
+
+    n_asked = 0;
+    ck_assert_int_eq(kvr_fit_solve(&fit, "ROLLING_WINDOW", &set, 1, &small, FRAMES, after_three),
+                     KVR_EINTERRUPTED);
+    ck_assert_int_eq(n_asked, 4);
+    ck_assert_int_eq(kvr_predictions() - before, 1);
 }
 END_TEST
 
@@ -120,9 +142,9 @@ START_TEST(refusals)
 {
     struct kvr_fit fit;
 
-    ck_assert_int_eq(
-        kvr_fit_solve(&fit, refused[_i].method, refused[_i].set, refused[_i].n, &small, FRAMES),
-        refused[_i].st);
+    ck_assert_int_eq(kvr_fit_solve(&fit, refused[_i].method, refused[_i].set, refused[_i].n, &small,
+                                   FRAMES, NULL),
+                     refused[_i].st);
     ck_assert_msg(strstr(kvr_error(), refused[_i].why) != NULL, "%s", kvr_error());
 }
 END_TEST
@@ -163,6 +185,7 @@ int main(void)
     tcase_add_loop_test(tc, the_most_that_fits, 0, (int)(sizeof fits / sizeof *fits));
     tcase_add_test(tc, beside_others);
     tcase_add_test(tc, nothing_asked);
+    tcase_add_test(tc, interrupted);
     tcase_add_loop_test(tc, refusals, 0, (int)(sizeof refused / sizeof *refused));
     tcase_add_test(tc, another_retention);
     suite_add_tcase(s, tc);

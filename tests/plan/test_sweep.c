@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "harness/cache/predict.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/sweep.h"
 #include "tests/suite.h"
@@ -126,7 +127,7 @@ static const char *const changes[] = {
     "methods=[RTN_INT2]",
     "methods=[RTN_INT4+taylor]",
     "methods=[RTN_INT4@study]",
-    "prompts=[{id: p2, text: a large red disc bounces over a plain blue background}]",
+    "prompts=[{id: p2, text: a small green disc bounces over a plain white background}]",
     "prompts=[{id: p1, text: a large red ring bounces over a plain blue background}]",
 };
 enum { N_CHANGES = sizeof changes / sizeof *changes };
@@ -312,6 +313,72 @@ START_TEST(unasked)
         drop(&c, &s);
         drop(&c0, &off);
     }
+}
+END_TEST
+
+/* What is dear in a plan is a budget solved by dry rollouts: so many of them as there are budgets
+ * and lengths, whatever else is listed; those of windows shown unasked, and refusals, too. */
+START_TEST(solved_once)
+{
+    static const char text[] =
+        "model: nano\n"
+        "prompts: [{id: p1, text: a large red disc bounces over a plain blue background},\n"
+        "  {id: p2, text: a small green disc bounces over a plain white background}]\n"
+        "methods: [BF16, RTN_INT4, {method: STREAMING_LLM, options: {frames: [fit 2.5, fit 3]}},\n"
+        "  {method: RTN_INT4, label: impossible, options: {group: fit 3}}]\n"
+        "frames: 6\nbaselines: all\nrepeats: 2\n";
+    static const struct {
+        const char *set[4];
+        int times_cells, times_work;
+    } cases[] = {
+        { { "seed=[1, 2, 3]" }, 3, 1 },
+        { { "seed=[1, 2]", "window=[0, 3, 6]", "evict=[false, true]" }, 12, 1 },
+        { { "frames=[6, 9]" }, 2, 2 },
+    };
+    struct kvr_config c;
+    struct kvr_sweep s;
+    int64_t at = kvr_predictions(), once, n;
+    int n_cells;
+
+    must_make(&c, &s, text, NULL);
+    once = kvr_predictions() - at;
+    n_cells = s.n_cells;
+    ck_assert_int_gt(once, 40);
+    drop(&c, &s);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        at = kvr_predictions();
+        must_make(&c, &s, text, cases[i].set);
+        n = kvr_predictions() - at;
+        ck_assert_int_eq(s.n_cells, n_cells * cases[i].times_cells);
+        ck_assert_msg(n <= cases[i].times_work * once + once / 4, "%zu: %lld dry rollouts, %lld", i,
+                      (long long)n, (long long)once);
+        if (cases[i].times_work == 1)
+            ck_assert_int_eq(n, once);
+        drop(&c, &s);
+    }
+}
+END_TEST
+
+/* What would take too long is refused before anything of it is done, with the time it would take.
+ */
+START_TEST(too_long_to_solve)
+{
+    static const char text[] =
+        "model: nano\n"
+        "prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]\n"
+        "methods: [BF16, {method: ROLLING_WINDOW, options: {frames: [fit 1, fit 2, fit 3]}}]\n"
+        "frames: [6000, 9000]\nseed: 1\n";
+    const int64_t before = kvr_predictions();
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    ck_assert_int_eq(make(&c, &s, text, NULL, SHA), KVR_EINVAL);
+    ck_assert_msg(strstr(kvr_error(), "a.yaml: to solve its 3 budgets") &&
+                      strstr(kvr_error(), " s, at most 600"),
+                  "%s", kvr_error());
+    ck_assert_int_eq(kvr_predictions(), before);
+    ck_assert_ptr_null(s.cell);
+    kvr_config_free(&c);
 }
 END_TEST
 
@@ -695,6 +762,8 @@ int main(void)
     tcase_add_test(tc, probes_of_some_prompts);
     tcase_add_test(tc, product);
     tcase_add_test(tc, unasked);
+    tcase_add_test(tc, solved_once);
+    tcase_add_test(tc, too_long_to_solve);
     tcase_add_test(tc, controls);
     tcase_add_test(tc, draws_hang_on_the_unmoved);
     tcase_add_loop_test(tc, refusals, 0, sizeof bad / sizeof *bad);

@@ -1,0 +1,76 @@
+/* fits.c - see fits.h. */
+#include "harness/plan/fits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/geometry.h"
+
+struct kvr_solved {
+    const struct kvr_config_method *method;
+    const struct kvr_config_model *model;
+    int model_layers, frames;
+    enum kvr_status st;
+    struct kvr_fit fit;
+    char why[256]; /* it was refused */
+};
+
+/* Groups ask in one order: the next answer stands behind the last one. */
+static struct kvr_solved *find(struct kvr_fits *f, const struct kvr_solved *like)
+{
+    for (int i = 1; i <= f->n; i++) {
+        const int at = (f->at + i) % f->n;
+        struct kvr_solved *s = &f->solved[at];
+
+        if (s->method == like->method && s->model == like->model &&
+            s->model_layers == like->model_layers && s->frames == like->frames) {
+            f->at = at;
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static enum kvr_status add(struct kvr_fits *f, const struct kvr_solved *s)
+{
+    struct kvr_solved *more = realloc(f->solved, ((size_t)f->n + 1) * sizeof *more);
+
+    if (!more)
+        return kvr_fail(KVR_ENOMEM, "plan: no memory for %d budgets", f->n + 1);
+    f->solved = more;
+    f->at = f->n;
+    f->solved[f->n++] = *s;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_fits_solve(struct kvr_fits *f, const struct kvr_config_method *m,
+                               const struct kvr_config_model *model, int model_layers, int frames,
+                               bool (*stopped)(void), struct kvr_fit *out)
+{
+    struct kvr_solved s = {
+        .method = m, .model = model, .model_layers = model_layers, .frames = frames
+    };
+    const struct kvr_solved *known = find(f, &s);
+    struct kvr_geometry geo;
+
+    if (known) {
+        *out = known->fit;
+        return known->st == KVR_OK ? KVR_OK : kvr_fail(known->st, "%s", known->why);
+    }
+    KVR_TRY(kvr_geometry_of(model, model_layers, &geo));
+    s.st = kvr_fit_solve(&s.fit, m->spec, m->setting, m->n_settings, &geo, frames, stopped);
+    *out = s.fit;
+    if (s.st != KVR_OK && s.st != KVR_EUNSUPPORTED) /* the plan ends with it */
+        return s.st;
+    if (s.st != KVR_OK)
+        snprintf(s.why, sizeof s.why, "%s", kvr_error());
+    KVR_TRY(add(f, &s));
+    return s.st == KVR_OK ? KVR_OK : kvr_fail(s.st, "%s", s.why);
+}
+
+void kvr_fits_free(struct kvr_fits *f)
+{
+    free(f->solved);
+    *f = (struct kvr_fits){ 0 };
+}
