@@ -540,18 +540,17 @@ static void block_close(struct kvr_block *b)
         kvr_linear_close(all[i]);
 }
 
-void kvr_model_close(struct kvr_model **pm)
+void kvr_model_shed(struct kvr_model *m)
 {
-    struct kvr_model *m = pm ? *pm : NULL;
-
-    if (!m)
-        return;
     for (int i = 0; m->blocks && i < m->config.n_layers; i++)
         block_close(&m->blocks[i]);
     free(m->blocks);
+    m->blocks = NULL;
     for (int i = 0; i < m->n_vectors; i++)
         kvr_array_free(&m->vectors[i]);
     free(m->vectors);
+    m->vectors = NULL;
+    m->n_vectors = 0;
     kvr_lm_weights_close(&m->lm);
     kvr_linear_close(&m->patch);
     kvr_linear_close(&m->text0);
@@ -563,6 +562,15 @@ void kvr_model_close(struct kvr_model **pm)
     kvr_gemm_close(&m->gemm);
     kvr_array_free(&m->tokens);
     kvr_array_free(&m->positions);
+}
+
+void kvr_model_close(struct kvr_model **pm)
+{
+    struct kvr_model *m = pm ? *pm : NULL;
+
+    if (!m)
+        return;
+    kvr_model_shed(m);
     kvr_model_config_free(&m->config);
     free(m->vae);
     free(m);

@@ -94,6 +94,9 @@ struct kvr_model; /* config and weights; the layout is the engine's own (model_i
 
 enum kvr_status kvr_model_open(struct kvr_model **out, struct kvr_dev *dev, const char *dir);
 void kvr_model_close(struct kvr_model **m);
+/* Gives back all weights, and with them the network: what can be asked of its files and config
+ * stays. */
+void kvr_model_shed(struct kvr_model *m);
 
 /* Less than all of a folder, or in another way. */
 struct kvr_model_use {

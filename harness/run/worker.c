@@ -276,6 +276,17 @@ static enum kvr_status add(struct job *j, const char *key, json_t *value)
                : KVR_OK;
 }
 
+/* What the rollout took of it: asked before a decoder takes more. */
+static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
+{
+    struct kvr_device_info info;
+
+    if (kvr_dev_in_host(dev)) /* its memory is the host's, which is told elsewhere */
+        return KVR_OK;
+    KVR_TRY(kvr_dev_info(dev, &info));
+    return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
+}
+
 static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
                                       const struct kvr_rollout_result *r)
 {
@@ -304,6 +315,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
     KVR_TRY(kvr_record_write(KVR_RECORD_measured, &row, j->answer));
     KVR_TRY(add(j, "passes", passes_json(r, is_probe(j))));
     KVR_TRY(add(j, "mem", mem_json(&r->mem, &end)));
+    KVR_TRY(answer_device(j, dev));
     return add(j, "samples", samples_json(r));
 }
 
@@ -566,13 +578,35 @@ static enum kvr_status warm_up(struct job *j, struct kvr_dev *dev, const struct 
     return add(j, "warmup_ns", list);
 }
 
+/* The network makes room first, and the decoder has books of its own: what it holds is no part of
+ * the cell's memory. */
+static enum kvr_status decode_pixels(struct job *j, const struct kvr_dev *dev,
+                                     const struct kvr_rollout_request *req,
+                                     struct kvr_rollout_result *r)
+{
+    struct kvr_dev *own;
+    int64_t ns = 0;
+    enum kvr_status st;
+
+    if (!r->latents)
+        return KVR_OK;
+    kvr_model_shed(req->model);
+    KVR_TRY(kvr_dev_open(&own, kvr_dev_backend(dev)));
+    st = kvr_rollout_pixels(own, req->model, req->latent_frames, r, &ns);
+    j->device_full = kvr_dev_was_full(own);
+    kvr_dev_close(&own);
+    if (st == KVR_OK && ns &&
+        json_object_set_new(json_object_get(j->answer, "samples"), "pixels", json_integer(ns)))
+        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+    return st;
+}
+
 /* `req` is complete: warm up, measure, answer. */
 static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
                                   struct kvr_rollout_request *req, const struct kvr_scheme *scheme,
                                   struct kvr_probe *probe)
 {
     struct kvr_rollout_result r;
-    int64_t pixels_ns;
     enum kvr_status st;
 
     KVR_TRY(warm_up(j, dev, scheme, req));
@@ -585,11 +619,7 @@ static enum kvr_status measure_as(struct job *j, struct kvr_dev *dev,
     KVR_TRY(kvr_rollout_run(dev, scheme, req, NULL, NULL, &r));
     st = answer_rollout(j, dev, &r);
     if (st == KVR_OK)
-        st = kvr_rollout_pixels(req->model, req->latent_frames, &r, &pixels_ns);
-    if (st == KVR_OK && pixels_ns &&
-        json_object_set_new(json_object_get(j->answer, "samples"), "pixels",
-                            json_integer(pixels_ns)))
-        st = kvr_fail(KVR_ENOMEM, "worker: no memory for its answer");
+        st = decode_pixels(j, dev, req, &r);
     if (st == KVR_OK)
         st = answer_frames(j, kvr_model_config(req->model), &r);
     if (st == KVR_OK)
@@ -780,16 +810,6 @@ static enum kvr_status open_device(const struct job *j, struct kvr_dev **dev)
     return KVR_OK;
 }
 
-static enum kvr_status answer_device(struct job *j, struct kvr_dev *dev)
-{
-    struct kvr_device_info info;
-
-    if (kvr_dev_in_host(dev)) /* its memory is the host's, which is told elsewhere */
-        return KVR_OK;
-    KVR_TRY(kvr_dev_info(dev, &info));
-    return add(j, "device_bytes", json_integer((json_int_t)info.taken_peak_bytes));
-}
-
 /* The model that the plan saw, and what its prompt comes with. */
 static enum kvr_status open_model(struct job *j, struct kvr_dev *dev,
                                   const struct kvr_model_use *use, struct kvr_model **model)
@@ -841,9 +861,7 @@ static enum kvr_status run_cell(struct job *j)
         st = check_budget(j, scheme);
     if (st == KVR_OK)
         st = trace ? measure_trace(j, dev, scheme) : measure_model(j, dev, model, scheme);
-    if (st == KVR_OK)
-        st = answer_device(j, dev);
-    j->device_full = dev && kvr_dev_was_full(dev);
+    j->device_full = j->device_full || (dev && kvr_dev_was_full(dev));
     kvr_scheme_close(&scheme);
     kvr_truth_close(&j->truth);
     free(j->embedding);

@@ -1,11 +1,16 @@
-/* cases_wan.c - what Wan's text encoder does on a device, against its definitions on the CPU.
+/* cases_wan.c - what Wan's text encoder and its decoder of pixels do on a device, against their
+ * definitions on the CPU or sums in float64.
  *
  * u = 2^-24. A score is a sum of D products and a bias, within (D + 1) u of the sum of their sizes
  * on either side, S. With scores off by as much, and a subtraction and an exponential of up to |s -
  * top|
  * <= 2 S: a weight is off by e = (D + 1) u S + 2 S u + 4 u of itself, and the mean of n values by
- * at most (2 e + (n + 4) u) max|v|. The two sides are within twice that. */
+ * at most (2 e + (n + 4) u) max|v|. The two sides are within twice that. A convolution sums N
+ * products in some order: N u of the sum of their sizes. */
+#include "harness/engine/linear_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
+#include "harness/engine/vae/vae_cuda.h"
+#include "harness/engine/vae/vae_ops.h"
 #include "tests/cuda/both.h"
 
 static const double u = 0x1p-24;
@@ -106,6 +111,146 @@ START_TEST(multiplying)
 }
 END_TEST
 
+/* ---- the decoder of pixels ------------------------------------------------------------------- */
+
+static const struct {
+    struct kvr_conv_shape s;
+    int n_frames, stride; /* those that there are, and floats from pixel to pixel */
+} convs[] = {
+    { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 5 },
+    { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 2, 5 },
+    { { .in = 18, .out = 33, .taps = 3, .kernel = 3, .height = 9, .width = 15, .up = 1 }, 3, 18 },
+    { { .in = 6, .out = 12, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 3, 6 },
+    { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
+    { { .in = 16, .out = 16, .taps = 1, .kernel = 1, .height = 1, .width = 1, .up = 1 }, 1, 16 },
+};
+
+/* In float64: sum of what is there, and of the sizes of the products. */
+static double convolved(const struct kvr_conv_shape *c, const float *const *frame, int stride,
+                        const float *w, int64_t pixel, int out, double *sizes)
+{
+    const int y0 = (int)(pixel / c->width), x0 = (int)(pixel % c->width), b = c->kernel / 2;
+    double sum = 0;
+
+    for (int t = 0; t < c->taps; t++)
+        for (int i = 0; frame[t] && i < c->kernel * c->kernel; i++) {
+            const int y = y0 + i / c->kernel - b, x = x0 + i % c->kernel - b;
+
+            if (y < 0 || y >= c->height || x < 0 || x >= c->width)
+                continue;
+            for (int k = 0; k < c->in; k++) {
+                const int64_t at = (int64_t)(y / c->up) * (c->width / c->up) + x / c->up;
+                const int64_t of = ((out * c->taps + t) * c->kernel * c->kernel + i) * c->in + k;
+                const double p = (double)frame[t][at * stride + k] * (double)w[of];
+
+                sum += p;
+                *sizes += fabs(p);
+            }
+        }
+    return sum;
+}
+
+START_TEST(convolving)
+{
+    const struct kvr_conv_shape c = convs[_i].s;
+    const int stride = convs[_i].stride, around = c.taps * c.kernel * c.kernel;
+    const int64_t in = (int64_t)(c.height / c.up) * (c.width / c.up) * stride;
+    const int64_t pixels = (int64_t)c.height * c.width, n = pixels * c.out;
+    float *w = drawn((int64_t)c.out * around * c.in, 1), *bias = drawn(c.out, 2);
+    float *got = floats((size_t)n), *d_y = both_out((size_t)n * sizeof(float));
+    float *frame[3] = { NULL, NULL, NULL };
+    struct kvr_conv_frame f[3] = { 0 };
+
+    for (int t = c.taps - convs[_i].n_frames; t < c.taps; t++) {
+        frame[t] = drawn(in, (uint32_t)(3 + t));
+        f[t] = (struct kvr_conv_frame){ both_in(frame[t], (size_t)in * sizeof(float)), stride };
+    }
+    kvr_conv_cuda_run(both_stream, &c, f,
+                      both_in(w, (size_t)(c.out * around * c.in) * sizeof(float)),
+                      both_in(bias, (size_t)c.out * sizeof(float)), d_y);
+    both_get(got, d_y, (size_t)n * sizeof(float), "convolution");
+    for (int64_t i = 0; i < n; i++) {
+        double sizes = fabs((double)bias[i % c.out]);
+        const double want = convolved(&c, (const float *const *)frame, stride, w, i / c.out,
+                                      (int)(i % c.out), &sizes) +
+                            bias[i % c.out];
+
+        if (!(fabs(got[i] - want) <= (around * c.in + 2) * u * sizes))
+            ck_abort_msg("[%lld]: %g, want %g", (long long)i, (double)got[i], want);
+    }
+    both_free();
+    free(w);
+    free(bias);
+    free(got);
+    for (int t = 0; t < 3; t++)
+        free(frame[t]);
+}
+END_TEST
+
+/* A sum of C squares is off by at most C u of itself, its root by half of that. */
+START_TEST(pixel_norms)
+{
+    static const int widths[] = { 1, 7, 32, 100 };
+    enum { N = 21 };
+    const int C = widths[_i];
+    const size_t size = (size_t)(N * C) * sizeof(float);
+    float *x = drawn(N * C, 1), *gamma = drawn(C, 2), *want = floats(size / 4),
+          *got = floats(size / 4);
+
+    for (int silu = 0; silu < 2; silu++) {
+        float *d_y = both_out(size);
+
+        kvr_vae_ops_cpu.norm(NULL, N, C, silu, x, gamma, want);
+        kvr_pixel_norm_cuda(both_stream, N, C, silu, both_in(x, size),
+                            both_in(gamma, (size_t)C * sizeof(float)), d_y);
+        both_get(got, d_y, size, "pixel norm");
+        for (int i = 0; i < N * C; i++) {
+            /* x / (1 + e^-x) moves by at most 1.1 of what x moves */
+            const double v = sqrt((double)C) * fabs((double)gamma[i % C]);
+
+            near_to(want[i], got[i], 1.1 * (C / 2.0 + 16) * u * v, "pixel norm", i);
+        }
+    }
+    both_free();
+    free(x);
+    free(gamma);
+    free(want);
+    free(got);
+}
+END_TEST
+
+/* The whole of a frame's attention, by three kernels and two products. */
+START_TEST(attention_of_pixels)
+{
+    static const struct {
+        int n, d;
+    } cases[] = { { 1, 8 }, { 6, 16 }, { 77, 20 } };
+    const int n = cases[_i].n, d = cases[_i].d;
+    const size_t out_size = (size_t)(3 * n * d) * sizeof(float);
+    float *qkv = drawn(3 * n * d, 1), *want = floats((size_t)(3 * n * d)),
+          *got = floats((size_t)(n * d));
+    float *scores = floats((size_t)kvr_vae_ops_cpu.score_floats(1, n)), *d_out = both_out(out_size);
+    float *d_scores = both_out((size_t)n * (size_t)n * sizeof(float));
+    const float *d_qkv = both_in(qkv, out_size);
+    const double most = largest(qkv, 3 * n * d), S = sqrt((double)d) * most * most;
+    const double e = (d + 3) * u * S + 2 * S * u + 4 * u;
+
+    ck_assert_int_eq(kvr_vae_ops_cpu.attend(NULL, 1, n, d, qkv, scores, want), KVR_OK);
+    kvr_split_qkv_cuda(both_stream, n, d, d_qkv, d_out);
+    kvr_linear_f32_cuda(both_stream, n, n, d, d_out, d_out + n * d, NULL, d_scores);
+    kvr_softmax_cuda(both_stream, n, n, 1 / sqrtf((float)d), d_scores);
+    kvr_linear_f32_cuda(both_stream, n, d, n, d_scores, d_out + 2 * n * d, NULL, d_out);
+    both_get(got, d_out, (size_t)(n * d) * sizeof(float), "attention of pixels");
+    for (int i = 0; i < n * d; i++)
+        near_to(want[i], got[i], 2 * (2 * e + (n + 6) * u) * most, "attention of pixels", i);
+    both_free();
+    free(qkv);
+    free(want);
+    free(got);
+    free(scores);
+}
+END_TEST
+
 TCase *cases_wan(void)
 {
     TCase *tc = tcase_create("wan");
@@ -113,5 +258,8 @@ TCase *cases_wan(void)
     tcase_set_timeout(tc, 0);
     tcase_add_loop_test(tc, by_distance, 0, sizeof texts / sizeof texts[0]);
     tcase_add_test(tc, multiplying);
+    tcase_add_loop_test(tc, convolving, 0, sizeof convs / sizeof convs[0]);
+    tcase_add_loop_test(tc, pixel_norms, 0, 4);
+    tcase_add_loop_test(tc, attention_of_pixels, 0, 3);
     return tc;
 }

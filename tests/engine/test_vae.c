@@ -1,4 +1,5 @@
-/* test_vae.c - the decoder against a double-precision run of the original's code. */
+/* test_vae.c - the decoder against a double-precision run of the original's code, on the CPU and on
+ * the emulated device. */
 #include "harness/engine/vae/vae.h"
 
 #include <check.h>
@@ -38,20 +39,21 @@ struct rig {
     struct kvr_vae *v;
 };
 
-static void rig_open(struct rig *r, int h, int w)
+static void rig_open(struct rig *r, int backend, int h, int w)
 {
-    ck_assert_int_eq(kvr_dev_open(&r->dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_dev_open(&r->dev, (enum kvr_backend)backend), KVR_OK);
     ck_assert_msg(kvr_vae_open(&r->v, r->dev, FOLDER "Wan2.1_VAE_tiny.pth", h, w) == KVR_OK, "%s",
                   kvr_error());
 }
 
 static void rig_close(struct rig *r)
 {
-    struct kvr_mem_stats mem;
+    struct kvr_mem_stats mem, host;
 
     kvr_vae_close(&r->v);
     kvr_mem_stats(r->dev, &mem);
-    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_mem_stats(kvr_dev_host(r->dev), &host);
+    ck_assert_uint_eq(mem.live_total + host.live_total, 0);
     kvr_dev_close(&r->dev);
 }
 
@@ -120,7 +122,7 @@ START_TEST(as_recorded)
     get(name, &z);
     snprintf(name, sizeof name, "%s.raw", clips[_i]);
     get(name, &raw);
-    rig_open(&r, (int)z.shape[2], (int)z.shape[3]);
+    rig_open(&r, KVR_CPU, (int)z.shape[2], (int)z.shape[3]);
     f = decode(&r, &z, (int)z.shape[0]);
     ck_assert_int_eq(f.n, raw.shape[0]);
     ck_assert_msg(film_apart(&f, &raw) <= 1e-5, "%s: %g", clips[_i], film_apart(&f, &raw));
@@ -140,7 +142,7 @@ START_TEST(bytes_as_recorded)
 
     get("a.z", &z);
     get("a.video_u8", &u8);
-    rig_open(&r, 3, 2);
+    rig_open(&r, KVR_CPU, 3, 2);
     f = decode(&r, &z, 7);
     bytes = malloc((size_t)(f.n * f.n_frame));
     kvr_vae_bytes_of(f.y, f.n * f.n_frame, bytes, &finite);
@@ -225,18 +227,21 @@ START_TEST(layers_and_states)
     struct rig r;
 
     get("a.z", &z);
-    rig_open(&r, 3, 2);
+    rig_open(&r, _i, 3, 2);
     kvr_vae_tap(r.v, compare_tap, &taps);
     for (taps.latent = 0; taps.latent < 2; taps.latent++) {
         const float *frame[2];
         int64_t n;
+        int seen;
 
         taps.n_names = 0;
         ck_assert_int_eq(kvr_vae_decode(r.v, (const float *)z.data + taps.latent * 96, NULL, NULL),
                          KVR_OK);
-        ck_assert_int_eq(kvr_vae_state(r.v, 0, frame, &n), taps.latent + 1);
+        ck_assert_int_eq(kvr_vae_state(r.v, 0, frame, &seen, &n), KVR_OK);
+        ck_assert_int_eq(seen, taps.latent + 1);
         /* what doubles frames has not seen the first latent one */
-        ck_assert_int_eq(kvr_vae_state(r.v, 11, frame, &n), taps.latent);
+        ck_assert_int_eq(kvr_vae_state(r.v, 11, frame, &seen, &n), KVR_OK);
+        ck_assert_int_eq(seen, taps.latent);
     }
     ck_assert_msg(taps.worst <= 1e-5, "a layer is off by %g", taps.worst);
     /* 20 layers of the first frame; of the second 6 show one, 4 two and 10 four */
@@ -252,7 +257,7 @@ START_TEST(layers_and_states)
         snprintf(name, sizeof name, "a.state_after2.%d", recorded[i]);
         get(name, &want);
         area = want.shape[2] * want.shape[3];
-        n_frames = kvr_vae_state(r.v, recorded[i], frame, &n);
+        ck_assert_int_eq(kvr_vae_state(r.v, recorded[i], frame, &n_frames, &n), KVR_OK);
         ck_assert_int_eq(n, want.shape[0] * area);
         for (int f = 0; f < 2; f++)
             for (int64_t e = 0; e < n; e++) {
@@ -269,6 +274,27 @@ START_TEST(layers_and_states)
 }
 END_TEST
 
+/* Two latent frames of pixels on a device, and the same again after a reset. */
+START_TEST(on_a_device)
+{
+    struct kvr_tensor z, raw;
+    struct film f, again;
+    struct rig r;
+
+    get("a.z", &z);
+    get("a.raw", &raw);
+    rig_open(&r, KVR_CUDA, (int)z.shape[2], (int)z.shape[3]);
+    f = decode(&r, &z, 2);
+    ck_assert_msg(film_apart(&f, &raw) <= 1e-5, "%g", film_apart(&f, &raw));
+    kvr_vae_reset(r.v);
+    again = decode(&r, &z, 1);
+    ck_assert(memcmp(f.y, again.y, (size_t)f.n_frame * sizeof(float)) == 0);
+    free(f.y);
+    free(again.y);
+    rig_close(&r);
+}
+END_TEST
+
 /* Another clip after a reset, and other threads, change no byte. */
 START_TEST(the_same_bytes)
 {
@@ -278,13 +304,13 @@ START_TEST(the_same_bytes)
 
     get("c.z", &z);
     omp_set_num_threads(3);
-    rig_open(&r, 5, 3);
+    rig_open(&r, KVR_CPU, 5, 3);
     f[0] = decode(&r, &z, 2);
     kvr_vae_reset(r.v);
     f[1] = decode(&r, &z, 2);
     rig_close(&r);
     omp_set_num_threads(1);
-    rig_open(&r, 5, 3);
+    rig_open(&r, KVR_CPU, 5, 3);
     f[2] = decode(&r, &z, 2);
     rig_close(&r);
     for (int i = 1; i < 3; i++)
@@ -306,12 +332,12 @@ START_TEST(memory)
 
     omp_set_num_threads(1);
     get("a.z", &z);
-    rig_open(&r, 3, 2);
+    rig_open(&r, _i, 3, 2);
     f = decode(&r, &z, 1);
     free(f.y);
     kvr_mem_stats(r.dev, &one);
     kvr_vae_reset(r.v);
-    f = decode(&r, &z, 7);
+    f = decode(&r, &z, _i ? 1 : 7); /* emulated, frames take long */
     free(f.y);
     kvr_mem_stats(r.dev, &seven);
     kvr_vae_cost(BASE, 3, 2, &cost);
@@ -365,9 +391,10 @@ int main(void)
     tcase_add_unchecked_fixture(tc, open_all, close_all);
     tcase_add_loop_test(tc, as_recorded, 0, sizeof clips / sizeof *clips);
     tcase_add_test(tc, bytes_as_recorded);
-    tcase_add_test(tc, layers_and_states);
+    tcase_add_loop_test(tc, layers_and_states, 0, KVR_N_BACKENDS);
+    tcase_add_test(tc, on_a_device);
     tcase_add_test(tc, the_same_bytes);
-    tcase_add_test(tc, memory);
+    tcase_add_loop_test(tc, memory, 0, KVR_N_BACKENDS);
     tcase_add_test(tc, real_sizes);
     tcase_add_test(tc, refused);
     suite_add_tcase(s, tc);

@@ -1,348 +1,46 @@
-/* conv.c - a strip's rows and their neighbours, of all taps, side by side in a buffer with its
- * border; over it oneDNN convolves without one. */
-#include "harness/engine/vae/conv.h"
+/* conv.c - convolutions of any device. */
+#include "harness/engine/vae/conv_impl.h"
 
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "harness/core/onednn.h"
-
-enum { STRIP_ROWS = 4, MAX_THREADS = 64 };
-
-struct kvr_conv_room {
-    struct kvr_dev *dev;
-    dnnl_engine_t engine;
-    int n_threads;
-    dnnl_stream_t stream[MAX_THREADS];
-    struct kvr_buf strip[MAX_THREADS], out[MAX_THREADS], scratch[MAX_THREADS];
+static const struct kvr_conv_kind *const kinds[KVR_N_BACKENDS] = {
+    [KVR_CPU] = &kvr_conv_cpu,
+    [KVR_CUDA] = &kvr_conv_cuda,
 };
-
-struct kvr_conv {
-    struct kvr_conv_room *room;
-    struct kvr_conv_shape s;
-    struct kvr_buf packed, bias;
-    dnnl_primitive_t p;
-    dnnl_memory_t weights, biases;
-    dnnl_memory_t src[MAX_THREADS], dst[MAX_THREADS], scratch[MAX_THREADS];
-};
-
-static enum kvr_status check(dnnl_status_t s, const char *what)
-{
-    if (s == dnnl_success)
-        return KVR_OK;
-    return kvr_fail(s == dnnl_out_of_memory ? KVR_ENOMEM : KVR_EINTERNAL,
-                    "convolution: oneDNN: %s failed with status %d", what, (int)s);
-}
-
-#define DNNL_TRY(call) KVR_TRY(check(call, #call))
 
 enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev)
 {
-    struct kvr_conv_room *r = calloc(1, sizeof *r);
-    enum kvr_status st;
+    const struct kvr_conv_kind *kind = kinds[kvr_dev_backend(dev)];
 
     *out = NULL;
-    if (!r)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
-    r->dev = dev;
-    r->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
-    kvr_onednn_limit();
-    st = check(dnnl_engine_create(&r->engine, dnnl_cpu, 0), "engine");
-    for (int i = 0; i < r->n_threads && st == KVR_OK; i++)
-        st = check(dnnl_stream_create(&r->stream[i], r->engine, dnnl_stream_default_flags),
-                   "stream");
-    if (st != KVR_OK) {
-        kvr_conv_room_close(&r);
-        return st;
-    }
-    *out = r;
+    KVR_TRY(kind->room_open(out, dev));
+    (*out)->kind = kind;
     return KVR_OK;
 }
 
-void kvr_conv_room_close(struct kvr_conv_room **pr)
+void kvr_conv_room_close(struct kvr_conv_room **r)
 {
-    struct kvr_conv_room *r = pr ? *pr : NULL;
-
-    if (!r)
-        return;
-    for (int i = 0; i < r->n_threads; i++) {
-        if (r->stream[i])
-            dnnl_stream_destroy(r->stream[i]);
-        kvr_buf_free(&r->strip[i]);
-        kvr_buf_free(&r->out[i]);
-        kvr_buf_free(&r->scratch[i]);
-    }
-    if (r->engine)
-        dnnl_engine_destroy(r->engine);
-    free(r);
-    *pr = NULL;
-}
-
-/* --- building --------------------------------------------------------------------------- */
-
-static int border(const struct kvr_conv *c)
-{
-    return c->s.kernel / 2;
-}
-
-static enum kvr_status describe(const struct kvr_conv *c, dnnl_primitive_desc_t *pd,
-                                dnnl_memory_desc_t *src, dnnl_memory_desc_t *dst,
-                                dnnl_memory_desc_t *bias)
-{
-    const struct kvr_conv_shape *s = &c->s;
-    const dnnl_dim_t k = s->kernel, channels = (dnnl_dim_t)s->in * s->taps;
-    const dnnl_dims_t in = { 1, channels, STRIP_ROWS + k - 1, s->width + k - 1 };
-    const dnnl_dims_t out = { 1, s->out, STRIP_ROWS, s->width };
-    const dnnl_dims_t w = { s->out, channels, k, k }, b = { s->out };
-    const dnnl_dims_t ones = { 1, 1 }, zeros = { 0, 0 };
-    dnnl_memory_desc_t weights;
-    dnnl_convolution_desc_t desc;
-    dnnl_primitive_attr_t attr = NULL;
-    enum kvr_status st;
-
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(src, 4, in, dnnl_f32, dnnl_nhwc));
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(dst, 4, out, dnnl_f32, dnnl_nhwc));
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(&weights, 4, w, dnnl_f32, dnnl_format_tag_any));
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(bias, 1, b, dnnl_f32, dnnl_x));
-    DNNL_TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference,
-                                                dnnl_convolution_direct, src, &weights, bias, dst,
-                                                ones, zeros, zeros));
-    DNNL_TRY(dnnl_primitive_attr_create(&attr));
-    st = check(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
-               "scratchpad mode");
-    if (st == KVR_OK)
-        st = check(dnnl_primitive_desc_create(pd, &desc, attr, c->room->engine, NULL),
-                   "convolution");
-    dnnl_primitive_attr_destroy(attr);
-    return st;
-}
-
-/* Taps stand beside channels: [out, taps, in, k, k]. */
-static void by_tap(const struct kvr_conv_shape *s, const float *from, float *to)
-{
-    const int64_t kk = (int64_t)s->kernel * s->kernel;
-
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t i = 0; i < s->in; i++)
-            for (int64_t t = 0; t < s->taps; t++)
-                memcpy(to + ((o * s->taps + t) * s->in + i) * kk,
-                       from + ((o * s->in + i) * s->taps + t) * kk, (size_t)kk * sizeof *to);
-}
-
-static enum kvr_status reorder(struct kvr_conv *c, const float *plain, const dnnl_memory_desc_t *to)
-{
-    const struct kvr_conv_shape *s = &c->s;
-    const dnnl_dims_t w = { s->out, (dnnl_dim_t)s->in * s->taps, s->kernel, s->kernel };
-    dnnl_engine_t engine = c->room->engine;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t p = NULL;
-    dnnl_memory_t from = NULL;
-    dnnl_memory_desc_t md;
-    enum kvr_status st;
-
-    DNNL_TRY(dnnl_memory_desc_init_by_tag(&md, 4, w, dnnl_f32, dnnl_oihw));
-    st = check(dnnl_memory_create(&from, &md, engine, (void *)plain), "weights memory");
-    if (st == KVR_OK)
-        st = check(dnnl_reorder_primitive_desc_create(&pd, &md, engine, to, engine, NULL),
-                   "reorder");
-    if (st == KVR_OK)
-        st = check(dnnl_primitive_create(&p, pd), "reorder primitive");
-    if (st == KVR_OK) {
-        const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, c->weights } };
-
-        st = check(dnnl_primitive_execute(p, c->room->stream[0], 2, args), "reorder run");
-    }
-    if (p)
-        dnnl_primitive_destroy(p);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    if (from)
-        dnnl_memory_destroy(from);
-    return st;
-}
-
-static enum kvr_status pack(struct kvr_conv *c, const dnnl_memory_desc_t *md, const float *weight)
-{
-    const struct kvr_conv_shape *s = &c->s;
-    const size_t n = (size_t)s->out * (size_t)s->in * (size_t)(s->taps * s->kernel * s->kernel);
-    struct kvr_buf plain = { 0 };
-    enum kvr_status st;
-
-    KVR_TRY(
-        kvr_buf_alloc(&c->packed, c->room->dev, KVR_MEM_WEIGHTS, dnnl_memory_desc_get_size(md)));
-    DNNL_TRY(dnnl_memory_create(&c->weights, md, c->room->engine, c->packed.p));
-    KVR_TRY(kvr_buf_alloc(&plain, c->room->dev, KVR_MEM_WEIGHTS, n * sizeof *weight));
-    by_tap(s, weight, plain.p);
-    st = reorder(c, plain.p, md);
-    kvr_buf_free(&plain);
-    return st;
-}
-
-/* Each thread's own memory objects, and room in its buffers. */
-static enum kvr_status make_room(struct kvr_conv *c, const dnnl_memory_desc_t *src,
-                                 const dnnl_memory_desc_t *dst, const dnnl_memory_desc_t *scratch)
-{
-    const size_t n_scratch = dnnl_memory_desc_get_size(scratch);
-    struct kvr_conv_room *r = c->room;
-
-    for (int i = 0; i < r->n_threads; i++) {
-        DNNL_TRY(dnnl_memory_create(&c->src[i], src, r->engine, DNNL_MEMORY_NONE));
-        DNNL_TRY(dnnl_memory_create(&c->dst[i], dst, r->engine, DNNL_MEMORY_NONE));
-        KVR_TRY(
-            kvr_buf_reserve(&r->strip[i], r->dev, KVR_MEM_SCRATCH, dnnl_memory_desc_get_size(src)));
-        KVR_TRY(
-            kvr_buf_reserve(&r->out[i], r->dev, KVR_MEM_SCRATCH, dnnl_memory_desc_get_size(dst)));
-        if (n_scratch == 0)
-            continue;
-        DNNL_TRY(dnnl_memory_create(&c->scratch[i], scratch, r->engine, DNNL_MEMORY_NONE));
-        KVR_TRY(kvr_buf_reserve(&r->scratch[i], r->dev, KVR_MEM_SCRATCH, n_scratch));
-    }
-    return KVR_OK;
-}
-
-static enum kvr_status build(struct kvr_conv *c, const float *weight, const float *bias)
-{
-    const size_t n_bias = (size_t)c->s.out * sizeof *bias;
-    dnnl_memory_desc_t src, dst, b;
-    dnnl_primitive_desc_t pd = NULL;
-    enum kvr_status st;
-
-    KVR_TRY(describe(c, &pd, &src, &dst, &b));
-    st = check(dnnl_primitive_create(&c->p, pd), "convolution primitive");
-    if (st == KVR_OK)
-        st = pack(c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), weight);
-    if (st == KVR_OK)
-        st = kvr_buf_alloc(&c->bias, c->room->dev, KVR_MEM_WEIGHTS, n_bias);
-    if (st == KVR_OK) {
-        memcpy(c->bias.p, bias, n_bias);
-        st = check(dnnl_memory_create(&c->biases, &b, c->room->engine, c->bias.p), "bias memory");
-    }
-    if (st == KVR_OK)
-        st =
-            make_room(c, &src, &dst, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
-    dnnl_primitive_desc_destroy(pd);
-    return st;
+    if (r && *r)
+        (*r)->kind->room_close(*r);
+    if (r)
+        *r = NULL;
 }
 
 enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
                               const struct kvr_conv_shape *s, const float *weight,
                               const float *bias)
 {
-    const int threads = omp_get_max_threads();
-    struct kvr_conv *c = calloc(1, sizeof *c);
-    enum kvr_status st;
-
     *out = NULL;
-    if (!c)
-        return kvr_fail(KVR_ENOMEM, "convolution: no memory");
-    c->room = room;
-    c->s = *s;
-    omp_set_num_threads(1); /* oneDNN chooses its blocks by the number that it sees */
-    st = build(c, weight, bias);
-    omp_set_num_threads(threads);
-    if (st != KVR_OK) {
-        kvr_conv_close(&c);
-        return st;
-    }
-    *out = c;
-    return KVR_OK;
+    return room->kind->open(out, room, s, weight, bias);
 }
 
-static void drop(dnnl_memory_t m)
+void kvr_conv_close(struct kvr_conv **c)
 {
-    if (m)
-        dnnl_memory_destroy(m);
-}
-
-void kvr_conv_close(struct kvr_conv **pc)
-{
-    struct kvr_conv *c = pc ? *pc : NULL;
-
-    if (!c)
-        return;
-    for (int i = 0; i < MAX_THREADS; i++) {
-        drop(c->src[i]);
-        drop(c->dst[i]);
-        drop(c->scratch[i]);
-    }
-    drop(c->weights);
-    drop(c->biases);
-    if (c->p)
-        dnnl_primitive_destroy(c->p);
-    kvr_buf_free(&c->packed);
-    kvr_buf_free(&c->bias);
-    free(c);
-    *pc = NULL;
-}
-
-/* --- running ---------------------------------------------------------------------------- */
-
-/* Row y of all taps into `to` [width + 2 border, taps, in]; outside there are zeros. */
-static void fill_row(const struct kvr_conv *c, const struct kvr_conv_frame *f, int y, float *to)
-{
-    const struct kvr_conv_shape *s = &c->s;
-    const int b = border(c), pixel = s->taps * s->in;
-    const int64_t row = (int64_t)(y / s->up) * (s->width / s->up);
-
-    if (y < 0 || y >= s->height) {
-        memset(to, 0, (size_t)(s->width + 2 * b) * (size_t)pixel * sizeof *to);
-        return;
-    }
-    memset(to, 0, (size_t)b * (size_t)pixel * sizeof *to);
-    to += (int64_t)b * pixel;
-    for (int x = 0; x < s->width; x++)
-        for (int t = 0; t < s->taps; t++, to += s->in)
-            if (f[t].p)
-                memcpy(to, f[t].p + (row + x / s->up) * f[t].stride, (size_t)s->in * sizeof *to);
-            else
-                memset(to, 0, (size_t)s->in * sizeof *to);
-    memset(to, 0, (size_t)b * (size_t)pixel * sizeof *to);
-}
-
-static dnnl_status_t run_strip(struct kvr_conv *c, const struct kvr_conv_frame *f, int y0, float *y,
-                               int thread)
-{
-    const struct kvr_conv_shape *s = &c->s;
-    struct kvr_conv_room *r = c->room;
-    const int b = border(c), rows = s->height - y0 < STRIP_ROWS ? s->height - y0 : STRIP_ROWS;
-    const int64_t wide = (int64_t)(s->width + 2 * b) * s->taps * s->in;
-    const int64_t line = (int64_t)s->width * s->out;
-    float *to = rows == STRIP_ROWS ? y + y0 * line : r->out[thread].p;
-    const dnnl_exec_arg_t args[] = {
-        { DNNL_ARG_SRC, c->src[thread] },
-        { DNNL_ARG_WEIGHTS, c->weights },
-        { DNNL_ARG_BIAS, c->biases },
-        { DNNL_ARG_DST, c->dst[thread] },
-        { DNNL_ARG_SCRATCHPAD, c->scratch[thread] },
-    };
-    dnnl_status_t st;
-
-    for (int i = 0; i < STRIP_ROWS + 2 * b; i++)
-        fill_row(c, f, y0 + i - b, (float *)r->strip[thread].p + i * wide);
-    st = dnnl_memory_set_data_handle(c->src[thread], r->strip[thread].p);
-    if (st == dnnl_success)
-        st = dnnl_memory_set_data_handle(c->dst[thread], to);
-    if (st == dnnl_success && c->scratch[thread])
-        st = dnnl_memory_set_data_handle(c->scratch[thread], r->scratch[thread].p);
-    if (st == dnnl_success)
-        st = dnnl_primitive_execute(c->p, r->stream[thread], c->scratch[thread] ? 5 : 4, args);
-    if (st == dnnl_success && rows < STRIP_ROWS)
-        memcpy(y + y0 * line, to, (size_t)rows * (size_t)line * sizeof *y);
-    return st;
+    if (c && *c)
+        (*c)->room->kind->close(*c);
+    if (c)
+        *c = NULL;
 }
 
 enum kvr_status kvr_conv_run(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y)
 {
-    const int n = (c->s.height + STRIP_ROWS - 1) / STRIP_ROWS;
-    int worst = dnnl_success;
-
-#pragma omp parallel for schedule(dynamic) num_threads(c->room->n_threads) reduction(max : worst)
-    for (int i = 0; i < n; i++) {
-        const int st = (int)run_strip(c, frames, i * STRIP_ROWS, y, omp_get_thread_num());
-
-        worst = st > worst ? st : worst;
-    }
-    return check((dnnl_status_t)worst, "convolution run");
+    return c->room->kind->run(c, frames, y);
 }

@@ -13,8 +13,9 @@
  * output has the input's size, or with `up` 2 twice its size in both directions, each pixel of the
  * input being four of what is convolved.
  *
- * Strips have so many rows whatever the number of threads, and each is computed by one with a
- * single-threaded primitive: the bytes of y do not depend on the number of threads. */
+ * Frames and y are memory of the room's device; on CUDA the work is queued. On the CPU strips have
+ * so many rows whatever the number of threads, and each is computed by one with a single-threaded
+ * primitive: the bytes of y do not depend on the number of threads. */
 #ifndef KVR_VAE_CONV_H
 #define KVR_VAE_CONV_H
 
@@ -32,13 +33,13 @@ struct kvr_conv_frame {
     int stride;     /* floats from pixel to pixel, >= in */
 };
 
-struct kvr_conv_room; /* what convolutions share: oneDNN's engine and the strips of each thread */
+struct kvr_conv_room; /* what convolutions share: a library's engine, the strips of each thread */
 struct kvr_conv;
 
 enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev);
 void kvr_conv_room_close(struct kvr_conv_room **r);
 
-/* weight [out, in, taps, kernel, kernel], bias [out]: both may go afterwards. */
+/* weight [out, in, taps, kernel, kernel], bias [out], the host's: both may go afterwards. */
 enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
                               const struct kvr_conv_shape *s, const float *weight,
                               const float *bias);

@@ -5,12 +5,13 @@
 
 #include <math.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/engine/ops.h"
 #include "harness/engine/vae/conv.h"
+#include "harness/engine/vae/vae_ops.h"
 #include "harness/files/weights/weights.h"
 
 enum {
@@ -18,7 +19,6 @@ enum {
     BLOCKS = 14,
     UPS = 3,
     NAME_LEN = 80,
-    QUERIES = 64, /* of attention, at a time */
     MAX_THREADS = 64,
 };
 
@@ -84,6 +84,8 @@ struct up {
 struct kvr_vae {
     struct kvr_dev *dev;
     struct kvr_weights *file; /* while it is opened */
+    const struct kvr_ops *ops;
+    const struct kvr_vae_ops *own;
     struct kvr_conv_room *room;
     int base, h, w;
     bool begun; /* a first frame went through */
@@ -93,6 +95,9 @@ struct kvr_vae {
     struct up up[UPS];
     struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
     struct kvr_buf scores;
+    struct kvr_buf host; /* a latent frame, then one of pixels; empty where the device's memory is
+                            the host's */
+    struct kvr_buf seen; /* a state, for who asks */
     struct kvr_buf vectors; /* all gammas */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];
@@ -108,10 +113,20 @@ static int64_t pixels(const struct kvr_vae *v, int level)
     return (int64_t)(v->h << level) * (v->w << level);
 }
 
-static void show(const struct kvr_vae *v, const char *name, const float *x, int64_t n)
+/* x lies where the device computes. */
+static enum kvr_status show(const struct kvr_vae *v, const char *name, const float *x, int64_t n)
 {
-    if (v->tap)
-        v->tap(v->tap_ctx, name, x, n);
+    struct kvr_buf host = { 0 };
+    enum kvr_status st;
+
+    if (!v->tap)
+        return KVR_OK;
+    KVR_TRY(kvr_buf_alloc_raw(&host, kvr_dev_host(v->dev), KVR_MEM_IO, (size_t)n * sizeof *x));
+    st = kvr_dev_get(v->dev, host.p, x, (size_t)n * sizeof *x);
+    if (st == KVR_OK)
+        v->tap(v->tap_ctx, name, host.p, n);
+    kvr_buf_free(&host);
+    return st;
 }
 
 /* --- loading ---------------------------------------------------------------------------- */
@@ -121,7 +136,8 @@ static enum kvr_status read_tensor(struct kvr_vae *v, const char *name, int n_di
 {
     const float *x;
 
-    KVR_TRY(kvr_weights_read_f32(v->file, name, n_dims, shape, v->dev, KVR_MEM_WEIGHTS, out));
+    KVR_TRY(kvr_weights_read_f32(v->file, name, n_dims, shape, kvr_dev_host(v->dev),
+                                 KVR_MEM_WEIGHTS, out));
     x = out->t.data;
     for (int64_t i = 0; i < kvr_tensor_count(&out->t); i++)
         if (!isfinite(x[i]))
@@ -160,8 +176,9 @@ static enum kvr_status load_gamma(struct kvr_vae *v, const float **out, const ch
     float *to = (float *)v->vectors.p + v->n_vectors;
     enum kvr_status st = read_tensor(v, name, 1 + n_ones, shape, &gamma);
 
+    if (st == KVR_OK)
+        st = kvr_dev_put(v->dev, to, gamma.t.data, (size_t)channels * sizeof *to);
     if (st == KVR_OK) {
-        memcpy(to, gamma.t.data, (size_t)channels * sizeof *to);
         v->n_vectors += (size_t)channels;
         *out = to;
     }
@@ -314,8 +331,11 @@ static enum kvr_status make_buffers(struct kvr_vae *v)
     KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS,
                           (size_t)n_gammas() * (size_t)v->base * sizeof(float)));
     v->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
+    if (!kvr_dev_in_host(v->dev))
+        KVR_TRY(kvr_buf_alloc(&v->host, kvr_dev_host(v->dev), KVR_MEM_IO,
+                              (size_t)pixels(v, LEVELS - 1) * 3 * sizeof(float)));
     return kvr_buf_alloc(&v->scores, v->dev, KVR_MEM_SCRATCH,
-                         (size_t)v->n_threads * QUERIES * (size_t)pixels(v, 0) * sizeof(float));
+                         (size_t)v->own->score_floats(v->n_threads, pixels(v, 0)) * sizeof(float));
 }
 
 struct tally {
@@ -421,6 +441,8 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const ch
     if (!v)
         return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
     v->dev = dev;
+    v->ops = kvr_ops_of(dev);
+    v->own = kvr_vae_ops_of(dev);
     v->h = latent_h;
     v->w = latent_w;
     if (latent_h < 1 || latent_w < 1 || latent_h > 4096 || latent_w > 4096)
@@ -464,6 +486,8 @@ void kvr_vae_close(struct kvr_vae **pv)
     kvr_buf_free(&v->a);
     kvr_buf_free(&v->b);
     kvr_buf_free(&v->scores);
+    kvr_buf_free(&v->host);
+    kvr_buf_free(&v->seen);
     kvr_buf_free(&v->vectors);
     free(v);
     *pv = NULL;
@@ -482,67 +506,58 @@ void kvr_vae_tap(struct kvr_vae *v, kvr_vae_tap_fn *fn, void *ctx)
     v->tap_ctx = ctx;
 }
 
-int kvr_vae_state(const struct kvr_vae *v, int i, const float *frame[2], int64_t *n_elems)
+enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
+                              int64_t *n_elems)
 {
     const struct state *s = &v->state[i];
+    const size_t bytes = (size_t)s->elems * sizeof(float);
 
-    for (int k = 0; k < s->n; k++)
-        frame[k] = s->slot[2 - s->n + k];
+    *n_frames = s->n;
     *n_elems = s->elems;
-    return s->n;
+    KVR_TRY(kvr_buf_reserve(&v->seen, kvr_dev_host(v->dev), KVR_MEM_IO, 2 * bytes));
+    for (int k = 0; k < s->n; k++) {
+        float *to = (float *)v->seen.p + k * s->elems;
+
+        KVR_TRY(kvr_dev_get(v->dev, to, s->slot[2 - s->n + k], bytes));
+        frame[k] = to;
+    }
+    return KVR_OK;
 }
 
 /* --- a frame ---------------------------------------------------------------------------- */
 
-/* y = x / max(|x|, 1e-12) sqrt(C) gamma over the channels of each pixel, then perhaps SiLU. */
-static void norm(const float *x, const float *gamma, int64_t n, int channels, bool silu, float *y)
-{
-    const float root = sqrtf((float)channels);
-
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        const float *from = x + i * channels;
-        float *to = y + i * channels;
-        double sum = 0;
-        float scale;
-
-        for (int c = 0; c < channels; c++)
-            sum += (double)from[c] * (double)from[c];
-        scale = root / (float)fmax(sqrt(sum), 1e-12);
-        for (int c = 0; c < channels; c++) {
-            const float u = from[c] * scale * gamma[c];
-
-            to[c] = silu ? u / (1.0f + expf(-u)) : u;
-        }
-    }
-}
-
-static void push(struct state *s, const float *x)
+static void push(struct kvr_vae *v, struct state *s, const float *x)
 {
     float *oldest = s->slot[0];
 
-    memcpy(oldest, x, (size_t)s->elems * sizeof *x);
+    kvr_dev_copy(v->dev, oldest, x, (size_t)s->elems * sizeof *x);
     s->slot[0] = s->slot[1];
     s->slot[1] = oldest;
     s->n += s->n < 2;
 }
 
 /* Over the two frames before x, and x, which is then one of them. */
-static enum kvr_status causal(struct kvr_conv *c, struct state *s, const float *x, int channels,
-                              float *y)
+static enum kvr_status causal(struct kvr_vae *v, struct kvr_conv *c, struct state *s,
+                              const float *x, int channels, float *y)
 {
     const struct kvr_conv_frame frames[] = { { s->n > 1 ? s->slot[0] : NULL, channels },
                                              { s->n > 0 ? s->slot[1] : NULL, channels },
                                              { x, channels } };
 
     KVR_TRY(kvr_conv_run(c, frames, y));
-    push(s, x);
+    push(v, s, x);
     return KVR_OK;
 }
 
 static enum kvr_status image(struct kvr_conv *c, const float *x, int stride, float *y)
 {
     return kvr_conv_run(c, &(struct kvr_conv_frame){ x, stride }, y);
+}
+
+/* x += y, of n pixels. */
+static void add(struct kvr_vae *v, int64_t n, int channels, const float *y, float *x)
+{
+    v->ops->add(v->dev, &(struct kvr_rows){ n, channels, 1 }, y, NULL, 0, x);
 }
 
 /* x <- shortcut(x) + conv2(silu(norm2(conv1(silu(norm1(x)))))) */
@@ -553,72 +568,44 @@ static enum kvr_status run_block(struct kvr_vae *v, int i)
     struct block *b = &v->block[i];
     float *x = v->x[level].p, *one = v->a.p, *two = v->b.p;
 
-    norm(x, b->norm1, n, b->in, true, one);
-    KVR_TRY(causal(b->conv1, &v->state[b->state], one, b->in, two));
-    norm(two, b->norm2, n, b->out, true, one);
-    KVR_TRY(causal(b->conv2, &v->state[b->state + 1], one, b->out, two));
+    v->own->norm(v->dev, n, b->in, true, x, b->norm1, one);
+    KVR_TRY(causal(v, b->conv1, &v->state[b->state], one, b->in, two));
+    v->own->norm(v->dev, n, b->out, true, two, b->norm2, one);
+    KVR_TRY(causal(v, b->conv2, &v->state[b->state + 1], one, b->out, two));
     if (b->shortcut) {
         KVR_TRY(image(b->shortcut, x, b->in, one));
-        memcpy(x, one, (size_t)(n * b->out) * sizeof *x);
+        kvr_dev_copy(v->dev, x, one, (size_t)(n * b->out) * sizeof *x);
     }
-    for (int64_t k = 0; k < n * b->out; k++)
-        x[k] += two[k];
-    show(v, block_rows[i].tap, x, n * b->out);
-    return KVR_OK;
-}
-
-/* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
-static dnnl_status_t attend(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
-                            float *scores, float *o)
-{
-    const float scale = 1 / sqrtf((float)d);
-    const int wide = 3 * d;
-    dnnl_status_t st = dnnl_sgemm('N', 'T', m, n, d, scale, qkv + first * wide, wide, qkv + d, wide,
-                                  0.0f, scores, n);
-
-    for (int64_t i = 0; i < m; i++) {
-        float *s = scores + i * n, most = s[0], sum = 0;
-
-        for (int64_t j = 1; j < n; j++)
-            most = fmaxf(most, s[j]);
-        for (int64_t j = 0; j < n; j++) {
-            s[j] = expf(s[j] - most);
-            sum += s[j];
-        }
-        for (int64_t j = 0; j < n; j++)
-            s[j] /= sum;
-    }
-    if (st != dnnl_success)
-        return st;
-    return dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
+    add(v, n, b->out, two, x);
+    return show(v, block_rows[i].tap, x, n * b->out);
 }
 
 /* Among the pixels of one frame: x <- x + proj(softmax(q k^T / sqrt(C)) v). */
 static enum kvr_status attention(struct kvr_vae *v)
 {
     const int d = 4 * v->base;
-    const int64_t n = pixels(v, 0), blocks = (n + QUERIES - 1) / QUERIES;
+    const int64_t n = pixels(v, 0);
     float *x = v->x[0].p, *one = v->a.p, *qkv = v->b.p;
-    int worst = dnnl_success;
 
-    norm(x, v->norm_attention, n, d, false, one);
+    v->own->norm(v->dev, n, d, false, x, v->norm_attention, one);
     KVR_TRY(image(v->qkv, one, d, qkv));
-#pragma omp parallel for schedule(dynamic) num_threads(v->n_threads) reduction(max : worst)
-    for (int64_t i = 0; i < blocks; i++) {
-        const int64_t first = i * QUERIES, m = n - first < QUERIES ? n - first : QUERIES;
-        const int st =
-            (int)attend(qkv, n, d, first, m,
-                        (float *)v->scores.p + omp_get_thread_num() * QUERIES * n, one + first * d);
-
-        worst = st > worst ? st : worst;
-    }
-    if (worst != dnnl_success)
-        return kvr_fail(KVR_EINTERNAL, "vae: oneDNN: a product failed with status %d", worst);
+    KVR_TRY(v->own->attend(v->dev, v->n_threads, n, d, qkv, v->scores.p, one));
     KVR_TRY(image(v->proj, one, d, qkv));
-    for (int64_t k = 0; k < n * d; k++)
-        x[k] += qkv[k];
-    show(v, "middle1", x, n * d);
-    return KVR_OK;
+    add(v, n, d, qkv, x);
+    return show(v, "middle1", x, n * d);
+}
+
+/* A frame goes to whoever asked for it, by way of the host's memory. */
+static enum kvr_status give(struct kvr_vae *v, const float *rgb)
+{
+    if (!v->frame)
+        return kvr_dev_sync(v->dev);
+    if (!kvr_dev_in_host(v->dev)) {
+        KVR_TRY(kvr_dev_sync(v->dev));
+        KVR_TRY(kvr_dev_get(v->dev, v->host.p, rgb, v->host.n_bytes));
+        rgb = v->host.p;
+    }
+    return v->frame(v->frame_ctx, rgb);
 }
 
 static enum kvr_status run_head(struct kvr_vae *v)
@@ -626,10 +613,10 @@ static enum kvr_status run_head(struct kvr_vae *v)
     const int64_t n = pixels(v, LEVELS - 1);
     float *one = v->a.p, *rgb = v->b.p;
 
-    norm(v->x[LEVELS - 1].p, v->norm_head, n, v->base, true, one);
-    show(v, "head1", one, n * v->base);
-    KVR_TRY(causal(v->head, &v->state[KVR_VAE_STATES - 1], one, v->base, rgb));
-    return v->frame ? v->frame(v->frame_ctx, rgb) : KVR_OK;
+    v->own->norm(v->dev, n, v->base, true, v->x[LEVELS - 1].p, v->norm_head, one);
+    KVR_TRY(show(v, "head1", one, n * v->base));
+    KVR_TRY(causal(v, v->head, &v->state[KVR_VAE_STATES - 1], one, v->base, rgb));
+    return give(v, rgb);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);
@@ -641,7 +628,7 @@ static enum kvr_status run_space(struct kvr_vae *v, int i, const float *x, int s
     struct up *u = &v->up[i];
 
     KVR_TRY(image(u->space, x, stride, v->x[i + 1].p));
-    show(v, up_rows[i].tap, v->x[i + 1].p, pixels(v, i + 1) * u->out);
+    KVR_TRY(show(v, up_rows[i].tap, v->x[i + 1].p, pixels(v, i + 1) * u->out));
     return run_level(v, i + 1);
 }
 
@@ -654,7 +641,7 @@ static enum kvr_status run_up(struct kvr_vae *v, int i)
 
     if (!u->time || !v->begun)
         return run_space(v, i, x, u->in);
-    KVR_TRY(causal(u->time, &v->state[u->state], x, u->in, twins));
+    KVR_TRY(causal(v, u->time, &v->state[u->state], x, u->in, twins));
     KVR_TRY(run_space(v, i, twins, 2 * u->in));
     return run_space(v, i, twins + u->in, 2 * u->in);
 }
@@ -673,7 +660,7 @@ enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_
                                void *ctx)
 {
     const int64_t n = pixels(v, 0);
-    float *one = v->a.p, *two = v->b.p;
+    float *one = v->a.p, *two = v->b.p, *ready = kvr_dev_in_host(v->dev) ? one : v->host.p;
     enum kvr_status st;
 
     v->frame = frame;
@@ -682,12 +669,14 @@ enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_
         const float inverse = 1.0f / latents_std[c];
 
         for (int64_t i = 0; i < n; i++)
-            one[i * KVR_VAE_CHANNELS + c] = z[c * n + i] / inverse + latents_mean[c];
+            ready[i * KVR_VAE_CHANNELS + c] = z[c * n + i] / inverse + latents_mean[c];
     }
+    if (ready != one)
+        KVR_TRY(kvr_dev_put(v->dev, one, ready, (size_t)n * KVR_VAE_CHANNELS * sizeof *one));
     KVR_TRY(image(v->conv2, one, KVR_VAE_CHANNELS, two));
-    show(v, "conv2", two, n * KVR_VAE_CHANNELS);
-    KVR_TRY(causal(v->conv1, &v->state[0], two, KVR_VAE_CHANNELS, v->x[0].p));
-    show(v, "conv1", v->x[0].p, n * 4 * v->base);
+    KVR_TRY(show(v, "conv2", two, n * KVR_VAE_CHANNELS));
+    KVR_TRY(causal(v, v->conv1, &v->state[0], two, KVR_VAE_CHANNELS, v->x[0].p));
+    KVR_TRY(show(v, "conv1", v->x[0].p, n * 4 * v->base));
     st = run_level(v, 0);
     v->begun = true;
     return st;

@@ -10,7 +10,8 @@
  * clip. And a doubled frame goes through all that follows before its twin does: at any time there
  * is one frame of each resolution, beside those states.
  *
- * Sums are F32; results do not depend on the number of threads. On the CPU. */
+ * Sums are F32; results do not depend on the number of threads. On a device they differ from the
+ * CPU's by roundings. */
 #ifndef KVR_VAE_VAE_H
 #define KVR_VAE_VAE_H
 
@@ -30,10 +31,11 @@ enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const ch
 void kvr_vae_close(struct kvr_vae **v); /* copes with NULL */
 void kvr_vae_reset(struct kvr_vae *v);  /* the next frame is a clip's first */
 
-/* y [8 latent_h, 8 latent_w, 3], before clamping to -1..1; borrowed until it returns. */
+/* y [8 latent_h, 8 latent_w, 3] of the host, before clamping to -1..1; borrowed until it returns.
+ */
 typedef enum kvr_status kvr_vae_frame_fn(void *ctx, const float *y);
-/* The next latent frame z [16, latent_h, latent_w], normalised as the model makes it. What `frame`
- * returns other than KVR_OK ends it. */
+/* The next latent frame z [16, latent_h, latent_w] of the host, normalised as the model makes it.
+ * What `frame` returns other than KVR_OK ends it. */
 enum kvr_status kvr_vae_decode(struct kvr_vae *v, const float *z, kvr_vae_frame_fn *frame,
                                void *ctx);
 
@@ -49,8 +51,10 @@ struct kvr_vae_cost {
 };
 void kvr_vae_cost(int base, int latent_h, int latent_w, struct kvr_vae_cost *out);
 
-/* For tests. A state in the order of use: [n frames, height, width, channels], oldest first. */
-int kvr_vae_state(const struct kvr_vae *v, int i, const float *frame[2], int64_t *n_elems);
+/* For tests. A state in the order of use: [n frames, height, width, channels], oldest first; of the
+ * host, until the next call. */
+enum kvr_status kvr_vae_state(struct kvr_vae *v, int i, const float *frame[2], int *n_frames,
+                              int64_t *n_elems);
 /* Called with named results [height, width, channels] as they come: "conv1", "middle0", ...,
  * "up14", "head1". NULL: off. */
 typedef void kvr_vae_tap_fn(void *ctx, const char *name, const float *x, int64_t n);

@@ -1,0 +1,29 @@
+/* conv_impl.h - what the kinds of convolutions share. Private to harness/engine/vae. */
+#ifndef KVR_VAE_CONV_IMPL_H
+#define KVR_VAE_CONV_IMPL_H
+
+#include "harness/engine/vae/conv.h"
+
+/* The functions of conv.h for one backend. `close` copes with what `open` left half done. */
+struct kvr_conv_kind {
+    enum kvr_status (*room_open)(struct kvr_conv_room **out, struct kvr_dev *dev);
+    void (*room_close)(struct kvr_conv_room *r);
+    enum kvr_status (*open)(struct kvr_conv **out, struct kvr_conv_room *room,
+                            const struct kvr_conv_shape *s, const float *weight, const float *bias);
+    void (*close)(struct kvr_conv *c);
+    enum kvr_status (*run)(struct kvr_conv *c, const struct kvr_conv_frame *frames, float *y);
+};
+extern const struct kvr_conv_kind kvr_conv_cpu, kvr_conv_cuda;
+
+/* What each kind's own begin with. */
+struct kvr_conv_room {
+    const struct kvr_conv_kind *kind;
+    struct kvr_dev *dev;
+};
+
+struct kvr_conv {
+    struct kvr_conv_room *room;
+    struct kvr_conv_shape s;
+};
+
+#endif

@@ -1,0 +1,99 @@
+/* vae_cpu.c - the definition of vae_ops.h, and which table a device has. */
+#include <math.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include "harness/engine/vae/vae_ops.h"
+
+enum { QUERIES = 64 }; /* at a time */
+
+static void norm(struct kvr_dev *dev, int64_t n, int channels, bool silu, const float *x,
+                 const float *gamma, float *y)
+{
+    const float root = sqrtf((float)channels);
+
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = x + i * channels;
+        float *to = y + i * channels;
+        double sum = 0;
+        float scale;
+
+        for (int c = 0; c < channels; c++)
+            sum += (double)from[c] * (double)from[c];
+        scale = root / (float)fmax(sqrt(sum), 1e-12);
+        for (int c = 0; c < channels; c++) {
+            const float u = from[c] * scale * gamma[c];
+
+            to[c] = silu ? u / (1.0f + expf(-u)) : u;
+        }
+    }
+}
+
+/* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
+static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
+                                 float *scores, float *o)
+{
+    const float scale = 1 / sqrtf((float)d);
+    const int wide = 3 * d;
+    dnnl_status_t st = dnnl_sgemm('N', 'T', m, n, d, scale, qkv + first * wide, wide, qkv + d, wide,
+                                  0.0f, scores, n);
+
+    for (int64_t i = 0; i < m; i++) {
+        float *s = scores + i * n, most = s[0], sum = 0;
+
+        for (int64_t j = 1; j < n; j++)
+            most = fmaxf(most, s[j]);
+        for (int64_t j = 0; j < n; j++) {
+            s[j] = expf(s[j] - most);
+            sum += s[j];
+        }
+        for (int64_t j = 0; j < n; j++)
+            s[j] /= sum;
+    }
+    if (st != dnnl_success)
+        return st;
+    return dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
+}
+
+static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
+                              float *scores, float *out)
+{
+    const int64_t blocks = (n + QUERIES - 1) / QUERIES;
+    int worst = dnnl_success;
+
+    (void)dev;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : worst)
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t first = i * QUERIES, m = n - first < QUERIES ? n - first : QUERIES;
+        const int st = (int)attend_some(
+            qkv, n, d, first, m, scores + omp_get_thread_num() * QUERIES * n, out + first * d);
+
+        worst = st > worst ? st : worst;
+    }
+    if (worst != dnnl_success)
+        return kvr_fail(KVR_EINTERNAL, "vae: oneDNN: a product failed with status %d", worst);
+    return KVR_OK;
+}
+
+static int64_t score_floats(int threads, int64_t n)
+{
+    return threads * QUERIES * n;
+}
+
+const struct kvr_vae_ops kvr_vae_ops_cpu = {
+    .norm = norm,
+    .attend = attend,
+    .score_floats = score_floats,
+};
+
+const struct kvr_vae_ops *kvr_vae_ops_of(const struct kvr_dev *dev)
+{
+    static const struct kvr_vae_ops *const tables[KVR_N_BACKENDS] = {
+        [KVR_CPU] = &kvr_vae_ops_cpu,
+        [KVR_CUDA] = &kvr_vae_ops_cuda,
+    };
+
+    return tables[kvr_dev_backend(dev)];
+}

@@ -1,0 +1,254 @@
+/* vae_cuda.cu - see vae_cuda.h. */
+#include "harness/engine/vae/vae_cuda.h"
+
+#include "harness/device/kernel.cuh"
+
+/* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4
+ * -------- */
+
+enum { PIXELS = 128, COLUMNS = 32, DEPTH = 16, CONV_THREADS = 64, NOWHERE = -1 };
+enum {
+    ROW_LINE = PIXELS / 4 + 1,
+    COLUMN_LINE = COLUMNS / 4 + 1
+}; /* quads; writers on other banks */
+enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
+static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
+              "every thread fetches as many quads");
+
+struct alignas(16) quad {
+    float v[4];
+};
+
+/* What one of the values that are summed is of all pixels: of which frame, channel and neighbour.
+ */
+struct tap {
+    int dy, dx, channel, stride;
+    bool there;
+};
+
+static __device__ __forceinline__ float pixel(const struct kvr_conv_shape &c, const struct tap &t,
+                                              kvr_global<const float> frame, int place)
+{
+    const int y = (place >> 16) + t.dy, x = (place & 0xffff) + t.dx;
+
+    if (!t.there || place == NOWHERE || y < 0 || y >= c.height || x < 0 || x >= c.width)
+        return 0.0f;
+    return frame[((int64_t)(y / c.up) * (c.width / c.up) + x / c.up) * t.stride + t.channel];
+}
+
+static __global__ void __launch_bounds__(CONV_THREADS, 6)
+    conv_f32(struct kvr_conv_shape c, int first, int stride0, int stride1, int stride2,
+             kvr_global<const float> f0, kvr_global<const float> f1, kvr_global<const float> f2,
+             kvr_global<const float> w, kvr_global<const float> bias, kvr_global<float> out)
+{
+    KVR_SHARED(struct quad, rows, DEPTH * ROW_LINE);
+    KVR_SHARED(struct quad, columns, DEPTH * COLUMN_LINE);
+    KVR_SHARED(int, places, PIXELS);
+    const int across = (c.out + COLUMNS - 1) / COLUMNS;
+    const int tx = (int)threadIdx.x % 4, ty = (int)threadIdx.x / 4;
+    const int64_t p0 = (int64_t)(blockIdx.x / (unsigned)across) * PIXELS;
+    const int64_t n_pixels = (int64_t)c.height * c.width;
+    const int n0 = (int)(blockIdx.x % (unsigned)across) * COLUMNS;
+    const int span = c.kernel * c.kernel * c.in, depth = c.taps * span, border = c.kernel / 2;
+    float sum[8][8];
+
+    for (int i = (int)threadIdx.x; i < PIXELS; i += CONV_THREADS)
+        places[i] = p0 + i < n_pixels ? (int)((p0 + i) / c.width) << 16 | (int)((p0 + i) % c.width)
+                                      : NOWHERE;
+#pragma unroll
+    for (int i = 0; i < 64; i++)
+        sum[i / 8][i % 8] = 0;
+    for (int k0 = first * span; k0 < depth; k0 += DEPTH) {
+        const int lane = (int)threadIdx.x % DEPTH, k = k0 + lane, frame = k / span;
+        const int near = k % span / c.in;
+        const struct tap t = { near / c.kernel - border, near % c.kernel - border, k % c.in,
+                               frame == 0   ? stride0
+                               : frame == 1 ? stride1
+                                            : stride2,
+                               k < depth };
+
+        __syncthreads(); /* the tiles before have been read, places are there */
+        for (int turn = 0; turn < PIXELS / 4 / QUADS_AT_ONCE; turn++) {
+            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+            struct quad v;
+
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int place = places[4 * q + i];
+
+                v.v[i] = frame == 0   ? pixel(c, t, f0, place)
+                         : frame == 1 ? pixel(c, t, f1, place)
+                                      : pixel(c, t, f2, place);
+            }
+            rows[lane * ROW_LINE + q] = v;
+        }
+#pragma unroll
+        for (int turn = 0; turn < COLUMNS / 4 / QUADS_AT_ONCE; turn++) {
+            const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
+            struct quad v;
+
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                v.v[i] = n0 + 4 * q + i < c.out && t.there
+                             ? (float)w[(int64_t)(n0 + 4 * q + i) * depth + k]
+                             : 0.0f;
+            columns[lane * COLUMN_LINE + q] = v;
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (int i = 0; i < DEPTH; i++) {
+            const struct quad a[2] = { rows[i * ROW_LINE + ty], rows[i * ROW_LINE + ty + 16] };
+            const struct quad b[2] = { columns[i * COLUMN_LINE + tx],
+                                       columns[i * COLUMN_LINE + tx + 4] };
+
+#pragma unroll
+            for (int r = 0; r < 8; r++)
+#pragma unroll
+                for (int j = 0; j < 8; j++)
+                    sum[r][j] = fmaf(a[r / 4].v[r % 4], b[j / 4].v[j % 4], sum[r][j]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        const int64_t p = p0 + 4 * ty + r / 4 * 64 + r % 4;
+
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            const int column = n0 + 4 * tx + j / 4 * 16 + j % 4;
+
+            if (p < n_pixels && column < c.out)
+                out[p * c.out + column] = sum[r][j] + (float)bias[column];
+        }
+    }
+}
+
+void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
+                       const struct kvr_conv_frame *frames, const float *w, const float *bias,
+                       float *y)
+{
+    const int64_t n = (int64_t)c->height * c->width;
+    const unsigned blocks = kvr_blocks(n, PIXELS) * kvr_blocks(c->out, COLUMNS);
+    struct kvr_conv_frame f[3] = {};
+    int first = 0;
+
+    for (int t = 0; t < c->taps; t++)
+        f[t] = frames[t];
+    while (first < c->taps && !f[first].p)
+        first++;
+    KVR_LAUNCH(conv_f32, blocks, CONV_THREADS, 0, s, *c, first, f[0].stride, f[1].stride,
+               f[2].stride, f[0].p, f[1].p, f[2].p, w, bias, y);
+}
+
+/* ---- what lies between
+ * ---------------------------------------------------------------------------- */
+
+enum { THREADS = 256, WARPS = THREADS / 32 };
+
+/* A warp has a pixel. */
+template <bool SILU>
+static __global__ void __launch_bounds__(THREADS)
+    pixel_norm(int64_t n, int channels, float root, kvr_global<const float> x,
+               kvr_global<const float> gamma, kvr_global<float> y)
+{
+    const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int lane = (int)threadIdx.x % 32;
+    float sum = 0, scale;
+
+    if (i >= n)
+        return;
+    for (int c = lane; c < channels; c += 32) {
+        const float v = x[i * channels + c];
+
+        sum = fmaf(v, v, sum);
+    }
+    for (int h = 16; h; h /= 2)
+        sum += __shfl_xor_sync(~0u, sum, h);
+    scale = root / fmaxf(sqrtf(sum), 1e-12f);
+    for (int c = lane; c < channels; c += 32) {
+        const float v = x[i * channels + c] * scale * gamma[c];
+
+        y[i * channels + c] = SILU ? v / (1.0f + expf(-v)) : v;
+    }
+}
+
+void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool silu, const float *x,
+                         const float *gamma, float *y)
+{
+    const float root = sqrtf((float)channels);
+
+    if (n && silu)
+        KVR_LAUNCH(pixel_norm<true>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, root, x,
+                   gamma, y);
+    else if (n)
+        KVR_LAUNCH(pixel_norm<false>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, root, x,
+                   gamma, y);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    split_qkv(int64_t n, int d, kvr_global<const float> qkv, kvr_global<float> out)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t row = i / (3 * d), column = i % (3 * d);
+
+    if (row >= n)
+        return;
+    if (column < 2 * d)
+        out[column / d * n * d + row * d + column % d] = qkv[i];
+    else
+        out[2 * n * d + (column - 2 * d) * n + row] = qkv[i];
+}
+
+void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out)
+{
+    if (n)
+        KVR_LAUNCH(split_qkv, kvr_blocks(n * 3 * d, THREADS), THREADS, 0, s, n, d, qkv, out);
+}
+
+/* The block's largest or sum of v, in all threads. */
+template <bool MOST>
+static __device__ __forceinline__ float all_of(float v, kvr_shared<float> warps)
+{
+    float all;
+
+    for (int h = 16; h; h /= 2) {
+        const float other = __shfl_xor_sync(~0u, v, h);
+
+        v = MOST ? fmaxf(v, other) : v + other;
+    }
+    __syncthreads(); /* `warps` may still be read from the call before */
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = v;
+    __syncthreads();
+    all = warps[0];
+    for (int i = 1; i < WARPS; i++)
+        all = MOST ? fmaxf(all, warps[i]) : all + warps[i];
+    return all;
+}
+
+/* A block has a row. */
+static __global__ void __launch_bounds__(THREADS)
+    softmax_rows(int64_t n, float scale, kvr_global<float> x)
+{
+    KVR_SHARED(float, warps, WARPS);
+    const int64_t row = (int64_t)blockIdx.x * n;
+    float most = -INFINITY, sum = 0;
+
+    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+        most = fmaxf(most, x[row + i] * scale);
+    most = all_of<true>(most, warps);
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) {
+        const float e = expf(x[row + i] * scale - most);
+
+        x[row + i] = e;
+        sum += e;
+    }
+    sum = all_of<false>(sum, warps);
+    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+        x[row + i] = x[row + i] / sum;
+}
+
+void kvr_softmax_cuda(struct kvr_stream *s, int64_t rows, int64_t n, float scale, float *x)
+{
+    if (rows && n)
+        KVR_LAUNCH(softmax_rows, (unsigned)rows, THREADS, 0, s, n, scale, x);
+}

@@ -1,0 +1,31 @@
+/* vae_cuda.h - the decoder's own kernels on a CUDA stream.
+ *
+ * Every pointer is device memory. Sums are F32 in a fixed order, another than on the CPU: results
+ * agree to roundings, and the same input gives the same bytes every time. */
+#ifndef KVR_VAE_VAE_CUDA_H
+#define KVR_VAE_VAE_CUDA_H
+
+#include "harness/device/stream.h"
+#include "harness/engine/vae/conv.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A convolution of conv.h: frames [taps], w [out, taps, kernel, kernel, in], bias [out], y [height,
+ * width, out]. Taps without a frame come first and cost nothing. */
+void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
+                       const struct kvr_conv_frame *frames, const float *w, const float *bias,
+                       float *y);
+/* kvr_vae_ops.norm */
+void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool silu, const float *x,
+                         const float *gamma, float *y);
+/* qkv [n, 3d] -> q [n,d], k [n,d] and v turned, [d,n], one behind the other. */
+void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out);
+/* Rows of n: x = softmax(scale x). */
+void kvr_softmax_cuda(struct kvr_stream *s, int64_t rows, int64_t n, float scale, float *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,38 @@
+/* vae_ops.h - what the decoder does besides convolutions; one table per device.
+ *
+ *     const struct kvr_vae_ops *ops = kvr_vae_ops_of(dev);
+ *     ops->norm(dev, n, channels, true, x, gamma, y);
+ *
+ * Every pointer is memory of `dev`. On CUDA the work is queued; what goes wrong shows at
+ * kvr_dev_sync(). Nothing is allocated. */
+#ifndef KVR_VAE_VAE_OPS_H
+#define KVR_VAE_VAE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/device/mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvr_vae_ops {
+    /* y = x / max(|x|, 1e-12) sqrt(C) gamma over the C channels of each of n pixels, then perhaps
+     * SiLU. x and y may be one. */
+    void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const float *x,
+                 const float *gamma, float *y);
+    /* Of qkv [n, 3d]: softmax(q k^T / sqrt(d)) v into out [n,d], which has room for 3 n d. On the
+     * host by so many threads. */
+    enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
+                              float *scores, float *out);
+    /* Floats of `scores` for n pixels and so many threads. */
+    int64_t (*score_floats)(int threads, int64_t n);
+};
+extern const struct kvr_vae_ops kvr_vae_ops_cpu, kvr_vae_ops_cuda;
+const struct kvr_vae_ops *kvr_vae_ops_of(const struct kvr_dev *dev);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
