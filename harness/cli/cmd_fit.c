@@ -26,7 +26,7 @@ struct job {
     struct kvr_geometry geo;
     struct kvr_model_config config;
     struct kvr_predict_run run;
-    double budget;
+    double budget, decoder; /* bytes; the decoder's phase takes as much for any method and length */
 };
 
 static enum kvr_status parse_memory(const char *text, double *bytes)
@@ -69,7 +69,7 @@ static int longest(const struct job *j, int frames, double peak, int other, doub
     const double slope = (other_peak - peak) / (other - frames);
     const double n = slope > 0 ? frames + (j->budget - peak) / slope : most;
 
-    if (slope <= 0 && peak > j->budget)
+    if (j->decoder > j->budget || (slope <= 0 && peak > j->budget))
         return 0;
     return n < chunk ? 0 : n >= most ? most : (int)(n / chunk) * chunk;
 }
@@ -95,13 +95,13 @@ static enum kvr_status add_method(const struct job *j, const char *name, json_t 
     if (st == KVR_OK)
         frames = longest(j, asked, peak, half, other);
     if (st == KVR_OK &&
-        json_array_append_new(rows, json_pack("{s:s, s:o, s:o, s:o, s:b, s:i, s:i}", "method",
-                                              scheme->name, "nominal_bytes",
-                                              json_integer((json_int_t)p.nominal), "compression",
-                                              json_real((double)p.bf16 / (double)p.nominal),
-                                              "peak_bytes", json_integer((json_int_t)peak), "fits",
-                                              peak <= j->budget, "latent_frames", frames, "frames",
-                                              frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0)))
+        json_array_append_new(
+            rows, json_pack("{s:s, s:o, s:o, s:o, s:b, s:i, s:i}", "method", scheme->name,
+                            "nominal_bytes", json_integer((json_int_t)p.nominal), "compression",
+                            json_real((double)p.bf16 / (double)p.nominal), "peak_bytes",
+                            json_integer((json_int_t)peak), "fits",
+                            peak <= j->budget && j->decoder <= j->budget, "latent_frames", frames,
+                            "frames", frames ? 1 + j->geo.pixel_frames * (frames - 1) : 0)))
         st = kvr_fail(KVR_ENOMEM, "fit: no memory");
     kvr_scheme_close(&scheme);
     return st == KVR_EUNSUPPORTED || (st == KVR_EINVAL && !j->o->methods.n) ? KVR_OK : st;
@@ -123,6 +123,7 @@ static enum kvr_status add_all(const struct job *j, json_t *rows)
 static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
 {
     enum kvr_dtype compute;
+    struct kvr_need need;
     int height = 0, width = 0;
 
     j->o = o;
@@ -141,6 +142,9 @@ static enum kvr_status open_job(struct job *j, const struct fit_opts *o)
     if (j->config.is_lm)
         return kvr_fail(KVR_EUNSUPPORTED, "fit: %s is a language model", o->geometry);
     kvr_need_resize(&j->geo, &j->config);
+    kvr_need_of(&j->config, &(struct kvr_prediction){ .latent_frames = j->run.latent_frames }, 0,
+                &need);
+    j->decoder = (double)(need.decoder_weights + need.decoder_states + need.decoder_frames);
     return KVR_OK;
 }
 
@@ -189,13 +193,12 @@ static void print_rows(const struct job *j, const json_t *rows)
                json_number_value(json_object_get(r, "peak_bytes")) / GiB,
                json_is_true(json_object_get(r, "fits")) ? "yes" : "no",
                (int)json_integer_value(json_object_get(r, "frames")));
-    printf(
-        "\npeak: cache, what is decoded of it, weights and activations of the network; the "
-        "prompt's "
-        "encoder\nand the decoder of pixels run before and after, on the CPU. How far one "
-        "could reach is by\na straight line from this length and half of it, to %d latent frames, "
-        "which have positions.\n",
-        MOST_FRAMES);
+    printf("\npeak: cache, what is decoded of it, weights and activations of the network; the "
+           "prompt's "
+           "encoder\nis done before it, and the decoder of pixels, %.3f GiB for any length, comes "
+           "after it in its\nplace. How far one could reach is by a straight line from this length "
+           "and half of it, to %d\nlatent frames, which have positions.\n",
+           j->decoder / GiB, MOST_FRAMES);
 }
 
 static int run(const struct kvr_call *call)
@@ -215,9 +218,10 @@ static int run(const struct kvr_call *call)
     rows = sorted(rows);
     if (j.o->json) {
         code =
-            kvr_cli_json(json_pack("{s:s, s:s, s:I, s:i, s:s, s:o}", "geometry", j.o->geometry,
+            kvr_cli_json(json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:o}", "geometry", j.o->geometry,
                                    "device", j.o->device, "memory_bytes", (json_int_t)j.budget,
-                                   "frames", j.o->frames, "compute", j.o->compute, "methods", rows),
+                                   "decoder_bytes", (json_int_t)j.decoder, "frames", j.o->frames,
+                                   "compute", j.o->compute, "methods", rows),
                          code);
     } else {
         print_rows(&j, rows);

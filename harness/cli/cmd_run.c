@@ -99,9 +99,9 @@ static void print_phase(const char *name, const char *of, const char *where,
 static void print_estimate(const struct kvr_run_summary *s)
 {
     printf("No earlier cell like these. By arithmetic:\n");
-    print_phase("text encoder", "prompts", "of the host", &s->encoder);
+    print_phase("text encoder", "prompts", "of its device", &s->encoder);
     print_phase("network", "cells", "of its device", &s->network);
-    print_phase("decoder", "videos", "of the host", &s->decoder);
+    print_phase("decoder", "videos", "of its device", &s->decoder);
     if (s->frames_bytes)
         printf("  %-12s %24.2f GiB on disk, videos beside them\n", "raw frames",
                (double)s->frames_bytes / GIB);

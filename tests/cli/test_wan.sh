@@ -169,7 +169,7 @@ json "memory by phase, and disk" '.phases.network.memory_bytes > 1.4e10 and .pha
     .phases.encoder.memory_bytes > 4e8 and .phases.frames_bytes == .to_run * 165 * 480 * 832 * 3'
 exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
 prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
-prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of the host'
+prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of its device'
 check "nothing is written" test -z "$(ls)"
 exits 2 "a run without weights" run "$root/configs/wan-study33.yaml" -q
 cd "$root" || exit 1
@@ -204,6 +204,12 @@ check "as far as it says fits" test "$(peak "$reach")" -le $((24 << 30))
 check "a chunk more does not" test "$(peak $((reach + 12)))" -gt $((24 << 30))
 exits 0 "fit: too little" fit --memory 4GB -m BF16 --json
 json "does not fit" '.methods[0].fits == false and .methods[0].frames < 165'
+# 720x1280 of 9 frames: little of a cache, and a decoder of 9.85 GiB in its place afterwards.
+for memory in 9 10; do
+    exits 0 "fit: $memory GiB" fit --memory ${memory}GiB -m KIVI_INT2 --size 720x1280 --frames 9 --json
+    json "by the larger phase" --argjson m $memory '.methods[0].peak_bytes < 9 * 1073741824 and .decoder_bytes > 9.8 * 1073741824 and
+        .methods[0].fits == ($m == 10) and (.methods[0].frames > 0) == ($m == 10)'
+done
 exits 0 "fit: in words" fit --memory 24GiB -m KIVI_INT2 --geometry wan-14b --size 720x1280 --frames 81
 prints "a row" 'KIVI_INT2 .* (yes|no) .* frames'
 exits 2 "fit: a number without a unit" fit --memory 24
