@@ -73,8 +73,11 @@ function endLabels(f, ends, h) {
       const gap = 14 - (ends[i].y - ends[i - 1].y);
       if (gap > 0) { ends[i].y += gap / 2; ends[i - 1].y -= gap / 2; }
     }
+  // None above the frame or below the figure: the others make room.
+  const most = h - 6;
+  for (let i = ends.length - 1; i >= 0; i--) ends[i].y = Math.min(ends[i].y, i === ends.length - 1 ? most : ends[i + 1].y - 14);
+  for (let i = 0; i < ends.length; i++) ends[i].y = Math.max(ends[i].y, i ? ends[i - 1].y + 14 : f.T + 4);
   for (const e of ends) {
-    e.y = clamp(e.y, f.T + 4, h - 6);
     f.svg.append(s("text", { x: f.R + 6, y: e.y + 4, class: "tiny halo", style: { fill: e.colour } }, e.text));
   }
 }

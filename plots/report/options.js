@@ -73,7 +73,7 @@ function drawOptions() {
   }
   lineChart({ box: $("o-chart"), name: `${M.label} over ${knob.label}`, M, yLabel: title(metric), curves, x: { lo: Math.min(...xs) - pad, hi: Math.max(...xs) + pad, label: knob.label + (knob.key === "window" ? " (frames; 0: all)" : ""), names: numbers ? null : places } });
   const ns = curves.flatMap(c => c.pts.map(p => p.n));
-  $("o-said").textContent = `${curves.length} curves over the prompts that all of their places have (n = ${Math.min(...ns)}${Math.max(...ns) > Math.min(...ns) ? " to " + Math.max(...ns) : ""})`;
+  $("o-said").textContent = `${curves.length} curve${curves.length === 1 ? "" : "s"} over the prompts that all of their places have (n = ${Math.min(...ns)}${Math.max(...ns) > Math.min(...ns) ? " to " + Math.max(...ns) : ""})`;
 }
 for (const c of CELLS) c.machine_of = c.settings.slice(c.plain.length);
 $("o-x").onchange = drawOptions;

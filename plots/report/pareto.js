@@ -80,6 +80,8 @@ function drawPareto() {
   if (!pts.length) { put($("p-chart"), h("p", {}, "Nothing to draw: no method has both measures.")); return; }
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
+  // Bars and names of many methods hide the points: then those of the front of the means are drawn alone, as kvreel plot does.
+  const crowded = pts.length > 30, corners = new Set(frontier(pts, used, false).front), shown = m => !crowded || corners.has(m) || m.is_baseline || m.name === state.picked;
   // Beyond the floor nothing is told apart: BF16 with its noise moved a little is as far from itself.
   const floor = (FLOORS.get(state.group) || {})[ky];
   if (Number.isFinite(floor)) {
@@ -105,7 +107,7 @@ function drawPareto() {
     const x = f.X(m.v[kx]), y = f.Y(m.v[ky]), faded = !inFront.has(m) && m.name !== state.picked;
     const g = s("g", { class: "pt" + (m.name === state.picked ? " picked" : ""), tabindex: 0, role: "button", "aria-label": describe(m, r, used), "data-method": m.name,
       onclick: () => pick(m.name), onkeydown: e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); pick(m.name); } }, ...tip.on(() => describe(m, r, used)) });
-    if ($("p-bars").checked)
+    if ($("p-bars").checked && shown(m))
       for (const [k, c] of [[kx, f.X], [ky, f.Y]]) if (m.lo[k] !== null && m.hi[k] !== null) {
         const a = c(Math.max(m.lo[k], k === kx ? 1e-9 : -1e9)), b = c(m.hi[k]);
         g.append(s("line", k === kx ? { x1: clamp(a, f.L, f.R), x2: clamp(b, f.L, f.R), y1: y, y2: y } : { y1: clamp(a, f.T, f.B), y2: clamp(b, f.T, f.B), x1: x, x2: x }));
@@ -117,7 +119,7 @@ function drawPareto() {
     f.svg.append(g);
   }
   const taken = steps.concat(pts.map(m => ({ x0: f.X(m.v[kx]) - 7, x1: f.X(m.v[kx]) + 7, y0: f.Y(m.v[ky]) - 7, y1: f.Y(m.v[ky]) + 7 })));
-  const named = order.filter(m => $("p-names").checked || inFront.has(m) || m.name === state.picked || m.is_baseline).reverse();
+  const named = order.filter(m => $("p-names").checked || inFront.has(m) && shown(m) || m.name === state.picked || m.is_baseline).reverse();
   for (const n of placeNames(named.map(m => ({ x: f.X(m.v[kx]), y: f.Y(m.v[ky]), text: m.name, m, must: m.name === state.picked || m.is_baseline })), taken, f)) {
     if (n.far) f.svg.append(s("line", { x1: n.x, y1: n.y, x2: clamp(n.x, n.tx, n.tx + n.w), y2: n.ty - 4, class: "axis" }));
     f.svg.append(s("text", { x: n.tx, y: n.ty, class: "tiny halo", "pointer-events": "none", style: n.m.name === state.picked ? { fontWeight: "600" } : {} }, n.text));
@@ -131,6 +133,7 @@ function drawPareto() {
     [...fams.map(x => ({ mark: round(familyColour(x)), text: x })), ...shapes.map(x => ({ mark: s("path", { d: x.d, fill: "var(--soft)" }), text: x.name + " bits" })), ...(pts.some(m => m.reading === "study") ? [{ mark: round("none"), text: "as the study ran it" }] : [])]);
   const m = method(state.picked), chance = membership(METHODS, used);
   $("p-detail").textContent = m ? m.name + " is " + dominatedText(m, r, used) + "." : `${r.front.length} of ${METHODS.length} methods are on the front of ${used.map(k => METRICS[k].label).join(", ")}, ${r.undecided.length} are undecided.`;
+  if (crowded) $("p-detail").textContent += " Intervals and names stand beside the front of the means alone, and the method that is picked.";
   put($("p-list"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "method"), used.map(k => h("th", {}, title(k))), h("th", {}, "P(front)"), h("th", { style: { textAlign: "left" } }, "verdict"))),
     h("tbody", {}, [...r.front, ...r.undecided, ...METHODS.filter(x => !r.open.includes(x))].map(x => h("tr", {}, h("td", {}, h("span", { class: "name" }, swatch(x), x.name)), used.map(k => h("td", {}, num(x.v[k], METRICS[k].digits))), h("td", {}, num(chance.has(x) ? chance.get(x) : null, 2)), h("td", { style: { textAlign: "left" } }, dominatedText(x, r, used)))))));
 }
