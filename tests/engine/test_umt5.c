@@ -236,7 +236,9 @@ START_TEST(memory)
     kvr_mem_stats(kvr_dev_host(dev), &host);
     said = kvr_umt5_bytes(kvr_umt5_sizes(e), n, n, 1);
     ck_assert_msg(mem.peak_total <= said + 65536, "%zu, said %zu", mem.peak_total, said);
-    ck_assert_msg(mem.peak_total >= said * 3 / 4, "%zu, said %zu", mem.peak_total, said);
+    /* On a device a matrix is there once, and the other time in the host's memory. */
+    ck_assert_msg(mem.peak_total >= (_i ? said / 2 : said * 3 / 4), "%zu, said %zu", mem.peak_total,
+                  said);
     ck_assert_msg(host.peak_total <= said + 65536, "%zu, said %zu", host.peak_total, said);
     ck_assert_uint_le(kvr_umt5_bytes(&xxl, 2048, 512, 64), (size_t)2 << 30);
     kvr_umt5_close(&e);
