@@ -177,6 +177,18 @@ void kvr_codec_layout(const struct kvr_codec *c, int i, const struct kvr_block_s
     layout_of(&job, out);
 }
 
+bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape)
+{
+    struct kvr_layout l;
+
+    for (int i = 0; i < c->n_stages; i++) {
+        kvr_codec_layout(c, i, shape, &l);
+        if (l.most_entries)
+            return true;
+    }
+    return false;
+}
+
 /* What holds for a block of any shape. */
 static struct kvr_layout any_layout(const struct kvr_codec *c, int i)
 {

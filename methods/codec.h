@@ -318,6 +318,17 @@ void kvr_codec_transform(const struct kvr_codec *c, struct kvr_dev *dev, enum kv
 /* Format arithmetic for a block, to the byte, without entries that depend on the data. */
 size_t kvr_codec_bytes(const struct kvr_codec *c, const struct kvr_block_shape *shape);
 
+/* Blocks whose bytes depend on their values, of all that were coded: what is coded again counts
+ * again. */
+struct kvr_varying {
+    int64_t elements;
+    size_t bytes;
+    double most_bits; /* per element, of the block that took the most */
+};
+
+/* Whether a block's bytes depend on its values: there are entries, or there may be. */
+bool kvr_codec_varies(const struct kvr_codec *c, const struct kvr_block_shape *shape);
+
 /* Code x [T,H,D]. `x` is not changed. `work` is scratch of T*H*D floats owned by the caller.
  * On failure `out` is empty. Storage comes from `dev`, tags KV and META. On CUDA it waits for the
  * device only in `outliers` (how many elements are kept decides how much is allocated) and in

@@ -433,26 +433,14 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
         fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
-static bool depends_on_data(const struct kvr_codec *c, const struct kvr_block_shape *shape)
-{
-    for (int i = 0; i < c->n_stages; i++) {
-        struct kvr_layout l;
-
-        kvr_codec_layout(c, i, shape, &l);
-        if (l.most_entries)
-            return true;
-    }
-    return false;
-}
-
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)
 {
     /* Enough tokens that the last ragged group does not show. */
     const struct kvr_block_shape shape = { 1 << 16, n_heads, head_dim };
     const double n = 2.0 * (double)shape.n_tok * n_heads * head_dim;
 
-    if (p->n_tiers > 1 || p->retention.part || depends_on_data(p->k[0], &shape) ||
-        depends_on_data(p->v[0], &shape))
+    if (p->n_tiers > 1 || p->retention.part || kvr_codec_varies(p->k[0], &shape) ||
+        kvr_codec_varies(p->v[0], &shape))
         return -1;
     return 8.0 * (double)(kvr_codec_bytes(p->k[0], &shape) + kvr_codec_bytes(p->v[0], &shape)) / n;
 }

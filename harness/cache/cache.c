@@ -753,6 +753,7 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
         out->nominal += kvr_layer_nominal(&c->layer[i]);
         out->resident += kvr_layer_resident(&c->layer[i], &codes);
         out->resident_kv += codes;
+        kvr_varying_add(&out->varying, &c->layer[i].varying);
     }
 }
 

@@ -85,6 +85,7 @@ struct kvr_cache_bytes {
     size_t nominal;     /* format arithmetic: what the packed format needs, all layers */
     size_t resident;    /* what segments really hold: tags KV + META */
     size_t resident_kv; /* the part under tag KV */
+    struct kvr_varying varying;
 };
 
 struct kvr_cache;

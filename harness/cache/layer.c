@@ -51,6 +51,7 @@ void kvr_layer_reset(struct kvr_layer *l)
     l->n_coded = 0;
     l->n_active = 0;
     l->study_side_bytes = 0;
+    l->varying = (struct kvr_varying){ 0 };
     for (int i = 0; i < 2; i++) {
         kvr_buf_free(&l->state[i].buf);
         kvr_buf_free(&l->state[i].next);
@@ -243,6 +244,13 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
     return c && !kvr_codec_is_raw(k)
                ? (size_t)c->moments * (size_t)heads * (size_t)l->geo.head_dim * sizeof(kvr_f16)
                : 0;
+}
+
+void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more)
+{
+    to->elements += more->elements;
+    to->bytes += more->bytes;
+    to->most_bits = more->most_bits > to->most_bits ? more->most_bits : to->most_bits;
 }
 
 size_t kvr_layer_nominal(const struct kvr_layer *l)

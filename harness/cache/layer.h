@@ -47,9 +47,10 @@ struct kvr_layer {
     bool dry;
     struct kvr_segment *seg; /* chunk by chunk; in the study reading tier by tier */
     int n, cap;
-    int64_t n_coded;             /* segments coded so far: the last serial */
-    int64_t n_active;            /* tokens written so far */
-    size_t study_side_bytes;     /* masks and indices that the study's format counts */
+    int64_t n_coded;         /* segments coded so far: the last serial */
+    int64_t n_active;        /* tokens written so far */
+    size_t study_side_bytes; /* masks and indices that the study's format counts */
+    struct kvr_varying varying;
     struct kvr_layer_bytes made; /* by the last commit or recode, while what it replaced was held */
     struct kvr_policy_state state[2];  /* tiers; retention, when it is another part */
     const struct kvr_columns *columns; /* what the pass being stored attended to; NULL: not known */
@@ -95,6 +96,7 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 
 /* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
+void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
 /* The same by tag, also of a dry layer: codes and side information that would be held. A dry
  * policy remembers as a real one does. */

@@ -178,6 +178,29 @@ static enum kvr_status add_moments(struct kvr_layer *l, const float *k, struct k
     return kvr_moments_make(c, &s->k, k, &l->scratch->back, s->moments.p);
 }
 
+static void count_varying(struct kvr_layer *l, const struct kvr_packed *p)
+{
+    struct kvr_varying block = {
+        .elements = p->shape.n_tok * p->shape.n_heads * p->shape.head_dim,
+        .bytes = kvr_packed_bytes(p),
+    };
+
+    if (!block.elements || !kvr_codec_varies(p->codec, &p->shape))
+        return;
+    block.most_bits = 8.0 * (double)block.bytes / (double)block.elements;
+    kvr_varying_add(&l->varying, &block);
+}
+
+static enum kvr_status code_joint(struct kvr_layer *l, const float *k, const float *v,
+                                  struct kvr_segment *out, const struct kvr_codec *ck,
+                                  const struct kvr_codec *cv, const struct kvr_block_shape *shape)
+{
+    KVR_TRY(kvr_codec_encode_joint(ck, cv, l->dev, k, v, shape, &out->k, &out->v));
+    count_varying(l, &out->k);
+    count_varying(l, &out->v);
+    return KVR_OK;
+}
+
 /* k, v [n,heads,D] of heads [head0, head0 + heads). */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k, const float *v,
                                   int head0, int heads, int64_t tok0, int64_t n,
@@ -199,7 +222,7 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
         return KVR_OK;
     }
     if (kvr_codec_joint(ck))
-        return kvr_codec_encode_joint(ck, cv, l->dev, k, v, &shape, &out->k, &out->v);
+        return code_joint(l, k, v, out, ck, cv, &shape);
     KVR_TRY(kvr_buf_reserve(&l->scratch->work, l->dev, KVR_MEM_SCRATCH,
                             (size_t)(n * heads * l->geo.head_dim) * sizeof *k));
     KVR_TRY(kvr_codec_encode_at(ck, l->dev, k, &shape, &place, l->scratch->work.p, &out->k));
@@ -207,10 +230,13 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
 
     if (st == KVR_OK)
         st = kvr_codec_encode_at(cv, l->dev, v, &shape, &place, l->scratch->work.p, &out->v);
-
-    if (st != KVR_OK)
+    if (st != KVR_OK) {
         kvr_segment_free(out);
-    return st;
+        return st;
+    }
+    count_varying(l, &out->k);
+    count_varying(l, &out->v);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,

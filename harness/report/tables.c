@@ -30,6 +30,8 @@ KVR_STATEMENT(table_probes_by_age);
 
 static const struct kvr_column columns[] = {
     { .name = "bits", .better = -1, .digits = 2 },
+    { .name = "varying_bits", .head = "by data", .unit = "(mean)", .digits = 2 },
+    { .name = "max_varying_bits", .head = "by data", .unit = "(most)", .digits = 2 },
     { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
     { .name = "resident_compression",
       .better = +1,
@@ -124,8 +126,9 @@ static const char *const settings[] = { "model", "suite", "machine", "settings",
 #undef SETTING
                                         NULL };
 
-/* What only draws tell. */
-static const char *const drawn[] = { "psnr_floor", "psnr_jitter", "ssim_floor", "ssim_jitter",
+/* What only draws tell, and only methods whose bytes depend on the data. */
+static const char *const drawn[] = { "psnr_floor",  "psnr_jitter",  "ssim_floor",
+                                     "ssim_jitter", "varying_bits", "max_varying_bits",
                                      NULL };
 
 const struct kvr_report kvr_reports[] = {

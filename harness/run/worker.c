@@ -291,6 +291,7 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
                                       const struct kvr_rollout_result *r)
 {
     size_t max_nominal = r->bytes.nominal, max_resident = r->bytes.resident;
+    const struct kvr_varying *v = &r->bytes.varying;
     struct kvr_mem_stats end;
     struct kvr_row row;
 
@@ -308,6 +309,10 @@ static enum kvr_status answer_rollout(struct job *j, struct kvr_dev *dev,
                             .resident_bytes = (int64_t)r->bytes.resident,
                             .max_nominal_bytes = (int64_t)max_nominal,
                             .max_resident_bytes = (int64_t)max_resident,
+                            .varying_millibits = v->elements ? llrint(8000.0 * (double)v->bytes /
+                                                                      (double)v->elements)
+                                                             : 0,
+                            .max_varying_millibits = llrint(1000 * v->most_bits),
                             .peak_bytes = (int64_t)r->mem.peak_total,
                             .live_start_bytes = (int64_t)r->live_at_start,
                             .live_end_bytes = (int64_t)r->live_at_end,

@@ -5,7 +5,8 @@
  * that a setting's row is all there is to a new column. Version 5 has tables more, says EXCLUDED of
  * what the config leaves out, which had been SKIPPED, and `time_codes`, unknown of older cells.
  * Version 6 has checksums, version 7 those of plans, and not the table `metric_about`, which nobody
- * had written to. */
+ * had written to. Version 8 says of blocks whose bytes depend on their values how many they took,
+ * which of older cells is not known. */
 #include "harness/store/sql.h"
 
 #include <stdio.h>

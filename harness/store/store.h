@@ -19,7 +19,7 @@
 #include "harness/core/status.h"
 
 enum {
-    KVR_STORE_VERSION = 7,         /* PRAGMA user_version */
+    KVR_STORE_VERSION = 8,         /* PRAGMA user_version */
     KVR_STORE_OLDEST = 3,          /* what is still read, and brought to that */
     KVR_STORE_SEALED = 6,          /* from that on there are checksums, */
     KVR_STORE_SEALED_PLANS = 7,    /* from that on of plans, too */
@@ -153,6 +153,9 @@ struct kvr_row {
     bool measured; /* the numbers below count; else they become NULL */
     int64_t wall_ns, bf16_bytes, nominal_bytes, resident_bytes;
     int64_t max_nominal_bytes, max_resident_bytes; /* over the rollout's passes */
+    /* Of blocks whose bytes depend on their values: bits an element by thousandths, all of them and
+     * the largest block; 0: there are none. */
+    int64_t varying_millibits, max_varying_millibits;
     int64_t peak_bytes, live_start_bytes, live_end_bytes, host_peak_bytes;
     int64_t device_bytes; /* the most that was taken of the device; 0: there is none */
     const char *model_sha256, *input_sha256;

@@ -702,6 +702,46 @@ START_TEST(commits_of_any_length)
 }
 END_TEST
 
+/* What blocks took whose bytes depend on their values, of all that were coded; of others nothing.
+ */
+static const struct {
+    const char *method;
+    bool varies;
+} of_data[] = { { "CACHEGEN_16", true }, { "RTN_INT4", false }, { "BF16", false } };
+
+START_TEST(varying_bytes_are_counted)
+{
+    struct kit t;
+
+    kit_open(&t, of_data[_i].method, false);
+    for (int c = 0; c < 3; c++) {
+        const struct kvr_varying *n = &t.layer.varying;
+        double most = 0;
+        size_t bytes = 0;
+
+        ck_assert_int_eq(store(&t, c), KVR_OK);
+        for (int i = 0; i < t.layer.n; i++)
+            for (int side = 0; side < 2; side++) {
+                const struct kvr_packed *p = side ? &t.layer.seg[i].v : &t.layer.seg[i].k;
+                const double bits = 8.0 * (double)kvr_packed_bytes(p) /
+                                    (double)(p->shape.n_tok * p->shape.n_heads * D);
+
+                bytes += kvr_packed_bytes(p);
+                most = bits > most ? bits : most;
+            }
+        ck_assert_int_eq(n->elements, of_data[_i].varies ? 2 * end_of(c) * WIDTH : 0);
+        ck_assert_uint_eq(n->bytes, of_data[_i].varies ? bytes : 0);
+        ck_assert_double_eq(n->most_bits, of_data[_i].varies ? most : 0);
+        if (of_data[_i].varies)
+            ck_assert(n->most_bits >= 8.0 * (double)n->bytes / (double)n->elements);
+    }
+    kvr_layer_reset(&t.layer);
+    ck_assert_int_eq(t.layer.varying.elements, 0);
+    ck_assert_double_eq(t.layer.varying.most_bits, 0);
+    kit_close(&t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("layer");
@@ -714,6 +754,7 @@ int main(void)
         n++;
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, varying_bytes_are_counted, 0, (int)(sizeof of_data / sizeof *of_data));
     tcase_add_loop_test(tc, nothing_is_lost, 0, 2 * n);
     tcase_add_loop_test(tc, same_input_same_bytes, 0, 2 * n);
     tcase_add_loop_test(tc, a_chunk_again, 0, n);

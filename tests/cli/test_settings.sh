@@ -93,6 +93,25 @@ exits 3 "a sweep with a cell that failed before" run b.yaml --db b.db --out o -q
 prints "counts it" '0 failed, 12 not run \(11 done before, 1 failed before, 0 unsupported, 0 excluded\)'
 says "says so" '1 cells failed, 1 of them in an earlier run'
 
+# What an entropy coder takes depends on the data: mean and largest block stand with the cell.
+cat >e.yaml <<'YAML'
+question: what does an entropy coder take?
+model: nano
+prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]
+methods: [CACHEGEN_16, RTN_INT4]
+frames: 6
+control: 0
+videos: false
+YAML
+exits 0 "a run with an entropy coder" run e.yaml --db e.db --out e -q
+exits 0 "its summary" report --db e.db -t summary -f json
+json "has its bits, mean and most" '[.[] | select(.method == "CACHEGEN_16") |
+    .varying_bits > 1 and .varying_bits < .max_varying_bits and .max_varying_bits < 8 and
+    (.varying_bits - .bits | fabs) < 0.01] == [true]'
+json "and none of those of fixed bytes" '[.[] | select(.method == "RTN_INT4") | .varying_bits] == [null]'
+exits 0 "a summary without it" report --db old.db -t summary -f json
+json "goes without" '[.[] | has("varying_bits")] | unique == [false]'
+
 # Without videos: nobody encodes any, but for a program that is to see one.
 cat >v.yaml <<'YAML'
 question: is a cell the same without its video?

@@ -1087,6 +1087,7 @@ END_TEST
 #define NUMBERS                                                                                    \
     "\"wall_ns\": 1, \"bf16_bytes\": 2, \"nominal_bytes\": 2, \"resident_bytes\": 2, "             \
     "\"max_nominal_bytes\": 2, \"max_resident_bytes\": 2, \"peak_bytes\": 2, "                     \
+    "\"varying_millibits\": null, \"max_varying_millibits\": null, "                               \
     "\"live_start_bytes\": 10, \"live_end_bytes\": 74, \"host_peak_bytes\": 2, "                   \
     "\"device_bytes\": null"
 #define METRIC                                                                                     \

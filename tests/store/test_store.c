@@ -193,6 +193,33 @@ START_TEST(put_and_read)
 }
 END_TEST
 
+/* Bits of blocks whose bytes depend on their values: the mean of the cells, the most of any. */
+START_TEST(varying_bits_are_kept)
+{
+    struct kvr_store *s;
+    struct kvr_row r;
+    char id[40];
+
+    ck_assert_msg(kvr_store_open(&s, db) == KVR_OK, "%s", kvr_error());
+    add_session(s, id);
+    r = make_row("k1", id, KVR_OUT_OK);
+    r.varying_millibits = 2500, r.max_varying_millibits = 2875;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    r.key = r.rollout = "k2", r.prompt_id = "p2";
+    r.varying_millibits = 3500, r.max_varying_millibits = 3625;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    r.key = r.rollout = "k3", r.method = r.name = "FIXED";
+    r.varying_millibits = r.max_varying_millibits = 0;
+    ck_assert_msg(kvr_store_put(s, &r) == KVR_OK, "%s", kvr_error());
+    kvr_store_close(&s);
+    ck_assert_int_eq(ask("SELECT max_varying_millibits FROM cell WHERE key = 'k1'").i, 2875);
+    ck_assert_double_eq(ask("SELECT varying_bits FROM summary WHERE name <> 'FIXED'").r, 3);
+    ck_assert_double_eq(ask("SELECT max_varying_bits FROM summary WHERE name <> 'FIXED'").r, 3.625);
+    ck_assert_int_eq(ask("SELECT varying_bits FROM summary WHERE name = 'FIXED'").type,
+                     KVR_VALUE_NULL);
+}
+END_TEST
+
 START_TEST(device_is_kept)
 {
     struct kvr_settings set = make_settings();
@@ -534,7 +561,7 @@ END_TEST
 /* tests/fixtures/schema_N.sql were written by the last programs with these schemas. */
 static const struct {
     int version, n_cells;
-} olds[] = { { 3, 13 }, { 5, 3 }, { 6, 3 } };
+} olds[] = { { 3, 13 }, { 5, 3 }, { 6, 3 }, { 7, 3 } };
 
 static void load_schema(int version)
 {
@@ -961,6 +988,7 @@ int main(void)
     tcase_add_test(tc, a_machine_is_who_it_is);
     tcase_add_test(tc, put_and_read);
     tcase_add_test(tc, device_is_kept);
+    tcase_add_test(tc, varying_bits_are_kept);
     tcase_add_test(tc, backends_do_not_meet);
     tcase_add_test(tc, views_are_the_readers);
     tcase_add_test(tc, probes_are_kept_apart);

@@ -28,6 +28,8 @@
   resident_bytes INTEGER,  -- what the cache really holds
   max_nominal_bytes INTEGER,  -- highest over the passes
   max_resident_bytes INTEGER,
+  varying_millibits INTEGER,  -- blocks whose bytes depend on their values: 1000 bits an element,
+  max_varying_millibits INTEGER,  -- of the block that took the most; NULL: there are none
   peak_bytes INTEGER,  -- highest total of all tags
   live_start_bytes INTEGER,
   live_end_bytes INTEGER,

@@ -11,6 +11,7 @@ SELECT c.key, coalesce(d.shown, c.method) AS method, c.name, c.reading, c.family
   {c.extra:psnr} AS identical_frames,
   c.bf16_bytes, c.nominal_bytes, c.resident_bytes,
   c.max_nominal_bytes, c.max_resident_bytes,
+  c.varying_millibits / 1000.0 AS varying_bits, c.max_varying_millibits / 1000.0 AS max_varying_bits,
   CAST(c.bf16_bytes AS REAL) / nullif(c.nominal_bytes, 0) AS compression,
   CAST(c.bf16_bytes AS REAL) / nullif(c.resident_bytes, 0) AS resident_compression,
   c.peak_bytes, c.host_peak_bytes, iif(c.why = '', c.wall_ns / 1e9, NULL) AS runtime_s,
