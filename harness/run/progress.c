@@ -96,13 +96,40 @@ void kvr_progress_say(struct kvr_progress *p, const char *fmt, ...)
     kvr_progress_tick(p);
 }
 
+/* Which of a prompt's and method's cells it is, where there are more than one: " (probe, step,
+ * draw 2, repeat 3)". Draws and repeats count from 1. */
+static void print_which(FILE *out, const struct kvr_cell *c)
+{
+    const char *open = " (";
+
+    if (strcmp(c->set.kind, "bench") != 0) {
+        fprintf(out, "%s%s", open, c->set.kind);
+        open = ", ";
+    }
+    if (strcmp(c->set.forcing, "none") != 0) {
+        fprintf(out, "%s%s", open, c->set.forcing);
+        open = ", ";
+    }
+    if (c->set.jitter) {
+        fprintf(out, "%sdraw %lld", open, (long long)c->set.jitter);
+        open = ", ";
+    }
+    if (c->repeat) {
+        fprintf(out, "%srepeat %d", open, c->repeat + 1);
+        open = ", ";
+    }
+    if (open[0] == ',')
+        fputc(')', out);
+}
+
 static void print_cell(const struct kvr_progress *p, const struct kvr_cell *c,
                        const struct kvr_verdict *v)
 {
     bool ok = v->outcome == KVR_OUT_OK;
 
-    fprintf(p->out, "[%d/%d] %s %s: %s%s%s", p->done, p->total, c->prompt->id, c->label,
-            p->color && !ok ? "\033[31m" : "", kvr_outcome_name(v->outcome),
+    fprintf(p->out, "[%d/%d] %s %s", p->done, p->total, c->prompt->id, c->label);
+    print_which(p->out, c);
+    fprintf(p->out, ": %s%s%s", p->color && !ok ? "\033[31m" : "", kvr_outcome_name(v->outcome),
             p->color && !ok ? "\033[0m" : "");
     if (!ok)
         fprintf(p->out, ": %s", v->reason);

@@ -245,6 +245,17 @@ START_TEST(end_to_end)
 }
 END_TEST
 
+static int n_lines_with(FILE *f, const char *text)
+{
+    char line[512];
+    int n = 0;
+
+    rewind(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, text) != NULL;
+    return n;
+}
+
 /* A method is compared with the BF16 rollout of its own draw and forcing, that one with the BF16
  * rollout that was not moved; views tell the two spreads. */
 START_TEST(draws_and_forcings)
@@ -254,7 +265,14 @@ START_TEST(draws_and_forcings)
 
     write_config("[BF16, RTN_INT2]", "jitter: 2\nforcing: [none, teacher]\n");
     o.filter = "prompt=a";
+    o.progress = tmpfile();
     s = must_run(&o);
+    ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2: OK"), 1);
+    ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2 (teacher): OK"), 1);
+    ck_assert_int_eq(n_lines_with(o.progress, "a BF16 (draw 1): OK"), 1);
+    ck_assert_int_eq(n_lines_with(o.progress, "a RTN_INT2 (teacher, draw 2): OK"), 1);
+    fclose(o.progress);
+    o.progress = NULL;
     ck_assert_int_eq(s.ok, 2 * 3 * 2);
     ck_assert_int_eq(ask("SELECT count(*) FROM cell c JOIN cell b ON b.key = c.baseline WHERE "
                          "b.name <> 'BF16' OR b.forcing <> c.forcing OR b.jitter <> "
