@@ -87,7 +87,7 @@ static void encode_tokens(const struct kvr_case_kit *k)
 
             kvr_grid_encoders()->tokens(&b, t, c,
                                         left < KVR_GRID_STRIP ? (int)left : KVR_GRID_STRIP, from,
-                                        b.channels, NULL, &soon);
+                                        b.channels, NULL, 0, &soon);
         }
 }
 
@@ -225,7 +225,7 @@ static enum kvr_status fwht_args(struct kvr_case_kit *k)
 
 static void fwht(const struct kvr_case_kit *k)
 {
-    kvr_fwht_kernels()->rows(at(k, 0), k->shape[0], k->shape[1], k->shape[2]);
+    kvr_fwht_kernels()->rows(at(k, 0), at(k, 0), k->shape[0], k->shape[1], k->shape[2]);
 }
 
 /* ---- sums and outliers -------------------------------------------------------------------- */

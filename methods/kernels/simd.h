@@ -59,6 +59,7 @@ typedef __m512i vi;
 #define i_least(v) _mm512_reduce_min_epi32(v)
 #define i_most(v) _mm512_reduce_max_epi32(v)
 #define i_most_bits(v) _mm512_reduce_max_epu32(v)
+#define i_least_bits(v) _mm512_reduce_min_epu32(v)
 
 /* The low bytes of 4 VL integers of 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
@@ -136,6 +137,15 @@ static inline uint32_t i_most_bits(vi v)
 
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(m);
+}
+
+static inline uint32_t i_least_bits(vi v)
+{
+    __m128i m = _mm_min_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+    m = _mm_min_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_min_epu32(m, _mm_shuffle_epi32(m, 0xb1));
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 

@@ -81,30 +81,30 @@ static const char *given_at(const struct chain *k, int64_t t, int64_t c)
     return (const char *)k->x->p + (size_t)(t * k->block[0].channels + c) * size_of(k);
 }
 
-/* The tokens of a tile, x [.,width]. With `leave` x becomes what is left of it. `next`: NULL, or
- * the tile that is loaded next. */
+/* The tokens of a tile, rows of x `stride` apart. left: NULL, or where what is left of them goes,
+ * [.,width]; may be x. `next`: NULL, or the tile that is loaded next. */
 static void encode_grid(const struct chain *k, const struct kvr_grid_block *b, const struct tile *w,
-                        const struct tile *next, bool leave, float *x)
+                        const struct tile *next, const float *x, int64_t stride, float *left)
 {
     const int64_t t0 = w->t0, end = w->end, c0 = w->c0, width = w->width;
 
     if (b->grid.axis != KVR_AXIS_TOKENS) {
         for (int64_t t = t0; t < end; t += KVR_GRID_ROWS)
             k->encode->rows(b, t, (int)(end - t < KVR_GRID_ROWS ? end - t : KVR_GRID_ROWS),
-                            x + (t - t0) * width);
+                            x + (t - t0) * stride);
         return;
     }
     for (int64_t t = t0; t < end; t += b->grid.group)
         for (int64_t c = 0; c < width; c += KVR_GRID_STRIP) {
             const int m = (int)(width - c < KVR_GRID_STRIP ? width - c : KVR_GRID_STRIP);
-
-            float *at = x + (t - t0) * width + c;
-            struct kvr_grid_soon soon = kvr_grid_not_soon(at, width);
+            const float *at = x + (t - t0) * stride + c;
+            struct kvr_grid_soon soon = kvr_grid_not_soon(at, stride);
 
             if (next)
                 soon = (struct kvr_grid_soon){ given_at(k, next->t0 + t - t0, next->c0 + c),
                                                b->channels * (int64_t)size_of(k), size_of(k) };
-            k->encode->tokens(b, t, c0 + c, m, at, width, leave ? at : NULL, &soon);
+            k->encode->tokens(b, t, c0 + c, m, at, stride,
+                              left ? left + (t - t0) * width + c : NULL, width, &soon);
         }
 }
 
@@ -132,7 +132,15 @@ static int64_t first_from(const struct kvr_instead *s, int64_t i, int64_t elemen
     return i;
 }
 
-/* Tokens [w->t0, t1) in F32. `fetch`: ask for the tile below as well. */
+/* Some rows of whole heads, n floats. */
+static void rotate_rows(const struct chain *k, float *y, const float *x, int64_t n)
+{
+    const int d = k->c->job[0].shape.head_dim;
+
+    k->walsh->rows(y, x, n / d, d, k->c->rotate_compute == KVR_COMPUTE_BF16);
+}
+
+/* Tokens [w->t0, t1) in F32, in the grids' space. `fetch`: ask for the tile below as well. */
 static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, bool fetch,
                       float *tile)
 {
@@ -147,39 +155,43 @@ static void load_tile(const struct chain *k, const struct tile *w, int64_t t1, b
 
         if (fetch)
             kvr_grid_fetch(given_at(k, t + k->tile.tokens, w->c0), width * size_of(k));
+        if (k->c->rotate && !k->x->bf16 && !instead->n) {
+            rotate_rows(k, row, (const float *)(const void *)given, w->width);
+            continue;
+        }
         if (k->x->bf16)
             k->widen(row, given, width);
         else
             memcpy(row, given, width * sizeof *row);
-        if (!instead->n)
-            continue;
-        for (i = first_from(instead, i, first); i < instead->n && instead->at[i] < first + w->width;
-             i++)
+        if (instead->n)
+            i = first_from(instead, i, first);
+        for (; i < instead->n && instead->at[i] < first + w->width; i++)
             row[instead->at[i] - first] = instead->value[i];
+        if (k->c->rotate)
+            rotate_rows(k, row, row, w->width);
     }
 }
 
 static void encode_tile(const struct chain *k, const struct tile *w, const struct tile *next,
                         float *tile)
 {
-    const int64_t given = k->block[0].n_tok < w->end ? k->block[0].n_tok : w->end;
-    const bool across = k->block[0].grid.axis == KVR_AXIS_TOKENS;
-    const int d = k->c->job[0].shape.head_dim;
+    const struct kvr_grid_block *first = &k->block[0], *second = &k->block[1];
+    const int64_t given = first->n_tok < w->end ? first->n_tok : w->end;
+    const bool across = first->grid.axis == KVR_AXIS_TOKENS;
+    const bool leave = k->c->n == 2 && given == w->end && k->encode->leaves(first, w->width);
 
-    load_tile(k, w, given, !across, tile);
-    if (k->c->rotate)
-        k->walsh->rows(tile, (given - w->t0) * w->width / d, d,
-                       k->c->rotate_compute == KVR_COMPUTE_BF16);
-    if (k->c->n < 2) {
-        encode_grid(k, &k->block[0], w, next, false, tile);
-        return;
+    if (leave && !k->x->bf16 && !k->instead->n) { /* it need not be loaded */
+        encode_grid(k, first, w, next, (const float *)(const void *)given_at(k, w->t0, w->c0),
+                    first->channels, tile);
+    } else {
+        load_tile(k, w, given, !across, tile);
+        encode_grid(k, first, w, next, tile, w->width, leave ? tile : NULL);
     }
-    const bool leave = given == w->end && k->encode->leaves(&k->block[0], w->width);
-
-    encode_grid(k, &k->block[0], w, next, leave, tile);
+    if (k->c->n < 2)
+        return;
     if (!leave)
         k->decode->part(&k->left, w->t0, given, w->c0, w->width, KVR_DECODE_SUB, tile, w->width);
-    encode_grid(k, &k->block[1], w, NULL, false, tile);
+    encode_grid(k, second, w, NULL, tile, w->width, NULL);
 }
 
 static int threads_of(void)

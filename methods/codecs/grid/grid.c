@@ -105,7 +105,7 @@ void kvr_grid_encode(const struct kvr_grid *g, const struct kvr_stage_job *job, 
             struct kvr_grid_soon soon = kvr_grid_not_soon(at, b.channels);
 
             soon.p += i + 1 < blocks * strips ? next * (int64_t)sizeof *at : 0;
-            k->tokens(&b, t0, c0, m, at, b.channels, NULL, &soon);
+            k->tokens(&b, t0, c0, m, at, b.channels, NULL, 0, &soon);
         }
     } else {
 #pragma omp parallel for schedule(static)

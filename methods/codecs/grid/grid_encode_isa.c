@@ -128,6 +128,44 @@ static void range_across(struct sets *restrict r, const float *restrict x, int64
         }
 }
 
+#ifdef KVR_SIMD
+/* As range_of_vectors(), n a positive multiple of VL. */
+static void range_of_row(const float *x, int64_t n, int32_t *low, int32_t *high)
+{
+    vi most[2], most_bits[2];
+    int64_t i = 0;
+
+    for (int j = 0; j < 2; j++)
+        most[j] = most_bits[j] = i_load(x);
+    for (; i + 2 * VL <= n; i += 2 * VL)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            const vi v = i_load(x + i + j * VL);
+
+            most[j] = i_max(most[j], v);
+            most_bits[j] = i_max_bits(most_bits[j], v);
+        }
+    if (i < n) {
+        most[0] = i_max(most[0], i_load(x + i));
+        most_bits[0] = i_max_bits(most_bits[0], i_load(x + i));
+    }
+    *high = i_most(i_max(most[0], most[1]));
+    *low = (int32_t)i_most_bits(i_max_bits(most_bits[0], most_bits[1]));
+    if (*high < 0 || *low >= 0) { /* one sign alone */
+        vi least = i_load(x), least_bits = least;
+
+        for (i = VL; i < n; i += VL) {
+            least = i_min(least, i_load(x + i));
+            least_bits = i_min_bits(least_bits, i_load(x + i));
+        }
+        *high = *high < 0 ? (int32_t)i_least_bits(least_bits) : *high;
+        *low = *low < 0 ? *low : i_least(least);
+    }
+    *high ^= *high < 0 ? 0x7fffffff : 0;
+    *low ^= *low < 0 ? 0x7fffffff : 0;
+}
+#endif
+
 /* A set of n values in a row. */
 static void range_along(struct sets *r, int set, const float *x, int64_t n)
 {
@@ -135,16 +173,9 @@ static void range_along(struct sets *r, int set, const float *x, int64_t n)
     int64_t i = 0;
 
 #ifdef KVR_SIMD
-    vi lows = i_set(INT32_MAX), highs = i_set(INT32_MIN);
-
-    for (; i + VL <= n; i += VL) {
-        const vi u = i_load(x + i), v = i_xor(u, i_and(i_sign(u), i_set(0x7fffffff)));
-
-        lows = i_min(lows, v);
-        highs = i_max(highs, v);
-    }
-    low = i_least(lows);
-    high = i_most(highs);
+    i = n / VL * VL;
+    if (i)
+        range_of_row(x, i, &low, &high);
 #endif
     for (; i < n; i++) {
         const int32_t v = order_of(x[i]);
@@ -208,8 +239,9 @@ static void code_along(const struct kvr_grid_block *b, uint8_t *restrict code,
  * first + i * step + c / width. */
 struct rows {
     const float *x;
-    float *left; /* NULL, or where what is left of x goes; rows as those of x */
     int64_t stride;
+    float *left; /* NULL, or where what is left of x goes */
+    int64_t left_stride;
     int have, n; /* rows of x, and with the study's padding */
     int first, step, width;
     bool along;
@@ -290,7 +322,7 @@ code_bytes(const struct rows *w, int t, int n, int m, struct way way, const stru
             for (int i = n - 1; i >= 0; i--) {
                 const int64_t e = (t + i) * w->stride + c + k * VL;
                 const int set = w->first + (t + i) * w->step;
-                float *left = way.leave ? w->left + e : NULL;
+                float *left = way.leave ? w->left + (t + i) * w->left_stride + c + k * VL : NULL;
 
                 if (!way.along && (i + t) % 2 == 0)
                     fetch(w->soon, t + i, c + k * VL);
@@ -446,15 +478,19 @@ static void store_sets(const struct kvr_grid_block *b, int64_t at, const struct 
 }
 
 static void encode_tokens(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m,
-                          const float *x, int64_t stride, float *left,
+                          const float *x, int64_t stride, float *left, int64_t left_stride,
                           const struct kvr_grid_soon *soon)
 {
     const int64_t rest = b->stored - t0, given = b->n_tok - t0;
     const int n = (int)(rest < b->grid.group ? rest : b->grid.group);
     const int have = (int)(given < 0 ? 0 : given < n ? given : n);
-    const struct rows w = {
-        .x = x, .left = left, .stride = stride, .have = have, .n = n, .soon = soon
-    };
+    const struct rows w = { .x = x,
+                            .stride = stride,
+                            .left = left,
+                            .left_stride = left_stride,
+                            .have = have,
+                            .n = n,
+                            .soon = soon };
     struct sets r;
 #ifdef KVR_SIMD
     struct reciprocals inv_;

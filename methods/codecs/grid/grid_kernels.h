@@ -46,10 +46,11 @@ static inline struct kvr_grid_soon kvr_grid_not_soon(const float *x, int64_t str
 
 struct kvr_grid_encoders {
     /* axis=tokens: tokens [t0, t0 + group) as far as there are, channels [c0, c0 + m), m at most
-     * KVR_GRID_STRIP. x: element (t0, c0) of rows `stride` floats apart. left, NULL or rows of the
-     * same stride: x less what its codes decode to in F32; may be x. soon: as many rows. */
+     * KVR_GRID_STRIP. x: element (t0, c0) of rows `stride` floats apart. left, NULL or rows
+     * `left_stride` apart: x less what its codes decode to in F32; may be x. soon: as many rows. */
     void (*tokens)(const struct kvr_grid_block *b, int64_t t0, int64_t c0, int m, const float *x,
-                   int64_t stride, float *left, const struct kvr_grid_soon *soon);
+                   int64_t stride, float *left, int64_t left_stride,
+                   const struct kvr_grid_soon *soon);
     /* Can `tokens` tell what is left, of any multiple of m channels? */
     bool (*leaves)(const struct kvr_grid_block *b, int64_t m);
     /* axis=channels, token: tokens [t0, t0 + n) as far as there are, n at most KVR_GRID_ROWS, all

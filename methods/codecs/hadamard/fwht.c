@@ -12,10 +12,10 @@ void kvr_fwht(float *x, int64_t rows, int d, enum kvr_compute compute)
     const bool bf16 = compute == KVR_COMPUTE_BF16;
 
     if (rows <= PART || omp_in_parallel()) {
-        k->rows(x, rows, d, bf16);
+        k->rows(x, x, rows, d, bf16);
         return;
     }
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < rows; i += PART)
-        k->rows(x + i * d, rows - i < PART ? rows - i : PART, d, bf16);
+        k->rows(x + i * d, x + i * d, rows - i < PART ? rows - i : PART, d, bf16);
 }

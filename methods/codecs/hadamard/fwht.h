@@ -3,8 +3,8 @@
  *     y = H x / sqrt(D),   H_1 = [1],  H_2n = [ H_n  H_n ; H_n  -H_n ]
  *
  * natural (Sylvester) order, so y is its own inverse. Butterflies run with strides 1, 2, 4, ...
- * and the division comes last: that order is part of the definition, since floats round. A NaN in a row makes
- * all of it the one quiet NaN of positive sign and no payload. */
+ * and the division comes last: that order is part of the definition, since floats round. A NaN in a
+ * row makes all of it the one quiet NaN of positive sign and no payload. */
 #ifndef KVR_METHODS_FWHT_H
 #define KVR_METHODS_FWHT_H
 

@@ -1,5 +1,6 @@
 /* fwht_isa.c - see fwht.h for the definition. */
 #include <math.h>
+#include <string.h>
 
 #include "methods/codecs/hadamard/fwht_kernels.h"
 #include "methods/kernels/simd.h"
@@ -113,7 +114,8 @@ static inline __attribute__((always_inline)) void divide(vec *r, int n, float no
 }
 
 /* One row of n * LANES floats, held in r; a constant n keeps it in registers. */
-static inline __attribute__((always_inline)) void row_of(float *x, vec *r, int n, bool bf16)
+static inline __attribute__((always_inline)) void row_of(float *y, const float *x, vec *r, int n,
+                                                         bool bf16)
 {
     const float norm = sqrtf((float)(n * LANES));
 
@@ -147,32 +149,32 @@ static inline __attribute__((always_inline)) void row_of(float *x, vec *r, int n
     for (int i = 0; i < n; i++) {
         if (bf16)
             ROUND_BF16(r[i]);
-        *(vec *)(x + i * LANES) = r[i];
+        *(vec *)(y + i * LANES) = r[i];
     }
 }
 
-static void row_128(float *x, bool bf16)
+static void row_128(float *y, const float *x, bool bf16)
 {
     vec r[128 / LANES];
 
     if (bf16)
-        row_of(x, r, 128 / LANES, true);
+        row_of(y, x, r, 128 / LANES, true);
     else
-        row_of(x, r, 128 / LANES, false);
+        row_of(y, x, r, 128 / LANES, false);
 }
 
-static void row_64(float *x)
+static void row_64(float *y, const float *x)
 {
     vec r[64 / LANES];
 
-    row_of(x, r, 64 / LANES, false);
+    row_of(y, x, r, 64 / LANES, false);
 }
 
-static void row_any(float *x, int d, bool bf16)
+static void row_any(float *y, const float *x, int d, bool bf16)
 {
     vec r[KVR_FWHT_MAX / LANES];
 
-    row_of(x, r, d / LANES, bf16);
+    row_of(y, x, r, d / LANES, bf16);
 }
 
 static float to_bf16(float x, bool bf16)
@@ -180,7 +182,7 @@ static float to_bf16(float x, bool bf16)
     return bf16 ? kvr_bf16_to_f32(kvr_f32_to_bf16(x)) : x;
 }
 
-/* Rows shorter than a register. */
+/* Rows shorter than a register, in place. */
 static void short_row(float *x, int d, bool bf16)
 {
     const float norm = sqrtf((float)d);
@@ -197,17 +199,19 @@ static void short_row(float *x, int d, bool bf16)
         x[i] = isnan(x[i]) ? NAN : to_bf16(x[i] / norm, bf16);
 }
 
-static void rows(float *x, int64_t n_rows, int d, bool bf16)
+static void rows(float *y, const float *x, int64_t n_rows, int d, bool bf16)
 {
-    for (int64_t i = 0; i < n_rows; i++, x += d) {
-        if (d < LANES)
-            short_row(x, d, bf16);
-        else if (d == 128)
-            row_128(x, bf16);
-        else if (d == 64 && !bf16)
-            row_64(x);
-        else
-            row_any(x, d, bf16);
+    for (int64_t i = 0; i < n_rows; i++, x += d, y += d) {
+        if (d < LANES) {
+            memmove(y, x, (size_t)d * sizeof *y);
+            short_row(y, d, bf16);
+        } else if (d == 128) {
+            row_128(y, x, bf16);
+        } else if (d == 64 && !bf16) {
+            row_64(y, x);
+        } else {
+            row_any(y, x, d, bf16);
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 #include "methods/codecs/hadamard/fwht.h"
 
 struct kvr_fwht_kernels {
-    /* As kvr_fwht, by the calling thread alone. */
-    void (*rows)(float *x, int64_t n_rows, int d, bool bf16);
+    /* As kvr_fwht, by the calling thread alone; y may be x. */
+    void (*rows)(float *y, const float *x, int64_t n_rows, int d, bool bf16);
 };
 KVR_ISA_TABLES(struct kvr_fwht_kernels, kvr_fwht_kernels)
 
