@@ -23,7 +23,7 @@ static const struct shape shapes[] = {
 };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const char *const as_bytes[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT4", "KIVI_INT2" };
-enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4 };
+enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4, MANY_CHUNKS = 32 };
 _Static_assert(N_SHAPES *(N_METHODS *N_PATHS + N_BYTES) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
 
 struct kit {
@@ -32,13 +32,16 @@ struct kit {
     int rounds;
     int64_t n_query, n_key;
     size_t width;
-    struct kvr_buf x; /* q, k, v of the current chunk, and the output: [4][T,H,D] */
+    struct kvr_buf x;    /* q, k, v of the current chunk, and the output: [4][T,H,D] */
+    struct kvr_buf past; /* q, k, v of the chunks that caches are filled with: [n_past][3][T,H,D] */
+    int n_past;
     struct kvr_buf k, v, scores, product;
 };
 
 static void kit_close(struct kit *t)
 {
     kvr_buf_free(&t->x);
+    kvr_buf_free(&t->past);
     kvr_buf_free(&t->k);
     kvr_buf_free(&t->v);
     kvr_buf_free(&t->scores);
@@ -57,6 +60,11 @@ static enum kvr_status kit_open(struct kit *t)
                           (size_t)(t->n_query * t->n_key * omp_get_max_threads()) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->product, t->dev, KVR_MEM_IO, q * sizeof(float)));
     kvr_normal(t->x.p, 3 * q, 1, KVR_RNG_SYNTHETIC, 1, 0, 0);
+    t->n_past = t->s->past_chunks < MANY_CHUNKS ? t->s->past_chunks + 1 : MANY_CHUNKS;
+    KVR_TRY(kvr_buf_alloc(&t->past, t->dev, KVR_MEM_IO, (size_t)t->n_past * 3 * q * sizeof(float)));
+    for (int c = 0; c < t->n_past; c++)
+        kvr_normal((float *)t->past.p + (size_t)c * 3 * q, 3 * q, 1, KVR_RNG_SYNTHETIC, (uint32_t)c,
+                   1, 0);
     return KVR_OK;
 }
 
@@ -77,7 +85,8 @@ static void products(struct kit *t)
     }
 }
 
-/* A cache filled with the past, the current chunk appended. */
+/* A cache filled with the past, the current chunk appended; after MANY_CHUNKS they come again. No
+ * method here chooses by what attention saw of the past. */
 static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
 {
     const int fpc = t->s->frames_per_chunk;
@@ -87,10 +96,10 @@ static enum kvr_status fill(struct kit *t, struct kvr_cache *cache)
     for (int c = 0; c <= t->s->past_chunks; c++) {
         const struct kvr_pass pass = { c, c * fpc, fpc, 0, c < t->s->past_chunks };
 
-        kvr_normal(x, 3 * n, 1, KVR_RNG_SYNTHETIC, (uint32_t)c, 1, 0);
+        memcpy(x, (const float *)t->past.p + (size_t)(c % t->n_past) * 3 * n, 3 * n * sizeof *x);
         KVR_TRY(kvr_cache_begin_pass(cache, &pass));
         KVR_TRY(kvr_cache_append(cache, 0, x + n, x + 2 * n));
-        KVR_TRY(kvr_cache_attend(cache, 0, x, out));
+        KVR_TRY(pass.clean ? kvr_cache_commit(cache, 0) : kvr_cache_attend(cache, 0, x, out));
         KVR_TRY(kvr_cache_end_pass(cache));
     }
     return KVR_OK;
@@ -327,6 +336,16 @@ enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_
     return KVR_OK;
 }
 
+int kvr_bench_attention_queries(int queries, int keys, int heads, int d)
+{
+    int parts = 1;
+
+    while (queries / parts > 1 && (queries % parts || 4.0 * (queries / parts) * keys * heads * d >
+                                                          KVR_BENCH_ATTENTION_FLOP))
+        parts++;
+    return queries % parts ? 1 : queries / parts;
+}
+
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, int rounds,
                                        struct kvr_bench_row *rows, int *n_rows)
 {
@@ -342,6 +361,7 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
                         "and at least twice them, as in 768x9984x12x128",
                         text);
     *n_rows = 0;
+    queries = kvr_bench_attention_queries(queries, keys, heads, d);
     return of_shape(dev, &(struct shape){ heads, d, queries, 1, keys / queries - 1 }, rounds, rows,
                     n_rows);
 }

@@ -174,11 +174,14 @@ const struct kvr_command kvr_command_bench = {
                 "  OMP_NUM_THREADS=1 kvreel bench codec\n"
                 "  kvreel bench codec --device cuda\n"
                 "  kvreel bench kernels                          # each variant of this CPU\n",
-    .details = "ratio is this over the reference, round by round, so that a busy machine moves "
-               "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
-               "nothing.\nkernels: one thread; ratio is the reference's time over the variant's, "
-               "so that more is "
-               "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n",
+    .details =
+        "ratio is this over the reference, round by round, so that a busy machine moves "
+        "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
+        "nothing.\nkernels: one thread; ratio is the reference's time over the variant's, "
+        "so that more is "
+        "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n"
+        "--shape: on the CPU a call has 100 GFLOP at most; above that a part of the queries is "
+        "measured\nover all keys, which names of rows tell.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,
