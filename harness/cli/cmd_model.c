@@ -9,6 +9,7 @@
 #include "harness/core/sha256.h"
 #include "harness/files/weights/kind.h"
 #include "harness/files/weights/text.h"
+#include "harness/plan/files.h"
 
 struct model_opts {
     bool json;
@@ -190,15 +191,40 @@ static enum kvr_status check_files(json_t *whole, char **files, int n, int n_lay
     return KVR_OK;
 }
 
+static void add_absent(void *ctx, const struct kvr_plan_file *f)
+{
+    char text[512], about[32] = "";
+
+    if (f->there)
+        return;
+    if (f->bytes)
+        snprintf(about, sizeof about, ", about %.1f MiB", (double)f->bytes / 1048576);
+    snprintf(text, sizeof text, "%s: %s%s%s%s", kvr_path_base(f->path), f->what, about,
+             *f->without ? "; without it " : "", f->without);
+    json_array_append_new(ctx, json_string(text));
+}
+
+/* A config that a rollout would not take says nothing of other files. */
+static void add_all_absent(json_t *whole, const char *dir)
+{
+    json_t *absent = json_array();
+
+    if (kvr_plan_model_files(dir, add_absent, absent) == KVR_OK)
+        json_array_extend(json_object_get(whole, "missing"), absent);
+    json_decref(absent);
+}
+
 static enum kvr_status check_folder(json_t **out, const char *dir)
 {
     enum kvr_status st;
     bool config;
-    char **files;
-    int n, n_layers;
+    char **files = NULL;
+    int n = 0, n_layers;
 
     KVR_TRY(config_layers(dir, &config, &n_layers));
-    KVR_TRY(kvr_weights_in_folder(&files, &n, dir));
+    st = kvr_weights_in_folder(&files, &n, dir);
+    if (st != KVR_OK && !(st == KVR_ENOTFOUND && config))
+        return st;
     *out = empty_folder(dir);
     st = *out ? check_files(*out, files, n, n_layers) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     for (int i = 0; i < n; i++)
@@ -207,21 +233,20 @@ static enum kvr_status check_folder(json_t **out, const char *dir)
     if (st != KVR_OK) {
         json_decref(*out);
         *out = NULL;
-    } else if (!config &&
-               strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
+    } else if (config) {
+        add_all_absent(*out, dir);
+        if (n == 0 && json_array_size(json_object_get(*out, "missing")) == 0) {
+            json_decref(*out);
+            *out = NULL;
+            st = kvr_fail(KVR_ENOTFOUND, "%s: no file of weights is there", dir);
+        }
+    } else if (strcmp(json_string_value(json_object_get(*out, "kind")), "wan folder") == 0) {
         json_array_append_new(json_object_get(*out, "missing"), json_string("config.json"));
     }
     return st;
 }
 
 /* --- For people ---------------------------------------------------------------------------- */
-
-static void print_shown(const char *text)
-{
-    char shown[KVR_SHOWN];
-
-    printf("%s", kvr_shown_string(shown, text));
-}
 
 static json_t *row_of(const json_t *tensor)
 {
@@ -244,8 +269,9 @@ static void print_head(const json_t *doc)
 {
     const json_t *memory = json_object_get(doc, "memory");
 
-    print_shown(kvr_path_base(json_string_value(json_object_get(doc, "path"))));
-    printf(": %s, %s, %" PRId64 " parameters, %zu tensors\n",
+    /* The user's own word, and no name out of a file. */
+    printf("%s: %s, %s, %" PRId64 " parameters, %zu tensors\n",
+           kvr_path_base(json_string_value(json_object_get(doc, "path"))),
            json_string_value(json_object_get(doc, "format")),
            json_string_value(json_object_get(doc, "kind")), number(doc, "parameters"),
            json_array_size(json_object_get(doc, "tensors")));

@@ -73,6 +73,7 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
     return st;
 }
 
+/* `all` NULL: the encoder is asked for where the model is as large as Wan's. */
 static enum kvr_status model_files(const struct lister *l, const struct kvr_config *all,
                                    const char *dir)
 {
@@ -96,11 +97,18 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
         tell(l, "words", p.table, 0, "");
     if (st == KVR_OK && p.vae)
         tell(l, "decoder", p.vae, n.decoder, "cost alone, no pixels");
-    if (st == KVR_OK && kvr_plan_encodes(all, &c))
+    if (st == KVR_OK && (all ? kvr_plan_encodes(all, &c) : n.encoder > 0))
         st = encoder_files(l, dir, &c);
     kvr_model_paths_free(&p);
     kvr_model_config_free(&c);
     return st;
+}
+
+enum kvr_status kvr_plan_model_files(const char *dir, kvr_plan_file_fn *fn, void *ctx)
+{
+    const struct lister l = { fn, ctx };
+
+    return model_files(&l, NULL, dir);
 }
 
 /* Each once: prompts of one suite mostly share a file. */

@@ -120,7 +120,10 @@ enum kvr_status kvr_reproduce(struct kvr_reproduction *out, const char *paper, c
                         db_path ? "told apart for study33 alone" : "in a database: --db FILE");
     KVR_TRY(kvr_table_open(&out->table, N_COLUMNS, columns));
     st = papers[i].rows(&r);
-    if (st == KVR_OK && out->table->n_rows == 0)
+    if (st == KVR_OK && out->table->n_rows == 0 && measured && !quantity)
+        st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no cell of its methods in its reading in %s",
+                      paper, db_path);
+    else if (st == KVR_OK && out->table->n_rows == 0)
         st = kvr_fail(KVR_ENOTFOUND, "reproduce %s: no quantity '%s'%s%s", paper,
                       quantity ? quantity : "", measured ? " in " : "", measured ? db_path : "");
     if (st == KVR_OK)

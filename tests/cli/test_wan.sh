@@ -174,6 +174,16 @@ check "nothing is written" test -z "$(ls)"
 exits 2 "a run without weights" run "$root/configs/wan-study33.yaml" -q
 cd "$root" || exit 1
 
+exits 0 "a folder of a config alone" model check models/wan-1.3b --json
+json "lists what it lacks, with sizes" '(.missing | length) == 4 and (.missing[0] | test("^self_forcing_dmd.pt: network, about 5413.0 MiB$"))
+    and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts with embeddings$"))'
+exits 0 "in words" model check models/wan-1.3b
+prints "the folder by its name" '^wan-1.3b: folder, '
+mkdir "$work/none"
+echo '{}' >"$work/none/config.json"
+exits 2 "a folder of nothing" model check "$work/none"
+exits 2 "measured, and none of the study's" reproduce study33 --measured --db "$work/b.db"
+says "says where it looked" 'no cell of its methods in its reading in .*b.db'
 # Without a decoder there is cost; without encoder and pack there is nothing to read.
 rm "$work/bare/Wan2.1_VAE.pth"
 sed "s|^model: .*|model: $work/bare|" "$work/text.yaml" >"$work/mute.yaml"
