@@ -4,10 +4,15 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/path.h"
 #include "harness/plan/dump.h"
 #include "harness/plan/files.h"
 #include "harness/report/stats.h"
+#include "harness/report/table.h"
 #include "harness/run/run.h"
+#include "harness/store/statement.h"
+
+KVR_STATEMENT(failed_scores);
 
 #define MIB (1024.0 * 1024.0)
 #define GIB (1024.0 * MIB)
@@ -261,6 +266,21 @@ static enum kvr_status read_preferences(struct kvr_preferences *s, const struct 
     return o->progress ? kvr_preferences_option(s, KVR_PREF_QUIET, "false", "--progress") : KVR_OK;
 }
 
+/* A cell whose program failed is measured all the same; that nobody has its number is said. */
+static void say_failed_scores(const struct kvr_run_summary *s)
+{
+    struct kvr_table *t;
+
+    if (!kvr_path_exists(s->db_path) ||
+        kvr_table_query(&t, s->db_path, kvr_statement_failed_scores, NULL) != KVR_OK)
+        return;
+    for (int r = 0; r < t->n_rows; r++)
+        fprintf(stderr, "kvreel: %s has no number in %.0f of %.0f cells: %s\n",
+                kvr_table_text(t, r, 0), kvr_table_number(t, r, 1), kvr_table_number(t, r, 2),
+                kvr_table_text(t, r, 3));
+    kvr_table_close(&t);
+}
+
 static int report(const struct run_opts *o, const struct kvr_run_summary *s,
                   const struct plan *plan)
 {
@@ -279,6 +299,8 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
                 "kvreel: %d cells were not scored by new metrics; `kvreel score` says why, --force "
                 "measures them again\n",
                 s->not_scored);
+    if (!o->dry_run)
+        say_failed_scores(s);
     if (s->failed + s->failed_before > 0 && code == KVR_EXIT_FAILED_CELLS)
         fprintf(stderr,
                 "kvreel: %d cells failed, %d of them in an earlier run; see `kvreel query --db %s "

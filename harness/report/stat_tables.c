@@ -127,6 +127,24 @@ static enum kvr_status own_direction(const struct kvr_stat_options *o, int *out)
     return st;
 }
 
+/* A metric that every cell lacks has a reason: that of one of them. */
+static enum kvr_status fail_unless_known(const struct kvr_stat_options *o)
+{
+    struct kvr_table *t;
+    enum kvr_status st = KVR_OK;
+
+    KVR_TRY(kvr_table_query(&t, o->db,
+                            "SELECT name, max(missing) FROM metric GROUP BY name HAVING "
+                            "count(value) = 0 AND max(missing) <> ''",
+                            NULL));
+    for (int r = 0; r < t->n_rows && st == KVR_OK; r++)
+        if (strcmp(kvr_table_text(t, r, 0), o->metric) == 0)
+            st = kvr_fail(KVR_EINVAL, "stats: '%s' has no number: %s", o->metric,
+                          kvr_table_text(t, r, 1));
+    kvr_table_close(&t);
+    return st;
+}
+
 /* +1: higher is better. */
 static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
 {
@@ -139,6 +157,7 @@ static enum kvr_status direction(const struct kvr_stat_options *o, int *out)
     KVR_TRY(own_direction(o, out));
     if (*out)
         return KVR_OK;
+    KVR_TRY(fail_unless_known(o));
     return kvr_fail(KVR_EINVAL,
                     "stats: '%s' is no metric (`kvreel list metrics`), and none of runtime_s, "
                     "peak_bytes, resident_bytes, nominal_bytes, compression, ...",
@@ -404,6 +423,8 @@ static enum kvr_status paired_table(struct kvr_table **out, struct race *r)
         if (strcmp(r->m[i].name, r->o->against) == 0)
             base = &r->m[i];
     }
+    if (!base)
+        KVR_TRY(fail_unless_known(r->o));
     if (!base)
         return kvr_fail(KVR_ENOTFOUND, "stats: no '%s' of method '%s' in %s%s", r->o->metric,
                         r->o->against, r->o->db,

@@ -1,0 +1,13 @@
+-- Programs of the last sweep's metrics that gave no number, in how many of the cells that they saw,
+-- and a reason. Where one ran there is a row of how it was held, NAME.sandbox; where it failed, rows
+-- of its name, or of its scores, without a value.
+SELECT program, count(why) AS failed, count(*) AS cells, max(why) AS why FROM (
+  SELECT s.program, s.cell, max(m.missing) AS why
+  FROM (SELECT cell, substr(name, 1, length(name) - length('.sandbox')) AS program FROM metric
+      WHERE name LIKE '%.sandbox') s
+    JOIN plan p ON p.cell = s.cell AND p.sweep = (SELECT a.value FROM about a JOIN session x ON
+      x.id = a.session WHERE a.name = 'sweep' ORDER BY x.started DESC, x.id LIMIT 1)
+    LEFT JOIN metric m ON m.cell = s.cell AND m.missing <> '' AND m.name <> s.program || '.sandbox'
+      AND (m.name = s.program OR substr(m.name, 1, length(s.program) + 1) = s.program || '.')
+  GROUP BY s.program, s.cell)
+GROUP BY program HAVING count(why) > 0 ORDER BY program
