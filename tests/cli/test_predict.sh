@@ -46,6 +46,8 @@ json "and what packed storage gives" '((.as_stored.packed_peak_gib - 10.80) | fa
 exits 0 "an era without code" predict -m RTN_INT4_REFRESH@study $wan --as-stored study --json
 json "is null, not 0" '.as_stored.peak_bytes == null and (.as_stored.stored | test("not reproducible"))'
 # shellcheck disable=SC2086
+exits 0 "a method that keeps nothing" predict -m ROLLING_WINDOW -O retention.frames=0 -O retention.tokens=1 $wan --json
+json "holds no byte of keys and values" '.nominal_bytes == 0 and .peak_by_tag.KV == 0 and .peak_by_tag.META == 0 and .compression == null'
 exits 0 "the same in words" predict -m RTN_INT4_REFRESH@study $wan --as-stored study
 prints "says so" 'not reproducible, published 22.6361'
 # shellcheck disable=SC2086
