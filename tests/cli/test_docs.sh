@@ -18,6 +18,10 @@ check "and the file stays" bash -c "grep -v 'methods:end' docs/methods.md | cmp 
 exits 2 "--md of metrics" list metrics --md
 exits 2 "--md and --json" list methods --md --json
 
+for project in qvg lightx2v; do
+    check "docs/methods.md has the departures of @$project" grep -q "^### Departures of \`@$project\`" docs/methods.md
+done
+
 # What the page says there is.
 while read -r part; do
     check "docs/methods.md speaks of $part" grep -q "^### .*\b$part\b" docs/methods.md
