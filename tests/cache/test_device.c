@@ -12,6 +12,7 @@
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
 #include "tests/cache/compare.h"
+#include "tests/some_methods.h"
 #include "tests/suite.h"
 
 enum { S = 7, FRAMES = 3, H = 2, MAX_D = 128, CHUNKS = 3, CHUNK = S * FRAMES };

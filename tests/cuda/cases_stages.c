@@ -86,6 +86,15 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     free(got);
 }
 
+/* One block, with something for every stage to take, launches all the kernels that a codec has:
+ * what is executed is the same under the sanitizers, and on the first shape what is not a number,
+ * or not an integer's, is met, too. */
+static bool left_out_of_fills(int shape, enum fill f)
+{
+    return sanitized() && f != FILL_OUTLIER_CHANNEL &&
+           (shape > 0 || (f != FILL_ZERO && f != FILL_BEYOND_FP16 && f < FILL_NAN));
+}
+
 START_TEST(every_stage)
 {
     char text[128];
@@ -98,7 +107,8 @@ START_TEST(every_stage)
     fit_groups(c);
     for (int s = 0; s < N_SHAPES; s++)
         for (int f = 0; f < N_FILLS; f++)
-            compare(c, &shapes[s], (enum fill)f);
+            if (!left_out_of_fills(s, (enum fill)f))
+                compare(c, &shapes[s], (enum fill)f);
     kvr_codec_close(&c);
 }
 END_TEST
@@ -139,8 +149,7 @@ START_TEST(every_method)
             ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
             for (int t = 0; t < 2 * p->n_tiers; t++) {
                 const struct kvr_codec *c = t % 2 ? p->v[t / 2] : p->k[t / 2];
-                bool again = left_out_sanitized(i) ||
-                             kvr_codec_check(c, shape.n_heads, shape.head_dim) != KVR_OK;
+                bool again = kvr_codec_check(c, shape.n_heads, shape.head_dim) != KVR_OK;
 
                 for (int s = 0; s < n; s++)
                     again = again || !strcmp(seen[s], c->text);
@@ -149,11 +158,12 @@ START_TEST(every_method)
                 ck_assert_int_lt(n, 512);
                 seen[n++] = strdup(c->text);
                 for (int f = 0; f < N_FILLS; f++)
-                    compare(c, &shape, (enum fill)f);
+                    if (!left_out_of_fills(1, (enum fill)f))
+                        compare(c, &shape, (enum fill)f);
             }
             kvr_scheme_close(&p);
         }
-    ck_assert_int_ge(n, left_out_sanitized(1) ? 8 : 30);
+    ck_assert_int_ge(n, 30);
     while (n)
         free(seen[--n]);
 }

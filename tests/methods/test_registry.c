@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "methods/method.h"
+#include "tests/some_methods.h"
 #include "tests/suite.h"
 
 /* The study's names, in its order. */
@@ -326,6 +327,52 @@ START_TEST(unknown_names_are_refused)
 }
 END_TEST
 
+/* Loops that take the methods which bring a part meet every stage, tiers, retention and reuse that
+ * any scheme is made of, told from the schemes themselves; and they save most of the time. */
+START_TEST(some_methods_bring_every_part)
+{
+    static const void *met[256];
+    int n_met = 0, n_some = 0, n = n_methods();
+
+    for (int round = 0; round < 2; round++) /* first what the chosen ones have */
+        for (int i = 0; i < READINGS * n; i++) {
+            struct kvr_scheme *p =
+                round || brings_a_part(i / READINGS) ? plan_of(i, NULL, 0) : NULL;
+            const void *part[3 + 2 * KVR_MAX_TIERS * KVR_MAX_STAGES];
+            int n_parts = 0;
+
+            if (!p)
+                continue;
+            if (p->tiers.part)
+                part[n_parts++] = p->tiers.part;
+            if (p->retention.part)
+                part[n_parts++] = p->retention.part;
+            for (int t = 0; t < 2 * p->n_tiers; t++) {
+                const struct kvr_codec *c = t % 2 ? p->v[t / 2] : p->k[t / 2];
+
+                for (int s = 0; s < c->n_stages; s++)
+                    part[n_parts++] = c->stage[s].stage;
+            }
+            for (int k = 0; k < n_parts; k++) {
+                int m = 0;
+
+                while (m < n_met && met[m] != part[k])
+                    m++;
+                if (m < n_met)
+                    continue;
+                ck_assert_msg(!round, "%s has a part that no chosen method has", p->name);
+                ck_assert_int_lt(n_met, 256);
+                met[n_met++] = part[k];
+            }
+            kvr_scheme_close(&p);
+        }
+    for (int i = 0; i < n; i++)
+        n_some += brings_a_part(i);
+    ck_assert_int_ge(n_met, 20);
+    ck_assert_msg(n_some <= n / 2, "%d of %d methods bring a part", n_some, n);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("registry");
@@ -340,6 +387,7 @@ int main(void)
     tcase_add_loop_test(tc, two_shapes_fit, 0, READINGS * n);
     tcase_add_loop_test(tc, options_hold_at_both_ends, 0, READINGS * n);
     tcase_add_test(tc, unknown_names_are_refused);
+    tcase_add_test(tc, some_methods_bring_every_part);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -1,0 +1,112 @@
+/* some_methods.h - which methods a loop over all of them takes where every one would take too long.
+ *
+ * A method is taken when it brings something that none before it brought: in any of its readings a
+ * stage, the width of a stage's codes or another way of it that has a name (scale=block), tiers, a
+ * retention or a reuse. So what is new in the registry is met by itself, and what is only another
+ * group size or threshold is not; tests/methods/test_registry.c holds it to that. */
+#ifndef KVR_TESTS_SOME_METHODS_H
+#define KVR_TESTS_SOME_METHODS_H
+
+#include <check.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/method.h"
+#include "tests/suite.h"
+
+enum { MAX_SOME_METHODS = 512, MAX_METHOD_PARTS = 1024, METHOD_PART = 96 };
+
+struct method_parts {
+    char part[MAX_METHOD_PARTS][METHOD_PART];
+    int n;
+};
+
+/* True when it was not there. */
+static inline bool method_parts_add(struct method_parts *all, const char *what, const char *of)
+{
+    char part[METHOD_PART];
+
+    snprintf(part, sizeof part, "%s %s", of, what);
+    for (int i = 0; i < all->n; i++)
+        if (!strcmp(all->part[i], part))
+            return false;
+    ck_assert_int_lt(all->n, MAX_METHOD_PARTS);
+    strcpy(all->part[all->n++], part);
+    return true;
+}
+
+/* The parts of a codec's canonical text: "hadamard | sym(bits=4,group=16)" has the stages hadamard
+ * and sym, and of sym the option bits=4. */
+static inline bool method_parts_of_codec(struct method_parts *all, const struct kvr_codec *c)
+{
+    char text[sizeof c->text], *at, *rest = text;
+    char stage[64] = "";
+    bool news = false;
+
+    snprintf(text, sizeof text, "%s", c->text);
+    while ((at = strtok_r(rest, " |+(),", &rest)) != NULL) {
+        const char *value = strchr(at, '=');
+
+        if (!value) {
+            snprintf(stage, sizeof stage, "%s", at);
+            news = method_parts_add(all, "", stage) || news;
+        } else if (!strncmp(at, "bits=", 5) || isalpha((unsigned char)value[1])) {
+            news = method_parts_add(all, at, stage) || news;
+        }
+    }
+    return news;
+}
+
+/* Does the scheme have a part that is not in `all` yet? Now it is. */
+static inline bool method_parts_of(struct method_parts *all, const struct kvr_scheme *p)
+{
+    bool news = false;
+
+    for (int t = 0; t < p->n_tiers; t++) {
+        news = method_parts_of_codec(all, p->k[t]) || news;
+        news = method_parts_of_codec(all, p->v[t]) || news;
+    }
+    if (p->tiers.part)
+        news = method_parts_add(all, p->tiers.part->name, "tiers") || news;
+    if (p->retention.part)
+        news = method_parts_add(all, p->retention.part->name, "retention") || news;
+    if (p->reuses)
+        news = method_parts_add(all, "", "reuse") || news;
+    return news;
+}
+
+/* Does method i bring something? Asked once of all. */
+static inline bool brings_a_part(int i)
+{
+    static bool brings[MAX_SOME_METHODS];
+    static int n;
+
+    if (!n) {
+        struct method_parts *all = calloc(1, sizeof *all);
+        char spec[METHOD_PART];
+
+        ck_assert_ptr_nonnull(all);
+        for (; kvr_methods[n]; n++) {
+            ck_assert_int_lt(n, MAX_SOME_METHODS);
+            for (int r = 0; kvr_method_spec(kvr_methods[n], r, spec, sizeof spec); r++) {
+                struct kvr_scheme *p;
+
+                ck_assert_msg(kvr_scheme_open(&p, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+                brings[n] = method_parts_of(all, p) || brings[n];
+                kvr_scheme_close(&p);
+            }
+        }
+        free(all);
+    }
+    return brings[i];
+}
+
+/* The sanitizers see the methods that bring a part; a plain build sees all. */
+static inline bool left_out_sanitized(int i)
+{
+    return sanitized() && !brings_a_part(i);
+}
+
+#endif
