@@ -423,6 +423,9 @@ endef
 $(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$t)))
 # Would a target find a fault? Its parser with one planted: the first line of the script that does it
 # names the file.
+FUZZ ?= $(FUZZ_TARGETS)
+# A target whose parser has no such script is not asked.
+PLANTED = $(filter $(FUZZ),$(patsubst tests/fuzz/planted/%.sed,%,$(wildcard tests/fuzz/planted/*.sed)))
 PLANTED_IN = $(shell sed -n '1s/^\# \([^:]*\):.*/\1/p' tests/fuzz/planted/$(1).sed)
 define planted_target
 $(BUILD)/fuzz/planted/$(1).c: $(2) tests/fuzz/planted/$(1).sed
@@ -444,12 +447,9 @@ endif
 ifneq ($(origin SECONDS),command line)
 SECONDS := 60
 endif
-FUZZ ?= $(FUZZ_TARGETS)
 ## fuzz: give every fuzz target new inputs for SECONDS=60 each (FUZZ='filter spec': those); needs clang
 fuzz: $(FUZZ:%=$(BUILD)/fuzz/%)
 	@bash tools/fuzz.sh $(BUILD) $(SECONDS) $(foreach t,$(FUZZ),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
-# A target whose parser has no such script is not asked.
-PLANTED = $(filter $(FUZZ),$(patsubst tests/fuzz/planted/%.sed,%,$(wildcard tests/fuzz/planted/*.sed)))
 ## fuzz-planted: do the fuzz targets find a fault that is planted in their parsers, in SECONDS=60?
 fuzz-planted: $(PLANTED:%=$(BUILD)/fuzz/planted/%)
 	@bash tools/fuzz-planted.sh $(BUILD) $(SECONDS) $(foreach t,$(PLANTED),$t $(words $(SEEDS_$t)) $(SEEDS_$t))
