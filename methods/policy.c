@@ -283,6 +283,8 @@ static bool grow(struct kvr_summaries *s, int head_dim)
         s->token = p;
     if (p && (p = realloc(s->head, n * sizeof *s->head)) != NULL)
         s->head = p;
+    if (p && (p = realloc(s->weight, n * sizeof *s->weight)) != NULL)
+        s->weight = p;
     if (p && (p = realloc(s->k, wide * sizeof *s->k)) != NULL)
         s->k = p;
     if (p && (p = realloc(s->v, wide * sizeof *s->v)) != NULL)
@@ -291,8 +293,8 @@ static bool grow(struct kvr_summaries *s, int head_dim)
     return p != NULL;
 }
 
-enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int head_dim,
-                                  const float *k, const float *v)
+enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int64_t weight,
+                                  int head_dim, const float *k, const float *v)
 {
     const size_t bytes = (size_t)head_dim * sizeof *k;
 
@@ -300,6 +302,7 @@ enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t tok
         return kvr_fail(KVR_ENOMEM, "retention: no memory for %lld summaries", (long long)s->n);
     s->token[s->n] = (int32_t)token;
     s->head[s->n] = head;
+    s->weight[s->n] = (int32_t)weight;
     if (k && v) {
         memcpy(s->k + s->n * head_dim, k, bytes);
         memcpy(s->v + s->n * head_dim, v, bytes);
@@ -312,6 +315,7 @@ void kvr_summaries_free(struct kvr_summaries *s)
 {
     free(s->token);
     free(s->head);
+    free(s->weight);
     free(s->k);
     free(s->v);
     *s = (struct kvr_summaries){ 0 };

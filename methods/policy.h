@@ -58,22 +58,26 @@ struct kvr_policy_ctx {
     bool counts_only;      /* thin: no data, how many is all that matters */
     int64_t n_stored;      /* tokens stored so far: new0, or n_active when a chunk is stored anew */
     const float *all_keys; /* thin: [n_active,H,D], 0 where not held; NULL unless asked for */
-    const float *all_values;           /* the same of values */
+    const float *all_values; /* the same of values */
+    /* thin: [n_active][sets] how many tokens each stands for, where held; NULL unless asked for */
+    const int32_t *weights;
     const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
     struct kvr_summaries *summaries;   /* thin: to be filled; NULL unless asked for */
 };
 
 /* Tokens that a thinning retention makes, of the host: head `head` holds k and v in the place of
  * `token` from now on, coded like any other token, and `keep` decides of it at later chunks. What
- * was held there before must have been given up. Heads ascend, and tokens within a head. */
+ * was held there before must have been given up. Attention takes each for `weight` tokens of that
+ * key. Heads ascend, within a head those of one weight follow one another, and of those tokens
+ * ascend. */
 struct kvr_summaries {
     int64_t n, room;
-    int32_t *token, *head; /* [n] */
-    float *k, *v;          /* [n,D]; nothing in them when only counts are wanted */
+    int32_t *token, *head, *weight; /* [n] */
+    float *k, *v;                   /* [n,D]; nothing in them when only counts are wanted */
 };
 /* Copies k and v [D], which are not read when counts alone are wanted (NULL). KVR_ENOMEM. */
-enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int head_dim,
-                                  const float *k, const float *v);
+enum kvr_status kvr_summaries_add(struct kvr_summaries *s, int head, int64_t token, int64_t weight,
+                                  int head_dim, const float *k, const float *v);
 void kvr_summaries_free(struct kvr_summaries *s);
 
 /* Per-layer memory of a part: what it saw before. Opaque; the part's own. */
@@ -120,6 +124,7 @@ struct kvr_thin_needs {
     bool all_values;     /* ctx->all_values, beside all_keys */
     bool turns;          /* undoes the rotation of keys: that of a video's model (kernels/rope.h) */
     bool summaries;      /* ctx->summaries; only of a part by head */
+    bool weights;        /* ctx->weights */
     bool beyond_window;  /* what is kept stays visible when the cell's window has passed it */
 };
 

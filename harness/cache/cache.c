@@ -139,6 +139,7 @@ struct buffer_sizes {
     size_t current, values, dense, held; /* `current`, `values`, `dense`: of K, and again of V */
     size_t map, work, gather, back;      /* what coding needs, so that no pass has to allocate */
     size_t keep, rows, pick, told, all_keys, all_values; /* what thinning needs, by layer.h */
+    size_t weights;                                      /* thinning: what tokens stand for */
     size_t columns;                                      /* struct kvr_columns: sums, then maxima */
     struct kvr_attend_bytes attend;
 };
@@ -203,6 +204,7 @@ static struct buffer_sizes sizes_of(const struct kvr_scheme *scheme,
         .told = kvr_backend_in_host(backend) ? 0 : picked,
         .all_keys = thin.all_keys ? all * sizeof(float) : 0,
         .all_values = thin.all_values ? all * sizeof(float) : 0,
+        .weights = thin.weights ? capacity * sets * sizeof(int32_t) : 0,
         .columns = thin.columns ? 2 * capacity * heads * sizeof(float) : 0,
         .attend = kvr_attend_scratch_bytes(&needs, backend),
     };
@@ -212,7 +214,8 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
                                enum kvr_path path, enum kvr_backend backend)
 {
     const struct buffer_sizes b = sizes_of(scheme, shape, path, backend);
-    const size_t beside = b.held + b.map + b.keep + b.columns; /* the device, but for a CPU */
+    const size_t beside =
+        b.held + b.map + b.keep + b.weights + b.columns; /* the device, but for a CPU */
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
            b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
@@ -241,6 +244,7 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
         { &c->layer_scratch.gather, b.gather, false },
         { &c->layer_scratch.back, b.back, false },
         { &c->layer_scratch.keep, b.keep, true },
+        { &c->layer_scratch.weights, b.weights, true },
         { &c->layer_scratch.rows, b.rows, false },
         { &c->layer_scratch.pick, b.pick, false },
         { &c->layer_scratch.told, b.told, true },

@@ -120,8 +120,10 @@ static enum kvr_status thin_segment(struct kvr_layer *l, const struct kvr_segmen
     }
     if (st == KVR_OK)
         st = kvr_layer_code_rows(l, tier, k, v, old->head0, heads, &rows, out);
-    if (st == KVR_OK)
+    if (st == KVR_OK) {
         out->summary = old->summary;
+        out->weight = old->weight;
+    }
     free(room.row);
     return st;
 }

@@ -44,6 +44,8 @@ static enum kvr_status add_segment(struct kvr_sha256 *h, const struct kvr_segmen
     KVR_TRY(add_int(h, s->tok0));
     KVR_TRY(add_int(h, s->n_tok));
     KVR_TRY(add_heads(h, s, n_heads));
+    if (s->weight > 1)
+        KVR_TRY(add_int(h, s->weight));
     KVR_TRY(add_buf(h, &s->list));
     KVR_TRY(add_packed(h, &s->k));
     KVR_TRY(add_packed(h, &s->v));

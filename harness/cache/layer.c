@@ -35,6 +35,7 @@ void kvr_layer_scratch_free(struct kvr_layer_scratch *s)
     kvr_buf_free(&s->map);
     kvr_buf_free(&s->back);
     kvr_buf_free(&s->keep);
+    kvr_buf_free(&s->weights);
     kvr_buf_free(&s->rows);
     kvr_buf_free(&s->pick);
     kvr_buf_free(&s->told);
@@ -116,7 +117,9 @@ int kvr_layer_spans(const struct kvr_layer *l, const struct kvr_visible *seen,
             if (a >= b)
                 continue;
             if (spans && s->kind == KVR_SEG_CODED)
-                spans[n] = (struct kvr_span){ .seg = s, .t0 = a, .n = b - a };
+                spans[n] = (struct kvr_span){
+                    .seg = s, .t0 = a, .n = b - a, .log_m = s->weight ? logf((float)s->weight) : 0
+                };
             else if (spans)
                 spans[n] = (struct kvr_span){ .seg = s, .n = 1, .log_m = logf((float)(b - a)) };
             n++;

@@ -25,6 +25,7 @@ struct kvr_layer_geometry {
 struct kvr_layer_scratch {
     struct kvr_buf gather, work, map;
     struct kvr_buf keep;       /* thinning: [capacity][sets], of the host */
+    struct kvr_buf weights;    /* thinning: int32 [capacity][sets], of the host */
     struct kvr_buf rows;       /* thinning: decoded rows, K then V */
     struct kvr_buf pick, told; /* thinning: int32 rows to gather; the host's, where that differs */
     struct kvr_buf all_keys;   /* thinning: [capacity,H,D], where the part asks for all keys */

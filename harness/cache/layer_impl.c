@@ -66,6 +66,24 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     }
 }
 
+/* How many tokens each stands for, of those held: weights [n_active][sets]. */
+static void mark_weights(const struct kvr_layer *l, int64_t new0, int64_t n_active, int sets,
+                         int32_t *weights)
+{
+    for (int64_t i = 0; i < n_active * sets; i++)
+        weights[i] = 1;
+    for (int i = 0; i < l->n; i++) {
+        const struct kvr_segment *s = &l->seg[i];
+
+        for (int64_t j = 0; j < s->n_tok && s->weight > 1; j++) {
+            const int64_t t = kvr_segment_token(s, j);
+
+            if (t < new0)
+                weights[t * sets + (sets > 1 ? s->head0 : 0)] = s->weight;
+        }
+    }
+}
+
 /* Ask a retention that thins. */
 static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
 {
@@ -81,6 +99,12 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
     ctx->columns = needs.columns ? l->columns : NULL;
+    if (needs.weights) {
+        KVR_TRY(kvr_buf_reserve(&l->scratch->weights, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
+                                (size_t)(ctx->n_active * sets) * sizeof *ctx->weights));
+        mark_weights(l, ctx->new0, ctx->n_active, sets, l->scratch->weights.p);
+        ctx->weights = l->scratch->weights.p;
+    }
     if (needs.all_keys && !l->dry) {
         const size_t before = (size_t)ctx->new0 * kvr_layer_width(l);
         const size_t fresh = all - before * sizeof(float);
@@ -411,6 +435,7 @@ static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_
     }
     KVR_TRY(code_heads(l, 0, k, v, rows.head0, 1, rows.token[0], n, out));
     out->summary = true;
+    out->weight = s->weight[first];
     st = add_list(l, &rows, out);
     if (st != KVR_OK)
         kvr_segment_free(out);
@@ -426,6 +451,7 @@ enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_
         struct kvr_segment made;
 
         for (n = 1; i + n < s->n && s->head[i + n] == s->head[i] &&
+                    s->weight[i + n] == s->weight[i] &&
                     s->token[i + n] / chunk == s->token[i] / chunk;)
             n++;
         KVR_TRY(code_summaries(l, i, n, &made));

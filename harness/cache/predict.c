@@ -303,8 +303,10 @@ static void thinned_bytes(const struct kvr_layer *l, int64_t n, int heads, int64
 
 /* Which tokens stay depends on the data, and with them how they lie in blocks and whether they need
  * a list; how many does not, unless `any_count`. */
-static void thinning_bounds(const struct rollout *r, bool any_count, struct kvr_prediction *out)
+static void thinning_bounds(const struct rollout *r, const struct kvr_thin_needs *needs,
+                            struct kvr_prediction *out)
 {
+    const bool any_count = needs->counts_by_data;
     const size_t entries = out->nominal_max - out->nominal;
 
     out->nominal_min = 0;
@@ -327,7 +329,11 @@ static void thinning_bounds(const struct rollout *r, bool any_count, struct kvr_
                 }
             heads = any_count ? 1 : heads;
             n = any_count ? r->tokens : n;
-            thinned_bytes(l, n, heads, units * l->scheme->n_tiers, &least, &most);
+            /* Of tokens that stand for several any may lie alone. */
+            const bool merges = needs->weights && !kvr_codec_is_raw(l->scheme->k[0]);
+
+            thinned_bytes(l, n, heads, units * l->scheme->n_tiers + (merges ? n : 0), &least,
+                          &most);
             out->nominal_min += any_count ? 0 : least;
             out->nominal_max += most;
             h += heads;
@@ -364,7 +370,7 @@ static enum kvr_status bounds(struct rollout *r, const struct kvr_geometry *geo,
         if (thin.counts_by_data)
             out->depends = "how many tokens stay depends on the data: nominal_bytes is of classes "
                            "drawn at random; the bounds are none and all";
-        thinning_bounds(r, thin.counts_by_data, out);
+        thinning_bounds(r, &thin, out);
     }
     return KVR_OK;
 }

@@ -20,6 +20,7 @@ struct kvr_segment {
     int head0;              /* heads [head0, head0 + k.shape.n_heads); ZERO: all */
     bool listed;            /* not contiguous: `list` says which */
     bool summary;           /* CODED: what the retention put in the place of these tokens */
+    int32_t weight;         /* CODED: how many tokens each stands for; 0: one */
     struct kvr_buf list;    /* int32 [n_tok]: token indices, ascending (KVR_MEM_META) */
     struct kvr_buf shown;   /* a list in device memory once more, for the host */
     struct kvr_packed k, v; /* [n_tok,H,D]; POOLED: [1,H,D] */

@@ -103,6 +103,7 @@ static void find_fates(struct kvr_probe_head *x)
                                        [KVR_SEG_ZERO] = KVR_FATE_ZERO };
 
     memset(x->fate, KVR_FATE_DROPPED, (size_t)x->n_past * sizeof *x->fate);
+    memset(x->log_m, 0, (size_t)x->n_past * sizeof *x->log_m);
     for (int i = 0; i < x->layer[METHOD]->n; i++) {
         const struct kvr_segment *s = &x->layer[METHOD]->seg[i];
 
@@ -113,6 +114,7 @@ static void find_fates(struct kvr_probe_head *x)
                 continue;
             x->fate[at] = s->summary ? KVR_FATE_POOLED : fate_of[s->kind];
             x->serial[at] = s->serial;
+            x->log_m[at] = s->weight ? log((double)s->weight) : 0;
         }
     }
 }
@@ -144,11 +146,12 @@ static enum kvr_status alloc(struct kvr_probe_head *x)
         ok = ok && x->kt[side] && x->v[side];
     }
     x->fate = calloc((size_t)x->n_past + 1, sizeof *x->fate);
+    x->log_m = calloc((size_t)x->n_past + 1, sizeof *x->log_m);
     x->age = calloc((size_t)x->n_past + 1, sizeof *x->age);
     x->token = calloc((size_t)x->n_past + 1, sizeof *x->token);
     x->serial = calloc((size_t)x->n_past + 1, sizeof *x->serial);
     x->row = malloc(d * sizeof *x->row);
-    if (ok && x->fate && x->age && x->token && x->serial && x->row)
+    if (ok && x->fate && x->log_m && x->age && x->token && x->serial && x->row)
         return KVR_OK;
     kvr_probe_head_close(x);
     return kvr_fail(KVR_ENOMEM, "probe: no memory for %lld keys", (long long)x->n);
@@ -185,6 +188,7 @@ void kvr_probe_head_close(struct kvr_probe_head *x)
         free(x->v[side]);
     }
     free(x->fate);
+    free(x->log_m);
     free(x->age);
     free(x->token);
     free(x->serial);

@@ -21,6 +21,7 @@ struct kvr_probe_head {
     double *kt[N_SIDES];       /* [D][stride]: keys, transposed */
     double *v[N_SIDES];        /* [stride][wide] */
     uint8_t *fate;             /* [n_past] */
+    double *log_m;             /* [n_past] log of how many tokens what is held stands for */
     int *age;                  /* [n_past] chunks back */
     int64_t *token, *serial;   /* [n_past] absolute index; which coding made it */
     float *row;                /* scratch */

@@ -277,6 +277,9 @@ static void weigh_block(struct block *b, int ages, struct kvr_probe_query *out, 
                                  b->weight[side], x->stride);
     }
     correct(b);
+    for (int i = 0; i < b->m; i++)
+        for (int64_t j = 0; j < x->n_past; j++)
+            b->weight[METHOD][i * x->stride + j] += x->log_m[j];
     for (int side = 0; side < N_SIDES; side++) {
         for (int i = 0; i < b->m; i++)
             soften(b->weight[side] + i * x->stride, x->n,

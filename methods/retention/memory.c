@@ -247,8 +247,8 @@ static enum kvr_status hold_sinks(const struct work *w)
                 load(&w->means, 2 * (h * n + t) + 1, w->raw + d);
                 turn(&w->angles, w->raw, false, w->raw);
             }
-            KVR_TRY(
-                kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw, w->raw + d));
+            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
+                                      w->raw + d));
         }
     return KVR_OK;
 }
@@ -302,7 +302,7 @@ static enum kvr_status hold_frames(const struct work *w)
         for (int64_t t = 0; t < (int64_t)w->o->sink * S; t++) {
             if (!empty)
                 turn(&w->angles, key(w, t, h), false, w->raw);
-            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw,
+            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
                                       empty ? NULL : value(w, t, h)));
         }
         for (int64_t i = 0; i < 2L * S; i++) {
@@ -314,8 +314,8 @@ static enum kvr_status hold_frames(const struct work *w)
                 set_place(&w->angles, w->first + t / S, (int)s / row, (int)s % row);
                 turn(&w->angles, w->raw, false, w->raw);
             }
-            KVR_TRY(
-                kvr_summaries_add(w->ctx->summaries, h, t, d, empty ? NULL : w->raw, w->raw + d));
+            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
+                                      w->raw + d));
         }
     }
     return KVR_OK;

@@ -163,8 +163,8 @@ static enum kvr_status hold_block(const struct pyramid_opts *o, const struct gri
 
         for (int c = 0; c < 2 * d; c++)
             sum[c] /= (float)(o->span * positions(g, i));
-        KVR_TRY(
-            kvr_summaries_add(ctx->summaries, h, token, d, ctx->counts_only ? NULL : sum, sum + d));
+        KVR_TRY(kvr_summaries_add(ctx->summaries, h, token, 1, d, ctx->counts_only ? NULL : sum,
+                                  sum + d));
         memset(sum, 0, 2 * (size_t)d * sizeof *sum);
     }
     return KVR_OK;

@@ -355,6 +355,15 @@ static enum kvr_status see(void *ctx, const struct kvr_cache_view *w)
 /* --- a cache driven by random tensors --------------------------------------------------- */
 
 /* `outs` (may be NULL) [CHUNKS][PASSES][L][CHUNK][W] gets what attention returned. */
+/* Some methods have something to show with other options alone. */
+static int settings_of(const char *method, const struct kvr_setting **set)
+{
+    static const struct kvr_setting joins[] = { { "near", "0" } }; /* half of all tokens do */
+
+    *set = joins;
+    return strcmp(method, "TEMPCACHE_LIKE") == 0;
+}
+
 static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn, void *ctx,
                   float *outs)
 {
@@ -371,11 +380,13 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
     const size_t n = CHUNK * W;
     float *q = malloc(4 * n * sizeof *q), *k = q + n, *v = k + n, *out = v + n;
     struct kvr_cache *cache;
+    const struct kvr_setting *set;
+    const int n_set = settings_of(method, &set);
     struct kvr_scheme *scheme;
     struct kvr_dev *dev;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_scheme_open(&scheme, method, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&scheme, method, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
     kvr_cache_watch(cache, fn, ctx);
     for (int c = 0; c < CHUNKS; c++)
@@ -638,6 +649,17 @@ START_TEST(fates_are_told_apart)
 }
 END_TEST
 
+/* A token that stands for several weighs so here, too. */
+START_TEST(weights_are_attended_to)
+{
+    struct kvr_probe *p = probed("TEMPCACHE_LIKE", 1);
+
+    ck_assert(overall(p, "mass_on_summary", -1) >= 0.1);
+    ck_assert_double_le(kvr_probe_residual(p), 2e-5);
+    kvr_probe_close(&p);
+}
+END_TEST
+
 /* A token is first seen in the pass after its clean one. Codings after that, as intended: none.
  * In the study's reading one for each pass, or one for each clean pass with REFRESH; at age a, on
  * average over a chunk's passes, (a - 1) P + (P - 1) / 2, or a - 1. */
@@ -761,6 +783,7 @@ int main(void)
     tcase_add_loop_test(tc, agrees_with_direct_computation, 0, N_CASES);
     tcase_add_test(tc, bf16_is_no_different_from_itself);
     tcase_add_test(tc, fates_are_told_apart);
+    tcase_add_test(tc, weights_are_attended_to);
     tcase_add_test(tc, codings_are_counted);
     tcase_add_test(tc, a_subsample_is_reproducible);
     tcase_add_test(tc, the_probe_only_looks);

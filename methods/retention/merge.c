@@ -1,0 +1,250 @@
+/* merge.c - the retention `merge`: what a frame repeats of the one before is held once, with a
+ * weight.
+ *
+ * After TempCache (arXiv:2602.01801), of which no code is published: near copies of a key along
+ * time become one. Of m equal keys with values v_i softmax makes what it makes of one such key with
+ * log m added to its score and the value mean(v_i). So, frame by frame and for each head: a new
+ * token joins the token of the frame before, at its own place or up to `radius` rows and columns
+ * from it, whose key is most like its own, if their cosine is `near` or more:
+ *
+ *     k <- the newer key,   v <- (m v + v_new) / (m + 1),   m <- m + 1
+ *
+ * A group takes one token a frame, first come, first served, and ends with the first frame in which
+ * it finds none. The paper's thresholds, its representative and what it protects are not known.
+ *
+ * Keys are compared as if they were of one place: the older is turned by the difference of their
+ * places (kernels/rope.h). The newer key stands for the older ones' places, too.
+ *
+ * A chunk that is stored anew finds older groups gone that its former self took in. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "methods/kernels/rope.h"
+#include "methods/policy.h"
+
+struct merge_opts {
+    double near;
+    int radius, row;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct merge_opts, near, 0.99, -1, 2,
+                  "cosine of keys from which two tokens are one; above 1: never"),
+    KVR_OPT_INT(struct merge_opts, radius, 0, 0, 8, "rows and columns around that are searched"),
+    KVR_OPT_INT(struct merge_opts, row, 0, 0, 1 << 20,
+                "positions in a row of a frame; 0: 52 of Wan's 1560, else as square as it goes"),
+    { 0 },
+};
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){ .by_head = true,
+                                    .by_data = true,
+                                    .counts_by_data = true,
+                                    .all_keys = true,
+                                    .all_values = true,
+                                    .summaries = true,
+                                    .weights = true,
+                                    .turns = true };
+}
+
+struct work {
+    const struct merge_opts *o;
+    const struct kvr_policy_ctx *ctx;
+    uint8_t *keep;
+    int row, side;   /* positions in a row; 2 radius + 1 */
+    double *turns;   /* [side^2][2][D/2] cosines and sines of (1, dy, dx) */
+    float *turned;   /* [D] */
+    uint8_t *gone;   /* [new tokens] of the head at hand: another stands for it */
+    int32_t *weight; /* [new tokens] */
+    float *value;    /* [new tokens][D]: means, where the weight is more than 1 */
+    uint8_t *taken;  /* [S] of the frame before */
+};
+
+static void work_free(struct work *w)
+{
+    free(w->turns);
+    free(w->turned);
+    free(w->gone);
+    free(w->weight);
+    free(w->value);
+    free(w->taken);
+}
+
+static enum kvr_status work_open(struct work *w)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const size_t n = (size_t)(ctx->n_active - ctx->new0), d = (size_t)ctx->head_dim, half = d / 2;
+    const int side = w->side = 2 * w->o->radius + 1;
+
+    w->row = kvr_frame_row(ctx->tokens_per_frame, w->o->row);
+    w->turns = malloc((size_t)(side * side) * 2 * (half + 1) * sizeof *w->turns);
+    w->turned = malloc(d * sizeof *w->turned);
+    w->gone = malloc(n);
+    w->weight = malloc(n * sizeof *w->weight);
+    w->value = malloc(n * d * sizeof *w->value);
+    w->taken = malloc((size_t)ctx->tokens_per_frame);
+    if (!w->turns || !w->turned || !w->gone || !w->weight || !w->value || !w->taken)
+        return kvr_fail(KVR_ENOMEM, "merge: no memory for %zu tokens", n);
+    for (int i = 0; i < side * side; i++) {
+        double *cosines = w->turns + (size_t)i * 2 * half;
+
+        kvr_rope_angles(ctx->head_dim, 1, i / side - w->o->radius, i % side - w->o->radius, cosines,
+                        cosines + half);
+    }
+    return KVR_OK;
+}
+
+static int64_t at(const struct work *w, int64_t token, int h)
+{
+    return (token * w->ctx->n_heads + h) * w->ctx->head_dim;
+}
+
+/* Cosine of the new key and an older one, `turn` places before it. */
+static double likeness(const struct work *w, int64_t token, int64_t older, int h, int turn)
+{
+    const int d = w->ctx->head_dim;
+    const double *cosines = w->turns + (size_t)turn * 2 * (size_t)(d / 2);
+    const float *k = w->ctx->all_keys + at(w, token, h);
+    double ab = 0, aa = 0, bb = 0;
+
+    kvr_rope_turn(w->ctx->all_keys + at(w, older, h), d, cosines, cosines + d / 2, false,
+                  w->turned);
+    for (int c = 0; c < d; c++) {
+        ab += (double)k[c] * w->turned[c];
+        aa += (double)k[c] * k[c];
+        bb += (double)w->turned[c] * w->turned[c];
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+static bool is_held(const struct work *w, int64_t token, int h)
+{
+    return token >= w->ctx->new0 ? !w->gone[token - w->ctx->new0]
+                                 : w->keep[token * w->ctx->n_heads + h];
+}
+
+/* The token of the frame before that this one joins; -1: none. */
+static int64_t find(const struct work *w, int64_t token, int h)
+{
+    const int S = w->ctx->tokens_per_frame, r = w->o->radius, s = (int)(token % S);
+    const int64_t frame = token / S * S - S; /* the one before */
+    int64_t best = -1;
+    double most = w->o->near;
+
+    for (int i = 0; i < w->side * w->side && frame >= 0; i++) {
+        /* The new token lies dy and dx further than the older one. */
+        const int dy = i / w->side - r, dx = i % w->side - r;
+        const int y = s / w->row - dy, x = s % w->row - dx;
+        const int64_t older = frame + (int64_t)y * w->row + x;
+        double like;
+
+        if (y < 0 || x < 0 || x >= w->row || older >= frame + S || w->taken[older - frame] ||
+            !is_held(w, older, h))
+            continue;
+        if (w->ctx->counts_only) { /* every other one */
+            float u;
+
+            kvr_uniform(&u, 1, 3, KVR_RNG_KEEP, (uint32_t)w->ctx->layer, (uint32_t)h,
+                        (uint64_t)token);
+            return u < 0.5f ? older : -1;
+        }
+        like = likeness(w, token, older, h, i);
+        if (like >= most && (best < 0 || like > most)) {
+            most = like;
+            best = older;
+        }
+    }
+    return best;
+}
+
+static void join(const struct work *w, int64_t token, int64_t older, int h)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const bool fresh = older >= ctx->new0;
+    const int64_t i = token - ctx->new0, j = older - ctx->new0;
+    const int32_t m = fresh ? w->weight[j] : ctx->weights[older * ctx->n_heads + h];
+    float *v = w->value + i * ctx->head_dim;
+
+    if (fresh)
+        w->gone[j] = 1;
+    else
+        w->keep[older * ctx->n_heads + h] = 0;
+    w->weight[i] = m + 1;
+    for (int c = 0; c < ctx->head_dim && !ctx->counts_only; c++) {
+        const double before =
+            fresh && m > 1 ? w->value[j * ctx->head_dim + c] : ctx->all_values[at(w, older, h) + c];
+
+        v[c] = (float)((m * before + ctx->all_values[at(w, token, h) + c]) / (m + 1));
+    }
+}
+
+/* Groups of new tokens, by weight: the least that is more than `than`; 0: none. */
+static int32_t next_weight(const struct work *w, int32_t than)
+{
+    int32_t least = 0;
+
+    for (int64_t i = 0; i < w->ctx->n_active - w->ctx->new0; i++)
+        if (!w->gone[i] && w->weight[i] > than && (!least || w->weight[i] < least))
+            least = w->weight[i];
+    return least;
+}
+
+static enum kvr_status thin_head(const struct work *w, int h)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t n = ctx->n_active - ctx->new0;
+
+    memset(w->gone, 0, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        w->weight[i] = 1;
+    for (int64_t t = ctx->new0; t < ctx->n_active; t++) {
+        int64_t older;
+
+        if (t == ctx->new0 || t % ctx->tokens_per_frame == 0)
+            memset(w->taken, 0, (size_t)ctx->tokens_per_frame);
+        older = find(w, t, h);
+        if (older < 0)
+            continue;
+        w->taken[older % ctx->tokens_per_frame] = 1;
+        join(w, t, older, h);
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (w->gone[i] || w->weight[i] > 1)
+            w->keep[(ctx->new0 + i) * ctx->n_heads + h] = 0;
+    for (int32_t m = next_weight(w, 1); m; m = next_weight(w, m))
+        for (int64_t i = 0; i < n; i++)
+            if (!w->gone[i] && w->weight[i] == m)
+                KVR_TRY(kvr_summaries_add(
+                    ctx->summaries, h, ctx->new0 + i, m, ctx->head_dim,
+                    ctx->counts_only ? NULL : ctx->all_keys + at(w, ctx->new0 + i, h),
+                    w->value + i * ctx->head_dim));
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    struct work w = { .o = opts, .ctx = ctx, .keep = keep };
+    enum kvr_status st = work_open(&w);
+
+    (void)dev, (void)state;
+    for (int h = 0; h < ctx->n_heads && st == KVR_OK; h++)
+        st = thin_head(&w, h);
+    work_free(&w);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_merge = {
+    .name = "merge",
+    .title = "near copies along time as one token with a weight",
+    .options = options,
+    .opts_size = sizeof(struct merge_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};
