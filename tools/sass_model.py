@@ -119,9 +119,9 @@ def hot_loop(k):
 def hot_path(k, loop, needs=(), rounds=1):
     """From the loop's head to its end, the path with the most products and among those the fewest
     instructions; products of loops within are a correction's, which a tile without one does not
-    meet. `needs`: (name, n) of instructions that there have to be, as a tile's copies and stores:
-    without them the shortest way would leave the decoding out. The innermost loops on the way are
-    gone through `rounds` times."""
+    meet. `needs`: (name, n) of instructions that there have to be, as a tile's copies and stores,
+    STS or STS.128 alone: without them the shortest way would leave the decoding out. The innermost
+    loops on the way are gone through `rounds` times."""
     code = [x for x in k.code if loop[0] <= x.at <= loop[1]]
     index = {x.at: i for i, x in enumerate(code)}
     within = [(x.to, x.at) for x in code if x.to is not None and loop[0] < x.to <= x.at]
@@ -137,7 +137,7 @@ def hot_path(k, loop, needs=(), rounds=1):
         if x.to is not None and x.to > x.at and x.to in index:
             ways.append(index[x.to])
         got = 1 if tensor(x) and not inner[i] else 0
-        gives = tuple(int(x.base == name) for name, _ in needs)
+        gives = tuple(int(name in (x.base, x.name)) for name, _ in needs)
         if i + 1 == len(code) or x.to == loop[0]:
             best[i][gives] = (got, -1, None, None)
         for w in ways:

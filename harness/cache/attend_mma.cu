@@ -55,6 +55,7 @@ static __device__ __forceinline__ void load_queries(const struct kvr_attend_shap
                                                     int h, kvr_global<const float> q,
                                                     kvr_shared<kvr_bf16> out)
 {
+#pragma unroll 1
     for (int i = kvr_thread(); i < QUERIES * (W / 4); i += MMA_THREADS) {
         const int r = i / (W / 4), c = i % (W / 4) * 4;
         uint2 pair = { 0, 0 };
@@ -77,6 +78,7 @@ static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
 {
     const int rest = (W - head_dim) / 4;
 
+#pragma unroll 1
     for (int i = kvr_thread(); i < n_rows * rest; i += MMA_THREADS)
         kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
 }
@@ -111,7 +113,7 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
 template <int W, bool TOKENS>
 static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_place &p, int tile,
-           kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
+            kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
 {
     const bool second = j.k.n_grids > 1;
     const struct tile_grid &g = second ? j.k.grid[1] : j.k.grid[0];
@@ -136,7 +138,9 @@ load_scales(const struct span_job &j, const struct tile_place &p, int tile,
 
         if (c >= p.head_dim)
             continue;
-        const struct levels l = levels_of<W, TOKENS>(g, tile, r * each, c, from);
+        struct levels<4> l;
+
+        levels_of<W, TOKENS, 4>(g, tile, r * each, c, from, l);
         const uint2 pair = {
             kvr_bf16_pair(l.s[0] * l.s[0] * factor, l.s[1] * l.s[1] * factor),
             kvr_bf16_pair(l.s[2] * l.s[2] * factor, l.s[3] * l.s[3] * factor),
@@ -263,61 +267,68 @@ static __device__ __forceinline__ void leave_out(int lane, int t, const struct t
         }
 }
 
-/* Scores of one query, in the four lanes that have it, to weights. What was summed before shrinks
- * by what is returned; `sum` is of these weights. A NaN does not become the maximum, but reaches
- * the sum; where every score so far was -infinity nothing has been summed. */
+/* Where a query's scores lead: its largest score, the factor by which what was summed before
+ * shrinks, and what is added to a scaled score to make 2^x its weight. Row r of a lane is its row
+ * lane / 4 + 8 r. A NaN does not become the maximum, but reaches the sum; where every score so far
+ * was -infinity nothing has been summed. */
 template <int N>
-static __device__ __forceinline__ float soften(float (*s)[4], int half, float scale, float bias,
-                                               float &top, float &sum)
+static __device__ __forceinline__ void raise_tops(const float (*s)[N / 8][4], float scale,
+                                                  kvr_shared<const float> bias, float *top,
+                                                  float *shrink, float *shift)
 {
-    const float log2e = 1.44269504f, before = top;
-    float best = -INFINITY, zero, shift;
+    const float log2e = 1.44269504f;
+    float best[2 * BLOCKS];
 
 #pragma unroll
-    for (int n = 0; n < N / 8; n++)
+    for (int r = 0; r < 2 * BLOCKS; r++)
+        best[r] = s[r / 2][0][2 * (r % 2)];
 #pragma unroll
-        for (int i = 0; i < 2; i++)
-            best = fmaxf(best, s[n][2 * half + i]);
+    for (int i = 1; i < N / 4; i++)
 #pragma unroll
-    for (int b = 1; b < 4; b *= 2)
-        best = fmaxf(best, __shfl_xor_sync(~0u, best, b));
-    best = fmaf(best, scale, bias);
-    top = fmaxf(before, best);
-    zero = top == -INFINITY ? 0.0f : top;
-    shift = (bias - zero) * log2e;
-    sum = 0;
-#pragma unroll
-    for (int n = 0; n < N / 8; n++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            s[n][2 * half + i] = kvr_exp2(fmaf(s[n][2 * half + i], scale * log2e, shift));
-            sum += s[n][2 * half + i];
-        }
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            best[r] = fmaxf(best[r], s[r / 2][i / 2][2 * (r % 2) + i % 2]);
 #pragma unroll
     for (int b = 1; b < 4; b *= 2)
-        sum += __shfl_xor_sync(~0u, sum, b);
-    return kvr_exp2((before - zero) * log2e);
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
+#pragma unroll
+    for (int r = 0; r < 2 * BLOCKS; r++) {
+        const float mine = bias[8 * r], before = top[r];
+
+        top[r] = fmaxf(before, fmaf(best[r], scale, mine));
+        const float zero = top[r] == -INFINITY ? 0.0f : top[r];
+
+        shift[r] = (mine - zero) * log2e;
+        shrink[r] = kvr_exp2((before - zero) * log2e);
+    }
 }
 
-/* out += weights times N values. */
+/* Scores to weights, and out += weights times N values, 16 of them at a time: the weights of the
+ * next can be worked out while the products of these are. `sum` is of the lane's own weights. */
 template <int W, int N>
-static __device__ __forceinline__ void add_values(int lane, const float (*s)[N / 8][4],
-                                                  kvr_shared<const kvr_bf16> v,
-                                                  float (*out)[W / 8][4])
+static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4], float scale,
+                                                  const float *shift, kvr_shared<const kvr_bf16> v,
+                                                  float *sum, float (*out)[W / 8][4])
 {
     const kvr_shared<const kvr_bf16> row = v + row_of_a(lane) * (W + 8) + lane / 16 * 8;
-    unsigned p[BLOCKS][N / 16][4];
+    const float factor = scale * 1.44269504f;
 
 #pragma unroll
-    for (int m = 0; m < BLOCKS; m++)
+    for (int t = 0; t < N / 16; t++) {
+        unsigned p[BLOCKS][4];
+
 #pragma unroll
-        for (int t = 0; t < N / 16; t++)
+        for (int n = 2 * t; n < 2 * t + 2; n++)
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                p[m][t][i] = kvr_bf16_pair(s[m][2 * t + i / 2][i % 2 * 2],
-                                           s[m][2 * t + i / 2][i % 2 * 2 + 1]);
-#pragma unroll
-    for (int t = 0; t < N / 16; t++)
+            for (int r = 0; r < 2 * BLOCKS; r++) {
+                const float *of = s[r / 2][n] + 2 * (r % 2);
+                const float a = kvr_exp2(fmaf(of[0], factor, shift[r]));
+                const float b = kvr_exp2(fmaf(of[1], factor, shift[r]));
+
+                sum[r] = (n ? sum[r] + a : a) + b;
+                p[r / 2][2 * (n % 2) + r % 2] = kvr_bf16_pair(a, b);
+            }
 #pragma unroll
         for (int d = 0; d < W / 16; d++) {
             unsigned b[4];
@@ -325,10 +336,11 @@ static __device__ __forceinline__ void add_values(int lane, const float (*s)[N /
             kvr_matrices_turned(b, row + t * 16 * (W + 8) + d * 16);
 #pragma unroll
             for (int m = 0; m < BLOCKS; m++) {
-                kvr_mma(out[m][2 * d], p[m][t], b);
-                kvr_mma(out[m][2 * d + 1], p[m][t], b + 2);
+                kvr_mma(out[m][2 * d], p[m], b);
+                kvr_mma(out[m][2 * d + 1], p[m], b + 2);
             }
         }
+    }
 }
 
 /* What a lane keeps of its queries in registers: row r is row lane / 4 + 8 r of the warp's. */
@@ -360,23 +372,35 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
                       scales, t % TILE, s);
     if (t < place.t0 || t + N > place.end)
         leave_out<N>(lane, t, place, s);
-#pragma unroll
-    for (int r = 0; r < 2 * BLOCKS; r++) {
-        float sum;
-        const float shrink =
-            soften<N>(s[r / 2], r % 2, j.scale, numbers[BIAS + 8 * r], kept.top[r], sum);
+    float shrink[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
 
-        if (lane % 4 == 0)
-            numbers[TOTAL + 8 * r] = fmaf(numbers[TOTAL + 8 * r], shrink, sum);
-        if (!__any_sync(~0u, shrink != 1.0f)) /* after the first tiles a new maximum is rare */
-            continue;
+    raise_tops<N>(s, j.scale, numbers + BIAS, kept.top, shrink, shift);
+    bool moved = false;
+
 #pragma unroll
-        for (int n = 0; n < W / 8; n++) {
-            kept.out[r / 2][n][r % 2 * 2] *= shrink;
-            kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink;
+    for (int r = 0; r < 2 * BLOCKS; r++)
+        moved |= shrink[r] != 1.0f;
+    if (__any_sync(~0u, moved)) /* after the first tiles a new maximum is rare */
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++) {
+            if (lane % 4 == 0)
+                numbers[TOTAL + 8 * r] *= shrink[r];
+#pragma unroll
+            for (int n = 0; n < W / 8; n++) {
+                kept.out[r / 2][n][r % 2 * 2] *= shrink[r];
+                kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink[r];
+            }
         }
-    }
-    add_values<W, N>(lane, s, values, kept.out);
+    add_values<W, N>(lane, s, j.scale, shift, values, sum, kept.out);
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            sum[r] += __shfl_xor_sync(~0u, sum[r], b);
+    if (lane % 4 == 0)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            numbers[TOTAL + 8 * r] += sum[r];
 }
 
 template <int W>
@@ -455,14 +479,13 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     KVR_SHARED(float, rows, 2 * QUERIES);
     enum { SIZE = TILE * (W + 8) };
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
-    const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
+    const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + j.at_tiles);
     const int begin = j.t0 / TILE * TILE;
     struct kept<W> kept;
 
-    fetch_rows<W>(j.k, place, begin, tiles + begin / TILE % 2 * 2 * SIZE);
-    fetch_rows<W>(j.v, place, begin, tiles + begin / TILE % 2 * 2 * SIZE + SIZE);
+    fetch_rows<W>(j.k, j.v, first, begin, tiles + begin / TILE % 2 * 2 * SIZE);
     kvr_copy_commit();
     load_queries<W>(a, block, h, q, queries);
     clear_rest<W>(a.head_dim, 4 * TILE, tiles);
@@ -470,15 +493,16 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 #pragma unroll 1
     for (int tile = begin; tile < j.end; tile += TILE) {
         const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + j.at_tiles);
-        const kvr_shared<kvr_bf16> here = both + tile / TILE % 2 * 2 * SIZE;
-        const kvr_shared<kvr_bf16> there = both + (tile / TILE + 1) % 2 * 2 * SIZE;
+        const int odd = (int)((unsigned)tile / TILE % 2);
+        const kvr_shared<kvr_bf16> here = both + odd * 2 * SIZE;
+        const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
+        const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
         const int self = kvr_thread();
 
         kvr_copy_wait<0>();
         __syncthreads(); /* this tile has arrived, the one before has been read */
         if (tile + TILE < j.end) {
-            fetch_rows<W>(j.k, place, tile + TILE, there);
-            fetch_rows<W>(j.v, place, tile + TILE, there + SIZE);
+            fetch_rows<W>(j.k, j.v, place, tile + TILE, there);
             kvr_copy_commit();
         }
         if (kvr_block_x() * QUERIES + self / 32 * ROWS < a.n_query)
@@ -517,7 +541,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
-    const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, h };
+    const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
     const int begin = j.t0 / TILE * TILE;
     const int scale_row = j.taylor == TAYLOR_GROUPS ? GROUP_STRIDE : W + 8;
@@ -532,13 +556,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
                       kvr_as<kvr_bf16>(shared + j.at_scales));
     if (!(how & HOW_PACKED)) {
-        next[threadIdx.x] = first_exact(j.k, place);
-        next[MMA_THREADS + threadIdx.x] = first_exact(j.v, place);
+        next[threadIdx.x] = first_exact(j.k, first);
+        next[MMA_THREADS + threadIdx.x] = first_exact(j.v, first);
     }
     load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
     /* The round before the first tile fetches it. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
+        const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
         const kvr_shared<uint8_t> here = shared + kvr_zero();
         const kvr_shared<uint8_t> stage_k = here + j.at_stage_k, stage_v = here + j.at_stage_v;
         const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
@@ -573,7 +598,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
             continue;
         const int self = kvr_thread();
 
-        if (block + self / 32 * ROWS >= a.n_query)
+        if (kvr_block_x() * QUERIES + self / 32 * ROWS >= a.n_query)
             continue;
         if (whole_tile(tile)) {
             attend_keys<W, TILE, corrected>(j, place, self, tile, queries, norms, keys, scales,
@@ -622,8 +647,9 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
     out->codes = (const uint8_t *)p->stage[i].codes.p;
     out->meta = (const kvr_f16 *)p->stage[i].meta.p;
     out->asym = l.zero != KVR_ZERO_MIDDLE;
-    out->study = l.zero == KVR_ZERO_POINT;
-    out->middle = out->asym ? 0.0f : (float)(1 << (l.bits - 1));
+    out->zero = l.zero == KVR_ZERO_POINT ? ~0u : 0u;
+    out->minimum = l.zero == KVR_ZERO_MINIMUM ? ~0u : 0u;
+    out->middle = out->asym ? 0u : 0x10001u * kvr_f32_to_f16((float)(1 << (l.bits - 1)));
     out->n_tok = (int)l.n_tok;
     out->bits = l.bits;
     out->axis = l.axis;
@@ -634,7 +660,7 @@ static bool grid_of(const struct kvr_packed *p, int i, bool chain, struct tile_g
         out->scales = TILE;
     } else {
         out->shift = log2_of(l.group);
-        if (l.group != 1 << out->shift || l.group < (l.axis == KVR_AXIS_TOKENS ? 8 : 4))
+        if (l.group != 1 << out->shift || l.group < 8)
             return false;
     }
     if (l.axis == KVR_AXIS_TOKENS) {

@@ -52,8 +52,8 @@ struct kvr_attend_mma_span {
 
 /* Whether the launcher takes this span. It takes head_dim a multiple of 16 up to 128; codecs
  * [hadamard |] [outliers |] grid [+ grid] with grids sym and asym, and raw; rows of BF16 or
- * F32. It does not take groups that are no power of two, or of fewer than 8 tokens or 4 channels,
- * chains of grids unless all of K and V are over tokens, and asym as intended with compute=bf16.
+ * F32. It does not take groups that are no power of two or of fewer than 8, chains of grids unless
+ * all of K and V are over tokens, and asym as intended with compute=bf16.
  */
 bool kvr_attend_mma_can(const struct kvr_attend_shape *shape,
                         const struct kvr_attend_mma_span *span);

@@ -31,9 +31,11 @@ struct tile_grid {
     int per;      /* sets that a token has of a head; TOKENS: 0 */
     int of_token; /* and of all heads: 1 of whole tokens */
     int lines;    /* TOKENS: rows of scales that there are */
-    int scales;    /* scales that a tile meets, at most */
-    float middle; /* of symmetric codes, else 0 */
-    bool asym, study;
+    int scales;   /* scales that a tile meets, at most */
+    bool asym;
+    /* Of what lies behind the scales, twice in a word: the bits of the zero point, of the minimum.
+     * Symmetric codes have neither, but a middle. */
+    unsigned zero, minimum, middle;
     bool eights; /* not TOKENS: scales lie so that eight are copied at once */
 };
 
@@ -54,7 +56,8 @@ struct tile_place {
     int n_heads, head_dim, h;
 };
 
-/* ---- the stage, by byte: of every grid its codes [8 bits][W], scales, zero points ------------- */
+/* ---- the stage, by byte: of every grid its codes [8 bits][W], scales, zero points -------------
+ */
 
 static __host__ __device__ __forceinline__ int stage_bytes(const struct tile_grid &g, int w)
 {
@@ -77,12 +80,17 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
 
     if (!(g.bits & (g.bits - 1)) && tile + TILE <= g.n_tok) { /* one plane, and all of it there */
         const int r = self / LINE, c = self % LINE * 16;
+        kvr_shared<uint8_t> to = stage + r * W + c;
 
-        from = from + (int64_t)(tile / 8 * g.bits + r) * channels + p.h * p.head_dim + c;
+        from = from + ((int64_t)((uint64_t)((unsigned)tile / 8 * (unsigned)g.bits + (unsigned)r) *
+                                 (unsigned)channels) +
+                       p.h * p.head_dim + c);
         if (c < p.head_dim)
 #pragma unroll 1
-            for (int i = r; i < 8 * g.bits; i += STEP, from = from + STEP * channels)
-                kvr_copy_begin(kvr_as<uint4>(stage + i * W + c), kvr_as<const uint4>(from), true);
+            for (int i = r; i < 8 * g.bits; i += STEP, from = from + STEP * channels) {
+                kvr_copy_begin(kvr_as<uint4>(to), kvr_as<const uint4>(from), true);
+                to = to + STEP * W;
+            }
         return 8 * g.bits * W;
     }
 #pragma unroll 1
@@ -107,14 +115,25 @@ static __device__ __forceinline__ int fetch_planes(const struct tile_grid &g,
     return at;
 }
 
-/* Steps or zero points of one set for each group of 8 tokens or more: rows of W. */
+/* 8 scales, and what lies behind all scales. */
+static __device__ __forceinline__ void fetch_eight(const struct tile_grid &g, int64_t at,
+                                                   bool there, kvr_shared<kvr_f16> out)
+{
+    const kvr_global<const kvr_f16> from = kvr_global<const kvr_f16>(g.meta) + at;
+
+    kvr_copy_begin(kvr_as<uint4>(out), kvr_as<const uint4>(from), there);
+    if (g.asym)
+        kvr_copy_begin(kvr_as<uint4>(out + g.scales), kvr_as<const uint4>(from + g.n_sets), there);
+}
+
+/* Of one set for each group of 8 tokens or more: rows of W. */
 template <int W>
-static __device__ __forceinline__ void
-fetch_token_scales(const struct tile_grid &g, const struct tile_place &p, int tile,
-                  kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
+static __device__ __forceinline__ void fetch_token_scales(const struct tile_grid &g,
+                                                          const struct tile_place &p, int tile,
+                                                          kvr_shared<kvr_f16> out)
 {
     const int first = tile >> g.shift, rows = ((tile + TILE - 1) >> g.shift) - first + 1;
-    const int channels = p.n_heads * p.head_dim;
+    const unsigned channels = (unsigned)(p.n_heads * p.head_dim);
 
 #pragma unroll 1
     for (int i = kvr_thread(); i < rows * (W / 8); i += MMA_THREADS) {
@@ -122,67 +141,55 @@ fetch_token_scales(const struct tile_grid &g, const struct tile_place &p, int ti
         const bool there = first + r < g.lines;
 
         if (c < p.head_dim)
-            kvr_copy_begin(kvr_as<uint4>(out + r * W + c),
-                           kvr_as<const uint4>(meta + (int64_t)(there ? first + r : 0) * channels +
-                                               p.h * p.head_dim + c),
-                           there);
+            fetch_eight(g,
+                        (int64_t)((uint64_t)(unsigned)(there ? first + r : 0) * channels) +
+                            p.h * p.head_dim + c,
+                        there, out + r * W + c);
     }
 }
 
 /* Of sets of channels, or of whole tokens: [TILE][per]. Where eight lie in a row in both memories
  * they are copied; the rest is read. */
 static __device__ __forceinline__ void fetch_channel_scales(const struct tile_grid &g,
-                                                           const struct tile_place &p, int tile,
-                                                           kvr_global<const kvr_f16> meta,
-                                                           kvr_shared<kvr_f16> out)
+                                                            const struct tile_place &p, int tile,
+                                                            kvr_shared<kvr_f16> out)
 {
-    const int64_t first = (int64_t)tile * g.of_token + (g.of_token > 1 ? p.h * g.per : 0);
+    const int64_t first = (int64_t)((uint64_t)(unsigned)tile * (unsigned)g.of_token) +
+                          (g.of_token > 1 ? p.h * g.per : 0);
 
     if (g.eights && tile + TILE <= g.n_tok) {
-        /* Of whole tokens the tile's lie in one line. */
-        const int eights = g.of_token > 1 ? g.per / 8 : TILE / 8;
+        /* Of whole tokens the tile's lie in one line; of channels a token has 8 or 16. */
+        const int odd = g.per / 16, step = g.of_token > 1 ? g.of_token : 8;
 
 #pragma unroll 1
-        for (int i = kvr_thread(); i < TILE * g.per / 8; i += MMA_THREADS) {
-            const int r = (unsigned)i / (unsigned)eights;
-
-            kvr_copy_begin(
-                kvr_as<uint4>(out + 8 * i),
-                kvr_as<const uint4>(meta + first + (int64_t)r * g.of_token + 8 * (i - r * eights)),
-                true);
-        }
+        for (int i = kvr_thread(); i < TILE * g.per / 8; i += MMA_THREADS)
+            fetch_eight(g, first + ((i >> odd) * step + 8 * (i & odd)), true, out + 8 * i);
         return;
     }
+    const kvr_global<const kvr_f16> meta(g.meta);
+
 #pragma unroll 1
     for (int i = kvr_thread(); i < TILE * g.per; i += MMA_THREADS) {
         const int r = (unsigned)i / (unsigned)g.per;
+        const bool there = tile + r < g.n_tok;
+        const int64_t at = first + (int64_t)r * g.of_token + (i - r * g.per);
 
-        out[i] = tile + r < g.n_tok
-                     ? (kvr_f16)meta[first + (int64_t)r * g.of_token + (i - r * g.per)]
-                     : (kvr_f16)0;
+        out[i] = there ? (kvr_f16)meta[at] : (kvr_f16)0;
+        if (g.asym)
+            out[g.scales + i] = there ? (kvr_f16)meta[g.n_sets + at] : (kvr_f16)0;
     }
 }
 
+/* Begins to copy rows of BF16, keys and behind them values, into the tile itself. A thread has
+ * every STEP-th row, always the same 8 channels: its address is multiplied out once for a tile,
+ * from row to row it is a sum. */
 template <int W>
 static __device__ __forceinline__ void
-fetch_scales(const struct tile_grid &g, const struct tile_place &p, int tile,
-            kvr_global<const kvr_f16> meta, kvr_shared<kvr_f16> out)
+fetch_rows(const struct tile_source &k, const struct tile_source &v, const struct tile_place &p,
+           int tile, kvr_shared<kvr_bf16> rows)
 {
-    if (g.axis == KVR_AXIS_TOKENS)
-        fetch_token_scales<W>(g, p, tile, meta, out);
-    else
-        fetch_channel_scales(g, p, tile, meta, out);
-}
-
-/* Begins to copy rows of BF16, into the tile itself. A thread has every STEP-th row, always the
- * same 8 channels: its address is multiplied out once for a tile, from row to row it is a sum. */
-template <int W>
-static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
-                                                  const struct tile_place &p, int tile,
-                                                  kvr_shared<kvr_bf16> rows)
-{
-    enum { STEP = MMA_THREADS / (W / 8), EACH = TILE / STEP };
-    const kvr_global<const kvr_bf16> x((const kvr_bf16 *)s.rows);
+    enum { STEP = MMA_THREADS / (W / 8), EACH = TILE / STEP, SIZE = TILE * (W + 8) };
+    const kvr_global<const kvr_bf16> of_k((const kvr_bf16 *)k.rows), of_v((const kvr_bf16 *)v.rows);
     const int pitch = p.n_heads * p.head_dim, self = kvr_thread();
     const int first = self / (W / 8), c = self % (W / 8) * 8, t = tile + first;
     const kvr_shared<kvr_bf16> to = rows + first * (W + 8) + c;
@@ -190,12 +197,17 @@ static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
     if (c >= p.head_dim)
         return;
     if (tile >= p.t0 && tile + TILE <= p.end) {
-        const kvr_global<const kvr_bf16> from = x + ((int64_t)t * pitch + p.h * p.head_dim + c);
+        const int64_t at =
+            (int64_t)((uint64_t)(unsigned)t * (unsigned)pitch) + p.h * p.head_dim + c;
+        const kvr_global<const kvr_bf16> from_k = of_k + at, from_v = of_v + at;
 
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
+        for (int i = 0; i < EACH; i++) {
             kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)),
-                           kvr_as<const uint4>(from + (int64_t)pitch * (i * STEP)), true);
+                           kvr_as<const uint4>(from_k + (int64_t)pitch * (i * STEP)), true);
+            kvr_copy_begin(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)),
+                           kvr_as<const uint4>(from_v + (int64_t)pitch * (i * STEP)), true);
+        }
         return;
     }
 #pragma unroll 1
@@ -203,7 +215,10 @@ static __device__ __forceinline__ void fetch_rows(const struct tile_source &s,
         const bool there = t + i * STEP >= p.t0 && t + i * STEP < p.end;
         const int64_t at = (int64_t)(there ? t + i * STEP : p.t0) * pitch + p.h * p.head_dim + c;
 
-        kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)), kvr_as<const uint4>(x + at), there);
+        kvr_copy_begin(kvr_as<uint4>(to + i * STEP * (W + 8)), kvr_as<const uint4>(of_k + at),
+                       there);
+        kvr_copy_begin(kvr_as<uint4>(to + SIZE + i * STEP * (W + 8)),
+                       kvr_as<const uint4>(of_v + at), there);
     }
 }
 
@@ -217,179 +232,250 @@ static __device__ __forceinline__ void fetch_grids(const struct tile_source &s,
                                                    const struct tile_place &p, int tile,
                                                    kvr_shared<uint8_t> stage)
 {
-    if (HOW & HOW_PACKED) {
-        const struct tile_grid &g = s.grid[0];
+#pragma unroll 1
+    for (int i = 0; i < (HOW & HOW_CHAINS ? s.n_grids : 1); i++) {
+        const struct tile_grid &g = s.grid[i];
         const int at = fetch_planes<W>(g, p, tile, stage);
 
-        fetch_token_scales<W>(g, p, tile, kvr_global<const kvr_f16>(g.meta),
-                             kvr_as<kvr_f16>(stage + at));
-        return;
-    }
-    int from = 0; /* where the grid's stage begins */
-
-#pragma unroll 1
-    for (int i = 0; i < s.n_grids; i++) {
-        const struct tile_grid &g = s.grid[i];
-        const kvr_global<const kvr_f16> meta(g.meta);
-        const kvr_shared<kvr_f16> scales =
-            kvr_as<kvr_f16>(stage + from + fetch_planes<W>(g, p, tile, stage + from));
-
-#pragma unroll 1
-        for (int z = 0; z <= (g.asym ? 1 : 0); z++) /* scales, zero points */
-            fetch_scales<W>(g, p, tile, meta + (z ? g.n_sets : 0), scales + (z ? g.scales : 0));
-        from += stage_bytes(g, W);
+        if (HOW & HOW_TOKENS)
+            fetch_token_scales<W>(g, p, tile, kvr_as<kvr_f16>(stage + at));
+        else
+            fetch_channel_scales(g, p, tile, kvr_as<kvr_f16>(stage + at));
+        stage = stage + stage_bytes(g, W);
     }
 }
 
 /* ---- decode ------------------------------------------------------------------------------- */
 
-/* Four channels of a set: x = (q - off) s + m. `off` has 2^23 in it: so does a code that was made
- * a float by putting it into the last bits of 2^23, and the difference is exact. */
-struct levels {
-    float s[4], off[4], m[4];
-};
-
-static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
-                                                 unsigned zero, float &s, float &off, float &m)
+/* N words of shared memory, 1, 2 or 4. */
+template <int N, class T>
+static __device__ __forceinline__ void read_words(kvr_shared<T> at, unsigned *w)
 {
-    const float magic = 8388608.0f;
-    const float z = g.asym ? kvr_float_of((kvr_f16)zero) : 0.0f;
+    if (N == 4) {
+        const uint4 x = kvr_as<uint4>(at)[0];
 
-    s = kvr_float_of((kvr_f16)scale);
-    off = magic + (g.study ? z : g.middle);
-    m = g.asym && !g.study ? z : 0.0f;
+        w[0] = x.x;
+        w[N > 1 ? 1 : 0] = x.y;
+        w[N > 2 ? 2 : 0] = x.z;
+        w[N > 2 ? 3 : 0] = x.w;
+    } else if (N == 2) {
+        const uint2 x = kvr_as<uint2>(at)[0];
+
+        w[0] = x.x;
+        w[N > 1 ? 1 : 0] = x.y;
+    } else {
+        w[0] = kvr_as<unsigned>(at)[0];
+    }
 }
 
-/* Where the scales of channels [c, c + 4) of the tile's token i are. Of groups of channels, which
- * are multiples of 4, and of whole tokens they are one. */
-template <int W, bool TOKENS>
-static __device__ __forceinline__ struct levels levels_of(const struct tile_grid &g, int tile,
-                                                          int i, int c, kvr_shared<uint8_t> stage)
+/* C channels of a set: x = (q - off) s + m. `off` has 2^23 in it: so does a code that was made
+ * a float by putting it into the last bits of 2^23, and the difference is exact. */
+template <int C> struct levels {
+    float s[C], off[C], m[C];
+};
+
+/* A scale and what lies behind it, in the low half of a word or in the high one. */
+static __device__ __forceinline__ void set_level(const struct tile_grid &g, unsigned scale,
+                                                 unsigned zero, int high, float &s, float &off,
+                                                 float &m)
+{
+    const float magic = 8388608.0f;
+    const unsigned at = (zero & g.zero) | g.middle, least = zero & g.minimum;
+
+    s = kvr_float_of((kvr_f16)(high ? scale >> 16 : scale & 0xffffu));
+    off = magic + kvr_float_of((kvr_f16)(high ? at >> 16 : at & 0xffffu));
+    m = kvr_float_of((kvr_f16)(high ? least >> 16 : least & 0xffffu));
+}
+
+/* One for C channels: the scale at `at`, and what is `behind` it. */
+template <int C>
+static __device__ __forceinline__ void level_at(const struct tile_grid &g, kvr_shared<kvr_f16> at,
+                                                kvr_shared<kvr_f16> behind, struct levels<C> &l)
+{
+    const unsigned s = (kvr_f16)at[0], z = (kvr_f16)behind[0];
+
+    set_level(g, s, z, 0, l.s[0], l.off[0], l.m[0]);
+#pragma unroll
+    for (int e = 1; e < C; e++) {
+        l.s[e] = l.s[0];
+        l.off[e] = l.off[0];
+        l.m[e] = l.m[0];
+    }
+}
+
+/* Where the scales of channels [c, c + C) of the tile's token i are. Of groups of channels, which
+ * are multiples of C, and of whole tokens they are one. */
+template <int W, bool TOKENS, int C>
+static __device__ __forceinline__ void levels_of(const struct tile_grid &g, int tile, int i, int c,
+                                                 kvr_shared<uint8_t> stage, struct levels<C> &l)
 {
     const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * g.bits * W);
-    struct levels l;
 
     if (TOKENS) {
         const int at = (((tile + i) >> g.shift) - (tile >> g.shift)) * W + c;
-        const uint2 s = kvr_as<uint2>(scales + at)[0];
-        uint2 z = s;
+        unsigned s[C / 2], z[C / 2];
 
-        if (g.asym)
-            z = kvr_as<uint2>(scales + g.scales + at)[0];
-        set_level(g, s.x & 0xffffu, z.x & 0xffffu, l.s[0], l.off[0], l.m[0]);
-        set_level(g, s.x >> 16, z.x >> 16, l.s[1], l.off[1], l.m[1]);
-        set_level(g, s.y & 0xffffu, z.y & 0xffffu, l.s[2], l.off[2], l.m[2]);
-        set_level(g, s.y >> 16, z.y >> 16, l.s[3], l.off[3], l.m[3]);
-    } else {
-        const int at = i * g.per + (c >> g.shift);
-
-        set_level(g, (kvr_f16)scales[at], g.asym ? (kvr_f16)scales[g.scales + at] : (kvr_f16)0, l.s[0],
-                  l.off[0], l.m[0]);
+        read_words<C / 2>(scales + at, s);
+        read_words<C / 2>(scales + at + (g.asym ? g.scales : 0), z);
 #pragma unroll
-        for (int e = 1; e < 4; e++) {
-            l.s[e] = l.s[0];
-            l.off[e] = l.off[0];
-            l.m[e] = l.m[0];
-        }
+        for (int e = 0; e < C; e++)
+            set_level(g, s[e / 2], z[e / 2], e % 2, l.s[e], l.off[e], l.m[e]);
+    } else {
+        const kvr_shared<kvr_f16> at = scales + i * g.per + (c >> g.shift);
+
+        level_at<C>(g, at, at + (g.asym ? g.scales : 0), l);
     }
-    return l;
 }
 
-/* Fields of F bits of 8 tokens and four channels: into the bytes of codes[8], from bit `low` on. */
-template <int W, int F>
-static __device__ __forceinline__ void read_plane(int low, kvr_shared<uint8_t> at, unsigned *codes)
+/* Codes of one plane, of F bits, of 8 tokens and C channels, four to a word. */
+template <int W, int F, int C>
+static __device__ __forceinline__ void read_plane(kvr_shared<uint8_t> at, unsigned (*codes)[C / 4])
 {
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
 
 #pragma unroll
     for (int r = 0; r < F; r++) {
-        const unsigned raw = kvr_as<unsigned>(at + r * W)[0];
+        unsigned raw[C / 4];
 
+        read_words<C / 4>(at + r * W, raw);
 #pragma unroll
         for (int i = 0; i < 8 / F; i++)
-            codes[r * (8 / F) + i] |= (raw >> (F * i) & mask) << low;
+#pragma unroll
+            for (int w = 0; w < C / 4; w++)
+                codes[r * (8 / F) + i][w] = raw[w] >> (F * i) & mask;
     }
 }
 
-/* Codes of the 8 tokens from 8 o on, channels [c, c + 4), one word per token. */
-template <int W>
+/* Of the 8 tokens from 8 o on, channels [c, c + C). What is several planes is put together from
+ * the widest, which has the high bits. */
+template <int W, int C>
 static __device__ __forceinline__ void read_codes(const struct tile_grid &g, int o, int c,
-                                                  kvr_shared<uint8_t> stage, unsigned *codes)
+                                                  kvr_shared<uint8_t> stage,
+                                                  unsigned (*codes)[C / 4])
 {
-    int at = c, low = g.bits;
-
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        codes[i] = 0;
+    stage = stage + c;
     if (g.bits == 4) { /* these two are most of what there is */
-        read_plane<W, 4>(0, stage + at + o * 4 * W, codes);
+        read_plane<W, 4, C>(stage + o * 4 * W, codes);
         return;
     }
     if (g.bits == 2) {
-        read_plane<W, 2>(0, stage + at + o * 2 * W, codes);
+        read_plane<W, 2, C>(stage + o * 2 * W, codes);
         return;
     }
-    if (g.bits & 8) {
-        read_plane<W, 8>(0, stage + at + o * 8 * W, codes);
+    if (g.bits == 8) {
+        read_plane<W, 8, C>(stage + o * 8 * W, codes);
         return;
     }
-    if (g.bits & 4) {
-        read_plane<W, 4>(low -= 4, stage + at + o * 4 * W, codes);
-        at += 8 * 4 * W;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int w = 0; w < C / 4; w++)
+            codes[i][w] = 0;
+#pragma unroll 1
+    for (int f = 4; f; f /= 2) {
+        const unsigned mask = ((1u << f) - 1u) * 0x01010101u;
+
+        if (!(g.bits & f))
+            continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            unsigned raw[C / 4];
+
+            read_words<C / 4>(stage + (o * f + (i * f >> 3)) * W, raw);
+#pragma unroll
+            for (int w = 0; w < C / 4; w++)
+                codes[i][w] = codes[i][w] << f | (raw[w] >> (i * f & 7) & mask);
+        }
+        stage = stage + 8 * f * W;
     }
-    if (g.bits & 2) {
-        read_plane<W, 2>(low -= 2, stage + at + o * 2 * W, codes);
-        at += 8 * 2 * W;
-    }
-    if (g.bits & 1)
-        read_plane<W, 1>(low - 1, stage + at + o * W, codes);
 }
 
-static __device__ __forceinline__ float value_of(const struct levels &l, unsigned codes, int e)
+template <int C>
+static __device__ __forceinline__ float value_of(const struct levels<C> &l, const unsigned *codes,
+                                                 int e)
 {
-    const unsigned which = 0x7540u + (unsigned)e; /* byte e, 0, 0, 0x4b: 2^23 + byte */
+    const unsigned which = 0x7540u + (unsigned)e % 4; /* byte e, 0, 0, 0x4b: 2^23 + byte */
 
-    return fmaf(__uint_as_float(__byte_perm(codes, 0x4b000000u, which)) - l.off[e], l.s[e], l.m[e]);
+    return fmaf(__uint_as_float(__byte_perm(codes[e / 4], 0x4b000000u, which)) - l.off[e], l.s[e],
+                l.m[e]);
 }
 
-/* The octet's 8 tokens and four channels, of any grids. */
-template <int W, bool TOKENS, bool CHAINS>
-static __device__ __forceinline__ void decode_grids(const struct tile_source &s, int tile, int o,
+/* C values of BF16, in one go. */
+template <int C>
+static __device__ __forceinline__ void store_values(kvr_shared<kvr_bf16> to, const unsigned *x)
+{
+    if (C == 8)
+        kvr_as<uint4>(to)[0] = uint4{ x[0], x[1], x[C > 4 ? 2 : 0], x[C > 4 ? 3 : 0] };
+    else
+        kvr_as<uint2>(to)[0] = uint2{ x[0], x[1] };
+}
+
+/* The octet's 8 tokens and C channels, of one grid. */
+template <int W, bool TOKENS, int C>
+static __device__ __forceinline__ void decode_grid(const struct tile_grid &g, int tile, int o,
+                                                   int c, kvr_shared<uint8_t> stage,
+                                                   kvr_shared<kvr_bf16> to)
+{
+    kvr_shared<kvr_f16> at =
+        kvr_as<kvr_f16>(stage + 8 * g.bits * W) + (8 * o * g.per + (c >> g.shift));
+    kvr_shared<kvr_f16> behind = at + (g.asym ? g.scales : 0);
+    struct levels<C> l;
+    unsigned codes[8][C / 4];
+
+    read_codes<W, C>(g, o, c, stage, codes);
+    if (TOKENS)
+        levels_of<W, true, C>(g, tile, 8 * o, c, stage, l);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        unsigned x[C / 2];
+
+        if (!TOKENS) { /* from token to token their places are sums */
+            level_at<C>(g, at, behind, l);
+            at = at + g.per;
+            behind = behind + g.per;
+        }
+#pragma unroll
+        for (int e = 0; e < C / 2; e++)
+            x[e] =
+                kvr_bf16_pair(value_of<C>(l, codes[i], 2 * e), value_of<C>(l, codes[i], 2 * e + 1));
+        store_values<C>(to + i * (W + 8), x);
+    }
+}
+
+/* Of a chain of them, added up in F32 one after the other. */
+template <int W, bool TOKENS>
+static __device__ __forceinline__ void decode_chain(const struct tile_source &s, int tile, int o,
                                                     int c, kvr_shared<uint8_t> stage,
                                                     kvr_shared<kvr_bf16> to)
 {
-    const bool both = CHAINS && s.n_grids > 1;
-    const kvr_shared<uint8_t> second = stage + (both ? stage_bytes(s.grid[0], W) : 0);
-    struct levels l[CHAINS ? 2 : 1];
-    unsigned codes[CHAINS ? 2 : 1][8];
+    float x[8][4];
 
-    read_codes<W>(s.grid[0], o, c, stage, codes[0]);
-    if (TOKENS)
-        l[0] = levels_of<W, true>(s.grid[0], tile, 8 * o, c, stage);
-    if (both) {
-        read_codes<W>(s.grid[1], o, c, second, codes[CHAINS]);
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        x[i / 4][i % 4] = -0.0f; /* plus anything is that */
+#pragma unroll 1
+    for (int n = 0; n < s.n_grids; n++) {
+        const struct tile_grid &g = s.grid[n];
+        struct levels<4> l;
+        unsigned codes[8][1];
+
+        read_codes<W, 4>(g, o, c, stage, codes);
         if (TOKENS)
-            l[CHAINS] = levels_of<W, true>(s.grid[1], tile, 8 * o, c, second);
-    }
+            levels_of<W, true, 4>(g, tile, 8 * o, c, stage, l);
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float x[4];
-
-        if (!TOKENS)
-            l[0] = levels_of<W, false>(s.grid[0], tile, 8 * o + i, c, stage);
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            x[e] = value_of(l[0], codes[0][i], e);
-        if (both) {
+        for (int i = 0; i < 8; i++) {
             if (!TOKENS)
-                l[CHAINS] = levels_of<W, false>(s.grid[1], tile, 8 * o + i, c, second);
+                levels_of<W, false, 4>(g, tile, 8 * o + i, c, stage, l);
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                x[e] += value_of(l[CHAINS], codes[CHAINS][i], e);
+                x[i][e] += value_of<4>(l, codes[i], e);
         }
-        kvr_as<uint2>(to + i * (W + 8))[0] =
-            uint2{ kvr_bf16_pair(x[0], x[1]), kvr_bf16_pair(x[2], x[3]) };
+        stage = stage + stage_bytes(g, W);
     }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        kvr_as<uint2>(to + i * (W + 8))[0] =
+            uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
 /* The same of a symmetric grid over tokens of F = 2 or 4 bits alone, in pairs of BF16. A code in
@@ -405,13 +491,11 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
     const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
     const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * F * W);
-    const uint2 scale =
-        kvr_as<uint2>(scales + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c)[0];
-    const unsigned two[2] = { scale.x, scale.y };
-    unsigned hi[2], lo[2];
+    unsigned two[4], hi[4], lo[4];
 
+    read_words<4>(scales + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c, two);
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
+    for (int e = 0; e < 4; e++) {
         const float a = kvr_float_of((kvr_f16)(two[e] & 0xffffu));
         const float b = kvr_float_of((kvr_f16)(two[e] >> 16));
 
@@ -422,34 +506,37 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
     }
 #pragma unroll
     for (int r = 0; r < F; r++) {
-        const unsigned raw = kvr_as<unsigned>(stage + (o * F + r) * W + c)[0];
+        unsigned raw[2];
 
+        read_words<2>(stage + (o * F + r) * W + c, raw);
 #pragma unroll
         for (int i = 0; i < 8 / F; i++) {
-            const unsigned q = raw >> (F * i) & mask;
-            unsigned x[2];
+            unsigned x[4];
 
 #pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const unsigned code = __byte_perm(q, 0x43u, e ? 0x4342u : 0x4140u);
+            for (int e = 0; e < 4; e++) {
+                const unsigned q = raw[e / 2] >> (F * i) & mask;
+                const unsigned code = __byte_perm(q, 0x43u, e % 2 ? 0x4342u : 0x4140u);
                 const unsigned d = kvr_bf16_fma(code, ones, middle);
 
                 x[e] = kvr_bf16_fma(d, hi[e], kvr_bf16_fma(d, lo[e], 0u));
             }
-            kvr_as<uint2>(to + (r * (8 / F) + i) * (W + 8))[0] = uint2{ x[0], x[1] };
+            store_values<8>(to + (r * (8 / F) + i) * (W + 8), x);
         }
     }
 }
 
-/* Tokens that are not of the span become 0. */
-template <int W>
+/* Tokens that are not of the span become 0, in C channels. */
+template <int W, int C>
 static __device__ __forceinline__ void clear_outside(const struct tile_place &p, int tile, int o,
                                                      kvr_shared<kvr_bf16> to)
 {
 #pragma unroll 1
     for (int i = 0; i < 8; i++)
         if (tile + 8 * o + i < p.t0 || tile + 8 * o + i >= p.end)
-            kvr_as<uint2>(to + i * (W + 8))[0] = uint2{ 0, 0 };
+#pragma unroll
+            for (int e = 0; e < C; e += 4)
+                kvr_as<uint2>(to + i * (W + 8) + e)[0] = uint2{ 0, 0 };
 }
 
 /* Rows that nothing stages: from global memory. */
@@ -480,50 +567,41 @@ static __device__ __forceinline__ void decode_rows(const struct tile_source &s,
     }
 }
 
-/* A thread's octets, always the same four channels. */
-template <int W, int F>
-static __device__ __forceinline__ void
-decode_all_packed(const struct tile_grid &g, const struct tile_place &p, int tile,
-                  kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
-{
-    const int self = kvr_thread(), c = self % (W / 4) * 4;
-
-    if (c >= p.head_dim)
-        return;
-#pragma unroll 1
-    for (int o = self / (W / 4); o < TILE / 8; o += MMA_THREADS / (W / 4))
-        decode_packed<W, F>(g, tile, o, c, stage, rows + 8 * o * (W + 8) + c);
-}
-
-/* What was fetched, and has arrived, to the tile. */
+/* What was fetched, and has arrived, to the tile. A thread has an octet of tokens and C channels of
+ * it at a time: at D = 128 and C = 8 no more than that. */
 template <int W, int HOW>
 static __device__ __forceinline__ void decode(const struct tile_source &s,
                                               const struct tile_place &p, int tile,
                                               kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> rows)
 {
+    enum {
+        C = HOW & (HOW_CHAINS | HOW_ROWS) ? 4 : 8,
+        EACH = W / C,
+        N = TILE / 8 * EACH,
+        ROUNDS = (N + MMA_THREADS - 1) / MMA_THREADS
+    };
     const bool ragged = tile < p.t0 || tile + TILE > p.end;
+    int i = kvr_thread();
 
-    if (HOW & HOW_PACKED) {
-        if (s.grid[0].bits == 4)
-            decode_all_packed<W, 4>(s.grid[0], p, tile, stage, rows);
-        else
-            decode_all_packed<W, 2>(s.grid[0], p, tile, stage, rows);
-        if (!ragged)
-            return;
-    }
 #pragma unroll 1
-    for (int i = kvr_thread(); i < TILE / 8 * (W / 4); i += MMA_THREADS) {
-        const int o = i / (W / 4), c = i % (W / 4) * 4;
+    for (int round = 0; round < ROUNDS; round++, i += MMA_THREADS) {
+        const int o = i / EACH, c = i % EACH * C;
+        const kvr_shared<kvr_bf16> to = rows + 8 * o * (W + 8) + c;
 
-        if (c >= p.head_dim)
+        if ((N % MMA_THREADS && i >= N) || c >= p.head_dim)
             continue;
         if (HOW & HOW_ROWS && s.kind != GRIDS)
             decode_rows<W>(s, p, tile, o, c, rows);
-        else if (!(HOW & HOW_PACKED))
-            decode_grids<W, (HOW & HOW_TOKENS) != 0, (HOW & HOW_CHAINS) != 0>(
-                s, tile, o, c, stage, rows + 8 * o * (W + 8) + c);
+        else if (HOW & HOW_PACKED && s.grid[0].bits == 4)
+            decode_packed<W, 4>(s.grid[0], tile, o, c, stage, to);
+        else if (HOW & HOW_PACKED)
+            decode_packed<W, 2>(s.grid[0], tile, o, c, stage, to);
+        else if (HOW & HOW_CHAINS)
+            decode_chain<W, (HOW & HOW_TOKENS) != 0>(s, tile, o, c, stage, to);
+        else
+            decode_grid<W, (HOW & HOW_TOKENS) != 0, C>(s.grid[0], tile, o, c, stage, to);
         if (ragged)
-            clear_outside<W>(p, tile, o, rows + 8 * o * (W + 8) + c);
+            clear_outside<W, C>(p, tile, o, to);
     }
 }
 

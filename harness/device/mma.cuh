@@ -122,6 +122,7 @@ static __device__ __forceinline__ int kvr_thread()
     int x;
 
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    __builtin_assume(x >= 0); /* so that quotients are shifts */
     return x;
 #endif
 }

@@ -56,6 +56,10 @@ says "and local memory" 'attend<128>: 1 local memory operations, limit 0'
 printf 'other<128>\t13\t100\t0\t1\n' >"$work/limits"
 model 1 "limits of no kernel" --limits "$work/limits"
 says "say so" 'no kernel is one that .* limits'
+printf 'attend<128>\t14\t176\t1\t3\tHMMA.16816.F32.BF16>=3\n' >"$work/limits"
+model 0 "a way that has an instruction of one kind" --limits "$work/limits"
+printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
+model 1 "of a kind that is nowhere" --limits "$work/limits"
 printf 'attend<128>\t13\t100\t0\t1\tLDG>=1\n' >"$work/limits"
 model 1 "instructions that are nowhere" --limits "$work/limits"
 echo 'nothing' >"$work/k.hex"
