@@ -10,6 +10,7 @@
 #include "harness/core/machine.h"
 #include "harness/core/procfile.h"
 #include "harness/device/blaslt.h"
+#include "harness/device/gpu_state.h"
 #include "harness/plan/find.h"
 
 struct doctor_opts {
@@ -129,6 +130,17 @@ static json_t *check_device(enum kvr_status *worst)
     return check("device", ok, ok ? text : kvr_error());
 }
 
+/* Who tells of a GPU's clocks and heat, by which its times are judged. */
+static json_t *check_gpu_state(void)
+{
+    char text[256];
+    struct kvr_gpu_states *g = kvr_gpu_states_open(text, sizeof text);
+    json_t *found = check("GPU state", g != NULL, text);
+
+    kvr_gpu_states_close(&g);
+    return found;
+}
+
 /* What computes linear layers on a device. */
 static json_t *check_linear(enum kvr_status *worst)
 {
@@ -154,6 +166,7 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_governor());
     json_array_append_new(list, check_kernels());
     json_array_append_new(list, check_device(&worst));
+    json_array_append_new(list, check_gpu_state());
     json_array_append_new(list, check_linear(&worst));
     json_array_append_new(list, check_models(&worst));
     json_array_append_new(

@@ -138,7 +138,7 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
             printf("By earlier cells: %.1f s, %.1f MiB of memory, %.1f MiB on disk\n",
                    (double)s->estimate_ns * 1e-9, (double)s->memory_bytes / MIB,
                    (double)s->disk_bytes / MIB);
-        else
+        else if (s->to_run)
             print_estimate(s);
         return;
     }

@@ -67,6 +67,10 @@ exits 0 "doctor --json" doctor --json
 json "doctor lists checks" 'length >= 4 and all(.[]; has("ok"))'
 json "doctor names the device, or why there is none" \
     'any(.[]; .name == "device" and (.found | length > 7))'
+KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so exits 0 "doctor with a library that tells of GPUs" doctor --json
+json "names its driver" 'any(.[]; .name == "GPU state" and .ok and .found == "NVML of driver 999.1")'
+KVREEL_NVML=$work/none.so exits 0 "doctor without one" doctor --json
+json "says why nobody tells" 'any(.[]; .name == "GPU state" and (.ok | not) and (.found | test("^no NVML: .*none.so")))'
 
 exits 0 "after -- a dash is a word" show -- RTN_INT4
 check "data on stdout, nothing on stderr" test ! -s "$err"
