@@ -19,7 +19,7 @@ enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_
                                     int *n_rows);
 /* Products of one call at most: above, every row would take minutes and the library's scores
  * gigabytes. */
-#define KVR_BENCH_ATTENTION_FLOP 1e11
+#define KVR_BENCH_ATTENTION_FLOP 5e10
 
 /* The largest part of the queries that divides them and whose products are no more; one at least.
  */
@@ -27,7 +27,7 @@ int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
 
 /* At one shape, "QUERIESxKEYSxHEADSxDIM". Where that is more than KVR_BENCH_ATTENTION_FLOP, a part
  * of the queries is measured over all keys, in chunks of so many tokens; names of rows tell it:
- * "4680x65520x12x128" gives 234x65520. */
+ * "4680x65520x12x128" gives 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
                                        struct kvr_bench_row *rows, int *n_rows);
 

@@ -180,7 +180,7 @@ const struct kvr_command kvr_command_bench = {
         "nothing.\nkernels: one thread; ratio is the reference's time over the variant's, "
         "so that more is "
         "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n"
-        "--shape: on the CPU a call has 100 GFLOP at most; above that a part of the queries is "
+        "--shape: on the CPU a call has 50 GFLOP at most; above that a part of the queries is "
         "measured\nover all keys, which names of rows tell.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
