@@ -180,6 +180,13 @@ function frontier(methods, objectives, noise) {
   const open = full.filter(m => !by.get(m).length);
   return { front: open.filter(m => !maybe.get(m).length), undecided: open.filter(m => maybe.get(m).length), open, by, maybe, missing: methods.filter(m => !full.includes(m)) };
 }
+// The corners of a figure's step line, as kvreel plot draws it: nobody is as good in all means and better
+// in one. The means as they are: what lies within the margins of a corner is undecided, not on the line.
+function corners(methods, objectives) {
+  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const gain = (a, b, k) => (a.v[k] - b.v[k]) * METRICS[k].better;
+  return full.filter(b => !full.some(a => objectives.every(k => gain(a, b, k) >= 0) && objectives.some(k => gain(a, b, k) > 0)));
+}
 // Share of the resamples of the prompts in which nobody dominates a method, as harness/report/front.h has
 // it: a mean strays sqrt(n / (n - 1)) times as far as it does.
 const chances = new Map();

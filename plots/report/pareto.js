@@ -81,7 +81,7 @@ function drawPareto() {
   const f = frame({ w, h: ht, x: ax(kx), y: ax(ky), right: 22 });
   const front = r.open.filter(m => pts.includes(m));
   // Bars and names of many methods hide the points: then those of the front of the means are drawn alone, as kvreel plot does.
-  const crowded = pts.length > 30, corners = new Set(frontier(pts, used, false).front), shown = m => !crowded || corners.has(m) || m.is_baseline || m.name === state.picked;
+  const crowded = pts.length > 30, line = corners(pts, used), shown = m => !crowded || line.includes(m) || m.is_baseline || m.name === state.picked;
   // Beyond the floor nothing is told apart: BF16 with its noise moved a little is as far from itself.
   const floor = (FLOORS.get(state.group) || {})[ky];
   if (Number.isFinite(floor)) {
@@ -93,8 +93,8 @@ function drawPareto() {
   const steps = []; // boxes around the line, for names to keep off
   // The step line only where the front is that of the two axes: that of the means, which noise moves.
   if (used.length === 2 && used.includes(kx) && used.includes(ky) && kx !== ky) {
-    const line = frontier(pts, used, false).front.sort((a, b) => a.v[kx] - b.v[kx]), d = [];
-    line.forEach((m, i) => {
+    const d = [];
+    line.sort((a, b) => a.v[kx] - b.v[kx]).forEach((m, i) => {
       const x = f.X(m.v[kx]), y = f.Y(m.v[ky]);
       if (i) { const px = f.X(line[i - 1].v[kx]), py = f.Y(line[i - 1].v[ky]); d.push(METRICS[kx].better > 0 ? [px, y] : [x, py]); }
       d.push([x, y]);

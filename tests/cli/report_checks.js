@@ -28,6 +28,12 @@
 
     const front = frontier(METHODS, ["compression", "ssim"], false);
     say(front.front.length > 0 && [...front.by].every(([b, by]) => by.every(a => a.v.compression >= b.v.compression - 1e-9 && a.v.ssim >= b.v.ssim - 1e-9)), "who dominates is nowhere worse");
+    const stepLine = () => document.querySelector("#p-chart .front")?.getAttribute("d"), drawn_before = stepLine(), usual = margins;
+    margins = Object.fromEntries(Object.keys(METRICS).map(k => [k, 1e9]));
+    drawPareto();
+    say(drawn_before && stepLine() === drawn_before, "the step line is of the means as they are, whatever the margins", stepLine());
+    margins = usual;
+    drawPareto();
     say(all("#p-chart .pt").length > 2 && $("p-list").textContent.includes("dominated by"), "the front and its verdicts are drawn");
     const point = document.querySelector("#p-chart .pt:not(.picked)");
     point.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
