@@ -11,15 +11,17 @@
  *       - {suite: moviegen, file: prompts.txt, prompts: 10}    lines of a text, p0001 and so on;
  *                                                    seen from here or from the config's folder,
  *                                                    as `embeddings` beside it
- * (harness/engine/text/embed.h) prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do
- * not say; or in place of suites methods:
+ *                                                    (harness/engine/text/embed.h)
+ *     prompts: 2 | [id, ...] | [{id, text}, ...]     for suites that do not say; or in place of
+ *                                                    suites
+ *     methods:
  *       - BF16
  *       - RTN_INT4@study
  *       - RTN_INT2+taylor
  *       - {method: RTN_INT4, options: {group: [16, 64]}, label: int4}
+ *       - study33@study              a group: study33, all, a family ("family:KIVI"), a tag
  *     plugins: [mine.so]               shared objects that methods come from (methods/plugin.h),
  *                                      seen from here or from the config's folder
- *       - study33@study              a group: study33, all, a family ("family:KIVI"), a tag
  *     tags: {low: [RTN_INT2, KIVI_INT2]}   groups of one's own
  *     zip: [frames, window]            axes that go together, first with first
  *     exclude: [{when: "window=0 & name~KIVI", reason: TEXT}]   stored as EXCLUDED; also include

@@ -48,10 +48,8 @@ typedef __m512i vi;
 #define i_right(a, n) _mm512_srl_epi32(a, _mm_cvtsi32_si128(n))
 #define i_sign(a) _mm512_srai_epi32(a, 31)                 /* all bits the sign */
 #define i_all_signs(a) (_mm512_movepi32_mask(a) == 0xffff) /* all are negative */
-#define i_pick(mask, a, b)                                                                         \
-    _mm512_ternarylogic_epi32(mask, a, b,                                                          \
-                              0xca) /* a where the mask is set                         \
-                                                 */
+/* a where the mask is set */
+#define i_pick(mask, a, b) _mm512_ternarylogic_epi32(mask, a, b, 0xca)
 #define i_min(a, b) _mm512_min_epi32(a, b)
 #define i_max(a, b) _mm512_max_epi32(a, b)
 #define i_min_bits(a, b) _mm512_min_epu32(a, b) /* as unsigned numbers */

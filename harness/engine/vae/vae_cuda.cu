@@ -3,8 +3,7 @@
 
 #include "harness/device/kernel.cuh"
 
-/* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4
- * -------- */
+/* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4 -- */
 
 enum { PIXELS = 128, COLUMNS = 32, DEPTH = 16, CONV_THREADS = 64, NOWHERE = -1 };
 enum {
@@ -139,8 +138,7 @@ void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
                f[2].stride, f[0].p, f[1].p, f[2].p, w, bias, y);
 }
 
-/* ---- what lies between
- * ---------------------------------------------------------------------------- */
+/* ---- what lies between ----------------------------------------------------------------------- */
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 

@@ -11,7 +11,7 @@ enum { THREADS = 256, MANY = 8 };
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_bf16(int64_t n, kvr_global<const kvr_few<float, N>> x,
-                  kvr_global<kvr_few<kvr_bf16, N>> out)
+                kvr_global<kvr_few<kvr_bf16, N>> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     kvr_few<kvr_bf16, N> y;
@@ -53,7 +53,7 @@ template <class E, int N> struct by {
 template <class W>
 static __global__ void __launch_bounds__(THREADS)
     raw_to_f32(unsigned strips, int64_t channels, int64_t first, int64_t width,
-                 kvr_global<const typename W::T> x, kvr_global<kvr_few<float, W::n>> out)
+               kvr_global<const typename W::T> x, kvr_global<kvr_few<float, W::n>> out)
 {
     const int64_t row = blockIdx.x / strips;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
@@ -75,8 +75,8 @@ template <int N> static void to_bf16(struct kvr_stream *s, int64_t n, const floa
                (const kvr_few<float, N> *)x, (kvr_few<kvr_bf16, N> *)out);
 }
 
-void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
-                           const float *x, kvr_bf16 *codes)
+void kvr_raw_encode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape, const float *x,
+                         kvr_bf16 *codes)
 {
     const int64_t n = shape->n_tok * shape->n_heads * shape->head_dim;
 
@@ -116,8 +116,8 @@ static void to_f32(struct kvr_stream *s, const struct cut &c, const void *codes,
 }
 
 void kvr_raw_decode_cuda(struct kvr_stream *s, const struct kvr_block_shape *shape,
-                           enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
-                           int nh, float *out)
+                         enum kvr_dtype type, const void *codes, int64_t t0, int64_t n, int h0,
+                         int nh, float *out)
 {
     const int64_t d = shape->head_dim, channels = shape->n_heads * d,
                   first = t0 * channels + h0 * d;
