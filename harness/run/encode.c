@@ -20,6 +20,7 @@ struct texts {
     int n, max_tokens;
     const struct kvr_settings *set; /* which device, and how many threads */
     struct kvr_gpus *gpus;
+    bool (*stopped)(void); /* NULL: never */
 };
 
 static enum kvr_status no_memory(void)
@@ -148,9 +149,12 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
         st = kvr_gpu_take(t->gpus, &at, &taken);
         if (st == KVR_OK && !taken)
             poll(NULL, 0, LOOK_MS);
+        if (st == KVR_OK && t->stopped && t->stopped())
+            st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
-    if (st == KVR_OK)
-        st = kvr_encode_apart(job, pack, t->set->threads, kvr_gpus_uuid(t->gpus, at));
+    if (st == KVR_OK) /* one GPU is seen as it is, like a cell's */
+        st = kvr_encode_apart(job, pack, t->set->threads,
+                              t->gpus->n > 1 ? kvr_gpus_uuid(t->gpus, at) : "", t->stopped);
     kvr_gpu_give(t->gpus, at);
     if (st == KVR_OK)
         job->done(job->ctx, job->n, job->n);
@@ -160,7 +164,6 @@ static enum kvr_status encode_there(const struct texts *t, const struct kvr_embe
 static enum kvr_status encode(const struct texts *t, const char *dir, const char *pack, FILE *say)
 {
     enum kvr_backend backend = KVR_CPU;
-
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
     struct kvr_embed_report report;
@@ -190,7 +193,9 @@ static enum kvr_status one_model(const struct kvr_sweep *sweep, const struct kvr
                                  const struct kvr_config_model *model, struct kvr_gpus *gpus,
                                  const char *out_dir, FILE *say, char **pack)
 {
-    struct texts t = { .set = &sweep->config->set, .gpus = gpus };
+    struct texts t = { .set = &sweep->config->set,
+                       .gpus = gpus,
+                       .stopped = sweep->config->stopped };
     char sha256[KVR_SHA256_HEX];
     bool there;
     enum kvr_status st = gather(&t, sweep, jobs, model);

@@ -112,7 +112,8 @@ static enum kvr_status open_pipes(int p[N_PIPES][2])
     return KVR_OK;
 }
 
-/* The request is smaller than a pipe's buffer, so this does not wait for the reader. */
+/* A cell's request is smaller than a pipe's buffer; one of many prompts waits for the worker, which
+ * reads all of it before it writes. */
 static enum kvr_status write_request(int fd, const char *p, size_t n)
 {
     while (n > 0) {

@@ -69,26 +69,29 @@ static enum kvr_status read_answer(const struct kvr_child *c)
 }
 
 enum kvr_status kvr_encode_apart(const struct kvr_embed_job *job, const char *pack, int threads,
-                                 const char *gpu)
+                                 const char *gpu, bool (*stopped)(void))
 {
     char *request = request_of(job, pack, threads);
     struct kvr_child c = { 0 };
+    bool ended = false;
     int status;
     enum kvr_status st;
 
     if (!request)
         return no_memory();
     st = kvr_child_start(&c, request, strlen(request), threads, gpu);
-    if (st == KVR_OK) {
-        while (!kvr_child_reap(&c, &status)) {
-            struct pollfd ready[] = { { .fd = c.out, .events = POLLIN },
-                                      { .fd = c.err, .events = POLLIN } };
+    while (st == KVR_OK && !ended) {
+        struct pollfd ready[] = { { .fd = c.out, .events = POLLIN },
+                                  { .fd = c.err, .events = POLLIN } };
 
-            poll(ready, 2, LOOK_MS);
-            kvr_child_read(&c);
-        }
-        st = read_answer(&c);
+        poll(ready, 2, LOOK_MS);
+        kvr_child_read(&c);
+        ended = kvr_child_reap(&c, &status);
+        if (!ended && stopped && stopped())
+            st = kvr_fail(KVR_EINTERRUPTED, "text encoder: interrupted");
     }
+    if (st == KVR_OK)
+        st = read_answer(&c);
     kvr_child_free(&c);
     free(request);
     return st;

@@ -10,9 +10,10 @@
 
 #include "harness/engine/text/embed.h"
 
-/* In the parent: in a worker that sees the GPU of this UUID ("": as they are), and waits for it. */
+/* In the parent: in a worker that sees the GPU of this UUID ("": as they are), and waits for it.
+ * KVR_EINTERRUPTED: `stopped` (NULL: never) said so, and the worker is ended. */
 enum kvr_status kvr_encode_apart(const struct kvr_embed_job *job, const char *pack, int threads,
-                                 const char *gpu);
+                                 const char *gpu, bool (*stopped)(void));
 
 /* In the worker: what `encode` of the request says. */
 enum kvr_status kvr_worker_encode(const json_t *encode);

@@ -77,3 +77,42 @@ rc=$?
 check "SIGTERM ends a plan with exit 75" test "$rc" -eq 75
 check "and at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
 check "and says so" grep -q 'interrupted' dry.err
+
+# Before the first cell prompts go through the encoder of a device, in a process of its own: one that
+# takes long, and one that waits for a GPU that another has.
+if "$kvreel" version | grep -q 'kernels *emulated'; then
+    cat >encode.yaml <<YAML
+question: how long is an encoder?
+model: $root/tests/fixtures/wan_folder
+prompts: [{id: p1, text: a small dog runs}]
+methods: [BF16]
+frames: 3
+device: emulated
+YAML
+    printf '#!/bin/sh\nexec sleep 60\n' >slow.sh
+    chmod +x slow.sh
+    export KVREEL_EMULATED_DEVICES=1 KVREEL_LOCKS=$work
+    stops() { # name
+        "$kvreel" run encode.yaml --db encode.db --out encode -q 2>encode.err &
+        pid=$!
+        for _ in $(seq 300); do # its lock is there once it looks for a GPU
+            [ -f kvreel-emulated-0.lock ] && break
+            sleep 0.1
+        done
+        sleep 1
+        kill -TERM $pid
+        start=$(date +%s)
+        wait $pid
+        rc=$?
+        check "$1: SIGTERM ends it with exit 75" test "$rc" -eq 75
+        check "$1: at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
+    }
+    KVREEL_SELF=$work/slow.sh stops "an encoder at work"
+    check "it was one" test -f kvreel-emulated-0.lock
+    exec 9<kvreel-emulated-0.lock
+    flock 9
+    stops "an encoder that waits for its GPU"
+    exec 9<&-
+    check "no cell was begun" test "$(measured encode.db)" = 0
+    unset KVREEL_EMULATED_DEVICES KVREEL_LOCKS
+fi
