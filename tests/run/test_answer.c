@@ -1,0 +1,167 @@
+/* test_answer.c - what makes a time not count, and a cell INVALID, of a worker's answer. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/run/answer.h"
+#include "harness/store/history.h"
+#include "tests/nano_sweep.h"
+#include "tests/rows.h"
+#include "tests/suite.h"
+
+#define SWEEP                                                                                      \
+    "model: nano\n"                                                                                \
+    "prompts: [{id: a, text: a large red disc bounces over a plain blue background}]\n"            \
+    "methods: [BF16]\nframes: 6\nseed: 5\nrepeats: 2\ncontrol: 0\n"
+
+static char dir[64], db[80];
+static struct kvr_session session;
+static struct kvr_store *store;
+static struct nano_sweep n;
+
+static void set_up(void)
+{
+    strcpy(dir, "/tmp/kvr_answer_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(db, sizeof db, "%s/a.db", dir);
+    session = example_session();
+    ck_assert_msg(kvr_store_open(&store, db) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_store_session(store, &session) == KVR_OK, "%s", kvr_error());
+}
+
+static void tear_down(void)
+{
+    char cmd[96];
+
+    kvr_store_close(&store);
+    close_nano_sweep(&n);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+/* Cell i's answer: of 1000 ns of a rollout its phases explain so many; frames of that sha256. */
+static struct kvr_verdict answered(int i, int explained_ns, const char *frames, const char *beside,
+                                   const char *expected)
+{
+    char text[1024];
+    struct kvr_verdict v;
+    const struct kvr_cell *c = &n.sweep.cell[i];
+    const struct kvr_attempt a = { .cell = c,
+                                   .baseline_key = n.sweep.cell[c->baseline].key,
+                                   .session = session.id,
+                                   .started = "2026-01-01T00:00:00Z",
+                                   .finished = "2026-01-01T00:00:01Z",
+                                   .answer = text,
+                                   .cell_ns = 2000,
+                                   .disturbed = beside,
+                                   .expected_frames = expected };
+
+    snprintf(text, sizeof text,
+             "{\"outcome\": \"OK\", \"reason\": \"\", \"wall_ns\": 1000, \"bf16_bytes\": 8, "
+             "\"nominal_bytes\": 8, \"resident_bytes\": 8, \"max_nominal_bytes\": 8, "
+             "\"max_resident_bytes\": 8, \"peak_bytes\": 8, \"varying_millibits\": null, "
+             "\"max_varying_millibits\": null, \"live_start_bytes\": 10, \"live_end_bytes\": 10, "
+             "\"host_peak_bytes\": 8, \"device_bytes\": null, \"metrics\": [], \"samples\": "
+             "{\"attend\": %d, \"linear\": 100, \"rollout\": 1000, \"video\": 500}, \"artifacts\": "
+             "{\"columns\": [\"kind\", \"path\", \"bytes\", \"sha256\"], \"rows\": [[\"frames\", "
+             "\"frames/%s\", 9, \"%s\"]]}}",
+             explained_ns - 100, frames, frames);
+    ck_assert_msg(kvr_attempt_store(store, &a, &v) == KVR_OK, "%s", kvr_error());
+    return v;
+}
+
+static int keep_text(void *ctx, int n_columns, const char *const *names,
+                     const struct kvr_value *row)
+{
+    (void)n_columns, (void)names;
+    if (row)
+        snprintf(ctx, 128, "%s", row->type == KVR_VALUE_TEXT ? row->text : "");
+    return row != NULL;
+}
+
+/* "VERDICT: its codes; why the time does not count" */
+static const char *judged(int i)
+{
+    static char text[128];
+    char sql[256];
+
+    text[0] = 0;
+    snprintf(sql, sizeof sql,
+             "SELECT verdict || ': ' || verdict_codes || '; ' || time_codes FROM cell WHERE key = "
+             "'%s'",
+             n.sweep.cell[i].key);
+    ck_assert_msg(kvr_store_query(db, sql, keep_text, text) == KVR_OK, "%s", kvr_error());
+    return text;
+}
+
+/* Phases are not the whole of a rollout, nor what is beside it. */
+START_TEST(a_timed_row)
+{
+    open_nano_sweep(&n, SWEEP "timing: true\n");
+    ck_assert(!answered(0, 900, "f", NULL, "").noisy);
+    ck_assert_str_eq(judged(0), "VALID: ; ");
+    ck_assert(answered(0, 899, "f", NULL, "").noisy);
+    ck_assert_str_eq(judged(0), "NOISY: UNATTRIBUTED; UNATTRIBUTED");
+    ck_assert(answered(0, 899, "f", "LOAD CLOCK", "").noisy);
+    ck_assert_str_eq(judged(0), "NOISY: LOAD CLOCK UNATTRIBUTED; LOAD CLOCK UNATTRIBUTED");
+    answered(0, 950, "f", "", "");
+    ck_assert_int_eq(kvr_store_noisy(store, session.id, "DRIFT"), KVR_OK);
+    ck_assert_str_eq(judged(0), "NOISY: DRIFT; DRIFT");
+}
+END_TEST
+
+START_TEST(a_row_without_a_warm_up)
+{
+    open_nano_sweep(&n, SWEEP "timing: true\nwarmup: 0\n");
+    ck_assert(!answered(0, 950, "f", "", "").noisy);
+    ck_assert_str_eq(judged(0), "VALID: ; COLD");
+}
+END_TEST
+
+START_TEST(a_row_that_nobody_timed)
+{
+    open_nano_sweep(&n, SWEEP);
+    ck_assert(!answered(0, 200, "f", "LOAD", "").noisy);
+    ck_assert_str_eq(judged(0), "VALID: ; UNTIMED LOAD");
+}
+END_TEST
+
+/* The second repeat's frames are the first's, or neither can be believed. */
+START_TEST(repeats_have_the_same_frames)
+{
+    struct kvr_verdict v;
+    char first[65];
+
+    open_nano_sweep(&n, SWEEP);
+    ck_assert_int_eq(n.sweep.n_cells, 2);
+    ck_assert_int_eq(
+        kvr_store_same_frames(store, n.sweep.cell[1].rollout, n.sweep.cell[1].key, &session, first),
+        KVR_OK);
+    ck_assert_str_eq(first, "");
+    ck_assert_int_eq(answered(0, 950, "f", "", first).outcome, KVR_OUT_OK);
+    ck_assert_int_eq(
+        kvr_store_same_frames(store, n.sweep.cell[1].rollout, n.sweep.cell[1].key, &session, first),
+        KVR_OK);
+    ck_assert_str_eq(first, "f");
+    v = answered(1, 950, "e", "", first);
+    ck_assert_int_eq(v.outcome, KVR_OUT_INVALID);
+    ck_assert_msg(strstr(v.reason, "frames differ from an earlier run"), "%s", v.reason);
+    ck_assert_str_eq(judged(1), "INVALID: INVALID; INVALID");
+    ck_assert_int_eq(answered(1, 950, "f", "", first).outcome, KVR_OUT_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("answer");
+    TCase *tc = tcase_create("answer");
+
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, a_timed_row);
+    tcase_add_test(tc, a_row_without_a_warm_up);
+    tcase_add_test(tc, a_row_that_nobody_timed);
+    tcase_add_test(tc, repeats_have_the_same_frames);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
