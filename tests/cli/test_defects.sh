@@ -37,6 +37,9 @@ exits 0 "a timed sweep" run t.yaml --db t.db --out o -q --filter prompt=red
 t() { sql t.db "$1"; }
 check "H4: each cell has a warm-up, apart from what counts" \
     test "$(t "SELECT count(*) FROM sample WHERE kind = 'warmup'") $(t "SELECT count(*) FROM cell")" = '4 4'
+exits 0 "H4: medians of the times" stats timing --db t.db --json
+json "H4: with the cold rollouts beside them, and in none of them" \
+    'length == 2 and all(.[]; .n == 2 and .cold_s > 0 and .min_s > 0 and .median_s >= .min_s)'
 check "H4: rounds are interleaved over methods" test "$(t "SELECT group_concat(repeat, '') FROM
     (SELECT repeat FROM cell ORDER BY started, finished, repeat)")" = 0011
 check "H4: the baseline is measured at the beginning, in the middle and at the end" \

@@ -1,8 +1,10 @@
-/* test_beside.c - what a GPU does beside a cell, and which of it makes a time not count. */
+/* test_beside.c - what a GPU and other programs do beside a cell, and which of it makes a time not
+ * count. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/core/clock.h"
 #include "harness/run/beside.h"
 #include "tests/built.h"
 #include "tests/suite.h"
@@ -91,6 +93,37 @@ START_TEST(a_slow_one)
 }
 END_TEST
 
+/* Computes for a fifth of a second, which is a tenth of two processors at the least. */
+static struct kvr_beside busy_cell(int64_t ours_ns)
+{
+    struct kvr_beside b;
+    const int64_t from_ns = kvr_now_ns();
+
+    kvr_beside_begin(&b, &machine, "");
+    while (kvr_now_ns() - from_ns < 200000000)
+        ;
+    kvr_beside_end(&b, &machine, ours_ns);
+    return b;
+}
+
+/* What computes beside a cell is told from what the cell's own worker computes; a clock is held
+ * against the fastest that was seen; and so are cells side by side. */
+START_TEST(a_busy_host)
+{
+    struct kvr_beside b = busy_cell(0);
+
+    ck_assert_msg(has(&b, "LOAD"), "%s", b.codes);
+    ck_assert(watched(&b, "others_share") > 0.1);
+    b = busy_cell((int64_t)1e12);
+    ck_assert_msg(!has(&b, "LOAD") && !has(&b, "JOBS"), "%s", b.codes);
+    machine.jobs = 2;
+    machine.mhz = 1e6;
+    b = busy_cell((int64_t)1e12);
+    ck_assert_msg(has(&b, "JOBS"), "%s", b.codes);
+    ck_assert_msg(has(&b, "CLOCK") == !isnan(watched(&b, "mhz")), "%s", b.codes);
+}
+END_TEST
+
 /* Without NVML and without a GPU there is what the host says. */
 START_TEST(nobody_to_ask)
 {
@@ -134,6 +167,7 @@ int main(void)
     tcase_add_test(tc, a_quiet_gpu);
     tcase_add_test(tc, somebody_else_on_it);
     tcase_add_test(tc, a_slow_one);
+    tcase_add_test(tc, a_busy_host);
     tcase_add_test(tc, nobody_to_ask);
     tcase_add_test(tc, what_they_are_set_to);
     suite_add_tcase(s, tc);
