@@ -27,3 +27,12 @@ while read -r part; do
     check "docs/methods.md speaks of $part" grep -q "^### .*\b$part\b" docs/methods.md
 done < <(sed -n 's/^\(STAGE\|TIERS\|CORRECTION\)(\(.*\))$/\2/p' methods/methods.def \
     methods/tiers/tiers.def methods/corrections/corrections.def)
+
+# Every test that the page of rules names is there.
+n=0
+while IFS=: read -r file name; do
+    n=$((n + 1))
+    check "docs/rules.md: tests/$file${name:+, $name}" grep -qE "${name:+START_TEST\($name\)}" "tests/$file"
+done < <(grep -oE '`[a-z]+/test_[a-z_]+\.(sh|c(:[a-z_0-9]+)?)`' docs/rules.md | tr -d '`' | sort -u)
+check "docs/rules.md names tests" test "$n" -ge 100
+check "and of each rule one" test "$(sed '/^## Not held/,$d' docs/rules.md | grep '^| [a-z6]' | grep -vc '`[a-z]*/test_\|^| rule ')" -eq 0
