@@ -587,29 +587,6 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
     return st;
 }
 
-enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
-{
-    if (layer < 0 || c->appended != layer || !c->pass.clean)
-        return kvr_fail(KVR_EINTERNAL,
-                        "cache: commit of layer %d without its append in a clean pass", layer);
-    c->appended = -1;
-    return store(c, &c->layer[layer]);
-}
-
-enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
-{
-    if (past && !c->shape.causal)
-        return kvr_fail(KVR_EUNSUPPORTED, "cache: the past's share is told of causal chunks alone");
-    c->past = past;
-    return KVR_OK;
-}
-
-void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
-{
-    c->watch = fn;
-    c->watch_ctx = ctx;
-}
-
 static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, const float *out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
@@ -633,6 +610,31 @@ static enum kvr_status show(struct kvr_cache *c, int layer, const float *q, cons
     st = kvr_view_in_host(&view, c->watch, c->watch_ctx);
     c->watch_ns += kvr_now_ns() - t0;
     return st;
+}
+
+enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer)
+{
+    if (layer < 0 || c->appended != layer || !c->pass.clean)
+        return kvr_fail(KVR_EINTERNAL,
+                        "cache: commit of layer %d without its append in a clean pass", layer);
+    c->appended = -1;
+    if (c->watch)
+        KVR_TRY(show(c, layer, NULL, NULL));
+    return store(c, &c->layer[layer]);
+}
+
+enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past)
+{
+    if (past && !c->shape.causal)
+        return kvr_fail(KVR_EUNSUPPORTED, "cache: the past's share is told of causal chunks alone");
+    c->past = past;
+    return KVR_OK;
+}
+
+void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
+{
+    c->watch = fn;
+    c->watch_ctx = ctx;
 }
 
 /* What the pass's queries give each token, for the layer's retention to choose by. On path dense

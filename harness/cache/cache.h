@@ -153,8 +153,8 @@ struct kvr_cache_view {
     const float *q, *out;           /* [T,H,D] */
 };                                  /* host memory throughout; a device's is copied for the call */
 
-/* Shows every attend to `fn` (NULL: nobody) before the pass's keys and values are stored. What
- * it returns, if not KVR_OK, becomes the attend's own status. */
+/* Shows every attend, and every commit (q, out NULL), to `fn` (NULL: nobody) before the pass's keys
+ * and values are stored. What it returns, if not KVR_OK, becomes the call's own status. */
 typedef enum kvr_status kvr_cache_watch_fn(void *ctx, const struct kvr_cache_view *view);
 void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx);
 

@@ -63,7 +63,7 @@ static enum kvr_status show_copy(const struct kvr_cache_view *view, kvr_cache_wa
     struct kvr_layer past;
     enum kvr_status st = kvr_layer_mirror(view->past, &past);
 
-    for (int i = 0; i < 4 && st == KVR_OK; i++)
+    for (int i = 0; i < 4 && p[i] && st == KVR_OK; i++) /* a commit has neither q nor out */
         st = fetch(dev, &p[i], i < 2 ? exact : floats, &buf[i]);
     if (st == KVR_OK) {
         host.past = &past;

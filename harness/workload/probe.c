@@ -351,7 +351,8 @@ enum kvr_status kvr_probe_see(void *ctx, const struct kvr_cache_view *view)
         return kvr_fail(KVR_EINTERNAL, "probe: pass %d of chunk %d, expected less than %d of %d",
                         view->pass->index, view->pass->chunk, p->opts.n_passes, p->n_chunks);
     kvr_layer_evict(&p->shadow[view->layer], view->seen);
-    KVR_TRY(look(p, view));
+    if (view->q)
+        KVR_TRY(look(p, view));
     return view->pass->clean ? commit(p, view) : KVR_OK;
 }
 

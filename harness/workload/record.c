@@ -93,7 +93,7 @@ enum kvr_status kvr_record_see(void *ctx, const struct kvr_cache_view *view)
                                          .index = p->index,
                                          .n_frames = p->n_frames,
                                          .clean = p->clean,
-                                         .queries = true };
+                                         .queries = view->q };
     const struct kvr_tensor kv = { .dtype = view->shape->exact,
                                    .n_dims = 3,
                                    .shape = { view->n_tok, l->n_kv_heads, l->head_dim } };

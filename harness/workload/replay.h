@@ -32,7 +32,7 @@ struct kvr_replay_request {
     bool evict;
     enum kvr_path path;
     enum kvr_attend_as attend;
-    kvr_cache_watch_fn *watch; /* sees every attend; NULL: nobody, as in every timed run */
+    kvr_cache_watch_fn *watch; /* sees every call; NULL: nobody, as in every timed run */
     void *watch_ctx;
     bool phases;  /* keep each pass's time by phase; not in a timed run */
     bool compare; /* with a BF16 cache */

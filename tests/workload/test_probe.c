@@ -364,6 +364,8 @@ static int settings_of(const char *method, const struct kvr_setting **set)
     return strcmp(method, "TEMPCACHE_LIKE") == 0;
 }
 
+static bool unasked; /* what clean passes leave is committed, without queries */
+
 static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn, void *ctx,
                   float *outs)
 {
@@ -405,8 +407,10 @@ static void drive(const char *method, enum kvr_path path, kvr_cache_watch_fn *fn
                     k[e] += (e % D == 3 ? 1.5f : 0) + (e % 1009 == 7 ? 12 : 0);
                 }
                 ck_assert_int_eq(kvr_cache_append(cache, l, k, v), KVR_OK);
-                ck_assert_msg(kvr_cache_attend(cache, l, q, out) == KVR_OK, "%s: %s", method,
-                              kvr_error());
+                ck_assert_msg((unasked && pass.clean
+                                   ? kvr_cache_commit(cache, l)
+                                   : kvr_cache_attend(cache, l, q, out)) == KVR_OK,
+                              "%s: %s", method, kvr_error());
                 if (outs)
                     memcpy(outs + id * n, out, n * sizeof *out);
             }
@@ -622,8 +626,11 @@ START_TEST(bf16_is_no_different_from_itself)
     static const char *const zero[] = { "delta_a",      "jsd",       "attn_out_mse",
                                         "mass_on_zero", "mass_lost", "k_mse",
                                         "v_rel_error",  "recodes",   "value_changes" };
-    struct kvr_probe *p = probed("BF16", 1);
+    struct kvr_probe *p;
 
+    unasked = _i;
+    p = probed("BF16", 1);
+    unasked = false;
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
         ck_assert_msg(overall(p, zero[i], -1) == 0, "%s: %g", zero[i], overall(p, zero[i], -1));
     ck_assert(overall(p, "top1_agreement", -1) == 1);
@@ -781,7 +788,7 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, agrees_with_direct_computation, 0, N_CASES);
-    tcase_add_test(tc, bf16_is_no_different_from_itself);
+    tcase_add_loop_test(tc, bf16_is_no_different_from_itself, 0, 2);
     tcase_add_test(tc, fates_are_told_apart);
     tcase_add_test(tc, weights_are_attended_to);
     tcase_add_test(tc, codings_are_counted);
