@@ -292,7 +292,7 @@ static const struct {
     { "rope/channels", "[4,4,2]", "channels are 10 together, a head has 8" },
     { "rope/channels", "[3,2,2]", "channels[0] is not an even number" },
     { "passes", "[]", "0 passes, need 1" },
-    { "passes/0/clean", "false", "passes[0]: without queries a pass is" },
+    { "passes/0/clean", "false", "passes[0]: without queries a pass is clean" },
     { "passes/1/chunk", "2", "passes[1]: chunk 2 index 0, expected chunk 1 index 0" },
     { "passes/2/index", "3", "passes[2]: chunk 1 index 3, expected chunk 1 index 1" },
     { "passes/2/frames", "1", "passes[2]: 1 frames, the chunk's passes before had 2" },
@@ -301,6 +301,26 @@ static const struct {
     { "passes/1/sha256", "[\"00\"]", "sha256 of 1 files, need 2" },
     { "passes/1/sha256", "[\"00\",\"11\"]", "sha256[0] is not 64 hex digits" },
 };
+
+/* A chunk that was asked of in its noisy passes may leave its clean keys without queries. */
+START_TEST(clean_pass_needs_no_queries)
+{
+    struct kvr_trace_info i;
+    char path[128];
+    json_t *doc;
+
+    make_dir();
+    write_trace();
+    snprintf(path, sizeof path, "%s/index.json", dir);
+    ck_assert_int_eq(kvr_json_load(&doc, path), KVR_OK);
+    json_object_set_new(json_array_get(json_object_get(doc, "passes"), 2), "queries", json_false());
+    ck_assert_msg(kvr_trace_info_read(&i, doc, "here") == KVR_OK, "%s", kvr_error());
+    ck_assert(i.pass[1].queries && i.pass[2].clean && !i.pass[2].queries);
+    kvr_trace_info_free(&i);
+    json_decref(doc);
+    remove_dir();
+}
+END_TEST
 
 START_TEST(refuses_lies)
 {
@@ -362,6 +382,7 @@ int main(void)
     tcase_add_test(tc, reads_what_was_written);
     tcase_add_test(tc, refuses_damaged_folders);
     tcase_add_test(tc, refuses_damaged_calls);
+    tcase_add_test(tc, clean_pass_needs_no_queries);
     tcase_add_loop_test(tc, refuses_lies, 0, (int)(sizeof lies / sizeof *lies));
     tcase_add_test(tc, writer_keeps_order);
     suite_add_tcase(s, tc);

@@ -62,7 +62,7 @@ struct kvr_trace_pass {
     int chunk, index; /* index: 0 .. of the chunk's passes */
     int frame0, n_frames;
     bool clean;   /* the chunk's last pass, whose keys and values stay */
-    bool queries; /* false: keys and values alone, which were cached before recording began */
+    bool queries; /* false: keys and values alone, of a clean pass; nobody asks them then */
     char (*sha256)[KVR_SHA256_HEX]; /* [L], of the files */
 };
 
