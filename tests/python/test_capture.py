@@ -135,6 +135,7 @@ close("grouped and causal", path, heads=6, kv_heads=2, tokens_per_frame=1, frame
 sys.path.insert(0, os.path.join(root, "examples", "trace"))
 import hf_causal_lm
 import longlive
+import magi1
 import self_forcing
 import skyreels_v2
 
@@ -186,6 +187,114 @@ path = os.path.join(work, "sky.kvtrace")
 skyreels_v2.record_forward(forwards, path, forward=1, layers=2, grid=(2, 4), frames=6, block=2)
 got = close("skyreels_v2", path, layers=2, tokens_per_frame=8)
 check("skyreels_v2: a block over its history", got and (got["chunks"], got["passes"]) == (3, 3), got)
+
+
+class Magi(torch.nn.Module):
+    """Attention of several chunks at once, each over a range of chunks up to itself, as MAGI-1's layers have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv = torch.nn.Linear(32, 4 * 16), torch.nn.Linear(32, 2 * 2 * 16)
+        self.memory = torch.zeros(5 * 16, 2, 32)
+
+    def adjust_key_and_value_for_inference(self, key_and_value, inference_params, meta_args):
+        if inference_params and (meta_args.extract_prefix_video_feature or meta_args.fwd_extra_1st_chunk or meta_args.slice_point):
+            begin = meta_args.slice_point * meta_args.clip_token_nums
+            past = self.memory[:begin].clone()
+            if inference_params.update_kv_cache:
+                self.memory[begin : begin + len(key_and_value)] = key_and_value
+            key_and_value = torch.cat([past, key_and_value])
+        return key_and_value.chunk(2, -1)
+
+    def core_attention(self, query, key, value, bs, meta_args):
+        step, out = meta_args.clip_token_nums, []
+        for i, (begin, end) in enumerate(meta_args.core_attn_params.np_k_range.tolist()):
+            q = query[i * step : (i + 1) * step].view(step, 2, 2, 16)
+            weights = torch.einsum("thgd,nhd->thgn", q / 4, key[begin:end]).softmax(-1)
+            out.append(torch.einsum("thgn,nhd->thgd", weights, value[begin:end]).reshape(step, 4, 16))
+            weighed.append(weights.sum((0, 1, 2)).view(-1, step).sum(1) / (step * 4))
+        return torch.cat(out)
+
+    def forward(self, x, params, meta):
+        kv = self.kv(x).view(-1, 2, 32).bfloat16().float()
+        k, v = self.adjust_key_and_value_for_inference(kv, inference_params=params, meta_args=meta)
+        return x + self.core_attention(self.q(x).view(-1, 4, 16), k, v, bs=1, meta_args=meta).flatten(1)[:, ::2]
+
+
+def denoise(layers, chunks, window, steps, ranges, prefix=0):
+    """MAGI-1's order of forwards, with guidance. The mass of each call that writes, by what the chunk was beside."""
+    mass = []
+
+    def forward(first, kv_range, writes, extra=False, prefix=False):
+        """kv_range: how many chunks each chunk from `first` on sees."""
+        end = [first + i + 1 for i in range(len(kv_range))]
+        meta = types.SimpleNamespace(
+            slice_point=first, denoising_range_num=len(end), clip_token_nums=16, fwd_extra_1st_chunk=extra,
+            extract_prefix_video_feature=prefix, core_attn_params=types.SimpleNamespace(
+                np_k_range=torch.tensor([[max(0, e - n) * 16, e * 16] for e, n in zip(end, kv_range)]).numpy()))
+        x = torch.randn(len(end) * 16, 32)
+        for layer in layers:
+            weighed.clear()
+            x = layer(x, writes and types.SimpleNamespace(update_kv_cache=writes == "yes"), meta)
+            if writes == "yes" and not prefix:
+                mass.extend((end[i] - 1, first + extra, w) for i, w in enumerate(weighed[extra:], extra))
+
+    with torch.no_grad():
+        if prefix:
+            forward(0, [1] * prefix, "yes", prefix=True)
+        for stage in range(chunks - prefix + window - 1):
+            first, last = max(prefix, prefix + stage - window + 1), min(chunks, prefix + stage + 1)
+            for step in range(steps):
+                seen = [ranges[prefix + stage - c] for c in range(first, last)]
+                extra = first > prefix and step == 0
+                for writes in ("no", "yes"):
+                    forward(first - extra, [1] * extra + seen, writes, extra)
+                forward(0, [1], None)
+    return mass
+
+
+def in_sight(mass, ahead):
+    """Mean shares on finished chunks, unfinished ones and itself, of calls with a past that saw so many unfinished."""
+    rows = [(w, len(w) - 1 - ahead) for chunk, front, w in mass
+            if len(w) > 1 and min(chunk - front, len(w) - 1) == ahead]
+    return len(rows), [sum(float(f) for f in x) / len(rows) for x in
+                       zip(*((w[:n].sum(), w[n:-1].sum(), w[-1]) for w, n in rows))]
+
+
+weighed, same_parts = [], 1e-5
+module("inference.model.dit.dit_module", FullyParallelAttention=Magi)
+magi = types.SimpleNamespace(model_config=types.SimpleNamespace(num_layers=2, patch_size=2), runtime_config=types.SimpleNamespace(
+    noise2clean_kvrange=[4, 3, 2], chunk_width=2, video_size_h=32, video_size_w=64, seed=3))
+layers, before = [Magi() for _ in range(2)], Magi.core_attention
+path = os.path.join(work, "magi1.kvtrace")
+mass = magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2]), path, sample=16)
+got = close("magi1", path, layers=2, heads=4, kv_heads=2, tokens_per_frame=8, frames_per_chunk=2)
+check("magi1: two steps over finished chunks and clean keys, of the first these alone, of the last not",
+      got and (got["chunks"], got["passes"], got["window"]) == (5, 1 + 3 * 3 + 2, 4), got)
+check("magi1: the hooks are taken off", Magi.core_attention is before)
+with open(os.path.join(path, "index.json")) as f:
+    index = json.load(f)
+asked = {c: [p["queries"] for p in index["passes"] if p["chunk"] == c] for c in range(5)}
+check("magi1: clean keys have no queries", asked == {0: [False], 1: [True, True, False], 2: [True, True, False], 3: [True, True, False], 4: [True, True]}, asked)
+check("magi1: nothing but whole passes is recorded", [(r["ahead"], r["recorded"]) for r in index["in_flight"]] == [(0, True), (1, False), (2, False)], index["in_flight"])
+for r in index["in_flight"]:
+    n, shares = in_sight(mass, r["ahead"])
+    far = max(abs(a - b) for a, b in zip(shares, (r["finished"], r["in_flight"], r["own"])))
+    check("magi1: shares with %d ahead" % r["ahead"], r["calls"] == n and far <= same_parts, (r, n, shares))
+
+# Chunks that are given are cached first. The first chunk after them is the oldest in its noisy steps too, with another range.
+path = os.path.join(work, "given.kvtrace")
+magi1.record_inference(magi, lambda: denoise(layers, 5, 3, 2, [4, 3, 2], prefix=3), path)
+got = close("magi1 after a given video", path, layers=2)
+check("magi1: given chunks and two", got and (got["chunks"], got["passes"]) == (5, 3 + 3 + 2), got)
+with open(os.path.join(path, "index.json")) as f:
+    rows = json.load(f)["in_flight"]
+check("magi1: another range is left out", [(r["ahead"], r["recorded"]) for r in rows][:2] == [(0, False), (0, True)], rows)
+magi.runtime_config.noise2clean_kvrange = []
+path = os.path.join(work, "all.kvtrace")
+magi1.record_inference(magi, lambda: denoise(layers, 4, 3, 1, [9, 9, 9]), path)
+got = close("magi1 that sees all chunks", path, layers=2)
+check("magi1: no range is no window", got and (got["chunks"], got["passes"], got["window"]) == (4, 1 + 2 * 2 + 1, 0), got)
 
 
 class TinyLM:

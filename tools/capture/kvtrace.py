@@ -63,7 +63,7 @@ def _write(path, tensors):
 
 
 class Recorder:
-    """Use record(). `see` takes one call; whoever hooks by other means calls it."""
+    """Use record(). `see` takes one call, `put` one whose place is known; whoever hooks by other means calls them."""
 
     def __init__(self, path, *, model, licence, layers, passes=1, frames_per_chunk=1, grid=(1, 1), causal=False,
                  kv_heads=None, window=0, sink=0, source="", text="", seed=0, rope=None, outputs=True, batch=0,
@@ -99,17 +99,19 @@ class Recorder:
 
     def _fits(self, q, k, v):
         """The layout of all calls is that of the first."""
-        sizes = {"heads": q.shape[1], "kv_heads": k.shape[1], "head_dim": q.shape[2]}
-        layout = self.index["layout"]
+        sizes = {"kv_heads": k.shape[1], "head_dim": k.shape[2]}
+        if q is not None:
+            sizes["heads"] = q.shape[1]
+        layout, n = self.index["layout"], k.shape[0] if q is None else q.shape[0]
         for name, value in sizes.items():
             if layout.setdefault(name, value) != value:
                 raise ValueError("kvtrace: call %d: %s is %d, the first call's %d" % (self.calls, name, value, layout[name]))
-        if k.shape != v.shape or k.shape[2] != q.shape[2]:
+        if k.shape != v.shape or (q is not None and k.shape[2] != q.shape[2]):
             raise ValueError("kvtrace: call %d: k %s, v %s, q %s: need keys and values alike, of q's channels" %
-                             (self.calls, list(k.shape), list(v.shape), list(q.shape)))
-        if q.shape[0] % self.tokens or q.shape[0] > self.frames * self.tokens:
+                             (self.calls, list(k.shape), list(v.shape), None if q is None else list(q.shape)))
+        if n % self.tokens or n > self.frames * self.tokens:
             raise ValueError("kvtrace: call %d: %d tokens, need whole frames of %d, at most %d" %
-                             (self.calls, q.shape[0], self.tokens, self.frames))
+                             (self.calls, n, self.tokens, self.frames))
 
     def _positions(self, frame0, n):
         t = torch.arange(n, dtype=torch.int32)
@@ -156,6 +158,19 @@ class Recorder:
         index = at % self.passes
         self._put(self.offset + at // self.passes, index, layer, index == self.passes - 1, tensors)
         self.calls += 1
+
+    def put(self, chunk, index, layer, clean, k, v, q=None, out=None):
+        """One call in a place that the caller knows, where chunks do not come one after another: k, v, q and out of
+        the chunk alone, [tokens, heads, channels]. Without q: a clean pass of which nobody asks anything."""
+        k, v = self._heads(k), self._heads(v)
+        self._fits(q, k, v)
+        tensors = {"k": k, "v": v}
+        if q is not None:
+            tensors["q"] = q
+            self.calls += 1
+        if self.outputs and out is not None:
+            tensors["out"] = out
+        self._put(chunk, index, layer, clean, tensors)
 
     # -- hooks --------------------------------------------------------------------------------
 
