@@ -26,8 +26,10 @@ echo '#include "harness/core/status.h"' >"$work/tree/harness/attic/a.c"
 planted "a folder without a row is found" 'no row for the folder of harness/attic/a.c'
 rm -r "$work/tree/harness/attic"
 
-sed -i '/^| `harness\/media`/s/| core, metrics |$/| core, metrics, report |/' "$work/tree/docs/architecture.md"
-planted "a circle in the table is found" 'a circle: .*media > report > media\|a circle: .*report > media > report'
+media='harness\/files\/media'
+sed -i "/^| \`$media\`/s/| core |\$/| core, report |/" "$work/tree/docs/architecture.md"
+planted "a circle in the table is found" \
+    'a circle: .*files/media > report > files/media\|a circle: .*report > files/media > report'
 
-sed -i '/^| `harness\/media`/d' "$work/tree/docs/architecture.md"
-planted "a row that is gone is found" 'the row of [a-z]* names media, which has no row'
+sed -i "/^| \`$media\`/d" "$work/tree/docs/architecture.md"
+planted "a row that is gone is found" 'the row of [a-z]* names files/media, which has no row'
