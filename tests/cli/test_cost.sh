@@ -38,8 +38,9 @@ says "says what there is" 'its latents are not RGB'
 # hangs on the data is predicted at its cheapest or most plausible (exact outliers, lists of frames
 # that lie apart, which frames are coded anew when their ranks change) and may miss by half a percent.
 # Where tokens stay by the data so do the segments that are coded anew: all of a layer's when tokens are
-# drawn, few when they lie together, so that the peak may miss by one layer's state. An entropy coder's
-# bytes lie between none and what the codes take.
+# drawn, few when they lie together, so that the peak may miss by one layer's state. Where it is how many
+# that hangs on the data, all may stay, or none. An entropy coder's bytes lie between none and what the
+# codes take.
 mkdir -p models/small
 jq '.dim = 256 | .ffn_dim = 384 | .text_dim = 64 | .text_len = 16 | .num_heads = 2 | .num_layers = 2 |
     .latent_height = 16 | .latent_width = 24' "$root/models/wan-1.3b-random/config.json" \
@@ -53,6 +54,7 @@ jq -r '.[].method' "$out" | while read -r method; do
     "$kvreel" predict -m "$method" --geometry models/small/config.json --layers 2 --frames 21 --json |
         jq --arg m "$method" '{ ($m): (if .data_dependent then
             (if .depends | startswith("which tokens stay") then .nominal_bytes_max / .layers
+             elif .depends | startswith("how many tokens stay") then .nominal_bytes_max
              elif .depends | startswith("elements held exactly") then .nominal_bytes_max - .nominal_bytes
              else 0 end)
             else null end) }'
