@@ -290,35 +290,70 @@ static void learn_frames(const struct work *w)
     }
 }
 
-/* The sink where it is, and both means at every place of their frames. */
-static enum kvr_status hold_frames(const struct work *w)
+/* Angles of every position of the frames of both means, [2 S], the same for all heads. */
+static struct angles place(const struct work *w, double *places, int64_t i)
 {
-    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, row = kvr_frame_row(S, w->o->row);
-    const bool empty = w->ctx->counts_only;
+    const int64_t half = w->ctx->head_dim / 2;
 
-    for (int h = 0; h < w->ctx->n_heads; h++) {
-        if (!empty)
-            set_place(&w->angles, w->first - w->before, 0, 0);
-        for (int64_t t = 0; t < (int64_t)w->o->sink * S; t++) {
-            if (!empty)
-                turn(&w->angles, key(w, t, h), false, w->raw);
-            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
-                                      empty ? NULL : value(w, t, h)));
-        }
-        for (int64_t i = 0; i < 2L * S; i++) {
-            const int64_t t = (int64_t)w->o->sink * S + i, s = i % S;
+    return (struct angles){ w->ctx->head_dim, places + 2 * half * i, places + 2 * half * i + half };
+}
 
-            if (!empty) {
-                load(&w->means, 4 * h + 2 * (i / S), w->raw);
-                load(&w->means, 4 * h + 2 * (i / S) + 1, w->raw + d);
-                set_place(&w->angles, w->first + t / S, (int)s / row, (int)s % row);
-                turn(&w->angles, w->raw, false, w->raw);
-            }
-            KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, empty ? NULL : w->raw,
-                                      w->raw + d));
+static void set_places(const struct work *w, double *places)
+{
+    const int S = w->ctx->tokens_per_frame, row = kvr_frame_row(S, w->o->row);
+
+    for (int i = 0; i < 2 * S; i++) {
+        const struct angles a = place(w, places, i);
+
+        set_place(&a, w->first + w->o->sink + i / S, i % S / row, i % S % row);
+    }
+}
+
+/* The sink where it is, and both means at every place of their frames; places NULL: no data. */
+static enum kvr_status hold_head(const struct work *w, int h, double *places)
+{
+    const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim;
+    const int64_t n_sink = (int64_t)w->o->sink * S;
+
+    if (places)
+        set_place(&w->angles, w->first - w->before, 0, 0);
+    for (int64_t t = 0; t < n_sink; t++) {
+        if (places)
+            turn(&w->angles, key(w, t, h), false, w->raw);
+        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, t, 1, d, places ? w->raw : NULL,
+                                  places ? value(w, t, h) : NULL));
+    }
+    for (int64_t i = 0; i < 2L * S; i++) {
+        if (places) {
+            const struct angles a = place(w, places, i);
+
+            load(&w->means, 4 * h + 2 * (i / S), w->raw);
+            load(&w->means, 4 * h + 2 * (i / S) + 1, w->raw + d);
+            turn(&a, w->raw, false, w->raw);
         }
+        KVR_TRY(kvr_summaries_add(w->ctx->summaries, h, n_sink + i, 1, d, places ? w->raw : NULL,
+                                  w->raw + d));
     }
     return KVR_OK;
+}
+
+static enum kvr_status hold_frames(const struct work *w)
+{
+    const size_t n = 2 * (size_t)w->ctx->tokens_per_frame * 2 * (size_t)(w->ctx->head_dim / 2);
+    double *places = NULL;
+    enum kvr_status st = KVR_OK;
+
+    if (!w->ctx->counts_only) {
+        places = malloc((n + 1) * sizeof *places);
+        if (!places)
+            return kvr_fail(KVR_ENOMEM, "memory: no memory for angles of %d channels",
+                            w->ctx->head_dim);
+        set_places(w, places);
+    }
+    for (int h = 0; h < w->ctx->n_heads && st == KVR_OK; h++)
+        st = hold_head(w, h, places);
+    free(places);
+    return st;
 }
 
 static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *state)
