@@ -89,7 +89,8 @@ static void look_again(struct kvr_beside *b, const struct kvr_machine *m)
     b->gpu.celsius = most(b->gpu.celsius, s.celsius);
     b->gpu.watts = most(b->gpu.watts, s.watts);
     b->gpu.reasons |= s.reasons;
-    b->others = most(b->others, s.processes - 1); /* our worker is one of them */
+    /* Our worker is one of them, unless a container hides it. */
+    b->others = most(b->others, s.processes > 0 ? s.processes - 1 : s.processes);
 }
 
 void kvr_beside_look(struct kvr_beside *b, const struct kvr_machine *m, int64_t now_ns)
@@ -122,6 +123,29 @@ static void end_gpu(struct kvr_beside *b, struct kvr_machine *m)
     tell(b, "gpu_busy_before", b->busy_before);
 }
 
+/* Where the fastest clock of this GPU stands; NULL: there are more of them than a run can use. */
+static double *fastest_of(struct kvr_machine *m, const char *uuid)
+{
+    for (int i = 0; i < KVR_MAX_DEVICES; i++) {
+        if (!m->fastest[i].uuid[0])
+            snprintf(m->fastest[i].uuid, sizeof m->fastest[i].uuid, "%s", uuid);
+        if (strcmp(m->fastest[i].uuid, uuid) == 0)
+            return &m->fastest[i].mhz;
+    }
+    return NULL;
+}
+
+/* Slower than it has been, and that from now on. */
+static bool gpu_is_slow(struct kvr_machine *m, const char *uuid, double mhz)
+{
+    double *fastest = uuid[0] ? fastest_of(m, uuid) : NULL;
+    const bool slow = fastest && mhz < (1 - max_slower) * *fastest;
+
+    if (fastest && mhz > *fastest)
+        *fastest = mhz;
+    return slow;
+}
+
 void kvr_beside_end(struct kvr_beside *b, struct kvr_machine *m, int64_t worker_cpu_ns)
 {
     const double wall = (double)(kvr_now_ns() - b->start_ns) * m->n_cpus, mhz = kvr_machine_mhz();
@@ -145,10 +169,9 @@ void kvr_beside_end(struct kvr_beside *b, struct kvr_machine *m, int64_t worker_
                   { m->jobs > 1, "JOBS" },
                   { b->others > 0, "GPU_SHARED" },
                   { b->gpu.reasons & KVR_GPU_SLOWED, "GPU_SLOWED" },
-                  { b->gpu.mhz < (1 - max_slower) * m->gpu_mhz, "GPU_CLOCK" } };
+                  { gpu_is_slow(m, b->uuid, b->gpu.mhz), "GPU_CLOCK" } };
 
     m->mhz = mhz > m->mhz ? mhz : m->mhz;
-    m->gpu_mhz = b->gpu.mhz > m->gpu_mhz ? b->gpu.mhz : m->gpu_mhz;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (codes[i].is)
             n += (size_t)snprintf(b->codes + n, sizeof b->codes - n, "%s%s", n ? " " : "",

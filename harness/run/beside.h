@@ -9,7 +9,7 @@
  *
  * Every cell is looked at, timed or not. A code says why its time does not count (docs/sweeps.md);
  * the numbers go into the table `watch`. Clocks are held against the fastest that the session has
- * seen: of a GPU's, the fastest of the cell, because it rests while the host computes. */
+ * seen, a GPU's against its own: the fastest of the cell, because it rests while the host computes. */
 #ifndef KVR_RUN_BESIDE_H
 #define KVR_RUN_BESIDE_H
 
@@ -22,7 +22,11 @@
 
 struct kvr_machine {
     int n_cpus, jobs;
-    double mhz, gpu_mhz;         /* the fastest clocks of this session; 0: not known */
+    double mhz; /* the fastest clock of this session; 0: not known */
+    struct {
+        char uuid[KVR_UUID_LEN];
+        double mhz;
+    } fastest[KVR_MAX_DEVICES];  /* the same of each GPU, "" behind the last */
     struct kvr_gpu_states *gpus; /* NULL: none, or they cannot be asked */
     char nvml[256];              /* what answers, or why nothing does; "": not asked */
 };

@@ -53,7 +53,7 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out);
 EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **out)
 {
     *out = NULL;
-    return strcmp(uuid, "emulated-0") == 0 ? 0 : 6; /* not found */
+    return strncmp(uuid, "emulated-", 9) == 0 ? 0 : 6; /* not found */
 }
 
 EXPORT int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz);

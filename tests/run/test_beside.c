@@ -30,17 +30,23 @@ static void tear_down(void)
 }
 
 /* A cell in three looks: before its worker is there, while it computes, and after it. */
-static struct kvr_beside cell(const char *before, const char *during, const char *after)
+static struct kvr_beside cell_on(const char *uuid, const char *before, const char *during,
+                                 const char *after)
 {
     struct kvr_beside b;
 
     setenv("KVR_TEST_GPU", before, 1);
-    kvr_beside_begin(&b, &machine, "emulated-0");
+    kvr_beside_begin(&b, &machine, uuid);
     setenv("KVR_TEST_GPU", during, 1);
     kvr_beside_look(&b, &machine, b.start_ns + 1000000000);
     setenv("KVR_TEST_GPU", after, 1);
     kvr_beside_end(&b, &machine, 0);
     return b;
+}
+
+static struct kvr_beside cell(const char *before, const char *during, const char *after)
+{
+    return cell_on("emulated-0", before, during, after);
 }
 
 static bool has(const struct kvr_beside *b, const char *code)
@@ -91,6 +97,21 @@ START_TEST(a_slow_one)
     ck_assert_msg(has(&b, "GPU_CLOCK") && !has(&b, "GPU_SLOWED"), "%s", b.codes);
     b = cell("1900 40 0 0 0", "1900 50 0 90 1", "1900 50 0 0 0");
     ck_assert_msg(!has(&b, "GPU_CLOCK"), "%s", b.codes);
+}
+END_TEST
+
+/* A GPU of another kind is held against itself; and where a container hides our worker, nobody is
+ * there rather than fewer than nobody. */
+START_TEST(another_one)
+{
+    const char *slow = "1200 40 0 0 0";
+    struct kvr_beside b = cell("1980 40 0 0 0", "1980 40 0 90 1", "1980 40 0 0 0");
+
+    b = cell_on("emulated-1", slow, slow, slow);
+    ck_assert_msg(!has(&b, "GPU_CLOCK"), "%s", b.codes);
+    ck_assert(watched(&b, "gpu_others") == 0);
+    b = cell_on("emulated-1", "1100 40 0 0 0", "1100 40 0 0 0", "1100 40 0 0 0");
+    ck_assert_msg(has(&b, "GPU_CLOCK"), "%s", b.codes);
 }
 END_TEST
 
@@ -170,6 +191,7 @@ int main(void)
     tcase_add_test(tc, a_quiet_gpu);
     tcase_add_test(tc, somebody_else_on_it);
     tcase_add_test(tc, a_slow_one);
+    tcase_add_test(tc, another_one);
     tcase_add_test(tc, a_busy_host);
     tcase_add_test(tc, nobody_to_ask);
     tcase_add_test(tc, what_they_are_set_to);
