@@ -93,11 +93,14 @@ static enum kvr_status look_in(sqlite3 *db, const char *path)
 enum kvr_status kvr_sql_open_readonly(sqlite3 **db, const char *path, bool *frozen)
 {
     enum kvr_status st = KVR_OK;
+    struct stat sb;
     int rc;
 
     *db = NULL;
     if (frozen)
         *frozen = false;
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* SQLite would wait for a FIFO's writer */
+        return kvr_fail(KVR_ESCHEMA, "store: %s: not a regular file, so no database", path);
     if (access(path, R_OK) != 0)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "no database at %s: %s", path,
                         strerror(errno));

@@ -17,6 +17,17 @@ check "a layer budget without an end is refused at once" bash -c \
     "! timeout 10 '$kvreel' run c.yaml --db z.db -o z --filter name=FLOWCACHE_PRUNE_INT4 -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: /dev/zero}}]' -q >z.log 2>&1"
 check "with the reason" bash -c "sqlite3 -readonly z.db 'SELECT reason FROM cell' | grep -q 'not a regular file' || grep -q 'not a regular file' z.log"
 
+# A FIFO that nobody writes to: neither waited for, nor deaf to signals meanwhile.
+mkfifo nobody
+for ask in 'run nobody --dry-run' 'query --db nobody SELECT' 'fsck nobody' 'merge nobody -o all.db'; do
+    # shellcheck disable=SC2086
+    timeout -k 1 10 "$kvreel" $ask >"$out" 2>"$err"
+    check "a FIFO is refused: $ask" test $? -eq 2
+    says "by name" nobody
+done
+timeout -k 1 10 "$kvreel" run <(cat c.yaml) --dry-run >"$out" 2>"$err"
+check "a sweep that somebody writes into one is read" test $? -eq 0
+
 exits 2 "five million cells" run c.yaml --dry-run -s 'seed=1..1000' -s repeats=1000
 says "are refused with what they would take" 'cells, at most 1000000: to plan them alone takes about [0-9]+ s'
 
@@ -24,6 +35,12 @@ says "are refused with what they would take" 'cells, at most 1000000: to plan th
 "$kvreel" run c.yaml --db e.db -o e >/dev/null 2>&-
 check "with standard error closed the sweep is whole" test "$(sql e.db "SELECT count(*) FROM cell WHERE outcome = 'OK'")" = 6
 check "and the lock says who held it, nothing else" bash -c "[[ \$(cat e.db.lock) =~ ^process\ [0-9]+\ on\ [^\ ]+\$ ]]"
+
+# Another seed into the same folder: what the first run left is still what it measured.
+exits 0 "the same sweep of another seed, beside it" run c.yaml --db e.db -o e -q --filter prompt=red -s seed=4
+sqlite3 -readonly -separator '  ' e.db 'SELECT sha256, path FROM artifact' >e/sums
+check "each cell has files of its own" test "$(cut -d ' ' -f 3- e/sums | sort | uniq -d)|$(grep -c videos/ e/sums)" = "|9"
+check "and each is what was measured" bash -c "cd e && sha256sum --quiet -c sums"
 
 # A limit to the size of files is a full disk, not a death.
 (ulimit -f 200; "$kvreel" run c.yaml --db f.db -o f -q >f.out 2>f.err; echo $? >f.rc)
