@@ -73,6 +73,11 @@ static enum kvr_status between(struct kvr_dev *dev, int64_t a, int64_t b, int64_
     return kvr_stream_between(dev->stream, a, b, ns);
 }
 
+static void forget_instant(struct kvr_dev *dev, int64_t a)
+{
+    kvr_stream_unmark(dev->stream, a);
+}
+
 static void forget_instants(struct kvr_dev *dev)
 {
     kvr_stream_forget_marks(dev->stream);
@@ -108,6 +113,7 @@ const struct kvr_dev_kind kvr_dev_cuda = {
     .was_full = was_full,
     .instant = instant,
     .between = between,
+    .forget_instant = forget_instant,
     .forget_instants = forget_instants,
     .record_begin = record_begin,
     .record_end = record_end,

@@ -26,8 +26,10 @@ struct kvr_dev_kind {
 
     /* An instant of the device's order: a number below 0 where none can be taken. */
     int64_t (*instant)(struct kvr_dev *dev);
-    /* NULL: instants are nanoseconds. Else from one to another, after a sync. */
+    /* NULL: instants are nanoseconds. Else from one to another; waits for the later one. */
     enum kvr_status (*between)(struct kvr_dev *dev, int64_t a, int64_t b, int64_t *ns);
+    /* This instant is asked for no more; NULL with `between`. */
+    void (*forget_instant)(struct kvr_dev *dev, int64_t a);
     void (*forget_instants)(struct kvr_dev *dev);
 
     /* NULL, all four: it records nothing. */

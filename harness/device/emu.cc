@@ -68,10 +68,30 @@ void fail(const char *fmt, ...)
 
 static_assert(offsetof(struct fiber, place) == 0, "a place is its fiber");
 
-static void wake(struct kvr_stream *s, struct fiber *f)
+void wake(struct kvr_stream *s, struct fiber *f)
 {
     f->state = RUNS;
     s->ready[s->n_ready++] = f->place.linear;
+}
+
+/* Who goes on: of the fibers that can, one at random; the host, when there is none. Bulk copies
+ * under way are drawn with them, and arrive. */
+static struct context *next_of(struct kvr_stream *s)
+{
+    unsigned i, next;
+
+    for (;;) {
+        if (!(s->n_ready + s->n_coming) || s->failed)
+            return &s->host;
+        i = below(s, s->n_ready + s->n_coming);
+        if (i < s->n_ready)
+            break;
+        bulk_arrives(s, i - s->n_ready);
+    }
+    next = s->ready[i];
+    s->ready[i] = s->ready[--s->n_ready];
+    here = &s->fibers[next].place;
+    return &s->fibers[next].context;
 }
 
 static void fiber_main()
@@ -85,18 +105,21 @@ static void fiber_main()
     f->state = LEFT;
     s->n_left++;
     s->warps[f->place.linear / 32].left |= 1u << f->place.linear % 32;
-    leave_for(&f->context, &s->host, true);
+    leave_for(&f->context, next_of(s), true);
     abort();
 }
 
-static void wait_as(enum state why, const char *file, int line)
+void wait_as(enum state why, const char *file, int line)
 {
     struct fiber *f = self();
+    struct context *next;
 
     f->state = why;
     f->file = file;
     f->line = line;
-    leave_for(&f->context, &running->host, false);
+    next = next_of(running);
+    if (next != &f->context) /* a copy that arrived meanwhile may have woken it */
+        leave_for(&f->context, next, false);
 }
 
 /* The lane whose value a shuffle gives. */
@@ -220,10 +243,12 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
         w->fn[lane](brought);
     }
     give_results(w, kind, mask);
+    if (kind == SYNC && s->clocked)
+        meet_lanes(s, first, mask);
     for (unsigned left = mask; left; left &= left - 1) {
         struct fiber *f = &lanes[__builtin_ctz(left)];
 
-        if (kind == SYNC && mask == (exist & ~w->left)) {
+        if (kind == SYNC && !s->clocked && mask == (exist & ~w->left)) {
             if (++f->warp_epoch > MAX_WARP_EPOCH)
                 fail("%s:%d: more than %d __syncwarp without a barrier", file, line,
                      MAX_WARP_EPOCH);
@@ -270,6 +295,10 @@ static void open_barrier(struct kvr_stream *s)
                        f->file, f->line, mask);
             return;
         }
+        if (f->state != AT_BARRIER) {
+            record_stuck(s, f);
+            return;
+        }
         if (s->n_left) {
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
                    f->file, f->line, s->n_left, s->n_threads);
@@ -282,17 +311,21 @@ static void open_barrier(struct kvr_stream *s)
         }
         first = first ? first : f;
     }
-    if (first->epoch == MAX_EPOCH) {
+    if (first->epoch == MAX_EPOCH && !s->clocked) {
         here = const_cast<struct place *>(&first->place);
         record(s, "%s:%d: more than %d __syncthreads in a block", first->file, first->line,
                MAX_EPOCH);
         return;
     }
     here = NULL;
+    if (s->clocked)
+        meet_all(s);
     for (unsigned i = 0; i < s->n_threads; i++) {
-        s->fibers[i].epoch++;
-        s->fibers[i].warp_epoch = 0;
-        restamp(s, &s->fibers[i]);
+        if (!s->clocked) {
+            s->fibers[i].epoch++;
+            s->fibers[i].warp_epoch = 0;
+            restamp(s, &s->fibers[i]);
+        }
         wake(s, &s->fibers[i]);
     }
 }
@@ -301,7 +334,8 @@ static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
 {
     uint3 thread = { 0, 0, 0 };
 
-    s->n_ready = s->n_left = 0;
+    s->n_ready = s->n_left = s->n_coming = 0;
+    s->clocked = false;
     s->n_threads = block.x * block.y * block.z;
     fiber_stacks(s, s->n_threads);
     for (unsigned i = 0; i < (s->n_threads + 31) / 32; i++)
@@ -317,7 +351,7 @@ static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
         f->epoch = f->warp_epoch = f->group = 0;
         f->n_copies = 0;
         restamp(s, f);
-        fiber_prepare(&f->context, fiber_main);
+        fiber_prepare(&f->context, fiber_main, f->state == LEFT);
         wake(s, f);
         if (++thread.x == block.x) {
             thread.x = 0;
@@ -332,20 +366,16 @@ static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
 static void run_block(struct kvr_stream *s)
 {
     while (s->n_left < s->n_threads && !s->failed) {
-        unsigned i, next;
+        struct context *next = next_of(s);
 
-        if (!s->n_ready) {
+        if (next == &s->host)
             open_barrier(s);
-            continue;
-        }
-        i = below(s, s->n_ready);
-        next = s->ready[i];
-        s->ready[i] = s->ready[--s->n_ready];
-        here = &s->fibers[next].place;
-        leave_for(&s->host, &s->fibers[next].context, false);
+        else
+            leave_for(&s->host, next, false);
         here = NULL;
     }
-    here = NULL;
+    if (s->clocked && !s->failed)
+        block_ended(s);
 }
 
 bool refused(struct kvr_stream *s, const struct shape *shape)
@@ -360,8 +390,8 @@ bool refused(struct kvr_stream *s, const struct shape *shape)
     else if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 ||
              grid.z > 65535)
         record(s, "%s: a grid of %u x %u x %u blocks", name, grid.x, grid.y, grid.z);
-    else if (shared > MAX_SHARED)
-        record(s, "%s: %zu bytes of shared memory, at most %d", name, shared, MAX_SHARED);
+    else if (shared > s->block_shared)
+        record(s, "%s: %zu bytes of shared memory, at most %zu", name, shared, s->block_shared);
     return s->failed;
 }
 
@@ -420,6 +450,8 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     running = NULL;
     if (!s->failed)
         count_launch(s, shape->name);
+    if (!s->failed && s->ledger)
+        account_launch(s, shape->name);
 }
 
 } // namespace kvr_emu

@@ -11,8 +11,11 @@
  *     warps       an operation whose mask names a lane that has left, or not the caller; a
  *                 shuffle from outside the mask; threads that wait for one another
  *
+ * What sm_90 has besides, and what is noticed of it, is in hopper.cuh.
+ *
  * The first error ends the launch; kvr_stream_sync() returns it, with kernel, block, thread and
- * array. Not here: textures, grid-wide barriers, blocks that wait for other blocks, fences. */
+ * array. Not here: textures, grid-wide barriers, blocks that wait for other blocks, fences of
+ * global memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -30,6 +33,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct uint3 {
     unsigned x, y, z;
@@ -70,14 +74,15 @@ extern __thread struct place *here;
 /* ---- memory ---------------------------------------------------------------------------- */
 
 struct region; /* an allocation, or a block's shared array */
-enum access { READ, WRITE, ATOMIC };
 
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
 void *begin(struct region *r);
 /* Check and record an access of n bytes at address p. Returns where they really are. */
-void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how);
+void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
+void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align);
+void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align);
 
 template <class T> class element;
 
@@ -122,9 +127,17 @@ template <class T> class pointer
     {
         return at != 0;
     }
-    T *touched(enum access how) const
+    T *to_read() const
     {
-        return (T *)touch(in, at, sizeof(T), alignof(T), how);
+        return (T *)touch_read(in, at, sizeof(T), alignof(T));
+    }
+    T *to_write() const
+    {
+        return (T *)touch_write(in, at, sizeof(T), alignof(T));
+    }
+    T *to_change() const
+    {
+        return (T *)touch_atomic(in, at, sizeof(T), alignof(T));
     }
 };
 
@@ -140,11 +153,11 @@ template <class T> class element
     element(const element &) = default;
     operator value() const
     {
-        return *p.touched(READ);
+        return *p.to_read();
     }
     const element &operator=(value v) const
     {
-        *p.touched(WRITE) = v;
+        *p.to_write() = v;
         return *this;
     }
     const element &operator=(const element &other) const
@@ -354,35 +367,35 @@ static inline int __reduce_max_sync(unsigned mask, int v, KVR_EMU_AT)
 
 template <class T> static inline T atomicAdd(kvr_emu::pointer<T> p, T v)
 {
-    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+    T *at = p.to_change(), old = *at;
 
     *at = (T)(old + v);
     return old;
 }
 template <class T> static inline T atomicMax(kvr_emu::pointer<T> p, T v)
 {
-    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+    T *at = p.to_change(), old = *at;
 
     *at = old > v ? old : v;
     return old;
 }
 template <class T> static inline T atomicMin(kvr_emu::pointer<T> p, T v)
 {
-    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+    T *at = p.to_change(), old = *at;
 
     *at = old < v ? old : v;
     return old;
 }
 template <class T> static inline T atomicOr(kvr_emu::pointer<T> p, T v)
 {
-    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+    T *at = p.to_change(), old = *at;
 
     *at = old | v;
     return old;
 }
 template <class T> static inline T atomicCAS(kvr_emu::pointer<T> p, T compare, T v)
 {
-    T *at = p.touched(kvr_emu::ATOMIC), old = *at;
+    T *at = p.to_change(), old = *at;
 
     *at = old == compare ? v : old;
     return old;

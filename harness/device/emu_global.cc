@@ -179,8 +179,14 @@ static enum kvr_status move_now(const struct move *m)
 
 static void play_move(struct kvr_stream *s, const struct shape *, void *given)
 {
-    if (!s->failed && move_now((const struct move *)given) != KVR_OK)
+    const struct move *m = (const struct move *)given;
+
+    if (s->failed)
+        return;
+    if (move_now(m) != KVR_OK)
         record(s, "%s", kvr_error());
+    else if (s->ledger)
+        account_move(s, m->from ? "copy" : "fill", m->from ? (int64_t)m->n : 0, (int64_t)m->n);
 }
 
 static void move(struct kvr_stream *s, const char *what, struct move m)

@@ -3,8 +3,10 @@
  *     emu.cc          launches, blocks, barriers and warps
  *     emu_fiber.cc    stacks and switches
  *     emu_memory.cc   shared arrays, and the shadow of every byte
+ *     emu_hopper.cc   what sm_90 has besides: who has seen what, in blocks that use it
  *     emu_global.cc   device memory: allocation, copies
  *     emu_graph.cc    captures and their launches
+ *     emu_ledger.cc   what launches move
  *     stream_emu.cc   the rest of stream.h
  *
  * Written without the C++ run time library (no exceptions, no containers), so that the tests link
@@ -14,6 +16,7 @@
 
 #include "harness/device/capture.h"
 #include "harness/device/emu.cuh"
+#include "harness/device/tickets.h"
 
 /* The switch is written by hand where we know how: swapcontext makes a system call. */
 #if !defined(__x86_64__) && !defined(KVR_EMU_UCONTEXT)
@@ -39,10 +42,14 @@ enum {
     STACK_BYTES = 144 * 1024,
     STACK_COLOURS = 64, /* stacks begin at so many places of a page and the caches' sets, */
     COLOUR_BYTES = 256, /* so far apart */
+    LAST_FRAMES =
+        4096, /* more than what a thread leaves on its stack when it has left the kernel */
     MAX_ARRAYS = 32,
     REDZONE = 256,                 /* no array borders on another */
+    TILE_ALIGN = 1024,             /* of dynamic shared memory: tiles of hopper.cuh lie in it */
     MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
     MAX_STATIC_SHARED = 48 * 1024, /* what it may declare with a constant size */
+    SHARED_BYTES = TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128),
     MAX_KERNELS = 128,
     MAX_COPIES = 64, /* of a thread, under way */
     MESSAGE = 512,
@@ -65,7 +72,8 @@ struct context {
  *     63     36     23        12      2       1       0
  *     | serial | epoch | warp epoch | thread | atomic | coming |
  * serial: of the block, over all launches; 0: never; 1: the host. epoch: __syncthreads passed;
- * warp epoch: __syncwarp passed since. coming: a copy that nobody has waited for. */
+ * warp epoch: __syncwarp passed since; in a block whose order emu_hopper.cc keeps, the two are one
+ * clock of the thread. coming: a copy that nobody has waited for. */
 typedef uint64_t stamp;
 enum { COMING = 1, ATOMICALLY = 2, MAX_EPOCH = (1 << 13) - 1, MAX_WARP_EPOCH = (1 << 11) - 1 };
 static const uint32_t MAX_SERIAL = (1u << 28) - 1;
@@ -116,7 +124,7 @@ struct copy {
     bool zeros;
 };
 
-enum state { RUNS, AT_BARRIER, IN_WARP, LEFT };
+enum state { RUNS, AT_BARRIER, IN_WARP, AT_NAMED, AT_PHASE, IN_GROUP, LEFT };
 
 struct fiber {
     struct place place; /* first, so that `here` is the fiber, too */
@@ -142,6 +150,9 @@ struct warp_book {
     void (*fn[32])(void *const *); /* TOGETHER */
 };
 
+struct hopper; /* emu_hopper.cc */
+struct ledger; /* emu_ledger.cc */
+
 struct kernel_count {
     char name[64];
     int64_t n;
@@ -160,11 +171,14 @@ struct kvr_stream {
     uint64_t seed, draws;
     struct region *regions;
     size_t total_bytes, used_bytes, peak_bytes;
+    size_t block_shared; /* that a block may have */
     bool was_full;
+    int capability;
     struct kvr_capture capture;
     struct kvr_graph *graph; /* that is being captured */
-    int64_t *marks;
-    int64_t n_marks, max_marks;
+    struct kvr_tickets tickets;
+    int64_t *marks; /* [max_marks], by ticket */
+    int64_t max_marks;
     uint32_t serial, launch_serial; /* of the block that runs; of the launch's first block */
     unsigned char *stacks;
     unsigned n_stacks;    /* that are guarded */
@@ -172,6 +186,9 @@ struct kvr_stream {
     unsigned *ready;      /* [MAX_THREADS] fibers that can go on */
     unsigned n_ready, n_threads, n_left;
     struct warp_book warps[MAX_THREADS / 32];
+    struct hopper *hopper; /* NULL: nothing has used it yet */
+    bool clocked;          /* it keeps the order of the block that runs */
+    unsigned n_coming;     /* bulk copies under way */
     struct context host;
     void (*body)(void *);
     void *arg;
@@ -186,6 +203,7 @@ struct kvr_stream {
     char error[MESSAGE];
     struct kernel_count count[MAX_KERNELS];
     int n_counts;
+    struct ledger *ledger; /* NULL: nobody asked */
 };
 
 namespace kvr_emu
@@ -197,8 +215,8 @@ extern __thread struct kvr_stream *running; /* in a launch; else NULL */
 
 /* Stacks for the first n threads, each with a guard behind it. */
 void fiber_stacks(struct kvr_stream *s, unsigned n);
-/* A fresh stack that begins at `entry`. */
-void fiber_prepare(struct context *c, void (*entry)());
+/* A fresh stack that begins at `entry`. left: its last owner came to its end. */
+void fiber_prepare(struct context *c, void (*entry)(), bool left);
 /* First thing on a fresh stack. */
 void fiber_arrived();
 /* Go on with `to` until something comes back; for_good: nothing will. */
@@ -221,6 +239,29 @@ size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
 /* The next array of the block that is about to run, or runs; NULL: there are too many. */
 struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n);
+
+/* The thread that runs waits until it is woken. */
+void wait_as(enum state why, const char *file, int line);
+void wake(struct kvr_stream *s, struct fiber *f);
+
+/* May the thread that did something `then` not have been seen yet by the one that runs? */
+bool unseen(const struct kvr_stream *s, stamp then);
+/* What __syncthreads and __syncwarp are in a block that is `clocked`: all have seen all. */
+void meet_all(struct kvr_stream *s);
+void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
+/* Bulk copy i of those under way arrives. */
+void bulk_arrives(struct kvr_stream *s, unsigned i);
+/* Why a thread that waits in a state of sm_90's own cannot go on; none can. */
+void record_stuck(struct kvr_stream *s, const struct fiber *f);
+/* All threads have left, without an error so far. */
+void block_ended(struct kvr_stream *s);
+void hopper_close(struct kvr_stream *s);
+/* Who did something `then`, in words. */
+const char *who(stamp then, char *text, size_t size);
+
+/* What a launch that has just run has moved; what a copy or a fill has. */
+void account_launch(struct kvr_stream *s, const char *kernel);
+void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written);
 
 /* Of the thread that runs. */
 static inline struct fiber *self()

@@ -25,7 +25,7 @@ void *begin(struct region *r)
 struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n)
 {
     struct region *r = &s->array[s->n_arrays];
-    const size_t at = s->shared_used + REDZONE;
+    const size_t at = id ? s->shared_used + REDZONE : (size_t)TILE_ALIGN;
 
     if (s->n_arrays == MAX_ARRAYS)
         return NULL;
@@ -48,9 +48,9 @@ struct region *shared_array(const void *id, const char *name, size_t n_bytes)
     if (s->static_used > MAX_STATIC_SHARED)
         fail("shared array '%s': %zu bytes in all, at most %d", name, s->static_used,
              MAX_STATIC_SHARED);
-    if (s->static_used + s->array[0].n > MAX_SHARED)
-        fail("shared array '%s': %zu bytes in all, at most %d", name,
-             s->static_used + s->array[0].n, MAX_SHARED);
+    if (s->static_used + s->array[0].n > s->block_shared)
+        fail("shared array '%s': %zu bytes in all, at most %zu", name,
+             s->static_used + s->array[0].n, s->block_shared);
     r = add_shared(s, id, name, n_bytes);
     if (!r)
         fail("more than %d shared arrays", MAX_ARRAYS - 1);
@@ -114,6 +114,8 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
         return false; /* an earlier launch, the host, or never */
     if (serial_of(other))
         return !r->shared; /* another block has shared memory of its own */
+    if (running->clocked)
+        return unseen(running, then);
     if (other >> 23 || !thread_of(other))
         return false; /* a barrier between, or one thread */
     return thread_of(other) >> 5 || !(other >> 12);
@@ -122,18 +124,22 @@ static inline bool unordered(const struct region *r, stamp then, stamp now)
 static void race(const struct region *r, size_t at, const char *before, const char *after,
                  stamp then, stamp now)
 {
+    char text[64];
+
     if (serial_of(then) == serial_of(now))
-        fail("%s memory '%s', byte %zu: %s, %s by thread %u of the block without a barrier between",
-             r->shared ? "shared" : "global", r->name, at, after, before, thread_of(then));
+        fail("%s memory '%s', byte %zu: %s, %s by %s without a barrier between",
+             r->shared ? "shared" : "global", r->name, at, after, before,
+             who(then, text, sizeof text));
     fail("%s memory '%s', byte %zu: %s, %s by thread %u of another block in the same launch",
          r->shared ? "shared" : "global", r->name, at, after, before, thread_of(then));
 }
 
+enum access { READ, WRITE, ATOMIC };
 static const char *const done[] = { "read", "written", "changed atomically" };
 
-/* Record one cell's access, whose first byte is byte i of the region. */
-static inline void touch_cell(const struct region *r, struct cell *c, size_t i, stamp now,
-                              enum access how)
+/* Record one cell's access, whose first byte is byte i of the region; a constant `how`. */
+static inline __attribute__((always_inline)) void touch_cell(const struct region *r, struct cell *c,
+                                                             size_t i, stamp now, enum access how)
 {
     const stamp both = how == ATOMIC ? ATOMICALLY : 0; /* two of them are in order */
 
@@ -148,7 +154,8 @@ static inline void touch_cell(const struct region *r, struct cell *c, size_t i, 
     if (how == READ) {
         const stamp other = c->read[0] ^ now;
 
-        if (serial_of(other) || thread_of(other) >> 5)
+        if (running->clocked ? unordered(r, c->read[0], now)
+                             : serial_of(other) || thread_of(other) >> 5)
             c->read[1] = c->read[0];
         c->read[0] = now;
         return;
@@ -159,7 +166,8 @@ static inline void touch_cell(const struct region *r, struct cell *c, size_t i, 
     c->write = now;
 }
 
-void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access how)
+static inline __attribute__((always_inline)) void *touch(struct region *r, uintptr_t p, size_t n,
+                                                         size_t align, enum access how)
 {
     struct cell *first;
     size_t at, n_cells;
@@ -177,12 +185,34 @@ void *touch(struct region *r, uintptr_t p, size_t n, size_t align, enum access h
     if (p & (align - 1)) /* alignments are powers of two */
         fail("%s memory '%s': %zu bytes %s at byte %zu, not aligned",
              r->shared ? "shared" : "global", r->name, n, done[how], at);
-    n_cells = cells_of(r, at, n, &first);
-    if (!n_cells)
-        fail("the host has no memory for the books on its memory");
+    if ((at | n) & (r->unit - 1)) {
+        n_cells = cells_of(r, at, n, &first);
+        if (!n_cells)
+            fail("the host has no memory for the books on its memory");
+    } else { /* whole cells, as nearly always */
+        const unsigned shift = (unsigned)__builtin_ctz(r->unit);
+
+        first = r->cells + (at >> shift);
+        n_cells = n >> shift;
+    }
     for (size_t k = 0; k < n_cells; k++)
         touch_cell(r, &first[k], at + k * r->unit, now, how);
     return r->bytes + at;
+}
+
+void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align)
+{
+    return touch(r, p, n, align, READ);
+}
+
+void *touch_write(struct region *r, uintptr_t p, size_t n, size_t align)
+{
+    return touch(r, p, n, align, WRITE);
+}
+
+void *touch_atomic(struct region *r, uintptr_t p, size_t n, size_t align)
+{
+    return touch(r, p, n, align, ATOMIC);
 }
 
 static void mark_coming(struct region *r, uintptr_t at, size_t n, bool coming)
@@ -202,8 +232,8 @@ void copy_begin(struct region *to, uintptr_t at, struct region *from, uintptr_t 
     if (f->n_copies == MAX_COPIES)
         fail("more than %d asynchronous copies of a thread are under way", MAX_COPIES);
     if (!zeros)
-        source = (uintptr_t)touch(from, source, n, n, READ);
-    touch(to, at, n, n, WRITE);
+        source = (uintptr_t)touch_read(from, source, n, n);
+    touch_write(to, at, n, n);
     mark_coming(to, at, n, true);
     f->copy[f->n_copies++] = { to, at, source, (uint32_t)n, f->group, zeros };
 }
@@ -226,7 +256,7 @@ void copy_wait(unsigned pending)
             continue;
         }
         mark_coming(c.to, c.at, c.n, false);
-        touch(c.to, c.at, c.n, c.n, WRITE);
+        touch_write(c.to, c.at, c.n, c.n);
         if (c.zeros)
             memset((void *)c.at, 0, c.n);
         else

@@ -9,7 +9,7 @@ enum { KVR_UUID_LEN = 48, KVR_MAX_DEVICES = 16 };
 
 struct kvr_device_info {
     char name[128];      /* "NVIDIA H200"; "emulated" where it is; "none" on the CPU */
-    int major, minor;    /* compute capability; 0.0 emulated and on the CPU, and so below */
+    int major, minor;    /* compute capability; 0.0 on the CPU, and so below; emulated: asked for */
     int driver, runtime; /* versions */
     int n_sm;            /* multiprocessors */
     size_t l2_bytes;

@@ -22,6 +22,10 @@
 
 #ifdef KVR_EMULATED
 #include "harness/device/emu.cuh"
+
+extern "C" int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes);
+#define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
+    kvr_stream_at_once(s, threads, (size_t)(shared) + (size_t)(declared))
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -38,14 +42,21 @@ template <class T> using kvr_shared = T *;
 
 extern "C" cudaStream_t kvr_stream_ready(struct kvr_stream *s);
 extern "C" bool kvr_stream_may_launch(const struct kvr_stream *s);
+extern "C" bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes);
+extern "C" int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads,
+                                  size_t bytes);
 extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
+
+/* Blocks of a kernel that a multiprocessor takes at once, by registers, threads and shared memory.
+ * Emulated it is by the last two, and what the kernel declares has to be told. */
+#define KVR_AT_ONCE(kernel, threads, shared, declared, s)                                          \
+    kvr_stream_at_once(s, (const void *)(kernel), threads, (size_t)(shared))
 
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
     do {                                                                                           \
-        if (kvr_stream_may_launch(s)) {                                                            \
-            if ((shared) > 48 * 1024) /* more has to be asked for */                               \
-                cudaFuncSetAttribute((const void *)(kernel),                                       \
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(shared));  \
+        if (kvr_stream_may_launch(s) &&                                                            \
+            ((shared) <= 48 * 1024 || /* more has to be asked for */                               \
+             kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))) {                \
             kernel<<<grid, block, shared, kvr_stream_ready(s)>>>(__VA_ARGS__);                     \
             kvr_stream_launched(s, #kernel);                                                       \
         }                                                                                          \

@@ -40,15 +40,24 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s);
 
 /* True: kernels run on the CPU, under the checks of emu.cuh. */
 bool kvr_stream_emulated(void);
+/* The device's compute capability, 90 for 9.0. Emulated: as KVREEL_EMULATED_CAPABILITY said when it
+ * was opened, else 0. */
+int kvr_stream_capability(const struct kvr_stream *s);
 /* Emulated: another order of blocks, and of threads between barriers. On a device: nothing. */
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed);
 /* How often a kernel of this name has been launched without an error at the launch. */
 int64_t kvr_stream_launches(const struct kvr_stream *s, const char *kernel);
 
+/* The stream as libraries of NVIDIA's take it, a cudaStream_t. Emulated: `s` itself. */
+void *kvr_stream_native(struct kvr_stream *s);
+
 /* What the kernels of this program were built with. */
 const struct kvr_device_build *kvr_device_build(void);
 
 enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *out);
+/* Bytes of shared memory that a block may have, if it asks for them. Emulated: what sm_90 has, or
+ * what KVREEL_EMULATED_SHARED said when the stream was opened. */
+size_t kvr_stream_block_shared(const struct kvr_stream *s);
 
 /* The UUIDs of the devices that this process may choose from, as CUDA_VISIBLE_DEVICES takes them:
  * how many. The emulated device is one program's own and has none, unless KVREEL_EMULATED_DEVICES
@@ -80,10 +89,14 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 /* Note when the stream gets here. A ticket for kvr_stream_between(), or -1 and an error that the
  * next sync returns. Emulated: the host's clock, since kernels run at the call. */
 int64_t kvr_stream_mark(struct kvr_stream *s);
-/* From mark a to mark b, after a sync. KVR_EINVAL: no such ticket. */
+/* From mark a to mark b; waits until the stream has got to b. KVR_EINVAL: no such ticket. */
 enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns);
-/* All tickets become void; their events are used again. */
+/* This ticket becomes void, and what stands behind it is used again. Copes with -1. */
+void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket);
+/* All tickets become void. */
 void kvr_stream_forget_marks(struct kvr_stream *s);
+/* Marks that have ever been there at once: events, on a device. */
+int64_t kvr_stream_most_marks(const struct kvr_stream *s);
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 
 #include "harness/device/capture.h"
 #include "harness/device/device_check.h"
+#include "harness/device/tickets.h"
 
 enum { MAX_KERNELS = 256 };
 
@@ -25,11 +26,14 @@ struct kvr_stream {
     cudaStream_t stream;
     cudaMemPool_t pool;
     cudaError_t error; /* the first since the last sync */
+    size_t block_shared;
     bool was_full;
+    int capability;
     void **live; /* what is allocated, so that closing can free it */
     int64_t n_live, max_live;
-    cudaEvent_t *marks; /* [max_marks], made once */
-    int64_t n_marks, max_marks;
+    struct kvr_tickets tickets;
+    cudaEvent_t *marks; /* [max_marks], made once, by ticket */
+    int64_t max_marks;
     struct kvr_capture capture;
     struct launches count, before; /* now; when the capture began */
 };
@@ -112,6 +116,8 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "device cuda: no memory");
+    s->capability = 10 * prop.major + prop.minor;
+    s->block_shared = prop.sharedMemPerBlockOptin;
     e = cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = open_pool(s);
@@ -145,6 +151,7 @@ void kvr_stream_close(struct kvr_stream **sp)
     cudaGetLastError();
     free(s->live);
     free(s->marks);
+    kvr_tickets_free(&s->tickets);
     free(s);
     *sp = NULL;
 }
@@ -177,6 +184,11 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s)
     return explain(e);
 }
 
+int kvr_stream_capability(const struct kvr_stream *s)
+{
+    return s->capability;
+}
+
 bool kvr_stream_emulated(void)
 {
     return false;
@@ -193,9 +205,32 @@ cudaStream_t kvr_stream_ready(struct kvr_stream *s)
     return s->stream;
 }
 
+void *kvr_stream_native(struct kvr_stream *s)
+{
+    return s->stream;
+}
+
 bool kvr_stream_may_launch(const struct kvr_stream *s)
 {
     return s->error == cudaSuccess;
+}
+
+/* More than a block has without asking. */
+bool kvr_stream_ask_shared(struct kvr_stream *s, const void *kernel, size_t bytes)
+{
+    s->error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return s->error == cudaSuccess;
+}
+
+int kvr_stream_at_once(struct kvr_stream *s, const void *kernel, int threads, size_t bytes)
+{
+    int n = 0;
+
+    if (!kvr_stream_may_launch(s) || !kvr_stream_ask_shared(s, kernel, bytes))
+        return 0;
+    s->error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, bytes);
+    return n;
 }
 
 void kvr_stream_launched(struct kvr_stream *s, const char *kernel)
@@ -255,6 +290,11 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
     out->l2_bytes = (size_t)prop.l2CacheSize;
     out->taken_peak_bytes = (size_t)taken;
     return KVR_OK;
+}
+
+size_t kvr_stream_block_shared(const struct kvr_stream *s)
+{
+    return s->block_shared;
 }
 
 int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
@@ -380,9 +420,8 @@ void kvr_device_fill(struct kvr_stream *s, void *device, unsigned char value, si
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-static cudaError_t more_marks(struct kvr_stream *s)
+static cudaError_t more_marks(struct kvr_stream *s, int64_t n)
 {
-    const int64_t n = s->max_marks ? 2 * s->max_marks : 64;
     cudaEvent_t *grown = (cudaEvent_t *)realloc(s->marks, (size_t)n * sizeof *grown);
     cudaError_t e = grown ? cudaSuccess : cudaErrorMemoryAllocation;
 
@@ -396,31 +435,52 @@ static cudaError_t more_marks(struct kvr_stream *s)
 
 int64_t kvr_stream_mark(struct kvr_stream *s)
 {
+    int64_t ticket, place;
+
     if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->error != cudaSuccess)
         return -1;
-    if (s->n_marks == s->max_marks)
-        s->error = more_marks(s);
+    ticket = kvr_ticket_take(&s->tickets);
+    place = kvr_ticket_place(&s->tickets, ticket);
+    if (place < 0)
+        s->error = cudaErrorMemoryAllocation;
+    else if (place >= s->max_marks)
+        s->error = more_marks(s, s->tickets.max);
     if (s->error == cudaSuccess)
-        s->error = cudaEventRecord(s->marks[s->n_marks], s->stream);
-    return s->error == cudaSuccess ? s->n_marks++ : -1;
+        s->error = cudaEventRecord(s->marks[place], s->stream);
+    return s->error == cudaSuccess ? ticket : -1;
 }
 
 enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
 {
+    const int64_t from = kvr_ticket_place(&s->tickets, a), to = kvr_ticket_place(&s->tickets, b);
     float ms = 0;
     cudaError_t e;
 
-    if (a < 0 || b < 0 || a >= s->n_marks || b >= s->n_marks)
+    if (from < 0 || to < 0)
         return kvr_fail(KVR_EINVAL, "stream: marks %lld and %lld, there are %lld", (long long)a,
-                        (long long)b, (long long)s->n_marks);
-    e = cudaEventElapsedTime(&ms, s->marks[a], s->marks[b]);
+                        (long long)b, (long long)(s->tickets.n_all - s->tickets.n_back));
+    e = cudaEventSynchronize(s->marks[from]);
+    if (e == cudaSuccess)
+        e = cudaEventSynchronize(s->marks[to]);
+    if (e == cudaSuccess)
+        e = cudaEventElapsedTime(&ms, s->marks[from], s->marks[to]);
     *ns = (int64_t)((double)ms * 1e6);
     return explain(e);
 }
 
+void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket)
+{
+    kvr_ticket_give(&s->tickets, ticket);
+}
+
 void kvr_stream_forget_marks(struct kvr_stream *s)
 {
-    s->n_marks = 0;
+    kvr_tickets_forget(&s->tickets);
+}
+
+int64_t kvr_stream_most_marks(const struct kvr_stream *s)
+{
+    return s->tickets.n_all;
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* stream_emu.cc - stream.h on the emulated device: the stream itself, and its clock. */
 #include "harness/device/emu_machine.cuh"
+#include "harness/device/kernel.cuh"
 
 #include <cerrno>
 #include <cstdio>
@@ -8,40 +9,62 @@
 #include <unistd.h>
 
 #include "harness/core/clock.h"
+#include "harness/device/ledger.h"
 
-/* KVREEL_EMULATED_BYTES, or what the machine has. */
-static enum kvr_status capacity(size_t *bytes)
+/* What a variable says, of `most` at most; without it *bytes stays. */
+static enum kvr_status told(const char *variable, size_t most, size_t *bytes)
 {
-    const char *text = getenv("KVREEL_EMULATED_BYTES");
+    const char *text = getenv(variable);
     char *end;
 
-    *bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!text)
         return KVR_OK;
     errno = 0;
     *bytes = (size_t)strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
-        return kvr_fail(KVR_EINVAL, "device emulated: KVREEL_EMULATED_BYTES='%s', need bytes",
-                        text);
+    if (errno || end == text || *end || *text == '-' || *bytes > most)
+        return kvr_fail(KVR_EINVAL, "device emulated: %s='%s', need bytes, %zu at most", variable,
+                        text, most);
+    return KVR_OK;
+}
+
+/* KVREEL_EMULATED_CAPABILITY, as 9.0; 0: it is not set. */
+static enum kvr_status capability(int *out)
+{
+    const char *text = getenv("KVREEL_EMULATED_CAPABILITY");
+    int major = 0, minor = 0;
+    char rest;
+
+    *out = 0;
+    if (text && (sscanf(text, "%2d.%1d%c", &major, &minor, &rest) != 2 || major < 0 || minor < 0))
+        return kvr_fail(KVR_EINVAL,
+                        "device emulated: KVREEL_EMULATED_CAPABILITY='%s', need one as 9.0", text);
+    *out = 10 * major + minor;
     return KVR_OK;
 }
 
 enum kvr_status kvr_stream_open(struct kvr_stream **out)
 {
-    const size_t shared = MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128);
+    const size_t shared = SHARED_BYTES;
     struct kvr_stream *s;
-    size_t total_bytes;
+    size_t total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    size_t block_shared = MAX_SHARED;
+    int sm;
 
     *out = NULL;
-    KVR_TRY(capacity(&total_bytes));
+    KVR_TRY(told("KVREEL_EMULATED_BYTES", SIZE_MAX, &total_bytes));
+    KVR_TRY(told("KVREEL_EMULATED_SHARED", MAX_SHARED, &block_shared));
+    KVR_TRY(capability(&sm));
     s = (struct kvr_stream *)calloc(1, sizeof *s);
     if (!s)
         return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
     s->total_bytes = total_bytes;
+    s->capability = sm;
+    s->block_shared = block_shared;
     s->serial = 1; /* the host's */
     s->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *s->fibers);
     s->ready = (unsigned *)calloc(MAX_THREADS, sizeof *s->ready);
-    s->shared_bytes = (unsigned char *)aligned_alloc(128, (shared + 127) / 128 * 128);
+    s->shared_bytes = (unsigned char *)aligned_alloc(TILE_ALIGN, (shared + TILE_ALIGN - 1) /
+                                                                     TILE_ALIGN * TILE_ALIGN);
     s->shared_cells = (struct cell *)calloc(shared, sizeof *s->shared_cells);
     s->n_shared_cells = shared;
     s->stacks =
@@ -76,7 +99,10 @@ void kvr_stream_close(struct kvr_stream **sp)
         kvr_device_free(s, s->regions->base);
     if (s->stacks)
         munmap(s->stacks, (size_t)MAX_THREADS * STACK_BYTES);
+    hopper_close(s);
+    kvr_stream_account(s, false);
     free(s->marks);
+    kvr_tickets_free(&s->tickets);
     free(s->fibers);
     free(s->ready);
     free(s->shared_bytes);
@@ -94,9 +120,31 @@ enum kvr_status kvr_stream_sync(struct kvr_stream *s)
     return kvr_fail(KVR_EINTERNAL, "device emulated: %s", s->error);
 }
 
+int kvr_stream_capability(const struct kvr_stream *s)
+{
+    return s->capability;
+}
+
 bool kvr_stream_emulated(void)
 {
     return true;
+}
+
+void *kvr_stream_native(struct kvr_stream *s)
+{
+    return s;
+}
+
+/* A multiprocessor of these devices has 1 KB more than a block may ask for, and each block takes
+ * that. */
+int kvr_stream_at_once(struct kvr_stream *s, int threads, size_t bytes)
+{
+    const size_t by_shared = (s->block_shared + 1024) / (bytes + 1024);
+    const size_t by_threads = 2048 / (size_t)threads;
+
+    if (bytes > s->block_shared)
+        return 0;
+    return (int)(by_shared < by_threads ? by_shared : by_threads);
 }
 
 void kvr_stream_seed(struct kvr_stream *s, uint64_t seed)
@@ -124,10 +172,17 @@ enum kvr_status kvr_device_info(struct kvr_stream *s, struct kvr_device_info *ou
 {
     *out = {};
     snprintf(out->name, sizeof out->name, "emulated");
+    out->major = s->capability / 10;
+    out->minor = s->capability % 10;
     out->total_bytes = s->total_bytes;
     out->free_bytes = s->total_bytes - s->used_bytes;
     out->taken_peak_bytes = s->peak_bytes;
     return KVR_OK;
+}
+
+size_t kvr_stream_block_shared(const struct kvr_stream *s)
+{
+    return s->block_shared;
 }
 
 int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
@@ -143,33 +198,48 @@ int kvr_device_list(char uuid[][KVR_UUID_LEN], int most)
 
 int64_t kvr_stream_mark(struct kvr_stream *s)
 {
+    int64_t ticket, place;
+
     if (kvr_capture_forbids(&s->capture, "kvr_stream_mark") != KVR_OK || s->failed)
         return -1;
-    if (s->n_marks == s->max_marks) {
-        const int64_t n = s->max_marks ? 2 * s->max_marks : 64;
-        int64_t *grown = (int64_t *)realloc(s->marks, (size_t)n * sizeof *grown);
+    ticket = kvr_ticket_take(&s->tickets);
+    if (s->tickets.max > s->max_marks) {
+        int64_t *grown = (int64_t *)realloc(s->marks, (size_t)s->tickets.max * sizeof *grown);
 
-        if (!grown) {
-            record(s, "no memory for %lld marks", (long long)n);
-            return -1;
-        }
-        s->marks = grown;
-        s->max_marks = n;
+        s->marks = grown ? grown : s->marks;
+        s->max_marks = grown ? s->tickets.max : s->max_marks;
     }
-    s->marks[s->n_marks] = kvr_now_ns();
-    return s->n_marks++;
+    place = kvr_ticket_place(&s->tickets, ticket);
+    if (place < 0 || place >= s->max_marks) {
+        record(s, "no memory for %lld marks", (long long)s->max_marks + 1);
+        return -1;
+    }
+    s->marks[place] = kvr_now_ns();
+    return ticket;
 }
 
 enum kvr_status kvr_stream_between(struct kvr_stream *s, int64_t a, int64_t b, int64_t *ns)
 {
-    if (a < 0 || b < 0 || a >= s->n_marks || b >= s->n_marks)
+    const int64_t from = kvr_ticket_place(&s->tickets, a), to = kvr_ticket_place(&s->tickets, b);
+
+    if (from < 0 || to < 0)
         return kvr_fail(KVR_EINVAL, "stream: marks %lld and %lld, there are %lld", (long long)a,
-                        (long long)b, (long long)s->n_marks);
-    *ns = s->marks[b] - s->marks[a];
+                        (long long)b, (long long)(s->tickets.n_all - s->tickets.n_back));
+    *ns = s->marks[to] - s->marks[from];
     return KVR_OK;
+}
+
+void kvr_stream_unmark(struct kvr_stream *s, int64_t ticket)
+{
+    kvr_ticket_give(&s->tickets, ticket);
 }
 
 void kvr_stream_forget_marks(struct kvr_stream *s)
 {
-    s->n_marks = 0;
+    kvr_tickets_forget(&s->tickets);
+}
+
+int64_t kvr_stream_most_marks(const struct kvr_stream *s)
+{
+    return s->tickets.n_all;
 }

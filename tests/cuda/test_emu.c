@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/cuda/sins.h"
+#include "harness/core/dtype.h"
+#include "tests/cuda/sins_hopper.h"
 
 enum { N = SIN_BLOCKS * SIN_THREADS, SEEDS = 8 };
 
@@ -27,7 +28,8 @@ static void *device(struct kvr_stream *s, const void *host, size_t n)
 
 START_TEST(sin_is_caught)
 {
-    const struct sin *sin = &sins[_i / SEEDS];
+    const int which = _i / SEEDS;
+    const struct sin *sin = which < n_sins ? &sins[which] : &hopper_sins[which - n_sins];
     struct kvr_stream *s = open_stream((uint64_t)(_i % SEEDS));
     float x[N] = { 0 }, *d = device(s, x, sizeof x);
     enum kvr_status st;
@@ -194,6 +196,53 @@ START_TEST(copies_stay_inside)
 }
 END_TEST
 
+/* Small whole numbers, whose sums are exact. */
+static int number(int i, int of)
+{
+    return (i * 37 + i / 64 * 11 + of) % 7 - 3;
+}
+
+/* Bulk copies, straight and turned operands, from shared memory and registers: sums of what is
+ * there, and of zeros behind the last row. */
+START_TEST(products_of_a_warp_group)
+{
+    enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
+    static kvr_bf16 b[HOPPER_TOKENS * WIDE];
+    static float a[ROWS * D], out[2][ROWS * COLUMNS];
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    float *d_a, *d_out[2];
+    void *d_b;
+
+    for (int i = 0; i < ROWS * D; i++)
+        a[i] = (float)number(i, 1);
+    for (int i = 0; i < HOPPER_TOKENS * WIDE; i++)
+        b[i] = kvr_f32_to_bf16((float)number(i, 5));
+    d_a = device(s, a, sizeof a);
+    d_b = device(s, b, sizeof b);
+    for (int i = 0; i < 2; i++)
+        d_out[i] = device(s, out[i], sizeof out[i]);
+    hopper_sum(s, d_a, d_b, d_out[0]);
+    hopper_turned(s, d_a, d_b, d_out[1]);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(kvr_device_get(s, out[i], d_out[i], sizeof out[i]), KVR_OK);
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++) {
+            int want[2] = { 0, 0 };
+
+            for (int k = 0; k < D; k++) {
+                for (int t = c; t < HOPPER_TOKENS; t += COLUMNS)
+                    want[0] += number(r * D + k, 1) * number(t * WIDE + D + k, 5);
+                want[1] += number(r * D + k, 1) * number(k * WIDE + c, 5);
+            }
+            for (int i = 0; i < 2; i++)
+                ck_assert_msg(out[i][r * COLUMNS + c] == (float)want[i], "%d: [%d,%d] %g, not %d",
+                              i, r, c, (double)out[i][r * COLUMNS + c], want[i]);
+        }
+    kvr_stream_close(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("emulated device");
@@ -202,7 +251,7 @@ int main(void)
     int failed;
 
     suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, sin_is_caught, 0, n_sins * SEEDS);
+    tcase_add_loop_test(tc, sin_is_caught, 0, (n_sins + n_hopper_sins) * SEEDS);
     tcase_add_test(tc, errors_stay);
     tcase_add_loop_test(tc, sums, 0, SEEDS);
     tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);
@@ -210,6 +259,7 @@ int main(void)
     tcase_add_test(tc, seeds_are_orders);
     tcase_add_loop_test(tc, warp_operations, 0, SEEDS);
     tcase_add_test(tc, copies_stay_inside);
+    tcase_add_loop_test(tc, products_of_a_warp_group, 0, SEEDS);
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

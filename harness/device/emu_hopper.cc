@@ -1,0 +1,811 @@
+/* emu_hopper.cc - what sm_90 has besides, emulated: see hopper.cuh.
+ *
+ * In a block that uses it, barriers of all threads are not the only order. So every thread has a
+ * clock, which goes on whenever others may take note of it, and a view: of everybody, up to which
+ * time of theirs it has seen what they did. A barrier gathers the views of those who arrive and
+ * gives them to those who wait. What was done at a time that a thread has not seen may, on a device,
+ * be done at the same time as what it does now.
+ *
+ * Bulk copies and products act for themselves. So each barrier in memory has a clock, which is its
+ * phase: what is copied is done in the phase that its bytes count for. And each warp's tensor core
+ * has one: what products read is read when somebody waits for them. A second view says what of the
+ * others' writes such asynchronous operations see, too: what was seen at the last fence.
+ *
+ * Copies arrive whenever the seed will have it; products are worked out when they are waited for. */
+#include "harness/device/emu_machine.cuh"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+#include "harness/device/hopper.cuh"
+
+namespace kvr_emu
+{
+
+enum {
+    MAX_CLOCKED = 768, /* threads of such a block */
+    PHASED = MAX_CLOCKED,
+    MAX_PHASED = 128, /* barriers in memory */
+    CORES = PHASED + MAX_PHASED,
+    WHO = CORES + MAX_CLOCKED / 32, /* clocks in all */
+    MAX_NAMED = 16,
+    MAX_COMING = 64,
+    MAX_PRODUCTS = 64,     /* of a warp group, that nobody has waited for */
+    MOST_ARRIVE = 1 << 20, /* what a barrier's counts can hold */
+    ALL_REGISTERS = 65536,
+    N = 128, /* columns of a product's sums, at most */
+    K = 16,
+    ROWS = 64,
+};
+static_assert(WHO <= 1024, "a stamp has 10 bits for who");
+
+static const uint32_t MAX_CLOCK = (1u << 24) - 1;
+
+struct view {
+    uint32_t seen[WHO], fenced[WHO];
+};
+
+struct phased {
+    struct region *in;
+    uintptr_t at;
+    stamp init;
+    uint32_t phase, copied, waited; /* phases; that copies counted for, that were waited for */
+    unsigned count, lacking;        /* arrivals, of which there lack */
+    int64_t bytes;                  /* that lack as well */
+    struct view open, done;         /* of those who came in this phase; in all that have ended */
+};
+
+struct named {
+    int expected, came;
+    bool has[MAX_CLOCKED]; /* come since it last opened */
+    struct view open;
+};
+
+struct coming {
+    struct region *to;
+    uintptr_t at;
+    struct kvr_tensor_map map;
+    struct region *from;
+    int c, h;
+    int64_t t;
+    int barrier;
+};
+
+struct product {
+    float *sums;
+    struct held *held, *held_a;
+    struct matrix a, b;
+    unsigned of_a[4];
+    int columns;
+    bool registers, turned, add;
+    unsigned group;
+};
+
+/* What a thread has of this. */
+struct member {
+    struct view view;
+    int on; /* which barrier it waits at */
+    int n_products, keeps;
+    unsigned group;
+    struct product product[MAX_PRODUCTS];
+};
+
+struct hopper {
+    int n_phased;
+    struct phased phased[MAX_PHASED];
+    struct named named[MAX_NAMED];
+    struct coming coming[MAX_COMING];
+    struct member member[MAX_CLOCKED];
+    uint32_t core[MAX_CLOCKED / 32];             /* clocks of tensor cores */
+    int registers[MAX_CLOCKED / KVR_WARP_GROUP]; /* of a warp group's threads; 0: it never said */
+    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP]; /* threads that wait for products */
+    unsigned char swizzle[SHARED_BYTES / 16];        /* how 16 bytes were last copied */
+    float a[ROWS][K], b[K][N], sums[ROWS][N];        /* the product that is worked out */
+};
+
+void hopper_close(struct kvr_stream *s)
+{
+    free(s->hopper);
+    s->hopper = NULL;
+}
+
+/* ---- clocks and views ---------------------------------------------------------------------- */
+
+static uint32_t clock_of(stamp t)
+{
+    return (uint32_t)(t >> 12) & MAX_CLOCK;
+}
+
+static struct member *member_of(struct kvr_stream *s, const struct fiber *f)
+{
+    return &s->hopper->member[f->place.linear];
+}
+
+static void join_range(uint32_t *to, const uint32_t *from, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+static void join(const struct kvr_stream *s, struct view *to, const struct view *from)
+{
+    const unsigned n[3] = { s->n_threads, (unsigned)s->hopper->n_phased, (s->n_threads + 31) / 32 };
+    static const unsigned at[3] = { 0, PHASED, CORES };
+
+    for (int i = 0; i < 3; i++) {
+        join_range(to->seen + at[i], from->seen + at[i], n[i]);
+        join_range(to->fenced + at[i], from->fenced + at[i], n[i]);
+    }
+}
+
+/* Others may have taken note of f: what it does from here is later. */
+static void tick(struct kvr_stream *s, struct fiber *f)
+{
+    uint32_t *mine = &member_of(s, f)->view.seen[f->place.linear];
+
+    if (*mine == MAX_CLOCK)
+        fail("more than %u barriers of a thread", MAX_CLOCK);
+    f->epoch = *mine >> 11;
+    f->warp_epoch = *mine & MAX_WARP_EPOCH;
+    ++*mine;
+    restamp(s, f);
+}
+
+/* From here views keep the order of this block. What was done before is seen as its barriers had
+ * it: everything of an earlier epoch, and of an earlier one of the own warp. */
+static struct hopper *clock_block()
+{
+    struct kvr_stream *s = running;
+    struct hopper *x = s->hopper;
+
+    if (s->clocked)
+        return x;
+    if (s->n_threads > MAX_CLOCKED)
+        fail("barriers of sm_90 in a block of %u threads: emulated are at most %d", s->n_threads,
+             MAX_CLOCKED);
+    if (!x) {
+        x = (struct hopper *)calloc(1, sizeof *x);
+        if (!x)
+            fail("the host has no memory for barriers of sm_90");
+        s->hopper = x;
+    }
+    s->clocked = true;
+    x->n_phased = 0;
+    memset(x->core, 0, sizeof x->core);
+    memset(x->registers, 0, sizeof x->registers);
+    memset(x->in_group, 0, sizeof x->in_group);
+    for (int i = 0; i < MAX_NAMED; i++)
+        x->named[i] = {};
+    for (unsigned i = 0; i < s->n_threads; i++) {
+        struct fiber *f = &s->fibers[i];
+        struct member *m = &x->member[i];
+        const uint32_t now = f->epoch << 11 | f->warp_epoch;
+
+        m->view = {};
+        m->n_products = 0;
+        m->group = 0;
+        for (unsigned j = 0; j < s->n_threads; j++)
+            m->view.seen[j] = j / 32 == i / 32 ? now : f->epoch << 11;
+        m->view.seen[i] = now + 1;
+    }
+    return x;
+}
+
+bool unseen(const struct kvr_stream *s, stamp then)
+{
+    const unsigned by = thread_of(then), me = here->linear;
+
+    return by != me && clock_of(then) >= s->hopper->member[me].view.seen[by];
+}
+
+const char *who(stamp then, char *text, size_t size)
+{
+    const unsigned by = thread_of(then);
+
+    if (running->clocked && by >= CORES)
+        snprintf(text, size, "a product of warp %u", by - CORES);
+    else if (running->clocked && by >= PHASED)
+        snprintf(text, size, "an asynchronous copy");
+    else
+        snprintf(text, size, "thread %u of the block", by);
+    return text;
+}
+
+void meet_all(struct kvr_stream *s)
+{
+    struct view all = {};
+
+    for (unsigned i = 0; i < s->n_threads; i++)
+        join(s, &all, &s->hopper->member[i].view);
+    for (unsigned i = 0; i < s->n_threads; i++) {
+        join(s, &s->hopper->member[i].view, &all);
+        tick(s, &s->fibers[i]);
+    }
+}
+
+void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask)
+{
+    struct view all = {};
+
+    for (unsigned left = mask; left; left &= left - 1)
+        join(s, &all, &s->hopper->member[first + (unsigned)__builtin_ctz(left)].view);
+    for (unsigned left = mask; left; left &= left - 1) {
+        const unsigned i = first + (unsigned)__builtin_ctz(left);
+
+        join(s, &s->hopper->member[i].view, &all);
+        tick(s, &s->fibers[i]);
+    }
+}
+
+void fence_async()
+{
+    struct view *v = &clock_block()->member[here->linear].view;
+
+    join_range(v->fenced, v->seen, WHO);
+    tick(running, self());
+}
+
+/* ---- barriers ------------------------------------------------------------------------------ */
+
+static void wake_those(struct kvr_stream *s, enum state why, int on)
+{
+    for (unsigned i = 0; i < s->n_threads; i++)
+        if (s->fibers[i].state == why && s->hopper->member[i].on == on)
+            wake(s, &s->fibers[i]);
+}
+
+void barrier_init(struct region *r, uintptr_t at, unsigned count)
+{
+    struct hopper *x = clock_block();
+    struct cell *cell;
+    int i = 0;
+
+    if (!count || count >= MOST_ARRIVE)
+        fail("mbarrier: %u arrivals, need 1 to %d", count, MOST_ARRIVE - 1);
+    touch_write(r, at, 8, 8);
+    if (!r->shared)
+        fail("mbarrier in '%s', which is not shared memory", r->name);
+    while (i < x->n_phased && x->phased[i].at != at)
+        i++;
+    if (i == MAX_PHASED)
+        fail("more than %d mbarriers of a block", MAX_PHASED);
+    x->n_phased += i == x->n_phased;
+    cells_of(r, at - (uintptr_t)r->base, 8, &cell);
+    memset(&x->phased[i], 0, offsetof(struct phased, open));
+    x->phased[i].in = r;
+    x->phased[i].at = at;
+    x->phased[i].init = cell->write;
+    x->phased[i].count = x->phased[i].lacking = count;
+    x->phased[i].open = x->phased[i].done = {};
+}
+
+/* The barrier at this place, which the thread that runs may use. */
+static struct phased *phased_at(struct region *r, uintptr_t at)
+{
+    struct hopper *x = clock_block();
+    struct phased *b = x->phased, *end = x->phased + x->n_phased;
+    struct cell *cell;
+    char text[64];
+
+    while (b < end && b->at != at)
+        b++;
+    if (!r || !r->shared || b == end)
+        fail("mbarrier at byte %td of '%s': nobody has initialised it",
+             (ptrdiff_t)(at - (uintptr_t)(r ? r->base : 0)), r ? r->name : "no memory");
+    cells_of(r, at - (uintptr_t)r->base, 8, &cell);
+    if (cell[0].write != b->init)
+        fail("mbarrier at byte %zu of '%s': overwritten by %s", at - (uintptr_t)r->base, r->name,
+             who(cell[0].write, text, sizeof text));
+    if (unseen(running, b->init))
+        fail("mbarrier at byte %zu of '%s': used, initialised by %s without a barrier between",
+             at - (uintptr_t)r->base, r->name, who(b->init, text, sizeof text));
+    return b;
+}
+
+/* Has the phase ended? */
+static void end_phase(struct kvr_stream *s, struct phased *b)
+{
+    const int i = (int)(b - s->hopper->phased);
+
+    if (b->lacking || b->bytes)
+        return;
+    join(s, &b->done, &b->open);
+    b->open = {};
+    b->done.seen[PHASED + i] = ++b->phase;
+    b->lacking = b->count;
+    wake_those(s, AT_PHASE, i);
+}
+
+void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes)
+{
+    struct phased *b = phased_at(r, at);
+
+    if (!b->lacking)
+        fail("mbarrier at byte %zu of '%s': more than %u arrivals in a phase",
+             at - (uintptr_t)r->base, r->name, b->count);
+    b->bytes += bytes;
+    if (b->bytes >= MOST_ARRIVE)
+        fail("mbarrier at byte %zu of '%s': %lld bytes to wait for, at most %d",
+             at - (uintptr_t)r->base, r->name, (long long)b->bytes, MOST_ARRIVE - 1);
+    join(running, &b->open, &member_of(running, self())->view);
+    tick(running, self());
+    b->lacking--;
+    end_phase(running, b);
+}
+
+void barrier_wait(struct region *r, uintptr_t at, unsigned parity, const char *file, int line)
+{
+    struct phased *b = phased_at(r, at);
+    struct member *m = member_of(running, self());
+
+    m->on = (int)(b - running->hopper->phased);
+    while ((b->phase & 1) == parity)
+        wait_as(AT_PHASE, file, line);
+    b->waited = b->phase;
+    join(running, &m->view, &b->done);
+}
+
+void named_barrier(int id, int n_threads, bool waits, const char *file, int line)
+{
+    struct hopper *x = clock_block();
+    struct kvr_stream *s = running;
+    struct member *m = member_of(s, self());
+    struct named *b;
+
+    if (id < 1 || id >= MAX_NAMED)
+        fail("%s:%d: named barrier %d, there are 1 to %d", file, line, id, MAX_NAMED - 1);
+    b = &x->named[id];
+    if (n_threads < 32 || n_threads % 32 || (unsigned)n_threads > s->n_threads)
+        fail("%s:%d: named barrier %d of %d threads, need a multiple of 32 up to %u", file, line,
+             id, n_threads, s->n_threads);
+    if (b->came && b->expected != n_threads)
+        fail("%s:%d: named barrier %d of %d threads, of %d for others", file, line, id, n_threads,
+             b->expected);
+    if (b->has[here->linear])
+        fail("%s:%d: named barrier %d: the thread comes again before it has opened", file, line,
+             id);
+    b->expected = n_threads;
+    b->has[here->linear] = true;
+    b->came++;
+    join(s, &b->open, &m->view);
+    tick(s, self());
+    if (b->came < n_threads) {
+        m->on = id;
+        if (waits)
+            wait_as(AT_NAMED, file, line);
+        return;
+    }
+    for (unsigned i = 0; i < s->n_threads; i++)
+        if (s->fibers[i].state == AT_NAMED && x->member[i].on == id)
+            join(s, &x->member[i].view, &b->open);
+    if (waits)
+        join(s, &m->view, &b->open);
+    *b = {};
+    wake_those(s, AT_NAMED, id);
+}
+
+void record_stuck(struct kvr_stream *s, const struct fiber *f)
+{
+    const int on = member_of(s, f)->on;
+    const struct phased *b = &s->hopper->phased[on];
+
+    if (f->state == AT_NAMED)
+        record(s, "%s:%d: waits at named barrier %d, where %d of %d threads have come", f->file,
+               f->line, on, s->hopper->named[on].came, s->hopper->named[on].expected);
+    else if (f->state == AT_PHASE)
+        record(s,
+               "%s:%d: waits for phase %u of the mbarrier at byte %zu of '%s', which lacks %u of "
+               "%u arrivals and %lld bytes",
+               f->file, f->line, b->phase, b->at - (uintptr_t)b->in->base, b->in->name, b->lacking,
+               b->count, (long long)b->bytes);
+    else
+        record(s, "waits for products (wgmma): %u of the %d threads of its warp group do",
+               s->hopper->in_group[f->place.linear / KVR_WARP_GROUP], KVR_WARP_GROUP);
+}
+
+void set_registers(int n, bool more)
+{
+    struct hopper *x = clock_block();
+    const unsigned groups = (running->n_threads + KVR_WARP_GROUP - 1) / KVR_WARP_GROUP;
+    int *mine = &x->registers[here->linear / KVR_WARP_GROUP];
+    const int launched = (int)(ALL_REGISTERS / running->n_threads / 8 * 8);
+    const int now = *mine ? *mine : launched > 255 ? 255 : launched;
+    int sum = 0;
+
+    if (more ? n < now : n > now)
+        fail("setmaxnreg: %s registers, %d, than the %d it has", more ? "more" : "fewer", n, now);
+    *mine = n;
+    for (unsigned g = 0; g < groups; g++) /* those who have not spoken yet may take fewer */
+        sum += x->registers[g] ? x->registers[g] : 24;
+    if (sum * KVR_WARP_GROUP > ALL_REGISTERS)
+        fail("setmaxnreg: %d registers in all, a block has at most %d", sum * KVR_WARP_GROUP,
+             ALL_REGISTERS);
+}
+
+void block_ended(struct kvr_stream *s)
+{
+    for (int i = 0; i < s->hopper->n_phased; i++)
+        if (s->hopper->phased[i].copied > s->hopper->phased[i].waited)
+            record(s, "%s: a block has ended before anybody waited for an asynchronous copy to it",
+                   s->kernel);
+    for (unsigned i = 0; i < s->n_threads; i++)
+        if (s->hopper->member[i].n_products)
+            record(s, "%s: thread %u has ended with products (wgmma) that it has not waited for",
+                   s->kernel, i);
+}
+
+/* ---- bulk copies --------------------------------------------------------------------------- */
+
+static uintptr_t swizzled(uintptr_t at)
+{
+    return at ^ (at >> 7 & 7) << 4;
+}
+
+static size_t tile_bytes(const struct kvr_tensor_map *m)
+{
+    return (size_t)m->box_tok * KVR_TILE_COLUMNS * sizeof(kvr_bf16);
+}
+
+/* May an asynchronous operation of the thread that runs follow what was written? */
+static void check_written(const struct region *r, size_t at, const struct view *mine, stamp then,
+                          const char *how)
+{
+    const unsigned by = thread_of(then);
+    char text[64];
+
+    if (by != here->linear && clock_of(then) >= mine->seen[by])
+        fail("shared memory '%s', byte %zu: %s, written by %s without a barrier between", r->name,
+             at, how, who(then, text, sizeof text));
+    if (by < PHASED && clock_of(then) >= mine->fenced[by])
+        fail("shared memory '%s', byte %zu: %s, written by %s without a fence.proxy.async between",
+             r->name, at, how, who(then, text, sizeof text));
+}
+
+void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c, int h,
+                int64_t t, struct region *barrier, uintptr_t barrier_at)
+{
+    struct phased *b = phased_at(barrier, barrier_at);
+    struct kvr_stream *s = running;
+    struct hopper *x = s->hopper;
+    const struct view *mine = &member_of(s, self())->view;
+    struct region *from = find(map->rows);
+    const int64_t row = (int64_t)map->n_heads * map->head_dim;
+    const size_t n = tile_bytes(map), offset = at - (uintptr_t)to->base;
+    const char *how = "written by an asynchronous copy";
+    struct cell *cell;
+    size_t n_cells;
+
+    if (clock_of(b->init) >= mine->fenced[thread_of(b->init)])
+        fail("mbarrier at byte %zu of '%s': a copy counts for it, initialised without a "
+             "fence.proxy.async between",
+             barrier_at - (uintptr_t)barrier->base, barrier->name);
+    if (s->n_coming == MAX_COMING)
+        fail("more than %d bulk copies are under way", MAX_COMING);
+    if (!to->shared || offset > to->n || n > to->n - offset)
+        fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
+    if (at % (map->swizzle == KVR_SWIZZLE_128 ? KVR_TILE_ALIGN : 128))
+        fail("shared memory '%s', byte %zu: a bulk copy's target is not aligned", to->name, offset);
+    if (c < 0 || c + KVR_TILE_COLUMNS > map->head_dim || h < 0 || h >= map->n_heads)
+        fail("bulk copy of channels %d to %d of head %d, there are %d of %d", c,
+             c + KVR_TILE_COLUMNS, h, map->head_dim, map->n_heads);
+    for (int64_t i = t < 0 ? -t : 0; i < map->box_tok && t + i < map->n_tok; i++)
+        touch_read(from,
+                   (uintptr_t)map->rows + (uintptr_t)((t + i) * row + h * map->head_dim + c) * 2,
+                   KVR_TILE_COLUMNS * 2, 16);
+    n_cells = cells_of(to, offset, n, &cell);
+    for (size_t k = 0; k < n_cells; k++) {
+        const size_t byte = offset + k * to->unit;
+        char text[64];
+
+        if (serial_of(cell[k].write) == s->serial) {
+            if (cell[k].write & COMING)
+                fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is under "
+                     "way",
+                     to->name, byte, how);
+            check_written(to, byte, mine, cell[k].write, how);
+        }
+        for (int j = 0; j < 2; j++) {
+            const stamp read = cell[k].read[j];
+
+            if (serial_of(read) == s->serial && thread_of(read) != here->linear &&
+                clock_of(read) >= mine->seen[thread_of(read)])
+                fail("shared memory '%s', byte %zu: %s, read by %s without a barrier between",
+                     to->name, byte, how, who(read, text, sizeof text));
+        }
+        cell[k].write = self()->now | COMING;
+    }
+    b->copied = b->phase + 1;
+    x->coming[s->n_coming++] = { to, at, *map, from, c, h, t, (int)(b - x->phased) };
+}
+
+void bulk_arrives(struct kvr_stream *s, unsigned i)
+{
+    struct hopper *x = s->hopper;
+    const struct coming c = x->coming[i];
+    struct phased *b = &x->phased[c.barrier];
+    const struct kvr_tensor_map *m = &c.map;
+    const size_t offset = c.at - (uintptr_t)c.to->base, n = tile_bytes(m);
+    const stamp now =
+        (stamp)s->serial << 36 | (stamp)b->phase << 12 | (stamp)(PHASED + c.barrier) << 2;
+    struct cell *cell;
+    const size_t n_cells = cells_of(c.to, offset, n, &cell);
+
+    x->coming[i] = x->coming[--s->n_coming];
+    for (size_t k = 0; k < n_cells; k++)
+        cell[k].write = now;
+    for (size_t at = 0; at < n; at += 16) {
+        const int64_t t = c.t + (int64_t)(at / 128);
+        const uintptr_t plain = c.at + at,
+                        to = m->swizzle == KVR_SWIZZLE_128 ? swizzled(plain) : plain;
+        const size_t from = (size_t)(((t * m->n_heads + c.h) * m->head_dim + c.c) * 2) + at % 128;
+
+        if (t < 0 || t >= m->n_tok)
+            memset((void *)to, 0, 16);
+        else
+            memcpy((void *)to,
+                   c.from->bytes + ((uintptr_t)m->rows - (uintptr_t)c.from->base) + from, 16);
+        x->swizzle[(to - (uintptr_t)s->shared_bytes) / 16] = (unsigned char)m->swizzle;
+    }
+    b->bytes -= (int64_t)n;
+    end_phase(s, b);
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+void use_registers(struct held *h)
+{
+    if (h->lent)
+        fail("registers are used whose products (wgmma) have not been waited for");
+    h->fenced = false;
+}
+
+void lend_registers(struct held *h)
+{
+    h->fenced = true;
+}
+
+void return_registers(struct held *h, int pending)
+{
+    if (h->under_way)
+        fail("a wait that leaves %d groups of products (wgmma) under way gives back registers of "
+             "theirs",
+             pending);
+    h->lent = false;
+}
+
+/* Where 16 bytes of an operand are: of its row r the 8 columns from c on. */
+static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
+{
+    const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
+
+    return swizzled(turned
+                        ? m->at + rows + (uintptr_t)(c / 64) * m->leading + (uintptr_t)(c % 64) * 2
+                        : m->at + rows + (uintptr_t)c * 2);
+}
+
+/* Of rows [from, from + rows) and all columns: is it there to be read, for all that the thread that
+ * runs knows? core >= 0: it is read now, by this tensor core. */
+static void check_operand(const struct matrix *m, bool turned, int from, int rows, int columns,
+                          int core)
+{
+    struct kvr_stream *s = running;
+    const struct view *mine = &member_of(s, self())->view;
+    const char *how = "read by a product (wgmma)";
+    const stamp now = core < 0 ? 0
+                               : (stamp)s->serial << 36 | (stamp)s->hopper->core[core] << 12 |
+                                     (stamp)(CORES + core) << 2;
+
+    if (!m->in || !m->in->shared || m->at % 16 || (m->at & 0x380))
+        fail("%s: not a place in shared memory where rows of a tile begin", how);
+    for (int i = from; i < from + rows; i++)
+        for (int c = 0; c < columns; c += 8) {
+            const uintptr_t p = place_of(m, turned, i, c);
+            const size_t at = p - (uintptr_t)m->in->base;
+            struct cell *cell;
+            size_t n_cells;
+
+            if (p < (uintptr_t)m->in->base || at > m->in->n || 16 > m->in->n - at)
+                fail("shared memory '%s': 16 bytes %s at byte %td of %zu", m->in->name, how,
+                     (ptrdiff_t)at, m->in->n);
+            n_cells = cells_of(m->in, at, 16, &cell);
+            for (size_t k = 0; k < n_cells; k++) {
+                const size_t byte = at + k * m->in->unit;
+                const stamp then = cell[k].write;
+
+                if (serial_of(then) != s->serial)
+                    fail("shared memory '%s', byte %zu: %s, but nobody has written it", m->in->name,
+                         byte, how);
+                if (then & COMING)
+                    fail("shared memory '%s', byte %zu: %s while an asynchronous copy to it is "
+                         "under way",
+                         m->in->name, byte, how);
+                check_written(m->in, byte, mine, then, how);
+                if (thread_of(then) >= PHASED &&
+                    s->hopper->swizzle[(p - (uintptr_t)s->shared_bytes) / 16] != KVR_SWIZZLE_128)
+                    fail("shared memory '%s', byte %zu: %s as swizzled by 128 bytes, which the "
+                         "copy to it was not",
+                         m->in->name, byte, how);
+                if (core < 0)
+                    continue;
+                if (thread_of(cell[k].read[0]) != thread_of(now) ||
+                    serial_of(cell[k].read[0]) != s->serial)
+                    cell[k].read[1] = cell[k].read[0];
+                cell[k].read[0] = now;
+            }
+        }
+}
+
+/* What a warp's tensor core reads. */
+static void check_product(const struct product *p, int warp, int core)
+{
+    if (!p->registers)
+        check_operand(&p->a, false, 16 * warp, 16, K, core);
+    if (p->turned)
+        check_operand(&p->b, true, 0, K, p->columns, core);
+    else
+        check_operand(&p->b, false, 0, p->columns, K, core);
+}
+
+void product_begin(float *sums, struct held *of_sums, const struct matrix *a, const unsigned *of_a,
+                   struct held *held_a, const struct matrix *b, int columns, bool turned, bool add)
+{
+    struct hopper *x = clock_block();
+    struct member *m = &x->member[here->linear];
+    struct product *p = &m->product[m->n_products];
+
+    if (running->n_threads % KVR_WARP_GROUP)
+        fail("products (wgmma) in a block of %u threads, need a multiple of %d", running->n_threads,
+             KVR_WARP_GROUP);
+    if (m->n_products == MAX_PRODUCTS)
+        fail("more than %d products (wgmma) have not been waited for", MAX_PRODUCTS);
+    if (!of_sums->fenced || (held_a && !held_a->fenced))
+        fail("a product (wgmma) of registers that were used since the last wgmma.fence");
+    *p = { sums, of_sums, held_a, {}, *b, {}, columns, !a, turned, add, m->group };
+    if (a)
+        p->a = *a;
+    else
+        memcpy(p->of_a, of_a, sizeof p->of_a);
+    of_sums->lent = true;
+    of_sums->under_way++;
+    if (held_a) {
+        held_a->lent = true;
+        held_a->under_way++;
+    }
+    if (here->linear % 32 == 0)
+        check_product(p, (int)here->linear / 32 % 4, -1);
+    m->n_products++;
+}
+
+void product_commit()
+{
+    clock_block()->member[here->linear].group++;
+}
+
+static bool same_matrix(const struct matrix *a, const struct matrix *b)
+{
+    return a->in == b->in && a->at == b->at && a->leading == b->leading && a->stride == b->stride;
+}
+
+static kvr_bf16 element_of(const struct matrix *m, bool turned, int r, int c)
+{
+    return ((const kvr_bf16 *)place_of(m, turned, r, c & ~7))[c & 7];
+}
+
+/* Products `at` of all threads of a warp group, which are one. */
+static void multiply(struct hopper *x, const struct member *group, int at)
+{
+    float(*const a)[K] = x->a, (*const b)[N] = x->b, (*const sums)[N] = x->sums;
+    const struct product *p = &group[0].product[at];
+    const int columns = p->columns;
+
+    for (int i = 1; i < KVR_WARP_GROUP; i++) {
+        const struct product *q = &group[i].product[at];
+
+        if (q->registers != p->registers || q->turned != p->turned || q->add != p->add ||
+            q->columns != columns || q->group != p->group || !same_matrix(&q->b, &p->b) ||
+            !same_matrix(&q->a, &p->a))
+            fail("the threads of a warp group begin different products (wgmma)");
+    }
+    for (int k = 0; k < K; k++)
+        for (int n = 0; n < columns; n++)
+            b[k][n] = kvr_bf16_to_f32(p->turned ? element_of(&p->b, true, k, n)
+                                                : element_of(&p->b, false, n, k));
+    for (int i = 0; i < ROWS && !p->registers; i++)
+        for (int k = 0; k < K; k++)
+            a[i][k] = kvr_bf16_to_f32(element_of(&p->a, false, i, k));
+    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+        const struct product *q = &group[i].product[at];
+        const int g = i / 32 * 16 + i % 32 / 4, t = i % 4 * 2;
+
+        for (int r = 0; r < 4 && p->registers; r++)
+            for (int e = 0; e < 2; e++)
+                a[g + r % 2 * 8][t + r / 2 * 8 + e] = half_of(q->of_a[r], e);
+        for (int j = 0; j < columns / 2; j++)
+            sums[g + j / 2 % 2 * 8][j / 4 * 8 + t + j % 2] = p->add ? q->sums[j] : 0.0f;
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < K; k++)
+            for (int n = 0; n < columns; n++)
+                sums[i][n] += a[i][k] * b[k][n];
+    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+        const struct product *q = &group[i].product[at];
+        const int g = i / 32 * 16 + i % 32 / 4, t = i % 4 * 2;
+
+        for (int j = 0; j < columns / 2; j++)
+            q->sums[j] = sums[g + j / 2 % 2 * 8][j / 4 * 8 + t + j % 2];
+        q->held->under_way--;
+        if (q->held_a)
+            q->held_a->under_way--;
+    }
+}
+
+/* The first products of a thread of which it keeps only those of its last groups under way. */
+static int due(const struct member *m)
+{
+    int n = 0;
+
+    while (n < m->n_products && m->product[n].group + (unsigned)m->keeps < m->group)
+        n++;
+    return n;
+}
+
+/* All threads of the group wait: the last that has come does it. */
+static void finish_products(struct kvr_stream *s, unsigned first)
+{
+    struct hopper *x = s->hopper;
+    struct member *group = &x->member[first];
+    struct place *const me = here;
+    const int n = due(group);
+
+    for (int i = 1; i < KVR_WARP_GROUP; i++)
+        if (due(&group[i]) != n)
+            fail("the threads of a warp group wait for different products (wgmma)");
+    /* In the name of each warp, whose cores read side by side. Of many readers a cell keeps two:
+     * of each product others. */
+    for (int i = 0; i < n; i++)
+        for (int w = 0; w < 4; w++) {
+            const int of_group = (w + i) % 4;
+            const unsigned warp = first / 32 + (unsigned)of_group;
+
+            here = &s->fibers[32 * warp].place;
+            check_product(&group[0].product[i], of_group, (int)warp);
+        }
+    here = me;
+    for (int i = 0; i < n; i++)
+        multiply(x, group, i);
+    for (unsigned i = 0; i < KVR_WARP_GROUP; i++) {
+        struct member *m = &group[i];
+        const unsigned warp = (first + i) / 32;
+
+        memmove(m->product, m->product + n, (size_t)(m->n_products - n) * sizeof m->product[0]);
+        m->n_products -= n;
+        m->view.seen[CORES + warp] = x->core[warp] + 1;
+        if ((first + i) % 32 == 31)
+            x->core[warp]++;
+    }
+}
+
+void product_wait(int pending)
+{
+    struct hopper *x = clock_block();
+    struct kvr_stream *s = running;
+    const unsigned first = here->linear / KVR_WARP_GROUP * KVR_WARP_GROUP;
+    unsigned *waiting = &x->in_group[here->linear / KVR_WARP_GROUP];
+    struct member *m = &x->member[here->linear];
+
+    if (first + KVR_WARP_GROUP > s->n_threads)
+        fail("products (wgmma) in a block of %u threads, need a multiple of %d", s->n_threads,
+             KVR_WARP_GROUP);
+    m->keeps = pending;
+    m->on = (int)first;
+    if (++*waiting < KVR_WARP_GROUP) {
+        wait_as(IN_GROUP, "", 0);
+        return;
+    }
+    *waiting = 0;
+    finish_products(s, first);
+    wake_those(s, IN_GROUP, (int)first);
+}
+
+} // namespace kvr_emu

@@ -1,0 +1,74 @@
+/* emu_ledger.cc - see ledger.h. Who touched a byte last, and in which launch, is in the books anyway. */
+#include "harness/device/emu_machine.cuh"
+#include "harness/device/ledger.h"
+
+#include <cstdlib>
+#include <cstring>
+
+struct kvr_emu::ledger {
+    struct kvr_ledger_line line[MAX_KERNELS + 2];
+    int n;
+};
+
+namespace kvr_emu
+{
+
+/* The name up to what it is a template of. */
+static struct kvr_ledger_line *line_of(struct ledger *l, const char *what)
+{
+    const size_t n = strcspn(what, "<");
+
+    for (int i = 0; i < l->n; i++)
+        if (!strncmp(l->line[i].what, what, n) && !l->line[i].what[n])
+            return &l->line[i];
+    if (l->n == MAX_KERNELS + 2 || n >= sizeof l->line[0].what)
+        abort();
+    memcpy(l->line[l->n].what, what, n);
+    return &l->line[l->n++];
+}
+
+void account_launch(struct kvr_stream *s, const char *kernel)
+{
+    struct kvr_ledger_line *line = line_of(s->ledger, kernel);
+
+    line->launches++;
+    for (const struct region *r = s->regions; r; r = r->next)
+        for (size_t i = 0; i < (r->n + r->unit - 1) / r->unit; i++) {
+            const struct cell *c = &r->cells[i];
+            const size_t rest = r->n - i * r->unit;
+            const int64_t n = (int64_t)(rest < r->unit ? rest : r->unit);
+
+            if (serial_of(c->write) >= s->launch_serial)
+                line->written += n;
+            if (serial_of(c->read[0]) >= s->launch_serial)
+                line->read += n;
+        }
+}
+
+void account_move(struct kvr_stream *s, const char *what, int64_t read, int64_t written)
+{
+    struct kvr_ledger_line *line = line_of(s->ledger, what);
+
+    line->launches++;
+    line->read += read;
+    line->written += written;
+}
+
+} // namespace kvr_emu
+
+void kvr_stream_account(struct kvr_stream *s, bool on)
+{
+    free(s->ledger);
+    s->ledger = on ? (struct kvr_emu::ledger *)calloc(1, sizeof *s->ledger) : NULL;
+    if (on && !s->ledger)
+        abort();
+}
+
+int kvr_stream_ledger(const struct kvr_stream *s, struct kvr_ledger_line *lines, int most)
+{
+    const int n = s->ledger ? s->ledger->n : 0;
+
+    for (int i = 0; i < n && i < most; i++)
+        lines[i] = s->ledger->line[i];
+    return n;
+}

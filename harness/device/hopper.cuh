@@ -1,0 +1,450 @@
+/* hopper.cuh - what sm_90 has besides: barriers in memory, bulk copies, products of a warp group.
+ *
+ * A producer's thread, and a warp group of 128 that consumes:
+ *
+ *     kvr_barrier_expect(full, n_bytes);              kvr_barrier_wait(full, 0);
+ *     kvr_tile_begin(tile, map, c, h, t, full);       kvr_wgmma_fence(sums);
+ *                                                     kvr_wgmma(sums, q, keys, false);
+ *                                                     kvr_wgmma_commit();
+ *     kvr_barrier_wait(empty, 0);                     kvr_wgmma_wait<0>(sums);
+ *                                                     kvr_barrier_arrive(empty);
+ *
+ * A barrier in memory opens when as many have arrived as it was made for and all bytes that it was
+ * told to expect have; then its next phase begins. Waiting names the phase by its parity: parity p
+ * is passed when the last phase of that parity has ended, and on a fresh barrier parity 1 at once.
+ *
+ * What threads write in shared memory products and bulk copies see only behind a
+ * kvr_fence_async() of the writer. What is copied in bulk, and what products read, is theirs until
+ * somebody has waited for it.
+ *
+ * Tiles in shared memory have rows of 128 bytes, begin at a multiple of 1024 bytes and are
+ * swizzled: 16 bytes c of row r stand where 16 bytes c ^ r % 8 would.
+ *
+ * Under nvcc each is one instruction, of sm_90a alone: kernels made of them are compiled for other
+ * devices without their bodies (KVR_HAS_WGMMA). Emulated, emu_hopper.cc keeps the order: it knows
+ * of every thread what it has seen of every other. */
+#ifndef KVR_DEVICE_HOPPER_CUH
+#define KVR_DEVICE_HOPPER_CUH
+
+#include "harness/device/mma.cuh"
+
+#ifndef KVR_EMULATED
+#include <cuda.h>
+#endif
+
+#if defined(KVR_EMULATED) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define KVR_HAS_WGMMA 1
+#else
+#define KVR_HAS_WGMMA 0
+#endif
+
+/* Of a bulk copy's target; products read KVR_SWIZZLE_128. */
+enum kvr_swizzle { KVR_SWIZZLE_NONE, KVR_SWIZZLE_128 };
+
+enum {
+    KVR_TILE_COLUMNS = 64, /* of BF16: 128 bytes */
+    KVR_TILE_ALIGN = 1024, /* of a tile in shared memory */
+    KVR_WARP_GROUP = 128,  /* threads */
+};
+
+#ifdef KVR_EMULATED
+/* Rows [n_tok, n_heads, head_dim] of BF16 in global memory, and a box of them. */
+struct kvr_tensor_map {
+    const void *rows;
+    int64_t n_tok;
+    int n_heads, head_dim, box_tok;
+    enum kvr_swizzle swizzle;
+};
+
+namespace kvr_emu
+{
+
+/* A tile in shared memory as products read it. */
+struct matrix {
+    struct region *in;
+    uintptr_t at;
+    unsigned leading, stride;
+};
+
+/* What products have of registers. */
+struct held {
+    int under_way;     /* products that nobody has waited for */
+    bool lent, fenced; /* since the last fence nobody has used them */
+};
+
+void barrier_init(struct region *r, uintptr_t at, unsigned count);
+void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
+void barrier_wait(struct region *r, uintptr_t at, unsigned parity, const char *file, int line);
+void fence_async();
+void named_barrier(int id, int n_threads, bool waits, const char *file, int line);
+void set_registers(int n, bool more);
+void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c, int h,
+                int64_t t, struct region *barrier, uintptr_t barrier_at);
+void use_registers(struct held *h);
+void lend_registers(struct held *h);
+void return_registers(struct held *h, int pending);
+/* [64,16] by [16,columns]; a is NULL: it is in the four registers `of_a`. */
+void product_begin(float *sums, struct held *of_sums, const struct matrix *a, const unsigned *of_a,
+                   struct held *held_a, const struct matrix *b, int columns, bool turned, bool add);
+void product_commit();
+void product_wait(int pending);
+
+} // namespace kvr_emu
+
+/* N registers of a thread that products read or add to. Between kvr_wgmma_fence and
+ * kvr_wgmma_wait they are not the thread's own. */
+template <class T, int N> struct kvr_registers {
+    T x[N];
+    struct kvr_emu::held held = {};
+
+    T &operator[](int i)
+    {
+        kvr_emu::use_registers(&held);
+        return x[i];
+    }
+};
+
+typedef struct kvr_emu::matrix kvr_operand;
+
+/* The block's dynamic shared memory, for tiles. */
+#define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
+#else
+struct kvr_tensor_map {
+    CUtensorMap map;
+};
+
+template <class T, int N> struct kvr_registers {
+    T x[N];
+
+    __device__ __forceinline__ T &operator[](int i)
+    {
+        return x[i];
+    }
+};
+
+typedef uint64_t kvr_operand;
+
+#define KVR_SHARED_TILES(T, name)                                                                  \
+    extern __shared__ __align__(1024) unsigned char kvr_tiles_[];                                  \
+    T *const name = reinterpret_cast<T *>(kvr_tiles_)
+
+template <class T> static __device__ __forceinline__ unsigned kvr_shared_address(T *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+#endif
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+/* Rows [n_tok, n_heads, head_dim] of BF16, 16-byte aligned, and boxes of box_tok tokens and
+ * KVR_TILE_COLUMNS channels of one head; outside of [0, n_tok) there are zeros. False: the driver
+ * does not make one. */
+static inline bool kvr_tensor_map_of(struct kvr_tensor_map *out, const void *rows, int64_t n_tok,
+                                     int n_heads, int head_dim, int box_tok,
+                                     enum kvr_swizzle swizzle)
+{
+#ifdef KVR_EMULATED
+    *out = { rows, n_tok, n_heads, head_dim, box_tok, swizzle };
+    return true;
+#else
+    typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                               const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    static void *encode;
+    const cuuint64_t width = (cuuint64_t)n_heads * (cuuint64_t)head_dim * 2;
+    const cuuint64_t n[3] = { (cuuint64_t)head_dim, (cuuint64_t)n_heads, (cuuint64_t)n_tok };
+    const cuuint64_t strides[2] = { (cuuint64_t)head_dim * 2, width };
+    const cuuint32_t box[3] = { KVR_TILE_COLUMNS, 1, (cuuint32_t)box_tok }, ones[3] = { 1, 1, 1 };
+
+    if (!encode)
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,
+                                         cudaEnableDefault, NULL);
+    return encode &&
+           ((encode_fn *)encode)(&out->map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)rows, n,
+                                 strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 swizzle == KVR_SWIZZLE_128 ? CU_TENSOR_MAP_SWIZZLE_128B
+                                                            : CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+#endif
+}
+
+/* ---- barriers in shared memory ------------------------------------------------------------- */
+
+/* Before others use it, __syncthreads; before a bulk copy does, kvr_fence_async as well. */
+static __device__ __forceinline__ void kvr_barrier_init(kvr_shared<uint64_t> b, unsigned count)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::barrier_init(b.inside(), b.address(), count);
+#else
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(kvr_shared_address(b)), "r"(count)
+                 : "memory");
+#endif
+}
+
+static __device__ __forceinline__ void kvr_barrier_arrive(kvr_shared<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::barrier_arrive(b.inside(), b.address(), 0);
+#else
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(kvr_shared_address(b))
+                 : "memory");
+#endif
+}
+
+/* Arrive, and this phase is to wait for n_bytes of bulk copies more. */
+static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b, unsigned n_bytes)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::barrier_arrive(b.inside(), b.address(), n_bytes);
+#else
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kvr_shared_address(b)),
+        "r"(n_bytes)
+        : "memory");
+#endif
+}
+
+#ifdef KVR_EMULATED
+static inline void kvr_barrier_wait(kvr_shared<uint64_t> b, unsigned parity, KVR_EMU_AT)
+{
+    kvr_emu::barrier_wait(b.inside(), b.address(), parity, file, line);
+}
+static inline void kvr_named_sync(int id, int n_threads, KVR_EMU_AT)
+{
+    kvr_emu::named_barrier(id, n_threads, true, file, line);
+}
+static inline void kvr_named_arrive(int id, int n_threads, KVR_EMU_AT)
+{
+    kvr_emu::named_barrier(id, n_threads, false, file, line);
+}
+#else
+static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned parity)
+{
+    unsigned passed;
+
+    do
+        asm volatile("{\n.reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(passed)
+                     : "r"(kvr_shared_address(b)), "r"(parity)
+                     : "memory");
+    while (!passed);
+}
+
+/* Barrier `id` of the block, 1 to 15, opens when n_threads have come, a multiple of 32; those who
+ * arrive do not wait. */
+static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
+}
+static __device__ __forceinline__ void kvr_named_arrive(int id, int n_threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
+}
+#endif
+
+/* What this thread has written, or knows to be written, bulk copies and products see from here. */
+static __device__ __forceinline__ void kvr_fence_async()
+{
+#ifdef KVR_EMULATED
+    kvr_emu::fence_async();
+#else
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/* ---- registers ----------------------------------------------------------------------------- */
+
+/* A thread of this warp group has N registers from here: all of its warps say so. */
+template <int N> static __device__ __forceinline__ void kvr_more_registers()
+{
+    static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
+#ifdef KVR_EMULATED
+    kvr_emu::set_registers(N, true);
+#else
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+template <int N> static __device__ __forceinline__ void kvr_fewer_registers()
+{
+    static_assert(N >= 24 && N <= 256 && N % 8 == 0, "registers are given in eights");
+#ifdef KVR_EMULATED
+    kvr_emu::set_registers(N, false);
+#else
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+
+/* ---- bulk copies --------------------------------------------------------------------------- */
+
+/* The box of head h that begins at channel c and token t, into `to`; its bytes count for b. One
+ * thread says so. */
+static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
+                                                      const struct kvr_tensor_map &map, int c,
+                                                      int h, int t, kvr_shared<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address());
+#else
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(kvr_shared_address(to)),
+                 "l"(&map.map), "r"(c), "r"(h), "r"(t), "r"(kvr_shared_address(b))
+                 : "memory");
+#endif
+}
+
+/* ---- products of a warp group -------------------------------------------------------------- */
+
+/* Rows of 64 elements in a tile, of which the product takes 16 columns, or (turned) 16 rows.
+ *
+ *     straight   `stride` bytes from 8 rows to the next; `leading` is not used
+ *     turned     `stride` bytes from 8 rows to the next; `leading` bytes from 64 columns to the
+ *                next */
+static __device__ __forceinline__ kvr_operand kvr_operand_at(kvr_shared<const kvr_bf16> p,
+                                                             unsigned leading, unsigned stride)
+{
+#ifdef KVR_EMULATED
+    return { p.inside(), p.address(), leading, stride };
+#else
+    return (uint64_t)(kvr_shared_address(p) >> 4) | (uint64_t)(leading >> 4) << 16 |
+           (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62; /* swizzled by 128 bytes */
+#endif
+}
+
+/* The same, n_bytes further on. */
+static __device__ __forceinline__ kvr_operand kvr_operand_from(kvr_operand m, int n_bytes)
+{
+#ifdef KVR_EMULATED
+    return { m.in, m.at + (uintptr_t)n_bytes, m.leading, m.stride };
+#else
+    return m + (uint64_t)(n_bytes >> 4);
+#endif
+}
+
+#ifndef KVR_EMULATED
+/* So that no use of a register is moved across the place. */
+template <int N>
+static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<float, N> &r)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(r.x[i])::"memory");
+}
+template <int N>
+static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<unsigned, N> &r)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(r.x[i])::"memory");
+}
+#endif
+
+/* Before products: the registers that they will read or add to are theirs from here. */
+template <class... R> static __device__ __forceinline__ void kvr_wgmma_fence(R &...r)
+{
+#ifdef KVR_EMULATED
+    (kvr_emu::lend_registers(&r.held), ...);
+#else
+    (kvr_registers_pass(r), ...);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+/* The products begun since the last commit are a group. */
+static __device__ __forceinline__ void kvr_wgmma_commit()
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_commit();
+#else
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+/* Until only the last PENDING groups may be under way; the registers named, of which none does
+ * anything any more, are the thread's again. */
+template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wgmma_wait(R &...r)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_wait(PENDING);
+    (kvr_emu::return_registers(&r.held, PENDING), ...);
+#else
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+    (kvr_registers_pass(r), ...);
+#endif
+}
+
+/* Sums [64,128] in F32 of all 128 threads: thread 32 w + 4 g + t has of rows 16 w + g and
+ * 16 w + g + 8 and of every 8 columns the two from 2 t on, as of kvr_mma's c. */
+typedef struct kvr_registers<float, 64> kvr_sums;
+
+#ifndef KVR_EMULATED
+/* clang-format off */
+#define KVR_SUMS_64                                                                                \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                                      \
+    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"                             \
+    "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"                             \
+    "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define KVR_SUMS_32                                                                                \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                                      \
+    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}"
+#define KVR_OF_8(d, i)                                                                             \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+    "+f"(d[i + 6]), "+f"(d[i + 7])
+#define KVR_OF_32(d) KVR_OF_8(d, 0), KVR_OF_8(d, 8), KVR_OF_8(d, 16), KVR_OF_8(d, 24)
+#define KVR_OF_64(d)                                                                               \
+    KVR_OF_8(d, 0), KVR_OF_8(d, 8), KVR_OF_8(d, 16), KVR_OF_8(d, 24), KVR_OF_8(d, 32),             \
+    KVR_OF_8(d, 40), KVR_OF_8(d, 48), KVR_OF_8(d, 56)
+/* clang-format on */
+#endif
+
+/* d = a b^T, or d += a b^T if `add`: a [64,16] and b [128,16] in shared memory. */
+static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr_operand b,
+                                                 bool add)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
+#else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
+                 ", %64, %65, p, 1, 1, 0, 0;\n}"
+                 : KVR_OF_64(d.x)
+                 : "l"(a), "l"(b), "r"((int)add));
+#endif
+}
+
+/* d += a b: a [64,16] in registers i to i + 3 of each thread, as of kvr_mma's a with rows 16 w on;
+ * b [16,128] in shared memory, turned. */
+template <int N>
+static __device__ __forceinline__ void
+kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, true, true);
+#else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
+                 ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
+                 : KVR_OF_64(d.x)
+                 : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b));
+#endif
+}
+
+/* The same of half as many columns: b [16,64], and of 64 columns a thread has 32 sums. */
+template <int N>
+static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<float, 32> &d,
+                                                        struct kvr_registers<unsigned, N> &a, int i,
+                                                        kvr_operand b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, true, true);
+#else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " KVR_SUMS_32
+                 ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
+                 : KVR_OF_32(d.x)
+                 : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b));
+#endif
+}
+
+#endif

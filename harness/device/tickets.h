@@ -1,0 +1,68 @@
+/* tickets.h - the numbers of a stream's marks, those given back first. Of both kinds of streams; what
+ * stands at a place is theirs.
+ *
+ *     int64_t t = kvr_ticket_take(&s->tickets);          -1: no memory
+ *     ... marks[kvr_ticket_place(&s->tickets, t)] ...    -1: void, or none
+ *     kvr_ticket_give(&s->tickets, t);
+ *     kvr_tickets_forget(&s->tickets);                   all are void
+ *     kvr_tickets_free(&s->tickets); */
+#ifndef KVR_DEVICE_TICKETS_H
+#define KVR_DEVICE_TICKETS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+struct kvr_tickets {
+    int64_t *back;              /* [max], places that are free again */
+    int64_t n_back, max, n_all; /* n_all: places that have ever been taken */
+    int64_t forgotten;          /* how often; a ticket has it above its place */
+};
+
+static inline int64_t kvr_ticket_take(struct kvr_tickets *t)
+{
+    if (!t->n_back && t->n_all == t->max) { /* room for all, so that giving back cannot fail */
+        const int64_t n = t->max ? 2 * t->max : 64;
+        int64_t *grown = (int64_t *)realloc(t->back, (size_t)n * sizeof *grown);
+
+        if (!grown)
+            return -1;
+        t->back = grown;
+        t->max = n;
+    }
+    return t->forgotten << 32 | (t->n_back ? t->back[--t->n_back] : t->n_all++);
+}
+
+static inline int64_t kvr_ticket_place(const struct kvr_tickets *t, int64_t ticket)
+{
+    const int64_t place = ticket & 0xffffffff;
+
+    return ticket >= 0 && ticket >> 32 == t->forgotten && place < t->n_all ? place : -1;
+}
+
+/* Once for each that was taken; does nothing to one that is void. */
+static inline void kvr_ticket_give(struct kvr_tickets *t, int64_t ticket)
+{
+    const int64_t place = kvr_ticket_place(t, ticket);
+
+    if (place >= 0 && t->n_back < t->n_all)
+        t->back[t->n_back++] = place;
+}
+
+static inline void kvr_tickets_forget(struct kvr_tickets *t)
+{
+    t->n_back = 0;
+    while (t->n_back < t->n_all) {
+        t->back[t->n_back] = t->n_all - 1 - t->n_back;
+        t->n_back++;
+    }
+    t->forgotten++;
+}
+
+static inline void kvr_tickets_free(struct kvr_tickets *t)
+{
+    free(t->back);
+    t->back = NULL;
+    t->n_back = t->max = t->n_all = 0;
+}
+
+#endif

@@ -1,0 +1,455 @@
+/* sins_hopper.cu - see sins_hopper.h. One pipeline of a producer and a consuming warp group, right
+ * or with one thing wrong. */
+#include "harness/device/kernel.cuh"
+
+#include "harness/device/hopper.cuh"
+#include "tests/cuda/sins_hopper.h"
+
+enum sin_kind {
+    NONE,
+    WRITES_UNFENCED,   /* queries reach the products without a fence */
+    BARRIERS_UNFENCED, /* copies count for barriers that were not fenced */
+    BARRIER_UNSYNCED,  /* or that nobody was told of */
+    BARRIER_MISSING,   /* or that are none */
+    BARRIER_OVERWRITTEN,
+    WAITS_OTHER_PARITY, /* for a tile */
+    FREES_OTHER_PARITY, /* for room */
+    WAITS_NOT,
+    LOOKS_EARLY,    /* a thread reads a tile that is not awaited */
+    BARRIER_OF_TWO, /* room is free when two of four warps have left it */
+    ONE_ARRIVES_NOT,
+    BYTES_TOO_MANY,
+    FREED_EARLY, /* room is given back while products read */
+    OVERWRITES,  /* queries, while products read */
+    SUMS_EARLY,
+    OPERAND_EARLY, /* registers that products read are written */
+    GROUP_LEFT,    /* the last group is not waited for */
+    NOT_COMMITTED,
+    REGISTERS_UNFENCED,
+    NOT_SWIZZLED,
+    BETWEEN_ROWS, /* an operand begins where no 8 rows do */
+    PAST_THE_END,
+    ANOTHER_OPERAND, /* one warp has */
+    A_THREAD_LEAVES,
+    PRODUCTS_LEFT,
+    COPY_LEFT,
+    COPY_MISPLACED,
+    COPY_PAST_THE_END,
+    COPY_OTHER_CHANNELS,
+};
+
+enum {
+    THREADS = 2 * KVR_WARP_GROUP,
+    STAGES = 2,
+    TILE_BYTES = HOPPER_COLUMNS * 128,
+    AT_TILES = HOPPER_ROWS * 128,
+    AT_BARRIERS = AT_TILES + STAGES * TILE_BYTES,
+    SHARED = AT_BARRIERS + 2 * STAGES * 8,
+};
+
+/* a [64,64] as BF16 into the tile at `to`, by the threads of one warp group. */
+static __device__ void put_rows(kvr_global<const float> a, kvr_shared<uint8_t> to)
+{
+    for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
+        const int r = i / 8, c = i % 8;
+        const kvr_global<const float> from = a + r * 64 + c * 8;
+        const uint4 x = { kvr_bf16_pair(from[0], from[1]), kvr_bf16_pair(from[2], from[3]),
+                          kvr_bf16_pair(from[4], from[5]), kvr_bf16_pair(from[6], from[7]) };
+
+        kvr_as<uint4>(to + r * 128 + (c ^ r % 8) * 16)[0] = x;
+    }
+}
+
+static __device__ void put_sums(kvr_sums &sums, kvr_global<float> out)
+{
+    const int self = (int)threadIdx.x % KVR_WARP_GROUP, row = self / 32 * 16 + self % 32 / 4;
+
+    for (int i = 0; i < 64; i++)
+        out[(row + i / 2 % 2 * 8) * HOPPER_COLUMNS + i / 4 * 8 + self % 4 * 2 + i % 2] = sums[i];
+}
+
+template <int SIN>
+static __device__ void produce(const struct kvr_tensor_map &map, kvr_shared<uint8_t> shared,
+                               kvr_shared<uint64_t> full, kvr_shared<uint64_t> empty)
+{
+    const int n = HOPPER_TILES + (SIN == COPY_LEFT);
+
+    for (int t = 0; t < n; t++) {
+        const int stage = t % STAGES;
+        const unsigned more = SIN == BYTES_TOO_MANY && t == HOPPER_TILES - 1 ? 8192 : 0;
+        const int at = SIN == COPY_PAST_THE_END ? (int)AT_BARRIERS : AT_TILES + stage * TILE_BYTES;
+
+        kvr_barrier_wait(empty + stage, (unsigned)(t / STAGES + (SIN != FREES_OTHER_PARITY)) & 1);
+        kvr_barrier_expect(full + stage, TILE_BYTES + more);
+        kvr_tile_begin(kvr_as<kvr_bf16>(shared + at + (SIN == COPY_MISPLACED ? 512 : 0)), map,
+                       SIN == COPY_OTHER_CHANNELS ? 8 : 0, 1, t % HOPPER_TILES * HOPPER_COLUMNS,
+                       full + stage);
+    }
+}
+
+template <int SIN>
+static __device__ void consume(kvr_shared<uint8_t> shared, kvr_shared<uint64_t> full,
+                               kvr_shared<uint64_t> empty, kvr_global<float> out)
+{
+    const kvr_operand a = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    struct kvr_registers<unsigned, 4> weights;
+    kvr_sums sums, other;
+
+    for (int t = 0; t < HOPPER_TILES; t++) {
+        const int stage = t % STAGES, at = AT_TILES + stage * TILE_BYTES;
+        const kvr_operand b = kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + at),
+                                                              0, SIN == PAST_THE_END ? 4096 : 1024),
+                                               SIN == BETWEEN_ROWS ? 128 : 0);
+        const bool last = t == HOPPER_TILES - 1;
+
+        if (SIN == LOOKS_EARLY)
+            out[threadIdx.x] = (float)(int)shared[at];
+        if (SIN != WAITS_NOT)
+            kvr_barrier_wait(full + stage,
+                             (unsigned)(t / STAGES + (SIN == WAITS_OTHER_PARITY)) & 1);
+        if (SIN == A_THREAD_LEAVES && last && threadIdx.x == THREADS - 1)
+            return;
+        for (int i = 0; i < 4; i++)
+            weights[i] = 0;
+        if (SIN != REGISTERS_UNFENCED)
+            kvr_wgmma_fence(sums, other, weights);
+        for (int k = 0; k < 4; k++) {
+            const int other_k = SIN == ANOTHER_OPERAND && threadIdx.x / 32 == 5 ? 3 - k : k;
+
+            kvr_wgmma(sums, kvr_operand_from(a, 32 * k), kvr_operand_from(b, 32 * other_k), t || k);
+        }
+        if (SIN != NOT_COMMITTED)
+            kvr_wgmma_commit();
+        if (SIN == SUMS_EARLY)
+            out[threadIdx.x] = sums[0];
+        if (SIN == OVERWRITES)
+            kvr_as<unsigned>(shared)[threadIdx.x % KVR_WARP_GROUP] = 0;
+        if (SIN == FREED_EARLY) {
+            __syncwarp();
+            if (threadIdx.x % 32 == 0)
+                kvr_barrier_arrive(empty + stage);
+        }
+        if (SIN == OPERAND_EARLY) {
+            kvr_wgmma_turned(other, weights, 0, a);
+            weights[0] = 1;
+        }
+        if (SIN == PRODUCTS_LEFT && last)
+            return;
+        if (SIN == GROUP_LEFT)
+            kvr_wgmma_wait<1>(sums);
+        else
+            kvr_wgmma_wait<0>(sums);
+        if (SIN != FREED_EARLY && threadIdx.x % 32 == 0) {
+            if (SIN != ONE_ARRIVES_NOT || threadIdx.x / 32 != 5)
+                kvr_barrier_arrive(empty + stage);
+        }
+    }
+    put_sums(sums, out);
+}
+
+template <int SIN>
+static __global__ void pipeline(const __grid_constant__ struct kvr_tensor_map map,
+                                kvr_global<const float> a, kvr_global<float> out)
+{
+    KVR_SHARED_TILES(uint8_t, shared);
+    const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + AT_BARRIERS), empty = full + STAGES;
+
+    if (!threadIdx.x) {
+        for (int i = 0; i < STAGES && SIN != BARRIER_MISSING; i++) {
+            kvr_barrier_init(full + i, 1);
+            kvr_barrier_init(empty + i, SIN == BARRIER_OF_TWO ? 2 : 4);
+        }
+        if (SIN != BARRIERS_UNFENCED)
+            kvr_fence_async();
+    }
+    if (SIN != BARRIER_UNSYNCED)
+        __syncthreads();
+    if (SIN == BARRIER_OVERWRITTEN && threadIdx.x == 3)
+        full[1] = 0;
+    if (SIN == BARRIER_OVERWRITTEN)
+        __syncthreads();
+    if (threadIdx.x < KVR_WARP_GROUP) {
+        kvr_fewer_registers<24>();
+        if (!threadIdx.x)
+            produce<SIN>(map, shared, full, empty);
+        return;
+    }
+    kvr_fewer_registers<240>();
+    put_rows(a, shared);
+    if (SIN != WRITES_UNFENCED)
+        kvr_fence_async();
+    kvr_named_sync(1, KVR_WARP_GROUP);
+    consume<SIN>(shared, full, empty, out);
+}
+
+/* a from registers, b as it lies: 64 rows of 128 columns, in two boxes. */
+static __global__ void turned(const __grid_constant__ struct kvr_tensor_map map,
+                              kvr_global<const float> a, kvr_global<float> out)
+{
+    KVR_SHARED_TILES(uint8_t, shared);
+    enum { PANEL = HOPPER_ROWS * 128 };
+    const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + 2 * PANEL);
+    const int self = (int)threadIdx.x, row = self / 32 * 16 + self % 32 / 4;
+    const kvr_operand b = kvr_operand_at(kvr_as<const kvr_bf16>(shared), PANEL, 1024);
+    struct kvr_registers<unsigned, 16> of_a;
+    kvr_sums sums;
+
+    if (!self) {
+        kvr_barrier_init(full, 1);
+        kvr_fence_async();
+        kvr_barrier_expect(full, 2 * PANEL);
+        for (int p = 0; p < 2; p++)
+            kvr_tile_begin(kvr_as<kvr_bf16>(shared + p * PANEL), map, 64 * p, 0, 0, full);
+    }
+    __syncthreads();
+    for (int i = 0; i < 16; i++) {
+        const kvr_global<const float> from =
+            a + (row + i % 2 * 8) * 64 + i / 4 * 16 + i % 4 / 2 * 8 + self % 4 * 2;
+
+        of_a[i] = kvr_bf16_pair(from[0], from[1]);
+    }
+    for (int i = 0; i < 64; i++)
+        sums[i] = 0;
+    kvr_barrier_wait(full, 0);
+    kvr_wgmma_fence(sums, of_a);
+    for (int k = 0; k < 4; k++) { /* a group each */
+        kvr_wgmma_turned(sums, of_a, 4 * k, kvr_operand_from(b, k * 2048));
+        kvr_wgmma_commit();
+    }
+    kvr_wgmma_wait<1>();
+    kvr_wgmma_wait<0>(sums, of_a);
+    put_sums(sums, out);
+}
+
+void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out)
+{
+    struct kvr_tensor_map map;
+
+    kvr_tensor_map_of(&map, b, HOPPER_ROWS, 1, 128, HOPPER_ROWS, KVR_SWIZZLE_128);
+    KVR_LAUNCH(turned, 1, KVR_WARP_GROUP, 2 * HOPPER_ROWS * 128 + 8, s, map, a, out);
+}
+
+template <int SIN>
+static void run_pipeline(struct kvr_stream *s, const float *a, const void *b, float *out)
+{
+    struct kvr_tensor_map map;
+
+    kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS,
+                      SIN == NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
+    KVR_LAUNCH(pipeline<SIN>, 1, THREADS, SHARED, s, map, a, out);
+}
+
+void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out)
+{
+    run_pipeline<NONE>(s, a, b, out);
+}
+
+/* On zeros of its own. */
+template <int SIN> static void commit(struct kvr_stream *s, float *)
+{
+    enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 64 * 128 * 4 };
+    void *a, *b, *out;
+
+    if (kvr_device_alloc(s, &a, A) != KVR_OK || kvr_device_alloc(s, &b, B) != KVR_OK ||
+        kvr_device_alloc(s, &out, OUT) != KVR_OK)
+        return;
+    kvr_device_fill(s, a, 0, A);
+    kvr_device_fill(s, b, 0, B);
+    run_pipeline<SIN>(s, (const float *)a, b, (float *)out);
+    kvr_device_free(s, a);
+    kvr_device_free(s, b);
+    kvr_device_free(s, out);
+}
+
+/* ---- named barriers: 64 threads, or three warp groups --------------------------------------- */
+
+static __global__ void named_innocent(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    const int i = (int)threadIdx.x;
+
+    if (i >= 32) { /* gives, and goes on */
+        tile[i] = 2;
+        kvr_named_arrive(1, 64);
+        return;
+    }
+    tile[i] = 1;
+    kvr_named_sync(1, 64);
+    x[i] = tile[31 - i] + tile[63 - i];
+    __syncwarp();
+    tile[31 - i] = 3;
+}
+
+static __global__ void named_too_few(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    if (threadIdx.x < 32)
+        kvr_named_sync(3, 64);
+}
+
+static __global__ void named_other_counts(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    kvr_named_sync(3, threadIdx.x < 32 ? 32 : 64);
+    kvr_named_sync(3, threadIdx.x < 32 ? 32 : 64);
+}
+
+static __global__ void named_none(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    kvr_named_sync(0, 64);
+}
+
+static __global__ void named_odd_count(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    kvr_named_sync(1, 40);
+}
+
+static __global__ void named_comes_twice(kvr_global<float> x)
+{
+    x[threadIdx.x] = 0;
+    if (threadIdx.x < 32) {
+        kvr_named_arrive(1, 64);
+        kvr_named_arrive(1, 64);
+    }
+}
+
+/* Who arrives does not wait, and has seen nothing. */
+static __global__ void named_arrives_and_reads(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    const int i = (int)threadIdx.x;
+
+    tile[i] = 1;
+    if (i < 32)
+        kvr_named_sync(1, 64);
+    else
+        kvr_named_arrive(1, 64);
+    x[i] = tile[63 - i];
+}
+
+/* A barrier of one warp is none for the other. */
+static __global__ void named_of_others(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    const int i = (int)threadIdx.x;
+
+    tile[i] = 1;
+    kvr_named_sync(1 + i / 32, 32);
+    x[i] = tile[63 - i];
+}
+
+/* What lay behind __syncthreads and __syncwarp is seen when other barriers come, the rest not. */
+static __global__ void named_after_others(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, 3 * SIN_THREADS);
+    const int i = (int)threadIdx.x;
+
+    tile[i] = 1;
+    __syncthreads();
+    tile[SIN_THREADS + i] = 1;
+    __syncwarp();
+    kvr_fence_async(); /* orders nobody */
+    x[i] = tile[63 - i] + tile[SIN_THREADS + (i ^ 1)];
+    __syncthreads();
+    tile[2 * SIN_THREADS + i] = tile[SIN_THREADS + 63 - i];
+}
+
+static __global__ void named_after_nothing(kvr_global<float> x)
+{
+    KVR_SHARED(float, tile, SIN_THREADS);
+    const int i = (int)threadIdx.x;
+
+    __syncthreads();
+    tile[i] = 1;
+    kvr_fence_async();
+    x[i] = tile[i ^ 1];
+}
+
+static __global__ void registers_too_many(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    kvr_more_registers<240>();
+}
+
+static __global__ void registers_not_fewer(kvr_global<float> x)
+{
+    if (!threadIdx.x)
+        x[0] = 0;
+    kvr_fewer_registers<248>();
+}
+
+#define COMMIT(name, blocks, threads)                                                              \
+    static void commit_##name(struct kvr_stream *s, float *x)                                      \
+    {                                                                                              \
+        KVR_LAUNCH(name, blocks, threads, 0, s, x);                                                \
+    }
+COMMIT(named_innocent, 1, SIN_THREADS)
+COMMIT(named_too_few, 1, SIN_THREADS)
+COMMIT(named_other_counts, 1, SIN_THREADS)
+COMMIT(named_none, 1, SIN_THREADS)
+COMMIT(named_odd_count, 1, SIN_THREADS)
+COMMIT(named_comes_twice, 1, SIN_THREADS)
+COMMIT(named_arrives_and_reads, 1, SIN_THREADS)
+COMMIT(named_of_others, 1, SIN_THREADS)
+COMMIT(named_after_others, 1, SIN_THREADS)
+COMMIT(named_after_nothing, 1, SIN_THREADS)
+COMMIT(registers_too_many, 1, 3 * KVR_WARP_GROUP)
+COMMIT(registers_not_fewer, 1, 3 * KVR_WARP_GROUP)
+
+#define NAMED(name, expect)                                                                        \
+    {                                                                                              \
+#name, commit_##name, expect                                                               \
+    }
+#define PIPELINE(kind, expect)                                                                     \
+    {                                                                                              \
+#kind, commit < kind>, expect                                                              \
+    }
+const struct sin hopper_sins[] = {
+    PIPELINE(NONE, NULL),
+    PIPELINE(WRITES_UNFENCED, "without a fence.proxy.async between"),
+    PIPELINE(BARRIERS_UNFENCED, "initialised without a fence.proxy.async between"),
+    PIPELINE(BARRIER_UNSYNCED, "mbarrier at byte"),
+    PIPELINE(BARRIER_MISSING, "nobody has initialised it"),
+    PIPELINE(BARRIER_OVERWRITTEN, "overwritten by thread 3"),
+    PIPELINE(WAITS_OTHER_PARITY, "byte"), /* it reads, or waits for ever */
+    PIPELINE(FREES_OTHER_PARITY, "waits for phase 0 of the mbarrier at byte 40976 of 'dynamic', "
+                                 "which lacks 4 of 4 arrivals and 0 bytes"),
+    PIPELINE(WAITS_NOT, "read by a product (wgmma)"),
+    PIPELINE(LOOKS_EARLY, "shared memory 'dynamic', byte 8192: read"),
+    PIPELINE(BARRIER_OF_TWO, ""),
+    PIPELINE(ONE_ARRIVES_NOT, "lacks 1 of 4 arrivals"),
+    PIPELINE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 8192 bytes"),
+    PIPELINE(FREED_EARLY, "asynchronous copy"),
+    PIPELINE(OVERWRITES, "shared memory 'dynamic'"),
+    PIPELINE(SUMS_EARLY, "have not been waited for"),
+    PIPELINE(OPERAND_EARLY, "have not been waited for"),
+    PIPELINE(GROUP_LEFT, "a wait that leaves 1 groups"),
+    PIPELINE(NOT_COMMITTED, "a wait that leaves 0 groups"),
+    PIPELINE(REGISTERS_UNFENCED, "since the last wgmma.fence"),
+    PIPELINE(NOT_SWIZZLED, "which the copy to it was not"),
+    PIPELINE(BETWEEN_ROWS, "not a place in shared memory where rows of a tile begin"),
+    PIPELINE(PAST_THE_END, "read by a product (wgmma)"),
+    PIPELINE(ANOTHER_OPERAND, "begin different products"),
+    PIPELINE(A_THREAD_LEAVES, "127 of the 128 threads of its warp group"),
+    PIPELINE(PRODUCTS_LEFT, "that it has not waited for"),
+    PIPELINE(COPY_LEFT, "before anybody waited for an asynchronous copy"),
+    PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),
+    PIPELINE(COPY_PAST_THE_END, "16384 bytes copied to byte 40960 of 40992"),
+    PIPELINE(COPY_OTHER_CHANNELS, "bulk copy of channels 8 to 72"),
+    NAMED(named_innocent, NULL),
+    NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have come"),
+    NAMED(named_other_counts, "named barrier 3"),
+    NAMED(named_none, "named barrier 0"),
+    NAMED(named_odd_count, "named barrier 1 of 40 threads"),
+    NAMED(named_comes_twice, "comes again before it has opened"),
+    NAMED(named_arrives_and_reads, "shared memory 'tile'"),
+    NAMED(named_of_others, "shared memory 'tile'"),
+    NAMED(named_after_others, NULL),
+    NAMED(named_after_nothing, "shared memory 'tile'"),
+    NAMED(registers_too_many, "registers in all, a block has at most 65536"),
+    NAMED(registers_not_fewer, "fewer registers, 248, than"),
+};
+const int n_hopper_sins = sizeof hopper_sins / sizeof hopper_sins[0];

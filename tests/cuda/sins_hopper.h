@@ -1,0 +1,25 @@
+/* sins_hopper.h - the same of what sm_90 has besides (harness/device/hopper.cuh). */
+#ifndef KVR_TESTS_SINS_HOPPER_H
+#define KVR_TESTS_SINS_HOPPER_H
+
+#include "tests/cuda/sins.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct sin hopper_sins[];
+extern const int n_hopper_sins;
+
+enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS = 300 };
+
+/* out [64,128] = sum over the tiles t of a b_t^T: a [64,64] in F32, b_t [128,64] the rows of BF16
+ * `b` [300,2,64] of head 1 from 128 t on. */
+void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out);
+/* out [64,128] = a b: a [64,64] in F32, rounded to BF16; b [64,128] the rows of BF16 [64,1,128]. */
+void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
