@@ -17,10 +17,13 @@ enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_back
     return kinds[backend]->check ? kinds[backend]->check(n) : KVR_OK;
 }
 
-enum kvr_status kvr_attend_fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
-                                 int head_dim, enum kvr_backend backend)
+enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
+                                 const struct kvr_codec *v, const struct kvr_correction *c,
+                                 int n_heads, int head_dim)
 {
-    return kinds[backend]->fuses ? kinds[backend]->fuses(k, v, n_heads, head_dim) : KVR_OK;
+    const struct kvr_attend_kind *kind = kinds[kvr_dev_backend(dev)];
+
+    return kind->fuses ? kind->fuses(dev, k, v, c, n_heads, head_dim) : KVR_OK;
 }
 
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
@@ -37,6 +40,8 @@ enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev 
     KVR_TRY(kvr_buf_reserve(&s->state, dev, KVR_MEM_SCRATCH, need.state));
     if (need.heads)
         KVR_TRY(kvr_buf_reserve(&s->heads, dev, KVR_MEM_SCRATCH, need.heads));
+    if (need.parts)
+        KVR_TRY(kvr_buf_reserve(&s->parts, dev, KVR_MEM_SCRATCH, need.parts));
     return kinds[kvr_dev_backend(dev)]->prepare ? kinds[kvr_dev_backend(dev)]->prepare(n, s)
                                                 : KVR_OK;
 }
@@ -46,6 +51,7 @@ void kvr_attend_release(struct kvr_attend_scratch *s)
     kvr_buf_free(&s->tiles);
     kvr_buf_free(&s->state);
     kvr_buf_free(&s->heads);
+    kvr_buf_free(&s->parts);
 }
 
 void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s)
@@ -60,6 +66,13 @@ int64_t kvr_column_rows(const struct kvr_column_job *job)
     const int64_t T = job->attend->n_query;
 
     return job->queries > 0 && job->queries < T ? job->queries : T;
+}
+
+int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i)
+{
+    const int64_t T = job->attend->n_query, n = kvr_column_rows(job);
+
+    return job->newest ? T - n + i : i * T / n;
 }
 
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s)

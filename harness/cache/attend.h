@@ -20,6 +20,7 @@ struct kvr_attend_scratch {
     struct kvr_buf state; /* per head and query: max, sum, output, query */
     int64_t max_query;    /* of a device with `heads` */
     struct kvr_buf heads; /* a device, spans of single heads: one head's part of what all share */
+    struct kvr_buf parts; /* a device, BF16: what parts of the keys come to (attend_split.h) */
 };
 
 /* Of a job's phases: all of it, and decoding into scratch, which the first encloses. */
@@ -61,16 +62,18 @@ struct kvr_attend_needs {
 
 /* What kvr_attend_reserve allocates. */
 struct kvr_attend_bytes {
-    size_t tiles, state, heads;
+    size_t tiles, state, heads, parts;
 };
 struct kvr_attend_bytes kvr_attend_scratch_bytes(const struct kvr_attend_needs *n,
                                                  enum kvr_backend backend);
 
 /* Can it be done there? KVR_EUNSUPPORTED with the reason. */
 enum kvr_status kvr_attend_check(const struct kvr_attend_needs *n, enum kvr_backend backend);
-/* Can these be decoded inside the attention loop? KVR_EUNSUPPORTED with the reason. */
-enum kvr_status kvr_attend_fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
-                                 int head_dim, enum kvr_backend backend);
+/* Can these be decoded inside the attention loop of that device, with this correction (NULL: none)?
+ * KVR_EUNSUPPORTED with the reason. */
+enum kvr_status kvr_attend_fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
+                                 const struct kvr_codec *v, const struct kvr_correction *c,
+                                 int n_heads, int head_dim);
 
 /* Make scratch large enough; called when the cache opens. */
 enum kvr_status kvr_attend_reserve(struct kvr_attend_scratch *s, struct kvr_dev *dev,
@@ -83,6 +86,7 @@ void kvr_attend(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
 struct kvr_column_job {
     const struct kvr_attend_job *attend; /* its queries and spans; nothing is attended to */
     int queries;                         /* of so many, evenly spread; 0: all */
+    bool newest;                         /* of the last so many instead */
     int64_t current0;                    /* token index of what raw spans begin with */
     float *sum, *max; /* [tokens,H] of the host: weights are added to, and compared with them */
 };
@@ -93,5 +97,7 @@ struct kvr_column_job {
 enum kvr_status kvr_attend_columns(const struct kvr_column_job *job, struct kvr_attend_scratch *s);
 /* How many queries that is. */
 int64_t kvr_column_rows(const struct kvr_column_job *job);
+/* The i-th of them, as a query of the job. */
+int64_t kvr_column_row(const struct kvr_column_job *job, int64_t i);
 
 #endif

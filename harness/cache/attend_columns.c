@@ -22,12 +22,6 @@ struct walk {
     float mx[QBLOCK], sum[QBLOCK];
 };
 
-/* The i-th sampled query. */
-static int64_t sampled(const struct kvr_column_job *job, int64_t i)
-{
-    return i * job->attend->n_query / kvr_column_rows(job);
-}
-
 /* Queries [first, first + m) of the sample, all of the head's group. */
 static void load_queries(struct walk *w, int64_t first, int64_t n)
 {
@@ -37,7 +31,7 @@ static void load_queries(struct walk *w, int64_t first, int64_t n)
 
     w->m = 0;
     for (int64_t i = first; i < n && w->m < QBLOCK; i++, w->m++) {
-        const int64_t t = sampled(w->job, i / g);
+        const int64_t t = kvr_column_row(w->job, i / g);
         const float *q = a->q + query_of(a, w->h, t * g + i % g) * d;
 
         w->row[w->m] = t;

@@ -9,7 +9,8 @@ struct kvr_attend_kind {
     struct kvr_attend_bytes (*bytes)(const struct kvr_attend_needs *n);
     /* NULL: it does all that may be asked, and decodes every codec inside its loop. */
     enum kvr_status (*check)(const struct kvr_attend_needs *n);
-    enum kvr_status (*fuses)(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
+    enum kvr_status (*fuses)(const struct kvr_dev *dev, const struct kvr_codec *k,
+                             const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
                              int head_dim);
     void (*run)(const struct kvr_attend_job *job, struct kvr_attend_scratch *s);
     enum kvr_status (*columns)(const struct kvr_column_job *job, struct kvr_attend_scratch *s);

@@ -47,6 +47,7 @@ struct span_job {
     bool biased;
     /* Where in shared memory, by byte. */
     int at_tiles, at_scales, at_norms, at_stage_k, at_stage_v, n_shared;
+    bool plain; /* rows of BF16, and room for the next tile beside the one being read */
 };
 
 /* Queries as BF16 [QUERIES][W + 8], 0 where there is none. */
@@ -716,7 +717,7 @@ static bool coded_source(const struct kvr_packed *p, struct tile_source *out)
            (out->grid[0].axis == KVR_AXIS_TOKENS) == (out->grid[1].axis == KVR_AXIS_TOKENS);
 }
 
-static bool source_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
+bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
 {
     *out = {};
     if (s->packed)
@@ -745,20 +746,21 @@ static int stage_of(const struct tile_source *s, int w)
     return n;
 }
 
-static bool plain_of(const struct span_job *j)
-{
-    return j->k.kind == ROWS_BF16 && j->v.kind == ROWS_BF16;
-}
+/* What kernels declare beside the dynamic shared memory, at most. */
+enum { STATIC_SHARED = 2 * QUERIES * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
-static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span,
-                   struct span_job *j)
+/* Rows of BF16 have a kernel of their own, which asks for two tiles: with two blocks that is what a
+ * multiprocessor of sm_90 or sm_80 has, and more than a block of sm_86, sm_89 or sm_120 may have.
+ * There the kernel of coded spans reads them, as it reads what is half coded. */
+static bool job_of(size_t shared, const struct kvr_attend_shape *a,
+                   const struct kvr_attend_mma_span *span, struct span_job *j)
 {
     const int w = width_of(a->head_dim), row = (w + 8) * (int)sizeof(kvr_bf16);
     int scales = 0;
 
     *j = {};
     if (a->head_dim < 16 || a->head_dim > KVR_ATTEND_MMA_MAX_D || a->head_dim % 16 ||
-        !source_of(&span->k, &j->k) || !source_of(&span->v, &j->v))
+        !kvr_tile_source_of(&span->k, &j->k) || !kvr_tile_source_of(&span->v, &j->v))
         return false;
     if ((j->k.n_grids > 1 || j->v.n_grids > 1) && !(over_tokens(j->k) && over_tokens(j->v)))
         return false;
@@ -775,107 +777,133 @@ static bool job_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma
     if (j->taylor == TAYLOR_GROUPS)
         scales = TILE * GROUP_STRIDE * (int)sizeof(kvr_bf16);
     j->at_tiles = QUERIES * row;
-    j->at_scales = j->at_tiles + (plain_of(j) ? 4 : 2) * TILE * row;
+    j->plain = j->k.kind == ROWS_BF16 && j->v.kind == ROWS_BF16 &&
+               (size_t)(j->at_tiles + 4 * TILE * row + STATIC_SHARED) <= shared;
+    j->at_scales = j->at_tiles + (j->plain ? 4 : 2) * TILE * row;
     j->at_norms = j->at_scales + scales;
     j->at_stage_k =
         j->at_norms +
         (j->taylor == TAYLOR_GROUPS ? QUERIES * GROUP_STRIDE * (int)sizeof(kvr_bf16) : 0);
     j->at_stage_v = j->at_stage_k + stage_of(&j->k, w);
     j->n_shared = j->at_stage_v + stage_of(&j->v, w);
-    return true;
+    return (size_t)(j->n_shared + STATIC_SHARED) <= shared;
 }
 
-bool kvr_attend_mma_can(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
+bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *a,
+                        const struct kvr_attend_mma_span *span)
 {
     struct span_job j;
 
-    return job_of(a, span, &j);
+    return job_of(shared, a, span, &j);
 }
 
-size_t kvr_attend_mma_shared_bytes(const struct kvr_attend_shape *a,
+size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *a,
                                    const struct kvr_attend_mma_span *span)
 {
     struct span_job j;
 
-    return job_of(a, span, &j) ? (size_t)j.n_shared : 0;
+    return job_of(shared, a, span, &j) ? (size_t)(j.n_shared + STATIC_SHARED) : 0;
 }
 
-template <int FORM>
-static void launch_coded(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
-                         const struct span_job &j, const float *q, const float *row_bias,
-                         const struct kvr_attend_state *st)
+/* What a launcher is given. */
+struct call {
+    struct kvr_stream *s;
+    dim3 blocks;
+    struct kvr_attend_shape a;
+    const float *q, *row_bias;
+    struct kvr_attend_state st;
+    int *at_once; /* not NULL: say how many blocks a multiprocessor takes, and launch nothing */
+};
+
+template <int FORM> static void launch_coded(const struct call &c, const struct span_job &j)
 {
-    KVR_LAUNCH(attend_mma_coded<FORM>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
-               st->mx, st->sum, st->acc);
+    if (c.at_once)
+        *c.at_once =
+            KVR_AT_ONCE(attend_mma_coded<FORM>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
+    else
+        KVR_LAUNCH(attend_mma_coded<FORM>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.q,
+                   c.row_bias, c.st.mx, c.st.sum, c.st.acc);
 }
 
-template <int FORM>
-static void launch_axes(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
-                        const struct span_job &j, const float *q, const float *row_bias,
-                        const struct kvr_attend_state *st)
+template <int FORM> static void launch_axes(const struct call &c, const struct span_job &j)
 {
     const bool k = over_tokens(j.k), v = over_tokens(j.v);
 
     if (k && v)
-        launch_coded<FORM + OVER_TOKENS_K + OVER_TOKENS_V>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<FORM + OVER_TOKENS_K + OVER_TOKENS_V>(c, j);
     else if (k)
-        launch_coded<FORM + OVER_TOKENS_K>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<FORM + OVER_TOKENS_K>(c, j);
     else if (v)
-        launch_coded<FORM + OVER_TOKENS_V>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<FORM + OVER_TOKENS_V>(c, j);
     else
-        launch_coded<FORM>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<FORM>(c, j);
 }
 
 /* Of wide heads what most methods are has kernels of its own, small and without what it does not
  * meet; narrow heads, and what is half coded, have one for each pair of axes. */
-static void launch_wide(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
-                        const struct span_job &j, const float *q, const float *row_bias,
-                        const struct kvr_attend_state *st)
+static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
     const bool chains = j.k.n_grids > 1 || j.v.n_grids > 1;
 
     if (j.k.kind != GRIDS || j.v.kind != GRIDS)
-        launch_axes<128 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(s, blocks, a, j, q, row_bias, st);
+        launch_axes<128 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(c, j);
     else if (j.k.packed && j.v.packed && j.taylor)
-        launch_coded<tokens + ALL_PACKED + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<tokens + ALL_PACKED + WITH_TAYLOR>(c, j);
     else if (j.k.packed && j.v.packed)
-        launch_coded<tokens + ALL_PACKED>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<tokens + ALL_PACKED>(c, j);
     else if (chains && j.taylor)
-        launch_coded<tokens + WITH_CHAINS + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<tokens + WITH_CHAINS + WITH_TAYLOR>(c, j);
     else if (chains)
-        launch_coded<tokens + WITH_CHAINS>(s, blocks, a, j, q, row_bias, st);
+        launch_coded<tokens + WITH_CHAINS>(c, j);
     else if (j.taylor)
-        launch_axes<128 + WITH_TAYLOR>(s, blocks, a, j, q, row_bias, st);
+        launch_axes<128 + WITH_TAYLOR>(c, j);
     else
-        launch_axes<128>(s, blocks, a, j, q, row_bias, st);
+        launch_axes<128>(c, j);
 }
 
-static void launch_rows(struct kvr_stream *s, dim3 blocks, const struct kvr_attend_shape &a,
-                        const struct span_job &j, const float *q, const float *row_bias,
-                        const struct kvr_attend_state *st)
+template <int W> static void launch_rows(const struct call &c, const struct span_job &j)
 {
-    if (width_of(a.head_dim) == 64)
-        KVR_LAUNCH(attend_mma_rows<64>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
-                   st->mx, st->sum, st->acc);
+    if (c.at_once)
+        *c.at_once = KVR_AT_ONCE(attend_mma_rows<W>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
     else
-        KVR_LAUNCH(attend_mma_rows<128>, blocks, MMA_THREADS, j.n_shared, s, a, j, q, row_bias,
-                   st->mx, st->sum, st->acc);
+        KVR_LAUNCH(attend_mma_rows<W>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.q,
+                   c.row_bias, c.st.mx, c.st.sum, c.st.acc);
+}
+
+static void launch(const struct call &c, const struct span_job &j)
+{
+    const bool wide = width_of(c.a.head_dim) == 128;
+
+    if (j.plain && wide)
+        launch_rows<128>(c, j);
+    else if (j.plain)
+        launch_rows<64>(c, j);
+    else if (wide)
+        launch_wide(c, j);
+    else
+        launch_axes<64 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(c, j);
 }
 
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
                          const struct kvr_attend_mma_span *span, const struct kvr_attend_state *st)
 {
     const dim3 blocks((unsigned)((a->n_query + QUERIES - 1) / QUERIES), (unsigned)a->n_heads);
+    const struct call c = { s, blocks, *a, q, span->row_bias, *st, NULL };
     struct span_job j;
 
-    if (!a->n_query || !a->n_heads || !span->n || !job_of(a, span, &j))
-        return;
-    if (plain_of(&j))
-        launch_rows(s, blocks, *a, j, q, span->row_bias, st);
-    else if (width_of(a->head_dim) == 64)
-        launch_axes<64 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(s, blocks, *a, j, q, span->row_bias,
-                                                                st);
-    else
-        launch_wide(s, blocks, *a, j, q, span->row_bias, st);
+    if (a->n_query && a->n_heads && span->n && job_of(kvr_stream_block_shared(s), a, span, &j))
+        launch(c, j);
+}
+
+int kvr_attend_mma_blocks(struct kvr_stream *s, const struct kvr_attend_shape *a,
+                          const struct kvr_attend_mma_span *span)
+{
+    int at_once = 0;
+    const struct call c = { s, dim3(1), *a, NULL, NULL, {}, &at_once };
+    struct span_job j;
+
+    if (job_of(kvr_stream_block_shared(s), a, span, &j))
+        launch(c, j);
+    return at_once;
 }

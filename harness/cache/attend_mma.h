@@ -50,12 +50,13 @@ struct kvr_attend_mma_span {
     bool taylor;           /* the correction of that name, by the scales of the last grid of k */
 };
 
-/* Whether the launcher takes this span. It takes head_dim a multiple of 16 up to 128; codecs
+/* Whether the launcher takes this span where a block may have so many bytes of shared memory
+ * (kvr_stream_block_shared; SIZE_MAX: of no particular device). It takes head_dim a multiple of 16 up to 128; codecs
  * [hadamard |] [outliers |] grid [+ grid] with grids sym and asym, and raw; rows of BF16 or
  * F32. It does not take groups that are no power of two or of fewer than 8, chains of grids unless
  * all of K and V are over tokens, and asym as intended with compute=bf16.
  */
-bool kvr_attend_mma_can(const struct kvr_attend_shape *shape,
+bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *shape,
                         const struct kvr_attend_mma_span *span);
 
 /* q [T,H,D], not scaled. The span must be one that kvr_attend_mma_can takes. */
@@ -63,9 +64,12 @@ void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *sh
                          const struct kvr_attend_mma_span *span,
                          const struct kvr_attend_state *state);
 
-/* Shared memory of a block, for reports. */
-size_t kvr_attend_mma_shared_bytes(const struct kvr_attend_shape *shape,
+/* Shared memory of a block, where it may have as much; 0: the launcher does not take the span. */
+size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,
                                    const struct kvr_attend_mma_span *span);
+/* Blocks that a multiprocessor of the stream's device takes at once; 0 likewise. */
+int kvr_attend_mma_blocks(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                          const struct kvr_attend_mma_span *span);
 
 #ifdef __cplusplus
 }

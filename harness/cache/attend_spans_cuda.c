@@ -11,10 +11,12 @@
  * to, then for the weights.
  *
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
- * what that kernel does not take, by the F32 kernel. */
+ * what that kernel does not take, by the F32 kernel. On sm_90 plain spans of BF16, and coded
+ * ones of 2 or 4 bits, are gathered and attended to in one launch (attend_wgmma.h). */
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_wgmma.h"
 #include "harness/cache/rows.h"
 
 #include <stdlib.h>
@@ -81,17 +83,28 @@ static enum kvr_status check(const struct kvr_attend_needs *n)
     return KVR_OK;
 }
 
-static enum kvr_status fuses(const struct kvr_codec *k, const struct kvr_codec *v, int n_heads,
+static enum kvr_status fuses(const struct kvr_dev *dev, const struct kvr_codec *k,
+                             const struct kvr_codec *v, const struct kvr_correction *c, int n_heads,
                              int head_dim)
 {
     const struct kvr_block_shape block = { KVR_ATTEND_MMA_TILE, n_heads, head_dim };
     const struct kvr_packed pk = { .codec = k, .shape = block },
                             pv = { .codec = v, .shape = block };
-    const struct kvr_attend_mma_span span = { .k.packed = &pk, .v.packed = &pv, .n = block.n_tok };
+    const struct kvr_attend_mma_span span = { .k.packed = &pk,
+                                              .v.packed = &pv,
+                                              .n = block.n_tok,
+                                              .taylor = c && c->by_scales == KVR_BY_SCALES_TAYLOR };
+    const size_t shared = kvr_stream_block_shared(kvr_dev_stream(dev));
     const struct kvr_attend_shape shape = { 1, n_heads, head_dim };
 
-    if (kvr_attend_mma_can(&shape, &span))
+    if (kvr_attend_mma_can(shared, &shape, &span))
         return KVR_OK;
+    if (kvr_attend_mma_can(SIZE_MAX, &shape, &span))
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "attention: the fused kernel for K %s, V %s takes %zu bytes of shared memory, "
+            "a block of this device has %zu; use path staged",
+            k->text, v->text, kvr_attend_mma_shared_bytes(SIZE_MAX, &shape, &span), shared);
     return kvr_fail(KVR_EUNSUPPORTED,
                     "attention: the fused kernel of a device takes head_dim a multiple of 16 up to "
                     "%d (here %d) and not every codec (here K %s, V %s); use path staged",
@@ -108,12 +121,15 @@ static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
 {
     const size_t d = (size_t)n->head_dim, rows = (size_t)n->n_heads * (size_t)n->max_query;
     const size_t tiles = n->correction ? 3 : 2, wide = n->rotated ? 3 : n->columns ? 2 : 1;
+    const struct kvr_attend_shape shape = { n->max_query, n->by_head ? 1 : n->n_heads,
+                                            n->head_dim };
 
     return (struct kvr_attend_bytes){
         .tiles =
             n->staged || n->columns ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
         .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
         .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
+        .parts = n->exact == KVR_BF16 ? kvr_attend_list_floats(&shape) * sizeof(float) : 0,
     };
 }
 
@@ -215,8 +231,9 @@ static bool is_exact(const struct kvr_segment *seg)
 }
 
 /* The span as tensor cores read it where it is; false: it has to be decoded first. */
-static bool read_in_place(const struct kvr_attend_job *job, const struct kvr_attend_shape *shape,
-                          const struct kvr_span *s, struct kvr_attend_mma_span *out)
+static bool read_in_place(const struct kvr_attend_job *job, size_t shared,
+                          const struct kvr_attend_shape *shape, const struct kvr_span *s,
+                          struct kvr_attend_mma_span *out)
 {
     const struct kvr_correction *c = corrects(job, s);
 
@@ -235,7 +252,7 @@ static bool read_in_place(const struct kvr_attend_job *job, const struct kvr_att
         if (c && c->by_scales == KVR_BY_SCALES_EXACT)
             return false;
     }
-    return kvr_attend_mma_can(shape, out);
+    return kvr_attend_mma_can(shared, shape, out);
 }
 
 /* Decode a piece, attend to it, and so on. */
@@ -272,16 +289,46 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
         if (piece.by_scales != KVR_BY_SCALES_NO)
             kvr_squared_scales_cuda(stream, &s->seg->k, s->t0 + t, piece.n, at->s2);
         if (job->tensor_cores && piece.by_scales == KVR_BY_SCALES_NO &&
-            kvr_attend_mma_can(shape, &plain))
+            kvr_attend_mma_can(kvr_stream_block_shared(stream), shape, &plain))
             kvr_attend_mma_cuda(stream, shape, q, &plain, into);
         else
             kvr_attend_piece_cuda(stream, shape, q, &piece, into);
     }
 }
 
+/* Spans that wait for their launch: of one state, met by the same queries. */
+struct gathered {
+    bool used; /* the device has such a launch */
+    int n;
+    struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
+    const float *q;
+    const struct kvr_attend_state *into;
+    const struct kvr_buf *parts;
+};
+
+static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
+                            struct gathered *list)
+{
+    if (list->n)
+        kvr_attend_list_cuda(stream, shape, list->q, list->span, list->n, list->into,
+                             list->parts->p, list->parts->n_bytes / sizeof(float));
+    list->n = 0;
+}
+
+static void gather(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
+                   const struct kvr_attend_mma_span *span, const float *q,
+                   const struct kvr_attend_state *into, struct gathered *list)
+{
+    if (list->n == KVR_ATTEND_LIST_SPANS || list->q != q || list->into != into)
+        attend_gathered(stream, shape, list);
+    list->q = q;
+    list->into = into;
+    list->span[list->n++] = *span;
+}
+
 static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
                         const struct place *at, const struct kvr_attend_shape *shape,
-                        const struct kvr_span *s)
+                        const struct kvr_span *s, struct gathered *list)
 {
     const float *q = s->seg && rotated(&s->seg->k) ? at->q_rot : job->q;
     const struct kvr_attend_state *into =
@@ -295,8 +342,12 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
                      at->row_bias);
         row_bias = at->row_bias;
     }
-    if (read_in_place(job, shape, s, &in_place)) {
+    if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s, &in_place)) {
         in_place.row_bias = row_bias;
+        if (list->used && kvr_attend_list_can(shape, &in_place)) {
+            gather(kvr_dev_stream(dev), shape, &in_place, q, into, list);
+            return;
+        }
         kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, q, &in_place, into);
     } else {
         attend_staged(job, dev, at, shape, s, q, row_bias, into);
@@ -327,6 +378,8 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
     const struct place at = place_of(job, s);
     const int64_t rows = job->n_query * job->n_heads;
     const struct kvr_codec *k_space, *v_space;
+    struct gathered list = { .used = job->tensor_cores && kvr_attend_list_here(stream),
+                             .parts = &s->parts };
 
     find_spaces(job, &k_space, &v_space);
     kvr_attend_begin_cuda(stream, &shape, &at.plain);
@@ -342,8 +395,9 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
         struct kvr_span span;
 
         if (span_of_head(&job->spans[i], h, raw, &span))
-            attend_span(job, s->dev, &at, &shape, &span);
+            attend_span(job, s->dev, &at, &shape, &span, &list);
     }
+    attend_gathered(stream, &shape, &list);
     if (v_space) {
         kvr_codec_transform(v_space, s->dev, KVR_FROM_SPACE, at.rotated_v.acc, job->n_query, 0,
                             job->n_heads, job->head_dim);
@@ -464,7 +518,7 @@ static enum kvr_status take_queries(const struct column_walk *w, const float *q,
     if (!row)
         return kvr_fail(KVR_ENOMEM, "attention: no memory for %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        row[i] = (int32_t)(i / w->shape.n_heads * w->job->attend->n_query / w->shape.n_query * all +
+        row[i] = (int32_t)(kvr_column_row(w->job, i / w->shape.n_heads) * all +
                            (w->h > 0 ? w->h : 0) + i % w->shape.n_heads);
     st = kvr_dev_put(w->dev, list, row, (size_t)n * sizeof *row);
     if (st == KVR_OK)

@@ -50,6 +50,9 @@ struct tile_source {
     bool packed; /* one grid over tokens, symmetric, of 2 or 4 bits: decoded two at a time */
 };
 
+/* What keys or values are, for kernels that decode them; false: none here reads that. The host's. */
+bool kvr_tile_source_of(const struct kvr_attend_mma_source *s, struct tile_source *out);
+
 /* Which tokens, of which head. */
 struct tile_place {
     int t0, end; /* of the span */
@@ -478,32 +481,62 @@ static __device__ __forceinline__ void decode_chain(const struct tile_source &s,
             uint2{ kvr_bf16_pair(x[i][0], x[i][1]), kvr_bf16_pair(x[i][2], x[i][3]) };
 }
 
-/* The same of a symmetric grid over tokens of F = 2 or 4 bits alone, in pairs of BF16. A code in
- * the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a scale is FP16, of
- * 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and d hi + d lo = d s
- * is rounded once, to what one product in F32 rounds to. */
-template <int W, int F>
-static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
-                                                     int c, kvr_shared<uint8_t> stage,
-                                                     kvr_shared<kvr_bf16> to)
-{
-    const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
-    const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
-    const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
-    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * F * W);
-    unsigned two[4], hi[4], lo[4];
+/* The scales of 8 channels as sums of two BF16, which is what decode_packed needs. */
+struct split_scales {
+    unsigned hi[4], lo[4];
+};
 
-    read_words<4>(scales + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c, two);
+/* `two` are FP16, two in a word. */
+static __device__ __forceinline__ void split(const unsigned *two, struct split_scales &s)
+{
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         const float a = kvr_float_of((kvr_f16)(two[e] & 0xffffu));
         const float b = kvr_float_of((kvr_f16)(two[e] >> 16));
 
-        hi[e] = kvr_bf16_pair(a, b);
-        const float ha = __uint_as_float(hi[e] << 16), hb = __uint_as_float(hi[e] & 0xffff0000u);
+        s.hi[e] = kvr_bf16_pair(a, b);
+        const float ha = __uint_as_float(s.hi[e] << 16);
+        const float hb = __uint_as_float(s.hi[e] & 0xffff0000u);
 
-        lo[e] = kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* of infinity 0 */
+        s.lo[e] =
+            kvr_bf16_pair(a == ha ? 0.0f : a - ha, b == hb ? 0.0f : b - hb); /* of infinity 0 */
     }
+}
+
+/* 8 channels of field i of two words of codes, of a symmetric grid of F = 2 or 4 bits, in pairs of
+ * BF16. A code in the last bits of 2^7 is a BF16, the middle taken off leaves d, |d| <= 8, and a
+ * scale is FP16, of 11 bits: s = hi + lo, hi its BF16, lo at most two bits. So d lo is exact, and
+ * d hi + d lo = d s is rounded once, to what one product in F32 rounds to. */
+template <int F>
+static __device__ __forceinline__ void packed_values(const unsigned *raw, int i,
+                                                     const struct split_scales &s, unsigned *x)
+{
+    const unsigned ones = 0x3f803f80u;                          /* 1, 1 */
+    const unsigned middle = F == 4 ? 0xc308c308u : 0xc302c302u; /* -(2^7 + 2^(F - 1)), twice */
+    const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
+
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const unsigned q = raw[e / 2] >> (F * i) & mask;
+        const unsigned code = __byte_perm(q, 0x43u, e % 2 ? 0x4342u : 0x4140u);
+        const unsigned d = kvr_bf16_fma(code, ones, middle);
+
+        x[e] = kvr_bf16_fma(d, s.hi[e], kvr_bf16_fma(d, s.lo[e], 0u));
+    }
+}
+
+/* The same of a symmetric grid over tokens of F = 2 or 4 bits alone. */
+template <int W, int F>
+static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, int tile, int o,
+                                                     int c, kvr_shared<uint8_t> stage,
+                                                     kvr_shared<kvr_bf16> to)
+{
+    const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(stage + 8 * F * W);
+    struct split_scales s;
+    unsigned two[4];
+
+    read_words<4>(scales + (((tile + 8 * o) >> g.shift) - (tile >> g.shift)) * W + c, two);
+    split(two, s);
 #pragma unroll
     for (int r = 0; r < F; r++) {
         unsigned raw[2];
@@ -513,14 +546,7 @@ static __device__ __forceinline__ void decode_packed(const struct tile_grid &g, 
         for (int i = 0; i < 8 / F; i++) {
             unsigned x[4];
 
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const unsigned q = raw[e / 2] >> (F * i) & mask;
-                const unsigned code = __byte_perm(q, 0x43u, e % 2 ? 0x4342u : 0x4140u);
-                const unsigned d = kvr_bf16_fma(code, ones, middle);
-
-                x[e] = kvr_bf16_fma(d, hi[e], kvr_bf16_fma(d, lo[e], 0u));
-            }
+            packed_values<F>(raw, i, s, x);
             store_values<8>(to + (r * (8 / F) + i) * (W + 8), x);
         }
     }

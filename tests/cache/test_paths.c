@@ -7,8 +7,8 @@
 
 #include "harness/cache/attend_dot.h"
 #include "harness/cache/cache.h"
-#include "harness/core/rng.h"
 #include "tests/cache/compare.h"
+#include "tests/normals.h"
 #include "tests/some_methods.h"
 #include "tests/suite.h"
 
@@ -41,13 +41,14 @@ static void rollout_as(const char *spec, enum kvr_path path, enum kvr_dtype exac
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s", kvr_error());
+    foretell(cache);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
             const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
             for (int l = 0; l < LAYERS; l++) {
-                kvr_normal(x, 3 * n, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4 + l), 1, 0);
+                drawn_normals(x, 3 * n, 3, (uint32_t)(c * 8 + p * 4 + l), 1);
                 ck_assert_int_eq(kvr_cache_append(cache, l, x, x + n), KVR_OK);
                 ck_assert_msg(kvr_cache_attend(cache, l, x + 2 * n, out + (size_t)c * n) == KVR_OK,
                               "%s: %s", spec, kvr_error());

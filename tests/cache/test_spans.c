@@ -32,7 +32,7 @@ static float *normal(uint32_t a)
     return x;
 }
 
-static void kit_open(struct kit *t, const char *spec)
+static void kit_open_with(struct kit *t, const char *spec, const struct kvr_setting *set, int n_set)
 {
     const struct kvr_layer_geometry geo = { .n_layers = 1,
                                             .n_heads = H,
@@ -43,9 +43,14 @@ static void kit_open(struct kit *t, const char *spec)
 
     *t = (struct kit){ .k = normal(1), .v = normal(2) };
     ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_scheme_open(&t->scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(kvr_scheme_open(&t->scheme, spec, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
                      KVR_OK);
+}
+
+static void kit_open(struct kit *t, const char *spec)
+{
+    kit_open_with(t, spec, NULL, 0);
 }
 
 static void kit_close(struct kit *t)
@@ -118,6 +123,34 @@ START_TEST(chunks_wait_for_each_other)
         commit(&t, c);
     expect(&t, "0-240:0 240-480:0 480-510:1");
     free(work);
+    kit_close(&t);
+}
+END_TEST
+
+/* Quant VideoGen's options: keep_recent, the newest chunks that wait besides; sink_keep, the first
+ * that wait for good, their span coded without them, with centres of its own; and eviction, which
+ * gives uncoded chunks up one by one, but what was coded as one only when all of it is out of
+ * sight. */
+START_TEST(chunks_are_kept_and_evicted)
+{
+    static const struct kvr_setting set[] = { { "recent", "2" }, { "sink_keep", "1" } };
+    struct kvr_visible seen = { .n = 1, .run = { { 210, 330 } } };
+    struct kit t;
+
+    kit_open_with(&t, "QVG_INT2@qvg", set, 2);
+    for (int c = 0; c < 9; c++)
+        commit(&t, c);
+    ck_assert_int_eq(t.layer.n, 9);
+    for (int i = 0; i < 9; i++)
+        ck_assert_int_eq(t.layer.seg[i].tier, 1);
+    commit(&t, 9);
+    expect(&t, "0-30:1 30-240:0 240-270:1 270-300:1");
+    commit(&t, 10);
+    kvr_layer_evict(&t.layer, &seen); /* a frame of the coded seven chunks is seen */
+    expect(&t, "30-240:0 240-270:1 270-300:1 300-330:1");
+    seen.run[0][0] = 240;
+    kvr_layer_evict(&t.layer, &seen);
+    expect(&t, "240-270:1 270-300:1 300-330:1");
     kit_close(&t);
 }
 END_TEST
@@ -203,6 +236,7 @@ int main(void)
     TCase *tc = tcase_create("spans");
 
     tcase_add_loop_test(tc, chunks_wait_for_each_other, 0, 2);
+    tcase_add_test(tc, chunks_are_kept_and_evicted);
     tcase_add_test(tc, groups_lie_at_absolute_places);
     tcase_add_test(tc, thinning_moves_chunks_alone);
     tcase_add_loop_test(tc, a_rollout_takes_the_published_bytes, 0, 3);

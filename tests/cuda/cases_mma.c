@@ -17,6 +17,7 @@
  * correction, and h for v. */
 #include "harness/cache/attend.h"
 #include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_wgmma.h"
 #include "methods/codecs/hadamard/fwht.h"
 #include "tests/cuda/both.h"
 
@@ -39,6 +40,8 @@ static const struct mma_case cases[] = {
     { RAW, RAW, KVR_BF16, { 37, 2, 64 }, 150, 3, 140, 0.7f, .bias = true },
     { RAW, RAW, KVR_BF16, { 70, 1, 128 }, 70, 0, 70, .log_m = 0 },
     { RAW, RAW, KVR_BF16, { 131, 1, 48 }, 129, 64, 65, .log_m = 0 },
+    { RAW, RAW, KVR_BF16, { 131, 2, 128 }, 300, 37, 260, 0.7f, .hostile = true },
+    { "raw", "raw", 0, { 9, 1, 128 }, 140, 3, 1, .log_m = 0 },
     { RAW, RAW, KVR_F32, { 33, 2, 32 }, 100, 17, 70, -2, .hostile = true },
     { RAW, RAW, KVR_F32, { 5, 2, 80 }, 66, 65, 1, 0, .bias = true },
     { "raw", RAW, KVR_F32, { 9, 2, 112 }, 65, 0, 65, .log_m = 0 },
@@ -421,6 +424,12 @@ static void on_the_cpu(const struct mma_case *c, const float *q, struct held *k,
     free(got);
 }
 
+/* Lists of plain spans have a launch of their own on sm_90, and emulated. */
+static bool lists_here(void)
+{
+    return kvr_stream_emulated() || kvr_attend_list_here(both_stream);
+}
+
 static const enum fill fills[] = { FILL_NORMAL, FILL_ZERO, FILL_CONSTANT, FILL_OUTLIER_CHANNEL,
                                    FILL_OFFSET, FILL_TINY, FILL_NAN,      FILL_INF };
 enum { N_OF_FILLS = sizeof fills / sizeof fills[0] };
@@ -434,7 +443,7 @@ static void run_case(const struct mma_case *c, enum fill fill)
     float *q = floats((size_t)n), *bias = floats((size_t)rows), *got = floats((size_t)n),
           *s2 = NULL;
     double *want = calloc((size_t)n, sizeof *want), *lse = calloc((size_t)rows, sizeof *lse);
-    float *mx = floats((size_t)rows), *sum = floats((size_t)rows);
+    float *mx = floats((size_t)rows), *sum = floats((size_t)rows), *d_q;
     float *d_out = both_out((size_t)n * sizeof *got);
     const struct kvr_attend_state st = new_state(&a);
     struct kvr_attend_mma_span span = { .t0 = c->t0, .n = c->n, .log_m = c->log_m };
@@ -468,20 +477,26 @@ static void run_case(const struct mma_case *c, enum fill fill)
     span.v = v.source;
     span.row_bias = c->bias ? both_in(bias, (size_t)rows * sizeof *bias) : NULL;
     span.taylor = c->taylor;
-    ck_assert_msg(kvr_attend_mma_can(&a, &span), "%s", what);
-    kvr_attend_begin_cuda(both_stream, &a, &st);
-    kvr_attend_mma_cuda(both_stream, &a, both_in(q, (size_t)n * sizeof *q), &span, &st);
-    kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
-    both_get(got, d_out, (size_t)n * sizeof *got, what);
+    ck_assert_msg(kvr_attend_mma_can(kvr_stream_block_shared(both_stream), &a, &span), "%s", what);
     if (fill == FILL_NORMAL) /* the bound says something */
         ck_assert_msg(bound(c, &z, false) < 0.05 * z.top, "%s: %g of %g", what, bound(c, &z, false),
                       z.top);
-    within(want, got, n, bound(c, &z, false), what);
-    both_get(mx, st.mx, (size_t)rows * sizeof *mx, what);
-    both_get(sum, st.sum, (size_t)rows * sizeof *sum, what);
-    for (int64_t i = 0; i < rows; i++)
-        mx[i] += logf(sum[i]);
-    within(lse, mx, rows, score_bound(c, &z, false) + 16 * u + (double)c->n * u, "log sum");
+    d_q = both_in(q, (size_t)n * sizeof *q);
+    for (int list = kvr_attend_list_can(&a, &span) && lists_here(); list >= 0; list--) {
+        kvr_attend_begin_cuda(both_stream, &a, &st);
+        if (list)
+            kvr_attend_list_cuda(both_stream, &a, d_q, &span, 1, &st, NULL, 0);
+        else
+            kvr_attend_mma_cuda(both_stream, &a, d_q, &span, &st);
+        kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+        both_get(got, d_out, (size_t)n * sizeof *got, what);
+        within(want, got, n, bound(c, &z, false), what);
+        both_get(mx, st.mx, (size_t)rows * sizeof *mx, what);
+        both_get(sum, st.sum, (size_t)rows * sizeof *sum, what);
+        for (int64_t i = 0; i < rows; i++)
+            mx[i] += logf(sum[i]);
+        within(lse, mx, rows, score_bound(c, &z, false) + 16 * u + (double)c->n * u, "log sum");
+    }
     if (k.codec && v.codec && !rotated && !kvr_codec_rotated(v.codec) && !c->bias &&
         fill < N_FINITE_FILLS) {
         on_the_cpu(c, q, &k, &v, want);
@@ -644,6 +659,412 @@ START_TEST(far_apart)
 }
 END_TEST
 
+/* More spans than a launch takes, of all sizes, one of them empty. */
+enum { LIST_T = 150, LIST_H = 2, LIST_D = 128, LIST_N = 700, LIST_SPANS = 18 };
+enum { LIST_W = LIST_H * LIST_D };
+static const struct list_span {
+    int64_t t0, n;
+    float log_m;
+} list_spans[LIST_SPANS] = {
+    { 0, 300, 0 },     { 310, 1, 2.5f }, { 320, 128, 0 }, { 460, 129, -1 },    { 600, 0, 3 },
+    { 600, 64, 0.5f }, { 0, 5, 0 },      { 9, 2, 1 },     { 30, 1, 4 },        { 40, 7, 0 },
+    { 50, 3, -2 },     { 70, 1, 0 },     { 80, 9, 0 },    { 100, 127, 0.25f }, { 240, 8, 0 },
+    { 670, 30, 0 },    { 690, 10, 1 },   { 699, 1, 0 },
+};
+
+struct list_data {
+    float *q, *k, *v; /* of the host: what is read */
+    float *d_q;
+    struct kvr_attend_mma_span span[LIST_SPANS];
+};
+
+static void open_list(struct list_data *x)
+{
+    const struct kvr_block_shape shape = { LIST_N, LIST_H, LIST_D };
+    const size_t n = elements(&shape);
+    kvr_bf16 *raw = malloc(n * sizeof *raw);
+    const void *on[2];
+
+    ck_assert_ptr_nonnull(raw);
+    *x = (struct list_data){ floats(LIST_T * LIST_W), floats(n), floats(n), NULL, { { .n = 0 } } };
+    kvr_normal(x->q, LIST_T * LIST_W, 3, KVR_RNG_TEST, 3, 0, 0);
+    for (int which = 0; which < 2; which++) {
+        float *of = which ? x->v : x->k;
+
+        fill_block(of, &shape, which ? FILL_OFFSET : FILL_NORMAL, 1 + (uint32_t)which);
+        kvr_from_f32(raw, KVR_BF16, of, n);
+        kvr_to_f32(of, raw, KVR_BF16, n);
+        on[which] = both_in(raw, n * sizeof *raw);
+    }
+    free(raw);
+    x->d_q = both_in(x->q, LIST_T * LIST_W * sizeof *x->q);
+    for (int i = 0; i < LIST_SPANS; i++)
+        x->span[i] = (struct kvr_attend_mma_span){
+            .k = { .raw = on[0], .dtype = KVR_BF16 },
+            .v = { .raw = on[1], .dtype = KVR_BF16 },
+            .t0 = list_spans[i].t0,
+            .n = list_spans[i].n,
+            .log_m = list_spans[i].log_m,
+        };
+}
+
+static void close_list(struct list_data *x)
+{
+    both_free();
+    free(x->q);
+    free(x->k);
+    free(x->v);
+}
+
+/* All spans in double, and how far off the output may be. */
+static double list_in_double(const struct list_data *x, double *want)
+{
+    struct mma_case c = { .a = { LIST_T, LIST_H, LIST_D } };
+    struct sizes z = { 0 };
+    double part[LIST_D], lse[LIST_SPANS];
+
+    for (int64_t r = 0; r < LIST_T * LIST_H; r++) {
+        double *to = want + r * LIST_D, all = 0;
+
+        for (int pass = 0; pass < 2; pass++)
+            for (int i = 0; i < LIST_SPANS; i++) {
+                c.t0 = list_spans[i].t0;
+                c.n = list_spans[i].n;
+                if (!c.n)
+                    continue;
+                one_query(&c, x->q + r * LIST_D, (double)list_spans[i].log_m, x->k, x->v, NULL,
+                          (int)(r % LIST_H), part, &lse[i], &z);
+                if (!pass)
+                    all += exp(lse[i]);
+                for (int d = 0; d < LIST_D && pass; d++)
+                    to[d] += exp(lse[i]) / all * part[d];
+            }
+    }
+    c.n = LIST_N;
+    return bound(&c, &z, false);
+}
+
+/* A list at once, with its keys cut into parts or not, and span after span by mma.sync: all within
+ * the bound. Any order of blocks and threads: the same bits. */
+START_TEST(lists)
+{
+    enum { N = LIST_T * LIST_W, SLOTS = 12 };
+    const struct kvr_attend_shape a = { LIST_T, LIST_H, LIST_D };
+    const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_LIST_QUERIES * (LIST_D + 2);
+    float *got = floats(N), *first = floats(N), *d_out = both_out(N * sizeof *got);
+    double *want = calloc(N, sizeof *want), tol;
+    struct list_data x;
+
+    ck_assert_ptr_nonnull(want);
+    open_list(&x);
+    tol = list_in_double(&x, want);
+    ck_assert_double_lt(tol, 0.1);
+    float *parts = both_out(n_parts * sizeof *parts);
+
+    ck_assert_uint_ge(kvr_attend_list_floats(&a), n_parts);
+    for (int i = 0; i < 4; i++) {
+        const bool mma = i == 3 || !lists_here();
+        const struct kvr_attend_state st = new_state(&a);
+        const int64_t cuts = kvr_stream_launches(both_stream, "attend_parts");
+
+        kvr_stream_seed(both_stream, 70 + (uint64_t)i);
+        kvr_attend_begin_cuda(both_stream, &a, &st);
+        for (int k = 0; k < LIST_SPANS && mma; k++)
+            kvr_attend_mma_cuda(both_stream, &a, x.d_q, &x.span[k], &st);
+        if (!mma)
+            kvr_attend_list_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, i ? parts : NULL,
+                                 i ? n_parts : 0);
+        kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
+        both_get(got, d_out, N * sizeof *got, "list");
+        within(want, got, N, tol, mma ? "span by span" : i ? "a list in parts" : "a list");
+        ck_assert_int_eq(kvr_stream_launches(both_stream, "attend_parts") > cuts, !mma && i);
+        if (i == 1)
+            memcpy(first, got, N * sizeof *got);
+        else if (i && !mma)
+            ck_assert_mem_eq(first, got, N * sizeof *got);
+    }
+    close_list(&x);
+    free(got);
+    free(first);
+    free(want);
+}
+END_TEST
+
+/* Codes of a kind, and plain rows between them, met at once: the bits that the decoded values have as
+ * plain rows. Spans end within a tile, an octet, a group; queries fill no block. */
+static const struct coded_list {
+    const char *k, *v;
+    int n_tok;
+    bool taken;
+} coded_lists[] = {
+    { "sym(bits=4)", "sym(bits=4)", 165, true },
+    { "sym(bits=2,group=32)", "sym(bits=2)", 168, true },
+    { "asym(bits=4)", "asym(bits=4,axis=token)", 168, true },
+    { "asym(bits=2)", "sym(bits=2,axis=token)", 168, true },
+    { "sym(bits=4)", "sym(bits=2)", 168, false },
+    { "sym(bits=4,group=8)", "sym(bits=4)", 168, false },
+    { "sym(bits=8)", "sym(bits=8)", 168, false },
+    { "asym(bits=4)", "asym(bits=4,axis=channels,group=16)", 168, false },
+    { "sym(bits=2) + sym(bits=4)", "sym(bits=2) + sym(bits=4)", 168, false },
+    { "outliers(sigma=2) | sym(bits=4)", "sym(bits=4)", 168, false },
+};
+
+/* What is held as BF16 rows of device memory. */
+static struct kvr_attend_mma_source decoded(const struct held *x, size_t n)
+{
+    kvr_bf16 *raw = malloc(n * sizeof *raw);
+    const void *on;
+
+    ck_assert_ptr_nonnull(raw);
+    kvr_from_f32(raw, KVR_BF16, x->read, n);
+    on = both_in(raw, n * sizeof *raw);
+    free(raw);
+    return (struct kvr_attend_mma_source){ .raw = on, .dtype = KVR_BF16 };
+}
+
+static void same_bits(const float *want, const float *got, int n, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(!memcmp(&want[i], &got[i], sizeof *got) || (isnan(want[i]) && isnan(got[i])),
+                      "%s: value %d is %g, of decoded rows %g", what, i, (double)got[i],
+                      (double)want[i]);
+}
+
+static void run_coded_list(const struct coded_list *c, enum fill fill)
+{
+    enum { T = 67, H = 2, D = 128, N = T * H * D, SPANS = 3 };
+    static const struct list_span at[SPANS] = { { 16, 149, 0.5f }, { 3, 40, 0 }, { 0, 9, -1 } };
+    const struct mma_case of = { c->k, c->v, 0, { T, H, D }, c->n_tok, 0, c->n_tok, .log_m = 0 };
+    struct kvr_attend_mma_span coded[SPANS], plain[SPANS];
+    struct kvr_dev *dev = open_dev();
+    struct held k, v;
+    float *q = floats(N), *want = floats(N), *got = floats(N), *d_q, *d_out, *parts;
+    const struct kvr_attend_state st = new_state(&of.a);
+    const size_t n_parts = (size_t)4 * KVR_ATTEND_LIST_QUERIES * (D + 2);
+    char what[256];
+
+    snprintf(what, sizeof what, "%s, %s: %s", c->k, c->v, fill_names[fill]);
+    hold(&k, &of, c->k, KVR_K, fill, dev);
+    hold(&v, &of, c->v, KVR_V, fill == FILL_ZERO ? FILL_NORMAL : fill, dev);
+    kvr_normal(q, N, 3, KVR_RNG_TEST, 3, 0, 0);
+    d_q = both_in(q, N * sizeof *q);
+    d_out = both_out(N * sizeof *got);
+    parts = both_out(n_parts * sizeof *parts);
+    for (int i = 0; i < SPANS; i++) {
+        plain[i] = (struct kvr_attend_mma_span){ .k = decoded(&k, (size_t)c->n_tok * H * D),
+                                                 .v = decoded(&v, (size_t)c->n_tok * H * D),
+                                                 .t0 = at[i].t0,
+                                                 .n = at[i].n,
+                                                 .log_m = at[i].log_m };
+        coded[i] = plain[i];
+        if (i == 1) /* that one is not coded, and begins at no octet */
+            continue;
+        coded[i].k = k.source;
+        coded[i].v = v.source;
+    }
+    ck_assert_msg(kvr_attend_list_can(&of.a, &coded[0]) == c->taken, "%s", what);
+    for (int i = 0; i < 4 && c->taken && lists_here(); i++) {
+        const bool cut = i > 1;
+
+        kvr_stream_seed(both_stream, 40 + (uint64_t)i);
+        kvr_attend_begin_cuda(both_stream, &of.a, &st);
+        kvr_attend_list_cuda(both_stream, &of.a, d_q, i % 2 ? coded : plain, SPANS, &st,
+                             cut ? parts : NULL, cut ? n_parts : 0);
+        kvr_attend_finish_cuda(both_stream, &of.a, &st, d_out);
+        both_get(i % 2 ? got : want, d_out, N * sizeof *got, what);
+        if (i % 2)
+            same_bits(want, got, N, what);
+    }
+    both_free();
+    let_go(&k);
+    let_go(&v);
+    kvr_dev_close(&dev);
+    free(q);
+    free(want);
+    free(got);
+}
+
+START_TEST(coded_spans_of_a_list)
+{
+    static const enum fill hostile[] = { FILL_NORMAL, FILL_INF, FILL_OUTLIER_CHANNEL };
+
+    for (int f = 0; f < (_i == 0 || _i == 2 ? 3 : 1); f++)
+        run_coded_list(&coded_lists[_i], hostile[f]);
+}
+END_TEST
+
+/* A cache's plain spans share a launch where the device is of compute capability 9.0 and the head
+ * as wide as it has to be, and there alone. */
+START_TEST(plain_spans_share_a_launch)
+{
+    static const struct {
+        const char *capability;
+        int head_dim, lists, rows;
+    } t[] = { { "9.0", 128, 1, 0 },
+              { "9.0", 64, 1, 0 },
+              { "9.0", 32, 0, 3 },
+              { "8.0", 128, 0, 3 },
+              { NULL, 128, 0, 3 } };
+    enum { T = 3, N = 40, MOST = N * 128 };
+    static kvr_bf16 raw[MOST];
+    float q[T * 128], out[T * 128], first[T * 128];
+
+    if (!kvr_stream_emulated())
+        return;
+    kvr_normal(q, T * 128, 3, KVR_RNG_TEST, 3, 0, 0);
+    for (int i = 0; i < MOST; i++)
+        raw[i] = kvr_f32_to_bf16((float)(i * 13 % 31 - 15) / 16);
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        const int d = t[i].head_dim;
+        const struct kvr_attend_needs needs = {
+            .n_heads = 1, .head_dim = d, .max_query = T, .exact = KVR_BF16, .staged = true
+        };
+        struct kvr_attend_scratch scratch = { 0 };
+        struct kvr_buf rows = { 0 }, of_q = { 0 }, of_out = { 0 };
+        struct kvr_span span[3];
+        struct kvr_dev *dev;
+
+        if (t[i].capability)
+            setenv("KVREEL_EMULATED_CAPABILITY", t[i].capability, 1);
+        ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+        unsetenv("KVREEL_EMULATED_CAPABILITY");
+        ck_assert_int_eq(kvr_buf_alloc(&rows, dev, KVR_MEM_KV, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_q, dev, KVR_MEM_ACT, sizeof q), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_out, dev, KVR_MEM_ACT, sizeof out), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, rows.p, raw, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, of_q.p, q, sizeof q), KVR_OK);
+        for (int k = 0; k < 3; k++)
+            span[k] = (struct kvr_span){
+                .raw = { rows.p, rows.p, KVR_BF16 }, .t0 = 10 * k, .n = 10, .log_m = (float)k
+            };
+        const struct kvr_attend_job job = {
+            .n_heads = 1,
+            .head_dim = d,
+            .n_query = T,
+            .q = of_q.p,
+            .out = of_out.p,
+            .spans = span,
+            .n_spans = 3,
+            .tensor_cores = true,
+        };
+
+        ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
+        kvr_attend(&job, &scratch);
+        ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(kvr_dev_get(dev, out, of_out.p, (size_t)(T * d) * sizeof *out), KVR_OK);
+        ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(dev), "attend_list"), t[i].lists);
+        ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(dev), "attend_mma_rows"), t[i].rows);
+        if (!i)
+            memcpy(first, out, sizeof out);
+        for (int k = 0; k < T * d && d == 128; k++)
+            ck_assert_float_eq_tol(out[k], first[k], 0.02f); /* h of values up to 1, and weights */
+        kvr_attend_release(&scratch);
+        kvr_buf_free(&rows);
+        kvr_buf_free(&of_q);
+        kvr_buf_free(&of_out);
+        kvr_dev_close(&dev);
+    }
+}
+END_TEST
+
+/* And so do a cache's coded spans that it decodes, with the plain ones between: on path fused. */
+START_TEST(coded_spans_share_a_launch)
+{
+    static const struct {
+        const char *capability, *k, *v;
+        int lists, spans;
+    } t[] = { { "9.0", "sym(bits=4)", "sym(bits=4)", 1, 0 },
+              { "9.0", "asym(bits=2)", "asym(bits=2,axis=token)", 1, 0 },
+              { "9.0", "hadamard | sym(bits=4)", "hadamard | sym(bits=4)", 2, 0 },
+              { "9.0", "sym(bits=3)", "sym(bits=3)", 1, 1 },
+              { "8.0", "sym(bits=4)", "sym(bits=4)", 0, 1 } };
+    enum { T = 3, D = 128, N = 40 };
+    float q[T * D], out[T * D], want[T * D];
+
+    if (!kvr_stream_emulated())
+        return;
+    kvr_normal(q, T * D, 3, KVR_RNG_TEST, 3, 0, 0);
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        const struct mma_case of = { t[i].k, t[i].v, 0, { T, 1, D }, N, 0, N, .log_m = 0 };
+        const struct kvr_attend_needs needs = {
+            .n_heads = 1, .head_dim = D, .max_query = T, .exact = KVR_BF16, .rotated = true
+        };
+        kvr_bf16 raw[N * D];
+        struct kvr_segment seg = { .kind = KVR_SEG_CODED, .n_tok = N };
+        struct kvr_buf rows = { 0 }, of_q = { 0 }, of_out = { 0 };
+        struct kvr_dev *host = open_dev(), *dev;
+        struct kvr_attend_scratch scratch = { 0 };
+        struct held k, v;
+
+        setenv("KVREEL_EMULATED_CAPABILITY", t[i].capability, 1);
+        ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+        unsetenv("KVREEL_EMULATED_CAPABILITY");
+        hold(&k, &of, t[i].k, KVR_K, FILL_NORMAL, host);
+        hold(&v, &of, t[i].v, KVR_V, FILL_NORMAL, host);
+        kvr_from_f32(raw, KVR_BF16, k.x, N * D);
+        ck_assert_int_eq(kvr_packed_copy(&k.packed, dev, &seg.k), KVR_OK);
+        ck_assert_int_eq(kvr_packed_copy(&v.packed, dev, &seg.v), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&rows, dev, KVR_MEM_KV, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_q, dev, KVR_MEM_ACT, sizeof q), KVR_OK);
+        ck_assert_int_eq(kvr_buf_alloc(&of_out, dev, KVR_MEM_ACT, sizeof out), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, rows.p, raw, sizeof raw), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(dev, of_q.p, q, sizeof q), KVR_OK);
+        const struct kvr_span span[] = { { .seg = &seg, .n = 30 },
+                                         { .raw = { rows.p, rows.p, KVR_BF16 }, .t0 = 3, .n = 9 } };
+        const struct kvr_attend_job job = {
+            .n_heads = 1,
+            .head_dim = D,
+            .n_query = T,
+            .q = of_q.p,
+            .out = of_out.p,
+            .spans = span,
+            .n_spans = 2,
+            .fused = true,
+            .tensor_cores = true,
+        };
+        const struct kvr_attend_job slow = { .n_heads = 1,
+                                             .head_dim = D,
+                                             .n_query = T,
+                                             .q = of_q.p,
+                                             .out = of_out.p,
+                                             .spans = span,
+                                             .n_spans = 2 };
+
+        ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
+        kvr_attend(&job, &scratch);
+        ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(kvr_dev_get(dev, out, of_out.p, sizeof out), KVR_OK);
+        ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(dev), "attend_list"), t[i].lists);
+        ck_assert_int_eq(kvr_stream_launches(kvr_dev_stream(dev), "attend_mma_coded"), t[i].spans);
+        /* In F32, by pieces that are decoded. */
+        const struct kvr_attend_needs all = { .n_heads = 1,
+                                              .head_dim = D,
+                                              .max_query = T,
+                                              .exact = KVR_F32,
+                                              .staged = true,
+                                              .rotated = true };
+
+        ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &all), KVR_OK);
+        kvr_attend(&slow, &scratch);
+        ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+        ck_assert_int_eq(kvr_dev_get(dev, want, of_out.p, sizeof want), KVR_OK);
+        for (int j = 0; j < T * D; j++) /* of values up to 4, and weights */
+            ck_assert_float_eq_tol(out[j], want[j], 0.06f);
+        kvr_attend_release(&scratch);
+        kvr_packed_free(&seg.k);
+        kvr_packed_free(&seg.v);
+        kvr_buf_free(&rows);
+        kvr_buf_free(&of_q);
+        kvr_buf_free(&of_out);
+        let_go(&k);
+        let_go(&v);
+        kvr_dev_close(&dev);
+        kvr_dev_close(&host);
+        both_free();
+    }
+}
+END_TEST
+
 /* What the launcher does not take, it says. */
 START_TEST(what_it_takes)
 {
@@ -674,12 +1095,37 @@ START_TEST(what_it_takes)
             .n = 30,
         };
 
-        ck_assert_msg(kvr_attend_mma_can(&a, &span) == t[i].can, "%s", t[i].k ? t[i].k : "raw");
+        ck_assert_msg(kvr_attend_mma_can(SIZE_MAX, &a, &span) == t[i].can, "%s",
+                      t[i].k ? t[i].k : "raw");
         if (t[i].can)
-            ck_assert_uint_le(kvr_attend_mma_shared_bytes(&a, &span), 160 * 1024);
+            ck_assert_uint_le(kvr_attend_mma_shared_bytes(SIZE_MAX, &a, &span), 160 * 1024);
         if (c)
             kvr_codec_close(&c);
     }
+}
+END_TEST
+
+/* Rows of BF16 with 128 channels: two blocks of sm_90 and sm_80 have room for a tile that is read and
+ * one that comes; a block of sm_86, sm_89 or sm_120 has 101,376 bytes, and reads them tile by tile. */
+START_TEST(what_a_block_may_have)
+{
+    static const kvr_bf16 raw[8] __attribute__((aligned(16)));
+    const struct kvr_attend_shape a = { 5, 2, 128 };
+    const struct kvr_attend_mma_span span = { .k = { .raw = raw, .dtype = KVR_BF16 },
+                                              .v = { .raw = raw, .dtype = KVR_BF16 },
+                                              .n = 30 };
+    const size_t all = kvr_attend_mma_shared_bytes(SIZE_MAX, &a, &span);
+    const size_t less = kvr_attend_mma_shared_bytes(101376, &a, &span);
+
+    ck_assert(all > 101376 && less > 0 && less <= 101376);
+    ck_assert_uint_eq(kvr_attend_mma_shared_bytes(all, &a, &span), all);
+    ck_assert_uint_eq(kvr_attend_mma_shared_bytes(all - 1, &a, &span), less);
+    ck_assert(kvr_attend_mma_can(less, &a, &span) && !kvr_attend_mma_can(less - 1, &a, &span));
+    ck_assert_uint_eq(kvr_attend_mma_shared_bytes(less - 1, &a, &span), 0);
+    if (kvr_stream_block_shared(both_stream) >= 160 * 1024)
+        ck_assert_int_ge(kvr_attend_mma_blocks(both_stream, &a, &span), 2);
+    if (kvr_stream_emulated())
+        ck_assert_int_eq(kvr_attend_mma_blocks(both_stream, &a, &span), 2);
 }
 END_TEST
 
@@ -692,6 +1138,12 @@ TCase *cases_mma(void)
     tcase_add_test(tc, parts_and_orders);
     tcase_add_test(tc, turns);
     tcase_add_loop_test(tc, far_apart, 0, 2);
+    tcase_add_test(tc, lists);
+    tcase_add_loop_test(tc, coded_spans_of_a_list, 0,
+                        (int)(sizeof coded_lists / sizeof coded_lists[0]));
+    tcase_add_test(tc, plain_spans_share_a_launch);
+    tcase_add_test(tc, coded_spans_share_a_launch);
     tcase_add_test(tc, what_it_takes);
+    tcase_add_test(tc, what_a_block_may_have);
     return tc;
 }

@@ -1,0 +1,1078 @@
+/* attend_wgmma.cu - see attend_wgmma.h.
+ *
+ * A block has one head and QUERIES queries: a warp group that fetches and two that have ROWS of the
+ * queries each. Tiles are KEYS keys and as many values, in STAGES places of either; barriers in memory
+ * say that a tile is there (`full`) and that the eight warps which read it are done with it (`empty`).
+ * Plain rows one thread of the first group has copied in bulk. Coded ones all of its threads decode
+ * into the same places, swizzled alike, so that those who multiply cannot tell: codes and scales of
+ * values are on their way while keys are decoded, and the other way round.
+ *
+ * Scores of a tile are begun together with the products of the tile before by its values: what
+ * tensor cores do while a group works out weights is those products. And the two groups take turns
+ * (named barriers) to begin theirs, so that one's weights are worked out while the other's products
+ * run. The order of all sums is fixed.
+ *
+ * Where blocks do not fill the multiprocessors evenly the last of them are cut: parts of their tiles
+ * are blocks of their own (attend_split.h), which leave what they come to in places of their own, and
+ * a second launch adds those up in order.
+ *
+ * The design is that of J. Shah et al., FlashAttention-3, arXiv 2407.08608. */
+#include "harness/cache/attend_wgmma.h"
+
+#include "harness/cache/attend_split.h"
+#include "harness/cache/attend_tile.cuh"
+#include "harness/device/hopper.cuh"
+#include "harness/device/kernel.cuh"
+#include "methods/codec.h"
+
+enum {
+    CONSUMERS = 2,
+    THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
+    ROWS = 64,
+    QUERIES = KVR_ATTEND_LIST_QUERIES,
+    KEYS = KVR_ATTEND_LIST_KEYS,
+    STAGES = 2,
+    MOST = KVR_ATTEND_LIST_SPANS,
+    OCTET = 8 * 128, /* bytes of 8 rows of a panel */
+    Q_PANEL = ROWS * 128,
+    TILE_PANEL = KEYS * 128,
+};
+static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
+
+/* What a launch is compiled for: the width of a head; where some spans are coded, their bits, and
+ * whether keys have a scale, and perhaps a zero point, for some tokens of a channel and values for a
+ * whole token (KIVI), else both one for some tokens of a channel and no zero point (RTN). */
+enum { TOKEN_VALUES = 8, BITS = 7 };
+
+template <int FORM> struct form {
+    enum {
+        D = FORM & 192,
+        F = FORM & BITS,
+        CODED = F != 0,
+        MIXED = (FORM & TOKEN_VALUES) != 0,
+        PANELS = D / KVR_TILE_COLUMNS,
+        /* Shared memory, by byte: panels of 64 columns of the queries of each group; of a stage's
+         * keys and values; barriers. */
+        TILE_BYTES = PANELS * TILE_PANEL,
+        AT_KEYS = CONSUMERS * PANELS * Q_PANEL,
+        AT_VALUES = AT_KEYS + STAGES * TILE_BYTES,
+        AT_BARRIERS = AT_VALUES + STAGES * TILE_BYTES,
+        N_SHARED = AT_BARRIERS + 4 * STAGES * 8,
+        /* Who decodes needs registers, of which those who multiply have that many less. */
+        OF_PRODUCER = CODED ? 128 : 24,
+        OF_CONSUMER = CODED ? 192 : 240,
+    };
+};
+
+/* Named barriers: a group's turn; a group's own. */
+enum { TURN_OF = 1, GROUP_OF = TURN_OF + CONSUMERS };
+
+/* Codes of a grid. */
+struct coded_rows {
+    const uint8_t *codes;
+    const kvr_f16 *meta;
+    int64_t n_sets;
+    int n_tok, t0, shift;
+    unsigned zero, minimum, middle;
+    bool asym;
+};
+
+union rows {
+    struct kvr_tensor_map map;
+    struct coded_rows coded;
+};
+
+/* What a launch is given. Kernels were allowed 4096 bytes of arguments for long. */
+struct span_list {
+    union rows k[MOST], v[MOST];
+    int n[MOST];
+    float log_m[MOST];
+    unsigned coded; /* a bit for each span */
+    int n_tiles;    /* in all */
+    float scale;
+    /* Blocks that see all tiles; the others are `cut` pieces of a head's queries, whose parts have
+     * `tiles` tiles each. */
+    int n_whole, n_cut, tiles;
+};
+static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
+
+/* Where a block is: tiles [first, first + n) of head h, for the queries from `query` on. */
+struct part {
+    int first, n, h, query;
+    int slot; /* where a part of a cut piece leaves its sums; -1: in the state */
+};
+
+static __device__ __forceinline__ struct part part_of(const struct kvr_attend_shape &a,
+                                                      const struct span_list &l)
+{
+    const int b = (int)blockIdx.x, row = (int)((a.n_query + QUERIES - 1) / QUERIES);
+    struct part p = { 0, l.n_tiles, b / row, b % row * QUERIES, -1 };
+
+    if (b < l.n_whole)
+        return p;
+    const int piece = (b - l.n_whole) % l.n_cut, part = (b - l.n_whole) / l.n_cut;
+
+    p.slot = b - l.n_whole;
+    p.h = (l.n_whole + piece) / row;
+    p.query = (l.n_whole + piece) % row * QUERIES;
+    p.first = part * l.tiles;
+    p.n = l.n_tiles - p.first < l.tiles ? l.n_tiles - p.first : l.tiles;
+    return p;
+}
+
+/* A tile: the tokens of a span from t on. */
+struct spot {
+    int span, t;
+};
+
+static __device__ __forceinline__ struct spot spot_of(const struct span_list &l, int tile)
+{
+    struct spot s = { 0, 0 };
+
+#pragma unroll 1
+    for (;; s.span++) {
+        const int n = (l.n[s.span] + KEYS - 1) / KEYS;
+
+        if (tile < n)
+            break;
+        tile -= n;
+    }
+    s.t = tile * KEYS;
+    return s;
+}
+
+/* The tile after this one. */
+static __device__ __forceinline__ void step(const struct span_list &l, struct spot &s)
+{
+    s.t += KEYS;
+    if (s.t >= l.n[s.span]) {
+        s.t = 0;
+        s.span++;
+    }
+}
+
+/* The barriers of a block, each for STAGES stages. */
+struct barriers {
+    kvr_shared<uint64_t> full_k, full_v, empty_k, empty_v;
+};
+
+template <int FORM>
+static __device__ __forceinline__ struct barriers barriers_at(kvr_shared<uint8_t> shared)
+{
+    const kvr_shared<uint64_t> b = kvr_as<uint64_t>(shared + form<FORM>::AT_BARRIERS);
+
+    return { b, b + STAGES, b + 2 * STAGES, b + 3 * STAGES };
+}
+
+/* ---- plain rows --------------------------------------------------------------------------- */
+
+template <int FORM>
+static __device__ __forceinline__ void fetch(kvr_shared<uint8_t> to,
+                                             const struct kvr_tensor_map &rows, int h, int t,
+                                             kvr_shared<uint64_t> full)
+{
+    kvr_barrier_expect(full, form<FORM>::TILE_BYTES);
+#pragma unroll
+    for (int p = 0; p < form<FORM>::PANELS; p++)
+        kvr_tile_begin(kvr_as<kvr_bf16>(to + p * TILE_PANEL), rows, p * KVR_TILE_COLUMNS, h, t,
+                       full);
+}
+
+/* One thread's: a place is free for its round r when round r - 1 has been read. */
+template <int FORM>
+static __device__ __forceinline__ void produce(const struct span_list &l, const struct part &p,
+                                               kvr_shared<uint8_t> shared)
+{
+    typedef form<FORM> of;
+    const struct barriers b = barriers_at<FORM>(shared);
+    struct spot s = spot_of(l, p.first);
+
+#pragma unroll 1
+    for (int tile = 0; tile < p.n; tile++) {
+        const int stage = tile % STAGES;
+        const unsigned freed = (unsigned)(tile / STAGES + 1) % 2;
+
+        kvr_barrier_wait(b.empty_k + stage, freed);
+        fetch<FORM>(shared + of::AT_KEYS + stage * of::TILE_BYTES, l.k[s.span].map, p.h, s.t,
+                    b.full_k + stage);
+        kvr_barrier_wait(b.empty_v + stage, freed);
+        fetch<FORM>(shared + of::AT_VALUES + stage * of::TILE_BYTES, l.v[s.span].map, p.h, s.t,
+                    b.full_v + stage);
+        step(l, s);
+    }
+}
+
+/* ---- coded ones --------------------------------------------------------------------------- */
+
+/* UNIT tokens and 8 channels of a grid: codes, the scales of the channels or (BY_TOKEN) of the tokens,
+ * and what lies behind those. A thread has one of a tile; its tokens share the scales of a channel. */
+enum { UNIT = 16 };
+
+template <int F, bool BY_TOKEN> struct unit {
+    uint2 codes[UNIT / 8 * F];
+    uint4 scale[1 + BY_TOKEN], behind[1 + BY_TOKEN];
+};
+
+/* Of head h, tokens from `at` on of a span that has n, channels from c on. Behind the span's end it
+ * is any that there are, and of planes that end within a unit the last row again. */
+template <int F, bool BY_TOKEN>
+static __device__ __forceinline__ void load_unit(const struct kvr_attend_shape &a,
+                                                 const struct coded_rows &g, int n, int h, int at,
+                                                 int c, struct unit<F, BY_TOKEN> &out)
+{
+    const unsigned channels = (unsigned)(a.n_heads * a.head_dim);
+    const unsigned mine = (unsigned)(h * a.head_dim + c);
+    const unsigned token = (unsigned)(g.t0 + (at < n ? at : 0)), row = token / 8 * F;
+    const unsigned last = (unsigned)kvr_plane_rows(g.n_tok, F) - 1 - row;
+    const kvr_global<const uint8_t> codes =
+        kvr_global<const uint8_t>(g.codes) + (int64_t)((uint64_t)row * channels + mine);
+
+#pragma unroll
+    for (unsigned r = 0; r < UNIT / 8 * F; r++)
+        out.codes[r] = kvr_as<const uint2>(codes + (int64_t)(channels * (r < last ? r : last)))[0];
+    const uint64_t first = BY_TOKEN ? token : (uint64_t)(token >> g.shift) * channels + mine;
+    const kvr_global<const kvr_f16> meta = kvr_global<const kvr_f16>(g.meta) + (int64_t)first;
+
+#pragma unroll
+    for (int i = 0; i < 1 + BY_TOKEN; i++) {
+        const int to = i && token + 8 < (unsigned)g.n_tok ? 8 : 0;
+
+        out.scale[i] = kvr_as<const uint4>(meta + to)[0];
+        out.behind[i] = uint4{ 0, 0, 0, 0 };
+        if (g.asym)
+            out.behind[i] = kvr_as<const uint4>(meta + g.n_sets + to)[0];
+    }
+}
+
+static __device__ __forceinline__ unsigned word_of(const uint4 &x, int i)
+{
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+/* Where 8 channels from c on of a tile's row r begin, r a multiple of 8. */
+static __device__ __forceinline__ int place_of(int r, int c)
+{
+    return c / KVR_TILE_COLUMNS * TILE_PANEL + r * 128 + c % KVR_TILE_COLUMNS * 2;
+}
+
+/* 8 values of BF16, i rows behind that place. */
+static __device__ __forceinline__ void put_row(kvr_shared<uint8_t> tile, int place, int i,
+                                               const unsigned *x)
+{
+    kvr_as<uint4>(tile + ((place ^ i % 8 * 16) + i * 128))[0] = uint4{ x[0], x[1], x[2], x[3] };
+}
+
+/* What all tokens of a unit are scaled by, unless each has its own. */
+struct unit_scales {
+    struct levels<8> l;
+    struct split_scales s;
+};
+
+static __device__ __forceinline__ struct tile_grid kind_of_zero(const struct coded_rows &g)
+{
+    struct tile_grid of = {};
+
+    of.zero = g.zero;
+    of.minimum = g.minimum;
+    of.middle = g.middle;
+    return of;
+}
+
+template <int F, bool PACKED, bool BY_TOKEN>
+static __device__ __forceinline__ void
+scale_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct unit_scales &by)
+{
+    const struct tile_grid of = kind_of_zero(g);
+    const unsigned two[4] = { x.scale[0].x, x.scale[0].y, x.scale[0].z, x.scale[0].w };
+
+    if (PACKED)
+        split(two, by.s);
+    else if (!BY_TOKEN)
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            set_level(of, word_of(x.scale[0], e / 2), word_of(x.behind[0], e / 2), e % 2, by.l.s[e],
+                      by.l.off[e], by.l.m[e]);
+}
+
+/* Tokens from FIRST on, 8 of them. */
+template <int F, bool PACKED, bool BY_TOKEN, int FIRST>
+static __device__ __forceinline__ void
+decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct unit_scales &by,
+            int place, kvr_shared<uint8_t> tile)
+{
+    const struct tile_grid of = kind_of_zero(g);
+    struct levels<8> &l = by.l;
+
+#pragma unroll
+    for (int i = FIRST; i < FIRST + 8; i++) {
+        const int field = i % (8 / F) * F;
+        const unsigned raw[2] = { x.codes[i / (8 / F)].x, x.codes[i / (8 / F)].y };
+        const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
+        const unsigned codes[2] = { raw[0] >> field & mask, raw[1] >> field & mask };
+        unsigned out[4];
+
+        if (PACKED) {
+            packed_values<F>(raw, i % (8 / F), by.s, out);
+            put_row(tile, place, i, out);
+            continue;
+        }
+        if (BY_TOKEN) {
+            const int j = BY_TOKEN ? i / 8 : 0;
+
+            set_level(of, word_of(x.scale[j], i % 8 / 2), word_of(x.behind[j], i % 8 / 2), i % 2,
+                      l.s[0], l.off[0], l.m[0]);
+#pragma unroll
+            for (int e = 1; e < 8; e++) {
+                l.s[e] = l.s[0];
+                l.off[e] = l.off[0];
+                l.m[e] = l.m[0];
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            out[e] = kvr_bf16_pair(value_of<8>(l, codes, 2 * e), value_of<8>(l, codes, 2 * e + 1));
+        put_row(tile, place, i, out);
+    }
+}
+
+/* What a thread of the group has of a tile's keys or values. */
+template <int FORM, bool VALUES> struct decoder {
+    typedef form<FORM> of;
+    enum {
+        F = of::F,
+        LINE = of::D / 8,
+        BY_TOKEN = of::MIXED && VALUES,
+        PACKED = !of::MIXED,
+    };
+    static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARP_GROUP, "a unit each");
+    struct unit<F, BY_TOKEN> x;
+    struct unit_scales by;
+
+    __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
+                                         const struct span_list &l, struct spot s, int h)
+    {
+        const int self = kvr_thread();
+        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+
+        load_unit<F, BY_TOKEN>(a, rows.coded, l.n[s.span], h, s.t + self / LINE * UNIT,
+                               self % LINE * 8, x);
+    }
+
+    /* The first half of it: behind that all that was loaded is there. */
+    __device__ __forceinline__ void put(const struct span_list &l, struct spot s,
+                                        kvr_shared<uint8_t> tile)
+    {
+        const int self = kvr_thread();
+        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+
+        scale_unit<F, PACKED, BY_TOKEN>(rows.coded, x, by);
+        decode_unit<F, PACKED, BY_TOKEN, 0>(rows.coded, x, by,
+                                            place_of(self / LINE * UNIT, self % LINE * 8), tile);
+    }
+
+    /* And the rest. Tokens behind the span's end are 0, whatever codes and scales are. */
+    __device__ __forceinline__ void put_rest(const struct span_list &l, struct spot s,
+                                             kvr_shared<uint8_t> tile)
+    {
+        const int self = kvr_thread(), row = self / LINE * UNIT, c = self % LINE * 8;
+        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+        const unsigned zeros[4] = { 0, 0, 0, 0 };
+        const int left = l.n[s.span] - s.t;
+
+        decode_unit<F, PACKED, BY_TOKEN, 8>(rows.coded, x, by, place_of(row, c), tile);
+        if (left >= KEYS)
+            return;
+#pragma unroll 1
+        for (int r = left > row ? left : row; r < row + UNIT; r++)
+            put_row(tile, place_of(row, c), r - row, zeros);
+    }
+};
+
+/* This warp has written its share of a tile. */
+static __device__ __forceinline__ void hand_over(kvr_shared<uint64_t> full)
+{
+    kvr_fence_async();
+    __syncwarp();
+    if (kvr_thread() % 32 == 0)
+        kvr_barrier_arrive(full);
+}
+
+/* A plain tile among coded ones: all four warps arrive. */
+template <int FORM>
+static __device__ __forceinline__ void fetch_among(kvr_shared<uint8_t> to,
+                                                   const struct kvr_tensor_map &rows, int h, int t,
+                                                   kvr_shared<uint64_t> full)
+{
+    const int self = kvr_thread();
+
+    if (!self)
+        fetch<FORM>(to, rows, h, t, full);
+    else if (self % 32 == 0)
+        kvr_barrier_arrive(full);
+}
+
+static __device__ __forceinline__ bool is_coded(const struct span_list &l, struct spot s)
+{
+    return l.coded >> s.span & 1;
+}
+
+/* All threads of the group. What is loaded is awaited at its first use, and with it whatever else is
+ * on its way by then (a scoreboard counts loads, it does not tell them apart): so values are asked for
+ * when keys have come, and the next keys when these values have. __syncwarp keeps loads behind it. */
+template <int FORM>
+static __device__ __forceinline__ void
+produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
+              kvr_shared<uint8_t> shared)
+{
+    typedef form<FORM> of;
+    const struct barriers b = barriers_at<FORM>(shared);
+    struct decoder<FORM, false> keys;
+    struct decoder<FORM, true> values;
+    struct spot s = spot_of(l, p.first);
+
+    if (is_coded(l, s))
+        keys.load(a, l, s, p.h);
+#pragma unroll 1
+    for (int tile = 0; tile < p.n; tile++) {
+        const int stage = tile % STAGES;
+        const unsigned freed = (unsigned)(tile / STAGES + 1) % 2;
+        const kvr_shared<uint8_t> to_k = shared + of::AT_KEYS + stage * of::TILE_BYTES;
+        const kvr_shared<uint8_t> to_v = shared + of::AT_VALUES + stage * of::TILE_BYTES;
+        const struct spot here = s;
+        const bool coded = is_coded(l, here);
+
+        kvr_barrier_wait(b.empty_k + stage, freed);
+        if (coded) {
+            keys.put(l, here, to_k);
+            __syncwarp();
+            values.load(a, l, here, p.h);
+            keys.put_rest(l, here, to_k);
+            hand_over(b.full_k + stage);
+        } else {
+            fetch_among<FORM>(to_k, l.k[here.span].map, p.h, here.t, b.full_k + stage);
+        }
+        step(l, s);
+        const bool more = tile + 1 < p.n && is_coded(l, s);
+
+        kvr_barrier_wait(b.empty_v + stage, freed);
+        if (coded) {
+            values.put(l, here, to_v);
+            __syncwarp();
+            if (more)
+                keys.load(a, l, s, p.h);
+            values.put_rest(l, here, to_v);
+            hand_over(b.full_v + stage);
+        } else {
+            if (more)
+                keys.load(a, l, s, p.h);
+            fetch_among<FORM>(to_v, l.v[here.span].map, p.h, here.t, b.full_v + stage);
+        }
+    }
+}
+
+/* ---- who multiplies ----------------------------------------------------------------------- */
+
+/* The group's queries as BF16, 0 where there is none; and everybody of it sees them. */
+template <int D>
+static __device__ __forceinline__ void load_queries(const struct kvr_attend_shape &a, int first,
+                                                    int h, kvr_global<const float> q,
+                                                    kvr_shared<uint8_t> to)
+{
+#pragma unroll 1
+    for (int i = (int)threadIdx.x % KVR_WARP_GROUP; i < ROWS * (D / 8); i += KVR_WARP_GROUP) {
+        const int r = i / (D / 8), c = i % (D / 8);
+        uint4 x = { 0, 0, 0, 0 };
+
+        if (first + r < a.n_query) {
+            const kvr_global<const float> from =
+                q + ((int64_t)(first + r) * a.n_heads + h) * D + c * 8;
+            const float4 low = kvr_as<const float4>(from)[0];
+            const float4 high = kvr_as<const float4>(from)[1];
+
+            x = { kvr_bf16_pair(low.x, low.y), kvr_bf16_pair(low.z, low.w),
+                  kvr_bf16_pair(high.x, high.y), kvr_bf16_pair(high.z, high.w) };
+        }
+        kvr_as<uint4>(to + c / 8 * Q_PANEL + r * 128 + (c % 8 ^ r % 8) * 16)[0] = x;
+    }
+    kvr_fence_async();
+}
+
+/* What a thread keeps of its queries, which are rows lane / 4 and lane / 4 + 8 of its warp's 16:
+ * the largest score, its own share of the sum of weights, its columns of the output. */
+template <int D> struct kept {
+    float top[2], sum[2];
+    struct kvr_registers<float, D / 2> out;
+};
+
+/* Begin the scores of a tile, by all of D. */
+template <int D>
+static __device__ __forceinline__ void begin_scores(kvr_sums &s, kvr_operand q, kvr_operand keys)
+{
+#pragma unroll
+    for (int d = 0; d < D; d += 16) {
+        const int panel = d / KVR_TILE_COLUMNS, bytes = d % KVR_TILE_COLUMNS * 2;
+
+        kvr_wgmma(s, kvr_operand_from(q, panel * Q_PANEL + bytes),
+                  kvr_operand_from(keys, panel * TILE_PANEL + bytes), d > 0);
+    }
+    kvr_wgmma_commit();
+}
+
+/* Begin out += weights times the values of a tile. */
+template <int D>
+static __device__ __forceinline__ void
+begin_values(struct kvr_registers<float, D / 2> &out,
+             struct kvr_registers<unsigned, KEYS / 4> &weights, kvr_operand values)
+{
+#pragma unroll
+    for (int k = 0; k < KEYS; k += 16)
+        kvr_wgmma_turned(out, weights, k / 4, kvr_operand_from(values, k * 128));
+    kvr_wgmma_commit();
+}
+
+/* Scores of keys that the span does not have: n are left of it. */
+static __device__ __forceinline__ void leave_out(kvr_sums &s, int lane, int n)
+{
+#pragma unroll
+    for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            if (8 * i + lane % 4 * 2 + j >= n)
+                s[4 * i + j] = s[4 * i + 2 + j] = -INFINITY;
+}
+
+/* Scores to weights, in place: the largest score rises, and what was summed before shrinks by
+ * `shrink`. A NaN does not become the maximum, but reaches the sum; where every score so far was
+ * -infinity nothing has been summed. */
+template <int D>
+static __device__ __forceinline__ void weigh(kvr_sums &s, float scale, float log_m,
+                                             struct kept<D> &kept, float *shrink)
+{
+    const float log2e = 1.44269504f, factor = scale * log2e;
+    float best[2] = { s[0], s[2] };
+
+#pragma unroll
+    for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            best[r] = fmaxf(best[r], fmaxf(s[4 * i + 2 * r], s[4 * i + 2 * r + 1]));
+#pragma unroll
+    for (int b = 1; b < 4; b *= 2)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float before = kept.top[r], now = fmaxf(before, fmaf(best[r], scale, log_m));
+        const float zero = now == -INFINITY ? 0.0f : now, shift = (log_m - zero) * log2e;
+        float sum = 0;
+
+        kept.top[r] = now;
+        shrink[r] = kvr_exp2((before - zero) * log2e);
+#pragma unroll
+        for (int i = 0; i < KEYS / 8; i++) {
+            const float x = kvr_exp2(fmaf(s[4 * i + 2 * r], factor, shift));
+            const float y = kvr_exp2(fmaf(s[4 * i + 2 * r + 1], factor, shift));
+
+            s[4 * i + 2 * r] = x;
+            s[4 * i + 2 * r + 1] = y;
+            sum += x + y;
+        }
+        kept.sum[r] = fmaf(kept.sum[r], shrink[r], sum);
+    }
+}
+
+template <int D>
+static __device__ __forceinline__ void shrink_output(struct kept<D> &kept, const float *shrink)
+{
+    if (!__any_sync(~0u, shrink[0] != 1.0f || shrink[1] != 1.0f))
+        return; /* after the first tiles a new maximum is rare */
+#pragma unroll
+    for (int i = 0; i < D / 2; i++)
+        kept.out[i] *= shrink[i / 2 % 2];
+}
+
+static __device__ __forceinline__ void round_weights(kvr_sums &s,
+                                                     struct kvr_registers<unsigned, KEYS / 4> &out)
+{
+#pragma unroll
+    for (int i = 0; i < KEYS / 4; i++)
+        out[i] = kvr_bf16_pair(s[2 * i], s[2 * i + 1]);
+}
+
+/* This warp has read a tile. */
+static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> empty)
+{
+    if (!lane)
+        kvr_barrier_arrive(empty);
+}
+
+/* Rows of a state, or of a part's own place: row i of the block is row at + i * step of them, and
+ * there are n. */
+struct rows_at {
+    int64_t at;
+    int step, n;
+    kvr_global<float> mx, sum, acc;
+};
+
+template <int D>
+static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
+                                                  struct kept<D> &kept)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step;
+        const bool there = i < r.n;
+        const kvr_global<float> from = r.acc + ((there ? row * D : 0) + lane % 4 * 2);
+
+        kept.top[j] = there ? (float)r.mx[row] : 0.0f;
+        kept.sum[j] = there && lane % 4 == 0 ? (float)r.sum[row] : 0.0f;
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            float2 x = { 0, 0 };
+
+            if (there)
+                x = kvr_as<float2>(from + 8 * n)[0];
+            kept.out[4 * n + 2 * j] = x.x;
+            kept.out[4 * n + 2 * j + 1] = x.y;
+        }
+    }
+}
+
+/* Nothing has been seen. */
+template <int D> static __device__ __forceinline__ void clear_state(struct kept<D> &kept)
+{
+    kept.top[0] = kept.top[1] = -INFINITY;
+    kept.sum[0] = kept.sum[1] = 0;
+#pragma unroll
+    for (int i = 0; i < D / 2; i++)
+        kept.out[i] = 0;
+}
+
+template <int D>
+static __device__ __forceinline__ void store_state(const struct rows_at &r, int first, int lane,
+                                                   struct kept<D> &kept)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + 8 * j + lane / 4;
+        const int64_t row = r.at + (int64_t)i * r.step;
+        float all = kept.sum[j];
+
+        all += __shfl_xor_sync(~0u, all, 1);
+        all += __shfl_xor_sync(~0u, all, 2);
+        if (i >= r.n)
+            continue;
+        if (lane % 4 == 0) {
+            r.mx[row] = kept.top[j];
+            r.sum[row] = all;
+        }
+        const kvr_global<float> to = r.acc + (row * D + lane % 4 * 2);
+
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+            kvr_as<float2>(to + 8 * n)[0] =
+                float2{ kept.out[4 * n + 2 * j], kept.out[4 * n + 2 * j + 1] };
+    }
+}
+
+/* A consuming group, 0 or 1. */
+template <int FORM>
+static __device__ __forceinline__ void
+consume(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
+        int group, kvr_shared<uint8_t> shared, kvr_global<const float> q,
+        const struct rows_at &rows)
+{
+    typedef form<FORM> of;
+    constexpr int D = of::D, AT_KEYS = of::AT_KEYS, AT_VALUES = of::AT_VALUES;
+    constexpr int TILE_BYTES = of::TILE_BYTES;
+    const struct barriers b = barriers_at<FORM>(shared);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % KVR_WARP_GROUP / 32;
+    const int first = group * ROWS + 16 * warp;
+    const kvr_shared<uint8_t> mine = shared + group * (of::PANELS * Q_PANEL);
+    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(mine), 0, OCTET);
+    const kvr_operand keys = kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_KEYS), 0, OCTET);
+    const kvr_operand values =
+        kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_VALUES), TILE_PANEL, OCTET);
+    struct kvr_registers<unsigned, KEYS / 4> weights;
+    struct kept<D> kept;
+    kvr_sums s;
+    float shrink[2];
+    struct spot at = spot_of(l, p.first);
+
+    load_queries<D>(a, p.query + group * ROWS, p.h, q, mine);
+    if (p.slot < 0)
+        load_state<D>(rows, first, lane, kept);
+    else
+        clear_state<D>(kept);
+    kvr_named_sync(GROUP_OF + group, KVR_WARP_GROUP);
+    if (group == CONSUMERS - 1) /* the first group's turn */
+        kvr_named_arrive(TURN_OF, CONSUMERS * KVR_WARP_GROUP);
+    kvr_barrier_wait(b.full_k, 0);
+    kvr_wgmma_fence(s);
+    begin_scores<D>(s, queries, keys);
+    kvr_wgmma_wait<0>(s);
+    release(lane, b.empty_k);
+    if (at.t + KEYS > l.n[at.span])
+        leave_out(s, lane, l.n[at.span] - at.t);
+    weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
+    shrink_output<D>(kept, shrink);
+    round_weights(s, weights);
+#pragma unroll 1
+    for (int tile = 1; tile < p.n; tile++) {
+        const int stage = tile % STAGES, before = (tile - 1) % STAGES;
+
+        step(l, at);
+        kvr_barrier_wait(b.full_k + stage, (unsigned)(tile / STAGES) % 2);
+        kvr_named_sync(TURN_OF + group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_wgmma_fence(s, kept.out, weights);
+        begin_scores<D>(s, queries, kvr_operand_from(keys, stage * TILE_BYTES));
+        kvr_barrier_wait(b.full_v + before, (unsigned)((tile - 1) / STAGES) % 2);
+        begin_values<D>(kept.out, weights, kvr_operand_from(values, before * TILE_BYTES));
+        if (tile + 1 < p.n || !group) /* after the last turn nobody waits for the first */
+            kvr_named_arrive(TURN_OF + 1 - group, CONSUMERS * KVR_WARP_GROUP);
+        kvr_wgmma_wait<1>(s);
+        release(lane, b.empty_k + stage);
+        if (at.t + KEYS > l.n[at.span])
+            leave_out(s, lane, l.n[at.span] - at.t);
+        weigh<D>(s, l.scale, l.log_m[at.span], kept, shrink);
+        /* A sum of weights is never negative. The compiler, which does not know, cannot wait for
+         * the products before the weights are there: they are worked out while those run. */
+        if (kept.sum[0] + kept.sum[1] < 0)
+            return;
+        kvr_wgmma_wait<0>(kept.out, weights);
+        release(lane, b.empty_v + before);
+        shrink_output<D>(kept, shrink);
+        round_weights(s, weights);
+    }
+    const int last = p.n - 1;
+
+    kvr_barrier_wait(b.full_v + last % STAGES, (unsigned)(last / STAGES) % 2);
+    kvr_wgmma_fence(kept.out, weights);
+    begin_values<D>(kept.out, weights, kvr_operand_from(values, last % STAGES * TILE_BYTES));
+    kvr_wgmma_wait<0>(kept.out, weights);
+    store_state<D>(rows, first, lane, kept);
+}
+
+/* Elsewhere it is empty, and takes too few threads for any launch: so the host can tell. */
+template <int FORM>
+static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
+    attend_list(struct kvr_attend_shape a, const __grid_constant__ struct span_list l,
+                kvr_global<const float> q, kvr_global<float> mx, kvr_global<float> sum,
+                kvr_global<float> acc, kvr_global<float> parts)
+{
+#if KVR_HAS_WGMMA
+    typedef form<FORM> of;
+    KVR_SHARED_TILES(uint8_t, shared);
+    /* The same for all lanes, as the compiler does not see of a quotient. */
+    const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
+    const struct part p = part_of(a, l);
+
+    if (!threadIdx.x) {
+        const struct barriers b = barriers_at<FORM>(shared);
+
+        for (int i = 0; i < STAGES; i++) {
+            kvr_barrier_init(b.full_k + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
+            kvr_barrier_init(b.full_v + i, of::CODED ? KVR_WARP_GROUP / 32 : 1);
+            kvr_barrier_init(b.empty_k + i, CONSUMERS * KVR_WARP_GROUP / 32);
+            kvr_barrier_init(b.empty_v + i, CONSUMERS * KVR_WARP_GROUP / 32);
+        }
+        kvr_fence_async();
+    }
+    __syncthreads();
+    if (group == 0) {
+        kvr_fewer_registers<of::OF_PRODUCER>();
+        if constexpr (of::CODED)
+            produce_coded<FORM>(a, l, p, shared);
+        else if (!threadIdx.x)
+            produce<FORM>(l, p, shared);
+        return;
+    }
+    kvr_more_registers<of::OF_CONSUMER>();
+    const int left = (int)(a.n_query - p.query), n = left < QUERIES ? left : (int)QUERIES;
+
+    const bool whole = p.slot < 0;
+    const int64_t n_rows = (int64_t)(gridDim.x - (unsigned)l.n_whole) * QUERIES;
+    const struct rows_at rows = { whole ? (int64_t)p.query * a.n_heads + p.h
+                                        : (int64_t)p.slot * QUERIES,
+                                  whole ? a.n_heads : 1,
+                                  n,
+                                  whole ? mx : parts,
+                                  whole ? sum : parts + n_rows,
+                                  whole ? acc : parts + 2 * n_rows };
+
+    consume<FORM>(a, l, p, group - 1, shared, q, rows);
+#endif
+}
+
+/* What the parts of cut pieces have come to is added to the state, part after part. A thread has
+ * four channels of a row. */
+template <int D>
+static __global__ void __launch_bounds__(KVR_ATTEND_LIST_QUERIES)
+    attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,
+                 kvr_global<const float> parts, kvr_global<float> mx, kvr_global<float> sum,
+                 kvr_global<float> acc)
+{
+    enum { LINE = D / 4, AT_ONCE = QUERIES / LINE };
+    const int row = (int)((a.n_query + QUERIES - 1) / QUERIES), piece = (int)blockIdx.x;
+    const int c = (int)threadIdx.x % LINE * 4;
+    const int i = (int)blockIdx.y * AT_ONCE + (int)threadIdx.x / LINE;
+    const int64_t query = (int64_t)((n_whole + piece) % row) * QUERIES + i;
+    const int64_t to = query * a.n_heads + (n_whole + piece) / row;
+    const int64_t n_rows = (int64_t)n_cut * n_parts * QUERIES;
+    const bool there = query < a.n_query;
+    float top = -INFINITY, all = 0;
+    float4 x = { 0, 0, 0, 0 };
+
+    if (there) {
+        top = mx[to];
+        all = sum[to];
+        x = kvr_as<float4>(acc + (to * D + c))[0];
+    }
+#pragma unroll 1
+    for (int p = 0; p < n_parts && there; p++) {
+        const int64_t from = ((int64_t)p * n_cut + piece) * QUERIES + i;
+        const float before = top, other = parts[from];
+        const float4 y = kvr_as<const float4>(parts + (2 * n_rows + from * D + c))[0];
+
+        top = fmaxf(before, other);
+        const float zero = top == -INFINITY ? 0.0f : top;
+        const float shrink = expf(before - zero), grow = expf(other - zero);
+
+        all = all * shrink + parts[n_rows + from] * grow;
+        x.x = x.x * shrink + y.x * grow;
+        x.y = x.y * shrink + y.y * grow;
+        x.z = x.z * shrink + y.z * grow;
+        x.w = x.w * shrink + y.w * grow;
+    }
+    __syncthreads(); /* all have read the state */
+    if (!there)
+        return;
+    if (!c) {
+        mx[to] = top;
+        sum[to] = all;
+    }
+    kvr_as<float4>(acc + (to * D + c))[0] = x;
+}
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+static const void *rows_of(const struct kvr_attend_mma_source *s)
+{
+    const struct kvr_packed *p = s->packed;
+    struct kvr_layout layout;
+
+    if (!p)
+        return s->dtype == KVR_BF16 ? s->raw : NULL;
+    if (!kvr_codec_is_raw(p->codec))
+        return NULL;
+    kvr_codec_layout(p->codec, 0, &p->shape, &layout);
+    return layout.type == KVR_BF16 ? p->stage[0].codes.p : NULL;
+}
+
+static bool aligned(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* One grid of 2 or 4 bits, as a producer decodes it: over tokens, or of whole tokens. */
+static const struct tile_grid *grid_of(const struct kvr_attend_mma_source *s, bool whole_tokens,
+                                       struct tile_source *out)
+{
+    const struct tile_grid *g = &out->grid[0];
+    const bool one = s->packed && !kvr_codec_is_raw(s->packed->codec) &&
+                     kvr_tile_source_of(s, out) && out->kind == GRIDS && out->n_grids == 1 &&
+                     !out->n_exact && (g->bits == 2 || g->bits == 4);
+
+    if (!one || !aligned(g->codes) || !aligned(g->meta) || g->n_sets % 8)
+        return NULL;
+    /* Scales of 8 tokens are read at once; or UNIT tokens have one. */
+    if (whole_tokens ? g->axis != KVR_AXIS_TOKEN || g->n_tok % 8
+                     : g->axis != KVR_AXIS_TOKENS || 1 << g->shift < UNIT)
+        return NULL;
+    return g;
+}
+
+/* Bits of F and TOKEN_VALUES, 0 for plain rows; -1: no kernel here reads it. */
+static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
+{
+    const void *k = rows_of(&span->k), *v = rows_of(&span->v);
+    struct tile_source of_k, of_v;
+    const struct tile_grid *grid_k, *grid_v;
+
+    if ((a->head_dim != 64 && a->head_dim != 128) || span->row_bias)
+        return -1;
+    if (k || v)
+        return k && v && aligned(k) && aligned(v) ? 0 : -1;
+    if (a->head_dim != 128 || span->t0 % UNIT || span->taylor)
+        return -1;
+    grid_k = grid_of(&span->k, false, &of_k);
+    grid_v = grid_of(&span->v, false, &of_v);
+    if (grid_k && grid_v && of_k.packed && of_v.packed && grid_k->bits == grid_v->bits)
+        return grid_k->bits;
+    grid_v = grid_of(&span->v, true, &of_v);
+    return grid_k && grid_v && grid_k->bits == grid_v->bits ? grid_k->bits + TOKEN_VALUES : -1;
+}
+
+bool kvr_attend_list_can(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
+{
+    return kind_of(a, span) >= 0;
+}
+
+bool kvr_attend_list_here(const struct kvr_stream *s)
+{
+    if (kvr_stream_capability(s) != 90)
+        return false;
+#ifdef KVR_EMULATED
+    return true;
+#else
+    struct cudaFuncAttributes code;
+
+    if (cudaFuncGetAttributes(&code, attend_list<128>) == cudaSuccess)
+        return code.maxThreadsPerBlock >= THREADS;
+    cudaGetLastError();
+    return false;
+#endif
+}
+
+static int64_t blocks_of(const struct kvr_attend_shape *a)
+{
+    return (a->n_query + QUERIES - 1) / QUERIES * a->n_heads;
+}
+
+size_t kvr_attend_list_floats(const struct kvr_attend_shape *a)
+{
+    if (a->head_dim != 64 && a->head_dim != 128)
+        return 0;
+    return (size_t)kvr_attend_split_slots(blocks_of(a)) * QUERIES * (size_t)(a->head_dim + 2);
+}
+
+/* Rows from token t0 on: what lies behind the span's last is read as zeros. */
+static bool map_rows(struct kvr_tensor_map *out, const struct kvr_attend_shape *a,
+                     const struct kvr_attend_mma_source *s, const struct kvr_attend_mma_span *span)
+{
+    const kvr_bf16 *rows = (const kvr_bf16 *)rows_of(s);
+
+    return kvr_tensor_map_of(out, rows + span->t0 * a->n_heads * a->head_dim, span->n, a->n_heads,
+                             a->head_dim, KEYS, KVR_SWIZZLE_128);
+}
+
+static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source *s, int64_t t0)
+{
+    struct tile_source of;
+
+    kvr_tile_source_of(s, &of);
+    const struct tile_grid &g = of.grid[0];
+
+    *out = { g.codes, g.meta, g.n_sets,  g.n_tok,  (int)t0,
+             g.shift, g.zero, g.minimum, g.middle, g.asym };
+}
+
+/* A launch that is being put together: the spans of `list`, and what kind the coded ones are. */
+struct call {
+    struct kvr_stream *s;
+    const struct kvr_attend_shape *a;
+    const float *q;
+    const struct kvr_attend_state *st;
+    float *parts;
+    int64_t slots;
+    int n, kind;
+    struct span_list list;
+};
+
+template <int FORM> static void launch_form(const struct call &c, unsigned n_blocks)
+{
+    KVR_LAUNCH(attend_list<FORM>, n_blocks, THREADS, form<FORM>::N_SHARED, c.s, *c.a, c.list, c.q,
+               c.st->mx, c.st->sum, c.st->acc, c.parts);
+}
+
+template <int D> static void launch_parts(const struct call &c, int n_parts)
+{
+    const dim3 blocks((unsigned)c.list.n_cut, D / 4);
+
+    KVR_LAUNCH(attend_parts<D>, blocks, QUERIES, 0, c.s, *c.a, c.list.n_whole, c.list.n_cut,
+               n_parts, c.parts, c.st->mx, c.st->sum, c.st->acc);
+}
+
+static void launch(struct call *c)
+{
+    struct kvr_attend_split split;
+    unsigned n_blocks;
+
+    if (!c->n)
+        return;
+    split = kvr_attend_split_of(blocks_of(c->a), c->list.n_tiles, c->slots);
+    c->list.n_whole = (int)split.n_whole;
+    c->list.n_cut = (int)split.n_cut;
+    c->list.tiles = (int)split.tiles;
+    n_blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
+    if (c->a->head_dim == 64)
+        launch_form<64>(*c, n_blocks);
+    else if (!c->kind)
+        launch_form<128>(*c, n_blocks);
+    else if (c->kind == 4)
+        launch_form<128 + 4>(*c, n_blocks);
+    else if (c->kind == 2)
+        launch_form<128 + 2>(*c, n_blocks);
+    else if (c->kind == 4 + TOKEN_VALUES)
+        launch_form<128 + 4 + TOKEN_VALUES>(*c, n_blocks);
+    else
+        launch_form<128 + 2 + TOKEN_VALUES>(*c, n_blocks);
+    if (split.n_cut && c->a->head_dim == 64)
+        launch_parts<64>(*c, split.parts);
+    else if (split.n_cut)
+        launch_parts<128>(*c, split.parts);
+    c->n = c->kind = c->list.n_tiles = 0;
+    c->list.coded = 0;
+}
+
+/* False: the driver makes no map of it. */
+static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int kind)
+{
+    struct span_list *l = &c->list;
+    union rows k, v;
+
+    if (kind) {
+        code_rows(&k.coded, &span->k, span->t0);
+        code_rows(&v.coded, &span->v, span->t0);
+        l->coded |= 1u << c->n;
+        c->kind = kind;
+    } else if (!map_rows(&k.map, c->a, &span->k, span) || !map_rows(&v.map, c->a, &span->v, span)) {
+        return false;
+    }
+    l->k[c->n] = k;
+    l->v[c->n] = v;
+    l->n[c->n] = (int)span->n;
+    l->log_m[c->n++] = span->log_m;
+    l->n_tiles += (int)((span->n + KEYS - 1) / KEYS);
+    return true;
+}
+
+void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
+                          const struct kvr_attend_mma_span *span, int n_spans,
+                          const struct kvr_attend_state *st, float *parts, size_t n_floats)
+{
+    struct call c = {};
+
+    if (!a->n_query || !a->n_heads)
+        return;
+    c.s = s;
+    c.a = a;
+    c.q = q;
+    c.st = st;
+    c.parts = parts;
+    c.slots = (int64_t)(n_floats / ((size_t)QUERIES * (size_t)(a->head_dim + 2)));
+    c.list.scale = 1.0f / sqrtf((float)a->head_dim);
+    for (int i = 0; i < n_spans; i++) {
+        const int kind = kind_of(a, &span[i]);
+
+        if (!span[i].n)
+            continue;
+        if (c.n == MOST || (kind && c.kind && kind != c.kind))
+            launch(&c);
+        if (!add_span(&c, &span[i], kind))
+            kvr_attend_mma_cuda(s, a, q, &span[i], st);
+    }
+    launch(&c);
+}
