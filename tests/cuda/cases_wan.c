@@ -8,6 +8,7 @@
  * products in some order: N u of the sum of their sizes. */
 #include "harness/engine/linear_cuda.h"
 #include "harness/engine/text/umt5_cuda.h"
+#include "harness/engine/vae/conv_aid_cuda.h"
 #include "harness/engine/vae/vae_cuda.h"
 #include "harness/engine/vae/vae_ops.h"
 #include "tests/cuda/both.h"
@@ -139,7 +140,7 @@ static double convolved(const struct kvr_conv_shape *c, const float *const *fram
                 continue;
             for (int k = 0; k < c->in; k++) {
                 const int64_t at = (int64_t)(y / c->up) * (c->width / c->up) + x / c->up;
-                const int64_t of = ((out * c->taps + t) * c->kernel * c->kernel + i) * c->in + k;
+                const int64_t of = ((t * c->out + out) * c->kernel * c->kernel + i) * c->in + k;
                 const double p = (double)frame[t][at * stride + k] * (double)w[of];
 
                 sum += p;
@@ -218,6 +219,100 @@ START_TEST(pixel_norms)
 }
 END_TEST
 
+/* One sum each: the same bytes, and NaN stays. */
+START_TEST(rectifying)
+{
+    enum { N = 700 };
+    float *y = drawn(N, 2), *x = drawn(N, 1), got[N], want[N];
+
+    x[3] = NAN;
+    y[9] = NAN;
+    for (int added = 0; added < 2; added++) {
+        float *d_x = both_inout(x, sizeof got);
+
+        memcpy(want, x, sizeof want);
+        kvr_vae_ops_cpu.rectify(NULL, N, added ? y : NULL, want);
+        kvr_rectify_cuda(both_stream, N, added ? both_in(y, sizeof got) : NULL, d_x);
+        both_get(got, d_x, sizeof got, "rectified");
+        ck_assert(isnan(got[3]) && (isnan(got[9]) != 0) == added);
+        for (int i = 0; i < N; i++)
+            ck_assert(same(want[i], got[i]) && !(got[i] < 0));
+        both_free();
+    }
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* ---- what lies around a library's convolution ---------------------------------------------- */
+
+/* A bias in every pixel; rows of a frame, doubled, with zeros outside: copies. */
+START_TEST(around_a_convolution)
+{
+    enum { H = 6, W = 10, IN = 4, STRIDE = 9, FIRST = -1, ROWS = 8 };
+    const struct kvr_conv_shape c = {
+        .in = IN, .out = 3, .taps = 1, .kernel = 3, .height = H, .width = W, .up = 2
+    };
+    const int64_t n = (int64_t)(H / 2) * (W / 2) * STRIDE;
+    float *x = drawn(n, 1), *bias = drawn(5, 2), got[ROWS * W * IN], y[7 * 5];
+    const struct kvr_conv_frame f = { both_in(x, (size_t)n * sizeof *x), STRIDE };
+    float *d_rows = both_out(sizeof got), *d_y = both_out(sizeof y);
+
+    kvr_frame_rows_cuda(both_stream, &c, &f, FIRST, ROWS, d_rows);
+    both_get(got, d_rows, sizeof got, "rows");
+    for (int i = 0; i < ROWS * W * IN; i++) {
+        const int row = FIRST + i / IN / W, column = i / IN % W;
+        const bool inside = row >= 0 && row < H;
+
+        ck_assert(got[i] == (inside ? x[(row / 2 * (W / 2) + column / 2) * STRIDE + i % IN] : 0));
+    }
+    kvr_bias_rows_cuda(both_stream, 7, 5, both_in(bias, 5 * sizeof *bias), d_y);
+    both_get(y, d_y, sizeof y, "bias");
+    for (int i = 0; i < 7 * 5; i++)
+        ck_assert(y[i] == bias[i % 5]);
+    both_free();
+    free(x);
+    free(bias);
+}
+END_TEST
+
+/* Numbers of both signs that differ; the greatest difference is found wherever it is, and NaN. */
+START_TEST(how_far_apart)
+{
+    enum { N = 40000 };
+    const int places[] = { 0, 255, 256, 16384, N - 1 };
+    float *x = floats(N), *other = floats(N), pair[KVR_FURTHEST][2];
+    float *d_x = both_out(N * sizeof *x), *d_pair = both_out(sizeof pair);
+    double sum = 0;
+
+    kvr_any_numbers_cuda(both_stream, N, d_x);
+    both_get(x, d_x, N * sizeof *x, "numbers");
+    for (int i = 0; i < N; i++) {
+        ck_assert(x[i] >= -1 && x[i] <= 1);
+        sum += x[i];
+    }
+    ck_assert_msg(fabs(sum / N) <= 0.02, "a mean of %g", sum / N); /* 0.003 is its deviation */
+    for (size_t k = 0; k < 2 * sizeof places / sizeof *places; k++) {
+        const int at = places[k / 2];
+        float d = 0, most = 0;
+
+        memcpy(other, x, N * sizeof *x);
+        other[at] = k % 2 ? NAN : x[at] + 3;
+        kvr_furthest_cuda(both_stream, N, both_in(other, N * sizeof *x), d_x, d_pair);
+        both_get(pair, d_pair, sizeof pair, "furthest");
+        for (int i = 0; i < KVR_FURTHEST; i++) {
+            d = pair[i][0] > d || isnan(pair[i][0]) ? pair[i][0] : d;
+            most = fmaxf(most, pair[i][1]);
+        }
+        ck_assert(k % 2 ? isnan(d) : d == other[at] - x[at]);
+        ck_assert(most > 0.99f && most <= 1);
+    }
+    both_free();
+    free(x);
+    free(other);
+}
+END_TEST
+
 /* The whole of a frame's attention, by three kernels and two products; the last one is of more queries
  * than are taken at a time. */
 START_TEST(attention_of_pixels)
@@ -258,6 +353,9 @@ TCase *cases_wan(void)
     tcase_add_test(tc, multiplying);
     tcase_add_loop_test(tc, convolving, 0, sizeof convs / sizeof convs[0]);
     tcase_add_loop_test(tc, pixel_norms, 0, 4);
+    tcase_add_test(tc, rectifying);
+    tcase_add_test(tc, around_a_convolution);
+    tcase_add_test(tc, how_far_apart);
     tcase_add_loop_test(tc, attention_of_pixels, 0, 4);
     return tc;
 }

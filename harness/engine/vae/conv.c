@@ -24,6 +24,11 @@ void kvr_conv_room_close(struct kvr_conv_room **r)
         *r = NULL;
 }
 
+const char *kvr_conv_room_library(struct kvr_conv_room *r)
+{
+    return r->kind->library(r);
+}
+
 enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,
                               const struct kvr_conv_shape *s, const float *weight,
                               const float *bias)

@@ -1,5 +1,5 @@
-/* conv.h - convolutions over frames [height, width, channels], by oneDNN, a strip of rows at a
- * time.
+/* conv.h - convolutions over frames [height, width, channels]: on the CPU by oneDNN, a strip of
+ * rows at a time, on a GPU by cuDNN or an own kernel.
  *
  *     struct kvr_conv_shape s = { .in = 96, .out = 96, .taps = 3, .kernel = 3, ... };
  *     KVR_TRY(kvr_conv_room_open(&room, dev));
@@ -22,7 +22,7 @@
 #include "harness/device/mem.h"
 
 struct kvr_conv_shape {
-    int in, out, taps, kernel; /* channels of one frame; 1 or 3; 1 or 3 */
+    int in, out, taps, kernel; /* channels of one frame; 1, 2 or 3; 1 or 3 */
     int height, width;         /* of the output */
     int up;                    /* 1 or 2 */
 };
@@ -38,6 +38,9 @@ struct kvr_conv;
 
 enum kvr_status kvr_conv_room_open(struct kvr_conv_room **out, struct kvr_dev *dev);
 void kvr_conv_room_close(struct kvr_conv_room **r);
+/* What computes the convolutions opened so far: "oneDNN 2.6", "cuDNN 9.10", "kvreel (...why not
+ * cuDNN)". The room's own, until the next call. */
+const char *kvr_conv_room_library(struct kvr_conv_room *r);
 
 /* weight [out, in, taps, kernel, kernel], bias [out], the host's: both may go afterwards. */
 enum kvr_status kvr_conv_open(struct kvr_conv **out, struct kvr_conv_room *room,

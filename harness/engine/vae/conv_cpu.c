@@ -4,6 +4,7 @@
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum { STRIP_ROWS = 4, MAX_THREADS = 64 };
 struct room {
     struct kvr_conv_room base;
     dnnl_engine_t engine;
+    char library[32];
     int n_threads;
     dnnl_stream_t stream[MAX_THREADS];
     struct kvr_buf strip[MAX_THREADS], out[MAX_THREADS], scratch[MAX_THREADS];
@@ -58,14 +60,21 @@ static void room_close(struct kvr_conv_room *base)
     free(r);
 }
 
+static const char *library(struct kvr_conv_room *base)
+{
+    return ((struct room *)base)->library;
+}
+
 static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev)
 {
+    const dnnl_version_t *v = dnnl_version();
     struct room *r = calloc(1, sizeof *r);
     enum kvr_status st;
 
     if (!r)
         return kvr_fail(KVR_ENOMEM, "convolution: no memory");
     r->base.dev = dev;
+    snprintf(r->library, sizeof r->library, "oneDNN %d.%d", v->major, v->minor);
     r->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
     kvr_onednn_limit();
     st = check(dnnl_engine_create(&r->engine, dnnl_cpu, 0), "engine");
@@ -347,6 +356,7 @@ static enum kvr_status run(struct kvr_conv *base, const struct kvr_conv_frame *f
 const struct kvr_conv_kind kvr_conv_cpu = {
     .room_open = room_open,
     .room_close = room_close,
+    .library = library,
     .open = conv_open,
     .close = conv_close,
     .run = run,

@@ -8,6 +8,7 @@
 struct kvr_conv_kind {
     enum kvr_status (*room_open)(struct kvr_conv_room **out, struct kvr_dev *dev);
     void (*room_close)(struct kvr_conv_room *r);
+    const char *(*library)(struct kvr_conv_room *r);
     enum kvr_status (*open)(struct kvr_conv **out, struct kvr_conv_room *room,
                             const struct kvr_conv_shape *s, const float *weight, const float *bias);
     void (*close)(struct kvr_conv *c);

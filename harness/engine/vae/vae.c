@@ -11,8 +11,8 @@
 
 #include "harness/engine/ops.h"
 #include "harness/engine/vae/conv.h"
+#include "harness/engine/vae/part.h"
 #include "harness/engine/vae/vae_ops.h"
-#include "harness/files/weights/weights.h"
 
 enum {
     LEVELS = 4,
@@ -95,9 +95,8 @@ struct kvr_vae {
     struct up up[UPS];
     struct kvr_buf x[LEVELS], a, b; /* what goes through; between layers, of the largest level */
     struct kvr_buf scores;
-    struct kvr_buf host; /* a latent frame, then one of pixels; empty where the device's memory is
-                            the host's */
-    struct kvr_buf seen; /* a state, for who asks */
+    struct kvr_buf host;    /* a latent frame, then one of pixels; part.h */
+    struct kvr_buf seen;    /* a state, for who asks */
     struct kvr_buf vectors; /* all gammas */
     size_t n_vectors;
     struct state state[KVR_VAE_STATES];
@@ -131,21 +130,6 @@ static enum kvr_status show(const struct kvr_vae *v, const char *name, const flo
 
 /* --- loading ---------------------------------------------------------------------------- */
 
-static enum kvr_status read_tensor(struct kvr_vae *v, const char *name, int n_dims,
-                                   const int64_t *shape, struct kvr_array *out)
-{
-    const float *x;
-
-    KVR_TRY(kvr_weights_read_f32(v->file, name, n_dims, shape, kvr_dev_host(v->dev),
-                                 KVR_MEM_WEIGHTS, out));
-    x = out->t.data;
-    for (int64_t i = 0; i < kvr_tensor_count(&out->t); i++)
-        if (!isfinite(x[i]))
-            return kvr_fail(KVR_ENAN, "%s: weight '%s' holds %g at element %lld",
-                            kvr_weights_path(v->file), name, (double)x[i], (long long)i);
-    return KVR_OK;
-}
-
 /* `flat`: four dimensions, of an image's convolution. */
 static enum kvr_status load_conv(struct kvr_vae *v, struct kvr_conv **out, const char *layer,
                                  bool flat, const struct kvr_conv_shape *s)
@@ -157,10 +141,10 @@ static enum kvr_status load_conv(struct kvr_vae *v, struct kvr_conv **out, const
     enum kvr_status st;
 
     snprintf(name, sizeof name, "%s.weight", layer);
-    st = read_tensor(v, name, flat ? 4 : 5, flat ? image : deep, &weight);
+    st = kvr_part_read(v->file, v->dev, name, flat ? 4 : 5, flat ? image : deep, &weight);
     snprintf(name, sizeof name, "%s.bias", layer);
     if (st == KVR_OK)
-        st = read_tensor(v, name, 1, (int64_t[]){ s->out }, &bias);
+        st = kvr_part_read(v->file, v->dev, name, 1, (int64_t[]){ s->out }, &bias);
     if (st == KVR_OK)
         st = kvr_conv_open(out, v->room, s, weight.t.data, bias.t.data);
     kvr_array_free(&weight);
@@ -174,7 +158,7 @@ static enum kvr_status load_gamma(struct kvr_vae *v, const float **out, const ch
     const int64_t shape[] = { channels, 1, 1, 1 };
     struct kvr_array gamma = { 0 };
     float *to = (float *)v->vectors.p + v->n_vectors;
-    enum kvr_status st = read_tensor(v, name, 1 + n_ones, shape, &gamma);
+    enum kvr_status st = kvr_part_read(v->file, v->dev, name, 1 + n_ones, shape, &gamma);
 
     if (st == KVR_OK)
         st = kvr_dev_put(v->dev, to, gamma.t.data, (size_t)channels * sizeof *to);
@@ -198,14 +182,22 @@ static struct kvr_conv_shape shape_at(const struct kvr_vae *v, int level, int in
                                     .up = 1 };
 }
 
-static enum kvr_status add_state(struct kvr_vae *v, int level, int channels)
+/* Its memory comes later, with all that is no weight: convolutions are tried before. */
+static void add_state(struct kvr_vae *v, int level, int channels)
 {
-    struct state *s = &v->state[v->n_states++];
+    v->state[v->n_states++].elems = pixels(v, level) * channels;
+}
 
-    s->elems = pixels(v, level) * channels;
-    KVR_TRY(kvr_buf_alloc(&s->buf, v->dev, KVR_MEM_ACT, (size_t)s->elems * 2 * sizeof *s->slot[0]));
-    s->slot[0] = s->buf.p;
-    s->slot[1] = s->slot[0] + s->elems;
+static enum kvr_status make_states(struct kvr_vae *v)
+{
+    for (int i = 0; i < v->n_states; i++) {
+        struct state *s = &v->state[i];
+
+        KVR_TRY(
+            kvr_buf_alloc(&s->buf, v->dev, KVR_MEM_ACT, (size_t)s->elems * 2 * sizeof *s->slot[0]));
+        s->slot[0] = s->buf.p;
+        s->slot[1] = s->slot[0] + s->elems;
+    }
     return KVR_OK;
 }
 
@@ -226,12 +218,12 @@ static enum kvr_status load_block(struct kvr_vae *v, int i)
     KVR_TRY(load_gamma(v, &b->norm1, name, in, 3));
     snprintf(name, sizeof name, "%s.residual.2", r->name);
     KVR_TRY(load_conv(v, &b->conv1, name, false, &one));
-    KVR_TRY(add_state(v, r->level, in));
+    add_state(v, r->level, in);
     snprintf(name, sizeof name, "%s.residual.3.gamma", r->name);
     KVR_TRY(load_gamma(v, &b->norm2, name, out, 3));
     snprintf(name, sizeof name, "%s.residual.6", r->name);
     KVR_TRY(load_conv(v, &b->conv2, name, false, &two));
-    KVR_TRY(add_state(v, r->level, out));
+    add_state(v, r->level, out);
     if (in == out)
         return KVR_OK;
     snprintf(name, sizeof name, "%s.shortcut", r->name);
@@ -255,9 +247,7 @@ static enum kvr_status load_up(struct kvr_vae *v, int i)
         snprintf(name, sizeof name, "%s.time_conv", r->name);
         KVR_TRY(load_conv(v, &u->time, name, false, &time));
         u->state = v->n_states;
-        KVR_TRY(add_state(v, i, in));
-        KVR_TRY(kvr_buf_alloc(&u->twins, v->dev, KVR_MEM_ACT,
-                              (size_t)pixels(v, i) * 2 * (size_t)in * sizeof(float)));
+        add_state(v, i, in);
     }
     snprintf(name, sizeof name, "%s.resample.1", r->name);
     return load_conv(v, &u->space, name, true, &space);
@@ -270,33 +260,6 @@ static enum kvr_status load_level(struct kvr_vae *v, int level)
     return level < UPS ? load_up(v, level) : KVR_OK;
 }
 
-static enum kvr_status load_all(struct kvr_vae *v)
-{
-    const int top = 4 * v->base;
-    const struct kvr_conv_shape conv2 = shape_at(v, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1),
-                                conv1 = shape_at(v, 0, KVR_VAE_CHANNELS, top, 3, 3),
-                                qkv = shape_at(v, 0, top, 3 * top, 1, 1),
-                                proj = shape_at(v, 0, top, top, 1, 1),
-                                head = shape_at(v, LEVELS - 1, v->base, 3, 3, 3);
-
-    KVR_TRY(load_conv(v, &v->conv2, "conv2", false, &conv2));
-    KVR_TRY(load_conv(v, &v->conv1, "decoder.conv1", false, &conv1));
-    KVR_TRY(add_state(v, 0, KVR_VAE_CHANNELS));
-    KVR_TRY(load_gamma(v, &v->norm_attention, "decoder.middle.1.norm.gamma", top, 2));
-    KVR_TRY(load_conv(v, &v->qkv, "decoder.middle.1.to_qkv", true, &qkv));
-    KVR_TRY(load_conv(v, &v->proj, "decoder.middle.1.proj", true, &proj));
-    for (int level = 0; level < LEVELS; level++)
-        KVR_TRY(load_level(v, level));
-    KVR_TRY(load_gamma(v, &v->norm_head, "decoder.head.0.gamma", v->base, 3));
-    KVR_TRY(load_conv(v, &v->head, "decoder.head.2", false, &head));
-    return add_state(v, LEVELS - 1, v->base);
-}
-
-/* --- sizes ------------------------------------------------------------------------------ */
-
-/* Channels that a level's frame may have, in units of the base. */
-static const int widest[LEVELS] = { 4, 4, 2, 1 };
-
 static int n_gammas(void)
 {
     int n = 4 + 1;
@@ -305,6 +268,35 @@ static int n_gammas(void)
         n += block_rows[i].in + block_rows[i].out;
     return n;
 }
+
+static enum kvr_status load_all(struct kvr_vae *v)
+{
+    const int top = 4 * v->base;
+    const size_t vectors = (size_t)n_gammas() * (size_t)v->base * sizeof(float);
+    const struct kvr_conv_shape conv2 = shape_at(v, 0, KVR_VAE_CHANNELS, KVR_VAE_CHANNELS, 1, 1),
+                                conv1 = shape_at(v, 0, KVR_VAE_CHANNELS, top, 3, 3),
+                                qkv = shape_at(v, 0, top, 3 * top, 1, 1),
+                                proj = shape_at(v, 0, top, top, 1, 1),
+                                head = shape_at(v, LEVELS - 1, v->base, 3, 3, 3);
+
+    KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS, vectors));
+    KVR_TRY(load_conv(v, &v->conv2, "conv2", false, &conv2));
+    KVR_TRY(load_conv(v, &v->conv1, "decoder.conv1", false, &conv1));
+    add_state(v, 0, KVR_VAE_CHANNELS);
+    KVR_TRY(load_gamma(v, &v->norm_attention, "decoder.middle.1.norm.gamma", top, 2));
+    KVR_TRY(load_conv(v, &v->qkv, "decoder.middle.1.to_qkv", true, &qkv));
+    KVR_TRY(load_conv(v, &v->proj, "decoder.middle.1.proj", true, &proj));
+    for (int level = 0; level < LEVELS; level++)
+        KVR_TRY(load_level(v, level));
+    KVR_TRY(load_gamma(v, &v->norm_head, "decoder.head.0.gamma", v->base, 3));
+    add_state(v, LEVELS - 1, v->base);
+    return load_conv(v, &v->head, "decoder.head.2", false, &head);
+}
+
+/* --- sizes ------------------------------------------------------------------------------ */
+
+/* Channels that a level's frame may have, in units of the base. */
+static const int widest[LEVELS] = { 4, 4, 2, 1 };
 
 /* Floats between layers: the largest level's frame, or the queries, keys and values of level 0. */
 static int64_t between(int base, int h, int w)
@@ -328,8 +320,10 @@ static enum kvr_status make_buffers(struct kvr_vae *v)
                               (size_t)(pixels(v, i) * widest[i] * v->base) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&v->a, v->dev, KVR_MEM_ACT, n));
     KVR_TRY(kvr_buf_alloc(&v->b, v->dev, KVR_MEM_ACT, n));
-    KVR_TRY(kvr_buf_alloc(&v->vectors, v->dev, KVR_MEM_WEIGHTS,
-                          (size_t)n_gammas() * (size_t)v->base * sizeof(float)));
+    for (int i = 0; i < UPS; i++)
+        if (v->up[i].time)
+            KVR_TRY(kvr_buf_alloc(&v->up[i].twins, v->dev, KVR_MEM_ACT,
+                                  (size_t)(pixels(v, i) * 2 * v->up[i].in) * sizeof(float)));
     v->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
     if (!kvr_dev_in_host(v->dev))
         KVR_TRY(kvr_buf_alloc(&v->host, kvr_dev_host(v->dev), KVR_MEM_IO,
@@ -424,9 +418,11 @@ static enum kvr_status open_file(struct kvr_vae *v, const char *path)
     if (st == KVR_OK)
         st = find_base(v);
     if (st == KVR_OK)
-        st = make_buffers(v);
-    if (st == KVR_OK)
         st = load_all(v);
+    if (st == KVR_OK)
+        st = make_states(v);
+    if (st == KVR_OK)
+        st = make_buffers(v);
     kvr_weights_close(&v->file);
     return st;
 }
@@ -491,6 +487,11 @@ void kvr_vae_close(struct kvr_vae **pv)
     kvr_buf_free(&v->vectors);
     free(v);
     *pv = NULL;
+}
+
+const char *kvr_vae_library(struct kvr_vae *v)
+{
+    return kvr_conv_room_library(v->room);
 }
 
 void kvr_vae_reset(struct kvr_vae *v)
@@ -595,19 +596,6 @@ static enum kvr_status attention(struct kvr_vae *v)
     return show(v, "middle1", x, n * d);
 }
 
-/* A frame goes to whoever asked for it, by way of the host's memory. */
-static enum kvr_status give(struct kvr_vae *v, const float *rgb)
-{
-    if (!v->frame)
-        return kvr_dev_sync(v->dev);
-    if (!kvr_dev_in_host(v->dev)) {
-        KVR_TRY(kvr_dev_sync(v->dev));
-        KVR_TRY(kvr_dev_get(v->dev, v->host.p, rgb, v->host.n_bytes));
-        rgb = v->host.p;
-    }
-    return v->frame(v->frame_ctx, rgb);
-}
-
 static enum kvr_status run_head(struct kvr_vae *v)
 {
     const int64_t n = pixels(v, LEVELS - 1);
@@ -616,7 +604,7 @@ static enum kvr_status run_head(struct kvr_vae *v)
     v->own->norm(v->dev, n, v->base, true, v->x[LEVELS - 1].p, v->norm_head, one);
     KVR_TRY(show(v, "head1", one, n * v->base));
     KVR_TRY(causal(v, v->head, &v->state[KVR_VAE_STATES - 1], one, v->base, rgb));
-    return give(v, rgb);
+    return kvr_part_give(v->dev, &v->host, rgb, v->frame, v->frame_ctx);
 }
 
 static enum kvr_status run_level(struct kvr_vae *v, int level);

@@ -28,8 +28,9 @@ struct kvr_vae;
  * missing or of another shape; KVR_ENAN: one is not finite. */
 enum kvr_status kvr_vae_open(struct kvr_vae **out, struct kvr_dev *dev, const char *path,
                              int latent_h, int latent_w);
-void kvr_vae_close(struct kvr_vae **v); /* copes with NULL */
-void kvr_vae_reset(struct kvr_vae *v);  /* the next frame is a clip's first */
+void kvr_vae_close(struct kvr_vae **v);         /* copes with NULL */
+void kvr_vae_reset(struct kvr_vae *v);          /* the next frame is a clip's first */
+const char *kvr_vae_library(struct kvr_vae *v); /* kvr_conv_room_library */
 
 /* y [8 latent_h, 8 latent_w, 3] of the host, before clamping to -1..1; borrowed until it returns.
  */

@@ -31,6 +31,17 @@ static void norm(struct kvr_dev *dev, int64_t n, int channels, bool silu, const 
     }
 }
 
+static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
+{
+    (void)dev;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const float v = y ? x[i] + y[i] : x[i];
+
+        x[i] = v < 0 ? 0.0f : v;
+    }
+}
+
 /* Queries [first, first + m) over all n pixels; o [m, d] with rows of d. */
 static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t first, int64_t m,
                                  float *scores, float *o)
@@ -84,6 +95,7 @@ static int64_t score_floats(int threads, int64_t n)
 
 const struct kvr_vae_ops kvr_vae_ops_cpu = {
     .norm = norm,
+    .rectify = rectify,
     .attend = attend,
     .score_floats = score_floats,
 };

@@ -1,11 +1,11 @@
 /* vae_cuda.cu - see vae_cuda.h. */
 #include "harness/engine/vae/vae_cuda.h"
 
-#include "harness/device/kernel.cuh"
+#include "harness/engine/product.cuh"
 
 /* ---- convolution: a block has 128 pixels of 32 channels, a thread 8 x 8 in squares of 4 x 4 -- */
 
-enum { PIXELS = 128, COLUMNS = 32, DEPTH = 16, CONV_THREADS = 64, NOWHERE = -1 };
+enum { PIXELS = 128, COLUMNS = 32, DEPTH = KVR_PRODUCT_DEPTH, CONV_THREADS = 64, NOWHERE = -1 };
 enum {
     ROW_LINE = PIXELS / 4 + 1,
     COLUMN_LINE = COLUMNS / 4 + 1
@@ -13,10 +13,6 @@ enum {
 enum { QUADS_AT_ONCE = CONV_THREADS / DEPTH };
 static_assert(PIXELS / 4 % QUADS_AT_ONCE == 0 && COLUMNS / 4 % QUADS_AT_ONCE == 0,
               "every thread fetches as many quads");
-
-struct alignas(16) quad {
-    float v[4];
-};
 
 /* What one of the values that are summed is of all pixels: of which frame, channel and neighbour.
  */
@@ -40,8 +36,8 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
              kvr_global<const float> f0, kvr_global<const float> f1, kvr_global<const float> f2,
              kvr_global<const float> w, kvr_global<const float> bias, kvr_global<float> out)
 {
-    KVR_SHARED(struct quad, rows, DEPTH * ROW_LINE);
-    KVR_SHARED(struct quad, columns, DEPTH * COLUMN_LINE);
+    KVR_SHARED(struct kvr_quad, rows, DEPTH * ROW_LINE);
+    KVR_SHARED(struct kvr_quad, columns, DEPTH * COLUMN_LINE);
     KVR_SHARED(int, places, PIXELS);
     const int across = (c.out + COLUMNS - 1) / COLUMNS;
     const int tx = (int)threadIdx.x % 4, ty = (int)threadIdx.x / 4;
@@ -54,12 +50,10 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
     for (int i = (int)threadIdx.x; i < PIXELS; i += CONV_THREADS)
         places[i] = p0 + i < n_pixels ? (int)((p0 + i) / c.width) << 16 | (int)((p0 + i) % c.width)
                                       : NOWHERE;
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        sum[i / 8][i % 8] = 0;
+    kvr_product_begin(sum);
     for (int k0 = first * span; k0 < depth; k0 += DEPTH) {
         const int lane = (int)threadIdx.x % DEPTH, k = k0 + lane, frame = k / span;
-        const int near = k % span / c.in;
+        const int within = k % span, near = within / c.in;
         const struct tap t = { near / c.kernel - border, near % c.kernel - border, k % c.in,
                                frame == 0   ? stride0
                                : frame == 1 ? stride1
@@ -69,7 +63,7 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
         __syncthreads(); /* the tiles before have been read, places are there */
         for (int turn = 0; turn < PIXELS / 4 / QUADS_AT_ONCE; turn++) {
             const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
-            struct quad v;
+            struct kvr_quad v;
 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -84,28 +78,17 @@ static __global__ void __launch_bounds__(CONV_THREADS, 6)
 #pragma unroll
         for (int turn = 0; turn < COLUMNS / 4 / QUADS_AT_ONCE; turn++) {
             const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
-            struct quad v;
+            struct kvr_quad v;
 
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 v.v[i] = n0 + 4 * q + i < c.out && t.there
-                             ? (float)w[(int64_t)(n0 + 4 * q + i) * depth + k]
+                             ? (float)w[((int64_t)frame * c.out + n0 + 4 * q + i) * span + within]
                              : 0.0f;
             columns[lane * COLUMN_LINE + q] = v;
         }
         __syncthreads();
-#pragma unroll 4
-        for (int i = 0; i < DEPTH; i++) {
-            const struct quad a[2] = { rows[i * ROW_LINE + ty], rows[i * ROW_LINE + ty + 16] };
-            const struct quad b[2] = { columns[i * COLUMN_LINE + tx],
-                                       columns[i * COLUMN_LINE + tx + 4] };
-
-#pragma unroll
-            for (int r = 0; r < 8; r++)
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    sum[r][j] = fmaf(a[r / 4].v[r % 4], b[j / 4].v[j % 4], sum[r][j]);
-        }
+        kvr_product_add<ROW_LINE, 16, COLUMN_LINE, 4>(sum, rows, ty, columns, tx);
     }
 #pragma unroll
     for (int r = 0; r < 8; r++) {
@@ -180,6 +163,26 @@ void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool sil
     else if (n)
         KVR_LAUNCH(pixel_norm<false>, kvr_blocks(n, WARPS), THREADS, 0, s, n, channels, root, x,
                    gamma, y);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    rectify(int64_t n, bool added, kvr_global<const float> y, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    float v;
+
+    if (i >= n)
+        return;
+    v = added ? x[i] + y[i] : (float)x[i];
+    x[i] = v < 0.0f ? 0.0f : v;
+}
+
+void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x)
+{
+    const bool added = y != NULL;
+
+    if (n)
+        KVR_LAUNCH(rectify, kvr_blocks(n, THREADS), THREADS, 0, s, n, added, y, x);
 }
 
 static __global__ void __launch_bounds__(THREADS)

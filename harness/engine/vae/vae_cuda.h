@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A convolution of conv.h: frames [taps], w [out, taps, kernel, kernel, in], bias [out], y [height,
+/* A convolution of conv.h: frames [taps], w [taps, out, kernel, kernel, in], bias [out], y [height,
  * width, out]. Taps without a frame come first and cost nothing. */
 void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
                        const struct kvr_conv_frame *frames, const float *w, const float *bias,
@@ -20,6 +20,8 @@ void kvr_conv_cuda_run(struct kvr_stream *s, const struct kvr_conv_shape *c,
 /* kvr_vae_ops.norm */
 void kvr_pixel_norm_cuda(struct kvr_stream *s, int64_t n, int channels, bool silu, const float *x,
                          const float *gamma, float *y);
+/* kvr_vae_ops.rectify */
+void kvr_rectify_cuda(struct kvr_stream *s, int64_t n, const float *y, float *x);
 /* qkv [n, 3d] -> q [n,d], k [n,d] and v turned, [d,n], one behind the other. */
 void kvr_split_qkv_cuda(struct kvr_stream *s, int64_t n, int d, const float *qkv, float *out);
 /* Rows of n: x = softmax(scale x). */

@@ -15,6 +15,11 @@ static void norm(struct kvr_dev *dev, int64_t n, int channels, bool silu, const 
     kvr_pixel_norm_cuda(kvr_dev_stream(dev), n, channels, silu, x, gamma, y);
 }
 
+static void rectify(struct kvr_dev *dev, int64_t n, const float *y, float *x)
+{
+    kvr_rectify_cuda(kvr_dev_stream(dev), n, y, x);
+}
+
 /* What comes of some queries takes their place. */
 static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
                               float *scores, float *out)
@@ -43,6 +48,7 @@ static int64_t score_floats(int threads, int64_t n)
 
 const struct kvr_vae_ops kvr_vae_ops_cuda = {
     .norm = norm,
+    .rectify = rectify,
     .attend = attend,
     .score_floats = score_floats,
 };

@@ -22,6 +22,8 @@ struct kvr_vae_ops {
      * SiLU. x and y may be one. */
     void (*norm)(struct kvr_dev *dev, int64_t n, int channels, bool silu, const float *x,
                  const float *gamma, float *y);
+    /* x = max(x + y, 0) of n numbers, y NULL: max(x, 0). NaN stays NaN. */
+    void (*rectify)(struct kvr_dev *dev, int64_t n, const float *y, float *x);
     /* Of qkv [n, 3d]: softmax(q k^T / sqrt(d)) v into out [n,d], which has room for 3 n d. On the
      * host by so many threads. */
     enum kvr_status (*attend)(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,

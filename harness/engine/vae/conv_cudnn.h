@@ -1,0 +1,47 @@
+/* conv_cudnn.h - convolutions of one frame by NVIDIA's cuDNN.
+ *
+ *     KVR_TRY(kvr_conv_cudnn_open(&lib, stream));               KVR_EUNSUPPORTED: why not
+ *     KVR_TRY(kvr_conv_cudnn_plan_open(&p, lib, &shape, 64 << 20));
+ *     for (i = 0; i < kvr_conv_cudnn_ways(p); i++) ...          the fastest is said to be first
+ *     KVR_TRY(kvr_conv_cudnn_run(p, i, x, w, y, workspace));    y += w * x
+ *     kvr_conv_cudnn_plan_close(&p);
+ *     kvr_conv_cudnn_close(&lib);                               after its plans
+ *
+ * F32 without TF32, and only in ways that give the same bytes every time. Of its interface that is
+ * used which takes one convolution at a time (cuDNN's documentation of cudnnConvolutionForward);
+ * the types are written out here, so that a program need not be built with it. */
+#ifndef KVR_VAE_CONV_CUDNN_H
+#define KVR_VAE_CONV_CUDNN_H
+
+#include "harness/device/stream.h"
+
+struct kvr_conv_cudnn;
+struct kvr_conv_cudnn_plan;
+
+/* x [rows_in, width, in], w [out, kernel, kernel, in], y [rows_out, width, out]: with a border of
+ * zeros around x, or with the rows of it that are needed, and zeros at its sides alone. */
+struct kvr_conv_cudnn_shape {
+    int in, out, kernel; /* 1 or 3 */
+    int rows_in, rows_out, width;
+};
+
+/* "cuDNN 9.10" into words[n]. */
+enum kvr_status kvr_conv_cudnn_open(struct kvr_conv_cudnn **out, struct kvr_stream *s, char *words,
+                                    size_t n);
+void kvr_conv_cudnn_close(struct kvr_conv_cudnn **lib); /* copes with NULL */
+
+/* KVR_EUNSUPPORTED: it has no way for this shape that takes so little work space. */
+enum kvr_status kvr_conv_cudnn_plan_open(struct kvr_conv_cudnn_plan **out,
+                                         struct kvr_conv_cudnn *lib,
+                                         const struct kvr_conv_cudnn_shape *shape,
+                                         size_t most_bytes);
+void kvr_conv_cudnn_plan_close(struct kvr_conv_cudnn_plan **p); /* copes with NULL */
+/* Ways of computing it, and the work space of each; it may be 0. */
+int kvr_conv_cudnn_ways(const struct kvr_conv_cudnn_plan *p);
+size_t kvr_conv_cudnn_bytes(const struct kvr_conv_cudnn_plan *p, int way);
+
+/* In stream order; every pointer is device memory. */
+enum kvr_status kvr_conv_cudnn_run(const struct kvr_conv_cudnn_plan *p, int way, const float *x,
+                                   const float *w, float *y, void *workspace);
+
+#endif

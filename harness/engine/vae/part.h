@@ -1,0 +1,20 @@
+/* part.h - what decoders of Wan's latents share. Private to harness/engine/vae. */
+#ifndef KVR_VAE_PART_H
+#define KVR_VAE_PART_H
+
+#include "harness/device/array.h"
+#include "harness/engine/vae/vae.h"
+#include "harness/files/weights/weights.h"
+
+/* A tensor in floats on the host's side of `dev`, -1 for any extent. KVR_ENAN, with name and place:
+ * a value is not finite. */
+enum kvr_status kvr_part_read(const struct kvr_weights *file, struct kvr_dev *dev, const char *name,
+                              int n_dims, const int64_t *shape, struct kvr_array *out);
+
+/* The device has made the frame rgb: to whoever asked, by way of the host's memory `host`, which
+ * is as large as a frame or, where the device's memory is the host's, empty. `frame` NULL: nobody
+ * asked. */
+enum kvr_status kvr_part_give(struct kvr_dev *dev, const struct kvr_buf *host, const float *rgb,
+                              kvr_vae_frame_fn *frame, void *ctx);
+
+#endif

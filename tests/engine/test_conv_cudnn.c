@@ -1,0 +1,281 @@
+/* test_conv_cudnn.c - convolutions on a device by a library that stands in for cuDNN: against the
+ * CPU's, and what becomes of them when it is not there, or wrong. */
+#include <check.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/rng.h"
+#include "harness/engine/vae/conv.h"
+#include "tests/built.h"
+#include "tests/suite.h"
+
+static char fake[4096];
+
+static void use_fake(void)
+{
+    built_file("tests/plugins/fake_cudnn_conv.so", fake, sizeof fake);
+    setenv("KVREEL_CUDNN", fake, 1);
+    unsetenv("KVR_TEST_CUDNN");
+}
+
+struct rig {
+    struct kvr_dev *dev;
+    struct kvr_conv_room *room;
+    struct kvr_conv *conv;
+    struct kvr_buf x[3], y;
+};
+
+/* A convolution of numbers drawn: `there` frames of those it reads, pixels `stride` apart. */
+struct job {
+    struct kvr_conv_shape s;
+    int there, stride;
+};
+static const struct job jobs[] = {
+    { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 1, 5 },
+    { { .in = 5, .out = 7, .taps = 3, .kernel = 3, .height = 3, .width = 4, .up = 1 }, 3, 5 },
+    { { .in = 6, .out = 4, .taps = 2, .kernel = 3, .height = 5, .width = 3, .up = 1 }, 2, 6 },
+    { { .in = 6, .out = 12, .taps = 3, .kernel = 1, .height = 5, .width = 3, .up = 1 }, 2, 6 },
+    { { .in = 4, .out = 12, .taps = 1, .kernel = 1, .height = 1, .width = 2, .up = 1 }, 1, 4 },
+    /* of doubled frames: one band of 6 rows, and four of 35 */
+    { { .in = 4, .out = 3, .taps = 1, .kernel = 3, .height = 6, .width = 10, .up = 2 }, 1, 9 },
+    { { .in = 2, .out = 2, .taps = 1, .kernel = 3, .height = 140, .width = 2, .up = 2 }, 1, 4 },
+};
+enum { N_JOBS = sizeof jobs / sizeof *jobs };
+
+static float *drawn(int64_t n, int key)
+{
+    float *x = malloc((size_t)n * sizeof *x);
+
+    kvr_uniform(x, (size_t)n, 1, KVR_RNG_SYNTHETIC, (uint64_t)key, 0, 0);
+    for (int64_t i = 0; i < n; i++)
+        x[i] -= 0.5f;
+    return x;
+}
+
+static enum kvr_status rig_open(struct rig *r, enum kvr_backend backend, const struct job *j)
+{
+    const struct kvr_conv_shape *s = &j->s;
+    float *w = drawn((int64_t)s->out * s->in * s->taps * s->kernel * s->kernel, 1);
+    float *bias = drawn(s->out, 2);
+    enum kvr_status st;
+
+    *r = (struct rig){ 0 };
+    ck_assert_int_eq(kvr_dev_open(&r->dev, backend), KVR_OK);
+    st = kvr_conv_room_open(&r->room, r->dev);
+    if (st == KVR_OK)
+        st = kvr_conv_open(&r->conv, r->room, s, w, bias);
+    free(w);
+    free(bias);
+    return st;
+}
+
+static void rig_close(struct rig *r)
+{
+    struct kvr_mem_stats mem;
+
+    kvr_conv_close(&r->conv);
+    kvr_conv_room_close(&r->room);
+    for (int i = 0; i < 3; i++)
+        kvr_buf_free(&r->x[i]);
+    kvr_buf_free(&r->y);
+    kvr_mem_stats(r->dev, &mem);
+    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_dev_close(&r->dev);
+}
+
+/* Into y [height, width, out], malloc'ed. */
+static enum kvr_status convolve(struct rig *r, const struct job *j, float **y)
+{
+    const struct kvr_conv_shape *s = &j->s;
+    const int64_t n = (int64_t)(s->height / s->up) * (s->width / s->up) * j->stride;
+    const size_t n_y = (size_t)s->height * (size_t)s->width * (size_t)s->out * sizeof **y;
+    struct kvr_conv_frame f[3] = { 0 };
+    enum kvr_status st;
+
+    *y = malloc(n_y);
+    ck_assert_int_eq(kvr_buf_alloc(&r->y, r->dev, KVR_MEM_ACT, n_y), KVR_OK);
+    for (int t = s->taps - j->there; t < s->taps; t++) {
+        float *x = drawn(n, 3 + t);
+
+        ck_assert_int_eq(kvr_buf_alloc(&r->x[t], r->dev, KVR_MEM_ACT, (size_t)n * sizeof(float)),
+                         KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(r->dev, r->x[t].p, x, (size_t)n * sizeof *x), KVR_OK);
+        f[t] = (struct kvr_conv_frame){ r->x[t].p, j->stride };
+        free(x);
+    }
+    st = kvr_conv_run(r->conv, f, r->y.p);
+    if (st != KVR_OK)
+        return st;
+    ck_assert_msg(kvr_dev_sync(r->dev) == KVR_OK, "%s", kvr_error());
+    return kvr_dev_get(r->dev, *y, r->y.p, n_y);
+}
+
+/* Sums of up to 135 products below 1/4 in F32, in some order: 135 x 2^-24 x 34 is 3e-4, seen are
+ * some 1e-7. */
+static double furthest(const struct job *j, const float *a, const float *b)
+{
+    const int64_t n = (int64_t)j->s.height * j->s.width * j->s.out;
+    double most = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)a[i] - (double)b[i]);
+
+        most = d > most || isnan(d) ? d : most;
+    }
+    return most;
+}
+
+static long convolutions(void)
+{
+    void *library = dlopen(fake, RTLD_NOW);
+    const long *n = dlsym(library, "kvr_test_convolutions");
+    const long now = *n;
+
+    dlclose(library);
+    return now;
+}
+
+START_TEST(as_on_the_cpu)
+{
+    const struct job *j = &jobs[_i];
+    struct kvr_mem_stats mem;
+    struct rig host, there;
+    float *want, *got;
+    long before;
+
+    use_fake();
+    ck_assert_msg(rig_open(&host, KVR_CPU, j) == KVR_OK, "%s", kvr_error());
+    ck_assert_ptr_nonnull(strstr(kvr_conv_room_library(host.room), "oneDNN "));
+    ck_assert_int_eq(convolve(&host, j, &want), KVR_OK);
+    ck_assert_msg(rig_open(&there, KVR_CUDA, j) == KVR_OK, "%s", kvr_error());
+    ck_assert_str_eq(kvr_conv_room_library(there.room), "cuDNN 9.10");
+    before = convolutions();
+    ck_assert_msg(convolve(&there, j, &got) == KVR_OK, "%s", kvr_error());
+    /* once for each frame that there is; of a doubled one for each band */
+    ck_assert_int_eq(convolutions() - before, j->s.height == 140 ? 4 : j->there);
+    ck_assert_msg(furthest(j, got, want) <= 1e-6, "%g", furthest(j, got, want));
+    /* The work space is in the books, under the tag of what is no result; the frames of the trial
+     * are gone. */
+    kvr_mem_stats(there.dev, &mem);
+    ck_assert_uint_eq(mem.live[KVR_MEM_SCRATCH],
+                      4096 + (j->s.up == 1 ? 0
+                                           : (size_t)(j->s.height == 140 ? 37 : 8) *
+                                                 (size_t)(j->s.width * j->s.in) * sizeof(float)));
+    free(want);
+    free(got);
+    rig_close(&host);
+    rig_close(&there);
+}
+END_TEST
+
+/* What the library is, what it does, and what is said of it. */
+static const struct {
+    const char *library, *does, *said;
+} without[] = {
+    { NULL, NULL, "kvreel (cuDNN: kernels are emulated)" },
+    { "none", NULL, "kvreel (cuDNN: KVREEL_CUDNN says none)" },
+    { "/nowhere/libcudnn.so.9", NULL, "kvreel (cuDNN: /nowhere/libcudnn.so.9: " },
+    { "tests/plugins/no_export.so", NULL, "needs a GPU)" },
+    { "fake", "dead", "kvreel (cuDNN: cudnnCreate: CUDNN_STATUS_EXECUTION_FAILED (5000))" },
+    { "fake", "refuses",
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: algorithms: CUDNN_STATUS_NOT_SUPPORTED "
+      "(3000))" },
+    { "fake", "wrong",
+      "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: 5 to 7 channels, 3 x 3: 0.000" },
+    { "fake", "nan", "cuDNN 9.10, 1 of 1 convolutions kvreel (cuDNN: 5 to 7 channels, 3 x 3: " },
+    { "fake", "fails", "CUDNN_STATUS_EXECUTION_FAILED (5000))" },
+};
+
+/* Then the own kernel computes: the same bytes as without a library. */
+START_TEST(by_the_own_kernel)
+{
+    const struct job *j = &jobs[1];
+    struct rig none, there;
+    float *want, *got;
+    char path[4096];
+
+    use_fake();
+    setenv("KVREEL_CUDNN", "none", 1);
+    ck_assert_int_eq(rig_open(&none, KVR_CUDA, j), KVR_OK);
+    ck_assert_int_eq(convolve(&none, j, &want), KVR_OK);
+    if (!without[_i].library)
+        unsetenv("KVREEL_CUDNN");
+    else if (strcmp(without[_i].library, "fake") == 0)
+        setenv("KVREEL_CUDNN", fake, 1);
+    else if (strncmp(without[_i].library, "tests/", 6) == 0)
+        setenv("KVREEL_CUDNN", built_file(without[_i].library, path, sizeof path), 1);
+    else
+        setenv("KVREEL_CUDNN", without[_i].library, 1);
+    if (without[_i].does)
+        setenv("KVR_TEST_CUDNN", without[_i].does, 1);
+    ck_assert_msg(rig_open(&there, KVR_CUDA, j) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(strstr(kvr_conv_room_library(there.room), without[_i].said) != NULL, "%s",
+                  kvr_conv_room_library(there.room));
+    ck_assert_int_eq(convolve(&there, j, &got), KVR_OK);
+    ck_assert(memcmp(want, got, (size_t)(3 * 4 * 7) * sizeof *got) == 0);
+    free(want);
+    free(got);
+    rig_close(&none);
+    rig_close(&there);
+    unsetenv("KVR_TEST_CUDNN");
+}
+END_TEST
+
+/* A failure after it has agreed is one of the computation. */
+START_TEST(a_late_failure)
+{
+    const struct job *j = &jobs[0];
+    struct rig r;
+    float *got;
+
+    use_fake();
+    ck_assert_int_eq(rig_open(&r, KVR_CUDA, j), KVR_OK);
+    setenv("KVR_TEST_CUDNN", "fails", 1);
+    ck_assert_int_eq(convolve(&r, j, &got), KVR_EINTERNAL);
+    ck_assert_str_eq(kvr_error(), "decoder: cuDNN: cudnnConvolutionForward: "
+                                  "CUDNN_STATUS_EXECUTION_FAILED (5000)");
+    unsetenv("KVR_TEST_CUDNN");
+    free(got);
+    rig_close(&r);
+}
+END_TEST
+
+/* Pixels of a frame that are further apart than it reads go to the own kernel. */
+START_TEST(apart)
+{
+    const struct job j = { jobs[3].s, 3, 8 };
+    struct rig host, there;
+    float *want, *got;
+    long before;
+
+    use_fake();
+    ck_assert_int_eq(rig_open(&host, KVR_CPU, &j), KVR_OK);
+    ck_assert_int_eq(convolve(&host, &j, &want), KVR_OK);
+    ck_assert_int_eq(rig_open(&there, KVR_CUDA, &j), KVR_OK);
+    before = convolutions();
+    ck_assert_int_eq(convolve(&there, &j, &got), KVR_OK);
+    ck_assert_int_eq(convolutions(), before);
+    ck_assert_msg(furthest(&j, got, want) <= 1e-6, "%g", furthest(&j, got, want));
+    free(want);
+    free(got);
+    rig_close(&host);
+    rig_close(&there);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("conv_cudnn");
+    TCase *tc = tcase_create("conv_cudnn");
+
+    tcase_set_timeout(tc, 0);
+    tcase_add_loop_test(tc, as_on_the_cpu, 0, N_JOBS);
+    tcase_add_loop_test(tc, by_the_own_kernel, 0, sizeof without / sizeof *without);
+    tcase_add_test(tc, a_late_failure);
+    tcase_add_test(tc, apart);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

@@ -1,0 +1,273 @@
+/* fake_cudnn_conv.c - stands in for the convolutions of NVIDIA's cuDNN on the emulated device: of one
+ * image, channels last, in float64. No plug-in.
+ *
+ * It offers three ways: one that is not the same every time, one that is wrong by a thousandth, and
+ * a right one that takes work space. KVR_TEST_CUDNN says what it does besides: "wrong" (all of them
+ * are), "nan", "refuses" (no way), "dead" (no context), "fails" (to compute). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/device/stream.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { FAILED = 5000, NOT_SUPPORTED = 3000, WORKSPACE = 4096, FMA_MATH = 3, NHWC = 1 };
+enum { CHANGING = 2, WRONG = 6, RIGHT = 1 }; /* algorithms */
+
+struct shape { /* of a tensor, or of weights: out, in, rows, columns */
+    int n, c, h, w;
+};
+struct convolution {
+    int pad_h, pad_w, math;
+};
+struct way {
+    int algo, status;
+    float ms;
+    size_t bytes;
+    int determinism, math, reserved[3];
+};
+
+static struct kvr_stream *stream;
+
+EXPORT int kvr_on_the_emulated_device;
+EXPORT long kvr_test_convolutions;
+
+static bool told(const char *word)
+{
+    const char *said = getenv("KVR_TEST_CUDNN");
+
+    return said && strcmp(said, word) == 0;
+}
+
+EXPORT size_t cudnnGetVersion(void);
+EXPORT size_t cudnnGetVersion(void)
+{
+    return 91002;
+}
+
+EXPORT const char *cudnnGetErrorString(int status);
+EXPORT const char *cudnnGetErrorString(int status)
+{
+    return status == FAILED ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_NOT_SUPPORTED";
+}
+
+EXPORT int cudnnCreate(void **out);
+EXPORT int cudnnCreate(void **out)
+{
+    *out = told("dead") ? NULL : &stream;
+    return told("dead") ? FAILED : 0;
+}
+
+EXPORT int cudnnDestroy(void *c);
+EXPORT int cudnnDestroy(void *c)
+{
+    return c == &stream ? 0 : FAILED;
+}
+
+EXPORT int cudnnSetStream(void *c, void *s);
+EXPORT int cudnnSetStream(void *c, void *s)
+{
+    stream = s;
+    return c == &stream ? 0 : FAILED;
+}
+
+static int make(void **out, size_t n)
+{
+    *out = calloc(1, n);
+    return *out ? 0 : FAILED;
+}
+
+static int drop(void *p)
+{
+    free(p);
+    return 0;
+}
+
+EXPORT int cudnnCreateTensorDescriptor(void **out);
+EXPORT int cudnnCreateTensorDescriptor(void **out)
+{
+    return make(out, sizeof(struct shape));
+}
+
+EXPORT int cudnnSetTensor4dDescriptor(struct shape *t, int layout, int type, int n, int c, int h,
+                                      int w);
+EXPORT int cudnnSetTensor4dDescriptor(struct shape *t, int layout, int type, int n, int c, int h,
+                                      int w)
+{
+    *t = (struct shape){ n, c, h, w };
+    return layout == NHWC && type == 0 && n == 1 ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int cudnnDestroyTensorDescriptor(void *t);
+EXPORT int cudnnDestroyTensorDescriptor(void *t)
+{
+    return drop(t);
+}
+
+EXPORT int cudnnCreateFilterDescriptor(void **out);
+EXPORT int cudnnCreateFilterDescriptor(void **out)
+{
+    return make(out, sizeof(struct shape));
+}
+
+EXPORT int cudnnSetFilter4dDescriptor(struct shape *f, int type, int layout, int k, int c, int h,
+                                      int w);
+EXPORT int cudnnSetFilter4dDescriptor(struct shape *f, int type, int layout, int k, int c, int h,
+                                      int w)
+{
+    *f = (struct shape){ k, c, h, w };
+    return layout == NHWC && type == 0 ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int cudnnDestroyFilterDescriptor(void *f);
+EXPORT int cudnnDestroyFilterDescriptor(void *f)
+{
+    return drop(f);
+}
+
+EXPORT int cudnnCreateConvolutionDescriptor(void **out);
+EXPORT int cudnnCreateConvolutionDescriptor(void **out)
+{
+    return make(out, sizeof(struct convolution));
+}
+
+EXPORT int cudnnSetConvolution2dDescriptor(struct convolution *v, int pad_h, int pad_w,
+                                           int stride_h, int stride_w, int dilation_h,
+                                           int dilation_w, int mode, int type);
+EXPORT int cudnnSetConvolution2dDescriptor(struct convolution *v, int pad_h, int pad_w,
+                                           int stride_h, int stride_w, int dilation_h,
+                                           int dilation_w, int mode, int type)
+{
+    *v = (struct convolution){ pad_h, pad_w, 0 };
+    return stride_h * stride_w * dilation_h * dilation_w * mode == 1 && type == 0 ? 0
+                                                                                  : NOT_SUPPORTED;
+}
+
+EXPORT int cudnnSetConvolutionMathType(struct convolution *v, int math);
+EXPORT int cudnnSetConvolutionMathType(struct convolution *v, int math)
+{
+    v->math = math;
+    return 0;
+}
+
+EXPORT int cudnnDestroyConvolutionDescriptor(void *v);
+EXPORT int cudnnDestroyConvolutionDescriptor(void *v)
+{
+    return drop(v);
+}
+
+static bool fits(const struct shape *x, const struct shape *w, const struct convolution *v,
+                 const struct shape *y)
+{
+    return x->c == w->c && y->c == w->n && y->h == x->h + 2 * v->pad_h - w->h + 1 &&
+           y->w == x->w + 2 * v->pad_w - w->w + 1;
+}
+
+EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(void *c, const struct shape *x,
+                                                  const struct shape *w,
+                                                  const struct convolution *v,
+                                                  const struct shape *y, int room, int *n,
+                                                  struct way *out);
+EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(void *c, const struct shape *x,
+                                                  const struct shape *w,
+                                                  const struct convolution *v,
+                                                  const struct shape *y, int room, int *n,
+                                                  struct way *out)
+{
+    const struct way all[] = {
+        { .algo = CHANGING, .ms = 1, .determinism = 0, .math = FMA_MATH },
+        { .algo = 3, .status = NOT_SUPPORTED, .determinism = 1, .math = FMA_MATH },
+        { .algo = WRONG, .ms = 2, .determinism = 1, .math = FMA_MATH },
+        { .algo = RIGHT, .ms = 3, .bytes = WORKSPACE, .determinism = 1, .math = FMA_MATH },
+    };
+
+    if (told("refuses") || !fits(x, w, v, y) || c != &stream)
+        return NOT_SUPPORTED;
+    *n = room < 4 ? room : 4;
+    memcpy(out, all, (size_t)*n * sizeof *out);
+    return 0;
+}
+
+EXPORT int cudnnGetConvolutionForwardWorkspaceSize(void *c, const struct shape *x,
+                                                   const struct shape *w,
+                                                   const struct convolution *v,
+                                                   const struct shape *y, int algo, size_t *out);
+EXPORT int cudnnGetConvolutionForwardWorkspaceSize(void *c, const struct shape *x,
+                                                   const struct shape *w,
+                                                   const struct convolution *v,
+                                                   const struct shape *y, int algo, size_t *out)
+{
+    *out = algo == RIGHT ? WORKSPACE : 0;
+    return c == &stream && fits(x, w, v, y) ? 0 : NOT_SUPPORTED;
+}
+
+static size_t count(const struct shape *s)
+{
+    return (size_t)s->n * (size_t)s->c * (size_t)s->h * (size_t)s->w;
+}
+
+static double at(const struct shape *x, const float *xs, const struct shape *w, const float *ws,
+                 const struct convolution *v, int row, int column, int out)
+{
+    double sum = 0;
+
+    for (int i = 0; i < w->h; i++)
+        for (int j = 0; j < w->w; j++) {
+            const int r = row + i - v->pad_h, s = column + j - v->pad_w;
+
+            if (r < 0 || r >= x->h || s < 0 || s >= x->w)
+                continue;
+            for (int c = 0; c < x->c; c++)
+                sum += (double)xs[((int64_t)r * x->w + s) * x->c + c] *
+                       (double)ws[(((int64_t)out * w->h + i) * w->w + j) * x->c + c];
+        }
+    return sum;
+}
+
+/* What a device's memory holds, here. */
+static float *fetch(const void *from, size_t n)
+{
+    float *x = malloc(n * sizeof *x);
+
+    if (x && kvr_device_get(stream, x, from, n * sizeof *x) != KVR_OK) {
+        free(x);
+        return NULL;
+    }
+    return x;
+}
+
+EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct shape *x,
+                                   const void *xs, const struct shape *w, const void *ws,
+                                   const struct convolution *v, int algo, void *workspace,
+                                   size_t bytes, const float *beta, const struct shape *y,
+                                   void *ys);
+EXPORT int cudnnConvolutionForward(void *c, const float *alpha, const struct shape *x,
+                                   const void *xs, const struct shape *w, const void *ws,
+                                   const struct convolution *v, int algo, void *workspace,
+                                   size_t bytes, const float *beta, const struct shape *y, void *ys)
+{
+    const double off = algo == WRONG || told("wrong") || v->math != FMA_MATH ? 1.001 : 1;
+    float *from = fetch(xs, count(x)), *weights = fetch(ws, count(w)), *to = fetch(ys, count(y));
+    static const char scratch[WORKSPACE];
+    bool ok = c == &stream && from && weights && to && !told("fails");
+
+    kvr_test_convolutions++;
+    if (algo == RIGHT)
+        ok = ok && bytes == WORKSPACE &&
+             kvr_device_put(stream, workspace, scratch, WORKSPACE) == KVR_OK;
+    for (int64_t i = 0; ok && i < (int64_t)count(y); i++) {
+        const int64_t pixel = i / y->c;
+        const double sum = off * at(x, from, w, weights, v, (int)(pixel / y->w),
+                                    (int)(pixel % y->w), (int)(i % y->c));
+
+        to[i] = (float)((double)*alpha * sum + (double)*beta * (double)to[i]);
+    }
+    if (ok && told("nan"))
+        to[count(y) / 2] = NAN;
+    ok = ok && kvr_device_put(stream, ys, to, count(y) * sizeof *to) == KVR_OK;
+    free(from);
+    free(weights);
+    free(to);
+    return ok ? 0 : FAILED;
+}
