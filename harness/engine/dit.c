@@ -141,8 +141,10 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
         d->cross_work.acc = d->y; /* free while cross-attention runs */
     }
     for (int i = 0; i < c->n_layers; i++) {
-        d->cross[i].k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
-        d->cross[i].v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));
+        struct kvr_cross none, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
+
+        cross->k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
+        cross->v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));
     }
 }
 
@@ -228,17 +230,13 @@ static enum kvr_status open_memory(struct kvr_dit *d)
 
 size_t kvr_dit_bytes(const struct kvr_model_config *c)
 {
-    struct kvr_cross *cross = calloc((size_t)c->n_layers, sizeof *cross);
     struct kvr_dit d = { .c = c,
                          .ops = kvr_ops_cpu(),
-                         .cross = cross,
                          .tokens_per_frame =
                              c->latent_h / c->patch_h * (c->latent_w / c->patch_w) };
     struct carver a = { 0 };
 
-    if (cross)
-        lay_out(&d, &a);
-    free(cross);
+    lay_out(&d, &a);
     return a.used;
 }
 
@@ -275,7 +273,8 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     for (int i = 0; i < d->c->n_layers; i++)
         d->cross[i] = (struct kvr_cross){ .n_keys = d->c->text_len,
                                           .n_heads = d->c->n_heads,
-                                          .head_dim = d->c->dim / d->c->n_heads };
+                                          .head_dim = d->c->dim / d->c->n_heads,
+                                          .compute = kvr_gemm_compute(m->gemm) };
     st = check_shapes(d);
     if (st == KVR_OK)
         st = open_memory(d);
@@ -431,6 +430,66 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
     return linears(d, rows, x, 1, &l, &y);
 }
 
+/* The norm of x that a block's layer takes, modulated, and where: NULL when it was left, rounded, for
+ * the layer (kvr_gemm_input), else y. Whoever taps is shown floats. */
+static const float *norm_modulate(struct kvr_dit *d, const struct kvr_rows *r, const float *mod,
+                                  int64_t stride)
+{
+    int columns;
+    kvr_bf16 *to = d->tap || !d->ops->norm_modulate_bf16
+                       ? NULL
+                       : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
+
+    if (to)
+        d->ops->norm_modulate_bf16(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, to,
+                                   columns);
+    else
+        d->ops->norm_modulate(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, d->y);
+    return to ? NULL : d->y;
+}
+
+/* The same with a norm's own weights. */
+static const float *norm_affine(struct kvr_dit *d, const struct kvr_rows *r, const float *w,
+                                const float *b)
+{
+    int columns;
+    kvr_bf16 *to = d->tap || !d->ops->norm_affine_bf16
+                       ? NULL
+                       : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
+
+    if (to)
+        d->ops->norm_affine_bf16(d->dev, r, d->x, w, b, d->c->eps, to, columns);
+    else
+        d->ops->norm_affine(d->dev, r, d->x, w, b, d->c->eps, d->y);
+    return to ? NULL : d->y;
+}
+
+/* The same of what ffn holds, [N,f]. */
+static const float *gelu(struct kvr_dit *d, const struct kvr_rows *r)
+{
+    const struct kvr_rows wide = { r->n, d->c->ffn_dim, r->tokens_per_frame };
+    int columns;
+    kvr_bf16 *to = d->ops->gelu_bf16 ? kvr_gemm_input(d->m->gemm, wide.n, wide.d, &columns) : NULL;
+
+    if (to)
+        d->ops->gelu_bf16(d->dev, &wide, d->ffn, to, columns);
+    else
+        d->ops->gelu(d->dev, wide.n * wide.d, d->ffn);
+    return to ? NULL : d->ffn;
+}
+
+static void rms_rope(struct kvr_dit *d, const struct kvr_rows *r, const float *w, float *x)
+{
+    const int head_dim = r->d / d->c->n_heads;
+
+    if (d->ops->rms_rope) {
+        d->ops->rms_rope(d->dev, r, head_dim, w, d->c->eps, d->rope.cosines, d->rope.sines, x);
+        return;
+    }
+    d->ops->rms_norm(d->dev, r, w, d->c->eps, x);
+    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, x);
+}
+
 /* ---- prompt --------------------------------------------------------------------------- */
 
 static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
@@ -506,19 +565,16 @@ static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr
                                       struct kvr_cache *cache)
 {
     const struct kvr_block *b = &d->m->blocks[i];
-    const int head_dim = r->d / d->c->n_heads;
     const int64_t n = r->n * r->d, stride = 6 * (int64_t)r->d;
     const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
     float *const to[3] = { d->q, d->k, d->v };
+    const float *in = norm_modulate(d, r, d->mod, stride);
     enum kvr_status st;
 
-    d->ops->norm_modulate(d->dev, r, d->x, d->mod, d->mod + r->d, stride, d->c->eps, d->y);
     tap_block(d, i, "self_attn_in", d->y, n);
-    KVR_TRY(linears(d, r->n, d->y, 3, qkv, to));
-    d->ops->rms_norm(d->dev, r, b->norm_q, d->c->eps, d->q);
-    d->ops->rms_norm(d->dev, r, b->norm_k, d->c->eps, d->k);
-    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, d->q);
-    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, d->k);
+    KVR_TRY(linears(d, r->n, in, 3, qkv, to));
+    rms_rope(d, r, b->norm_q, d->q);
+    rms_rope(d, r, b->norm_k, d->k);
     tap_block(d, i, "q_rope", d->q, n);
     tap_block(d, i, "k_rope", d->k, n);
     tap_block(d, i, "v", d->v, n);
@@ -537,10 +593,10 @@ static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr
 static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kvr_rows *r)
 {
     const struct kvr_block *b = &d->m->blocks[i];
+    const float *in = norm_affine(d, r, b->norm3_w, b->norm3_b);
 
-    d->ops->norm_affine(d->dev, r, d->x, b->norm3_w, b->norm3_b, d->c->eps, d->y);
     tap_block(d, i, "cross_attn_in", d->y, r->n * r->d);
-    KVR_TRY(linear(d, r->n, d->y, b->cq, d->q));
+    KVR_TRY(linear(d, r->n, in, b->cq, d->q));
     d->ops->rms_norm(d->dev, r, b->cross_norm_q, d->c->eps, d->q);
     kvr_phase_begin(d->phases, CROSS);
     d->ops->cross_attend(d->dev, r, &d->cross[i], &d->cross_work, d->q, d->ctx);
@@ -555,13 +611,11 @@ static enum kvr_status feed_forward(struct kvr_dit *d, int i, const struct kvr_r
 {
     const struct kvr_block *b = &d->m->blocks[i];
     const int64_t stride = 6 * (int64_t)r->d;
+    const float *in = norm_modulate(d, r, d->mod + 3 * r->d, stride);
 
-    d->ops->norm_modulate(d->dev, r, d->x, d->mod + 3 * r->d, d->mod + 4 * r->d, stride, d->c->eps,
-                          d->y);
     tap_block(d, i, "ffn_in", d->y, r->n * r->d);
-    KVR_TRY(linear(d, r->n, d->y, b->ffn0, d->ffn));
-    d->ops->gelu(d->dev, r->n * d->c->ffn_dim, d->ffn);
-    KVR_TRY(linear(d, r->n, d->ffn, b->ffn2, d->y));
+    KVR_TRY(linear(d, r->n, in, b->ffn0, d->ffn));
+    KVR_TRY(linear(d, r->n, gelu(d, r), b->ffn2, d->y));
     tap_block(d, i, "ffn_out", d->y, r->n * r->d);
     d->ops->add(d->dev, r, d->y, d->mod + 5 * r->d, stride, d->x);
     return KVR_OK;
@@ -574,9 +628,7 @@ static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
 
     d->ops->add_modulation(d->dev, p->n_frames, 2, r->d, d->m->head_modulation, d->time_embed, true,
                            d->head_mod);
-    d->ops->norm_modulate(d->dev, r, d->x, d->head_mod, d->head_mod + r->d, stride, d->c->eps,
-                          d->y);
-    KVR_TRY(linear(d, r->n, d->y, d->m->head, d->patches));
+    KVR_TRY(linear(d, r->n, norm_modulate(d, r, d->head_mod, stride), d->m->head, d->patches));
     tap(d, "head", d->patches, r->n * kvr_linear_n(d->m->head));
     d->ops->unpatchify(d->dev, p, d->patches, out);
     return KVR_OK;

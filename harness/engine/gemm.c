@@ -122,10 +122,16 @@ enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m)
     return l->g->kind->prepare(l, m);
 }
 
+kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k, int *columns)
+{
+    return g->kind->input ? g->kind->input(g, m, k, columns) : NULL;
+}
+
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y)
 {
     assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED);
+    assert(x || g->kind->input);
     KVR_TRY(check_rows(m));
     for (int i = 0; i < n_layers; i++)
         assert(l[i]->k == l[0]->k && l[i]->g == g);

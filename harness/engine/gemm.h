@@ -70,7 +70,13 @@ enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 /* Give back the scratch that preparing took; what runs next takes it again. */
 void kvr_gemm_rest(struct kvr_gemm *g);
 
-/* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. */
+/* Where an operation may leave the input of the next kvr_linear_run, so that rounding it takes no
+ * pass of its own: [m,*columns] BF16, zeros behind column k; that run is then given no x. NULL: this
+ * gemm takes floats, or no layer of k columns has been prepared for m rows. */
+kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k, int *columns);
+
+/* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. x NULL: of what was left
+ * at kvr_gemm_input. */
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y);
 

@@ -276,13 +276,23 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(prepare(l[i], m));
     if (base->compute == KVR_BF16) {
-        kvr_linear_round_cuda(kvr_dev_stream(base->dev), m, l[0]->k, kvr_linear_padded(l[0]->k), x,
-                              g->rounded.p);
+        if (x)
+            kvr_linear_round_cuda(kvr_dev_stream(base->dev), m, l[0]->k, kvr_linear_padded(l[0]->k),
+                                  x, g->rounded.p);
         in = g->rounded.p;
     }
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(run_one(g, m, in, l[i], y[i]));
     return KVR_OK;
+}
+
+static kvr_bf16 *input(struct kvr_gemm *base, int64_t m, int k, int *columns)
+{
+    const struct gemm *g = (const struct gemm *)base;
+    const size_t n_bytes = (size_t)m * (size_t)kvr_linear_padded(k) * sizeof(kvr_bf16);
+
+    *columns = kvr_linear_padded(k);
+    return base->compute == KVR_BF16 && n_bytes <= g->rounded.n_bytes ? g->rounded.p : NULL;
 }
 
 const struct kvr_gemm_kind kvr_gemm_cuda = {
@@ -295,5 +305,6 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .prepare = prepare,
     .run = run,
     .rest = rest,
+    .input = input,
     .library = library,
 };

@@ -20,6 +20,7 @@ struct kvr_gemm_kind {
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
     void (*rest)(struct kvr_gemm *g);
+    kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k, int *columns); /* NULL: it has none */
     const char *(*library)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;

@@ -2,24 +2,22 @@
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"
+#include "harness/engine/product.cuh"
 
 enum { TILE = 64 }; /* rows and columns of Y that a block has */
 
 /* ---- F32: a thread has 8 x 8 values of Y, in four squares of 4 x 4 --------------------------- */
 
-enum { DEPTH = 16, QUADS = TILE / 4, LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
+enum { DEPTH = KVR_PRODUCT_DEPTH, QUADS = TILE / 4 };
+enum { LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches as many quads");
 
-struct alignas(16) quad {
-    float v[4];
-};
-
 /* Column k of rows [row, row + 4) of x [rows,width]; 0 outside. */
-static __device__ __forceinline__ struct quad gather(kvr_global<const float> x, int64_t rows,
-                                                     int width, int64_t row, int k)
+static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int64_t rows,
+                                                         int width, int64_t row, int k)
 {
-    struct quad q;
+    struct kvr_quad q;
 
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -31,16 +29,14 @@ static __global__ void __launch_bounds__(F32_THREADS)
     linear_f32(int64_t m, int n, int k, kvr_global<const float> x, kvr_global<const float> w,
                bool biased, kvr_global<const float> bias, kvr_global<float> y)
 {
-    KVR_SHARED(struct quad, rows, DEPTH * LINE);
-    KVR_SHARED(struct quad, columns, DEPTH * LINE);
+    KVR_SHARED(struct kvr_quad, rows, DEPTH * LINE);
+    KVR_SHARED(struct kvr_quad, columns, DEPTH * LINE);
     const int across = (n + TILE - 1) / TILE, tx = (int)threadIdx.x % 8, ty = (int)threadIdx.x / 8;
     const int64_t m0 = (int64_t)(blockIdx.x / (unsigned)across) * TILE;
     const int n0 = (int)(blockIdx.x % (unsigned)across) * TILE;
     float sum[8][8];
 
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        sum[i / 8][i % 8] = 0;
+    kvr_product_begin(sum);
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
 
@@ -53,17 +49,7 @@ static __global__ void __launch_bounds__(F32_THREADS)
             columns[c * LINE + q] = gather(w, n, k, n0 + 4 * q, k0 + c);
         }
         __syncthreads();
-#pragma unroll 4
-        for (int i = 0; i < DEPTH; i++) {
-            const struct quad a[2] = { rows[i * LINE + ty], rows[i * LINE + ty + 8] };
-            const struct quad b[2] = { columns[i * LINE + tx], columns[i * LINE + tx + 8] };
-
-#pragma unroll
-            for (int r = 0; r < 8; r++)
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    sum[r][j] = fmaf(a[r / 4].v[r % 4], b[j / 4].v[j % 4], sum[r][j]);
-        }
+        kvr_product_add<LINE, 8, LINE, 8>(sum, rows, ty, columns, tx);
     }
 #pragma unroll
     for (int r = 0; r < 8; r++) {

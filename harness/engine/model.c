@@ -249,6 +249,12 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }
 
+/* One was asked for, and a plan is made as if it were there. */
+static bool lacks_decoder(const struct kvr_model *m)
+{
+    return m->decoder != KVR_DECODER_VAE && !m->vae;
+}
+
 /* In the order config, weights, prompt table, decoder. Random weights are what the config and this
  * version of the draw say. */
 static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bool cheap)
@@ -266,6 +272,7 @@ static enum kvr_status hash_files(struct kvr_model *m, const struct paths *p, bo
         st = hash_file(&f, p->table);
     if (st == KVR_OK && m->vae)
         st = hash_file(&f, m->vae);
+    f.unknown = f.unknown || lacks_decoder(m);
     if (st != KVR_OK || f.unknown) {
         kvr_sha256_close(&f.h, NULL);
         return st;
@@ -368,7 +375,13 @@ static enum kvr_status first_there(const char *dir, const char *const *names, co
 /* A folder of Wan's holds the teacher's weights too; a checkpoint beside them is meant. */
 static const char *const weights_names[] = { "dit.safetensors", "dit.pt", "self_forcing_dmd.pt",
                                              "diffusion_pytorch_model.safetensors", NULL };
-static const char *const vae_names[] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors", NULL };
+static const char *const decoder_files[KVR_N_DECODERS][4] = {
+    [KVR_DECODER_VAE] = { "Wan2.1_VAE.pth", "vae.pth", "vae.safetensors", NULL },
+    [KVR_DECODER_TAEHV] = { "taew2_1.pth", "taew2_1.safetensors", NULL },
+};
+const char *const kvr_decoder_names[] = { "vae", "taehv", NULL };
+static_assert(sizeof kvr_decoder_names / sizeof *kvr_decoder_names == KVR_N_DECODERS + 1,
+              "a name for each");
 
 /* may_lack: the weights need not be there. */
 static enum kvr_status paths_make(struct paths *p, const char *dir, bool may_lack)
@@ -389,13 +402,37 @@ static bool decodes(const struct kvr_model_config *c)
     return !c->latent_is_rgb && !c->random_weights && !c->is_lm;
 }
 
-static enum kvr_status find_vae(struct kvr_model *m, const char *dir)
+enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out)
 {
-    return decodes(&m->config) ? first_there(dir, vae_names, NULL, &m->vae) : KVR_OK;
+    for (int i = 0; kvr_decoder_names[i]; i++)
+        if (strcmp(name, kvr_decoder_names[i]) == 0) {
+            *out = (enum kvr_decoder_kind)i;
+            return KVR_OK;
+        }
+    return kvr_fail(KVR_EINVAL, "no decoder '%s', need %s or %s", name,
+                    kvr_decoder_names[KVR_DECODER_VAE], kvr_decoder_names[KVR_DECODER_TAEHV]);
+}
+
+/* The model's own is not missed: then there is cost, and no pixels. */
+static enum kvr_status find_decoder(struct kvr_model *m, const char *dir,
+                                    const struct kvr_model_use *use)
+{
+    const char *const *names = decoder_files[use->decoder];
+
+    m->decoder = use->decoder;
+    if (decodes(&m->config))
+        KVR_TRY(first_there(dir, names, NULL, &m->vae));
+    else if (use->decoder != KVR_DECODER_VAE)
+        return kvr_fail(KVR_EINVAL, "%s: decoder %s: it has no latents of Wan's", dir,
+                        kvr_decoder_names[use->decoder]);
+    if (lacks_decoder(m) && !use->plan)
+        return kvr_fail(KVR_ENOTFOUND, "%s: decoder %s: none of %s, %s is there", dir,
+                        kvr_decoder_names[use->decoder], names[0], names[1]);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *c,
-                                struct kvr_model_paths *out)
+                                enum kvr_decoder_kind decoder, struct kvr_model_paths *out)
 {
     enum kvr_status st = KVR_OK;
 
@@ -411,7 +448,7 @@ enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *
         st = out->table ? KVR_OK : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
     }
     if (st == KVR_OK && decodes(c))
-        st = first_there(dir, vae_names, vae_names[0], &out->vae);
+        st = first_there(dir, decoder_files[decoder], decoder_files[decoder][0], &out->vae);
     if (st != KVR_OK)
         kvr_model_paths_free(out);
     return st;
@@ -515,7 +552,7 @@ enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, c
         st = m->config.is_lm ? lm_paths_make(&p, dir, &m->config)
                              : paths_make(&p, dir, m->config.random_weights || use->plan);
     if (st == KVR_OK)
-        st = find_vae(m, dir);
+        st = find_decoder(m, dir, use);
     m->absent = use->plan && !m->config.is_lm && !m->config.random_weights && p.weights &&
                 !kvr_path_exists(p.weights);
     if (st == KVR_OK && !m->absent)
@@ -610,6 +647,11 @@ bool kvr_model_absent(const struct kvr_model *m)
 const char *kvr_model_vae(const struct kvr_model *m)
 {
     return m->vae;
+}
+
+enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m)
+{
+    return m->decoder;
 }
 
 const char *kvr_model_stamp(const struct kvr_model *m)

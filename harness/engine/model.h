@@ -8,7 +8,8 @@
  *     ... m->config.n_layers ...
  *     kvr_model_close(&m);
  *
- * A folder with Wan2.1_VAE.pth (or vae.pth, vae.safetensors) has a decoder for its latents. A
+ * A folder with Wan2.1_VAE.pth (or vae.pth, vae.safetensors) has a decoder for its latents, one with
+ * taew2_1.pth (or taew2_1.safetensors) the tiny one that may be asked for in its place. A
  * config of Wan's own (_class_name WanModel) need not say what Self-Forcing runs it with.
  *
  * A config whose model_type is "llama" is of a language model (lm.h): its weights are the GGUF file
@@ -81,13 +82,20 @@ bool kvr_schedule_is_list(const char *text);
  * KVR_EUNSUPPORTED: of a language model, other than "model". */
 enum kvr_status kvr_schedule_choose(struct kvr_model_config *c, const char *name);
 
+/* What makes frames of the latents of a folder of Wan's: its own decoder, or a tiny one. "vae",
+ * "taehv"; NULL-terminated. */
+enum kvr_decoder_kind { KVR_DECODER_VAE, KVR_DECODER_TAEHV, KVR_N_DECODERS };
+extern const char *const kvr_decoder_names[];
+/* KVR_EINVAL, with the names there are: no such decoder. */
+enum kvr_status kvr_decoder_parse(const char *name, enum kvr_decoder_kind *out);
+
 /* The files of a folder, or, where one is not there, what it would be called. malloc'ed; NULL: the
  * model has no such part. */
 struct kvr_model_paths {
     char *weights, *table, *vae; /* table: prompt_table.safetensors */
 };
 enum kvr_status kvr_model_paths(const char *dir, const struct kvr_model_config *c,
-                                struct kvr_model_paths *out);
+                                enum kvr_decoder_kind decoder, struct kvr_model_paths *out);
 void kvr_model_paths_free(struct kvr_model_paths *p);
 
 struct kvr_model; /* config and weights; the layout is the engine's own (model_impl.h) */
@@ -100,17 +108,19 @@ void kvr_model_shed(struct kvr_model *m);
 
 /* Less than all of a folder, or in another way. */
 struct kvr_model_use {
-    const char *schedule;   /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
-    int n_layers, n_steps;  /* the first so many layers, denoising steps; 0: all. Only of random
+    const char *schedule;  /* kvr_schedule_choose; NULL: the model's own. Before steps are cut */
+    int n_layers, n_steps; /* the first so many layers, denoising steps; 0: all. Only of random
                                weights: part of a trained network is another network */
-    bool look;              /* config, hash, and names and shapes of weights alone: no forward */
-    bool plan;              /* with `look`, for a plan: weights need not be there, and files that
+    bool look;             /* config, hash, and names and shapes of weights alone: no forward */
+    bool plan;             /* with `look`, for a plan: weights need not be there, and files that
                                are large are not read for the hash, which is empty then */
-    enum kvr_dtype compute; /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
+    enum kvr_decoder_kind decoder; /* other than KVR_DECODER_VAE, which is 0, it has to be there */
+    enum kvr_dtype compute;        /* of linear layers (gemm.h): KVR_F32, which is 0, or KVR_BF16 */
     const char *stamp, *sha256; /* of an earlier opening: files that still have this stamp are not
                                    read again for their hash; NULL: they are */
 };
-/* KVR_EINVAL when the model cannot be cut so. The hash is that of the whole folder. Weights go to
+/* KVR_EINVAL when the model cannot be cut so, or has no latents for such a decoder; KVR_ENOTFOUND:
+ * its decoder is not there. The hash is that of the whole folder. Weights go to
  * `dev` one tensor at a time; what prompts are made of stays on the host. */
 enum kvr_status kvr_model_open_as(struct kvr_model **out, struct kvr_dev *dev, const char *dir,
                                   const struct kvr_model_use *use);
@@ -123,6 +133,7 @@ const char *kvr_model_sha256(const struct kvr_model *m);  /* hex, of config.json
 /* Whether there is nothing but a config, which only `plan` accepts. */
 bool kvr_model_absent(const struct kvr_model *m);
 const char *kvr_model_vae(const struct kvr_model *m); /* the decoder's file; NULL: there is none */
+enum kvr_decoder_kind kvr_model_decoder(const struct kvr_model *m); /* whose that file is */
 /* Hex; the same while nobody wrote to those files: of their inodes, sizes and times of change.
  * Empty when one was written less than a second before, for then a stamp would not show the next
  * write. */

@@ -21,7 +21,8 @@ struct kvr_model {
     struct kvr_dev *dev;
     struct kvr_model_config config;
     char sha256[KVR_SHA256_HEX], stamp[KVR_SHA256_HEX];
-    char *vae;   /* NULL: no decoder, or none is needed */
+    char *vae; /* NULL: no decoder, or none is needed */
+    enum kvr_decoder_kind decoder;
     bool absent; /* planned with, and its weights are not there: config alone */
     struct kvr_gemm *gemm;
     struct kvr_linear *patch;         /* [d, C*ph*pw] */

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "harness/core/dtype.h"
 #include "harness/core/isa.h"
 #include "harness/device/mem.h"
 
@@ -43,7 +44,9 @@ struct kvr_patching {
 struct kvr_cross {
     int n_keys, n_heads, head_dim;
     float *k; /* as the table packs it: [H, D, round16(n_keys)] on the CPU, zero padded */
-    float *v; /* [H, n_keys, round16(D)], zero padded; [n_keys,H,D] both on CUDA */
+    float *v; /* [H, n_keys, round16(D)], zero padded; [n_keys,H,D] both on CUDA, BF16 where layers
+               * compute in it and tensor cores take the head */
+    enum kvr_dtype compute; /* of linear layers */
 };
 
 /* What cross_attend may need beside its result. */
@@ -66,6 +69,18 @@ struct kvr_ops {
     /* Rotate adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
+    /* Three of these as a linear layer takes them: rounded to BF16, with so many columns, zeros behind
+     * the last of d. And the norm of all d and the rotation of every head in one. NULL, all four,
+     * where there is nothing to gain. */
+    void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                               const float *shift, const float *scale, int64_t stride, double eps,
+                               kvr_bf16 *y, int columns);
+    void (*norm_affine_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                             const float *w, const float *b, double eps, kvr_bf16 *y, int columns);
+    void (*gelu_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
+                      int columns);
+    void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
+                     double eps, const double *cosines, const double *sines, float *x);
     /* x += y * gate, gate per frame; gate NULL: x += y. */
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);

@@ -2,6 +2,7 @@
 #include "harness/engine/ops_cuda.h"
 
 #include "harness/device/kernel.cuh"
+#include "harness/device/number.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
@@ -21,16 +22,34 @@ static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> war
     return sum;
 }
 
+static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, float v)
+{
+    y[at] = v;
+}
+static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, float v)
+{
+    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
+}
+
 /* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
- * frame, or * w + b. */
-template <bool MODULATE>
+ * frame, or * w + b. Rows of y have so many columns, zeros behind the last. */
+enum { MODULATE = 1, ROUND = 2 };
+template <bool> struct number_of {
+    typedef float type;
+};
+template <> struct number_of<true> {
+    typedef kvr_bf16 type;
+};
+template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
     layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
-               kvr_global<const float> factor, int64_t stride, float eps, kvr_global<float> y)
+               kvr_global<const float> factor, int64_t stride, float eps, int columns,
+               kvr_global<typename number_of<(HOW & ROUND) != 0>::type> y)
 {
+    const int64_t out = (int64_t)blockIdx.x * columns;
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d;
-    const int64_t at = MODULATE ? blockIdx.x / r.tokens_per_frame * stride : 0;
+    const int64_t at = HOW & MODULATE ? blockIdx.x / r.tokens_per_frame * stride : 0;
     float sum = 0, mean, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
@@ -46,8 +65,10 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
         const float f = factor[at + i];
 
-        y[row + i] = (x[row + i] - mean) * inv * (MODULATE ? 1.0f + f : f) + add[at + i];
+        put(y, out + i, (x[row + i] - mean) * inv * (HOW & MODULATE ? 1.0f + f : f) + add[at + i]);
     }
+    for (int i = r.d + (int)threadIdx.x; i < columns; i += THREADS)
+        put(y, out + i, 0);
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -65,6 +86,31 @@ static __global__ void __launch_bounds__(THREADS)
     inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
         x[row + i] = x[row + i] * inv * w[i];
+}
+
+/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. */
+static __global__ void __launch_bounds__(THREADS)
+    rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
+             kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
+{
+    KVR_SHARED(float, warps, WARPS);
+    const int64_t row = (int64_t)blockIdx.x * r.d, angles = (int64_t)blockIdx.x * pairs_of_head;
+    float sum = 0, inv;
+
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
+        const float v = x[row + i];
+
+        sum += v * v;
+    }
+    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
+    for (int i = (int)threadIdx.x; i < r.d / 2; i += THREADS) {
+        const int64_t at = row + 2 * i, angle = angles + i % pairs_of_head;
+        const float u = x[at] * inv * w[2 * i], v = x[at + 1] * inv * w[2 * i + 1];
+        const double a = u, b = v, co = cosines[angle], si = sines[angle];
+
+        x[at] = (float)(a * co - b * si);
+        x[at + 1] = (float)(a * si + b * co);
+    }
 }
 
 /* A thread has a pair. */
@@ -106,25 +152,41 @@ static __device__ __forceinline__ float exp_bounded(float x)
     return expf(x > 87.0f ? 87.0f : x);
 }
 
-static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
+static __device__ __forceinline__ float gelu_of(float u)
 {
     const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
-    if (i < n) {
-        const float u = x[i];
-
-        x[i] = u / (1.0f + exp_bounded(u * fmaf(b * u, u, a)));
-    }
+    return u / (1.0f + exp_bounded(u * fmaf(b * u, u, a)));
 }
 
+static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+
+    if (i < n)
+        x[i] = gelu_of(x[i]);
+}
+
+/* A block has a row. */
+static __global__ void __launch_bounds__(THREADS)
+    gelu_round(int d, int columns, kvr_global<const float> x, kvr_global<kvr_bf16> y)
+{
+    const int64_t row = blockIdx.x;
+
+    for (int i = (int)threadIdx.x; i < columns; i += THREADS)
+        put(y, row * columns + i, i < d ? gelu_of(x[row * d + i]) : 0.0f);
+}
+
+/* HERE: x and y are one array, which is then reached as y alone: two pointers that promise to share
+ * nothing could be read before the other was written. */
+template <bool HERE>
 static __global__ void __launch_bounds__(THREADS)
     silu(int64_t n, kvr_global<const float> x, kvr_global<float> y)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i < n) {
-        const float u = x[i];
+        const float u = HERE ? y[i] : x[i];
 
         y[i] = u / (1.0f + exp_bounded(-u));
     }
@@ -254,16 +316,41 @@ void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, cons
                             float *y)
 {
     if (r->n)
-        KVR_LAUNCH(layer_norm<true>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, stride,
-                   (float)eps, y);
+        KVR_LAUNCH(layer_norm<MODULATE>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, stride,
+                   (float)eps, r->d, y);
+}
+
+void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                                 const float *shift, const float *scale, int64_t stride, double eps,
+                                 kvr_bf16 *y, int columns)
+{
+    if (r->n)
+        KVR_LAUNCH(layer_norm<MODULATE | ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale,
+                   stride, (float)eps, columns, y);
 }
 
 void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                           const float *w, const float *b, double eps, float *y)
 {
     if (r->n)
-        KVR_LAUNCH(layer_norm<false>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
-                   (float)eps, y);
+        KVR_LAUNCH(layer_norm<0>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
+                   (float)eps, r->d, y);
+}
+
+void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
+                               const float *w, const float *b, double eps, kvr_bf16 *y, int columns)
+{
+    if (r->n)
+        KVR_LAUNCH(layer_norm<ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
+                   (float)eps, columns, y);
+}
+
+void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
+                       double eps, const double *cosines, const double *sines, float *x)
+{
+    if (r->n)
+        KVR_LAUNCH(rms_rope, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
+                   cosines, sines, x);
 }
 
 void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,
@@ -302,10 +389,19 @@ void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x)
         KVR_LAUNCH(gelu, kvr_blocks(n, THREADS), THREADS, 0, s, n, x);
 }
 
+void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
+                        int columns)
+{
+    if (r->n)
+        KVR_LAUNCH(gelu_round, (unsigned)r->n, THREADS, 0, s, r->d, columns, x, y);
+}
+
 void kvr_silu_cuda(struct kvr_stream *s, int64_t n, const float *x, float *y)
 {
-    if (n)
-        KVR_LAUNCH(silu, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
+    if (n && x == y)
+        KVR_LAUNCH(silu<true>, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
+    else if (n)
+        KVR_LAUNCH(silu<false>, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, y);
 }
 
 static int64_t values_of(const struct kvr_patching *p)

@@ -1,5 +1,6 @@
 /* ops_cuda_table.c - the launchers of ops_cuda.h and attend_cuda.h as a table of operations. */
-#include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_mma.h"
+#include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
 
 static void norm_modulate(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
@@ -25,6 +26,31 @@ static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, co
                  const double *sines, float *x)
 {
     kvr_rope_cuda(kvr_dev_stream(dev), r, head_dim, cosines, sines, x);
+}
+
+static void norm_modulate_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                               const float *shift, const float *scale, int64_t stride, double eps,
+                               kvr_bf16 *y, int columns)
+{
+    kvr_norm_modulate_bf16_cuda(kvr_dev_stream(dev), r, x, shift, scale, stride, eps, y, columns);
+}
+
+static void norm_affine_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
+                             const float *w, const float *b, double eps, kvr_bf16 *y, int columns)
+{
+    kvr_norm_affine_bf16_cuda(kvr_dev_stream(dev), r, x, w, b, eps, y, columns);
+}
+
+static void gelu_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
+                      int columns)
+{
+    kvr_gelu_bf16_cuda(kvr_dev_stream(dev), r, x, y, columns);
+}
+
+static void rms_rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
+                     double eps, const double *cosines, const double *sines, float *x)
+{
+    kvr_rms_rope_cuda(kvr_dev_stream(dev), r, head_dim, w, eps, cosines, sines, x);
 }
 
 static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
@@ -53,12 +79,32 @@ static void unpatchify(struct kvr_dev *dev, const struct kvr_patching *p, const 
     kvr_unpatchify_cuda(kvr_dev_stream(dev), p, in, x);
 }
 
+/* The prompt as tensor cores read it; false: they do not, and it is held in F32. */
+static bool on_tensor_cores(struct kvr_dev *dev, const struct kvr_cross *c,
+                            struct kvr_attend_mma_span *out)
+{
+    const struct kvr_attend_shape shape = { 1, c->n_heads, c->head_dim };
+
+    *out = (struct kvr_attend_mma_span){ .k = { .raw = c->k, .dtype = KVR_BF16 },
+                                         .v = { .raw = c->v, .dtype = KVR_BF16 },
+                                         .n = c->n_keys };
+    return c->compute == KVR_BF16 &&
+           kvr_attend_mma_can(kvr_stream_block_shared(kvr_dev_stream(dev)), &shape, out);
+}
+
 static void cross_pack(struct kvr_dev *dev, struct kvr_cross *c, const float *k, const float *v)
 {
-    const size_t n = (size_t)c->n_keys * (size_t)c->n_heads * (size_t)c->head_dim * sizeof(float);
+    const int width = c->n_heads * c->head_dim;
+    const size_t n = (size_t)c->n_keys * (size_t)width * sizeof(float);
+    struct kvr_attend_mma_span span;
 
-    kvr_dev_copy(dev, c->k, k, n);
-    kvr_dev_copy(dev, c->v, v, n);
+    if (on_tensor_cores(dev, c, &span)) {
+        kvr_linear_round_cuda(kvr_dev_stream(dev), c->n_keys, width, width, k, (kvr_bf16 *)c->k);
+        kvr_linear_round_cuda(kvr_dev_stream(dev), c->n_keys, width, width, v, (kvr_bf16 *)c->v);
+    } else {
+        kvr_dev_copy(dev, c->k, k, n);
+        kvr_dev_copy(dev, c->v, v, n);
+    }
 }
 
 static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_cross *c,
@@ -68,9 +114,13 @@ static void cross_attend(struct kvr_dev *dev, const struct kvr_rows *r, const st
     const struct kvr_attend_state state = { work->max, work->sum, work->acc };
     const struct kvr_attend_piece prompt = { .k = c->k, .v = c->v, .n = c->n_keys };
     struct kvr_stream *s = kvr_dev_stream(dev);
+    struct kvr_attend_mma_span span;
 
     kvr_attend_begin_cuda(s, &shape, &state);
-    kvr_attend_piece_cuda(s, &shape, q, &prompt, &state);
+    if (on_tensor_cores(dev, c, &span))
+        kvr_attend_mma_cuda(s, &shape, q, &span, &state);
+    else
+        kvr_attend_piece_cuda(s, &shape, q, &prompt, &state);
     kvr_attend_finish_cuda(s, &shape, &state, out);
 }
 
@@ -119,6 +169,10 @@ const struct kvr_ops kvr_ops_cuda = {
     .norm_affine = norm_affine,
     .rms_norm = rms_norm,
     .rope = rope,
+    .norm_modulate_bf16 = norm_modulate_bf16,
+    .norm_affine_bf16 = norm_affine_bf16,
+    .gelu_bf16 = gelu_bf16,
+    .rms_rope = rms_rope,
     .add = add,
     .gelu = gelu,
     .silu = silu,

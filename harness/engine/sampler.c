@@ -176,11 +176,18 @@ static enum kvr_status denoise_step(struct run *r, struct kvr_pass *pass)
     return KVR_OK;
 }
 
+static bool last_step_stays(const struct run *r)
+{
+    return r->hooks && r->hooks->last_step;
+}
+
 static enum kvr_status denoise(struct run *r, struct kvr_pass *pass)
 {
     KVR_TRY(draw(r, pass, -1, r->x));
-    for (pass->index = 0; pass->index < r->schedule.n_steps; pass->index++)
+    for (pass->index = 0; pass->index < r->schedule.n_steps; pass->index++) {
+        pass->clean = last_step_stays(r) && pass->index == r->schedule.n_steps - 1;
         KVR_TRY(denoise_step(r, pass));
+    }
     return KVR_OK;
 }
 
@@ -190,6 +197,14 @@ static enum kvr_status take_given(struct run *r, const struct kvr_pass *pass)
 
     KVR_TRY(r->hooks->given(r->hooks->ctx, pass->frame0, pass->n_frames, at));
     return hand_over(r, r->x0, at);
+}
+
+/* Over `x`: what the cache keeps. */
+static enum kvr_status clean_pass(struct run *r, struct kvr_pass *pass, const float *x)
+{
+    pass->index = r->schedule.n_steps;
+    pass->clean = true;
+    return forward(r, pass, x, (float)r->c->context_timestep, r->out);
 }
 
 static enum kvr_status sample_chunk(struct run *r, int chunk)
@@ -206,13 +221,12 @@ static enum kvr_status sample_chunk(struct run *r, int chunk)
         KVR_TRY(take_given(r, &pass));
     else
         KVR_TRY(denoise(r, &pass));
-    if (r->hooks && r->hooks->forced && !given) {
+    if (r->hooks && r->hooks->forced && !given && !r->hooks->last_step) {
         committed = r->x; /* whose noise is used up */
         KVR_TRY(take_forced(r, &pass, r->schedule.n_steps - 1, r->x));
     }
-    pass.index = r->schedule.n_steps;
-    pass.clean = true;
-    KVR_TRY(forward(r, &pass, committed, (float)r->c->context_timestep, r->out));
+    if (given || !last_step_stays(r))
+        KVR_TRY(clean_pass(r, &pass, committed));
     if (!r->hooks || !r->hooks->chunk_end)
         return KVR_OK;
     KVR_TRY(look(r, &x0));

@@ -4,7 +4,7 @@
  * schedules make of it is in schedules.def.
  * For each chunk: x = noise; for each warped step: x0 from the network, then
  * x = (1 - sigma') x0 + sigma' eps with fresh eps; last a clean pass at the context timestep
- * over x0, which leaves the cache.
+ * over x0, which leaves the cache. Without it (last_step) the last step's own forward does.
  *
  * What hooks and noise functions see and write is the host's memory, and so are the latents. */
 #ifndef KVR_ENGINE_SAMPLER_H
@@ -59,7 +59,7 @@ struct kvr_sample_hooks {
     enum kvr_status (*chunk_begin)(void *ctx, int chunk);
     /* The network's x0 of one denoising step, [F, frame_elems]. */
     enum kvr_status (*step)(void *ctx, int chunk, int step, const float *x0, int n_frames);
-    /* After the clean pass: the chunk is final and committed. */
+    /* After the last pass: the chunk is final and committed. */
     enum kvr_status (*chunk_end)(void *ctx, int chunk, int frame0, int n_frames, const float *x0);
     /* A video that goes on from frames that are there: the first n_given frames, whole chunks, are
      * what `given` writes to x0 [F, frame_elems], in memory of the host. Such a chunk has its clean
@@ -72,6 +72,9 @@ struct kvr_sample_hooks {
      * and `latents` still get the rollout's own. NULL: the rollout goes on from itself. */
     enum kvr_status (*forced)(void *ctx, int chunk, int step, int n_frames, float *x0);
     bool every_step;
+    /* No clean pass: keys and values of a chunk's last denoising step stay, of an input that has
+     * noise left. Chunks that are given have their clean pass all the same. */
+    bool last_step;
 };
 
 /* A new video: the cache is reset first. n_frames, and hooks->n_given where there are hooks, must

@@ -13,6 +13,7 @@
  *   rope     float64 is rounded to float once: 1 ulp of at most |a| + |b|
  *   add      CPU with or without FMA, CUDA with: one rounding of the product apart */
 #include "harness/engine/draw_cuda.h"
+#include "harness/engine/linear_cuda.h"
 #include "harness/engine/ops_cuda.h"
 #include "methods/kernels/rope.h"
 #include "tests/cuda/both.h"
@@ -134,6 +135,58 @@ START_TEST(rotary)
 }
 END_TEST
 
+/* What goes on in one pass gives the bytes of what it stands for: a norm or GELU and the rounding that a
+ * linear layer does, the norm of all channels and the rotation of heads. */
+START_TEST(passes_in_one)
+{
+    enum { N = 7, HEADS = 3, D = 20, WIDTH = HEADS * D, COLUMNS = 64 };
+    const struct kvr_rows r = { N, WIDTH, 2 };
+    const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
+    double co[N * D / 2], si[N * D / 2];
+    float *x = filled(&r, (enum fill)_i, 11), got[N * WIDTH], want[N * WIDTH];
+    float mod[8 * WIDTH], *d_x = both_in(x, size), *d_y = both_out(size), *d_mod;
+    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
+    kvr_bf16 one[N * COLUMNS], other[N * COLUMNS];
+
+    ck_assert_int_eq(kvr_linear_padded(WIDTH), COLUMNS);
+    kvr_normal(mod, 8 * WIDTH, 5, KVR_RNG_TEST, 12, 0, 0);
+    for (int i = 0; i < N; i++)
+        kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
+    d_mod = both_in(mod, sizeof mod);
+    for (int which = 0; which < 3; which++) {
+        if (which == 0) {
+            kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6,
+                                   d_y);
+            kvr_norm_modulate_bf16_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6,
+                                        d_got, COLUMNS);
+        } else if (which == 1) {
+            kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_y);
+            kvr_norm_affine_bf16_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_got,
+                                      COLUMNS);
+        } else {
+            d_y = both_inout(x, size);
+            kvr_gelu_cuda(both_stream, N * WIDTH, d_y);
+            kvr_gelu_bf16_cuda(both_stream, &r, d_x, d_got, COLUMNS);
+        }
+        kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
+        both_get(one, d_want, rounded, "rounded after it");
+        both_get(other, d_got, rounded, "rounded in it");
+        ck_assert_msg(memcmp(one, other, rounded) == 0, "pass %d of fill %d", which, _i);
+    }
+    d_x = both_inout(x, size);
+    d_y = both_inout(x, size);
+    kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_x);
+    kvr_rope_cuda(both_stream, &r, D, both_in(co, sizeof co), both_in(si, sizeof si), d_x);
+    kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, both_in(co, sizeof co),
+                      both_in(si, sizeof si), d_y);
+    both_get(want, d_x, size, "norm, then rotation");
+    both_get(got, d_y, size, "both");
+    ck_assert_msg(memcmp(want, got, size) == 0, "norm and rotation of fill %d", _i);
+    both_free();
+    free(x);
+}
+END_TEST
+
 START_TEST(residual)
 {
     const struct kvr_rows r = row_cases[_i / N_FILLS];
@@ -189,6 +242,11 @@ START_TEST(activations)
     both_get(got, d_y, size, "silu");
     for (int64_t i = 0; i < n; i++)
         near_to(want[i], got[i], 712 * u * fabs((double)want[i]), "silu", i);
+    both_get(want, d_y, size, "silu");
+    d_y = both_inout(x, size); /* in its place, the same */
+    kvr_silu_cuda(both_stream, n, d_y, d_y);
+    both_get(got, d_y, size, "silu in place");
+    ck_assert_msg(memcmp(want, got, size) == 0, "silu in place differs");
     memcpy(want, x, size);
     kvr_ops_cpu()->gelu(NULL, n, want);
     kvr_gelu_cuda(both_stream, n, d_x);
@@ -437,6 +495,7 @@ TCase *cases_ops(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, norms, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, rotary, 0, N_FILLS);
+    tcase_add_loop_test(tc, passes_in_one, 0, N_FILLS);
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);

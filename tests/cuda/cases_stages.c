@@ -29,13 +29,16 @@ static void same_values(const float *want, const float *got, size_t n, const cha
                          (double)got[i]);
 }
 
-static void compare(const struct kvr_codec *c, const struct kvr_block_shape *shape, enum fill fill)
+/* place->list, if there is one, is the host's. */
+static void compare_at(const struct kvr_codec *c, const struct kvr_place *place,
+                       const struct kvr_block_shape *shape, enum fill fill)
 {
     const size_t n = elements(shape);
     const int64_t t0 = shape->n_tok / 3, part = shape->n_tok - t0;
     struct kvr_dev *dev = open_dev();
     float *x = floats(n), *work = floats(n), *want = floats(n), *got = floats(n);
-    struct kvr_buf on = { 0 };
+    struct kvr_buf on = { 0 }, list = { 0 };
+    struct kvr_place there = *place;
     struct kvr_packed a, b;
     char what[400];
 
@@ -47,8 +50,15 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     float *d_x = on.p, *d_work = d_x + n, *d_out = d_work + n;
 
     ck_assert_int_eq(kvr_dev_put(both_dev, d_x, x, n * sizeof *x), KVR_OK);
-    ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &a), KVR_OK);
-    ck_assert_msg(kvr_codec_encode(c, both_dev, d_x, shape, d_work, &b) == KVR_OK, "%s",
+    if (place->list) {
+        const size_t bytes = (size_t)shape->n_tok * sizeof *place->list;
+
+        ck_assert_int_eq(kvr_buf_alloc(&list, both_dev, KVR_MEM_META, bytes), KVR_OK);
+        ck_assert_int_eq(kvr_dev_put(both_dev, list.p, place->list, bytes), KVR_OK);
+        there.list = list.p;
+    }
+    ck_assert_int_eq(kvr_codec_encode_at(c, dev, x, shape, place, work, &a), KVR_OK);
+    ck_assert_msg(kvr_codec_encode_at(c, both_dev, d_x, shape, &there, d_work, &b) == KVR_OK, "%s",
                   kvr_error());
     ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s: %s", what, kvr_error());
     for (int i = 0; i < KVR_MAX_STAGES; i++) {
@@ -79,11 +89,17 @@ static void compare(const struct kvr_codec *c, const struct kvr_block_shape *sha
     kvr_packed_free(&a);
     kvr_packed_free(&b);
     kvr_buf_free(&on);
+    kvr_buf_free(&list);
     kvr_dev_close(&dev);
     free(x);
     free(work);
     free(want);
     free(got);
+}
+
+static void compare(const struct kvr_codec *c, const struct kvr_block_shape *shape, enum fill fill)
+{
+    compare_at(c, &(struct kvr_place){ 0 }, shape, fill);
 }
 
 /* One block, with something for every stage to take, launches all the kernels that a codec has:
@@ -109,6 +125,36 @@ START_TEST(every_stage)
         for (int f = 0; f < N_FILLS; f++)
             if (!left_out_of_fills(s, (enum fill)f))
                 compare(c, &shapes[s], (enum fill)f);
+    kvr_codec_close(&c);
+}
+END_TEST
+
+/* Where tokens come from is known: frames of which the last is short, from the second on, tokens
+ * here and there, and whole frames. */
+START_TEST(every_stage_with_a_place)
+{
+    const struct kvr_block_shape *shape = &shapes[0];
+    static const struct kvr_block_shape frames = { 48, 2, 32 };
+    struct kvr_place place = { .frame_tokens = 12, .tok0 = 12, .layer = 1, .n_layers = 2 };
+    char text[128];
+
+    ck_assert(stage_pipeline(_i, text, sizeof text));
+
+    struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+    int32_t *list = malloc((size_t)shape->n_tok * sizeof *list);
+
+    ck_assert_ptr_nonnull(list);
+    for (int64_t t = 0; t < shape->n_tok; t++)
+        list[t] = (int32_t)(5 * t + t % 3);
+    fit_groups(c);
+    compare_at(c, &place, shape, FILL_NORMAL);
+    compare_at(c, &place, shape, FILL_NAN);
+    place.list = list;
+    compare_at(c, &place, shape, FILL_NORMAL);
+    place.list = NULL;
+    place.whole = true;
+    compare_at(c, &place, &frames, FILL_OFFSET);
+    free(list);
     kvr_codec_close(&c);
 }
 END_TEST
@@ -175,6 +221,7 @@ TCase *cases_stages(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_stage, 0, 2 * n_stage_pipelines());
+    tcase_add_loop_test(tc, every_stage_with_a_place, 0, n_stage_pipelines());
     tcase_add_test(tc, relative_steps);
     tcase_add_test(tc, every_method);
     return tc;

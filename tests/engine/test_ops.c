@@ -301,7 +301,7 @@ START_TEST(cross_attention)
     const struct kvr_rows r = { c->n, c->heads * c->D, 1 };
     float *q = fresh(r.n * r.d, 1), *k = fresh((int64_t)c->keys * r.d, 2);
     float *v = fresh((int64_t)c->keys * r.d, 3), *out = fresh(r.n * r.d + 1, 4);
-    struct kvr_cross cross = { c->keys, c->heads, c->D, NULL, NULL };
+    struct kvr_cross cross = { c->keys, c->heads, c->D, NULL, NULL, KVR_F32 };
     const float guard = out[r.n * r.d];
     double want[128];
 

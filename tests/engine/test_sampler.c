@@ -511,6 +511,87 @@ START_TEST(forced_steps_are_what_comes_next)
 }
 END_TEST
 
+/* What entered each chunk's last step, worked out as the sampler does it. */
+struct last_inputs {
+    float x[CHUNKS][512];
+    uint64_t seed;
+    int64_t chunk;
+    float renoise;
+};
+
+static enum kvr_status note_input(void *ctx, int chunk, int index, const float *x0, int n_frames)
+{
+    struct last_inputs *in = ctx;
+    float eps[512];
+
+    if (index > 0)
+        return KVR_OK;
+    kvr_noise_philox(&in->seed, chunk, index, 2 * chunk, n_frames, in->chunk / n_frames, eps);
+    kvr_renoise((size_t)in->chunk, x0, eps, in->renoise, in->x[chunk]);
+    return KVR_OK;
+}
+
+static enum kvr_status give_input(void *ctx, int chunk, int index, int n_frames, float *x0)
+{
+    const struct last_inputs *in = ctx;
+
+    ck_assert_int_eq(index, 1);
+    ck_assert_int_eq(n_frames, 2);
+    memcpy(x0, in->x[chunk], (size_t)in->chunk * sizeof *x0);
+    return KVR_OK;
+}
+
+static enum kvr_status count_pass(void *ctx, const struct kvr_cache_view *view)
+{
+    int *n = ctx;
+
+    if (view->layer == 0) {
+        n[0]++;
+        n[1] += view->pass->clean;
+    }
+    return KVR_OK;
+}
+
+/* Without clean passes a chunk has as many passes as steps, and the cache holds what clean passes
+ * would make of what entered the last steps, at their timestep: not a bit may differ. */
+START_TEST(the_last_step_stays)
+{
+    struct tiny_size size = flow_size;
+    struct last_inputs in = { .seed = 1 };
+    const struct kvr_sample_hooks alone = { .ctx = &in, .step = note_input, .last_step = true };
+    const struct kvr_sample_hooks forced = { .ctx = &in, .forced = give_input };
+    float a[CHUNKS * 512], b[CHUNKS * 512], usual[CHUNKS * 512];
+    struct kvr_schedule s;
+    int passes[2] = { 0 };
+    uint64_t seed = 1;
+    struct rig r;
+
+    size.keys = ", \"context_timestep\": 833.3333129882812";
+    rig_open(&r, &size);
+    kvr_schedule_make(&s, kvr_model_config(r.m));
+    ck_assert(s.timestep[1] == (float)kvr_model_config(r.m)->context_timestep);
+    in.renoise = s.renoise[1];
+    in.chunk = r.chunk;
+    kvr_cache_watch(r.cache, count_pass, passes);
+    ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &alone, a) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_int_eq(passes[0], 2 * CHUNKS);
+    ck_assert_int_eq(passes[1], CHUNKS);
+    kvr_cache_watch(r.cache, NULL, NULL);
+    ck_assert_int_eq(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, NULL, usual),
+                     KVR_OK);
+    ck_assert(memcmp(a, usual, (size_t)r.chunk * sizeof *a) == 0); /* the first has no past */
+    ck_assert(memcmp(a + r.chunk, usual + r.chunk, (size_t)r.chunk * sizeof *a) != 0);
+    if (backend == KVR_CPU) {
+        ck_assert_msg(kvr_sample(r.d, r.cache, FRAMES, kvr_noise_philox, &seed, &forced, b) ==
+                          KVR_OK,
+                      "%s", kvr_error());
+        ck_assert(memcmp(a, b, (size_t)(CHUNKS * r.chunk) * sizeof *a) == 0);
+    }
+    rig_close(&r);
+}
+END_TEST
+
 /* What is generated depends on what was given. */
 START_TEST(other_given_frames_are_another_video)
 {
@@ -672,6 +753,7 @@ static TCase *rollouts(const char *name, void (*where)(void))
     tcase_add_loop_test(tc, given_chunks_are_committed_as_generated_ones, 0, CHUNKS);
     tcase_add_test(tc, a_forced_chunk_goes_on_from_the_teacher);
     tcase_add_test(tc, forced_steps_are_what_comes_next);
+    tcase_add_test(tc, the_last_step_stays);
     tcase_add_test(tc, other_given_frames_are_another_video);
     tcase_add_test(tc, given_frames_are_whole_chunks);
     tcase_add_test(tc, rgb_is_clamped_once);

@@ -100,7 +100,7 @@ START_TEST(operations)
         angles[0][i] = 0.6;
         angles[1][i] = 0.8;
     }
-    cross = (struct kvr_cross){ KEYS, HEADS, HEAD_DIM, NULL, NULL };
+    cross = (struct kvr_cross){ KEYS, HEADS, HEAD_DIM, NULL, NULL, KVR_F32 };
     cross.k = fresh(kvr_cross_k_floats(KEYS, HEADS, HEAD_DIM), 5);
     cross.v = fresh(kvr_cross_v_floats(KEYS, HEADS, HEAD_DIM), 6);
     kvr_ops_cpu()->cross_pack(NULL, &cross, k, v);

@@ -47,9 +47,12 @@ static enum kvr_status tokenize(struct embedder *m, struct kvr_embed_report *rep
     for (int i = 0; i < job->n; i++) {
         int *ids = m->ids + (size_t)i * most;
 
-        if (kvr_tokenize(m->tokenizer, job->prompt[i].text, job->max_tokens, ids, &m->text[i].n) !=
-            KVR_OK)
-            return kvr_fail_prefix(KVR_EFORMAT, "prompt '%s'", job->prompt[i].id);
+        const enum kvr_status st =
+            kvr_tokenize(m->tokenizer, job->prompt[i].text, job->max_tokens, ids, &m->text[i].n);
+
+        if (st != KVR_OK)
+            return kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EFORMAT, "prompt '%s'",
+                                   job->prompt[i].id);
         m->text[i].ids = ids;
         m->n_tokens += m->text[i].n;
         report->n_cut += m->text[i].n == job->max_tokens;
@@ -101,17 +104,15 @@ static enum kvr_status write_pack(const struct embedder *m, const char *out)
                                      NULL };
     const char *path = m->job->tokenizer;
     char *inside = kvr_path_is_dir(path) ? kvr_path_join(path, spiece_name) : NULL;
-    char *dir = kvr_path_dir(out);
     enum kvr_status st = kvr_sha256_file(m->job->encoder, encoder);
 
     if (st == KVR_OK)
         st = kvr_sha256_file(inside ? inside : path, tokenizer);
     if (st == KVR_OK)
-        st = dir ? kvr_mkdirs(dir) : no_memory();
+        st = kvr_mkdirs_above(out);
     if (st == KVR_OK)
         st = kvr_st_write(out, m->item, m->job->n, metadata);
     free(inside);
-    free(dir);
     return st;
 }
 

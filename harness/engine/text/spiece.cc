@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/infile.h"
+
 struct kvr_spiece {
     sentencepiece::SentencePieceProcessor processor;
 };
@@ -19,6 +21,7 @@ extern "C" enum kvr_status kvr_spiece_open(struct kvr_spiece **out, const char *
     kvr_spiece *s;
 
     *out = NULL;
+    KVR_TRY(kvr_infile_check(path));
     if (access(path, R_OK) != 0)
         return kvr_fail(KVR_ENOTFOUND, "%s: cannot be read", path);
     s = new (std::nothrow) kvr_spiece;

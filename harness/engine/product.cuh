@@ -1,0 +1,52 @@
+/* product.cuh - the inner loop of products in F32 that own kernels take tile by tile.
+ *
+ *     float sum[8][8];
+ *
+ *     kvr_product_begin(sum);
+ *     ... a tile of each factor into shared memory, __syncthreads() ...
+ *     kvr_product_add<ROW_LINE, 8, COLUMN_LINE, 8>(sum, rows, ty, columns, tx);
+ *
+ * A block's tile is KVR_PRODUCT_DEPTH lines of each factor, a line being quads of four neighbouring
+ * rows or columns of what is summed. A thread has 8 x 8 sums in four squares of 4 x 4: of quads
+ * `row` and row + ROW_FAR, `column` and column + COLUMN_FAR. Lines are added in order, each by one
+ * fused multiply-add. */
+#ifndef KVR_ENGINE_PRODUCT_CUH
+#define KVR_ENGINE_PRODUCT_CUH
+
+#include "harness/device/kernel.cuh"
+
+enum { KVR_PRODUCT_DEPTH = 16 };
+
+struct alignas(16) kvr_quad {
+    float v[4];
+};
+
+static __device__ __forceinline__ void kvr_product_begin(float (&sum)[8][8])
+{
+#pragma unroll
+    for (int i = 0; i < 64; i++)
+        sum[i / 8][i % 8] = 0;
+}
+
+/* Lines are so many quads long: some more than are used keep writers on banks of their own. */
+template <int ROW_LINE, int ROW_FAR, int COLUMN_LINE, int COLUMN_FAR>
+static __device__ __forceinline__ void
+kvr_product_add(float (&sum)[8][8], kvr_shared<struct kvr_quad> rows, int row,
+                kvr_shared<struct kvr_quad> columns, int column)
+{
+#pragma unroll 4
+    for (int i = 0; i < KVR_PRODUCT_DEPTH; i++) {
+        const struct kvr_quad a[2] = { rows[i * ROW_LINE + row],
+                                       rows[i * ROW_LINE + row + ROW_FAR] };
+        const struct kvr_quad b[2] = { columns[i * COLUMN_LINE + column],
+                                       columns[i * COLUMN_LINE + column + COLUMN_FAR] };
+
+#pragma unroll
+        for (int r = 0; r < 8; r++)
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                sum[r][j] = fmaf(a[r / 4].v[r % 4], b[j / 4].v[j % 4], sum[r][j]);
+    }
+}
+
+#endif

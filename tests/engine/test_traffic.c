@@ -1,0 +1,349 @@
+/* test_traffic.c - what one forward moves: launches and bytes of every kernel, predicted, and counted
+ * by the emulated device on small models; the prediction at Wan's size is the ledger of docs/cuda.md.
+ * A pass that somebody adds to a block fails the count. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/core/rng.h"
+#include "harness/device/ledger.h"
+#include "harness/engine/dit.h"
+#include "harness/engine/linear_cuda.h"
+#include "tests/suite.h"
+
+/* Of a model, and of what is cached: a forward over `past` chunks, in BF16. */
+struct size {
+    int dim, heads, ffn, freq, text_dim, text, channels, height, width, layers, past;
+};
+
+static char dir[] = "/tmp/kvreel-traffic-XXXXXX";
+
+static void write_model(const struct size *s)
+{
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(
+        f,
+        "{\"model_type\": \"t2v-causal\", \"weights\": {\"random\": {\"seed\": 1}}, \"dim\": %d, "
+        "\"ffn_dim\": %d, \"freq_dim\": %d, \"text_dim\": %d, \"text_len\": %d, \"in_dim\": %d, "
+        "\"out_dim\": %d, \"num_heads\": %d, \"num_layers\": %d, \"patch_size\": [1, 2, 2], "
+        "\"eps\": 1e-06, \"qk_norm\": true, \"cross_attn_norm\": true, \"latent_height\": %d, "
+        "\"latent_width\": %d, \"frames_per_chunk\": 3, \"prediction\": \"flow\", "
+        "\"latent_space\": \"vae\", \"timestep_shift\": 5.0, \"denoising_steps\": [1000, 500], "
+        "\"context_timestep\": 0, \"window_frames\": 0}\n",
+        s->dim, s->ffn, s->freq, s->text_dim, s->text, s->channels, s->channels, s->heads,
+        s->layers, s->height, s->width);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+enum { MOST = 128 };
+
+/* The ledger of a forward that stores nothing, over `past` chunks that are stored. */
+static int count(const struct size *s, struct kvr_ledger_line *lines)
+{
+    const struct kvr_model_use use = { .compute = KVR_BF16 };
+    static float x[3 * 16 * 64 * 64], prompt[64 * 128];
+    const float t[3] = { 500, 500, 500 };
+    const size_t n = (size_t)(3 * s->channels * s->height * s->width);
+    struct kvr_cache_shape shape = { .n_layers = s->layers,
+                                     .n_heads = s->heads,
+                                     .head_dim = s->dim / s->heads,
+                                     .tokens_per_frame = s->height * s->width / 4,
+                                     .frames_per_chunk = 3,
+                                     .capacity_frames = 3 * (s->past + 1),
+                                     .exact = KVR_BF16 };
+    struct kvr_dev *dev;
+    struct kvr_model *m;
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache;
+    struct kvr_dit *d;
+    struct kvr_buf in = { 0 }, out = { 0 };
+    int n_lines = 0;
+
+    write_model(s);
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    ck_assert_msg(kvr_model_open_as(&m, dev, dir, &use) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_FUSED), KVR_OK);
+    ck_assert_msg(kvr_dit_open(&d, dev, m) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_buf_alloc(&in, dev, KVR_MEM_IO, n * sizeof(float)), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&out, dev, KVR_MEM_IO, n * sizeof(float)), KVR_OK);
+    kvr_normal(x, n, 1, KVR_RNG_TEST, 1, 0, 0);
+    ck_assert_int_eq(kvr_dev_put(dev, in.p, x, n * sizeof(float)), KVR_OK);
+    ck_assert_int_eq(kvr_model_draw_prompt(m, "a red disc", prompt), KVR_OK);
+    ck_assert_int_eq(kvr_dit_set_prompt(d, prompt), KVR_OK);
+    for (int c = 0; c <= s->past; c++) {
+        const struct kvr_pass pass = { c, 3 * c, 3, 0, c < s->past };
+
+        kvr_stream_account(kvr_dev_stream(dev), c == s->past);
+        ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+        ck_assert_msg(kvr_dit_forward(d, cache, in.p, t, &pass, out.p) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+        ck_assert_msg(kvr_dev_sync(dev) == KVR_OK, "%s", kvr_error());
+    }
+    n_lines = kvr_stream_ledger(kvr_dev_stream(dev), lines, MOST);
+    kvr_buf_free(&in);
+    kvr_buf_free(&out);
+    kvr_dit_close(&d);
+    kvr_cache_close(&cache);
+    kvr_scheme_close(&scheme);
+    kvr_model_close(&m);
+    kvr_dev_close(&dev);
+    return n_lines;
+}
+
+/* ---- the prediction ---------------------------------------------------------------------- */
+
+enum kind { ELEMENTS, PRODUCTS, ATTENTION, N_KINDS };
+static const char *const kind_names[] = { "passes over activations", "linear layers", "attention" };
+
+struct prediction {
+    const char *what;
+    enum kind kind;
+    int64_t launches, read, written;
+};
+
+static int64_t padded(int64_t k)
+{
+    return kvr_linear_padded((int)k);
+}
+
+/* Linear layers of m rows, so many alike: inputs and weights in BF16, padded, biases and outputs in
+ * F32. */
+static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, int64_t k)
+{
+    p->launches += times;
+    p->read += times * ((m + n) * padded(k) * 2 + n * 4);
+    p->written += times * m * n * 4;
+}
+
+static int predict(const struct size *s, struct prediction *out)
+{
+    const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
+    const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 4, half = d / s->heads / 2;
+    const int64_t state = 2 * N * s->heads * 4 + x,
+                  spans = s->past + 2; /* its own and the prompt */
+    const int64_t keys = (s->past + 1) * N + s->text;
+    struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
+    const struct prediction all[] = {
+        /* Into patches, three times for the time, what attention gives: self and cross. */
+        { "linear_round", ELEMENTS, 4 + 2 * L, N * C * 4 + F * (q + 2 * d) * 4 + 2 * L * x,
+          N * padded(C) * 2 + F * (padded(q) + 2 * padded(d)) * 2 + 2 * L * N * padded(d) * 2 },
+        { "silu", ELEMENTS, 2, 2 * F * d * 4, 2 * F * d * 4 },
+        { "patches", ELEMENTS, 2, 2 * N * C * 4, 2 * N * C * 4 },
+        { "modulation", ELEMENTS, L + 1, (L * (6 + F * 6) + 2 + F) * d * 4,
+          (L * 6 + 2) * F * d * 4 },
+        { "layer_norm", ELEMENTS, 3 * L + 1,
+          (3 * L + 1) * x + ((2 * L + 1) * F * 2 + L * 2) * d * 4,
+          (3 * L + 1) * N * padded(d) * 2 },
+        { "rms_rope", ELEMENTS, 2 * L, 2 * L * (x + d * 4 + 2 * N * half * 8), 2 * L * x },
+        { "rms_norm", ELEMENTS, L, L * (x + d * 4), L * x },
+        { "raw_to_bf16", ELEMENTS, 2 * L, 2 * L * x, L * x },
+        { "add_rows", ELEMENTS, 3 * L, 6 * L * x + 2 * L * F * d * 4, 3 * L * x },
+        { "gelu_round", ELEMENTS, L, L * N * f * 4, L * N * padded(f) * 2 },
+        { "attend_begin", ATTENTION, 2 * L, 0, 2 * L * state },
+        { "attend_mma_rows", ATTENTION, spans * L, L * (spans * (x + state) + 2 * keys * d * 2),
+          spans * L * state },
+        { "attend_finish", ATTENTION, 2 * L, 2 * L * (x + N * s->heads * 4), 2 * L * x },
+    };
+    const int n = sizeof all / sizeof *all;
+
+    layers(&products, 1, N, d, C);
+    layers(&products, 1, F, d, q);
+    layers(&products, 1, F, d, d);
+    layers(&products, 1, F, 6 * d, d);
+    layers(&products, 1, N, C, d);
+    layers(&products, 6 * L, N, d, d);
+    layers(&products, L, N, f, d);
+    layers(&products, L, N, d, f);
+    memcpy(out, all, sizeof all);
+    out[n] = products;
+    return n + 1;
+}
+
+/* ---- what it could be -------------------------------------------------------------------- */
+
+/* Of a forward's bytes, whatever its kernels: activations of a block as BF16, each read and written
+ * once by every launch that has to; weights of its layers; keys and values. */
+struct least {
+    double activations, weights, keys;
+};
+
+/* Rows of d that a block's launches read and write, with residuals and GELU in the products before
+ * them; beside these the hidden layer is written and read. `fused`: norms and rotation are in products,
+ * too. */
+static int rows_moved(bool fused)
+{
+    const int products =
+        (1 + 3) + (1 + 1) + (1 + 1) + (1 + 1) + (1 + 1); /* QKV, out, Q, out, FFN */
+    const int residuals = 3, attention = 2 * (1 + 1);    /* queries in, what they come to out */
+    const int norms = 3 * (1 + 1), rotation = 2 * (1 + 1) + (1 + 1); /* Q, K; the prompt's Q */
+
+    return products + residuals + attention + (fused ? 0 : norms + rotation);
+}
+
+static struct least least_of(const struct size *s, bool fused)
+{
+    const double L = s->layers, N = 3.0 * s->height * s->width / 4, d = s->dim, f = s->ffn;
+    const double keys = (s->past + 1) * N + s->text;
+
+    return (struct least){ L * (rows_moved(fused) * N * d + 2 * N * f) * 2,
+                           L * (6 * d * d + 2 * d * f) * 2, L * 2 * keys * d * 2 };
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static const struct kvr_ledger_line *find(const struct kvr_ledger_line *lines, int n,
+                                          const char *what)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(lines[i].what, what) == 0)
+            return &lines[i];
+    return NULL;
+}
+
+/* To the launch and to the byte, and nothing besides. */
+START_TEST(counted_as_predicted)
+{
+    static const struct size sizes[] = { { 64, 2, 96, 32, 32, 16, 4, 8, 8, 2, 1 },
+                                         { 32, 2, 80, 32, 48, 24, 2, 4, 12, 3, 2 } };
+    struct kvr_ledger_line lines[MOST];
+    struct prediction p[MOST];
+    const int n = count(&sizes[_i], lines), n_predicted = predict(&sizes[_i], p);
+
+    for (int i = 0; i < n_predicted; i++) {
+        const struct kvr_ledger_line *l = find(lines, n, p[i].what);
+
+        ck_assert_msg(l != NULL, "%s was not launched", p[i].what);
+        ck_assert_msg(l->launches == p[i].launches && l->read == p[i].read &&
+                          l->written == p[i].written,
+                      "%s: %lld launches, %lld bytes read and %lld written; predicted %lld, %lld "
+                      "and %lld",
+                      p[i].what, (long long)l->launches, (long long)l->read, (long long)l->written,
+                      (long long)p[i].launches, (long long)p[i].read, (long long)p[i].written);
+    }
+    ck_assert_msg(n == n_predicted, "%d kinds of launches, predicted %d", n, n_predicted);
+}
+END_TEST
+
+/* What the device counts is what its kernels touch: a fill writes, a copy reads and writes. */
+START_TEST(the_account_itself)
+{
+    struct kvr_ledger_line lines[4];
+    struct kvr_stream *s;
+    void *a, *b;
+
+    ck_assert_int_eq(kvr_stream_open(&s), KVR_OK);
+    ck_assert_int_eq(kvr_device_alloc(s, &a, 100), KVR_OK);
+    ck_assert_int_eq(kvr_device_alloc(s, &b, 100), KVR_OK);
+    kvr_device_fill(s, a, 0, 100);
+    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 0);
+    kvr_stream_account(s, true);
+    kvr_device_fill(s, a, 1, 60);
+    kvr_device_copy(s, b, a, 40);
+    kvr_device_copy(s, b, a, 8);
+    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 2);
+    ck_assert_str_eq(lines[0].what, "fill");
+    ck_assert(lines[0].launches == 1 && lines[0].read == 0 && lines[0].written == 60);
+    ck_assert_str_eq(lines[1].what, "copy");
+    ck_assert(lines[1].launches == 2 && lines[1].read == 48 && lines[1].written == 48);
+    kvr_stream_account(s, true);
+    ck_assert_int_eq(kvr_stream_ledger(s, lines, 4), 0);
+    kvr_stream_close(&s);
+}
+END_TEST
+
+static const struct size wan = { 1536, 12, 8960, 256, 4096, 512, 16, 60, 104, 30, 4 };
+
+/* The ledger of docs/cuda.md: a forward of Wan's 1.3B over five chunks, in GB. */
+START_TEST(at_wans_size)
+{
+    struct prediction p[MOST];
+    const int n = predict(&wan, p);
+    int64_t launches[N_KINDS] = { 0 };
+    double bytes[N_KINDS] = { 0 };
+    FILE *docs = fopen("docs/cuda.md", "r");
+    char text[512], row[256];
+    int found = 0;
+
+    ck_assert_ptr_nonnull(docs);
+    for (int i = 0; i < n; i++) {
+        launches[p[i].kind] += p[i].launches;
+        bytes[p[i].kind] += (double)(p[i].read + p[i].written);
+    }
+    ck_assert_msg(bytes[ELEMENTS] <= 30e9, "%.1f GB", bytes[ELEMENTS] / 1e9);
+    while (fgets(text, sizeof text, docs))
+        for (int k = 0; k < N_KINDS; k++) {
+            snprintf(row, sizeof row, "| %s | %lld | %.1f |", kind_names[k], (long long)launches[k],
+                     bytes[k] / 1e9);
+            found += strncmp(text, row, strlen(row)) == 0;
+        }
+    fclose(docs);
+    for (int k = 0; k < N_KINDS && found != N_KINDS; k++)
+        printf("| %s | %lld | %.1f |\n", kind_names[k], (long long)launches[k], bytes[k] / 1e9);
+    ck_assert_int_eq(found, N_KINDS);
+}
+END_TEST
+
+/* And what docs/cuda.md says of the goal of 15 GB. */
+START_TEST(the_least)
+{
+    static const char *const name[] = { "norms and rotation in launches of their own",
+                                        "norms and rotation in products" };
+    FILE *docs = fopen("docs/cuda.md", "r");
+    char text[512], row[256];
+    int found = 0;
+
+    ck_assert_ptr_nonnull(docs);
+    while (fgets(text, sizeof text, docs))
+        for (int i = 0; i < 2; i++) {
+            const struct least l = least_of(&wan, i);
+
+            snprintf(row, sizeof row, "| %s | %.1f | %.1f | %.1f | %.1f |", name[i],
+                     l.activations / 1e9, l.weights / 1e9, l.keys / 1e9,
+                     (l.activations + l.weights + l.keys) / 1e9);
+            found += strncmp(text, row, strlen(row)) == 0;
+        }
+    fclose(docs);
+    for (int i = 0; i < 2 && found != 2; i++) {
+        const struct least l = least_of(&wan, i);
+
+        printf("| %s | %.1f | %.1f | %.1f | %.1f |\n", name[i], l.activations / 1e9,
+               l.weights / 1e9, l.keys / 1e9, (l.activations + l.weights + l.keys) / 1e9);
+    }
+    ck_assert_int_eq(found, 2);
+}
+END_TEST
+
+static void remove_model(void)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("traffic");
+    TCase *tc = tcase_create("traffic");
+
+    if (!mkdtemp(dir))
+        return EXIT_FAILURE;
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, the_account_itself);
+    tcase_add_loop_test(tc, counted_as_predicted, 0, 2);
+    tcase_add_test(tc, at_wans_size);
+    tcase_add_test(tc, the_least);
+    atexit(remove_model);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
