@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "harness/core/library.h"
 #include "harness/device/kernel.cuh"
 
 #if __has_include(<cublasLt.h>)
@@ -66,13 +67,17 @@ static void unload(struct functions *f)
 
 static enum kvr_status load(struct functions *f)
 {
+    kvr_status st = KVR_EUNSUPPORTED;
+
     *f = {};
     for (const char *name : names)
-        if (!f->library)
-            f->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!f->library)
-        return kvr_fail(KVR_EUNSUPPORTED, "cuBLASLt: none of %s, %s, %s can be loaded", names[0],
-                        names[1], names[2]);
+        if (st == KVR_EUNSUPPORTED)
+            st = kvr_library_open(&f->library, name, RTLD_NOW | RTLD_LOCAL);
+    if (st == KVR_EUNSUPPORTED)
+        return kvr_fail(st, "cuBLASLt: none of %s, %s, %s can be loaded", names[0], names[1],
+                        names[2]);
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "cuBLASLt");
 #define FUNCTION(name)                                                                             \
     do {                                                                                           \
         f->name = (decltype(f->name))dlsym(f->library, #name);                                     \

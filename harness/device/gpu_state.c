@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harness/core/library.h"
+
 enum { SUCCESS = 0, TOO_SMALL = 7, CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
 
 typedef struct gpu *gpu_handle;
@@ -59,19 +61,12 @@ static void find_all(struct kvr_gpu_states *g)
     find(g, "nvmlDeviceGetEccMode", NULL, &g->ecc);
 }
 
-static bool load(struct kvr_gpu_states *g, char *why, size_t n)
+/* False: the library is none that can be asked. */
+static bool begin(struct kvr_gpu_states *g, const char *name, char *why, size_t n)
 {
-    const char *said = getenv("KVREEL_NVML"), *name = said && said[0] ? said : "libnvidia-ml.so.1";
     char version[80] = "";
     int rc;
 
-    g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!g->library) {
-        const char *error = dlerror();
-
-        snprintf(why, n, "no NVML: %s", error ? error : name);
-        return false;
-    }
     find_all(g);
     if (!g->init || !g->shutdown || !g->by_uuid) {
         snprintf(why, n, "no NVML: %s has no %s", name,
@@ -92,19 +87,25 @@ static bool load(struct kvr_gpu_states *g, char *why, size_t n)
     return true;
 }
 
-struct kvr_gpu_states *kvr_gpu_states_open(char *why, size_t n)
+enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n)
 {
+    const char *said = getenv("KVREEL_NVML"), *name = said && said[0] ? said : "libnvidia-ml.so.1";
     struct kvr_gpu_states *g = calloc(1, sizeof *g);
+    enum kvr_status st;
 
-    if (!g)
-        snprintf(why, n, "no NVML: no memory");
-    if (g && !load(g, why, n)) {
-        if (g->library)
-            dlclose(g->library);
-        free(g);
-        return NULL;
-    }
-    return g;
+    *out = NULL;
+    st = g ? kvr_library_open(&g->library, name, RTLD_NOW | RTLD_LOCAL)
+           : kvr_fail(KVR_ENOMEM, "NVML: no memory");
+    if (st != KVR_OK)
+        snprintf(why, n, "no NVML: %s", kvr_error());
+    else if (begin(g, name, why, n))
+        *out = g;
+    if (*out)
+        return KVR_OK;
+    if (g && g->library)
+        dlclose(g->library);
+    free(g);
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 void kvr_gpu_states_close(struct kvr_gpu_states **g)

@@ -1,7 +1,7 @@
 /* gpu_state.h - what a GPU does while somebody computes on it: its clocks, heat and power, what
  * slows it, and who else is on it.
  *
- *     struct kvr_gpu_states *g = kvr_gpu_states_open(why, sizeof why);      NULL: `why` says it
+ *     KVR_TRY(kvr_gpu_states_open(&g, why, sizeof why));             g NULL: `why` says it
  *     if (kvr_gpu_look(g, uuid, &s)) ... s.mhz ...
  *     kvr_gpu_states_close(&g);
  *
@@ -12,6 +12,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "harness/core/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,9 +43,10 @@ struct kvr_gpu_state {
 
 struct kvr_gpu_states;
 
-/* NULL: nothing can be asked, and why [n] says "no NVML: REASON". Else why is "NVML VERSION of the
- * driver", or "NVML" where the library does not say its version. */
-struct kvr_gpu_states *kvr_gpu_states_open(char *why, size_t n);
+/* *out NULL: nothing can be asked, and why [n] says "no NVML: REASON". Else why is "NVML VERSION of
+ * the driver", or "NVML" where the library does not say its version. KVR_ENOMEM alone is a failure:
+ * whether there is something to ask is not known then. */
+enum kvr_status kvr_gpu_states_open(struct kvr_gpu_states **out, char *why, size_t n);
 void kvr_gpu_states_close(struct kvr_gpu_states **g); /* copes with NULL */
 
 /* False: it cannot be asked; `g` may be NULL. */

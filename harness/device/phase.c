@@ -20,11 +20,15 @@ struct interval {
     int64_t begun, ended;
 };
 
+/* So many intervals at most are pending: the older half is read then, which the device has long got
+ * to, so that nothing waits for it, and its marks are used again. */
+enum { MOST_PENDING = 1024 };
+
 struct kvr_phases {
     struct kvr_dev *dev;
-    struct interval *pending;
-    int64_t n_pending, max_pending;
-    bool lost; /* there was no memory for an interval */
+    struct interval pending[MOST_PENDING];
+    int n_pending;
+    enum kvr_status failed; /* to read an interval */
     int n;
     struct phase phase[];
 };
@@ -41,27 +45,53 @@ enum kvr_status kvr_phases_open(struct kvr_phases **out, struct kvr_dev *dev, in
     return KVR_OK;
 }
 
+/* Everything that is pending or open. */
+static void forget(struct kvr_phases *p)
+{
+    void (*const give)(struct kvr_dev * dev, int64_t a) = p->dev->kind->forget_instant;
+
+    for (int i = 0; i < p->n_pending; i++) {
+        give(p->dev, p->pending[i].begun);
+        give(p->dev, p->pending[i].ended);
+    }
+    for (int i = 0; i < p->n; i++)
+        if (give && p->phase[i].open)
+            give(p->dev, p->phase[i].begun);
+    p->n_pending = 0;
+}
+
 void kvr_phases_close(struct kvr_phases **p)
 {
     if (*p)
-        free((*p)->pending);
+        forget(*p);
     free(*p);
     *p = NULL;
 }
 
+/* Add up the n oldest. */
+static enum kvr_status settle(struct kvr_phases *p, int n)
+{
+    const struct kvr_dev_kind *kind = p->dev->kind;
+
+    for (int k = 0; k < n; k++) {
+        const struct interval *i = &p->pending[k];
+        int64_t took = 0;
+
+        if (p->failed == KVR_OK)
+            p->failed = kind->between(p->dev, i->begun, i->ended, &took);
+        p->phase[i->phase].ns += took;
+        kind->forget_instant(p->dev, i->begun);
+        kind->forget_instant(p->dev, i->ended);
+    }
+    p->n_pending -= n;
+    memmove(p->pending, p->pending + n, (size_t)p->n_pending * sizeof *p->pending);
+    return p->failed;
+}
+
 static void keep(struct kvr_phases *p, const struct interval *i)
 {
-    if (p->n_pending == p->max_pending) {
-        const int64_t n = p->max_pending ? 2 * p->max_pending : 4096;
-        struct interval *grown = realloc(p->pending, (size_t)n * sizeof *grown);
-
-        if (!grown) {
-            p->lost = true;
-            return;
-        }
-        p->pending = grown;
-        p->max_pending = n;
-    }
+    if (p->n_pending == MOST_PENDING)
+        settle(p, MOST_PENDING / 2);
     p->pending[p->n_pending++] = *i;
 }
 
@@ -88,22 +118,15 @@ void kvr_phase_end(struct kvr_phases *p, int phase)
         p->phase[phase].ns += i.ended - i.begun;
     else if (i.begun >= 0 && i.ended >= 0)
         keep(p, &i);
+    else /* one of them lies in a recording */
+        p->dev->kind->forget_instant(p->dev, i.begun >= 0 ? i.begun : i.ended);
 }
 
 enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
 {
     KVR_TRY(kvr_dev_sync(p->dev));
-    if (p->lost)
-        return kvr_fail(KVR_ENOMEM, "phases: no memory for %lld intervals",
-                        (long long)p->n_pending + 1);
-    while (p->n_pending) {
-        const struct interval *i = &p->pending[p->n_pending - 1];
-        int64_t took;
-
-        KVR_TRY(p->dev->kind->between(p->dev, i->begun, i->ended, &took));
-        p->phase[i->phase].ns += took;
-        p->n_pending--;
-    }
+    if (settle(p, p->n_pending) != KVR_OK)
+        return kvr_fail(p->failed, "phases: an interval that the device did not time");
     for (int i = 0; i < p->n; i++)
         ns[i] = p->phase[i].ns;
     return KVR_OK;
@@ -111,9 +134,9 @@ enum kvr_status kvr_phases_read(struct kvr_phases *p, int64_t *ns)
 
 void kvr_phases_reset(struct kvr_phases *p)
 {
+    forget(p);
     memset(p->phase, 0, (size_t)p->n * sizeof p->phase[0]);
-    p->n_pending = 0;
-    p->lost = false;
+    p->failed = KVR_OK;
 }
 
 void kvr_phases_forget(struct kvr_dev *dev)

@@ -11,10 +11,12 @@ static char why[256];
 
 static struct kvr_gpu_states *open_library(const char *name)
 {
+    struct kvr_gpu_states *g;
     char path[4096];
 
     setenv("KVREEL_NVML", name[0] == '/' ? name : built_file(name, path, sizeof path), 1);
-    return kvr_gpu_states_open(why, sizeof why);
+    ck_assert_msg(kvr_gpu_states_open(&g, why, sizeof why) == KVR_OK, "%s", kvr_error());
+    return g;
 }
 
 START_TEST(what_the_library_says)

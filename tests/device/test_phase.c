@@ -119,6 +119,45 @@ START_TEST(a_capture_is_not_timed)
 }
 END_TEST
 
+/* A rollout of minutes takes no more marks than a second of it: what the device has got to is added up
+ * on the way, and phases that are closed or reset leave none behind. */
+START_TEST(marks_are_used_again)
+{
+    enum { MANY = 20000, PHASES = 3 };
+    struct kvr_dev *dev = open_dev(1);
+    const struct kvr_stream *s = kvr_dev_stream(dev);
+    struct kvr_phases *p;
+    int64_t ns[N_PHASES], start, most;
+
+    for (int round = 0; round < PHASES; round++) {
+        ck_assert_int_eq(kvr_phases_open(&p, dev, N_PHASES), KVR_OK);
+        start = kvr_now_ns();
+        for (int i = 0; i < MANY; i++) {
+            kvr_phase_begin(p, OUTER);
+            kvr_phase_begin(p, INNER);
+            kvr_phase_end(p, INNER);
+            kvr_phase_end(p, OUTER);
+            if (round == 1 && i % 100 == 99) {
+                kvr_phase_begin(p, NEVER);
+                kvr_phases_reset(p);
+            }
+        }
+        start = kvr_now_ns() - start;
+        most = kvr_stream_most_marks(s);
+        ck_assert_msg(most > 0 && most <= 4096, "%lld marks", (long long)most);
+        if (round == 2)
+            kvr_phases_forget(dev); /* what is pending is void, and is not given back twice */
+        ck_assert_int_eq(kvr_phases_read(p, ns), round == 2 ? KVR_EINVAL : KVR_OK);
+        if (!round) {
+            ck_assert(ns[INNER] > 0 && ns[INNER] <= ns[OUTER] && ns[OUTER] <= start);
+            ck_assert_int_eq(ns[NEVER], 0);
+        }
+        kvr_phases_close(&p);
+    }
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 START_TEST(nobody_measures)
 {
     struct kvr_phases *none = NULL;
@@ -157,6 +196,7 @@ int main(void)
     tcase_add_loop_test(tc, intervals_add_up_and_enclose, 0, 2);
     tcase_add_loop_test(tc, reset_forgets_what_is_open, 0, 2);
     tcase_add_test(tc, a_capture_is_not_timed);
+    tcase_add_test(tc, marks_are_used_again);
     tcase_add_test(tc, nobody_measures);
     tcase_add_test(tc, an_error_of_the_device_is_not_a_time);
     suite_add_tcase(s, tc);
