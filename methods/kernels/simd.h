@@ -58,6 +58,27 @@ typedef __m512i vi;
 #define i_most(v) _mm512_reduce_max_epi32(v)
 #define i_most_bits(v) _mm512_reduce_max_epu32(v)
 #define i_least_bits(v) _mm512_reduce_min_epu32(v)
+#define i_over(a, b) _mm512_movm_epi32(_mm512_cmpgt_epi32_mask(a, b)) /* all bits: a > b */
+/* a, and 1 more where x > y */
+#define i_one_more(a, x, y)                                                                        \
+    _mm512_mask_add_epi32(a, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a, _mm512_set1_epi32(1))
+#define v_of_bits(i) _mm512_castsi512_ps(i)
+
+/* VL halves: FP16, or the low 16 bits of integers. */
+typedef __m256i vh;
+#define h_nearest(v) _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define h_floats(h) _mm512_cvtph_ps(h)
+#define h_ints(h) _mm512_cvtepu16_epi32(h)
+#define h_of_ints(i) _mm512_cvtepi32_epi16(i) /* 0..65535 */
+#define h_store(p, h) _mm256_storeu_si256((__m256i *)(p), h)
+
+/* VL / 2 doubles. */
+typedef __m512d vd;
+#define d_set(x) _mm512_set1_pd(x)
+#define d_load_floats(p) _mm512_cvtps_pd(_mm256_loadu_ps(p))
+#define d_store(p, d) _mm512_storeu_pd(p, d)
+#define d_add(a, b) _mm512_add_pd(a, b)
+#define d_mul_add(a, b, c) _mm512_fmadd_pd(a, b, c)
 
 /* The low bytes of 4 VL integers of 0..255. */
 static inline void i_store_bytes(uint8_t *p, vi a, vi b, vi c, vi d)
@@ -110,6 +131,24 @@ typedef __m256i vi;
 #define i_max(a, b) _mm256_max_epi32(a, b)
 #define i_min_bits(a, b) _mm256_min_epu32(a, b)
 #define i_max_bits(a, b) _mm256_max_epu32(a, b)
+#define i_over(a, b) _mm256_cmpgt_epi32(a, b)
+#define i_one_more(a, x, y)                                                                        \
+    _mm256_sub_epi32(a, _mm256_castps_si256(_mm256_cmp_ps(x, y, _CMP_GT_OQ)))
+#define v_of_bits(i) _mm256_castsi256_ps(i)
+
+typedef __m128i vh;
+#define h_nearest(v) _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define h_floats(h) _mm256_cvtph_ps(h)
+#define h_ints(h) _mm256_cvtepu16_epi32(h)
+#define h_of_ints(i) _mm_packus_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256(i, 1))
+#define h_store(p, h) _mm_storeu_si128((__m128i *)(p), h)
+
+typedef __m256d vd;
+#define d_set(x) _mm256_set1_pd(x)
+#define d_load_floats(p) _mm256_cvtps_pd(_mm_loadu_ps(p))
+#define d_store(p, d) _mm256_storeu_pd(p, d)
+#define d_add(a, b) _mm256_add_pd(a, b)
+#define d_mul_add(a, b, c) _mm256_fmadd_pd(a, b, c)
 
 static inline int32_t i_least(vi v)
 {

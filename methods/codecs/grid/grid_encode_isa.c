@@ -31,30 +31,37 @@ static float post_of(const struct kvr_grid *g)
 /* ---- ranges ---------------------------------------------------------------------------- */
 
 #ifdef KVR_SIMD
-static inline void fetch(const struct kvr_grid_soon *s, int64_t row, int c)
-{
-    __builtin_prefetch(s->p + row * s->stride + (int64_t)s->size * c, 0, 2);
-}
-
 /* The largest of k vectors' columns, as signed and as unsigned numbers; x: column c of the first
- * row. */
+ * row. Of the rows that are read soon every other one is asked for here, the others when codes are
+ * made. */
 static inline __attribute__((always_inline)) void extremes(struct sets *restrict r,
                                                            const float *restrict x, int64_t stride,
                                                            int n, int c, int k,
                                                            const struct kvr_grid_soon *soon)
 {
+    const int64_t below = 2 * soon->stride, across = VL * (int64_t)soon->size;
+    const char *near = soon->p + soon->stride + (int64_t)soon->size * c;
     vi high[4], low[4]; /* k of them */
+    int i = 1;
 
 #pragma GCC unroll 4
     for (int j = 0; j < k; j++)
         high[j] = low[j] = i_load(x + j * VL);
-    for (int i = 1; i < n; i++)
+    for (x += stride; i + 2 <= n; i += 2, x += 2 * stride, near += below)
 #pragma GCC unroll 4
         for (int j = 0; j < k; j++) {
-            const vi v = i_load(x + i * stride + j * VL);
+            const vi v = i_load(x + j * VL), w = i_load(x + stride + j * VL);
 
-            if (i % 2)
-                fetch(soon, i, c + j * VL);
+            __builtin_prefetch(near + j * across, 0, 2);
+            high[j] = i_max(i_max(high[j], v), w);
+            low[j] = i_max_bits(i_max_bits(low[j], v), w);
+        }
+    if (i < n)
+#pragma GCC unroll 4
+        for (int j = 0; j < k; j++) {
+            const vi v = i_load(x + j * VL);
+
+            __builtin_prefetch(near + j * across, 0, 2);
             high[j] = i_max(high[j], v);
             low[j] = i_max_bits(low[j], v);
         }
@@ -285,57 +292,85 @@ struct way {
     bool clip; /* codes may lie beyond their bits */
 };
 
-/* left: NULL, or what the code does not tell goes there, reckoned as decoding has it. */
-static inline __attribute__((always_inline)) vi code_vector(const float *x, vf s, vf y, vf m,
-                                                            struct way way, float *left)
+/* What decoding multiplies and adds, and the step's inverse. */
+struct steps {
+    vf s, y, m;
+};
+
+static inline __attribute__((always_inline)) vi code_vector(vf given, const struct steps *k,
+                                                            struct way way)
 {
     const int post = way.asym ? 0 : 1 << (way.bits - 1), top = (1 << way.bits) - 1;
-    const vf given = v_load(x), v = way.asym ? v_sub(given, m) : given, q0 = v_mul(v, y);
-    const vf q = v_mul_add(v_minus_mul(q0, s, v), y, q0);
+    const vf v = way.asym ? v_sub(given, k->m) : given, q0 = v_mul(v, k->y);
+    const vf q = v_mul_add(v_minus_mul(q0, k->s, v), k->y, q0);
     const vf least = v_set((float)-post), most = v_set((float)(top - post));
-    const vi code = v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
 
-    if (left)
-        v_store(left, v_sub(given, v_add(v_mul(v_of_int(code), s), way.asym ? m : v_set(0))));
-    return code;
+    return v_nearest(way.clip ? v_min(v_max(q, least), most) : q);
 }
 
-/* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. */
+/* What the code does not tell of a value, reckoned as decoding has it. */
+static inline __attribute__((always_inline)) vf left_of(vf given, vi code, const struct steps *k,
+                                                        struct way way)
+{
+    return v_sub(given, v_add(v_mul(v_of_int(code), k->s), way.asym ? k->m : v_set(0)));
+}
+
+/* `n` rows to one row of bytes, row i at bit i * bits; m a multiple of QUAD. Rows are found once:
+ * what is stored may be anything, as far as the compiler knows. */
 static inline __attribute__((always_inline)) void
 code_bytes(const struct rows *w, int t, int n, int m, struct way way, const struct sets *r,
            const struct reciprocals *inv, uint8_t *out)
 {
+    enum { MOST = 4 }; /* rows; wider codes have fewer */
     const int post = way.asym ? 0 : 1 << (way.bits - 1);
+    const int64_t across = way.along ? 0 : VL * (int64_t)w->soon->size;
+    const float *s = r->s + w->first, *y = inv->y + w->first, *low = r->m + w->first;
+    const float *x[MOST];
+    float *left[MOST];
+    const char *near[MOST];
+    struct steps row[MOST];
     int bias = 0;
 
-    for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) {
+        const int set = w->first + (t + i) * w->step;
+
         bias |= post << i * way.bits;
+        x[i] = w->x + (t + i) * w->stride;
+        if (way.leave)
+            left[i] = w->left + (t + i) * w->left_stride;
+        if (way.along)
+            row[i] = (struct steps){ v_set(r->s[set]), v_set(inv->y[set]), v_set(r->m[set]) };
+        else
+            near[i] = w->soon->p + (t + i) * w->soon->stride;
+    }
     for (int c = 0; c < m; c += QUAD) {
         vi byte[4];
 
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
-            const int at = w->first + c + k * VL;
+            const int at = c + k * VL;
+            struct steps column;
             vi sum = i_set(0);
 
-#pragma GCC unroll 8
+            if (!way.along)
+                column = (struct steps){ v_load(s + at), v_load(y + at), v_load(low + at) };
+#pragma GCC unroll 4
             for (int i = n - 1; i >= 0; i--) {
-                const int64_t e = (t + i) * w->stride + c + k * VL;
-                const int set = w->first + (t + i) * w->step;
-                float *left = way.leave ? w->left + (t + i) * w->left_stride + c + k * VL : NULL;
+                const struct steps *steps = way.along ? &row[i] : &column;
+                const vf given = v_load(x[i] + at);
+                const vi code = code_vector(given, steps, way);
 
+                if (way.leave)
+                    v_store(left[i] + at, left_of(given, code, steps, way));
                 if (!way.along && (i + t) % 2 == 0)
-                    fetch(w->soon, t + i, c + k * VL);
-                const vi code = way.along
-                                    ? code_vector(w->x + e, v_set(r->s[set]), v_set(inv->y[set]),
-                                                  v_set(r->m[set]), way, left)
-                                    : code_vector(w->x + e, v_load(r->s + at), v_load(inv->y + at),
-                                                  v_load(r->m + at), way, left);
-
+                    __builtin_prefetch(near[i] + k * across, 0, 2);
                 sum = i_add(i_left(sum, way.bits), code);
             }
             byte[k] = i_add(sum, i_set(bias));
         }
+        for (int i = 0; i < n && !way.along; i++)
+            near[i] += 4 * across;
         i_store_bytes(out + c, byte[0], byte[1], byte[2], byte[3]);
     }
 }

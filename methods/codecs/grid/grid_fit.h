@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "methods/codecs/grid/grid_kernels.h"
+#include "methods/kernels/simd.h"
 
 /* Sets: 8 is the shortest group; 16 keep rows off one another. */
 enum { FIT = KVR_GRID_ROWS * KVR_GRID_STRIP / 8 + 16 };
@@ -151,10 +152,93 @@ static inline void fit_asym(int bits, struct sets *r, int n)
     kvr_to_f32(r->s, r->step, KVR_F16, (size_t)n);
 }
 
+#ifdef KVR_SIMD
+/* f16_up() of one vector, as integers. */
+static inline vi v_f16_up(vf x)
+{
+    const vh h = h_nearest(x);
+
+    return i_min(i_one_more(h_ints(h), x, h_floats(h)), i_set(0x7bff));
+}
+
+/* f16_down() of one vector, as integers. */
+static inline vi v_f16_down(vf x)
+{
+    const vh h = h_nearest(x);
+    const vi near = h_ints(h), negative = i_over(near, i_set(0x7fff));
+    const vi beyond = i_sub(i_set(0), i_one_more(i_set(0), h_floats(h), x));
+    const vi away = i_pick(negative, i_set(1), i_set(-1));
+    const vi down = i_add(near, i_and(beyond, away));
+
+    return i_xor(i_and(down, i_set(0x8000)), i_min(i_and(down, i_set(0x7fff)), i_set(0x7bff)));
+}
+
+static inline vf v_quotient(vf x, float n)
+{
+    const vf y = v_set(1 / n), q = v_mul(x, y);
+
+    return v_mul_add(v_minus_mul(q, v_set(n), x), y, q);
+}
+
+/* fit_sym() of one vector: steps as they are stored. */
+static inline vi v_fit_sym(int bits, vi low, vi high)
+{
+    const float qmax = (float)((1 << (bits - 1)) - 1);
+    const vi pos = i_max(high, i_set(0)), neg = i_max(i_xor(low, i_set(-1)), i_set(0));
+    const vf wide = v_mul(v_of_bits(i_max(pos, neg)), v_set(1 / (qmax + 1)));
+    const vf narrow = v_quotient(v_of_bits(i_min(pos, neg)), qmax);
+    const vi step = v_f16_up(v_of_bits(i_max(v_bits(wide), v_bits(narrow))));
+
+    return i_xor(step, i_and(i_over(pos, neg), i_set(0x8000)));
+}
+
+/* A float that order_of() made `order` of. */
+static inline vf v_float_of(vi order)
+{
+    return v_of_bits(i_xor(order, i_and(i_sign(order), i_set(0x7fffffff))));
+}
+
+/* What fit() makes of n sets as intended, n a multiple of VL. lo and hi are not written. */
+static inline void fit_vectors(const struct kvr_grid *g, struct sets *r, int n)
+{
+    const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
+
+    for (int i = 0; i < n; i += VL) {
+        const vi low = i_load(r->low + i), high = i_load(r->high + i);
+        const vi above = i_over(high, i_set(infinity - 1));
+        const vi bad = i_pick(above, above, i_over(i_set(minus_infinity + 1), low));
+        vi zero = i_set(0), step, none;
+        vf s, m = v_set(0);
+
+        if (g->asym) {
+            zero = v_f16_down(v_float_of(low));
+            m = h_floats(h_of_ints(zero));
+            step = v_f16_up(v_quotient(v_sub(v_float_of(high), m), (float)((1 << g->bits) - 1)));
+        } else {
+            step = v_fit_sym(g->bits, low, high);
+        }
+        s = h_floats(h_of_ints(step));
+        none = i_over(i_set(1), i_and(step, i_set(0x7fff)));
+        i_store(r->s + i,
+                i_pick(bad, v_bits(v_set(NAN)), i_pick(none, v_bits(v_set(1)), v_bits(s))));
+        v_store(r->m + i, m);
+        v_store(r->pre + i, v_set(0));
+        h_store(r->step + i, h_of_ints(i_pick(bad, i_set(0x7e00), step)));
+        h_store(r->zero + i, h_of_ints(zero));
+    }
+}
+#endif
+
 static inline void fit(const struct kvr_grid_block *b, struct sets *r, int n)
 {
     const int32_t infinity = order_of(INFINITY), minus_infinity = order_of(-INFINITY);
 
+#ifdef KVR_SIMD
+    if (!b->study && n % VL == 0) {
+        fit_vectors(&b->grid, r, n);
+        return;
+    }
+#endif
     for (int i = 0; i < n; i++) {
         r->lo[i] = float_of(r->low[i]);
         r->hi[i] = float_of(r->high[i]);

@@ -102,45 +102,40 @@ static __device__ __forceinline__ float to_compute(double x, bool bf16)
 static __global__ void __launch_bounds__(THREADS)
     outlier_moments(int64_t n, kvr_global<const float> x, kvr_global<struct moments> out)
 {
-    KVR_SHARED(double, lanes, THREADS);
-    KVR_SHARED(double, means, SPANS_AT_ONCE);
+    KVR_SHARED(double, sums, THREADS);
+    KVR_SHARED(double, squares, THREADS);
     const int lane = (int)threadIdx.x % LANES, mine = (int)threadIdx.x / LANES;
     const int64_t span = (int64_t)blockIdx.x * SPANS_AT_ONCE + mine, begin = span * SPAN;
     const int64_t left = begin < n ? n - begin : 0;
     const int size = left < SPAN ? (int)left : SPAN, whole = size / LANES * LANES;
-    double sum = 0, mean = 0;
+    double sum = 0, square = 0;
 
-    for (int i = 0; i < whole; i += LANES)
-        sum += (double)(float)x[begin + i + lane];
-    for (int i = whole; i < size && !lane; i++)
-        sum += (double)(float)x[begin + i];
-    lanes[threadIdx.x] = sum;
-    __syncthreads();
-    if (!lane) {
-        for (int j = 0; j < LANES; j++)
-            mean += lanes[mine * LANES + j];
-        means[mine] = mean / (double)size;
-    }
-    __syncthreads();
-    mean = means[mine];
-    sum = 0;
     for (int i = 0; i < whole; i += LANES) {
-        const double d = (double)(float)x[begin + i + lane] - mean;
+        const double v = (double)(float)x[begin + i + lane];
 
-        sum += d * d;
+        sum += v;
+        square += v * v;
     }
     for (int i = whole; i < size && !lane; i++) {
-        const double d = (double)(float)x[begin + i] - mean;
+        const double v = (double)(float)x[begin + i];
 
-        sum += d * d;
+        sum += v;
+        square += v * v;
     }
-    lanes[threadIdx.x] = sum;
+    sums[threadIdx.x] = sum;
+    squares[threadIdx.x] = square;
     __syncthreads();
     if (!lane && size) {
-        struct moments m = { (double)size, mean, 0 };
+        struct moments m = { (double)size, 0, 0 };
 
-        for (int j = 0; j < LANES; j++)
-            m.m2 += lanes[mine * LANES + j];
+        sum = square = 0;
+        for (int j = 0; j < LANES; j++) {
+            sum += sums[mine * LANES + j];
+            square += squares[mine * LANES + j];
+        }
+        m.mean = sum / m.n;
+        m.m2 = square - sum * m.mean;
+        m.m2 = m.m2 < 0 ? 0 : m.m2;
         out[span] = m;
     }
 }

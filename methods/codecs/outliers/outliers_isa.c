@@ -5,6 +5,8 @@
 
 #include "methods/kernels/simd.h"
 
+enum { LANES = 16 };
+
 #ifdef KVR_SIMD
 /* Bit i: |x[i]| > bound, i < 4 VL. */
 static inline uint64_t v_bits_over(const float *x, float bound)
@@ -17,36 +19,59 @@ static inline uint64_t v_bits_over(const float *x, float bound)
 }
 #endif
 
+/* What the sixteen sums of n values come to. */
+static struct kvr_moments of_sums(const double sum[LANES], const double square[LANES], int64_t n)
+{
+    struct kvr_moments m = { .n = (double)n };
+    double all = 0, squares = 0;
+
+    for (int j = 0; j < LANES; j++) {
+        all += sum[j];
+        squares += square[j];
+    }
+    m.mean = all / m.n;
+    m.m2 = squares - all * m.mean;
+    m.m2 = m.m2 < 0 ? 0 : m.m2;
+    return m;
+}
+
+/* The square of a float is exact in double, so that one FMA adds what a product and a sum do. */
 static struct kvr_moments moments(const float *x, int64_t n)
 {
-    enum { LANES = 16 };
-    double wide[KVR_OUTLIER_SPAN], sum[LANES] = { 0 }, square[LANES] = { 0 };
-    struct kvr_moments m = { .n = (double)n };
+    double sum[LANES] = { 0 }, square[LANES] = { 0 };
     int64_t i = 0;
 
+#ifdef KVR_SIMD
+    enum { WIDE = VL / 2, PARTS = LANES / WIDE };
+    vd sums[PARTS], squares[PARTS];
+
+    for (int j = 0; j < PARTS; j++)
+        sums[j] = squares[j] = d_set(0);
+    for (; i + LANES <= n; i += LANES)
+#pragma GCC unroll 4
+        for (int j = 0; j < PARTS; j++) {
+            const vd v = d_load_floats(x + i + j * WIDE);
+
+            sums[j] = d_add(sums[j], v);
+            squares[j] = d_mul_add(v, v, squares[j]);
+        }
+    for (int j = 0; j < PARTS; j++) {
+        d_store(sum + j * WIDE, sums[j]);
+        d_store(square + j * WIDE, squares[j]);
+    }
+#endif
     for (; i + LANES <= n; i += LANES)
         for (int j = 0; j < LANES; j++) {
-            wide[i + j] = (double)x[i + j];
-            sum[j] += wide[i + j];
+            const double v = (double)x[i + j];
+
+            sum[j] += v;
+            square[j] += v * v;
         }
     for (; i < n; i++) {
-        wide[i] = (double)x[i];
-        sum[0] += wide[i];
+        sum[0] += (double)x[i];
+        square[0] += (double)x[i] * (double)x[i];
     }
-    for (int j = 0; j < LANES; j++)
-        m.mean += sum[j];
-    m.mean /= m.n;
-    for (i = 0; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            const double d = wide[i + j] - m.mean;
-
-            square[j] += d * d;
-        }
-    for (; i < n; i++)
-        square[0] += (wide[i] - m.mean) * (wide[i] - m.mean);
-    for (int j = 0; j < LANES; j++)
-        m.m2 += square[j];
-    return m;
+    return of_sums(sum, square, n);
 }
 
 static int64_t count_over(const float *x, int64_t n, float bound)
