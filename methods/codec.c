@@ -142,7 +142,7 @@ static enum kvr_status add_stage(struct kvr_codec *c, char *text)
         enum kvr_status st = kvr_opts_parse(slot->stage->options, slot->opts, args);
 
         if (st != KVR_OK)
-            return kvr_fail_prefix(KVR_EINVAL, "codec: %s", name);
+            return kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EINVAL, "codec: %s", name);
     }
     return KVR_OK;
 }
@@ -818,6 +818,15 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
     }
 }
 
+void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                       float *out)
+{
+    const int last = p->codec->n_stages - 1;
+    const struct kvr_stage_job job = packed_job(p, last);
+
+    decode_stage(&job, &p->stage[last], t0, n, h0, nh, KVR_DECODE_SCALES, out);
+}
+
 /* A buffer's bytes on another device, under the same tag. */
 static enum kvr_status copy_buf(const struct kvr_buf *from, struct kvr_dev *to, struct kvr_buf *out)
 {
@@ -843,6 +852,7 @@ enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
     st = kvr_dev_sync(p->dev);
     *out =
         (struct kvr_packed){ .codec = p->codec, .dev = to, .shape = p->shape, .place = p->place };
+    out->place.list = NULL;
     for (int i = 0; i < KVR_MAX_STAGES && st == KVR_OK; i++) {
         out->stage[i].n_entries = p->stage[i].n_entries;
         st = copy_buf(&p->stage[i].codes, to, &out->stage[i].codes);

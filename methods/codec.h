@@ -49,13 +49,20 @@ struct kvr_block_shape {
 /* Where a block's tokens come from, as far as that is known: zeros where it is not. */
 struct kvr_place {
     int64_t frame_tokens; /* tokens of a frame; the block's first one begins a frame */
+    int64_t tok0;         /* the first one's index in the rollout, frame * frame_tokens + s */
+    bool whole;           /* and all that follow it: no retention has left any out */
+    /* [n_tok] the tokens' indices, ascending, where they do not follow one another; else NULL.
+     * Memory of the block's device, lent by who holds the block. */
+    const int32_t *list;
+    int layer, n_layers; /* whose keys or values they are */
 };
 
 enum { KVR_MAX_STAGES = 4 };
 
 enum kvr_stage_kind {
     KVR_STAGE_TRANSFORM, /* a linear change of space for every head, stores nothing */
-    KVR_STAGE_SHIFT,     /* takes off what it stores (a mean), in the same space */
+    KVR_STAGE_SHIFT,     /* takes off what it stores (a mean), in the same space, or undoes what it
+                          * can redo by a token's place (a rotation) */
     KVR_STAGE_EXACT,     /* takes single elements out and keeps them */
     KVR_STAGE_GRID,      /* codes; the next grid codes what this one left */
 };
@@ -89,6 +96,8 @@ enum kvr_decode_mode {
     KVR_DECODE_SET, /* out = decoded */
     KVR_DECODE_ADD, /* out += decoded */
     KVR_DECODE_SUB, /* out -= decoded: what a grid left over */
+    /* out = the scale of each element: only of a grid whose noise is KVR_NOISE_SCALES */
+    KVR_DECODE_SCALES,
 };
 
 /* Which elements of a block share a scale. With C = H*D channels, channel c = h*D + d: */
@@ -149,10 +158,13 @@ struct kvr_layout {
 
 /* What is known of a codec's error. Corrections are refused where they would need to know more. */
 enum kvr_noise_kind {
-    KVR_NOISE_UNKNOWN,  /* nothing: no correction */
-    KVR_NOISE_NONE,     /* there is no error */
-    KVR_NOISE_UNIFORM,  /* within half a scale of the group, about independent of the element */
-    KVR_NOISE_RELATIVE, /* the same with a scale of `relative` times what is decoded */
+    KVR_NOISE_UNKNOWN, /* nothing: no correction */
+    KVR_NOISE_NONE,    /* there is no error */
+    KVR_NOISE_UNIFORM, /* within half a scale of the group, about independent of the element */
+    /* About the same with scales that only the stage can read (kvr_packed_scales): they are rounded
+     * as they are stored, so that the ends of a group may be off by more. */
+    KVR_NOISE_SCALES,
+    KVR_NOISE_RELATIVE, /* as UNIFORM with a scale of `relative` times what is decoded */
     KVR_NOISE_MEASURED, /* no rule: what becomes of mean and variance has to be measured */
 };
 
@@ -160,12 +172,12 @@ enum kvr_noise_kind {
  * finite where the block held a NaN or an infinity. */
 struct kvr_coding_noise {
     enum kvr_noise_kind kind;
-    enum kvr_group_axis axis; /* UNIFORM */
+    enum kvr_group_axis axis; /* UNIFORM, SCALES */
     int group;
-    const kvr_f16 *scale;
-    bool dead_zone; /* UNIFORM, levels -1, 0, 1: the error opposes the element */
-    float relative; /* RELATIVE */
-    bool rotated;   /* all this is in the space of the codec's transform: rotate the query */
+    const kvr_f16 *scale; /* UNIFORM */
+    bool dead_zone;       /* UNIFORM, SCALES, levels -1, 0, 1: the error opposes the element */
+    float relative;       /* RELATIVE */
+    bool rotated;         /* all this is in the space of the codec's transform: rotate the query */
     /* Elements held exactly, error 0: ascending flat indices (t*H + h)*D + d. In rotated
      * space where the transform precedes the EXACT stage. */
     const int32_t *exact;
@@ -240,6 +252,8 @@ struct kvr_stage {
     /* Coding what it decodes to gives the same values again, bit for bit, as long as its scales
      * are normal FP16 numbers. */
     bool idempotent;
+    /* Undoes the rotation of keys: that of a video's model (kernels/rope.h). */
+    bool turns;
 
     /* NULL: anything goes. Refuses impossible settings for this head width, with a reason; of the
      * shape, n_heads and head_dim count. */
@@ -368,8 +382,14 @@ void kvr_codec_decode_rotated(const struct kvr_packed *p, int64_t t0, int64_t n,
  * the later ones). Borrows from `p`: `scale` and `exact` are memory of p->dev. */
 void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out);
 
+/* The scale of every element where the noise is KVR_NOISE_SCALES: tokens [t0, t0 + n), heads
+ * [h0, h0 + nh), in the space of that grid; out [n,nh,D], memory of p->dev. As kvr_codec_decode. */
+void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,
+                       float *out);
+
 /* The same bytes under the same tags on device `to`; at least one of the two devices is a CPU or
- * both are the same. Waits for a CUDA device. On failure `out` is empty. */
+ * both are the same. Waits for a CUDA device. On failure `out` is empty. A list that the place has
+ * is not copied: out's is NULL until the caller lends it one of that device. */
 enum kvr_status kvr_packed_copy(const struct kvr_packed *p, struct kvr_dev *to,
                                 struct kvr_packed *out);
 

@@ -2,10 +2,11 @@
 #include "methods/kernels/head_map.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "harness/core/infile.h"
 
 enum { MOST_HEADS = 1024 };
 
@@ -32,11 +33,11 @@ enum kvr_status kvr_head_map_read(const char *path, const char *letters,
     char *line = NULL, row[MOST_HEADS];
     size_t size = 0;
     int layer = 0, at = 0;
-    FILE *f = fopen(path, "r");
+    FILE *f;
 
-    if (!f)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "head map '%s': %s", path,
-                        strerror(errno));
+    st = kvr_infile_open(&f, path);
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "head map");
     while (st == KVR_OK && getline(&line, &size, f) >= 0) {
         const int got = read_letters(letters, line, heads, row);
 

@@ -32,15 +32,16 @@ void kvr_rope_turn(const float *from, int head_dim, const double *cosines, const
         to[head_dim - 1] = from[head_dim - 1];
 }
 
-int kvr_frame_row(int tokens_per_frame, int row)
+enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, int *out)
 {
     int low = 1;
 
-    if (row && tokens_per_frame % row == 0)
-        return row;
-    if (tokens_per_frame == 1560)
-        return 52;
+    if (row && tokens_per_frame % row != 0)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: rows of %d do not divide a frame of %d positions; row=0 chooses", part,
+                        row, tokens_per_frame);
     for (int d = 1; d * d <= tokens_per_frame; d++)
         low = tokens_per_frame % d == 0 ? d : low;
-    return tokens_per_frame / low;
+    *out = row ? row : tokens_per_frame == 1560 ? 52 : tokens_per_frame / low;
+    return KVR_OK;
 }

@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 
+#include "harness/core/status.h"
+
 /* Angles of one position, cosines and sines [D/2]: pairs [0, c-2g) time, then g height, g width,
  * c = D/2, g = floor(c / 3); every axis has its own geometric sequence from 1. */
 void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines, double *sines);
@@ -22,8 +24,8 @@ void kvr_rope_angles(int head_dim, int frame, int row, int col, double *cosines,
 void kvr_rope_turn(const float *from, int head_dim, const double *cosines, const double *sines,
                    bool back, float *to);
 
-/* Positions in a row of a frame: `row` if frames can be cut so, 52 for Wan's 1560, else as square
- * as it goes. */
-int kvr_frame_row(int tokens_per_frame, int row);
+/* Positions in a row of a frame: `row`, or of 0 52 for Wan's 1560, else as square as it goes.
+ * KVR_EUNSUPPORTED, for the part of this name: no whole rows of so many. */
+enum kvr_status kvr_frame_row(const char *part, int tokens_per_frame, int row, int *out);
 
 #endif

@@ -13,7 +13,7 @@
 static struct kvr_dev *cpu, *cuda;
 
 /* What the methods' pipelines come to, each once. */
-enum { MAX_CODECS = 256 };
+enum { MAX_CODECS = 512 };
 static struct wanted {
     char text[256];
     enum kvr_side side;

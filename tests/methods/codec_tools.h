@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/core/rng.h"
 #include "methods/codec.h"
+#include "tests/normals.h"
 
 enum fill {
     FILL_NORMAL,
@@ -47,7 +47,7 @@ static inline void fill_block(float *x, const struct kvr_block_shape *s, enum fi
 {
     const size_t n = elements(s);
 
-    kvr_normal(x, n, 11, KVR_RNG_TEST, seed, (uint32_t)how, 0);
+    drawn_normals(x, n, 11, seed, (uint32_t)how);
     for (size_t i = 0; i < n; i++) {
         const size_t d = i % (size_t)s->head_dim;
 
@@ -133,6 +133,45 @@ static inline float *floats(size_t n)
 
     ck_assert_ptr_nonnull(p);
     return p;
+}
+
+/* A block coded where its place is known, and read back. */
+struct placed {
+    struct kvr_codec *codec;
+    struct kvr_dev *dev;
+    struct kvr_packed packed;
+    float *back; /* [n_tok,H,D] */
+};
+
+static inline void placed_open(struct placed *t, const char *text, const struct kvr_block_shape *s,
+                               const struct kvr_place *place, const float *x)
+{
+    float *work = floats(elements(s));
+
+    t->codec = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+    t->dev = open_dev();
+    t->back = floats(elements(s));
+    ck_assert_msg(kvr_codec_encode_at(t->codec, t->dev, x, s, place, work, &t->packed) == KVR_OK,
+                  "%s", kvr_error());
+    kvr_codec_decode(&t->packed, 0, s->n_tok, 0, s->n_heads, t->back);
+    free(work);
+}
+
+static inline void placed_close(struct placed *t)
+{
+    kvr_packed_free(&t->packed);
+    kvr_codec_close(&t->codec);
+    kvr_dev_close(&t->dev);
+    free(t->back);
+}
+
+static inline double squared_error(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sum;
 }
 
 /* Pipelines that every stage of a kind can stand in; %s is its name. */

@@ -1,6 +1,10 @@
 /* test_lowrank.c - few directions: bytes, blocks that have no more, and the best error there is. */
 #include "tests/methods/codec_tools.h"
 
+#include <unistd.h>
+
+#include "harness/core/safetensors.h"
+#include "methods/codecs/lowrank/lowrank.h"
 #include "tests/suite.h"
 
 /* A quarter of the channels in BF16: 4 bits, and 33 vectors of 128 for a head. */
@@ -111,6 +115,139 @@ START_TEST(the_largest_are_kept)
 }
 END_TEST
 
+/* ---- directions of a calibration --------------------------------------------------------------- */
+
+/* Without a file it is `lowrank`, byte for byte. */
+START_TEST(without_a_file_they_are_the_blocks_own)
+{
+    float *x = floats(T * W);
+    struct placed a, b;
+
+    draw(x, D);
+    placed_open(&a, "lowrank", &shape, &(struct kvr_place){ 0 }, x);
+    placed_open(&b, "principal", &shape, &(struct kvr_place){ 0 }, x);
+    for (int i = 0; i < 2; i++) {
+        const struct kvr_buf *one = i ? &a.packed.stage[0].meta : &a.packed.stage[0].codes;
+        const struct kvr_buf *two = i ? &b.packed.stage[0].meta : &b.packed.stage[0].codes;
+
+        ck_assert_uint_eq(one->n_bytes, two->n_bytes);
+        ck_assert_mem_eq(one->p, two->p, one->n_bytes);
+    }
+    placed_close(&a);
+    placed_close(&b);
+    free(x);
+}
+END_TEST
+
+enum { LAYERS = 2 };
+static char file[80];
+
+/* Of layer l the mean l, of keys channel c + l (modulo D) as direction c, of values channel c + l
+ * + 1. `heads`, `name` and `dtype`: what is wrong with it. */
+static void write_basis(int heads, const char *name, enum kvr_dtype dtype, int n)
+{
+    static float data[2 * LAYERS][H + 1][1 + D][D];
+    static const char *const names[] = { "k.0", "v.0", "k.1", "v.1" };
+    struct kvr_st_item item[2 * LAYERS];
+
+    memset(data, 0, sizeof data);
+    for (int i = 0; i < 2 * LAYERS; i++) {
+        for (int h = 0; h < H + 1; h++)
+            for (int c = 0; c < D; c++) {
+                data[i][h][0][c] = (float)(i / 2);
+                data[i][h][1 + c][(c + i / 2 + i % 2) % D] = 1;
+            }
+        item[i] = (struct kvr_st_item){
+            .name = name && i == 2 ? name : names[i],
+            .t = { .data = data[i], .dtype = dtype, .n_dims = 3, .shape = { heads, 1 + D, D } }
+        };
+    }
+    strcpy(file, "/tmp/kvr_basis_XXXXXX");
+    ck_assert_int_ge(close(mkstemp(file)), 0);
+    ck_assert_msg(kvr_st_write(file, item, n, NULL) == KVR_OK, "%s", kvr_error());
+}
+
+/* A direction is one channel: those kept read as they are, the others as the mean. */
+START_TEST(a_layer_has_its_own)
+{
+    const int layer = _i % 2;
+    const bool values = _i / 2;
+    const struct kvr_place place = { .layer = layer, .n_layers = LAYERS };
+    float *x = floats(T * W), *work = floats(T * W), *y = floats(T * W);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_codec *c;
+    struct kvr_packed p;
+    char text[128];
+
+    write_basis(H, NULL, KVR_F32, 2 * LAYERS);
+    snprintf(text, sizeof text, "principal(basis=%s)", file);
+    c = open_codec(text, values ? KVR_V : KVR_K, false, KVR_COMPUTE_F32);
+    ck_assert_int_eq(kvr_codec_check(c, H, D), KVR_OK);
+    fill_block(x, &shape, FILL_NORMAL, 3);
+    ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == KVR_OK, "%s",
+                  kvr_error());
+    kvr_codec_decode(&p, 0, T, 0, H, y);
+    for (int i = 0; i < T * W; i++) {
+        const bool kept = (i % D - layer - values + D) % D < D / 4;
+        const float want = kept ? x[i] : (float)layer;
+
+        /* A coordinate is rounded to BF16: 2^-9 of it, |x| + 1 at the most. */
+        ck_assert_msg(fabsf(y[i] - want) <= 0x1p-8f * (fabsf(want) + 1), "channel %d: %g reads %g",
+                      i % D, (double)x[i], (double)y[i]);
+    }
+    kvr_packed_free(&p);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    remove(file);
+    free(x);
+    free(work);
+    free(y);
+}
+END_TEST
+
+START_TEST(a_file_that_is_none_is_refused)
+{
+    static const struct {
+        int heads, n, n_layers;
+        const char *name;
+        enum kvr_dtype dtype;
+        const char *said;
+        enum kvr_status status;
+    } bad[] = {
+        { H + 1, 2 * LAYERS, LAYERS, NULL, KVR_F32, "k.1", KVR_EFORMAT },
+        { H, 2 * LAYERS, LAYERS, "other", KVR_F32, "k.1", KVR_ENOTFOUND },
+        { H, 2 * LAYERS, LAYERS, NULL, KVR_BF16, "is not F32", KVR_EFORMAT },
+        { H, 3, LAYERS, NULL, KVR_F32, "3 tensors; the model has 2 layers", KVR_EFORMAT },
+        { H, 2 * LAYERS, LAYERS + 1, NULL, KVR_F32, "4 tensors; the model has 3", KVR_EFORMAT },
+        { H, 2 * LAYERS, 0, NULL, KVR_F32, "which layer this is, is not known", KVR_EUNSUPPORTED },
+        { 0, 0, LAYERS, NULL, KVR_F32, "/tmp/kvr_basis", KVR_ENOTFOUND },
+    };
+    const struct kvr_place place = { .layer = 1, .n_layers = bad[_i].n_layers };
+    float *x = floats(T * W), *work = floats(T * W);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p;
+    struct kvr_codec *c;
+    char text[128];
+
+    write_basis(bad[_i].n ? bad[_i].heads : H, bad[_i].name, bad[_i].dtype,
+                bad[_i].n ? bad[_i].n : 1);
+    if (!bad[_i].n)
+        remove(file);
+    snprintf(text, sizeof text, "principal(basis=%s)", file);
+    c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+    ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == bad[_i].status,
+                  "%d: %s", _i, kvr_error());
+    ck_assert_msg(strstr(kvr_error(), bad[_i].said) && strstr(kvr_error(), file), "'%s' lacks '%s'",
+                  kvr_error(), bad[_i].said);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    remove(file);
+    free(x);
+    free(work);
+}
+END_TEST
+enum { N_BAD = 7 };
+
 int main(void)
 {
     Suite *s = suite_create("lowrank");
@@ -119,6 +256,9 @@ int main(void)
     tcase_add_test(tc, sizes);
     tcase_add_test(tc, blocks_of_few_directions);
     tcase_add_test(tc, the_largest_are_kept);
+    tcase_add_test(tc, without_a_file_they_are_the_blocks_own);
+    tcase_add_loop_test(tc, a_layer_has_its_own, 0, 4);
+    tcase_add_loop_test(tc, a_file_that_is_none_is_refused, 0, N_BAD);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

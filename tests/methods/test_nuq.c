@@ -2,6 +2,9 @@
  */
 #include "tests/methods/codec_tools.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "methods/codecs/nuq/nuq.h"
 #include "tests/suite.h"
 
@@ -145,6 +148,189 @@ START_TEST(norm_keeps_the_variance)
 }
 END_TEST
 
+/* ---- calibrated levels ------------------------------------------------------------------------ */
+
+static char table[64];
+
+static void write_table(const char *text)
+{
+    FILE *f = fopen(table, "w");
+
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void make_table(void)
+{
+    strcpy(table, "/tmp/kvr_levels_XXXXXX");
+    ck_assert_int_ge(close(mkstemp(table)), 0);
+}
+
+static void remove_table(void)
+{
+    remove(table);
+}
+
+static struct kvr_codec *calibrated(const char *text, enum kvr_side side)
+{
+    struct kvr_codec *c = open_codec(text, side, false, KVR_COMPUTE_F32);
+    int n;
+
+    ck_assert_int_eq(kvr_codec_set(c, "levels", table, &n), KVR_OK);
+    ck_assert_int_eq(n, 1);
+    ck_assert_msg(kvr_codec_check(c, H, D) == KVR_OK, "%s", kvr_error());
+    return c;
+}
+
+static const char two_layers[] = "# of a test\n"
+                                 "k 0 -0.75 -0.25 0.25 0.75\n"
+                                 "v 0 -1 -0.5 0 0.5 # asymmetric\n"
+                                 "\n"
+                                 "k 1 -0.9 -0.1 0.2 1\n"
+                                 "v 1 -0.5 0 0 0.5\n";
+
+/* Without a file it is `nuq`, byte for byte. */
+START_TEST(without_a_file_they_are_the_blocks_own)
+{
+    struct kvr_codec *a = open_codec("nuq(bits=2,norm=true)", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *b = open_codec("kvquant(bits=2,norm=true)", KVR_K, false, KVR_COMPUTE_F32);
+    float *x = floats(T * W), *y = floats(T * W);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p, q;
+
+    draw(x, false);
+    p = code(dev, a, x, y);
+    q = code(dev, b, x, y);
+    ck_assert_uint_eq(p.stage[0].meta.n_bytes, q.stage[0].meta.n_bytes);
+    ck_assert_mem_eq(p.stage[0].codes.p, q.stage[0].codes.p, p.stage[0].codes.n_bytes);
+    ck_assert_mem_eq(p.stage[0].meta.p, q.stage[0].meta.p, p.stage[0].meta.n_bytes);
+    kvr_packed_free(&p);
+    kvr_packed_free(&q);
+    kvr_codec_close(&a);
+    kvr_codec_close(&b);
+    kvr_dev_close(&dev);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Keys and values of a layer have its own line, and are coded as its nearest level. */
+START_TEST(a_layer_has_its_own)
+{
+    static const double want[2][2][4] = { { { -.75, -.25, .25, .75 }, { -1, -.5, 0, .5 } },
+                                          { { -.9, -.1, .2, 1 }, { -.5, 0, 0, .5 } } };
+    const int layer = _i % 2;
+    const enum kvr_side side = _i / 2 ? KVR_V : KVR_K;
+    const struct kvr_place place = { .layer = layer, .n_layers = 2 };
+    const double *level = want[layer][side == KVR_V];
+    struct nuq g = { .bits = 2, .n_tok = T, .channels = W, .n_vectors = W, .length = T };
+    float *x = floats(T * W), *work = floats(T * W), *y = floats(T * W);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p;
+    struct kvr_codec *c;
+    const uint8_t *meta;
+
+    make_table();
+    write_table(two_layers);
+    c = calibrated("kvquant(bits=2,exact=0)", side);
+    kvr_normal(x, T * W, 7, KVR_RNG_TEST, 3, 0, 0);
+    ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == KVR_OK, "%s",
+                  kvr_error());
+    kvr_codec_decode(&p, 0, T, 0, H, y);
+    meta = p.stage[0].meta.p;
+    for (int q = 0; q < 4; q++)
+        ck_assert(cells_float(nuq_get(meta, 4 * q, 4)) == (float)level[q]);
+    for (int i = 0; i < T * W; i++) {
+        const float middle = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, i % W), 2));
+        const float half = kvr_f16_to_f32((kvr_f16)nuq_get(meta, nuq_middle_at(&g, i % W) + 2, 2));
+        double best = INFINITY;
+
+        for (int q = 0; q < 4; q++)
+            best = fmin(best, fabs(level[q] * (double)half + (double)middle - (double)x[i]));
+        /* Beside a boundary either level is as near, but for FP32's rounding. */
+        ck_assert_msg(fabs((double)y[i] - (double)x[i]) <= best + 1e-5, "%g reads %g", (double)x[i],
+                      (double)y[i]);
+    }
+    kvr_packed_free(&p);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    remove_table();
+    free(x);
+    free(work);
+    free(y);
+}
+END_TEST
+
+START_TEST(a_file_that_is_none_is_refused)
+{
+    static const struct {
+        const char *text, *said;
+        enum kvr_status status;
+    } bad[] = {
+        { "k 0 -1 0 1\n", ":1: need k or v, a layer, and 4 ascending levels", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1 1\n", ":1: need", KVR_EFORMAT },
+        { "k 0 -1 0 1 .5\n", ":1: need", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1.5\n", ":1: need", KVR_EFORMAT },
+        { "k 0 -1 0 .5 nan\n", ":1: need", KVR_EFORMAT },
+        { "q 0 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
+        { "k -1 -1 0 .5 1\n", ":1: need", KVR_EFORMAT },
+        { "k 0 -1 0 .5 one\n", ":1: need", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1\n#\nk 0 -1 0 .5 1\n", ":3: layer 0 comes twice", KVR_EFORMAT },
+        { "k 0 -1 0 .5 1\nv 0 -1 0 .5 1\n", "2 lines of levels; the model has 2 layers",
+          KVR_EFORMAT },
+        { "k 1 -1 0 .5 1\nv 0 -1 0 .5 1\nv 1 -1 0 .5 1\nv 0 -1 0 .5 1\n", "4 lines", KVR_EFORMAT },
+        { NULL, "No such file", KVR_ENOTFOUND },
+        { "/", "not a regular file", KVR_EINVAL },
+        { two_layers, "which layer this is, is not known", KVR_EUNSUPPORTED },
+    };
+    const struct kvr_place place = { .n_layers = bad[_i].text == two_layers ? 0 : 2 };
+    float *x = floats(T * W), *work = floats(T * W);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p;
+    struct kvr_codec *c;
+
+    make_table();
+    if (bad[_i].text && *bad[_i].text != '/')
+        write_table(bad[_i].text);
+    else
+        remove_table();
+    if (bad[_i].text && *bad[_i].text == '/')
+        ck_assert_int_eq(mkdir(table, 0700), 0);
+    c = calibrated("kvquant(bits=2)", KVR_K);
+    ck_assert_msg(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p) == bad[_i].status,
+                  "%s: %s", bad[_i].text, kvr_error());
+    ck_assert_msg(strstr(kvr_error(), bad[_i].said) && strstr(kvr_error(), table),
+                  "'%s' lacks '%s'", kvr_error(), bad[_i].said);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    remove_table();
+    free(x);
+    free(work);
+}
+END_TEST
+enum { N_BAD_TABLES = 14 };
+
+/* A path stands in the codec's text, and nothing else may. */
+START_TEST(a_path_is_refused_that_is_no_word)
+{
+    static const char *const bad[] = { "a,b", "a)", "a|b", "a b" };
+    char longer[130];
+
+    memset(longer, 'a', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    for (int i = 0; i < 5; i++) {
+        struct kvr_codec *c = open_codec("kvquant", KVR_K, false, KVR_COMPUTE_F32);
+        int n;
+
+        ck_assert_int_eq(kvr_codec_set(c, "levels", i < 4 ? bad[i] : longer, &n), KVR_OK);
+        ck_assert_int_eq(kvr_codec_check(c, H, D), KVR_EINVAL);
+        ck_assert_ptr_nonnull(strstr(kvr_error(), "a path of at most 120 characters"));
+        kvr_codec_close(&c);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("nuq");
@@ -153,6 +339,10 @@ int main(void)
     tcase_add_test(tc, sizes);
     tcase_add_loop_test(tc, levels_are_means, 0, 6);
     tcase_add_test(tc, norm_keeps_the_variance);
+    tcase_add_test(tc, without_a_file_they_are_the_blocks_own);
+    tcase_add_loop_test(tc, a_layer_has_its_own, 0, 4);
+    tcase_add_loop_test(tc, a_file_that_is_none_is_refused, 0, N_BAD_TABLES);
+    tcase_add_test(tc, a_path_is_refused_that_is_no_word);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -292,9 +292,16 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     };
 }
 
+/* Whether an integer is off by about half its group's scale at most. */
+static bool has_steps(const struct cells *c)
+{
+    return c->kind == CELLS_INTS && c->scale != CELLS_BLOCK && c->round != CELLS_TRUNC &&
+           !(c->quantile < 1);
+}
+
 /* A float's step is about a share of its value: averaged over a log-uniform mantissa its square is
  * 3 / (8 ln 2) of the square of 2^-mantissa bits. Other formats' errors have no such rule: extremes
- * saturate, scales are rounded, levels are uneven. */
+ * saturate, levels are uneven. */
 static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out)
 {
@@ -302,6 +309,12 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
 
     (void)in;
     out->kind = KVR_NOISE_MEASURED;
+    if (has_steps(&c)) {
+        out->kind = KVR_NOISE_SCALES;
+        out->axis = KVR_AXIS_CHANNELS;
+        out->group = c.group;
+        out->dead_zone = c.zero == CELLS_NO_ZERO && c.bits == 2;
+    }
     if (c.kind == CELLS_FLOATS && c.bits == 8 && c.pick != CELLS_FLOOR) {
         out->kind = KVR_NOISE_RELATIVE;
         out->relative = sqrtf(0.541f) / (float)(1 << c.man);
@@ -411,6 +424,10 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
 
             cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
                        get_number(meta, c.second_at, c.second, g), most, &f);
+            for (int i = 0; i < c.group && mode == KVR_DECODE_SCALES; i++)
+                out[i] = f.s;
+            if (mode == KVR_DECODE_SCALES)
+                continue;
             kvr_unpack_token(in->codes.p, c.n_tok, c.channels, c.bits, t, at, c.group, codes);
             for (int i = 0; i < c.group; i++) {
                 const float v = cells_value(&c, &f, codes[i]);

@@ -127,9 +127,9 @@ static __global__ void __launch_bounds__(THREADS)
             continue;
         cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
                    get_number(meta, c.second_at, c.second, g), most, &f);
-        const float v = cells_value(&c, &f, code[r]);
+        const float v = d.mode == KVR_DECODE_SCALES ? f.s : cells_value(&c, &f, code[r]);
 
-        kvr_part_put(d.mode, out, to, v);
+        kvr_part_put(d.mode == KVR_DECODE_SCALES ? (int)KVR_DECODE_SET : d.mode, out, to, v);
     }
 }
 

@@ -1,26 +1,45 @@
-/* lowrank.c - the stage `lowrank`: of every head the directions in which the block varies most, and
- * each token's coordinates along them. The format is lowrank.h.
+/* lowrank.c - the stages `lowrank`, of every head the directions in which the block varies most, and
+ * each token's coordinates along them, and `principal`, whose directions may be a calibration's. The
+ * format is lowrank.h.
  *
  * The directions are eigenvectors of the covariance of the block's tokens (cyclic Jacobi in FP64),
  * with the largest eigenvalues, of two equal ones the earlier; each is turned so that its largest
  * component is positive. Coordinates are taken along the directions as they are stored. A negative
  * control: bits spent on few exact coordinates, all else given up, after xKV (arXiv:2503.18893),
  * which does so over the heads of several layers at one time. A head that holds what is not finite
- * reads NaN. On a device blocks are coded by the host. */
+ * reads NaN. Directions of a calibration are held with each block, as its own would be. On a device
+ * blocks are coded by the host. */
 #include "methods/codecs/lowrank/lowrank.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "harness/core/safetensors.h"
+#include "methods/kernels/calibration.h"
 
 enum { SWEEPS = 30 };
 
 struct lowrank_opts {
     double share;
+    char basis[KVR_OPT_STRING_MAX]; /* of `principal` */
 };
 static const struct kvr_opt options[] = {
     KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
                   "directions kept, as a share of a head's channels; one at least"),
     { 0 }
 };
+static const struct kvr_opt principal_options[] = {
+    KVR_OPT_FLOAT(struct lowrank_opts, share, 0.25, 0, 1,
+                  "directions kept, as a share of a head's channels; one at least"),
+    KVR_OPT_STRING(struct lowrank_opts, basis, KVR_CALIBRATION_FIT,
+                   "fit: to the block; or a file of `kvreel profile basis`"),
+    { 0 }
+};
+
+static enum kvr_status check_basis(const struct kvr_stage_job *job)
+{
+    return kvr_calibration_check("basis", ((const struct lowrank_opts *)job->opts)->basis);
+}
 
 static struct lowrank lowrank_of(const struct kvr_stage_job *job)
 {
@@ -51,6 +70,7 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 /* Work of a head: covariance and eigenvectors [D][D]. */
 struct room {
     double *a, *v, *mean;
+    float *u; /* directions [D][D] */
 };
 
 /* One rotation that makes a[p][q] 0; rows of v are turned along. */
@@ -134,67 +154,131 @@ static bool covariance(const struct lowrank *g, const float *x, int h, const str
     return true;
 }
 
-/* The k-th direction as BF16: of the largest eigenvalue not taken yet, which is then taken. */
-static void next_direction(int d, const struct room *r, kvr_bf16 *u)
+/* The next direction [D]: of the largest eigenvalue not taken yet, which is then taken. */
+static void next_direction(int d, double *a, const double *v, float *u)
 {
     int best = 0, top = 0;
     double sign;
 
     for (int i = 1; i < d; i++)
-        best = r->a[i * d + i] > r->a[best * d + best] ? i : best;
+        best = a[i * d + i] > a[best * d + best] ? i : best;
     for (int c = 1; c < d; c++)
-        top = fabs(r->v[best * d + c]) > fabs(r->v[best * d + top]) ? c : top;
-    sign = r->v[best * d + top] < 0 ? -1 : 1;
+        top = fabs(v[best * d + c]) > fabs(v[best * d + top]) ? c : top;
+    sign = v[best * d + top] < 0 ? -1 : 1;
     for (int c = 0; c < d; c++)
-        u[c] = kvr_f32_to_bf16((float)(sign * r->v[best * d + c]));
-    r->a[best * d + best] = -INFINITY;
+        u[c] = (float)(sign * v[best * d + c]);
+    a[best * d + best] = -INFINITY;
 }
 
-static void code_head(const struct lowrank *g, const float *x, int h, const struct room *r,
-                      kvr_bf16 *codes, kvr_bf16 *meta)
+void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u)
+{
+    diagonalise(d, a, v);
+    for (int k = 0; k < n; k++)
+        next_direction(d, a, v, u + (int64_t)k * d);
+}
+
+static bool is_finite(const struct lowrank *g, const float *x, int h)
+{
+    for (int64_t t = 0; t < g->n_tok; t++)
+        for (int c = 0; c < g->d; c++)
+            if (!isfinite(x[(t * g->n_heads + h) * g->d + c]))
+                return false;
+    return true;
+}
+
+/* A head's mean and directions, as they are stored; 0 where the head holds what is not finite, and
+ * the mean NaN. basis [1 + D][D]: a calibration's; NULL: the block's own. */
+static void fit_head(const struct lowrank *g, const float *x, int h, const float *basis,
+                     const struct room *r, kvr_bf16 *mean)
+{
+    const int d = g->d;
+    const bool good = basis ? is_finite(g, x, h) : covariance(g, x, h, r);
+
+    if (good && !basis)
+        kvr_lowrank_directions(d, r->a, r->v, g->rank, r->u);
+    for (int c = 0; c < d; c++)
+        mean[c] = good ? kvr_f32_to_bf16(basis ? basis[c] : (float)r->mean[c]) : 0x7fc0;
+    for (int c = 0; c < g->rank * d; c++)
+        mean[d + c] = good ? kvr_f32_to_bf16(basis ? basis[d + c] : r->u[c]) : 0;
+}
+
+static void code_head(const struct lowrank *g, const float *x, int h, const float *basis,
+                      const struct room *r, kvr_bf16 *codes, kvr_bf16 *meta)
 {
     const int64_t step = (int64_t)g->n_heads * g->d;
-    kvr_bf16 *mean = meta + (int64_t)h * (g->rank + 1) * g->d, *u = mean + g->d;
-    const bool good = covariance(g, x, h, r);
+    kvr_bf16 *mean = meta + (int64_t)h * (g->rank + 1) * g->d;
 
-    for (int c = 0; c < g->d; c++)
-        mean[c] = good ? kvr_f32_to_bf16((float)r->mean[c]) : 0x7fc0;
-    if (good)
-        diagonalise(g->d, r->a, r->v);
-    for (int k = 0; k < g->rank; k++) {
-        for (int c = 0; c < g->d && !good; c++)
-            u[k * g->d + c] = 0;
-        if (good)
-            next_direction(g->d, r, u + k * g->d);
+    fit_head(g, x, h, basis, r, mean);
+
+    const bool good = mean[0] != 0x7fc0;
+
+    for (int k = 0; k < g->rank; k++)
         for (int64_t t = 0; t < g->n_tok; t++) {
             double sum = 0;
 
             for (int c = 0; c < g->d && good; c++)
-                sum += ((double)x[t * step + h * g->d + c] - r->mean[c]) *
-                       (double)kvr_bf16_to_f32(u[k * g->d + c]);
+                sum += ((double)x[t * step + h * g->d + c] - (double)kvr_bf16_to_f32(mean[c])) *
+                       (double)kvr_bf16_to_f32(mean[(k + 1) * g->d + c]);
             codes[(t * g->n_heads + h) * g->rank + k] = kvr_f32_to_bf16((float)sum);
         }
-    }
+}
+
+/* What a calibration says of a layer: *basis [H][1 + D][D], borrowed from *f; NULL without one. */
+static enum kvr_status open_basis(const struct kvr_stage_job *job, struct kvr_st **f,
+                                  const float **basis)
+{
+    const char *path = ((const struct lowrank_opts *)job->opts)->basis;
+    const int64_t d = job->shape.head_dim, shape[3] = { job->shape.n_heads, 1 + d, d };
+    struct kvr_tensor t;
+    enum kvr_status st;
+    char name[32];
+
+    *f = NULL;
+    *basis = NULL;
+    if (!kvr_calibration_is_file(path))
+        return KVR_OK;
+    KVR_TRY(kvr_calibration_find("basis", path, &job->place));
+    KVR_TRY(kvr_st_open(f, path));
+    snprintf(name, sizeof name, "%c.%d", "kv"[job->side == KVR_V], job -> place.layer);
+    st = kvr_st_count(*f) == 2 * job->place.n_layers
+             ? kvr_st_get_shaped(*f, name, 3, shape, &t)
+             : kvr_fail(KVR_EFORMAT,
+                        "%s: %d tensors; the model has %d layers, and each one for keys and one "
+                        "for values",
+                        path, kvr_st_count(*f), job->place.n_layers);
+    if (st == KVR_OK && t.dtype != KVR_F32)
+        st = kvr_fail(KVR_EFORMAT, "%s: tensor '%s' is not F32", path, name);
+    if (st == KVR_OK)
+        *basis = t.data;
+    else
+        kvr_st_close(f);
+    return st;
 }
 
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
     const struct lowrank g = lowrank_of(job);
     const size_t d = (size_t)g.d;
+    const float *basis;
+    struct kvr_st *f;
     bool room = true;
 
+    KVR_TRY(open_basis(job, &f, &basis));
 #pragma omp parallel for schedule(dynamic) reduction(&& : room)
     for (int h = 0; h < g.n_heads; h++) {
-        struct room r = { .a = malloc((2 * d * d + d) * sizeof(double)) };
+        struct room r = { .a = malloc((2 * d * d + d) * sizeof(double) + d * d * sizeof(float)) };
 
         room = room && r.a;
         if (!r.a)
             continue;
         r.v = r.a + d * d;
         r.mean = r.v + d * d;
-        code_head(&g, x, h, &r, out->codes.p, out->meta.p);
+        r.u = (float *)(r.mean + d);
+        code_head(&g, x, h, basis ? basis + (size_t)h * (1 + d) * d : NULL, &r, out->codes.p,
+                  out->meta.p);
         free(r.a);
     }
+    kvr_st_close(&f);
     return room ? KVR_OK : kvr_fail(KVR_ENOMEM, "lowrank: no memory for %d x %d", g.d, g.d);
 }
 
@@ -218,4 +302,18 @@ const struct kvr_stage kvr_stage_lowrank = {
     KVR_CODED_STAGE(lowrank),
     .title = "coordinates along the directions in which the block varies most",
     .noise = kvr_noise_measured, /* what is left out is no noise of elements */
+};
+
+const struct kvr_stage kvr_stage_principal = {
+    .name = "principal",
+    .title = "coordinates along a calibration's directions, or the block's own",
+    .kind = KVR_STAGE_GRID,
+    .options = principal_options,
+    .opts_size = sizeof(struct lowrank_opts),
+    .deterministic = true,
+    .check = check_basis,
+    .layout = layout,
+    .noise = kvr_noise_measured,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
 };

@@ -34,4 +34,10 @@ CELLS float lowrank_value(const struct lowrank *g, lowrank_in codes, lowrank_in 
 
 KVR_DECODE_LAUNCHER(lowrank);
 
+#ifndef __cplusplus
+/* u [n][D], n <= D: the eigenvectors of the symmetric a [D][D] with the largest eigenvalues, of two
+ * equal ones the earlier, each with its largest component positive. a is used up; v [D][D] is room. */
+void kvr_lowrank_directions(int d, double *a, double *v, int n, float *u);
+#endif
+
 #endif

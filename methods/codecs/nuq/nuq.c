@@ -1,5 +1,6 @@
-/* nuq.c - the stage `nuq`: levels fitted to the block, and the farthest elements of every vector
- * exactly (KVQuant, arXiv:2401.18079). The format is nuq.h.
+/* nuq.c - the stages `nuq`, levels fitted to the block, and the farthest elements of every vector
+ * exactly, and `kvquant`, whose levels may be a calibration's (KVQuant, arXiv:2401.18079). The format
+ * is nuq.h.
  *
  * Of the n elements of a vector those n - kept are coded that leave the smallest range lo .. hi,
  * the lowest such range; with y = (x - (lo + hi) / 2) / ((hi - lo) / 2) the levels are the means of
@@ -9,20 +10,24 @@
  * variance are those of what was coded (KVQuant's Q-Norm); codes stay.
  *
  * KVQuant fits levels to calibration texts, weighted by Fisher information, and ranges of keys too;
- * here all is fitted to each block. On a device blocks are coded by the host. */
+ * here ranges are always the block's, and an element weighs as above in a calibration, too, since
+ * there are no gradients. On a device blocks are coded by the host. */
 #include "methods/codecs/nuq/nuq.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "methods/kernels/calibration.h"
+#include "methods/kernels/level_table.h"
 #include "methods/kernels/pack.h"
 
-enum { BINS = 1024, ROUNDS = 300, ROWS = 8 };
+enum { ROUNDS = 300, ROWS = 8 };
 
 struct nuq_opts {
     int bits, axis;
     double exact;
     bool norm;
+    char levels[KVR_OPT_STRING_MAX]; /* of `kvquant` */
 };
 static const char *const axis_names[] = { "tokens", "token", NULL };
 static const struct kvr_opt options[] = {
@@ -33,6 +38,29 @@ static const struct kvr_opt options[] = {
     KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels keep mean and variance"),
     { 0 }
 };
+static const struct kvr_opt kvquant_options[] = {
+    KVR_OPT_INT(struct nuq_opts, bits, 3, 1, 4, "bits per stored element"),
+    KVR_OPT_ENUM(struct nuq_opts, axis, 0, axis_names,
+                 "a vector is a channel over all tokens, or a token over all heads"),
+    KVR_OPT_FLOAT(struct nuq_opts, exact, 0.01, 0, 0.5, "share of a vector that is held exactly"),
+    KVR_OPT_BOOL(struct nuq_opts, norm, false, "levels keep mean and variance"),
+    KVR_OPT_STRING(struct nuq_opts, levels, KVR_CALIBRATION_FIT,
+                   "fit: to the block; or a file of `kvreel profile levels`"),
+    { 0 }
+};
+
+/* `nuq` has no such option, and no file. */
+static bool has_table(const struct nuq_opts *o)
+{
+    return kvr_calibration_is_file(o->levels);
+}
+
+static void nuq_measure(struct nuq *g, double exact)
+{
+    g->n_vectors = g->by_token ? g->n_tok : g->channels;
+    g->length = g->by_token ? g->channels : g->n_tok;
+    g->kept = (int)rint(exact * (double)g->length);
+}
 
 static struct nuq nuq_of(const struct kvr_stage_job *job)
 {
@@ -44,10 +72,13 @@ static struct nuq nuq_of(const struct kvr_stage_job *job)
         .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
     };
 
-    g.n_vectors = g.by_token ? g.n_tok : g.channels;
-    g.length = g.by_token ? g.channels : g.n_tok;
-    g.kept = (int)rint(o->exact * (double)g.length);
+    nuq_measure(&g, o->exact);
     return g;
+}
+
+static enum kvr_status check_levels(const struct kvr_stage_job *job)
+{
+    return kvr_calibration_check("levels", ((const struct nuq_opts *)job->opts)->levels);
 }
 
 static int64_t at(const struct nuq *g, int64_t vector, int64_t i)
@@ -139,7 +170,8 @@ static float relative(float x, float middle, float half)
     return y < -1 ? -1 : y > 1 ? 1 : y;
 }
 
-static void count(const struct nuq *g, const float *x, const uint8_t *meta, uint64_t *bins)
+/* Largest half range of the block's vectors, which the weights are relative to. */
+static float count(const struct nuq *g, const float *x, const uint8_t *meta, uint64_t *bins)
 {
     float most = 0;
 
@@ -156,17 +188,18 @@ static void count(const struct nuq *g, const float *x, const uint8_t *meta, uint
         int next = 0;
 
         for (int64_t i = 0; i < g->length && weight; i++) {
-            const int bin = (int)((relative(x[at(g, v, i)], middle, half) + 1) * (BINS / 2));
+            const int bin = (int)((relative(x[at(g, v, i)], middle, half) + 1) * (NUQ_BINS / 2));
 
             if (!is_kept(g, meta, v, i, &next))
-                bins[bin < BINS ? bin : BINS - 1] += weight;
+                bins[bin < NUQ_BINS ? bin : NUQ_BINS - 1] += weight;
         }
     }
+    return most;
 }
 
 static double centre(int bin)
 {
-    return (bin + 0.5) * 2 / BINS - 1;
+    return (bin + 0.5) * 2 / NUQ_BINS - 1;
 }
 
 static int nearest(const double *level, int n, double y)
@@ -183,7 +216,7 @@ static void moments(const uint64_t *bins, const double *level, int n, double *me
 {
     double sum = 0, squares = 0, all = 0;
 
-    for (int b = 0; b < BINS; b++) {
+    for (int b = 0; b < NUQ_BINS; b++) {
         const double v = level ? level[nearest(level, n, centre(b))] : centre(b);
 
         all += (double)bins[b];
@@ -194,8 +227,7 @@ static void moments(const uint64_t *bins, const double *level, int n, double *me
     *sd = all > 0 ? sqrt(fmax(squares / all - *mean * *mean, 0)) : 0;
 }
 
-/* level [n]: by which elements are coded. */
-static void fit_levels(const uint64_t *bins, int n, double *level)
+void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level)
 {
     bool moved = true;
 
@@ -204,7 +236,7 @@ static void fit_levels(const uint64_t *bins, int n, double *level)
     for (int r = 0; r < ROUNDS && moved; r++) {
         double sum[NUQ_MAX_LEVELS] = { 0 }, all[NUQ_MAX_LEVELS] = { 0 };
 
-        for (int b = 0; b < BINS; b++) {
+        for (int b = 0; b < NUQ_BINS; b++) {
             const int q = nearest(level, n, centre(b));
 
             sum[q] += (double)bins[b] * centre(b);
@@ -231,35 +263,77 @@ static void stretch_levels(const uint64_t *bins, int n, const double *level, dou
         read[q] = sd_read > 0 ? (level[q] - mean_read) * sd / sd_read + mean : level[q];
 }
 
-static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+/* Ranges and exact elements of all vectors. */
+static enum kvr_status fit_vectors(const struct nuq *g, const float *x, uint8_t *meta)
 {
-    const struct nuq g = nuq_of(job);
-    uint64_t *bins = calloc(BINS, sizeof *bins);
-    double level[NUQ_MAX_LEVELS] = { 0 }, read[NUQ_MAX_LEVELS];
-    uint8_t *meta = out->meta.p;
-    bool room = bins != NULL;
+    bool room = true;
 
 #pragma omp parallel reduction(&& : room)
     {
-        float *sorted = malloc((size_t)(g.length ? g.length : 1) * sizeof *sorted);
+        float *sorted = malloc((size_t)(g->length ? g->length : 1) * sizeof *sorted);
 
         room = room && sorted;
 #pragma omp for schedule(static)
-        for (int64_t v = 0; v < g.n_vectors; v++)
+        for (int64_t v = 0; v < g->n_vectors; v++)
             if (sorted)
-                fit_vector(&g, x, v, sorted, meta);
+                fit_vector(g, x, v, sorted, meta);
         free(sorted);
     }
-    if (!room) {
+    return room ? KVR_OK
+                : kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g->length);
+}
+
+enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
+                              float *most)
+{
+    uint8_t *meta;
+    enum kvr_status st;
+
+    nuq_measure(g, exact);
+    meta = malloc((size_t)nuq_value_at(g, g->n_vectors, 0));
+    if (!meta)
+        return kvr_fail(KVR_ENOMEM, "nuq: no memory for %lld vectors", (long long)g->n_vectors);
+    st = fit_vectors(g, x, meta);
+    if (st == KVR_OK)
+        *most = count(g, x, meta, bins);
+    free(meta);
+    return st;
+}
+
+/* level [2^b]: by which elements are coded; read [2^b]: what their codes read as. */
+static enum kvr_status make_levels(const struct kvr_stage_job *job, const struct nuq *g,
+                                   const float *x, const uint8_t *meta, double *level, double *read)
+{
+    const struct nuq_opts *o = job->opts;
+    const int n = 1 << g->bits;
+    uint64_t *bins;
+
+    if (has_table(o))
+        KVR_TRY(kvr_level_table_read(o->levels, job->side, &job->place, n, level));
+    if (!has_table(o) || o->norm) {
+        bins = calloc(NUQ_BINS, sizeof *bins);
+        if (!bins)
+            return kvr_fail(KVR_ENOMEM, "nuq: no memory");
+        count(g, x, meta, bins);
+        if (!has_table(o))
+            kvr_nuq_fit_levels(bins, n, level);
+        if (o->norm)
+            stretch_levels(bins, n, level, read);
         free(bins);
-        return kvr_fail(KVR_ENOMEM, "nuq: no memory for vectors of %lld", (long long)g.length);
     }
-    count(&g, x, meta, bins);
-    fit_levels(bins, 1 << g.bits, level);
-    memcpy(read, level, sizeof read);
-    if (((const struct nuq_opts *)job->opts)->norm)
-        stretch_levels(bins, 1 << g.bits, level, read);
-    free(bins);
+    if (!o->norm)
+        memcpy(read, level, (size_t)n * sizeof *read);
+    return KVR_OK;
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct nuq g = nuq_of(job);
+    double level[NUQ_MAX_LEVELS] = { 0 }, read[NUQ_MAX_LEVELS];
+    uint8_t *meta = out->meta.p;
+
+    KVR_TRY(fit_vectors(&g, x, meta));
+    KVR_TRY(make_levels(job, &g, x, meta, level, read));
     for (int q = 0; q < 1 << g.bits; q++)
         put(meta, 4 * q, 4, kvr_f32_bits((float)read[q]));
 #pragma omp parallel for schedule(static)
@@ -310,4 +384,18 @@ const struct kvr_stage kvr_stage_nuq = {
     KVR_CODED_STAGE(nuq),
     .title = "levels fitted to the block, the farthest elements exactly",
     .noise = kvr_noise_measured,
+};
+
+const struct kvr_stage kvr_stage_kvquant = {
+    .name = "kvquant",
+    .title = "levels fitted to the block or calibrated, the farthest elements exactly",
+    .kind = KVR_STAGE_GRID,
+    .options = kvquant_options,
+    .opts_size = sizeof(struct nuq_opts),
+    .deterministic = true,
+    .check = check_levels,
+    .layout = layout,
+    .noise = kvr_noise_measured,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
 };

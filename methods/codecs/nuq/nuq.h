@@ -82,4 +82,16 @@ CELLS float nuq_value(const struct nuq *g, nuq_bytes_in meta, int64_t t, int64_t
 
 KVR_DECODE_LAUNCHER(nuq);
 
+#ifndef __cplusplus
+/* How often the coded elements of a block's vectors lie in each of NUQ_BINS equal parts of their
+ * range, -1 .. 1, an element weighing 2^20 times the square of its vector's half range over the
+ * largest, *most. g: by_token, n_tok and channels are read, the rest is filled in; x [T,C]; bins
+ * [NUQ_BINS] are added to. KVR_ENOMEM. */
+enum { NUQ_BINS = 1024 };
+enum kvr_status kvr_nuq_count(struct nuq *g, double exact, const float *x, uint64_t *bins,
+                              float *most);
+/* level [n], ascending: of least squared error for these bins (Lloyd, from equal steps). */
+void kvr_nuq_fit_levels(const uint64_t *bins, int n, double *level);
+#endif
+
 #endif

@@ -1,0 +1,175 @@
+/* cube.c - the shift `cube`: every channel loses its mean over a small cube of tokens near in time
+ * and space, kept in E4M3. The places are cube.h, the kernels cube_cuda.cu.
+ *
+ * DeltaQuant's decomposition (CVPR 2026: a mean in 8 bits and differences in 4, of activations, in
+ * cubes of 4 x 1 x 4 and 4 x 2 x 8 tokens) carried over to a cache, which it has no variant for.
+ * Chunks of 3 frames of 30 x 52 tokens ask for other cubes: 3 x 2 x 4, a third of a bit an
+ * element. What is taken off is the number as stored, so that decoding adds what coding took off. */
+#include "methods/codecs/cube/cube.h"
+
+#include "methods/kernels/rope.h"
+
+struct cube_opts {
+    int frames, rows, cols, row;
+};
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct cube_opts, frames, 3, 1, 64,
+                "of a cube, at most: as many as divide the block's"),
+    KVR_OPT_INT(struct cube_opts, rows, 2, 1, 64,
+                "of a cube, at most: as many as divide a frame's"),
+    KVR_OPT_INT(struct cube_opts, cols, 4, 1, 64,
+                "of a cube, at most: as many as divide a row's tokens"),
+    KVR_OPT_INT(struct cube_opts, row, 0, 0, 1 << 20,
+                "of a frame: positions in a row; 0: 52 of Wan's 1560, else as square as it goes"),
+    { 0 }
+};
+
+/* The largest number not above `most` that divides n. */
+static int64_t divisor(int64_t n, int64_t most)
+{
+    while (n % most)
+        most--;
+    return most;
+}
+
+static struct cube cube_of_job(const struct kvr_stage_job *job)
+{
+    const struct cube_opts *o = job->opts;
+    const int64_t n = job->shape.n_tok, frame = job->place.frame_tokens;
+    const int64_t size = (int64_t)o->frames * o->rows * o->cols;
+    struct cube g = {
+        .n_tok = n,
+        .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
+        .frame = n ? n : 1,
+        .row = n ? n : 1,
+        .frames = 1,
+        .rows = 1,
+        .cols = size,
+        .across = (n + size - 1) / size,
+        .down = 1,
+        .deep = 1,
+    };
+    int row;
+
+    if (!job->place.whole || !frame || n % frame ||
+        kvr_frame_row("cube", (int)frame, o->row, &row) != KVR_OK)
+        return g;
+    g.frame = frame;
+    g.row = row;
+    g.frames = divisor(n / frame, o->frames);
+    g.rows = divisor(frame / g.row, o->rows);
+    g.cols = divisor(g.row, o->cols);
+    g.across = g.row / g.cols;
+    g.down = frame / g.row / g.rows;
+    g.deep = n / frame / g.frames;
+    return g;
+}
+
+/* KVR_EUNSUPPORTED: the option `row` does not divide a frame. */
+static enum kvr_status check_row(const struct kvr_stage_job *job)
+{
+    const struct cube_opts *o = job->opts;
+    const int64_t frame = job->place.frame_tokens;
+    int row;
+
+    return frame ? kvr_frame_row("cube", (int)frame, o->row, &row) : KVR_OK;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct cube g = cube_of_job(job);
+
+    *out = (struct kvr_layout){ .bytes.meta = (size_t)(g.deep * g.down * g.across * g.channels) };
+}
+
+/* Channels [first, first + n) of cube i; n is at most PIECE. */
+enum { PIECE = 64 };
+static void take_off(const struct cube *g, int64_t i, int64_t first, int64_t n, float *x,
+                     uint8_t *mean)
+{
+    const int64_t size = g->frames * g->rows * g->cols;
+    double sum[PIECE] = { 0 };
+    float off[PIECE];
+    int64_t count = 0;
+
+    for (int64_t j = 0; j < size; j++) {
+        const int64_t t = cube_token(g, i, j);
+
+        for (int64_t c = 0; c < n && t >= 0; c++)
+            sum[c] += (double)x[t * g->channels + first + c];
+        count += t >= 0;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        mean[i * g->channels + first + c] = (uint8_t)cube_mean(sum[c], count);
+        off[c] = cube_value(mean[i * g->channels + first + c]);
+    }
+    for (int64_t j = 0; j < size; j++) {
+        const int64_t t = cube_token(g, i, j);
+
+        for (int64_t c = 0; c < n && t >= 0; c++)
+            x[t * g->channels + first + c] -= off[c];
+    }
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct cube g = cube_of_job(job);
+
+    KVR_TRY(check_row(job));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < g.deep * g.down * g.across; i++)
+        for (int64_t c = 0; c < g.channels; c += PIECE)
+            take_off(&g, i, c, g.channels - c < PIECE ? g.channels - c : PIECE, x, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct cube g = cube_of_job(job);
+    const int64_t d = job->shape.head_dim, width = nh * d;
+    const uint8_t *mean = in->meta.p;
+
+    (void)mode;
+    for (int64_t t = 0; t < n; t++, out += width) {
+        const uint8_t *own = mean + cube_of(&g, t0 + t) * g.channels + h0 * d;
+
+        for (int64_t c = 0; c < width; c++)
+            out[c] += cube_value(own[c]);
+    }
+}
+
+static enum kvr_status encode_cuda(const struct kvr_stage_job *job, float *x,
+                                   struct kvr_stage_data *out)
+{
+    const struct cube g = cube_of_job(job);
+
+    KVR_TRY(check_row(job));
+    kvr_cube_encode_cuda(kvr_dev_stream(job->dev), &g, x, out->meta.p);
+    return KVR_OK;
+}
+
+static void decode_cuda(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
+                        int64_t t0, int64_t n, int h0, int nh, enum kvr_decode_mode mode,
+                        float *out)
+{
+    const struct cube g = cube_of_job(job);
+    const int64_t d = job->shape.head_dim;
+    const struct kvr_part part = { t0, n, h0 * d, nh * d, mode };
+
+    kvr_cube_decode_cuda(kvr_dev_stream(job->dev), &g, NULL, in->meta.p, &part, out);
+}
+
+static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_cube = {
+    .name = "cube",
+    .title = "the mean of every channel over cubes of tokens, taken off and kept in E4M3",
+    .kind = KVR_STAGE_SHIFT,
+    .options = options,
+    .opts_size = sizeof(struct cube_opts),
+    .deterministic = true,
+    .layout = layout,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &cuda,
+};

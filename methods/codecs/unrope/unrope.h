@@ -1,0 +1,73 @@
+/* unrope.h - the turns of the stage `unrope`, which both kinds of device do alike.
+ *
+ * Pair p = (2p, 2p + 1) of a key at frame f, row r, column c of a video was turned by the angle
+ * a = rate[p] times f, r or c (methods/kernels/rope.h says which pairs are whose):
+ *
+ *     (x, y) -> (x cos a - y sin a, x sin a + y cos a)        back: by -a
+ *
+ * in FP64, rounded to FP32. */
+#ifndef KVR_METHODS_UNROPE_H
+#define KVR_METHODS_UNROPE_H
+
+#include "methods/codecs/cells/cells.h"
+
+enum { UNROPE_MAX_PAIRS = 128 };
+
+/* A block. `list` [n_tok] or NULL as in struct kvr_place, of the device. */
+struct unrope {
+    int n_heads, d;
+    int64_t frame, row; /* tokens of each; frame 0: places are not known, nothing is turned */
+    int64_t tok0;
+    const int32_t *list;
+    int by_row, by_col; /* the first pairs of heights and of widths */
+    double rate[UNROPE_MAX_PAIRS];
+};
+
+/* Where along pair p's axis a token is. */
+CELLS int64_t unrope_position(const struct unrope *g, int64_t token, int p)
+{
+    return p < g->by_row   ? token / g->frame
+           : p < g->by_col ? token % g->frame / g->row
+                           : token % g->row;
+}
+
+/* By elementary operations alone, so that no library shows: of an angle below 2^20, reduced by
+ * multiples of pi / 2, the series of Taylor; off by 1e-9 at the most. */
+CELLS void unrope_angle(double angle, double *cosine, double *sine)
+{
+    const double k = rint(angle * 0.63661977236758134308), a = angle - k * 1.57079632679489661923;
+    const double s = a * a;
+    const double c =
+        1 + s * (-1.0 / 2 +
+                 s * (1.0 / 24 + s * (-1.0 / 720 +
+                                      s * (1.0 / 40320 + s * (-1.0 / 3628800 +
+                                                              s * (1.0 / 479001600 +
+                                                                   s * (-1.0 / 87178291200.0)))))));
+    const double t =
+        a +
+        a * s *
+            (-1.0 / 6 +
+             s * (1.0 / 120 + s * (-1.0 / 5040 +
+                                   s * (1.0 / 362880 + s * (-1.0 / 39916800 +
+                                                            s * (1.0 / 6227020800.0 +
+                                                                 s * (-1.0 / 1307674368000.0)))))));
+    const int quarter = (int)((int64_t)k & 3);
+
+    *cosine = quarter == 0 ? c : quarter == 1 ? -t : quarter == 2 ? -c : t;
+    *sine = quarter == 0 ? t : quarter == 1 ? c : quarter == 2 ? -t : -c;
+}
+
+/* The pair x, y turned; `sine` has the sign of the way. */
+CELLS void unrope_pair(double cosine, double sine, float *x, float *y)
+{
+    const double a = (double)*x, b = (double)*y;
+
+    *x = (float)(a * cosine - b * sine);
+    *y = (float)(a * sine + b * cosine);
+}
+
+/* Turns tokens [t0, t0 + n) of the part's channels, x [n,width]; device memory. */
+KVR_LAUNCHER kvr_unrope_turn_cuda(struct kvr_stream *s, const struct unrope *g,
+                                  const struct kvr_part *part, bool back, float *x);
+
+#endif

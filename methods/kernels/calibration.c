@@ -1,0 +1,33 @@
+/* calibration.c - see calibration.h. */
+#include "methods/kernels/calibration.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+bool kvr_calibration_is_file(const char *value)
+{
+    return value[0] && strcmp(value, KVR_CALIBRATION_FIT) != 0;
+}
+
+enum kvr_status kvr_calibration_check(const char *option, const char *value)
+{
+    if (strlen(value) > KVR_CALIBRATION_PATH || strpbrk(value, ",|+()= "))
+        return kvr_fail(KVR_EINVAL,
+                        "%s '%s': a path of at most %d characters, none of them a blank or in "
+                        ",|+()=",
+                        option, value, KVR_CALIBRATION_PATH);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_calibration_find(const char *option, const char *path,
+                                     const struct kvr_place *place)
+{
+    struct stat sb;
+
+    if (!place->n_layers)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s '%s': which layer this is, is not known", option,
+                        path);
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* of a FIFO one would wait for a writer */
+        return kvr_fail(KVR_EINVAL, "%s '%s': not a regular file", option, path);
+    return KVR_OK;
+}

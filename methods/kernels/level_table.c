@@ -1,0 +1,99 @@
+/* level_table.c - see level_table.h. */
+#include "methods/kernels/level_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/kernels/calibration.h"
+
+struct line {
+    enum kvr_side side;
+    long layer;
+    int n;
+};
+
+static enum kvr_status open_file(const char *path, FILE **f)
+{
+    *f = fopen(path, "r");
+    return *f ? KVR_OK
+              : kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "levels '%s': %s", path,
+                         strerror(errno));
+}
+
+/* "k 0 -0.8 0.8": false when it is not that, or has more than `room` levels. `text` ends before a
+ * comment. */
+static bool read_line(const char *text, int room, struct line *out, double *level)
+{
+    char *end;
+
+    if ((text[0] != 'k' && text[0] != 'v') || text[1] != ' ')
+        return false;
+    out->side = text[0] == 'k' ? KVR_K : KVR_V;
+    out->layer = strtol(text + 2, &end, 10);
+    if (end == text + 2 || out->layer < 0)
+        return false;
+    for (out->n = 0;; out->n++) {
+        double x;
+
+        text = end + strspn(end, " \t\r\n");
+        if (!*text)
+            return true;
+        x = strtod(text, &end);
+        if (end == text || out->n == room || !(x >= -1 && x <= 1) ||
+            (out->n && !(x >= level[out->n - 1])))
+            return false;
+        level[out->n] = x;
+    }
+}
+
+/* Counts a line of levels; *found: it is the one that is asked for. */
+static enum kvr_status take(const char *path, int at, char *text, enum kvr_side side,
+                            const struct kvr_place *place, int n, double *level, int *lines,
+                            bool *found)
+{
+    double row[16];
+    struct line line;
+
+    text[strcspn(text, "#")] = 0;
+    text += strspn(text, " \t\r\n");
+    if (!*text)
+        return KVR_OK;
+    if (!read_line(text, 16, &line, row) || line.n != n)
+        return kvr_fail(KVR_EFORMAT,
+                        "%s:%d: need k or v, a layer, and %d ascending levels from -1 to 1", path,
+                        at, n);
+    ++*lines;
+    if (line.side != side || line.layer != place->layer)
+        return KVR_OK;
+    if (*found)
+        return kvr_fail(KVR_EFORMAT, "%s:%d: layer %d comes twice", path, at, place->layer);
+    *found = true;
+    memcpy(level, row, (size_t)n * sizeof *level);
+    return KVR_OK;
+}
+
+enum kvr_status kvr_level_table_read(const char *path, enum kvr_side side,
+                                     const struct kvr_place *place, int n, double *level)
+{
+    enum kvr_status st = KVR_OK;
+    char *text = NULL;
+    size_t size = 0;
+    int at = 0, lines = 0;
+    bool found = false;
+    FILE *f;
+
+    KVR_TRY(kvr_calibration_find("levels", path, place));
+    KVR_TRY(open_file(path, &f));
+    while (st == KVR_OK && getline(&text, &size, f) >= 0)
+        st = take(path, ++at, text, side, place, n, level, &lines, &found);
+    if (st == KVR_OK && (!found || lines != 2 * place->n_layers))
+        st = kvr_fail(KVR_EFORMAT,
+                      "%s: %d lines of levels; the model has %d layers, and each one for keys and "
+                      "one for values",
+                      path, lines, place->n_layers);
+    free(text);
+    fclose(f);
+    return st;
+}

@@ -1,0 +1,193 @@
+/* test_cube.c - means over cubes of tokens: where cubes lie, what is kept, what is left. */
+#include "tests/methods/codec_tools.h"
+
+#include "methods/codecs/cube/cube.h"
+#include "methods/method.h"
+#include "tests/suite.h"
+
+/* Two frames of 2 x 4 tokens in cubes of 2 x 1 x 2: each cube is 4 tokens, of which two lie in a
+ * row of the first frame and two in the same place of the second. */
+START_TEST(worked_example)
+{
+    static const struct kvr_place place = { .frame_tokens = 8, .whole = true };
+    const struct kvr_block_shape s = { 16, 1, 8 };
+    static const struct {
+        float value;
+        uint8_t raw;
+    } cube[4] = { { 1, 0x38 }, { -2, 0xc0 }, { 0.4375f, 0x2e }, { 448, 0x7e } };
+    static const int of[16] = { 0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3 };
+    float x[16 * 8];
+    struct placed t;
+
+    for (int i = 0; i < 16 * 8; i++) /* about their mean, by as much up as down */
+        x[i] = cube[of[i / 8]].value * (i / 8 % 2 ? 0.75f : 1.25f);
+    placed_open(&t, "cube(frames=2,rows=1,cols=2,row=4) | raw(type=f32)", &s, &place, x);
+    ck_assert_uint_eq(t.packed.stage[0].meta.n_bytes, 4 * 8);
+    for (int i = 0; i < 4 * 8; i++)
+        ck_assert_uint_eq(((const uint8_t *)t.packed.stage[0].meta.p)[i], cube[i / 8].raw);
+    for (int i = 0; i < 16 * 8; i++) {
+        const float left = ((const float *)t.packed.stage[1].codes.p)[i];
+
+        ck_assert_msg(left == x[i] - cube[of[i / 8]].value, "element %d leaves %g", i,
+                      (double)left);
+        ck_assert(t.back[i] == x[i]);
+    }
+    placed_close(&t);
+}
+END_TEST
+
+/* 8 bits for 24 elements: a chunk of Wan's is 13 x 15 cubes, and nothing is padded. */
+START_TEST(a_third_of_a_bit)
+{
+    const struct kvr_block_shape s = { 3 * 1560, 12, 128 };
+    static const struct {
+        const char *name;
+        double bits;
+    } rows[] = { { "CUBE_INT2", 2.25 + 1.0 / 3 }, { "CUBE_INT4", 4.25 + 1.0 / 3 } };
+    struct kvr_scheme *p;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_msg(kvr_scheme_open(&p, rows[i].name, NULL, 0) == KVR_OK, "%s", kvr_error());
+        for (int known = 0; known < 2; known++) {
+            const struct kvr_packed block = { .codec = p->k[0],
+                                              .shape = s,
+                                              .place = { .frame_tokens = 1560, .whole = known } };
+            const struct kvr_stage_bytes b = kvr_packed_nominal(&block);
+
+            ck_assert_uint_eq(b.codes + b.meta, (size_t)(rows[i].bits / 8 * 4680 * 1536 + 0.5));
+        }
+        /* 2^16 tokens: 2730 cubes of 24 and one of 16. */
+        ck_assert(fabs(kvr_scheme_bits(p, 12, 128) - rows[i].bits) <= 1e-4);
+        kvr_scheme_close(&p);
+    }
+}
+END_TEST
+
+/* Blocks, the largest cubes, and those that divide them; 0: runs, of what is no whole frames, or has
+ * lost tokens. */
+static const struct {
+    int n_tok, frame, row, most[3], size[3];
+    bool lost;
+} blocks[] = {
+    { 48, 16, 4, { 3, 2, 4 }, { 3, 2, 4 }, false }, { 64, 16, 4, { 2, 2, 2 }, { 2, 2, 2 }, false },
+    { 30, 15, 5, { 1, 1, 1 }, { 1, 1, 1 }, false }, { 64, 16, 4, { 3, 3, 3 }, { 2, 2, 2 }, false },
+    { 60, 30, 6, { 3, 4, 4 }, { 2, 1, 3 }, false }, { 36, 36, 6, { 9, 9, 9 }, { 1, 6, 6 }, false },
+    { 48, 16, 4, { 3, 2, 4 }, { 0 }, true },        { 41, 12, 4, { 1, 1, 4 }, { 0 }, false },
+    { 7, 16, 4, { 1, 2, 4 }, { 0 }, false },        { 17, 16, 4, { 64, 64, 64 }, { 0 }, false },
+};
+
+/* Each token is in one cube, the one that says so; what is kept is the mean of its tokens, rounded
+ * to the nearest of E4M3's, whose steps near x are |x| / 8 at the most. */
+START_TEST(every_token_has_its_cube)
+{
+    const struct kvr_block_shape s = { blocks[_i].n_tok, 2, 8 };
+    const struct kvr_place place = { .frame_tokens = blocks[_i].frame, .whole = !blocks[_i].lost };
+    const int *most = blocks[_i].most, *size = blocks[_i].size;
+    const int64_t frame = blocks[_i].frame, row = blocks[_i].row;
+    const int64_t tokens = (int64_t)most[0] * most[1] * most[2];
+    double sum[512][16] = { { 0 } };
+    int count[512] = { 0 }, label[64], names = 0;
+    int64_t key[512];
+    float *x = floats(elements(&s));
+    const uint8_t *mean;
+    struct placed t;
+    char text[128];
+
+    fill_block(x, &s, FILL_OFFSET, 7);
+    /* Cubes by what they are: frame, row and column, each over the cube's; else so many tokens. */
+    for (int64_t i = 0; i < s.n_tok; i++) {
+        int64_t of = i / tokens;
+        int n = 0;
+
+        if (size[0])
+            of =
+                (i / frame / size[0] * 1000 + i % frame / row / size[1]) * 1000 + i % row / size[2];
+        while (n < names && key[n] != of)
+            n++;
+        key[n] = of;
+        names += n == names;
+        label[i] = n;
+        count[n]++;
+        for (int e = 0; e < 16; e++)
+            sum[n][e] += (double)x[i * 16 + e];
+    }
+    snprintf(text, sizeof text, "cube(frames=%d,rows=%d,cols=%d,row=%d) | raw(type=f32)", most[0],
+             most[1], most[2], blocks[_i].row);
+    placed_open(&t, text, &s, &place, x);
+    ck_assert_uint_eq(t.packed.stage[0].meta.n_bytes, (size_t)names * 16);
+    mean = t.packed.stage[0].meta.p;
+    for (int64_t i = 0; i < s.n_tok; i++)
+        for (int e = 0; e < 16; e++) {
+            const double want = sum[label[i]][e] / count[label[i]];
+            const double took = (double)x[i * 16 + e] -
+                                (double)((const float *)t.packed.stage[1].codes.p)[i * 16 + e];
+
+            ck_assert_msg(fabs(took - want) <= fabs(want) / 16 + 1e-5, "%s: token %d lost %g of %g",
+                          text, (int)i, took, want);
+        }
+    for (int n = 0; n < names * 16; n++) { /* each was written by someone */
+        bool found = false;
+
+        for (int64_t i = 0; i < s.n_tok && !found; i++)
+            for (int e = 0; e < 16 && !found; e++)
+                found = fabs((double)cube_value(mean[n]) - sum[label[i]][e] / count[label[i]]) <=
+                        fabs(sum[label[i]][e] / count[label[i]]) / 16;
+        ck_assert_msg(found, "%s: mean %d is nobody's", text, n);
+    }
+    /* A piece reads as the whole does. */
+    for (int64_t i = 0; i < s.n_tok; i++) {
+        float part[8];
+
+        kvr_codec_decode(&t.packed, i, 1, 1, 1, part);
+        ck_assert_mem_eq(part, t.back + i * 16 + 8, sizeof part);
+    }
+    placed_close(&t);
+    free(x);
+}
+END_TEST
+
+/* A scene that moves little: what is near is alike, and the same grid errs less. */
+START_TEST(neighbours_that_are_alike_cost_less)
+{
+    enum { ROW = 8, FRAME = 64, W = 2 * 32 };
+    static const struct kvr_place place = { .frame_tokens = FRAME, .whole = true };
+    const struct kvr_block_shape s = { 3 * FRAME, 2, 32 };
+    static const char grid[] = "asym(bits=2,axis=channels,group=32)";
+    float *x = floats(elements(&s)), wave[W], noise[1];
+    struct placed plain, cubes;
+    char text[128];
+
+    kvr_normal(wave, W, 3, KVR_RNG_TEST, 1, 0, 0);
+    for (int t = 0; t < s.n_tok; t++)
+        for (int c = 0; c < W; c++) {
+            const double at =
+                (double)(t % FRAME / ROW) / 2 + (double)(t % ROW) / 4 + t / FRAME * 0.1;
+
+            kvr_normal(noise, 1, 3, KVR_RNG_TEST, 2, (uint32_t)t, (uint64_t)c);
+            x[t * W + c] = 2 * wave[c] + (float)sin(at + 6 * (double)wave[c]) + 0.1f * noise[0];
+        }
+    snprintf(text, sizeof text, "cube | %s", grid);
+    placed_open(&plain, grid, &s, &place, x);
+    placed_open(&cubes, text, &s, &place, x);
+    ck_assert_msg(squared_error(cubes.back, x, elements(&s)) <=
+                      0.25 * squared_error(plain.back, x, elements(&s)),
+                  "%g with cubes, %g without", squared_error(cubes.back, x, elements(&s)),
+                  squared_error(plain.back, x, elements(&s)));
+    placed_close(&plain);
+    placed_close(&cubes);
+    free(x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cube");
+    TCase *tc = tcase_create("cube");
+
+    tcase_add_test(tc, worked_example);
+    tcase_add_test(tc, a_third_of_a_bit);
+    tcase_add_loop_test(tc, every_token_has_its_cube, 0, (int)(sizeof blocks / sizeof *blocks));
+    tcase_add_test(tc, neighbours_that_are_alike_cost_less);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

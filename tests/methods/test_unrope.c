@@ -1,0 +1,184 @@
+/* test_unrope.c - keys before their rotary embedding: the model's own turns undone and done again,
+ * and what that is good for. */
+#include "tests/methods/codec_tools.h"
+
+#include "methods/codecs/unrope/unrope.h"
+#include "methods/kernels/rope.h"
+#include "tests/suite.h"
+
+enum { S = 12, ROW = 4, T = 41, H = 2 };
+
+/* Tokens here and there, ascending. */
+static void scatter(int32_t list[T])
+{
+    for (int t = 0; t < T; t++)
+        list[t] = 5 * t + t % 3;
+}
+
+/* x [T,H,D] as a model of this width would turn it. */
+static void rotate(float *x, int head_dim, const struct kvr_place *place)
+{
+    double cosines[UNROPE_MAX_PAIRS], sines[UNROPE_MAX_PAIRS];
+
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t token = place->list ? place->list[t] : place->tok0 + t;
+        const int in_frame = (int)(token % S);
+
+        kvr_rope_angles(head_dim, (int)(token / S), in_frame / ROW, in_frame % ROW, cosines, sines);
+        for (int h = 0; h < H; h++, x += head_dim)
+            kvr_rope_turn(x, head_dim, cosines, sines, false, x);
+    }
+}
+
+/* Two roundings to FP32 of a turn each: 3e-7 of a pair's length, which is 6 at the most. */
+static const float turned_twice = 2e-6f;
+
+/* What is coded is the key before the model turned it, what is read the key that came; a run from a
+ * frame far on, a run that begins within a frame, tokens here and there. */
+START_TEST(the_models_turns_are_undone)
+{
+    static const int widths[] = { 10, 16, 64, 128 };
+    int32_t list[T];
+    const struct kvr_place places[] = { { .frame_tokens = S },
+                                        { .frame_tokens = S, .tok0 = 1000 * S },
+                                        { .frame_tokens = S, .tok0 = 7 },
+                                        { .frame_tokens = S, .list = list } };
+    const struct kvr_place *place = &places[_i / 4];
+    const struct kvr_block_shape s = { T, H, widths[_i % 4] };
+    float *before = floats(elements(&s)), *x = floats(elements(&s));
+    const float *codes;
+    struct placed t;
+
+    scatter(list);
+    fill_block(before, &s, FILL_NORMAL, 3);
+    memcpy(x, before, elements(&s) * sizeof *x);
+    rotate(x, s.head_dim, place);
+    placed_open(&t, "unrope(row=4) | raw(type=f32)", &s, place, x);
+    codes = t.packed.stage[1].codes.p;
+    for (size_t i = 0; i < elements(&s); i++) {
+        ck_assert_msg(fabsf(codes[i] - before[i]) <= turned_twice, "%g became %g",
+                      (double)before[i], (double)codes[i]);
+        ck_assert_msg(fabsf(t.back[i] - x[i]) <= turned_twice, "%g reads %g", (double)x[i],
+                      (double)t.back[i]);
+    }
+    for (int64_t i = 0; i < T; i += 3) { /* a token and a head alone */
+        float part[128];
+
+        kvr_codec_decode(&t.packed, i, 1, 1, 1, part);
+        ck_assert_mem_eq(part, t.back + (i * H + 1) * s.head_dim,
+                         (size_t)s.head_dim * sizeof *part);
+    }
+    placed_close(&t);
+    free(before);
+    free(x);
+}
+END_TEST
+
+START_TEST(an_unknown_place_is_left_alone)
+{
+    const struct kvr_block_shape s = { T, H, 64 };
+    float *x = floats(elements(&s));
+    struct placed t;
+
+    fill_block(x, &s, FILL_NORMAL, 3);
+    placed_open(&t, "unrope | raw(type=f32)", &s, &(struct kvr_place){ 0 }, x);
+    ck_assert_mem_eq(t.packed.stage[1].codes.p, x, elements(&s) * sizeof *x);
+    ck_assert_mem_eq(t.back, x, elements(&s) * sizeof *x);
+    placed_close(&t);
+    free(x);
+}
+END_TEST
+
+/* KVQuant's reason: channels that are steady before the rotation are coded well by channel. */
+START_TEST(steady_channels_stay_steady)
+{
+    static const struct kvr_place place = { .frame_tokens = S };
+    static const char *const text[] = { "asym(bits=2,group=41)",
+                                        "unrope(row=4) | asym(bits=2,group=41)" };
+    const struct kvr_block_shape s = { T, H, 64 };
+    float *x = floats(elements(&s)), steady[H * 64];
+    double error[2];
+
+    fill_block(x, &s, FILL_NORMAL, 3);
+    kvr_normal(steady, H * 64, 4, KVR_RNG_TEST, 9, 0, 0);
+    for (size_t i = 0; i < elements(&s); i++)
+        x[i] = 0.1f * x[i] + 4 * steady[i % (H * 64)];
+    rotate(x, s.head_dim, &place);
+    for (int k = 0; k < 2; k++) {
+        struct placed t;
+
+        placed_open(&t, text[k], &s, &place, x);
+        error[k] = squared_error(t.back, x, elements(&s));
+        placed_close(&t);
+    }
+    ck_assert_msg(error[1] <= 0.1 * error[0], "%g before the rotation, %g after", error[1],
+                  error[0]);
+    free(x);
+}
+END_TEST
+
+/* Angles of any position below 2^20 beside the library's, at every quarter and around. */
+START_TEST(angles_are_the_librarys)
+{
+    for (int i = 0; i < 200000; i++) {
+        const double angle = i < 100000 ? i * 1e-4 : (i - 100000) * 10.4857;
+        double c, s;
+
+        unrope_angle(angle, &c, &s);
+        ck_assert_msg(fabs(c - cos(angle)) <= 1e-9 && fabs(s - sin(angle)) <= 1e-9,
+                      "%g: %.12g %.12g", angle, c, s);
+    }
+}
+END_TEST
+
+START_TEST(rows_that_do_not_divide_a_frame)
+{
+    static const char *const text[] = { "unrope(row=5) | sym", "cube(row=5) | sym" };
+    const struct kvr_place place = { .frame_tokens = S, .whole = true };
+    const struct kvr_block_shape s = { 2 * S, H, 32 };
+    float *x = floats(elements(&s)), *work = floats(elements(&s));
+    struct kvr_codec *c = open_codec(text[_i], KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p;
+
+    ck_assert_int_eq(kvr_codec_encode_at(c, dev, x, &s, &place, work, &p), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "rows of 5 do not divide a frame of 12 positions"));
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+}
+END_TEST
+
+START_TEST(what_cannot_be_turned_is_refused)
+{
+    struct kvr_codec *k = open_codec("unrope | sym", KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_codec *v = open_codec("unrope | sym", KVR_V, false, KVR_COMPUTE_F32);
+    struct kvr_coding_noise noise;
+
+    ck_assert_int_eq(kvr_codec_check(k, 2, 256), KVR_OK);
+    ck_assert_int_eq(kvr_codec_check(k, 2, 258), KVR_EUNSUPPORTED);
+    ck_assert_int_eq(kvr_codec_check(v, 2, 64), KVR_EINVAL);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "values have no rotary embedding"));
+    /* The grid's error is turned with the key: nobody may take it for the grid's. */
+    kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
+    ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
+    kvr_codec_close(&k);
+    kvr_codec_close(&v);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("unrope");
+    TCase *tc = tcase_create("unrope");
+
+    tcase_add_loop_test(tc, the_models_turns_are_undone, 0, 16);
+    tcase_add_test(tc, an_unknown_place_is_left_alone);
+    tcase_add_test(tc, steady_channels_stay_steady);
+    tcase_add_test(tc, angles_are_the_librarys);
+    tcase_add_loop_test(tc, rows_that_do_not_divide_a_frame, 0, 2);
+    tcase_add_test(tc, what_cannot_be_turned_is_refused);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
