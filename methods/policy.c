@@ -175,6 +175,13 @@ bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_need
     return true;
 }
 
+const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
+                                  int head_dim)
+{
+    return u->part && u->part->warning ? u->part->warning(u->opts, n_query_heads, n_heads, head_dim)
+                                       : NULL;
+}
+
 /* `bytes` of the device at *p to the host; *p then points to the copy. */
 static enum kvr_status copy_to_host(struct kvr_dev *dev, const float **p, size_t bytes,
                                     struct kvr_buf *to)
@@ -243,7 +250,9 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
 {
     const size_t width = (size_t)ctx->n_heads * (size_t)ctx->head_dim * sizeof *ctx->k;
     struct kvr_policy_ctx on_host = *ctx;
-    struct kvr_buf k = { 0 }, v = { 0 }, all = { 0 }, all_v = { 0 };
+    const size_t asked = (size_t)(ctx->n_active - ctx->new0) * (size_t)ctx->n_query_heads *
+                         (size_t)ctx->head_dim * sizeof *ctx->q;
+    struct kvr_buf k = { 0 }, v = { 0 }, q = { 0 }, all = { 0 }, all_v = { 0 };
     struct kvr_thin_needs needs;
     enum kvr_status st = KVR_OK;
 
@@ -256,6 +265,8 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
             st = copy_to_host(dev, &on_host.k, (size_t)(ctx->n_active - ctx->new0) * width, &k);
         if (st == KVR_OK && on_host.v)
             st = copy_to_host(dev, &on_host.v, (size_t)(ctx->n_active - ctx->new0) * width, &v);
+        if (st == KVR_OK && ctx->q)
+            st = copy_to_host(dev, &on_host.q, asked, &q);
         if (st == KVR_OK && ctx->all_keys)
             st = copy_to_host(dev, &on_host.all_keys, (size_t)ctx->n_active * width, &all);
         if (st == KVR_OK && ctx->all_values)
@@ -265,6 +276,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
         st = u->part->thin(u->opts, &on_host, kvr_dev_host(dev), state, keep);
     kvr_buf_free(&k);
     kvr_buf_free(&v);
+    kvr_buf_free(&q);
     kvr_buf_free(&all);
     kvr_buf_free(&all_v);
     return st;

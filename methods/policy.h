@@ -62,7 +62,14 @@ struct kvr_policy_ctx {
     /* thin: [n_active][sets] how many tokens each stands for, where held; NULL unless asked for */
     const int32_t *weights;
     const struct kvr_columns *columns; /* thin: NULL when nobody attended, or unless asked for */
-    struct kvr_summaries *summaries;   /* thin: to be filled; NULL unless asked for */
+    /* thin: the new chunk's queries [n_active - new0, n_query_heads, D], memory as k's; NULL when
+     * nobody attended, or unless asked for. */
+    const float *q;
+    int n_query_heads;
+    /* thin: a number for each token of the whole video, from a run that saw all of it; NULL when
+     * nobody told, or unless asked for. */
+    const float *foretold;
+    struct kvr_summaries *summaries; /* thin: to be filled; NULL unless asked for */
 };
 
 /* Tokens that a thinning retention makes, of the host: head `head` holds k and v in the place of
@@ -111,21 +118,33 @@ struct kvr_columns {
     const float *sum, *max; /* [n_active,H], of the host; 0 for what is not held */
 };
 
+/* Which of a chunk's queries are looked at. */
+enum kvr_query_pick {
+    KVR_QUERY_SPREAD, /* so many, evenly spread */
+    KVR_QUERY_NEWEST, /* the newest so many */
+    KVR_QUERY_FRAME,  /* those of the newest frame */
+    KVR_QUERY_CHUNK,  /* all */
+};
+
 /* What a thinning retention asks for. */
 struct kvr_thin_needs {
     bool by_head;        /* every head keeps tokens of its own */
     bool by_data;        /* which tokens stay depends on keys, values or attention */
     bool counts_by_data; /* how many do, too: anything from none to all */
     bool columns;        /* ctx->columns */
-    int queries;         /* of so many queries of a chunk, evenly spread; 0: all */
-    bool keys;           /* ctx->k: the new chunk's keys */
-    bool values;         /* ctx->v: and values */
-    bool all_keys;       /* ctx->all_keys */
-    bool all_values;     /* ctx->all_values, beside all_keys */
-    bool turns;          /* undoes the rotation of keys: that of a video's model (kernels/rope.h) */
-    bool summaries;      /* ctx->summaries; only of a part by head */
-    bool weights;        /* ctx->weights */
-    bool beyond_window;  /* what is kept stays visible when the cell's window has passed it */
+    int queries;         /* of so many queries of a chunk; 0: all */
+    enum kvr_query_pick pick;
+    bool of_last;       /* the last layer is asked, and what it keeps all layers keep */
+    bool chunk_queries; /* ctx->q */
+    bool foretold;      /* ctx->foretold: not causal */
+    bool keys;          /* ctx->k: the new chunk's keys */
+    bool values;        /* ctx->v: and values */
+    bool all_keys;      /* ctx->all_keys */
+    bool all_values;    /* ctx->all_values, beside all_keys */
+    bool turns;         /* undoes the rotation of keys: that of a video's model (kernels/rope.h) */
+    bool summaries;     /* ctx->summaries; only of a part by head */
+    bool weights;       /* ctx->weights */
+    bool beyond_window; /* what is kept stays visible when the cell's window has passed it */
 };
 
 /* keep [n_active][sets]: 1 where the token stays, sets being H for a part by head, else 1. It comes
@@ -166,6 +185,9 @@ struct kvr_retention {
     void (*needs)(const void *opts, struct kvr_thin_needs *out);
     bool cuda; /* assign copes with a CUDA device; else kvr_*_assign gives it copies on the host */
     size_t (*study_side_bytes)(const void *opts, const struct kvr_study_counts *n); /* NULL: 0 */
+    /* A sentence when the options mislead on a model of this shape, heads of keys and values being
+     * n_heads (all 0: of any), else NULL; may be NULL. */
+    const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
 };
 
 /* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */
@@ -191,6 +213,8 @@ enum kvr_status kvr_tiers_open(struct kvr_tiers_use *out, const char *text);
 enum kvr_status kvr_retention_open(struct kvr_retention_use *out, const char *text);
 /* Does the part thin, and what does it ask for? All false and 0 where it does not. */
 bool kvr_retention_thins(const struct kvr_retention_use *u, struct kvr_thin_needs *out);
+const char *kvr_retention_warning(const struct kvr_retention_use *u, int n_query_heads, int n_heads,
+                                  int head_dim);
 void kvr_tiers_close(struct kvr_tiers_use *u);
 void kvr_retention_close(struct kvr_retention_use *u);
 

@@ -13,18 +13,27 @@
  * `beyond`: what is kept stays visible although the cell's window has passed it; without it the
  * window cuts as it does for every method.
  *
+ * `heads=adaptive` (of scope head; Ada-KV, arXiv:2407.11550): the budgets of a layer's heads are one.
+ * Each head keeps its best tokens up to the share `floor` of a budget, and the best of all heads fill
+ * what is left, so that a head that looks at few tokens leaves its places to others.
+ *
+ * `layers=last`: the last layer chooses, and all layers keep what it keeps (kvr_thin_needs.of_last).
+ *
  * State, where the score remembers something: for each token held an int32 index, then [sets] times
  * the score's floats. It is rewritten at every chunk and takes effect when the chunk is stored. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/rng.h"
+#include "methods/kernels/salience_head.h"
 #include "methods/kernels/share.h"
 #include "methods/kernels/topk.h"
 #include "methods/scores/score.h"
 
 enum { LAYER, HEAD };
 enum { TOKEN, FRAME, CHUNK };
+enum { EACH, LAST };
+enum { EVEN, ADAPTIVE };
 
 struct keep_opts {
     int score, scope, unit;
@@ -33,6 +42,11 @@ struct keep_opts {
     bool beyond;
     int seed, pool; /* struct kvr_score_opts */
     double lambda;
+    int layers, query;
+    int weight, power; /* struct kvr_score_opts */
+    char head[KVR_OPT_STRING_MAX];
+    int heads;
+    double floor;
 };
 
 #define SCORE(name) #name,
@@ -43,6 +57,11 @@ static const char *const score_names[] = {
 #undef SCORE
 static const char *const scope_names[] = { "layer", "head", NULL };
 static const char *const unit_names[] = { "token", "frame", "chunk", NULL };
+static const char *const layers_names[] = { "each", "last", NULL };
+static const char *const heads_names[] = { "even", "adaptive", NULL };
+static const char *const query_names[] = { "spread", "newest", "frame", "chunk", NULL };
+static const char *const weight_names[] = { "none",   "first",    "exponential", "polynomial",
+                                            "convex", "gaussian", NULL };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_ENUM(struct keep_opts, score, 0, score_names, "what a token is worth"),
@@ -60,12 +79,26 @@ static const struct kvr_opt options[] = {
     KVR_OPT_BOOL(struct keep_opts, beyond, true,
                  "what is kept stays visible when the window has passed it"),
     KVR_OPT_INT(struct keep_opts, queries, 50, 0, 1 << 20,
-                "queries of a chunk whose attention is added up; 0: all"),
+                "queries of a chunk whose attention is added up; 0: all; of spread and newest"),
     KVR_OPT_INT(struct keep_opts, seed, 0, 0, 1 << 30, "of the score random"),
     KVR_OPT_INT(struct keep_opts, pool, 1, 1, 255,
                 "tokens over which attention_window and redundancy take the maximum"),
     KVR_OPT_FLOAT(struct keep_opts, lambda, 0.07, 0, 1,
                   "weight of attention in the score redundancy"),
+    KVR_OPT_ENUM(struct keep_opts, layers, EACH, layers_names,
+                 "whose scores choose: each layer's own, or the last layer's for all"),
+    KVR_OPT_ENUM(
+        struct keep_opts, query, KVR_QUERY_SPREAD, query_names,
+        "which queries: `queries` of the chunk, its newest so many, its newest frame's, all"),
+    KVR_OPT_ENUM(struct keep_opts, weight, KVR_PLACE_NONE, weight_names,
+                 "what the score redundancy is multiplied by along the tokens held"),
+    KVR_OPT_INT(struct keep_opts, power, 3, 1, 100, "of the weights polynomial and convex"),
+    KVR_OPT_STRING(struct keep_opts, head, KVR_SALIENCE_AUTO,
+                   "of the score salience: a file of weights, auto or drawn"),
+    KVR_OPT_ENUM(struct keep_opts, heads, EVEN, heads_names,
+                 "scope head: a budget each, or one of all that the best fill"),
+    KVR_OPT_FLOAT(struct keep_opts, floor, 0.2, 0, 1,
+                  "heads adaptive: share of a budget that every head has to itself"),
     { 0 },
 };
 
@@ -77,7 +110,15 @@ static enum kvr_status check(const void *opts)
         return kvr_fail(KVR_EINVAL, "pool %d: a window around a token is odd", o->pool);
     if (!(o->frames > 0) && !o->tokens && !(o->share > 0))
         return kvr_fail(KVR_EINVAL, "frames 0, tokens 0 and share 0: no budget");
+    if (o->heads == ADAPTIVE && (o->scope != HEAD || o->unit != TOKEN))
+        return kvr_fail(KVR_EINVAL, "heads adaptive needs scope head and unit token, not %s and %s",
+                        scope_names[o->scope], unit_names[o->unit]);
     return KVR_OK;
+}
+
+static bool reads_data(const struct kvr_score *s)
+{
+    return s->columns || s->keys || s->all_keys || s->queries || s->foretold;
 }
 
 static void needs(const void *opts, struct kvr_thin_needs *out)
@@ -87,10 +128,16 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
     *out = (struct kvr_thin_needs){
         .by_head = o->scope == HEAD,
-        .by_data = s->columns || s->keys || s->all_keys,
+        .by_data = reads_data(s),
+        .counts_by_data = o->heads == ADAPTIVE && reads_data(s),
         .columns = s->columns,
         .queries = o->queries,
+        .pick = (enum kvr_query_pick)o->query,
+        .of_last = o->layers == LAST,
+        .chunk_queries = s->head || s->queries,
+        .foretold = s->foretold,
         .keys = s->keys,
+        .values = s->head,
         .all_keys = s->all_keys,
         .beyond_window = o->beyond,
     };
@@ -130,6 +177,7 @@ struct work {
     float *its;     /* [n][memory] */
     float *score, *scratch;
     struct kvr_ranked *rank;
+    struct kvr_salience_head *head;
 };
 
 static void work_free(struct work *w)
@@ -141,6 +189,7 @@ static void work_free(struct work *w)
     free(w->score);
     free(w->scratch);
     free(w->rank);
+    kvr_salience_head_close(&w->head);
 }
 
 static bool held_by_any(const struct work *w, int64_t t)
@@ -296,7 +345,13 @@ static void draw(const struct work *w, int set, int64_t n)
 
 static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
 {
-    const struct kvr_score_opts opts = { w->o->seed, w->o->pool, w->o->lambda };
+    const struct kvr_score_opts opts = {
+        .seed = w->o->seed,
+        .pool = w->o->pool,
+        .lambda = w->o->lambda,
+        .weight = (enum kvr_place_weight)w->o->weight,
+        .power = w->o->power,
+    };
     const struct kvr_score_job job = {
         .ctx = w->ctx,
         .opts = &opts,
@@ -308,34 +363,117 @@ static void rate(const struct work *w, int set, int64_t n, int64_t first_new)
         .memory = w->its,
         .score = w->score,
         .work = w->scratch,
+        .head = w->head,
     };
 
-    if (w->ctx->counts_only && (w->by->columns || w->by->keys || w->by->all_keys))
+    if (w->ctx->counts_only && reads_data(w->by))
         draw(w, set, n);
     else
         w->by->rate(&job);
 }
 
-static void thin_set(const struct work *w, int set)
+/* The tokens of a set, in w->mine, with their scores. */
+struct held {
+    int64_t n, n_protected;
+};
+
+static struct held rate_set(const struct work *w, int set)
 {
     const int m = w->by->memory, each = w->sets * m;
-    int64_t n = 0, first_new = 0, n_protected = 0, at = 0;
-    const int64_t budget = budget_of(w);
+    int64_t first_new = 0, at = 0;
+    struct held h = { 0 };
 
     for (int64_t i = 0; i < w->n; i++) {
         if (!w->keep[(int64_t)w->token[i] * w->sets + set])
             continue;
-        memcpy(w->its + n * m, w->memory + i * each + set * m, (size_t)m * sizeof(float));
-        w->mine[n++] = w->token[i];
+        memcpy(w->its + h.n * m, w->memory + i * each + set * m, (size_t)m * sizeof(float));
+        w->mine[h.n++] = w->token[i];
         first_new += w->token[i] < w->ctx->new0;
-        n_protected += is_protected(w, w->token[i]);
+        h.n_protected += is_protected(w, w->token[i]);
     }
-    rate(w, set, n, first_new);
+    rate(w, set, h.n, first_new);
     for (int64_t i = 0; i < w->n; i++) /* what the score learnt of them */
         if (w->keep[(int64_t)w->token[i] * w->sets + set])
             memcpy(w->memory + i * each + set * m, w->its + at++ * m, (size_t)m * sizeof(float));
-    if (n > budget)
-        choose(w, set, n, budget > n_protected ? budget - n_protected : 0);
+    return h;
+}
+
+static void thin_set(const struct work *w, int set)
+{
+    const int64_t budget = budget_of(w);
+    const struct held h = rate_set(w, set);
+
+    if (h.n > budget)
+        choose(w, set, h.n, budget > h.n_protected ? budget - h.n_protected : 0);
+}
+
+/* ---- one budget of all heads --------------------------------------------------------------- */
+
+/* A token that a head may give up. */
+struct candidate {
+    int32_t token, set;
+};
+
+/* All candidates, best first, into `rank` by their index; how many. own[set]: those that a head has
+ * to itself. *left: those that stay, its own among them. */
+static int64_t rank_all(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
+                        int64_t *own, int64_t *left)
+{
+    const int64_t budget = budget_of(w), least = kvr_share(w->o->floor * (double)budget, 0, budget);
+    int64_t n = 0;
+
+    *left = w->sets * budget;
+    for (int s = 0; s < w->sets; s++) {
+        const struct held h = rate_set(w, s);
+
+        for (int64_t i = 0; i < h.n; i++) {
+            if (is_protected(w, w->mine[i]))
+                continue;
+            rank[n] = (struct kvr_ranked){ w->score[i], (int32_t)n };
+            all[n++] = (struct candidate){ w->mine[i], s };
+        }
+        own[s] = least > h.n_protected ? least - h.n_protected : 0;
+        *left -= h.n_protected;
+    }
+    kvr_topk(rank, n);
+    return n;
+}
+
+static enum kvr_status thin_together(const struct work *w)
+{
+    const size_t most = (size_t)w->n * (size_t)w->sets + 1;
+    struct kvr_ranked *rank = malloc(most * sizeof *rank);
+    struct candidate *all = malloc(most * sizeof *all);
+    int64_t *own = calloc((size_t)w->sets, sizeof *own), left, n;
+    bool *stays = calloc(most, sizeof *stays);
+    enum kvr_status st = KVR_OK;
+
+    if (!rank || !all || !own || !stays) {
+        st = kvr_fail(KVR_ENOMEM, "keep: no memory for %zu tokens of heads", most);
+        goto done;
+    }
+    n = rank_all(w, rank, all, own, &left);
+    for (int64_t r = 0; r < n; r++) {
+        const int32_t i = rank[r].index;
+
+        if (own[all[i].set] > 0) {
+            own[all[i].set]--;
+            left--;
+            stays[i] = true;
+        }
+    }
+    for (int64_t r = 0; r < n; r++) {
+        const int32_t i = rank[r].index;
+
+        if (!stays[i] && left-- <= 0)
+            w->keep[(int64_t)all[i].token * w->sets + all[i].set] = 0;
+    }
+done:
+    free(rank);
+    free(all);
+    free(own);
+    free(stays);
+    return st;
 }
 
 static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
@@ -351,14 +489,35 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     };
     enum kvr_status st = work_open(&w);
 
+    if (st == KVR_OK && w.by->head && ctx->q)
+        st = kvr_salience_head_open(&w.head, o->head, ctx->n_query_heads, ctx->n_heads,
+                                    ctx->head_dim, o->seed);
     if (st == KVR_OK && w.by->memory)
         recall(&w, state);
-    for (int s = 0; s < w.sets && st == KVR_OK; s++)
+    if (o->heads == ADAPTIVE && st == KVR_OK)
+        st = thin_together(&w);
+    for (int s = 0; o->heads == EVEN && s < w.sets && st == KVR_OK; s++)
         thin_set(&w, s);
     if (st == KVR_OK && w.by->memory)
         st = remember(&w, dev, state);
     work_free(&w);
     return st;
+}
+
+static const char *warning(const void *opts, int n_query_heads, int n_heads, int head_dim)
+{
+    const struct keep_opts *o = opts;
+
+    if (kvr_scores[o->score]->foretold)
+        return "not causal: it is told what a whole BF16 rollout of the same prompt attends to; a "
+               "mark "
+               "for what others could reach";
+    return kvr_scores[o->score]->head && n_heads &&
+                   kvr_salience_head_drawn(o->head, n_query_heads, n_heads, head_dim)
+               ? "no salience head is trained for this model's shape: its weights are drawn, and "
+                 "it "
+                 "chooses by chance (-O head=FILE has another)"
+               : NULL;
 }
 
 const struct kvr_retention kvr_retention_keep = {
@@ -371,4 +530,5 @@ const struct kvr_retention kvr_retention_keep = {
     .thin = thin,
     .needs = needs,
     .cuda = true,
+    .warning = warning,
 };

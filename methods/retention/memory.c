@@ -159,6 +159,7 @@ struct work {
     double *sums;          /* frames: [H][k, v][D] */
     int64_t end;           /* frames before it are given up, sinks apart */
     int64_t first, before; /* the sink's place from now on, and where stored keys have it */
+    int row;               /* frames: positions in a row */
 };
 
 static const float *key(const struct work *w, int64_t token, int h)
@@ -259,7 +260,7 @@ static enum kvr_status hold_sinks(const struct work *w)
 static void learn_frames(const struct work *w)
 {
     const int S = w->ctx->tokens_per_frame, d = w->ctx->head_dim, H = w->ctx->n_heads;
-    const int row = kvr_frame_row(S, w->o->row);
+    const int row = w->row;
     const int64_t begin = w->head->end ? w->head->end : w->o->sink + 2;
 
     if (begin >= w->end)
@@ -300,7 +301,7 @@ static struct angles place(const struct work *w, double *places, int64_t i)
 
 static void set_places(const struct work *w, double *places)
 {
-    const int S = w->ctx->tokens_per_frame, row = kvr_frame_row(S, w->o->row);
+    const int S = w->ctx->tokens_per_frame, row = w->row;
 
     for (int i = 0; i < 2 * S; i++) {
         const struct angles a = place(w, places, i);
@@ -382,6 +383,8 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     struct work w = { .o = o, .ctx = ctx };
     enum kvr_status st;
 
+    if (o->rule == FRAMES)
+        KVR_TRY(kvr_frame_row("memory", ctx->tokens_per_frame, o->row, &w.row));
     if (ctx->n_active / ctx->tokens_per_frame <= room_of(o))
         return KVR_OK;
     if (!state->n)

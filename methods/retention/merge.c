@@ -80,7 +80,7 @@ static enum kvr_status work_open(struct work *w)
     const size_t n = (size_t)(ctx->n_active - ctx->new0), d = (size_t)ctx->head_dim, half = d / 2;
     const int side = w->side = 2 * w->o->radius + 1;
 
-    w->row = kvr_frame_row(ctx->tokens_per_frame, w->o->row);
+    KVR_TRY(kvr_frame_row("merge", ctx->tokens_per_frame, w->o->row, &w->row));
     w->turns = malloc((size_t)(side * side) * 2 * (half + 1) * sizeof *w->turns);
     w->turned = malloc(d * sizeof *w->turned);
     w->gone = malloc(n);

@@ -101,18 +101,17 @@ static int past_recent(const struct pyramid_opts *o, const struct kvr_policy_ctx
     return o->recent > ctx->frames_per_chunk ? o->recent - ctx->frames_per_chunk : 0;
 }
 
-static struct grid grid_of(const struct pyramid_opts *o, const struct kvr_policy_ctx *ctx,
-                           const char *class)
+static enum kvr_status make_grid(struct grid *g, const struct pyramid_opts *o,
+                                 const struct kvr_policy_ctx *ctx, const char *class)
 {
-    const int S = ctx->tokens_per_frame;
-    struct grid g = { .row = kvr_frame_row(S, o->row), .slots = past_recent(o, ctx) / o->span + 2 };
-
-    g.rows = S / g.row;
-    g.across = (g.row + 1) / 2;
-    g.squares = (g.rows + 1) / 2 * g.across;
+    *g = (struct grid){ .slots = past_recent(o, ctx) / o->span + 2 };
+    KVR_TRY(kvr_frame_row("pyramid", ctx->tokens_per_frame, o->row, &g->row));
+    g->rows = ctx->tokens_per_frame / g->row;
+    g->across = (g->row + 1) / 2;
+    g->squares = (g->rows + 1) / 2 * g->across;
     for (int h = 0; h < ctx->n_heads; h++)
-        g.n_veil += class[h] == VEIL;
-    return g;
+        g->n_veil += class[h] == VEIL;
+    return KVR_OK;
 }
 
 /* Sums of a square of a block: key, then value. */
@@ -201,7 +200,7 @@ static enum kvr_status open_state(const struct pyramid_opts *o, const struct kvr
     size_t n;
 
     KVR_TRY(classes(o, ctx, class));
-    g = grid_of(o, ctx, class);
+    KVR_TRY(make_grid(&g, o, ctx, class));
     n = sizeof *h + letters_bytes(ctx) + 2 * sums_of(&g, ctx) * sizeof(float);
     KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
     h = state->buf.p;
@@ -228,7 +227,7 @@ static enum kvr_status begin(const struct pyramid_opts *o, const struct kvr_poli
         KVR_TRY(open_state(o, ctx, dev, state, class));
     h = state->buf.p;
     memcpy(class, h + 1, (size_t)ctx->n_heads);
-    *g = grid_of(o, ctx, class);
+    KVR_TRY(make_grid(g, o, ctx, class));
     n = sums_of(g, ctx);
     first = sums_in(&state->buf, ctx);
     from = h->frames[0] == frame0 ? 0 : 1;

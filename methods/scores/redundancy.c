@@ -5,7 +5,8 @@
  *     R     = softmax over tokens of (k^_i . sum_j k^_j - 1) / T,     k^ = k / ||k||
  *     score = lambda I - (1 - lambda) R
  *
- * The sum is taken first, so the work is T D and not T^2 D. */
+ * The sum is taken first, so the work is T D and not T^2 D. With a weight by place (`weight`) the
+ * score less its minimum is multiplied by it, as in the authors' code. */
 #include <math.h>
 #include <string.h>
 
@@ -57,6 +58,45 @@ static void redundancy(const struct kvr_score_job *job, int h, float *r, float *
         r[i] = (float)(exp(r[i] - top) / total);
 }
 
+/* The weight of the i-th of n tokens. */
+static double place_weight(const struct kvr_score_opts *o, int64_t i, int64_t n)
+{
+    const double x = n > 1 ? (double)i / (double)(n - 1) : 0;
+    const double sigma = (double)n / 4, end = n > 1 ? (double)(n - 1) / sigma : 1;
+    const double least = exp(-0.5 * end * end);
+
+    switch (o->weight) {
+    case KVR_PLACE_EXPONENTIAL:
+        return 0.1 + 0.9 * (1 - exp(-2 * x)) / (1 - exp(-2.0));
+    case KVR_PLACE_POLYNOMIAL:
+        return 0.1 + 0.9 * pow(x, o->power);
+    case KVR_PLACE_CONVEX:
+        return 2 * (1 - pow(1 - x, o->power));
+    case KVR_PLACE_GAUSSIAN:
+        return 0.1 + 0.9 * (exp(-0.5 * pow((double)i / sigma, 2)) - least) / (1 - least);
+    default:
+        return 1;
+    }
+}
+
+static void weigh_places(const struct kvr_score_job *job)
+{
+    const struct kvr_policy_ctx *ctx = job->ctx;
+    const int64_t chunk = (int64_t)ctx->tokens_per_frame * ctx->frames_per_chunk;
+    float least = INFINITY;
+
+    if (job->opts->weight == KVR_PLACE_NONE)
+        return;
+    for (int64_t i = 0; i < job->n; i++)
+        least = job->score[i] < least ? job->score[i] : least;
+    for (int64_t i = 0; i < job->n; i++) {
+        job->score[i] =
+            (float)((double)(job->score[i] - least) * place_weight(job->opts, i, job->n));
+        if (job->opts->weight == KVR_PLACE_FIRST && i < chunk)
+            job->score[i] -= 1e6F;
+    }
+}
+
 static void rate(const struct kvr_score_job *job)
 {
     const double lambda = job->opts->lambda;
@@ -74,6 +114,7 @@ static void rate(const struct kvr_score_job *job)
         for (int64_t i = 0; i < job->n; i++)
             job->score[i] -= (float)((1 - lambda) * r[i] / job->n_heads);
     }
+    weigh_places(job);
 }
 
 const struct kvr_score kvr_score_redundancy = {

@@ -14,21 +14,36 @@
 
 enum { KVR_SCORE_MAX_MEMORY = 2 };
 
+/* By what `redundancy` is multiplied along the tokens held, i of n, x = i / (n - 1). */
+enum kvr_place_weight {
+    KVR_PLACE_NONE,
+    KVR_PLACE_FIRST,       /* the first chunk's worth goes first */
+    KVR_PLACE_EXPONENTIAL, /* .1 + .9 (1 - e^-2x) / (1 - e^-2) */
+    KVR_PLACE_POLYNOMIAL,  /* .1 + .9 x^power */
+    KVR_PLACE_CONVEX,      /* 2 (1 - (1 - x)^power) */
+    KVR_PLACE_GAUSSIAN,    /* .1 + .9 of e^(-i^2 / 2 sigma^2), sigma = n / 4, taken to 0..1 */
+};
+
 struct kvr_score_opts {
     int seed;      /* of `random` */
     int pool;      /* width of the maximum taken over neighbours; 1: none */
     double lambda; /* weight of attention in `redundancy` */
+    enum kvr_place_weight weight;
+    int power;
 };
+
+struct kvr_salience_head;
 
 struct kvr_score_job {
     const struct kvr_policy_ctx *ctx;
     const struct kvr_score_opts *opts;
-    int h0, n_heads;      /* heads of the set */
-    int64_t n, first_new; /* tokens; those from first_new on are the new chunk's */
-    const int32_t *token; /* [n] ascending */
-    float *memory;        /* [n][memory]; 0 for new tokens */
-    float *score;         /* [n] */
-    float *work;          /* [n + D] */
+    int h0, n_heads;                      /* heads of the set */
+    int64_t n, first_new;                 /* tokens; those from first_new on are the new chunk's */
+    const int32_t *token;                 /* [n] ascending */
+    float *memory;                        /* [n][memory]; 0 for new tokens */
+    float *score;                         /* [n] */
+    float *work;                          /* [n + D] */
+    const struct kvr_salience_head *head; /* NULL unless asked for */
 };
 
 struct kvr_score {
@@ -36,6 +51,9 @@ struct kvr_score {
     int memory;          /* floats remembered per token and set */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
+    bool queries;        /* reads ctx->q */
+    bool head;           /* asks a salience head, of ctx->q, ctx->k, ctx->v */
+    bool foretold;       /* reads ctx->foretold: not causal */
     void (*rate)(const struct kvr_score_job *job);
 };
 

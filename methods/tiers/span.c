@@ -5,18 +5,22 @@
  * chunks are `coded`; the others wait. So `recent` .. `recent + chunks - 1` chunks are uncoded at
  * any time (Quant VideoGen, arXiv:2602.02958; TRQ): what a block shares, centres or an anchor, is
  * paid for once, and each chunk is coded once. The newest chunk may be given again, so it always
- * waits. A last partial chunk counts as one. */
+ * waits. A last partial chunk counts as one.
+ *
+ * The first `sink_keep` chunks wait for good. They count as their span's, which is coded without them
+ * (as Quant VideoGen has it). */
 #include "methods/policy.h"
 
 #include <string.h>
 
 struct span_opts {
-    int chunks, recent;
+    int chunks, recent, sink_keep;
 };
 
 static const struct kvr_opt options[] = {
     KVR_OPT_INT(struct span_opts, chunks, 8, 1, 4096, "chunks coded as one block"),
     KVR_OPT_INT(struct span_opts, recent, 1, 1, 4096, "newest chunks that are never coded"),
+    KVR_OPT_INT(struct span_opts, sink_keep, 0, 0, 4096, "first chunks that are never coded"),
     { 0 },
 };
 
@@ -28,12 +32,14 @@ static enum kvr_status span_assign(const void *opts, const struct kvr_policy_ctx
     const int64_t chunk = (int64_t)ctx->frames_per_chunk * ctx->tokens_per_frame;
     const int64_t done = (ctx->n_active + chunk - 1) / chunk - o->recent;
     int64_t coded = done > 0 ? done / o->chunks * o->chunks * chunk : 0;
+    int64_t sink = o->sink_keep * chunk;
 
     (void)dev, (void)state;
     coded = coded < ctx->n_active ? coded : ctx->n_active;
+    sink = sink < coded ? sink : coded;
     memset(map, KVR_TOKEN_ZERO, (size_t)ctx->n_tok);
-    memset(map, 0, (size_t)coded);
-    memset(map + coded, 1, (size_t)(ctx->n_active - coded));
+    memset(map, 1, (size_t)ctx->n_active);
+    memset(map + sink, 0, (size_t)(coded - sink));
     return KVR_OK;
 }
 

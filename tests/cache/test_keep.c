@@ -63,6 +63,7 @@ static void rollout(const char *spec, const struct kvr_setting *set, int n_set, 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
     ck_assert_msg(kvr_scheme_open(&scheme, spec, set, n_set) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
+    foretell(cache);
     kvr_cache_watch(cache, count_held, r);
     for (int c = 0; c < CHUNKS; c++)
         for (int p = 0; p < 2; p++) {
@@ -142,6 +143,28 @@ START_TEST(heads_differ)
 }
 END_TEST
 
+/* One budget of both heads: as many tokens in all, of which a head has its floor for sure; where the
+ * floor is the budget it is the even share. */
+START_TEST(heads_share_a_budget)
+{
+    struct kvr_setting set[] = { { "frames", "4" }, { "recent", "1" }, { "floor", "0.5" } };
+
+    rollout("ADA_SNAPKV", set, 3, 0, &got);
+    ck_assert_int_eq(got.n[0] + got.n[1], 2 * 4 * S);
+    ck_assert_int_ne(got.n[0], got.n[1]);
+    for (int h = 0; h < 2; h++) {
+        ck_assert_int_ge(got.n[h], 2 * S);
+        for (int t = 4 * CHUNK - S; t < 4 * CHUNK; t++)
+            ck_assert(got.held[h][t]);
+    }
+    set[2].value = "1";
+    rollout("ADA_SNAPKV", set, 3, 0, &got);
+    set[2] = (struct kvr_setting){ "heads", "even" };
+    rollout("ADA_SNAPKV", set, 3, 0, &want);
+    ck_assert(memcmp(&got, &want, sizeof got) == 0);
+}
+END_TEST
+
 /* A window kept by `keep` is the cache's own window. */
 START_TEST(a_rolling_window_is_the_window)
 {
@@ -180,14 +203,15 @@ END_TEST
 
 enum { T = 70, KEYS = 150 };
 
-/* Sums and maxima of softmax(q k / sqrt(D)) in double over queries 0, 7, 14, ... */
-static void slow_columns(const float *q, const float *k, int queries, double *sum, double *max)
+/* Sums and maxima of softmax(q k / sqrt(D)) in double over queries 0, 7, 14, ..., or the newest. */
+static void slow_columns(const float *q, const float *k, int queries, bool newest, double *sum,
+                         double *max)
 {
     static double p[KEYS];
 
     for (int i = 0; i < queries; i++)
         for (int h = 0; h < H; h++) {
-            const float *row = q + (i * T / queries * H + h) * D;
+            const float *row = q + ((newest ? T - queries + i : i * T / queries) * H + h) * D;
             double top = -INFINITY, total = 0;
 
             for (int j = 0; j < KEYS; j++) {
@@ -211,6 +235,7 @@ START_TEST(columns_are_softmax)
 {
     const enum kvr_backend backend = _i % 2 ? KVR_CUDA : KVR_CPU;
     const int queries = _i / 2 ? 10 : T;
+    const bool newest = _i / 2 == 2;
     static float q[T * H * D], k[KEYS * H * D], sum[KEYS * H], max[KEYS * H];
     static double slow_sum[KEYS * H], slow_max[KEYS * H];
     struct kvr_attend_scratch scratch = { 0 };
@@ -223,7 +248,7 @@ START_TEST(columns_are_softmax)
     memset(slow_max, 0, sizeof slow_max);
     kvr_normal(q, T * H * D, 3, KVR_RNG_TEST, 1, 1, 0);
     kvr_normal(k, KEYS * H * D, 3, KVR_RNG_TEST, 2, 1, 0);
-    slow_columns(q, k, queries, slow_sum, slow_max);
+    slow_columns(q, k, queries, newest, slow_sum, slow_max);
     ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
     ck_assert_int_eq(kvr_buf_alloc(&on, dev, KVR_MEM_ACT, sizeof q + sizeof k), KVR_OK);
     float *dq = on.p, *dk = dq + T * H * D;
@@ -238,7 +263,7 @@ START_TEST(columns_are_softmax)
         .n_heads = H, .head_dim = D, .n_query = T, .q = dq, .spans = spans, .n_spans = 1
     };
     const struct kvr_column_job job = {
-        .attend = &attend, .queries = queries, .sum = sum, .max = max
+        .attend = &attend, .queries = queries, .newest = newest, .sum = sum, .max = max
     };
 
     ck_assert_int_eq(kvr_attend_reserve(&scratch, dev, &needs), KVR_OK);
@@ -256,6 +281,38 @@ START_TEST(columns_are_softmax)
 }
 END_TEST
 
+/* The newest frame's, all, so many of the newest: what the option says in words is what numbers say. */
+START_TEST(queries_are_picked)
+{
+    static const struct {
+        const char *query, *queries, *same_query, *same_queries;
+    } cases[] = { { "chunk", "3", "spread", "0" },
+                  { "frame", "3", "newest", "10" },
+                  { "newest", "0", "spread", "0" },
+                  { "newest", "5", NULL, NULL } };
+    static struct result chunk;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct kvr_setting is[] = { { "query", cases[i].query },
+                                          { "queries", cases[i].queries },
+                                          { "frames", "4" } },
+                                 same[] = { { "query", cases[i].same_query },
+                                            { "queries", cases[i].same_queries },
+                                            { "frames", "4" } };
+
+        rollout("SNAPKV", is, 3, 0, &got);
+        if (!i)
+            chunk = got;
+        if (cases[i].same_query) {
+            rollout("SNAPKV", same, 3, 0, &want);
+            ck_assert_msg(memcmp(&got, &want, sizeof got) == 0, "query %s", cases[i].query);
+        } else { /* and it matters which */
+            ck_assert(memcmp(got.held, chunk.held, sizeof got.held) != 0);
+        }
+    }
+}
+END_TEST
+
 START_TEST(refused)
 {
     struct kvr_scheme *p = NULL;
@@ -265,21 +322,24 @@ START_TEST(refused)
     ck_assert(strstr(kvr_error(), "pool 4"));
     ck_assert_int_eq(kvr_scheme_open(&p, "SNAPKV", &none, 1), KVR_EINVAL);
     ck_assert(strstr(kvr_error(), "no budget"));
+    ck_assert_int_eq(
+        kvr_scheme_open(&p, "KEY_DIFF", &(struct kvr_setting){ "heads", "adaptive" }, 1),
+        KVR_EINVAL);
+    ck_assert(strstr(kvr_error(), "heads adaptive needs scope head"));
 }
 END_TEST
 
 /* ---- scores -------------------------------------------------------------------------------- */
 
 /* Four tokens of one head, the last two new. */
-static void rate(const struct kvr_score *by, const struct kvr_policy_ctx *ctx, float *memory,
-                 float *score)
+static void rate_by(const struct kvr_score *by, const struct kvr_score_opts *opts,
+                    const struct kvr_policy_ctx *ctx, float *memory, float *score)
 {
     static const int32_t token[] = { 0, 1, 2, 3 };
-    const struct kvr_score_opts opts = { 0, 1, 0.5 };
     float work[4 + 2];
 
     by->rate(&(struct kvr_score_job){ .ctx = ctx,
-                                      .opts = &opts,
+                                      .opts = opts,
                                       .n_heads = 1,
                                       .n = 4,
                                       .first_new = 2,
@@ -287,6 +347,14 @@ static void rate(const struct kvr_score *by, const struct kvr_policy_ctx *ctx, f
                                       .memory = memory,
                                       .score = score,
                                       .work = work });
+}
+
+static void rate(const struct kvr_score *by, const struct kvr_policy_ctx *ctx, float *memory,
+                 float *score)
+{
+    const struct kvr_score_opts opts = { .pool = 1, .lambda = 0.5 };
+
+    rate_by(by, &opts, ctx, memory, score);
 }
 
 static const struct kvr_score *score_named(const char *name)
@@ -338,6 +406,13 @@ START_TEST(scores_by_hand)
     memory[1] = .875f; /* low of token 0 */
     rate(score_named("attention_causal"), &ctx, memory, score);
     ck_assert(score[0] == .5f && score[1] == .375f && score[2] == .125f && score[3] == .5f);
+    /* Queries of two heads that read one: (1,2) (3,4), (5,6) (7,8); their sum is (16,20). */
+    struct kvr_policy_ctx asked = ctx;
+
+    asked.q = (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 };
+    asked.n_query_heads = 2;
+    rate(score_named("logits"), &asked, memory, score);
+    ck_assert(score[0] == 16 && score[1] == 16 && score[2] == 128 && score[3] == 40);
     /* Keys of length 1: (1,0) twice, (.6,.8), (0,1), their sum (2.6,1.8); R is softmax of
      * (2.6-1)/4, the same, (1.56+1.44-1)/4, (1.8-1)/4. */
     rate(score_named("redundancy"), &ctx, memory, score);
@@ -346,6 +421,53 @@ START_TEST(scores_by_hand)
     for (int i = 0; i < 4; i++)
         ck_assert(fabs(score[i] - .5 * sum[i] / 2 + .5 * e[i] / (e[0] + e[1] + e[2] + e[3])) <=
                   1e-6);
+}
+END_TEST
+
+/* Of four tokens in chunks of two, against the formulas written out; the score less its minimum is
+ * what is weighed. */
+START_TEST(places_are_weighed)
+{
+    const float all[] = { 1, 0, 1, 0, 3, 4, 0, 2 }, sum[] = { .25f, .5f, 1, .25f };
+    const struct kvr_columns columns = { 2, sum, sum };
+    const struct kvr_policy_ctx ctx = { .tokens_per_frame = 1,
+                                        .frames_per_chunk = 2,
+                                        .n_heads = 1,
+                                        .head_dim = 2,
+                                        .n_tok = 4,
+                                        .n_active = 4,
+                                        .new0 = 2,
+                                        .all_keys = all,
+                                        .columns = &columns };
+    const double least = exp(-.5 * 9), e2 = exp(-2.0);
+    const double weight[][4] = {
+        { 1, 1, 1, 1 },
+        { 1, 1, 1, 1 },
+        { .1, .1 + .9 * (1 - exp(-2 / 3.)) / (1 - e2), .1 + .9 * (1 - exp(-4 / 3.)) / (1 - e2), 1 },
+        { .1, .1 + .9 / 27, .1 + .9 * 8 / 27, 1 },
+        { 0, 2 * (1 - 8 / 27.), 2 * (1 - 1 / 27.), 2 },
+        { 1, .1 + .9 * (exp(-.5) - least) / (1 - least),
+          .1 + .9 * (exp(-2.0) - least) / (1 - least), .1 },
+    };
+    float plain[4], score[4], bottom;
+
+    rate(score_named("redundancy"), &ctx, NULL, plain);
+    bottom = fminf(fminf(plain[0], plain[1]), fminf(plain[2], plain[3]));
+    for (int w = KVR_PLACE_FIRST; w <= KVR_PLACE_GAUSSIAN; w++) {
+        const struct kvr_score_opts opts = {
+            .pool = 1, .lambda = 0.5, .weight = (enum kvr_place_weight)w, .power = 3
+        };
+
+        rate_by(score_named("redundancy"), &opts, &ctx, NULL, score);
+        for (int i = 0; i < 4; i++) {
+            const double off = w == KVR_PLACE_FIRST && i < 2 ? 1e6 : 0;
+
+            /* F32 near 10^6 is right to 1/32. */
+            ck_assert_msg(fabs(score[i] + off - (plain[i] - bottom) * weight[w][i]) <=
+                              (off > 0 ? .04 : 1e-6),
+                          "weight %d, token %d: %g", w, i, (double)score[i]);
+        }
+    }
 }
 END_TEST
 
@@ -370,10 +492,13 @@ int main(void)
     tcase_add_loop_test(tc, giving_up_nothing_is_bf16, 0, 4 * n_scores());
     tcase_add_loop_test(tc, the_budget_is_kept, 0, 2 * n_scores());
     tcase_add_test(tc, heads_differ);
+    tcase_add_test(tc, heads_share_a_budget);
     tcase_add_test(tc, a_rolling_window_is_the_window);
     tcase_add_test(tc, random_is_seeded);
     tcase_add_test(tc, units_are_whole);
-    tcase_add_loop_test(tc, columns_are_softmax, 0, 4);
+    tcase_add_loop_test(tc, columns_are_softmax, 0, 6);
+    tcase_add_test(tc, queries_are_picked);
+    tcase_add_test(tc, places_are_weighed);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, scores_by_hand);
     tcase_add_test(tc, pooling);

@@ -101,6 +101,9 @@ START_TEST(span_waits_for_whole_ones)
     c = small(false, 0, 20); /* a partial chunk counts as one */
     expect(assign("span(chunks=2)", &c), "00000000000011111111");
     expect(assign("span(chunks=1,recent=3)", &c), "00000011111111111111");
+    expect(assign("span(chunks=2,sink_keep=1)", &c), "11111100000011111111");
+    expect(assign("span(chunks=2,sink_keep=2)", &c), "11111111111111111111");
+    expect(assign("span(chunks=1,recent=2,sink_keep=1)", &c), "11111100000011111111");
     c = small(false, 0, 0);
     expect(assign("span", &c), "");
     c = small(true, 20, 18);

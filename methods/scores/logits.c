@@ -1,0 +1,53 @@
+/* logits.c - sum_r q_r . k_j over the newest chunk's queries, before any softmax (Deep Forcing,
+ * arXiv:2512.05081). The sum over queries is taken first, so that a token costs one product for each
+ * head. Of a set of several heads it is the sum over them.
+ *
+ * Queries and keys are as attention sees them, each turned to its own place. */
+#include "methods/scores/score.h"
+
+/* sum[D] <- the sum of the new chunk's queries of KV head h, all its query heads. */
+static void sum_queries(const struct kvr_policy_ctx *ctx, int h, float *sum)
+{
+    const int d = ctx->head_dim, per = ctx->n_query_heads / ctx->n_heads;
+    const int64_t n = ctx->n_active - ctx->new0;
+
+    for (int c = 0; c < d; c++)
+        sum[c] = 0;
+    for (int64_t r = 0; r < n; r++) {
+        const float *q = ctx->q + (r * ctx->n_query_heads + (int64_t)h * per) * d;
+
+        for (int c = 0; c < per * d; c++)
+            sum[c % d] += q[c];
+    }
+}
+
+static void rate(const struct kvr_score_job *job)
+{
+    const struct kvr_policy_ctx *ctx = job->ctx;
+    const int64_t d = ctx->head_dim;
+    float *sum = job->work + job->n;
+
+    for (int64_t i = 0; i < job->n; i++)
+        job->score[i] = 0;
+    if (!ctx->q || !ctx->all_keys)
+        return; /* nobody attended: the oldest stay */
+    for (int h = job->h0; h < job->h0 + job->n_heads; h++) {
+        sum_queries(ctx, h, sum);
+        for (int64_t i = 0; i < job->n; i++) {
+            const float *k = ctx->all_keys + (job->token[i] * (int64_t)ctx->n_heads + h) * d;
+            float s = 0;
+
+            for (int64_t c = 0; c < d; c++)
+                s += sum[c] * k[c];
+            job->score[i] += s;
+        }
+    }
+}
+
+const struct kvr_score kvr_score_logits = {
+    .name = "logits",
+    .title = "the largest sum of the newest chunk's logits",
+    .all_keys = true,
+    .queries = true,
+    .rate = rate,
+};
