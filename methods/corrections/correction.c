@@ -68,6 +68,13 @@ static void stored_scales(const struct kvr_packed *k, const struct kvr_coding_no
         }
 }
 
+static void read_scales(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
+{
+    kvr_packed_scales(k, t0, n, h, 1, out);
+    for (int i = 0; i < n * k->shape.head_dim; i++)
+        out[i] *= out[i];
+}
+
 void kvr_squared_scales(const struct kvr_packed *k, int h, int64_t t0, int n, float *out)
 {
     const int d = k->shape.head_dim;
@@ -77,6 +84,8 @@ void kvr_squared_scales(const struct kvr_packed *k, int h, int64_t t0, int n, fl
     kvr_codec_noise(k, &noise);
     if (noise.kind == KVR_NOISE_UNIFORM)
         stored_scales(k, &noise, h, t0, n, out);
+    else if (noise.kind == KVR_NOISE_SCALES)
+        read_scales(k, h, t0, n, out);
     else if (noise.kind == KVR_NOISE_RELATIVE)
         decoded_scales(k, noise.relative, h, t0, n, out);
     else

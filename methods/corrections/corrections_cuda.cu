@@ -13,7 +13,7 @@ enum { THREADS = 128, WARPS = THREADS / 32 };
 /* out[i] of element first + i of the block; the block has `channels` per token. */
 static __global__ void __launch_bounds__(THREADS)
     stored_scales(int64_t first, int64_t n, int64_t channels, int axis, int group,
-                 kvr_global<const kvr_f16> scale, kvr_global<float> out)
+                  kvr_global<const kvr_f16> scale, kvr_global<float> out)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, e = first + i;
     float s;
@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(THREADS)
     out[i] = s * s;
 }
 
-/* Steps of `relative` times the decoded values in out. */
+/* Steps of `relative` times what is in out: decoded values, or (1) scales. */
 static __global__ void __launch_bounds__(THREADS)
     decoded_scales(int64_t n, float relative, kvr_global<float> out)
 {
@@ -127,8 +127,8 @@ static __global__ void __launch_bounds__(THREADS)
         row_bias[row] = energy ? sum : sum / 24.0f;
 }
 
-void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0, int64_t n,
-                            float *out)
+void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, int64_t t0,
+                             int64_t n, float *out)
 {
     const int64_t channels = (int64_t)k->shape.n_heads * k->shape.head_dim, size = n * channels;
     struct kvr_coding_noise noise;
@@ -139,6 +139,9 @@ void kvr_squared_scales_cuda(struct kvr_stream *s, const struct kvr_packed *k, i
     if (noise.kind == KVR_NOISE_UNIFORM) {
         KVR_LAUNCH(stored_scales, kvr_blocks(size, THREADS), THREADS, 0, s, t0 * channels, size,
                    channels, (int)noise.axis, noise.group, noise.scale, out);
+    } else if (noise.kind == KVR_NOISE_SCALES) {
+        kvr_packed_scales(k, t0, n, 0, k->shape.n_heads, out);
+        KVR_LAUNCH(decoded_scales, kvr_blocks(size, THREADS), THREADS, 0, s, size, 1.0f, out);
     } else if (noise.kind == KVR_NOISE_RELATIVE) {
         kvr_codec_decode_rotated(k, t0, n, 0, k->shape.n_heads, out);
         KVR_LAUNCH(decoded_scales, kvr_blocks(size, THREADS), THREADS, 0, s, size, noise.relative,

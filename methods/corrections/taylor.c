@@ -45,15 +45,18 @@ static void apply_by_groups(const struct kvr_correction_job *job,
     enum { KEYS = KVR_CORRECTION_MAX_KEYS };
     const int per = noise->group, groups = job->d / per, n = job->n;
     const int64_t row = (int64_t)job->k->shape.n_heads * groups;
-    float s2[KVR_CORRECTION_MAX_D][KEYS];
+    float s2[KVR_CORRECTION_MAX_D][KEYS], each[KVR_CORRECTION_MAX_D];
 
-    for (int j = 0; j < n; j++)
+    for (int j = 0; j < n; j++) {
+        if (noise->kind == KVR_NOISE_SCALES)
+            kvr_squared_scales(job->k, job->h, job->t0 + j, 1, each);
         for (int g = 0; g < groups; g++) {
-            const float s =
-                kvr_f16_to_f32(noise->scale[(job->t0 + j) * row + (int64_t)job->h * groups + g]);
+            const int64_t at = (job->t0 + j) * row + (int64_t)job->h * groups + g;
+            const float s = noise->kind == KVR_NOISE_SCALES ? 0 : kvr_f16_to_f32(noise->scale[at]);
 
-            s2[g][j] = s * s;
+            s2[g][j] = noise->kind == KVR_NOISE_SCALES ? each[g * per] : s * s;
         }
+    }
     for (int i = 0; i < job->m; i++) {
         float c[KEYS] = { 0 };
 
@@ -77,7 +80,8 @@ static void taylor_apply(const struct kvr_correction_job *job)
     kvr_codec_noise(job->k, &noise);
     if (noise.kind == KVR_NOISE_NONE)
         return;
-    if (noise.kind != KVR_NOISE_UNIFORM || noise.n_exact) /* no two keys share their scales */
+    if ((noise.kind != KVR_NOISE_UNIFORM && noise.kind != KVR_NOISE_SCALES) ||
+        noise.n_exact) /* no two keys share their scales */
         apply_by_rows(job, 1);
     else if (noise.axis == KVR_AXIS_TOKENS)
         apply_by_rows(job, noise.group);
