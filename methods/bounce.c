@@ -25,6 +25,18 @@ static struct kvr_stage_job job_on_host(const struct kvr_stage_job *job)
     return host;
 }
 
+/* The tokens' places, where they are a list. */
+static enum kvr_status fetch_list(const struct kvr_stage_job *job, struct kvr_stage_job *host,
+                                  struct kvr_buf *list)
+{
+    if (!job->place.list)
+        return KVR_OK;
+    KVR_TRY(fetch(list, job->dev, KVR_MEM_SCRATCH, job->place.list,
+                  (size_t)job->shape.n_tok * sizeof *job->place.list));
+    host->place.list = list->p;
+    return KVR_OK;
+}
+
 /* What an EXACT stage allocated on the host, on the device; others have been given theirs. */
 static enum kvr_status send(struct kvr_dev *dev, const struct kvr_buf *from, struct kvr_buf *to)
 {
@@ -55,13 +67,15 @@ enum kvr_status kvr_bounce_encode(const struct kvr_stage_job *job, float *x,
                                   struct kvr_stage_data *out)
 {
     const struct kvr_block_shape *s = &job->shape;
-    const struct kvr_stage_job on_host = job_on_host(job);
+    struct kvr_stage_job on_host = job_on_host(job);
     struct kvr_stage_data host = { 0 };
-    struct kvr_buf copy = { 0 };
-    enum kvr_status st =
-        encode(&on_host, job->dev, x, (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof *x,
-               &copy, &host, out);
+    struct kvr_buf copy = { 0 }, list = { 0 };
+    enum kvr_status st = fetch_list(job, &on_host, &list);
 
+    if (st == KVR_OK)
+        st = encode(&on_host, job->dev, x,
+                    (size_t)(s->n_tok * s->n_heads * s->head_dim) * sizeof *x, &copy, &host, out);
+    kvr_buf_free(&list);
     kvr_buf_free(&copy);
     free_data(&host);
     return st;
@@ -103,11 +117,13 @@ void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_d
 {
     const bool reads = job->stage->kind != KVR_STAGE_GRID || mode != KVR_DECODE_SET;
     const size_t n_bytes = (size_t)n * (size_t)nh * (size_t)job->shape.head_dim * sizeof *out;
-    const struct kvr_stage_job on_host = job_on_host(job);
+    struct kvr_stage_job on_host = job_on_host(job);
     struct kvr_stage_data host = { 0 };
-    struct kvr_buf copy = { 0 };
+    struct kvr_buf copy = { 0 }, list = { 0 };
     enum kvr_status st = fetch_data(&host, job->dev, in);
 
+    if (st == KVR_OK)
+        st = fetch_list(job, &on_host, &list);
     if (st == KVR_OK)
         st = kvr_buf_alloc(&copy, on_host.dev, KVR_MEM_SCRATCH, n_bytes);
     if (st == KVR_OK && reads)
@@ -118,6 +134,7 @@ void kvr_bounce_decode(const struct kvr_stage_job *job, const struct kvr_stage_d
     }
     if (st != KVR_OK)
         spoil(job->dev, out, n_bytes);
+    kvr_buf_free(&list);
     kvr_buf_free(&copy);
     free_data(&host);
 }

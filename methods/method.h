@@ -32,7 +32,7 @@ enum kvr_study_span { KVR_SPAN_CAPACITY, KVR_SPAN_ACTIVE };
  * NULL are the row's; the codecs of tiers 1, 2 come with `tiers`. */
 struct kvr_shipped {
     const char *project; /* "vllm" */
-    const char *k, *v, *tiers;
+    const char *k, *v, *tiers, *retention;
     const char *tier_k[KVR_MAX_TIERS], *tier_v[KVR_MAX_TIERS];
     const char *source;  /* where that was read: file and commit */
     const char *differs; /* from the row, and from what is shipped, if anything */
@@ -51,11 +51,13 @@ struct kvr_method {
     const char *tiers;                                         /* "age(ratio=0.3)" */
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
+    bool last_step;        /* commit=last_step unless told otherwise */
     /* The study reading, where it differs by more than the parts know themselves. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;
     enum kvr_study_span study_span;
     const char *differs; /* what the readings do differently, and why; one paragraph */
+    const char *note;    /* what is other than the paper or its authors' code; one paragraph */
     struct kvr_shipped shipped[KVR_MAX_SHIPPED]; /* project NULL: none */
 };
 
@@ -74,8 +76,14 @@ struct kvr_setting {
     const char *name, *value; /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8" */
 };
 
+/* Which pass of a chunk leaves its keys and values. LAST_STEP: that of the last denoising step, and
+ * there is no clean one; keys and values are then of an input that has noise left. A rule of the
+ * sampler: a cache keeps what the pass it is told is clean appends. */
+enum kvr_commit { KVR_COMMIT_CLEAN_PASS, KVR_COMMIT_LAST_STEP };
+
 struct kvr_scheme_opts {
     int compute;                           /* enum kvr_compute */
+    int commit;                            /* enum kvr_commit */
     int correction;                        /* index into kvr_correction_names */
     char layer_budget[KVR_OPT_STRING_MAX]; /* see kvr_layer_budget() */
     double budget_min, budget_max;
@@ -100,9 +108,9 @@ struct kvr_scheme {
 
 /* `spec` is NAME, NAME@study, NAME@intended or NAME@project, then +CORRECTION if wanted. A setting
  * goes to the scheme's own option of that name, else to every codec and part that has it; a prefix
- * narrows it: a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The setting
- * `retention` itself puts another in the row's place: "none", the name of the row it is of, or its
- * text. */
+ * narrows it: a tier's name, then `k.` or `v.`, or `tiers.`, `retention.`, `reuse.`. The narrower
+ * one holds, in whichever order they are given. The setting `retention` itself puts another in the
+ * row's place: "none", the name of the row it is of, or its text. */
 enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
                                 const struct kvr_setting *settings, int n_settings);
 void kvr_scheme_close(struct kvr_scheme **p);
@@ -114,6 +122,9 @@ static inline bool kvr_scheme_is_study(const struct kvr_scheme *p)
 
 /* "intended", "study", or the project whose the reading is. */
 const char *kvr_scheme_reading(const struct kvr_scheme *p);
+
+/* Does the last layer choose for all which tokens stay (kvr_thin_needs.of_last)? */
+bool kvr_scheme_last_chooses(const struct kvr_scheme *p);
 
 /* "old", "recent", ...; "all" for a scheme of one tier. */
 const char *kvr_scheme_tier_name(const struct kvr_scheme *p, int tier);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "harness/core/library.h"
 #include "methods/plugin_file.h"
 #include "methods/script/script.h"
 
@@ -32,7 +33,8 @@ static enum kvr_status open_methods(const struct kvr_plugin *p)
         enum kvr_status st = kvr_scheme_open(&scheme, p->methods[i]->name, NULL, 0);
 
         if (st != KVR_OK)
-            return kvr_fail_prefix(KVR_EINVAL, "method '%s'", p->methods[i]->name);
+            return kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EINVAL, "method '%s'",
+                                   p->methods[i]->name);
         kvr_scheme_close(&scheme);
     }
     return KVR_OK;
@@ -105,12 +107,11 @@ enum kvr_status kvr_plugin_load(const char *path)
     if (kvr_script_is(full))
         return load_script(full, sha256);
     KVR_TRY(kvr_plugin_check_file(full));
-    errno = 0;
-    handle = dlopen(full, RTLD_NOW | RTLD_LOCAL);
-    if (!handle && errno == ENOMEM)
-        return kvr_fail(KVR_ENOMEM, "plug-in %s: no memory to load it", full);
-    if (!handle)
-        return kvr_fail(KVR_EFORMAT, "plug-in %s: cannot be loaded: %s", full, dlerror());
+    st = kvr_library_open(&handle, full, RTLD_NOW | RTLD_LOCAL);
+    if (st == KVR_ENOMEM)
+        return kvr_fail_prefix(st, "plug-in");
+    if (st != KVR_OK)
+        return kvr_fail_prefix(KVR_EFORMAT, "plug-in %s: cannot be loaded", full);
     st = find_export(handle, full, &p);
     if (st == KVR_OK)
         st = add(p, full, sha256);

@@ -1,7 +1,6 @@
 /* plugin_file.c - is a file a whole shared object for this machine? The loader maps what the
  * headers promise, and touching a page that a cut-off file does not have kills the process. */
 #include <elf.h>
-#include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "harness/core/infile.h"
 #include "methods/plugin_file.h"
 
 enum { MAX_HEADERS = 256 };
@@ -44,12 +44,13 @@ static const char *look(FILE *f, uint64_t size)
 
 enum kvr_status kvr_plugin_check_file(const char *path)
 {
-    FILE *f = fopen(path, "rb");
     struct stat s;
     const char *wrong;
+    FILE *f;
+    enum kvr_status st = kvr_infile_open(&f, path);
 
-    if (!f)
-        return kvr_fail(KVR_EIO, "plug-in %s: %s", path, strerror(errno));
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "plug-in");
     wrong = fstat(fileno(f), &s) == 0 ? look(f, (uint64_t)s.st_size) : "no size";
     fclose(f);
     if (wrong)

@@ -6,10 +6,13 @@
 #include "methods/method.h"
 
 static const char *const compute_names[] = { "f32", "bf16", NULL };
+static const char *const commit_names[] = { "clean_pass", "last_step", NULL };
 
 const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, compute, KVR_COMPUTE_F32, compute_names,
                  "arithmetic of the grid fit"),
+    KVR_OPT_ENUM(struct kvr_scheme_opts, commit, KVR_COMMIT_CLEAN_PASS, commit_names,
+                 "which pass's keys and values stay; last_step: there is no clean pass"),
     KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
                  "what is taken off the scores of coded keys"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
@@ -192,6 +195,10 @@ static enum kvr_status settle(struct kvr_scheme *p)
                 return kvr_fail_prefix(st, "%s", p->name);
         }
     }
+    if (p->opts.commit == KVR_COMMIT_LAST_STEP && kvr_scheme_is_study(p))
+        return kvr_fail(KVR_EINVAL,
+                        "%s: commit last_step: the study's sampler always made a clean pass",
+                        p->name);
     if (p->opts.budget_min > p->opts.budget_max)
         return kvr_fail(KVR_EINVAL, "budget_min %g is above budget_max %g", p->opts.budget_min,
                         p->opts.budget_max);
@@ -202,13 +209,52 @@ static enum kvr_status settle(struct kvr_scheme *p)
     return KVR_OK;
 }
 
+/* The wider word first, so that a narrower one holds, in whichever order they are given: a sweep's
+ * cells keep their options sorted by name. Of equally narrow ones (`k.bits`, `old.bits`) the last
+ * by name holds, of one name the last that was given. */
+static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
+{
+    int dots = 0;
+
+    for (const char *p = a->name; *p; p++)
+        dots += *p == '.';
+    for (const char *p = b->name; *p; p++)
+        dots -= *p == '.';
+    return dots ? dots : strcmp(a->name, b->name);
+}
+
 static const char retention_setting[] = "retention";
 
+/* All but `retention`, which was read before. */
+static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
+{
+    struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);
+    enum kvr_status st = row ? KVR_OK : kvr_fail(KVR_ENOMEM, "scheme: no memory");
+
+    for (int i = 0; i < n && row; i++) {
+        int at = i;
+
+        for (; at > 0 && by_width(&row[at - 1], &settings[i]) > 0; at--)
+            row[at] = row[at - 1];
+        row[at] = settings[i];
+    }
+    for (int i = 0; i < n && st == KVR_OK; i++) {
+        if (strcmp(row[i].name, retention_setting) == 0)
+            continue;
+        st = apply(p, &row[i]);
+        if (st != KVR_OK)
+            st = kvr_fail_prefix(st, "%s=%s", row[i].name, row[i].value);
+    }
+    free(row);
+    return st;
+}
+
 /* What the setting `retention` says instead of the row: "none", a row's name, or a part's text. */
-static const char *retention_text(const struct kvr_method *m, const struct kvr_setting *settings,
+static const char *retention_text(const struct kvr_scheme *p, const struct kvr_setting *settings,
                                   int n_settings)
 {
-    const char *text = m->retention;
+    const char *text =
+        p->shipped && p->shipped->retention ? p->shipped->retention : p->method->retention;
 
     for (int i = 0; i < n_settings; i++) {
         const struct kvr_method *other;
@@ -226,7 +272,7 @@ static const char *retention_text(const struct kvr_method *m, const struct kvr_s
 static enum kvr_status open_retention(struct kvr_scheme *p, const struct kvr_setting *settings,
                                       int n_settings)
 {
-    KVR_TRY(kvr_retention_open(&p->retention, retention_text(p->method, settings, n_settings)));
+    KVR_TRY(kvr_retention_open(&p->retention, retention_text(p, settings, n_settings)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
         return kvr_fail(KVR_EINVAL,
                         "%s: retention '%s' gives up single tokens, which the study's "
@@ -261,6 +307,7 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     kvr_opts_defaults(kvr_scheme_options, &p->opts);
     if (p->reading == KVR_STUDY)
         strcpy(p->opts.layer_budget, "moviegen");
+    p->opts.commit = p->method->last_step ? KVR_COMMIT_LAST_STEP : KVR_COMMIT_CLEAN_PASS;
     st = kvr_tiers_open(&p->tiers, tiers);
     if (st == KVR_OK)
         st = open_retention(p, settings, n_settings);
@@ -270,13 +317,8 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
         st = open_codecs(p);
     if (st == KVR_OK && plus)
         st = kvr_opts_set(kvr_scheme_options, &p->opts, "correction", plus + 1);
-    for (int i = 0; i < n_settings && st == KVR_OK; i++) {
-        if (strcmp(settings[i].name, retention_setting) == 0)
-            continue;
-        st = apply(p, &settings[i]);
-        if (st != KVR_OK)
-            st = kvr_fail_prefix(st, "%s=%s", settings[i].name, settings[i].value);
-    }
+    if (st == KVR_OK)
+        st = apply_all(p, settings, n_settings);
     if (st == KVR_OK)
         st = settle(p);
     if (st != KVR_OK)
@@ -308,6 +350,13 @@ int kvr_scheme_origin_tokens(const struct kvr_scheme *p)
     const int k = kvr_codec_origin_tokens(p->k[0]), v = kvr_codec_origin_tokens(p->v[0]);
 
     return p->tiers.part || p->retention.part || kvr_scheme_is_study(p) ? 0 : k > v ? k : v;
+}
+
+bool kvr_scheme_last_chooses(const struct kvr_scheme *p)
+{
+    struct kvr_thin_needs thin;
+
+    return kvr_retention_thins(&p->retention, &thin) && thin.of_last;
 }
 
 /* Attention keeps two spaces of keys and two of values: as they are, and rotated. */
@@ -365,7 +414,9 @@ const char *kvr_scheme_warning(const struct kvr_scheme *p)
             return "the correction assumes errors independent of the key; a three-level grid has "
                    "a dead zone, and it takes off about twice too much (use energy)";
     }
-    return c && !any ? "no key is coded with an error: the correction changes nothing" : NULL;
+    if (c && !any)
+        return "no key is coded with an error: the correction changes nothing";
+    return kvr_retention_warning(&p->retention, 0, 0, 0);
 }
 
 static void visit_table(const char *prefix, const struct kvr_opt *table, const void *opts,
@@ -421,7 +472,9 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
                                          p->retention.opts, text, sizeof text)
                          : "all");
     fn(ctx, "cadence",
-       !study || p->method->study_cadence == KVR_CLEAN_PASS ? "clean pass" : "every pass");
+       p->opts.commit == KVR_COMMIT_LAST_STEP                 ? "last step"
+       : !study || p->method->study_cadence == KVR_CLEAN_PASS ? "clean pass"
+                                                              : "every pass");
     fn(ctx, "recode", study ? "all" : "never");
     if (study)
         fn(ctx, "coded_span", p->method->study_span == KVR_SPAN_CAPACITY ? "capacity" : "active");
@@ -430,7 +483,8 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");
     for (const struct kvr_opt *o = kvr_scheme_options; o->name; o++)
-        fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
+        if (strcmp(o->name, "commit") != 0) /* that is the cadence */
+            fn(ctx, o->name, kvr_opts_text(o, &p->opts, text, sizeof text));
 }
 
 double kvr_scheme_bits(const struct kvr_scheme *p, int n_heads, int head_dim)

@@ -133,6 +133,20 @@ static enum kvr_status hear_failure(struct kvr_talk *t, int64_t status, int64_t 
     return kvr_fail(status == SAID_MEMORY ? KVR_ENOMEM : KVR_EFORMAT, "%s", text);
 }
 
+/* Nobody has room for what it says: it is let out, so that the next question has its own answer. */
+static enum kvr_status let_speak(struct kvr_talk *t, const struct kvr_told *told)
+{
+    char piece[4096];
+
+    for (int i = 0; i < KVR_TALK_PARTS; i++)
+        for (size_t at = 0; at < told->n[i]; at += sizeof piece) {
+            const size_t left = told->n[i] - at;
+
+            KVR_TRY(hear(t, piece, left < sizeof piece ? left : sizeof piece));
+        }
+    return KVR_OK;
+}
+
 static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const int64_t *n,
                                   struct kvr_told *told)
 {
@@ -149,8 +163,17 @@ static enum kvr_status hear_parts(struct kvr_talk *t, struct kvr_dev *dev, const
         told->n[i] = (size_t)n[i];
         all += told->exactly[i] ? 0 : told->n[i];
     }
-    if (all)
-        KVR_TRY(kvr_buf_alloc_raw(&told->own, dev, KVR_MEM_SCRATCH, all));
+    if (all) {
+        const enum kvr_status st = kvr_buf_alloc_raw(&told->own, dev, KVR_MEM_SCRATCH, all);
+
+        if (st != KVR_OK) {
+            char why[256];
+
+            snprintf(why, sizeof why, "%s", kvr_error());
+            KVR_TRY(let_speak(t, told));
+            return kvr_fail(st, "%s", why);
+        }
+    }
     for (size_t i = 0, at = 0; i < KVR_TALK_PARTS; i++) {
         void *to = told->exactly[i] ? told->exactly[i] : (char *)told->own.p + at;
 
@@ -182,10 +205,10 @@ enum kvr_status kvr_talk_ask(struct kvr_talk *t, struct kvr_dev *dev, const stru
     if (back[0] != SAID_OK)
         return hear_failure(t, back[0], back[4]);
     st = hear_parts(t, dev, back + 4, told);
-    if (st != KVR_OK) {
+    if (st != KVR_OK)
         kvr_buf_free(&told->own);
+    if (st != KVR_OK && st != KVR_ENOMEM) /* that is ours: it has said all that it had to */
         kvr_talk_end(t);
-    }
     return st;
 }
 
