@@ -219,7 +219,7 @@ size_t kvr_cache_scratch_bytes(const struct kvr_scheme *scheme, const struct kvr
 
     return 2 * (b.current + b.values + b.dense) + (kvr_backend_in_host(backend) ? beside : 0) +
            b.work + b.gather + b.back + b.rows + b.pick + b.all_keys + b.all_values +
-           b.attend.tiles + b.attend.state + b.attend.heads;
+           b.attend.tiles + b.attend.state + b.attend.heads + b.attend.parts;
 }
 
 static enum kvr_status alloc_buffers(struct kvr_cache *c)
@@ -261,19 +261,26 @@ static enum kvr_status alloc_buffers(struct kvr_cache *c)
 
 /* Can the device attend to what the scheme keeps? */
 static enum kvr_status check_attention(const struct kvr_scheme *p, const struct kvr_cache_shape *s,
-                                       enum kvr_path path, enum kvr_backend backend)
+                                       enum kvr_path path, const struct kvr_dev *dev)
 {
     const struct kvr_attend_needs needs = attend_needs(p, s, path);
-    enum kvr_status st = kvr_attend_check(&needs, backend);
+    enum kvr_status st = kvr_attend_check(&needs, kvr_dev_backend(dev));
     struct kvr_thin_needs thin;
 
     if (kvr_retention_thins(&p->retention, &thin) && thin.turns && s->causal)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: turns keys to other times, which is known of a video's rotation alone",
                         p->name);
+    for (int t = 0; t < p->n_tiers && s->causal; t++)
+        for (int i = 0; i < p->k[t]->n_stages; i++)
+            if (p->k[t]->stage[i].stage->turns)
+                return kvr_fail(KVR_EUNSUPPORTED,
+                                "%s: '%s' turns keys back, which is known of a video's rotation "
+                                "alone",
+                                p->name, p->k[t]->stage[i].stage->name);
 
     for (int t = 0; t < p->n_tiers && path == KVR_PATH_FUSED && st == KVR_OK; t++)
-        st = kvr_attend_fuses(p->k[t], p->v[t], kv_heads(s), s->head_dim, backend);
+        st = kvr_attend_fuses(dev, p->k[t], p->v[t], needs.correction, kv_heads(s), s->head_dim);
     return st == KVR_OK ? st : kvr_fail_prefix(st, "%s", p->name);
 }
 
@@ -300,7 +307,7 @@ enum kvr_status kvr_cache_open(struct kvr_cache **out, struct kvr_dev *dev,
         return kvr_fail(KVR_EUNSUPPORTED,
                         "attend int8: the dense path forgets which keys were coded; it needs path "
                         "staged or fused");
-    KVR_TRY(check_attention(scheme, shape, path, kvr_dev_backend(dev)));
+    KVR_TRY(check_attention(scheme, shape, path, dev));
     c = calloc(1, sizeof *c);
     if (!c)
         return kvr_fail(KVR_ENOMEM, "cache: no memory");
@@ -569,12 +576,34 @@ bool kvr_cache_only_reads(const struct kvr_cache *c)
     return !stores(c) && !c->watch;
 }
 
+void kvr_cache_foretell(struct kvr_cache *c, const float *table)
+{
+    for (int i = 0; i < c->shape.n_layers; i++)
+        c->layer[i].foretold = table ? table + i * capacity_tokens(c) : NULL;
+}
+
+/* What the last layer chose all layers keep. */
+static enum kvr_status follow(struct kvr_cache *c, const struct kvr_layer *last)
+{
+    if (!kvr_scheme_last_chooses(c->scheme) || last != &c->layer[c->shape.n_layers - 1])
+        return KVR_OK;
+    for (int i = 0; i < c->shape.n_layers - 1; i++)
+        KVR_TRY(kvr_layer_follow(&c->layer[i]));
+    return KVR_OK;
+}
+
 static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
 {
+    struct kvr_thin_needs thin;
     enum kvr_status st;
 
     if (!stores(c))
         return KVR_OK;
+    if (kvr_retention_thins(&c->scheme->retention, &thin) && thin.foretold && !l->foretold)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "%s: chooses by what the whole video attends to, which nobody told: only "
+                        "rollouts and traces do",
+                        c->scheme->name);
     if (kvr_scheme_is_study(c->scheme)) {
         kvr_phase_begin(c->phases, STORE);
         st = recode(c, l);
@@ -582,6 +611,8 @@ static enum kvr_status store(struct kvr_cache *c, struct kvr_layer *l)
         kvr_phase_begin(c->phases, STORE);
         current_values(c, 0);
         st = kvr_layer_commit(l, c->values_k.p, c->values_v.p, pass_begin(c), pass_tokens(c));
+        if (st == KVR_OK)
+            st = follow(c, l);
     }
     kvr_phase_end(c->phases, STORE);
     return st;
@@ -640,8 +671,8 @@ void kvr_cache_watch(struct kvr_cache *c, kvr_cache_watch_fn *fn, void *ctx)
 /* What the pass's queries give each token, for the layer's retention to choose by. On path dense
  * segments are read for it as on path staged: the choice does not depend on the path. */
 static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
-                               const struct kvr_attend_job *attended, int queries,
-                               struct kvr_columns *out)
+                               const struct kvr_attend_job *attended,
+                               const struct kvr_thin_needs *needs, struct kvr_columns *out)
 {
     const struct kvr_visible seen = visible(c, pass_begin(c));
     const size_t n = (size_t)((pass_begin(c) + pass_tokens(c)) * kv_heads(&c->shape));
@@ -649,7 +680,14 @@ static enum kvr_status observe(struct kvr_cache *c, struct kvr_layer *l,
     struct kvr_attend_job job = *attended;
     float *sum = c->columns.p, *max = sum + n;
     struct kvr_column_job columns = {
-        .attend = &job, .queries = queries, .current0 = pass_begin(c), .sum = sum, .max = max
+        .attend = &job,
+        .queries = needs->pick == KVR_QUERY_FRAME   ? c->shape.tokens_per_frame
+                   : needs->pick == KVR_QUERY_CHUNK ? 0
+                                                    : needs->queries,
+        .newest = needs->pick != KVR_QUERY_SPREAD,
+        .current0 = pass_begin(c),
+        .sum = sum,
+        .max = max,
     };
 
     if (c->path == KVR_PATH_DENSE) {
@@ -705,14 +743,17 @@ enum kvr_status kvr_cache_attend(struct kvr_cache *c, int layer, const float *q,
     c->appended = -1;
     if (c->watch)
         KVR_TRY(show(c, layer, q, out));
-    if (thin.columns && stores(c)) {
+    if (thin.columns && stores(c) && (!thin.of_last || layer == c->shape.n_layers - 1)) {
         kvr_phase_begin(c->phases, STORE); /* what a choice costs is part of storing */
-        st = observe(c, l, &job, thin.queries, &columns);
+        st = observe(c, l, &job, &thin, &columns);
         kvr_phase_end(c->phases, STORE);
         KVR_TRY(st);
     }
+    l->q = q;
+    l->n_query_heads = c->shape.n_heads;
     st = store(c, l);
     l->columns = NULL;
+    l->q = NULL;
     kvr_layer_drop_joint(l);
     return st;
 }
@@ -763,19 +804,41 @@ void kvr_cache_bytes(const struct kvr_cache *c, struct kvr_cache_bytes *out)
     }
 }
 
-/* One token to the host; false when the device failed. */
-static bool read_token(const struct kvr_cache *c, const struct kvr_layer *l, int64_t t, float *k,
-                       float *v, uint8_t *held)
-{
-    const size_t bytes = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim * sizeof *k;
+enum { READ_BLOCK = 512 }; /* tokens */
 
-    if (kvr_dev_in_host(c->dev)) {
-        kvr_layer_dense(l, t, t + 1, k, v, held);
-        return true;
+/* Rows [a, b) of a block's values, to the host. */
+static bool get_rows(const struct kvr_cache *c, const struct kvr_buf *values, int64_t a, int64_t b,
+                     float *to)
+{
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+
+    return kvr_dev_get(c->dev, to, (const float *)values->p + (size_t)a * width,
+                       (size_t)(b - a) * width * sizeof *to) == KVR_OK;
+}
+
+/* Tokens [begin, end), READ_BLOCK of them at most: those that are held, packed together, to the
+ * host. How many; -1 when the device failed. Decoded at once, since each wait for a device takes
+ * longer than a token. */
+static int64_t read_block(const struct kvr_cache *c, const struct kvr_layer *l, int64_t begin,
+                          int64_t end, float *k, float *v)
+{
+    const size_t width = (size_t)kv_heads(&c->shape) * (size_t)c->shape.head_dim;
+    const int64_t m = end - begin;
+    uint8_t held[READ_BLOCK];
+    int64_t n = 0;
+
+    kvr_layer_dense(l, begin, end, k ? c->values_k.p : NULL, v ? c->values_v.p : NULL, held);
+    for (int64_t a = 0, b; a < m; a = b) {
+        for (b = a + 1; b < m && held[b] == held[a];)
+            b++;
+        if (!held[a])
+            continue;
+        if ((k && !get_rows(c, &c->values_k, a, b, k + (size_t)n * width)) ||
+            (v && !get_rows(c, &c->values_v, a, b, v + (size_t)n * width)))
+            return -1;
+        n += b - a;
     }
-    kvr_layer_dense(l, t, t + 1, k ? c->values_k.p : NULL, v ? c->values_v.p : NULL, held);
-    return (!k || kvr_dev_get(c->dev, k, c->values_k.p, bytes) == KVR_OK) &&
-           (!v || kvr_dev_get(c->dev, v, c->values_v.p, bytes) == KVR_OK);
+    return n;
 }
 
 int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
@@ -784,16 +847,20 @@ int64_t kvr_cache_read(const struct kvr_cache *c, int layer, float *k, float *v)
     const struct kvr_layer *l = &c->layer[layer];
     const struct kvr_visible seen =
         visible(c, l->n_active < capacity_tokens(c) ? l->n_active : capacity_tokens(c));
+    /* What the values' buffers hold. */
+    const int64_t step = chunk_tokens(c) < READ_BLOCK ? chunk_tokens(c) : READ_BLOCK;
     int64_t n = 0;
 
     for (int r = 0; r < seen.n; r++)
-        for (int64_t t = seen.run[r][0]; t < seen.run[r][1]; t++) {
-            uint8_t held;
+        for (int64_t t = seen.run[r][0], end; t < seen.run[r][1]; t = end) {
+            int64_t got;
 
-            if (!read_token(c, l, t, k ? k + (size_t)n * width : NULL,
-                            v ? v + (size_t)n * width : NULL, &held))
+            end = t + step < seen.run[r][1] ? t + step : seen.run[r][1];
+            got = read_block(c, l, t, end, k ? k + (size_t)n * width : NULL,
+                             v ? v + (size_t)n * width : NULL);
+            if (got < 0)
                 return -1;
-            n += held;
+            n += got;
         }
     return n;
 }

@@ -126,6 +126,11 @@ enum kvr_status kvr_cache_commit(struct kvr_cache *c, int layer);
  * KVR_EUNSUPPORTED. */
 enum kvr_status kvr_cache_tell_past(struct kvr_cache *c, float *past);
 
+/* For a retention that is not causal (kvr_thin_needs.foretold): what it is told of each layer's
+ * tokens, table [L][capacity tokens], borrowed. Without it such a method stores nothing:
+ * KVR_EUNSUPPORTED. */
+void kvr_cache_foretell(struct kvr_cache *c, const float *table);
+
 enum kvr_status kvr_cache_end_pass(struct kvr_cache *c);
 
 /* Does this pass store nothing, and does nobody watch? Then another such pass of the same chunk

@@ -436,3 +436,21 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
     free(past);
     return st;
 }
+
+enum kvr_status kvr_layer_follow(struct kvr_layer *l)
+{
+    const struct kvr_segment_list none = { 0 };
+    struct change *past = calloc((size_t)l->n + 1, sizeof *past);
+    enum kvr_status st;
+
+    if (!past)
+        return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", l->n);
+    st = move_past(l, NULL, false, l->n, past);
+    if (st == KVR_OK)
+        replace(l, past, l->n, &none);
+    else
+        for (int i = 0; i < l->n; i++)
+            kvr_segment_free(&past[i].now);
+    free(past);
+    return st;
+}

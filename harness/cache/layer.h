@@ -19,6 +19,7 @@ struct kvr_layer_geometry {
     int n_heads, head_dim;
     int tokens_per_frame, frames_per_chunk;
     int64_t capacity; /* tokens of the whole rollout */
+    bool alone; /* no other layer is there: it chooses for itself where the last would for all */
 };
 
 /* Working memory, shared by the layers of one cache; grows when needed, KVR_MEM_SCRATCH. */
@@ -55,6 +56,9 @@ struct kvr_layer {
     struct kvr_layer_bytes made; /* by the last commit or recode, while what it replaced was held */
     struct kvr_policy_state state[2];  /* tiers; retention, when it is another part */
     const struct kvr_columns *columns; /* what the pass being stored attended to; NULL: not known */
+    const float *q;        /* the queries it asked [n,n_query_heads,D]; NULL: not known */
+    int n_query_heads;     /* of q */
+    const float *foretold; /* [capacity]; NULL: nobody told */
 };
 
 enum kvr_status kvr_layer_open(struct kvr_layer *l, struct kvr_dev *dev,
@@ -68,6 +72,11 @@ void kvr_layer_reset(struct kvr_layer *l); /* a new video */
  * dry. Whatever was stored from tok0 on is replaced. On KVR_ENOMEM the layer is as before. */
 enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const float *v, int64_t tok0,
                                  int64_t n);
+
+/* The scheme's last layer has just committed a chunk and chosen for all (kvr_thin_needs.of_last);
+ * this one, which committed it too and keeps its scratch with that layer, gives up what that one
+ * did. On KVR_ENOMEM the layer is as before. */
+enum kvr_status kvr_layer_follow(struct kvr_layer *l);
 
 /* The study: k, v [capacity,H,D] F32, of which n_active tokens are written. On KVR_ENOMEM what is
  * stored is as before; the policy may have scored already. */

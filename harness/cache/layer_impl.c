@@ -95,10 +95,15 @@ static enum kvr_status thin(struct kvr_layer *l, struct kvr_policy_ctx *ctx)
     KVR_TRY(kvr_buf_reserve(&l->scratch->keep, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
                             (size_t)ctx->n_active * (size_t)sets));
     mark_held(l, ctx->new0, ctx->n_active, sets, l->scratch->keep.p);
+    if (needs.of_last && !l->geo.alone && l->geo.layer != l->geo.n_layers - 1)
+        return KVR_OK; /* kvr_layer_follow */
     ctx->counts_only = l->dry;
     l->scratch->summaries.n = 0;
     ctx->summaries = needs.summaries ? &l->scratch->summaries : NULL;
     ctx->columns = needs.columns ? l->columns : NULL;
+    ctx->q = needs.chunk_queries ? l->q : NULL;
+    ctx->n_query_heads = l->q ? l->n_query_heads : l->geo.n_heads;
+    ctx->foretold = needs.foretold ? l->foretold : NULL;
     if (needs.weights) {
         KVR_TRY(kvr_buf_reserve(&l->scratch->weights, kvr_dev_host(l->dev), KVR_MEM_SCRATCH,
                                 (size_t)(ctx->n_active * sets) * sizeof *ctx->weights));
@@ -225,13 +230,19 @@ static enum kvr_status code_joint(struct kvr_layer *l, const float *k, const flo
     return KVR_OK;
 }
 
-/* k, v [n,heads,D] of heads [head0, head0 + heads). */
+/* k, v [n,heads,D] of heads [head0, head0 + heads). `listed`: not all tokens from tok0 on, but those
+ * of list [n], in the layer's memory as long as the segment is; of a dry layer NULL. */
 static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k, const float *v,
-                                  int head0, int heads, int64_t tok0, int64_t n,
-                                  struct kvr_segment *out)
+                                  int head0, int heads, int64_t tok0, int64_t n, bool listed,
+                                  const int32_t *list, struct kvr_segment *out)
 {
     const struct kvr_block_shape shape = { n, heads, l->geo.head_dim };
-    const struct kvr_place place = { .frame_tokens = l->geo.tokens_per_frame };
+    const struct kvr_place place = { .frame_tokens = l->geo.tokens_per_frame,
+                                     .tok0 = tok0,
+                                     .whole = !listed && !l->scheme->retention.part,
+                                     .list = list,
+                                     .layer = l->geo.layer,
+                                     .n_layers = l->geo.n_layers };
     const struct kvr_codec *ck = l->scheme->k[tier], *cv = l->scheme->v[tier];
 
     *out = (struct kvr_segment){ .kind = KVR_SEG_CODED,
@@ -266,7 +277,7 @@ static enum kvr_status code_heads(struct kvr_layer *l, int tier, const float *k,
 enum kvr_status kvr_layer_code(struct kvr_layer *l, int tier, const float *k, const float *v,
                                int64_t tok0, int64_t n, struct kvr_segment *out)
 {
-    return code_heads(l, tier, k, v, 0, l->geo.n_heads, tok0, n, out);
+    return code_heads(l, tier, k, v, 0, l->geo.n_heads, tok0, n, false, NULL, out);
 }
 
 /* The `count` tokens t of [0, n) with map[t] == tier, token t being tok0 + t. */
@@ -324,7 +335,8 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
         return kvr_layer_code(l, tier, kvr_row(k, width, first), kvr_row(v, width, first),
                               tok0 + first, count, out);
     if (l->dry) {
-        KVR_TRY(kvr_layer_code(l, tier, NULL, NULL, tok0 + first, count, out));
+        KVR_TRY(code_heads(l, tier, NULL, NULL, 0, l->geo.n_heads, tok0 + first, count, true, NULL,
+                           out));
         out->listed = true;
         return KVR_OK;
     }
@@ -337,7 +349,8 @@ enum kvr_status kvr_layer_code_where(struct kvr_layer *l, const uint8_t *map, in
 
         kvr_rows_gather(l->dev, k, width, listed.list.p, count, tok0, gk);
         kvr_rows_gather(l->dev, v, width, listed.list.p, count, tok0, gv);
-        st = kvr_layer_code(l, tier, gk, gv, tok0 + first, count, out);
+        st = code_heads(l, tier, gk, gv, 0, l->geo.n_heads, tok0 + first, count, true,
+                        listed.list.p, out);
     }
     if (st != KVR_OK) {
         kvr_segment_free(&listed);
@@ -390,6 +403,26 @@ static enum kvr_status add_list(struct kvr_layer *l, const struct kvr_kept_rows 
     return out->shown.p ? kvr_dev_put(l->dev, out->list.p, rows->token, bytes) : KVR_OK;
 }
 
+/* The tokens that `rows` says, k and v [rows->n,rows->n_heads,D]. */
+static enum kvr_status code_listed(struct kvr_layer *l, int tier, const float *k, const float *v,
+                                   const struct kvr_kept_rows *rows, struct kvr_segment *out)
+{
+    struct kvr_segment listed = { 0 };
+    enum kvr_status st = add_list(l, rows, &listed);
+
+    if (st == KVR_OK)
+        st = code_heads(l, tier, k, v, rows->head0, rows->n_heads, rows->token[0], rows->n,
+                        listed.listed, listed.list.p, out);
+    if (st != KVR_OK) {
+        kvr_segment_free(&listed);
+        return st;
+    }
+    out->listed = listed.listed;
+    out->list = listed.list;
+    out->shown = listed.shown;
+    return KVR_OK;
+}
+
 enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *k, const float *v,
                                     int first_head, int width_heads,
                                     const struct kvr_kept_rows *rows, struct kvr_segment *out)
@@ -403,14 +436,8 @@ enum kvr_status kvr_layer_code_rows(struct kvr_layer *l, int tier, const float *
     if (!l->dry)
         st = pick_rows(l, k, v, first_head, width_heads, rows);
     if (st == KVR_OK)
-        st = code_heads(l, tier, l->scratch->gather.p,
-                        l->dry ? NULL : (float *)l->scratch->gather.p + n, rows->head0,
-                        rows->n_heads, rows->token[0], rows->n, out);
-    if (st == KVR_OK) {
-        st = add_list(l, rows, out);
-        if (st != KVR_OK)
-            kvr_segment_free(out);
-    }
+        st = code_listed(l, tier, l->scratch->gather.p,
+                         l->dry ? NULL : (float *)l->scratch->gather.p + n, rows, out);
     return st;
 }
 
@@ -424,7 +451,6 @@ static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_
         .head0 = s->head[first], .n_heads = 1, .n = n, .token = s->token + first
     };
     const float *k = NULL, *v = NULL;
-    enum kvr_status st;
 
     if (!l->dry) {
         KVR_TRY(kvr_buf_reserve(&l->scratch->gather, l->dev, KVR_MEM_SCRATCH, 2 * bytes));
@@ -433,13 +459,10 @@ static enum kvr_status code_summaries(struct kvr_layer *l, int64_t first, int64_
         KVR_TRY(kvr_dev_put(l->dev, (float *)k, s->k + (size_t)first * each, bytes));
         KVR_TRY(kvr_dev_put(l->dev, (float *)v, s->v + (size_t)first * each, bytes));
     }
-    KVR_TRY(code_heads(l, 0, k, v, rows.head0, 1, rows.token[0], n, out));
+    KVR_TRY(code_listed(l, 0, k, v, &rows, out));
     out->summary = true;
     out->weight = s->weight[first];
-    st = add_list(l, &rows, out);
-    if (st != KVR_OK)
-        kvr_segment_free(out);
-    return st;
+    return KVR_OK;
 }
 
 enum kvr_status kvr_layer_add_summaries(struct kvr_layer *l, struct kvr_segment_list *list)

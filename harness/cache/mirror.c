@@ -21,6 +21,8 @@ static enum kvr_status copy_segment(const struct kvr_segment *s, struct kvr_dev 
     if (s->v.codec)
         KVR_TRY(kvr_packed_copy(&s->v, host, &out->v));
     KVR_TRY(copy_buf(&s->list, host, &out->list));
+    out->k.place.list = s->k.place.list ? out->list.p : NULL;
+    out->v.place.list = s->v.place.list ? out->list.p : NULL;
     return copy_buf(&s->moments, host, &out->moments);
 }
 

@@ -88,6 +88,7 @@ static enum kvr_status rollout_open(struct rollout *r, const struct kvr_scheme *
         .tokens_per_frame = geo->tokens_per_frame,
         .frames_per_chunk = geo->frames_per_chunk,
         .capacity = (int64_t)latent_frames * geo->tokens_per_frame,
+        .alone = n_layers == 1,
     };
     enum kvr_status st;
 
@@ -151,6 +152,23 @@ static enum kvr_status store(struct rollout *r, struct kvr_layer *l, int64_t beg
     return KVR_OK;
 }
 
+/* The last layer has chosen, and the others, which hold the whole chunk so far, do as it did. */
+static enum kvr_status follow(struct rollout *r)
+{
+    for (int i = 0; i < r->n_layers - 1; i++) {
+        struct kvr_layer *l = &r->layer[i];
+        const struct kvr_layer_bytes before = held_by(r, l);
+        struct kvr_layer_bytes after;
+
+        KVR_TRY(kvr_layer_follow(l));
+        after = held_by(r, l);
+        note_peak(r, r->held.kv + l->made.kv, r->held.meta + l->made.meta);
+        r->held.kv += after.kv - before.kv;
+        r->held.meta += after.meta - before.meta;
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status rollout_run(struct rollout *r)
 {
     /* The study's second pass over a chunk finds a state as large as the one it makes; the
@@ -159,14 +177,19 @@ static enum kvr_status rollout_run(struct rollout *r)
         kvr_scheme_is_study(r->scheme) && r->scheme->method->study_cadence == KVR_EVERY_PASS ? 2
                                                                                              : 1;
 
+    const bool together = kvr_scheme_last_chooses(r->scheme);
+
     for (int64_t t = 0; t < r->tokens; t += r->chunk)
-        for (int i = 0; i < passes; i++)
+        for (int i = 0; i < passes; i++) {
             for (int l = 0; l < r->n_layers; l++) {
                 if (r->stopped && r->stopped())
                     return kvr_fail(KVR_EINTERRUPTED, "predict: interrupted");
                 KVR_TRY(
                     store(r, &r->layer[l], t, t + r->chunk < r->tokens ? t + r->chunk : r->tokens));
             }
+            if (together)
+                KVR_TRY(follow(r));
+        }
     return KVR_OK;
 }
 
@@ -468,7 +491,7 @@ static bool layers_alike(const struct kvr_scheme *scheme)
         if (kvr_plugin_used(p->plugin, scheme))
             return false;
     return strcmp(scheme->opts.layer_budget, "none") == 0 && !is_drawn(scheme) &&
-           !draws_tokens(scheme) &&
+           !draws_tokens(scheme) && !kvr_scheme_last_chooses(scheme) &&
            (!scheme->tiers.part || is_one_of(scheme->tiers.part->name, tiers)) &&
            (!scheme->retention.part || is_one_of(scheme->retention.part->name, retentions));
 }
@@ -483,7 +506,7 @@ enum kvr_status kvr_predict_peak(const struct kvr_scheme *scheme, const struct k
     plain.no_bounds = true;
     if (layers_alike(scheme))
         return predict(scheme, geo, &plain, true, out);
-    if (is_drawn(scheme) && geo->n_layers > 1) {
+    if (is_drawn(scheme) && !kvr_scheme_last_chooses(scheme) && geo->n_layers > 1) {
         others = (size_t)geo->n_layers - 1;
         part.n_layers = 1;
     }

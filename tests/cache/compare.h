@@ -5,6 +5,8 @@
 #include <check.h>
 #include <math.h>
 
+#include "harness/cache/cache.h"
+#include "harness/core/rng.h"
 #include "methods/method.h"
 
 /* The largest difference; NaN when there is one. */
@@ -45,6 +47,15 @@ static inline bool keeps_by_head(const char *spec)
     kvr_retention_thins(&p->retention, &needs);
     kvr_scheme_close(&p);
     return needs.by_head;
+}
+
+/* What a method that is not causal is told: a number drawn for each token. */
+static inline void foretell(struct kvr_cache *c)
+{
+    static float table[1 << 14];
+
+    kvr_uniform(table, sizeof table / sizeof *table, 1, KVR_RNG_TEST, 99, 0, 0);
+    kvr_cache_foretell(c, table);
 }
 
 static inline int n_methods(void)

@@ -10,8 +10,9 @@
 
 #include "harness/cache/cache.h"
 #include "harness/cache/layer.h"
-#include "harness/core/rng.h"
+#include "harness/device/stream.h"
 #include "tests/cache/compare.h"
+#include "tests/normals.h"
 #include "tests/some_methods.h"
 #include "tests/suite.h"
 
@@ -77,6 +78,7 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
     ck_assert_msg(kvr_scheme_open(&scheme, spec, NULL, 0) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_cache_open(&cache, dev, scheme, &shape, path) == KVR_OK, "%s: %s", spec,
                   kvr_error());
+    foretell(cache);
     ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
     kvr_cache_watch(cache, watch, ctx);
     for (int c = 0; c < CHUNKS; c++)
@@ -84,7 +86,7 @@ static void rollout(const char *spec, enum kvr_backend backend, enum kvr_path pa
             const struct kvr_pass pass = { c, c * FRAMES, FRAMES, p, p == 1 };
 
             ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
-            kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, (uint32_t)(c * 8 + p * 4), 1, 0);
+            drawn_normals(x, 3 * N, 3, (uint32_t)(c * 8 + p * 4), 1);
             pass_on(cache, dev, &b, x, pass.clean, r->out[c][p]);
             ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
         }
@@ -259,6 +261,73 @@ START_TEST(fused_is_refused_with_a_reason)
 }
 END_TEST
 
+/* Where a block may have less shared memory than the kernel of rows asks for the one of coded spans
+ * reads them; where it may have less than that one asks for, what is staged is multiplied in F32 and
+ * fused is refused. The emulated device refuses a launch that asks for more than there is. */
+START_TEST(with_little_shared_memory)
+{
+    static const char *const specs[] = { "BF16", "RTN_INT4", "KIVI_INT2+taylor" };
+    const char *spec = specs[_i];
+    struct kvr_cache_shape shape;
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache = NULL;
+
+    D = 64;
+    setenv("KVREEL_EMULATED_SHARED", "50000", 1); /* rows ask for 57344, codes for 38912 and more */
+    compare_bf16(spec, KVR_PATH_STAGED, 0);
+    compare_bf16(spec, KVR_PATH_FUSED, 0);
+    setenv("KVREEL_EMULATED_SHARED", "30000", 1);
+    compare_bf16(spec, KVR_PATH_STAGED, 0);
+    shape = shape_of(KVR_BF16, 0);
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    unsetenv("KVREEL_EMULATED_SHARED");
+    ck_assert_int_eq(kvr_scheme_open(&scheme, spec, NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_FUSED), KVR_EUNSUPPORTED);
+    ck_assert_msg(strstr(kvr_error(), "a block of this device has 30000; use path staged"), "%s",
+                  kvr_error());
+    kvr_scheme_close(&scheme);
+    kvr_dev_close(&dev);
+    D = 16;
+}
+END_TEST
+
+/* What is read back is decoded and fetched by blocks of tokens: a wait for the device takes longer
+ * than decoding a token. */
+START_TEST(read_back_in_blocks)
+{
+    const struct kvr_cache_shape shape = shape_of(KVR_F32, 0);
+    static float x[3 * N], y[CAPACITY];
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache;
+    struct kvr_buf b = { 0 };
+    int64_t before;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "RTN_INT4", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
+    ck_assert_int_eq(kvr_buf_alloc(&b, dev, KVR_MEM_ACT, 4 * N * sizeof(float)), KVR_OK);
+    kvr_normal(x, 3 * N, 3, KVR_RNG_TEST, 1, 1, 0);
+    for (int c = 0; c < CHUNKS; c++) {
+        const struct kvr_pass pass = { c, c * FRAMES, FRAMES, 0, true };
+
+        ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+        pass_on(cache, dev, &b, x, true, y);
+        ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+    }
+    before = kvr_stream_launches(kvr_dev_stream(dev), "grid_decode");
+    ck_assert_int_eq(kvr_cache_read(cache, 0, y, y), CHUNKS * CHUNK);
+    before = kvr_stream_launches(kvr_dev_stream(dev), "grid_decode") - before;
+    ck_assert_msg(before > 0 && before <= 4 * CHUNKS, "%lld launches for %d chunks of %d tokens",
+                  (long long)before, CHUNKS, CHUNK);
+    kvr_cache_close(&cache);
+    kvr_scheme_close(&scheme);
+    kvr_buf_free(&b);
+    kvr_dev_close(&dev);
+}
+END_TEST
+
 /* Attention that a device has no kernels for is refused when the cache opens. */
 START_TEST(a_device_says_what_it_cannot_do)
 {
@@ -350,6 +419,11 @@ int main(void)
     tcase_add_loop_test(tc, corrected_on_tensor_cores, 0, (int)(sizeof some / sizeof *some));
     tcase_add_loop_test(tc, fused_is_refused_with_a_reason, 0, 3);
     tcase_add_loop_test(tc, a_watcher_sees_the_same, 0, 4);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("what a device has");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, with_little_shared_memory, 0, 3);
+    tcase_add_test(tc, read_back_in_blocks);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

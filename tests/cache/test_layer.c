@@ -9,8 +9,8 @@
 
 #include "harness/cache/fingerprint.h"
 #include "harness/cache/layer.h"
-#include "harness/core/rng.h"
 #include "tests/cache/compare.h"
+#include "tests/normals.h"
 
 /* 8 chunks of 3 frames of 10 tokens, and a cut short ninth. */
 enum { S = 10, F = 3, H = 2, CHUNK = S * F, FULL = 8 * CHUNK };
@@ -32,7 +32,7 @@ static float *normal(size_t n, uint32_t a)
     float *x = malloc(n * sizeof *x);
 
     ck_assert_ptr_nonnull(x);
-    kvr_normal(x, n, 5, KVR_RNG_TEST, a, 0, 0);
+    drawn_normals(x, n, 5, a, 0);
     return x;
 }
 

@@ -266,6 +266,24 @@ START_TEST(bytes_are_flat)
 }
 END_TEST
 
+/* A row that is asked for is a frame's, or there is nothing to be had: in every retention that knows
+ * of rows. */
+START_TEST(rows_divide_a_frame)
+{
+    static const char *const kinds[] = { "memory(rule=frames,row=4)", "merge(row=4)",
+                                         "pyramid(row=4)" };
+    struct kit t;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        open_kit(&t, kinds[i]);
+        ck_assert_int_eq(kvr_layer_commit(&t.layer, keys, values, 0, CHUNK), KVR_EUNSUPPORTED);
+        ck_assert_msg(strstr(kvr_error(), "rows of 4 do not divide a frame of 6 positions"), "%s",
+                      kvr_error());
+        close_kit(&t);
+    }
+}
+END_TEST
+
 /* A language model turns its keys otherwise. */
 START_TEST(not_of_texts)
 {
@@ -299,6 +317,7 @@ int main(void)
     tcase_add_test(tc, published_example);
     tcase_add_test(tc, bf16_stalls);
     tcase_add_test(tc, bytes_are_flat);
+    tcase_add_test(tc, rows_divide_a_frame);
     tcase_add_test(tc, not_of_texts);
     return run_suite(s);
 }

@@ -10,8 +10,8 @@
 
 #include "harness/cache/attend.h"
 #include "harness/cache/predict.h"
-#include "harness/core/rng.h"
 #include "tests/cache/compare.h"
+#include "tests/normals.h"
 #include "tests/some_methods.h"
 #include "tests/suite.h"
 
@@ -286,7 +286,7 @@ static size_t chunk_values(void)
 
 static void fill(float *x, uint32_t a, uint32_t b)
 {
-    kvr_normal(x, chunk_values(), 11, KVR_RNG_TEST, a, b, 0);
+    drawn_normals(x, chunk_values(), 11, a, b);
 }
 
 /* A rollout of two forwards per chunk through a real cache. */
@@ -353,6 +353,7 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
     ck_assert_msg(kvr_predict(scheme, &small, &run, &p) == KVR_OK, "%s", kvr_error());
     ck_assert_int_eq(kvr_dev_open(&dev, backend), KVR_OK);
     ck_assert_int_eq(kvr_cache_open(&c, dev, scheme, &shape, path), KVR_OK);
+    foretell(c);
     kvr_mem_stats(dev, &mem);
     ck_assert_msg(mem.live_total == p.scratch, "%s %s: scratch %zu, predicted %zu", scheme->name,
                   kvr_path_names[path], mem.live_total, p.scratch);
@@ -391,11 +392,15 @@ static void compare(const struct kvr_scheme *scheme, enum kvr_path path, enum kv
 /* All of the method's codecs can be decoded inside the attention loop of a device. */
 static bool fuses(const struct kvr_scheme *p)
 {
+    struct kvr_dev *dev;
     bool all = true;
 
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
     for (int t = 0; t < p->n_tiers; t++)
-        all = all &&
-              kvr_attend_fuses(p->k[t], p->v[t], small.n_heads, small.head_dim, KVR_CUDA) == KVR_OK;
+        all = all && kvr_attend_fuses(dev, p->k[t], p->v[t],
+                                      kvr_correction_at(p->opts.correction), small.n_heads,
+                                      small.head_dim) == KVR_OK;
+    kvr_dev_close(&dev);
     return all;
 }
 

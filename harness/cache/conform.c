@@ -1,0 +1,665 @@
+/* conform.c - see conform.h. */
+#include "harness/cache/conform.h"
+
+#include <errno.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/cache/fingerprint.h"
+#include "harness/cache/mirror.h"
+#include "harness/core/rng.h"
+
+/* 8 chunks of 3 frames of 10 tokens, and a ninth that is cut short. */
+enum { S = 10, F = 3, H = 2, CHUNK = S * F, TOKENS = 8 * CHUNK + 13, N_CHUNKS = 9 };
+
+/* One layer, its input, and what is read of it. */
+struct trial {
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_layer layer;
+    struct kvr_layer_scratch scratch;
+    size_t width;       /* H * D */
+    float *k, *v;       /* [TOKENS,H,D] */
+    float *out;         /* [2][TOKENS,H,D]: keys, then values */
+    uint8_t *held;      /* [TOKENS] */
+    struct kvr_buf put; /* the input, where the device has memory of its own */
+};
+
+static enum kvr_status trial_open(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
+                                  uint32_t seed)
+{
+    const struct kvr_layer_geometry geo = { .layer = 1,
+                                            .n_layers = 4,
+                                            .n_heads = H,
+                                            .head_dim = c->head_dim,
+                                            .tokens_per_frame = S,
+                                            .frames_per_chunk = F,
+                                            .capacity = TOKENS };
+    size_t n;
+
+    *t = (struct trial){ .dev = dev, .width = (size_t)(H * c->head_dim) };
+    n = TOKENS * t->width;
+    t->k = malloc(n * sizeof *t->k);
+    t->v = malloc(n * sizeof *t->v);
+    t->out = malloc(2 * n * sizeof *t->out);
+    t->held = malloc(TOKENS);
+    if (!t->k || !t->v || !t->out || !t->held)
+        return kvr_fail(KVR_ENOMEM, "no memory for %d tokens", TOKENS);
+    kvr_normal(t->k, n, seed, KVR_RNG_SYNTHETIC, 1, 0, 0);
+    kvr_normal(t->v, n, seed, KVR_RNG_SYNTHETIC, 2, 0, 0);
+    KVR_TRY(kvr_scheme_open(&t->scheme, c->method, NULL, 0));
+    if (kvr_scheme_is_study(t->scheme))
+        return kvr_fail(KVR_EUNSUPPORTED, "the study's readings are not tried here");
+    KVR_TRY(kvr_scheme_check(t->scheme, H, c->head_dim));
+    return kvr_layer_open(&t->layer, dev, t->scheme, &geo, &t->scratch, false);
+}
+
+/* Keeps the message of whatever failed before. */
+static void trial_close(struct trial *t)
+{
+    if (t->layer.dev)
+        kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_buf_free(&t->put);
+    kvr_scheme_close(&t->scheme);
+    free(t->k);
+    free(t->v);
+    free(t->out);
+    free(t->held);
+    *t = (struct trial){ 0 };
+}
+
+static int64_t end_of(int chunk)
+{
+    const int64_t end = (int64_t)(chunk + 1) * CHUNK;
+
+    return end < TOKENS ? end : TOKENS;
+}
+
+static enum kvr_status store_chunk(struct trial *t, int c)
+{
+    const int64_t begin = (int64_t)c * CHUNK, n = end_of(c) - begin;
+    const size_t floats = (size_t)n * t->width;
+    const float *k = t->k + (size_t)begin * t->width, *v = t->v + (size_t)begin * t->width;
+
+    if (!kvr_dev_in_host(t->dev)) {
+        KVR_TRY(kvr_buf_reserve(&t->put, t->dev, KVR_MEM_IO, 2 * CHUNK * t->width * sizeof *k));
+        KVR_TRY(kvr_dev_put(t->dev, t->put.p, k, floats * sizeof *k));
+        KVR_TRY(kvr_dev_put(t->dev, (float *)t->put.p + floats, v, floats * sizeof *v));
+        k = t->put.p;
+        v = k + floats;
+    }
+    KVR_TRY(kvr_layer_commit(&t->layer, k, v, begin, n));
+    return kvr_dev_sync(t->dev);
+}
+
+static enum kvr_status store_all(struct trial *t)
+{
+    for (int c = 0; c < N_CHUNKS; c++)
+        KVR_TRY(store_chunk(t, c));
+    return KVR_OK;
+}
+
+/* What attention would read, and the hash of what is stored. */
+static enum kvr_status read_all(struct trial *t, char hex[KVR_SHA256_HEX])
+{
+    const bool in_host = kvr_dev_in_host(t->dev);
+    struct kvr_layer host = { 0 };
+    enum kvr_status st = in_host ? KVR_OK : kvr_layer_mirror(&t->layer, &host);
+    const struct kvr_layer *l = in_host ? &t->layer : &host;
+
+    if (st == KVR_OK)
+        kvr_layer_dense(l, 0, TOKENS, t->out, t->out + TOKENS * t->width, t->held);
+    if (st == KVR_OK && hex)
+        st = kvr_layer_fingerprint(l, hex);
+    if (!in_host)
+        kvr_layer_close(&host);
+    return st;
+}
+
+/* A layer that is filled and read: the caller closes it in any case. */
+static enum kvr_status run_one(struct trial *t, const struct kvr_conform *c, struct kvr_dev *dev,
+                               uint32_t seed, char hex[KVR_SHA256_HEX])
+{
+    KVR_TRY(trial_open(t, c, dev, seed));
+    KVR_TRY(store_all(t));
+    return read_all(t, hex);
+}
+
+static bool same_out(const struct trial *a, const struct trial *b)
+{
+    return memcmp(a->out, b->out, 2 * TOKENS * a->width * sizeof *a->out) == 0 &&
+           memcmp(a->held, b->held, TOKENS) == 0;
+}
+
+/* ---- is it what was written? --------------------------------------------------------------- */
+
+static enum kvr_status check_finite(const struct trial *t, const char *of)
+{
+    for (size_t i = 0; i < 2 * TOKENS * t->width; i++)
+        if (!isfinite(t->out[i]))
+            return kvr_fail(KVR_ETOLERANCE, "%s: %s of token %zu, channel %zu, read back as %g", of,
+                            i < TOKENS * t->width ? "key" : "value", i / t->width % TOKENS,
+                            i % t->width, (double)t->out[i]);
+    return KVR_OK;
+}
+
+/* Squared error of one side over what is coded token by token, relative to its own squares. */
+static double error_of(const struct trial *t, int side)
+{
+    const float *x = side ? t->v : t->k, *y = t->out + (side ? TOKENS * t->width : 0);
+    const size_t d = t->width / H;
+    double e2 = 0, all2 = 0;
+
+    for (int i = 0; i < t->layer.n; i++) {
+        const struct kvr_segment *s = &t->layer.seg[i];
+
+        for (int64_t j = 0;
+             j < s->n_tok && s->kind == KVR_SEG_CODED && !s->summary && s->weight <= 1; j++) {
+            const size_t at = (size_t)kvr_segment_token(s, j) * t->width;
+
+            for (size_t c = 0; c < t->width && at < TOKENS * t->width; c++)
+                if (kvr_segment_has_head(s, (int)(c / d))) {
+                    e2 += ((double)x[at + c] - (double)y[at + c]) *
+                          ((double)x[at + c] - (double)y[at + c]);
+                    all2 += (double)x[at + c] * (double)x[at + c];
+                }
+        }
+    }
+    return all2 > 0 ? e2 / all2 : 0;
+}
+
+/* Tokens that are swapped or left out are off by more than their own size. */
+static enum kvr_status check_error(const struct trial *t, const char *of, double error[2])
+{
+    for (int side = 0; side < 2; side++) {
+        error[side] = error_of(t, side);
+        if (!(error[side] <= 1))
+            return kvr_fail(KVR_ETOLERANCE,
+                            "%s: %s are off by %.3g of their squares: zeros would "
+                            "be nearer",
+                            of, side ? "values" : "keys", error[side]);
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status check_held(const struct trial *t)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < TOKENS; i++)
+        n += t->held[i];
+    return n ? KVR_OK : kvr_fail(KVR_ETOLERANCE, "no token is left of %d", TOKENS);
+}
+
+static enum kvr_status round_trip(struct kvr_conform *c)
+{
+    struct trial t;
+    double error[2] = { 0, 0 };
+    enum kvr_status st = run_one(&t, c, c->dev, 5, NULL);
+
+    if (st == KVR_OK)
+        st = check_finite(&t, "normal numbers");
+    if (st == KVR_OK)
+        st = check_held(&t);
+    if (st == KVR_OK)
+        st = check_error(&t, "normal numbers", error);
+    trial_close(&t);
+    snprintf(c->said, sizeof c->said, "%.3g of the squares of keys are lost, %.3g of values",
+             error[0], error[1]);
+    return st;
+}
+
+/* Others read the same memory after it. */
+static enum kvr_status input_stays(struct kvr_conform *c)
+{
+    struct trial t, u = { 0 };
+    enum kvr_status st = trial_open(&u, c, c->dev, 5); /* the same once more, and not stored */
+
+    if (st == KVR_OK)
+        st = run_one(&t, c, c->dev, 5, NULL);
+    else
+        t = (struct trial){ 0 };
+    for (size_t i = 0; st == KVR_OK && i < TOKENS * t.width; i++)
+        if (memcmp(&t.k[i], &u.k[i], sizeof *t.k) != 0 || memcmp(&t.v[i], &u.v[i], sizeof *t.v))
+            st = kvr_fail(KVR_ETOLERANCE,
+                          "token %zu, channel %zu of what was given to be stored is another now",
+                          i / t.width, i % t.width);
+    trial_close(&t);
+    trial_close(&u);
+    return st;
+}
+
+/* The hash of what a process stores that has stored nothing before, on one thread: those of this
+ * process are not there. */
+static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
+                                          char hex[KVR_SHA256_HEX])
+{
+    int fd[2], status = 0;
+    ssize_t got;
+    pid_t pid;
+
+    if (pipe(fd) != 0 || (pid = fork()) < 0)
+        return kvr_fail(KVR_EIO, "no process to compare with: %s", strerror(errno));
+    if (pid == 0) {
+        struct trial t;
+
+        omp_set_num_threads(1);
+        _exit(run_one(&t, c, c->dev, seed, hex) == KVR_OK &&
+                      write(fd[1], hex, KVR_SHA256_HEX) == KVR_SHA256_HEX
+                  ? 0
+                  : 1);
+    }
+    close(fd[1]);
+    got = read(fd[0], hex, KVR_SHA256_HEX);
+    close(fd[0]);
+    if (waitpid(pid, &status, 0) != pid || status != 0 || got != KVR_SHA256_HEX)
+        return kvr_fail(KVR_EINTERNAL, "a second input alone, in a process of its own, fails");
+    return KVR_OK;
+}
+
+/* What remembers its first input hands that out again. */
+static enum kvr_status other_input(struct kvr_conform *c)
+{
+    char alone[KVR_SHA256_HEX] = "", second[KVR_SHA256_HEX] = "";
+    struct trial t = { 0 };
+    double error[2];
+    enum kvr_status st = in_a_fresh_process(c, 6, alone);
+
+    if (st == KVR_OK)
+        st = run_one(&t, c, c->dev, 5, NULL);
+    trial_close(&t);
+    if (st == KVR_OK)
+        st = run_one(&t, c, c->dev, 6, second);
+    if (st == KVR_OK)
+        st = check_error(&t, "a second input", error);
+    if (st == KVR_OK && strcmp(alone, second) != 0)
+        st = kvr_fail(KVR_ETOLERANCE, "an input is stored as other bytes behind another input than "
+                                      "alone");
+    trial_close(&t);
+    return st;
+}
+
+/* ---- bytes --------------------------------------------------------------------------------- */
+
+static enum kvr_status check_bytes(const struct trial *t, int chunk)
+{
+    const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes;
+    const size_t nominal = kvr_layer_nominal(&t->layer);
+    size_t codes;
+    const size_t resident = kvr_layer_resident(&t->layer, &codes);
+    struct kvr_mem_stats mem;
+
+    kvr_mem_stats(t->dev, &mem);
+    if (resident - policy != nominal)
+        return kvr_fail(KVR_ETOLERANCE, "after chunk %d: %zu bytes are held, %zu are declared",
+                        chunk, resident - policy, nominal);
+    if (resident != mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META])
+        return kvr_fail(KVR_ETOLERANCE,
+                        "after chunk %d: %zu bytes are allocated for the cache, %zu belong to it",
+                        chunk, mem.live[KVR_MEM_KV] + mem.live[KVR_MEM_META], resident);
+    return KVR_OK;
+}
+
+static enum kvr_status bytes(struct kvr_conform *c)
+{
+    struct kvr_mem_stats mem;
+    struct trial t;
+    size_t nominal = 0, bf16 = 1;
+    enum kvr_status st = trial_open(&t, c, c->dev, 5);
+
+    for (int i = 0; i < N_CHUNKS && st == KVR_OK; i++) {
+        st = store_chunk(&t, i);
+        if (st == KVR_OK)
+            st = check_bytes(&t, i);
+    }
+    if (st == KVR_OK) {
+        nominal = kvr_layer_nominal(&t.layer);
+        bf16 = 2 * TOKENS * t.width * sizeof(kvr_bf16);
+    }
+    trial_close(&t);
+    kvr_mem_stats(c->dev, &mem);
+    if (st == KVR_OK && mem.live_total)
+        st =
+            kvr_fail(KVR_ETOLERANCE, "%zu bytes are left when the layer is closed", mem.live_total);
+    snprintf(c->said, sizeof c->said, "%zu bytes, %.2f times less than BF16", nominal,
+             nominal ? (double)bf16 / (double)nominal : INFINITY);
+    return st;
+}
+
+/* ---- the same again ------------------------------------------------------------------------- */
+
+static enum kvr_status again(struct kvr_conform *c)
+{
+    const int threads = omp_get_max_threads();
+    char a[KVR_SHA256_HEX] = "", b[KVR_SHA256_HEX] = "";
+    struct trial t = { 0 }, u = { 0 };
+    enum kvr_status st;
+
+    omp_set_num_threads(1);
+    st = run_one(&t, c, c->dev, 5, a);
+    omp_set_num_threads(3);
+    if (st == KVR_OK)
+        st = run_one(&u, c, c->dev, 5, b);
+    omp_set_num_threads(threads);
+    if (st == KVR_OK && strcmp(a, b) != 0)
+        st = kvr_fail(KVR_ETOLERANCE, "the same input is stored as other bytes, by three threads "
+                                      "instead of one");
+    if (st == KVR_OK && !same_out(&t, &u))
+        st = kvr_fail(KVR_ETOLERANCE, "the same bytes are read as other values, by three threads "
+                                      "instead of one");
+    /* A chunk that is given again takes the place of what it stored. */
+    if (st == KVR_OK)
+        st = store_chunk(&u, N_CHUNKS - 1);
+    if (st == KVR_OK)
+        st = read_all(&u, NULL);
+    if (st == KVR_OK && !same_out(&t, &u))
+        st = kvr_fail(KVR_ETOLERANCE, "a chunk that is stored once more reads as another");
+    trial_close(&t);
+    trial_close(&u);
+    return st;
+}
+
+static enum kvr_status parts(struct kvr_conform *c)
+{
+    static const int64_t ranges[][2] = { { 0, 1 },   { 29, 31 },          { 7, 64 },
+                                         { 95, 96 }, { 100, TOKENS - 1 }, { TOKENS - 1, TOKENS } };
+    struct trial t;
+    enum kvr_status st = run_one(&t, c, c->dev, 5, NULL);
+    float *part = malloc(2 * TOKENS * (size_t)(H * c->head_dim) * sizeof *part);
+
+    if (st == KVR_OK && !part)
+        st = kvr_fail(KVR_ENOMEM, "no memory for %d tokens", TOKENS);
+    for (size_t i = 0; st == KVR_OK && i < sizeof ranges / sizeof *ranges; i++) {
+        const size_t begin = (size_t)ranges[i][0] * t.width,
+                     n = (size_t)(ranges[i][1] - ranges[i][0]) * t.width;
+
+        kvr_layer_dense(&t.layer, ranges[i][0], ranges[i][1], part, part + n, NULL);
+        if (memcmp(part, t.out + begin, n * sizeof *part) != 0 ||
+            memcmp(part + n, t.out + TOKENS * t.width + begin, n * sizeof *part) != 0)
+            st = kvr_fail(KVR_ETOLERANCE,
+                          "tokens %lld to %lld read alone are not what they are "
+                          "among the others",
+                          (long long)ranges[i][0], (long long)ranges[i][1] - 1);
+    }
+    free(part);
+    trial_close(&t);
+    return st;
+}
+
+/* ---- inputs that hurt ------------------------------------------------------------------------ */
+
+static const struct fill {
+    const char *name;
+    float constant;      /* everywhere, where it is not NaN */
+    float outlier, size; /* times of one channel in sixteen, and of all */
+} fills[] = {
+    { "zeros", 0, 1, 1 },
+    { "a constant", 1.7f, 1, 1 },
+    { "an outlier channel", NAN, 1000, 1 },
+    { "tiny numbers", NAN, 1, 1e-30f },
+    { "large numbers", NAN, 1, 1e4f },
+};
+
+static void fill(struct trial *t, const struct fill *f)
+{
+    for (size_t i = 0; i < TOKENS * t->width; i++) {
+        const float by = f->size * (i % 16 == 5 ? f->outlier : 1);
+
+        t->k[i] = f->constant == f->constant ? f->constant : by * t->k[i];
+        t->v[i] = f->constant == f->constant ? f->constant : by * t->v[i];
+    }
+}
+
+static enum kvr_status hurt(struct kvr_conform *c, const struct fill *f)
+{
+    struct trial t;
+    enum kvr_status st = trial_open(&t, c, c->dev, 5);
+
+    if (st == KVR_OK) {
+        fill(&t, f);
+        st = store_all(&t);
+    }
+    if (st == KVR_OK)
+        st = read_all(&t, NULL);
+    if (st == KVR_OK)
+        st = check_finite(&t, f->name);
+    for (size_t i = 0; st == KVR_OK && f->constant == 0 && i < 2 * TOKENS * t.width; i++)
+        if (!(fabsf(t.out[i]) <= 1e-3f))
+            st = kvr_fail(KVR_ETOLERANCE, "zeros: read back as %g", (double)t.out[i]);
+    trial_close(&t);
+    return st;
+}
+
+/* A number that is none must not become one: nobody would learn of it. In the newest chunk, which
+ * few methods thin. */
+static enum kvr_status spoil(struct kvr_conform *c, float with)
+{
+    const size_t token = TOKENS - 3;
+    struct trial t;
+    enum kvr_status st = trial_open(&t, c, c->dev, 5);
+
+    if (st == KVR_OK) {
+        t.k[token * t.width + 1] = t.v[token * t.width + 1] = with;
+        st = store_all(&t);
+    }
+    if (st == KVR_OK)
+        st = read_all(&t, NULL);
+    for (int side = 0; st == KVR_OK && side < 2 && t.held[token]; side++) {
+        const float x = t.out[((size_t)side * TOKENS + token) * t.width + 1];
+
+        if (isfinite(x))
+            st = kvr_fail(KVR_ETOLERANCE, "%g among the %s is read back as %g", (double)with,
+                          side ? "values" : "keys", (double)x);
+    }
+    trial_close(&t);
+    return st;
+}
+
+static enum kvr_status hostile(struct kvr_conform *c)
+{
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
+        KVR_TRY(hurt(c, &fills[i]));
+    KVR_TRY(spoil(c, NAN));
+    return spoil(c, INFINITY);
+}
+
+/* ---- no memory -------------------------------------------------------------------------------- */
+
+enum { MAX_FAILURES = 400, BEFORE = 3 };
+
+/* The n-th allocation of a chunk fails. *done: there are not so many. */
+static enum kvr_status fail_at(struct kvr_conform *c, uint64_t n, const struct trial *want,
+                               bool *done)
+{
+    struct kvr_mem_stats mem;
+    struct trial t;
+    enum kvr_status st = trial_open(&t, c, c->dev, 5), failed = KVR_OK;
+
+    for (int i = 0; i < BEFORE && st == KVR_OK; i++)
+        st = store_chunk(&t, i);
+    if (st == KVR_OK) {
+        kvr_mem_fail_after(c->dev, n);
+        failed = store_chunk(&t, BEFORE);
+        kvr_mem_fail_after(c->dev, 0);
+        *done = failed == KVR_OK;
+    }
+    if (st == KVR_OK && failed != KVR_OK && failed != KVR_ENOMEM)
+        st = kvr_fail_prefix(KVR_ETOLERANCE, "allocation %d fails, and it says something else",
+                             (int)n);
+    if (st == KVR_OK && failed != KVR_OK)
+        st = store_chunk(&t, BEFORE);
+    if (st == KVR_OK)
+        st = read_all(&t, NULL);
+    if (st == KVR_OK && !same_out(&t, want))
+        st = kvr_fail(KVR_ETOLERANCE,
+                      "after allocation %d has failed the chunk, stored again, "
+                      "reads otherwise",
+                      (int)n);
+    trial_close(&t);
+    kvr_mem_stats(c->dev, &mem);
+    if (st == KVR_OK && mem.live_total)
+        st = kvr_fail(KVR_ETOLERANCE, "after allocation %d has failed %zu bytes are left", (int)n,
+                      mem.live_total);
+    return st;
+}
+
+static enum kvr_status no_memory(struct kvr_conform *c)
+{
+    struct trial want;
+    bool done = false;
+    uint64_t n = 1;
+    enum kvr_status st = trial_open(&want, c, c->dev, 5);
+
+    for (int i = 0; i <= BEFORE && st == KVR_OK; i++)
+        st = store_chunk(&want, i);
+    if (st == KVR_OK)
+        st = read_all(&want, NULL);
+    if (st == KVR_OK) { /* only what was read is needed */
+        kvr_layer_close(&want.layer);
+        kvr_layer_scratch_free(&want.scratch);
+        want.layer.dev = NULL;
+    }
+    for (; n <= MAX_FAILURES && !done && st == KVR_OK; n++)
+        st = fail_at(c, n, &want, &done);
+    trial_close(&want);
+    snprintf(c->said, sizeof c->said, "%d allocations of a chunk", (int)n - 2);
+    return st;
+}
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+struct ends {
+    const char *method;
+    int n;
+    enum kvr_status st;
+};
+
+/* Beyond its bounds a value is refused. Within them it may be impossible beside the others, but is
+ * then refused in words, by the open or by the check, and crashes nothing. */
+static void try_value(struct ends *e, const char *prefix, const struct kvr_opt *o,
+                      const char *value, bool outside)
+{
+    char name[128];
+    const struct kvr_setting set = { name, value };
+    struct kvr_scheme *p = NULL;
+
+    snprintf(name, sizeof name, "%s%s", prefix, o->name);
+    e->n++;
+    if (kvr_scheme_open(&p, e->method, &set, 1) != KVR_OK)
+        return;
+    if (outside)
+        e->st =
+            kvr_fail(KVR_ETOLERANCE, "%s takes %s, which is outside of its bounds", name, value);
+    else
+        kvr_scheme_check(p, H, 64);
+    kvr_scheme_close(&p);
+}
+
+static void try_number(struct ends *e, const char *prefix, const struct kvr_opt *o, double x,
+                       bool outside)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, o->type == KVR_OPT_T_INT ? "%.0f" : "%.17g", x);
+    try_value(e, prefix, o, text, outside);
+}
+
+static void try_option(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    struct ends *e = ctx;
+
+    if (e->st != KVR_OK)
+        return;
+    if (!o->help || !*o->help) {
+        e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s has no help", prefix, o->name);
+        return;
+    }
+    if (o->type == KVR_OPT_T_INT || o->type == KVR_OPT_T_FLOAT) {
+        if (!(o->min <= o->def && o->def <= o->max)) {
+            e->st = kvr_fail(KVR_ETOLERANCE, "option %s%s: its default is outside of its bounds",
+                             prefix, o->name);
+            return;
+        }
+        try_number(e, prefix, o, o->min, false);
+        try_number(e, prefix, o, o->max, false);
+        if (o->min - 1 < o->min) /* else it is the least number there is */
+            try_number(e, prefix, o, o->min - 1, true);
+        if (o->max + 1 > o->max)
+            try_number(e, prefix, o, o->max + 1, true);
+    }
+    for (int i = 0; o->type == KVR_OPT_T_ENUM && o->names[i]; i++)
+        try_value(e, prefix, o, o->names[i], false);
+    try_value(e, prefix, o, value, false);
+}
+
+static enum kvr_status options(struct kvr_conform *c)
+{
+    struct ends e = { .method = c->method, .st = KVR_OK };
+    struct kvr_scheme *p;
+
+    KVR_TRY(kvr_scheme_open(&p, c->method, NULL, 0));
+    kvr_plan_visit(p, try_option, &e);
+    kvr_scheme_close(&p);
+    snprintf(c->said, sizeof c->said, "%d values", e.n);
+    return e.st;
+}
+
+/* ---- another device --------------------------------------------------------------------------- */
+
+static enum kvr_status other_device(struct kvr_conform *c)
+{
+    char a[KVR_SHA256_HEX] = "", b[KVR_SHA256_HEX] = "";
+    struct trial t = { 0 }, u = { 0 };
+    enum kvr_status st;
+
+    if (!c->other)
+        return kvr_fail(KVR_EUNSUPPORTED, "this program has no other device");
+    st = run_one(&t, c, c->dev, 5, a);
+    if (st == KVR_OK)
+        st = run_one(&u, c, c->other, 5, b);
+    if (st == KVR_OK && strcmp(a, b) != 0)
+        st = kvr_fail(KVR_ETOLERANCE, "it stores other bytes than the CPU");
+    if (st == KVR_OK && !same_out(&t, &u))
+        st = kvr_fail(KVR_ETOLERANCE, "what it stores reads otherwise than the CPU's");
+    trial_close(&t);
+    trial_close(&u);
+    return st;
+}
+
+const struct kvr_conform_check kvr_conform_checks[] = {
+    { "options", "values within bounds are taken, or refused in words; others are refused",
+      options },
+    { "round trip", "what is read back is finite, in its place and nearer than zeros", round_trip },
+    { "bytes", "as many bytes are held as are declared, and none when it is closed", bytes },
+    { "again", "the same input gives the same bytes, by any number of threads", again },
+    { "input", "the keys and values that are given stay as they are", input_stays },
+    { "other input", "an earlier input leaves no trace in a later one", other_input },
+    { "parts", "tokens read alone are what they are among the others", parts },
+    { "hostile", "zeros, constants, outliers, tiny and large numbers; NaN stays none", hostile },
+    { "no memory", "any allocation may fail: it says so, loses nothing and can go on", no_memory },
+    { "device", "another device stores and reads the same", other_device },
+    { NULL, NULL, NULL },
+};
+
+enum kvr_status kvr_conform_shape(struct kvr_conform *c)
+{
+    static const int widths[] = { 64, 128, 256, 32, 16 };
+    struct kvr_scheme *p;
+    enum kvr_status st;
+
+    KVR_TRY(kvr_scheme_open(&p, c->method, NULL, 0));
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        c->head_dim = widths[i];
+        st = kvr_scheme_check(p, H, c->head_dim);
+        if (st == KVR_OK)
+            break;
+    }
+    kvr_scheme_close(&p);
+    return st;
+}

@@ -1,0 +1,289 @@
+/* cmd_plugin.c - `kvreel plugin check`: does what a plug-in brings keep to what is asked of methods?
+ *
+ * Each check runs in a process of its own, so that one that crashes is told like any other. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/cache/conform.h"
+#include "harness/cli/cli.h"
+#include "harness/device/names.h"
+#include "methods/plugin.h"
+
+struct plugin_opts {
+    const char *method, *device;
+    int timeout_s;
+    bool json;
+};
+
+/* What came of one check: written by the child, through a pipe. */
+struct told {
+    enum kvr_status st;
+    char text[512];
+};
+
+struct tally {
+    int ok, failed, left_out;
+};
+
+/* ---- one check, in a child --------------------------------------------------------------- */
+
+/* The device that is asked for, or whichever this program has beside the CPU. */
+static void open_other(const char *name, struct kvr_conform *c, enum kvr_status *st)
+{
+    static const char *const those[] = { "cuda", "emulated", NULL };
+
+    if (name && kvr_dev_open_named(&c->other, name) != KVR_OK)
+        *st = KVR_EINVAL; /* it was asked for: that it is not there is no excuse */
+    for (int i = 0; !name && !c->other && those[i]; i++)
+        kvr_dev_open_named(&c->other, those[i]);
+}
+
+static void run_check(const struct plugin_opts *o, const char *method,
+                      const struct kvr_conform_check *k, struct told *t)
+{
+    struct kvr_conform c = { .method = method };
+    enum kvr_status st = kvr_dev_open(&c.dev, KVR_CPU);
+
+    if (st == KVR_OK && strcmp(k->name, "device") == 0)
+        open_other(o->device, &c, &st);
+    if (st == KVR_OK)
+        st = kvr_conform_shape(&c);
+    if (st == KVR_OK)
+        st = k->run(&c);
+    t->st = st;
+    snprintf(t->text, sizeof t->text, "%s", st == KVR_OK ? c.said : kvr_error());
+    kvr_dev_close(&c.other);
+    kvr_dev_close(&c.dev);
+}
+
+static void read_all(int fd, struct told *t)
+{
+    size_t n = 0;
+    ssize_t got;
+
+    while (n < sizeof *t && (got = read(fd, (char *)t + n, sizeof *t - n)) > 0)
+        n += (size_t)got;
+    if (n != sizeof *t)
+        *t = (struct told){ .st = KVR_EINTERNAL };
+}
+
+static enum kvr_status in_child(const struct plugin_opts *o, const char *method,
+                                const struct kvr_conform_check *k, struct told *t)
+{
+    int fd[2], status = 0;
+    pid_t pid;
+
+    *t = (struct told){ .st = KVR_OK };
+    fflush(stdout);
+    if (pipe(fd) != 0)
+        return kvr_fail(KVR_EIO, "plugin: no pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid < 0) {
+        close(fd[0]);
+        close(fd[1]);
+        return kvr_fail(KVR_EIO, "plugin: no process: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        sigset_t none;
+
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        alarm((unsigned)o->timeout_s); /* its default ends the process */
+        run_check(o, method, k, t);
+        _exit(write(fd[1], t, sizeof *t) == (ssize_t)sizeof *t ? 0 : 1);
+    }
+    close(fd[1]);
+    read_all(fd[0], t);
+    close(fd[0]);
+    if (waitpid(pid, &status, 0) != pid)
+        return kvr_fail(KVR_EIO, "plugin: a check's process is lost");
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+        t->st = KVR_EINTERNAL;
+        snprintf(t->text, sizeof t->text, "not finished after %d s", o->timeout_s);
+    } else if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+
+        t->st = KVR_EINTERNAL;
+        snprintf(t->text, sizeof t->text, "crashed: SIG%s", name ? name : "?");
+    } else if (WEXITSTATUS(status) != 0) {
+        t->st = KVR_EINTERNAL;
+        snprintf(t->text, sizeof t->text, "ended its process with code %d", WEXITSTATUS(status));
+    }
+    return KVR_OK;
+}
+
+/* ---- all of a plug-in -------------------------------------------------------------------- */
+
+static enum kvr_status add_row(json_t *rows, const char *method, const char *check,
+                               const char *asks, const char *verdict, const char *said)
+{
+    return json_array_append_new(rows,
+                                 json_pack("{s:s, s:s, s:s, s:s, s:s}", "method", method, "check",
+                                           check, "verdict", verdict, "said", said, "asks", asks))
+               ? kvr_fail(KVR_ENOMEM, "plugin: no memory")
+               : KVR_OK;
+}
+
+/* What does not apply has its reason, and is neither kept nor broken. */
+static enum kvr_status check_method(const struct plugin_opts *o, const char *method, json_t *rows,
+                                    struct tally *n)
+{
+    for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++) {
+        struct told t;
+
+        KVR_TRY(in_child(o, method, k, &t));
+        n->ok += t.st == KVR_OK;
+        n->left_out += t.st == KVR_EUNSUPPORTED;
+        n->failed += t.st != KVR_OK && t.st != KVR_EUNSUPPORTED;
+        KVR_TRY(add_row(rows, method, k->name, k->asks,
+                        t.st == KVR_OK             ? "ok"
+                        : t.st == KVR_EUNSUPPORTED ? "does not apply"
+                                                   : "FAILED",
+                        t.text));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status uses(const char *method, const struct kvr_stage *stage, bool *out)
+{
+    struct kvr_scheme *p;
+    const enum kvr_status st = kvr_scheme_open(&p, method, NULL, 0);
+    bool found = false;
+
+    *out = false;
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK;
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int i = 0; i < KVR_MAX_STAGES; i++)
+            found = found || (i < p->k[t]->n_stages && p->k[t]->stage[i].stage == stage) ||
+                    (i < p->v[t]->n_stages && p->v[t]->stage[i].stage == stage);
+    kvr_scheme_close(&p);
+    *out = found;
+    return KVR_OK;
+}
+
+/* A stage is tried by way of a method alone. */
+static enum kvr_status name_unused(const struct kvr_plugin *p, json_t *rows, struct tally *n)
+{
+    for (int i = 0; p->stages && p->stages[i]; i++) {
+        bool used = false;
+
+        for (int m = 0; p->methods && p->methods[m] && !used; m++)
+            KVR_TRY(uses(p->methods[m]->name, p->stages[i], &used));
+        n->left_out += !used;
+        if (!used)
+            KVR_TRY(add_row(rows, "", p->stages[i]->name, "a stage is tried in a method",
+                            "does not apply", "no method of the plug-in has this stage"));
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status check_all(const struct plugin_opts *o, const struct kvr_plugin *p,
+                                 json_t *rows, struct tally *n)
+{
+    int tried = 0;
+
+    for (int m = 0; p->methods && p->methods[m]; m++)
+        if (!o->method || strcmp(o->method, p->methods[m]->name) == 0) {
+            KVR_TRY(check_method(o, p->methods[m]->name, rows, n));
+            tried++;
+        }
+    if (o->method && !tried)
+        return kvr_fail(KVR_ENOTFOUND, "plugin: %s has no method %s", p->name, o->method);
+    return o->method ? KVR_OK : name_unused(p, rows, n);
+}
+
+/* The plug-in that was loaded last, or again: that of this path. */
+static enum kvr_status load(const char *path, const struct kvr_loaded_plugin **out)
+{
+    char real[PATH_MAX];
+    const char *full;
+
+    KVR_TRY(kvr_plugin_load(path));
+    full = realpath(path, real);
+    for (int i = 0; (*out = kvr_plugin_at(i)) != NULL; i++)
+        if (full && strcmp((*out)->path, full) == 0)
+            break;
+    return *out ? KVR_OK : kvr_fail(KVR_EINTERNAL, "plugin: %s is not among those loaded", path);
+}
+
+static int print(const struct plugin_opts *o, const struct kvr_loaded_plugin *p, json_t *rows,
+                 const struct tally *n)
+{
+    static const char *const columns[] = { "method", "check", "verdict", "said", NULL };
+    const int code = n->failed ? KVR_EXIT_TOLERANCE : n->ok ? KVR_EXIT_OK : KVR_EXIT_NOTHING;
+    enum kvr_status st;
+
+    if (o->json)
+        return kvr_cli_json(json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:O}", "name",
+                                      p->plugin->name, "version", p->plugin->version, "sha256",
+                                      p->sha256, "ok", n->ok, "failed", n->failed, "left_out",
+                                      n->left_out, "checks", rows),
+                            code);
+    st = kvr_cli_table(rows, columns);
+    printf("%s %s: %d checks kept, %d broken, %d do not apply\n", p->plugin->name,
+           p->plugin->version, n->ok, n->failed, n->left_out);
+    return kvr_cli_wrote(st, code);
+}
+
+static int run(const struct kvr_call *call)
+{
+    const struct plugin_opts *o = call->opts;
+    const struct kvr_loaded_plugin *p;
+    struct tally n = { 0 };
+    json_t *rows;
+    enum kvr_status st;
+    int code;
+
+    if (strcmp(call->words[0], "check") != 0)
+        return kvr_cli_fail(kvr_fail(KVR_EINVAL,
+                                     "plugin: '%.40s', need check; usage: kvreel plugin check FILE",
+                                     call->words[0]));
+    st = load(call->words[1], &p);
+    if (st != KVR_OK)
+        return kvr_cli_fail(st);
+    rows = json_array();
+    st = rows ? check_all(o, p->plugin, rows, &n) : kvr_fail(KVR_ENOMEM, "plugin: no memory");
+    code = st == KVR_OK ? print(o, p, rows, &n) : kvr_cli_fail(st);
+    json_decref(rows);
+    return code;
+}
+
+static const struct kvr_arg args[] = {
+    KVR_ARG_TEXT(struct plugin_opts, method, "method", 'm', "METHOD", NULL,
+                 "this one of its methods alone"),
+    KVR_ARG_TEXT(struct plugin_opts, device, "device", 0, "NAME", NULL,
+                 "the device that is held against the CPU; default: whichever there is"),
+    KVR_ARG_INT(struct plugin_opts, timeout_s, "timeout", 0, "S", "300", 1, 86400,
+                "seconds that one check may take"),
+    KVR_ARG_FLAG(struct plugin_opts, json, "json", 0, "print JSON"),
+    { 0 },
+};
+
+const struct kvr_command kvr_command_plugin = {
+    .name = "plugin",
+    .summary = "does a method of your own keep to what is asked of methods?",
+    .usage = "check FILE.so|FILE.py [-m METHOD] [--json]",
+    .examples = "  kvreel plugin check ./mine.so\n"
+                "  kvreel plugin check out/own/half.py -m CUT_BF16\n"
+                "  kvreel plugin check ./mine.so --json | jq '.checks[] | select(.verdict == "
+                "\"FAILED\")'\n",
+    .details =
+        "One layer of each of its methods is filled as a rollout does and read back: what is read\n"
+        "is finite, in its place and nearer than zeros; as many bytes are held as are declared;\n"
+        "the same input gives the same bytes, by any number of threads, and other input others;\n"
+        "tokens read alone are what they are among the others; zeros, constants, outliers, tiny\n"
+        "and large numbers pass, and a NaN stays none; any allocation may fail; another device\n"
+        "(CUDA, or emulated) stores the same; options hold at both ends. Each check is a process\n"
+        "of its own. Exit code 4: one is broken; 5: there was nothing to try.\n",
+    .args = args,
+    .opts_size = sizeof(struct plugin_opts),
+    .min_words = 2,
+    .max_words = 2,
+    .run = run,
+};

@@ -1,0 +1,66 @@
+/* test_conform.c - the checks of `kvreel plugin check`: methods that are built in keep to them. What
+ * breaks one is found in tests/cli/test_conform.sh, where it may crash. */
+#include <check.h>
+#include <string.h>
+
+#include "harness/cache/conform.h"
+#include "harness/device/mem.h"
+#include "methods/method.h"
+#include "tests/suite.h"
+
+/* A grid, tiers with a fixed point, exact values, a rotation, what gives up tokens, what pools them,
+ * heads apart from each other, and nothing at all. */
+static const char *const methods[] = {
+    "BF16",           "RTN_INT4",       "KIVI_INT2",
+    "QAQ_INT2",       "QUAROT_KV_INT4", "AGE_TIER_INT4",
+    "ROLLING_WINDOW", "PRQ_INT2",       "FLOWCACHE_SOFT_PRUNE_INT4"
+};
+enum { N_METHODS = sizeof methods / sizeof *methods };
+
+START_TEST(what_is_built_in_keeps_to_them)
+{
+    struct kvr_conform c = { .method = methods[_i] };
+    struct kvr_mem_stats mem;
+
+    ck_assert_int_eq(kvr_dev_open(&c.dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_conform_shape(&c) == KVR_OK, "%s", kvr_error());
+    for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++) {
+        const enum kvr_status st = k->run(&c);
+
+        if (strcmp(k->name, "device") == 0)
+            ck_assert_int_eq(st, KVR_EUNSUPPORTED); /* none was given */
+        else
+            ck_assert_msg(st == KVR_OK, "%s: %s: %s", methods[_i], k->name, kvr_error());
+    }
+    kvr_mem_stats(c.dev, &mem);
+    ck_assert_uint_eq(mem.live_total, 0);
+    kvr_dev_close(&c.dev);
+}
+END_TEST
+
+START_TEST(the_studys_readings_are_left_to_its_own_tests)
+{
+    struct kvr_conform c = { .method = "RTN_INT4@study" };
+
+    ck_assert_int_eq(kvr_dev_open(&c.dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_conform_shape(&c), KVR_OK);
+    for (const struct kvr_conform_check *k = kvr_conform_checks; k->name; k++)
+        if (strcmp(k->name, "bytes") == 0)
+            ck_assert_int_eq(k->run(&c), KVR_EUNSUPPORTED);
+    kvr_dev_close(&c.dev);
+    c.method = "NO_SUCH_METHOD";
+    ck_assert_int_eq(kvr_conform_shape(&c), KVR_ENOTFOUND);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("conform");
+    TCase *tc = tcase_create("conform");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, what_is_built_in_keeps_to_them, 0, N_METHODS);
+    tcase_add_test(tc, the_studys_readings_are_left_to_its_own_tests);
+    suite_add_tcase(s, tc); /* OpenMP's threads do not survive a fork */
+    return run_suite(s);
+}
