@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "harness/core/clock.h"
-#include "harness/engine/vae/vae.h"
+#include "harness/engine/vae/decoder.h"
 
 struct film {
     struct kvr_rollout_result *r;
@@ -25,14 +25,14 @@ static enum kvr_status take(void *ctx, const float *y)
     return KVR_OK;
 }
 
-static enum kvr_status decode(struct kvr_vae *v, const struct kvr_model *m, int latent_frames,
+static enum kvr_status decode(struct kvr_decoder *v, const struct kvr_model *m, int latent_frames,
                               struct kvr_rollout_result *r)
 {
     const int64_t n_latent = kvr_model_frame_elems(m);
     struct film film = { .r = r, .n_frame = (int64_t)r->height * r->width * 3 };
 
     for (int i = 0; i < latent_frames; i++)
-        KVR_TRY(kvr_vae_decode(v, r->latents + i * n_latent, take, &film));
+        KVR_TRY(kvr_decoder_decode(v, r->latents + i * n_latent, take, &film));
     return KVR_OK;
 }
 
@@ -41,7 +41,7 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
 {
     const struct kvr_model_config *c = kvr_model_config(m);
     const int64_t start = kvr_now_ns();
-    struct kvr_vae *v = NULL;
+    struct kvr_decoder *v = NULL;
     enum kvr_status st;
 
     *ns = 0;
@@ -56,10 +56,11 @@ enum kvr_status kvr_rollout_pixels(struct kvr_dev *dev, const struct kvr_model *
     r->rgb = calloc((size_t)r->n * (size_t)r->height * (size_t)r->width, 3);
     st = r->rgb ? KVR_OK : kvr_fail(KVR_ENOMEM, "decoder: no memory for %d frames", r->n);
     if (st == KVR_OK)
-        st = kvr_vae_open(&v, dev, kvr_model_vae(m), c->latent_h, c->latent_w);
+        st = kvr_decoder_open(&v, dev, kvr_model_decoder(m), kvr_model_vae(m), c->latent_h,
+                              c->latent_w);
     if (st == KVR_OK)
         st = decode(v, m, latent_frames, r);
-    kvr_vae_close(&v);
+    kvr_decoder_close(&v);
     *ns = kvr_now_ns() - start;
     return st;
 }

@@ -8,6 +8,7 @@
 #include "harness/core/clock.h"
 #include "harness/device/phase.h"
 #include "harness/workload/replay_error.h"
+#include "harness/workload/salience.h"
 
 struct replay {
     struct kvr_dev *dev;
@@ -23,6 +24,7 @@ struct replay {
     struct kvr_replay_result *result;
     struct kvr_cache_times times; /* until the last pass */
     int64_t ns;                   /* of append, attend and commit, and of passes' begin and end */
+    float *foretold;              /* what a method that is not causal is told; NULL: it is */
     int room, done;
     kvr_progress_fn *progress;
     void *progress_ctx;
@@ -49,10 +51,16 @@ struct kvr_cache_shape kvr_replay_shape(const struct kvr_replay_request *req)
     };
 }
 
-static enum kvr_status check(const struct replay *r)
+static enum kvr_status check(const struct replay *r, const struct kvr_scheme *scheme)
 {
     const struct kvr_trace_layout *l = &r->info->layout;
 
+    if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
+        return kvr_fail(
+            KVR_EUNSUPPORTED,
+            "%s: commit=last_step: a trace's passes were made, the clean ones too; only "
+            "a rollout can do without them",
+            scheme->name);
     if (r->req->frames < 1 || r->req->frames > r->info->n_frames ||
         (r->req->frames % l->frames_per_chunk != 0 && r->req->frames != r->info->n_frames))
         return kvr_fail(KVR_EINVAL, "replay: %d frames of %d, need whole chunks of %d, or all",
@@ -251,6 +259,7 @@ static enum kvr_status open_all(struct replay *r, const struct kvr_scheme *schem
     KVR_TRY(open_buffers(r));
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &r->shape, r->req->path));
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
+    kvr_cache_foretell(r->cache, r->foretold);
     return kvr_replay_errors_open(&r->errors, &r->shape, cost->n_chunks, r->req->compare);
 }
 
@@ -268,7 +277,8 @@ enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *sch
     enum kvr_status st;
 
     memset(out, 0, sizeof *out);
-    KVR_TRY(check(&r));
+    KVR_TRY(check(&r, scheme));
+    KVR_TRY(kvr_salience_of_replay(dev, scheme, req, &r.foretold));
     kvr_mem_reset_peak(dev);
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_start = mem.live_total;
@@ -280,6 +290,7 @@ enum kvr_status kvr_replay_run(struct kvr_dev *dev, const struct kvr_scheme *sch
     kvr_cache_close(&r.cache);
     kvr_buf_free(&r.on_dev);
     kvr_buf_free(&r.in_host);
+    free(r.foretold);
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_end = mem.live_total;
     if (st != KVR_OK)

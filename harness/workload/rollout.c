@@ -6,6 +6,7 @@
 #include "harness/core/clock.h"
 #include "harness/device/phase.h"
 #include "harness/workload/prompt.h"
+#include "harness/workload/salience.h"
 #include "harness/workload/workload.h"
 
 #include <math.h>
@@ -27,7 +28,9 @@ struct rollout {
     void *progress_ctx;
     int64_t t0_ns;
     int n_chunks, room, act;
-    float *steps; /* x0 of every step, for a teacher; NULL: nobody asks */
+    float *steps;    /* x0 of every step, for a teacher; NULL: nobody asks */
+    float *foretold; /* what a method that is not causal is told; NULL: it is */
+    bool last_step;  /* no clean pass but of given chunks */
     /* With a teacher, |x - r|^2 and |r|^2: of this chunk, of all. */
     double chunk_off2, chunk_ref2, off2, ref2;
     struct kvr_cache_times cache_times; /* until the last pass */
@@ -228,7 +231,8 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
     const struct kvr_model_config *c = r->config;
     int n_pixels = c->latent_h * c->latent_w, bad = -1;
 
-    KVR_TRY(record_pass(r, chunk, c->n_steps));
+    if (!r->last_step || frame0 < r->req->n_given)
+        KVR_TRY(record_pass(r, chunk, c->n_steps));
     if (r->req->teacher && frame0 >= r->req->n_given)
         compare_chunk(r, chunk);
     if (c->latent_is_rgb)
@@ -246,7 +250,7 @@ static enum kvr_status end_chunk(void *ctx, int chunk, int frame0, int n_frames,
 }
 
 static enum kvr_status check_request(const struct kvr_rollout_request *req,
-                                     const struct kvr_model_config *c)
+                                     const struct kvr_model_config *c, bool last_step)
 {
     if (req->latent_frames < 1 || req->latent_frames % c->frames_per_chunk != 0)
         return kvr_fail(KVR_EINVAL, "rollout: %d frames, need a multiple of %d", req->latent_frames,
@@ -265,6 +269,10 @@ static enum kvr_status check_request(const struct kvr_rollout_request *req,
     if ((req->forcing != KVR_FORCING_NONE) != (req->teacher != NULL))
         return kvr_fail(KVR_EINVAL, "rollout: forcing '%s' %s a teacher",
                         kvr_forcing_names[req->forcing], req->teacher ? "with" : "without");
+    if (req->forcing == KVR_FORCING_TEACHER && last_step)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "rollout: forcing 'teacher' with commit=last_step: without a clean pass "
+                        "nothing puts the teacher's chunks into the cache (forcing 'step' can)");
     if (req->n_given > 0 && !c->latent_is_rgb)
         return kvr_fail(KVR_EUNSUPPORTED,
                         "rollout: given frames: there is no encoder for this model's latents");
@@ -290,6 +298,7 @@ static enum kvr_status open_cache(struct rollout *r, const struct kvr_scheme *sc
 
     KVR_TRY(kvr_cache_open(&r->cache, r->dev, scheme, &shape, r->req->path));
     kvr_cache_watch(r->cache, r->req->watch, r->req->watch_ctx);
+    kvr_cache_foretell(r->cache, r->foretold);
     return KVR_OK;
 }
 
@@ -344,6 +353,7 @@ static enum kvr_status generate(struct rollout *r)
         .given = given_chunk,
         .forced = r->req->teacher ? forced_step : NULL,
         .every_step = r->req->forcing == KVR_FORCING_STEP,
+        .last_step = r->last_step,
     };
     struct kvr_rollout_result *out = r->out;
     struct kvr_noise noise = { r->req->seed, r->req->jitter_draw, r->req->jitter_magnitude };
@@ -373,7 +383,8 @@ static enum kvr_status run(struct rollout *r, const struct kvr_scheme *scheme)
     memset(out, 0, sizeof *out);
     r->act = -1;
     r->config = kvr_model_config(r->req->model);
-    KVR_TRY(check_request(r->req, r->config));
+    r->last_step = scheme->opts.commit == KVR_COMMIT_LAST_STEP;
+    KVR_TRY(check_request(r->req, r->config, r->last_step));
     kvr_mem_reset_peak(dev);
     kvr_mem_stats(dev, &mem);
     out->live_at_start = mem.live_total;
@@ -398,8 +409,15 @@ enum kvr_status kvr_rollout_run(struct kvr_dev *dev, const struct kvr_scheme *sc
     struct rollout r = {
         .req = req, .dev = dev, .out = out, .progress = progress, .progress_ctx = progress_ctx
     };
+    enum kvr_status st;
 
-    return run(&r, scheme);
+    memset(out, 0, sizeof *out);
+    KVR_TRY(check_request(req, kvr_model_config(req->model),
+                          scheme->opts.commit == KVR_COMMIT_LAST_STEP));
+    KVR_TRY(kvr_salience_of_rollout(dev, scheme, req, &r.foretold));
+    st = run(&r, scheme);
+    free(r.foretold);
+    return st;
 }
 
 enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_rollout_request *req,
@@ -419,7 +437,7 @@ enum kvr_status kvr_rollout_reference(struct kvr_dev *dev, const struct kvr_roll
     plain.keep_latents = false;
     plain.watch = NULL;
     plain.phases = false;
-    KVR_TRY(check_request(&plain, kvr_model_config(req->model)));
+    KVR_TRY(check_request(&plain, kvr_model_config(req->model), false));
     r.steps = calloc(n, sizeof *r.steps);
     if (!r.steps)
         return kvr_fail(KVR_ENOMEM, "rollout: no memory for the reference's %d frames",

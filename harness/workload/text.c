@@ -206,10 +206,13 @@ static enum kvr_status read_all(struct walk *w)
     return kvr_cache_times(w->cache, &w->out->cost.cache);
 }
 
-static enum kvr_status check(const struct walk *w)
+static enum kvr_status check(const struct walk *w, const struct kvr_scheme *scheme)
 {
     const struct kvr_text_request *r = w->req;
 
+    if (scheme->opts.commit == KVR_COMMIT_LAST_STEP)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: commit=last_step: a text has no denoising steps",
+                        scheme->name);
     if (r->chunk < 1 || r->first < 1 || r->scored < 1)
         return kvr_fail(KVR_EINVAL, "text: chunk %d, first prefix %d, %d tokens scored: from 1",
                         r->chunk, r->first, r->scored);
@@ -272,7 +275,7 @@ enum kvr_status kvr_text_run(struct kvr_dev *dev, const struct kvr_scheme *schem
     kvr_mem_stats(dev, &mem);
     out->cost.live_at_start = mem.live_total;
     out->cost.finite = true;
-    st = check(&w);
+    st = check(&w, scheme);
     if (st == KVR_OK)
         st = open_all(&w, scheme);
     if (st == KVR_OK)

@@ -271,6 +271,11 @@ START_TEST(takes_a_part)
         ck_assert(strstr(kvr_error(), i == 2 ? "7 layers, the trace has 6" : "of 6, need whole"));
     }
     kvr_scheme_close(&s);
+    s = scheme_of("LAST_STEP"); /* the clean passes are there */
+    req = request(videos);
+    ck_assert_int_eq(kvr_replay_run(dev, s, &req, NULL, NULL, &part), KVR_EUNSUPPORTED);
+    ck_assert(strstr(kvr_error(), "only a rollout"));
+    kvr_scheme_close(&s);
 }
 END_TEST
 

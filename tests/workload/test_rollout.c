@@ -274,6 +274,58 @@ START_TEST(forcing_and_teacher_go_together)
 }
 END_TEST
 
+/* ---- no clean pass ----------------------------------------------------------------------- */
+
+/* A pass less for every chunk that is not given, and the bytes of a cache that had it. The option
+ * does for any method what the row does for BF16. */
+START_TEST(a_pass_less)
+{
+    const int steps = kvr_model_config(model)->n_steps, given_chunks = _i;
+    uint8_t *given = bytes(CHUNK, 1);
+    struct kvr_rollout_request req = request(3 * CHUNK, _i ? given : NULL, _i * CHUNK);
+    const struct kvr_setting set = { "commit", "last_step" };
+    const size_t first = CHUNK * FRAME, frames = 3 * first;
+    struct kvr_rollout_result row, usual, option;
+    struct kvr_scheme *scheme;
+
+    ck_assert_msg(roll("LAST_STEP", &req, &row) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(roll("BF16", &req, &usual) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(row.n_passes, (3 - given_chunks) * steps + given_chunks);
+    ck_assert_int_eq(usual.n_passes, (3 - given_chunks) * steps + 3);
+    ck_assert_int_eq(row.pass[row.n_passes - 1].index, steps - 1);
+    ck_assert_int_eq(row.pass[0].index, given_chunks ? steps : 0);
+    ck_assert_int_eq(row.bytes.nominal, usual.bytes.nominal);
+    ck_assert(memcmp(row.rgb, usual.rgb, (size_t)(1 + _i) * first) == 0);
+    ck_assert(memcmp(row.rgb, usual.rgb, frames) != 0);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", &set, 1), KVR_OK);
+    ck_assert_msg(kvr_rollout_run(dev, scheme, &req, NULL, NULL, &option) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert(memcmp(row.rgb, option.rgb, frames) == 0);
+    kvr_scheme_close(&scheme);
+    kvr_rollout_result_free(&row);
+    kvr_rollout_result_free(&usual);
+    kvr_rollout_result_free(&option);
+    free(given);
+}
+END_TEST
+
+/* A teacher's chunks enter a cache by clean passes alone; its steps do without. */
+START_TEST(a_teacher_needs_clean_passes)
+{
+    struct kvr_rollout_request req = request(2 * CHUNK, NULL, 0);
+    struct kvr_rollout_result r;
+
+    teach(&req, KVR_FORCING_TEACHER);
+    ck_assert_int_eq(roll("LAST_STEP", &req, &r), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "commit=last_step"));
+    req.forcing = KVR_FORCING_STEP;
+    ck_assert_msg(roll("LAST_STEP", &req, &r) == KVR_OK, "%s", kvr_error());
+    ck_assert(r.chunk_error[0] == 0 && r.chunk_error[1] > 0);
+    kvr_rollout_result_free(&r);
+    free((float *)req.teacher);
+}
+END_TEST
+
 START_TEST(jitter_out_of_bounds)
 {
     static const struct {
@@ -317,6 +369,12 @@ int main(void)
     tcase_add_test(tc, every_step_is_forced);
     tcase_add_test(tc, forcing_and_teacher_go_together);
     tcase_add_test(tc, jitter_out_of_bounds);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("no clean pass");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_loop_test(tc, a_pass_less, 0, 2);
+    tcase_add_test(tc, a_teacher_needs_clean_passes);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

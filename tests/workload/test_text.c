@@ -188,6 +188,10 @@ START_TEST(refuses)
     req.chunk = 0;
     ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EINVAL);
     kvr_scheme_close(&scheme);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "LAST_STEP", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_text_run(dev, scheme, &req, NULL, NULL, &r), KVR_EUNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(kvr_error(), "no denoising steps"));
+    kvr_scheme_close(&scheme);
 }
 END_TEST
 

@@ -1,0 +1,31 @@
+/* levels.h - levels for the keys and the values of every layer, of a model's own rollouts.
+ *
+ *     KVR_TRY(kvr_levels_open(&p, n_layers, n_heads, head_dim, 3, 0.01));
+ *     ... rollouts with .watch = kvr_levels_watch, .watch_ctx = p ...
+ *     KVR_TRY(kvr_levels_fit(p, layer, KVR_K, level));
+ *     kvr_levels_close(&p);
+ *
+ * Seen is what clean passes leave, chunk by chunk, as the stage `kvquant` sees it behind `unrope`
+ * (methods/codecs/nuq, methods/codecs/unrope): keys before their rotation by channel, values by
+ * token, the share `exact` of every vector left out. The 2^bits levels are those of least squared
+ * error over all chunks, an element weighing the square of its vector's half range. */
+#ifndef KVR_WORKLOAD_LEVELS_H
+#define KVR_WORKLOAD_LEVELS_H
+
+#include "harness/cache/cache.h"
+
+struct kvr_levels;
+
+/* KVR_ENOMEM. */
+enum kvr_status kvr_levels_open(struct kvr_levels **out, int n_layers, int n_heads, int head_dim,
+                                int bits, double exact);
+void kvr_levels_close(struct kvr_levels **p);
+
+/* A kvr_cache_watch_fn of a cache on the CPU; ctx is the struct kvr_levels. */
+enum kvr_status kvr_levels_watch(void *ctx, const struct kvr_cache_view *view);
+
+/* level [2^bits], ascending. KVR_EINVAL: nothing was seen, or nothing but constants. */
+enum kvr_status kvr_levels_fit(const struct kvr_levels *p, int layer, enum kvr_side side,
+                               double *level);
+
+#endif
