@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/infile.h"
+#include "harness/core/utf8.h"
+
 /* Where memory fails the library does not always notice (its lexer writes on), so it gets some from
  * here, never given back, and the loss is counted: what it makes of it is refused. */
 enum { RESERVE_BYTES = 256 * 1024, RESERVE_ALIGN = 16 };
@@ -58,15 +61,37 @@ char *kvr_json_text(const json_t *j, size_t flags)
     return NULL;
 }
 
+json_t *kvr_json_words(const char *text)
+{
+    static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
+    char *copy, *to;
+    json_t *j;
+
+    if (kvr_utf8_is(text))
+        return json_string(text);
+    copy = to = take((sizeof unknown - 1) * strlen(text) + 1);
+    if (!copy)
+        return NULL;
+    while (*text) {
+        const int n = kvr_utf8_length(text);
+
+        to = mempcpy(to, n ? text : unknown, n ? (size_t)n : sizeof unknown - 1);
+        text += n ? n : 1;
+    }
+    *to = 0;
+    j = json_string(copy);
+    give_back(copy);
+    return j;
+}
+
 enum kvr_status kvr_json_load(json_t **out, const char *path)
 {
-    FILE *file = fopen(path, "rbe");
     const unsigned long losses = kvr_json_losses();
     json_error_t err;
+    FILE *file;
 
     *out = NULL;
-    if (!file)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    KVR_TRY(kvr_infile_open(&file, path));
     errno = 0;
     *out = json_loadf(file, JSON_REJECT_DUPLICATES, &err);
     if (!*out && ferror(file)) {

@@ -32,7 +32,11 @@ unsigned long kvr_json_losses(void);
  * of less is of another cell. free(). */
 char *kvr_json_text(const json_t *j, size_t flags);
 
-/* Duplicate keys are refused. KVR_ENOTFOUND, KVR_EIO, or KVR_EFORMAT "file:line:column: ...". */
+/* A string of any text: in the place of what is no UTF-8, which no JSON can hold, stands U+FFFD. Like
+ * json_string() else. */
+json_t *kvr_json_words(const char *text);
+
+/* Duplicate keys are refused. What kvr_infile_open says of the file, or KVR_EFORMAT "file:line:column: ...". */
 enum kvr_status kvr_json_load(json_t **out, const char *path);
 
 enum kvr_status kvr_json_int(const json_t *o, const char *where, const char *key, int64_t *out);

@@ -1,6 +1,7 @@
 /* machine.c - see machine.h. */
 #include "harness/core/machine.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,61 @@ static void tell_caches(kvr_fact_fn *fn, void *ctx)
         fn(ctx, names[i], said[i]);
 }
 
+/* The value behind "KEY:" of /proc/self/status. */
+static void tell_allowed(kvr_fact_fn *fn, void *ctx, const char *name, const char *key)
+{
+    const size_t len = strlen(key);
+    struct kvr_procfile f;
+    char line[1024], said[1024] = "unknown";
+
+    kvr_procfile_open(&f, "/proc/self/status");
+    while (kvr_procfile_gets(&f, line, sizeof line)) {
+        if (strncmp(line, key, len) != 0 || line[len] != ':')
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(said, sizeof said, "%s", line + len + 1 + strspn(line + len + 1, " \t"));
+    }
+    kvr_procfile_close(&f);
+    fn(ctx, name, said);
+}
+
+/* "0-3,8": has it one of the processors that this process may use? */
+static bool meets(const char *list, const cpu_set_t *mine)
+{
+    while (*list) {
+        char *end;
+        const long first = strtol(list, &end, 10),
+                   last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+
+        if (end == list)
+            return false;
+        for (long i = first; i >= 0 && i <= last && i < CPU_SETSIZE; i++)
+            if (CPU_ISSET((size_t)i, mine))
+                return true;
+        list = end + (*end == ',');
+    }
+    return false;
+}
+
+/* Where one of the processors lies that this process may use. */
+static void tell_cpu_nodes(kvr_fact_fn *fn, void *ctx)
+{
+    char said[256] = "";
+    cpu_set_t mine;
+    size_t n = 0;
+
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0)
+        CPU_ZERO(&mine);
+    for (int i = 0; i < 64 && n < sizeof said; i++) {
+        char file[64], list[1024];
+
+        snprintf(file, sizeof file, "../node/node%d/cpulist", i);
+        if (cpu_file(file, list, sizeof list) && meets(list, &mine))
+            n += (size_t)snprintf(said + n, sizeof said - n, "%s%d", n ? "," : "", i);
+    }
+    fn(ctx, "cpu_nodes", said[0] ? said : "unknown");
+}
+
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)
 {
     static const char *const fields[][3] = {
@@ -169,6 +225,9 @@ void kvr_machine_facts(kvr_fact_fn *fn, void *ctx)
     if (!cpu_file("smt/control", text, sizeof text))
         snprintf(text, sizeof text, "unknown");
     fn(ctx, "smt", text);
+    tell_allowed(fn, ctx, "cpus", "Cpus_allowed_list");
+    tell_allowed(fn, ctx, "memory_nodes", "Mems_allowed_list");
+    tell_cpu_nodes(fn, ctx);
 }
 
 double kvr_machine_mhz(void)

@@ -22,7 +22,9 @@ const char *kvr_machine_text(char *buf, size_t n);
 /* Who the machine is, a fact at a time: cpu_vendor, cpu_family, cpu_model, cpu_stepping, cpu_isa,
  * kernels, cache_l1d, cache_l2, cache_l3, governor, ... What the system does not tell is
  * "unknown"; where frequencies cannot be steered the governor is "none". A fact of another value
- * is another machine: its times are not compared with this one's. */
+ * is another machine: its times are not compared with this one's. Beside them what of the machine
+ * this process and its children may use, as a batch system or taskset(1) left it: cpus, the NUMA
+ * nodes these lie in (cpu_nodes), and those that memory may come from (memory_nodes): "0-3,8". */
 typedef void kvr_fact_fn(void *ctx, const char *name, const char *value);
 void kvr_machine_facts(kvr_fact_fn *fn, void *ctx);
 

@@ -2,6 +2,7 @@
 #include "harness/core/path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,15 +51,14 @@ bool kvr_path_exists(const char *path)
 
 bool kvr_path_is_below(const char *dir, const char *path)
 {
-    char *top = realpath(dir, NULL), *at = realpath(path, NULL);
+    /* Not on the heap: without memory a file that is there would not be. */
+    char real_dir[PATH_MAX], real[PATH_MAX];
+    const char *top = realpath(dir, real_dir), *at = realpath(path, real);
     const size_t n = top ? strlen(top) : 0;
     struct stat sb;
-    const bool yes = n > 0 && at && strncmp(at, top, n) == 0 && (at[n] == '/' || n == 1) &&
-                     lstat(at, &sb) == 0 && S_ISREG(sb.st_mode);
 
-    free(top);
-    free(at);
-    return yes;
+    return n > 0 && at && strncmp(at, top, n) == 0 && (at[n] == '/' || n == 1) &&
+           lstat(at, &sb) == 0 && S_ISREG(sb.st_mode);
 }
 
 bool kvr_path_is_dir(const char *path)
@@ -100,6 +100,15 @@ enum kvr_status kvr_mkdirs(const char *path)
     if (st == KVR_OK)
         st = make_one(copy);
     free(copy);
+    return st;
+}
+
+enum kvr_status kvr_mkdirs_above(const char *path)
+{
+    char *dir = kvr_path_dir(path);
+    enum kvr_status st = dir ? kvr_mkdirs(dir) : kvr_fail(KVR_ENOMEM, "%s: no memory", path);
+
+    free(dir);
     return st;
 }
 

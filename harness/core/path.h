@@ -29,6 +29,8 @@ char *kvr_path_relative(const char *from, const char *to);
 
 /* Make a directory and all above it. One that exists is fine, a file in the way is KVR_EIO. */
 enum kvr_status kvr_mkdirs(const char *path);
+/* Those above a file that is to be written. */
+enum kvr_status kvr_mkdirs_above(const char *path);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "harness/core/infile.h"
 #include "harness/core/path.h"
 
 enum { LINE = 512, VALUE = 80 };
@@ -34,9 +35,11 @@ static bool recall(const char *what, const char *key, char value[VALUE])
 {
     char *path = place(), line[LINE], head[LINE];
     const int n = snprintf(head, sizeof head, "%s %s = ", what, key);
-    FILE *f = path ? fopen(path, "re") : NULL;
+    FILE *f = NULL;
     bool found = false;
 
+    if (path)
+        kvr_infile_open(&f, path);
     free(path);
     if (!f)
         return false;
@@ -59,7 +62,7 @@ static void remember(const char *what, const char *key, const char *value)
     int fd = -1;
 
     if (dir && n < LINE && kvr_mkdirs(dir) == KVR_OK)
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd >= 0) {
         if (write(fd, line, (size_t)n) != n) {
             /* a line that is cut off has no end, and is not read */

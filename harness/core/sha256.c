@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/core/infile.h"
+
 enum { READ_BYTES = 64 * 1024 };
 
 static_assert(sizeof(SHA256_CTX) <= sizeof(struct kvr_sha256), "the state has its place");
@@ -79,10 +81,12 @@ static enum kvr_status add_file(struct kvr_sha256 *h, int fd, const char *path)
 
 enum kvr_status kvr_sha256_file(const char *path, char hex[KVR_SHA256_HEX])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct kvr_sha256 h = { 0 };
     enum kvr_status st;
+    int fd;
 
+    KVR_TRY(kvr_infile_check(path));
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
     st = kvr_sha256_open(&h);

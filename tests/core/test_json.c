@@ -1,5 +1,6 @@
 /* test_json.c - what the typed getters say. */
 #include "harness/core/json.h"
+#include "harness/core/utf8.h"
 #include "tests/suite.h"
 
 #include <check.h>
@@ -109,6 +110,31 @@ START_TEST(missing_is_an_error_or_a_default)
 }
 END_TEST
 
+/* Every message gets through, whatever bytes a file or a name has put into it: kept is what is
+ * UTF-8, the rest is told apart. */
+START_TEST(words)
+{
+#define WHAT "\xef\xbf\xbd"
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "fr\xc3\xbchling \xf0\x9f\x8e\xac", "fr\xc3\xbchling \xf0\x9f\x8e\xac" },
+        { "found '\xff\xfe'", "found '" WHAT WHAT "'" },
+        { "cut \xe2\x82", "cut " WHAT WHAT },                 /* in the middle of a character */
+        { "\xc0\xaf\xed\xa0\x80", WHAT WHAT WHAT WHAT WHAT }, /* overlong, a surrogate */
+        { "\xf4\x90\x80\x80.", WHAT WHAT WHAT WHAT "." },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *j = kvr_json_words(cases[i][0]);
+
+        ck_assert_ptr_nonnull(j);
+        ck_assert_str_eq(json_string_value(j), cases[i][1]);
+        ck_assert_int_eq(kvr_utf8_is(cases[i][0]), strcmp(cases[i][0], cases[i][1]) == 0);
+        json_decref(j);
+    }
+}
+END_TEST
+
 static enum kvr_status load_text(const char *content, json_t **o, char path[64])
 {
     enum kvr_status st;
@@ -144,7 +170,7 @@ START_TEST(files)
     ck_assert_int_eq(load_text("", &o, path), KVR_EFORMAT);
     ck_assert_int_eq(kvr_json_load(&o, path), KVR_ENOTFOUND);
     says(path);
-    ck_assert_int_eq(kvr_json_load(&o, "/"), KVR_EIO);
+    ck_assert_int_eq(kvr_json_load(&o, "/"), KVR_EFORMAT);
     ck_assert_ptr_null(o);
 }
 END_TEST
@@ -157,6 +183,7 @@ int main(void)
     tcase_add_test(tc, right_types);
     tcase_add_test(tc, wrong_types_say_what_was_found);
     tcase_add_test(tc, missing_is_an_error_or_a_default);
+    tcase_add_test(tc, words);
     tcase_add_test(tc, files);
     suite_add_tcase(s, tc);
     return run_suite(s);

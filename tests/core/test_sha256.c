@@ -77,7 +77,7 @@ START_TEST(files)
     unlink(path);
     ck_assert_int_eq(kvr_sha256_file(path, hex), KVR_ENOTFOUND);
     ck_assert_ptr_nonnull(strstr(kvr_error(), path));
-    ck_assert_int_eq(kvr_sha256_file("/", hex), KVR_EIO);
+    ck_assert_int_eq(kvr_sha256_file("/", hex), KVR_EFORMAT);
 }
 END_TEST
 

@@ -1,0 +1,31 @@
+/* library.c - see library.h. */
+#include "harness/core/library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* "OBJECT: REASON: ERROR" is what a loader says. Where it has no memory for that, it says one of these, or
+ * the bare reason, or nothing. */
+static bool speaks_of_memory(const char *why)
+{
+    return !why || !strstr(why, ": ") || strstr(why, "out of memory") ||
+           strstr(why, strerror(ENOMEM));
+}
+
+enum kvr_status kvr_library_open(void **out, const char *name, int flags)
+{
+    const char *why;
+    bool memory;
+
+    errno = 0;
+    *out = dlopen(name, flags);
+    if (*out)
+        return KVR_OK;
+    memory = errno == ENOMEM;
+    why = dlerror(); /* which puts its text together only now */
+    if (memory || speaks_of_memory(why))
+        return kvr_fail(KVR_ENOMEM, "%s: no memory to load it", name);
+    return kvr_fail(KVR_EUNSUPPORTED, "%s", why);
+}
