@@ -11,7 +11,7 @@
 const char *const kvr_baseline_words[] = { "auto", "all", "none", NULL };
 const char kvr_baseline_note[] = "baseline: shown unasked (`baselines: none` leaves it out)";
 
-enum { SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
+enum { FEWEST = 3, SHARE = 4, BITS = 16, HEADS = 12, HEAD_DIM = 128 };
 
 static const char *const eight_bits[] = { "INT8_PTH", "FP8_PTH", NULL };
 static const char window[] = "ROLLING_WINDOW", reference[] = "BF16";
@@ -37,19 +37,25 @@ static bool listed(const struct kvr_config *c, const char *spec)
 }
 
 /* 0: they depend on the data, on a budget of tokens, or on a model's shape. */
-static double bits_of(const struct kvr_config_method *m)
+static enum kvr_status bits_of(const struct kvr_config_method *m, double *out)
 {
     struct kvr_scheme *scheme = NULL;
+    enum kvr_status st;
     double bits;
 
+    *out = 0;
     for (int i = 0; i < m->n_settings; i++)
-        if (kvr_fit_asked(m->setting[i].value, &bits))
-            return bits > 0 ? bits : 0;
-    if (kvr_scheme_open(&scheme, m->spec, m->setting, m->n_settings) != KVR_OK)
-        return 0; /* the plan itself will say why */
+        if (kvr_fit_asked(m->setting[i].value, &bits)) {
+            *out = bits > 0 ? bits : 0;
+            return KVR_OK;
+        }
+    st = kvr_scheme_open(&scheme, m->spec, m->setting, m->n_settings);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK; /* the plan itself will say why */
     bits = kvr_scheme_bits(scheme, HEADS, HEAD_DIM);
     kvr_scheme_close(&scheme);
-    return bits > 0 ? ceil(bits - 1e-9) : 0;
+    *out = bits > 0 ? ceil(bits - 1e-9) : 0;
+    return KVR_OK;
 }
 
 /* Most methods first, of as many the fewest bits. */
@@ -62,14 +68,15 @@ static int by_use(const void *a, const void *b)
     return (x->bits > y->bits) - (x->bits < y->bits);
 }
 
-static int find_budgets(const struct kvr_config *c, struct budget out[BITS])
+static enum kvr_status find_budgets(const struct kvr_config *c, struct budget out[BITS], int *n_out)
 {
     int n = 0;
 
     for (int i = 0; i < c->n_methods; i++) {
-        const double bits = bits_of(&c->method[i]);
+        double bits;
         int k = 0;
 
+        KVR_TRY(bits_of(&c->method[i], &bits));
         if (bits <= 0 || bits >= BITS)
             continue;
         while (k < n && out[k].bits != bits)
@@ -81,10 +88,11 @@ static int find_budgets(const struct kvr_config *c, struct budget out[BITS])
         out[k].n++;
     }
     qsort(out, (size_t)n, sizeof *out, by_use);
-    return n;
+    *n_out = n;
+    return KVR_OK;
 }
 
-void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c)
+enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c)
 {
     const struct kvr_yaml_node *at = kvr_yaml_root(c->doc);
     struct budget budget[BITS];
@@ -94,14 +102,17 @@ void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c)
     for (int i = 0; i < c->n_methods; i++)
         others += !kvr_is_reference(&c->method[i]);
     if (strcmp(c->set.baselines, "none") == 0)
-        return;
-    most = strcmp(c->set.baselines, "all") == 0 ? KVR_MAX_BASELINES : others / SHARE;
-    if (most < 3) /* no window beside the two */
-        return;
+        return KVR_OK;
+    if (strcmp(c->set.baselines, "all") == 0)
+        most = KVR_MAX_BASELINES;
+    else if (others < FEWEST)
+        return KVR_OK;
+    else /* a window beside the two, and more of them in large sweeps */
+        most = others / SHARE > 3 ? others / SHARE : 3;
     for (int i = 0; eight_bits[i]; i++)
         if (!listed(c, eight_bits[i]))
             b->method[b->n++] = (struct kvr_config_method){ .spec = eight_bits[i], .at = at };
-    n_windows = find_budgets(c, budget);
+    KVR_TRY(find_budgets(c, budget, &n_windows));
     for (int i = 0; i < n_windows && b->n < most; i++) {
         const int k = b->n++;
 
@@ -111,4 +122,5 @@ void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c)
             .spec = window, .n_settings = 1, .setting = &b->setting[k], .at = at
         };
     }
+    return KVR_OK;
 }

@@ -2,11 +2,12 @@
  * eight bits, integers and floats, per token and head, and an uncoded cache that saves the same
  * bytes by holding fewer frames.
  *
- *     kvr_baselines_make(&b, config);
+ *     KVR_TRY(kvr_baselines_make(&b, config));
  *     ... b.method[i] ...
  *
- * `baselines: auto` takes them where they are no more than a quarter of the methods listed, and
- * leaves the windows out that fewest methods stand beside; `all` takes every one, `none` none. */
+ * `baselines: auto` takes them in a sweep of three methods or more besides BF16: both of eight bits,
+ * and of the windows one, or as many as make all a quarter of the methods listed, those first that
+ * most methods stand beside; `all` takes every one, `none` none. A window that would show as much as the cell's own is left out in any case. */
 #ifndef KVR_PLAN_BASELINES_H
 #define KVR_PLAN_BASELINES_H
 
@@ -27,8 +28,8 @@ struct kvr_baselines {
 
 /* The windows are of the whole bits, rounded up, that the listed methods take of a head of 128
  * channels; a budget that the sweep gives itself (`fit 2.5`) is taken as it is. What the sweep
- * lists is not added again. */
-void kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
+ * lists is not added again. KVR_ENOMEM. */
+enum kvr_status kvr_baselines_make(struct kvr_baselines *b, const struct kvr_config *c);
 
 /* BF16 with no option of its own: what every group is compared with. */
 bool kvr_is_reference(const struct kvr_config_method *m);

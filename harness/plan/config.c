@@ -283,14 +283,14 @@ static enum kvr_status pick_prompts(struct kvr_config_suite *s, const struct kvr
 static enum kvr_status keep_path(const struct kvr_config *c, const struct kvr_yaml_node *n,
                                  const char **out)
 {
-    char *found = NULL, *whole, *kept;
+    char real[PATH_MAX], *found = NULL, *kept; /* not on the heap: the path would be another */
+    const char *whole;
 
     KVR_TRY(find_file(c, n, &found));
-    whole = realpath(found, NULL);
+    whole = realpath(found, real);
     kept = kvr_yaml_alloc(c->doc, strlen(whole ? whole : found) + 1);
     if (kept)
         strcpy(kept, whole ? whole : found);
-    free(whole);
     free(found);
     *out = kept;
     return kept ? KVR_OK : no_memory();

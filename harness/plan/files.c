@@ -61,7 +61,7 @@ static enum kvr_status encoder_files(const struct lister *l, const char *dir,
     char *encoder, *tokenizer;
     enum kvr_status st = kvr_embed_find(dir, &encoder, &tokenizer);
 
-    kvr_need_files_of(c, &n);
+    kvr_need_files_of(c, KVR_DECODER_VAE, &n);
     if (st == KVR_OK)
         st = tell_or_name(l, "text encoder", encoder, dir, "models_t5_umt5-xxl-enc-bf16.pth",
                           n.encoder, without);
@@ -81,14 +81,18 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     struct kvr_model_config c = { 0 };
     struct kvr_model_paths p = { 0 };
     struct kvr_geometry geo = { 0 };
+    enum kvr_decoder_kind decoder = KVR_DECODER_VAE;
     struct kvr_need_files n;
     enum kvr_status st =
         path ? kvr_model_config_read(&c, path) : kvr_fail(KVR_ENOMEM, "%s: no memory", dir);
 
     free(path);
     KVR_TRY(st);
-    kvr_need_files_of(&c, &n);
-    st = kvr_model_paths(dir, &c, &p);
+    if (all)
+        st = kvr_decoder_parse(all->set.decoder, &decoder);
+    kvr_need_files_of(&c, decoder, &n);
+    if (st == KVR_OK)
+        st = kvr_model_paths(dir, &c, decoder, &p);
     if (st == KVR_OK && !c.is_lm)
         st = kvr_geometry_find(dir, &geo);
     if (st == KVR_OK && p.weights)
@@ -96,7 +100,8 @@ static enum kvr_status model_files(const struct lister *l, const struct kvr_conf
     if (st == KVR_OK && p.table)
         tell(l, "words", p.table, 0, "");
     if (st == KVR_OK && p.vae)
-        tell(l, "decoder", p.vae, n.decoder, "cost alone, no pixels");
+        tell(l, "decoder", p.vae, n.decoder,
+             decoder == KVR_DECODER_VAE ? "cost alone, no pixels" : "");
     if (st == KVR_OK && (all ? kvr_plan_encodes(all, &c) : n.encoder > 0))
         st = encoder_files(l, dir, &c);
     kvr_model_paths_free(&p);

@@ -74,6 +74,7 @@ static enum kvr_status parse_field(struct term *t, const char *word, const char 
 
 static enum kvr_status parse_value(struct term *t, const char *all)
 {
+    enum kvr_status st;
     char *end;
 
     t->number = strtod(t->value, &end);
@@ -83,9 +84,10 @@ static enum kvr_status parse_value(struct term *t, const char *all)
                         t->value, field_name(t->field));
     if (t->op != MATCH && t->op != NO_MATCH)
         return KVR_OK;
-    return kvr_regex_open(&t->regex, t->value) == KVR_OK
-               ? KVR_OK
-               : kvr_fail_prefix(KVR_EINVAL, "filter '%.200s'", all);
+    st = kvr_regex_open(&t->regex, t->value);
+    return st == KVR_OK
+               ? st
+               : kvr_fail_prefix(st == KVR_ENOMEM ? st : KVR_EINVAL, "filter '%.200s'", all);
 }
 
 static enum kvr_status parse_term(struct term *t, const char *s, size_t n, const char *all)

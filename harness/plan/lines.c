@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/infile.h"
+
 enum { MAX_LINES = 100000 };
 
 static enum kvr_status no_memory(const char *path)
@@ -46,11 +48,10 @@ enum kvr_status kvr_lines_read(struct kvr_lines *l, const char *path)
     enum kvr_status st;
     bool memory;
     ssize_t n;
-    FILE *f = fopen(path, "re");
+    FILE *f;
 
     memset(l, 0, sizeof *l);
-    if (!f)
-        return kvr_fail(KVR_ENOTFOUND, "%s: %s", path, strerror(errno));
+    KVR_TRY(kvr_infile_open(&f, path));
     errno = 0;
     n = getdelim(&l->all, &size, 0, f);
     memory = n < 0 && !feof(f) && errno == ENOMEM;

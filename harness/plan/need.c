@@ -11,15 +11,14 @@
 #include "harness/plan/effort.h"
 #include "harness/plan/find.h"
 #include "harness/engine/text/umt5.h"
-#include "harness/engine/vae/vae.h"
+#include "harness/engine/vae/decoder.h"
 
-enum { VAE_BASE = 96, BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
+enum { BATCH_TOKENS = 2048, THREADS = 16, MAX_SIDE = 8192 };
 
 /* UMT5-XXL, and its file: BF16. */
 static const struct kvr_umt5_sizes xxl = { 256384, 4096, 4096, 10240, 64, 24, 32 };
 #define XXL_PARAMETERS 5680910336u
-/* The decoder's file has the encoder too, in F32; the tokenizer's size was looked up. */
-#define VAE_PARAMETERS 126892531u
+/* Was looked up. */
 #define TOKENIZER_BYTES 4548313u
 
 static const struct kvr_model_config wan = { .freq_dim = 256,
@@ -120,37 +119,39 @@ static void need_text(const struct kvr_model_config *c, struct kvr_need *n)
     n->text_flop = 2 * xxl.n_layers * (layer * t + 2 * t * t * xxl.attention);
 }
 
-static void need_decoder(const struct kvr_model_config *c, int latent_frames, struct kvr_need *n)
+static void need_decoder(const struct kvr_model_config *c, int latent_frames,
+                         enum kvr_decoder_kind decoder, struct kvr_need *n)
 {
     struct kvr_vae_cost v;
 
     if (c->latent_is_rgb || c->in_dim != KVR_VAE_CHANNELS)
         return;
-    kvr_vae_cost(VAE_BASE, c->latent_h, c->latent_w, &v);
+    kvr_decoder_cost(decoder, c->latent_h, c->latent_w, &v);
     n->decoder_weights = v.weights;
     n->decoder_states = v.states;
     n->decoder_frames = v.frames;
     n->decoder_flop = v.flop_first + v.flop_next * (latent_frames - 1);
 }
 
-void kvr_need_files_of(const struct kvr_model_config *c, struct kvr_need_files *out)
+void kvr_need_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
+                       struct kvr_need_files *out)
 {
     const bool umt5 = !c->n_vocabulary && !c->is_lm && c->text_dim == xxl.dim;
     const bool vae = !c->latent_is_rgb && !c->is_lm && c->in_dim == KVR_VAE_CHANNELS;
 
     *out = (struct kvr_need_files){ .encoder = umt5 ? (int64_t)XXL_PARAMETERS * 2 : 0,
                                     .tokenizer = umt5 ? TOKENIZER_BYTES : 0,
-                                    .decoder = vae ? (int64_t)VAE_PARAMETERS * 4 : 0 };
+                                    .decoder = vae ? kvr_decoder_file_bytes(decoder) : 0 };
 }
 
 void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
-                 struct kvr_need *out)
+                 enum kvr_decoder_kind decoder, struct kvr_need *out)
 {
     memset(out, 0, sizeof *out);
     if (c->is_lm)
         return;
     need_text(c, out);
-    need_decoder(c, p->latent_frames, out);
+    need_decoder(c, p->latent_frames, decoder, out);
     out->activations = kvr_dit_bytes(c);
     out->peak = p->peak + out->activations;
     out->network_flop = kvr_rollout_flop(c, p->latent_frames, window);

@@ -3,7 +3,7 @@
  *
  *     struct kvr_model_config c;
  *     KVR_TRY(kvr_need_config("wan-1.3b", 0, 0, &c));
- *     kvr_need_of(&c, &prediction, window, &need);        of kvr_predict
+ *     kvr_need_of(&c, &prediction, window, KVR_DECODER_VAE, &need);        of kvr_predict
  *     kvr_model_config_free(&c);
  *
  * The three phases do not overlap: the encoder is done with before the first cell, the decoder
@@ -31,7 +31,7 @@ struct kvr_need {
     /* The network: `peak` is the sum of the prediction's and of the activations. */
     size_t activations, peak;
     double network_flop;
-    /* Wan's decoder; 0 where latents are RGB, or of another shape. */
+    /* The decoder of Wan's latents; 0 where latents are RGB, or of another shape. */
     size_t decoder_weights, decoder_states, decoder_frames;
     double decoder_flop;
     int frames, height, width; /* of pixels */
@@ -42,9 +42,10 @@ struct kvr_need {
 struct kvr_need_files {
     int64_t encoder, tokenizer, decoder;
 };
-void kvr_need_files_of(const struct kvr_model_config *c, struct kvr_need_files *out);
+void kvr_need_files_of(const struct kvr_model_config *c, enum kvr_decoder_kind decoder,
+                       struct kvr_need_files *out);
 
 void kvr_need_of(const struct kvr_model_config *c, const struct kvr_prediction *p, int window,
-                 struct kvr_need *out);
+                 enum kvr_decoder_kind decoder, struct kvr_need *out);
 
 #endif

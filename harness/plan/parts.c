@@ -1,11 +1,14 @@
 /* parts.c - a method's plan as JSON: its axes, each with every option spelled out. */
 #include "harness/plan/parts.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "harness/core/sha256.h"
+#include "methods/kernels/calibration.h"
 #include "methods/kernels/head_map.h"
+#include "methods/kernels/salience_head.h"
 #include "methods/plugin.h"
 #include "methods/policy.h"
 
@@ -24,34 +27,48 @@ static void add_axis(void *ctx, const char *axis, const char *text)
 
 /* Another file of the same name is another cell. One that cannot be read is null: the cell fails
  * with the reason, and is another one once the file is there. */
-static void add_budget(json_t *o, const char *which)
+static void add_hash(json_t *o, const char *key, const char *path)
 {
     char hex[KVR_SHA256_HEX];
     struct stat sb;
 
-    if (kvr_layer_budget_is_file(which))
-        json_object_set_new(o, "layer_budget_sha256",
-                            stat(which, &sb) == 0 && S_ISREG(sb.st_mode) &&
-                                    kvr_sha256_file(which, hex) == KVR_OK
-                                ? json_string(hex)
-                                : json_null());
-}
-
-/* The map of heads that a retention reads, likewise. */
-static void add_map(json_t *o, const struct kvr_retention_use *r)
-{
-    const struct kvr_opt *map = r->part ? kvr_opts_find(r->part->options, "map") : NULL;
-    char text[KVR_OPT_STRING_MAX], hex[KVR_SHA256_HEX];
-    struct stat sb;
-
-    if (!map || strcmp(kvr_opts_text(map, r->opts, text, sizeof text), KVR_HEAD_MAP_ONLINE) == 0 ||
-        strcmp(text, KVR_HEAD_MAP_PUBLISHED) == 0)
-        return;
-    json_object_set_new(o, "map_sha256",
-                        stat(text, &sb) == 0 && S_ISREG(sb.st_mode) &&
-                                kvr_sha256_file(text, hex) == KVR_OK
+    json_object_set_new(o, key,
+                        stat(path, &sb) == 0 && S_ISREG(sb.st_mode) &&
+                                kvr_sha256_file(path, hex) == KVR_OK
                             ? json_string(hex)
                             : json_null());
+}
+
+static void add_budget(json_t *o, const char *which)
+{
+    if (kvr_layer_budget_is_file(which))
+        add_hash(o, "layer_budget_sha256", which);
+}
+
+/* A file that a retention reads, likewise: not where the option is one of two words. */
+static void add_file(json_t *o, const struct kvr_retention_use *r, const char *option,
+                     const char *key, const char *word, const char *other_word)
+{
+    const struct kvr_opt *file = r->part ? kvr_opts_find(r->part->options, option) : NULL;
+    char text[KVR_OPT_STRING_MAX];
+
+    if (!file || strcmp(kvr_opts_text(file, r->opts, text, sizeof text), word) == 0 ||
+        strcmp(text, other_word) == 0)
+        return;
+    add_hash(o, key, text);
+}
+
+/* The calibration that a codec's stage reads: "k.levels_sha256", of a tier "sink.k.levels_sha256". */
+static void add_calibration(void *ctx, const char *prefix, const struct kvr_opt *o,
+                            const char *value)
+{
+    char key[128];
+
+    if (o->type != KVR_OPT_T_STRING || strcmp(o->def_text, KVR_CALIBRATION_FIT) != 0 ||
+        !kvr_calibration_is_file(value))
+        return;
+    snprintf(key, sizeof key, "%s%s_sha256", prefix, o->name);
+    add_hash(ctx, key, value);
 }
 
 json_t *kvr_parts_json(const struct kvr_scheme *p)
@@ -61,7 +78,10 @@ json_t *kvr_parts_json(const struct kvr_scheme *p)
     if (o) {
         kvr_plan_axes(p, add_axis, o);
         add_budget(o, p->opts.layer_budget);
-        add_map(o, &p->retention);
+        add_file(o, &p->retention, "map", "map_sha256", KVR_HEAD_MAP_ONLINE,
+                 KVR_HEAD_MAP_PUBLISHED);
+        add_file(o, &p->retention, "head", "head_sha256", KVR_SALIENCE_AUTO, KVR_SALIENCE_DRAWN);
+        kvr_plan_visit(p, add_calibration, o);
     }
     return o;
 }

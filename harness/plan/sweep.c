@@ -12,6 +12,7 @@
 #include "harness/plan/effort.h"
 #include "harness/plan/filter.h"
 #include "harness/plan/geometry.h"
+#include "harness/plan/given.h"
 #include "harness/plan/parts.h"
 #include "harness/workload/prompt.h"
 #include "harness/workload/text.h"
@@ -138,18 +139,6 @@ enum kvr_status kvr_cell_scheme(const struct kvr_cell *c, const char *spec, stru
     return st;
 }
 
-static json_t *options_json(const struct kvr_cell *c)
-{
-    json_t *o = json_object();
-
-    for (int i = 0; o && c->method && i < c->method->n_settings; i++) {
-        const struct kvr_setting s = kvr_cell_setting(c, i);
-
-        json_object_set_new(o, s.name, json_string(s.value));
-    }
-    return o;
-}
-
 /* Without a word when the plan needs none: cells of built-in parts keep their keys. */
 static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme)
 {
@@ -164,42 +153,98 @@ static enum kvr_status add_plugins(json_t *spec, const struct kvr_scheme *scheme
     return KVR_OK;
 }
 
-/* Keys of a cell: the group's part, the method's, then what is done with the frames. */
-static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
-                                 const struct point *p, const struct kvr_scheme *scheme)
+/* The method's part of a cell's spec. *former: the same with all options that were given; NULL when
+ * all of them count. */
+static enum kvr_status add_method(json_t *j, struct kvr_given *given, const struct kvr_cell *cell,
+                                  const struct kvr_scheme *scheme, json_t **former)
 {
-    json_t *j = NULL;
-    enum kvr_status st = group_json(p, config, &j);
+    json_t *parts = scheme ? kvr_parts_json(scheme) : json_null(), *options = NULL, *all = NULL;
+    enum kvr_status st = parts ? kvr_given_json(given, cell, parts, &options, &all) : no_memory();
 
-    if (st == KVR_OK)
-        st = hash_json(j, cell->group);
     if (st == KVR_OK &&
         (json_object_set_new(j, "method", json_string(cell->name)) ||
          json_object_set_new(j, "reading", json_string(cell->reading)) ||
          json_object_set_new(j, "plan", json_string(cell->plan)) ||
-         json_object_set_new(j, "options", options_json(cell)) ||
+         json_object_set(j, "options", options) ||
          (cell->fit.at >= 0 && json_object_set_new(j, "budget_bits", json_real(cell->fit.bits))) ||
-         json_object_set_new(j, "parts", scheme ? kvr_parts_json(scheme) : json_null())))
+         json_object_set(j, "parts", parts)))
         st = no_memory();
     if (st == KVR_OK)
         st = add_plugins(j, scheme);
-    if (st == KVR_OK)
-        st = hash_json(j, cell->rollout);
-    if (st == KVR_OK &&
-        (json_object_set_new(j, "metrics", kvr_config_metrics_json(config)) ||
-         (config->n_commands &&
-          json_object_set_new(j, "commands",
-                              kvr_config_commands_json(config->command, config->n_commands))) ||
-         json_object_set_new(j, "repeat", json_integer(cell->repeat))))
-        st = no_memory();
-    if (st == KVR_OK)
-        st = kvr_settings_write_json(&p->set, true, j);
-    if (st == KVR_OK) {
-        cell->spec = kvr_spec_text(j);
-        st = cell->spec ? kvr_cell_hash(cell->spec, cell->key) : no_memory();
+    if (st == KVR_OK && all) {
+        *former = json_copy(j);
+        if (!*former || json_object_set(*former, "options", all))
+            st = no_memory();
     }
+    json_decref(options);
+    json_decref(all);
+    json_decref(parts);
+    return st;
+}
+
+/* `j` has what makes the frames; what is done with them is put to it. */
+static enum kvr_status name_spec(json_t *j, const struct kvr_config *config, const struct point *p,
+                                 char rollout[KVR_KEY_LEN], char key[KVR_KEY_LEN], char **spec)
+{
+    KVR_TRY(hash_json(j, rollout));
+    if (json_object_set_new(j, "metrics", kvr_config_metrics_json(config)) ||
+        (config->n_commands &&
+         json_object_set_new(j, "commands",
+                             kvr_config_commands_json(config->command, config->n_commands))) ||
+        json_object_set_new(j, "repeat", json_integer(p->repeat)))
+        return no_memory();
+    KVR_TRY(kvr_settings_write_json(&p->set, true, j));
+    *spec = kvr_spec_text(j);
+    return *spec ? kvr_cell_hash(*spec, key) : no_memory();
+}
+
+static enum kvr_status name_former(json_t *j, const struct kvr_config *config,
+                                   const struct point *p, struct kvr_cell *cell)
+{
+    struct kvr_former *f = cell->former = calloc(1, sizeof *f);
+
+    return f ? name_spec(j, config, p, f->rollout, f->key, &f->spec) : no_memory();
+}
+
+/* Keys of a cell: the group's part, the method's, then what is done with the frames. */
+static enum kvr_status make_keys(struct kvr_cell *cell, const struct kvr_config *config,
+                                 struct kvr_given *given, const struct point *p,
+                                 const struct kvr_scheme *scheme)
+{
+    json_t *j = NULL, *former = NULL;
+    enum kvr_status st = group_json(p, config, &j);
+
+    if (st == KVR_OK)
+        st = hash_json(j, cell->group);
+    if (st == KVR_OK)
+        st = add_method(j, given, cell, scheme, &former);
+    if (st == KVR_OK)
+        st = name_spec(j, config, p, cell->rollout, cell->key, &cell->spec);
+    if (st == KVR_OK && former)
+        st = name_former(former, config, p, cell);
+    json_decref(former);
     json_decref(j);
     return st;
+}
+
+static void free_cell(struct kvr_cell *c)
+{
+    if (c->former)
+        free(c->former->spec);
+    free(c->former);
+    free(c->spec);
+}
+
+void kvr_cell_swap_former(struct kvr_cell *c)
+{
+    struct kvr_former was = { .spec = c->spec };
+
+    memcpy(was.key, c->key, KVR_KEY_LEN);
+    memcpy(was.rollout, c->rollout, KVR_KEY_LEN);
+    memcpy(c->key, c->former->key, KVR_KEY_LEN);
+    memcpy(c->rollout, c->former->rollout, KVR_KEY_LEN);
+    c->spec = c->former->spec;
+    *c->former = was;
 }
 
 /* --- cells ------------------------------------------------------------------------------ */
@@ -259,6 +304,20 @@ static enum kvr_status fit(struct kvr_sweep *s, struct kvr_cell *cell, const str
                           s->config->stopped, &cell->fit);
 }
 
+/* What to mind when the numbers of this method on this model are read. */
+static void warn(struct kvr_cell *cell, const struct kvr_scheme *p,
+                 const struct kvr_model_config *c)
+{
+    const char *text = kvr_scheme_warning(p);
+
+    if (!text)
+        text =
+            kvr_retention_warning(&p->retention, c->n_heads,
+                                  c->n_kv_heads ? c->n_kv_heads : c->n_heads, c->dim / c->n_heads);
+    if (text)
+        snprintf(cell->warning, sizeof cell->warning, "%s", text);
+}
+
 /* Opens the method for this model; a refusal with KVR_EUNSUPPORTED makes the cell impossible,
  * any other is an error of the config. */
 static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
@@ -282,8 +341,7 @@ static enum kvr_status open_method(struct kvr_sweep *s, struct kvr_cell *cell,
     if (st == KVR_OK) {
         snprintf(cell->plan, sizeof cell->plan, "%s", (*scheme)->name);
         cell->reading = kvr_scheme_reading(*scheme);
-        if (kvr_scheme_warning(*scheme))
-            snprintf(cell->warning, sizeof cell->warning, "%s", kvr_scheme_warning(*scheme));
+        warn(cell, *scheme, c);
         st = kvr_scheme_check(*scheme, c->n_kv_heads ? c->n_kv_heads : c->n_heads,
                               c->dim / c->n_heads);
         if (st == KVR_EINVAL) /* right for other models, impossible for this one's shape */
@@ -360,11 +418,11 @@ static enum kvr_status add_cell(struct kvr_sweep *s, const struct point *p,
     }
     if (st == KVR_OK) {
         make_label(cell, m);
-        st = make_keys(cell, s->config, p, scheme);
+        st = make_keys(cell, s->config, &s->given, p, scheme);
     }
     kvr_scheme_close(&scheme);
     if (st != KVR_OK) {
-        free(cell->spec);
+        free_cell(cell);
         return st;
     }
     s->n_cells++;
@@ -493,6 +551,8 @@ static enum kvr_status check_trace(const struct kvr_sweep *s, const struct point
         snprintf(why, n, "forcing %s: a trace is its own teacher", p->set.forcing);
     else if (strcmp(p->set.schedule, "model") != 0 || p->set.model_steps)
         snprintf(why, n, "schedule, model_steps: a trace's passes are recorded");
+    else if (strcmp(p->set.decoder, "vae") != 0)
+        snprintf(why, n, "decoder %s: a trace has no latents", p->set.decoder);
     else if (strcmp(p->set.compute, "f32") != 0)
         snprintf(why, n, "compute %s: a trace has no linear layers", p->set.compute);
     else if (p->set.jitter)
@@ -599,6 +659,13 @@ static bool there_already(const struct kvr_sweep *s, int first)
     return false;
 }
 
+/* A window that holds all that the cell's own window shows is no shorter one. */
+static bool shows_all(const struct kvr_cell *c)
+{
+    return c->fit.at >= 0 && c->set.window > 0 &&
+           strtod(c->fit.value, NULL) >= (double)c->set.window;
+}
+
 /* What nobody asked for is no hole where it cannot be. */
 static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
                                    const struct kvr_config_method *m, int first)
@@ -608,11 +675,11 @@ static enum kvr_status add_unasked(struct kvr_sweep *s, const struct point *p,
 
     KVR_TRY(add_cell(s, p, m, first, NULL));
     last = &s->cell[s->n_cells - 1];
-    wanted = last->possible && !there_already(s, first);
+    wanted = last->possible && !there_already(s, first) && !shows_all(last);
     if (!last->warning[0])
         snprintf(last->warning, sizeof last->warning, "%s", kvr_baseline_note);
     if (!wanted) {
-        free(last->spec);
+        free_cell(last);
         s->n_cells--;
     }
     return KVR_OK;
@@ -949,8 +1016,9 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
     s->unasked = malloc(sizeof *s->unasked);
     if (!s->unasked)
         return no_memory();
-    kvr_baselines_make(s->unasked, config);
-    st = check_size(s);
+    st = kvr_baselines_make(s->unasked, config);
+    if (st == KVR_OK)
+        st = check_size(s);
     if (st == KVR_OK)
         st = over_models(s, facts, n_facts);
     for (int i = 0; st == KVR_OK && i < config->rules.n; i++)
@@ -965,10 +1033,11 @@ enum kvr_status kvr_sweep_make(struct kvr_sweep *s, const struct kvr_config *con
 void kvr_sweep_free(struct kvr_sweep *s)
 {
     for (int i = 0; i < s->n_cells; i++)
-        free(s->cell[i].spec);
+        free_cell(&s->cell[i]);
     free(s->cell);
     free(s->unasked);
     kvr_fits_free(&s->fits);
+    kvr_given_free(&s->given);
     memset(s, 0, sizeof *s);
 }
 

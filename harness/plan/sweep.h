@@ -7,7 +7,8 @@
  *     kvr_sweep_free(&sweep);
  *
  * A cell's spec is canonical JSON (sorted keys, no blanks) of everything that defines its
- * number; its key is a hash of that. Same key, same result: that is what resuming rests on.
+ * number; its key is a hash of that. Same key, same result: that is what resuming rests on. An
+ * option that is what it would be anyway is not in it (given.h).
  * Cells that share all but the method form a group and are compared with the group's BF16
  * cell, which is added when it is not listed; so are, in large sweeps, the baselines of
  * baselines.h. Draws of moved noise (`jitter`) are groups of their own, whose BF16 cells are
@@ -19,6 +20,7 @@
 #include "harness/plan/baselines.h"
 #include "harness/plan/config.h"
 #include "harness/plan/fits.h"
+#include "harness/plan/given.h"
 #include "harness/store/store.h"
 
 /* Part of every key. Raise it when the same spec means another number: a change of the
@@ -35,11 +37,19 @@ struct kvr_model_facts {
     const char *text_sha256; /* of its text encoder and tokenizer; NULL: it has none */
 };
 
+/* What a cell was called when an option that changes nothing made another key of it: databases of
+ * that time have it by these. */
+struct kvr_former {
+    char key[KVR_KEY_LEN], rollout[KVR_KEY_LEN];
+    char *spec;
+};
+
 struct kvr_cell {
     char key[KVR_KEY_LEN];     /* of the spec */
     char rollout[KVR_KEY_LEN]; /* of the part that makes the frames: without metrics and repeat */
     char group[KVR_KEY_LEN];   /* of the part that is not the method */
     char *spec;                /* owned */
+    struct kvr_former *former; /* owned; NULL: it was never called otherwise */
     char label[KVR_LABEL_MAX]; /* "RTN_INT4", "RTN_INT4@study bits=3" */
     char name[96];             /* "RTN_INT4" */
     char plan[96];             /* what kvr_scheme_open takes: "RTN_INT4@study+taylor" */
@@ -72,6 +82,7 @@ struct kvr_sweep {
     const struct kvr_config *config;
     struct kvr_baselines *unasked; /* methods that no config lists (baselines.h); owned */
     struct kvr_fits fits;          /* budgets that were solved for it */
+    struct kvr_given given;        /* options of its methods that count */
     int n_cells;
     struct kvr_cell *cell; /* groups together, each with its baseline first */
 };
@@ -91,6 +102,9 @@ enum kvr_status kvr_sweep_select(struct kvr_sweep *s, const char *filter, int sh
 
 /* Canonical, malloc'ed; NULL: no memory, or `j` is NULL. */
 char *kvr_spec_text(const json_t *j);
+
+/* The cell by its former key, rollout and spec, which must be there; once more: back. */
+void kvr_cell_swap_former(struct kvr_cell *c);
 
 /* Setting i of the cell's method as it is run: what was solved for a budget has its value. */
 struct kvr_setting kvr_cell_setting(const struct kvr_cell *c, int i);

@@ -2,14 +2,13 @@
 #include "harness/plan/yaml.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <yaml.h>
 
+#include "harness/core/infile.h"
 #include "harness/core/opts.h"
 
 /* Everything a document allocates hangs in one list and goes with it. */
@@ -362,28 +361,15 @@ enum kvr_status kvr_yaml_read_text(struct kvr_yaml **out, const char *text, size
     return KVR_OK;
 }
 
-/* A FIFO that nobody writes to is empty, not waited for; one that somebody writes to (a shell's
- * `<(...)`) is read to its end. */
-static FILE *open_text(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    FILE *f = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "rb") : NULL;
-
-    if (!f && fd >= 0)
-        close(fd);
-    return f;
-}
-
 enum kvr_status kvr_yaml_read(struct kvr_yaml **out, const char *path)
 {
-    FILE *f = open_text(path);
+    FILE *f;
     char *text;
     size_t n;
     enum kvr_status st;
 
     *out = NULL;
-    if (!f)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", path, strerror(errno));
+    KVR_TRY(kvr_infile_open(&f, path));
     text = malloc(KVR_YAML_MAX_BYTES + 1);
     if (!text) {
         fclose(f);

@@ -9,6 +9,7 @@
 
 #include "harness/cache/predict.h"
 #include "harness/plan/filter.h"
+#include "harness/plan/parts.h"
 #include "harness/plan/sweep.h"
 #include "tests/suite.h"
 
@@ -152,6 +153,85 @@ START_TEST(any_setting_changes_the_key)
 }
 END_TEST
 
+/* An option that says what is so anyway, however it is said, is the cell without a word. */
+static const char *const same_cells[][2] = {
+    { "methods=[RTN_INT4]", "methods=[{method: RTN_INT4, options: {bits: 4}}]" },
+    { "methods=[RTN_INT4]",
+      "methods=[{method: RTN_INT4, label: mine, options: {group: 16, v.bits: 4}}]" },
+    { "methods=[RTN_INT4]", "methods=[{method: RTN_INT4, options: {retention: none}}]" },
+    { "methods=[RTN_INT4]",
+      "methods=[{method: RTN_INT4, options: {bits: 3, k.bits: 4, v.bits: 4}}]" },
+    { "methods=[RTN_INT4+taylor]", "methods=[{method: RTN_INT4, options: {correction: taylor}}]" },
+    { "methods=[RTN_INT4@study]",
+      "methods=[{method: RTN_INT4@study, options: {layer_budget: moviegen}}]" },
+    { "methods=[{method: RTN_INT4, options: {bits: 3}}]",
+      "methods=[{method: RTN_INT4, options: {bits: 3, group: 16, k.bits: 3}}]" },
+};
+
+/* Is the method that a worker makes of the spec the plan's? */
+static void is_read_back(const char *text)
+{
+    json_t *spec = json_loads(text, 0, NULL), *parts, *value;
+    struct kvr_setting set[16];
+    struct kvr_scheme *scheme;
+    const char *key;
+    int n = 0;
+
+    json_object_foreach(json_object_get(spec, "options"), key, value) set[n++] =
+        (struct kvr_setting){ key, json_string_value(value) };
+    ck_assert_msg(kvr_scheme_open(&scheme, json_string_value(json_object_get(spec, "plan")), set,
+                                  n) == KVR_OK,
+                  "%s", kvr_error());
+    parts = kvr_parts_json(scheme);
+    ck_assert_msg(json_equal(parts, json_object_get(spec, "parts")), "%s", text);
+    kvr_scheme_close(&scheme);
+    json_decref(parts);
+    json_decref(spec);
+}
+
+START_TEST(what_is_so_anyway_is_no_other_cell)
+{
+    const char *const plain[] = { same_cells[_i][0], NULL }, *const said[] = { same_cells[_i][1],
+                                                                               NULL };
+    struct kvr_config c, c2;
+    struct kvr_sweep s, s2;
+
+    must_make(&c, &s, ONE, plain);
+    must_make(&c2, &s2, ONE, said);
+    ck_assert_str_eq(s2.cell[1].spec, s.cell[1].spec);
+    ck_assert_str_eq(s2.cell[1].key, s.cell[1].key);
+    is_read_back(s2.cell[1].spec);
+    drop(&c, &s);
+    drop(&c2, &s2);
+}
+END_TEST
+
+/* What changes the method counts, whatever the order it is said in, and so does the answer to a
+ * budget; what was found of one method is found of all its cells. */
+START_TEST(what_changes_the_method_counts)
+{
+    static const char *const said[] = {
+        "methods=[{method: AGE_TIER_INT4, options: {old.bits: [2, 8], k.bits: 2, recent.bits: 4}},"
+        " {method: RTN_INT4, options: {group: fit 5}}]",
+        "frames=[6, 9]", "baselines=none", NULL
+    };
+    struct kvr_config c;
+    struct kvr_sweep s;
+
+    must_make(&c, &s, ONE, said);
+    ck_assert_int_eq(s.n_cells, 2 * 4);
+    for (int i = 0; i < s.n_cells; i++)
+        is_read_back(s.cell[i].spec);
+    for (int i = 0; i < s.n_cells; i += 4) {
+        ck_assert_ptr_nonnull(strstr(s.cell[i + 1].spec, "\"old.bits\":\"2\""));
+        ck_assert_ptr_nonnull(strstr(s.cell[i + 2].spec, "\"old.bits\":\"8\""));
+        ck_assert_ptr_nonnull(strstr(s.cell[i + 3].spec, "\"options\":{\"group\":\""));
+    }
+    ck_assert_str_eq(s.cell[1].label, "AGE_TIER_INT4 old.bits=2 k.bits=2 recent.bits=4");
+    drop(&c, &s);
+}
+END_TEST
+
 /* What does not change frames leaves the rollout's hash alone. */
 START_TEST(rollout_is_without_metrics)
 {
@@ -241,7 +321,8 @@ START_TEST(product)
                                "{suite: storyeval-nano, prompts: 2}]\n"
                                "methods: [BF16, RTN_INT4, {method: RTN_INT4, options: {bits: [2, "
                                "3]}}]\n"
-                               "frames: [42, 48]\nwindow: [0, 6]\nevict: [false, true]\n";
+                               "frames: [42, 48]\nwindow: [0, 6]\nevict: [false, true]\n"
+                               "baselines: none\n";
     struct kvr_config c;
     struct kvr_sweep s;
 
@@ -260,7 +341,7 @@ START_TEST(product)
 }
 END_TEST
 
-/* Eight bits per token and head and windows of the methods' bytes: in sweeps of many methods by
+/* Eight bits per token and head and windows of the methods' bytes: in sweeps of three methods by
  * themselves, else as one says; never twice, and no part of another cell's key. */
 START_TEST(unasked)
 {
@@ -272,6 +353,7 @@ START_TEST(unasked)
         "PRQ_INT4, RTN_K2_V4, RTN_INT4_RECENT2, AGE_TIER_INT2, RTN_INT4_REFRESH, H2O]\n"
         "frames: 42\nseed: 5\njitter: 0\n";
     static const char few[] = "methods=[BF16, RTN_INT4, RTN_INT2]";
+    static const char three[] = "methods=[BF16, RTN_INT4, RTN_INT2, QUAROT_KV_INT2]";
     static const char some[] = "methods=[BF16, RTN_INT8, INT8_PTH, {method: ROLLING_WINDOW, "
                                "options: {frames: fit 5}}]";
     static const struct {
@@ -280,12 +362,14 @@ START_TEST(unasked)
     } cases[] = {
         { { "baselines=auto" },
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=13* fit=5" } }, /* most take 5 bits */
+        { { "baselines=auto", "window=12" }, { "INT8_PTH", "FP8_PTH" } }, /* it would show more */
         { { "baselines=none" }, { NULL } },
         { { "baselines=auto", few }, { NULL } },
+        { { "baselines=auto", three }, { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3" } },
         { { "baselines=all", few },
           { "INT8_PTH", "FP8_PTH", "ROLLING_WINDOW frames=* fit=3",
             "ROLLING_WINDOW frames=13* fit=5" } },
-        { { "baselines=all", some }, { "FP8_PTH", "ROLLING_WINDOW frames=2* fit=9" } },
+        { { "baselines=all", some }, { "FP8_PTH" } }, /* of 9 bits it is 23 frames of 21 */
     };
     struct kvr_config c, c0;
     struct kvr_sweep s, off;
@@ -367,7 +451,7 @@ START_TEST(too_long_to_solve)
         "model: nano\n"
         "prompts: [{id: p1, text: a large red disc bounces over a plain blue background}]\n"
         "methods: [BF16, {method: ROLLING_WINDOW, options: {frames: [fit 1, fit 2, fit 3]}}]\n"
-        "frames: [6000, 9000]\nseed: 1\n";
+        "frames: [6000, 9000]\nseed: 1\nbaselines: none\n";
     const int64_t before = kvr_predictions();
     struct kvr_config c;
     struct kvr_sweep s;
@@ -391,7 +475,7 @@ START_TEST(controls)
         "prompts: [{id: p1, text: a large red disc bounces over a plain "
         "blue background}]\n"
         "methods: [BF16, RTN_INT8, RTN_INT4, RTN_INT2, KIVI_INT4, KIVI_INT2, "
-        "QUAROT_KV_INT4, QUAROT_KV_INT2, PRQ_INT4]\nframes: 6\nseed: 5\n";
+        "QUAROT_KV_INT4, QUAROT_KV_INT2, PRQ_INT4]\nframes: 6\nseed: 5\nbaselines: none\n";
     static const struct {
         const char *set[3];
         int n_cells;
@@ -477,6 +561,10 @@ static const struct {
     { "methods=[RTN_INT4, RTN_INT4]", "methods=[RTN_INT4, RTN_INT4]: method 'RTN_INT4' is listed" },
     { "methods=[RTN_INT4, {method: RTN_INT4, label: b}]",
       "methods=[RTN_INT4, {method: RTN_INT4, label: b}]: method 'b' is 'RTN_INT4' under" },
+    { "methods=[RTN_INT4, {method: RTN_INT4, options: {bits: [3, 4]}}]",
+      "methods=[RTN_INT4, {method: RTN_INT4, options: {bits: [3, 4]}}]: method 'RTN_INT4 bits=4' "
+      "is "
+      "'RTN_INT4' under another label" },
     { "methods=[BF16, {method: BF16, label: b}]",
       "methods=[BF16, {method: BF16, label: b}]: method 'b' is 'BF16' under another" },
     { "methods=[BF16, BF16]", "methods=[BF16, BF16]: method 'BF16' is listed twice" },
@@ -757,6 +845,9 @@ int main(void)
     tcase_add_test(tc, baseline_is_implied);
     tcase_add_test(tc, pinned);
     tcase_add_test(tc, any_setting_changes_the_key);
+    tcase_add_loop_test(tc, what_is_so_anyway_is_no_other_cell, 0,
+                        sizeof same_cells / sizeof *same_cells);
+    tcase_add_test(tc, what_changes_the_method_counts);
     tcase_add_test(tc, rollout_is_without_metrics);
     tcase_add_test(tc, kinds_are_apart);
     tcase_add_test(tc, probes_of_some_prompts);

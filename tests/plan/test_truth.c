@@ -244,15 +244,28 @@ START_TEST(bundled)
 }
 END_TEST
 
-/* A file of layer budgets is keyed by what it says; without one keys are as they were. */
-static void budget_key(const char *text, const char *budget, char key[KVR_KEY_LEN])
+/* An option that names a file, and what the key calls the file's hash. */
+struct file_option {
+    const char *method, *option, *hash;
+    const char *words[2]; /* values that are no files */
+};
+static const struct file_option file_options[] = {
+    { "FLOWCACHE_ADAPTIVE_INT2", "layer_budget", "layer_budget_sha256", { "linear", "storyeval" } },
+    { "FORCING_KV", "map", "map_sha256", { "online", "online" } },
+    { "PAFU_SEH", "head", "head_sha256", { "auto", "drawn" } },
+    { "KVQUANT_3BIT", "rest.k.levels", "rest.k.levels_sha256", { "fit", "fit" } },
+};
+
+/* A file is keyed by what it says; without one keys are as they were. */
+static void file_key(const struct file_option *o, const char *text, const char *word,
+                     char key[KVR_KEY_LEN])
 {
     const struct kvr_model_facts facts = { .name = "nano", .sha256 = SHA, .config = &model };
     char config[512], file[96];
     struct kvr_config c;
     struct kvr_sweep s;
 
-    snprintf(file, sizeof file, "%s/budget.txt", dir);
+    snprintf(file, sizeof file, "%s/option.txt", dir);
     if (text) {
         FILE *f = fopen(file, "w");
 
@@ -261,29 +274,30 @@ static void budget_key(const char *text, const char *budget, char key[KVR_KEY_LE
     }
     snprintf(config, sizeof config,
              "model: nano\nframes: 9\nprompts: [{id: a, " TEXT "}]\nmethods:\n"
-             "  - {method: FLOWCACHE_ADAPTIVE_INT2, options: {layer_budget: %s}}\n",
-             budget ? budget : file);
+             "  - {method: %s, options: {%s: %s}}\n",
+             o->method, o->option, word ? word : file);
     ck_assert_msg(kvr_config_read_text(&c, config, "c.yaml", NULL) == KVR_OK, "%s", kvr_error());
     ck_assert_msg(kvr_sweep_make(&s, &c, &facts, 1) == KVR_OK, "%s", kvr_error());
     memcpy(key, s.cell[1].key, KVR_KEY_LEN);
-    ck_assert_int_eq(strstr(s.cell[1].spec, "layer_budget_sha256") != NULL, budget == NULL);
-    ck_assert_ptr_null(strstr(s.cell[0].spec, "layer_budget_sha256"));
+    ck_assert_int_eq(strstr(s.cell[1].spec, o->hash) != NULL, word == NULL);
+    ck_assert_ptr_null(strstr(s.cell[0].spec, o->hash));
     drop(&c, &s);
 }
 
-START_TEST(budget_files_are_keyed_by_content)
+START_TEST(files_of_options_are_keyed_by_content)
 {
+    const struct file_option *o = &file_options[_i];
     char absent[KVR_KEY_LEN], one[KVR_KEY_LEN], same[KVR_KEY_LEN], other[KVR_KEY_LEN];
 
-    budget_key(NULL, NULL, absent);
-    budget_key("1\n1\n1\n1\n1\n1\n", NULL, one);
-    budget_key("1\n1\n1\n1\n1\n1\n", NULL, same);
-    budget_key("1\n1\n1\n1\n1\n2\n", NULL, other);
+    file_key(o, NULL, NULL, absent);
+    file_key(o, "1\n1\n1\n1\n1\n1\n", NULL, one);
+    file_key(o, "1\n1\n1\n1\n1\n1\n", NULL, same);
+    file_key(o, "1\n1\n1\n1\n1\n2\n", NULL, other);
     ck_assert_str_eq(one, same);
     ck_assert_str_ne(one, other);
     ck_assert_str_ne(one, absent);
-    budget_key(NULL, "linear", one);
-    budget_key(NULL, "storyeval", other);
+    for (int i = 0; i < 2; i++)
+        file_key(o, NULL, o->words[i], one);
 }
 END_TEST
 
@@ -299,7 +313,8 @@ int main(void)
     tcase_add_test(tc, truth_is_as_long_as_the_rollout);
     tcase_add_test(tc, of_a_suite);
     tcase_add_test(tc, bundled);
-    tcase_add_test(tc, budget_files_are_keyed_by_content);
+    tcase_add_loop_test(tc, files_of_options_are_keyed_by_content, 0,
+                        sizeof file_options / sizeof *file_options);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -123,7 +123,7 @@ START_TEST(too_large)
     ck_assert_ptr_nonnull(strstr(kvr_error(), "big.yaml"));
     free(text);
     ck_assert_int_eq(kvr_yaml_read(&y, "no/such.yaml"), KVR_ENOTFOUND);
-    ck_assert_int_eq(kvr_yaml_read(&y, "."), KVR_EIO);
+    ck_assert_int_eq(kvr_yaml_read(&y, "."), KVR_EFORMAT);
 }
 END_TEST
 

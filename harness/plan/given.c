@@ -1,0 +1,143 @@
+/* given.c - see given.h. */
+#include "harness/plan/given.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/plan/parts.h"
+#include "harness/plan/sweep.h"
+
+enum { MOST = 64 }; /* of a method's options; those behind count, and no worker takes so many */
+
+struct kvr_counts {
+    const struct kvr_config_method *method;
+    char value[KVR_FIT_TEXT]; /* of its option with a budget; "": it has none */
+    uint64_t which;           /* bits 1 << its options */
+};
+
+static enum kvr_status no_memory(void)
+{
+    return kvr_fail(KVR_ENOMEM, "plan: no memory for the options of a method");
+}
+
+/* Is the cell's method, as its plan names it, the same with these options alone? */
+static enum kvr_status is_same(const struct kvr_cell *cell, uint64_t which, const json_t *parts,
+                               bool *same)
+{
+    struct kvr_setting *s = calloc((size_t)cell->method->n_settings + 1, sizeof *s);
+    struct kvr_scheme *scheme = NULL;
+    json_t *now = NULL;
+    enum kvr_status st;
+    int n = 0;
+
+    *same = false;
+    if (!s)
+        return no_memory();
+    for (int i = 0; i < cell->method->n_settings; i++)
+        if (i >= MOST || which >> i & 1)
+            s[n++] = kvr_cell_setting(cell, i);
+    st = kvr_scheme_open(&scheme, cell->plan, s, n);
+    if (st == KVR_OK) {
+        now = kvr_parts_json(scheme);
+        st = now ? KVR_OK : no_memory();
+        *same = json_equal(now, parts);
+    }
+    json_decref(now);
+    kvr_scheme_close(&scheme);
+    free(s);
+    return st == KVR_ENOMEM ? st : KVR_OK; /* what cannot be without it counts */
+}
+
+/* From the last one on, so that of `bits: 2, k.bits: 2` the plainer word stays; and again while any
+ * is left out, because others may have been there for its sake. */
+static enum kvr_status find_out(const struct kvr_cell *cell, const json_t *parts, uint64_t *which)
+{
+    const int n = cell->method->n_settings < MOST ? cell->method->n_settings : MOST;
+
+    *which = ~(uint64_t)0;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = n - 1; i >= 0; i--) {
+            const uint64_t without = *which & ~((uint64_t)1 << i);
+            bool same;
+
+            if (i == cell->fit.at || without == *which)
+                continue;
+            KVR_TRY(is_same(cell, without, parts, &same));
+            if (same) {
+                *which = without;
+                again = true;
+            }
+        }
+    }
+    return KVR_OK;
+}
+
+/* Groups ask in one order: the next answer stands behind the last one. */
+static bool is_known(struct kvr_given *g, const struct kvr_cell *cell)
+{
+    for (int i = 1; i <= g->n; i++) {
+        const int at = (g->at + i) % g->n;
+
+        if (g->counts[at].method == cell->method &&
+            strcmp(g->counts[at].value, cell->fit.value) == 0) {
+            g->at = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum kvr_status learn(struct kvr_given *g, const struct kvr_cell *cell, const json_t *parts)
+{
+    struct kvr_counts *more = realloc(g->counts, ((size_t)g->n + 1) * sizeof *more);
+    struct kvr_counts c = { .method = cell->method };
+
+    if (!more)
+        return no_memory();
+    g->counts = more;
+    strcpy(c.value, cell->fit.value);
+    KVR_TRY(find_out(cell, parts, &c.which));
+    g->at = g->n;
+    g->counts[g->n++] = c;
+    return KVR_OK;
+}
+
+static json_t *options_json(const struct kvr_cell *cell, uint64_t which)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; o && cell->method && i < cell->method->n_settings; i++) {
+        const struct kvr_setting s = kvr_cell_setting(cell, i);
+
+        if ((i >= MOST || which >> i & 1) && json_object_set_new(o, s.name, json_string(s.value))) {
+            json_decref(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
+enum kvr_status kvr_given_json(struct kvr_given *g, const struct kvr_cell *cell,
+                               const json_t *parts, json_t **out, json_t **all)
+{
+    uint64_t which = ~(uint64_t)0;
+
+    *out = *all = NULL;
+    if (cell->method && cell->method->n_settings > 0 && json_is_object(parts)) {
+        if (!is_known(g, cell))
+            KVR_TRY(learn(g, cell, parts));
+        which = g->counts[g->at].which;
+    }
+    *out = options_json(cell, which);
+    *all = ~which ? options_json(cell, ~(uint64_t)0) : NULL;
+    return *out && (*all || !~which) ? KVR_OK : no_memory();
+}
+
+void kvr_given_free(struct kvr_given *g)
+{
+    free(g->counts);
+    *g = (struct kvr_given){ 0 };
+}
