@@ -2,9 +2,14 @@
 #include "harness/bench/bench.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 static int by_value(const void *a, const void *b)
 {
@@ -21,13 +26,97 @@ static double median(double *v, int n)
 
 void kvr_bench_fill(struct kvr_bench_row *row, double *v, double *ratio, int n)
 {
+    row->steady = kvr_bench_steady(ratio, n - 1); /* as the last round was begun; not sorted yet */
     row->median = median(v, n);
     row->min = v[0];
     row->ratio = median(ratio, n);
     row->ratio_q1 = ratio[n / 4];
     row->ratio_q3 = ratio[n - 1 - n / 4];
+    row->cold = row->warm = NAN;
     row->missing[0] = 0;
     row->n = n;
+}
+
+void kvr_bench_fill_caches(struct kvr_bench_row *row, double *cold, double *warm, int n)
+{
+    row->cold = median(cold, n);
+    row->warm = median(warm, n);
+}
+
+/* What a row says of its rounds: first quartile, median, third. */
+static void quartiles(const double *ratio, int n, double out[3])
+{
+    double sorted[KVR_BENCH_MAX_ROUNDS];
+
+    memcpy(sorted, ratio, (size_t)n * sizeof *sorted);
+    out[1] = median(sorted, n);
+    out[0] = sorted[n / 4];
+    out[2] = sorted[n - 1 - n / 4];
+}
+
+bool kvr_bench_steady(const double *ratio, int n)
+{
+    double before[3], now[3];
+
+    if (n < KVR_BENCH_LEAST_ROUNDS)
+        return false;
+    quartiles(ratio, n / 2, before);
+    quartiles(ratio, n, now);
+    for (int i = 0; i < 3; i++)
+        if (!(fabs(now[i] - before[i]) <= KVR_BENCH_STEADY * now[1]))
+            return false;
+    return true;
+}
+
+bool kvr_bench_last(const double *ratio, int n, int most)
+{
+    return n + 1 >= most || kvr_bench_steady(ratio, n);
+}
+
+/* ---- caches ------------------------------------------------------------------------------- */
+
+enum { LINE = 64, LAST_CACHE = 32 << 20 };
+
+#if defined(__x86_64__)
+bool kvr_bench_evict(const void *p, size_t n_bytes)
+{
+    const char *at = p, *end = at + n_bytes;
+
+    for (at -= (uintptr_t)at % LINE; at < end; at += LINE)
+        _mm_clflush(at);
+    _mm_mfence();
+    return true;
+}
+#elif defined(__aarch64__)
+bool kvr_bench_evict(const void *p, size_t n_bytes)
+{
+    const char *at = p, *end = at + n_bytes;
+
+    for (at -= (uintptr_t)at % LINE; at < end; at += LINE)
+        __asm__ volatile("dc civac, %0" : : "r"(at) : "memory");
+    __asm__ volatile("dsb sy" : : : "memory");
+    return true;
+}
+#else
+bool kvr_bench_evict(const void *p, size_t n_bytes)
+{
+    (void)p, (void)n_bytes;
+    return false;
+}
+#endif
+
+enum kvr_status kvr_bench_evict_all(void)
+{
+    const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const size_t last = l3 > 0 ? (size_t)l3 : l2 > 0 ? (size_t)l2 : LAST_CACHE, n = 2 * last;
+    volatile char *p = malloc(n);
+
+    if (!p)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory for twice the last cache, %zu bytes", n);
+    for (size_t i = 0; i < n; i += LINE)
+        p[i] = (char)i;
+    free((void *)p);
+    return KVR_OK;
 }
 
 /* By pieces, so that rows of any size take no memory. */
@@ -48,4 +137,10 @@ void kvr_bench_without(struct kvr_bench_row *row, const char *why)
 {
     row->ratio = row->ratio_q1 = row->ratio_q3 = NAN;
     snprintf(row->missing, sizeof row->missing, "%s", why);
+}
+
+void kvr_bench_tell(const struct kvr_bench_sink *sink, const struct kvr_bench_row *row)
+{
+    if (sink)
+        sink->row(sink->ctx, row);
 }

@@ -30,6 +30,7 @@ struct kit {
     struct kvr_dev *dev;
     const struct shape *s;
     int rounds;
+    double seconds; /* of a row's rounds, 0: without end */
     int64_t n_query, n_key;
     size_t width;
     struct kvr_buf x;    /* q, k, v of the current chunk, and the output: [4][T,H,D] */
@@ -206,16 +207,45 @@ static enum kvr_status attend_once(struct kit *t, struct kvr_cache *cache, int64
     return kvr_cache_end_pass(cache);
 }
 
+/* One attend without anything in the caches, and one at once again. */
+static enum kvr_status time_caches(struct kit *t, struct kvr_cache *cache, double flops,
+                                   double *cold, double *warm)
+{
+    KVR_TRY(kvr_bench_evict_all());
+    for (int i = 0; i < 2; i++) {
+        int64_t ns;
+
+        KVR_TRY(attend_once(t, cache, &ns));
+        *(i ? warm : cold) = flops / (double)ns;
+    }
+    return KVR_OK;
+}
+
+/* Are the seconds over, and there were rounds enough for quartiles? */
+static bool is_late(const struct kit *t, int n, int64_t began)
+{
+    return n >= 2 && t->seconds > 0 && (double)(kvr_now_ns() - began) > t->seconds * 1e9;
+}
+
 /* In turn with `reference`, or with the library's products where that is NULL. */
 static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
                                   struct kvr_cache *reference, struct kvr_bench_row *row)
 {
     const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+    double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
+    const int caches = kvr_bench_cache_rounds(t->rounds);
+    int64_t began = 0;
+    bool last = false, late = false;
+    int n = -1; /* the first one warms up */
 
-    for (int i = -1; i < t->rounds; i++) { /* the first one warms up */
+    for (; !last; n++) {
         int64_t other, ns;
 
+        if (n == 0)
+            began = kvr_now_ns();
+        late = is_late(t, n, began);
+        last = n >= 0 && (kvr_bench_last(ratio, n, t->rounds) || late);
         kvr_bench_turn(t->x.p, (size_t)t->n_query * t->width * sizeof(float),
                        t->width * sizeof(float)); /* other queries */
         other = kvr_now_ns();
@@ -226,15 +256,19 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
             other = kvr_now_ns() - other;
         }
         KVR_TRY(attend_once(t, cache, &ns));
-        if (i >= 0) {
-            v[i] = flops / (double)ns;
-            ratio[i] = (double)other / (double)ns;
+        if (n >= 0) {
+            v[n] = flops / (double)ns;
+            ratio[n] = (double)other / (double)ns;
         }
+        if (n >= 0 && n < caches)
+            KVR_TRY(time_caches(t, cache, flops, &cold[n], &warm[n]));
     }
     row->device = "cpu";
     row->unit = "GFLOP/s";
     row->reference = reference ? "own F32 of BF16" : "oneDNN products";
-    kvr_bench_fill(row, v, ratio, t->rounds);
+    kvr_bench_fill(row, v, ratio, n);
+    kvr_bench_fill_caches(row, cold, warm, n < caches ? n : caches);
+    row->out_of_time = late && !row->steady && n < t->rounds;
     return KVR_OK;
 }
 
@@ -301,12 +335,13 @@ static enum kvr_status all_rows(struct kit *t, struct kvr_bench_row *rows, int *
 }
 
 static enum kvr_status of_shape(struct kvr_dev *dev, const struct shape *s, int rounds,
-                                struct kvr_bench_row *rows, int *n_rows)
+                                double seconds, struct kvr_bench_row *rows, int *n_rows)
 {
     struct kit t = {
         .dev = dev,
         .s = s,
         .rounds = rounds,
+        .seconds = seconds,
         .n_query = (int64_t)s->tokens_per_frame * s->frames_per_chunk,
         .width = (size_t)s->heads * (size_t)s->d,
     };
@@ -325,14 +360,14 @@ static enum kvr_status check_rounds(int rounds)
     return KVR_OK;
 }
 
-enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
-                                    int *n_rows)
+enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
+                                    struct kvr_bench_row *rows, int *n_rows)
 {
     KVR_TRY(check_rounds(rounds));
     kvr_onednn_limit();
     *n_rows = 0;
     for (int i = 0; i < N_SHAPES; i++)
-        KVR_TRY(of_shape(dev, &shapes[i], rounds, rows, n_rows));
+        KVR_TRY(of_shape(dev, &shapes[i], rounds, seconds, rows, n_rows));
     return KVR_OK;
 }
 
@@ -347,7 +382,7 @@ int kvr_bench_attention_queries(int queries, int keys, int heads, int d)
 }
 
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, int rounds,
-                                       struct kvr_bench_row *rows, int *n_rows)
+                                       double seconds, struct kvr_bench_row *rows, int *n_rows)
 {
     int queries, keys, heads, d, end = 0;
 
@@ -362,6 +397,6 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
                         text);
     *n_rows = 0;
     queries = kvr_bench_attention_queries(queries, keys, heads, d);
-    return of_shape(dev, &(struct shape){ heads, d, queries, 1, keys / queries - 1 }, rounds, rows,
-                    n_rows);
+    return of_shape(dev, &(struct shape){ heads, d, queries, 1, keys / queries - 1 }, rounds,
+                    seconds, rows, n_rows);
 }

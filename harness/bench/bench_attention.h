@@ -15,8 +15,10 @@
 
 enum { KVR_BENCH_ATTENTION_ROWS = 32 };
 
-enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
-                                    int *n_rows);
+/* seconds: the rounds of a row end when so many are over, with the third at the earliest; 0: they do
+ * not. A row that ended so says it. Filling its cache, the warm-up and the check are not counted. */
+enum kvr_status kvr_bench_attention(struct kvr_dev *dev, int rounds, double seconds,
+                                    struct kvr_bench_row *rows, int *n_rows);
 /* Products of one call at most: above, every row would take minutes and the library's scores
  * gigabytes. */
 #define KVR_BENCH_ATTENTION_FLOP 5e10
@@ -29,14 +31,17 @@ int kvr_bench_attention_queries(int queries, int keys, int heads, int d);
  * of the queries is measured over all keys, in chunks of so many tokens; names of rows tell it:
  * "4680x65520x12x128" gives 120x65520. */
 enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *shape, int rounds,
-                                       struct kvr_bench_row *rows, int *n_rows);
+                                       double seconds, struct kvr_bench_row *rows, int *n_rows);
 
 /* On a device of backend CUDA, at Wan's size: 4680 queries, 4680 to 65520 keys, 12 heads of 128.
- * The reference is the dense kernel over the already decoded cache in BF16, "dense BF16"; that
- * one's own rows, "attention.dense...", stand beside cuDNN's, which this program does not load:
- * they have no ratio. Before anything is timed 48 of the queries must agree with a direct softmax
- * in double over the decoded cache. An emulated device takes small shapes and has no ratio. */
+ * The reference is cuDNN over the already decoded cache in BF16, "cuDNN SDPA BF16", where it can be
+ * loaded (harness/device/cudnn_load.h); else it is the dense kernel, "dense BF16", whose own rows,
+ * "attention.dense...", then have no ratio and the reason. With cuDNN rows "attention.cuDNN..." tell
+ * its rate. Before anything is timed 48 of the queries must agree with a direct softmax in double
+ * over the decoded cache, and of the references that is asked for every cache: a cuDNN that does not
+ * is none. An emulated device takes small shapes and has no ratio. */
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
+                                         const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows);
 
 #endif

@@ -1,10 +1,12 @@
-/* bench_attention_cuda.c - attention over packed caches on a device, beside the dense kernel. */
+/* bench_attention_cuda.c - attention over packed caches on a device, beside cuDNN's over the same
+ * keys and values decoded, or beside the dense kernel where there is no cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/bench/bench_attention.h"
+#include "harness/bench/bench_cudnn.h"
 #include "harness/bench/turns_cuda.h"
 #include "harness/cache/attend_mma.h"
 #include "harness/cache/cache.h"
@@ -19,8 +21,9 @@ static const struct size wan = { 12, 128, 1560, 3, 14, { 1, 2, 7, 14 } };
 static const struct size small = { 2, 64, 8, 3, 3, { 1, 3 } };
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const enum kvr_path paths[] = { KVR_PATH_STAGED, KVR_PATH_FUSED };
+static const char with_cudnn[] = "cuDNN SDPA BF16";
 enum { N_METHODS = 4, N_PATHS = 2, N_SAMPLES = 48 };
-_Static_assert(4 + 3 * N_METHODS * N_PATHS <= KVR_BENCH_ATTENTION_ROWS, "a row each");
+_Static_assert(2 * 4 + 3 * N_METHODS * N_PATHS <= KVR_BENCH_ATTENTION_ROWS, "a row each");
 
 struct kit {
     struct kvr_dev *dev;
@@ -35,11 +38,14 @@ struct kit {
     struct kvr_buf busy;      /* see turns_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
+    double *want;             /* [N_SAMPLES,D]: a direct softmax over it */
+    struct kvr_bench_cudnn cudnn;
     struct kvr_cache *cache;
 };
 
 static void kit_close(struct kit *t)
 {
+    kvr_bench_cudnn_close(&t->cudnn);
     kvr_buf_free(&t->all);
     kvr_buf_free(&t->q);
     kvr_buf_free(&t->out);
@@ -50,6 +56,7 @@ static void kit_close(struct kit *t)
     free(t->host_out);
     free(t->k);
     free(t->v);
+    free(t->want);
 }
 
 static size_t chunk_floats(const struct kit *t)
@@ -86,7 +93,8 @@ static enum kvr_status kit_open(struct kit *t)
     t->host_out = malloc(n * sizeof(float));
     t->k = malloc(all * sizeof(float));
     t->v = malloc(all * sizeof(float));
-    if (!t->host_q || !t->host_out || !t->k || !t->v)
+    t->want = malloc(N_SAMPLES * (size_t)t->s->d * sizeof *t->want);
+    if (!t->host_q || !t->host_out || !t->k || !t->v || !t->want)
         return kvr_fail(KVR_ENOMEM, "bench: no memory for %zu keys' channels", all);
     KVR_TRY(kvr_buf_alloc(&t->all, t->dev, KVR_MEM_IO, 2 * all * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->q, t->dev, KVR_MEM_IO, n * sizeof(float)));
@@ -94,10 +102,31 @@ static enum kvr_status kit_open(struct kit *t)
     KVR_TRY(kvr_buf_alloc(&t->raw, t->dev, KVR_MEM_IO, 2 * all * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&t->state, t->dev, KVR_MEM_SCRATCH, (2 * rows + n) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH, busy));
-    return draw(t);
+    KVR_TRY(draw(t));
+    return kvr_bench_cudnn_open(&t->cudnn, t->dev, t->s->heads, t->s->d, t->n_query, t->host_q);
 }
 
 /* ---- what is timed ----------------------------------------------------------------------- */
+
+/* The decoded cache. */
+static struct kvr_attend_mma_span all_keys(const struct kit *t)
+{
+    const kvr_bf16 *raw = t->raw.p;
+
+    return (struct kvr_attend_mma_span){
+        .k = { .raw = raw, .dtype = KVR_BF16 },
+        .v = { .raw = raw + (size_t)t->n_key * t->width, .dtype = KVR_BF16 },
+        .n = t->n_key,
+    };
+}
+
+static int dense_blocks(const struct kit *t)
+{
+    const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
+    const struct kvr_attend_mma_span span = all_keys(t);
+
+    return kvr_attend_mma_blocks(kvr_dev_stream(t->dev), &shape, &span);
+}
 
 static enum kvr_status dense(void *ctx, int turn)
 {
@@ -106,21 +135,25 @@ static enum kvr_status dense(void *ctx, int turn)
     const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
     float *base = t->state.p;
     const struct kvr_attend_state state = { base, base + rows, base + 2 * rows };
-    const kvr_bf16 *raw = t->raw.p;
-    const struct kvr_attend_mma_span span = {
-        .k = { .raw = raw, .dtype = KVR_BF16 },
-        .v = { .raw = raw + (size_t)t->n_key * t->width, .dtype = KVR_BF16 },
-        .n = t->n_key,
-    };
+    const struct kvr_attend_mma_span span = all_keys(t);
     struct kvr_stream *s = kvr_dev_stream(t->dev);
 
     (void)turn;
-    if (!kvr_attend_mma_can(&shape, &span))
+    if (!kvr_attend_mma_can(kvr_stream_block_shared(s), &shape, &span))
         return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel takes no head of %d", t->s->d);
     kvr_attend_begin_cuda(s, &shape, &state);
     kvr_attend_mma_cuda(s, &shape, t->q.p, &span, &state);
     kvr_attend_finish_cuda(s, &shape, &state, t->out.p);
     return KVR_OK;
+}
+
+static enum kvr_status cudnn(void *ctx, int turn)
+{
+    struct kit *t = ctx;
+    const kvr_bf16 *raw = t->raw.p;
+
+    (void)turn;
+    return kvr_bench_cudnn_run(&t->cudnn, raw, raw + (size_t)t->n_key * t->width);
 }
 
 /* A pass over one layer. Storing the current chunk's keys and values uncoded comes with it. */
@@ -173,40 +206,74 @@ static void direct(const struct kit *t, size_t row, double *p, double *out)
         out[c] /= sum;
 }
 
-/* What is in `out` on the device. Queries, keys, weights and values are rounded to BF16: each
- * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
- * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
- * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
- * many keys come to. Four times that, in relative L2 over all samples. */
-static enum kvr_status check(struct kit *t, const char *name)
+/* The row of queries that is the i-th sample. */
+static size_t sample(const struct kit *t, size_t i)
 {
-    static const double most = 4 * 2 * 0x1p-9 / 1.7320508;
-    const size_t d = (size_t)t->s->d, rows = (size_t)t->n_query * (size_t)t->s->heads;
-    double *p = malloc(((size_t)t->n_key + d) * sizeof *p), *out, off = 0, size = 0;
+    return i * ((size_t)t->n_query * (size_t)t->s->heads - 1) / (N_SAMPLES - 1);
+}
+
+static enum kvr_status want(struct kit *t)
+{
+    double *p = malloc((size_t)t->n_key * sizeof *p);
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
-    out = p + t->n_key;
-    if (kvr_dev_sync(t->dev) != KVR_OK ||
-        kvr_dev_get(t->dev, t->host_out, t->out.p, rows * d * sizeof(float)) != KVR_OK) {
-        free(p);
-        return kvr_fail_prefix(KVR_EINTERNAL, "bench: %s", name);
-    }
-    for (size_t i = 0; i < N_SAMPLES; i++) {
-        const size_t row = i * (rows - 1) / (N_SAMPLES - 1);
-
-        direct(t, row, p, out);
-        for (size_t c = 0; c < d; c++) {
-            const double e = (double)t->host_out[row * d + c] - out[c];
-
-            off += e * e;
-            size += out[c] * out[c];
-        }
-    }
+    for (size_t i = 0; i < N_SAMPLES; i++)
+        direct(t, sample(t, i), p, t->want + i * (size_t)t->s->d);
     free(p);
+    return KVR_OK;
+}
+
+/* host_out against them. Queries, keys, weights and values are rounded to BF16: each
+ * moves a number by at most 2^-9 of it, about evenly, so by 2^-9 / sqrt(3) in the mean square.
+ * Queries and keys of order 1 in D channels make that sqrt(2) 2^-9 / sqrt(3) of a score, which
+ * moves a weight by as much; with weights and values as well: 2 * 2^-9 / sqrt(3) = 0.0023 of what
+ * many keys come to. Four times that, in relative L2 over all samples; cuDNN's rounds its output to
+ * BF16, too. */
+static enum kvr_status hold(const struct kit *t, const char *name)
+{
+    static const double most = 4 * 2 * 0x1p-9 / 1.7320508;
+    const size_t d = (size_t)t->s->d;
+    double off = 0, size = 0;
+
+    for (size_t i = 0; i < N_SAMPLES * d; i++) {
+        const double e = (double)t->host_out[sample(t, i / d) * d + i % d] - t->want[i];
+
+        off += e * e;
+        size += t->want[i] * t->want[i];
+    }
     if (!(sqrt(off / size) <= most))
         return kvr_fail(KVR_ETOLERANCE, "bench: %s is off by %g of its size, at most %g", name,
                         sqrt(off / size), most);
+    return KVR_OK;
+}
+
+/* What is in `out` on the device. */
+static enum kvr_status check(struct kit *t, const char *name)
+{
+    const size_t n = chunk_floats(t) * sizeof(float);
+
+    if (kvr_dev_sync(t->dev) != KVR_OK || kvr_dev_get(t->dev, t->host_out, t->out.p, n) != KVR_OK)
+        return kvr_fail_prefix(KVR_EINTERNAL, "bench: %s", name);
+    return hold(t, name);
+}
+
+/* What cuDNN makes of the same: a library that is wrong, or fails, is no reference, and that is why.
+ */
+static enum kvr_status check_cudnn(struct kit *t)
+{
+    enum kvr_status st;
+
+    if (t->cudnn.why[0])
+        return KVR_OK;
+    st = cudnn(t, 0);
+    if (st == KVR_OK)
+        st = kvr_bench_cudnn_get(&t->cudnn, t->host_out);
+    if (st == KVR_OK)
+        st = hold(t, "cuDNN");
+    if (st == KVR_OK || st == KVR_ENOMEM)
+        return st;
+    snprintf(t->cudnn.why, sizeof t->cudnn.why, "%s", kvr_error());
     return KVR_OK;
 }
 
@@ -234,7 +301,7 @@ static enum kvr_status put_bf16(struct kit *t, const float *x, int which)
     return st;
 }
 
-/* What attention sees, on the host and as the dense kernel's keys and values. */
+/* What attention sees, on the host and as the references' keys and values, and what is wanted. */
 static enum kvr_status decode_all(struct kit *t)
 {
     const size_t n = chunk_floats(t), past = (size_t)(t->n_chunks - 1) * n;
@@ -251,29 +318,28 @@ static enum kvr_status decode_all(struct kit *t)
             to[which][i] = kvr_bf16_to_f32(kvr_f32_to_bf16(to[which][i]));
     }
     KVR_TRY(put_bf16(t, t->k, 0));
-    return put_bf16(t, t->v, 1);
+    KVR_TRY(put_bf16(t, t->v, 1));
+    KVR_TRY(want(t));
+    return check_cudnn(t);
 }
 
-static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, struct kvr_bench_row *row)
+static enum kvr_status time_it(struct kit *t, kvr_turn_fn *run, kvr_turn_fn *reference,
+                               struct kvr_bench_row *row)
 {
     const struct kvr_turns turns = { .dev = t->dev,
                                      .ctx = t,
                                      .run = run,
-                                     .reference = dense,
+                                     .reference = reference,
                                      .rounds = t->rounds,
                                      .times = 1,
                                      .busy = &t->busy };
     const double flops = 4.0 * (double)t->n_query * (double)t->n_key * (double)t->width;
-    double ns[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+    struct kvr_turn_times times;
 
-    KVR_TRY(kvr_turns_run(&turns, ns, ratio));
-    for (int i = 0; i < t->rounds; i++) {
-        ratio[i] /= ns[i];
-        ns[i] = flops / ns[i];
-    }
+    KVR_TRY(kvr_turns_run(&turns, &times));
     row->unit = "GFLOP/s";
-    row->reference = "dense BF16";
-    kvr_bench_fill(row, ns, ratio, t->rounds);
+    row->reference = reference == cudnn ? with_cudnn : "dense BF16";
+    kvr_turns_fill(row, &times, flops);
     return KVR_OK;
 }
 
@@ -307,7 +373,7 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     if (st == KVR_OK)
         st = check(t, row->name);
     if (st == KVR_OK)
-        st = time_it(t, attend, row);
+        st = time_it(t, attend, t->cudnn.why[0] ? dense : cudnn, row);
     if (st == KVR_OK) /* what was timed is what is right, too */
         st = check(t, row->name);
     kvr_turns_judge(t->dev, row);
@@ -316,8 +382,8 @@ static enum kvr_status cached(struct kit *t, const char *method, enum kvr_path p
     return st;
 }
 
-/* The reference itself, over the cache that was decoded last; with one chunk, over that chunk. */
-static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
+/* The dense kernel, over the cache that was decoded last; with one chunk, over that chunk. */
+static enum kvr_status own(struct kit *t, struct kvr_bench_row *row)
 {
     *row = (struct kvr_bench_row){ 0 };
     snprintf(row->name, sizeof row->name, "attention.dense.BF16.%lldx%lld", (long long)t->n_query,
@@ -326,15 +392,55 @@ static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
         KVR_TRY(decode_all(t));
     KVR_TRY(dense(t, 0));
     KVR_TRY(check(t, row->name));
-    KVR_TRY(time_it(t, dense, row));
+    KVR_TRY(time_it(t, dense, t->cudnn.why[0] ? dense : cudnn, row));
     KVR_TRY(check(t, row->name));
-    row->reference = "cuDNN SDPA BF16";
-    kvr_bench_without(row, "cuDNN is not loaded by this program");
+    row->blocks = dense_blocks(t);
+    row->reference = with_cudnn;
+    if (t->cudnn.why[0])
+        kvr_bench_without(row, t->cudnn.why);
     kvr_turns_judge(t->dev, row);
     return KVR_OK;
 }
 
+/* cuDNN's, over the same. */
+static enum kvr_status library(struct kit *t, struct kvr_bench_row *row)
+{
+    *row = (struct kvr_bench_row){ 0 };
+    snprintf(row->name, sizeof row->name, "attention.cuDNN.BF16.%lldx%lld", (long long)t->n_query,
+             (long long)t->n_key);
+    KVR_TRY(time_it(t, cudnn, dense, row));
+    KVR_TRY(kvr_bench_cudnn_get(&t->cudnn, t->host_out));
+    KVR_TRY(hold(t, row->name));
+    kvr_turns_judge(t->dev, row);
+    return KVR_OK;
+}
+
+/* A row is told once it is whole. */
+static enum kvr_status told(enum kvr_status st, const struct kvr_bench_sink *sink,
+                            const struct kvr_bench_row *rows, int *n_rows)
+{
+    if (st == KVR_OK)
+        kvr_bench_tell(sink, &rows[(*n_rows)++]);
+    return st;
+}
+
+static enum kvr_status at_length(struct kit *t, int n_chunks, const struct kvr_bench_sink *sink,
+                                 struct kvr_bench_row *rows, int *n_rows)
+{
+    t->n_chunks = n_chunks;
+    t->n_key = t->n_query * n_chunks;
+    KVR_TRY(kvr_bench_cudnn_keys(&t->cudnn, t->n_key));
+    for (int m = 0; m < N_METHODS && n_chunks > 1; m++)
+        for (int p = 0; p < N_PATHS; p++)
+            KVR_TRY(told(cached(t, methods[m], paths[p], &rows[*n_rows]), sink, rows, n_rows));
+    KVR_TRY(told(own(t, &rows[*n_rows]), sink, rows, n_rows));
+    if (t->cudnn.why[0])
+        return KVR_OK;
+    return told(library(t, &rows[*n_rows]), sink, rows, n_rows);
+}
+
 enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
+                                         const struct kvr_bench_sink *sink,
                                          struct kvr_bench_row *rows, int *n_rows)
 {
     const struct size *s = kvr_stream_emulated() ? &small : &wan;
@@ -349,15 +455,8 @@ enum kvr_status kvr_bench_attention_cuda(struct kvr_dev *dev, int rounds,
     if (rounds < 3 || rounds > KVR_BENCH_MAX_ROUNDS)
         return kvr_fail(KVR_EINVAL, "bench: %d rounds, need 3..%d", rounds, KVR_BENCH_MAX_ROUNDS);
     st = kit_open(&t);
-    for (int i = 0; i < 4 && s->chunks[i] && st == KVR_OK; i++) {
-        t.n_chunks = s->chunks[i];
-        t.n_key = t.n_query * t.n_chunks;
-        for (int m = 0; m < N_METHODS && t.n_chunks > 1 && st == KVR_OK; m++)
-            for (int p = 0; p < N_PATHS && st == KVR_OK; p++)
-                st = cached(&t, methods[m], paths[p], &rows[(*n_rows)++]);
-        if (st == KVR_OK)
-            st = library(&t, &rows[(*n_rows)++]);
-    }
+    for (int i = 0; i < 4 && s->chunks[i] && st == KVR_OK; i++)
+        st = at_length(&t, s->chunks[i], sink, rows, n_rows);
     kit_close(&t);
     return st;
 }

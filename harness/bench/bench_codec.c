@@ -90,20 +90,53 @@ static enum kvr_status kit_open(struct kit *k)
     return KVR_OK;
 }
 
-static float step_of(const struct kvr_coding_noise *s, size_t token, size_t channel,
-                     size_t channels)
+/* Steps of one token's channels, where they are not those of the token before. */
+static void steps_of(const struct kvr_coding_noise *s, size_t token, size_t channels, float *step)
 {
-    if (s->kind != KVR_NOISE_UNIFORM)
-        return 0;
+    const size_t group = (size_t)s->group;
+
     switch (s->axis) {
     case KVR_AXIS_TOKENS:
-        return kvr_f16_to_f32(s->scale[token / (size_t)s->group * channels + channel]);
+        if (token % group == 0)
+            kvr_to_f32(step, s->scale + token / group * channels, KVR_F16, channels);
+        return;
     case KVR_AXIS_CHANNELS:
-        return kvr_f16_to_f32(s->scale[(token * channels + channel) / (size_t)s->group]);
+        for (size_t c = 0; c < channels; c++)
+            step[c] = kvr_f16_to_f32(s->scale[(token * channels + c) / group]);
+        return;
     case KVR_AXIS_TOKEN:
         break;
     }
-    return kvr_f16_to_f32(s->scale[token]);
+    for (size_t c = 0; c < channels; c++)
+        step[c] = kvr_f16_to_f32(s->scale[token]);
+}
+
+/* Every decoded element against what was coded. step [channels]: scratch, 0 before. */
+static enum kvr_status check_elements(const struct kit *k, const struct kvr_bench_line *line,
+                                      const struct kvr_coding_noise *s, float *step)
+{
+    const size_t channels = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
+    const float *want = k->work.p, *got = k->out.p;
+    int64_t held = 0;
+    size_t e = 0;
+
+    for (size_t token = 0; token < (size_t)k->shape.n_tok; token++) {
+        if (s->kind == KVR_NOISE_UNIFORM)
+            steps_of(s, token, channels, step);
+        for (size_t c = 0; c < channels; c++, e++) {
+            const bool exact = held < s->n_exact && (size_t)s->exact[held] == e;
+            const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
+            /* Half a step, and four roundings of floats; FP16 keeps 11 bits. */
+            const float tol = exact ? size * 0x1p-11f : 0.5f * fabsf(step[c]) + size * 0x1p-21f;
+
+            held += exact;
+            if (!(err <= tol))
+                return kvr_fail(
+                    KVR_ETOLERANCE, "bench: %s: element %zu: %g coded as %g, off by %g > %g",
+                    line->name, e, (double)want[e], (double)got[e], (double)err, (double)tol);
+        }
+    }
+    return KVR_OK;
 }
 
 /* Nothing that is faster than right is reported. */
@@ -112,34 +145,19 @@ static enum kvr_status check(struct kit *k, const struct kvr_bench_line *line,
 {
     const size_t channels = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
     struct kvr_coding_noise s;
-    float *want = k->work.p;
-    const float *got = k->out.p;
-    int64_t held = 0;
+    float *step = calloc(channels, sizeof *step);
+    enum kvr_status st;
 
+    if (!step)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
     kvr_codec_noise(p, &s);
-    memcpy(want, k->x.p, k->n * sizeof *want);
-    kvr_codec_transform(p->codec, k->dev, KVR_TO_SPACE, want, k->shape.n_tok, 0, k->shape.n_heads,
-                        k->shape.head_dim);
+    memcpy(k->work.p, k->x.p, k->n * sizeof(float));
+    kvr_codec_transform(p->codec, k->dev, KVR_TO_SPACE, k->work.p, k->shape.n_tok, 0,
+                        k->shape.n_heads, k->shape.head_dim);
     kvr_codec_decode_rotated(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
-    for (size_t e = 0, token = 0, channel = 0; e < k->n; e++) {
-        const bool exact = held < s.n_exact && (size_t)s.exact[held] == e;
-        const float size = fabsf(want[e]), err = fabsf(got[e] - want[e]);
-        /* Half a step, and four roundings of floats; FP16 keeps 11 bits. */
-        const float tol =
-            exact ? size * 0x1p-11f
-                  : 0.5f * fabsf(step_of(&s, token, channel, channels)) + size * 0x1p-21f;
-
-        held += exact;
-        if (!(err <= tol))
-            return kvr_fail(KVR_ETOLERANCE,
-                            "bench: %s: element %zu: %g coded as %g, off by %g > %g", line->name, e,
-                            (double)want[e], (double)got[e], (double)err, (double)tol);
-        if (++channel == channels) {
-            channel = 0;
-            token++;
-        }
-    }
-    return KVR_OK;
+    st = check_elements(k, line, &s, step);
+    free(step);
+    return st;
 }
 
 /* BF16 bytes of the block per second, in GB. */
@@ -171,16 +189,18 @@ static double copy_ns(struct kit *k, size_t moved)
 /* One kind of turn: speeds, and the copy's time by its own. */
 struct turns {
     double speed[MAX_ROUNDS], ratio[MAX_ROUNDS];
+    double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
 };
 
 /* "quantise.RTN_INT4.bf16.avx512.t2" */
 static void write_row(struct kvr_bench_row *row, const char *what, const char *name,
-                      const char *input, struct turns *t, int n)
+                      const char *input, struct turns *t, int n, int n_caches)
 {
     *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GB/s", .reference = "memcpy" };
     snprintf(row->name, sizeof row->name, "%s.%s%s.%s.t%d", what, name, input,
              kvr_isa_name(kvr_isa()), omp_get_max_threads());
     kvr_bench_fill(row, t->speed, t->ratio, n);
+    kvr_bench_fill_caches(row, t->cold, t->warm, n_caches);
 }
 
 static void note(struct turns *t, int i, const struct kit *k, double copy, int64_t ns)
@@ -205,6 +225,50 @@ static enum kvr_status quantise(struct kit *k, const struct kvr_codec *c, bool b
     return st;
 }
 
+static int64_t decode(struct kit *k, const struct kvr_packed *p)
+{
+    const int64_t t0 = kvr_now_ns();
+
+    kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
+    return kvr_now_ns() - t0;
+}
+
+enum work { CODE_BF16, CODE_F32, DECODE }; /* in the order of rows */
+
+/* Takes all that such a turn reads or writes out of the caches. */
+static bool evict(const struct kit *k, enum work work, const struct kvr_packed *p)
+{
+    const struct kvr_buf *const read[] = { [CODE_BF16] = &k->narrow, [CODE_F32] = &k->x };
+    const struct kvr_buf *const all[] = { work == DECODE ? &k->out : read[work], &k->work };
+    bool done = true;
+
+    for (int i = 0; i < (work == DECODE ? 1 : 2); i++)
+        done = kvr_bench_evict(all[i]->p, all[i]->n_bytes) && done;
+    for (int i = 0; i < KVR_MAX_STAGES; i++) {
+        kvr_bench_evict(p->stage[i].codes.p, p->stage[i].codes.n_bytes);
+        kvr_bench_evict(p->stage[i].meta.p, p->stage[i].meta.n_bytes);
+    }
+    return done;
+}
+
+/* The same work once more without caches, and once more at once. */
+static enum kvr_status time_caches(struct kit *k, const struct kvr_codec *c, enum work work, int i,
+                                   struct turns *t, struct kvr_packed *p)
+{
+    const bool cold = evict(k, work, p);
+
+    for (int warm = 0; warm < 2; warm++) {
+        int64_t ns;
+
+        if (work == DECODE)
+            ns = decode(k, p);
+        else
+            KVR_TRY(quantise(k, c, work == CODE_BF16, p, &ns));
+        (warm ? t->warm : t->cold)[i] = warm || cold ? speed(k, ns) : NAN;
+    }
+    return KVR_OK;
+}
+
 /* What was timed is what decoding gives. */
 static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line *line,
                                      const struct kvr_packed *p)
@@ -219,32 +283,39 @@ static enum kvr_status check_decoded(struct kit *k, const struct kvr_bench_line 
 /* The last round's results are looked at when they have been timed, each before the next is made.
  */
 static enum kvr_status time_round(struct kit *k, const struct kvr_bench_line *line,
-                                  const struct kvr_codec *c, size_t stored, int i,
+                                  const struct kvr_codec *c, size_t stored, int i, bool last,
                                   struct turns t[ROWS_EACH], struct kvr_packed *p)
 {
     const size_t wide = k->n * sizeof(float) + stored, narrow = k->n * sizeof(kvr_bf16) + stored;
     const size_t token = (size_t)k->shape.n_heads * (size_t)k->shape.head_dim;
-    const bool last = i == k->rounds - 1;
-    double copy;
-    int64_t t0, ns;
 
     kvr_bench_turn(k->x.p, k->n * sizeof(float), token * sizeof(float));
     kvr_bench_turn(k->narrow.p, k->n * sizeof(kvr_bf16), token * sizeof(kvr_bf16));
-    copy = copy_ns(k, narrow);
-    KVR_TRY(quantise(k, c, true, p, &ns));
-    note(&t[0], i, k, copy, ns);
-    if (last)
-        KVR_TRY(check(k, line, p));
-    copy = copy_ns(k, wide);
-    KVR_TRY(quantise(k, c, false, p, &ns));
-    note(&t[1], i, k, copy, ns);
-    if (last)
-        KVR_TRY(check(k, line, p));
-    copy = copy_ns(k, wide);
-    t0 = kvr_now_ns();
-    kvr_codec_decode(p, 0, k->shape.n_tok, 0, k->shape.n_heads, k->out.p);
-    note(&t[2], i, k, copy, kvr_now_ns() - t0);
-    return last ? check_decoded(k, line, p) : KVR_OK;
+    for (int w = CODE_BF16; w <= DECODE; w++) {
+        const double copy = copy_ns(k, w == CODE_BF16 ? narrow : wide);
+        int64_t ns;
+
+        if (w == DECODE)
+            ns = decode(k, p);
+        else
+            KVR_TRY(quantise(k, c, w == CODE_BF16, p, &ns));
+        note(&t[w], i, k, copy, ns);
+        if (last)
+            KVR_TRY(w == DECODE ? check_decoded(k, line, p) : check(k, line, p));
+        if (i < kvr_bench_cache_rounds(k->rounds))
+            KVR_TRY(time_caches(k, c, (enum work)w, i, &t[w], p));
+    }
+    return KVR_OK;
+}
+
+/* The rows share their rounds, which are enough when they are for each. */
+static bool is_last(const struct kit *k, const struct turns t[ROWS_EACH], int n)
+{
+    bool last = true;
+
+    for (int w = 0; w < ROWS_EACH; w++)
+        last = last && kvr_bench_last(t[w].ratio, n, k->rounds);
+    return last;
 }
 
 static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line *line,
@@ -263,15 +334,20 @@ static enum kvr_status time_pipeline(struct kit *k, const struct kvr_bench_line 
     if (st == KVR_OK)
         st = check(k, line, &p);
     const size_t stored = kvr_packed_bytes(&p);
+    const int few = kvr_bench_cache_rounds(k->rounds);
+    bool last = false;
+    int n = 0;
 
-    for (int i = 0; i < k->rounds && st == KVR_OK; i++)
-        st = time_round(k, line, c, stored, i, t, &p);
+    for (; !last && st == KVR_OK; n++) {
+        last = is_last(k, t, n);
+        st = time_round(k, line, c, stored, n, last, t, &p);
+    }
     kvr_packed_free(&p);
     if (st != KVR_OK)
         return st;
-    write_row(&rows[0], "quantise", line->name, ".bf16", &t[0], k->rounds);
-    write_row(&rows[1], "quantise", line->name, "", &t[1], k->rounds);
-    write_row(&rows[2], "dequantise", line->name, "", &t[2], k->rounds);
+    write_row(&rows[0], "quantise", line->name, ".bf16", &t[CODE_BF16], n, few);
+    write_row(&rows[1], "quantise", line->name, "", &t[CODE_F32], n, few);
+    write_row(&rows[2], "dequantise", line->name, "", &t[DECODE], n, few);
     return KVR_OK;
 }
 

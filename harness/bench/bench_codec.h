@@ -49,7 +49,8 @@ enum kvr_status kvr_bench_codec_line(struct kvr_dev *dev, const struct kvr_block
  * anything is timed, and after it was, the coded bytes and the decoded floats have to be the CPU's,
  * else KVR_ETOLERANCE. An emulated device takes a small block and has no ratio. */
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
-                                     int rounds, struct kvr_bench_row *rows, int *n_rows);
+                                     int rounds, const struct kvr_bench_sink *sink,
+                                     struct kvr_bench_row *rows, int *n_rows);
 
 #ifdef __cplusplus
 }

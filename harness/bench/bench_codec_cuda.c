@@ -162,16 +162,12 @@ static enum kvr_status time_one(struct kit *k, const char *what, const char *nam
                                  .rounds = k->rounds,
                                  .times = k->times,
                                  .busy = &k->busy };
-    double ns[MAX_ROUNDS], ratio[MAX_ROUNDS];
+    struct kvr_turn_times times;
 
-    KVR_TRY(kvr_turns_run(&t, ns, ratio));
-    for (int i = 0; i < k->rounds; i++) {
-        ratio[i] /= ns[i];
-        ns[i] = (double)k->moved / ns[i];
-    }
+    KVR_TRY(kvr_turns_run(&t, &times));
     *row = (struct kvr_bench_row){ .unit = "GB/s", .reference = "copy within the device" };
     snprintf(row->name, sizeof row->name, "%s.%s", what, name);
-    kvr_bench_fill(row, ns, ratio, k->rounds);
+    kvr_turns_fill(row, &times, (double)k->moved);
     kvr_turns_judge(k->dev, row);
     return KVR_OK;
 }
@@ -194,7 +190,8 @@ static enum kvr_status time_line(struct kit *k, const struct kvr_bench_line *lin
 }
 
 enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block_shape *shape,
-                                     int rounds, struct kvr_bench_row *rows, int *n_rows)
+                                     int rounds, const struct kvr_bench_sink *sink,
+                                     struct kvr_bench_row *rows, int *n_rows)
 {
     static const struct kvr_block_shape wan = { 4680, 12, 128 }, small = { 40, 2, 128 };
     struct kit k = { .dev = dev, .rounds = rounds };
@@ -215,8 +212,8 @@ enum kvr_status kvr_bench_codec_cuda(struct kvr_dev *dev, const struct kvr_block
         k.codec = c;
         if (st == KVR_OK)
             st = time_line(&k, l, rows + *n_rows);
-        if (st == KVR_OK)
-            *n_rows += 2;
+        for (int i = 0; st == KVR_OK && i < 2; i++)
+            kvr_bench_tell(sink, &rows[(*n_rows)++]);
         kvr_codec_close(&c);
     }
     kit_close(&k);

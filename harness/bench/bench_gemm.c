@@ -79,18 +79,35 @@ static enum kvr_status check(const struct kit *t)
     return KVR_OK;
 }
 
+/* GFLOP/s of one product, first without anything in the caches and then at once again. */
+static enum kvr_status time_caches(struct kit *t, double flops, double *cold, double *warm)
+{
+    KVR_TRY(kvr_bench_evict_all());
+    for (int i = 0; i < 2; i++) {
+        const int64_t t0 = kvr_now_ns();
+
+        KVR_TRY(packed(t));
+        *(i ? warm : cold) = flops / (double)(kvr_now_ns() - t0);
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_row *row)
 {
     const double flops = 2.0 * t->s->m * t->s->k * t->s->n;
     /* Small layers are run several times for one stamp. */
     const int times = flops < 1e8 ? (int)(1e8 / flops) : 1;
     double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+    double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
+    bool last = false;
+    int n = 0;
 
     plain(t); /* not counted */
     KVR_TRY(packed(t));
-    for (int i = 0; i < rounds; i++) {
+    for (; !last; n++) {
         int64_t t0, reference;
 
+        last = kvr_bench_last(ratio, n, rounds);
         kvr_bench_turn(t->x.p, (size_t)t->s->m * (size_t)t->s->k * sizeof(float),
                        (size_t)t->s->k * sizeof(float)); /* other rows */
         t0 = kvr_now_ns();
@@ -101,12 +118,15 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
         for (int r = 0; r < times; r++)
             KVR_TRY(packed(t));
         t0 = kvr_now_ns() - t0;
-        v[i] = times * flops / (double)t0;
-        ratio[i] = (double)reference / (double)t0;
+        v[n] = times * flops / (double)t0;
+        ratio[n] = (double)reference / (double)t0;
+        if (n < kvr_bench_cache_rounds(rounds))
+            KVR_TRY(time_caches(t, flops, &cold[n], &warm[n]));
     }
     *row = (struct kvr_bench_row){ .device = "cpu", .unit = "GFLOP/s", .reference = "dnnl_sgemm" };
     snprintf(row->name, sizeof row->name, "gemm.%dx%dx%d", t->s->m, t->s->k, t->s->n);
-    kvr_bench_fill(row, v, ratio, rounds);
+    kvr_bench_fill(row, v, ratio, n);
+    kvr_bench_fill_caches(row, cold, warm, kvr_bench_cache_rounds(rounds));
     return KVR_OK;
 }
 

@@ -15,7 +15,8 @@ enum kvr_status kvr_bench_gemm(struct kvr_dev *dev, int rounds, struct kvr_bench
 /* On a device of backend CUDA: our own BF16 kernels at Wan's size beside cuBLASLt, where it can be
  * loaded; 256 elements of both are held to sums in double first. An emulated device takes small
  * shapes and has no ratio. */
-enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
+                                    const struct kvr_bench_sink *sink, struct kvr_bench_row *rows,
                                     int *n_rows);
 
 #endif

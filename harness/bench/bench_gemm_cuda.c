@@ -173,21 +173,18 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
                                      .times = kvr_stream_emulated() ? 1 : 8,
                                      .busy = &t->busy };
     const double flops = 2.0 * t->s.m * t->s.k * t->s.n;
-    double ns[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS];
+    struct kvr_turn_times times;
 
-    KVR_TRY(kvr_turns_run(&turns, ns, ratio));
-    for (int i = 0; i < rounds; i++) {
-        ratio[i] /= ns[i];
-        ns[i] = flops / ns[i];
-    }
-    kvr_bench_fill(row, ns, ratio, rounds);
+    KVR_TRY(kvr_turns_run(&turns, &times));
+    kvr_turns_fill(row, &times, flops);
     if (strncmp(kvr_gemm_library(t->gemm), "cuBLASLt", 8) != 0)
         kvr_bench_without(row, kvr_gemm_library(t->gemm));
     kvr_turns_judge(t->dev, row);
     return KVR_OK;
 }
 
-enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
+enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds,
+                                    const struct kvr_bench_sink *sink, struct kvr_bench_row *rows,
                                     int *n_rows)
 {
     *n_rows = 0;
@@ -210,6 +207,7 @@ enum kvr_status kvr_bench_gemm_cuda(struct kvr_dev *dev, int rounds, struct kvr_
             st = verify(&t, row->name);
         kit_close(&t);
         KVR_TRY(st);
+        kvr_bench_tell(sink, row);
         ++*n_rows;
     }
     return KVR_OK;

@@ -1,6 +1,7 @@
 /* bench_kernels.c - see bench_kernels.h. */
 #include "harness/bench/bench_kernels.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,9 @@ struct trial {
     char *from, *to;
     size_t copied; /* bytes of the memcpy */
     bool has[N_RUNNERS];
-    int rounds;
-    double *took; /* [N_RUNNERS, rounds], and room for two more lists of rounds */
+    int rounds, n; /* at most, and that there were */
+    double *took;  /* [N_RUNNERS, rounds], and room for two more lists of rounds */
+    double cold[KVR_N_ISA][KVR_BENCH_CACHE_ROUNDS];
 };
 
 static enum kvr_status run_once(const struct trial *t, int who)
@@ -65,34 +67,78 @@ static void restore(const struct trial *t, int who)
     kvr_case_restore(who == BESIDE ? &t->other : &t->kit);
 }
 
-/* Each runs once before it is timed: what it touches is then in the caches, as far as it fits. */
-static enum kvr_status time_once(const struct trial *t, int who, double *took)
+static enum kvr_status time_it(const struct trial *t, int who, double *took)
 {
-    uint64_t t0;
+    uint64_t t0 = ticks();
 
-    if (who < KVR_N_ISA)
-        KVR_TRY(kvr_isa_force(kvr_isa_name((enum kvr_isa)who)));
-    restore(t, who);
-    KVR_TRY(run_once(t, who));
-    restore(t, who);
-    t0 = ticks();
     KVR_TRY(run_once(t, who));
     t0 = ticks() - t0;
     *took = (double)(t0 ? t0 : 1) / (double)t->kit.arg[0].n;
     return KVR_OK;
 }
 
+/* Each runs once before it is timed: what it touches is then in the caches, as far as it fits. */
+static enum kvr_status time_once(const struct trial *t, int who, double *took)
+{
+    if (who < KVR_N_ISA)
+        KVR_TRY(kvr_isa_force(kvr_isa_name((enum kvr_isa)who)));
+    restore(t, who);
+    KVR_TRY(run_once(t, who));
+    restore(t, who);
+    return time_it(t, who, took);
+}
+
+/* The variant in force once more, with its arguments in no cache. */
+static enum kvr_status time_cold(const struct trial *t, int who, double *took)
+{
+    bool evicted = true;
+
+    restore(t, who);
+    for (int i = 0; i < t->kit.n_args; i++)
+        evicted = kvr_bench_evict(t->kit.arg[i].p,
+                                  t->kit.arg[i].n * kvr_dtype_size(t->kit.arg[i].type)) &&
+                  evicted;
+    KVR_TRY(time_it(t, who, took));
+    *took = evicted ? *took : NAN;
+    return KVR_OK;
+}
+
+/* Is the next round the last one? When it is for each beside the memcpy. */
+static bool is_last(const struct trial *t)
+{
+    double ratio[KVR_BENCH_MAX_ROUNDS];
+
+    for (int who = 0; who < N_RUNNERS; who++) {
+        for (int r = 0; r < t->n; r++)
+            ratio[r] = t->took[MEMCPY * t->rounds + r] / t->took[who * t->rounds + r];
+        if (t->has[who] && !kvr_bench_last(ratio, t->n, t->rounds))
+            return false;
+    }
+    return true;
+}
+
+static enum kvr_status one_round(struct trial *t, bool last)
+{
+    for (int who = 0; who < N_RUNNERS; who++) {
+        if (!t->has[who])
+            continue;
+        KVR_TRY(time_once(t, who, &t->took[who * t->rounds + t->n]));
+        /* What was timed last is what is right. */
+        if (last && who < KVR_N_ISA)
+            KVR_TRY(kvr_case_check(t->c, (enum kvr_isa)who, &t->kit));
+        if (who < KVR_N_ISA && t->n < kvr_bench_cache_rounds(t->rounds))
+            KVR_TRY(time_cold(t, who, &t->cold[who][t->n]));
+    }
+    return KVR_OK;
+}
+
 /* What stands beside comes last and has the widest variant, the one in force by then. */
 static enum kvr_status take_turns(struct trial *t)
 {
-    for (int r = 0; r < t->rounds; r++)
-        for (int who = 0; who < N_RUNNERS; who++)
-            if (t->has[who]) {
-                KVR_TRY(time_once(t, who, &t->took[who * t->rounds + r]));
-                /* What was timed last is what is right. */
-                if (r == t->rounds - 1 && who < KVR_N_ISA)
-                    KVR_TRY(kvr_case_check(t->c, (enum kvr_isa)who, &t->kit));
-            }
+    for (bool last = false; !last; t->n++) {
+        last = is_last(t);
+        KVR_TRY(one_round(t, last));
+    }
     return KVR_OK;
 }
 
@@ -138,12 +184,14 @@ static void trial_close(struct trial *t)
 static enum kvr_status write_row(const struct trial *t, int who, int reference, const char *called,
                                  struct kvr_bench_row *rows, int *n_rows)
 {
+    const int few = kvr_bench_cache_rounds(t->rounds);
     double *v = t->took + N_RUNNERS * t->rounds, *ratio = v + t->rounds;
     struct kvr_bench_row *row = &rows[*n_rows];
+    double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
 
     if (*n_rows == KVR_BENCH_KERNELS_ROWS)
         return kvr_fail(KVR_EINTERNAL, "bench: more than %d rows", KVR_BENCH_KERNELS_ROWS);
-    for (int r = 0; r < t->rounds; r++) {
+    for (int r = 0; r < t->n; r++) {
         v[r] = t->took[who * t->rounds + r];
         ratio[r] = t->took[reference * t->rounds + r] / v[r];
     }
@@ -152,7 +200,11 @@ static enum kvr_status write_row(const struct trial *t, int who, int reference, 
                                    .reference = called,
                                    .variant = kvr_isa_name((enum kvr_isa)who) };
     snprintf(row->name, sizeof row->name, "%s", t->c->name);
-    kvr_bench_fill(row, v, ratio, t->rounds);
+    kvr_bench_fill(row, v, ratio, t->n);
+    memcpy(cold, t->cold[who], sizeof cold);
+    for (int r = 0; r < few; r++)
+        warm[r] = row->median; /* all rounds are: each kernel has run at once before */
+    kvr_bench_fill_caches(row, cold, warm, few);
     ++*n_rows;
     return KVR_OK;
 }

@@ -94,24 +94,41 @@ static enum kvr_status measure_once(const struct kit *k, const struct kvr_metric
     return KVR_OK;
 }
 
+/* Once with neither video nor anything else in the caches, and at once again. */
+static enum kvr_status time_caches(const struct kit *k, const struct kvr_metric *m, double *cold,
+                                   double *warm)
+{
+    bool there;
+
+    KVR_TRY(kvr_bench_evict_all());
+    KVR_TRY(measure_once(k, m, cold, &there));
+    return measure_once(k, m, warm, &there);
+}
+
 static enum kvr_status time_metric(const struct kit *k, const struct kvr_metric *m, int rounds,
                                    struct kvr_bench_row *rows, int *n_rows)
 {
     double speed[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS], reading;
+    double cold[KVR_BENCH_CACHE_ROUNDS], warm[KVR_BENCH_CACHE_ROUNDS];
     struct kvr_bench_row *row = &rows[*n_rows];
-    bool there;
+    bool there, last = false;
+    int n = 0;
 
     KVR_TRY(measure_once(k, m, &speed[0], &there)); /* not counted */
     if (!there)
         return KVR_OK;
-    for (int i = 0; i < rounds; i++) {
+    for (; !last; n++) {
+        last = kvr_bench_last(ratio, n, rounds);
         KVR_TRY(read_once(k, &reading));
-        KVR_TRY(measure_once(k, m, &speed[i], &there));
-        ratio[i] = speed[i] / reading;
+        KVR_TRY(measure_once(k, m, &speed[n], &there));
+        ratio[n] = speed[n] / reading;
+        if (n < kvr_bench_cache_rounds(rounds))
+            KVR_TRY(time_caches(k, m, &cold[n], &warm[n]));
     }
     *row = (struct kvr_bench_row){ .device = "cpu", .unit = "frames/s", .reference = "memcmp" };
     snprintf(row->name, sizeof row->name, "metric.%s", m->name);
-    kvr_bench_fill(row, speed, ratio, rounds);
+    kvr_bench_fill(row, speed, ratio, n);
+    kvr_bench_fill_caches(row, cold, warm, kvr_bench_cache_rounds(rounds));
     ++*n_rows;
     return KVR_OK;
 }

@@ -339,8 +339,8 @@ static const int cross_shapes[][KVR_CASE_DIMS] = { { 1, 1, 2, 1 },     { 9, 2, 1
 
 static struct kvr_cross cross_of(const struct kvr_case_kit *k, int at)
 {
-    return (struct kvr_cross){ k->shape[3], k->shape[1], k->shape[2], k->arg[at].p,
-                               k->arg[at + 1].p };
+    return (struct kvr_cross){ k->shape[3],  k->shape[1],      k->shape[2],
+                               k->arg[at].p, k->arg[at + 1].p, KVR_F32 };
 }
 
 /* The prompt's k and v as they come, [keys, H*D]; packed, behind them. */

@@ -1,51 +1,162 @@
 /* turns_cuda.c - see turns_cuda.h. */
 #include "harness/bench/turns_cuda.h"
 
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness/device/gpu_state.h"
 #include "harness/device/names.h"
 #include "harness/device/stream.h"
 
 enum { WARM_ROUNDS = 2 };
 
-/* Queue a stretch between two marks. */
-static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int first,
+/* Queue a stretch between two marks; `step` 0: all turns on the same buffer. */
+static enum kvr_status stretch(const struct kvr_turns *t, kvr_turn_fn *work, int first, int step,
                                int64_t *begin, int64_t *end)
 {
     struct kvr_stream *s = kvr_dev_stream(t->dev);
 
     if (t->busy)
         kvr_device_fill(s, t->busy->p, 0, t->busy->n_bytes);
+    if (step == 0) /* whose first turn brings it into the cache */
+        KVR_TRY(work(t->ctx, first));
     *begin = kvr_stream_mark(s);
     for (int i = 0; i < t->times; i++)
-        KVR_TRY(work(t->ctx, first + i));
+        KVR_TRY(work(t->ctx, first + i * step));
     *end = kvr_stream_mark(s);
     return KVR_OK;
 }
 
-static enum kvr_status one_round(const struct kvr_turns *t, int round, double *ns,
-                                 double *reference_ns)
-{
-    struct kvr_stream *s = kvr_dev_stream(t->dev);
-    int64_t a, b, c, d, run, reference;
+/* What a GPU does while it works, round by round; g NULL: nobody tells. */
+struct load {
+    struct kvr_gpu_states *g;
+    char uuid[1][KVR_UUID_LEN]; /* of the first device that this process sees: the stream's */
+    double mhz[KVR_BENCH_MAX_ROUNDS], watts[KVR_BENCH_MAX_ROUNDS];
+    int n;
+};
 
-    kvr_stream_forget_marks(s);
-    KVR_TRY(stretch(t, t->reference, round * t->times, &a, &b));
-    KVR_TRY(stretch(t, t->run, round * t->times, &c, &d));
-    KVR_TRY(kvr_stream_sync(s));
-    KVR_TRY(kvr_stream_between(s, a, b, &reference));
-    KVR_TRY(kvr_stream_between(s, c, d, &run));
-    /* A clock's tick at least: small work on an emulated device may take none. */
-    *reference_ns = (double)(reference > 0 ? reference : 1) / t->times;
-    *ns = (double)(run > 0 ? run : 1) / t->times;
+static void look(struct load *l)
+{
+    struct kvr_gpu_state now;
+
+    if (!l->g || l->n == KVR_BENCH_MAX_ROUNDS || !kvr_gpu_look(l->g, l->uuid[0], &now))
+        return;
+    l->mhz[l->n] = now.mhz;
+    l->watts[l->n++] = now.watts;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* 0 where one of them is not known. */
+static double median(double *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return 0;
+    if (!n)
+        return 0;
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    return (x[(n - 1) / 2] + x[n / 2]) / 2;
+}
+
+/* Of one turn. A clock's tick at least: small work on an emulated device may take none. */
+static enum kvr_status between(const struct kvr_turns *t, int64_t begin, int64_t end, double *ns)
+{
+    int64_t all;
+
+    KVR_TRY(kvr_stream_between(kvr_dev_stream(t->dev), begin, end, &all));
+    *ns = (double)(all > 0 ? all : 1) / t->times;
     return KVR_OK;
 }
 
-enum kvr_status kvr_turns_run(const struct kvr_turns *t, double *ns, double *reference_ns)
+static enum kvr_status one_round(const struct kvr_turns *t, int round, struct load *load,
+                                 double *ns, double *reference_ns)
 {
+    struct kvr_stream *s = kvr_dev_stream(t->dev);
+    int64_t a, b, c, d;
+
+    kvr_stream_forget_marks(s);
+    KVR_TRY(stretch(t, t->reference, round * t->times, 1, &a, &b));
+    KVR_TRY(stretch(t, t->run, round * t->times, 1, &c, &d));
+    look(load);
+    KVR_TRY(kvr_stream_sync(s));
+    KVR_TRY(between(t, a, b, reference_ns));
+    return between(t, c, d, ns);
+}
+
+static enum kvr_status warm_round(const struct kvr_turns *t, double *ns)
+{
+    struct kvr_stream *s = kvr_dev_stream(t->dev);
+    int64_t a, b;
+
+    kvr_stream_forget_marks(s);
+    KVR_TRY(stretch(t, t->run, 0, 0, &a, &b));
+    KVR_TRY(kvr_stream_sync(s));
+    return between(t, a, b, ns);
+}
+
+static enum kvr_status all_rounds(const struct kvr_turns *t, struct load *load,
+                                  struct kvr_turn_times *out)
+{
+    double ratio[KVR_BENCH_MAX_ROUNDS];
+    bool last = false;
+
     for (int i = 0; i < WARM_ROUNDS; i++)
-        KVR_TRY(one_round(t, i, ns, reference_ns));
-    for (int i = 0; i < t->rounds; i++)
-        KVR_TRY(one_round(t, WARM_ROUNDS + i, &ns[i], &reference_ns[i]));
+        KVR_TRY(one_round(t, i, load, out->ns, out->reference_ns));
+    for (out->n_warm = 0; out->n_warm < kvr_bench_cache_rounds(t->rounds); out->n_warm++)
+        KVR_TRY(warm_round(t, &out->warm_ns[out->n_warm]));
+    load->n = 0;
+    for (out->n = 0; !last; out->n++) {
+        const int n = out->n;
+
+        last = kvr_bench_last(ratio, n, t->rounds);
+        KVR_TRY(one_round(t, WARM_ROUNDS + n, load, &out->ns[n], &out->reference_ns[n]));
+        ratio[n] = out->reference_ns[n] / out->ns[n];
+    }
     return KVR_OK;
+}
+
+enum kvr_status kvr_turns_run(const struct kvr_turns *t, struct kvr_turn_times *out)
+{
+    struct load *load = calloc(1, sizeof *load);
+    enum kvr_status st = KVR_OK;
+    char why[128];
+
+    if (!load)
+        return kvr_fail(KVR_ENOMEM, "bench: no memory");
+    if (kvr_device_list(load->uuid, 1) == 1)
+        st = kvr_gpu_states_open(&load->g, why, sizeof why);
+    if (st == KVR_OK)
+        st = all_rounds(t, load, out);
+    out->mhz = median(load->mhz, load->n);
+    out->watts = median(load->watts, load->n);
+    kvr_gpu_states_close(&load->g);
+    free(load);
+    return st;
+}
+
+void kvr_turns_fill(struct kvr_bench_row *row, const struct kvr_turn_times *times, double work)
+{
+    double v[KVR_BENCH_MAX_ROUNDS], ratio[KVR_BENCH_MAX_ROUNDS], cold[KVR_BENCH_CACHE_ROUNDS],
+        warm[KVR_BENCH_CACHE_ROUNDS];
+
+    for (int i = 0; i < times->n; i++) {
+        v[i] = work / times->ns[i];
+        ratio[i] = times->reference_ns[i] / times->ns[i];
+    }
+    for (int i = 0; i < times->n_warm; i++)
+        warm[i] = work / times->warm_ns[i];
+    kvr_bench_fill(row, v, ratio, times->n);
+    row->mhz = times->mhz;
+    row->watts = times->watts;
+    for (int i = 0; i < times->n_warm; i++)
+        cold[i] = row->median; /* of all its rounds */
+    kvr_bench_fill_caches(row, cold, warm, times->n_warm);
 }
 
 enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most, int *n)
@@ -62,6 +173,8 @@ enum kvr_status kvr_turns_buffers(struct kvr_dev *dev, size_t n_bytes, int most,
 void kvr_turns_judge(const struct kvr_dev *dev, struct kvr_bench_row *row)
 {
     row->device = kvr_dev_name(dev);
-    if (kvr_stream_emulated())
+    if (kvr_stream_emulated()) {
         kvr_bench_without(row, "emulated: its times say nothing of a device");
+        row->cold = row->warm = NAN;
+    }
 }

@@ -17,39 +17,74 @@
 
 struct bench_opts {
     const char *device, *shape;
-    int rounds;
+    int rounds, seconds;
     bool json;
 };
 
 enum { MAX_ROWS = KVR_BENCH_KERNELS_ROWS };
 
-static enum kvr_status codec(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows, int *n)
+static enum kvr_status codec(struct kvr_dev *dev, const struct bench_opts *o,
+                             struct kvr_bench_row *rows, int *n)
 {
-    return kvr_bench_codec(dev, NULL, rounds, rows, n);
+    return kvr_bench_codec(dev, NULL, o->rounds, rows, n);
 }
 
-static enum kvr_status codec_cuda(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows,
-                                  int *n)
+static enum kvr_status attention(struct kvr_dev *dev, const struct bench_opts *o,
+                                 struct kvr_bench_row *rows, int *n)
 {
-    return kvr_bench_codec_cuda(dev, NULL, rounds, rows, n);
+    return o->shape ? kvr_bench_attention_at(dev, o->shape, o->rounds, o->seconds, rows, n)
+                    : kvr_bench_attention(dev, o->rounds, o->seconds, rows, n);
 }
 
-typedef enum kvr_status bench_fn(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
-typedef enum kvr_status bench_at_fn(struct kvr_dev *, const char *shape, int rounds,
-                                    struct kvr_bench_row *, int *n);
+static enum kvr_status gemm(struct kvr_dev *dev, const struct bench_opts *o,
+                            struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_gemm(dev, o->rounds, rows, n);
+}
+
+static enum kvr_status metrics(struct kvr_dev *dev, const struct bench_opts *o,
+                               struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_metrics(dev, o->rounds, rows, n);
+}
+
+static enum kvr_status kernels(struct kvr_dev *dev, const struct bench_opts *o,
+                               struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_kernels(dev, o->rounds, rows, n);
+}
+
+static enum kvr_status codec_cuda(struct kvr_dev *dev, const struct bench_opts *o,
+                                  struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_codec_cuda(dev, NULL, o->rounds, NULL, rows, n);
+}
+
+static enum kvr_status attention_cuda(struct kvr_dev *dev, const struct bench_opts *o,
+                                      struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_attention_cuda(dev, o->rounds, NULL, rows, n);
+}
+
+static enum kvr_status gemm_cuda(struct kvr_dev *dev, const struct bench_opts *o,
+                                 struct kvr_bench_row *rows, int *n)
+{
+    return kvr_bench_gemm_cuda(dev, o->rounds, NULL, rows, n);
+}
+
+typedef enum kvr_status bench_fn(struct kvr_dev *, const struct bench_opts *,
+                                 struct kvr_bench_row *, int *n);
 
 static const struct bench {
     const char *name;
-    bench_fn *run[KVR_N_BACKENDS];   /* NULL: not on this backend */
-    bench_at_fn *at[KVR_N_BACKENDS]; /* at a shape of the user's; NULL: not here */
+    bench_fn *run[KVR_N_BACKENDS]; /* NULL: not on this backend */
+    bool shape[KVR_N_BACKENDS];    /* at a shape of the user's, too */
 } benches[] = {
-    { "codec", { [KVR_CPU] = codec, [KVR_CUDA] = codec_cuda }, { NULL } },
-    { "attention",
-      { [KVR_CPU] = kvr_bench_attention, [KVR_CUDA] = kvr_bench_attention_cuda },
-      { [KVR_CPU] = kvr_bench_attention_at } },
-    { "gemm", { [KVR_CPU] = kvr_bench_gemm, [KVR_CUDA] = kvr_bench_gemm_cuda }, { NULL } },
-    { "metrics", { [KVR_CPU] = kvr_bench_metrics }, { NULL } },
-    { "kernels", { [KVR_CPU] = kvr_bench_kernels }, { NULL } },
+    { "codec", { [KVR_CPU] = codec, [KVR_CUDA] = codec_cuda }, { false } },
+    { "attention", { [KVR_CPU] = attention, [KVR_CUDA] = attention_cuda }, { [KVR_CPU] = true } },
+    { "gemm", { [KVR_CPU] = gemm, [KVR_CUDA] = gemm_cuda }, { false } },
+    { "metrics", { [KVR_CPU] = metrics }, { false } },
+    { "kernels", { [KVR_CPU] = kernels }, { false } },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
@@ -83,12 +118,14 @@ static json_t *row_json(const struct kvr_bench_row *r)
 {
     const char *variant = r->variant ? r->variant : kvr_isa_name(kvr_isa());
 
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:i}", "name",
-                     r->name, "variant", variant, "device", r->device, "median", r->median, "min",
-                     r->min, "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1",
-                     real_or_null(r->ratio_q1), "ratio_q3", real_or_null(r->ratio_q3), "error",
-                     r->error > 0 ? json_real(r->error) : json_null(), "reference", r->reference,
-                     "missing", r->missing[0] ? json_string(r->missing) : json_null(), "n", r->n);
+    return json_pack(
+        "{s:s, s:s, s:s, s:f, s:f, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:i, s:b}", "name",
+        r->name, "variant", variant, "device", r->device, "median", r->median, "min", r->min,
+        "unit", r->unit, "ratio", real_or_null(r->ratio), "ratio_q1", real_or_null(r->ratio_q1),
+        "ratio_q3", real_or_null(r->ratio_q3), "cold", real_or_null(r->cold), "warm",
+        real_or_null(r->warm), "error", r->error > 0 ? json_real(r->error) : json_null(),
+        "reference", r->reference, "missing", r->missing[0] ? json_string(r->missing) : json_null(),
+        "n", r->n, "steady", r->steady);
 }
 
 static json_t *rows_json(const struct kvr_bench_row *rows, int n)
@@ -107,22 +144,21 @@ static enum kvr_status run_on(const struct bench *b, struct kvr_dev *dev,
 
     if (o->shape && strcmp(b->name, "attention") != 0)
         return kvr_fail(KVR_EINVAL, "bench: --shape is of attention, not of %s", b->name);
-    if (o->shape && !b->at[backend])
+    if (o->shape && !b->shape[backend])
         return kvr_fail(KVR_EUNSUPPORTED, "bench: --shape is not measured on device %s",
                         kvr_dev_name(dev));
-    if (o->shape)
-        return b->at[backend](dev, o->shape, o->rounds, rows, n);
     if (!b->run[backend])
         return kvr_fail(KVR_EUNSUPPORTED, "bench: %s is not measured on device %s", b->name,
                         kvr_dev_name(dev));
-    return b->run[backend](dev, o->rounds, rows, n);
+    return b->run[backend](dev, o, rows, n);
 }
 
 static int run(const struct kvr_call *call)
 {
-    static const char *const columns[] = { "name",    "variant",  "device",   "median", "unit",
-                                           "ratio",   "ratio_q1", "ratio_q3", "error",  "reference",
-                                           "missing", "n",        NULL };
+    static const char *const columns[] = { "name",    "variant", "device",   "median",
+                                           "unit",    "ratio",   "ratio_q1", "ratio_q3",
+                                           "cold",    "warm",    "error",    "reference",
+                                           "missing", "n",       "steady",   NULL };
     const struct bench_opts *o = call->opts;
     struct kvr_bench_row *rows;
     char machine[256];
@@ -146,6 +182,10 @@ static int run(const struct kvr_call *call)
         free(rows);
         return kvr_cli_fail(st);
     }
+    for (int i = 0; i < n; i++)
+        if (rows[i].out_of_time)
+            fprintf(stderr, "bench: %s: %d s were over after %d of %d rounds (--seconds)\n",
+                    rows[i].name, o->seconds, rows[i].n, o->rounds);
     list = rows_json(rows, n);
     free(rows);
     if (o->json)
@@ -159,8 +199,10 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct bench_opts, device, "device", 0, "NAME", "cpu", KVR_DEVICE_HELP),
     KVR_ARG_TEXT(struct bench_opts, shape, "shape", 0, "QxKxHxD", NULL,
                  "attention at this shape alone: queries, keys, heads, head_dim"),
-    KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "15", 3, 1000,
-                "benchmark and reference take turns so many times"),
+    KVR_ARG_INT(struct bench_opts, rounds, "rounds", 'n', "N", "45", 3, 1000,
+                "benchmark and reference take turns so many times at most"),
+    KVR_ARG_INT(struct bench_opts, seconds, "seconds", 0, "S", "60", 0, 86400,
+                "attention on the CPU: a row's rounds end after so many; 0: never"),
     KVR_ARG_FLAG(struct bench_opts, json, "json", 0, "print JSON"),
     { 0 },
 };
@@ -177,11 +219,22 @@ const struct kvr_command kvr_command_bench = {
     .details =
         "ratio is this over the reference, round by round, so that a busy machine moves "
         "both; q1 and q3\nare its quartiles. An emulated device has none: its times say "
-        "nothing.\nkernels: one thread; ratio is the reference's time over the variant's, "
+        "nothing.\nTurns end when they are steady, from the 15th on: the median and the quartiles "
+        "of ratio are then\n"
+        "within 2 % of those of the first half; `steady` says whether they came to that. cold and "
+        "warm are\n"
+        "in the unit of the median: of five turns (of one, below 15) the same work once more with "
+        "nothing of it in a "
+        "cache of\n"
+        "the CPU, and at once again.\nkernels: one thread; ratio is the reference's time over the "
+        "variant's, "
         "so that more is "
         "faster;\nmemcpy moves as many bytes as the kernel reads and writes.\n"
         "--shape: on the CPU a call has 50 GFLOP at most; above that a part of the queries is "
-        "measured\nover all keys, which names of rows tell.\n",
+        "measured\nover all keys, which names of rows tell.\n"
+        "--seconds: a row of a large shape ends with the third round at the earliest; that it "
+        "ended "
+        "so is said.\n",
     .args = args,
     .opts_size = sizeof(struct bench_opts),
     .min_words = 1,

@@ -34,16 +34,37 @@ START_TEST(a_shape_has_a_row_for_every_path_and_method)
     int n = 0, bytes = 0;
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_bench_attention_at(dev, "16x64x2x32", 3, rows, &n) == KVR_OK, "%s",
+    ck_assert_msg(kvr_bench_attention_at(dev, "16x64x2x32", 3, 0, rows, &n) == KVR_OK, "%s",
                   kvr_error());
     kvr_dev_close(&dev);
     for (int i = 0; i < n; i++) {
         ck_assert_msg(strstr(rows[i].name, ".16x64") != NULL, "%s", rows[i].name);
         ck_assert_msg(rows[i].median > 0 && rows[i].error >= 0, "%s", rows[i].name);
+        ck_assert_msg(rows[i].cold > 0 && rows[i].warm > 0, "%s", rows[i].name);
         bytes += strncmp(rows[i].name, "attention.int8.", strlen("attention.int8.")) == 0;
     }
     ck_assert_int_gt(bytes, 0);
     ck_assert_int_gt(n, bytes);
+}
+END_TEST
+
+/* However large a shape is, a row comes. */
+START_TEST(rounds_end_with_their_time)
+{
+    struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
+    struct kvr_dev *dev;
+    int n = 0;
+
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_bench_attention_at(dev, "16x64x2x32", 400, 1e-9, rows, &n) == KVR_OK, "%s",
+                  kvr_error());
+    kvr_dev_close(&dev);
+    ck_assert_int_gt(n, 0);
+    for (int i = 0; i < n; i++) {
+        ck_assert_int_eq(rows[i].n, 3);
+        ck_assert(rows[i].out_of_time && !rows[i].steady);
+        ck_assert_msg(rows[i].cold > 0 && rows[i].warm > 0, "%s", rows[i].name);
+    }
 }
 END_TEST
 
@@ -55,5 +76,6 @@ int main(void)
     suite_add_tcase(s, t);
     tcase_add_test(t, large_shapes_are_cut_to_a_part_of_their_queries);
     tcase_add_test(t, a_shape_has_a_row_for_every_path_and_method);
+    tcase_add_test(t, rounds_end_with_their_time);
     return run_suite(s); /* OpenMP's threads do not survive a fork */
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness/bench/bench_codec.h"
+#include "harness/core/clock.h"
 #include "harness/core/isa.h"
 #include "methods/plugin.h"
 #include "tests/suite.h"
@@ -33,6 +34,7 @@ START_TEST(rows_are_complete)
         ck_assert_int_eq(rows[i].n, 5);
         ck_assert(rows[i].min > 0 && rows[i].min <= rows[i].median);
         ck_assert(rows[i].ratio > 0 && isfinite(rows[i].ratio));
+        ck_assert(rows[i].cold > 0 && rows[i].warm > 0 && !rows[i].steady);
     }
     kvr_mem_stats(dev, &stats);
     ck_assert_uint_eq(stats.live_total, 0);
@@ -86,6 +88,62 @@ START_TEST(rows_go_round)
 }
 END_TEST
 
+/* Rounds that wander go on to the last; those that stay where they are end, but not too soon. */
+START_TEST(rounds_end_when_they_are_steady)
+{
+    double still[100], wandering[100];
+    int n = 0, m = 0;
+
+    for (int i = 0; i < 100; i++) {
+        still[i] = 2 + (i % 3) * 0.01;
+        wandering[i] = 2 + i * 0.1;
+    }
+    while (!kvr_bench_last(still, n, 100))
+        n++;
+    while (!kvr_bench_last(wandering, m, 100))
+        m++;
+    ck_assert_int_eq(n, KVR_BENCH_LEAST_ROUNDS); /* this one is the last */
+    ck_assert_int_eq(m, 99);
+    ck_assert(kvr_bench_steady(still, 40) && !kvr_bench_steady(wandering, 40));
+    ck_assert(!kvr_bench_steady(still, KVR_BENCH_LEAST_ROUNDS - 1));
+    still[3] = NAN;
+    ck_assert(kvr_bench_last(still, 2, 3));
+}
+END_TEST
+
+/* The least of several, so that a busy machine does not decide. */
+START_TEST(what_is_cold_is_slower)
+{
+    enum { BYTES = 1 << 18, ROUNDS = 9 };
+    volatile uint64_t *x = calloc(1, BYTES);
+    int64_t cold = INT64_MAX, warm = INT64_MAX;
+    uint64_t sum = 0;
+
+    ck_assert_ptr_nonnull((void *)x);
+    if (!kvr_bench_evict((void *)x, BYTES)) {
+        free((void *)x);
+        return;
+    }
+    for (int r = 0; r < ROUNDS; r++)
+        for (int w = 0; w < 2; w++) {
+            int64_t t0, *least = w ? &warm : &cold;
+
+            if (!w)
+                kvr_bench_evict((void *)x, BYTES);
+            t0 = kvr_now_ns();
+            for (size_t i = 0; i < BYTES / sizeof *x; i += 64 / sizeof *x)
+                sum += x[i * 17 % (BYTES / sizeof *x)]; /* in an order that is not guessed */
+            t0 = kvr_now_ns() - t0;
+            *least = t0 < *least ? t0 : *least;
+        }
+    ck_assert_uint_eq(sum, 0);
+    ck_assert_msg(cold > warm, "%lld ns without caches, %lld with them", (long long)cold,
+                  (long long)warm);
+    ck_assert_int_eq(kvr_bench_evict_all(), KVR_OK);
+    free((void *)x);
+}
+END_TEST
+
 START_TEST(what_cannot_be_run_is_refused)
 {
     const struct kvr_block_shape odd = { 50, 2, 48 };
@@ -116,6 +174,8 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, rows_are_complete);
     tcase_add_test(tc, rows_go_round);
+    tcase_add_test(tc, rounds_end_when_they_are_steady);
+    tcase_add_test(tc, what_is_cold_is_slower);
     tcase_add_test(tc, what_remembers_is_found);
     tcase_add_test(tc, what_cannot_be_run_is_refused); /* OpenMP's threads do not survive a fork */
     return run_suite(s);

@@ -6,8 +6,10 @@
 
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
+#include "harness/bench/bench_cudnn.h"
 #include "harness/bench/bench_gemm.h"
 #include "harness/bench/turns_cuda.h"
+#include "tests/built.h"
 #include "tests/suite.h"
 
 static struct kvr_dev *open_device(void)
@@ -27,17 +29,31 @@ static void close_device(struct kvr_dev *dev)
     kvr_dev_close(&dev);
 }
 
+/* Rows come one by one, whole, in the order in which they are given back. */
+static int n_told;
+
+static void hear(void *ctx, const struct kvr_bench_row *row)
+{
+    ck_assert_ptr_eq(row, (const struct kvr_bench_row *)ctx + n_told);
+    ck_assert(row->n == 3 && row->median > 0 && row->device && row->reference);
+    n_told++;
+}
+
 START_TEST(rows_of_coding)
 {
     const struct kvr_block_shape shape = { 17, 2, 64 };
     struct kvr_bench_row rows[KVR_BENCH_CODEC_ROWS];
+    const struct kvr_bench_sink sink = { hear, rows };
     struct kvr_dev *dev = open_device();
     int n = 0, lines = 0;
 
     while (kvr_bench_lines[lines].name)
         lines++;
     ck_assert_int_ge(lines, 7);
-    ck_assert_msg(kvr_bench_codec_cuda(dev, &shape, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    n_told = 0;
+    ck_assert_msg(kvr_bench_codec_cuda(dev, &shape, 3, &sink, rows, &n) == KVR_OK, "%s",
+                  kvr_error());
+    ck_assert_int_eq(n_told, n);
     ck_assert_int_eq(n, 2 * lines); /* there and back */
     for (int i = 0; i < n; i++) {
         const char *what = i % 2 ? "dequantise." : "quantise.";
@@ -47,6 +63,7 @@ START_TEST(rows_of_coding)
         ck_assert_str_eq(rows[i].reference, "copy within the device");
         ck_assert(rows[i].min > 0 && rows[i].min <= rows[i].median);
         ck_assert(isnan(rows[i].ratio) && isnan(rows[i].ratio_q1) && isnan(rows[i].ratio_q3));
+        ck_assert(isnan(rows[i].cold) && isnan(rows[i].warm));
         ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
     }
     close_device(dev);
@@ -60,12 +77,12 @@ START_TEST(coding_is_refused)
     struct kvr_dev *dev = open_device();
     int n = -1;
 
-    ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 2, rows, &n), KVR_EINVAL);
+    ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 2, NULL, rows, &n), KVR_EINVAL);
     ck_assert_int_eq(n, 0);
-    ck_assert_int_eq(kvr_bench_codec_cuda(dev, &odd, 3, rows, &n), KVR_EINVAL);
+    ck_assert_int_eq(kvr_bench_codec_cuda(dev, &odd, 3, NULL, rows, &n), KVR_EINVAL);
     for (uint64_t i = 1; i < 10; i++) {
         kvr_mem_fail_after(dev, i);
-        ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 3, rows, &n), KVR_ENOMEM);
+        ck_assert_int_eq(kvr_bench_codec_cuda(dev, NULL, 3, NULL, rows, &n), KVR_ENOMEM);
     }
     close_device(dev);
 }
@@ -76,11 +93,14 @@ START_TEST(rows_of_attention)
 {
     static const char *const paths[] = { "dense", "staged", "fused" };
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
+    const struct kvr_bench_sink sink = { hear, rows };
     struct kvr_dev *dev = open_device();
     int n = 0, of[3] = { 0 };
 
-    ck_assert_int_eq(kvr_bench_attention_cuda(dev, 2, rows, &n), KVR_EINVAL);
-    ck_assert_msg(kvr_bench_attention_cuda(dev, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_bench_attention_cuda(dev, 2, NULL, rows, &n), KVR_EINVAL);
+    n_told = 0;
+    ck_assert_msg(kvr_bench_attention_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n_told, n);
     ck_assert_int_eq(n, 10);
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < 3; k++)
@@ -94,20 +114,72 @@ START_TEST(rows_of_attention)
     ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4);
     for (uint64_t i = 1; i < 40; i += 6) {
         kvr_mem_fail_after(dev, i);
-        ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, rows, &n), KVR_ENOMEM);
+        ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
     }
     close_device(dev);
+}
+END_TEST
+
+/* Where cuDNN is, it is the reference of all; its agreement is asked for before it is timed. */
+START_TEST(attention_beside_cudnn)
+{
+    static const struct {
+        const char *trouble, *reason;
+    } cases[] = { { "", "" }, { "wrong", "is off by" }, { "no kernel", "building a kernel" } };
+    struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
+    const struct kvr_bench_sink sink = { hear, rows };
+    char path[4096];
+
+    setenv("KVREEL_CUDNN", built_file("tests/plugins/fake_cudnn.so", path, sizeof path), 1);
+    for (int i = 0; i < 3; i++) {
+        struct kvr_dev *dev = open_device();
+        struct kvr_bench_cudnn b;
+        const float q[64] = { 1 };
+        int n = 0, own = 0;
+
+        setenv("KVR_TEST_CUDNN", cases[i].trouble, 1);
+        n_told = 0;
+        ck_assert_msg(kvr_bench_attention_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s",
+                      kvr_error());
+        ck_assert_int_eq(n_told, n);
+        ck_assert_int_eq(n, i ? 10 : 12);
+        for (int k = 0; k < n; k++) {
+            const bool dense = strstr(rows[k].name, ".dense."),
+                       its = strstr(rows[k].name, ".cuDNN.");
+
+            own += its;
+            ck_assert_str_eq(rows[k].reference,
+                             its || (i && !dense) ? "dense BF16" : "cuDNN SDPA BF16");
+            ck_assert(rows[k].n == 3 && rows[k].median > 0 && isnan(rows[k].ratio));
+        }
+        ck_assert_int_eq(own, i ? 0 : 2);
+        for (uint64_t k = 1; k < 12; k += 3) { /* its own memory, too */
+            kvr_mem_fail_after(dev, k);
+            ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
+        }
+        kvr_mem_fail_after(dev, 0);
+        ck_assert_int_eq(kvr_bench_cudnn_open(&b, dev, 1, 64, 1, q), KVR_OK);
+        ck_assert_int_eq(kvr_bench_cudnn_keys(&b, 5), KVR_OK);
+        ck_assert_msg(i != 2 || strstr(b.why, cases[i].reason), "%s", b.why);
+        kvr_bench_cudnn_close(&b);
+        close_device(dev);
+    }
+    unsetenv("KVREEL_CUDNN");
+    unsetenv("KVR_TEST_CUDNN");
 }
 END_TEST
 
 START_TEST(rows_of_layers)
 {
     struct kvr_bench_row rows[KVR_BENCH_GEMM_ROWS];
+    const struct kvr_bench_sink sink = { hear, rows };
     struct kvr_dev *dev = open_device();
     int n = 0;
 
-    ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 2, rows, &n), KVR_EINVAL);
-    ck_assert_msg(kvr_bench_gemm_cuda(dev, 3, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 2, NULL, rows, &n), KVR_EINVAL);
+    n_told = 0;
+    ck_assert_msg(kvr_bench_gemm_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(n_told, n);
     ck_assert_int_eq(n, 3);
     for (int i = 0; i < n; i++) {
         ck_assert_str_eq(rows[i].device, "emulated");
@@ -117,7 +189,7 @@ START_TEST(rows_of_layers)
     }
     for (uint64_t i = 1; i < 6; i++) {
         kvr_mem_fail_after(dev, i);
-        ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 3, rows, &n), KVR_ENOMEM);
+        ck_assert_int_eq(kvr_bench_gemm_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
     }
     close_device(dev);
 }
@@ -147,27 +219,74 @@ static enum kvr_status reference(void *ctx, int turn)
     return note(ctx, 'r', turn);
 }
 
-/* Two rounds to warm up, then those that count; work and reference see the same turns. */
+static enum kvr_status clocked(void *ctx, int turn)
+{
+    setenv("KVR_TEST_GPU", "1755 83 0 100 1", 1);
+    return note(ctx, 'w', turn);
+}
+
+/* Two rounds to warm up, one of the same buffer again and again, then those that count; work and
+ * reference see the same turns. */
 START_TEST(turns_alternate)
 {
+    enum { WARM = 2 * 4, SAME = 3, ALL = WARM + SAME + 3 * 4 };
+    struct kvr_turn_times *times = calloc(1, sizeof *times);
     struct kvr_dev *dev = open_device();
     struct diary d = { 0 };
     struct kvr_turns t = {
         .dev = dev, .ctx = &d, .run = work, .reference = reference, .rounds = 3, .times = 2
     };
-    double ns[3], reference_ns[3];
+    struct kvr_bench_row row = { 0 };
 
-    ck_assert_int_eq(kvr_turns_run(&t, ns, reference_ns), KVR_OK);
-    ck_assert_int_eq(d.n, 5 * 2 * 2);
+    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_OK);
+    ck_assert_int_eq(d.n, ALL);
     for (int i = 0; i < d.n; i++) {
-        ck_assert_int_eq(d.what[i], i % 4 < 2 ? 'r' : 'w');
-        ck_assert_int_eq(d.turn[i], i / 4 * 2 + i % 2);
+        const int k = i < WARM ? i : i - SAME; /* among those that take turns */
+        const bool same = i >= WARM && i < WARM + SAME;
+
+        ck_assert_int_eq(d.what[i], !same && k % 4 < 2 ? 'r' : 'w');
+        ck_assert_int_eq(d.turn[i], same ? 0 : k / 4 * 2 + k % 2);
     }
+    ck_assert_int_eq(times->n, 3);
+    ck_assert_int_eq(times->n_warm, 1);
     for (int i = 0; i < 3; i++)
-        ck_assert(ns[i] > 0 && reference_ns[i] > 0);
+        ck_assert(times->ns[i] > 0 && times->reference_ns[i] > 0);
+    ck_assert(times->warm_ns[0] > 0);
+    kvr_turns_fill(&row, times, 1);
+    ck_assert_int_eq(row.n, 3);
+    ck_assert(row.cold == row.median && row.warm > 0 && row.ratio > 0);
+    ck_assert(row.mhz == 0 && row.watts == 0); /* nobody tells */
     t.times = 3;
     d.n = 0;
-    ck_assert_int_eq(kvr_turns_run(&t, ns, reference_ns), KVR_EINTERNAL);
+    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_EINTERNAL);
+    free(times);
+    close_device(dev);
+}
+END_TEST
+
+/* Clocks are those of the work, not of an idle device before or after it. */
+START_TEST(clocks_are_looked_at_under_load)
+{
+    struct kvr_turn_times *times = calloc(1, sizeof *times);
+    struct kvr_dev *dev;
+    struct diary d = { 0 };
+    struct kvr_turns t = {
+        .ctx = &d, .run = clocked, .reference = reference, .rounds = 3, .times = 1
+    };
+    struct kvr_bench_row row = { 0 };
+    char path[4096];
+
+    setenv("KVREEL_NVML", built_file("tests/plugins/fake_nvml.so", path, sizeof path), 1);
+    setenv("KVREEL_EMULATED_DEVICES", "1", 1);
+    setenv("KVR_TEST_GPU", "300 40 0 0 0", 1); /* idle */
+    dev = t.dev = open_device();
+    ck_assert_int_eq(kvr_turns_run(&t, times), KVR_OK);
+    kvr_turns_fill(&row, times, 1);
+    ck_assert(row.mhz == 1755 && row.watts == 123.456);
+    unsetenv("KVREEL_NVML");
+    unsetenv("KVREEL_EMULATED_DEVICES");
+    unsetenv("KVR_TEST_GPU");
+    free(times);
     close_device(dev);
 }
 END_TEST
@@ -181,6 +300,9 @@ START_TEST(spread_is_of_the_rounds)
     ck_assert(row.median == 3 && row.min == 1 && row.ratio == 30);
     ck_assert(row.ratio_q1 == 20 && row.ratio_q3 == 40);
     ck_assert_str_eq(row.missing, "");
+    ck_assert(isnan(row.cold) && isnan(row.warm) && !row.steady);
+    kvr_bench_fill_caches(&row, (double[]){ 3, 1, 2 }, (double[]){ 9, 7, 8 }, 3);
+    ck_assert(row.cold == 2 && row.warm == 8);
     kvr_bench_without(&row, "because");
     ck_assert(isnan(row.ratio) && row.median == 3);
     ck_assert_str_eq(row.missing, "because");
@@ -197,8 +319,10 @@ int main(void)
     tcase_add_test(tc, rows_of_coding);
     tcase_add_test(tc, coding_is_refused);
     tcase_add_test(tc, rows_of_attention);
+    tcase_add_test(tc, attention_beside_cudnn);
     tcase_add_test(tc, rows_of_layers);
     tcase_add_test(tc, turns_alternate);
+    tcase_add_test(tc, clocks_are_looked_at_under_load);
     tcase_add_test(tc, spread_is_of_the_rounds);
     return run_suite(s);
 }

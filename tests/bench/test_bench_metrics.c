@@ -28,6 +28,7 @@ START_TEST(a_row_for_every_metric)
         ck_assert_int_lt(at, n);
         ck_assert_str_eq(rows[at].name, name);
         ck_assert(isfinite(rows[at].median) && rows[at].median > 0 && rows[at].ratio > 0);
+        ck_assert(rows[at].cold > 0 && rows[at].warm > 0);
         ck_assert_int_eq(rows[at].n, 3);
         at++;
     }
