@@ -148,11 +148,16 @@ static enum kvr_status refuse_answer(enum kvr_status st, struct kvr_row *r, stru
     return KVR_OK;
 }
 
-/* Libraries that cannot pass on a failed allocation say so and abort. */
+/* Libraries that cannot pass on a failed allocation say so and abort; a worker that has none for its own
+ * command line has none to read what it should answer, and says "no memory". */
 static bool died_of_memory(const struct kvr_attempt *a)
 {
-    static const char *const words[] = { "bad_alloc", "ut of memory", "annot allocate memory",
-                                         "Thread creation failed", NULL };
+    static const char *const words[] = { "bad_alloc",
+                                         "ut of memory",
+                                         "annot allocate memory",
+                                         "Thread creation failed",
+                                         "kvreel: no memory",
+                                         NULL };
 
     for (int i = 0; words[i]; i++)
         if (a->log_tail && strstr(a->log_tail, words[i]))

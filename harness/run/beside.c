@@ -18,11 +18,10 @@ static const double max_load = 0.1, max_stolen = 0.01, max_slower = 0.05;
 /* The library keeps its numbers that long itself. */
 enum { LOOK_EVERY_NS = 200000000 };
 
-void kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus)
+enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus)
 {
     *m = (struct kvr_machine){ .n_cpus = n_cpus, .jobs = jobs };
-    if (asks_gpus)
-        m->gpus = kvr_gpu_states_open(m->nvml, sizeof m->nvml);
+    return asks_gpus ? kvr_gpu_states_open(&m->gpus, m->nvml, sizeof m->nvml) : KVR_OK;
 }
 
 void kvr_machine_close(struct kvr_machine *m)

@@ -1,7 +1,7 @@
 /* beside.h - what the machine does beside a cell: other programs, a hypervisor, clocks, and its
  * GPU.
  *
- *     kvr_machine_open(&m, n_cpus, jobs, asks_gpus);                    once for a session
+ *     KVR_TRY(kvr_machine_open(&m, n_cpus, jobs, asks_gpus));           once for a session
  *     kvr_beside_begin(&b, &m, uuid);                        when a cell's worker starts
  *     kvr_beside_look(&b, &m, now_ns);                       now and then while it runs
  *     kvr_beside_end(&b, &m, worker_cpu_ns);                 ... b.codes, b.watch
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "harness/core/status.h"
 #include "harness/device/gpu_state.h"
 #include "harness/device/info.h"
 #include "harness/store/store.h"
@@ -43,8 +44,8 @@ struct kvr_beside {
     char codes[96];
 };
 
-/* `asks_gpus`: NVML is looked for. Never fails: what cannot be known is not. */
-void kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus);
+/* `asks_gpus`: NVML is looked for. What cannot be known is not, and no failure; KVR_ENOMEM is one. */
+enum kvr_status kvr_machine_open(struct kvr_machine *m, int n_cpus, int jobs, bool asks_gpus);
 void kvr_machine_close(struct kvr_machine *m);
 /* "GPU-1: most 1980 MHz, limit 700 W, ECC on; GPU-2: ..." of the uuid [n_gpus]; "" where nothing
  * can be asked. Malloc'ed; NULL: no memory. */

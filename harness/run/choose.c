@@ -81,14 +81,20 @@ enum kvr_status kvr_retries_parse(struct kvr_retries *r, const char *text)
 }
 
 /* Are they there, and are they those that were measured? */
-static bool frames_exist(const char *out_dir, const char *name, const char *sha256)
+static enum kvr_status frames_exist(const char *out_dir, const char *name, const char *sha256,
+                                    bool *yes)
 {
-    char *path = name && name[0] ? kvr_path_join(out_dir, name) : NULL;
-    char hex[KVR_SHA256_HEX];
-    bool yes = path && sha256 && kvr_sha256_file(path, hex) == KVR_OK && strcmp(hex, sha256) == 0;
+    char hex[KVR_SHA256_HEX], *path;
+    enum kvr_status st;
 
+    *yes = false;
+    if (!name || !name[0] || !sha256)
+        return KVR_OK;
+    path = kvr_path_join(out_dir, name);
+    st = path ? kvr_sha256_file(path, hex) : kvr_fail(KVR_ENOMEM, "run: no memory");
+    *yes = st == KVR_OK && strcmp(hex, sha256) == 0;
     free(path);
-    return yes;
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 static void keep(struct kvr_job *j, const struct kvr_known *known, const char *build,
@@ -132,15 +138,18 @@ static void choose_one(struct kvr_job *j, const struct kvr_known *known,
 
 /* A finished baseline whose frames are gone or damaged, or are another build's, is made again if
  * somebody needs it. */
-static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, const char *out_dir,
-                        struct kvr_run_summary *s)
+static enum kvr_status need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep,
+                                   const char *out_dir, struct kvr_run_summary *s)
 {
     for (int i = sweep->n_cells - 1; i >= 0; i--) { /* a baseline may need one in its turn */
         struct kvr_job *b = &jobs[sweep->cell[i].baseline];
+        bool there = false;
 
         if (jobs[i].state != KVR_WAITING || b->state != KVR_DONE || b->cell->no_frames)
             continue;
-        if (!b->other_build && frames_exist(out_dir, b->frames_path, b->frames_sha256))
+        if (!b->other_build)
+            KVR_TRY(frames_exist(out_dir, b->frames_path, b->frames_sha256, &there));
+        if (there)
             continue;
         b->state = KVR_WAITING;
         s->to_score -= b->to_score; /* it will have them */
@@ -150,6 +159,7 @@ static void need_frames(struct kvr_job *jobs, const struct kvr_sweep *sweep, con
         s->done_before--;
         s->to_run++;
     }
+    return KVR_OK;
 }
 
 /* The frames are there, what is new of them is their metrics: the cell is the one that has them,
@@ -164,9 +174,13 @@ static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
 
     KVR_TRY(kvr_scored_lacks(a->spec, c->spec, &lacks));
     lacks = lacks && strcmp(c->set.kind, "bench") == 0 && !c->no_frames;
-    for (int i = 0; lacks && i < 2; i++)
-        if (!frames_exist(out_dir, a->frames[i], a->sha256[i]))
+    for (int i = 0; lacks && i < 2; i++) {
+        bool there;
+
+        KVR_TRY(frames_exist(out_dir, a->frames[i], a->sha256[i], &there));
+        if (!there)
             return KVR_OK; /* it has to be run */
+    }
     KVR_TRY(kvr_scored_with_all(a->spec, c->spec, &spec));
     free(c->spec);
     c->spec = spec;
@@ -175,9 +189,9 @@ static enum kvr_status take_alike(struct kvr_job *j, struct kvr_store *store,
     return kvr_store_known(store, c->key, known);
 }
 
-static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
-                               const struct kvr_run_options *opts, const char *build,
-                               const char *out_dir, struct kvr_known *known)
+static enum kvr_status look_for_it(struct kvr_job *j, struct kvr_store *store,
+                                   const struct kvr_run_options *opts, const char *build,
+                                   const char *out_dir, struct kvr_known *known)
 {
     struct kvr_alike alike;
     struct kvr_known its;
@@ -192,6 +206,21 @@ static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
         st = take_alike(j, store, &alike, out_dir, known);
     kvr_alike_free(&alike);
     return st;
+}
+
+/* A cell that is not there is looked for by what it was once called, and keeps that if it is. */
+static enum kvr_status look_up(struct kvr_job *j, struct kvr_store *store,
+                               const struct kvr_run_options *opts, const char *build,
+                               const char *out_dir, struct kvr_known *known)
+{
+    KVR_TRY(look_for_it(j, store, opts, build, out_dir, known));
+    if (known->found || !j->cell->former)
+        return KVR_OK;
+    kvr_cell_swap_former(j->cell);
+    KVR_TRY(look_for_it(j, store, opts, build, out_dir, known));
+    if (!known->found)
+        kvr_cell_swap_former(j->cell);
+    return KVR_OK;
 }
 
 enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct kvr_sweep *sweep,
@@ -218,7 +247,7 @@ enum kvr_status kvr_choose(struct kvr_job **out, struct kvr_store *store, struct
         summary->to_score += jobs[i].to_score;
     }
     if (st == KVR_OK)
-        need_frames(jobs, sweep, out_dir, summary);
+        st = need_frames(jobs, sweep, out_dir, summary);
     summary->skipped = summary->done_before + summary->unsupported + summary->excluded;
     if (st != KVR_OK) {
         free(jobs);

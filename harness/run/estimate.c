@@ -74,12 +74,14 @@ struct part {
 static enum kvr_status look_at_part(struct part *p, const struct kvr_cell *cell)
 {
     const struct kvr_prediction frames = { .latent_frames = cell->set.frames };
+    enum kvr_decoder_kind decoder;
     struct kvr_model_config c;
 
     if (p->model == cell->model && p->frames == cell->set.frames && p->window == cell->set.window)
         return KVR_OK;
+    KVR_TRY(kvr_decoder_parse(cell->set.decoder, &decoder));
     KVR_TRY(kvr_need_config(cell->model->dir, 0, 0, &c));
-    kvr_need_of(&c, &frames, cell->set.window, &p->need);
+    kvr_need_of(&c, &frames, cell->set.window, decoder, &p->need);
     kvr_model_config_free(&c);
     p->model = cell->model;
     p->frames = cell->set.frames;
@@ -103,10 +105,11 @@ static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr
     struct kvr_geometry geo;
     enum kvr_status st;
 
-    if (kvr_geometry_of(cell->model, sweep->set.model_layers, &geo) != KVR_OK)
-        return KVR_OK;
-    if (kvr_cell_scheme(cell, cell->plan, &scheme) != KVR_OK)
-        return KVR_OK;
+    st = kvr_geometry_of(cell->model, sweep->set.model_layers, &geo);
+    if (st == KVR_OK)
+        st = kvr_cell_scheme(cell, cell->plan, &scheme);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK;
     kvr_path_find(cell->set.path, &run.path);
     kvr_attend_find(cell->set.attend, &run.attend);
     kvr_device_backend(cell->set.device, &run.backend);
@@ -118,7 +121,7 @@ static enum kvr_status most_memory(const struct kvr_cell *cell, const struct kvr
         at_least(&out->network.memory_bytes, p.peak + activations);
     }
     kvr_scheme_close(&scheme);
-    return st == KVR_EINTERRUPTED ? st : KVR_OK;
+    return st == KVR_EINTERRUPTED || st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 /* The phases beside the network: a text is encoded once, frames are kept once for each rollout. */

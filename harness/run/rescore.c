@@ -188,19 +188,24 @@ static enum kvr_status read_reference(struct work *w, const struct cell *c, cons
 }
 
 /* Its folder into `dir`; no frames of a chunk where the model is not on this machine. */
-static void look_up(const char *model, char *dir, size_t n, struct kvr_model_config *config)
+static enum kvr_status look_up(const char *model, char *dir, size_t n,
+                               struct kvr_model_config *config)
 {
     char path[1100];
+    enum kvr_status st;
 
     memset(config, 0, sizeof *config);
     dir[0] = 0;
-    if (kvr_find_path(&kvr_find_model, model, NULL, dir, n) != KVR_OK)
-        return;
+    st = kvr_find_path(&kvr_find_model, model, NULL, dir, n);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK;
     snprintf(path, sizeof path, "%s/config.json", dir);
-    if (kvr_model_config_read(config, path) != KVR_OK) {
+    st = kvr_model_config_read(config, path);
+    if (st != KVR_OK) {
         kvr_model_config_free(config);
         memset(config, 0, sizeof *config);
     }
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 /* --- rows -------------------------------------------------------------------------------- */
@@ -233,7 +238,7 @@ static enum kvr_status score_videos(const struct cell *c, const struct places *a
     enum kvr_status st = KVR_OK;
     int chunk;
 
-    look_up(c->model, dir, sizeof dir, &config);
+    KVR_TRY(look_up(c->model, dir, sizeof dir, &config));
     chunk = config.frames_per_chunk;
     if (chunk && c->prompt)
         st = kvr_said_open(&said, dir, &config, c->prompt, c->n_latent / chunk);

@@ -73,21 +73,24 @@ struct kvr_run_summary {
     int to_score;      /* of done_before: whose frames new metrics are, or would be, computed of; */
     int scored, not_scored; /* of those, as it turned out */
     int to_run;             /* cells that were, or in a dry run would be, measured */
-    int limited;            /* left for another time by `limit`, or by the budget */
-    int enough;             /* repeats that the stop rule has left out */
-    int retried;            /* attempts that failed and were repeated */
-    int noisy;              /* of ok: measured, but the time is not to be trusted */
-    int n_stale;            /* of done_before: by another build than this */
-    int64_t memory_bytes;   /* to_run at a time will hold, by history; 0: not known */
-    int64_t disk_bytes;     /* to_run will write, by history; 0: not known */
-    int64_t estimate_ns;    /* wall time to_run will take, by the database's history; 0: none */
+    int timed_once;       /* of those, timed ones that nobody repeats: no spread is known of them */
+    int limited;          /* left for another time by `limit`, or by the budget */
+    int enough;           /* repeats that the stop rule has left out */
+    int retried;          /* attempts that failed and were repeated */
+    int noisy;            /* of ok: measured, but the time is not to be trusted */
+    int n_stale;          /* of done_before: by another build than this */
+    int64_t memory_bytes; /* to_run at a time will hold, by history; 0: not known */
+    int64_t disk_bytes;   /* to_run will write, by history; 0: not known */
+    int64_t estimate_ns;  /* wall time to_run will take, by the database's history; 0: none */
     /* Of a dry run without that history, by arithmetic (estimate.h); 0: not known. */
     double flop, flop_per_s;
     int64_t predicted_bytes;                        /* of the largest cell, activations apart */
     struct kvr_run_phase encoder, network, decoder; /* network: with activations */
     int64_t frames_bytes;                           /* raw frames that will be kept; no videos */
-    bool unidentified; /* of a dry run: files are not there, or large and not hashed before, so that
-                          it cannot be told which cells were measured with them */
+    bool unidentified; /* of a dry run: files are not there, or large and not hashed before, or the
+                          device is not here, so that it cannot be told which cells were measured
+                          with them */
+    char no_device[512]; /* of a dry run: why the device could not be looked at; "": it could */
     bool interrupted;
     char db_path[512], out_dir[512];
 };

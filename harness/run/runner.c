@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -23,6 +24,7 @@
 #include "harness/core/json.h"
 #include "harness/core/machine.h"
 #include "harness/core/path.h"
+#include "harness/core/utf8.h"
 #include "harness/device/names.h"
 #include "harness/plan/files.h"
 #include "harness/run/answer.h"
@@ -763,14 +765,31 @@ static enum kvr_status run_jobs(struct runner *r)
 
 /* --- before the first cell -------------------------------------------------------------- */
 
-/* Which device it is goes into every key and into the session. */
+/* A worker is told its folders in JSON. */
+static enum kvr_status check_name(const char *what, const char *path)
+{
+    return kvr_utf8_is(path)
+               ? KVR_OK
+               : kvr_fail(KVR_EINVAL, "run: %s '%s': the name is no UTF-8, which workers need",
+                          what, path);
+}
+
+/* Which device it is goes into every key and into the session. A plan may be of a device that is
+ * on another machine. */
 static enum kvr_status look_at_device(struct runner *r)
 {
     struct kvr_device_words d;
+    enum kvr_status st;
 
     if (strcmp(r->config.set.device, "cpu") == 0)
         return KVR_OK;
-    KVR_TRY(kvr_device_ask(r->config.set.device, &d));
+    st = kvr_device_ask(r->config.set.device, &d);
+    if (st == KVR_EUNSUPPORTED && r->opts->dry_run) {
+        snprintf(r->summary->no_device, sizeof r->summary->no_device, "%s", kvr_error());
+        r->summary->unidentified = true;
+        return KVR_OK;
+    }
+    KVR_TRY(st);
     kvr_gpus_open(&r->gpus, (const char(*)[KVR_UUID_LEN])d.uuid, d.n);
     snprintf(r->config.device_is, sizeof r->config.device_is, "%s", d.name);
     if (strcmp(d.driver, "none") == 0)
@@ -792,7 +811,8 @@ static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, cons
     *out = (struct kvr_model_facts){ .name = name,
                                      .sha256 = kvr_model_sha256(m),
                                      .config = c,
-                                     .decodes = kvr_model_vae(m) || absent };
+                                     .decodes = kvr_model_vae(m) || absent ||
+                                                kvr_model_decoder(m) != KVR_DECODER_VAE };
     text[0] = 0;
     if (kvr_plan_encodes(&r->config, c))
         KVR_TRY(kvr_encoder_identify(dir, r->opts->dry_run, &there, text));
@@ -804,10 +824,10 @@ static enum kvr_status look_at_model(struct runner *r, struct kvr_model *m, cons
 
 static enum kvr_status make_sweep(struct runner *r)
 {
-    const struct kvr_model_use use = { .n_layers = r->config.set.model_layers,
-                                       .n_steps = r->config.set.model_steps,
-                                       .look = true,
-                                       .plan = r->opts->dry_run };
+    struct kvr_model_use use = { .n_layers = r->config.set.model_layers,
+                                 .n_steps = r->config.set.model_steps,
+                                 .look = true,
+                                 .plan = r->opts->dry_run };
     const enum kvr_setting_id cut = use.n_layers ? KVR_SET_model_layers : KVR_SET_model_steps;
     int n = r->config.n_models;
     struct kvr_model_facts *facts = calloc((size_t)n, sizeof *facts);
@@ -819,6 +839,8 @@ static enum kvr_status make_sweep(struct runner *r)
     r->stamps = calloc((size_t)n, sizeof *r->stamps);
     st = facts && models && texts && r->stamps ? kvr_dev_open(&dev, KVR_CPU)
                                                : kvr_fail(KVR_ENOMEM, "run: no memory");
+    if (st == KVR_OK)
+        st = kvr_decoder_parse(r->config.set.decoder, &use.decoder);
 
     for (int i = 0; st == KVR_OK && i < n; i++) {
         if (r->config.model[i].trace)
@@ -858,7 +880,9 @@ static enum kvr_status set_paths(struct runner *r)
                         sizeof s->db_path - 1);
     strcpy(s->db_path, db);
     strcpy(s->out_dir, out);
-    return KVR_OK;
+    for (int i = 0; i < r->config.n_models; i++)
+        KVR_TRY(check_name("the model's folder", r->config.model[i].dir));
+    return check_name("the out folder", out);
 }
 
 static enum kvr_status make_folders(const struct kvr_run_summary *s)
@@ -967,6 +991,17 @@ static enum kvr_status open_store(struct runner *r)
     return KVR_OK;
 }
 
+/* After `repeats: 1` a time is one sample, whatever `timing` says. */
+static void count_timed_once(struct runner *r)
+{
+    for (int i = 0; i < r->sweep.n_cells && r->config.set.repeats == 1; i++) {
+        const struct kvr_settings *set = &r->sweep.cell[i].set;
+
+        r->summary->timed_once += r->jobs[i].state == KVR_WAITING && set->timing &&
+                                  strcmp(set->kind, "bench") == 0 && set->jitter == 0;
+    }
+}
+
 static void say_plan(struct runner *r)
 {
     const struct kvr_run_summary *s = r->summary;
@@ -1025,17 +1060,21 @@ static enum kvr_status weigh_by_history(struct runner *r)
 
 /* --- the plan in the database ----------------------------------------------------------- */
 
-/* The out folder as seen from the database's, so that both may be moved together. */
-static char *out_from_db(const struct kvr_run_summary *s)
+/* The out folder as seen from the database's, so that both may be moved together; NULL where there is
+ * none yet. */
+static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
 {
-    char *dir = kvr_path_dir(s->db_path);
-    char *from = dir ? realpath(dir, NULL) : NULL, *to = realpath(s->out_dir, NULL);
-    char *path = from && to ? kvr_path_relative(from, to) : NULL;
+    char from[PATH_MAX], to[PATH_MAX], *dir = kvr_path_dir(s->db_path);
+    bool there;
 
+    *out = NULL;
+    if (!dir)
+        return kvr_fail(KVR_ENOMEM, "run: no memory");
+    there = realpath(dir, from) && realpath(s->out_dir, to);
     free(dir);
-    free(from);
-    free(to);
-    return path;
+    if (there)
+        *out = kvr_path_relative(from, to);
+    return *out || !there ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
 /* The config, with what the command line sets: one plan goes by that, the last of it counts. */
@@ -1058,9 +1097,11 @@ static enum kvr_status tell_session(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
     struct kvr_session *s = &r->session;
-    char text[64], *out = out_from_db(r->summary);
-    enum kvr_status st = out ? kvr_session_tell(s, "out", out) : KVR_OK;
+    char text[64], *out;
+    enum kvr_status st = out_from_db(r->summary, &out);
 
+    if (st == KVR_OK && out)
+        st = kvr_session_tell(s, "out", out);
     free(out);
     KVR_TRY(st);
     KVR_TRY(kvr_session_tell(s, "state", "running"));
@@ -1189,9 +1230,28 @@ static enum kvr_status lists_are_there(const struct runner *r)
     return KVR_OK;
 }
 
+/* How it ended, with an error, too: a session that says for good that it runs was killed. What is
+ * told last is the error, whether the database takes the rest or not. */
+static enum kvr_status end_session(struct runner *r, enum kvr_status ended)
+{
+    const bool stopped = ended == KVR_EINTERRUPTED || r->summary->interrupted;
+    char why[1024];
+    enum kvr_status st;
+
+    snprintf(why, sizeof why, "%s", kvr_error());
+    st = kvr_store_about(r->store, r->session.id, "state",
+                         stopped           ? "interrupted"
+                         : ended == KVR_OK ? "done"
+                                           : "failed");
+    if (st == KVR_OK && ended != KVR_OK)
+        st = kvr_store_about(r->store, r->session.id, "error", why);
+    return ended == KVR_OK ? st : kvr_fail(ended, "%s", why);
+}
+
 static enum kvr_status run(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
+    enum kvr_status st;
 
     KVR_TRY(catch_signals(r));
     KVR_TRY(kvr_config_read_with(&r->config, o->config_path, o->preferences, o->overrides));
@@ -1223,6 +1283,7 @@ static enum kvr_status run(struct runner *r)
     KVR_TRY(kvr_session_identify(&r->session));
     KVR_TRY(find_enough(r));
     apply_limit(r);
+    count_timed_once(r);
     r->timeout_s = o->timeout_s > 0 ? o->timeout_s : r->config.set.timeout_s;
     r->n_workers = count_workers(r);
     KVR_TRY(estimate(r));
@@ -1241,17 +1302,17 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
-    kvr_machine_open(&r->machine, r->session.n_cpus, r->n_workers, r->gpus.n > 0);
+    KVR_TRY(kvr_machine_open(&r->machine, r->session.n_cpus, r->n_workers, r->gpus.n > 0));
     KVR_TRY(tell_gpu_states(r));
     KVR_TRY(tell_session(r));
     KVR_TRY(kvr_store_none_running(r->store));
     KVR_TRY(kvr_store_session(r->store, &r->session));
     KVR_TRY(store_plan(r));
-    KVR_TRY(kvr_encode_waiting(&r->sweep, r->jobs, &r->gpus, r->summary->out_dir, o->progress,
-                               &r->packs));
-    KVR_TRY(run_jobs(r));
-    KVR_TRY(kvr_store_about(r->store, r->session.id, "state",
-                            r->summary->interrupted ? "interrupted" : "done"));
+    st = kvr_encode_waiting(&r->sweep, r->jobs, &r->gpus, r->summary->out_dir, o->progress,
+                            &r->packs);
+    if (st == KVR_OK)
+        st = run_jobs(r);
+    KVR_TRY(end_session(r, st));
     return kvr_store_in_place(r->store);
 }
 

@@ -11,10 +11,14 @@ enum kvr_status kvr_said_open(struct kvr_said *s, const char *model_dir,
                               const struct kvr_model_config *config, const char *text, int n_chunks)
 {
     struct kvr_prompt parsed;
+    enum kvr_status st;
 
     *s = (struct kvr_said){ 0 };
-    if (config->n_vocabulary == 0 || kvr_prompt_parse(config, text, n_chunks, &parsed) != KVR_OK)
+    if (config->n_vocabulary == 0)
         return KVR_OK;
+    st = kvr_prompt_parse(config, text, n_chunks, &parsed);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK;
     s->word = calloc((size_t)n_chunks * KVR_PROMPT_SLOTS, sizeof *s->word);
     if (!s->word)
         return kvr_fail(KVR_ENOMEM, "no memory for the words of a prompt");

@@ -26,19 +26,19 @@ enum { MAX_OWN = 96, MAX_GPUS = 16, N_GLOB = 3 };
 static enum kvr_status make_scratch(char out[512])
 {
     const char *tmp = getenv("TMPDIR");
-    char name[512], *whole;
+    char name[512], real[PATH_MAX];
+    const char *whole;
     enum kvr_status st = KVR_OK;
 
     snprintf(name, sizeof name, "%s/kvreel-program-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
     if (!mkdtemp(name))
         return kvr_fail(KVR_EIO, "external: no folder for a program to write to: %s: %s", name,
                         strerror(errno));
-    whole = realpath(name, NULL);
+    whole = realpath(name, real);
     if (!whole || (size_t)snprintf(out, 512, "%s", whole) >= 512) {
         rmdir(name);
         st = kvr_fail(KVR_EIO, "external: no folder for a program to write to: %s", name);
     }
-    free(whole);
     return st;
 }
 

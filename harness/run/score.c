@@ -105,6 +105,8 @@ static enum kvr_status add_derived(json_t *list, const struct kvr_metric *m,
 
     KVR_TRY(kvr_metric_derive(m, in, v, prefix_step, d));
     st = shift_drift(&d[KVR_DRIFT], given, in->chunk);
+    d[KVR_LAST].extra += given;
+    d[KVR_WORST].extra += given;
     for (int i = 0; st == KVR_OK && i < KVR_N_DERIVED; i++)
         if (d[i].name[0])
             st = add(list, d[i].name, m->unit, d[i].n, d[i].value, d[i].extra, d[i].missing,

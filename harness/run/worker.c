@@ -53,6 +53,7 @@
 #include "harness/run/spawn.h"
 #include "harness/run/worker_encode.h"
 #include "harness/run/worker_probe.h"
+#include "harness/run/worker_reference.h"
 #include "harness/run/worker_text.h"
 #include "harness/run/worker_trace.h"
 #include "harness/store/setting.h"
@@ -197,19 +198,24 @@ static enum kvr_status open_scheme(const struct job *j, struct kvr_scheme **sche
     return kvr_scheme_open(scheme, j->scheme, s, n);
 }
 
-/* A file of layer budgets is part of the cell, as its content was when the plan was made. */
-static enum kvr_status check_budget(const struct job *j, const struct kvr_scheme *scheme)
+/* Files that the method reads (layer budgets, a map of heads, levels) are part of the cell, as their
+ * content was when the plan was made. */
+static enum kvr_status check_files(const struct job *j, const struct kvr_scheme *scheme)
 {
-    static const char key[] = "layer_budget_sha256";
-    const json_t *said = json_object_get(json_object_get(j->spec, "parts"), key);
-    json_t *now = said ? kvr_parts_json(scheme) : NULL;
-    const bool same = !said || json_equal(said, json_object_get(now, key));
+    json_t *said = json_object_get(j->spec, "parts"), *now = kvr_parts_json(scheme), *value;
+    enum kvr_status st = KVR_OK;
+    const char *key;
 
+    json_object_foreach(said, key, value)
+    {
+        const char *end = strstr(key, "_sha256");
+
+        if (st == KVR_OK && end && !json_equal(value, json_object_get(now, key)))
+            st = kvr_fail(KVR_EFORMAT, "%s: the file of %.*s has changed since the plan was made",
+                          scheme->name, (int)(end - key), key);
+    }
     json_decref(now);
-    return same
-               ? KVR_OK
-               : kvr_fail(KVR_EFORMAT, "%s: the layer budgets have changed since the plan was made",
-                          scheme->opts.layer_budget);
+    return st;
 }
 
 /* --- what was measured ------------------------------------------------------------------ */
@@ -664,7 +670,7 @@ static enum kvr_status measure(struct job *j, struct kvr_dev *dev, struct kvr_mo
         return kvr_fail(KVR_EINVAL, "%s: attention cannot multiply as '%s'", where, j->set.attend);
     KVR_TRY(find_forcing(j->set.forcing, &forcing));
     if (forcing != KVR_FORCING_NONE)
-        KVR_TRY(kvr_rollout_reference(dev, &req, &teacher));
+        KVR_TRY(kvr_worker_reference(j->request, j->spec, j->out_dir, dev, &req, &teacher));
     req.forcing = forcing;
     req.teacher = teacher;
     st = measure_as(j, dev, &req, scheme, probe);
@@ -853,6 +859,8 @@ static enum kvr_status run_cell(struct job *j)
     };
     enum kvr_status st = kvr_compute_parse(j->set.compute, &use.compute);
 
+    if (st == KVR_OK)
+        st = kvr_decoder_parse(j->set.decoder, &use.decoder);
     omp_set_num_threads(j->set.threads);
     if (st == KVR_OK)
         st = load_plugins(j);
@@ -863,7 +871,7 @@ static enum kvr_status run_cell(struct job *j)
     if (st == KVR_OK)
         st = open_scheme(j, &scheme);
     if (st == KVR_OK)
-        st = check_budget(j, scheme);
+        st = check_files(j, scheme);
     if (st == KVR_OK)
         st = trace ? measure_trace(j, dev, scheme) : measure_model(j, dev, model, scheme);
     j->device_full = j->device_full || (dev && kvr_dev_was_full(dev));
@@ -981,7 +989,7 @@ int kvr_worker_main(FILE *in, FILE *out)
     }
     json_object_set_new(j.answer, "outcome", json_string(outcome_of(&j, st)));
     json_object_set_new(j.answer, "status", json_string(kvr_status_name(st)));
-    json_object_set_new(j.answer, "reason", json_string(st == KVR_OK ? "" : kvr_error()));
+    json_object_set_new(j.answer, "reason", kvr_json_words(st == KVR_OK ? "" : kvr_error()));
     sent = send_answer(j.answer, out);
     json_decref(j.answer);
     json_decref(j.request);

@@ -17,7 +17,13 @@ struct check {
     void *ctx;
     struct kvr_check_result *out;
     int64_t version; /* of the database; 0: it cannot be read */
+    bool no_memory;  /* for some of it: what was found, and what was not, says nothing */
 };
+
+static enum kvr_status no_memory(const struct check *c)
+{
+    return kvr_fail(KVR_ENOMEM, "store: %s: no memory to check it", c->path);
+}
 
 static void say(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -41,11 +47,18 @@ static void each_row(struct check *c, const char *sql, const char *about)
     int rc = sqlite3_prepare_v2(c->db, sql, -1, &q, NULL);
 
     while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+        const char *text;
+
         rc = sqlite3_step(q);
-        if (rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(q, 0), "ok") != 0)
-            say(c, "%s: %s", about, sqlite3_column_text(q, 0));
+        text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : "ok";
+        if (!text)
+            c->no_memory = true;
+        else if (strcmp(text, "ok") != 0)
+            say(c, "%s: %s", about, text);
     }
-    if (rc != SQLITE_DONE)
+    if (rc == SQLITE_NOMEM)
+        c->no_memory = true;
+    else if (rc != SQLITE_DONE)
         say(c, "%s: %s", about, sqlite3_errmsg(c->db));
     sqlite3_finalize(q);
 }
@@ -53,11 +66,16 @@ static void each_row(struct check *c, const char *sql, const char *about)
 /* The stored columns that are made of others, made again: the settings, and what a run is. */
 static void check_made(struct check *c)
 {
-    if (kvr_sql_create_cell(c->db, c->path, "temp.cell") != KVR_OK ||
-        kvr_sql_copy_cells(c->db, c->path, "main", "cell", "temp") != KVR_OK) {
+    enum kvr_status st = kvr_sql_create_cell(c->db, c->path, "temp.cell");
+
+    if (st == KVR_OK)
+        st = kvr_sql_copy_cells(c->db, c->path, "main", "cell", "temp");
+    if (st == KVR_ENOMEM)
+        c->no_memory = true;
+    else if (st != KVR_OK)
         say(c, "cells: %s", kvr_error());
+    if (st != KVR_OK)
         return;
-    }
     each_row(
         c,
         "SELECT key || ' has columns that its spec does not say' FROM (SELECT * FROM main.cell "
@@ -77,19 +95,25 @@ static void check_common(struct check *c)
         "'temp')) ORDER BY name)";
     sqlite3_stmt *q = NULL;
     char *sql = NULL;
+    int rc = sqlite3_prepare_v2(c->db, common, -1, &q, NULL);
 
-    if (sqlite3_prepare_v2(c->db, common, -1, &q, NULL) == SQLITE_OK &&
-        sqlite3_step(q) == SQLITE_ROW) {
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) {
         const char *list = (const char *)sqlite3_column_text(q, 0);
 
         sql =
             sqlite3_mprintf("SELECT key || ' has columns that its spec does not say' FROM (SELECT "
                             "%s FROM main.cell EXCEPT SELECT %s FROM temp.cell)",
                             list, list);
+        if (!sql)
+            rc = SQLITE_NOMEM;
     }
     sqlite3_finalize(q);
     if (sql)
         each_row(c, sql, "cell");
+    else if (rc == SQLITE_NOMEM)
+        c->no_memory = true;
     else
         say(c, "cells: their columns cannot be read");
     sqlite3_free(sql);
@@ -129,8 +153,7 @@ static enum kvr_status list_keys(struct check *c, enum kvr_seal_what what)
             short_of_memory = true;
         sqlite3_finalize(put);
     }
-    return short_of_memory ? kvr_fail(KVR_ENOMEM, "store: %s: no memory to check it", c->path)
-                           : KVR_OK;
+    return short_of_memory ? no_memory(c) : KVR_OK;
 }
 
 typedef enum kvr_status whole_fn(struct check *c, enum kvr_seal_what what, const char *key,
@@ -154,23 +177,28 @@ static enum kvr_status walk(struct check *c, enum kvr_seal_what what, whole_fn *
     while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(q, 0);
 
-        if (kvr_sealer_check(&sealer, what, key) == KVR_OK) {
+        st = key ? kvr_sealer_check(&sealer, what, key) : no_memory(c);
+        if (st == KVR_OK) {
             ++*good[what];
             if (fn)
                 st = fn(c, what, key, ctx);
-        } else {
+        } else if (st != KVR_ENOMEM) {
             ++*lost[what];
             say(c, "%s", kvr_error());
+            st = KVR_OK;
         }
     }
-    sqlite3_finalize(q);
     kvr_sealer_close(&sealer);
-    return st;
+    return sqlite3_finalize(q) == SQLITE_NOMEM && st == KVR_OK ? no_memory(c) : st;
 }
 
-static bool has_seals(sqlite3 *db)
+static bool has_seals(struct check *c)
 {
-    return sqlite3_exec(db, "SELECT 1 FROM main.seal LIMIT 1", NULL, NULL, NULL) == SQLITE_OK;
+    const int rc = sqlite3_exec(c->db, "SELECT 1 FROM main.seal LIMIT 1", NULL, NULL, NULL);
+
+    if (rc == SQLITE_NOMEM)
+        c->no_memory = true;
+    return rc == SQLITE_OK;
 }
 
 /* What cannot be read at all is told as a problem. */
@@ -183,8 +211,8 @@ static enum kvr_status open_to_check(struct check *c, bool *open)
         return st;
     if (st != KVR_OK)
         say(c, "%s", kvr_error());
-    else /* one look at all of it, whoever writes to it meanwhile */
-        sqlite3_exec(c->db, "BEGIN", NULL, NULL, NULL);
+    else if (sqlite3_exec(c->db, "BEGIN", NULL, NULL, NULL) == SQLITE_NOMEM)
+        c->no_memory = true; /* to have one look at all of it, whoever writes to it meanwhile */
     return KVR_OK;
 }
 
@@ -203,12 +231,12 @@ static enum kvr_status check_open(struct check *c)
         check_made(c);
     else if (c->version >= KVR_STORE_SEALED)
         check_common(c);
-    c->out->sealed = has_seals(c->db);
-    if (!c->out->sealed && c->version >= KVR_STORE_SEALED)
+    c->out->sealed = has_seals(c);
+    if (!c->out->sealed && !c->no_memory && c->version >= KVR_STORE_SEALED)
         say(c, "structure: the table of checksums cannot be read");
     for (int w = 0; st == KVR_OK && c->out->sealed && w < KVR_N_SEALS; w++)
         st = walk(c, (enum kvr_seal_what)w, NULL, NULL);
-    return st;
+    return st == KVR_OK && c->no_memory ? no_memory(c) : st;
 }
 
 enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
@@ -258,7 +286,8 @@ static enum kvr_status copy_each(sqlite3_stmt *from, sqlite3_stmt *to, sqlite3 *
 
     while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
         for (int c = 0; c < sqlite3_column_count(from); c++)
-            sqlite3_bind_value(to, c + 1, sqlite3_column_value(from, c));
+            if (sqlite3_bind_value(to, c + 1, sqlite3_column_value(from, c)) != SQLITE_OK)
+                return kvr_sql_fail(db, path, "saving");
         if (sqlite3_step(to) != SQLITE_DONE)
             return kvr_sql_fail(db, path, "saving");
         sqlite3_reset(to);
@@ -288,10 +317,12 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
                                  sqlite3_column_text(q, 1));
     }
     sqlite3_finalize(q);
-    if (!select || sqlite3_prepare_v2(c->db, select, -1, &get, NULL) != SQLITE_OK)
+    if (!select || !insert)
+        st = kvr_fail(KVR_ENOMEM, "fsck: no memory");
+    else if (sqlite3_prepare_v2(c->db, select, -1, &get, NULL) != SQLITE_OK)
         st = kvr_sql_fail(c->db, c->path, "saving");
     if (st == KVR_OK)
-        st = insert ? kvr_sql_prepare(to, &put, insert) : kvr_fail(KVR_ENOMEM, "fsck: no memory");
+        st = kvr_sql_prepare(to, &put, insert);
     if (st == KVR_OK) {
         kvr_sql_bind(get, "tt", key, what);
         st = copy_each(get, put, to->db, c->path);
@@ -355,10 +386,12 @@ enum kvr_status kvr_store_rescue(const char *path, const char *to, kvr_problem_f
     KVR_TRY(open_to_check(&c, &open));
     if (!open)
         return KVR_OK;
-    out->sealed = has_seals(c.db);
-    if (kvr_sql_check_version(c.db, path, &form, &c.version) != KVR_OK)
+    out->sealed = has_seals(&c);
+    st = kvr_sql_check_version(c.db, path, &form, &c.version);
+    if (st != KVR_OK)
         c.version = KVR_STORE_VERSION; /* what cannot be told is not taken for an earlier one */
-    st = kvr_store_open(&s, to);       /* an empty one with all tables */
+    if (st != KVR_ENOMEM)
+        st = c.no_memory ? no_memory(&c) : kvr_store_open(&s, to); /* empty, with all tables */
     if (st == KVR_OK)
         st = save_all(&c, s);
     kvr_store_close(&s);

@@ -26,7 +26,7 @@ struct kvr_check_result {
 /* A problem, in words: "cell 1d1c.. is not what was written: its checksum is another". */
 typedef void kvr_problem_fn(void *ctx, const char *what);
 
-/* KVR_OK whatever was found. `fn` may be NULL. KVR_ENOTFOUND, KVR_ESCHEMA: not a database of ours;
+/* KVR_OK whatever was found; KVR_ENOMEM: what was told does not count. `fn` may be NULL. KVR_ENOTFOUND, KVR_ESCHEMA: not a database of ours;
  * a file that SQLite cannot read at all is a problem, not an error. */
 enum kvr_status kvr_store_check(const char *path, kvr_problem_fn *fn, void *ctx,
                                 struct kvr_check_result *out);

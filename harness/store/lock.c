@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,28 +32,27 @@ static enum kvr_status busy(int fd, const char *db_path)
  * journals as well, and SQLite would mix what is in them. */
 static enum kvr_status name_lock(const char *db_path, char **out)
 {
-    char *real = realpath(db_path, NULL), *dir = NULL;
+    /* Not on the heap: without memory a name would not lead to a file that is there. */
+    char name[PATH_MAX], *dir = NULL;
+    const char *real = realpath(db_path, name);
     struct stat sb;
     int n = -1;
 
     *out = NULL;
     if (!real && lstat(db_path, &sb) == 0)
         return kvr_fail(KVR_EIO, "run: %s: a link to nothing", db_path);
-    if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1) {
-        free(real);
+    if (real && stat(real, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 1)
         return kvr_fail(KVR_EIO,
                         "run: %s: the file has %ld names (hard links), need 1: its journal "
                         "goes by the name",
                         db_path, (long)sb.st_nlink);
-    }
     if (real) {
         n = asprintf(out, "%s.lock", real);
     } else if ((dir = kvr_path_dir(db_path)) != NULL) { /* not there yet */
-        real = realpath(dir, NULL);
+        real = realpath(dir, name);
         n = asprintf(out, "%s/%s.lock", real ? real : dir, kvr_path_base(db_path));
     }
     free(dir);
-    free(real);
     return n >= 0 ? KVR_OK : kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
@@ -113,24 +113,26 @@ void kvr_store_unlock(int *fd)
     *fd = -1;
 }
 
-bool kvr_store_locked(const char *db_path, char who[256])
+enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256])
 {
     char *path = NULL;
-    bool held = false;
+    enum kvr_status st;
     ssize_t n;
     int fd;
 
     who[0] = 0;
-    if (name_lock(db_path, &path) != KVR_OK)
-        return false;
+    *held = false;
+    st = name_lock(db_path, &path);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     free(path);
     if (fd >= 0 && is_lock(fd) && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         n = pread(fd, who, 255, 0);
         who[n > 0 ? n : 0] = 0;
-        held = true;
+        *held = true;
     }
     if (fd >= 0)
         close(fd);
-    return held;
+    return KVR_OK;
 }

@@ -13,9 +13,9 @@
 /* Into *fd, which kvr_store_unlock() takes back. KVR_EBUSY names the process that has it;
  * KVR_EIO: there is something else in its place, and it is left alone. */
 enum kvr_status kvr_store_lock(int *fd, const char *db_path);
-void kvr_store_unlock(int *fd);
+void kvr_store_unlock(int *fd); /* copes with -1 */
 
 /* Is somebody writing to it? Then who, "process 123 on HOST". Nothing is created or taken. */
-bool kvr_store_locked(const char *db_path, char who[256]); /* copes with -1 */
+enum kvr_status kvr_store_locked(const char *db_path, bool *held, char who[256]);
 
 #endif

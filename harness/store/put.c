@@ -172,10 +172,13 @@ static enum kvr_status put_attempt(struct kvr_store *s, const struct kvr_row *r,
 static enum kvr_status put_all(struct kvr_store *s, const struct kvr_row *r)
 {
     /* What is damaged must not get a checksum that says it is whole. */
-    const bool whole = kvr_seal_check(s, KVR_SEAL_CELL, r->key) == KVR_OK;
+    const enum kvr_status checked = kvr_seal_check(s, KVR_SEAL_CELL, r->key);
+    const bool whole = checked == KVR_OK;
     int64_t attempt = 1;
     bool ok = false;
 
+    if (checked == KVR_ENOMEM) /* whether it is damaged is not known */
+        return checked;
     KVR_TRY(kvr_store_stopped(s, r->key));
     KVR_TRY(look_back(s, r->key, &ok, &attempt));
     KVR_TRY(put_attempt(s, r, attempt));

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -212,6 +213,60 @@ end:
     return st;
 }
 
+/* --- functions of a group ----------------------------------------------------------------- */
+
+struct numbers {
+    double *x; /* SQLite's memory, so that it counts in a statement's limit */
+    int n, room;
+};
+
+static void add_number(sqlite3_context *c, int n_args, sqlite3_value **arg)
+{
+    struct numbers *a = sqlite3_aggregate_context(c, sizeof *a);
+
+    (void)n_args;
+    if (a && a->n == a->room) {
+        const int room = a->room ? 2 * a->room : 16;
+        double *x = sqlite3_realloc64(a->x, (sqlite3_uint64)room * sizeof *x);
+
+        if (x) {
+            a->x = x;
+            a->room = room;
+        }
+    }
+    if (!a || a->n == a->room)
+        sqlite3_result_error_nomem(c);
+    else if (sqlite3_value_numeric_type(arg[0]) == SQLITE_INTEGER ||
+             sqlite3_value_numeric_type(arg[0]) == SQLITE_FLOAT)
+        a->x[a->n++] = sqlite3_value_double(arg[0]);
+}
+
+/* Also called, for its memory, of a group that an error has ended. */
+static void end_numbers(sqlite3_context *c)
+{
+    const struct kvr_query_function *f = sqlite3_user_data(c);
+    struct numbers *a = sqlite3_aggregate_context(c, 0);
+    const double y = a && a->n ? f->of(a->x, a->n) : NAN;
+
+    if (a)
+        sqlite3_free(a->x);
+    if (isfinite(y))
+        sqlite3_result_double(c, y);
+    else
+        sqlite3_result_null(c);
+}
+
+static enum kvr_status give_functions(sqlite3 *db, const char *path,
+                                      const struct kvr_query_function *f)
+{
+    for (; f && f->name; f++)
+        if (sqlite3_create_function_v2(db, f->name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                       (void *)(uintptr_t)f, NULL, add_number, end_numbers,
+                                       NULL) != SQLITE_OK)
+            return kvr_sql_fail(db, path, "query");
+    return KVR_OK;
+}
+
 /* --- limits ------------------------------------------------------------------------------ */
 
 struct watch {
@@ -254,6 +309,8 @@ enum kvr_status kvr_store_query_within(const char *path, const char *sql,
 
     if (st == KVR_OK)
         st = kvr_sql_create_views_where(db, path, limits->where);
+    if (st == KVR_OK)
+        st = give_functions(db, path, limits->functions);
     if (st == KVR_OK && limits->seconds > 0) {
         clock_gettime(CLOCK_MONOTONIC, &w.end);
         w.end.tv_sec += limits->seconds;

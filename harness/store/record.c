@@ -116,7 +116,7 @@ static json_t *to_json(const struct kvr_field *f, const void *item)
 
     switch (v.type) {
     case KVR_VALUE_TEXT:
-        return json_string(v.text);
+        return kvr_json_words(v.text);
     case KVR_VALUE_INT:
         return f->kind == KVR_FIELD_FLAG ? json_boolean(v.i) : json_integer(v.i);
     case KVR_VALUE_REAL:

@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "harness/core/infile.h"
 #include "harness/core/path.h"
 #include "harness/store/statement.h"
 
@@ -190,11 +191,16 @@ static enum kvr_status open_with(struct kvr_store **out, const char *path, int f
     int rc;
 
     *out = NULL;
+    fresh = access(path, F_OK) != 0;
+    st = fresh ? KVR_OK : kvr_infile_check(path); /* SQLite would wait for a FIFO's writer */
+    if (st != KVR_OK) {
+        free(s);
+        return kvr_fail_prefix(st, "store");
+    }
     if (!s || !(s->path = strdup(path))) {
         free(s);
         return kvr_fail(KVR_ENOMEM, "store: no memory");
     }
-    fresh = access(path, F_OK) != 0;
     rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_CANTOPEN)
         st = explain_open(path);

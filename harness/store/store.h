@@ -271,12 +271,20 @@ struct kvr_value {
 typedef int kvr_row_fn(void *ctx, int n_columns, const char *const *names,
                        const struct kvr_value *row);
 
-/* What a statement may take; 0: any. */
+/* What a statement may call beside SQLite's own: NAME(x), of the numbers x [n] of a group, NULL left
+ * out. The result is NULL where it is not finite. */
+struct kvr_query_function {
+    const char *name;
+    double (*of)(const double *x, int n);
+};
+
+/* What a statement may take; 0: any. What it sees and may call. */
 struct kvr_query_limits {
     int seconds;
     int64_t bytes; /* of SQLite's own memory */
     const char
         *where; /* SQL condition: rows of cells_wide, and so of all views that are made of it */
+    const struct kvr_query_function *functions; /* ends with name NULL; NULL: none */
 };
 
 /* One reading statement on a database opened read-only. KVR_ENOTFOUND: no such file;

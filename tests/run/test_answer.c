@@ -152,6 +152,32 @@ START_TEST(repeats_have_the_same_frames)
 }
 END_TEST
 
+/* A worker that had no memory for its command line could not even begin to answer. */
+static enum kvr_outcome ended_with(const char *log)
+{
+    const struct kvr_attempt a = { .cell = &n.sweep.cell[0],
+                                   .baseline_key = n.sweep.cell[0].key,
+                                   .session = session.id,
+                                   .started = "2026-01-01T00:00:00Z",
+                                   .finished = "2026-01-01T00:00:01Z",
+                                   .answer = "",
+                                   .log_tail = log,
+                                   .wait_status = 1 << 8 };
+    struct kvr_verdict v;
+
+    ck_assert_msg(kvr_attempt_store(store, &a, &v) == KVR_OK, "%s", kvr_error());
+    ck_assert_msg(v.outcome == KVR_OUT_ERROR || strstr(v.reason, "out of memory"), "%s", v.reason);
+    return v.outcome;
+}
+
+START_TEST(a_worker_without_memory)
+{
+    open_nano_sweep(&n, SWEEP);
+    ck_assert_int_eq(ended_with("kvreel: no memory for the command line\n"), KVR_OUT_OOM_HOST);
+    ck_assert_int_eq(ended_with("kvreel: unknown command\n"), KVR_OUT_ERROR);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("answer");
@@ -162,6 +188,7 @@ int main(void)
     tcase_add_test(tc, a_row_without_a_warm_up);
     tcase_add_test(tc, a_row_that_nobody_timed);
     tcase_add_test(tc, repeats_have_the_same_frames);
+    tcase_add_test(tc, a_worker_without_memory);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

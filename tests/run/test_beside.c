@@ -18,7 +18,7 @@ static void set_up(void)
 
     setenv("KVREEL_NVML", built_file("tests/plugins/fake_nvml.so", path, sizeof path), 1);
     setenv("KVR_TEST_GPU", "1980 40 0 0 0", 1);
-    kvr_machine_open(&machine, 2, 1, true);
+    ck_assert_int_eq(kvr_machine_open(&machine, 2, 1, true), KVR_OK);
     ck_assert_msg(machine.gpus != NULL, "%s", machine.nvml);
 }
 
@@ -158,14 +158,14 @@ START_TEST(nobody_to_ask)
     kvr_beside_end(&b, &machine, 0);
     ck_assert_int_eq(b.n_watch, 4);
     setenv("KVREEL_NVML", "/nowhere/x.so", 1);
-    kvr_machine_open(&none, 2, 1, true);
+    ck_assert_int_eq(kvr_machine_open(&none, 2, 1, true), KVR_OK);
     ck_assert_msg(strstr(none.nvml, "no NVML: ") == none.nvml, "%s", none.nvml);
     kvr_beside_begin(&b, &none, "emulated-0");
     kvr_beside_look(&b, &none, b.start_ns + 1000000000);
     kvr_beside_end(&b, &none, 0);
     ck_assert_int_eq(b.n_watch, 4);
     ck_assert_msg(!has(&b, "GPU"), "%s", b.codes);
-    kvr_machine_open(&none, 2, 1, false);
+    ck_assert_int_eq(kvr_machine_open(&none, 2, 1, false), KVR_OK);
     ck_assert_str_eq(none.nvml, "");
     kvr_machine_close(&none);
 }

@@ -34,7 +34,13 @@ extern char **environ;
 
 static char dir[64], config[96], db[96], out[96];
 
-static void write_config(const char *methods, const char *more)
+/* The least that a cell can be, the same with a second chunk, and one that every metric looks at and
+ * that has its video. */
+static const char least[] = "frames: 3\nmetrics: [psnr]\nvideos: false\n";
+static const char two_chunks[] = "frames: 6\nmetrics: [psnr]\nvideos: false\n";
+static const char whole[] = "frames: 6\n";
+
+static void write_config(const char *cell, const char *methods, const char *more)
 {
     FILE *f = fopen(config, "w");
 
@@ -44,8 +50,8 @@ static void write_config(const char *methods, const char *more)
             "prompts:\n"
             "  - {id: a, text: a large red disc bounces over a plain blue background}\n"
             "  - {id: b, text: a large green ring stays still over a plain white background}\n"
-            "methods: %s\nframes: 6\nseed: 3\n%s",
-            methods, more);
+            "methods: %s\nseed: 3\n%s%s",
+            methods, cell, more);
     fclose(f);
 }
 
@@ -57,7 +63,13 @@ static void set_up(void)
     snprintf(db, sizeof db, "%s/a.db", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     unsetenv("KVR_TEST_FAULT");
-    write_config("[BF16, RTN_INT4, RTN_INT2]", "");
+    write_config(least, "[BF16, RTN_INT4, RTN_INT2]", "");
+}
+
+/* Cells that take a while, so that something can happen to the run in its midst. */
+static void write_whole_cells(void)
+{
+    write_config(whole, "[BF16, RTN_INT4, RTN_INT2]", "");
 }
 
 static void tear_down(void)
@@ -136,7 +148,7 @@ START_TEST(probes)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
-    write_config("[BF16, KIVI_INT2@study]", "kind: [bench, probe]\nprobe_every: 7\n");
+    write_config(two_chunks, "[BF16, KIVI_INT2@study]", "kind: [bench, probe]\nprobe_every: 7\n");
     s = must_run(&o);
     ck_assert_int_eq(s.ok, 8);
     ck_assert_int_eq(
@@ -193,10 +205,12 @@ END_TEST
 START_TEST(end_to_end)
 {
     struct kvr_run_options o = options();
-    struct kvr_run_summary s = must_run(&o);
+    struct kvr_run_summary s;
     char path[256];
     struct answer a;
 
+    write_whole_cells();
+    s = must_run(&o);
     ck_assert_int_eq(s.cells, 6);
     ck_assert_int_eq(s.ok, 6);
     ck_assert_int_eq(s.failed + s.skipped, 0);
@@ -263,7 +277,7 @@ START_TEST(draws_and_forcings)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
-    write_config("[BF16, RTN_INT2]", "jitter: 2\nforcing: [none, teacher]\n");
+    write_config(two_chunks, "[BF16, RTN_INT2]", "jitter: 2\nforcing: [none, teacher]\n");
     o.filter = "prompt=a";
     o.progress = tmpfile();
     s = must_run(&o);
@@ -306,6 +320,68 @@ START_TEST(draws_and_forcings)
 }
 END_TEST
 
+/* The one file in out/teacher, and how many there are. */
+static int teachers(char path[192], struct stat *st)
+{
+    char cmd[192];
+    FILE *p;
+    int n = 0;
+
+    snprintf(cmd, sizeof cmd, "ls -d %s/teacher/*.safetensors", out);
+    p = popen(cmd, "r");
+    ck_assert_ptr_nonnull(p);
+    while (fscanf(p, "%191s", path) == 1)
+        n++;
+    pclose(p);
+    if (n > 0)
+        ck_assert_int_eq(stat(path, st), 0);
+    return n;
+}
+
+/* What forced cells go on from is made by the first and read by the others; another seed has its
+ * own. One that is damaged is made again, and no figure differs. */
+START_TEST(a_reference_is_made_once)
+{
+    static const char figures[] =
+        "SELECT group_concat(printf('%.17g', value)) FROM (SELECT m.value "
+        "FROM cell c JOIN metric m ON m.cell = c.key WHERE m.name IN "
+        "('psnr', 'latent_error') ORDER BY c.spec, m.name)";
+    struct kvr_run_options o = options();
+    struct stat first, again;
+    char path[192], before[512];
+    FILE *f;
+
+    write_config(two_chunks, "[BF16, RTN_INT2, KIVI_INT2]", "forcing: [teacher, step]\n");
+    o.filter = "prompt=a";
+    o.force = true;
+    o.jobs = 1;
+    must_run(&o);
+    ck_assert_int_eq(teachers(path, &first), 1);
+    snprintf(before, sizeof before, "%s", ask(figures).text);
+    ck_assert_int_gt((int)strlen(before), 0);
+
+    f = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, -4, SEEK_END), 0);
+    ck_assert_int_ge(fputs("kvr!", f), 0);
+    fclose(f);
+    must_run(&o);
+    ck_assert_str_eq(ask(figures).text, before);
+    ck_assert_int_eq(teachers(path, &again), 1);
+    ck_assert_uint_ne(again.st_ino, first.st_ino);
+
+    first = again;
+    o.filter = "prompt=a & method=RTN_INT2";
+    must_run(&o);
+    ck_assert_int_eq(teachers(path, &again), 1);
+    ck_assert_uint_eq(again.st_ino, first.st_ino);
+
+    o.filter = "prompt=b & method=RTN_INT2 & forcing=step";
+    must_run(&o);
+    ck_assert_int_eq(teachers(path, &again), 2);
+}
+END_TEST
+
 /* Every cell is looked at; a time that nobody took care of is seen, has its reasons, and counts
  * nowhere. */
 START_TEST(times_that_nobody_asked_for)
@@ -344,8 +420,6 @@ static double wide(const double *x, int n)
     return NAN; /* nothing is known by it */
 }
 
-static const char *one_chunk[] = { "frames=3", NULL };
-
 /* Six repeats that count and lie close together make the seventh and eighth superfluous; that they
  * are not there is no hole. */
 START_TEST(repeats_that_are_enough)
@@ -353,8 +427,7 @@ START_TEST(repeats_that_are_enough)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
-    write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
-    o.overrides = one_chunk;
+    write_config(least, "[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
     o.filter = "prompt=a";
     o.width = narrow;
     o.limit = 12;
@@ -385,8 +458,7 @@ START_TEST(enough_while_it_runs)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
-    write_config("[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
-    o.overrides = one_chunk;
+    write_config(least, "[BF16, RTN_INT2]", "timing: true\nrepeats: 8\nuntil: ci_width 1%\n");
     o.filter = "prompt=a";
     o.width = narrow;
     o.jobs = 1; /* none is judged before the one before it is there */
@@ -413,6 +485,7 @@ START_TEST(budget)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
 
+    write_whole_cells();
     o.budget_s = 1;
     o.jobs = 1;
     s = must_run(&o);
@@ -435,7 +508,7 @@ START_TEST(most_telling_first)
     struct kvr_run_options o = options();
     const char *sets[] = { "frames=[12, 9, 3, 6]", NULL };
 
-    write_config("[BF16, RTN_INT4, RTN_INT2]", "repeats: 2\n");
+    write_config(least, "[BF16, RTN_INT4, RTN_INT2]", "repeats: 2\n");
     o.overrides = sets;
     o.budget_s = 3600;
     o.limit = 3;
@@ -450,7 +523,7 @@ static void two_gpus(void)
     set_up();
     setenv("KVREEL_EMULATED_DEVICES", "2", 1);
     setenv("KVREEL_LOCKS", dir, 1);
-    write_config("[BF16]", "device: emulated\nrepeats: 3\n");
+    write_config(least, "[BF16]", "device: emulated\nrepeats: 3\n");
     setenv("KVR_TEST_FAULT", "exit:BF16", 1); /* its rollouts take minutes: it is who runs where */
 }
 
@@ -683,8 +756,8 @@ START_TEST(diverged_or_merely_bad)
     fprintf(f,
             "model: %s/wild\nprompts:\n"
             "  - {id: a, text: a large red disc bounces over a plain blue background}\n"
-            "methods: [BF16, RTN_INT4]\nframes: 6\nseed: 3\n",
-            dir);
+            "methods: [BF16, RTN_INT4]\nseed: 3\n%s",
+            dir, least);
     fclose(f);
     make_model(10);
     s = must_run(&o);
@@ -951,8 +1024,10 @@ START_TEST(killed_parent)
     struct kvr_run_options o = options();
     struct kvr_run_summary s;
     int stored, status;
-    pid_t pid = start_sweep();
+    pid_t pid;
 
+    write_whole_cells();
+    pid = start_sweep();
     wait_for_cells(2);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
@@ -1004,8 +1079,10 @@ START_TEST(interrupted)
 {
     struct kvr_run_options o = options();
     int stored, status;
-    pid_t pid = start_sweep();
+    pid_t pid;
 
+    write_whole_cells();
+    pid = start_sweep();
     wait_for_cells(1);
     kill(pid, SIGINT);
     waitpid(pid, &status, 0);
@@ -1021,18 +1098,23 @@ END_TEST
 START_TEST(interrupted_twice)
 {
     struct kvr_run_options o = options();
+    char hangs[96];
     int status;
     pid_t pid;
 
+    snprintf(hangs, sizeof hangs, "%s/hangs", dir);
+    setenv("KVR_TEST_TRIES", hangs, 1);
     setenv("KVR_TEST_FAULT", "hang:RTN_INT4", 1);
     pid = start_sweep();
-    wait_for_cells(2);
-    sleep(1); /* both workers hang now, or one does */
-    kill(pid, SIGINT);
-    usleep(300000);
-    kill(pid, SIGINT);
-    waitpid(pid, &status, 0);
+    for (int i = 0; i < 3000 && access(hangs, F_OK) != 0; i++)
+        usleep(20000);
+    kill(pid, SIGINT); /* the first is not taken for the second, however slow the machine is */
+    do {
+        sleep(1);
+        kill(pid, SIGINT);
+    } while (waitpid(pid, &status, WNOHANG) == 0);
     unsetenv("KVR_TEST_FAULT");
+    unsetenv("KVR_TEST_TRIES");
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 75, "%d", status);
     ck_assert_int_ge(ask("SELECT count(*) FROM cell WHERE outcome = 'INTERRUPTED'").i, 1);
     must_run(&o);
@@ -1044,8 +1126,10 @@ START_TEST(a_database_that_is_taken_away)
 {
     char saved[160];
     int status;
-    pid_t pid = start_sweep();
+    pid_t pid;
 
+    write_whole_cells();
+    pid = start_sweep();
     wait_for_cells(1);
     ck_assert_int_eq(unlink(db), 0);
     waitpid(pid, &status, 0);
@@ -1211,8 +1295,11 @@ static int worker(void)
     }
     if (strcmp(what, "kill") == 0)
         raise(SIGKILL);
-    if (strcmp(what, "hang") == 0)
+    if (strcmp(what, "hang") == 0) {
+        if (getenv("KVR_TEST_TRIES"))
+            tries_before(); /* tells that it hangs */
         sleep(600);
+    }
     if (strcmp(what, "exit") == 0)
         return 7;
     return false_answer(what);
@@ -1252,6 +1339,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, end_to_end);
     tcase_add_test(tc, draws_and_forcings);
+    tcase_add_test(tc, a_reference_is_made_once);
     tcase_add_test(tc, probes);
     tcase_add_test(tc, jobs_do_not_change_results);
     tcase_add_loop_test(tc, faulty_worker, 0, sizeof faults / sizeof *faults);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -755,7 +756,7 @@ START_TEST(folder_problems)
     struct kvr_store *s;
     char path[160];
 
-    ck_assert_int_eq(kvr_store_open(&s, dir), KVR_EIO);
+    ck_assert_int_eq(kvr_store_open(&s, dir), KVR_EFORMAT);
     snprintf(path, sizeof path, "%s/none/a.db", dir);
     ck_assert_int_eq(kvr_store_open(&s, path), KVR_ENOTFOUND);
     if (geteuid() == 0)
@@ -978,6 +979,36 @@ START_TEST(a_machine_is_who_it_is)
 }
 END_TEST
 
+/* Children inherit it; which processors it may use does not make a machine another one. */
+START_TEST(a_session_knows_its_processors)
+{
+    static char name[] = "test";
+    char *argv[] = { name, NULL }, before[64], want[32];
+    struct kvr_session s;
+    cpu_set_t all, one;
+    size_t cpu = 0;
+
+    ck_assert_int_eq(kvr_session_gather(&s, 1, argv, "a.yaml", "", 1), KVR_OK);
+    snprintf(before, sizeof before, "%s", kvr_session_fact(&s, "machine"));
+    kvr_session_free(&s);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        cpu = CPU_ISSET(i, &all) ? i : cpu; /* the last one */
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    ck_assert_int_eq(kvr_session_gather(&s, 1, argv, "a.yaml", "", 1), KVR_OK);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+    snprintf(want, sizeof want, "%zu", cpu);
+    ck_assert_str_eq(kvr_session_fact(&s, "cpus"), want);
+    ck_assert_str_eq(before, kvr_session_fact(&s, "machine"));
+    ck_assert_str_ne(kvr_session_fact(&s, "memory_nodes"), "");
+    /* One processor lies in one node, where the kernel says so. */
+    ck_assert_ptr_null(strchr(kvr_session_fact(&s, "cpu_nodes"), ','));
+    kvr_session_free(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("store");
@@ -986,6 +1017,7 @@ int main(void)
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_machine_is_who_it_is);
+    tcase_add_test(tc, a_session_knows_its_processors);
     tcase_add_test(tc, put_and_read);
     tcase_add_test(tc, device_is_kept);
     tcase_add_test(tc, varying_bits_are_kept);

@@ -1,5 +1,5 @@
--- What a label stands for, where it stands for several things: `shown`. A cell that cannot run is
--- made of nothing.
+-- What a label stands for, where it stands for several things: `shown`. An option that changes nothing
+-- is not among what a cell was made of: then it is the defaults. A cell that cannot run is made of nothing.
 WITH what AS (SELECT method, made_of, json_extract(made_of, '$[0]') AS plan,
     coalesce((SELECT group_concat(key || '=' || value, ' ')
       FROM json_each(made_of, '$[1]')), '') AS options
@@ -8,6 +8,7 @@ told AS (SELECT *, count(*) OVER (PARTITION BY method) AS n,
     iif(min(plan) OVER (PARTITION BY method) = max(plan) OVER (PARTITION BY method), '',
       ' ' || plan) || iif(options = '', '', ' ' || options) AS behind FROM what)
 SELECT method, made_of, CASE WHEN n = 1 THEN method
-  WHEN count(*) OVER (PARTITION BY method, behind) = 1 THEN method || behind
+  WHEN count(*) OVER (PARTITION BY method, behind) = 1
+    THEN method || iif(behind = '', ' defaults', behind)
   ELSE method || behind || ' #' || dense_rank() OVER (PARTITION BY method ORDER BY made_of)
   END AS shown FROM told
