@@ -144,6 +144,20 @@ static enum kvr_status fifth_percentile(struct kvr_derived *d, const struct sour
     return KVR_OK;
 }
 
+static void worst(struct kvr_derived *d, const struct source *s)
+{
+    const int better = s->m->direction > 0 ? 1 : -1;
+    int at = s->v->first;
+
+    for (int i = at + 1; i < s->v->n_series; i++)
+        if ((s->v->series[i] - s->v->series[at]) * better < 0)
+            at = i;
+    name_it(d, s, better > 0 ? "min" : "max");
+    d->n = s->v->n_series - s->v->first;
+    d->value = s->v->series[at];
+    d->extra = at;
+}
+
 static void mean(struct kvr_derived *d, const struct source *s)
 {
     name_it(d, s, "mean");
@@ -188,6 +202,8 @@ enum kvr_status kvr_metric_derive(const struct kvr_metric *m, const struct kvr_m
         last_third(&d[KVR_LAST], &s);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
         st = fifth_percentile(&d[KVR_P5], &s);
+    if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM)
+        worst(&d[KVR_WORST], &s);
     if (st == KVR_OK && m->pool == KVR_POOL_DB)
         mean(&d[KVR_MEAN], &s);
     if (st == KVR_OK && !m->whole && m->pool != KVR_POOL_SUM && m->direction > 0)

@@ -16,6 +16,7 @@
  *     m.last    value: over the last third of the frames, in whole chunks where these are known;
  *               extra: its first frame
  *     m.p5      value: the frame that 5 % of the frames are not better than; extra: the worst
+ *     m.min     value: the worst frame, "m.max" where less is better; extra: the first such frame
  *     m.mean    plain mean of the values per frame, where the metric pools otherwise
  *     m.harmonic  n / sum(1 / (1 + x)) - 1 of the values x per frame, where more is better: few bad
  *               frames weigh more than in a mean
@@ -26,7 +27,7 @@
 
 #include "metrics/metric.h"
 
-enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_N_DERIVED };
+enum { KVR_DRIFT, KVR_PREFIX, KVR_P5, KVR_MEAN, KVR_LAST, KVR_HARMONIC, KVR_WORST, KVR_N_DERIVED };
 
 struct kvr_derived {
     char name[64]; /* "" when there is nothing of this kind */

@@ -2,13 +2,18 @@
  *
  * A ledger is a YAML file: `sources`, by a short name the paper; `claims`, each with
  *
- *     id, says, source, at     what is said, and where it stands
- *     more: {metric, of, than, by, kind}   of's metric is above than's (above 0 without one) by
- * more than `by`, over the prompts that both have; less: the other way round alike: {metric, of,
- * than, within}    the two are within that of each other sql: SELECT place, sample, x         the
- * same of anything else: the mean of x is above 0 ratio: {method, is}      compression of
- * Wan 1.3B's cache at 165 frames, as printed command, why             what cannot be told here, and
- * what would tell it
+ *     id, says, source, at    what is said, and where it stands
+ *
+ * and one of
+ *
+ *     more: {metric, of, than, by, kind, forcing}    of's metric is above than's (above 0 without
+ *                                one) by more than `by`, over the prompts that both have
+ *     less: {...}                the other way round
+ *     alike: {metric, of, than, within}    the two are within that of each other
+ *     sql: SELECT place, sample, x         anything else: the mean of x is above 0; `shown_by` says
+ *                                what it is
+ *     ratio: {method, is}        compression of Wan 1.3B's cache at 165 frames, as printed
+ *     command, why               what cannot be told here, and what would tell it
  *
  * A claim holds when the test of stats/pairs.h says so, Holm over all tests of the ledger; does not
  * hold when it says the contrary; else it cannot be told here, and the row says why. */

@@ -140,14 +140,15 @@ static enum kvr_status predict_spec(const json_t *spec, struct kvr_prediction *o
 }
 
 /* Bytes, or NaN where they cannot be had; a plug-in that is not loaded, a model elsewhere. */
-static double predicted(const char *text_of_spec)
+static enum kvr_status predicted(const char *text_of_spec, double *bytes)
 {
     json_t *spec = json_loads(text_of_spec, 0, NULL);
     struct kvr_prediction p = { 0 };
-    const bool known = spec && predict_spec(spec, &p) == KVR_OK && p.weights;
+    const enum kvr_status st = spec ? predict_spec(spec, &p) : KVR_EFORMAT;
 
     json_decref(spec);
-    return known ? (double)p.peak : NAN;
+    *bytes = st == KVR_OK && p.weights ? (double)p.peak : NAN;
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 /* --- rows -------------------------------------------------------------------------------- */
@@ -191,12 +192,13 @@ static enum kvr_status add_row(struct kvr_table *out, const struct cost *c, int 
     const char *name = as_published(kvr_table_text(t, at, METHOD), kvr_table_text(t, at, NAME))
                            ? kvr_table_text(t, at, NAME)
                            : "";
-    const double expected = predicted(kvr_table_text(t, at, SPEC));
     const double held = kvr_table_number(t, at, KV) + kvr_table_number(t, at, META) +
                         kvr_table_number(t, at, SCRATCH) + kvr_table_number(t, at, WEIGHTS);
     struct kvr_value v[N_COLUMNS];
+    double expected;
     int n = 0;
 
+    KVR_TRY(predicted(kvr_table_text(t, at, SPEC), &expected));
     v[n++] = kvr_value_text(kvr_table_text(t, at, METHOD));
     v[n++] = kvr_value_number(kvr_table_number(t, at, COMPRESSION));
     v[n++] = kvr_value_number(published(&c->ratio, name, suite));

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "harness/core/utf8.h"
+
 static int plain(unsigned char c)
 {
     return c < 32 || c == 127 ? ' ' : c;
@@ -69,6 +71,15 @@ void kvr_escape_latex(FILE *to, const char *s)
         case '"':
             fputs("\\textquotedbl{}", to);
             break;
+        case '`':
+            fputs("\\textasciigrave{}", to);
+            break;
+        case '-': /* two would be a dash, which no option begins with, or another quote */
+        case ',':
+        case '\'':
+            fputc(*s, to);
+            fputs(s[1] == *s ? "{}" : "", to);
+            break;
         case '&':
         case '%':
         case '$':
@@ -104,44 +115,25 @@ void kvr_escape_csv(FILE *to, const char *s)
     fputc('"', to);
 }
 
-/* Length of the well-formed UTF-8 sequence at s, 0 when there is none. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] < 0x80                    ? 1
-            : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-            : (s[0] & 0xf0) == 0xe0        ? 3
-            : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                           : 0;
-
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((n == 3 && s[0] == 0xe0 && s[1] < 0xa0) || (n == 3 && s[0] == 0xed && s[1] > 0x9f) ||
-        (n == 4 && s[0] == 0xf0 && s[1] < 0x90) || (n == 4 && s[0] == 0xf4 && s[1] > 0x8f))
-        return 0; /* overlong, surrogate, beyond U+10FFFF */
-    return n;
-}
-
 void kvr_escape_json(FILE *to, const char *s)
 {
-    const unsigned char *p = (const unsigned char *)s;
-
     fputc('"', to);
-    while (*p) {
-        int n = utf8_length(p);
+    while (*s) {
+        const int n = kvr_utf8_length(s);
+        const unsigned char c = (unsigned char)*s;
 
         if (n == 0) { /* JSON has to be UTF-8: the replacement character */
             fputs("\\ufffd", to);
-            p++;
+            s++;
             continue;
         }
-        if (*p == '"' || *p == '\\')
-            fprintf(to, "\\%c", *p);
-        else if (*p < 32 || *p == 127)
-            fprintf(to, "\\u%04x", *p);
+        if (c == '"' || c == '\\')
+            fprintf(to, "\\%c", c);
+        else if (c < 32 || c == 127)
+            fprintf(to, "\\u%04x", c);
         else
-            fwrite(p, 1, (size_t)n, to);
-        p += n;
+            fwrite(s, 1, (size_t)n, to);
+        s += n;
     }
     fputc('"', to);
 }

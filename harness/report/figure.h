@@ -108,7 +108,7 @@ void kvr_fig_front(struct kvr_figure *f);
 /* Gives *rows the columns `verdict` and `p_front`, those of kvr_pareto() over the two axes, where
  * both have a better end and the rows say of which machine they are. */
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
-                                  const char *db_path, const char *where);
+                                  const char *db_path, const struct kvr_plot_style *style);
 
 /* Gives *rows columns NAME_lo and NAME_hi of both axes: 95 % intervals of means over prompts, of a
  * median of times; NULL of what is exact and of one prompt. */

@@ -33,29 +33,40 @@ static enum kvr_status no_memory(void)
 
 /* The path is what the database says, and that may be anybody's: nothing outside of the folder is
  * there. */
-static bool has(const char *dir, const char *path)
+static enum kvr_status has(const char *dir, const char *path, bool *found)
 {
-    char *full = dir ? kvr_path_join(dir, path) : NULL;
-    bool found = full && kvr_path_is_below(dir, full);
+    char *full = kvr_path_join(dir, path);
 
+    *found = full && kvr_path_is_below(dir, full);
     free(full);
-    return found;
+    return full ? KVR_OK : no_memory();
 }
 
-/* `dir` when `path` is in it, else NULL; takes `dir`. */
-static char *keep_if_has(char *dir, const char *path)
+/* The first folder that has `path`. */
+struct search {
+    const char *path;
+    char *found;
+    enum kvr_status st;
+};
+
+/* Takes `dir`; NULL: there was no memory for it. */
+static void try_folder(struct search *s, char *dir)
 {
-    if (dir && has(dir, path))
-        return dir;
-    free(dir);
-    return NULL;
+    bool there = false;
+
+    if (s->st == KVR_OK && !s->found)
+        s->st = dir ? has(dir, s->path, &there) : no_memory();
+    if (there)
+        s->found = dir;
+    else
+        free(dir);
 }
 
-/* What a sweep's command says of --out, NULL if nothing; free(). */
-static char *said_out(const char *argv_json)
+/* What a sweep's command says of --out, NULL if nothing: *out, to be freed. */
+static enum kvr_status said_out(const char *argv_json, char **out)
 {
     json_t *argv = json_loads(argv_json, 0, NULL), *word;
-    char *out = NULL;
+    const char *said = NULL;
     size_t i;
 
     json_array_foreach(argv, i, word)
@@ -63,60 +74,75 @@ static char *said_out(const char *argv_json)
         const char *w = json_string_value(word),
                    *next = json_string_value(json_array_get(argv, i + 1));
 
-        if (out || !w)
+        if (said || !w)
             continue;
         if (strncmp(w, "--out=", 6) == 0)
-            out = strdup(w + 6);
-        else if ((strcmp(w, "--out") == 0 || strcmp(w, "-o") == 0) && next)
-            out = strdup(next);
+            said = w + 6;
+        else if (strcmp(w, "--out") == 0 || strcmp(w, "-o") == 0)
+            said = next;
     }
+    *out = said ? strdup(said) : NULL;
+    i = said && !*out;
     json_decref(argv);
-    return out;
+    return i ? no_memory() : KVR_OK;
 }
 
 /* Where a sweep said its files go: --out of its command, else `out:` of its config. */
-static char *find_said(const char *db_path, const char *path)
+static enum kvr_status look_where_said(struct search *s, const char *db_path)
 {
-    char *near = kvr_path_dir(db_path), *found = NULL;
-    struct kvr_table *t;
+    struct kvr_table *t = NULL;
+    const enum kvr_status st = kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL);
 
-    if (kvr_table_query(&t, db_path, kvr_statement_page_outs, NULL) != KVR_OK)
-        t = NULL;
-    for (int r = 0; t && r < t->n_rows && !found; r++) {
-        char *said = said_out(kvr_table_text(t, r, 0));
-        const char *dir = said ? said : kvr_table_text(t, r, 1);
+    if (st != KVR_OK)
+        return st == KVR_ENOMEM ? st : KVR_OK; /* a database of long ago does not say */
+    for (int r = 0; r < t->n_rows && s->st == KVR_OK && !s->found; r++) {
+        char *said = NULL, *near;
+        const char *dir;
 
+        s->st = said_out(kvr_table_text(t, r, 0), &said);
+        dir = said ? said : kvr_table_text(t, r, 1);
         if (*dir)
-            found = keep_if_has(strdup(dir), path);
-        if (*dir && *dir != '/' && near && !found)
-            found = keep_if_has(kvr_path_join(near, dir), path);
+            try_folder(s, strdup(dir));
+        if (*dir && *dir != '/') {
+            near = kvr_path_dir(db_path);
+            try_folder(s, near ? kvr_path_join(near, dir) : NULL);
+            free(near);
+        }
         free(said);
     }
     kvr_table_close(&t);
-    free(near);
-    return found;
+    return s->st;
 }
 
-char *kvr_html_media(const char *db_path, const char *told, const char *path)
+/* out/study33.db with out/study33/ beside it. */
+static void look_by_its_name(struct search *s, const char *db_path)
+{
+    const size_t n = strlen(db_path);
+
+    if (n > 3 && strcmp(db_path + n - 3, ".db") == 0)
+        try_folder(s, strndup(db_path, n - 3));
+}
+
+enum kvr_status kvr_html_media(char **out, const char *db_path, const char *told, const char *path)
 {
     static const char *const near[] = { "", "out", "run" };
-    char *dir, *stem, *found;
+    struct search s = { .path = path, .st = KVR_OK };
 
-    if (told)
-        return keep_if_has(strdup(told), path);
-    found = find_said(db_path, path);
-    dir = kvr_path_dir(db_path);
-    for (size_t i = 0; dir && !found && i < sizeof near / sizeof near[0]; i++)
-        found = keep_if_has(*near[i] ? kvr_path_join(dir, near[i]) : strdup(dir), path);
-    free(dir);
-    stem = strdup(db_path); /* out/study33.db with out/study33/ beside it */
-    if (stem && !found && strlen(stem) > 3 && strcmp(stem + strlen(stem) - 3, ".db") == 0) {
-        stem[strlen(stem) - 3] = '\0';
-        found = keep_if_has(stem, path);
-        stem = NULL;
+    *out = NULL;
+    if (told) {
+        try_folder(&s, strdup(told));
+    } else {
+        char *dir = kvr_path_dir(db_path);
+
+        s.st = dir ? look_where_said(&s, db_path) : no_memory();
+        for (size_t i = 0; i < sizeof near / sizeof near[0]; i++)
+            try_folder(&s, dir && *near[i] ? kvr_path_join(dir, near[i]) : strdup(dir ? dir : ""));
+        free(dir);
+        look_by_its_name(&s, db_path);
+        try_folder(&s, strdup("out"));
     }
-    free(stem);
-    return found ? found : keep_if_has(strdup("out"), path);
+    *out = s.found;
+    return s.st;
 }
 
 static enum kvr_status read_file(const char *path, char **out, size_t *n)
@@ -263,11 +289,14 @@ static enum kvr_status put_beside(struct videos *v, const char *key, const char 
 
 /* Is the file at `from` the one that was measured? Else `why` [n] says what is there instead. Sizes
  * first: they cost nothing. */
-static bool is_whole(const char *from, int64_t bytes, const char *sha256, char *why, size_t n)
+static enum kvr_status look_at(const char *from, int64_t bytes, const char *sha256, bool *whole,
+                               char *why, size_t n)
 {
+    enum kvr_status st = KVR_OK;
     char hex[KVR_SHA256_HEX];
     struct stat info;
 
+    *whole = false;
     if (stat(from, &info) != 0)
         snprintf(why, n, "there is no file any more: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
@@ -277,7 +306,7 @@ static bool is_whole(const char *from, int64_t bytes, const char *sha256, char *
                  "not shown: another file is there, of %lld bytes; this cell's had %lld "
                  "(another sweep may have written over it)",
                  (long long)info.st_size, (long long)bytes);
-    else if (kvr_sha256_file(from, hex) != KVR_OK)
+    else if ((st = kvr_sha256_file(from, hex)) != KVR_OK)
         snprintf(why, n, "cannot be read: %s", kvr_error());
     else if (strcmp(hex, sha256) != 0)
         snprintf(why, n,
@@ -285,8 +314,8 @@ static bool is_whole(const char *from, int64_t bytes, const char *sha256, char *
                  "this cell's was %.12s...",
                  hex, sha256);
     else
-        return true;
-    return false;
+        *whole = true;
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
 enum { KEY, PATH, SHA256, BYTES }; /* columns of page_videos.sql */
@@ -296,9 +325,12 @@ static enum kvr_status put_video(struct videos *v, int row)
 {
     const char *key = kvr_table_text(v->rows, row, KEY), *path = kvr_table_text(v->rows, row, PATH);
     char why[256], *from;
-    enum kvr_status st = KVR_OK;
+    bool there = false;
+    enum kvr_status st;
 
-    if (!v->media || !is_key(key) || !has(v->media, path)) {
+    if (v->media && is_key(key))
+        KVR_TRY(has(v->media, path, &there));
+    if (!there) {
         leave_out(v, &v->result->n_gone, key,
                   v->media ? "there is no such file in the sweep's folder"
                            : "the sweep's folder was not found (`kvreel report --media` says where "
@@ -308,10 +340,11 @@ static enum kvr_status put_video(struct videos *v, int row)
     from = kvr_path_join(v->media, path);
     if (!from)
         return no_memory();
-    if (!is_whole(from, kvr_table_at(v->rows, row, BYTES)->i, kvr_table_text(v->rows, row, SHA256),
-                  why, sizeof why))
+    st = look_at(from, kvr_table_at(v->rows, row, BYTES)->i, kvr_table_text(v->rows, row, SHA256),
+                 &there, why, sizeof why);
+    if (st == KVR_OK && !there)
         leave_out(v, &v->result->n_other, key, why);
-    else
+    else if (st == KVR_OK)
         st = v->o->single_file ? put_inline(v, key, from) : put_beside(v, key, from);
     free(from);
     return st;
@@ -321,7 +354,8 @@ static enum kvr_status find_videos(struct videos *v)
 {
     KVR_TRY(kvr_table_query(&v->rows, v->db_path, kvr_statement_page_videos, NULL));
     for (int r = 0; r < v->rows->n_rows && !v->media; r++) /* the first may be gone */
-        v->media = kvr_html_media(v->db_path, v->o->media_dir, kvr_table_text(v->rows, r, PATH));
+        KVR_TRY(kvr_html_media(&v->media, v->db_path, v->o->media_dir,
+                               kvr_table_text(v->rows, r, PATH)));
     return KVR_OK;
 }
 

@@ -36,8 +36,8 @@ enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
                                const struct kvr_html_options *options, struct kvr_html_result *out);
 
 /* The sweep's out folder, where `path` of an artifact exists: as told (NULL: not), else as the
- * sweep said, else around the database. NULL: nowhere. free(). */
-char *kvr_html_media(const char *db_path, const char *told, const char *path);
+ * sweep said, else around the database. *out NULL: nowhere; else free() it. KVR_ENOMEM alone. */
+enum kvr_status kvr_html_media(char **out, const char *db_path, const char *told, const char *path);
 
 /* The data of the page, as one JSON object that can stand inside a script element: whatever texts
  * the database holds, no '<' comes out. `media`, where its files are, may be NULL. */

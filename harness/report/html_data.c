@@ -34,6 +34,7 @@ KVR_STATEMENT(page_probe_ages);
 KVR_STATEMENT(page_probe_chunks);
 KVR_STATEMENT(page_floors);
 KVR_STATEMENT(page_margins);
+KVR_STATEMENT(beside);
 
 static const struct {
     const char *name, *sql;
@@ -56,6 +57,7 @@ static const struct {
     { "probe_chunks", kvr_statement_page_probe_chunks },
     { "floors", kvr_statement_page_floors },
     { "margins", kvr_statement_page_margins },
+    { "beside", kvr_statement_beside },
 };
 
 static bool is_raw(const char *column)

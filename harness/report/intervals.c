@@ -20,17 +20,17 @@ static const struct kvr_column columns[] = {
     { .name = "method", .digits = -1 },
     { .name = "compression", .better = +1, .unit = "(x)", .digits = 2 },
     { .name = "ssim", .better = +1, .head = "SSIM", .digits = 4 },
-    { .name = "ssim_lo", .head = "from", .digits = 4 },
-    { .name = "ssim_hi", .head = "to", .digits = 4 },
+    { .name = "ssim_lo" },
+    { .name = "ssim_hi" },
     { .name = "tie", .digits = -1 },
     { .name = "psnr_db", .better = +1, .head = "PSNR", .unit = "(dB)", .digits = 2 },
-    { .name = "psnr_lo", .head = "from", .digits = 2 },
-    { .name = "psnr_hi", .head = "to", .digits = 2 },
+    { .name = "psnr_lo" },
+    { .name = "psnr_hi" },
     { .name = "ssim_jitter", .head = "SSIM jitter", .digits = 4 },
     { .name = "psnr_jitter", .head = "PSNR jitter", .unit = "(dB)", .digits = 2 },
     { .name = "runtime_s", .better = -1, .head = "runtime", .unit = "(s)", .digits = 2 },
-    { .name = "runtime_lo", .head = "from", .digits = 2 },
-    { .name = "runtime_hi", .head = "to", .digits = 2 },
+    { .name = "runtime_lo" },
+    { .name = "runtime_hi" },
     { .name = "n", .head = "n ok", .digits = -1 },
     { .name = "settings", .digits = -1 },
     { .name = "budget", .digits = -1 }, /* of equal bytes alone */
@@ -47,6 +47,12 @@ struct entry {
 struct room {
     struct kvr_sample *a, *b, *d;
     double *x;
+};
+
+/* What a table has to say of all of its rows. */
+struct about {
+    int most;      /* methods of the group that has the most */
+    bool extremes; /* of some median there are too few times for an interval of 95 % */
 };
 
 static int gather(const struct kvr_table *t, const struct entry *e, int column, double *x)
@@ -95,7 +101,7 @@ static int prompts(const struct kvr_table *t, const struct entry *e, int column,
 
 /* Three values: the mean over prompts or the median of times, and its interval; none of one. */
 static enum kvr_status put_interval(const struct kvr_table *t, const struct entry *e, int column,
-                                    struct room *room, struct kvr_value *to)
+                                    struct room *room, struct about *about, struct kvr_value *to)
 {
     const bool time = column == RUNTIME;
     int n = time ? gather(t, e, column, room->x) : prompts(t, e, column, room);
@@ -110,6 +116,7 @@ static enum kvr_status put_interval(const struct kvr_table *t, const struct entr
 
         kvr_interval_within(&ci, m->lo, m->hi);
     }
+    about->extremes = about->extremes || ci.min_max;
     to[1] = kvr_value_number(ci.lo);
     to[2] = kvr_value_number(ci.hi);
     return KVR_OK;
@@ -172,7 +179,8 @@ static const struct kvr_column bits_column = {
 };
 
 static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
-                               const struct entry *e, struct room *x, bool bits)
+                               const struct entry *e, struct room *x, bool bits,
+                               struct about *about)
 {
     struct kvr_value v[N_COLUMNS];
     double bf16 = 0.0, nominal = 0.0;
@@ -188,12 +196,12 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     snprintf(count, sizeof count, "%d/%d", ok, e->to - e->from);
     v[0] = kvr_value_said(kvr_table_text(t, e->from, METHOD));
     v[1] = kvr_value_number(bits ? 16 * nominal / bf16 : bf16 / nominal);
-    KVR_TRY(put_interval(t, e, SSIM, x, &v[2]));
+    KVR_TRY(put_interval(t, e, SSIM, x, about, &v[2]));
     v[5] = kvr_value_said(e->tie);
-    KVR_TRY(put_interval(t, e, PSNR, x, &v[6]));
+    KVR_TRY(put_interval(t, e, PSNR, x, about, &v[6]));
     v[9] = kvr_value_number(jitter(t, e, SSIM, x));
     v[10] = kvr_value_number(jitter(t, e, PSNR, x));
-    KVR_TRY(put_interval(t, e, RUNTIME, x, &v[11]));
+    KVR_TRY(put_interval(t, e, RUNTIME, x, about, &v[11]));
     v[14] = kvr_value_said(count);
     v[15] = kvr_value_said(kvr_table_text(t, e->from, SETTINGS));
     if (bits)
@@ -201,9 +209,9 @@ static enum kvr_status add_row(struct kvr_table *out, const struct kvr_table *t,
     return kvr_table_add(out, v);
 }
 
-/* Rows [from, to) share their settings. *most: methods of the group that has the most. */
+/* Rows [from, to) share their settings. */
 static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *t, int from, int to,
-                                 bool bits, int *most)
+                                 bool bits, struct about *about)
 {
     const size_t size = (size_t)(to - from) + 1;
     struct entry *e = calloc(size, sizeof *e);
@@ -227,8 +235,8 @@ static enum kvr_status add_group(struct kvr_table *out, const struct kvr_table *
         st = name_ties(t, e, n, &room);
     }
     for (int i = 0; st == KVR_OK && i < n; i++)
-        st = add_row(out, t, &e[i], &room, bits);
-    *most = n > *most ? n : *most;
+        st = add_row(out, t, &e[i], &room, bits, about);
+    about->most = n > about->most ? n : about->most;
     free(e);
     free(room.a);
     free(room.b);
@@ -244,12 +252,13 @@ static bool same_group(const struct kvr_table *t, int a, int b, bool bits)
 }
 
 /* Groups of one budget where `bits`. */
-static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits)
+static enum kvr_status make(struct kvr_table **out, const char *db_path, const char *sql, bool bits,
+                            bool *extremes)
 {
     struct kvr_column shown[N_COLUMNS];
     struct kvr_table *t;
     char note[128];
-    int most = 0;
+    struct about about = { 0 };
     enum kvr_status st;
 
     memcpy(shown, columns, sizeof shown);
@@ -261,12 +270,13 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
         for (to = from + 1; to < t->n_rows; to++)
             if (!same_group(t, from, to, bits))
                 break;
-        st = add_group(*out, t, from, to, bits, &most);
+        st = add_group(*out, t, from, to, bits, &about);
     }
     kvr_table_close(&t);
+    *extremes = about.extremes;
     snprintf(note, sizeof note,
              "intervals and letters count prompts; with %d methods letters part from %d prompts on",
-             most, kvr_pairs_needed(most * (most - 1) / 2, 0.95));
+             about.most, kvr_pairs_needed(about.most * (about.most - 1) / 2, 0.95));
     if (st == KVR_OK)
         st = kvr_table_note(*out, note);
     if (st == KVR_OK)
@@ -278,12 +288,66 @@ static enum kvr_status make(struct kvr_table **out, const char *db_path, const c
     return st;
 }
 
+/* Where medians of few times are: what their ends are. */
+static enum kvr_status note_extremes(struct kvr_table *t, bool extremes)
+{
+    return extremes ? kvr_table_note(t, "runtimes of fewer than 6 runs: smallest and largest")
+                    : KVR_OK;
+}
+
+static enum kvr_status make_noted(struct kvr_table **out, const char *db_path, const char *sql,
+                                  bool bits)
+{
+    bool extremes;
+    enum kvr_status st = make(out, db_path, sql, bits, &extremes);
+
+    if (st == KVR_OK)
+        st = note_extremes(*out, extremes);
+    if (st != KVR_OK)
+        kvr_table_close(out);
+    return st;
+}
+
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path)
 {
-    return make(out, db_path, kvr_statement_table_intervals, false);
+    return make_noted(out, db_path, kvr_statement_table_intervals, false);
+}
+
+static const char *const ends[] = { "psnr_lo",    "psnr_hi",    "ssim_lo", "ssim_hi",
+                                    "runtime_lo", "runtime_hi", NULL };
+
+static int find_row(const struct kvr_table *t, const char *method, const char *settings_of_it)
+{
+    const int settings = kvr_table_find(t, "settings");
+
+    for (int r = 0; r < t->n_rows; r++)
+        if (strcmp(kvr_table_text(t, r, METHOD), method) == 0 &&
+            strcmp(kvr_table_text(t, r, settings), settings_of_it) == 0)
+            return r;
+    return -1;
+}
+
+enum kvr_status kvr_report_add_intervals(struct kvr_table *t, const char *db_path)
+{
+    const int method = kvr_table_find(t, "method"), settings = kvr_table_find(t, "of_settings");
+    struct kvr_table *from;
+    bool extremes;
+
+    KVR_TRY(make(&from, db_path, kvr_statement_table_intervals, false, &extremes));
+    for (int r = 0; r < t->n_rows; r++) {
+        const int at = find_row(from, kvr_table_text(t, r, method), kvr_table_text(t, r, settings));
+
+        for (int i = 0; at >= 0 && ends[i]; i++)
+            t->cell[r * t->n_columns + kvr_table_find(t, ends[i])] =
+                *kvr_table_at(from, at, kvr_table_find(from, ends[i]));
+    }
+    kvr_table_close(&from);
+    kvr_table_drop(t, "of_settings");
+    kvr_table_drop_empty(t, ends);
+    return note_extremes(t, extremes);
 }
 
 enum kvr_status kvr_report_equal_bytes(struct kvr_table **out, const char *db_path)
 {
-    return make(out, db_path, kvr_statement_table_equal_bytes, true);
+    return make_noted(out, db_path, kvr_statement_table_equal_bytes, true);
 }

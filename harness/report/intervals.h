@@ -11,6 +11,10 @@
  * letter of its best, so that "ab" ties with both. */
 enum kvr_status kvr_report_intervals(struct kvr_table **out, const char *db_path);
 
+/* Fills the columns NAME_lo and NAME_hi of psnr, ssim and runtime of the table `summary` with what
+ * the one above has for its methods and settings; those that nobody has an interval of leave. */
+enum kvr_status kvr_report_add_intervals(struct kvr_table *t, const char *db_path);
+
 /* The same budget by budget, of cells an option of which was solved for bits an element
  * (harness/plan/fit.h); letters say who ties at a budget. What has no budget, the BF16 cache and
  * plain baselines among it, comes last. */

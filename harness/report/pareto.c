@@ -30,6 +30,11 @@ static enum kvr_status query_cells(struct kvr_race *r)
             sql + n, sizeof sql - n,
             ob->is_column ? ",\n  w.%1$s AS o%2$d" : ",\n  {w.score:%1$s} AS o%2$d", ob->name, i);
     }
+    for (int i = 0; i < r->n_bounds && n < sizeof sql; i++)
+        n += (size_t)snprintf(sql + n, sizeof sql - n,
+                              r->bound[i].is_column ? ",\n  w.%1$s AS b%2$d"
+                                                    : ",\n  {w.score:%1$s} AS b%2$d",
+                              r->bound[i].name, i);
     if (n < sizeof sql)
         n += (size_t)snprintf(sql + n, sizeof sql - n,
                               "\nFROM cells_wide w JOIN s USING(method, {root}, machine)\n"
@@ -67,26 +72,56 @@ static double pool(const double *x, int n, enum kvr_gather how)
     return kvr_mean(x, n);
 }
 
+/* What a contender's rows have in a column: one sample per seed; how many. s [rows]. */
+static int read_seeds(const struct kvr_race *r, const struct kvr_contender *c, int column,
+                      struct kvr_sample *s)
+{
+    const int n = c->to - c->from;
+
+    for (int i = 0; i < n; i++)
+        s[i] = (struct kvr_sample){
+            .prompt = (int)kvr_table_number(r->rows, c->from + i, PROMPT),
+            .seed = (int)kvr_table_number(r->rows, c->from + i, SEED),
+            .x = kvr_table_number(r->rows, c->from + i, column),
+        };
+    return kvr_nest(s, n, KVR_PER_SEED);
+}
+
 /* A noisy objective of rows [from, to): one sample per seed, kept; the mean over prompts. */
 static void take_samples(struct kvr_race *r, struct kvr_contender *c, int k, double *x,
                          struct kvr_sample *room)
 {
     const int column = r->objective[k].column;
     struct kvr_sample *s = &r->samples[(size_t)column * (size_t)r->rows->n_rows + (size_t)c->from];
-    int n = c->to - c->from;
+    int n = c->n_seeds[column] = read_seeds(r, c, FIRST_OBJECTIVE + column, s);
 
-    for (int i = 0; i < n; i++)
-        s[i] = (struct kvr_sample){
-            .prompt = (int)kvr_table_number(r->rows, c->from + i, PROMPT),
-            .seed = (int)kvr_table_number(r->rows, c->from + i, SEED),
-            .x = kvr_table_number(r->rows, c->from + i, FIRST_OBJECTIVE + column),
-        };
-    n = c->n_seeds[column] = kvr_nest(s, n, KVR_PER_SEED);
     memcpy(room, s, (size_t)n * sizeof *s);
     n = kvr_nest(room, n, KVR_PER_PROMPT);
     kvr_nest_values(room, n, x);
     if (r->objective[k].pool == KVR_GATHER_MEAN)
         c->v[k] = kvr_mean(x, n);
+}
+
+/* A mean that is not known keeps to no bound. */
+static void judge_bounds(const struct kvr_race *r, struct kvr_contender *c)
+{
+    c->beyond = -1;
+    for (int i = r->n_bounds - 1; i >= 0; i--)
+        if (!((c->bound_v[i] - r->bound[i].limit) * r->bound[i].better >= 0))
+            c->beyond = i;
+}
+
+static void take_bounds(const struct kvr_race *r, struct kvr_contender *c, double *x,
+                        struct kvr_sample *room)
+{
+    for (int i = 0; i < r->n_bounds; i++) {
+        int n = read_seeds(r, c, FIRST_OBJECTIVE + r->n_asked + i, room);
+
+        n = kvr_nest(room, n, KVR_PER_PROMPT);
+        kvr_nest_values(room, n, x);
+        c->bound_v[i] = n ? kvr_mean(x, n) : NAN;
+    }
+    judge_bounds(r, c);
 }
 
 /* The cells of rows [from, to) are one contender's. */
@@ -110,6 +145,7 @@ static void add_contender(struct kvr_race *r, int from, int to, double *x, struc
         if (r->objective[k].noisy)
             take_samples(r, c, k, x, room);
     }
+    take_bounds(r, c, x, room);
     for (int i = from; i < to; i++) {
         int prompt = (int)kvr_table_number(r->rows, i, PROMPT);
 
@@ -160,6 +196,11 @@ static enum kvr_status contenders_of_paper(struct kvr_race *r)
             if (!kvr_published_number(kvr_published_cell(&r->published, i, r->objective[k].printed),
                                       &c->v[k], &rounding))
                 c->v[k] = NAN;
+        for (int k = 0; k < r->n_bounds; k++)
+            if (!kvr_published_number(kvr_published_cell(&r->published, i, r->bound[k].name),
+                                      &c->bound_v[k], &rounding))
+                c->bound_v[k] = NAN;
+        judge_bounds(r, c);
     }
     return KVR_OK;
 }
@@ -236,6 +277,9 @@ static enum kvr_status read_objectives(struct kvr_race *r)
         names[i] = t ? kvr_table_text(t, i, 0) : r->published.column[i];
     if (st == KVR_OK)
         st = kvr_objectives_parse(r->objective, &r->n_objectives, o->objectives, names, n);
+    r->n_asked = r->n_objectives;
+    if (st == KVR_OK)
+        st = kvr_bounds_parse(r->bound, &r->n_bounds, o->bounds, names, n);
     if (st == KVR_OK)
         st = chaos_margins(r);
     if (st == KVR_OK)

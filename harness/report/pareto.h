@@ -14,7 +14,8 @@
  * fewer than six prompts nothing is known of what is noisy. Bytes and compression are exact. A
  * margin that nobody says is what chaos alone does to the difference of two means (chaos.h). Only
  * rows of the same settings and machine are compared. A method without a value for every objective
- * is named, and neither dominates nor is dominated. */
+ * is named, and neither dominates nor is dominated; nor does one whose mean of a metric lies beyond a
+ * bound, or that has no value of it: what is cheap and wrong is no rival. */
 #ifndef KVR_REPORT_PARETO_H
 #define KVR_REPORT_PARETO_H
 
@@ -27,6 +28,7 @@ struct kvr_pareto_options {
     const char *where;      /* SQL condition on summary: who takes part; NULL: all */
     const char *cells;      /* SQL condition on cells_wide: what of them; NULL: all */
     const char *margins;    /* "NAME=VALUE,...", instead of what chaos.h says of an objective */
+    const char *bounds;     /* "ssim>=0.9,lpips<=0.2": means beyond which a method takes no part */
     bool exact;             /* any difference above the margin counts, noise too, as in the study */
     bool front_only;        /* leaves out who is dominated or incomplete */
 };
@@ -38,7 +40,7 @@ struct kvr_frontier {
 extern const struct kvr_frontier kvr_frontiers[]; /* ends with name NULL */
 
 /* Rows: the front by its first objective, then the undecided, then the others. Columns: method,
- * verdict (front: nobody dominates it, for sure; undecided; dominated; incomplete), each objective,
+ * verdict (front: nobody dominates it, for sure; undecided; dominated; beyond a bound; incomplete), each objective,
  * p_front (share of the resamples of the prompts in which nobody dominates it), dominated_by, why,
  * settings. KVR_EINVAL: objectives or margins that cannot be read or are not known; KVR_ENOTFOUND:
  * one that nobody has, or nobody to compare. */

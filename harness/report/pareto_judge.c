@@ -83,7 +83,7 @@ static void count_rivals(struct kvr_race *r)
     for (int i = 0; i < r->n; i++) {
         struct kvr_contender *c = &r->who[i];
 
-        c->complete = true;
+        c->complete = c->beyond < 0;
         for (int k = 0; k < r->n_objectives; k++)
             c->complete = c->complete && isfinite(c->v[k]);
         c->p_front = NAN;

@@ -122,6 +122,42 @@ enum kvr_status kvr_objectives_parse(struct kvr_objective *list, int *n, const c
     return *n ? KVR_OK : kvr_fail(KVR_EINVAL, "no objectives");
 }
 
+/* NAME>=VALUE or NAME<=VALUE, `n` characters. */
+static enum kvr_status parse_bound(struct kvr_bound *b, const char *text, size_t n,
+                                   const char *const *names, int n_names)
+{
+    const size_t len = strcspn(text, "<>,");
+    struct kvr_objective as;
+    char objective[80], *end = NULL;
+
+    *b = (struct kvr_bound){ .better = text[len] == '>' ? +1 : -1, .limit = NAN };
+    if (len < n && text[len + 1] == '=')
+        b->limit = strtod(text + len + 2, &end);
+    if (len == 0 || len >= sizeof b->name || end != text + n || end == text + len + 2 ||
+        !isfinite(b->limit))
+        return kvr_fail(KVR_EINVAL, "bound '%.*s': need NAME>=VALUE or NAME<=VALUE", (int)n, text);
+    memcpy(b->name, text, len);
+    snprintf(objective, sizeof objective, "%s:max", b->name);
+    KVR_TRY(parse_one(&as, objective, strlen(objective), names, n_names));
+    b->is_column = as.is_column;
+    return KVR_OK;
+}
+
+enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
+                                 const char *const *names, int n_names)
+{
+    *n = 0;
+    while (text && *text) {
+        size_t len = strcspn(text, ",");
+
+        if (*n == KVR_BOUNDS_MAX)
+            return kvr_fail(KVR_EINVAL, "bounds: more than %d", KVR_BOUNDS_MAX);
+        KVR_TRY(parse_bound(&list[(*n)++], text, len, names, n_names));
+        text += len + (text[len] == ',');
+    }
+    return KVR_OK;
+}
+
 /* NAME=VALUE, `n` characters. */
 static enum kvr_status parse_margin(struct kvr_objective *list, int n_list, const char *text,
                                     size_t n)

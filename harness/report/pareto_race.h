@@ -9,7 +9,7 @@
 #include "harness/report/front.h"
 #include "harness/report/nested.h"
 
-enum { KVR_OBJECTIVES_MAX = 8 };
+enum { KVR_OBJECTIVES_MAX = 8, KVR_BOUNDS_MAX = 4 };
 
 /* How the cells of a method become one number. MEAN: over prompts. */
 enum kvr_gather { KVR_GATHER_MEAN, KVR_GATHER_HARMONIC, KVR_GATHER_HIGHEST, KVR_GATHER_MIDDLE };
@@ -26,6 +26,18 @@ struct kvr_objective {
     int column;     /* which of the objectives that were asked for */
 };
 
+/* What a method's mean has to keep to, to take part. */
+struct kvr_bound {
+    char name[64];
+    bool is_column; /* of cells_wide */
+    int better;     /* +1: limit or more, -1: limit or less */
+    double limit;
+};
+
+/* Reads "NAME>=VALUE,NAME<=VALUE" into list [KVR_BOUNDS_MAX]; NULL: none. Names as of objectives. */
+enum kvr_status kvr_bounds_parse(struct kvr_bound *list, int *n, const char *text,
+                                 const char *const *names, int n_names);
+
 /* Reads `text`, NAME:max or NAME:min joined by commas or the name of a frontier; into list
  * [KVR_OBJECTIVES_MAX]. A name must be a column that is known, a metric, one of a frontier's, or
  * one of `names`, what was measured; else KVR_EINVAL, naming them. */
@@ -40,6 +52,8 @@ struct kvr_contender {
     const char *method, *settings; /* borrowed from the rows */
     bool baseline, complete;
     double v[KVR_OBJECTIVES_MAX];
+    double bound_v[KVR_BOUNDS_MAX];
+    int beyond;                      /* which bound it lies beyond; -1: none */
     int from, to;                    /* its rows */
     int n_seeds[KVR_OBJECTIVES_MAX]; /* its samples, of the objectives that are noisy */
     int n_rivals;                    /* complete, of the same settings */
@@ -51,7 +65,9 @@ struct kvr_contender {
 struct kvr_race {
     const struct kvr_pareto_options *o;
     struct kvr_objective objective[KVR_OBJECTIVES_MAX];
-    int n_objectives;
+    int n_objectives, n_asked; /* that are left, that were asked for */
+    struct kvr_bound bound[KVR_BOUNDS_MAX];
+    int n_bounds;
     char left_out[256]; /* objectives that nobody has */
     struct kvr_table *rows;
     struct kvr_published published;

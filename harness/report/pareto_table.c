@@ -1,4 +1,5 @@
 /* pareto_table.c - the verdicts as a table, with reasons. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,13 @@ enum { N_COLUMNS_MAX = KVR_OBJECTIVES_MAX + 6 };
 
 static int rank(const struct kvr_contender *c)
 {
-    return !c->complete ? 3 : c->n_by > 0 ? 2 : c->n_maybe > 0 ? 1 : 0;
+    return c->beyond >= 0 ? 3 : !c->complete ? 4 : c->n_by > 0 ? 2 : c->n_maybe > 0 ? 1 : 0;
 }
 
-static const char *const verdicts[] = { "front", "undecided", "dominated", "incomplete" };
+static const char *const verdicts[] = { "front", "undecided", "dominated", "beyond", "incomplete" };
 
-/* By settings, then the front, the undecided, the dominated, the incomplete; each by the first
- * objective. */
+/* By settings, then the front, the undecided, the dominated, who is beyond a bound, the incomplete;
+ * each by the first objective. */
 static int *ordered(const struct kvr_race *r)
 {
     int *order = calloc((size_t)r->n + 1, sizeof *order);
@@ -86,6 +87,17 @@ static enum kvr_status explain_undecided(const struct kvr_race *r, const struct 
     return KVR_OK;
 }
 
+static void explain_beyond(const struct kvr_race *r, const struct kvr_contender *c, char *why,
+                           size_t size)
+{
+    const struct kvr_bound *b = &r->bound[c->beyond];
+
+    if (isfinite(c->bound_v[c->beyond]))
+        snprintf(why, size, "%s %.4g, the bound is %.4g", b->name, c->bound_v[c->beyond], b->limit);
+    else
+        snprintf(why, size, "%s is not known, the bound is %.4g", b->name, b->limit);
+}
+
 static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_contender *c,
                                struct kvr_table *t)
 {
@@ -93,7 +105,9 @@ static enum kvr_status add_row(const struct kvr_race *r, const struct kvr_conten
     char why[512] = "";
     int n = 0;
 
-    if (c->by >= 0)
+    if (c->beyond >= 0)
+        explain_beyond(r, c, why, sizeof why);
+    else if (c->by >= 0)
         explain_dominated(r, c, why, sizeof why);
     else if (c->maybe >= 0)
         KVR_TRY(explain_undecided(r, c, why, sizeof why));
@@ -112,14 +126,21 @@ static enum kvr_status add_note(const struct kvr_race *r, struct kvr_table *t)
 {
     char note[1024];
     size_t n;
-    int count[4] = { 0 };
+    int count[5] = { 0 };
     bool said = false;
 
     for (int i = 0; i < r->n; i++)
         count[rank(&r->who[i])]++;
     n = (size_t)snprintf(note, sizeof note, "%d of %d on the front, %d undecided, %d dominated",
                          count[0], r->n, count[1], count[2]);
-    if (r->rows && !r->o->exact)
+    for (int i = 0; i < r->n_bounds && n < sizeof note; i++)
+        n += (size_t)snprintf(note + n, sizeof note - n, "%s %s %s %.4g",
+                              i ? "," : "; bounds:", r->bound[i].name,
+                              r->bound[i].better > 0 ? "at least" : "at most", r->bound[i].limit);
+    if (r->n_bounds && n < sizeof note)
+        n += (size_t)snprintf(note + n, sizeof note - n,
+                              "; %d beyond them take no part, whatever they cost", count[3]);
+    if (r->rows && !r->o->exact && n < sizeof note)
         n += (size_t)snprintf(note + n, sizeof note - n,
                               "; by 95 %% intervals over prompts for all rivals of a method "
                               "together; p_front: %d resamples of the prompts",

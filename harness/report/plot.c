@@ -259,11 +259,13 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
     for (int i = 0; i < f->n; i++)
         bars = bars || (f->point[i].bar && (f->point[i].y_hi > f->point[i].y_lo ||
                                             f->point[i].x_hi > f->point[i].x_lo));
-    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s", count, settings, left_out,
+    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s", count, settings, left_out,
                  !bars     ? ""
                  : crowded ? "; bars: 95 % intervals over prompts, of the front alone"
                            : "; bars: 95 % intervals over prompts",
-                 f->style->where ? "; where " : "", f->style->where ? f->style->where : "") < 0) {
+                 f->style->where ? "; where " : "", f->style->where ? f->style->where : "",
+                 f->style->bounds ? "; beyond the front: all but " : "",
+                 f->style->bounds ? f->style->bounds : "") < 0) {
         f->caption[0] = NULL;
         return no_memory();
     }
@@ -684,7 +686,7 @@ enum kvr_status kvr_plot(const char *db_path, const char *name, const char *out_
     if (st == KVR_OK)
         st = kvr_table_query_within(&rows, db_path, sql ? sql : spec.sql, &limits);
     if (st == KVR_OK)
-        st = kvr_plot_verdicts(&rows, &spec, db_path, style->where);
+        st = kvr_plot_verdicts(&rows, &spec, db_path, style);
     if (st == KVR_OK)
         st = kvr_plot_intervals(&rows, &spec, db_path, style->where);
     if (st == KVR_OK)

@@ -51,8 +51,9 @@ struct kvr_plot_style {
     double font_pt;    /* of the axes; names, key and notes are smaller, none below 7 */
     const char *title; /* NULL: the figure's; "": none */
     bool no_bars;
-    const char *where; /* SQL condition on cells_wide: what is drawn; NULL: all */
-    const char *x, *y; /* another measure there: a column of summary, or a metric */
+    const char *where;  /* SQL condition on cells_wide: what is drawn; NULL: all */
+    const char *bounds; /* of pareto.h: who is beyond them is no part of the front */
+    const char *x, *y;  /* another measure there: a column of summary, or a metric */
 };
 
 struct kvr_plot_result {

@@ -16,6 +16,12 @@ static bool better(const struct kvr_plot_spec *s, const struct kvr_fig_point *a,
     return dx >= 0 && dy >= 0 && (dx > 0 || dy > 0);
 }
 
+/* Beyond a bound of pareto.h; `verdict`: the column, or -1. */
+static bool is_beyond(const struct kvr_figure *f, const struct kvr_fig_point *p, int verdict)
+{
+    return verdict >= 0 && strcmp(kvr_table_text(f->rows, p->row, verdict), "beyond") == 0;
+}
+
 void kvr_fig_front(struct kvr_figure *f)
 {
     const bool wanted = f->spec->x.better && f->spec->y.better;
@@ -24,12 +30,14 @@ void kvr_fig_front(struct kvr_figure *f)
     for (int i = 0; i < f->n; i++) {
         struct kvr_fig_point *p = &f->point[i];
 
-        p->corner = wanted && p->drawn;
+        p->corner = wanted && p->drawn && !is_beyond(f, p, verdict);
         for (int j = 0; p->corner && j < f->n; j++)
-            p->corner = !(f->point[j].drawn && better(f->spec, &f->point[j], p));
+            p->corner = !(f->point[j].drawn && better(f->spec, &f->point[j], p) &&
+                          !is_beyond(f, &f->point[j], verdict));
         p->front = p->corner;
         if (verdict >= 0 && p->drawn)
-            p->front = strcmp(kvr_table_text(f->rows, p->row, verdict), "dominated") != 0;
+            p->front = !is_beyond(f, p, verdict) &&
+                       strcmp(kvr_table_text(f->rows, p->row, verdict), "dominated") != 0;
     }
 }
 
@@ -65,12 +73,12 @@ static int row_of(const struct kvr_table *front, const struct kvr_table *t, int 
 }
 
 enum kvr_status kvr_plot_verdicts(struct kvr_table **rows, const struct kvr_plot_spec *spec,
-                                  const char *db_path, const char *where)
+                                  const char *db_path, const struct kvr_plot_style *style)
 {
     char objectives[256], second[128];
-    const struct kvr_pareto_options o = { .db_path = db_path,
-                                          .objectives = objectives,
-                                          .cells = where };
+    const struct kvr_pareto_options o = {
+        .db_path = db_path, .objectives = objectives, .cells = style->where, .bounds = style->bounds
+    };
     struct kvr_table *t = *rows, *front, *out = NULL;
     const size_t n = (size_t)t->n_columns;
     struct kvr_column *columns;

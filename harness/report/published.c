@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/core/infile.h"
 #include "harness/plan/find.h"
 
 static int n_fields(const char *line)
@@ -72,9 +73,7 @@ enum kvr_status kvr_published_read(struct kvr_published *out, const char *name)
 
     *out = (struct kvr_published){ 0 };
     KVR_TRY(kvr_find_path(&table, name, NULL, out->path, sizeof out->path));
-    f = fopen(out->path, "r");
-    if (!f)
-        return kvr_fail(KVR_EIO, "%s: %s", out->path, strerror(errno));
+    KVR_TRY(kvr_infile_open(&f, out->path));
     for (int number = 1; st == KVR_OK && getline(&line, &room, f) >= 0; number++) {
         line[strcspn(line, "\r\n")] = '\0';
         if (line[0] == '#')

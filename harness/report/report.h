@@ -20,6 +20,7 @@ struct kvr_report {
                             const char *db_path); /* where SQL does not do */
     const struct kvr_column *columns;             /* ends with name NULL */
     const char *const *fold;                      /* ends with NULL */
+    bool intervals;    /* with the ends that the table `intervals` has for the same methods */
     bool chaos;        /* of means that chaos moves: the note says how far (chaos.h) */
     const char *empty; /* why there may be no rows; NULL: the database has no cells of its kind */
 };

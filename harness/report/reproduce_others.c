@@ -147,6 +147,7 @@ enum kvr_status kvr_reproduce_jensen(struct kvr_repro *r)
 /* ------------------------------------------------------------- size of the cache */
 
 KVR_STATEMENT(reproduce_window);
+KVR_STATEMENT(reproduce_pafu);
 
 /* Cached tokens as whole latent frames of Wan: the one column that arithmetic decides. */
 static enum kvr_status add_size(struct kvr_repro *r, const struct kvr_published *p, int row)
@@ -230,6 +231,46 @@ static enum kvr_status add_windows(struct kvr_repro *r, const struct kvr_table *
     return KVR_OK;
 }
 
+/* What the retention kept, in the same form: fidelity, and the metrics that are nearest to the table's
+ * motion smoothness, imaging quality and quality drift. */
+static enum kvr_status add_kept(struct kvr_repro *r, const struct kvr_table *db)
+{
+    static const char *const quantities[] = { "ssim", "linear_smoothness", "sharpness",
+                                              "ssim.drift" };
+
+    for (int i = 0; i < db->n_rows; i++) {
+        const bool sink = kvr_table_number(db, i, kvr_table_find(db, "sink")) > 0;
+        char method[96], basis[160], reason[96];
+
+        snprintf(method, sizeof method, "%s, %s%s",
+                 kvr_table_text(db, i, kvr_table_find(db, "name")),
+                 kvr_table_text(db, i, kvr_table_find(db, "budget")), sink ? "" : ", no sink");
+        snprintf(basis, sizeof basis, "%s, %.0f frames, n = %.0f",
+                 kvr_table_text(db, i, kvr_table_find(db, "model")),
+                 kvr_table_number(db, i, kvr_table_find(db, "frames")),
+                 kvr_table_number(db, i, kvr_table_find(db, "n")));
+        snprintf(reason, sizeof reason, "other model and metric; %.0f B are held",
+                 kvr_table_number(db, i, kvr_table_find(db, "resident_bytes")));
+        for (size_t j = 0; j < sizeof quantities / sizeof *quantities; j++) {
+            const struct kvr_repro_row out = {
+                .suite = "kvreel",
+                .method = method,
+                .quantity = quantities[j],
+                .published = "",
+                .measured = kvr_table_number(db, i, kvr_table_find(db, quantities[j])),
+                .tolerance = NAN,
+                .basis = basis,
+                .verdict = KVR_VERDICT_NOT_PUBLISHED,
+                .reason = reason,
+            };
+
+            if (!isnan(out.measured))
+                KVR_TRY(kvr_repro_add(r, &out));
+        }
+    }
+    return KVR_OK;
+}
+
 static enum kvr_status add_speeds(struct kvr_repro *r)
 {
     struct kvr_published p;
@@ -261,7 +302,7 @@ static enum kvr_status add_speeds(struct kvr_repro *r)
 enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r)
 {
     struct kvr_published p;
-    struct kvr_table *db = NULL;
+    struct kvr_table *db = NULL, *kept = NULL;
     enum kvr_status st;
 
     KVR_TRY(kvr_published_read(&p, "pafu_kv_table3_cache_size"));
@@ -274,9 +315,14 @@ enum kvr_status kvr_reproduce_pafu(struct kvr_repro *r)
     }
     if (st == KVR_OK && db)
         st = add_windows(r, db);
+    if (st == KVR_OK && r->db_path)
+        st = kvr_table_query(&kept, r->db_path, kvr_statement_reproduce_pafu, NULL);
+    if (st == KVR_OK && kept)
+        st = add_kept(r, kept);
     if (st == KVR_OK)
         st = add_speeds(r);
     kvr_table_close(&db);
+    kvr_table_close(&kept);
     kvr_published_free(&p);
     return st;
 }

@@ -132,12 +132,15 @@ static enum kvr_status find_first(struct sheet *s)
 static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const char *method,
                                    const char *path, const char *sha256)
 {
-    char *dir = kvr_html_media(s->c->db, s->c->media, path);
-    char *file = dir ? kvr_path_join(dir, path) : NULL;
+    char *dir, *file;
     char hex[KVR_SHA256_HEX];
     enum kvr_status st;
 
-    if (!file)
+    KVR_TRY(kvr_html_media(&dir, s->c->db, s->c->media, path));
+    file = dir ? kvr_path_join(dir, path) : NULL;
+    if (dir && !file)
+        st = kvr_fail(KVR_ENOMEM, "sheet: no memory");
+    else if (!file)
         st = kvr_fail(KVR_ENOTFOUND,
                       "sheet: the frames of %s, %s, are not there; --media says where the sweep's "
                       "files are",
@@ -254,6 +257,7 @@ static enum kvr_status fill(struct sheet *s, const char *out)
             columns = s->row[i].frames.n;
     if (s->c->worst)
         KVR_TRY(pick_worst(s, &columns));
+    KVR_TRY(kvr_mkdirs_above(out));
     return kvr_sheet_write(out, s->row, s->n_rows, columns, s->c->scale);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/report/functions.h"
 #include "harness/store/setting.h"
 #include "harness/store/statement.h"
 
@@ -145,10 +146,13 @@ static int fill(void *ctx, int n, const char *const *names, const struct kvr_val
 static enum kvr_status run_filler(struct kvr_table **out, struct filler *f, const char *db_path,
                                   const char *sql, const struct kvr_query_limits *limits)
 {
+    struct kvr_query_limits with = *limits;
     char *text = sql ? kvr_settings_sql(sql) : NULL;
-    enum kvr_status st = text ? kvr_store_query_within(db_path, text, limits, fill, f)
-                              : kvr_fail(KVR_ENOMEM, "report: no memory");
+    enum kvr_status st;
 
+    with.functions = kvr_report_functions;
+    st = text ? kvr_store_query_within(db_path, text, &with, fill, f)
+              : kvr_fail(KVR_ENOMEM, "report: no memory");
     free(text);
     *out = NULL;
     if (st == KVR_OK)
@@ -289,6 +293,14 @@ enum kvr_status kvr_table_note(struct kvr_table *t, const char *text)
     free(t->note);
     t->note = note;
     return KVR_OK;
+}
+
+void kvr_table_drop(struct kvr_table *t, const char *name)
+{
+    const int c = kvr_table_find(t, name);
+
+    if (c >= 0)
+        drop_column(t, c);
 }
 
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names)

@@ -75,6 +75,8 @@ const char *kvr_table_text(const struct kvr_table *t, int row, int column); /* "
 enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names);
 /* Of the columns in `names` (ends with NULL), those that no row has a value of leave. */
 void kvr_table_drop_empty(struct kvr_table *t, const char *const *names);
+/* Without this column, where there is one. */
+void kvr_table_drop(struct kvr_table *t, const char *name);
 /* Put ", text" behind the note. */
 enum kvr_status kvr_table_note(struct kvr_table *t, const char *text);
 

@@ -16,13 +16,26 @@ static bool is_of(const struct kvr_table *t, int base, int c, const char *ending
            (a[n - m] == '\0' || a[n - m] == '_');
 }
 
-/* Columns that the cell of column c takes: with the two ends of an interval three, with a standard
- * error two. */
+int kvr_table_span(const struct kvr_table *t, int c)
+{
+    return is_of(t, c, c + 1, "_lo") && is_of(t, c, c + 2, "_hi") ? 3 : 1;
+}
+
+bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi)
+{
+    const double scale = t->column[c].scale == 0.0 ? 1.0 : t->column[c].scale;
+
+    if (kvr_table_span(t, c) != 3)
+        return false;
+    *lo = scale * kvr_table_number(t, row, c + 1);
+    *hi = scale * kvr_table_number(t, row, c + 2);
+    return isfinite(kvr_table_number(t, row, c)) && isfinite(*lo) && isfinite(*hi);
+}
+
+/* Columns that the cell of column c takes: with a standard error two. */
 static int span(const struct kvr_table *t, int c)
 {
-    if (is_of(t, c, c + 1, "_lo") && is_of(t, c, c + 2, "_hi"))
-        return 3;
-    return is_of(t, c, c + 1, "_se") ? 2 : 1;
+    return is_of(t, c, c + 1, "_se") ? 2 : kvr_table_span(t, c);
 }
 
 /* Do two rows differ in no setting? */
@@ -39,9 +52,11 @@ static bool together(const struct kvr_table *t, int a, int b)
 
 static bool saves(const struct kvr_table *t, int row)
 {
-    const int c = kvr_table_find(t, "compression");
+    const int c = kvr_table_find(t, "compression"), bits = kvr_table_find(t, "bits");
 
-    return c < 0 || kvr_table_number(t, row, c) != 1.0;
+    if (c >= 0)
+        return kvr_table_number(t, row, c) != 1.0;
+    return bits < 0 || kvr_table_number(t, row, bits) != 16.0;
 }
 
 /* Nobody is better, as far as the digits that are shown say; alone one is not the best. */
@@ -76,8 +91,12 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
     const bool best = is_best(t, row, c);
     char buf[KVR_SHOWN_MAX];
     const char *s = kvr_table_shown(t, row, c, KVR_TABLE_LATEX, buf);
-    double lo, hi;
+    double lo = NAN, hi = NAN;
 
+    if (s == kvr_table_missing(KVR_TABLE_LATEX)) {
+        fputs(s, to); /* a dash, not two hyphens */
+        return;
+    }
     if (n == 1 || !isfinite(x) || !isfinite(kvr_table_number(t, row, c + 1))) {
         fputs(best ? "\\textbf{" : "", to);
         kvr_escape_latex(to, s);
@@ -90,18 +109,23 @@ static void put_number(const struct kvr_table *t, int row, int c, int n, FILE *t
         fprintf(to, " \\pm %s$", buf);
         return;
     }
-    lo = x - scale * kvr_table_number(t, row, c + 1);
-    hi = scale * kvr_table_number(t, row, c + 2) - x;
-    fprintf(to, "_{-%.*f}^{+%.*f}$", col->digits < 0 ? 4 : col->digits, lo,
-            col->digits < 0 ? 4 : col->digits, hi);
+    kvr_table_ends(t, row, c, &lo, &hi);
+    fprintf(to, "_{-%.*f}^{+%.*f}$", col->digits < 0 ? 4 : col->digits, x - lo,
+            col->digits < 0 ? 4 : col->digits, hi - x);
 }
 
 void kvr_table_write_latex(const struct kvr_table *t, char *const *head, const bool *right,
                            FILE *to)
 {
+    bool tall = false; /* two ends of an interval stand above each other */
+
+    for (int c = 0; c < t->n_columns; c++)
+        tall = tall || kvr_table_span(t, c) > 1;
     fputs("% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
-          "\\begin{table}\n\\centering\n\\begin{tabular}{",
+          "\\begin{table}\n\\centering\n",
           to);
+    fputs(tall ? "\\renewcommand{\\arraystretch}{1.3}\n" : "", to);
+    fputs("\\begin{tabular}{", to);
     for (int c = 0; c < t->n_columns; c += span(t, c))
         fputc(right[c] ? 'r' : 'l', to);
     fputs("}\n\\toprule\n", to);

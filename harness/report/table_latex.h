@@ -10,6 +10,18 @@ enum { KVR_SHOWN_MAX = 352 }; /* "%.2f" of the largest double */
 const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
                             char buf[KVR_SHOWN_MAX]);
 
+/* What it is where there is nothing. */
+const char *kvr_table_missing(enum kvr_table_format format);
+/* The same of another number in a column's place. */
+const char *kvr_table_shown_number(const struct kvr_column *col, double x,
+                                   enum kvr_table_format format, char buf[KVR_SHOWN_MAX]);
+
+/* Columns that people see as one, with column c at the left: three of a number and the two ends of
+ * its interval ("psnr_db", "psnr_lo", "psnr_hi"), else one. */
+int kvr_table_span(const struct kvr_table *t, int c);
+/* The ends, as the number is shown: false where it has none. */
+bool kvr_table_ends(const struct kvr_table *t, int row, int c, double *lo, double *hi);
+
 /* head, right: [n_columns], the first escaped here, the second for flush right. A number with its
  * interval or its standard error behind it is one cell; the best of a column that has a better end
  * is bold, of the rows with the same settings that save memory (compression is not 1). */

@@ -9,6 +9,8 @@
 #include "harness/report/escape.h"
 #include "harness/report/table_latex.h"
 
+enum { ENDS_MAX = 2 * KVR_SHOWN_MAX + 8 };
+
 static const char *const format_names[] = { "txt", "md", "csv", "json", "latex", "jsonl" };
 
 enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *out)
@@ -21,7 +23,7 @@ enum kvr_status kvr_table_format_parse(const char *name, enum kvr_table_format *
     return kvr_fail(KVR_EINVAL, "format '%s': need txt, md, csv, json, latex or jsonl", name);
 }
 
-static const char *missing(enum kvr_table_format format)
+const char *kvr_table_missing(enum kvr_table_format format)
 {
     return format == KVR_TABLE_LATEX ? "--" : "-";
 }
@@ -36,7 +38,7 @@ const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_
 
     switch (v->type) {
     case KVR_VALUE_NULL:
-        return missing(format);
+        return kvr_table_missing(format);
     case KVR_VALUE_TEXT:
         return v->text;
     case KVR_VALUE_BLOB:
@@ -51,8 +53,14 @@ const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_
     case KVR_VALUE_REAL:
         break;
     }
+    return kvr_table_shown_number(col, x, format, buf);
+}
+
+const char *kvr_table_shown_number(const struct kvr_column *col, double x,
+                                   enum kvr_table_format format, char buf[KVR_SHOWN_MAX])
+{
     if (!isfinite(x))
-        return missing(format);
+        return kvr_table_missing(format);
     if (col->digits < 0)
         snprintf(buf, KVR_SHOWN_MAX, "%.6g", x);
     else
@@ -60,13 +68,27 @@ const char *kvr_table_shown(const struct kvr_table *t, int row, int c, enum kvr_
     return buf;
 }
 
+/* " [0.91, 0.95]" behind a number; "" where it has no interval. */
+static const char *interval(const struct kvr_table *t, int row, int c, enum kvr_table_format format,
+                            char buf[ENDS_MAX])
+{
+    char from[KVR_SHOWN_MAX], to[KVR_SHOWN_MAX];
+    double lo, hi;
+
+    if (!kvr_table_ends(t, row, c, &lo, &hi))
+        return "";
+    snprintf(buf, ENDS_MAX, " [%s, %s]", kvr_table_shown_number(&t->column[c], lo, format, from),
+             kvr_table_shown_number(&t->column[c], hi, format, to));
+    return buf;
+}
+
 /* The head with its unit. malloc'd; NULL without memory. */
-static char *head(const struct kvr_column *c)
+static char *head(const struct kvr_column *c, bool with_ends)
 {
     char *s = NULL;
 
-    if (asprintf(&s, "%s%s%s", c->head ? c->head : c->name, c->unit ? " " : "",
-                 c->unit ? c->unit : "") < 0)
+    if (asprintf(&s, "%s%s%s%s", c->head ? c->head : c->name, c->unit ? " " : "",
+                 c->unit ? c->unit : "", with_ends ? " [from, to]" : "") < 0)
         return NULL;
     return s;
 }
@@ -86,10 +108,11 @@ static bool is_right(const struct kvr_table *t, int c)
     return any;
 }
 
+/* [n_columns] each; of columns that are shown as one the left one's count. */
 struct layout {
-    char **head; /* [n_columns] */
-    int *width;  /* [n_columns], characters */
-    bool *right; /* [n_columns] */
+    char **head;
+    int *width, *number; /* characters; of them those of the number before its interval */
+    bool *right;
 };
 
 static void free_layout(struct layout *l, int n)
@@ -98,30 +121,39 @@ static void free_layout(struct layout *l, int n)
         free(l->head[c]);
     free(l->head);
     free(l->width);
+    free(l->number);
     free(l->right);
 }
 
-static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t)
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static enum kvr_status make_layout(struct layout *l, const struct kvr_table *t, bool with_ends)
 {
     size_t n = (size_t)t->n_columns + 1;
-    char buf[KVR_SHOWN_MAX];
+    char buf[KVR_SHOWN_MAX], ends[ENDS_MAX];
 
     *l = (struct layout){ calloc(n, sizeof *l->head), calloc(n, sizeof *l->width),
-                          calloc(n, sizeof *l->right) };
+                          calloc(n, sizeof *l->number), calloc(n, sizeof *l->right) };
     for (int c = 0; c < t->n_columns; c++) {
-        if (l->head && l->width && l->right)
-            l->head[c] = head(&t->column[c]);
-        if (!l->head || !l->width || !l->right || !l->head[c]) {
+        int behind = 0;
+
+        if (l->head && l->width && l->number && l->right)
+            l->head[c] = head(&t->column[c], with_ends && kvr_table_span(t, c) > 1);
+        if (!l->head || !l->width || !l->number || !l->right || !l->head[c]) {
             free_layout(l, t->n_columns);
             return kvr_fail(KVR_ENOMEM, "table: no memory for %d columns", t->n_columns);
         }
         l->right[c] = is_right(t, c);
-        l->width[c] = kvr_escape_width(l->head[c]);
         for (int r = 0; r < t->n_rows; r++) {
-            int w = kvr_escape_width(kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf));
-
-            l->width[c] = w > l->width[c] ? w : l->width[c];
+            l->number[c] =
+                most(l->number[c], kvr_escape_width(kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf)));
+            behind = most(behind, (int)strlen(interval(t, r, c, KVR_TABLE_TEXT, ends)));
         }
+        l->width[c] = most(kvr_escape_width(l->head[c]), l->number[c] + behind);
+        l->number[c] = l->width[c] - behind;
     }
     return KVR_OK;
 }
@@ -132,16 +164,34 @@ static void repeat(FILE *to, char c, int n)
         fputc(c, to);
 }
 
-/* Trailing blanks are left out. */
-static void text_cell(FILE *to, const struct layout *l, int c, bool last, const char *s)
+/* `behind`: the interval, which begins where those of the other rows do. Trailing blanks are left
+ * out. */
+static void text_cell(FILE *to, const struct layout *l, int c, bool last, const char *s,
+                      const char *behind)
 {
-    int pad = l->width[c] - kvr_escape_width(s);
+    const int left = l->right[c] ? l->number[c] - kvr_escape_width(s) : 0;
+    const int rest = l->width[c] - left - kvr_escape_width(s) - (int)strlen(behind);
+
+    if (c > 0)
+        fputs("  ", to);
+    repeat(to, ' ', left);
+    kvr_escape_text(to, s);
+    fputs(behind, to);
+    if (last)
+        fputc('\n', to);
+    else
+        repeat(to, ' ', rest);
+}
+
+static void head_cell(FILE *to, const struct layout *l, int c, bool last)
+{
+    const int pad = l->width[c] - kvr_escape_width(l->head[c]);
 
     if (c > 0)
         fputs("  ", to);
     if (l->right[c])
         repeat(to, ' ', pad);
-    kvr_escape_text(to, s);
+    kvr_escape_text(to, l->head[c]);
     if (!l->right[c] && !last)
         repeat(to, ' ', pad);
     if (last)
@@ -150,22 +200,28 @@ static void text_cell(FILE *to, const struct layout *l, int c, bool last, const 
 
 static void write_text(const struct kvr_table *t, const struct layout *l, FILE *to)
 {
-    char buf[KVR_SHOWN_MAX];
-    int n = t->n_columns;
+    char buf[KVR_SHOWN_MAX], ends[ENDS_MAX];
+    const int n = t->n_columns;
 
     if (t->title) {
         kvr_escape_text(to, t->title);
         fputs("\n\n", to);
     }
-    for (int c = 0; c < n; c++)
-        text_cell(to, l, c, c == n - 1, l->head[c]);
-    for (int c = 0; c < n; c++) {
+    for (int c = 0, next; c < n; c = next) {
+        next = c + kvr_table_span(t, c);
+        head_cell(to, l, c, next == n);
+    }
+    for (int c = 0, next; c < n; c = next) {
+        next = c + kvr_table_span(t, c);
         repeat(to, '-', l->width[c]);
-        fputs(c == n - 1 ? "\n" : "  ", to);
+        fputs(next == n ? "\n" : "  ", to);
     }
     for (int r = 0; r < t->n_rows; r++)
-        for (int c = 0; c < n; c++)
-            text_cell(to, l, c, c == n - 1, kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf));
+        for (int c = 0, next; c < n; c = next) {
+            next = c + kvr_table_span(t, c);
+            text_cell(to, l, c, next == n, kvr_table_shown(t, r, c, KVR_TABLE_TEXT, buf),
+                      interval(t, r, c, KVR_TABLE_TEXT, ends));
+        }
     if (t->note) {
         fputc('\n', to);
         kvr_escape_text(to, t->note);
@@ -175,26 +231,27 @@ static void write_text(const struct kvr_table *t, const struct layout *l, FILE *
 
 static void write_md(const struct kvr_table *t, const struct layout *l, FILE *to)
 {
-    char buf[KVR_SHOWN_MAX];
+    char buf[KVR_SHOWN_MAX], ends[ENDS_MAX];
 
     if (t->title) {
         fputs("**", to);
         kvr_escape_md(to, t->title);
         fputs("**\n\n", to);
     }
-    for (int c = 0; c < t->n_columns; c++) {
+    for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
         fputs("| ", to);
         kvr_escape_md(to, l->head[c]);
-        fputc(' ', to);
+        fputs(kvr_table_span(t, c) > 1 ? " [from, to] " : " ", to);
     }
     fputs("|\n", to);
-    for (int c = 0; c < t->n_columns; c++)
+    for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c))
         fputs(l->right[c] ? "|---:" : "|---", to);
     fputs("|\n", to);
     for (int r = 0; r < t->n_rows; r++) {
-        for (int c = 0; c < t->n_columns; c++) {
+        for (int c = 0; c < t->n_columns; c += kvr_table_span(t, c)) {
             fputs("| ", to);
             kvr_escape_md(to, kvr_table_shown(t, r, c, KVR_TABLE_MD, buf));
+            fputs(interval(t, r, c, KVR_TABLE_MD, ends), to); /* no link: nothing follows it */
             fputc(' ', to);
         }
         fputs("|\n", to);
@@ -317,7 +374,7 @@ enum kvr_status kvr_table_write(const struct kvr_table *t, enum kvr_table_format
 {
     struct layout l;
 
-    KVR_TRY(make_layout(&l, t));
+    KVR_TRY(make_layout(&l, t, format == KVR_TABLE_TEXT));
     errno = 0;
     switch (format) {
     case KVR_TABLE_MD:

@@ -12,6 +12,7 @@
 #include "harness/report/stat_tables.h"
 #include "harness/store/statement.h"
 
+KVR_STATEMENT(beside);
 KVR_STATEMENT(table_summary);
 KVR_STATEMENT(table_study);
 KVR_STATEMENT(table_bias);
@@ -28,6 +29,7 @@ KVR_STATEMENT(table_probes_by_age);
 
 #define MIB (1.0 / (1024.0 * 1024.0))
 
+/* An interval's ends, NAME_lo and NAME_hi, stand behind NAME in a statement and are shown as it is. */
 static const struct kvr_column columns[] = {
     { .name = "bits", .better = -1, .digits = 2 },
     { .name = "varying_bits", .head = "by data", .unit = "(mean)", .digits = 2 },
@@ -63,9 +65,6 @@ static const struct kvr_column columns[] = {
     { .name = "truth_drift_db", .head = "truth drift", .unit = "(dB)", .digits = 2 },
     { .name = "lpips", .better = -1, .head = "LPIPS", .digits = 4 },
     { .name = "drift", .head = "SSIM drift", .digits = 4 },
-    { .name = "psnr_se", .head = "se", .digits = 2 },
-    { .name = "ssim_se", .head = "se", .digits = 4 },
-    { .name = "lpips_se", .head = "se", .digits = 4 },
     { .name = "smoothness", .digits = 4 },
     { .name = "sharpness", .digits = 2 },
     { .name = "pearson", .digits = 4 },
@@ -135,8 +134,11 @@ const struct kvr_report kvr_reports[] = {
     /* The reference first, then from the least to the most compressed, as fidelity falls. */
     { .name = "summary",
       .chaos = true,
-      .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime",
+      .title = "Cost and fidelity against the BF16 cache: means over n videos, median runtime, "
+               "with 95 % "
+               "intervals",
       .sql = kvr_statement_table_summary,
+      .intervals = true,
       .columns = columns,
       .fold = settings },
     { .name = "intervals",
@@ -163,24 +165,24 @@ const struct kvr_report kvr_reports[] = {
       .make = kvr_report_cost,
       .fold = settings },
     { .name = "table2",
-      .title = "The study's Table 2: all suites together, in its columns",
+      .title = "The study's Table 2: all suites together, in its columns, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", ""),
       .columns = columns,
       .fold = settings },
     { .name = "appendix_c",
-      .title = "The study's Appendix C: each suite by itself",
+      .title = "The study's Appendix C: each suite by itself, with 95 % intervals",
       .sql = kvr_statement_table_study,
       .with = KVR_WITH("by", "w.suite, "),
       .columns = columns,
       .fold = settings },
     { .name = "bias",
-      .title = "Correction of the attention bias: means with standard errors",
+      .title = "Correction of the attention bias: means with 95 % intervals",
       .sql = kvr_statement_table_bias,
       .columns = columns,
       .fold = settings },
     { .name = "cache_size",
-      .title = "Fidelity against the number of cached tokens of a layer",
+      .title = "Fidelity against the number of cached tokens of a layer: means with 95 % intervals",
       .sql = kvr_statement_table_cache_size,
       .columns = columns,
       .fold = settings },
@@ -196,7 +198,8 @@ const struct kvr_report kvr_reports[] = {
       .fold = settings },
     { .name = "truth",
       .title =
-          "Against frames that were really rendered: `lost` is what a method lacks beyond BF16",
+          "Against frames that were really rendered: means with 95 % intervals; `lost` is what a "
+          "method lacks beyond BF16",
       .sql = kvr_statement_table_truth,
       .columns = columns,
       .fold = settings },
@@ -205,7 +208,7 @@ const struct kvr_report kvr_reports[] = {
       .make = kvr_report_prefill,
       .fold = settings },
     { .name = "replay",
-      .title = "What a method does to recorded attention: means over traces",
+      .title = "What a method does to recorded attention: means over traces with 95 % intervals",
       .sql = kvr_statement_table_replay,
       .columns = replay_columns,
       .fold = settings },
@@ -220,17 +223,20 @@ const struct kvr_report kvr_reports[] = {
       .columns = columns,
       .fold = settings },
     { .name = "probes",
-      .title = "What attention does, beside a BF16 cache of the same tokens: means over all heads",
+      .title = "What attention does, beside a BF16 cache of the same tokens: means over all "
+               "heads, with 95 % intervals over prompts",
       .sql = kvr_statement_table_probes,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_layer",
-      .title = "What attention does, by layer: means over its heads",
+      .title =
+          "What attention does, by layer: means over its heads, with 95 % intervals over prompts",
       .sql = kvr_statement_table_probes_by_layer,
       .columns = probe_columns,
       .fold = settings },
     { .name = "probes_by_age",
-      .title = "What attention does, by the age of a token in chunks",
+      .title =
+          "What attention does, by the age of a token in chunks, with 95 % intervals over prompts",
       .sql = kvr_statement_table_probes_by_age,
       .columns = probe_columns,
       .fold = settings },
@@ -339,27 +345,34 @@ static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
     return st;
 }
 
-/* What a comparison wants beside its methods (harness/plan/baselines.h) and this one has not.
- * Windows are of video alone. */
+/* What a comparison wants beside its methods (harness/plan/baselines.h) and this one has not. */
 static enum kvr_status note_baselines(struct kvr_table *t, const char *db_path)
 {
     struct kvr_table *n;
+    char text[256];
     enum kvr_status st = KVR_OK;
 
-    KVR_TRY(kvr_table_query(
-        &n, db_path,
-        "WITH v(i, name, said) AS (VALUES (1, 'INT8_PTH', 'INT8'), (2, 'FP8_PTH', 'FP8'),\n"
-        "  (3, 'ROLLING_WINDOW', 'BF16 over a shorter window of the same bytes'))\n"
-        "SELECT 'not beside these: ' || group_concat(said || ' (' || name || ')', ', ') ||\n"
-        "  '; `kvreel run SWEEP --set baselines=all` adds them'\n"
-        "FROM (SELECT * FROM v ORDER BY i) AS v WHERE v.name NOT IN (SELECT name FROM cell)\n"
-        "  AND EXISTS (SELECT 1 FROM cell WHERE name <> 'BF16' AND outcome = 'OK'\n"
-        "    AND (v.name <> 'ROLLING_WINDOW' OR chunk = 0))",
-        NULL));
-    if (n->n_rows && kvr_table_text(n, 0, 0)[0])
-        st = kvr_table_note(t, kvr_table_text(n, 0, 0));
+    KVR_TRY(kvr_table_query(&n, db_path, kvr_statement_beside, NULL));
+    if (n->n_rows) {
+        snprintf(text, sizeof text,
+                 "not beside these: %s; `kvreel run SWEEP --set baselines=all` adds them",
+                 kvr_table_text(n, 0, 0));
+        st = kvr_table_note(t, text);
+    }
     kvr_table_close(&n);
     return st;
+}
+
+/* Of one prompt nothing has an interval. */
+static void drop_empty_ends(struct kvr_table *t)
+{
+    for (int c = t->n_columns - 1; c >= 0; c--) {
+        const char *const name[] = { t->column[c].name, NULL };
+        const size_t n = strlen(name[0]);
+
+        if (n > 3 && (strcmp(name[0] + n - 3, "_lo") == 0 || strcmp(name[0] + n - 3, "_hi") == 0))
+            kvr_table_drop_empty(t, name);
+    }
 }
 
 static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, const char *db_path)
@@ -372,6 +385,8 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
         return kvr_fail(KVR_ENOMEM, "report: no memory");
     KVR_TRY(kvr_table_fold(t, r->fold));
     kvr_table_drop_empty(t, drawn);
+    if (r->sql)
+        drop_empty_ends(t);
     KVR_TRY(kvr_report_hosts(&hosts, db_path));
     st = kvr_table_note(t, hosts);
     free(hosts);
@@ -389,14 +404,17 @@ static enum kvr_status finish(struct kvr_table *t, const struct kvr_report *r, c
 enum kvr_status kvr_report_table(struct kvr_table **out, const char *db_path, const char *name)
 {
     const struct kvr_report *r = find(name);
-    enum kvr_status st;
+    enum kvr_status st = KVR_OK;
 
     *out = NULL;
     if (!r)
         return fail_unknown(name);
     KVR_TRY(r->make ? r->make(out, db_path)
                     : kvr_table_query_with(out, db_path, r->sql, r->with, r->columns));
-    st = finish(*out, r, db_path);
+    if (r->intervals)
+        st = kvr_report_add_intervals(*out, db_path);
+    if (st == KVR_OK)
+        st = finish(*out, r, db_path);
     if (st != KVR_OK)
         kvr_table_close(out);
     return st;

@@ -139,6 +139,16 @@ const EXACT = ["compression", "compression_r", "resident", "peak"], PAIRS_MIN = 
 const CHAOS = Object.fromEntries(table("margins").filter(r => METRICS[r.name]).map(r => [r.name, r.margin]));
 const FLOORS = new Map(table("floors").map(r => [r.settings, r]));
 let margins = { ...CHAOS };
+// Of whoever asks: a method whose mean lies beyond one of these takes no part, whatever it costs; nor does
+// one that has no such mean.
+let bounds = [];
+// As `kvreel pareto --bound` reads them, by the names of the page's measures; null: they cannot be read.
+function readBounds(text) {
+  const parts = text.split(",").map(t => t.trim()).filter(Boolean).map(t => /^([\w.-]+)\s*(>=|<=)\s*(-?[\d.]+(?:e-?\d+)?)$/.exec(t));
+  return parts.every(p => p && METRICS[p[1]] && Number.isFinite(Number(p[3]))) ? parts.map(p => ({ k: p[1], better: p[2] === ">=" ? 1 : -1, limit: Number(p[3]) })) : null;
+}
+const beyond = m => bounds.find(b => !((m.v[b.k] ?? NaN) * b.better >= b.limit * b.better));
+const takesPart = (m, objectives) => !beyond(m) && objectives.every(k => Number.isFinite(m.v[k]));
 const pairs = new Map();
 function differences(a, b, k) {
   const key = [state.group, state.suite, a.name, b.name, k].join("\u0000");
@@ -170,7 +180,7 @@ function dominance(a, b, objectives, noise, rivals) {
 }
 // front: nobody dominates them, for sure; undecided: somebody may (`maybe`); open: both.
 function frontier(methods, objectives, noise) {
-  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const full = methods.filter(m => takesPart(m, objectives));
   const by = new Map(), maybe = new Map();
   for (const b of full) {
     const verdicts = full.map(a => a === b ? -1 : dominance(a, b, objectives, noise, full.length - 1));
@@ -183,7 +193,7 @@ function frontier(methods, objectives, noise) {
 // The corners of a figure's step line, as kvreel plot draws it: nobody is as good in all means and better
 // in one. The means as they are: what lies within the margins of a corner is undecided, not on the line.
 function corners(methods, objectives) {
-  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const full = methods.filter(m => takesPart(m, objectives));
   const gain = (a, b, k) => (a.v[k] - b.v[k]) * METRICS[k].better;
   return full.filter(b => !full.some(a => objectives.every(k => gain(a, b, k) >= 0) && objectives.some(k => gain(a, b, k) > 0)));
 }
@@ -191,7 +201,7 @@ function corners(methods, objectives) {
 // it: a mean strays sqrt(n / (n - 1)) times as far as it does.
 const chances = new Map();
 function membership(methods, objectives) {
-  const full = methods.filter(m => objectives.every(k => Number.isFinite(m.v[k])));
+  const full = methods.filter(m => takesPart(m, objectives));
   const key = [state.group, state.suite, state.reading, JSON.stringify(margins), ...objectives, ...full.map(m => m.name)].join("\u0000");
   if (chances.has(key)) return chances.get(key);
   const prompts = [...new Set(full.flatMap(m => m.cells.map(c => c.prompt)))], RESAMPLES = 300;

@@ -23,6 +23,7 @@ function drawFacts() {
     ["Build", uniq(SESSIONS, x => x.git_hash.slice(0, 10) + (x.git_dirty ? " with local changes" : "")).join("; ") + ", " + uniq(SESSIONS, x => x.compiler).join("; ")],
     ["Started", SESSIONS.length ? SESSIONS[0].started + (SESSIONS.length > 1 ? " (" + SESSIONS.length + " sessions)" : "") : ""],
   ];
+  for (const r of table("beside")) facts.push(["Not beside these", r.missing + "; kvreel run SWEEP --set baselines=all adds them"]);
   put($("facts"), facts.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
 }
 
@@ -47,7 +48,7 @@ function drawFailures() {
 
 function drawSessions() {
   put($("sessions"), SESSIONS.map(x => h("details", {}, h("summary", {}, "Session " + x.id.slice(0, 8) + ", " + x.started),
-    h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Memory", bytes(x.memory_bytes)], ["Jobs at a time", x.jobs],
+    h("dl", { class: "facts" }, [["Command", commandOf(x)], ["Host", `${x.host}, ${x.os}`], ["CPU", `${x.cpu_model}, ${x.n_cpus} CPUs, governor ${x.governor}`], ["Workers may use", x.may_use || "unknown"], ["Memory", bytes(x.memory_bytes)], ["Jobs at a time", x.jobs],
       ["Commit", x.git_hash + (x.git_dirty ? " with local changes" : "")], ["Compiler", x.compiler + " " + x.cflags], ["Libraries", x.libraries], ["Device driver", x.driver], ["Turbo", x.turbo]].map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, String(v))))),
     h("h3", {}, x.config_path), h("pre", {}, x.config_text))));
 }

@@ -30,6 +30,8 @@ function why(b, a, objectives) {
 }
 function dominatedText(m, r, objectives) {
   if (r.front.includes(m)) return "on the front";
+  const b = beyond(m);
+  if (b) return `beyond the bound: ${METRICS[b.k].label} ${show(b.k, m.v[b.k] ?? null)}, ${b.better > 0 ? "at least" : "at most"} ${b.limit} is asked for`;
   if (!r.by.has(m)) return "has no value for every objective";
   if (r.undecided.includes(m)) {
     const a = r.maybe.get(m).find(x => r.open.includes(x)) || r.maybe.get(m)[0], more = r.maybe.get(m).length - 1;
@@ -148,6 +150,12 @@ $("p-margin").oninput = () => {
   const parts = $("p-margin").value.split(",").map(t => t.trim()).filter(Boolean).map(t => t.split("=")), ok = parts.every(([k, v, more]) => METRICS[k] && more === undefined && v && Number(v) >= 0 && Number.isFinite(Number(v)));
   $("p-margin").setAttribute("aria-invalid", String(!ok));
   margins = { ...CHAOS, ...(ok ? Object.fromEntries(parts.map(([k, v]) => [k, Number(v)])) : {}) };
+  drawPareto();
+};
+$("p-bound").oninput = () => {
+  const read = readBounds($("p-bound").value);
+  $("p-bound").setAttribute("aria-invalid", String(!read));
+  bounds = read || [];
   drawPareto();
 };
 for (const id of ["p-noise", "p-bars", "p-names"]) $(id).onchange = drawPareto;

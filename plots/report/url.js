@@ -1,7 +1,7 @@
 // url.js - what is seen is in the address: reload, bookmark or send it, and it is seen again.
 // "#section?id=value&...", of the controls that are not as they were at first. Only the fragment
 // changes: a page from the disk may not change more.
-const KEPT = ["f-group", "f-suite", "f-reading", "f-text", "t-cost", "t-quality", "t-other", "t-delta", "p-preset", "p-x", "p-y", "p-noise", "p-margin", "p-bars", "p-names", "l-by", ...LIMITED.map(k => "l-" + k),
+const KEPT = ["f-group", "f-suite", "f-reading", "f-text", "t-cost", "t-quality", "t-other", "t-delta", "p-preset", "p-x", "p-y", "p-noise", "p-margin", "p-bound", "p-bars", "p-names", "l-by", ...LIMITED.map(k => "l-" + k),
   "v-prompt", "v-panes", "v-metric", "v-mode", "m-prompt", "m-method", "m-weights", "h-metric", "h-share", "d-metric", "o-x", "o-y", "x-a", "x-b", "x-metric", "b-name", "c-method", "c-cell"];
 const valueOf = el => el.type === "checkbox" ? (el.checked ? "1" : "0") : el.value;
 const defaults = {};

@@ -70,6 +70,10 @@ START_TEST(psnr_is_pooled_as_squared_errors)
     ck_assert_str_eq(d[KVR_HARMONIC].name, "psnr.harmonic");
     close_to(d[KVR_HARMONIC].value, 8 / (4 / 101.0 + 2 / (1 + db(4)) + 2 / (1 + db(16))) - 1);
     ck_assert(d[KVR_HARMONIC].value < d[KVR_MEAN].value); /* bad frames weigh more */
+    ck_assert_str_eq(d[KVR_WORST].name, "psnr.min");
+    close_to(d[KVR_WORST].value, db(16));
+    close_to(d[KVR_WORST].extra, 6); /* the first of the two */
+    ck_assert_int_eq(d[KVR_WORST].n, N);
     kvr_derived_free(d);
     free_pair(&p);
 }
@@ -132,6 +136,8 @@ START_TEST(means_of_what_has_a_value)
     close_to(d[0].value, 0.0);
     close_to(d[1].value, 1.0 - 0.5 / 255);
     close_to(d[2].value, 1.0 - 2.0 / 255);
+    close_to(d[KVR_WORST].value, 1.0 - 2.0 / 255);
+    close_to(d[KVR_WORST].extra, 4); /* frame 0 has no neighbour before it */
     ck_assert_str_eq(d[3].name, "");
     /* A third of eight frames is two; the chunk that begins there has both. */
     ck_assert_str_eq(d[KVR_LAST].name, "temporal_flicker.last");
@@ -153,6 +159,7 @@ START_TEST(a_count_stays_a_count)
     close_to(d[0].series[3], 0);
     close_to(d[1].value, 4);
     ck_assert_str_eq(d[2].name, "");
+    ck_assert_str_eq(d[KVR_WORST].name, "");
     kvr_derived_free(d);
     free_pair(&p);
 }
@@ -165,6 +172,9 @@ START_TEST(worse_is_the_other_end_where_less_is_better)
 
     derive("colour_drift", &p, 2, 5, d);
     close_to(d[2].value, 4 * sqrt(3));
+    ck_assert_str_eq(d[KVR_WORST].name, "colour_drift.max");
+    close_to(d[KVR_WORST].value, 4 * sqrt(3));
+    close_to(d[KVR_WORST].extra, 6);
     close_to(d[0].value, 2 * sqrt(3));          /* chunk 3 less chunk 2 */
     ck_assert_str_eq(d[KVR_HARMONIC].name, ""); /* it would weigh the good frames more */
     kvr_derived_free(d);

@@ -8,6 +8,7 @@
 
 #include "harness/report/escape.h"
 #include "harness/report/report.h"
+#include "harness/report/stats.h"
 #include "tests/report/values.h"
 #include "tests/suite.h"
 
@@ -121,7 +122,7 @@ START_TEST(latex)
 {
     struct kvr_table *t = sample();
 
-    t->title = strdup("50% & more");
+    t->title = strdup("50% & more of --set, `x`");
     expect(t, KVR_TABLE_LATEX,
            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
            "\\begin{table}\n\\centering\n\\begin{tabular}{lrrrl}\n\\toprule\n"
@@ -130,7 +131,8 @@ START_TEST(latex)
            "RTN\\_INT4 & 0.300 & 1.2 & 10 & nano \\\\\n"
            "broken & -- & -- & 0 & nano \\\\\n"
            "\\bottomrule\n\\end{tabular}\n"
-           "\\caption{50\\% \\& more}\n\\end{table}\n");
+           "\\caption{50\\% \\& more of -{}-set, "
+           "\\textasciigrave{}x\\textasciigrave{}}\n\\end{table}\n");
     kvr_table_close(&t);
 }
 END_TEST
@@ -178,7 +180,8 @@ START_TEST(latex_marks_the_best)
     ck_assert_int_eq(kvr_table_fold(t, settings), KVR_OK);
     expect(t, KVR_TABLE_LATEX,
            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"
-           "\\begin{table}\n\\centering\n\\begin{tabular}{lrrrrr}\n\\toprule\n"
+           "\\begin{table}\n\\centering\n\\renewcommand{\\arraystretch}{1.3}\n"
+           "\\begin{tabular}{lrrrrr}\n\\toprule\n"
            "method & compression & ssim & psnr\\_db & peak\\_bytes & window \\\\\n\\midrule\n"
            "BF16 & 1.0 & $1.00_{-0.00}^{+0.00}$ & $100.0 \\pm 0.0$ & 9 & 21 \\\\\n"
            "A & 3.0 & $\\mathbf{0.90}_{-0.05}^{+0.02}$ & $\\mathbf{30.0} \\pm 1.0$ & "
@@ -189,6 +192,115 @@ START_TEST(latex_marks_the_best)
            "B & \\textbf{5.0} & \\textbf{0.80} & $\\mathbf{21.0} \\pm 1.0$ & 5 & 9 \\\\\n"
            "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
     kvr_table_close(&t);
+}
+END_TEST
+
+/* Where bits stand for compression, they tell the reference. */
+START_TEST(latex_knows_the_reference_by_its_bits)
+{
+    static const struct kvr_column cols[] = { { .name = "method" },
+                                              { .name = "bits", .digits = 0, .better = -1 },
+                                              { .name = "ssim", .digits = 1, .better = +1 } };
+    struct kvr_table *t;
+    char *s;
+
+    ck_assert_int_eq(kvr_table_open(&t, 3, cols), KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, (struct kvr_value[]){ text("BF16"), real(16), real(1) }),
+                     KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, (struct kvr_value[]){ text("A"), real(4), real(0.8) }),
+                     KVR_OK);
+    ck_assert_int_eq(kvr_table_add(t, (struct kvr_value[]){ text("B"), real(2), real(0.7) }),
+                     KVR_OK);
+    s = written(t, KVR_TABLE_LATEX);
+    ck_assert_msg(strstr(s, "BF16 & 16 & 1.0 ") != NULL, "%s", s);
+    ck_assert_msg(strstr(s, "A & 4 & \\textbf{0.8} ") != NULL, "%s", s);
+    free(s);
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* Which ends belong to which mean nobody has to guess: they stand in its cell, as it is shown. */
+START_TEST(an_interval_stands_behind_its_mean)
+{
+    static const struct kvr_column cols[] = {
+        { .name = "method", .digits = -1 },
+        { .name = "psnr_db", .head = "PSNR", .unit = "(dB)", .digits = 1 },
+        { .name = "psnr_lo" },
+        { .name = "psnr_hi" },
+        { .name = "peak_bytes", .head = "peak", .unit = "(KiB)", .scale = 1.0 / 1024, .digits = 0 },
+        { .name = "peak_bytes_lo" },
+        { .name = "peak_bytes_hi" },
+        { .name = "n", .digits = -1 },
+    };
+    const struct kvr_value rows[][8] = {
+        { text("BF16"), real(100), null(), null(), real(4096), real(2048), real(1048576),
+          integer(1) },
+        { text("RTN_INT4"), real(36.25), real(9.31), real(41), real(1024), real(1024), real(1024),
+          integer(12) },
+        { text("broken"), null(), null(), null(), null(), null(), null(), integer(0) },
+    };
+    struct kvr_table *t;
+
+    ck_assert_int_eq(kvr_table_open(&t, 8, cols), KVR_OK);
+    for (int r = 0; r < 3; r++)
+        ck_assert_int_eq(kvr_table_add(t, rows[r]), KVR_OK);
+    expect(t, KVR_TABLE_TEXT,
+           "method    PSNR (dB) [from, to]  peak (KiB) [from, to]   n\n"
+           "--------  --------------------  ---------------------  --\n"
+           "BF16         100.0                        4 [2, 1024]   1\n"
+           "RTN_INT4      36.2 [9.3, 41.0]            1 [1, 1]     12\n"
+           "broken           -                        -             0\n");
+    expect(t, KVR_TABLE_MD,
+           "| method | PSNR (dB) [from, to] | peak (KiB) [from, to] | n |\n"
+           "|---|---:|---:|---:|\n"
+           "| BF16 | 100.0 | 4 [2, 1024] | 1 |\n"
+           "| RTN_INT4 | 36.2 [9.3, 41.0] | 1 [1, 1] | 12 |\n"
+           "| broken | - | - | 0 |\n");
+    expect(t, KVR_TABLE_CSV,
+           "method,psnr_db,psnr_lo,psnr_hi,peak_bytes,peak_bytes_lo,peak_bytes_hi,n\n"
+           "BF16,100,,,4096,2048,1048576,1\n"
+           "RTN_INT4,36.25,9.31,41,1024,1024,1024,12\n"
+           "broken,,,,,,,0\n");
+    kvr_table_close(&t);
+}
+END_TEST
+
+/* What a statement may call beside SQLite's own functions. */
+START_TEST(statements_have_intervals)
+{
+    static const double x[] = { 3, 1, 4, 1, 5, 9, 2 };
+    char path[] = "/tmp/kvreel-test-table-XXXXXX";
+    int fd = mkstemp(path);
+    struct kvr_interval mean, median;
+    struct kvr_table *t;
+
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(path);
+    fill_store(path);
+    ck_assert_int_eq(kvr_mean_interval(x, 7, 0.95, &mean), KVR_OK);
+    ck_assert_int_eq(kvr_median_interval(x, 7, 0.95, &median), KVR_OK);
+    ck_assert_msg(kvr_table_query(&t, path,
+                                  "WITH v(g, x) AS (VALUES ('few', 8.5), ('many', 3), ('many', 1), "
+                                  "('many', 4.0), ('many', NULL), ('many', 1), ('many', 5), "
+                                  "('many', 9), ('many', 2), ('none', NULL), ('word', 'a'))\n"
+                                  "SELECT g, mean_lo(x), mean_hi(x), median(x), median_lo(x), "
+                                  "median_hi(x) FROM v GROUP BY g ORDER BY g",
+                                  NULL) == KVR_OK,
+                  "%s", kvr_error());
+    ck_assert_int_eq(t->n_rows, 4);
+    ck_assert(kvr_table_number(t, 1, 1) == mean.lo && kvr_table_number(t, 1, 2) == mean.hi);
+    ck_assert(kvr_table_number(t, 1, 3) == 3);
+    ck_assert(kvr_table_number(t, 1, 4) == median.lo && kvr_table_number(t, 1, 5) == median.hi);
+    ck_assert(kvr_table_number(t, 0, 3) == 8.5); /* one number is a median, and no interval */
+    for (int c = 1; c < 6; c++) {
+        ck_assert(c == 3 || isnan(kvr_table_number(t, 0, c)));
+        ck_assert(isnan(kvr_table_number(t, 2, c)) && isnan(kvr_table_number(t, 3, c)));
+    }
+    kvr_table_close(&t);
+    ck_assert_int_eq(kvr_table_query(&t, path, "SELECT mean_lo(1, 2)", NULL), KVR_EINVAL);
+    ck_assert_ptr_null(t);
+    remove_store(path);
 }
 END_TEST
 
@@ -255,10 +367,13 @@ START_TEST(hostile_text_stays_in_its_cell)
     free(s);
 
     s = written(t, KVR_TABLE_LATEX);
-    ck_assert_msg(strstr(s, "a\\textbar{}b,\\textquotedbl{}c\\textquotedbl{}  \\textbackslash{}d"
-                            "\\textless{}x\\textgreater{}\\&\\$\\#\\_\\{\\}\\textasciicircum{}"
-                            "\\textasciitilde{}\\%'`e` [31m\xff & 7 \\\\\n") != NULL,
-                  "%s", s);
+    ck_assert_msg(
+        strstr(s,
+               "a\\textbar{}b,\\textquotedbl{}c\\textquotedbl{}  \\textbackslash{}d"
+               "\\textless{}x\\textgreater{}\\&\\$\\#\\_\\{\\}\\textasciicircum{}"
+               "\\textasciitilde{}\\%'\\textasciigrave{}e\\textasciigrave{} [31m\xff & 7 \\\\\n") !=
+            NULL,
+        "%s", s);
     free(s);
     kvr_table_close(&t);
 }
@@ -396,6 +511,7 @@ START_TEST(summary_shows_counts_and_misses)
     ck_assert_str_eq(kvr_table_text(t, 2, kvr_table_find(t, "method")), "RTN_INT2");
     ck_assert_str_eq(kvr_table_text(t, 2, kvr_table_find(t, "n")), "0/1");
     ck_assert(isnan(kvr_table_number(t, 2, kvr_table_find(t, "ssim"))));
+    ck_assert_int_eq(kvr_table_find(t, "of_settings"), -1);
     kvr_table_close(&t);
     remove_store(path);
 }
@@ -406,11 +522,16 @@ int main(void)
     Suite *s = suite_create("table");
     TCase *tc = tcase_create("table");
 
+    tcase_set_timeout(tc, 60);
+
     tcase_add_test(tc, formats);
     tcase_add_test(tc, markdown);
     tcase_add_test(tc, csv_and_json_keep_the_values);
     tcase_add_test(tc, latex);
     tcase_add_test(tc, latex_marks_the_best);
+    tcase_add_test(tc, latex_knows_the_reference_by_its_bits);
+    tcase_add_test(tc, an_interval_stands_behind_its_mean);
+    tcase_add_test(tc, statements_have_intervals);
     tcase_add_test(tc, no_rows);
     tcase_add_test(tc, hostile_text_stays_in_its_cell);
     tcase_add_test(tc, utf8_is_checked_for_json);

@@ -1,3 +1,4 @@
+-- n: prompts, however often each was run.
 WITH ok AS (SELECT w.*, {w.score:lpips} AS lpips, {w.score:vbench.imaging_quality} AS imaging_quality,
     row_number() OVER w AS rank, count(runtime_s) OVER m AS n FROM cells_wide w
   WHERE outcome = 'OK' AND run_kind = 'bench' AND jitter = 0
@@ -5,7 +6,7 @@ WITH ok AS (SELECT w.*, {w.score:lpips} AS lpips, {w.score:vbench.imaging_qualit
   AND (reading = 'study' OR is_baseline = 1)
   WINDOW m AS (PARTITION BY name, model, suite),
     w AS (PARTITION BY name, model, suite ORDER BY runtime_s IS NULL, runtime_s))
-SELECT name, model, suite, count(*) AS n, avg(ssim) AS ssim, avg(psnr_db) AS psnr_db,
+SELECT name, model, suite, count(DISTINCT prompt_id) AS n, avg(ssim) AS ssim, avg(psnr_db) AS psnr_db,
   avg(lpips) AS lpips, avg(imaging_quality) AS imaging_quality,
   max(bf16_bytes) * 1.0 AS bf16_bytes, max(peak_bytes) / 1073741824.0 AS peak_gib,
   sum(bf16_bytes) * 1.0 / nullif(sum(nominal_bytes), 0) AS compression,

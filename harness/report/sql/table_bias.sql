@@ -1,20 +1,19 @@
--- Carriers that were measured with a correction, without it and with each: means and their
--- standard errors.
+-- Carriers that were measured with a correction, without it and with each: means over prompts with
+-- 95 % intervals. Seeds and repeats are means of their prompt.
 WITH w AS (SELECT w.*, json_extract(c.spec, '$.parts.correction') AS correction,
     iif(instr(w.method, '+'), substr(w.method, 1, instr(w.method, '+') - 1), w.method)
       AS carrier, {w.score:lpips} AS lpips
   FROM cells_wide w JOIN cell c USING(key)
-  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND w.jitter = 0)
-SELECT carrier, correction, avg(psnr_db) AS psnr_db,
-  sqrt(max(0.0, avg(psnr_db * psnr_db) - avg(psnr_db) * avg(psnr_db))
-    / nullif(count(psnr_db) - 1, 0)) AS psnr_se,
-  avg(ssim) AS ssim,
-  sqrt(max(0.0, avg(ssim * ssim) - avg(ssim) * avg(ssim))
-    / nullif(count(ssim) - 1, 0)) AS ssim_se,
-  avg(lpips) AS lpips,
-  sqrt(max(0.0, avg(lpips * lpips) - avg(lpips) * avg(lpips))
-    / nullif(count(lpips) - 1, 0)) AS lpips_se,
-  count(*) AS n_ok, max(warning) AS warning, {group}
-FROM w WHERE carrier IN (SELECT carrier FROM w WHERE correction <> 'none')
+  WHERE w.outcome = 'OK' AND w.run_kind = 'bench' AND w.jitter = 0),
+p AS (SELECT carrier, correction, {group}, suite, prompt_id, avg(psnr_db) AS psnr_db,
+    avg(ssim) AS ssim, avg(lpips) AS lpips, count(*) AS n, max(warning) AS warning
+  FROM w GROUP BY carrier, correction, {group}, suite, prompt_id)
+SELECT carrier, correction,
+  avg(psnr_db) AS psnr_db,
+    max(0.0, mean_lo(psnr_db)) AS psnr_lo, min(100.0, mean_hi(psnr_db)) AS psnr_hi,
+  avg(ssim) AS ssim, max(-1.0, mean_lo(ssim)) AS ssim_lo, min(1.0, mean_hi(ssim)) AS ssim_hi,
+  avg(lpips) AS lpips, max(0.0, mean_lo(lpips)) AS lpips_lo, mean_hi(lpips) AS lpips_hi,
+  sum(n) AS n_ok, max(warning) AS warning, {group}
+FROM p WHERE carrier IN (SELECT carrier FROM p WHERE correction <> 'none')
 GROUP BY carrier, correction, {group}
 ORDER BY {group}, carrier, correction <> 'none', correction

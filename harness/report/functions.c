@@ -1,0 +1,52 @@
+/* functions.c - see functions.h. */
+#include "harness/report/functions.h"
+
+#include <math.h>
+
+#include "harness/report/stats.h"
+
+static const double level = 0.95;
+
+static struct kvr_interval of_mean(const double *x, int n)
+{
+    struct kvr_interval ci = { .lo = NAN, .hi = NAN };
+
+    if (n > 1 && kvr_mean_interval(x, n, level, &ci) != KVR_OK)
+        ci.lo = ci.hi = NAN;
+    return ci;
+}
+
+static struct kvr_interval of_median(const double *x, int n)
+{
+    struct kvr_interval ci = { .lo = NAN, .hi = NAN };
+
+    if (n > 1 && kvr_median_interval(x, n, level, &ci) != KVR_OK)
+        ci.lo = ci.hi = NAN;
+    return ci;
+}
+
+static double mean_lo(const double *x, int n)
+{
+    return of_mean(x, n).lo;
+}
+
+static double mean_hi(const double *x, int n)
+{
+    return of_mean(x, n).hi;
+}
+
+static double median_lo(const double *x, int n)
+{
+    return of_median(x, n).lo;
+}
+
+static double median_hi(const double *x, int n)
+{
+    return of_median(x, n).hi;
+}
+
+const struct kvr_query_function kvr_report_functions[] = {
+    { .name = "mean_lo", .of = mean_lo },     { .name = "mean_hi", .of = mean_hi },
+    { .name = "median", .of = kvr_median },   { .name = "median_lo", .of = median_lo },
+    { .name = "median_hi", .of = median_hi }, { .name = NULL },
+};

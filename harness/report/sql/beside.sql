@@ -1,0 +1,10 @@
+-- What a comparison wants beside its methods (harness/plan/baselines.h) and this one has not, in one
+-- row; no row where all is there. Windows are of video alone.
+WITH v(i, name, said) AS (VALUES (1, 'INT8_PTH', 'INT8'), (2, 'FP8_PTH', 'FP8'),
+  (3, 'ROLLING_WINDOW', 'BF16 over a shorter window of the same bytes'))
+SELECT missing FROM (
+  SELECT group_concat(said || ' (' || name || ')', ', ') AS missing
+  FROM (SELECT * FROM v ORDER BY i) AS v WHERE v.name NOT IN (SELECT name FROM cell)
+    AND EXISTS (SELECT 1 FROM cell WHERE name <> 'BF16' AND outcome = 'OK'
+      AND (v.name <> 'ROLLING_WINDOW' OR chunk = 0)))
+WHERE missing IS NOT NULL
