@@ -56,6 +56,7 @@ static enum kvr_status encode(kvreel_block *b, const struct kvr_scheme *scheme, 
         .tokens_per_frame = (int)(s->tokens_per_frame ? s->tokens_per_frame : s->n_tok),
         .frames_per_chunk = s->frames_per_chunk ? s->frames_per_chunk : 1,
         .capacity = s->n_tok,
+        .alone = true,
     };
 
     b->scheme = scheme;

@@ -80,6 +80,17 @@ static void put_part(FILE *to, const char *text)
     }
 }
 
+/* Rules of the sampler that the row carries. */
+static void put_sampler(FILE *to, const struct kvr_method *m)
+{
+    put_part(to, m->last_step ? "commit=last_step" : m->reuse);
+    if (m->last_step && m->reuse) {
+        fprintf(to, "; `");
+        put(to, m->reuse);
+        fprintf(to, "`");
+    }
+}
+
 static enum kvr_status put_row(FILE *to, const struct kvr_method *m)
 {
     struct kvr_scheme *p;
@@ -94,7 +105,7 @@ static enum kvr_status put_row(FILE *to, const struct kvr_method *m)
     put_codecs(to, m, false, p);
     put_part(to, m->tiers);
     put_part(to, m->retention);
-    put_part(to, m->reuse);
+    put_sampler(to, m);
     if (bits >= 0)
         fprintf(to, " | %.4g", bits);
     else
@@ -136,14 +147,17 @@ static enum kvr_status put_reading(FILE *to, const struct kvr_method *m, const c
         put_part(to, p->shipped->k);
         put_part(to, p->shipped->v);
         put_part(to, p->shipped->tiers);
+        put_part(to, p->shipped->retention);
     } else if (kvr_scheme_is_study(p)) {
         put_part(to, m->study_k);
         put_part(to, m->study_v);
+        put_part(to, NULL);
         put_part(to, NULL);
     } else {
         put_part(to, m->k);
         put_part(to, m->v);
         put_part(to, m->tiers);
+        put_part(to, m->retention);
     }
     if (bits >= 0)
         fprintf(to, " | %.4g | ", bits);
@@ -169,8 +183,8 @@ static enum kvr_status put_readings(FILE *to)
     char spec[128];
 
     fprintf(to, "\nThe readings of a name that has several (`-`: as the row):\n\n"
-                "| reading | keys | values | tiers | bits | read in | what differs |\n"
-                "|---|---|---|---|---|---|---|\n");
+                "| reading | keys | values | tiers | retention | bits | read in | what differs |\n"
+                "|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; (m = kvr_method_at(i)) != NULL; i++)
         for (int r = 0;
              kvr_method_spec(m, 1, spec, sizeof spec) && kvr_method_spec(m, r, spec, sizeof spec);

@@ -205,6 +205,7 @@ static enum kvr_status open_layer(struct job *j)
         .tokens_per_frame = j->where.tokens_per_frame,
         .frames_per_chunk = j->where.frames_per_chunk,
         .capacity = n_tokens(j),
+        .alone = true,
     };
 
     KVR_TRY(kvr_scheme_check(j->scheme, geo.n_heads, geo.head_dim));

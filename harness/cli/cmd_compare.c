@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/json.h"
 #include "harness/core/opts.h"
 #include "harness/files/media/media.h"
 #include "harness/run/score.h"
@@ -97,7 +98,7 @@ static enum kvr_status add(json_t *doc, const struct kvr_metric *m,
     if (v.missing[0]) {
         json_object_set_new(doc, key, json_null());
         snprintf(key, sizeof key, "%s_missing", m->name);
-        json_object_set_new(doc, key, json_string(v.missing));
+        json_object_set_new(doc, key, kvr_json_words(v.missing));
     } else if (strcmp(m->unit, "frames") == 0) {
         json_object_set_new(doc, key, json_integer((json_int_t)v.value));
     } else {
@@ -145,8 +146,8 @@ static enum kvr_status measure(json_t *doc, const struct kvr_call *call)
     if (st == KVR_OK)
         st = kvr_video_read(&test, call->words[1]);
     if (st == KVR_OK) {
-        json_object_set_new(doc, "reference", json_string(call->words[0]));
-        json_object_set_new(doc, "test", json_string(call->words[1]));
+        json_object_set_new(doc, "reference", kvr_json_words(call->words[0]));
+        json_object_set_new(doc, "test", kvr_json_words(call->words[1]));
         json_object_set_new(doc, "frames", json_integer(ref.frames.n));
         json_object_set_new(doc, "height", json_integer(ref.frames.height));
         json_object_set_new(doc, "width", json_integer(ref.frames.width));

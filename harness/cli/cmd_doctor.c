@@ -10,6 +10,7 @@
 #include "harness/core/machine.h"
 #include "harness/core/procfile.h"
 #include "harness/device/blaslt.h"
+#include "harness/device/cudnn_load.h"
 #include "harness/device/gpu_state.h"
 #include "harness/plan/find.h"
 
@@ -131,26 +132,41 @@ static json_t *check_device(enum kvr_status *worst)
 }
 
 /* Who tells of a GPU's clocks and heat, by which its times are judged. */
-static json_t *check_gpu_state(void)
+static json_t *check_gpu_state(enum kvr_status *worst)
 {
     char text[256];
-    struct kvr_gpu_states *g = kvr_gpu_states_open(text, sizeof text);
-    json_t *found = check("GPU state", g != NULL, text);
+    struct kvr_gpu_states *g;
+    json_t *found;
 
+    weigh(kvr_gpu_states_open(&g, text, sizeof text), worst);
+    found = check("GPU state", g != NULL, text);
     kvr_gpu_states_close(&g);
     return found;
 }
 
-/* What computes linear layers on a device. */
-static json_t *check_linear(enum kvr_status *worst)
+/* A library of NVIDIA's on a device, or what computes without it. */
+static json_t *check_library(const char *name, enum kvr_status (*find)(char *words, size_t n),
+                             enum kvr_status *worst)
 {
     char words[64], text[640];
-    const enum kvr_status st = kvr_blaslt_find(words, sizeof words);
+    const enum kvr_status st = find(words, sizeof words);
     const bool ok = st == KVR_OK;
 
     weigh(st, worst);
     snprintf(text, sizeof text, ok ? "%s" : "kvreel's own kernels (%s)", ok ? words : kvr_error());
-    return check("linear layers", ok || kvr_stream_emulated(), text);
+    return check(name, ok || kvr_stream_emulated(), text);
+}
+
+/* What attention is measured beside on a device. */
+static json_t *check_reference(enum kvr_status *worst)
+{
+    char words[64], text[640];
+    const enum kvr_status st = kvr_cudnn_name(words, sizeof words);
+    const bool ok = st == KVR_OK;
+
+    weigh(st, worst);
+    snprintf(text, sizeof text, ok ? "%s" : "kvreel's dense kernel (%s)", ok ? words : kvr_error());
+    return check("reference", ok || kvr_stream_emulated(), text);
 }
 
 static int run(const struct kvr_call *call)
@@ -166,8 +182,10 @@ static int run(const struct kvr_call *call)
     json_array_append_new(list, check_governor());
     json_array_append_new(list, check_kernels());
     json_array_append_new(list, check_device(&worst));
-    json_array_append_new(list, check_gpu_state());
-    json_array_append_new(list, check_linear(&worst));
+    json_array_append_new(list, check_gpu_state(&worst));
+    json_array_append_new(list, check_library("linear layers", kvr_blaslt_find, &worst));
+    json_array_append_new(list, check_library("convolutions", kvr_cudnn_name, &worst));
+    json_array_append_new(list, check_reference(&worst));
     json_array_append_new(list, check_models(&worst));
     json_array_append_new(
         list, check("working folder", access(".", W_OK) == 0,

@@ -46,6 +46,8 @@ static enum kvr_status check(struct kvr_check_report *r, const char *dir,
     char *golden = kvr_path_join(dir, "golden.safetensors");
     bool is_model = golden && kvr_path_exists(golden);
 
+    if (!golden)
+        return kvr_fail(KVR_ENOMEM, "check: no memory");
     free(golden);
     return is_model ? kvr_golden_check(r, dir, how) : kvr_engine_check(r, dir, how);
 }

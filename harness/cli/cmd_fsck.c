@@ -1,5 +1,6 @@
 /* cmd_fsck.c - `kvreel fsck`: what of a database is damaged, and the rest into a new one. */
 #include "harness/cli/cli.h"
+#include "harness/core/json.h"
 #include "harness/store/check.h"
 
 struct fsck_opts {
@@ -15,7 +16,7 @@ static void print(void *ctx, const char *what)
 
 static void collect(void *ctx, const char *what)
 {
-    json_array_append_new(ctx, json_string(what));
+    json_array_append_new(ctx, kvr_json_words(what));
 }
 
 static int report(const struct fsck_opts *o, const char *db, const struct kvr_check_result *r,

@@ -126,7 +126,7 @@ static enum kvr_status add_model(json_t *out, const char *name, const char *dir)
 
     snprintf(path, sizeof path, "%s/config.json", dir);
     KVR_TRY(kvr_model_config_read(&c, path));
-    KVR_TRY(kvr_model_paths(dir, &c, &p));
+    KVR_TRY(kvr_model_paths(dir, &c, KVR_DECODER_VAE, &p));
     weights = c.random_weights ? "random" : kvr_path_exists(p.weights) ? "trained" : "not there";
     kvr_model_paths_free(&p);
     KVR_TRY(

@@ -64,7 +64,7 @@ static enum kvr_status describe(json_t **out, const struct kvr_weights *w,
     for (int i = 0; st == KVR_OK && i < kvr_weights_count(w); i++)
         st = add_tensor(tensors, w, i, in_folder, &nonfinite);
     for (int i = 0; i < r->n_missing; i++)
-        json_array_append_new(missing, json_string(r->missing[i]));
+        json_array_append_new(missing, kvr_json_words(r->missing[i]));
     if (st != KVR_OK) {
         json_decref(tensors);
         json_decref(missing);
@@ -191,27 +191,36 @@ static enum kvr_status check_files(json_t *whole, char **files, int n, int n_lay
     return KVR_OK;
 }
 
+/* Where in a folder a file belongs that is not there. */
+struct absent {
+    const char *dir;
+    json_t *list;
+};
+
 static void add_absent(void *ctx, const struct kvr_plan_file *f)
 {
+    const struct absent *a = ctx;
+    const size_t n = strlen(a->dir);
+    const char *within = strncmp(f->path, a->dir, n) == 0 ? f->path + n : f->path;
     char text[512], about[32] = "";
 
     if (f->there)
         return;
     if (f->bytes)
         snprintf(about, sizeof about, ", about %.1f MiB", (double)f->bytes / 1048576);
-    snprintf(text, sizeof text, "%s: %s%s%s%s", kvr_path_base(f->path), f->what, about,
+    snprintf(text, sizeof text, "%s: %s%s%s%s", within + strspn(within, "/"), f->what, about,
              *f->without ? "; without it " : "", f->without);
-    json_array_append_new(ctx, json_string(text));
+    json_array_append_new(a->list, kvr_json_words(text));
 }
 
 /* A config that a rollout would not take says nothing of other files. */
 static void add_all_absent(json_t *whole, const char *dir)
 {
-    json_t *absent = json_array();
+    struct absent absent = { dir, json_array() };
 
-    if (kvr_plan_model_files(dir, add_absent, absent) == KVR_OK)
-        json_array_extend(json_object_get(whole, "missing"), absent);
-    json_decref(absent);
+    if (kvr_plan_model_files(dir, add_absent, &absent) == KVR_OK)
+        json_array_extend(json_object_get(whole, "missing"), absent.list);
+    json_decref(absent.list);
 }
 
 static enum kvr_status check_folder(json_t **out, const char *dir)
@@ -270,6 +279,12 @@ static void print_head(const json_t *doc)
     const json_t *memory = json_object_get(doc, "memory");
 
     /* The user's own word, and no name out of a file. */
+    if (json_array_size(json_object_get(doc, "tensors")) == 0) {
+        printf("%s: %s without weights\n",
+               kvr_path_base(json_string_value(json_object_get(doc, "path"))),
+               json_string_value(json_object_get(doc, "format")));
+        return;
+    }
     printf("%s: %s, %s, %" PRId64 " parameters, %zu tensors\n",
            kvr_path_base(json_string_value(json_object_get(doc, "path"))),
            json_string_value(json_object_get(doc, "format")),
@@ -301,10 +316,25 @@ static int print(json_t *doc)
     {
         json_array_append_new(rows, row_of(x));
     }
-    st = kvr_cli_table(rows, columns);
+    st = json_array_size(rows) ? kvr_cli_table(rows, columns) : KVR_OK;
     json_decref(rows);
     json_decref(doc);
     return kvr_cli_wrote(st, KVR_EXIT_OK);
+}
+
+/* A shell that completes the name of a folder ends it with a slash. */
+static enum kvr_status check_path(json_t **doc, const char *word)
+{
+    char *path = strdup(word);
+    enum kvr_status st;
+
+    if (!path)
+        return kvr_fail(KVR_ENOMEM, "model: no memory");
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = 0;
+    st = kvr_path_is_dir(path) ? check_folder(doc, path) : check_file(doc, word, 0, NULL);
+    free(path);
+    return st;
 }
 
 static int run(const struct kvr_call *call)
@@ -317,8 +347,7 @@ static int run(const struct kvr_call *call)
         return kvr_cli_fail(kvr_fail(KVR_EINVAL,
                                      "model: '%.40s', need check; usage: kvreel model check PATH",
                                      call->words[0]));
-    st = kvr_path_is_dir(call->words[1]) ? check_folder(&doc, call->words[1])
-                                         : check_file(&doc, call->words[1], 0, NULL);
+    st = check_path(&doc, call->words[1]);
     if (st != KVR_OK)
         return kvr_cli_fail(st);
     return o->json ? kvr_cli_json(doc, KVR_EXIT_OK) : print(doc);

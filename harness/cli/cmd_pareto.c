@@ -4,7 +4,7 @@
 #include "harness/report/report.h"
 
 struct pareto_opts {
-    const char *db, *objectives, *margins, *where, *format, *published;
+    const char *db, *objectives, *margins, *bounds, *where, *format, *published;
     bool json, exact, front, list;
 };
 
@@ -23,6 +23,7 @@ static int run(const struct kvr_call *call)
         .published = o->published,
         .objectives = o->objectives,
         .margins = o->margins,
+        .bounds = o->bounds,
         .where = o->where,
         .exact = o->exact,
         .front_only = o->front,
@@ -59,6 +60,8 @@ static const struct kvr_arg args[] = {
                  "NAME:max,NAME:min: columns of cells_wide or metrics; or a frontier's name"),
     KVR_ARG_TEXT(struct pareto_opts, margins, "margin", 0, "LIST", NULL,
                  "NAME=VALUE,...: what is less means nothing, in the objective's unit"),
+    KVR_ARG_TEXT(struct pareto_opts, bounds, "bound", 0, "LIST", NULL,
+                 "NAME>=VALUE,NAME<=VALUE: whose mean is beyond takes no part"),
     KVR_ARG_TEXT(struct pareto_opts, where, "where", 0, "SQL", NULL,
                  "who takes part: a condition on the view summary"),
     KVR_ARG_TEXT(struct pareto_opts, published, "published", 0, "SUITE", NULL,
@@ -77,16 +80,20 @@ const struct kvr_command kvr_command_pareto = {
     .name = "pareto",
     .summary = "the front of any objectives, and who dominates the rest",
     .usage = "[--objectives LIST] [--where SQL] [options]",
-    .examples = "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
-                "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
-                " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
-                "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
-                "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
-                "  kvreel pareto --published moviegen --objectives systems --front\n",
+    .examples =
+        "  kvreel pareto --db out/demo.db --objectives ssim:max,compression:max\n"
+        "  kvreel pareto --db out/study33.db --objectives compression:max,runtime_s:min"
+        " \\\n      --where 'peak_bytes < 22e6 AND ssim > 0.95'     # best under limits\n"
+        "  kvreel pareto --db out/study33.db --objectives balanced --front\n"
+        "  kvreel pareto --db out/study33.db --margin ssim=0.005\n"
+        "  kvreel pareto --db out/study33.db --bound 'ssim>=0.9'  # cheap and wrong is no rival\n"
+        "  kvreel pareto --published moviegen --objectives systems --front\n",
     .details = "A dominates B when it is, for sure, nowhere worse by more than the margin and\n"
                "somewhere better by more. For sure: by the interval of the differences over the\n"
                "prompts that both have, six at least; bytes are exact. Who may be dominated is\n"
-               "'undecided'. More noise never makes more dominance.\n",
+               "'undecided'. More noise never makes more dominance. A method beyond a --bound is "
+               "told, and\n"
+               "neither dominates nor is dominated, whatever it costs.\n",
     .args = args,
     .opts_size = sizeof(struct pareto_opts),
     .max_words = 0,

@@ -7,7 +7,7 @@
 #include "harness/report/plot.h"
 
 struct plot_opts {
-    const char *db, *out, *format, *where, *metric, *x, *y, *title, *preset, *width, *bars;
+    const char *db, *out, *format, *where, *bounds, *metric, *x, *y, *title, *preset, *width, *bars;
     double font;
     bool json, list;
 };
@@ -43,6 +43,7 @@ static enum kvr_status read_style(const struct plot_opts *o, struct kvr_plot_sty
     *s = (struct kvr_plot_style){ .font_pt = o->font,
                                   .title = o->title,
                                   .where = o->where,
+                                  .bounds = o->bounds,
                                   .x = o->x,
                                   .y = o->y ? o->y : o->metric };
     if (o->y && o->metric)
@@ -95,6 +96,8 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct plot_opts, format, "format", 'f', "LIST", "svg,png", "svg, png, pdf"),
     KVR_ARG_TEXT(struct plot_opts, where, "where", 0, "SQL", NULL,
                  "only cells that this holds for: a condition on cells_wide"),
+    KVR_ARG_TEXT(struct plot_opts, bounds, "bound", 0, "LIST", NULL,
+                 "NAME>=VALUE,NAME<=VALUE: whose mean is beyond is no part of the front"),
     KVR_ARG_TEXT(struct plot_opts, x, "x", 0, "NAME", NULL, "another measure there, or a metric"),
     KVR_ARG_TEXT(struct plot_opts, y, "y", 0, "NAME", NULL, "another measure there, or a metric"),
     KVR_ARG_TEXT(struct plot_opts, metric, "metric", 0, "NAME", NULL,

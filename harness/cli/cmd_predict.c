@@ -1,9 +1,9 @@
 /* cmd_predict.c - `kvreel predict`: bytes and peak memory from format arithmetic, no run. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/infile.h"
 #include "harness/device/names.h"
 #include "harness/engine/gemm.h"
 #include "harness/plan/find.h"
@@ -11,7 +11,7 @@
 #include "harness/plan/need.h"
 
 struct predict_opts {
-    const char *method, *geometry, *path, *as_stored, *device, *compute, *size;
+    const char *method, *geometry, *path, *as_stored, *device, *compute, *size, *decoder;
     int frames, layers, window;
     bool json;
     struct kvr_arg_list set;
@@ -74,9 +74,7 @@ static enum kvr_status published(const char *method, const char *suite, json_t *
 
     *out = json_null();
     KVR_TRY(kvr_find_path(&table, "kvquant33_peak_gib", NULL, path, sizeof path));
-    f = fopen(path, "r");
-    if (!f)
-        return kvr_fail(KVR_EIO, "%s: %s", path, strerror(errno));
+    KVR_TRY(kvr_infile_open(&f, path));
     while (fgets(line, sizeof line, f)) {
         char *at = line, *cell = NULL;
 
@@ -127,6 +125,7 @@ static enum kvr_status add_as_stored(json_t *doc, const struct kvr_scheme *schem
 static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
                                   const struct kvr_prediction *p, const struct predict_opts *o)
 {
+    enum kvr_decoder_kind kind;
     struct kvr_need n;
     json_t *text, *network, *decoder;
 
@@ -134,21 +133,22 @@ static enum kvr_status add_phases(json_t *doc, const struct kvr_model_config *c,
         return json_object_set_new(doc, "phases", json_null())
                    ? kvr_fail(KVR_ENOMEM, "predict: no memory")
                    : KVR_OK;
-    kvr_need_of(c, p, o->window, &n);
+    KVR_TRY(kvr_decoder_parse(o->decoder, &kind));
+    kvr_need_of(c, p, o->window, kind, &n);
     text = n.text_file ? json_pack("{s:o, s:o, s:f}", "file_bytes", bytes_json(n.text_file),
                                    "memory_bytes", bytes_json(n.text_bytes), "flop", n.text_flop)
                        : json_null();
     network =
         json_pack("{s:o, s:o, s:f, s:i}", "activation_bytes", bytes_json(n.activations),
                   "memory_bytes", bytes_json(n.peak), "flop", n.network_flop, "window", o->window);
-    decoder =
-        n.decoder_flop > 0
-            ? json_pack("{s:o, s:o, s:o, s:o, s:f}", "weight_bytes", bytes_json(n.decoder_weights),
-                        "state_bytes", bytes_json(n.decoder_states), "frame_bytes",
-                        bytes_json(n.decoder_frames), "memory_bytes",
-                        bytes_json(n.decoder_weights + n.decoder_states + n.decoder_frames), "flop",
-                        n.decoder_flop)
-            : json_null();
+    decoder = n.decoder_flop > 0
+                  ? json_pack("{s:s, s:o, s:o, s:o, s:o, s:f}", "name", kvr_decoder_names[kind],
+                              "weight_bytes", bytes_json(n.decoder_weights), "state_bytes",
+                              bytes_json(n.decoder_states), "frame_bytes",
+                              bytes_json(n.decoder_frames), "memory_bytes",
+                              bytes_json(n.decoder_weights + n.decoder_states + n.decoder_frames),
+                              "flop", n.decoder_flop)
+                  : json_null();
     if (json_object_set_new(doc, "phases",
                             json_pack("{s:o, s:o, s:o, s:i, s:i, s:i, s:o}", "text", text,
                                       "network", network, "decoder", decoder, "frames", n.frames,
@@ -352,6 +352,8 @@ static const struct kvr_arg args[] = {
                  "of the video in pixels, as 720x1280; else the model's own"),
     KVR_ARG_INT(struct predict_opts, window, "window", 'w', "N", "0", 0, 100000,
                 "newest latent frames attention sees, which operations hang on; 0: all"),
+    KVR_ARG_TEXT(struct predict_opts, decoder, "decoder", 0, "NAME", "vae",
+                 "of Wan's latents: vae, its own, or taehv, a tiny one"),
     KVR_ARG_INT(struct predict_opts, layers, "layers", 0, "N", "0", 0, 1024,
                 "the model's first so many layers alone; 0: all"),
     KVR_ARG_LIST(struct predict_opts, set, "option", 'O', "KEY=VALUE", "an option of the method"),

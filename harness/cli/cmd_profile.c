@@ -1,5 +1,5 @@
-/* cmd_profile.c - `kvreel profile`: layer budgets or classes of heads for a model, from BF16
- * rollouts. */
+/* cmd_profile.c - `kvreel profile`: layer budgets, classes of heads, levels or directions for a model,
+ * from BF16 rollouts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,38 +9,70 @@
 #include "harness/core/outfile.h"
 #include "harness/plan/find.h"
 #include "harness/plan/suite.h"
+#include "harness/workload/basis.h"
 #include "harness/workload/heads.h"
+#include "harness/workload/levels.h"
 #include "harness/workload/profile.h"
 #include "harness/workload/workload.h"
 
 struct profile_opts {
     const char *model, *suite, *out, *rule;
-    int prompts, frames, queries;
-    double min, max, alpha, dummy, rate;
+    int prompts, frames, queries, bits;
+    double min, max, alpha, dummy, rate, exact;
     bool json, quiet;
 };
 
-enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1 };
+enum { AS_USUAL = -1, LAYER_PROMPTS = 10, HEAD_PROMPTS = 1, CODEC_PROMPTS = 4 };
+
+/* What is profiled, by the word that says so. */
+enum what { LAYERS, HEADS, LEVELS, BASIS };
+static const char *const what_names[] = { "layers", "heads", "levels", "basis", NULL };
 
 struct job {
     const struct profile_opts *o;
-    bool of_heads;
+    enum what what;
     struct kvr_head_rule_opts rule;
     struct kvr_dev *dev;
     struct kvr_model *model;
     struct kvr_suite suite;
     struct kvr_scheme *scheme;
-    struct kvr_profile *profile;
-    struct kvr_heads *heads; /* of_heads: in its place */
+    struct kvr_profile *profile; /* LAYERS */
+    struct kvr_heads *heads;     /* HEADS */
+    struct kvr_levels *levels;   /* LEVELS */
+    struct kvr_basis *basis;     /* BASIS */
     int n_prompts, frames, n_layers, n_heads;
-    double *score, *beta; /* [n_layers] */
-    double *measure;      /* of_heads: [n_layers][n_heads] */
+    double *score, *beta; /* LAYERS: [n_layers] */
+    double *measure;      /* HEADS: [n_layers][n_heads] */
     char *class;
+    double *level; /* LEVELS: [n_layers][2][2^bits], keys, then values */
 };
+
+static int n_levels(const struct job *j)
+{
+    return 1 << j->o->bits;
+}
+
+static double *levels_of(const struct job *j, int layer, enum kvr_side side)
+{
+    return j->level + (2 * layer + (side == KVR_V)) * n_levels(j);
+}
+
+/* Who sees the rollouts. */
+static kvr_cache_watch_fn *watcher(const struct job *j, void **ctx)
+{
+    void *const who[] = { j->profile, j->heads, j->levels, j->basis };
+    static kvr_cache_watch_fn *const watch[] = { kvr_profile_watch, kvr_heads_watch,
+                                                 kvr_levels_watch, kvr_basis_watch };
+
+    *ctx = who[j->what];
+    return watch[j->what];
+}
 
 static enum kvr_status roll(struct job *j, int prompt)
 {
     struct kvr_rollout_result r;
+    void *ctx;
+    kvr_cache_watch_fn *const watch = watcher(j, &ctx);
     const struct kvr_rollout_request req = {
         .model = j->model,
         .prompt = j->suite.prompt[prompt].text,
@@ -49,11 +81,11 @@ static enum kvr_status roll(struct job *j, int prompt)
         .window_frames = kvr_model_config(j->model)->window_frames,
         .path = KVR_PATH_STAGED,
         .exact = KVR_BF16,
-        .watch = j->of_heads ? kvr_heads_watch : kvr_profile_watch,
-        .watch_ctx = j->of_heads ? (void *)j->heads : (void *)j->profile,
+        .watch = watch,
+        .watch_ctx = ctx,
     };
 
-    if (!j->of_heads)
+    if (j->what == LAYERS)
         kvr_profile_begin(j->profile);
     KVR_TRY(kvr_rollout_run(j->dev, j->scheme, &req, NULL, NULL, &r));
     kvr_rollout_result_free(&r);
@@ -81,21 +113,37 @@ static enum kvr_status find_rule(struct job *j)
 
 static enum kvr_status find_what(struct job *j, const struct kvr_call *call)
 {
-    const char *what = call->n_words ? call->words[0] : "layers";
+    const char *what = call->n_words ? call->words[0] : what_names[LAYERS];
+    int i = 0;
 
-    j->of_heads = strcmp(what, "heads") == 0;
-    if (!j->of_heads && strcmp(what, "layers") != 0)
-        return kvr_fail(KVR_EINVAL, "profile: no profile of '%s', need layers or heads", what);
-    return j->of_heads ? find_rule(j) : KVR_OK;
+    while (what_names[i] && strcmp(what, what_names[i]) != 0)
+        i++;
+    if (!what_names[i])
+        return kvr_fail(KVR_EINVAL,
+                        "profile: no profile of '%s', need layers, heads, levels or basis", what);
+    j->what = (enum what)i;
+    if (j->what == BASIS && !j->o->out)
+        return kvr_fail(KVR_EINVAL, "profile: basis: tensors go to a file: --out FILE");
+    return j->what == HEADS ? find_rule(j) : KVR_OK;
 }
 
 static enum kvr_status open_seeing(struct job *j, const struct kvr_model_config *c)
 {
     const size_t n = (size_t)j->n_layers * (size_t)j->n_heads;
+    const int head_dim = kvr_model_head_dim(j->model);
+    const int tokens = kvr_model_tokens_per_frame(j->model);
 
-    if (!j->of_heads)
-        return kvr_profile_open(&j->profile, c->n_layers, c->n_heads, kvr_model_head_dim(j->model),
-                                kvr_model_tokens_per_frame(j->model), j->frames);
+    if (j->what == LAYERS)
+        return kvr_profile_open(&j->profile, c->n_layers, c->n_heads, head_dim, tokens, j->frames);
+    if (j->what == BASIS)
+        return kvr_basis_open(&j->basis, c->n_layers, c->n_heads, head_dim);
+    if (j->what == LEVELS) {
+        j->level = calloc(2 * (size_t)j->n_layers * (size_t)n_levels(j), sizeof *j->level);
+        if (!j->level)
+            return kvr_fail(KVR_ENOMEM, "profile: no memory");
+        return kvr_levels_open(&j->levels, c->n_layers, c->n_heads, head_dim, j->o->bits,
+                               j->o->exact);
+    }
     j->measure = calloc(n, sizeof *j->measure);
     j->class = calloc(n, 1);
     if (!j->measure || !j->class)
@@ -105,6 +153,7 @@ static enum kvr_status open_seeing(struct job *j, const struct kvr_model_config 
 
 static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
 {
+    static const int usual[] = { LAYER_PROMPTS, HEAD_PROMPTS, CODEC_PROMPTS, CODEC_PROMPTS };
     const struct kvr_model_config *c;
     char path[1024];
     int most;
@@ -123,7 +172,7 @@ static enum kvr_status open_job(struct job *j, const struct kvr_call *call)
     j->n_heads = c->n_heads;
     j->frames = j->o->frames ? j->o->frames : j->suite.frames ? j->suite.frames : 42;
     j->n_prompts = j->suite.n_prompts;
-    most = j->o->prompts != AS_USUAL ? j->o->prompts : j->of_heads ? HEAD_PROMPTS : LAYER_PROMPTS;
+    most = j->o->prompts != AS_USUAL ? j->o->prompts : usual[j->what];
     if (most && most < j->n_prompts)
         j->n_prompts = most;
     j->score = calloc(2 * (size_t)j->n_layers, sizeof *j->score);
@@ -137,6 +186,8 @@ static void close_job(struct job *j)
 {
     kvr_profile_close(&j->profile);
     kvr_heads_close(&j->heads);
+    kvr_levels_close(&j->levels);
+    kvr_basis_close(&j->basis);
     kvr_scheme_close(&j->scheme);
     kvr_model_close(&j->model);
     kvr_dev_close(&j->dev);
@@ -144,6 +195,7 @@ static void close_job(struct job *j)
     free(j->score);
     free(j->measure);
     free(j->class);
+    free(j->level);
 }
 
 /* As layer_budget=FILE reads it. */
@@ -191,6 +243,27 @@ static void write_map(const struct job *j, FILE *f)
     }
 }
 
+/* As levels=FILE reads it. */
+static void write_levels(const struct job *j, FILE *f)
+{
+    fprintf(
+        f,
+        "# Levels of %s: kvreel profile levels --model %s --suite %s --prompts %d\n"
+        "# --frames %d --bits %d --exact %g\n"
+        "# Keys before their rotary embedding by channel, values by token, in half ranges about\n"
+        "# the middle of a vector whose farthest elements are held exactly.\n"
+        "# Use: -m KVQUANT_%dBIT -O levels=THIS_FILE\n",
+        j->o->model, j->o->model, j->o->suite, j->n_prompts, j->frames, j->o->bits, j->o->exact,
+        j->o->bits);
+    for (int i = 0; i < j->n_layers; i++)
+        for (int side = 0; side < 2; side++) {
+            fprintf(f, "%c %d", side ? 'v' : 'k', i);
+            for (int q = 0; q < n_levels(j); q++)
+                fprintf(f, " %.9g", levels_of(j, i, side ? KVR_V : KVR_K)[q]);
+            fputc('\n', f);
+        }
+}
+
 static enum kvr_status write_file(const char *path, const char *text, size_t n)
 {
     struct kvr_out *f;
@@ -205,17 +278,37 @@ static enum kvr_status write_file(const char *path, const char *text, size_t n)
     return kvr_out_commit(&f);
 }
 
+/* As basis=FILE reads it. */
+static enum kvr_status write_basis(const struct job *j)
+{
+    char how[2][32];
+    const char *const metadata[] = {
+        "model", j->o->model, "suite", j->o->suite, "prompts",
+        how[0],  "frames",    how[1],  "use",       "-m LOWRANK_25_PRE -O basis=THIS_FILE",
+        NULL
+    };
+
+    snprintf(how[0], sizeof how[0], "%d", j->n_prompts);
+    snprintf(how[1], sizeof how[1], "%d", j->frames);
+    return kvr_basis_write(j->basis, j->o->out, metadata);
+}
+
 static enum kvr_status save(const struct job *j)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
+    FILE *f;
     enum kvr_status st = KVR_OK;
 
+    if (j->what == BASIS)
+        return write_basis(j);
+    f = open_memstream(&text, &n);
     if (!f)
         return kvr_fail(KVR_ENOMEM, "profile: no memory");
-    if (j->of_heads)
+    if (j->what == HEADS)
         write_map(j, f);
+    else if (j->what == LEVELS)
+        write_levels(j, f);
     else
         write_budgets(j, f);
     if (!kvr_text_close(f, &text))
@@ -245,7 +338,29 @@ static json_t *report_heads(const struct job *j)
                      "map", map, "measure", measure);
 }
 
-static json_t *report(const struct job *j)
+static json_t *list_of(const double *x, int n)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_real(x[i]));
+    return list;
+}
+
+static json_t *report_levels(const struct job *j)
+{
+    json_t *k = json_array(), *v = json_array();
+
+    for (int i = 0; i < j->n_layers; i++) {
+        json_array_append_new(k, list_of(levels_of(j, i, KVR_K), n_levels(j)));
+        json_array_append_new(v, list_of(levels_of(j, i, KVR_V), n_levels(j)));
+    }
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:o, s:o}", "model", j->o->model, "suite",
+                     j->o->suite, "prompts", j->n_prompts, "frames", j->frames, "bits", j->o->bits,
+                     "exact", j->o->exact, "k", k, "v", v);
+}
+
+static json_t *report_layers(const struct job *j)
 {
     json_t *score = json_array(), *beta = json_array();
 
@@ -257,6 +372,70 @@ static json_t *report(const struct job *j)
                      "prompts", j->n_prompts, "frames", j->frames, "score", score, "budget", beta);
 }
 
+/* Of each layer and head what part of the variance the first quarter of the directions has. */
+static json_t *quarters(const struct job *j, enum kvr_side side)
+{
+    const int d = kvr_model_head_dim(j->model), heads = j->n_heads;
+    float *basis = malloc((size_t)heads * (size_t)(1 + d) * (size_t)d * sizeof *basis);
+    double *share = malloc((size_t)heads * (size_t)d * sizeof *share);
+    json_t *layers = json_array();
+
+    for (int i = 0; i < j->n_layers && basis && share; i++) {
+        json_t *row = json_array();
+
+        if (kvr_basis_fit(j->basis, i, side, basis, share) != KVR_OK)
+            memset(share, 0, (size_t)heads * (size_t)d * sizeof *share);
+        for (int h = 0; h < heads; h++) {
+            double sum = 0;
+
+            for (int c = 0; c < d / 4; c++)
+                sum += share[h * d + c];
+            json_array_append_new(row, json_real(sum));
+        }
+        json_array_append_new(layers, row);
+    }
+    free(basis);
+    free(share);
+    return layers;
+}
+
+static json_t *report_basis(const struct job *j)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:{s:o, s:o}}", "model", j->o->model, "suite",
+                     j->o->suite, "prompts", j->n_prompts, "frames", j->frames, "quarter", "k",
+                     quarters(j, KVR_K), "v", quarters(j, KVR_V));
+}
+
+static json_t *report(const struct job *j)
+{
+    if (j->what == BASIS)
+        return report_basis(j);
+    return j->what == HEADS    ? report_heads(j)
+           : j->what == LEVELS ? report_levels(j)
+                               : report_layers(j);
+}
+
+static enum kvr_status fit_levels(struct job *j)
+{
+    for (int i = 0; i < j->n_layers; i++) {
+        KVR_TRY(kvr_levels_fit(j->levels, i, KVR_K, levels_of(j, i, KVR_K)));
+        KVR_TRY(kvr_levels_fit(j->levels, i, KVR_V, levels_of(j, i, KVR_V)));
+    }
+    return KVR_OK;
+}
+
+/* What the rollouts have shown. */
+static enum kvr_status conclude(struct job *j)
+{
+    if (j->what == HEADS)
+        return kvr_heads_classify(j->heads, &j->rule, j->class, j->measure);
+    if (j->what == LEVELS)
+        return fit_levels(j);
+    if (j->what == BASIS)
+        return KVR_OK; /* fitted as it is written */
+    return kvr_profile_budgets(j->profile, j->o->min, j->o->max, j->score, j->beta);
+}
+
 static int run(const struct kvr_call *call)
 {
     struct job j = { .o = call->opts };
@@ -266,13 +445,12 @@ static int run(const struct kvr_call *call)
     for (int i = 0; i < j.n_prompts && st == KVR_OK; i++)
         st = roll(&j, i);
     if (st == KVR_OK)
-        st = j.of_heads ? kvr_heads_classify(j.heads, &j.rule, j.class, j.measure)
-                        : kvr_profile_budgets(j.profile, j.o->min, j.o->max, j.score, j.beta);
+        st = conclude(&j);
     if (st == KVR_OK)
         st = save(&j);
     code = st == KVR_OK ? KVR_EXIT_OK : kvr_cli_fail(st);
     if (st == KVR_OK && j.o->json)
-        code = kvr_cli_json(j.of_heads ? report_heads(&j) : report(&j), code);
+        code = kvr_cli_json(report(&j), code);
     close_job(&j);
     return code;
 }
@@ -281,7 +459,7 @@ static const struct kvr_arg args[] = {
     KVR_ARG_TEXT(struct profile_opts, model, "model", 0, "NAME", "nano", "model name or folder"),
     KVR_ARG_TEXT(struct profile_opts, suite, "suite", 0, "NAME", "moviegen-nano", "its prompts"),
     KVR_ARG_INT(struct profile_opts, prompts, "prompts", 0, "N", "-1", -1, 100000,
-                "the suite's first N; 0: all; -1: ten, of heads one"),
+                "the suite's first N; 0: all; -1: ten, of heads one, of levels and basis four"),
     KVR_ARG_INT(struct profile_opts, frames, "frames", 'n', "N", "0", 0, 100000,
                 "latent frames; 0: the suite's"),
     KVR_ARG_REAL(struct profile_opts, min, "min", 0, "X", "0.7", 0.001, 10,
@@ -298,6 +476,10 @@ static const struct kvr_arg args[] = {
                  "dummy: share of the model's heads that are left out"),
     KVR_ARG_REAL(struct profile_opts, rate, "rate", 0, "X", "0.25", 0, 1,
                  "pyramid: share of changes of sign from which a head oscillates"),
+    KVR_ARG_INT(struct profile_opts, bits, "bits", 0, "N", "3", 1, 4,
+                "levels: 2 to the power of this for each layer's keys, and values"),
+    KVR_ARG_REAL(struct profile_opts, exact, "exact", 0, "X", "0.01", 0, 0.5,
+                 "levels: share of a vector that is held exactly, and left out here"),
     KVR_ARG_TEXT(struct profile_opts, out, "out", 'o', "FILE", NULL,
                  "where the file goes; stdout without it"),
     KVR_ARG_FLAG(struct profile_opts, json, "json", 0, "print JSON"),
@@ -307,12 +489,17 @@ static const struct kvr_arg args[] = {
 
 const struct kvr_command kvr_command_profile = {
     .name = "profile",
-    .summary = "layer budgets or classes of heads for a model, from BF16 rollouts",
-    .usage = "[layers|heads] [--model NAME] [--suite NAME] [options]",
+    .summary =
+        "layer budgets, classes of heads, levels or directions for a model, from BF16 rollouts",
+    .usage = "[layers|heads|levels|basis] [--model NAME] [--suite NAME] [options]",
     .examples = "  kvreel profile --model nano -o budget.txt\n"
                 "  kvreel show FLOWCACHE_PRUNE_INT4 -O layer_budget=budget.txt\n"
                 "  kvreel profile heads --model nano -o heads.txt\n"
-                "  kvreel predict -m FORCING_KV -g nano -n 42 -O map=heads.txt\n",
+                "  kvreel predict -m FORCING_KV -g nano -n 42 -O map=heads.txt\n"
+                "  kvreel profile levels --model nano --bits 3 -o levels.txt\n"
+                "  kvreel predict -m KVQUANT_3BIT -g nano -n 42 -O levels=levels.txt\n"
+                "  kvreel profile basis --model nano -o basis.safetensors\n"
+                "  kvreel predict -m LOWRANK_25_PRE -g nano -n 42 -O basis=basis.safetensors\n",
     .args = args,
     .opts_size = sizeof(struct profile_opts),
     .max_words = 1,

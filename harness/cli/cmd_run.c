@@ -76,17 +76,20 @@ static json_t *summary_json(const struct kvr_run_summary *s, const struct plan *
     const double at_least = s->flop_per_s > 0 ? s->flop / s->flop_per_s : 0;
 
     return json_pack(
-        "{s:o*, s:b, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, s:i, s:i, "
-        "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
-        "files", plan->files, "identified", !s->unidentified, "phases", phases_json(s), "flop",
+        "{s:o*, s:b, s:s*, s:o*, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o*, s:i, "
+        "s:i, "
+        "s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:s}",
+        "files", plan->files, "identified", !s->unidentified, "no_device",
+        s->no_device[0] ? s->no_device : NULL, "phases", phases_json(s), "flop",
         positive_json(s->flop), "flop_per_s", positive_json(s->flop_per_s), "at_least_s",
         positive_json(at_least), "predicted_bytes", bytes_json(s->predicted_bytes), "noisy",
-        s->noisy, "retried", s->retried, "enough", s->enough, "limited", s->limited, "memory_bytes",
-        bytes_json(s->memory_bytes), "disk_bytes", bytes_json(s->disk_bytes), "methods",
-        plan->methods, "stale", s->n_stale, "cells", s->cells, "ok", s->ok, "failed", s->failed,
-        "skipped", s->skipped, "done_before", s->done_before, "failed_before", s->failed_before,
-        "unsupported", s->unsupported, "excluded", s->excluded, "to_run", s->to_run, "to_score",
-        s->to_score, "scored", s->scored, "not_scored", s->not_scored, "estimate_s",
+        s->noisy, "retried", s->retried, "enough", s->enough, "timed_once", s->timed_once,
+        "limited", s->limited, "memory_bytes", bytes_json(s->memory_bytes), "disk_bytes",
+        bytes_json(s->disk_bytes), "methods", plan->methods, "stale", s->n_stale, "cells", s->cells,
+        "ok", s->ok, "failed", s->failed, "skipped", s->skipped, "done_before", s->done_before,
+        "failed_before", s->failed_before, "unsupported", s->unsupported, "excluded", s->excluded,
+        "to_run", s->to_run, "to_score", s->to_score, "scored", s->scored, "not_scored",
+        s->not_scored, "estimate_s",
         s->estimate_ns ? json_real((double)s->estimate_ns * 1e-9) : json_null(), "interrupted",
         s->interrupted, "db", s->db_path, "out", s->out_dir);
 }
@@ -131,7 +134,12 @@ static void print_text(const struct kvr_run_summary *s, bool dry_run)
         if (s->to_score)
             printf("; %d of the done to score by new metrics", s->to_score);
         putchar('\n');
-        if (s->unidentified)
+        if (s->no_device[0])
+            printf(
+                "Planned without the device, so that cells measured on it before cannot be told: "
+                "%s\n",
+                s->no_device);
+        else if (s->unidentified)
             printf("Files are missing, or not hashed yet: cells that were measured with them "
                    "before cannot be told\n");
         if (s->estimate_ns)
@@ -290,6 +298,13 @@ static int report(const struct run_opts *o, const struct kvr_run_summary *s,
         code = kvr_cli_json(summary_json(s, plan), code);
     else
         print_text(s, o->dry_run);
+    if (s->timed_once)
+        fprintf(
+            stderr,
+            "kvreel: timing: %d cells have one timed rollout each, a time without a spread; "
+            "`repeats: 6` (or --set repeats=6) gives an interval, `until: ci_width 2%%` stops when "
+            "it is narrow\n",
+            s->timed_once);
     if (code == KVR_EXIT_INTERRUPTED)
         fprintf(stderr, "kvreel: interrupted; the same command resumes\n");
     if (code == KVR_EXIT_NOTHING)

@@ -2,6 +2,7 @@
  * looked up in a database. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
@@ -22,10 +23,24 @@ struct row {
     char label[MAX_LABEL];
 };
 
+/* Where the label of "LABEL=FILE" ends: labels and paths may have '=' in them, so at the first that
+ * a file's name follows, or at the first of all. NULL: "FILE". */
+static const char *end_of_label(const char *word)
+{
+    const char *eq = strchr(word, '=');
+
+    if (access(word, F_OK) == 0)
+        return NULL;
+    for (const char *at = eq; at; at = strchr(at + 1, '='))
+        if (access(at + 1, F_OK) == 0)
+            return at;
+    return eq;
+}
+
 /* "LABEL=FILE", or "FILE", whose name without the suffix is the label. */
 static enum kvr_status read_row(struct row *r, const char *word)
 {
-    const char *eq = strchr(word, '=');
+    const char *eq = end_of_label(word);
     const char *file = eq ? eq + 1 : word;
     const char *label = eq ? word : kvr_path_base(file);
     int n = (int)(eq ? (size_t)(eq - word) : strcspn(label, "."));
@@ -46,6 +61,7 @@ static enum kvr_status of_files(const struct kvr_call *call, struct row *rows, i
         if (columns > sheet[i].frames.n)
             columns = sheet[i].frames.n;
     }
+    KVR_TRY(kvr_mkdirs_above(call->words[0]));
     return kvr_sheet_write(call->words[0], sheet, n, columns, o->scale);
 }
 

@@ -100,12 +100,12 @@ static json_t *method_json(const struct kvr_scheme *p)
     const struct kvr_method *m = p->method;
     double bits = kvr_scheme_bits(p, 12, 128);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:s?}", "name", m->name,
-                     "reading", kvr_scheme_reading(p), "family", m->family, "title", m->title,
-                     "paper", m->paper, "study", m->study, "bits_per_element",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:s?, s:s?}", "name",
+                     m->name, "reading", kvr_scheme_reading(p), "family", m->family, "title",
+                     m->title, "paper", m->paper, "study", m->study, "bits_per_element",
                      bits >= 0 ? json_real(bits) : json_null(), "axes", axes_json(p), "options",
                      options_json(p), "differs", p->shipped ? p->shipped->differs : m->differs,
-                     "warning", kvr_scheme_warning(p));
+                     "note", m->note, "warning", kvr_scheme_warning(p));
 }
 
 static void print_axes(const json_t *axes)
@@ -147,6 +147,8 @@ static enum kvr_status print_text(const json_t *doc)
            json_string_value(json_object_get(doc, "family")),
            json_string_value(json_object_get(doc, "paper")));
     print_paragraph("warning", json_string_value(json_object_get(doc, "warning")));
+    print_paragraph("what is other than the paper or its code",
+                    json_string_value(json_object_get(doc, "note")));
     print_paragraph("how readings differ", json_string_value(json_object_get(doc, "differs")));
     printf("\naxes\n");
     print_axes(json_object_get(doc, "axes"));

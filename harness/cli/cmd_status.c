@@ -131,10 +131,12 @@ static enum kvr_status read_all(const char *db, json_t **out)
 {
     struct kvr_table *t = NULL, *now = NULL;
     char who[256];
-    const bool locked = kvr_store_locked(db, who);
+    bool locked;
     json_t *list = json_array();
-    enum kvr_status st = kvr_table_query(&t, db, sweeps, NULL);
+    enum kvr_status st = kvr_store_locked(db, &locked, who);
 
+    if (st == KVR_OK)
+        st = kvr_table_query(&t, db, sweeps, NULL);
     if (st == KVR_OK)
         st = kvr_table_query(&now, db, running, NULL);
     for (int i = 0; st == KVR_OK && i < t->n_rows; i++)

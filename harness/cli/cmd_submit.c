@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness/cli/cli.h"
+#include "harness/core/infile.h"
 #include "harness/core/path.h"
 
 struct submit_opts {
@@ -119,12 +120,14 @@ static enum kvr_status submit(const struct submit_opts *o, const char *config)
 {
     char program[PATH_MAX], folder[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    enum kvr_status st;
 
     if (n < 0 || !getcwd(folder, sizeof folder))
         return kvr_fail(KVR_EIO, "submit: %s", strerror(errno));
     program[n] = 0;
-    if (!kvr_path_exists(config))
-        return kvr_fail(KVR_ENOTFOUND, "submit: no config %s", config);
+    st = kvr_infile_check(config); /* each task reads it anew */
+    if (st != KVR_OK)
+        return kvr_fail_prefix(st, "submit");
     if (strpbrk(o->dir, " \t\n'\"%"))
         return kvr_fail(KVR_EINVAL,
                         "submit: --dir '%s': sbatch takes no blanks, quotes or '%%' "

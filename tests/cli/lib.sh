@@ -125,5 +125,6 @@ suite:
 methods: [BF16, RTN_INT4, RTN_INT4@study, RTN_INT2, RTN_INT2+taylor,
           SPATIAL_MIXED_FG_QUAROT_KV_INT4_BG_RTN_INT2]
 frames: 9
+baselines: none
 YAML
 }

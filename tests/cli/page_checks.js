@@ -41,6 +41,8 @@
     say(all("#x-table td .ci").every(t => / to /.test(t.textContent)) && all("#x-table td .ci").length > 0, "the two ends of a difference are told apart", all("#x-table td .ci").map(t => t.textContent)[0]);
     say(CELLS.find(c => c.key === $("c-cell").value).group === state.group, "the first cell is of the settings that are shown");
 
+    say(/^CPUs [0-9,-]+, of nodes [a-z0-9,-]+, memory of nodes [a-z0-9,-]+$/.test(SESSIONS[0].may_use) && $("sessions").textContent.includes(SESSIONS[0].may_use), "a session says which processors its workers may use", SESSIONS[0].may_use);
+
     // The colours are the table's, whatever else the database holds.
     say(METHODS.filter(m => m.family === "RTN").every(m => colourOf(m) === (m.is_baseline ? "var(--ink)" : "#0072B2")), "a family has its colour of palette.def");
     // Bands and bars stay inside.

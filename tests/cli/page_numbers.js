@@ -1,10 +1,10 @@
 // page_numbers.js - the page's rule of dominance beside `kvreel pareto`, without a browser:
-//     node page_numbers.js INDEX.html MARGIN PARETO.json
+//     node page_numbers.js INDEX.html MARGIN PARETO.json [BOUNDS]
 // Runs the page's util.js and data.js on the page's own data and compares verdicts, means and who is
 // said to dominate. Prints what differs; its exit status is 1 when something does.
 "use strict";
 const fs = require("fs"), vm = require("vm"), path = require("path");
-const [, , page, margin, table] = process.argv;
+const [, , page, margin, table, asked] = process.argv;
 const html = fs.readFileSync(page, "utf8"), from = path.join(process.env.KVREEL_DATA, "plots/report");
 const block = id => html.match(new RegExp(`<script[^>]*id="${id}"[^>]*>([\\s\\S]*?)</script>`))[1];
 const elements = { data: { textContent: block("data") }, videos: { textContent: block("videos") } };
@@ -12,10 +12,10 @@ const context = { document: { getElementById: id => elements[id] || (elements[id
 vm.createContext(context);
 const run = text => vm.runInContext(text, context);
 run(["util.js", "data.js"].map(f => fs.readFileSync(path.join(from, f), "utf8")).join("\n"));
-run(`refresh(); margins = { ssim: ${Number(margin)} };`);
+run(`refresh(); margins = { ssim: ${Number(margin)} }; bounds = readBounds(${JSON.stringify(asked || "")});`);
 const found = run(`(() => { const r = frontier(METHODS, ["ssim", "compression"], true);
   return METHODS.map(m => ({ method: m.name, ssim: m.v.ssim, n_by: (r.by.get(m) || []).map(a => a.name),
-    verdict: r.front.includes(m) ? "front" : r.undecided.includes(m) ? "undecided" : r.by.has(m) ? "dominated" : "incomplete" })); })()`);
+    verdict: beyond(m) ? "beyond" : r.front.includes(m) ? "front" : r.undecided.includes(m) ? "undecided" : r.by.has(m) ? "dominated" : "incomplete" })); })()`);
 const want = new Map(JSON.parse(fs.readFileSync(table, "utf8")).map(r => [r.method, r]));
 let bad = found.length === want.size ? 0 : 1;
 for (const f of found) {

@@ -35,6 +35,12 @@
     margins = usual;
     drawPareto();
     say(all("#p-chart .pt").length > 2 && $("p-list").textContent.includes("dominated by"), "the front and its verdicts are drawn");
+    const bound = text => { $("p-bound").value = text; $("p-bound").dispatchEvent(new Event("input")); };
+    bound("compression<=" + most * 0.999);
+    say($("p-list").textContent.includes("beyond the bound: compression") && !frontier(METHODS, ["compression"], false).front.some(m => m.v.compression >= most * 0.999), "who is beyond a bound is told and is no part of the front");
+    bound("ssimm>=1");
+    say($("p-bound").getAttribute("aria-invalid") === "true" && !$("p-list").textContent.includes("beyond"), "a bound that cannot be read is marked, and none");
+    bound("");
     const point = document.querySelector("#p-chart .pt:not(.picked)");
     point.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
     say(state.picked === point.dataset.method && all("#table tr.picked").length === 1, "Enter on a point picks the method everywhere");

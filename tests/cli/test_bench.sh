@@ -10,10 +10,13 @@ for what in codec gemm 'attention --shape 108x756x3x64' 'attention --shape 96x11
     exits 0 "bench $what" bench "${words[@]}" --rounds 3 --json
     json "bench $what has the keys of the contract" \
         'length >= 4 and all(.[]; .name != "" and .median > 0 and .unit != "" and .ratio > 0 and .reference != "")'
+    json "bench $what tells cold and warm, and that three rounds are not steady" \
+        'all(.[]; .cold > 0 and .warm > 0 and .steady == false and .n == 3)'
 done
 exits 0 "bench kernels" bench kernels --rounds 3 --json
 json "bench kernels has the keys of the contract" \
     'length >= 30 and all(.[]; .name != "" and .variant != "" and .median > 0 and (.unit | test("/element$")) and .ratio > 0 and .reference != "")'
+json "bench kernels tells cold and warm" 'all(.[]; .cold > 0 and .warm == .median)'
 says "names the CPU, the variant and the load" '^bench: .*, kernels [a-z0-9]+, load [0-9.]+$'
 json "a kernel is beside portable C, memcpy and the library" \
     '[.[] | select(.name == "ops.gelu" and .variant != "portable") | .reference] | unique == ["memcpy", "oneDNN gelu", "portable"] or length == 0'
@@ -23,11 +26,15 @@ for v in $variants; do
     json "every kernel was timed as $v" \
         "(map(.name) | unique) as \$all | (map(select(.variant == \"$v\").name) | unique) == \$all"
 done
+# So small a call settles on any machine: one row of the dozen at least does not need 400 turns.
+OMP_NUM_THREADS=1 exits 0 "bench attention until it is steady" bench attention --shape 16x64x2x32 --rounds 400 --json
+json "rounds end by themselves" 'any(.[]; .steady and .n >= 15 and .n < 400)'
 if "$kvreel" version | grep -q 'kernels *emulated'; then
     for what in codec attention gemm; do
         exits 0 "bench $what on an emulated device" bench "$what" --device emulated --rounds 3 --json
         json "bench $what says that it was emulated, and gives no ratio" \
-            'length >= 3 and all(.[]; .device == "emulated" and .median > 0 and .ratio == null and (.missing | test("emulated")))'
+            'length >= 3 and all(.[]; .device == "emulated" and .median > 0 and .ratio == null and .cold == null
+            and .warm == null and (.missing | test("emulated")))'
     done
     exits 2 "a device of another build" bench codec --device cuda
     exits 2 "what is measured on the CPU alone" bench metrics --device emulated

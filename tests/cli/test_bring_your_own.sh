@@ -11,7 +11,7 @@ walk "$clone" commands docs/bring-your-own.md plain sh
 for what in model metric; do
     check "the $what's cells are there" test "$(sql "$clone/out/own/$what.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 3
 done
-check "the trace's cells are there" test "$(sql "$clone/out/mine.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 4
+check "the trace's cells are there" test "$(sql "$clone/out/mine.db" "SELECT count(*) FROM cell WHERE outcome = 'OK'")" -eq 7
 check "and the metric's numbers" test "$(sql "$clone/out/own/metric.db" "SELECT count(*) FROM metric WHERE name = 'mine.size' AND value > 0")" -ge 2
 left_clean "$clone" docs/bring-your-own.md
 needs_python "a method in Python"

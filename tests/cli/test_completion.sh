@@ -4,6 +4,10 @@
 
 commands=$("$kvreel" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "help lists commands" test "$(wc -w <<<"$commands")" -ge 15
+declare -A options
+for c in $commands; do
+    options[$c]=$("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u)
+done
 for shell in bash zsh fish man; do
     word=(completion "$shell")
     [ "$shell" = man ] && word=(man)
@@ -12,15 +16,20 @@ for shell in bash zsh fish man; do
     missing=
     for c in $commands; do
         grep -q -- "$c" "$work/$shell" || missing+=" $c"
-        for o in $("$kvreel" "$c" --help | sed -n '/^Options:/,/^$/s/^ .*--\([a-z-]*\).*/\1/p' | sort -u); do
+        case $shell in
+        bash) line=$(grep "^    $c) " "$work/bash") ;;
+        zsh) line=$(sed -n "/^    $c) /,/;;/p" "$work/zsh") ;;
+        fish) line=$(grep "subcommand_from $c'" "$work/fish") ;;
+        man) line=$(sed -n "/^.SS \"kvreel $c /,/^.SS/p" "$work/man") ;;
+        esac
+        for o in ${options[$c]}; do
             case $o in help | plugin | cpu) continue ;; esac
             case $shell in
-            bash) line=$(grep "^    $c) " "$work/bash") && want="--$o" ;;
-            zsh) line=$(sed -n "/^    $c) /,/;;/p" "$work/zsh") && want="--$o" ;;
-            fish) line=$(grep "subcommand_from $c'" "$work/fish") && want="-l $o" ;;
-            man) line=$(sed -n "/^.SS \"kvreel $c /,/^.SS/p" "$work/man") && want="${o//-/\\-}" ;;
+            bash | zsh) want="--$o" ;;
+            fish) want="-l $o" ;;
+            man) want="${o//-/\\-}" ;;
             esac
-            grep -qF -- "$want" <<<"$line" || missing+=" $c:--$o"
+            [[ $line == *"$want"* ]] || missing+=" $c:--$o"
         done
     done
     for o in plugin cpu; do # of every command

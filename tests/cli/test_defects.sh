@@ -12,6 +12,7 @@ prompts:
 methods: [BF16, RTN_INT4@study, AGE_TIER_INT4@study, RTN_INT4, RTN_INT2, KIVI_INT2]
 frames: 12
 seed: 4
+baselines: none
 exclude: [{when: name=KIVI_INT2 & prompt=blue, reason: as if it had been forgotten}]
 YAML
 exits 0 "a sweep" run a.yaml --db a.db --out o -q
@@ -46,6 +47,9 @@ check "H4: the baseline is measured at the beginning, in the middle and at the e
     test "$(t 'SELECT count(*) FROM drift')" -eq 3
 check "H4: governor, turbo and the order's seed are known to the session" \
     test "$(t "SELECT count(*) FROM session WHERE governor <> '' AND turbo <> '' AND order_seed = 0")" -eq 1
+check "H4: so are the processors and the memory nodes that its workers may use" test "$(t "SELECT value FROM about
+    WHERE name = 'cpus'")|$(t "SELECT count(*) FROM about WHERE name IN ('cpu_nodes', 'memory_nodes') AND value <> ''")" = \
+    "$(sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)|2"
 
 exits 0 "the timed sweep resumes, with a method more" run t.yaml --db t.db --out o -q --filter prompt=red \
     --set 'methods=[BF16, RTN_INT4, RTN_INT2]'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What is under version control in results/golden is what this program measures, on any CPU; and
 # the comparison finds changes that are real.
+# long: every method, and rollouts of many draws.
 . tests/cli/lib.sh || exit 1
 
 check "codes, figures under a teacher and free rollouts are what they were" \

@@ -17,6 +17,13 @@ check "a layer budget without an end is refused at once" bash -c \
     "! timeout 10 '$kvreel' run c.yaml --db z.db -o z --filter name=FLOWCACHE_PRUNE_INT4 -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: /dev/zero}}]' -q >z.log 2>&1"
 check "with the reason" bash -c "sqlite3 -readonly z.db 'SELECT reason FROM cell' | grep -q 'not a regular file' || grep -q 'not a regular file' z.log"
 
+printf '1\nfr\xff\xfe\n' >bytes.txt
+check "what is no text fails its cell" bash -c \
+    "! '$kvreel' run c.yaml --db y.db -o y --filter 'prompt=red & name~FLOWCACHE' -s 'methods=[BF16, {method: FLOWCACHE_PRUNE_INT4, options: {layer_budget: bytes.txt}}]' -q >y.log 2>&1"
+check "with a reason that can be read" test "$(sql y.db "SELECT count(*) FROM cell WHERE reason LIKE '%expected one number, found ''fr%'")" = 1
+exits 2 "an out folder that no worker can be told of" run c.yaml --db y.db -o $'y\xff' -q
+says "is refused for its name" 'the name is no UTF-8'
+
 # A FIFO that nobody writes to: neither waited for, nor deaf to signals meanwhile.
 mkfifo nobody
 for ask in 'run nobody --dry-run' 'query --db nobody SELECT' 'fsck nobody' 'merge nobody -o all.db'; do

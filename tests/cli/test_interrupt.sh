@@ -106,6 +106,8 @@ YAML
         rc=$?
         check "$1: SIGTERM ends it with exit 75" test "$rc" -eq 75
         check "$1: at once ($(($(date +%s) - start)) s)" test $(($(date +%s) - start)) -le 5
+        check "$1: the session says how it ended" \
+            test "$(sql encode.db "SELECT DISTINCT value FROM about WHERE name = 'state'")" = interrupted
     }
     KVREEL_SELF=$work/slow.sh stops "an encoder at work"
     check "it was one" test -f kvreel-emulated-0.lock

@@ -23,8 +23,15 @@ json "every reading of a name is there, the row first" \
 json "a name with one reading is not" 'all(.[]; .name != "F32")'
 json "the others say what differs and where that was read" \
     'all(.[] | select(.reading != "intended"); (.differs | length > 0) and (.source | length > 0))'
-json "and are another codec, or other tiers" \
-    'group_by(.name) | all(.[]; ([.[].axes] | unique | length) == length)'
+json "and are another codec, or other tiers, unless they say that the row is theirs" \
+    '[.[] | select(.differs | tostring | test("the row is theirs") | not)] | group_by(.name) | all(.[]; ([.[].axes] | unique | length) == length)'
+json "and are the row's where they say so" \
+    'group_by(.name) | all(.[]; . as $all | all(.[] | select(.differs | tostring | test("the row is theirs")); .axes == $all[0].axes))'
+exits 0 "show what is other than its authors' code" show FLOWCACHE_OFFICIAL
+prints "in a paragraph" "what is other than the paper"
+prints "with the guidance that is not there" "guidance"
+exits 0 "show what is no method" show PAFU_ORACLE_NONCAUSAL --json
+json "by its name, its title and a warning" '(.title | test("NOT CAUSAL")) and (.warning | test("not causal"))'
 exits 0 "show a project's reading" show Q4_0@llamacpp
 prints "says what it does" 'blocks of 64'
 exits 2 "list of an unknown kind" list metods
@@ -71,6 +78,16 @@ KVREEL_NVML=${kvreel%/*}/tests/plugins/fake_nvml.so exits 0 "doctor with a libra
 json "names its driver" 'any(.[]; .name == "GPU state" and .ok and .found == "NVML of driver 999.1")'
 KVREEL_NVML=$work/none.so exits 0 "doctor without one" doctor --json
 json "says why nobody tells" 'any(.[]; .name == "GPU state" and (.ok | not) and (.found | test("^no NVML: .*none.so")))'
+KVREEL_CUDNN=${kvreel%/*}/tests/plugins/fake_cudnn_conv.so exits 0 "doctor with a library of convolutions" doctor --json
+json "names it" 'any(.[]; .name == "convolutions" and .ok and .found == "cuDNN 9.10")'
+KVREEL_CUDNN=$work/none.so exits 0 "doctor without that" doctor --json
+json "says why there is none" 'any(.[]; .name == "convolutions" and (.found | test("^kvreel.s own kernels .cuDNN: .*none.so")))'
+
+KVREEL_CUDNN=${kvreel%/*}/tests/plugins/fake_cudnn.so exits 0 "doctor with a library of attention" doctor --json
+json "names it as the reference" 'any(.[]; .name == "reference" and .ok and .found == "cuDNN 9.19")'
+KVREEL_CUDNN=$work/none.so exits 0 "doctor without that" doctor --json
+json "says what stands in its place, and why" \
+    'any(.[]; .name == "reference" and (.found | test("^kvreel.s dense kernel \\(cuDNN: .*none.so")))'
 
 exits 0 "after -- a dash is a word" show -- RTN_INT4
 check "data on stdout, nothing on stderr" test ! -s "$err"

@@ -23,6 +23,7 @@ methods:
   - RTN_INT2
   - RTN_INT4
   - {method: RTN_INT4, options: {group: 32}}
+baselines: none
 out: runs
 YAML
 # The length comes from the command line, so that a cell's command has to say it, too.

@@ -40,6 +40,24 @@ json "has one winner, and says why" \
 exits 0 "under a limit" pareto --db "$work/t.db" --objectives compression:max \
     --where 'compression < 4 AND ssim > 0' --json
 json "the next one wins" '[.[] | select(.verdict == "front") | .method] == ["RTN_INT4"] and length == 2'
+# What is cheap and wrong is no rival: the two-bit grid has the smallest cache, and worse frames.
+worst=$(sql "$work/t.db" "SELECT max(psnr_db) + 0.01 FROM summary WHERE method = 'RTN_INT2'")
+exits 0 "with a bound of error" pareto --db "$work/t.db" --objectives compression:max --bound "psnr_db>=$worst,ssim>=-1" --json
+json "who is beyond it dominates nobody" '[.[] | .method + " " + .verdict] == ["RTN_INT4 front", "BF16 dominated", "RTN_INT2 beyond"]'
+json "and says so" '.[2] | .dominated_by == null and (.why | test("^psnr_db [0-9.]+, the bound is [0-9.]+$"))'
+exits 0 "in words" pareto --db "$work/t.db" --objectives compression:max --bound "psnr_db>=$worst" --front
+prints "the bound is told" 'bounds: psnr_db at least [0-9.]+; 1 beyond them take no part, whatever they cost'
+exits 0 "the other way round, of a metric" pareto --db "$work/t.db" --objectives compression:max --bound 'colour_drift<=0' --json
+json "whoever has none of it is beyond, too" 'any(.[]; .verdict == "beyond")'
+exits 0 "of the published figures" pareto --published moviegen --objectives systems --bound 'ssim>=0.8' --json
+json "the cheapest are wrong" '[.[] | select(.verdict == "beyond")] | length > 3 and all(.[]; .why | test("^ssim 0"))'
+for bad in ssim 'ssim>0.5' 'ssim>=' 'ssim>=x' 'ssim>=nan' '>=1' 'ssim=0.5' 'ssimm>=0.5' 'ssim>=1,'{a,b,c,d}'>=1'; do
+    exits 2 "bound '$bad' is refused" pareto --db "$work/t.db" --bound "$bad"
+done
+exits 0 "a figure with a bound" plot pareto --db "$work/t.db" -o "$work/bound" --format svg --bound "psnr_db>=$worst"
+check "shows who is beyond, off the front" test "$(awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    $at["verdict"] == "beyond" { print $at["method"], $at["front"] }' "$work/bound/pareto.tsv")" = "RTN_INT2 0"
+check "and says which bound it was" grep -q "beyond the front: all but psnr_db>=" "$work/bound/pareto.gp"
 exits 0 "what nobody has is left out" pareto --db "$work/t.db" --objectives balanced
 prints "by name" 'left out: lpips, drift_last'
 exits 2 "an objective needs a direction" pareto --db "$work/t.db" --objectives ssim
@@ -113,6 +131,9 @@ if command -v node >/dev/null; then
         exits 0 "its front, margin $margin" pareto --db "$work/p.db" --json --margin ssim=$margin
         check "is the page's" node "$root/tests/cli/page_numbers.js" "$work/page/index.html" $margin "$out"
     done
+    exits 0 "its front, with a bound" pareto --db "$work/p.db" --json --margin ssim=0 --bound 'ssim>=0.8'
+    json "has one method beyond it" '[.[] | select(.verdict == "beyond") | .method] == ["FLAT"]'
+    check "is the page's" node "$root/tests/cli/page_numbers.js" "$work/page/index.html" 0 "$out" 'ssim>=0.8'
 else
     skip "the page's front" "no node here"
 fi

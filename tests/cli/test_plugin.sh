@@ -87,6 +87,9 @@ json "a worker that finds another build refuses" '.outcome == "ERROR" and (.reas
 sed "s|center\.so|$refused/memo.so|; s/RTN_INT4, CENTERED_INT4/BF16, SEEN_INT4/" sweep.yaml >seen.yaml
 KVR_TEST_SEEN=$work/seen exits 0 "a method that would remember, timed behind a warm-up" run seen.yaml --db s.db \
     -o s -q --set timing=true
+says "one timed rollout each is said to be one sample" 'timing: 2 cells have one timed rollout each'
+exits 0 "asked for again, with repeats" run seen.yaml --db s.db -o s --set timing=true --set repeats=2 --dry-run --json
+json "each would have a second" '.to_run == 2 and .timed_once == 0'
 check "has coded in both rollouts" test "$(sql s.db "SELECT count(*) FROM sample s JOIN cell ON key = cell
     WHERE s.kind = 'warmup' AND name = 'SEEN_INT4'") $(($(grep -c block seen) % 2))" = '1 0'
 check "and met no block twice" sh -c '! grep -q again seen'

@@ -35,3 +35,30 @@ exits 2 "a rule there is not" profile heads --rule pyramids
 says "names the nearest" "did you mean 'pyramid'"
 exits 2 "a profile there is not" profile head
 exits 2 "a rollout without a past" profile heads --frames 3
+
+# Levels, as a file that levels= takes; what comes of it is another cell's, and other frames.
+exits 0 "profile levels" profile levels --prompts 1 --frames 3 --bits 2 -o levels.txt --json -q
+json "four ascending levels for the keys and the values of every layer" \
+    '.prompts == 1 and .bits == 2 and ([.k, .v] | all(length == 6 and all(.[]; length == 4 and . == sort and .[0] >= -1 and .[3] <= 1)))'
+check "the file has them, too" bash -c "diff <(grep -v '^#' levels.txt | cut -d' ' -f3- | tr ' ' '\n' | awk '{ printf \"%.6f\n\", \$1 }') \
+    <(jq -r '[.k, .v] | transpose | flatten[]' '$out' | awk '{ printf \"%.6f\n\", \$1 }')"
+OMP_NUM_THREADS=1 exits 0 "with one thread" profile levels --prompts 1 --frames 3 --bits 2 -q
+check "the same on stdout" bash -c "diff levels.txt '$out'"
+a='a large red disc drifts right over a plain blue background'
+exits 0 "a method codes by them" generate -m KVQUANT_2BIT -O levels=levels.txt -n 6 -p "$a" -o with
+exits 0 "and without" generate -m KVQUANT_2BIT -n 6 -p "$a" -o without
+check "which is something else" bash -c "! cmp -s with/*.mp4 without/*.mp4"
+exits 2 "levels of another width" generate -m KVQUANT_3BIT -O levels=levels.txt -n 6 -p "$a" -o x
+says "names file and line" 'levels.txt:[0-9]*: need k or v, a layer, and 8'
+
+# Directions, as a file that basis= takes.
+exits 0 "profile basis" profile basis --prompts 1 --frames 3 -o basis.safetensors --json -q
+json "how much of the variance a quarter of them has" \
+    '.prompts == 1 and (.quarter | [.k, .v] | all(length == 6 and all(.[]; length == 3 and all(.[]; . > 0.25 and . <= 1.000001))))'
+OMP_NUM_THREADS=1 exits 0 "with one thread" profile basis --prompts 1 --frames 3 -o again.safetensors -q
+check "the same file" cmp basis.safetensors again.safetensors
+exits 0 "a method codes by them" generate -m LOWRANK_25_PRE -O basis=basis.safetensors -n 6 -p "$a" -o with
+exits 0 "and without" generate -m LOWRANK_25_PRE -n 6 -p "$a" -o without
+check "which is something else" bash -c "! cmp -s with/*.mp4 without/*.mp4"
+exits 2 "tensors do not go to stdout" profile basis --prompts 1 --frames 3
+says "says where they go" 'basis: tensors go to a file: --out FILE'

@@ -39,6 +39,15 @@ json "have the mean of the cells" "[.[] | select(.method == \"RTN_INT2\" and .su
 exits 0 "the table of corrections" report --db "$work/q.db" -t bias -f json
 json "has the carrier with and without" '[.[] | .carrier + " " + .correction] == ["RTN_INT2 none", "RTN_INT2 taylor"]'
 exits 0 "the summary with intervals" report --db "$work/q.db" -t intervals -f json
+cp "$out" "$work/intervals.json"
+exits 0 "the plain summary" report --db "$work/q.db" -t summary -f json
+json "has the same ends beside its means" --slurpfile i "$work/intervals.json" 'map(select(.ssim_lo != null)) | length > 2 and
+    all(.[]; . as $r | any($i[0][]; .method == $r.method and .ssim_lo == $r.ssim_lo and .ssim_hi == $r.ssim_hi and .psnr_hi == $r.psnr_hi))'
+json "and says nothing of whose rows they are" 'all(.[]; has("of_settings") | not)'
+exits 0 "for a paper" report --db "$work/q.db" -t summary -f latex
+prints "means stand with their intervals" '[0-9]_\{-[0-9.]+\}\^\{\+[0-9.]+\}\$'
+prints "the best in bold" '\\(mathbf|textbf)\{[0-9]'
+cp "$work/intervals.json" "$out"
 json "means lie inside" '[.[] | select(.ssim_lo != null) | .ssim_lo <= .ssim and .ssim <= .ssim_hi] | length > 2 and all'
 # RTN_INT2 loses to BF16 on all three prompts, as a fair coin does once in eight times.
 json "three prompts tell nobody apart" 'all(.[] | select(.ssim != null); .tie == "a")'
@@ -53,15 +62,95 @@ check "each in a line of its own" test "$("$kvreel" query --db "$work/q.db" --js
 exits 2 "one form at a time" query --db "$work/q.db" --jsonl --csv 'SELECT 1'
 exits 0 "a report as lines" report --db "$work/q.db" -t summary -f jsonl
 check "has a row per method" test "$(jq -s 'length' "$out")" -eq "$(sql "$work/q.db" 'SELECT count(*) FROM summary')"
-if python3 -c 'import pyarrow' 2>/dev/null; then
-    check "Parquet of the database" python3 tools/to-parquet.py "$work/q.db" -o "$work/parquet"
-    check "has its rows" test "$(python3 -c "
-import pyarrow.parquet as p
-print(p.read_metadata('$work/parquet/metric.parquet').num_rows)")" -eq "$(sql "$work/q.db" 'SELECT count(*) FROM metric')"
-    check "Parquet of lines" bash -c "'$kvreel' query --db '$work/q.db' --jsonl 'SELECT * FROM summary' | python3 tools/to-parquet.py - -o '$work/s.parquet'"
-elif command -v python3 >/dev/null; then
-    check "to-parquet.py says what it needs" bash -c "python3 tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
-    skip "Parquet" "no pyarrow here"
+python=${KVREEL_PYTHON:-python3}
+if "$python" -c 'import pyarrow' 2>/dev/null; then
+    check "Parquet of the database" "$python" tools/to-parquet.py "$work/q.db" -o "$work/parquet"
+    check "every table and view that has rows, value by value" "$python" - "$work/q.db" "$work/parquet" <<'PY'
+import pathlib, sqlite3, sys
+import pyarrow.parquet
+db, folder = sqlite3.connect(sys.argv[1]), pathlib.Path(sys.argv[2])
+names = [n for n, in db.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
+                                " AND name NOT LIKE 'sqlite_%'")]
+full = [n for n in names if db.execute(f'SELECT 1 FROM "{n}" LIMIT 1').fetchone()]
+assert len(full) > 12 and sorted(f"{n}.parquet" for n in full) == sorted(f.name for f in folder.iterdir())
+for name in full:
+    read = pyarrow.parquet.read_table(folder / f"{name}.parquet")
+    want = db.execute(f'SELECT * FROM "{name}"')
+    assert read.column_names == [d[0] for d in want.description], name
+    assert list(zip(*(c.to_pylist() for c in read.columns))) == want.fetchall(), name
+PY
+    check "Parquet of lines" bash -c "'$kvreel' query --db '$work/q.db' --jsonl 'SELECT * FROM summary' | '$python' tools/to-parquet.py - -o '$work/s.parquet'"
+    check "is the view, too" "$python" -c "import pyarrow.parquet as p
+a, b = (p.read_table('$work/' + f) for f in ('s.parquet', 'parquet/summary.parquet'))
+assert a.to_pylist() == b.to_pylist() and a.num_rows > 4"
+    check "no such table: what there is, and a failure" bash -c "! '$python' tools/to-parquet.py '$work/q.db' sumary -o '$work/none' 2>'$err' && grep -q \"no table or view 'sumary'; it has .*summary\" '$err'"
+elif command -v "$python" >/dev/null; then
+    check "to-parquet.py says what it needs" bash -c "'$python' tools/to-parquet.py '$work/q.db' -o '$work/parquet' 2>&1 | grep -q 'pip install pyarrow'"
+    skip "Parquet" "$python has no pyarrow; KVREEL_PYTHON names another"
 else
-    skip "Parquet" "no python3 here"
+    skip "Parquet" "no $python here; KVREEL_PYTHON names another"
 fi
+
+# A repeat is no prompt: whatever a table makes of a mean's spread, a video that was made again adds nothing.
+cp "$work/q.db" "$work/r.db"
+stored=$(sqlite3 "$work/r.db" "SELECT group_concat(name) FROM pragma_table_info('cell')")
+changed "$work/r.db" "CREATE TABLE x AS SELECT $stored FROM cell WHERE name = 'RTN_INT2' AND prompt_id = (SELECT min(prompt_id)
+    FROM cell WHERE name = 'RTN_INT2');
+    CREATE TABLE m AS SELECT * FROM metric WHERE cell IN (SELECT key FROM x);
+    CREATE TABLE p AS SELECT * FROM pass WHERE cell IN (SELECT key FROM x);
+    UPDATE x SET key = key || 'r', repeat = 1; UPDATE m SET cell = cell || 'r'; UPDATE p SET cell = cell || 'r';
+    INSERT INTO cell ($stored) SELECT * FROM x; INSERT INTO metric SELECT * FROM m; INSERT INTO pass SELECT * FROM p;
+    DROP TABLE x; DROP TABLE m; DROP TABLE p"
+for table in bias cache_size; do
+    "$kvreel" report --db "$work/q.db" -t $table -f json >"$work/once.json"
+    exits 0 "table $table with a repeat" report --db "$work/r.db" -t $table -f json
+    json "has one cell more" --slurpfile once "$work/once.json" '([.[].n_ok] | add) > ([$once[0][].n_ok] | add)'
+    json "and the same intervals, which are there" --slurpfile once "$work/once.json" \
+        'map([.ssim_lo, .psnr_hi]) == ($once[0] | map([.ssim_lo, .psnr_hi])) and any(.[]; .ssim_lo < .ssim)'
+done
+changed "$work/r.db" "UPDATE cell SET method = 'RTN_INT2@study', reading = 'study' WHERE method = 'RTN_INT2'"
+exits 0 "beside published figures" reproduce study33 --db "$work/r.db" --quantity ssim --json
+json "n counts prompts, too" '[.[] | select(.method == "RTN_INT2") | .basis | capture("n = (?<n>[0-9]+)").n] | sort == ["1", "2"]'
+
+# Every mean of every table has an interval, where there are prompts enough. Numbers that this sweep has none of
+# (of truth, of traces, of probes) are put in its cells: what is asked is what the tables make of them.
+cp "$work/q.db" "$work/i.db"
+changed "$work/i.db" "CREATE TABLE n AS SELECT name, scale FROM (SELECT 'psnr_truth' AS name, 30 AS scale UNION ALL
+        SELECT 'psnr_truth.drift', -2 UNION ALL SELECT 'ssim_truth', 0.9 UNION ALL SELECT 'attn_out_rel', 0.3 UNION ALL
+        SELECT 'attn_out_cos', 0.9 UNION ALL SELECT 'recorded_rel', 0.2 UNION ALL SELECT 'lpips', 0.1 UNION ALL
+        SELECT 'delta_a', 0.03 UNION ALL SELECT 'jsd', 0.02 UNION ALL SELECT 'topk_recall', 0.8);
+    INSERT OR REPLACE INTO metric SELECT m.cell, n.name, n.scale * m.value, '1', 1, NULL, NULL FROM metric m, n
+        WHERE m.name = 'ssim' AND m.value IS NOT NULL;
+    CREATE TABLE a AS SELECT 'delta_a' AS name UNION ALL SELECT 'mass_bf16' UNION ALL SELECT 'keys_bf16' UNION ALL
+        SELECT 'jsd' UNION ALL SELECT 'attn_out_rel' UNION ALL SELECT 'attn_out_rel_k' UNION ALL
+        SELECT 'attn_out_rel_v' UNION ALL SELECT 'top1_agreement' UNION ALL SELECT 'topk_recall' UNION ALL
+        SELECT 'mass_on_zero' UNION ALL SELECT 'mass_on_summary' UNION ALL SELECT 'mass_lost' UNION ALL
+        SELECT 'k_rel_error' UNION ALL SELECT 'v_rel_error' UNION ALL SELECT 'recodes' UNION ALL SELECT 'value_changes';
+    INSERT INTO probe(cell, name, layer, head, age, value, n) SELECT m.cell, a.name, p.layer, p.head, p.age,
+        m.value * 0.1 * (1 + coalesce(p.head, 0)), 1 FROM metric m, a, (SELECT 0 AS layer, 0 AS head, NULL AS age
+        UNION ALL SELECT 0, 1, NULL UNION ALL SELECT NULL, NULL, 1) p WHERE m.name = 'ssim' AND m.value IS NOT NULL;
+    UPDATE cell SET verdict = 'VALID', verdict_codes = '' WHERE outcome = 'OK';
+    DROP TABLE n; DROP TABLE a"
+means='["ssim", "psnr_db", "lpips", "runtime_s", "drift", "smoothness", "sharpness", "psnr_truth", "lost_db", "ssim_truth",
+    "truth_drift_db", "attn_out_rel", "attn_out_cos", "recorded_rel", "delta_a", "jsd", "topk_recall", "mass_bf16",
+    "keys_bf16", "attn_out_rel_k", "attn_out_rel_v", "top1_agreement", "mass_on_zero", "mass_on_summary", "mass_lost",
+    "k_rel_error", "v_rel_error", "recodes", "value_changes", "encode_s", "decode_s", "attend_s"]'
+for table in summary intervals truth cache_size bias replay table2 appendix_c probes probes_by_layer probes_by_age; do
+    exits 0 "table $table" report --db "$work/i.db" -t $table -f json
+    case $table in truth | appendix_c) # suite by suite, and one has one prompt
+        jq '[.[] | select(.suite == "moviegen-nano")]' "$out" >"$work/two" && mv "$work/two" "$out" ;;
+    esac
+    json "each mean lies inside an interval" --argjson means "$means" '[.[] as $r | $means[] | select($r[.] != null) |
+        . as $m | sub("_(db|s)$"; "") as $s | (if $r[$s + "_lo"] then $s else $m end) as $s |
+        $r[$s + "_lo"] != null and $r[$s + "_lo"] <= $r[$m] + 1e-12 and $r[$m] <= $r[$s + "_hi"] + 1e-12] | length > 2 and all'
+done
+# The same by hand.
+exits 0 "against the truth" report --db "$work/i.db" -t truth -f json
+cp "$out" "$work/truth.json"
+exits 0 "by hand" query --db "$work/i.db" --json "SELECT c.method, avg(m.value) AS mean, max(0.0, mean_lo(m.value)) AS lo, mean_hi(m.value) AS hi
+    FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'psnr_truth' AND c.run_kind = 'bench' AND c.jitter = 0
+    AND c.outcome = 'OK' AND c.suite = 'moviegen-nano' GROUP BY c.method"
+json "is the same interval" --slurpfile t "$work/truth.json" 'length > 2 and all(.[]; . as $r | any($t[0][]; .method == $r.method and .n == 2 and
+    ((.psnr_truth - $r.mean | fabs) < 1e-9) and ((.psnr_truth_lo - $r.lo | fabs) < 1e-9) and .psnr_truth_hi == ([$r.hi, 100] | min)))'
+exits 0 "for people" report --db "$work/i.db" -t truth
+prints "the ends stand in the mean's cell" '^RTN_INT2 .* [0-9.]+ \[[0-9.]+, [0-9.]+\]'

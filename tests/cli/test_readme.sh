@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # README.md as typed: every command of it, in order, in a fresh clone.
+# long: a sweep, its tables and figures.
 . tests/cli/lib.sh || exit 1
 . tests/cli/walk.sh || exit 1
 

@@ -24,6 +24,29 @@ exits 0 "pafu" reproduce pafu --json
 json "cache sizes are whole frames" \
     '[.[] | select(.quantity == "cache_tokens") | .verdict == "exact"] | length == 5 and all'
 
+# Ours in the same form: what was kept, in frames or tokens.
+cat >"$work/pafu.yaml" <<END
+name: pafu
+model: nano
+suite: {suite: moviegen-nano, prompts: 1}
+frames: 9
+window: 0
+metrics: [ssim]
+baselines: none
+db: $work/pafu.db
+out: $work/pafu
+methods:
+  - BF16
+  - {method: PAFU_SEH, options: {frames: [2, 3]}}
+  - {method: PAFU_ORACLE_NONCAUSAL, options: {tokens: 108, sink: 0}}
+END
+exits 0 "a sweep over budgets" run "$work/pafu.yaml"
+says "what is not causal is said" 'PAFU_ORACLE_NONCAUSAL.*not causal'
+exits 0 "pafu beside our cells" reproduce pafu --db "$work/pafu.db" --json
+json "budgets in frames and tokens" '[.[] | select(.suite == "kvreel" and .quantity == "ssim") | .method] |
+    sort == ["PAFU_ORACLE_NONCAUSAL, 108 tokens, no sink", "PAFU_SEH, 2 frames", "PAFU_SEH, 3 frames"]'
+json "each with what it holds" '[.[] | select(.method == "PAFU_SEH, 3 frames") | .reason] | all(test("[0-9]+ B are held"))'
+
 exits 2 "an unknown paper is a usage error" reproduce study34
 says "and names the nearest" study33
 exits 2 "an unknown quantity too" reproduce study33 --quantity compresion

@@ -62,6 +62,64 @@ printf 'attend<128>\t14\t176\t1\t3\tSTS.128>=1\n' >"$work/limits"
 model 1 "of a kind that is nowhere" --limits "$work/limits"
 printf 'attend<128>\t13\t100\t0\t1\tLDG>=1\n' >"$work/limits"
 model 1 "instructions that are nowhere" --limits "$work/limits"
+# A warp group's products: 16 of 16 x 8 x 16 a warp, 64 cycles of its tensor core each, behind the
+# warp's back until it waits for them; what it does then takes 8 x 8 cycles of another pipe.
+{
+    echo '.L_x_1:'
+    echo '1 BAR.SYNC.DEFER_BLOCK R2, 0x100'
+    echo '1 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], RZ, !UPT'
+    echo '1 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24, gsb0'
+    echo '1 BAR.ARV R3, 0x100'
+    echo '1 WARPGROUP.DEPBAR.LE gsb0, 0x0'
+    for _ in 1 2 3 4 5 6 7 8; do echo '1 MUFU.EX2 R4, R4'; done
+    echo '5 @P2 BRA `(.L_x_1)'
+    echo '1 EXIT'
+} | listing groups >"$work/k.hex"
+model 0 "products of warp groups" --warps 2
+check "are counted as those of warps" test "$(row 'products a tile')" = 32
+check "two groups that take turns keep the tensor cores busy" \
+    awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 250 && c <= 280) }'
+check "whose time is known" test "$(row 'tensor cores, cycles')" = 256
+check "and that of all instructions" test "$(row 'issue, cycles')" = 28
+printf 'groups<128>\t14\t240\t0\t1\ttensor<=1.15\n' >"$work/limits"
+model 0 "within the limit of their time" --limits "$work/limits"
+sed -i 's/^\(  *.\*[0-9a-f]*\*.  *\)BAR.ARV.*;/\1NOP ;/; s/^\(  *.\*[0-9a-f]*\*.  *\)BAR.SYNC.*;/\1NOP ;/' "$work/k.hex"
+model 1 "one group alone" --warps 1 --limits "$work/limits"
+says "has its tensor cores wait" 'of the time of its tensor cores, limit 1.15'
+# A warp that decodes for those which multiply takes slots of theirs, and they wait for it.
+listing pipeline <<'CODE' >"$work/k.hex"
+.L_x_1:
+1 HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24, gsb0
+1 WARPGROUP.DEPBAR.LE gsb0, 0x0
+5 @P2 BRA `(.L_x_1)
+.L_x_2:
+10 LDG.E.64 R4, [R2]
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+15 PRMT R6, R4, R5, R6
+10 STS.128 [R7], R8
+5 @P2 BRA `(.L_x_2)
+1 EXIT
+CODE
+printf 'pipeline<128>\t14\t400\t0\t1\ttensor<=9\n' >"$work/limits"
+model 0 "products alone" --limits "$work/limits"
+alone=$(row 'cycles (model)')
+printf 'pipeline<128>\t14\t400\t0\t1\ttensor<=9\tdecodes:STS.128>=1\tdecodes:LDG>=1\n' >"$work/limits"
+model 0 "with who decodes" --limits "$work/limits"
+check "its instructions are counted" test "$(row 'and to decode')" = 15
+check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { exit !(a < 140 && c > 200) }'
+printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
+model 1 "a loop that nobody has" --limits "$work/limits"
+says "is named" 'no loop decodes'
 echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'

@@ -36,7 +36,9 @@ done
 conforms show "show" show RTN_INT4@study --json
 conforms show "show of BF16" show BF16 --json
 conforms show "show of a project's reading" show KIVI_INT4@lightx2v --json
+conforms show "show of a row with a note and a warning" show PAFU_ORACLE_NONCAUSAL --json
 conforms vocabulary "vocabulary" vocabulary --json
+conforms plugin "plugin check" plugin check "$(dirname "$kvreel")/examples/plugin/center.so" --json
 conforms codec "codec" codec -m RTN_INT4 --draw 90x2x16 --json
 conforms predict "predict" predict -m KIVI_INT4 --geometry wan-1.3b --frames 33 --json
 conforms generate "generate" generate -m RTN_INT4 --reference --frames 3 -q -p 'a large red disc' -o g --json

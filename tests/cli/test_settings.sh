@@ -80,10 +80,10 @@ exits 0 "one label, another group" run c.yaml --db b.db --out o -q
 exits 0 "its summary" query --db b.db --json \
     "SELECT method, compression FROM summary WHERE path = 'staged' AND name = 'RTN_INT4' ORDER BY 1"
 json "has a row for each" '[.[] | [.method, (.compression * 100 | round)]] ==
-    [["int4 group=16", 318], ["int4 group=8", 263]]'
+    [["int4 defaults", 318], ["int4 group=8", 263]]'
 for table in summary intervals cost; do
     exits 0 "table $table" report --db b.db -t $table -f json
-    json "has them apart" '[.[].method | select(startswith("int4"))] | unique == ["int4 group=16", "int4 group=8"]'
+    json "has them apart" '[.[].method | select(startswith("int4"))] | unique == ["int4 defaults", "int4 group=8"]'
 done
 
 # What failed before is told as such.

@@ -41,9 +41,9 @@ mkdir out
 exits 0 "one is recorded" trace record out/red.kvtrace -n 6 -q -p 'a large red disc drifts right'
 exits 0 "and another" trace record out/green.kvtrace -n 6 -q -p 'a large green square drifts left'
 methods='methods=[BF16, RTN_INT4, RTN_INT2@study, KIVI_INT2+taylor]'
-exits 0 "they are replayed" run "$root/configs/trace.yaml" --set "$methods" -q --json
+exits 0 "they are replayed" run "$root/configs/trace.yaml" --set "$methods" --set baselines=none -q --json
 json "every cell of both kinds" '.ok == 16 and .failed == 0'
-exits 0 "again there is nothing to do" run "$root/configs/trace.yaml" --set "$methods" -q --json
+exits 0 "again there is nothing to do" run "$root/configs/trace.yaml" --set "$methods" --set baselines=none -q --json
 json "for all are there" '.to_run == 0'
 value() { sql out/trace.db "SELECT $1 FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE $2"; }
 check "BF16 gives the recorded bits" test "$(value 'count(*), max(m.value)' "m.name = 'recorded_rel' AND c.method = 'BF16'")" = '4|0.0'
@@ -104,6 +104,13 @@ sweep like.kvtrace
 exits 0 "what is drawn is replayed" run s.yaml --db like.db --out l -q --json
 json "like any other" '.ok == 2'
 check "and has an error" test "$(sql like.db "SELECT count(*) FROM metric WHERE name = 'attn_out_rel' AND value BETWEEN 0.01 AND 0.2")" = 1
+exits 0 "one layer" trace synth one.kvtrace --like out/red.kvtrace --layers 1 -n 6 -q
+sweep one.kvtrace 'device: emulated'
+exits 0 "is replayed on a device" run s.yaml --db one.db --out n -q
+sweep one.kvtrace
+exits 0 "and on the CPU" run s.yaml --db one.db --out n -q
+check "from the same bytes" test "$(sql one.db "SELECT count(*) || ' ' || count(DISTINCT max_resident_bytes) || ' ' || count(DISTINCT backend) FROM cells_wide WHERE method = 'RTN_INT4' AND outcome = 'OK'")" = '2 1 2'
+check "with the same error" test "$(sql one.db "SELECT count(*), min(m.value) > 0.001, max(m.value) - min(m.value) <= 0.001 * min(m.value) FROM metric m JOIN cells_wide c ON c.key = m.cell WHERE m.name = 'attn_out_rel' AND c.method = 'RTN_INT4'")" = '2|1|1'
 exits 2 "of nothing" trace synth no.kvtrace -q
 says "there is none" 'synth needs --preset NAME, --like DIR or both'
 exits 2 "more layers than there are" trace synth no.kvtrace --like out/red.kvtrace --layers 7 -q

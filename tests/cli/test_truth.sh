@@ -31,7 +31,7 @@ json "every cell is ok" '.cells == 4 and .ok == 4'
 check "each comparison has one with the truth, and its curves" test "$(sql t.db "SELECT
     group_concat(name, ' ') FROM (SELECT m.name FROM metric m JOIN cell c ON c.key = m.cell WHERE
     c.name = 'RTN_INT2' AND prompt_id = 'ct01' AND m.name LIKE '%truth%' ORDER BY m.name)")" = \
-    "psnr_truth psnr_truth.drift psnr_truth.harmonic psnr_truth.last psnr_truth.mean psnr_truth.p5 psnr_truth.prefix ssim_truth ssim_truth.drift ssim_truth.harmonic ssim_truth.last ssim_truth.p5 ssim_truth.prefix"
+    "psnr_truth psnr_truth.drift psnr_truth.harmonic psnr_truth.last psnr_truth.mean psnr_truth.min psnr_truth.p5 psnr_truth.prefix ssim_truth ssim_truth.drift ssim_truth.harmonic ssim_truth.last ssim_truth.min ssim_truth.p5 ssim_truth.prefix"
 check "the reference itself has them" test -n "$(metric BF16 ct01 psnr_truth)"
 check "over the frames behind the given ones" test "$(metric BF16 ct01 psnr_truth n)" = 3
 check "a prompt without truth has no such row" test "$(sql t.db "SELECT count(*) FROM metric m
@@ -39,6 +39,12 @@ check "a prompt without truth has no such row" test "$(sql t.db "SELECT count(*)
 check "given places of the curve are NULL, the others are not" test "$(sql t.db "SELECT
     group_concat(v, '') FROM (SELECT value IS NOT NULL AS v FROM series s JOIN cell c ON
     c.key = s.cell WHERE c.name = 'BF16' AND s.name = 'psnr_truth' ORDER BY idx)")" = 000000111
+
+check "the worst frame is the lowest of the curve, by its place in the video" test "$(metric RTN_INT2 ct01 psnr_truth.min)|$(
+    metric RTN_INT2 ct01 psnr_truth.min extra)" = "$(sql t.db "SELECT s.value || '|' || (s.idx * 1.0) FROM series s
+    JOIN cell c ON c.key = s.cell WHERE c.name = 'RTN_INT2' AND c.prompt_id = 'ct01' AND s.name = 'psnr_truth'
+    AND s.value IS NOT NULL ORDER BY s.value, s.idx LIMIT 1")"
+check "the last third begins behind the given frames, too" test "$(metric RTN_INT2 ct01 psnr_truth.last extra)" = 8.0
 
 # The tensors' bytes lie at the end of the files.
 frames=$(sql t.db "SELECT a.path FROM artifact a JOIN cell c ON c.key = a.cell

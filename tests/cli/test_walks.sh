@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The commands of CONTRIBUTING.md and docs/, in order, in a fresh clone that has a sweep.
+# long: every document.
 . tests/cli/lib.sh || exit 1
 . tests/cli/walk.sh || exit 1
 

@@ -75,6 +75,11 @@ for device in cpu emulated; do
     exits 0 "on $device" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set device=$device
     says "encodes first" 'text encoder: 1 of 1 prompts'
 done
+mkdir "$work/blocked"
+touch "$work/blocked/embeddings"
+exits 1 "where no pack can be written" run "$work/little.yaml" --db "$work/blocked.db" --out "$work/blocked" -q
+check "the session says that it failed, and why" test "$(sql "$work/blocked.db" "SELECT group_concat(value, '|')
+    FROM (SELECT * FROM about WHERE name IN ('state', 'error') ORDER BY name DESC)" | grep -c '^failed|.*embeddings')" = 1
 check "two packs, one for each device" test "$(find "$work/e/embeddings" -name '*.safetensors' | wc -l)" = 2
 check "two videos of 9 frames" test "$(sql "$work/e.db" "SELECT group_concat(n, ' ') FROM metric JOIN cell ON cell = key WHERE metric.name = 'psnr'")" = "9 9"
 check "decoded there, too" test "$(sql "$work/e.db" "SELECT count(*) FROM sample WHERE kind = 'pixels' AND ns > 0")" = 2
@@ -83,6 +88,30 @@ mapfile -t both < <(find "$work/e/frames" -name '*.safetensors')
 values() { od -An -v -tu1 -w1 -j $((8 + $(od -An -td8 -N8 "$1"))) "$1"; }
 check "the same pictures, but for roundings" test "$(paste <(values "${both[0]}") <(values "${both[1]}") |
     awk '{ d = $1 - $2; if (d < -1 || d > 1) far++; n += d != 0 } END { print (NR == 9 * 16 * 16 * 3 && !far && n < NR / 10) }')" = 1
+
+# Packs are a device's: a sweep has one.
+exits 2 "devices are no axis" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set 'device=[cpu, emulated]'
+says "says so" 'device'
+
+# The tiny decoder in the place of the model's own.
+exits 2 "a decoder that is not there" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
+says "says which files it looked for" 'decoder taehv: none of taew2_1.pth, taew2_1.safetensors is there'
+exits 0 "its plan" run "$work/little.yaml" --db "$work/t.db" --dry-run -q --json --set decoder=taehv
+json "lists it, with its size" '(.identified | not) and .phases.decoder.videos == 1 and ([.files[] | select(.what == "decoder")] | length == 1 and (.[0].there | not) and
+    .[0].bytes == 22631078 and (.[0].path | test("/taew2_1.pth$")))'
+cp tests/fixtures/wan_real/taew2_1_tiny.pth "$work/little/taew2_1.pth"
+exits 0 "the tiny decoder" run "$work/little.yaml" --db "$work/e.db" --out "$work/e" -q --json --set decoder=taehv
+json "is a cell of its own" '.ok == 1 and .done_before == 0'
+check "as many frames, others" test "$(sql "$work/e.db" "SELECT count(DISTINCT sha256), group_concat(DISTINCT n) FROM artifact
+    JOIN cell ON artifact.cell = key JOIN metric ON metric.cell = key WHERE artifact.kind = 'frames' AND metric.name = 'psnr'
+    AND backend = 'cpu'")" = "2|9"
+exits 0 "a report of both" report --db "$work/e.db"
+check "says whose pixels they are" grep -q 'taehv' "$out"
+exits 0 "its file" model check "$work/little/taew2_1.pth" --json
+json "is known" '.kind == "taehv" and (.missing | length) == 0'
+sed "s|^model: .*|model: nano|" "$work/little.yaml" >"$work/rgb.yaml"
+exits 2 "a model whose latents are pixels" run "$work/rgb.yaml" --db "$work/e.db" --out "$work/e" --set decoder=taehv
+says "has nothing to decode" "decoder taehv: it has no latents of Wan's"
 
 # The same prompt from a pack, where no encoder is: the same frames.
 mkdir "$work/bare"
@@ -167,9 +196,17 @@ json "operations by phase" '((.phases.network.flop / (.to_run * 2405.4e12) - 1) 
     ((.phases.decoder.flop / (.to_run * 559.9e12) - 1) | fabs) < 0.001 and .phases.encoder.prompts == 20'
 json "memory by phase, and disk" '.phases.network.memory_bytes > 1.4e10 and .phases.decoder.memory_bytes > 4e9 and
     .phases.encoder.memory_bytes > 4e8 and .phases.frames_bytes == .to_run * 165 * 480 * 832 * 3'
+exits 0 "the same with the tiny decoder" run "$root/configs/wan-study33.yaml" --dry-run -q --json --set decoder=taehv
+json "takes less" '.phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and .files[1].bytes == 22631078'
 exits 0 "in words" run "$root/configs/wan-study33.yaml" --dry-run -q
 prints "a file that is missing" '^text encoder +about 10.58 GiB +MISSING .*models_t5.*; without it only prompts with embeddings'
 prints "a phase" '^  decoder +[0-9]+ videos +4.42 GiB of its device'
+# A program with emulated kernels plans for a GPU that is elsewhere.
+if "$kvreel" doctor 2>/dev/null | grep -q 'emulated'; then
+    exits 0 "planned for a GPU" run "$root/configs/wan-study33.yaml" --dry-run -q --json --set device=cuda --set compute=bf16
+    json "as many cells, the reason, memory of a GPU" '(.identified | not) and (.no_device | test("emulated kernels"))
+        and .to_run == 1400 and .phases.network.memory_bytes > 1e10'
+fi
 check "nothing is written" test -z "$(ls)"
 exits 2 "a run without weights" run "$root/configs/wan-study33.yaml" -q
 cd "$root" || exit 1
@@ -177,8 +214,10 @@ cd "$root" || exit 1
 exits 0 "a folder of a config alone" model check models/wan-1.3b --json
 json "lists what it lacks, with sizes" '(.missing | length) == 4 and (.missing[0] | test("^self_forcing_dmd.pt: network, about 5413.0 MiB$"))
     and (.missing[2] | test("^models_t5_umt5-xxl-enc-bf16.pth: text encoder, about 10835.5 MiB; without it only prompts with embeddings$"))'
-exits 0 "in words" model check models/wan-1.3b
-prints "the folder by its name" '^wan-1.3b: folder, '
+exits 0 "in words, its name completed by a shell" model check models/wan-1.3b/
+prints "the folder by its name" '^wan-1.3b: folder without weights$'
+prints "where each file belongs" '^missing: google/umt5-xxl/spiece.model: tokenizer, about 4.3 MiB; '
+check "and no table of nothing" bash -c "! grep -qE '^name|in memory' '$out'"
 mkdir "$work/none"
 echo '{}' >"$work/none/config.json"
 exits 2 "a folder of nothing" model check "$work/none"
@@ -196,6 +235,10 @@ json "operations of network and decoder" '((.phases.network.flop / 2970.5e12 - 1
     ((.phases.decoder.flop / 559.9e12 - 1) | fabs) < 0.001'
 json "states of the decoder" '.phases.decoder.state_bytes == 944286720 * 4'
 json "the network's peak has its activations" '.phases.network.memory_bytes == .peak_bytes + .phases.network.activation_bytes'
+exits 0 "predict: the tiny decoder" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder taehv --json
+json "is small" '.phases.decoder.name == "taehv" and .phases.decoder.memory_bytes == 4 * (9845507 + 33546240 + 108625920) and
+    .phases.decoder.flop < 559.9e12 / 20'
+exits 2 "predict: no such decoder" predict -m BF16 --geometry wan-1.3b --frames 165 --decoder tae
 exits 0 "predict: window 21" predict -m BF16 --geometry wan-1.3b --frames 165 --window 21 --json
 json "is less attention" '((.phases.network.flop / 2405.4e12 - 1) | fabs) < 0.001'
 exits 0 "predict: 81 frames" predict -m BF16 --geometry wan-1.3b --frames 81 --json
@@ -206,6 +249,8 @@ exits 2 "predict: no whole patches" predict -m BF16 --geometry wan-14b --frames 
 exits 0 "predict: the small folder" predict -m RTN_INT4 --geometry "$folder" --frames 33 --json
 json "33 frames of 48x32" '.phases.frames == 33 and .phases.height == 48 and .phases.width == 32'
 
+exits 0 "fit: the tiny decoder" fit --memory 24GiB -m BF16 --decoder taehv --json
+json "is what comes after" '.decoder_bytes == 4 * (9845507 + 33546240 + 108625920)'
 exits 0 "fit" fit --memory 24GiB -m BF16 -m KIVI_INT2 -m RTN_INT4 --json
 json "the least comes first" '[.methods[].method] == ["KIVI_INT2", "RTN_INT4", "BF16"] and all(.methods[]; .fits)'
 reach=$(jq '.methods[2].frames' "$out")

@@ -41,7 +41,7 @@ YAML
 *" run "*device=cuda*) # a device is not everywhere
     "$real" run configs/cost-wan.yaml --dry-run ;;
 *" run configs/trace.yaml "*) exec "$real" "$@" --set 'methods=[BF16, RTN_INT4]' ;;
-*" run configs/first.yaml "*) exec "$real" "$@" --set frames=6 ;;
+*" run configs/first.yaml "*) exec "$real" "$@" --set frames=6 --set baselines=none ;;
 *" run "*) exec "$real" "$@" --limit 1 ;;
 *" generate "*) exec "$real" "$@" --frames 6 ;;
 *) exec "$real" "$@" ;;

@@ -2,6 +2,8 @@
  *
  *     LD_PRELOAD=build/tests/faults/malloc_fault.so FAULT_NTH=17 kvreel list methods
  *     LD_PRELOAD=... FAULT_PLACES=FILE kvreel list methods     which are worth it, into FILE
+ *     LD_PRELOAD=... FAULT_WITHIN=kvr_scheme_open FAULT_NTH=2 kvreel list methods
+ *                                                              the second of that function and of those it calls
  *
  * A place is the program's own callers and the last three of any library's: SQLite asks a hundred
  * thousand times from a thousand of them.
@@ -39,7 +41,8 @@ static uint64_t seen[MAX_PLACES]; /* hashes of stacks, open addressing; 0 is fre
 static long first_of[MAX_PLACES], n_places;
 static pthread_mutex_t places = PTHREAD_MUTEX_INITIALIZER;
 static bool looking, telling;
-static uintptr_t text_start, text_end; /* of the program itself */
+static uintptr_t text_start, text_end;     /* of the program itself */
+static uintptr_t within_start, within_end; /* of the function whose allocations count; 0: all do */
 
 static int first_object(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -87,11 +90,46 @@ static void remember(long n)
     inside = false;
 }
 
+static bool is_within(void)
+{
+    static _Thread_local bool inside;
+    void *callers[DEPTH];
+    bool found = false;
+    int depth;
+
+    if (inside)
+        return false;
+    inside = true;
+    depth = backtrace(callers, DEPTH);
+    for (int i = OURS; i < depth; i++)
+        found =
+            found || ((uintptr_t)callers[i] > within_start && (uintptr_t)callers[i] <= within_end);
+    inside = false;
+    return found;
+}
+
+/* A function that the program exports, as all are that are not static. */
+static void look_within(const char *name)
+{
+    void *at = dlsym(RTLD_DEFAULT, name);
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info who;
+
+    if (!at || !dladdr1(at, &who, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) {
+        fprintf(stderr, "malloc_fault: the program has no function %s\n", name);
+        abort();
+    }
+    within_start = (uintptr_t)at;
+    within_end = within_start + symbol->st_size;
+}
+
 static bool fails(void)
 {
     long n;
 
     if (!atomic_load_explicit(&counting, memory_order_relaxed))
+        return false;
+    if (within_end && !is_within())
         return false;
     n = atomic_fetch_add(&n_asked, 1) + 1;
     if (looking)
@@ -207,6 +245,8 @@ static int counted_main(int argc, char **argv, char **env)
 
         looking = getenv("FAULT_PLACES") != NULL;
         telling = getenv("FAULT_TELL") != NULL;
+        if (getenv("FAULT_WITHIN"))
+            look_within(getenv("FAULT_WITHIN"));
         dl_iterate_phdr(first_object, NULL);
         backtrace(callers, 2); /* whose first call loads a library */
         if (looking)

@@ -1,6 +1,7 @@
 /* decode.c - demux, decode, convert to RGB24, and notice what is missing. */
 #include "harness/files/media/decode.h"
 
+#include "harness/core/infile.h"
 #include "harness/files/media/av.h"
 
 #include <stdlib.h>
@@ -23,9 +24,11 @@ struct reader {
 static enum kvr_status open_file(struct reader *r)
 {
     AVDictionary *opts = NULL;
-    char *url = kvr_av_url(r->path);
     int err = AVERROR(ENOMEM);
+    char *url;
 
+    KVR_TRY(kvr_infile_check(r->path));
+    url = kvr_av_url(r->path);
     /* A playlist must not lead to other hosts. */
     r->ff->av_dict_set(&opts, "protocol_whitelist", "file", 0);
     if (url)

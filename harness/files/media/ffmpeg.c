@@ -2,10 +2,11 @@
 #include "harness/files/media/ffmpeg.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+#include "harness/core/library.h"
 
 #define SONAME(name, major) "lib" #name ".so." AV_STRINGIFY(major)
 
@@ -17,17 +18,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void *open_library(const char *soname)
 {
     void *library;
+    enum kvr_status st;
 
     if (trouble[0])
         return NULL;
-    errno = 0;
-    library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
-    if (!library) {
-        const char *why = dlerror();
-
-        short_of_memory = errno == ENOMEM;
-        snprintf(trouble, sizeof trouble, "%s", why ? why : "no memory");
-    }
+    st = kvr_library_open(&library, soname, RTLD_LAZY | RTLD_LOCAL);
+    if (st != KVR_OK)
+        snprintf(trouble, sizeof trouble, "%s", kvr_error());
+    short_of_memory = st == KVR_ENOMEM;
     return library;
 }
 
@@ -57,8 +55,7 @@ enum kvr_status kvr_ffmpeg_open(const struct kvr_ffmpeg **out)
 {
     pthread_once(&once, fill);
     if (trouble[0])
-        return kvr_fail(short_of_memory ? KVR_ENOMEM : KVR_EIO, "FFmpeg: %s%s", trouble,
-                        short_of_memory ? " (no memory)" : "");
+        return kvr_fail(short_of_memory ? KVR_ENOMEM : KVR_EIO, "FFmpeg: %s", trouble);
     *out = &table;
     return KVR_OK;
 }

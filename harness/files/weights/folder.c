@@ -26,36 +26,42 @@ static int is_weights(const struct dirent *e)
 }
 
 /* Does this index name the file? One that cannot be read names none: it is refused when opened. */
-static bool index_names(const char *dir, const char *index, const char *file)
+static enum kvr_status index_names(const char *dir, const char *index, const char *file, bool *hit)
 {
     char *path = kvr_path_join(dir, index);
     json_t *doc = NULL, *v;
-    bool hit = false;
     const char *key;
+    enum kvr_status st;
 
-    if (path && kvr_json_load(&doc, path) == KVR_OK) {
-        json_object_foreach(json_object_get(doc, "weight_map"), key, v)
-        {
-            hit = hit || (json_is_string(v) && strcmp(json_string_value(v), file) == 0);
-        }
-        json_decref(doc);
+    st =
+        path ? kvr_json_load(&doc, path) : kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);
+    json_object_foreach(json_object_get(doc, "weight_map"), key, v)
+    {
+        *hit = *hit || (json_is_string(v) && strcmp(json_string_value(v), file) == 0);
     }
+    json_decref(doc);
     free(path);
-    return hit;
+    return st == KVR_ENOMEM ? st : KVR_OK;
 }
 
-static bool is_shard(const char *dir, struct dirent **all, int n, const char *file)
+static enum kvr_status is_shard(const char *dir, struct dirent **all, int n, const char *file,
+                                bool *yes)
 {
-    for (int i = 0; i < n; i++)
-        if (ends(all[i]->d_name, index_end) && index_names(dir, all[i]->d_name, file))
-            return true;
-    return false;
+    *yes = false;
+    for (int i = 0; i < n && !*yes; i++)
+        if (ends(all[i]->d_name, index_end))
+            KVR_TRY(index_names(dir, all[i]->d_name, file, yes));
+    return KVR_OK;
 }
 
 static enum kvr_status choose(char **files, int *n, const char *dir, struct dirent **all, int n_all)
 {
     for (int i = 0; i < n_all; i++) {
-        if (ends(all[i]->d_name, ".safetensors") && is_shard(dir, all, n_all, all[i]->d_name))
+        bool shard = false;
+
+        if (ends(all[i]->d_name, ".safetensors"))
+            KVR_TRY(is_shard(dir, all, n_all, all[i]->d_name, &shard));
+        if (shard)
             continue;
         files[*n] = kvr_path_join(dir, all[i]->d_name);
         if (!files[*n])

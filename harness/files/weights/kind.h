@@ -16,9 +16,10 @@ extern "C" {
 #endif
 
 struct kvr_kind_report {
-    const char *kind; /* "wan dit", "umt5 encoder", "wan vae", "llama", or "tensors": unknown */
-    int n_layers;     /* 0: the kind has none */
-    char **missing;   /* model names */
+    const char
+        *kind; /* "wan dit", "umt5 encoder", "wan vae", "taehv", "llama", or "tensors": unknown */
+    int n_layers;   /* 0: the kind has none */
+    char **missing; /* model names */
     int n_missing;
     int64_t n_params;     /* elements of the model's floating and quantised tensors */
     int64_t stored_bytes; /* of these, as the file holds them */
