@@ -27,8 +27,10 @@ while [ $# -gt 0 ]; do
         missed=1
         continue
     fi
+    words=()
+    [ ! -e "tests/fuzz/dict/$name.dict" ] || words=(-dict="tests/fuzz/dict/$name.dict")
     start=$SECONDS
-    "$build/fuzz/planted/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+    "$build/fuzz/planted/$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
         -print_final_stats=1 -artifact_prefix="$work/fault-$name-" "$corpus" >"$work/log" 2>&1
     if compgen -G "$work/fault-$name-*" >/dev/null; then
         what=$(grep -m 1 -oE 'ERROR: [A-Za-z]+: [A-Za-z -]+|runtime error: .*|Assertion .* failed' "$work/log")

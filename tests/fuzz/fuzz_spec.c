@@ -5,6 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "methods/method.h"
 #include "tests/fuzz/fuzz_text.h"
@@ -14,6 +15,16 @@ enum { MOST = 16 };
 static void ask(void *ctx, const char *axis, const char *text)
 {
     *(size_t *)ctx += strlen(axis) + strlen(text);
+}
+
+/* What was taken lies within the bounds of its option. */
+static void check(void *ctx, const char *prefix, const struct kvr_opt *o, const char *value)
+{
+    const double x = strtod(value, NULL);
+
+    assert((o->type != KVR_OPT_T_INT && o->type != KVR_OPT_T_FLOAT) ||
+           (x >= o->min && x <= o->max));
+    *(size_t *)ctx += strlen(prefix);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
@@ -35,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (spec && kvr_scheme_open(&p, spec, setting, k) == KVR_OK) {
         kvr_plan_axes(p, ask, &length);
         assert(length > 0);
+        kvr_plan_visit(p, check, &length);
         kvr_scheme_warning(p);
         kvr_scheme_check(p, 2, 64);
         kvr_scheme_check(p, 1, 16);
