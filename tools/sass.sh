@@ -3,7 +3,7 @@
 #
 #     tools/sass.sh [--markdown]
 #
-# Compiles harness/cache/attend_mma.cu for sm_90 and reads what nvcc made of it (sass_model.py says
+# Compiles harness/cache/attend_mma.cu for sm_90, attend_wgmma.cu for sm_90a, and reads what nvcc made of it (sass_model.py says
 # how). Needs nvcc, nvdisasm (of the CUDA Toolkit, or of the Python package nvidia-cuda-nvdisasm,
 # then NVDISASM=PATH) and Python 3. One that is missing is named, and the exit status is 77.
 set -uo pipefail
@@ -15,6 +15,9 @@ for tool in "$nvcc" "$nvdisasm" "$(command -v python3 || echo python3)"; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$nvcc" -I. -std=c++17 -O3 -fmad=false -arch=sm_90 -cubin -o "$work/mma.cubin" harness/cache/attend_mma.cu &&
-    "$nvdisasm" -hex "$work/mma.cubin" >"$work/mma.hex" &&
-    python3 tools/sass_model.py "$work/mma.hex" --limits tools/sass-limits.txt "$@"
+machine_code() { # machine_code NAME ARCH
+    "$nvcc" -I. -std=c++17 -O3 -fmad=false "-arch=$2" -cubin -o "$work/$1.cubin" "harness/cache/attend_$1.cu" &&
+        "$nvdisasm" -hex "$work/$1.cubin" >"$work/$1.hex"
+}
+machine_code mma sm_90 && machine_code wgmma sm_90a &&
+    python3 tools/sass_model.py "$work/mma.hex" "$work/wgmma.hex" --limits tools/sass-limits.txt "$@"

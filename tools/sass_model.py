@@ -14,9 +14,10 @@ each instruction issued when its operands' scoreboards, its fixed stall and its 
 
 Calibration: a dense kernel with FlashAttention-2's mix of instructions comes out at 332 to 396
 TFLOP/s where 388 were published on an H100 (T. Dao, arXiv 2307.08691, and its benchmarks). So
-figures are good to 20 %, and the instruction cache, bank conflicts and the memory behind the L2
-are not in them. With --limits (tools/sass-limits.txt says what its lines are) a kernel beyond a
-limit fails the program. No measurement of a device is in any of this.
+figures are good to 20 % (of warp groups' products nothing is calibrated), and the instruction
+cache, bank conflicts and the memory behind the L2 are not in them. With --limits
+(tools/sass-limits.txt says what its lines are) a kernel beyond a limit fails the program. No
+measurement of a device is in any of this.
 """
 import argparse
 import collections
@@ -24,7 +25,7 @@ import re
 import sys
 
 SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
-FLOP = 4096  # of one m16n8k16 product
+FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
 QUERIES, HEADS, PER_BLOCK = 4680, 12, 128  # the study's chunk on Wan 1.3B
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
@@ -34,7 +35,7 @@ SLOW = set("MUFU I2F F2I F2F I2FP".split())
 MEMORY = set("LDSM LDS STS LDGSTS LDG STG SHFL STL LDL".split())
 # Cycles that a pipe is held, and until a result is there. Shared memory serves four schedulers,
 # so that 512 bytes of a warp hold a scheduler's share of it for 16 cycles.
-HELD = {"tensor": 6.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
+HELD = {"tensor": 6.0, "group": 4.0, "slow": 8, "alu": 2, "imad": 2, "fma": 1}
 HELD_MEMORY = {"LDSM": 16, "LDGSTS": 16, "STS": 8}
 LATENCY = {"LDSM": 33, "LDS": 29, "LDGSTS": 40, "SHFL": 24, "MUFU": 22, "S2R": 30, "LDC": 40,
            "LDG": 500, "S2UR": 30, "I2F": 22, "F2I": 22, "VOTE": 12, "LDGDEPBAR": 10}
@@ -97,11 +98,21 @@ def read(lines):
         for x in k.code:
             m = re.search(r"`\((\.L_\S+?)\)", x.text) if x.base == "BRA" else None
             x.to = k.labels.get(m.group(1)) if m else None
+        # Who asks a barrier in memory again does so behind the kernel's end: to go on is no loop.
+        for before, x in zip(k.code, k.code[2:]):
+            if before.base == "SYNCS" and x.to is not None and x.to < x.at:
+                x.to = None
     return kernels
 
 
 def tensor(x):
-    return x.base in ("HMMA", "IMMA")
+    return x.base in ("HMMA", "IMMA", "HGMMA")
+
+
+def products(x):
+    """In m16n8k16: HGMMA.64x128x16 is 16 of them for each of its four warps."""
+    m = re.match(r"HGMMA\.64x(\d+)x16\.", x.name)
+    return int(m.group(1)) // 8 if m else int(tensor(x))
 
 
 def hot_loop(k):
@@ -110,7 +121,7 @@ def hot_loop(k):
     for x in k.code:
         if x.to is None or x.to > x.at:
             continue
-        n = sum(tensor(y) for y in k.code if x.to <= y.at <= x.at)
+        n = sum(products(y) for y in k.code if x.to <= y.at <= x.at)
         if n and (best is None or (n, best[0] - best[1]) > (best[2], x.to - x.at)):
             best = (x.to, x.at, n)
     return best and best[:2]
@@ -136,7 +147,7 @@ def hot_path(k, loop, needs=(), rounds=1):
             ways.append(i + 1)
         if x.to is not None and x.to > x.at and x.to in index:
             ways.append(index[x.to])
-        got = 1 if tensor(x) and not inner[i] else 0
+        got = 0 if inner[i] else products(x)
         gives = tuple(int(name in (x.base, x.name)) for name, _ in needs)
         if i + 1 == len(code) or x.to == loop[0]:
             best[i][gives] = (got, -1, None, None)
@@ -168,6 +179,20 @@ def hot_path(k, loop, needs=(), rounds=1):
     return out
 
 
+def decoding_loop(k, hot, needs):
+    """First and last address of the smallest loop that has these instructions and no products: what a
+    warp goes through that decodes tiles for those which multiply. None without."""
+    best = None
+    for x in k.code:
+        if x.to is None or x.to > x.at or (x.to <= hot[1] and hot[0] <= x.at):
+            continue
+        inside = [y for y in k.code if x.to <= y.at <= x.at]
+        if all(sum(name in (y.base, y.name) for y in inside) >= n for name, n in needs) and (
+                best is None or x.at - x.to < best[1] - best[0]):
+            best = (x.to, x.at)
+    return best
+
+
 def pipe(x):
     if tensor(x):
         return "tensor"
@@ -177,28 +202,42 @@ def pipe(x):
     return "imad" if x.base == "IMAD" else None
 
 
-def cycles(path, warps, rounds=4):
-    """Of one round of all warps of a scheduler, in the steady state of several."""
-    trace = path * rounds
+def cycles(path, warps, rounds=4, beside=None):
+    """Of one round of all warps of a scheduler, and of one more that goes through `beside` meanwhile,
+    in the steady state of several. Products of a warp
+    group run behind the warp's back, one after the other, and one can be waiting; a group of them
+    ends with the one that names gsb0. Named barriers pass a turn from warp to warp."""
+    traces = [path * rounds] * warps + ([beside * rounds] if beside else [])
+    multiply, warps = warps, len(traces)
     at, ready = [0] * warps, [0.0] * warps
     boards = [[0.0] * 6 for _ in range(warps)]
     free = collections.defaultdict(float)
     met = [0] * warps  # barriers of the block that a warp has come to
+    groups = [[] for _ in range(warps)]  # when each group of a warp's products is done
+    turns = [int(w == 0) for w in range(warps)]
+    by_turns = any(x.name.startswith("BAR.ARV") for x in path)
     now, last = 0.0, 0
-    while any(i < len(trace) for i in at):
+    while any(i < len(t) for i, t in zip(at, traces)):
         chosen, soonest = None, float("inf")
         for w in [last] + [v for v in range(warps) if v != last]:
-            if at[w] >= len(trace):
+            if at[w] >= len(traces[w]):
                 continue
-            x = trace[at[w]]
+            x = traces[w][at[w]]
             when = ready[w]
             for b in range(6):
                 if x.wait >> b & 1:
                     when = max(when, boards[w][b])
             p = pipe(x)
-            if p:
+            if x.base == "HGMMA":
+                when = max(when, free[p] - products(x) * HELD["group"])
+            elif p:
                 when = max(when, free[p])
-            if x.base == "BAR" and any(m < met[w] for m in met):
+            left = re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", x.text)
+            if left and len(groups[w]) > int(left.group(1)):
+                when = max(when, groups[w][-1 - int(left.group(1))])
+            if x.base == "BAR" and not by_turns and any(m < met[w] for m in met[:multiply]):
+                continue
+            if by_turns and x.name.startswith("BAR.SYNC") and not turns[w]:
                 continue
             if when <= now:
                 chosen = (w, x, p)
@@ -211,10 +250,16 @@ def cycles(path, warps, rounds=4):
             continue
         w, x, p = chosen
         held = HELD_MEMORY.get(x.base, 4) if p == "memory" else HELD.get(p, 1)
-        if p:
+        if x.base == "HGMMA":
+            free[p] = max(free[p], now) + products(x) * HELD["group"]
+            if "gsb0" in x.text:
+                groups[w].append(free[p])
+        elif p:
             free[p] = now + held
         if x.base == "BAR":
             met[w] += 1
+            turns[w] -= int(by_turns and x.name.startswith("BAR.SYNC"))
+            turns[(w + 1) % multiply] += int(by_turns and x.name.startswith("BAR.ARV"))
         if x.wr != 7:
             late = LATENCY.get(x.base, 20) + (held if p == "memory" else 0)
             boards[w][x.wr] = max(boards[w][x.wr], now + late)
@@ -245,22 +290,32 @@ def judge(k, warps, limits):
         return None
     limit = next((l for l in limits if l.kernel.fullmatch(plain(k.name))), None)
     path = hot_path(k, loop, limit.needs if limit else (), limit.rounds if limit else 1)
-    products = sum(map(tensor, path))
-    if not products:
+    n_products = sum(map(products, path))
+    if not n_products:
         raise ValueError("%s: no way through its loop has %s" % (plain(k.name), limit.needs))
     count = collections.Counter(x.base for x in path)
-    took = cycles(path, warps)
+    grouped = any(x.base == "HGMMA" for x in path)
+    beside = None
+    if limit and limit.decodes:
+        at = decoding_loop(k, loop, limit.decodes)
+        beside = at and hot_path(k, at, limit.decodes)
+        if not beside:
+            raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
+    took = cycles(path, warps, beside=beside)
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
-    slots = SMS * warps  # a block has a warp on every scheduler
+    # A block has a warp on every scheduler; of two warp groups that multiply it has two.
+    slots = SMS * (1 if grouped else warps)
     waves = blocks / (slots * -(-blocks // slots))
-    rate = SCHEDULERS * warps * products * FLOP / took * SMS * CLOCK
+    rate = SCHEDULERS * warps * n_products * FLOP / took * SMS * CLOCK
     return {
-        "kernel": plain(k.name), "products": products, "instructions": len(path),
-        "each": len(path) / products, "stalls": sum(max(1, x.stall) for x in path),
+        "kernel": plain(k.name), "products": n_products, "instructions": len(path),
+        "each": len(path) / n_products, "stalls": sum(max(1, x.stall) for x in path),
         "loads": count["LDG"], "divisions": count["I2F"] + count["I2FP"] + sum(
             x.name.startswith("MUFU.RCP") for x in path),
         "local": sum(x.base in ("LDL", "STL") for x in k.code), "code": 16 * len(k.code),
-        "registers": k.registers, "cycles": took, "tflops": rate * waves / 1e12,
+        "registers": k.registers, "cycles": took,
+        "issued": warps * len(path) + len(beside or []), "decodes": len(beside or []),
+        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": rate * waves / 1e12,
     }
 
 
@@ -269,10 +324,16 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("stalls", "fixed stalls", "%d"), ("loads", "loads in wait", "%d"),
            ("divisions", "divisions", "%d"), ("local", "local memory", "%d"),
            ("code", "code, B", "%d"), ("registers", "registers", "%s"),
+           ("decodes", "and to decode", "%d"), ("issued", "issue, cycles", "%d"), ("tensor", "tensor cores, cycles", "%.0f"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes")
+
+
+def counts(needs):
+    """`STS.128>=16` as (name, 16)."""
+    return [(n.split(">=")[0], int(n.split(">=")[1])) for n in needs if ">=" in n]
 
 
 def limits_of(path):
@@ -280,7 +341,9 @@ def limits_of(path):
         if line.strip() and not line.startswith("#"):
             kernel, most, code, local, rounds, *needs = line.split()
             yield Limit(re.compile(kernel), int(most), int(code), int(local), int(rounds),
-                        [(n.split(">=")[0], int(n.split(">=")[1])) for n in needs])
+                        counts(n for n in needs if not n.startswith("decodes:")),
+                        next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
+                        counts(n[8:] for n in needs if n.startswith("decodes:")))
 
 
 def main():
@@ -312,9 +375,13 @@ def main():
             met += 1
             for what, got, most in (("instructions a tile", r["instructions"], limit.instructions),
                                     ("bytes of code", r["code"], limit.code),
-                                    ("local memory operations", r["local"], limit.local)):
+                                    ("local memory operations", r["local"], limit.local),
+                                    ("of the time of its tensor cores",
+                                     round(r["cycles"] / r["tensor"], 3), limit.tensor)):
+                if most is None:
+                    continue
                 if not got <= most:
-                    print("%s: %d %s, limit %d" % (r["kernel"], got, what, most), file=sys.stderr)
+                    print("%s: %g %s, limit %g" % (r["kernel"], got, what, most), file=sys.stderr)
                     bad += 1
     if o.limits and not met:
         sys.exit("sass_model: no kernel is one that %s limits" % o.limits)

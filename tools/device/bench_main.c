@@ -1,7 +1,8 @@
 /* bench_main.c - `kvreel bench codec|attention|gemm --json` on a machine that has none of kvreel's
- * libraries: the same rows by printf.
+ * libraries: the same rows by printf, a line of JSON each, written out as they come, so that what was
+ * measured outlives a time limit.
  *
- *     bench ROUNDS codec attention gemm > rows.json */
+ *     bench ROUNDS occupancy attention codec gemm > rows.jsonl */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +11,19 @@
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_codec.h"
 #include "harness/bench/bench_gemm.h"
+#include "harness/cache/attend_mma.h"
+#include "methods/method.h"
 
-static enum kvr_status codec(struct kvr_dev *dev, int rounds, struct kvr_bench_row *rows, int *n)
+static enum kvr_status codec(struct kvr_dev *dev, int rounds, const struct kvr_bench_sink *sink,
+                             struct kvr_bench_row *rows, int *n)
 {
-    return kvr_bench_codec_cuda(dev, NULL, rounds, rows, n);
+    return kvr_bench_codec_cuda(dev, NULL, rounds, sink, rows, n);
 }
 
 static const struct {
     const char *name;
-    enum kvr_status (*run)(struct kvr_dev *, int rounds, struct kvr_bench_row *, int *n);
+    enum kvr_status (*run)(struct kvr_dev *, int rounds, const struct kvr_bench_sink *,
+                           struct kvr_bench_row *, int *n);
 } benches[] = { { "codec", codec },
                 { "attention", kvr_bench_attention_cuda },
                 { "gemm", kvr_bench_gemm_cuda } };
@@ -36,28 +41,70 @@ static void number(const char *key, double x)
         printf("\"%s\": null, ", key);
 }
 
-static void print(const struct kvr_bench_row *r, const char *before)
+static void known(const char *key, double x)
 {
-    printf("%s\n    {\"name\": \"%s\", \"device\": \"%s\", ", before, r->name, r->device);
+    number(key, x > 0 ? x : NAN);
+}
+
+static void print(void *ctx, const struct kvr_bench_row *r)
+{
+    (void)ctx;
+    printf("{\"name\": \"%s\", \"device\": \"%s\", ", r->name, r->device);
     number("median", r->median);
     number("min", r->min);
     number("ratio", r->ratio);
     number("ratio_q1", r->ratio_q1);
     number("ratio_q3", r->ratio_q3);
+    known("mhz", r->mhz);
+    known("watts", r->watts);
+    known("blocks", r->blocks);
+    number("cold", r->cold);
+    number("warm", r->warm);
     printf("\"unit\": \"%s\", \"reference\": \"%s\", ", r->unit, r->reference);
     if (r->missing[0])
         printf("\"missing\": \"%s\", ", r->missing);
     else
         printf("\"missing\": null, ");
-    printf("\"n\": %d}", r->n);
+    printf("\"n\": %d}\n", r->n);
+    fflush(stdout);
+}
+
+/* How many blocks of the attention kernel for a method a multiprocessor takes at once: two were meant
+ * wherever it has the shared memory. */
+static enum kvr_status occupancy(struct kvr_dev *dev)
+{
+    static const char *const methods[] = { "BF16", "RTN_INT4", "RTN_INT8", "KIVI_INT2",
+                                           "PRQ_INT4" };
+    struct kvr_stream *s = kvr_dev_stream(dev);
+    const size_t most = kvr_stream_block_shared(s);
+    const struct kvr_attend_shape shape = { 4680, 12, 128 };
+
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const struct kvr_block_shape block = { KVR_ATTEND_MMA_TILE, shape.n_heads, shape.head_dim };
+        struct kvr_scheme *scheme;
+
+        KVR_TRY(kvr_scheme_open(&scheme, methods[i], NULL, 0));
+        const struct kvr_packed k = { .codec = scheme->k[0], .shape = block },
+                                v = { .codec = scheme->v[0], .shape = block };
+        const struct kvr_attend_mma_span span = { .k.packed = &k,
+                                                  .v.packed = &v,
+                                                  .n = block.n_tok };
+
+        printf("{\"name\": \"occupancy.%s\", \"unit\": \"blocks\", \"median\": %d, "
+               "\"shared_bytes\": %zu, \"block_shared_bytes\": %zu}\n",
+               methods[i], kvr_attend_mma_blocks(s, &shape, &span),
+               kvr_attend_mma_shared_bytes(most, &shape, &span), most);
+        kvr_scheme_close(&scheme);
+    }
+    return kvr_dev_sync(dev);
 }
 
 /* What was measured before an error stands; the error goes to stderr and to the exit status. */
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 0;
+    const struct kvr_bench_sink sink = { print, NULL };
     struct kvr_bench_row rows[MAX_ROWS];
-    const char *before = "";
     struct kvr_dev *dev;
     int bad = 0;
 
@@ -65,22 +112,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench: %s\n", kvr_error());
         return EXIT_FAILURE;
     }
-    printf("[");
-    for (int i = 2; i < argc; i++)
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "occupancy") == 0 && occupancy(dev) != KVR_OK) {
+            fprintf(stderr, "bench occupancy: %s\n", kvr_error());
+            bad = 1;
+        }
         for (int b = 0; b < N_BENCHES; b++) {
             int n = 0;
 
             if (strcmp(benches[b].name, argv[i]) != 0)
                 continue;
-            if (benches[b].run(dev, rounds, rows, &n) != KVR_OK) {
+            if (benches[b].run(dev, rounds, &sink, rows, &n) != KVR_OK) {
                 fprintf(stderr, "bench %s: %s\n", argv[i], kvr_error());
                 bad = 1;
-                n = n > 0 && !rows[n - 1].n ? n - 1 : n; /* the one that failed */
             }
-            for (int k = 0; k < n; k++, before = ",")
-                print(&rows[k], before);
         }
-    printf("\n  ]\n");
+    }
     kvr_dev_close(&dev);
     return bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,6 @@
 """sdpa.py - PyTorch's attention at the shapes of `bench attention`, as rows of the same kind.
 
-    python3 tools/device/sdpa.py ROUNDS > rows.json
+    python3 tools/device/sdpa.py ROUNDS > rows.jsonl
 
 4680 queries, BF16, 12 heads of 128, through cuDNN where PyTorch has it, else through flash
 attention (the row says which). Times are of CUDA events, one call each, the device kept busy while
@@ -39,7 +39,7 @@ def rows(rounds):
                 print(f"sdpa: {name}: {e}", file=sys.stderr)
                 continue
             yield {
-                "name": f"attention.{name}.BF16.{Q}x{n}",
+                "name": f"pytorch.{name}.BF16.{Q}x{n}",
                 "device": "cuda",
                 "median": round(statistics.median(speed), 1),
                 "min": round(min(speed), 1),
@@ -51,4 +51,5 @@ def rows(rounds):
 
 
 if __name__ == "__main__":
-    print(json.dumps(list(rows(int(sys.argv[1]))), indent=1))
+    for row in rows(int(sys.argv[1])):
+        print(json.dumps(row), flush=True)
