@@ -18,6 +18,10 @@ claim is printed figures and an order; what is tested is the order, on the bundl
 here says that nothing in a small model contradicts it, that it does not hold is no measurement of the
 paper's model. Ratios are arithmetic on the paper's own model.
 
+Its database is made by `kvreel run` of `configs/study33.yaml`, `configs/claims.yaml` and, on a quiet
+machine with `--jobs 1`, `configs/claims-time.yaml`; claims of language models are of
+`configs/partial-prefill.yaml`, joined with `kvreel merge`.
+
 END
     if [ -e "$db" ]; then
         echo "Cells of the database: $("$kvreel" query --db "$db" --csv "

@@ -6,6 +6,7 @@
 # FOLDER receives kvreel_VERSION_ARCH.deb, whose path is the only line of stdout. The libraries it
 # depends on are those that the program is linked with; FFmpeg's, which are opened when a video is
 # made, are recommended. The same sources and compiler give the same file.
+# KVREEL_DEB_LEVEL says how hard xz tries, 0 to 9.
 set -euo pipefail
 
 kvreel=$1 cc=$2 folder=$3
@@ -30,7 +31,8 @@ mv "$root/usr/share/zsh/site-functions/_kvreel" "$root/usr/share/zsh/vendor-comp
 rmdir "$root/usr/share/zsh/site-functions"
 
 printf 'Source: kvreel\n\nPackage: kvreel\nArchitecture: any\n' >"$folder/shlibs/debian/control"
-depends=$(cd "$folder/shlibs" && dpkg-shlibdeps -O "$(realpath "$root/usr/bin/kvreel")" 2>/dev/null |
+program=$(realpath "$root/usr/bin/kvreel") # from here: FOLDER may be relative
+depends=$(cd "$folder/shlibs" && dpkg-shlibdeps -O "$program" 2>/dev/null |
     sed -n 's/^shlibs:Depends=//p')
 opened=$(dpkg -S libavformat.so libavcodec.so libavutil.so libswscale.so 2>/dev/null |
     sed -n 's/^\(lib[a-z]*[0-9]\+\):[^ ]* .*\.so\.[0-9.]*$/\1/p' | sort -u | paste -sd, | sed 's/,/, /g')
@@ -53,5 +55,5 @@ Description: which way of compressing the KV cache helps a video model?
 CONTROL
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 find "$root" -depth -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-dpkg-deb --root-owner-group -Zxz --build "$root" "$folder/kvreel_${version}_$arch.deb" >&2
+dpkg-deb --root-owner-group -Zxz -z"${KVREEL_DEB_LEVEL:-6}" --build "$root" "$folder/kvreel_${version}_$arch.deb" >&2
 echo "$folder/kvreel_${version}_$arch.deb"

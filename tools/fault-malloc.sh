@@ -1,24 +1,26 @@
 #!/usr/bin/env bash
 # fault-malloc.sh - one allocation fails, in every command: does each say so, and nothing else?
 #
-#     tools/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN]]
+#     tools/fault-malloc.sh BUILD [MOST [COMMAND-PATTERN [I/N]]]
 #
 # Of each command every place that allocates (tests/faults/malloc_fault.c says what a place is), or
-# MOST of them, spread evenly, and MOST/4 allocations at even distances beside. A try is
+# MOST of them, spread evenly, and MOST/4 allocations at even distances beside. With I/N the I-th
+# of N shares of these: what takes hours in one piece. A try is
 #     crash     a signal ended it (or its worker), or it did not end within 60 s
 #     other     exit 0, but stdout (of a sweep: cells, metrics, frames) is not what it is without the
 #               fault; or a database that is none
 #     untyped   another exit, and neither stderr nor the cell's reason speaks of memory
 # One line per command, then the sums; the exit is 1 unless all are 0. What went wrong is listed in
-# BUILD/fault-malloc.log: command, n, verdict, exit, what was said.
+# BUILD/fault-malloc.log, or FAULT_LOG: command, n, verdict, exit, what was said.
 set -uo pipefail
 
 build=$(realpath "$1")
 most=${2:-0}
 only=${3:-.}
+share=${4:-1/1}
 kvreel=$build/kvreel
 shim=$build/tests/faults/malloc_fault.so
-log=$build/fault-malloc.log
+log=${FAULT_LOG:-$build/fault-malloc.log}
 root=$PWD
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-fault-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -33,14 +35,23 @@ model: nano
 suite: {suite: moviegen-nano, prompts: 2}
 methods: [BF16, RTN_INT4, {method: RTN_INT2, options: {group: [16, 32]}}]
 frames: 3
+baselines: none
 YAML
 sed 's/prompts: 2/prompts: 1/; s/^methods.*/methods: [BF16, RTN_INT4]/' sweep.yaml >one.yaml
-"$kvreel" run sweep.yaml --db base.db --out out -q >/dev/null 2>run.err || {
-    cat run.err >&2
-    exit 1
+# What commands look at, made when the first of them is tried.
+make_base() {
+    [ ! -e base.db ] || return 0
+    "$kvreel" run sweep.yaml --db base.db --out out -q >/dev/null 2>run.err || {
+        cat run.err >&2
+        return 1
+    }
 }
-"$kvreel" generate -m RTN_INT4 --reference --frames 3 -q -o g -p 'a large red disc' >/dev/null || exit 1
-a=$(echo g/BF16-*.safetensors) b=$(echo g/RTN_INT4-*.safetensors)
+make_frames() {
+    [ ! -e a.safetensors ] || return 0
+    "$kvreel" generate -m RTN_INT4 --reference --frames 3 -q -o g -p 'a large red disc' >/dev/null || return 1
+    cp g/BF16-*.safetensors a.safetensors
+    cp g/RTN_INT4-*.safetensors b.safetensors
+}
 
 commands=(
     "list methods"
@@ -58,9 +69,11 @@ commands=(
     "status --db base.db"
     "submit slurm sweep.yaml --shards 2"
     "merge base.db -o all.db"
-    "compare $a $b --json --series"
-    "compare $a $b"
-    "sheet s.png $a $b"
+    "fsck base.db"
+    "fsck base.db -o new.db"
+    "compare a.safetensors b.safetensors --json --series"
+    "compare a.safetensors b.safetensors"
+    "sheet s.png a.safetensors b.safetensors"
     "sheet s.png --db base.db -m RTN_INT4 --worst"
     "query --db base.db --json SELECT*FROM(cells_wide)"
     "query --db base.db SELECT*FROM(summary)"
@@ -140,6 +153,10 @@ said() { # why, in one line
 }
 for command in "${commands[@]}"; do
     grep -qE -- "$only" <<<"$command" || continue
+    case $command in
+    *base.db*) make_base || exit 1 ;;
+    *a.safetensors*) make_frames || exit 1 ;;
+    esac
     n_commands=$((n_commands + 1))
     rm -f places
     try 0
@@ -164,6 +181,7 @@ for command in "${commands[@]}"; do
     else
         cp asked chosen
     fi
+    awk -v i="${share%/*}" -v n="${share#*/}" 'NR % n == i % n' chosen >mine
     tries=0 bad=0
     while read -r n; do
         try "$n"
@@ -173,7 +191,7 @@ for command in "${commands[@]}"; do
         bad=$((bad + 1))
         printf -v "$verdict" %d $((${!verdict} + 1))
         printf '%s\t%d\t%s\t%d\t%s\n' "$command" "$n" "$verdict" "$rc" "$(said)" >>"$log"
-    done <chosen
+    done <mine
     all=$((all + tries))
     printf '%-60.60s %7d allocations %5d places %5d tries %4d faults\n' "${command//$root\//}" "$count" "$n_places" "$tries" "$bad"
 done

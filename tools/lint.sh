@@ -124,6 +124,7 @@ if have clang 'the second compiler'; then
 fi
 if have nvcc 'registers of the CUDA kernels'; then
     step "nvcc takes every kernel, and none spills" no_spills
+    step "what a session with a GPU will build" bash tools/device-check.sh --build 90 "${BUILD:-build}/device-90"
     bash tools/sass.sh >/dev/null 2>"${BUILD:-build}/sass.log"
     case $? in
     77) echo "skip  $(cat "${BUILD:-build}/sass.log")" ;;

@@ -33,11 +33,11 @@ skipped=0
 broken=()
 
 # One line per program; a failing one shows its log.
-report() { # name rc n_passed n_failed seconds log
+report() { # name rc n_passed n_failed seconds log processor_ms
     passed=$((passed + $3))
     failed=$((failed + $4))
     if [ "$4" -eq 0 ]; then
-        printf 'ok    %-40s %4d checks %4d s\n' "$1" "$3" "$5"
+        printf 'ok    %-40s %4d checks %4d s, %d.%d s CPU\n' "$1" "$3" "$5" $(($7 / 1000)) $(($7 % 1000 / 100))
     else
         printf 'FAIL  %-40s %4d passed, %d failed, exit %d\n' "$1" "$3" "$4" "$2"
         sed 's/^/      | /' "$6" | tail -n 60
@@ -45,7 +45,7 @@ report() { # name rc n_passed n_failed seconds log
     fi
 }
 
-report_unit() { # name rc seconds log
+report_unit() { # name rc seconds log processor_ms
     local line checks=0 failures=0 errors=0
     # Check ends with "98%: Checks: 52, Failures: 1, Errors: 0", one line per runner.
     while read -r line; do
@@ -63,11 +63,11 @@ report_unit() { # name rc seconds log
         echo "no summary of checks in the output" >>"$4"
     fi
     local good=$((checks - failures - errors))
-    report "$1" "$2" "$good" "$bad" "$3" "$4"
+    report "$1" "$2" "$good" "$bad" "$3" "$4" "$5"
     grep '^CUDA: ' "$4"
 }
 
-report_cli() { # name rc seconds log
+report_cli() { # name rc seconds log processor_ms
     local good bad
     good=$(grep -c '^ok - ' "$4")
     bad=$(grep -c '^FAIL - ' "$4")
@@ -77,7 +77,7 @@ report_cli() { # name rc seconds log
         bad=1
         echo "the script checked nothing" >>"$4"
     fi
-    report "$1" "$2" "$good" "$bad" "$3" "$4"
+    report "$1" "$2" "$good" "$bad" "$3" "$4" "$5"
     grep '^skip - ' "$4" | sed 's/^skip - /skip  /'
 }
 
@@ -113,6 +113,8 @@ declare -A place # of a process: its test's place in the order
 began=()         # by place
 rcs=()           # by place; unset: it has not ended
 took=()
+cpu_ms=()
+all_ms=0 # processor time of all that have ended
 n_running=0
 n_reported=0
 
@@ -144,21 +146,38 @@ start() { # place
     n_running=$((n_running + 1))
 }
 
+# Of what has ended, with all that it started: `times` tells "1m2.345s 0m0.678s", user and system.
+children_ms() {
+    local user system t
+    times >"$logs/times"
+    { read -r _ && read -r user system; } <"$logs/times"
+    children=0
+    for t in "$user" "$system"; do
+        t=${t%s}
+        children=$((children + ${t%m*} * 60000))
+        t=${t#*m}
+        children=$((children + 10#${t/[.,]/}))
+    done
+}
+
 await_one() {
-    local pid rc i
+    local pid rc i children
     wait -n -p pid "${!place[@]}"
     rc=$?
+    children_ms
     i=${place[$pid]}
     unset "place[$pid]"
     n_running=$((n_running - 1))
     took[i]=$((SECONDS - began[i]))
+    cpu_ms[i]=$((children - all_ms))
+    all_ms=$children
     rcs[i]=$rc
     while [ -n "${rcs[n_reported]:-}" ]; do
         i=$n_reported
         n_reported=$((n_reported + 1))
         case ${tests[i]} in
-        *.sh) report_cli "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" ;;
-        *) report_unit "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" ;;
+        *.sh) report_cli "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" "${cpu_ms[i]}" ;;
+        *) report_unit "$(name_of "${tests[i]}")" "${rcs[i]}" "${took[i]}" "$(log_of "${tests[i]}")" "${cpu_ms[i]}" ;;
         esac
     done
 }
@@ -181,5 +200,6 @@ if [ $((passed + failed)) -eq 0 ]; then
 fi
 [ "$skipped" -gt 0 ] && echo "$skipped command line tests skipped, reasons above"
 [ ${#broken[@]} -gt 0 ] && echo "failing: ${broken[*]} (logs in $logs)"
+printf '%d s, %d s CPU\n' "$SECONDS" $((all_ms / 1000))
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
