@@ -24,6 +24,7 @@ static const struct shape shapes[] = {
 static const char *const methods[] = { "BF16", "RTN_INT4", "KIVI_INT2", "QUAROT_KV_INT4" };
 static const char *const as_bytes[] = { "RTN_INT4", "RTN_INT2", "KIVI_INT4", "KIVI_INT2" };
 enum { N_SHAPES = 2, N_METHODS = 4, N_PATHS = 2, N_BYTES = 4, MANY_CHUNKS = 32 };
+enum { MAX_D = 256, CHECKED = 48 };
 _Static_assert(N_SHAPES *(N_METHODS *N_PATHS + N_BYTES) <= KVR_BENCH_ATTENTION_ROWS, "a row each");
 
 struct kit {
@@ -129,40 +130,52 @@ struct error {
     double relative_l2; /* over all outputs that were looked at */
 };
 
-/* The cache's output against a direct softmax in double over what it decoded: every 17th query,
- * one head each. */
+/* One head's output for one query, by a direct softmax in double over what the cache decoded. */
+static void direct(const struct kit *t, const float *q, int h, double *p, double out[MAX_D])
+{
+    const int d = t->s->d;
+    const float *k = (const float *)t->k.p + h * d, *v = (const float *)t->v.p + h * d;
+    double top = -INFINITY, sum = 0;
+
+    memset(out, 0, (size_t)d * sizeof *out);
+    for (int64_t j = 0; j < t->n_key; j++) {
+        p[j] = 0;
+        for (int c = 0; c < d; c++)
+            p[j] += (double)q[c] * k[(size_t)j * t->width + (size_t)c];
+        p[j] /= sqrt(d);
+        top = fmax(top, p[j]);
+    }
+    for (int64_t j = 0; j < t->n_key; j++) {
+        sum += p[j] = exp(p[j] - top);
+        for (int c = 0; c < d; c++)
+            out[c] += p[j] * v[(size_t)j * t->width + (size_t)c];
+    }
+    for (int c = 0; c < d; c++)
+        out[c] /= sum;
+}
+
+/* The cache's output against the direct one: every 17th query or fewer, CHECKED of them, one head each. */
 static enum kvr_status error_of(struct kit *t, struct error *out)
 {
     const int d = t->s->d, heads = t->s->heads;
-    const float *x = t->x.p, *k = t->k.p, *v = t->v.p;
-    const float *got = x + 3 * (size_t)t->n_query * t->width;
+    const float *x = t->x.p, *got = x + 3 * (size_t)t->n_query * t->width;
+    const int64_t every = t->n_query / CHECKED > 17 ? t->n_query / CHECKED : 17;
     double *p = malloc((size_t)t->n_key * sizeof *p), e2 = 0, all2 = 0;
 
     if (!p)
         return kvr_fail(KVR_ENOMEM, "bench: no memory");
     out->worst = 0;
-    for (int64_t r = 0; r < t->n_query; r += 17) {
-        const size_t at = (size_t)r * t->width + (size_t)(r % heads * d);
-        const int h = (int)(r % heads);
-        double top = -INFINITY, sum = 0;
+    for (int64_t r = 0; r < t->n_query; r += every) {
+        const int h = (int)(r / every % heads);
+        const size_t at = (size_t)r * t->width + (size_t)(h * d);
+        double o[MAX_D];
 
-        for (int64_t j = 0; j < t->n_key; j++) {
-            p[j] = 0;
-            for (int c = 0; c < d; c++)
-                p[j] += (double)x[at + (size_t)c] * k[(size_t)j * t->width + (size_t)(h * d + c)];
-            p[j] /= sqrt(d);
-            top = fmax(top, p[j]);
-        }
-        for (int64_t j = 0; j < t->n_key; j++)
-            sum += p[j] = exp(p[j] - top);
+        direct(t, x + at, h, p, o);
         for (int c = 0; c < d; c++) {
-            double o = 0, e;
+            const double e = fabs(o[c] - got[at + (size_t)c]);
 
-            for (int64_t j = 0; j < t->n_key; j++)
-                o += p[j] * v[(size_t)j * t->width + (size_t)(h * d + c)];
-            e = fabs(o / sum - got[at + (size_t)c]);
             e2 += e * e;
-            all2 += o / sum * (o / sum);
+            all2 += o[c] * o[c];
             if (out->worst == out->worst && !(e <= out->worst))
                 out->worst = e;
         }
@@ -390,7 +403,7 @@ enum kvr_status kvr_bench_attention_at(struct kvr_dev *dev, const char *text, in
     kvr_onednn_limit();
     if (sscanf(text, "%dx%dx%dx%d%n", &queries, &keys, &heads, &d, &end) != 4 || text[end] ||
         queries < 1 || queries > 1 << 16 || keys % queries || keys < 2 * queries ||
-        keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > 256)
+        keys > 1 << 20 || heads < 1 || heads > 256 || d < 8 || d > MAX_D)
         return kvr_fail(KVR_EINVAL,
                         "--shape %s: need QUERIESxKEYSxHEADSxDIM, keys a multiple of the queries "
                         "and at least twice them, as in 768x9984x12x128",
