@@ -6,6 +6,7 @@
 
 #include "harness/cache/layer.h"
 #include "harness/core/rng.h"
+#include "tests/cache/layer_kit.h"
 #include "tests/suite.h"
 
 enum { S = 4, F = 3, H = 2, D = 16, W = H * D, CHUNK = S * F, CHUNKS = 7, FRAMES = CHUNKS * F };
@@ -13,13 +14,6 @@ enum { TOKENS = FRAMES * S, SINKS = 3, RECENT = 3 };
 
 static float keys[TOKENS * W], values[TOKENS * W];
 static uint8_t held[TOKENS];
-
-struct kit {
-    struct kvr_dev *dev;
-    struct kvr_scheme *scheme;
-    struct kvr_layer_scratch scratch;
-    struct kvr_layer layer;
-};
 
 static void open_kit(struct kit *t, const char *threshold)
 {
@@ -31,28 +25,12 @@ static void open_kit(struct kit *t, const char *threshold)
                                             .frames_per_chunk = F,
                                             .capacity = TOKENS };
 
-    memset(t, 0, sizeof *t);
-    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_scheme_open(&t->scheme, "STREAMV2_SINK3", set, 1) == KVR_OK, "%s",
-                  kvr_error());
-    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
-                     KVR_OK);
-}
-
-static void close_kit(struct kit *t)
-{
-    kvr_layer_close(&t->layer);
-    kvr_layer_scratch_free(&t->scratch);
-    kvr_scheme_close(&t->scheme);
-    kvr_dev_close(&t->dev);
+    kit_open(t, "STREAMV2_SINK3", set, &geo);
 }
 
 static void store(struct kit *t, int chunk)
 {
-    ck_assert_msg(kvr_layer_commit(&t->layer, keys + chunk * CHUNK * W, values + chunk * CHUNK * W,
-                                   (int64_t)chunk * CHUNK, CHUNK) == KVR_OK,
-                  "%s", kvr_error());
-    kvr_layer_dense(&t->layer, 0, (int64_t)(chunk + 1) * CHUNK, NULL, NULL, held);
+    kit_store(t, keys, values, W, (int64_t)chunk * CHUNK, CHUNK, NULL, NULL, held);
 }
 
 static double cosine(const float *x, int a, int b)
@@ -120,7 +98,7 @@ START_TEST(the_least_alike_gives_way)
                               "threshold %s: frame %d after chunk %d", thresholds[_i], f, c);
     }
     ck_assert(_i == 0 ? replaced == 0 : _i == 3 ? replaced == (CHUNKS - 2) * F : replaced > 0);
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 
@@ -139,7 +117,7 @@ START_TEST(a_still_picture)
     }
     for (int f = 0; f < FRAMES; f++)
         ck_assert_int_eq(held[f * S], f < SINKS || f >= FRAMES - RECENT);
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 

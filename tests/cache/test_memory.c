@@ -11,6 +11,7 @@
 #include "harness/core/dtype.h"
 #include "harness/core/rng.h"
 #include "methods/kernels/rope.h"
+#include "tests/cache/layer_kit.h"
 #include "tests/suite.h"
 
 enum { S = 6, ROW = 3, F = 3, H = 2, D = 16, CHUNK = S * F, W = H * D, CHUNKS = 8 };
@@ -19,13 +20,6 @@ enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S };
 static float raw[TOKENS * W], keys[TOKENS * W], values[TOKENS * W]; /* before rotation, after */
 static float got_k[TOKENS * W], got_v[TOKENS * W];
 static uint8_t held[TOKENS];
-
-struct kit {
-    struct kvr_dev *dev;
-    struct kvr_scheme *scheme;
-    struct kvr_layer_scratch scratch;
-    struct kvr_layer layer;
-};
 
 /* x turned to a place, in double. */
 static void place(const float *x, int frame, int token, float *to)
@@ -49,32 +43,17 @@ static void open_kit(struct kit *t, const char *retention)
                                             .frames_per_chunk = F,
                                             .capacity = TOKENS };
 
-    memset(t, 0, sizeof *t);
     kvr_normal(raw, TOKENS * W, 5, KVR_RNG_TEST, 1, 0, 0);
     kvr_normal(values, TOKENS * W, 5, KVR_RNG_TEST, 2, 0, 0);
     for (int i = 0; i < TOKENS; i++)
         for (int h = 0; h < H; h++)
             place(raw + i * W + h * D, i / S, i % S, keys + i * W + h * D);
-    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
-    ck_assert_msg(kvr_scheme_open(&t->scheme, "F32", set, 1) == KVR_OK, "%s", kvr_error());
-    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
-                     KVR_OK);
-}
-
-static void close_kit(struct kit *t)
-{
-    kvr_layer_close(&t->layer);
-    kvr_layer_scratch_free(&t->scratch);
-    kvr_scheme_close(&t->scheme);
-    kvr_dev_close(&t->dev);
+    kit_open(t, "F32", set, &geo);
 }
 
 static void store(struct kit *t, int chunk)
 {
-    ck_assert_msg(kvr_layer_commit(&t->layer, keys + chunk * CHUNK * W, values + chunk * CHUNK * W,
-                                   (int64_t)chunk * CHUNK, CHUNK) == KVR_OK,
-                  "%s", kvr_error());
-    kvr_layer_dense(&t->layer, 0, (int64_t)(chunk + 1) * CHUNK, got_k, got_v, held);
+    kit_store(t, keys, values, W, (int64_t)chunk * CHUNK, CHUNK, got_k, got_v, held);
 }
 
 /* Of a head's vector x before rotation and value v: is that what is held in the place of a token,
@@ -143,7 +122,7 @@ START_TEST(sinks_are_means)
         ck_assert(
             !memcmp(got_k + (n - F) * S * W, keys + (n - F) * S * W, CHUNK * W * sizeof *keys));
     }
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 
@@ -202,7 +181,7 @@ START_TEST(frames_are_means)
             }
         }
     }
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 
@@ -221,7 +200,7 @@ START_TEST(published_example)
         ck_assert(fabsf(got_v[4 * S * W + c] - 6.3f) <= 1e-5f);
         ck_assert(got_v[2 * S * W + c] == 2 && got_v[11 * S * W + c] == 11);
     }
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 
@@ -240,7 +219,7 @@ START_TEST(bf16_stalls)
             store(&t, c);
         for (int i = 0; i < CHUNK * W; i++)
             same[bf16] += got_v[i] == values[i];
-        close_kit(&t);
+        kit_close(&t);
     }
     ck_assert_int_le(same[0], CHUNK * W / 50);
     ck_assert_int_ge(same[1], CHUNK * W / 2);
@@ -262,7 +241,7 @@ START_TEST(bytes_are_flat)
     /* 9 frames of keys and values in F32; a frame's number and two means of both for each head. */
     ck_assert_uint_eq(kvr_layer_nominal(&t.layer), 9 * S * W * 2 * sizeof(float));
     ck_assert_uint_eq(before, 9 * S * W * 2 * sizeof(float) + 8 + 4 * W * sizeof(float));
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 
@@ -279,7 +258,7 @@ START_TEST(rows_divide_a_frame)
         ck_assert_int_eq(kvr_layer_commit(&t.layer, keys, values, 0, CHUNK), KVR_EUNSUPPORTED);
         ck_assert_msg(strstr(kvr_error(), "rows of 4 do not divide a frame of 6 positions"), "%s",
                       kvr_error());
-        close_kit(&t);
+        kit_close(&t);
     }
 }
 END_TEST
@@ -302,7 +281,7 @@ START_TEST(not_of_texts)
     ck_assert_int_eq(kvr_cache_open(&cache, t.dev, t.scheme, &shape, KVR_PATH_STAGED),
                      KVR_EUNSUPPORTED);
     ck_assert_msg(strstr(kvr_error(), "turns keys") != NULL, "%s", kvr_error());
-    close_kit(&t);
+    kit_close(&t);
 }
 END_TEST
 

@@ -11,6 +11,7 @@
 #include "harness/workload/basis.h"
 #include "methods/kernels/rope.h"
 #include "tests/suite.h"
+#include "tests/workload/watched.h"
 
 enum { S = 12, ROW = 4, F = 3, H = 2, D = 16, T = S * F, W = H * D, LAYERS = 2, CHUNKS = 3 };
 
@@ -37,6 +38,15 @@ static void draw(float *x, int layer, bool values, int chunk)
     }
 }
 
+/* Denoising passes are not looked at. */
+static void draw_both(int chunk, int pass, int layer, float *k, float *v)
+{
+    draw(k, layer, false, chunk);
+    draw(v, layer, true, chunk);
+    for (int i = 0; i < T * W && pass == 0; i++)
+        k[i] = v[i] = (float)(i % 7);
+}
+
 static struct kvr_basis *see(void)
 {
     const struct kvr_cache_shape shape = { .n_layers = LAYERS,
@@ -46,35 +56,10 @@ static struct kvr_basis *see(void)
                                            .frames_per_chunk = F,
                                            .capacity_frames = F * CHUNKS,
                                            .exact = KVR_BF16 };
-    static float k[T * W], v[T * W], q[T * W], out[T * W];
     struct kvr_basis *basis;
-    struct kvr_scheme *scheme;
-    struct kvr_cache *cache;
-    struct kvr_dev *dev;
 
-    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
     ck_assert_int_eq(kvr_basis_open(&basis, LAYERS, H, D), KVR_OK);
-    kvr_cache_watch(cache, kvr_basis_watch, basis);
-    for (int c = 0; c < CHUNKS; c++)
-        for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * F, F, p, p == 1 };
-
-            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
-            for (int l = 0; l < LAYERS; l++) {
-                draw(k, l, false, c);
-                draw(v, l, true, c);
-                for (int i = 0; i < T * W && p == 0; i++) /* denoising passes are not looked at */
-                    k[i] = v[i] = (float)(i % 7);
-                ck_assert_int_eq(kvr_cache_append(cache, l, k, v), KVR_OK);
-                ck_assert_int_eq(kvr_cache_attend(cache, l, q, out), KVR_OK);
-            }
-            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
-        }
-    kvr_cache_close(&cache);
-    kvr_scheme_close(&scheme);
-    kvr_dev_close(&dev);
+    watch_rollout(&shape, CHUNKS, draw_both, kvr_basis_watch, basis);
     return basis;
 }
 

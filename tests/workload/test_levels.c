@@ -9,6 +9,7 @@
 #include "harness/workload/levels.h"
 #include "methods/codecs/nuq/nuq.h"
 #include "tests/suite.h"
+#include "tests/workload/watched.h"
 
 enum { S = 12, F = 3, H = 2, D = 32, T = S * F, W = H * D, LAYERS = 2, BITS = 2, N = 1 << BITS };
 
@@ -24,7 +25,19 @@ static void draw(float *x, int layer, bool values, int chunk)
 
 static struct kvr_levels *levels;
 
-/* A rollout of these chunks, denoising passes of other values among them. */
+static float later; /* what chunks after the first are multiplied by */
+
+/* Denoising passes have other values. */
+static void draw_both(int chunk, int pass, int layer, float *k, float *v)
+{
+    draw(k, layer, false, chunk);
+    draw(v, layer, true, chunk);
+    for (int i = 0; i < T * W; i++) {
+        k[i] *= pass ? (chunk ? later : 1) : (float)(i % 5);
+        v[i] *= pass ? (chunk ? later : 1) : (float)(i % 3);
+    }
+}
+
 static void see(int n_chunks, float scale)
 {
     const struct kvr_cache_shape shape = { .n_layers = LAYERS,
@@ -34,35 +47,9 @@ static void see(int n_chunks, float scale)
                                            .frames_per_chunk = F,
                                            .capacity_frames = F * n_chunks,
                                            .exact = KVR_BF16 };
-    static float k[T * W], v[T * W], q[T * W], out[T * W];
-    struct kvr_scheme *scheme;
-    struct kvr_cache *cache;
-    struct kvr_dev *dev;
 
-    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
-    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
-    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, &shape, KVR_PATH_STAGED), KVR_OK);
-    kvr_cache_watch(cache, kvr_levels_watch, levels);
-    for (int c = 0; c < n_chunks; c++)
-        for (int p = 0; p < 2; p++) {
-            const struct kvr_pass pass = { c, c * F, F, p, p == 1 };
-
-            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
-            for (int l = 0; l < LAYERS; l++) {
-                draw(k, l, false, c);
-                draw(v, l, true, c);
-                for (int i = 0; i < T * W; i++) {
-                    k[i] *= p ? (c ? scale : 1) : (float)(i % 5);
-                    v[i] *= p ? (c ? scale : 1) : (float)(i % 3);
-                }
-                ck_assert_int_eq(kvr_cache_append(cache, l, k, v), KVR_OK);
-                ck_assert_int_eq(kvr_cache_attend(cache, l, q, out), KVR_OK);
-            }
-            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
-        }
-    kvr_cache_close(&cache);
-    kvr_scheme_close(&scheme);
-    kvr_dev_close(&dev);
+    later = scale;
+    watch_rollout(&shape, n_chunks, draw_both, kvr_levels_watch, levels);
 }
 
 /* What the stage fits to chunk c by itself. */

@@ -1,0 +1,46 @@
+/* layer_kit.h - one layer of a cache by itself, for tests of what it keeps. */
+#ifndef KVR_TESTS_LAYER_KIT_H
+#define KVR_TESTS_LAYER_KIT_H
+
+#include <check.h>
+#include <string.h>
+
+#include "harness/cache/layer.h"
+
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_layer_scratch scratch;
+    struct kvr_layer layer;
+};
+
+/* A method with one option set. The geometry's number of layers is 1. */
+static inline void kit_open(struct kit *t, const char *method, const struct kvr_setting *set,
+                            const struct kvr_layer_geometry *geo)
+{
+    memset(t, 0, sizeof *t);
+    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&t->scheme, method, set, 1) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, geo, &t->scratch, false), KVR_OK);
+}
+
+static inline void kit_close(struct kit *t)
+{
+    kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_scheme_close(&t->scheme);
+    kvr_dev_close(&t->dev);
+}
+
+/* Commit n tokens from token `at` on of keys and values [all tokens, width]; then all up to there is
+ * read back, as kvr_layer_dense() does. */
+static inline void kit_store(struct kit *t, const float *keys, const float *values, int width,
+                             int64_t at, int n, float *k, float *v, uint8_t *held)
+{
+    ck_assert_msg(kvr_layer_commit(&t->layer, keys + at * width, values + at * width, at, n) ==
+                      KVR_OK,
+                  "%s", kvr_error());
+    kvr_layer_dense(&t->layer, 0, at + n, k, v, held);
+}
+
+#endif

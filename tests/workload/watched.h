@@ -1,0 +1,46 @@
+/* watched.h - a rollout of drawn chunks through a BF16 cache that somebody watches. */
+#ifndef KVR_TESTS_WATCHED_H
+#define KVR_TESTS_WATCHED_H
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "harness/cache/cache.h"
+
+/* Keys and values [T,H,D] of a chunk in one layer; pass 0 denoises, pass 1 is the clean one. */
+typedef void draw_chunk_fn(int chunk, int pass, int layer, float *k, float *v);
+
+static inline void watch_rollout(const struct kvr_cache_shape *shape, int n_chunks,
+                                 draw_chunk_fn *draw, kvr_cache_watch_fn *watch, void *ctx)
+{
+    const int n_frames = shape->frames_per_chunk;
+    const size_t n = (size_t)(n_frames * shape->tokens_per_frame * shape->n_heads * shape->head_dim);
+    float *x = calloc(4 * n, sizeof *x); /* keys, values, queries, output */
+    struct kvr_scheme *scheme;
+    struct kvr_cache *cache;
+    struct kvr_dev *dev;
+
+    ck_assert_ptr_nonnull(x);
+    ck_assert_int_eq(kvr_dev_open(&dev, KVR_CPU), KVR_OK);
+    ck_assert_int_eq(kvr_scheme_open(&scheme, "BF16", NULL, 0), KVR_OK);
+    ck_assert_int_eq(kvr_cache_open(&cache, dev, scheme, shape, KVR_PATH_STAGED), KVR_OK);
+    kvr_cache_watch(cache, watch, ctx);
+    for (int c = 0; c < n_chunks; c++)
+        for (int p = 0; p < 2; p++) {
+            const struct kvr_pass pass = { c, c * n_frames, n_frames, p, p == 1 };
+
+            ck_assert_int_eq(kvr_cache_begin_pass(cache, &pass), KVR_OK);
+            for (int l = 0; l < shape->n_layers; l++) {
+                draw(c, p, l, x, x + n);
+                ck_assert_int_eq(kvr_cache_append(cache, l, x, x + n), KVR_OK);
+                ck_assert_int_eq(kvr_cache_attend(cache, l, x + 2 * n, x + 3 * n), KVR_OK);
+            }
+            ck_assert_int_eq(kvr_cache_end_pass(cache), KVR_OK);
+        }
+    kvr_cache_close(&cache);
+    kvr_scheme_close(&scheme);
+    kvr_dev_close(&dev);
+    free(x);
+}
+
+#endif
