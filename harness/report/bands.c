@@ -21,7 +21,8 @@ static bool same_point(const struct kvr_table *t, const int *column, int a, int 
 
 /* Rows [from, to) of `in` are one point. */
 static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *in,
-                                 const int *column, int from, int to, double *value)
+                                 const int *column, int from, int to, double least, double most,
+                                 double *value)
 {
     struct kvr_interval ci = { .lo = NAN, .hi = NAN };
     struct kvr_value row[N_COLUMNS];
@@ -33,6 +34,8 @@ static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *
     }
     if (n > 1)
         KVR_TRY(kvr_mean_interval(value, n, 0.95, &ci));
+    if (least < most)
+        kvr_interval_within(&ci, least, most);
     for (int c = METHOD; c <= X; c++)
         row[c] = *kvr_table_at(in, from, column[c]);
     row[Y] = kvr_value_number(kvr_mean(value, n));
@@ -42,7 +45,8 @@ static enum kvr_status add_point(struct kvr_table *out, const struct kvr_table *
     return kvr_table_add(out, row);
 }
 
-enum kvr_status kvr_bands(struct kvr_table **out, const struct kvr_table *in)
+enum kvr_status kvr_bands(struct kvr_table **out, const struct kvr_table *in, double least,
+                          double most)
 {
     static const struct kvr_column columns[] = {
         { .name = "method" },   { .name = "family" }, { .name = "is_baseline" },
@@ -60,7 +64,7 @@ enum kvr_status kvr_bands(struct kvr_table **out, const struct kvr_table *in)
     for (int from = 0, to; st == KVR_OK && from < in->n_rows; from = to) {
         for (to = from + 1; to < in->n_rows && same_point(in, column, from, to); to++)
             ;
-        st = add_point(*out, in, column, from, to, value);
+        st = add_point(*out, in, column, from, to, least, most, value);
     }
     free(value);
     if (st != KVR_OK)

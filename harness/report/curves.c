@@ -235,7 +235,7 @@ static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curve
     if (st == KVR_OK)
         st = kvr_table_query_within(spec->bands ? &values : rows, db_path, sql, &limits);
     if (st == KVR_OK && spec->bands)
-        st = kvr_bands(rows, values);
+        st = kvr_bands(rows, values, spec->lo, spec->hi);
     kvr_table_close(&values);
     free(sql);
     return st;
@@ -273,11 +273,8 @@ static enum kvr_status choose_metric(struct kvr_curves_spec *spec, const char *w
     spec->with = with;
     spec->title = text[0];
     spec->y_label = text[1];
-    spec->lo = spec->hi = 0;
-    if (m && m->hi == 1.0) {
-        spec->lo = m->lo < -1 ? -1 : m->lo;
-        spec->hi = 1;
-    }
+    spec->lo = m && isfinite(m->lo) && isfinite(m->hi) ? m->lo : 0;
+    spec->hi = m && isfinite(m->lo) && isfinite(m->hi) ? m->hi : 0;
     return KVR_OK;
 }
 

@@ -358,7 +358,7 @@ static void put_end_bars(const struct kvr_curves_figure *f, FILE *to)
         const struct kvr_curve *c = &f->curve[i];
         const int last = c->to - c->from - 1;
 
-        if (c->named && !c->baseline)
+        if (c->named && isfinite(number(f, c->to - 1, "lo"))) /* not of one prompt */
             fprintf(to,
                     "    data index %d every ::%d::%d using ($%d - %.9g):(sy($%d)):(iny($%d))"
                     ":(iny($%d)) with yerrorbars pt -1 lw 1.2 lc rgb '%s' notitle, \\\n",

@@ -25,7 +25,7 @@ struct kvr_fig_layout {
 
 struct kvr_fig_key {
     char text[80];
-    int point_type; /* 0: a heading, -1: the line of the front */
+    int point_type; /* 0: a heading, -1: the line of the front, -2: that of equal x and y */
     const char *rgb;
 };
 
@@ -61,7 +61,8 @@ struct kvr_figure {
     struct kvr_fig_key key[KVR_FIG_MAX_KEY];
     char note[KVR_FIG_MAX_NOTES][KVR_FIG_LINE_MAX]; /* the captions, as lines */
     char title[2][KVR_FIG_LINE_MAX];
-    int n; /* points, by x, then y, then name */
+    bool crowded; /* only the front's corners have bars */
+    int n;        /* points, by x, then y, then name */
     struct kvr_fig_point *point;
     int n_families;
     const char **family; /* sorted; borrowed from rows */

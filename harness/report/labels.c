@@ -2,6 +2,7 @@
 #include "harness/report/labels.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 struct box {
     double x0, y0, x1, y1;
@@ -75,6 +76,35 @@ static struct kvr_line leader_of(const struct kvr_label *l)
     return (struct kvr_line){ l->x, l->y, l->end_x, l->end_y };
 }
 
+static double distance(const struct box *b, double x, double y)
+{
+    return hypot(fmax(fmax(b->x0 - x, x - b->x1), 0.0), fmax(fmax(b->y0 - y, y - b->y1), 0.0));
+}
+
+/* How many other marks a reader could take the name for: without a line to its own mark those that
+ * are no farther from it, with one those that it stands beside. */
+static int misread(const struct kvr_label *l, const struct box *b, const struct kvr_label_field *f)
+{
+    const double reach = l->leader ? f->radius + gaps[1] : distance(b, l->x, l->y) + 3.0;
+    int n = 0;
+
+    for (int i = 0; i < f->n_marks; i++)
+        n += (f->px[i] != l->x || f->py[i] != l->y) && distance(b, f->px[i], f->py[i]) < reach;
+    return n;
+}
+
+/* Do two lines cross? Sides of the ends of one from the other. */
+static bool cross(const struct kvr_line *a, const struct kvr_line *b)
+{
+    const double ux = a->x1 - a->x0, uy = a->y1 - a->y0, vx = b->x1 - b->x0, vy = b->y1 - b->y0;
+    const double a0 = ux * (b->y0 - a->y0) - uy * (b->x0 - a->x0);
+    const double a1 = ux * (b->y1 - a->y0) - uy * (b->x1 - a->x0);
+    const double b0 = vx * (a->y0 - b->y0) - vy * (a->x0 - b->x0);
+    const double b1 = vx * (a->y1 - b->y0) - vy * (a->x1 - b->x0);
+
+    return a0 * a1 < 0 && b0 * b1 < 0;
+}
+
 static double cost(const struct kvr_label *labels, int n_placed, int self,
                    const struct kvr_label_field *f)
 {
@@ -96,17 +126,22 @@ static double cost(const struct kvr_label *labels, int n_placed, int self,
             c += 3.0 * inside(&other, &b);
         if (l->leader)
             c += 3.0 * inside(&own, &o);
+        if (l->leader && labels[i].leader && cross(&own, &other))
+            c += 20.0;
     }
+    c += 30.0 * misread(l, &b, f);
     for (int i = 0; i < f->n_points; i++) {
         struct box mark = { f->px[i] - f->radius, f->py[i] - f->radius, f->px[i] + f->radius,
                             f->py[i] + f->radius };
 
         c += 10.0 * overlap(&b, &mark);
         if (l->leader && (f->px[i] != l->x || f->py[i] != l->y))
-            c += 1.0 * inside(&own, &mark);
+            c += 6.0 * inside(&own, &mark); /* it would end at the wrong one */
     }
     for (int i = 0; i < f->n_lines; i++)
         c += 2.0 * inside(&f->lines[i], &b);
+    for (int i = 0; i < f->n_bars; i++)
+        c += 1.0 * inside(&f->bars[i], &b);
     return c;
 }
 
@@ -140,4 +175,9 @@ void kvr_labels_place(struct kvr_label *labels, int n, const struct kvr_label_fi
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < n; i++)
             settle(labels, n, i, f);
+    for (int i = 0; i < n; i++) {
+        struct box b = text_box(&labels[i], f->height);
+
+        labels[i].elsewhere = misread(&labels[i], &b, f) > 0;
+    }
 }

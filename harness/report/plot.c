@@ -44,6 +44,26 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
+/* A setting as a sweep names it. */
+static const char *setting_name(const char *column)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        if (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, column) == 0)
+            return kvr_setting_rows[i].name;
+    return column;
+}
+
+/* Where all rows are of one machine it stands below the figure alone. */
+static bool many_machines(const struct kvr_table *t)
+{
+    const int c = kvr_table_find(t, "machine");
+
+    for (int r = 1; c >= 0 && r < t->n_rows; r++)
+        if (strcmp(kvr_table_text(t, r, c), kvr_table_text(t, 0, c)) != 0)
+            return true;
+    return false;
+}
+
 /* "model nano, frames 42, ..." of one row: what must be equal within a figure, without what goes
  * without saying. NULL without memory; free(). */
 static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_table *t, int row)
@@ -67,11 +87,15 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
             snprintf(number, sizeof number, "%.6g", v->r);
         if (kvr_setting_unsaid(*s, number[0] ? number : v->text))
             continue;
-        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", *s);
+        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", setting_name(*s));
         if (number[0])
             fputs(number, to);
         else
             kvr_escape_text(to, v->text);
+    }
+    if (many_machines(t)) {
+        fputs(", on ", to);
+        kvr_escape_text(to, kvr_table_text(t, row, kvr_table_find(t, "machine")));
     }
     kvr_text_close(to, &text);
     return text;
@@ -191,20 +215,42 @@ static int by_place(const void *pa, const void *pb)
     return strcmp(a->text, b->text);
 }
 
-/* Bars of many points hide the points: then those of the front's corners are drawn alone. */
-static bool choose_bars(struct kvr_figure *f)
+/* Of one measure against itself: is the point off the line where both are equal, for all that its
+ * intervals know? */
+static bool off_line(const struct kvr_fig_point *p)
+{
+    return p->x_hi < p->y_lo || p->y_hi < p->x_lo;
+}
+
+/* Bars of many points hide the points: then those of the front's corners are drawn alone, and where
+ * equality is the question those that differ. */
+static void choose_bars(struct kvr_figure *f)
 {
     const int at_most = 30;
+    const bool line = f->spec->x.of && f->spec->y.of;
     int n_drawn = 0, n_corners = 0;
 
     for (int i = 0; i < f->n; i++) {
         n_drawn += f->point[i].drawn;
         n_corners += f->point[i].drawn && f->point[i].corner;
     }
-    for (int i = 0; i < f->n; i++)
-        f->point[i].bar = f->point[i].drawn && !f->style->no_bars &&
-                          (n_drawn <= at_most || f->point[i].corner || n_corners == 0);
-    return n_drawn > at_most && n_corners > 0;
+    f->crowded = n_drawn > at_most && (line || n_corners > 0);
+    for (int i = 0; i < f->n; i++) {
+        struct kvr_fig_point *p = &f->point[i];
+
+        p->bar =
+            p->drawn && !f->style->no_bars && (!f->crowded || (line ? off_line(p) : p->corner));
+    }
+}
+
+static bool has_bar(const struct kvr_fig_point *p)
+{
+    return p->bar && (p->y_hi > p->y_lo || p->x_hi > p->x_lo);
+}
+
+static bool leaves(const struct kvr_fig_axis *a, double lo, double hi)
+{
+    return lo < a->lo || hi > a->hi; /* false without an interval */
 }
 
 /* "2", "2 to 4": what the drawn points have in a column; false where it has no numbers. */
@@ -243,12 +289,30 @@ static void count_samples(const struct kvr_figure *f, char *out, size_t n)
                  strcmp(prompts, "1") ? "s" : "", videos);
 }
 
-static enum kvr_status make_captions(struct kvr_figure *f, const char *settings, const char *host)
+/* Drawn points without a name. */
+static int count_unnamed(const struct kvr_figure *f)
 {
+    int n = 0;
+
+    for (int i = 0; i < f->n; i++)
+        n += f->point[i].drawn && !f->point[i].named;
+    return n;
+}
+
+static enum kvr_status make_captions(struct kvr_figure *f, const char *settings, const char *host,
+                                     int n_unnamed)
+{
+    const bool line = f->spec->x.of && f->spec->y.of;
     int n_out = 0;
-    char count[160], left_out[64] = "";
-    const bool crowded = choose_bars(f);
-    bool bars = false;
+    char count[160], left_out[64] = "", unnamed[64] = "";
+    bool bars = false, cut = false;
+
+    for (int i = 0; i < 2; i++) {
+        free(f->caption[i]);
+        f->caption[i] = NULL;
+    }
+    if (n_unnamed)
+        snprintf(unnamed, sizeof unnamed, "; %d without a name", n_unnamed);
 
     count_samples(f, count, sizeof count);
     for (int i = 0; i < f->n; i++)
@@ -257,13 +321,19 @@ static enum kvr_status make_captions(struct kvr_figure *f, const char *settings,
         snprintf(left_out, sizeof left_out, "; %d method%s without a result left out", n_out,
                  n_out > 1 ? "s" : "");
     for (int i = 0; i < f->n; i++)
-        bars = bars || (f->point[i].bar && (f->point[i].y_hi > f->point[i].y_lo ||
-                                            f->point[i].x_hi > f->point[i].x_lo));
-    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s", count, settings, left_out,
-                 !bars     ? ""
-                 : crowded ? "; bars: 95 % intervals over prompts, of the front alone"
-                           : "; bars: 95 % intervals over prompts",
-                 f->style->where ? "; where " : "", f->style->where ? f->style->where : "",
+        if (has_bar(&f->point[i])) {
+            const struct kvr_fig_point *p = &f->point[i];
+
+            bars = true;
+            cut = cut || leaves(&f->x, p->x_lo, p->x_hi) || leaves(&f->y, p->y_lo, p->y_hi);
+        }
+    if (asprintf(&f->caption[0], "%s; %s%s%s%s%s%s%s%s%s%s", count, settings, left_out, unnamed,
+                 bars ? "; bars: 95 % intervals over prompts" : "",
+                 !bars || !f->crowded ? ""
+                 : line               ? ", of those that differ alone"
+                                      : ", of the front alone",
+                 cut ? ", some longer than the figure" : "", f->style->where ? "; where " : "",
+                 f->style->where ? f->style->where : "",
                  f->style->bounds ? "; beyond the front: all but " : "",
                  f->style->bounds ? f->style->bounds : "") < 0) {
         f->caption[0] = NULL;
@@ -300,7 +370,7 @@ static bool overlap(const struct kvr_label *a, const struct kvr_label *b, double
     double w = fmin(a->left + a->width, b->left + b->width) - fmax(a->left, b->left);
     double h = fmin(a->bottom, b->bottom) + height - fmax(a->bottom, b->bottom);
 
-    return w > 1 && h > 0.25 * height;
+    return w > 1 && h > 0.1 * height;
 }
 
 /* A name that found no room of its own covers others: it goes, the front's last. */
@@ -314,6 +384,7 @@ static void drop_covered(struct kvr_figure *f, int n_drawn, const struct kvr_lab
 
             if (!p->named || (pass == 0 && (p->corner || p->baseline)))
                 continue;
+            covers = covers || (pass == 0 && l->elsewhere);
             for (int j = 0; j < n_drawn && !covers; j++)
                 covers = j != i && f->point[j].named && overlap(l, &f->label[j], field->height);
             for (int j = 0; j < field->n_points && !covers; j++)
@@ -367,6 +438,27 @@ static int add_floor_text(const struct kvr_figure *f, int n, double *px, double 
     return n;
 }
 
+/* A value's place on the axis, no farther than the frame. */
+static double within(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px)
+{
+    return kvr_fig_px(a, fmin(fmax(v, a->lo), a->hi), lo_px, hi_px);
+}
+
+/* The intervals of a point at (x, y) as they are drawn; how many. */
+static int add_bars(const struct kvr_figure *f, const struct kvr_fig_point *p, double x, double y,
+                    struct kvr_line *out)
+{
+    int n = 0;
+
+    if (p->bar && p->y_hi > p->y_lo)
+        out[n++] = (struct kvr_line){ x, within(&f->y, p->y_lo, f->at.bottom, f->at.top), x,
+                                      within(&f->y, p->y_hi, f->at.bottom, f->at.top) };
+    if (p->bar && p->x_hi > p->x_lo)
+        out[n++] = (struct kvr_line){ within(&f->x, p->x_lo, f->at.left, f->at.right), y,
+                                      within(&f->x, p->x_hi, f->at.left, f->at.right), y };
+    return n;
+}
+
 static enum kvr_status place_labels(struct kvr_figure *f)
 {
     struct kvr_label_field field = { .left = f->at.left + 4,
@@ -378,16 +470,18 @@ static enum kvr_status place_labels(struct kvr_figure *f)
     size_t n = (size_t)f->n;
     double *px = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *px);
     double *py = calloc(n + TEXT_ROWS * TEXT_COLUMNS, sizeof *py);
-    struct kvr_line *lines = calloc(2 * n, sizeof *lines);
+    struct kvr_line *lines = calloc(2 * n, sizeof *lines), *bars = calloc(2 * n, sizeof *bars);
     struct kvr_label *labels = calloc(n, sizeof *labels);
     int n_drawn = 0, last = -1;
     enum kvr_status st;
 
+    free(f->label);
     f->label = labels;
-    if (!px || !py || !lines || !labels) {
+    if (!px || !py || !lines || !bars || !labels) {
         free(px);
         free(py);
         free(lines);
+        free(bars);
         return no_memory();
     }
     while (n_drawn < f->n && f->point[n_drawn].drawn)
@@ -402,6 +496,7 @@ static enum kvr_status place_labels(struct kvr_figure *f)
                                 .y = py[i],
                                 /* with room before the next name in a row */
                                 .width = f->at.label * px_per_pt * (kvr_fig_ems(p->text) + 0.7) };
+        field.n_bars += add_bars(f, p, px[i], py[i], &bars[field.n_bars]);
         if (!p->corner)
             continue;
         if (last >= 0) { /* the two sides of the step that ends here */
@@ -413,16 +508,19 @@ static enum kvr_status place_labels(struct kvr_figure *f)
         }
         last = i;
     }
+    field.n_marks = n_drawn;
     field.n_points = add_floor_text(f, n_drawn, px, py);
     field.px = px;
     field.py = py;
     field.lines = lines;
+    field.bars = bars;
     st = place_named(f, n_drawn, choose_names(f, n_drawn, px, py), &field);
     if (st == KVR_OK)
         drop_covered(f, n_drawn, &field);
     free(px);
     free(py);
     free(lines);
+    free(bars);
     return st;
 }
 
@@ -458,8 +556,14 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
         return no_memory();
     }
     kvr_fig_front(f);
-    KVR_TRY(make_captions(f, settings, host));
+    choose_bars(f);
     kvr_fig_axes(f);
+    KVR_TRY(make_captions(f, settings, host, 0));
+    kvr_fig_lay_out(f);
+    KVR_TRY(place_labels(f));
+    if (!count_unnamed(f))
+        return KVR_OK;
+    KVR_TRY(make_captions(f, settings, host, count_unnamed(f))); /* the plot stays as large */
     kvr_fig_lay_out(f);
     return place_labels(f);
 }

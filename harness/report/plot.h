@@ -28,6 +28,7 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out);
 struct kvr_plot_axis {
     const char *column; /* of the statement */
     const char *label;  /* with its unit */
+    const char *of;     /* column whose text stands behind the label; NULL: none */
     int better;         /* +1: more is better, -1: less is, 0: neither, so no front */
     bool log;           /* equal steps are equal ratios */
     double scale;       /* drawn = stored * scale; 0 means 1 */

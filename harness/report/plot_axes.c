@@ -1,6 +1,7 @@
 /* plot_axes.c - where axes begin and end, and their ticks. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/report/figure.h"
 
@@ -160,8 +161,8 @@ void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, in
 
 void kvr_fig_axes(struct kvr_figure *f)
 {
-    double *x = calloc((size_t)f->n + 1, sizeof *x), *y = calloc((size_t)f->n + 1, sizeof *y);
-    double *x_ends = calloc(2 * (size_t)f->n + 1, sizeof *x_ends);
+    double *x = calloc(2 * (size_t)f->n + 1, sizeof *x), *y = calloc((size_t)f->n + 1, sizeof *y);
+    double *x_ends = calloc(4 * (size_t)f->n + 1, sizeof *x_ends);
     double *y_ends = calloc(2 * (size_t)f->n + 1, sizeof *y_ends);
     int n = 0;
 
@@ -179,7 +180,13 @@ void kvr_fig_axes(struct kvr_figure *f)
         y_ends[2 * n] = p->bar ? p->y_lo : NAN;
         y_ends[2 * n++ + 1] = p->bar ? p->y_hi : NAN;
     }
-    if (n) {
+    if (n && f->spec->x.of && f->spec->y.of) { /* one measure on both: one axis, drawn twice */
+        memcpy(x + n, y, (size_t)n * sizeof *x);
+        memcpy(x_ends + 2 * n, y_ends, 2 * (size_t)n * sizeof *x_ends);
+        kvr_fig_fit(&f->x, x, x_ends, 2 * n);
+        f->y = f->x;
+        f->y.spec = &f->spec->y;
+    } else if (n) {
         kvr_fig_fit(&f->x, x, x_ends, n);
         kvr_fig_fit(&f->y, y, y_ends, n);
     }

@@ -87,6 +87,8 @@ static void make_key(struct kvr_figure *f)
                 add_key(f, kvr_fig_shapes[k].title, kvr_fig_shapes[k].point_type, "#777777");
                 break;
             }
+    if (f->spec->x.of)
+        add_key(f, "equal on both", -2, "#9a9a9a");
     if (study)
         add_key(f, "hollow: the study's", 6, "#777777");
 }

@@ -135,19 +135,22 @@ static void put_axis_label(const struct kvr_figure *f, const struct kvr_fig_axis
 {
     const double room = which == 'x' ? f->at.right - f->at.left : f->at.top - f->at.bottom;
     const int most = (int)(1.12 * room / (0.5 * f->at.font * 96.0 / 72.0));
-    const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket;
-    const char *against = strstr(a->spec->label, " against ");
-    char text[256]; /* the label and why it is not even */
+    const char *more = a->cap > 0 ? ", stretched towards 1" : "", *bracket, *against;
+    const int of = a->spec->of ? kvr_table_find(f->rows, a->spec->of) : -1;
+    char label[224], text[256]; /* the label and why it is not even */
 
-    snprintf(text, sizeof text, "%.200s%s", a->spec->label, more);
-    bracket = strrchr(a->spec->label, '(');
-    if ((int)strlen(text) > most && bracket > a->spec->label && strlen(bracket) > 8)
-        snprintf(text, sizeof text, "%.*s%s", (int)(bracket - a->spec->label - 1), a->spec->label,
-                 more);
+    snprintf(label, sizeof label, "%.150s%s%.64s", a->spec->label, of < 0 ? "" : " ",
+             of < 0 ? "" : kvr_table_text(f->rows, f->point[0].row, of));
+    snprintf(text, sizeof text, "%.200s%s", label, more);
+    bracket = strrchr(label, '(');
+    against = strstr(label, " against ");
+    if ((int)strlen(text) > most && bracket > label && strlen(bracket) > 8)
+        snprintf(text, sizeof text, "%.*s%s", (int)(bracket - label - 1), label, more);
     if ((int)strlen(text) > most && against)
-        snprintf(text, sizeof text, "%.*s%s", (int)(against - a->spec->label), a->spec->label,
-                 more);
-    if ((int)strlen(text) > most && strlen(a->spec->column) + strlen(more) < strlen(text))
+        snprintf(text, sizeof text, "%.*s%s", (int)(against - label), label, more);
+    if ((int)strlen(text) > most && of >= 0)
+        snprintf(text, sizeof text, "%.200s", label);
+    else if ((int)strlen(text) > most && strlen(a->spec->column) + strlen(more) < strlen(text))
         snprintf(text, sizeof text, "%.200s%s", a->spec->column, more);
     fprintf(to, "set %clabel ", which);
     kvr_escape_gnuplot(to, text);
@@ -278,20 +281,46 @@ static void put_key(const struct kvr_figure *f, FILE *to)
                     21001 + i, (x + 0.6 * em) / at->width, y / at->height, k->point_type, k->rgb);
         else if (k->point_type < 0)
             fprintf(to,
-                    "set arrow %d from screen %.5f, %.5f to screen %.5f, %.5f nohead lw 1.5 "
-                    "lc rgb '%s'\n",
+                    "set arrow %d from screen %.5f, %.5f to screen %.5f, %.5f nohead "
+                    "lw %s lc rgb '%s'\n",
                     21001 + i, x / at->width, y / at->height, (x + 1.2 * em) / at->width,
-                    y / at->height, k->rgb);
+                    y / at->height, k->point_type == -1 ? "1.5" : "1 dt 3", k->rgb);
     }
 }
 
-static void put_plot(const struct kvr_figure *f, int n_front, FILE *to)
+/* Of one measure against itself: where both are the same. Points, for an axis may be stretched. */
+static bool put_same(const struct kvr_figure *f, FILE *to)
+{
+    const double lo = fmax(f->x.lo, f->y.lo), hi = fmin(f->x.hi, f->y.hi);
+    const int n = 64;
+
+    if (!f->spec->x.of || !f->spec->y.of || !(lo < hi))
+        return false;
+    fputs("\n# Equal on both axes.\n$same << EOD\nv\n", to);
+    for (int i = 0; i <= n; i++) { /* as many on each nine of a stretched axis */
+        double v = lo + (hi - lo) * i / n;
+
+        if (f->x.cap > 0 && f->y.cap > 0) {
+            const double near = fmax(f->x.cap, f->y.cap);
+
+            v = 1 - (1 - lo) * pow(near / (1 - lo), (double)i / n);
+        }
+        fprintf(to, "%.9g\n", v);
+    }
+    fputs("EOD\n", to);
+    return true;
+}
+
+static void put_plot(const struct kvr_figure *f, int n_front, bool same, FILE *to)
 {
     /* Between two corners the better x lasts longer: down first when more x is better. */
     const char *steps = f->spec->x.better > 0 ? "fsteps" : "steps";
     bool front = n_front > 0;
 
     fputs("\nplot \\\n", to);
+    if (same)
+        fputs("    $same using (sx($1)):(sy($1)) with lines lw 1 dt 3 lc rgb hair notitle, \\\n",
+              to);
     if (n_front > 1)
         fprintf(to, "    $front using (sx($1)):(sy($2)) with %s lw 1.5 lc rgb hair notitle, \\\n",
                 steps);
@@ -360,7 +389,7 @@ static const struct {
 
 static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
 {
-    bool first = true;
+    bool first = true, same;
     int n_front;
 
     put_head(f, to);
@@ -373,6 +402,7 @@ static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
     put_labels(f, to);
     put_key(f, to);
     n_front = put_front(f, to);
+    same = put_same(f, to);
     for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
         if (!(formats & terminals[i].format))
             continue;
@@ -380,7 +410,7 @@ static void put_script(const struct kvr_figure *f, unsigned formats, FILE *to)
         kvr_fig_terminal(to, terminals[i].format, f->at.width, f->at.height);
         fprintf(to, "\nset output '%s.%s'", f->stem, terminals[i].suffix);
         if (first)
-            put_plot(f, n_front, to);
+            put_plot(f, n_front, same, to);
         else
             fputs("\nreplot\n", to);
         first = false;

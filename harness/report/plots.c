@@ -95,8 +95,8 @@ const struct kvr_plot_spec kvr_plots[] = {
     { .name = "suites",
       .title = "Do the suites agree? SSIM of one against the other",
       .sql = kvr_statement_figure_suites,
-      .x = { .column = "ssim_a", .label = "SSIM on the first suite (x_suite)" },
-      .y = { .column = "ssim_b", .label = "SSIM on the second suite (y_suite)" },
+      .x = { .column = "ssim_a", .label = "SSIM on", .of = "x_suite", .lo = -1.0, .hi = 1.0 },
+      .y = { .column = "ssim_b", .label = "SSIM on", .of = "y_suite", .lo = -1.0, .hi = 1.0 },
       .settings = pair },
     { .name = NULL },
 };

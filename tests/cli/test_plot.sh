@@ -47,6 +47,10 @@ YAML
 "$kvreel" run "$work/text.yaml" --db "$work/text.db" --out "$work/out" -q >"$out" 2>"$err" ||
     fail "the sweep of a text runs: $(tail -n 3 "$err")"
 
+sed 's/^methods: .*/methods: [BF16, RTN_INT2, RTN_INT4, RTN_INT8, KIVI_INT2, KIVI_INT4, NF4_G64, PRQ_INT2]/' "$work/text.yaml" >"$work/texts.yaml"
+"$kvreel" run "$work/texts.yaml" --db "$work/texts.db" --out "$work/out" -q >"$out" 2>"$err" ||
+    fail "the sweep of a text and more methods runs: $(tail -n 3 "$err")"
+
 "$kvreel" plot --list >"$work/plots"
 check "there are figures" test "$(wc -l <"$work/plots")" -ge 14
 while read -r name _; do
@@ -87,6 +91,22 @@ for end in lo hi; do
     want=$(jq -r ".[] | select(.method == \"RTN_INT2\") | .ssim_$end" "$work/intervals.json")
     check "y_$end is the table's: $got, $want" awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - b) ^ 2 < 1e-14)}'
 done
+# Of the suite with two prompts alone there is one, and it is that of any other statement.
+exits 0 "suites again" plot suites --db "$work/p.db" -o "$work/a" --format svg
+for end in lo hi; do
+    got=$(column "$work/a/suites.tsv" x_$end RTN_INT2)
+    want=$("$kvreel" query --db "$work/p.db" --json "SELECT mean_$end(ssim) AS v FROM cells_wide
+        WHERE method = 'RTN_INT2' AND suite = 'moviegen-nano' AND run_kind = 'bench' AND jitter = 0" 2>/dev/null | jq '.[].v')
+    check "suites' x_$end is that of the prompts: $got, $want" \
+        awk -v a="$got" -v b="$want" 'BEGIN {exit !(a != "" && (a - (b > 1 ? 1 : b)) ^ 2 < 1e-14)}'
+    check "of one prompt there is no y_$end" test -z "$(column "$work/a/suites.tsv" y_$end RTN_INT2)"
+done
+check "suites' axes say whose they are" grep -q "^set xlabel .*SSIM on moviegen-nano" "$work/a/suites.gp"
+check "and where both are equal" grep -q '^\$same <<' "$work/a/suites.gp"
+for name in drift drift_psnr; do
+    check "no band of $name goes beyond what can be" \
+        awk -v most="$([ $name = drift ] && echo 1 || echo 100)" '!/^#/ && NF >= 5 {n++; bad += $5 != "NaN" && $5 > most} END {exit !(n && !bad)}' "$work/a/$name.tsv"
+done
 check "no interval of SSIM goes beyond 1" jq -e 'map(.ssim_hi // 1) | max <= 1' "$work/intervals.json"
 check "bars are drawn" grep -q 'with yerrorbars' "$work/a/pareto.gp"
 exits 0 "without them" plot pareto --db "$work/p.db" -o "$work/nobars" --format svg --bars none
@@ -103,6 +123,8 @@ check "which the caption says" grep -q "^set label 1001.*SPATIAL" "$work/some/pa
 check "but no setting that goes without saying" bash -c "! grep -qE 'jitter_bits|warmup' '$work/a/pareto.gp'"
 exits 0 "one suite's curves" plot drift --db "$work/p.db" -o "$work/some" --format svg --where "suite = 'storyeval-nano'"
 check "have no interval" bash -c "awk '\$2 == 8 {n++; bad += \$4 != \"NaN\"} END {exit !(n && !bad)}' '$work/some/drift.tsv'"
+exits 0 "many curves of one prompt" plot prefill --db "$work/texts.db" -o "$work/some" --format svg
+check "have no bars, and none lies at the frame" bash -c "grep -q 'thin: \|n = 1' '$work/some/prefill.gp' && ! grep -q errorbars '$work/some/prefill.gp'"
 exits 2 "what is no condition" plot pareto --db "$work/p.db" -o "$work/some" --where 'nonsense = 1'
 says "is said so" 'not a condition'
 exits 2 "nor two statements" plot pareto --db "$work/p.db" -o "$work/some" --where '1); DROP TABLE cell; --'

@@ -278,6 +278,58 @@ START_TEST(settings_are_not_mixed)
 }
 END_TEST
 
+/* Two machines are two figures, which say whose they are. A bar of more than the axis holds is cut,
+ * which the caption says; settings go by the names that a sweep has. */
+START_TEST(machines_are_not_mixed)
+{
+    static const struct kvr_column columns[] = {
+        { .name = "method" },      { .name = "family" },      { .name = "is_baseline" },
+        { .name = "bits" },        { .name = "compression" }, { .name = "ssim" },
+        { .name = "ssim_lo" },     { .name = "ssim_hi" },     { .name = "n_ok" },
+        { .name = "n_attempted" }, { .name = "backend" },     { .name = "machine" },
+    };
+    static const char *const machine[] = { "a laptop", "a server" };
+    const double lo[] = { 0.53, 0.05 };
+    struct kvr_table *t;
+    struct kvr_plot_result r;
+    char *script[2];
+
+    ck_assert_int_eq(kvr_table_open(&t, 12, columns), KVR_OK);
+    for (int m = 0; m < 2; m++)
+        for (int i = 0; i < 2; i++) {
+            const struct kvr_value v[] = { text(i ? "RTN_INT4" : "RTN_INT8"),
+                                           text("RTN"),
+                                           integer(0),
+                                           real(i ? 5 : 9),
+                                           real(i ? 3.2 : 1.8),
+                                           real(0.6 - 0.05 * i),
+                                           real(i ? lo[m] : 0.59),
+                                           real(0.61),
+                                           integer(2),
+                                           integer(2),
+                                           text("cpu"),
+                                           text(machine[m]) };
+
+            ck_assert_int_eq(kvr_table_add(t, v), KVR_OK);
+        }
+    ck_assert_int_eq(kvr_plot_table(pareto(), t, "h", dir, KVR_PLOT_SVG, &plain, &r), KVR_OK);
+    ck_assert_int_eq(r.n_figures, 2);
+    script[0] = slurp(in_dir("pareto.gp"));
+    script[1] = slurp(in_dir("pareto-2.gp"));
+    ck_assert(script[0] && script[1]);
+    ck_assert_msg(strstr(script[0], "on a laptop") && !strstr(script[0], "server"), "%s",
+                  script[0]);
+    ck_assert_msg(strstr(script[1], "on a server") && !strstr(script[1], "laptop"), "%s",
+                  script[1]);
+    ck_assert_ptr_nonnull(strstr(script[0], "device cpu"));
+    ck_assert_ptr_null(strstr(script[0], "longer than the figure"));
+    ck_assert_ptr_nonnull(strstr(script[1], "longer than the figure"));
+    for (int i = 0; i < 2; i++)
+        free(script[i]);
+    kvr_table_close(&t);
+}
+END_TEST
+
 START_TEST(nothing_to_draw_is_an_error)
 {
     struct row rows[] = { { "FAILED", "RTN", NAN, NAN, 0, 21 } };
@@ -549,6 +601,7 @@ START_TEST(labels_do_not_overlap)
                                  .height = 14,
                                  .radius = 6,
                                  .n_points = N,
+                                 .n_marks = N,
                                  .px = px,
                                  .py = py };
 
@@ -571,6 +624,79 @@ START_TEST(labels_do_not_overlap)
 }
 END_TEST
 
+static double from_text(const struct kvr_label *l, double height, double x, double y)
+{
+    return hypot(fmax(fmax(l->left - x, x - l->left - l->width), 0),
+                 fmax(fmax(l->bottom - y, y - l->bottom - height), 0));
+}
+
+/* Pairs of marks close above each other, with marks around them: a name stands nearer to its own
+ * mark than to any other, or has a line to it and stands beside none. */
+START_TEST(names_are_not_another_marks)
+{
+    /* The marks of fifteen methods in a figure of compression against PSNR. */
+    static const double px[] = { 135, 225, 313, 348, 490, 495, 496, 548,
+                                 591, 605, 645, 653, 653, 648, 735 };
+    static const double py[] = { 465, 242, 272, 234, 183, 194, 182, 163,
+                                 169, 125, 97,  123, 96,  44,  142 };
+    static const double width[] = { 35,  85, 62, 150, 62, 200, 155, 60,
+                                    285, 92, 62, 110, 62, 108, 160 };
+    enum { N = sizeof px / sizeof px[0] };
+    struct kvr_label l[N];
+    const struct kvr_label_field f = { .left = 75,
+                                       .right = 795,
+                                       .bottom = 0,
+                                       .top = 480,
+                                       .height = 14,
+                                       .radius = 6,
+                                       .n_points = N,
+                                       .n_marks = N,
+                                       .px = px,
+                                       .py = py };
+    int wrong = 0;
+
+    for (int i = 0; i < N; i++)
+        l[i] = (struct kvr_label){ .x = px[i], .y = py[i], .width = width[i] };
+    kvr_labels_place(l, N, &f);
+    for (int i = 0; i < N; i++) {
+        const double own = from_text(&l[i], 14, px[i], py[i]);
+        int taken_for = -1;
+
+        for (int j = 0; j < N; j++)
+            if (j != i && from_text(&l[i], 14, px[j], py[j]) < (l[i].leader ? 10 : own))
+                taken_for = j;
+        ck_assert_msg(taken_for < 0 || l[i].elsewhere, "name %d stands at mark %d", i, taken_for);
+        wrong += taken_for >= 0;
+    }
+    ck_assert_int_le(wrong, 2); /* three marks within 12 pixels are too close for three names */
+}
+END_TEST
+
+/* A name does not stand on an interval where there is room beside it. */
+START_TEST(names_leave_bars_free)
+{
+    const double x = 300, y = 200;
+    const struct kvr_line bars[] = { { 50, y, 650, y }, { x, 150, x, 250 } };
+    struct kvr_label l = { .x = x, .y = y, .width = 90 };
+    const struct kvr_label_field f = { .left = 0,
+                                       .right = 700,
+                                       .bottom = 0,
+                                       .top = 450,
+                                       .height = 14,
+                                       .radius = 6,
+                                       .n_points = 1,
+                                       .n_marks = 1,
+                                       .px = &x,
+                                       .py = &y,
+                                       .n_bars = 2,
+                                       .bars = bars };
+
+    kvr_labels_place(&l, 1, &f);
+    ck_assert_msg(l.bottom >= y || l.bottom + 14 <= y, "on the horizontal one: %g", l.bottom);
+    ck_assert_msg(l.left >= x || l.left + 90 <= x, "on the vertical one: %g", l.left);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("plot");
@@ -583,6 +709,7 @@ int main(void)
     tcase_add_test(tc, script_and_data_are_golden);
     tcase_add_test(tc, pictures_are_deterministic);
     tcase_add_test(tc, settings_are_not_mixed);
+    tcase_add_test(tc, machines_are_not_mixed);
     tcase_add_test(tc, nothing_to_draw_is_an_error);
     tcase_add_test(tc, one_point_has_axes);
     tcase_add_test(tc, without_gnuplot_the_files_stay);
@@ -592,6 +719,8 @@ int main(void)
     tcase_add_test(tc, names_leave_the_floor_its_words);
     tcase_add_test(tc, names_and_formats_are_checked);
     tcase_add_test(tc, labels_do_not_overlap);
+    tcase_add_test(tc, names_are_not_another_marks);
+    tcase_add_test(tc, names_leave_bars_free);
     suite_add_tcase(s, tc);
     return run_suite_forked(s);
 }
