@@ -26,7 +26,7 @@ import sys
 
 SCHEDULERS, SMS, CLOCK = 4, 132, 1.83e9  # of an H200: 989 TFLOP/s of dense BF16 at that clock
 FLOP = 4096  # of one m16n8k16 product, in which products of warp groups are counted as well
-QUERIES, HEADS, PER_BLOCK = 4680, 12, 128  # the study's chunk on Wan 1.3B
+QUERIES, KEYS, HEADS, PER_BLOCK = 4680, 65520, 12, 128  # the study's chunk on Wan 1.3B, 14 of them
 
 ALU = set("FSETP FSEL FMNMX LOP3 SHF ISETP SEL PRMT LEA VIADD VIMNMX IADD3 F2FP MOV P2R R2P PLOP3 "
           "VOTE IABS HSETP2 IMNMX".split())
@@ -62,21 +62,22 @@ class Kernel:
 
 def read(lines):
     """The kernels of a listing: instructions with their control bits, labels as addresses."""
-    kernels, of_name, waiting, current, registers = [], {}, [], None, {}
+    kernels, waiting, current, registers, counted = [], [], None, {}, False
     for line in lines:
         m = re.match(r"^\.text\.(\S+):", line)
         if m:
             current = Kernel(m.group(1))
             kernels.append(current)
-            of_name[current.name] = current
             continue
-        m = re.search(r'\.text\.(\S+?),.*', line) if ".section" in line else None
-        if m:
-            registers["of"] = m.group(1)
+        if ".section" in line:
             current = None
-        m = re.search(r"REGISTERS=(\d+)", line)
-        if m and "of" in registers:
-            registers[registers["of"]] = int(m.group(1))
+        if "nvinfo :" in line:
+            counted = "EIATTR_REGCOUNT" in line
+        m = re.search(r"\.word\s+(?:index@\((\S+)\)|0x([0-9a-f]+))\s*$", line)
+        if m and counted and m.group(1):
+            of = m.group(1)
+        elif m and counted:
+            registers[of], counted = int(m.group(2), 16), False
         if current is None:
             continue
         m = re.match(r"^(\.L_\S+):", line)
@@ -122,7 +123,7 @@ def hot_loop(k):
         if x.to is None or x.to > x.at:
             continue
         n = sum(products(y) for y in k.code if x.to <= y.at <= x.at)
-        if n and (best is None or (n, best[0] - best[1]) > (best[2], x.to - x.at)):
+        if n and (best is None or (n, x.to - x.at) > (best[2], best[0] - best[1])):
             best = (x.to, x.at, n)
     return best and best[:2]
 
@@ -206,13 +207,13 @@ def cycles(path, warps, rounds=4, beside=None):
     """Of one round of all warps of a scheduler, and of one more that goes through `beside` meanwhile,
     in the steady state of several. Products of a warp
     group run behind the warp's back, one after the other, and one can be waiting; a group of them
-    ends with the one that names gsb0. Named barriers pass a turn from warp to warp."""
+    ends with the one that names gsb0. Named barriers pass a turn from warp to warp; the others are of
+    a block, whose warps are each on another scheduler and alike."""
     traces = [path * rounds] * warps + ([beside * rounds] if beside else [])
     multiply, warps = warps, len(traces)
     at, ready = [0] * warps, [0.0] * warps
     boards = [[0.0] * 6 for _ in range(warps)]
     free = collections.defaultdict(float)
-    met = [0] * warps  # barriers of the block that a warp has come to
     groups = [[] for _ in range(warps)]  # when each group of a warp's products is done
     turns = [int(w == 0) for w in range(warps)]
     by_turns = any(x.name.startswith("BAR.ARV") for x in path)
@@ -235,8 +236,6 @@ def cycles(path, warps, rounds=4, beside=None):
             left = re.match(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", x.text)
             if left and len(groups[w]) > int(left.group(1)):
                 when = max(when, groups[w][-1 - int(left.group(1))])
-            if x.base == "BAR" and not by_turns and any(m < met[w] for m in met[:multiply]):
-                continue
             if by_turns and x.name.startswith("BAR.SYNC") and not turns[w]:
                 continue
             if when <= now:
@@ -257,7 +256,6 @@ def cycles(path, warps, rounds=4, beside=None):
         elif p:
             free[p] = now + held
         if x.base == "BAR":
-            met[w] += 1
             turns[w] -= int(by_turns and x.name.startswith("BAR.SYNC"))
             turns[(w + 1) % multiply] += int(by_turns and x.name.startswith("BAR.ARV"))
         if x.wr != 7:
@@ -270,6 +268,47 @@ def cycles(path, warps, rounds=4, beside=None):
         last = w
         now += 1
     return now / rounds
+
+
+def cut(blocks, tiles):
+    """What blocks have to do, in tiles, in their order: as harness/cache/attend_split.c cuts them, with
+    the 4 tiles that a part costs besides."""
+    over, slots = blocks % SMS, 2 * SMS
+
+    def took(n, each):
+        return -(-over * n // SMS) * (each + 4)
+    best, least = None, tiles if over else 0
+    for n in range(2, min(64, tiles) + 1):
+        each = -(-tiles // n)
+        parts = -(-tiles // each)
+        if over * parts <= slots and took(parts, each) < least:
+            best, least = (parts, each), took(parts, each)
+    if not over or not best:
+        return [tiles] * blocks
+    parts, each = best
+    last = tiles - (parts - 1) * each
+    return ([tiles] * (blocks - over) + [each + 4] * (over * (parts - 1)) + [last + 4] * over)
+
+
+def makespan(lengths, pace):
+    """Cycles until all blocks are done. A multiprocessor takes len(pace) at once, each of which has
+    pace[n - 1] cycles to a tile while there are n; the next block goes where fewest are."""
+    running = [[] for _ in range(SMS)]
+    waiting, now, left = list(reversed(lengths)), 0.0, len(lengths)
+    while left:
+        while waiting:
+            to = min(running, key=len)
+            if len(to) == len(pace):
+                break
+            to.append(waiting.pop())
+        step = min(min(r) * pace[len(r) - 1] for r in running if r)
+        now += step
+        for r in running:
+            if r:
+                done = step / pace[len(r) - 1]
+                r[:] = [x - done for x in r if x - done > 1e-6]
+        left = len(waiting) + sum(map(len, running))
+    return now
 
 
 def plain(name):
@@ -303,10 +342,13 @@ def judge(k, warps, limits):
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     took = cycles(path, warps, beside=beside)
     blocks = HEADS * -(-QUERIES // PER_BLOCK)
-    # A block has a warp on every scheduler; of two warp groups that multiply it has two.
-    slots = SMS * (1 if grouped else warps)
-    waves = blocks / (slots * -(-blocks // slots))
-    rate = SCHEDULERS * warps * n_products * FLOP / took * SMS * CLOCK
+    # A block has a warp on every scheduler, and there are as many blocks as warps; of two warp groups
+    # that multiply it has two, is alone, and its tiles are twice as long.
+    tiles = -(-KEYS // (128 if grouped else 64))
+    pace = [took] if grouped else [cycles(path, w) for w in range(1, warps)] + [took]
+    lengths = cut(blocks, tiles) if limit and limit.cut else [tiles] * blocks
+    flop = SCHEDULERS * (warps if grouped else 1) * n_products * FLOP * blocks * tiles
+    rate = flop * QUERIES / (blocks // HEADS * PER_BLOCK) / (makespan(lengths, pace) / CLOCK)
     return {
         "kernel": plain(k.name), "products": n_products, "instructions": len(path),
         "each": len(path) / n_products, "stalls": sum(max(1, x.stall) for x in path),
@@ -315,7 +357,7 @@ def judge(k, warps, limits):
         "local": sum(x.base in ("LDL", "STL") for x in k.code), "code": 16 * len(k.code),
         "registers": k.registers, "cycles": took,
         "issued": warps * len(path) + len(beside or []), "decodes": len(beside or []),
-        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": rate * waves / 1e12,
+        "tensor": warps * n_products * HELD["group" if grouped else "tensor"], "tflops": rate / 1e12,
     }
 
 
@@ -328,7 +370,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut")
 
 
 def counts(needs):
@@ -343,7 +385,7 @@ def limits_of(path):
             yield Limit(re.compile(kernel), int(most), int(code), int(local), int(rounds),
                         counts(n for n in needs if not n.startswith("decodes:")),
                         next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
-                        counts(n[8:] for n in needs if n.startswith("decodes:")))
+                        counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs)
 
 
 def main():

@@ -17,6 +17,7 @@
 #define KVR_CACHE_ATTEND_CUDA_H
 
 #include "harness/device/stream.h"
+#include "harness/cache/attend_split.h"
 #include "methods/corrections/corrections_cuda.h"
 
 #ifdef __cplusplus
@@ -61,6 +62,16 @@ void kvr_attend_columns_cuda(struct kvr_stream *s, const struct kvr_attend_shape
 void kvr_attend_merge_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                            const struct kvr_attend_state *into,
                            const struct kvr_attend_state *from);
+/* Floats that `parts` are, of any number of keys and up to so many queries; 0: no head so wide is cut. */
+size_t kvr_attend_parts_floats(const struct kvr_attend_shape *shape);
+/* How blocks over n_tiles are cut where there is so much room for what their parts come to. */
+struct kvr_attend_split kvr_attend_split_for(const struct kvr_attend_shape *shape, int64_t n_tiles,
+                                             size_t n_floats);
+/* What parts have come to is added to the state, in order; nothing where nothing is cut. parts: of
+ * all slots, 128 rows each, mx; sum; acc [slots,128,D]. */
+void kvr_attend_parts_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                           const struct kvr_attend_split *split, const float *parts,
+                           const struct kvr_attend_state *state);
 /* out [T,H,D] = acc / sum; NaN where nothing was seen. */
 void kvr_attend_finish_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                             const struct kvr_attend_state *state, float *out);

@@ -12,9 +12,11 @@
  * below 25. */
 #include "harness/cache/attend_mma.h"
 
+#include "harness/cache/attend_part.cuh"
 #include "harness/cache/attend_tile.cuh"
 
 enum { ROWS = 32, QUERIES = MMA_WARPS * ROWS, BLOCKS = 2 };
+static_assert((int)QUERIES == (int)PART_QUERIES, "a block has so many queries");
 
 /* Keys of a coded tile scored at a time: all, or half of them. The scores of a whole tile just fit
  * into registers beside the output; the compiler finds room for decoding as well on sm_90 alone.
@@ -268,14 +270,14 @@ static __device__ __forceinline__ void leave_out(int lane, int t, const struct t
         }
 }
 
-/* Where a query's scores lead: its largest score, the factor by which what was summed before
+/* Where a query's scores lead: its largest score `now`, of those before `top`, the factor by which what was summed before
  * shrinks, and what is added to a scaled score to make 2^x its weight. Row r of a lane is its row
  * lane / 4 + 8 r. A NaN does not become the maximum, but reaches the sum; where every score so far
  * was -infinity nothing has been summed. */
 template <int N>
-static __device__ __forceinline__ void raise_tops(const float (*s)[N / 8][4], float scale,
-                                                  kvr_shared<const float> bias, float *top,
-                                                  float *shrink, float *shift)
+static __device__ __forceinline__ void
+raise_tops(const float (*s)[N / 8][4], float scale, kvr_shared<const float> bias,
+           kvr_shared<const float> top, float *now, float *shrink, float *shift)
 {
     const float log2e = 1.44269504f;
     float best[2 * BLOCKS];
@@ -295,10 +297,10 @@ static __device__ __forceinline__ void raise_tops(const float (*s)[N / 8][4], fl
             best[r] = fmaxf(best[r], __shfl_xor_sync(~0u, best[r], b));
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
-        const float mine = bias[8 * r], before = top[r];
+        const float mine = bias[8 * r], before = top[8 * r];
 
-        top[r] = fmaxf(before, fmaf(best[r], scale, mine));
-        const float zero = top[r] == -INFINITY ? 0.0f : top[r];
+        now[r] = fmaxf(before, fmaf(best[r], scale, mine));
+        const float zero = now[r] == -INFINITY ? 0.0f : now[r];
 
         shift[r] = (mine - zero) * log2e;
         shrink[r] = kvr_exp2((before - zero) * log2e);
@@ -346,17 +348,17 @@ static __device__ __forceinline__ void add_values(int lane, float (*s)[N / 8][4]
 
 /* What a lane keeps of its queries in registers: row r is row lane / 4 + 8 r of the warp's. */
 template <int W> struct kept {
-    float top[2 * BLOCKS], out[BLOCKS][W / 8][4];
+    float out[BLOCKS][W / 8][4];
 };
 
-/* And in shared memory, [2][QUERIES]: what scores are given on top, and the sums of weights, which
- * are the first of the four lanes' business. A lane is given where row lane / 4 of its warp is. */
-enum { BIAS = 0, TOTAL = QUERIES };
+/* And in shared memory, [3][QUERIES]: what scores are given on top; the sums of weights and the largest
+ * scores, which the first of the four lanes writes. A lane is given where row lane / 4 of its warp is. */
+enum { BIAS = 0, TOTAL = QUERIES, TOP = 2 * QUERIES, N_NUMBERS = 3 * QUERIES };
 
 /* The warp's queries and N keys and values, which are the tokens from t on. */
 template <int W, int N, bool CORRECTED>
 static __device__ __forceinline__ void
-attend_keys(const struct span_job &j, const struct tile_place &place, int self, int t,
+attend_keys(float scale, enum taylor_kind taylor, const struct tile_place &place, int self, int t,
             kvr_shared<const kvr_bf16> queries, kvr_shared<const kvr_bf16> norms,
             kvr_shared<const kvr_bf16> keys, kvr_shared<const kvr_bf16> scales,
             kvr_shared<const kvr_bf16> values, kvr_shared<float> rows, struct kept<W> &kept)
@@ -366,17 +368,23 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
     float s[BLOCKS][N / 8][4] = {};
 
     scores<W, N>(lane, queries + row * (W + 8), keys, s);
-    if (CORRECTED && j.taylor)
-        correct<W, N>(j.taylor, lane,
-                      j.taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
-                                                : queries + row * (W + 8),
+    if (CORRECTED && taylor)
+        correct<W, N>(taylor, lane,
+                      taylor == TAYLOR_GROUPS ? norms + row * GROUP_STRIDE
+                                              : queries + row * (W + 8),
                       scales, t % TILE, s);
     if (t < place.t0 || t + N > place.end)
         leave_out<N>(lane, t, place, s);
-    float shrink[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
+    float now[2 * BLOCKS], shrink[2 * BLOCKS], shift[2 * BLOCKS], sum[2 * BLOCKS];
 
-    raise_tops<N>(s, j.scale, numbers + BIAS, kept.top, shrink, shift);
+    raise_tops<N>(s, scale, numbers + BIAS, numbers + TOP, now, shrink, shift);
     bool moved = false;
+
+    __syncwarp(); /* all have read the largest scores */
+    if (lane % 4 == 0)
+#pragma unroll
+        for (int r = 0; r < 2 * BLOCKS; r++)
+            numbers[TOP + 8 * r] = now[r];
 
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++)
@@ -392,7 +400,7 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
                 kept.out[r / 2][n][r % 2 * 2 + 1] *= shrink[r];
             }
         }
-    add_values<W, N>(lane, s, j.scale, shift, values, sum, kept.out);
+    add_values<W, N>(lane, s, scale, shift, values, sum, kept.out);
 #pragma unroll
     for (int b = 1; b < 4; b *= 2)
 #pragma unroll
@@ -402,36 +410,37 @@ attend_keys(const struct span_job &j, const struct tile_place &place, int self, 
 #pragma unroll
         for (int r = 0; r < 2 * BLOCKS; r++)
             numbers[TOTAL + 8 * r] += sum[r];
+    __syncwarp(); /* what lanes have left others read */
 }
 
+/* `bias`: what is taken off the scores of a row, which is one of a state; NULL: nothing. `seen`: the
+ * rows have seen keys before. */
 template <int W>
 static __device__ __forceinline__ void
-load_state(const struct kvr_attend_shape &a, const struct span_job &j, int block, int self,
-           kvr_global<const float> row_bias, kvr_global<const float> mx,
-           kvr_global<const float> sum, kvr_global<const float> acc, kvr_shared<float> rows,
-           struct kept<W> &kept)
+load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool biased,
+           kvr_global<const float> bias, int self, kvr_shared<float> rows, struct kept<W> &kept)
 {
-    const int lane = self % 32, h = (int)blockIdx.y, first = block + self / 32 * ROWS;
-    const kvr_shared<float> numbers = rows + self / 32 * ROWS + lane / 4;
+    const int lane = self % 32, first = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + first + lane / 4;
 
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
         const int i = first + r * 8 + lane / 4;
-        const int64_t row = (int64_t)i * a.n_heads + h;
-        const bool there = i < a.n_query;
+        const int64_t row = at.at + (int64_t)i * at.step;
+        const bool there = i < at.n, read = there && seen;
 
-        kept.top[r] = there ? (float)mx[row] : 0.0f;
         if (lane % 4 == 0) {
-            numbers[TOTAL + 8 * r] = there ? (float)sum[row] : 0.0f;
-            numbers[BIAS + 8 * r] = j.log_m - (there && j.biased ? (float)row_bias[row] : 0.0f);
+            numbers[TOP + 8 * r] = read ? (float)at.mx[row] : there ? -INFINITY : 0.0f;
+            numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
+            numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
-        const kvr_global<const float> from = acc + (there ? row * a.head_dim : 0) + lane % 4 * 2;
+        const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll
         for (int n = 0; n < W / 8; n++) {
             float2 x = { 0, 0 };
 
-            if (there && 8 * n + lane % 4 * 2 < a.head_dim)
+            if (read && 8 * n + lane % 4 * 2 < head_dim)
                 x = kvr_as<const float2>(from + 8 * n)[0];
             kept.out[r / 2][n][r % 2 * 2] = x.x;
             kept.out[r / 2][n][r % 2 * 2 + 1] = x.y;
@@ -440,77 +449,140 @@ load_state(const struct kvr_attend_shape &a, const struct span_job &j, int block
 }
 
 template <int W>
-static __device__ __forceinline__ void store_state(const struct kvr_attend_shape &a, int block,
-                                                   int self, kvr_shared<float> rows,
-                                                   const struct kept<W> &kept, kvr_global<float> mx,
-                                                   kvr_global<float> sum, kvr_global<float> acc)
+static __device__ __forceinline__ void store_state(const struct rows_at &at, int head_dim, int self,
+                                                   kvr_shared<float> rows,
+                                                   const struct kept<W> &kept)
 {
-    const int lane = self % 32, h = kvr_block_y(), first = block + self / 32 * ROWS;
-    const kvr_shared<float> numbers = rows + self / 32 * ROWS + lane / 4;
+    const int lane = self % 32, first = self / 32 * ROWS;
+    const kvr_shared<float> numbers = rows + first + lane / 4;
 
 #pragma unroll
     for (int r = 0; r < 2 * BLOCKS; r++) {
         const int i = first + r * 8 + lane / 4;
-        const int64_t row = (int64_t)i * a.n_heads + h;
+        const int64_t row = at.at + (int64_t)i * at.step;
 
-        if (i >= a.n_query)
+        if (i >= at.n)
             continue;
         if (lane % 4 == 0) {
-            mx[row] = kept.top[r];
-            sum[row] = numbers[TOTAL + 8 * r];
+            at.mx[row] = numbers[TOP + 8 * r];
+            at.sum[row] = numbers[TOTAL + 8 * r];
         }
-        const kvr_global<float> to = acc + row * a.head_dim + lane % 4 * 2;
+        const kvr_global<float> to = at.acc + (row * head_dim + lane % 4 * 2);
 
 #pragma unroll
         for (int n = 0; n < W / 8; n++)
-            if (8 * n + lane % 4 * 2 < a.head_dim)
+            if (8 * n + lane % 4 * 2 < head_dim)
                 kvr_as<float2>(to + 8 * n)[0] =
                     float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
     }
 }
 
-/* Rows of BF16, D at most W: two tiles, one of which is on its way while the other is used. */
+/* Spans of rows of BF16 that share a launch. */
+enum { MOST = KVR_ATTEND_ROWS_SPANS };
+
+struct rows_list {
+    const kvr_bf16 *k[MOST], *v[MOST];
+    int t0[MOST], end[MOST];
+    float log_m[MOST];
+    float scale;
+    bool biased; /* one span, and nothing cut */
+    int at_tiles;
+    struct cut cut;
+};
+
+/* Tiles of a span. */
+static __device__ __forceinline__ int tiles_of(const struct rows_list &l, int span)
+{
+    return (l.end[span] + TILE - 1) / TILE - l.t0[span] / TILE;
+}
+
+/* What a block reads again rather than keeps: its head, first query and slot; the tiles that it has
+ * still to see behind those of the span at hand; that span. */
+enum { HEAD, QUERY, SLOT, LEFT, SPAN, N_WHERE };
+
+/* Rows of BF16, D at most W: two tiles, one of which is on its way while the other is used; the first
+ * of a span is waited for. */
 template <int W>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
-    attend_mma_rows(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
-                    kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
-                    kvr_global<float> acc)
+    attend_mma_rows(struct kvr_attend_shape a, const __grid_constant__ struct rows_list l,
+                    kvr_global<const float> q, kvr_global<const float> row_bias,
+                    kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc,
+                    kvr_global<float> parts)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
-    KVR_SHARED(float, rows, 2 * QUERIES);
+    KVR_SHARED(float, rows, N_NUMBERS);
+    KVR_SHARED(int, where, N_WHERE);
     enum { SIZE = TILE * (W + 8) };
-    const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
-    const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
-    const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
-    const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + j.at_tiles);
-    const int begin = j.t0 / TILE * TILE;
+    const struct part p = part_of(a, l.cut);
     struct kept<W> kept;
+    int span = 0, tile = p.first, n = p.n;
 
-    fetch_rows<W>(j.k, j.v, first, begin, tiles + begin / TILE % 2 * 2 * SIZE);
-    kvr_copy_commit();
-    load_queries<W>(a, block, h, q, queries);
-    clear_rest<W>(a.head_dim, 4 * TILE, tiles);
-    load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
-#pragma unroll 1
-    for (int tile = begin; tile < j.end; tile += TILE) {
-        const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + j.at_tiles);
-        const int odd = (int)((unsigned)tile / TILE % 2);
-        const kvr_shared<kvr_bf16> here = both + odd * 2 * SIZE;
-        const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
-        const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
-        const int self = kvr_thread();
+    for (;; span++) { /* the span of the first tile, and that tile's first token */
+        const int of = tiles_of(l, span);
 
-        kvr_copy_wait<0>();
-        __syncthreads(); /* this tile has arrived, the one before has been read */
-        if (tile + TILE < j.end) {
-            fetch_rows<W>(j.k, j.v, place, tile + TILE, there);
-            kvr_copy_commit();
-        }
-        if (kvr_block_x() * QUERIES + self / 32 * ROWS < a.n_query)
-            attend_keys<W, TILE, false>(j, place, self, tile, queries, queries, here, queries,
-                                        here + SIZE, rows, kept);
+        if (tile < of)
+            break;
+        tile -= of;
     }
-    store_state<W>(a, kvr_block_x() * QUERIES, kvr_thread(), rows, kept, mx, sum, acc);
+    tile = (l.t0[span] / TILE + tile) * TILE;
+    if (!threadIdx.x) {
+        where[HEAD] = p.h;
+        where[QUERY] = p.query;
+        where[SLOT] = p.slot;
+    }
+    load_queries<W>(a, p.query, p.h, q, kvr_as<kvr_bf16>(shared));
+    clear_rest<W>(a.head_dim, 4 * TILE, kvr_as<kvr_bf16>(shared + l.at_tiles));
+    load_state<W>(rows_of_part(a, l.cut, p.slot, p.h, p.query, mx, sum, acc, parts), a.head_dim,
+                  p.slot < 0, l.log_m[span], l.biased, row_bias, kvr_thread(), rows, kept);
+#pragma unroll 1
+    for (;;) {
+        __syncthreads(); /* all have read what is overwritten now, of the span before */
+        const int there_are = (l.end[span] + TILE - 1 - tile) / TILE;
+        const int mine = n < there_are ? n : there_are, stop = tile + mine * TILE;
+        const kvr_shared<kvr_bf16> tiles = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
+
+        if (!kvr_thread()) {
+            where[LEFT] = n - mine;
+            where[SPAN] = span;
+        }
+        const struct tile_place begins = { l.t0[span], l.end[span], a.n_heads, a.head_dim,
+                                           where[HEAD] };
+
+        fetch_rows<W>(l.k[span], l.v[span], begins, tile,
+                      tiles + (unsigned)tile / TILE % 2 * 2 * SIZE);
+        kvr_copy_commit();
+#pragma unroll 1
+        do {
+            const kvr_shared<kvr_bf16> both = kvr_as<kvr_bf16>(shared + kvr_zero() + l.at_tiles);
+            const int odd = (int)((unsigned)tile / TILE % 2), self = kvr_thread();
+            const kvr_shared<kvr_bf16> here = both + odd * 2 * SIZE;
+            const kvr_shared<kvr_bf16> there = both + (odd ^ 1) * 2 * SIZE;
+            const kvr_shared<const kvr_bf16> queries = kvr_as<const kvr_bf16>(shared);
+
+            kvr_copy_wait<0>();
+            __syncthreads(); /* this tile has arrived, the one before has been read */
+            const int at = where[SPAN], h = where[HEAD];
+            const struct tile_place place = { l.t0[at], l.end[at], a.n_heads, a.head_dim, h };
+
+            if (tile + TILE < stop) {
+                fetch_rows<W>(l.k[at], l.v[at], place, tile + TILE, there);
+                kvr_copy_commit();
+            }
+            if (where[QUERY] + self / 32 * ROWS < a.n_query)
+                attend_keys<W, TILE, false>(l.scale, TAYLOR_NO, place, self, tile, queries, queries,
+                                            here, queries, here + SIZE, rows, kept);
+            tile += TILE;
+        } while (tile < stop);
+        n = where[LEFT];
+        if (!n)
+            break;
+        span = where[SPAN] + 1;
+        tile = l.t0[span] / TILE * TILE;
+        rows[BIAS + kvr_thread()] = l.log_m[span]; /* of a row of this warp */
+    }
+    store_state<W>(
+        rows_of_part(a, l.cut, where[SLOT], where[HEAD], where[QUERY], mx, sum, acc, parts),
+        a.head_dim, kvr_thread(), rows, kept);
 }
 
 /* Anything else: a tile that is decoded, and a stage where the next one's codes arrive. FORM is W
@@ -526,6 +598,21 @@ enum {
     FORMS = 63
 };
 
+/* Of a block that is not cut: the state's. */
+static __device__ __forceinline__ struct rows_at
+rows_of_block(const struct kvr_attend_shape &a, int query, int h, kvr_global<float> mx,
+              kvr_global<float> sum, kvr_global<float> acc)
+{
+    const int64_t left = a.n_query - query;
+
+    return { (int64_t)query * a.n_heads + h,
+             a.n_heads,
+             (int)(left < QUERIES ? left : (int64_t)QUERIES),
+             mx,
+             sum,
+             acc };
+}
+
 template <int FORM>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend_mma_coded(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
@@ -533,7 +620,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                      kvr_global<float> acc)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
-    KVR_SHARED(float, rows, 2 * QUERIES);
+    KVR_SHARED(float, rows, N_NUMBERS);
     KVR_SHARED(int, next, 2 * MMA_THREADS); /* where each thread is in the exact keys; values */
     enum { W = FORM & ~FORMS, HALF = TILE / 2, SIZE = TILE * (W + 8) };
     constexpr bool corrected = FORM & WITH_TAYLOR, of_tokens_k = FORM & OVER_TOKENS_K;
@@ -560,7 +647,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         next[threadIdx.x] = first_exact(j.k, first);
         next[MMA_THREADS + threadIdx.x] = first_exact(j.v, first);
     }
-    load_state<W>(a, j, block, kvr_thread(), row_bias, mx, sum, acc, rows, kept);
+    load_state<W>(rows_of_block(a, block, h, mx, sum, acc), a.head_dim, true, j.log_m, j.biased,
+                  row_bias, kvr_thread(), rows, kept);
     /* The round before the first tile fetches it. */
 #pragma unroll 1
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
@@ -602,18 +690,19 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         if (kvr_block_x() * QUERIES + self / 32 * ROWS >= a.n_query)
             continue;
         if (whole_tile(tile)) {
-            attend_keys<W, TILE, corrected>(j, place, self, tile, queries, norms, keys, scales,
-                                            values, rows, kept);
+            attend_keys<W, TILE, corrected>(j.scale, j.taylor, place, self, tile, queries, norms,
+                                            keys, scales, values, rows, kept);
             continue;
         }
 #pragma unroll 1
         for (int at = 0; at < TILE; at += HALF)
             attend_keys<W, HALF, corrected>(
-                j, place, self, tile + at, queries, norms, keys + at * (W + 8),
+                j.scale, j.taylor, place, self, tile + at, queries, norms, keys + at * (W + 8),
                 j.taylor == TAYLOR_OCTETS ? scales : scales + at * scale_row, values + at * (W + 8),
                 rows, kept);
     }
-    store_state<W>(a, kvr_block_x() * QUERIES, kvr_thread(), rows, kept, mx, sum, acc);
+    store_state<W>(rows_of_block(a, kvr_block_x() * QUERIES, kvr_block_y(), mx, sum, acc),
+                   a.head_dim, kvr_thread(), rows, kept);
 }
 
 /* ---- on the host -------------------------------------------------------------------------- */
@@ -747,7 +836,7 @@ static int stage_of(const struct tile_source *s, int w)
 }
 
 /* What kernels declare beside the dynamic shared memory, at most. */
-enum { STATIC_SHARED = 2 * QUERIES * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
+enum { STATIC_SHARED = N_NUMBERS * (int)sizeof(float) + 2 * MMA_THREADS * (int)sizeof(int) };
 
 /* Rows of BF16 have a kernel of their own, which asks for two tiles: with two blocks that is what a
  * multiprocessor of sm_90 or sm_80 has, and more than a block of sm_86, sm_89 or sm_120 may have.
@@ -862,27 +951,83 @@ static void launch_wide(const struct call &c, const struct span_job &j)
         launch_axes<128>(c, j);
 }
 
-template <int W> static void launch_rows(const struct call &c, const struct span_job &j)
+/* Rows of BF16 that share a launch; with one of them `j`, which says how much memory it takes. */
+template <int W>
+static void launch_rows(const struct call &c, const struct span_job &j, struct rows_list &l,
+                        float *parts, size_t n_floats)
 {
-    if (c.at_once)
+    const struct kvr_attend_split split = kvr_attend_split_for(&c.a, l.cut.n_tiles, n_floats);
+    const unsigned blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
+
+    if (c.at_once) {
         *c.at_once = KVR_AT_ONCE(attend_mma_rows<W>, MMA_THREADS, j.n_shared, STATIC_SHARED, c.s);
-    else
-        KVR_LAUNCH(attend_mma_rows<W>, c.blocks, MMA_THREADS, j.n_shared, c.s, c.a, j, c.q,
-                   c.row_bias, c.st.mx, c.st.sum, c.st.acc);
+        return;
+    }
+    l.scale = j.scale;
+    l.biased = j.biased;
+    l.at_tiles = j.at_tiles;
+    l.cut = cut_of(&split, l.cut.n_tiles);
+    KVR_LAUNCH(attend_mma_rows<W>, blocks, MMA_THREADS, j.n_shared, c.s, c.a, l, c.q, c.row_bias,
+               c.st.mx, c.st.sum, c.st.acc, parts);
+    kvr_attend_parts_cuda(c.s, &c.a, &split, parts, &c.st);
+}
+
+static void add_rows(struct rows_list &l, int at, const struct span_job &j)
+{
+    l.k[at] = (const kvr_bf16 *)j.k.rows;
+    l.v[at] = (const kvr_bf16 *)j.v.rows;
+    l.t0[at] = j.t0;
+    l.end[at] = j.end;
+    l.log_m[at] = j.log_m;
+    l.cut.n_tiles += (j.end + TILE - 1) / TILE - j.t0 / TILE;
 }
 
 static void launch(const struct call &c, const struct span_job &j)
 {
     const bool wide = width_of(c.a.head_dim) == 128;
+    struct rows_list one = {};
 
+    if (j.plain)
+        add_rows(one, 0, j);
     if (j.plain && wide)
-        launch_rows<128>(c, j);
+        launch_rows<128>(c, j, one, NULL, 0);
     else if (j.plain)
-        launch_rows<64>(c, j);
+        launch_rows<64>(c, j, one, NULL, 0);
     else if (wide)
         launch_wide(c, j);
     else
         launch_axes<64 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(c, j);
+}
+
+bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *a,
+                         const struct kvr_attend_mma_span *span)
+{
+    struct span_job j;
+
+    return !span->row_bias && job_of(shared, a, span, &j) && j.plain;
+}
+
+void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,
+                          const struct kvr_attend_mma_span *span, int n_spans,
+                          const struct kvr_attend_state *st, float *parts, size_t n_floats)
+{
+    const struct call c = { s, dim3(1), *a, q, NULL, *st, NULL };
+    struct rows_list l = {};
+    struct span_job j;
+    int n = 0;
+
+    for (int i = 0; i < n_spans && a->n_query && a->n_heads; i++) {
+        if (span[i].n && job_of(kvr_stream_block_shared(s), a, &span[i], &j))
+            add_rows(l, n++, j);
+        if (!n || (n < MOST && i + 1 < n_spans))
+            continue;
+        if (width_of(a->head_dim) == 128)
+            launch_rows<128>(c, j, l, parts, n_floats);
+        else
+            launch_rows<64>(c, j, l, parts, n_floats);
+        l = {};
+        n = 0;
+    }
 }
 
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a, const float *q,

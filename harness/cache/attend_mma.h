@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64 };
+enum { KVR_ATTEND_MMA_MAX_D = 128, KVR_ATTEND_MMA_TILE = 64, KVR_ATTEND_ROWS_SPANS = 14 };
 
 /* Keys or values. A coded block's shape and codec are read on the host, when the call is made;
  * its buffers are device memory. */
@@ -63,6 +63,18 @@ bool kvr_attend_mma_can(size_t shared, const struct kvr_attend_shape *shape,
 void kvr_attend_mma_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape, const float *q,
                          const struct kvr_attend_mma_span *span,
                          const struct kvr_attend_state *state);
+
+/* Whether spans like this one can share a launch: rows of BF16, plain or of a codec `raw`, without a
+ * bias, where a block may have two tiles of them. */
+bool kvr_attend_rows_can(size_t shared, const struct kvr_attend_shape *shape,
+                         const struct kvr_attend_mma_span *span);
+
+/* All of them: what kvr_attend_mma_cuda comes to span after span, to the bit where nothing is cut.
+ * parts [n_floats] is device memory for what parts of the keys come to (kvr_attend_parts_floats);
+ * with less, or NULL and 0, fewer blocks or none are cut. */
+void kvr_attend_rows_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
+                          const float *q, const struct kvr_attend_mma_span *span, int n_spans,
+                          const struct kvr_attend_state *state, float *parts, size_t n_floats);
 
 /* Shared memory of a block, where it may have as much; 0: the launcher does not take the span. */
 size_t kvr_attend_mma_shared_bytes(size_t shared, const struct kvr_attend_shape *shape,

@@ -11,8 +11,8 @@
  * to, then for the weights.
  *
  * A BF16 cache is attended to on tensor cores where the kernel takes the span; an F32 cache, and
- * what that kernel does not take, by the F32 kernel. On sm_90 plain spans of BF16, and coded
- * ones of 2 or 4 bits, are gathered and attended to in one launch (attend_wgmma.h). */
+ * what that kernel does not take, by the F32 kernel. Plain spans of BF16 are gathered and attended to
+ * in one launch; on sm_90 by warp groups, and coded ones of 2 or 4 bits with them (attend_wgmma.h). */
 #include "harness/cache/attend_cuda.h"
 #include "harness/cache/attend_impl.h"
 #include "harness/cache/attend_mma.h"
@@ -129,7 +129,7 @@ static struct kvr_attend_bytes bytes(const struct kvr_attend_needs *n)
             n->staged || n->columns ? tiles * PIECE * (size_t)n->n_heads * d * sizeof(float) : 0,
         .state = ((5 * rows + 3) / 4 * 4 + wide * rows * d) * sizeof(float),
         .heads = n->by_head ? (head_lists(n) + 4 * (size_t)n->max_query * d) * sizeof(float) : 0,
-        .parts = n->exact == KVR_BF16 ? kvr_attend_list_floats(&shape) * sizeof(float) : 0,
+        .parts = n->exact == KVR_BF16 ? kvr_attend_parts_floats(&shape) * sizeof(float) : 0,
     };
 }
 
@@ -296,9 +296,10 @@ static void attend_staged(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
 }
 
-/* Spans that wait for their launch: of one state, met by the same queries. */
+/* Spans that wait for their launch: of one state, met by the same queries, of one kind. */
 struct gathered {
-    bool used; /* the device has such a launch */
+    bool groups; /* the device multiplies by warp groups (attend_wgmma.h) */
+    bool rows;   /* what is gathered are rows for mma.sync */
     int n;
     struct kvr_attend_mma_span span[KVR_ATTEND_LIST_SPANS];
     const float *q;
@@ -309,21 +310,33 @@ struct gathered {
 static void attend_gathered(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
                             struct gathered *list)
 {
-    if (list->n)
+    const size_t n_parts = list->parts->n_bytes / sizeof(float);
+
+    if (list->n && list->rows)
+        kvr_attend_rows_cuda(stream, shape, list->q, list->span, list->n, list->into,
+                             list->parts->p, n_parts);
+    else if (list->n)
         kvr_attend_list_cuda(stream, shape, list->q, list->span, list->n, list->into,
-                             list->parts->p, list->parts->n_bytes / sizeof(float));
+                             list->parts->p, n_parts);
     list->n = 0;
 }
 
-static void gather(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
+static bool gather(struct kvr_stream *stream, const struct kvr_attend_shape *shape,
                    const struct kvr_attend_mma_span *span, const float *q,
                    const struct kvr_attend_state *into, struct gathered *list)
 {
-    if (list->n == KVR_ATTEND_LIST_SPANS || list->q != q || list->into != into)
+    const bool groups = list->groups && kvr_attend_list_can(shape, span);
+
+    if (!groups && !kvr_attend_rows_can(kvr_stream_block_shared(stream), shape, span))
+        return false;
+    if (list->n == KVR_ATTEND_LIST_SPANS || list->q != q || list->into != into ||
+        list->rows == groups)
         attend_gathered(stream, shape, list);
+    list->rows = !groups;
     list->q = q;
     list->into = into;
     list->span[list->n++] = *span;
+    return true;
 }
 
 static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
@@ -344,11 +357,8 @@ static void attend_span(const struct kvr_attend_job *job, struct kvr_dev *dev,
     }
     if (read_in_place(job, kvr_stream_block_shared(kvr_dev_stream(dev)), shape, s, &in_place)) {
         in_place.row_bias = row_bias;
-        if (list->used && kvr_attend_list_can(shape, &in_place)) {
-            gather(kvr_dev_stream(dev), shape, &in_place, q, into, list);
-            return;
-        }
-        kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, q, &in_place, into);
+        if (!gather(kvr_dev_stream(dev), shape, &in_place, q, into, list))
+            kvr_attend_mma_cuda(kvr_dev_stream(dev), shape, q, &in_place, into);
     } else {
         attend_staged(job, dev, at, shape, s, q, row_bias, into);
     }
@@ -378,7 +388,7 @@ static void run_heads(const struct kvr_attend_job *job, struct kvr_attend_scratc
     const struct place at = place_of(job, s);
     const int64_t rows = job->n_query * job->n_heads;
     const struct kvr_codec *k_space, *v_space;
-    struct gathered list = { .used = job->tensor_cores && kvr_attend_list_here(stream),
+    struct gathered list = { .groups = job->tensor_cores && kvr_attend_list_here(stream),
                              .parts = &s->parts };
 
     find_spaces(job, &k_space, &v_space);

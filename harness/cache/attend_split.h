@@ -1,6 +1,6 @@
 /* attend_split.h - how attention over many keys is cut into blocks that end together.
  *
- * A multiprocessor has one block at a time. Of n blocks as many as fill all multiprocessors evenly
+ * A multiprocessor has one block at a time, or two at half the speed. Of n blocks as many as fill all multiprocessors evenly
  * see every tile of keys; the n % SMS that are left over are cut into parts, each a block of its own
  * with some of the tiles, whose sums a second launch adds up in order. Where n is below SMS that is
  * all of them: few queries, many keys. How many parts: those that end soonest,
@@ -20,9 +20,10 @@ extern "C" {
 #endif
 
 enum {
-    KVR_ATTEND_SPLIT_SMS = 132,      /* of an H100 and an H200 */
-    KVR_ATTEND_SPLIT_OVERHEAD = 4,   /* tiles */
-    KVR_ATTEND_SPLIT_SLOTS = 2 * 132 /* parts in all, at most */
+    KVR_ATTEND_SPLIT_SMS = 132,       /* of an H100 and an H200 */
+    KVR_ATTEND_SPLIT_OVERHEAD = 4,    /* tiles */
+    KVR_ATTEND_SPLIT_SLOTS = 2 * 132, /* parts in all, at most */
+    KVR_ATTEND_SPLIT_QUERIES = 128    /* of a block */
 };
 
 struct kvr_attend_split {

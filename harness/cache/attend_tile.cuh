@@ -187,12 +187,12 @@ static __device__ __forceinline__ void fetch_channel_scales(const struct tile_gr
  * every STEP-th row, always the same 8 channels: its address is multiplied out once for a tile,
  * from row to row it is a sum. */
 template <int W>
-static __device__ __forceinline__ void
-fetch_rows(const struct tile_source &k, const struct tile_source &v, const struct tile_place &p,
-           int tile, kvr_shared<kvr_bf16> rows)
+static __device__ __forceinline__ void fetch_rows(const kvr_bf16 *k, const kvr_bf16 *v,
+                                                  const struct tile_place &p, int tile,
+                                                  kvr_shared<kvr_bf16> rows)
 {
     enum { STEP = MMA_THREADS / (W / 8), EACH = TILE / STEP, SIZE = TILE * (W + 8) };
-    const kvr_global<const kvr_bf16> of_k((const kvr_bf16 *)k.rows), of_v((const kvr_bf16 *)v.rows);
+    const kvr_global<const kvr_bf16> of_k(k), of_v(v);
     const int pitch = p.n_heads * p.head_dim, self = kvr_thread();
     const int first = self / (W / 8), c = self % (W / 8) * 8, t = tile + first;
     const kvr_shared<kvr_bf16> to = rows + first * (W + 8) + c;

@@ -19,7 +19,7 @@
  * The design is that of J. Shah et al., FlashAttention-3, arXiv 2407.08608. */
 #include "harness/cache/attend_wgmma.h"
 
-#include "harness/cache/attend_split.h"
+#include "harness/cache/attend_part.cuh"
 #include "harness/cache/attend_tile.cuh"
 #include "harness/device/hopper.cuh"
 #include "harness/device/kernel.cuh"
@@ -29,7 +29,7 @@ enum {
     CONSUMERS = 2,
     THREADS = (1 + CONSUMERS) * KVR_WARP_GROUP,
     ROWS = 64,
-    QUERIES = KVR_ATTEND_LIST_QUERIES,
+    QUERIES = PART_QUERIES,
     KEYS = KVR_ATTEND_LIST_KEYS,
     STAGES = 2,
     MOST = KVR_ATTEND_LIST_SPANS,
@@ -88,37 +88,10 @@ struct span_list {
     int n[MOST];
     float log_m[MOST];
     unsigned coded; /* a bit for each span */
-    int n_tiles;    /* in all */
     float scale;
-    /* Blocks that see all tiles; the others are `cut` pieces of a head's queries, whose parts have
-     * `tiles` tiles each. */
-    int n_whole, n_cut, tiles;
+    struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
-
-/* Where a block is: tiles [first, first + n) of head h, for the queries from `query` on. */
-struct part {
-    int first, n, h, query;
-    int slot; /* where a part of a cut piece leaves its sums; -1: in the state */
-};
-
-static __device__ __forceinline__ struct part part_of(const struct kvr_attend_shape &a,
-                                                      const struct span_list &l)
-{
-    const int b = (int)blockIdx.x, row = (int)((a.n_query + QUERIES - 1) / QUERIES);
-    struct part p = { 0, l.n_tiles, b / row, b % row * QUERIES, -1 };
-
-    if (b < l.n_whole)
-        return p;
-    const int piece = (b - l.n_whole) % l.n_cut, part = (b - l.n_whole) / l.n_cut;
-
-    p.slot = b - l.n_whole;
-    p.h = (l.n_whole + piece) / row;
-    p.query = (l.n_whole + piece) % row * QUERIES;
-    p.first = part * l.tiles;
-    p.n = l.n_tiles - p.first < l.tiles ? l.n_tiles - p.first : l.tiles;
-    return p;
-}
 
 /* A tile: the tokens of a span from t on. */
 struct spot {
@@ -607,14 +580,6 @@ static __device__ __forceinline__ void release(int lane, kvr_shared<uint64_t> em
         kvr_barrier_arrive(empty);
 }
 
-/* Rows of a state, or of a part's own place: row i of the block is row at + i * step of them, and
- * there are n. */
-struct rows_at {
-    int64_t at;
-    int step, n;
-    kvr_global<float> mx, sum, acc;
-};
-
 template <int D>
 static __device__ __forceinline__ void load_state(const struct rows_at &r, int first, int lane,
                                                   struct kept<D> &kept)
@@ -767,7 +732,7 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     KVR_SHARED_TILES(uint8_t, shared);
     /* The same for all lanes, as the compiler does not see of a quotient. */
     const int group = __shfl_sync(~0u, (int)threadIdx.x / KVR_WARP_GROUP, 0);
-    const struct part p = part_of(a, l);
+    const struct part p = part_of(a, l.cut);
 
     if (!threadIdx.x) {
         const struct barriers b = barriers_at<FORM>(shared);
@@ -790,70 +755,10 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
         return;
     }
     kvr_more_registers<of::OF_CONSUMER>();
-    const int left = (int)(a.n_query - p.query), n = left < QUERIES ? left : (int)QUERIES;
-
-    const bool whole = p.slot < 0;
-    const int64_t n_rows = (int64_t)(gridDim.x - (unsigned)l.n_whole) * QUERIES;
-    const struct rows_at rows = { whole ? (int64_t)p.query * a.n_heads + p.h
-                                        : (int64_t)p.slot * QUERIES,
-                                  whole ? a.n_heads : 1,
-                                  n,
-                                  whole ? mx : parts,
-                                  whole ? sum : parts + n_rows,
-                                  whole ? acc : parts + 2 * n_rows };
+    const struct rows_at rows = rows_of_part(a, l.cut, p.slot, p.h, p.query, mx, sum, acc, parts);
 
     consume<FORM>(a, l, p, group - 1, shared, q, rows);
 #endif
-}
-
-/* What the parts of cut pieces have come to is added to the state, part after part. A thread has
- * four channels of a row. */
-template <int D>
-static __global__ void __launch_bounds__(KVR_ATTEND_LIST_QUERIES)
-    attend_parts(struct kvr_attend_shape a, int n_whole, int n_cut, int n_parts,
-                 kvr_global<const float> parts, kvr_global<float> mx, kvr_global<float> sum,
-                 kvr_global<float> acc)
-{
-    enum { LINE = D / 4, AT_ONCE = QUERIES / LINE };
-    const int row = (int)((a.n_query + QUERIES - 1) / QUERIES), piece = (int)blockIdx.x;
-    const int c = (int)threadIdx.x % LINE * 4;
-    const int i = (int)blockIdx.y * AT_ONCE + (int)threadIdx.x / LINE;
-    const int64_t query = (int64_t)((n_whole + piece) % row) * QUERIES + i;
-    const int64_t to = query * a.n_heads + (n_whole + piece) / row;
-    const int64_t n_rows = (int64_t)n_cut * n_parts * QUERIES;
-    const bool there = query < a.n_query;
-    float top = -INFINITY, all = 0;
-    float4 x = { 0, 0, 0, 0 };
-
-    if (there) {
-        top = mx[to];
-        all = sum[to];
-        x = kvr_as<float4>(acc + (to * D + c))[0];
-    }
-#pragma unroll 1
-    for (int p = 0; p < n_parts && there; p++) {
-        const int64_t from = ((int64_t)p * n_cut + piece) * QUERIES + i;
-        const float before = top, other = parts[from];
-        const float4 y = kvr_as<const float4>(parts + (2 * n_rows + from * D + c))[0];
-
-        top = fmaxf(before, other);
-        const float zero = top == -INFINITY ? 0.0f : top;
-        const float shrink = expf(before - zero), grow = expf(other - zero);
-
-        all = all * shrink + parts[n_rows + from] * grow;
-        x.x = x.x * shrink + y.x * grow;
-        x.y = x.y * shrink + y.y * grow;
-        x.z = x.z * shrink + y.z * grow;
-        x.w = x.w * shrink + y.w * grow;
-    }
-    __syncthreads(); /* all have read the state */
-    if (!there)
-        return;
-    if (!c) {
-        mx[to] = top;
-        sum[to] = all;
-    }
-    kvr_as<float4>(acc + (to * D + c))[0] = x;
 }
 
 /* ---- on the host -------------------------------------------------------------------------- */
@@ -936,18 +841,6 @@ bool kvr_attend_list_here(const struct kvr_stream *s)
 #endif
 }
 
-static int64_t blocks_of(const struct kvr_attend_shape *a)
-{
-    return (a->n_query + QUERIES - 1) / QUERIES * a->n_heads;
-}
-
-size_t kvr_attend_list_floats(const struct kvr_attend_shape *a)
-{
-    if (a->head_dim != 64 && a->head_dim != 128)
-        return 0;
-    return (size_t)kvr_attend_split_slots(blocks_of(a)) * QUERIES * (size_t)(a->head_dim + 2);
-}
-
 /* Rows from token t0 on: what lies behind the span's last is read as zeros. */
 static bool map_rows(struct kvr_tensor_map *out, const struct kvr_attend_shape *a,
                      const struct kvr_attend_mma_source *s, const struct kvr_attend_mma_span *span)
@@ -976,7 +869,7 @@ struct call {
     const float *q;
     const struct kvr_attend_state *st;
     float *parts;
-    int64_t slots;
+    size_t n_floats;
     int n, kind;
     struct span_list list;
 };
@@ -987,14 +880,6 @@ template <int FORM> static void launch_form(const struct call &c, unsigned n_blo
                c.st->mx, c.st->sum, c.st->acc, c.parts);
 }
 
-template <int D> static void launch_parts(const struct call &c, int n_parts)
-{
-    const dim3 blocks((unsigned)c.list.n_cut, D / 4);
-
-    KVR_LAUNCH(attend_parts<D>, blocks, QUERIES, 0, c.s, *c.a, c.list.n_whole, c.list.n_cut,
-               n_parts, c.parts, c.st->mx, c.st->sum, c.st->acc);
-}
-
 static void launch(struct call *c)
 {
     struct kvr_attend_split split;
@@ -1002,10 +887,8 @@ static void launch(struct call *c)
 
     if (!c->n)
         return;
-    split = kvr_attend_split_of(blocks_of(c->a), c->list.n_tiles, c->slots);
-    c->list.n_whole = (int)split.n_whole;
-    c->list.n_cut = (int)split.n_cut;
-    c->list.tiles = (int)split.tiles;
+    split = kvr_attend_split_for(c->a, c->list.cut.n_tiles, c->n_floats);
+    c->list.cut = cut_of(&split, c->list.cut.n_tiles);
     n_blocks = (unsigned)(split.n_whole + split.n_cut * split.parts);
     if (c->a->head_dim == 64)
         launch_form<64>(*c, n_blocks);
@@ -1019,11 +902,8 @@ static void launch(struct call *c)
         launch_form<128 + 4 + TOKEN_VALUES>(*c, n_blocks);
     else
         launch_form<128 + 2 + TOKEN_VALUES>(*c, n_blocks);
-    if (split.n_cut && c->a->head_dim == 64)
-        launch_parts<64>(*c, split.parts);
-    else if (split.n_cut)
-        launch_parts<128>(*c, split.parts);
-    c->n = c->kind = c->list.n_tiles = 0;
+    kvr_attend_parts_cuda(c->s, c->a, &split, c->parts, c->st);
+    c->n = c->kind = c->list.cut.n_tiles = 0;
     c->list.coded = 0;
 }
 
@@ -1045,7 +925,7 @@ static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int
     l->v[c->n] = v;
     l->n[c->n] = (int)span->n;
     l->log_m[c->n++] = span->log_m;
-    l->n_tiles += (int)((span->n + KEYS - 1) / KEYS);
+    l->cut.n_tiles += (int)((span->n + KEYS - 1) / KEYS);
     return true;
 }
 
@@ -1062,7 +942,7 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     c.q = q;
     c.st = st;
     c.parts = parts;
-    c.slots = (int64_t)(n_floats / ((size_t)QUERIES * (size_t)(a->head_dim + 2)));
+    c.n_floats = n_floats;
     c.list.scale = 1.0f / sqrtf((float)a->head_dim);
     for (int i = 0; i < n_spans; i++) {
         const int kind = kind_of(a, &span[i]);

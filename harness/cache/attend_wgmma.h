@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* Spans of a launch; queries of a block, keys of a tile. */
-enum { KVR_ATTEND_LIST_SPANS = 14, KVR_ATTEND_LIST_QUERIES = 128, KVR_ATTEND_LIST_KEYS = 128 };
+/* Spans of a launch; keys of a tile. */
+enum { KVR_ATTEND_LIST_SPANS = 14, KVR_ATTEND_LIST_KEYS = 128 };
 
 /* Whether the stream's device is of compute capability 9.0 and the program has its code. */
 bool kvr_attend_list_here(const struct kvr_stream *s);
@@ -32,11 +32,9 @@ bool kvr_attend_list_here(const struct kvr_stream *s);
 bool kvr_attend_list_can(const struct kvr_attend_shape *shape,
                          const struct kvr_attend_mma_span *span);
 
-/* Floats that any number of keys and up to so many queries can use as `parts`. */
-size_t kvr_attend_list_floats(const struct kvr_attend_shape *shape);
-
 /* q [T,H,D], not scaled. Any number of spans: KVR_ATTEND_LIST_SPANS to a launch, coded ones of one
- * kind. parts [n_floats] is device memory for what parts of the keys come to (attend_split.h); with
+ * kind. parts [n_floats] is device memory for what parts of the keys come to
+ * (kvr_attend_parts_floats); with
  * less, or NULL and 0, fewer or none are cut. */
 void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *shape,
                           const float *q, const struct kvr_attend_mma_span *span, int n_spans,

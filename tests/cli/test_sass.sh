@@ -7,6 +7,7 @@ if ! command -v python3 >/dev/null; then
 fi
 # An instruction a line: stall, then its text; labels as they are. As nvdisasm -hex prints them.
 listing() {
+    printf '\t//----- nvinfo : EIATTR_REGCOUNT\n\t.word\tindex@(_Z%d%sILi128EEvv)\n\t.word\t0x000000a8\n' ${#1} "$1"
     printf '\t.section\t.text._Z%d%sILi128EEvv,"ax",@progbits\n.text._Z%d%sILi128EEvv:\n' ${#1} "$1" ${#1} "$1"
     awk '/^\.L/ { print; next }
         { stall = $1; $1 = ""; at = n++ * 16
@@ -41,6 +42,7 @@ check "products of a tile without a correction" test "$(row 'products a tile')" 
 check "and instructions of the shortest way" test "$(row instructions)" = 5
 check "what the code fixes of its time" test "$(row 'fixed stalls')" = 10
 check "local memory" test "$(row 'local memory')" = 1
+check "registers" test "$(row registers)" = 168
 check "bytes of code" test "$(row 'code, B')" = 176
 # Two products hold their pipe for 6 cycles each, and two warps share it.
 check "the products bound the time" awk -v c="$(row 'cycles (model)')" 'BEGIN { exit !(c >= 22 && c <= 26) }'
@@ -120,6 +122,29 @@ check "and its time" awk -v a="$alone" -v c="$(row 'cycles (model)')" 'BEGIN { e
 printf 'pipeline<128>\t14\t400\t0\t1\tdecodes:STS.128>=2\n' >"$work/limits"
 model 1 "a loop that nobody has" --limits "$work/limits"
 says "is named" 'no loop decodes'
+# A loop over spans around that over tiles, which is the one that counts.
+listing spans <<'CODE' >"$work/k.hex"
+.L_x_1:
+1 STS [R5], R6
+.L_x_2:
+1 HMMA.16816.F32.BF16 R4, R8, R10, R4
+5 @P1 BRA `(.L_x_2)
+5 @P2 BRA `(.L_x_1)
+1 EXIT
+CODE
+model 0 "a loop around the loop"
+check "is not what a tile takes" test "$(row instructions)" = 2
+# How many of 132 multiprocessors are busy, and for how long: 444 blocks of 512 tiles are cut as
+# tests/cache/test_split.c has it.
+check "blocks are cut and laid out" python3 -c '
+import sys; sys.path.insert(0, "tools")
+import sass_model as m
+assert m.cut(444, 512) == [512] * 396 + [103 + 4] * 48 * 4 + [100 + 4] * 48
+assert m.cut(264, 512) == [512] * 264 and m.cut(12, 2) == [2] * 12
+assert m.makespan([10] * 132, [5]) == 50 and m.makespan([10] * 133, [5]) == 100
+assert m.makespan([10] * 264, [3, 5]) == 50
+# One of 133 has another beside it, until which is done both are slower.
+assert m.makespan([10] * 132 + [4], [3, 5]) == 4 * 5 + 6 * 3'
 echo 'nothing' >"$work/k.hex"
 model 1 "a listing without kernels"
 says "is named" 'no kernel with a loop of tensor products'

@@ -744,14 +744,16 @@ static double list_in_double(const struct list_data *x, double *want)
     return bound(&c, &z, false);
 }
 
-/* A list at once, with its keys cut into parts or not, and span after span by mma.sync: all within
- * the bound. Any order of blocks and threads: the same bits. */
+/* A list at once, with its keys cut into parts or not, by warp groups and by mma.sync, and by the
+ * latter span after span: all within the bound. Any order of blocks and threads: the same bits; not
+ * cut, a list has those of its spans one after the other. */
 START_TEST(lists)
 {
     enum { N = LIST_T * LIST_W, SLOTS = 12 };
     const struct kvr_attend_shape a = { LIST_T, LIST_H, LIST_D };
-    const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_LIST_QUERIES * (LIST_D + 2);
-    float *got = floats(N), *first = floats(N), *d_out = both_out(N * sizeof *got);
+    const size_t n_parts = (size_t)SLOTS * KVR_ATTEND_SPLIT_QUERIES * (LIST_D + 2);
+    float *got = floats(N), *first = floats(N), *whole = floats(N);
+    float *d_out = both_out(N * sizeof *got);
     double *want = calloc(N, sizeof *want), tol;
     struct list_data x;
 
@@ -761,31 +763,42 @@ START_TEST(lists)
     ck_assert_double_lt(tol, 0.1);
     float *parts = both_out(n_parts * sizeof *parts);
 
-    ck_assert_uint_ge(kvr_attend_list_floats(&a), n_parts);
-    for (int i = 0; i < 4; i++) {
-        const bool mma = i == 3 || !lists_here();
+    ck_assert_uint_ge(kvr_attend_parts_floats(&a), n_parts);
+    for (int i = 0; i < 7; i++) {
+        const bool groups = i<3, by_span = i == 6, cut = i % 3> 0 && !by_span;
         const struct kvr_attend_state st = new_state(&a);
         const int64_t cuts = kvr_stream_launches(both_stream, "attend_parts");
+        float *const to = cut ? parts : NULL;
 
+        if (groups && !lists_here())
+            continue;
         kvr_stream_seed(both_stream, 70 + (uint64_t)i);
         kvr_attend_begin_cuda(both_stream, &a, &st);
-        for (int k = 0; k < LIST_SPANS && mma; k++)
+        for (int k = 0; k < LIST_SPANS && by_span; k++)
             kvr_attend_mma_cuda(both_stream, &a, x.d_q, &x.span[k], &st);
-        if (!mma)
-            kvr_attend_list_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, i ? parts : NULL,
-                                 i ? n_parts : 0);
+        if (groups)
+            kvr_attend_list_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, to,
+                                 cut ? n_parts : 0);
+        else if (!by_span)
+            kvr_attend_rows_cuda(both_stream, &a, x.d_q, x.span, LIST_SPANS, &st, to,
+                                 cut ? n_parts : 0);
         kvr_attend_finish_cuda(both_stream, &a, &st, d_out);
         both_get(got, d_out, N * sizeof *got, "list");
-        within(want, got, N, tol, mma ? "span by span" : i ? "a list in parts" : "a list");
-        ck_assert_int_eq(kvr_stream_launches(both_stream, "attend_parts") > cuts, !mma && i);
-        if (i == 1)
+        within(want, got, N, tol, by_span ? "span by span" : cut ? "a list in parts" : "a list");
+        ck_assert_int_eq(kvr_stream_launches(both_stream, "attend_parts") > cuts, cut);
+        if (i % 3 == 1)
             memcpy(first, got, N * sizeof *got);
-        else if (i && !mma)
+        else if (cut)
             ck_assert_mem_eq(first, got, N * sizeof *got);
+        if (i == 3)
+            memcpy(whole, got, N * sizeof *got);
+        else if (by_span)
+            ck_assert_mem_eq(whole, got, N * sizeof *got);
     }
     close_list(&x);
     free(got);
     free(first);
+    free(whole);
     free(want);
 }
 END_TEST
@@ -840,7 +853,7 @@ static void run_coded_list(const struct coded_list *c, enum fill fill)
     struct held k, v;
     float *q = floats(N), *want = floats(N), *got = floats(N), *d_q, *d_out, *parts;
     const struct kvr_attend_state st = new_state(&of.a);
-    const size_t n_parts = (size_t)4 * KVR_ATTEND_LIST_QUERIES * (D + 2);
+    const size_t n_parts = (size_t)4 * KVR_ATTEND_SPLIT_QUERIES * (D + 2);
     char what[256];
 
     snprintf(what, sizeof what, "%s, %s: %s", c->k, c->v, fill_names[fill]);
@@ -893,8 +906,8 @@ START_TEST(coded_spans_of_a_list)
 }
 END_TEST
 
-/* A cache's plain spans share a launch where the device is of compute capability 9.0 and the head
- * as wide as it has to be, and there alone. */
+/* A cache's plain spans share a launch: of warp groups where the device is of compute capability 9.0
+ * and the head as wide as it has to be, else of mma.sync. */
 START_TEST(plain_spans_share_a_launch)
 {
     static const struct {
@@ -902,9 +915,9 @@ START_TEST(plain_spans_share_a_launch)
         int head_dim, lists, rows;
     } t[] = { { "9.0", 128, 1, 0 },
               { "9.0", 64, 1, 0 },
-              { "9.0", 32, 0, 3 },
-              { "8.0", 128, 0, 3 },
-              { NULL, 128, 0, 3 } };
+              { "9.0", 32, 0, 1 },
+              { "8.0", 128, 0, 1 },
+              { NULL, 128, 0, 1 } };
     enum { T = 3, N = 40, MOST = N * 128 };
     static kvr_bf16 raw[MOST];
     float q[T * 128], out[T * 128], first[T * 128];

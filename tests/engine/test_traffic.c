@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/cache/attend_cuda.h"
 #include "harness/core/rng.h"
 #include "harness/device/ledger.h"
 #include "harness/engine/dit.h"
@@ -124,12 +125,32 @@ static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, in
     p->written += times * m * n * 4;
 }
 
+/* Rows of queries whose keys are cut into parts, and how many parts: of one layer's own keys, the
+ * chunks before and this one, in tiles of 64 each. */
+static int64_t rows_cut(const struct size *s, int64_t N, int *parts)
+{
+    const struct kvr_attend_shape shape = { N, s->heads, s->dim / s->heads };
+    const int64_t row = (N + KVR_ATTEND_SPLIT_QUERIES - 1) / KVR_ATTEND_SPLIT_QUERIES;
+    const struct kvr_attend_split split = kvr_attend_split_for(
+        &shape, (s->past + 1) * ((N + 63) / 64), kvr_attend_parts_floats(&shape));
+    int64_t n = 0;
+
+    for (int64_t i = split.n_whole; i < split.n_whole + split.n_cut; i++) {
+        const int64_t left = N - i % row * KVR_ATTEND_SPLIT_QUERIES;
+
+        n += left < KVR_ATTEND_SPLIT_QUERIES ? left : KVR_ATTEND_SPLIT_QUERIES;
+    }
+    *parts = split.parts;
+    return n;
+}
+
 static int predict(const struct size *s, struct prediction *out)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
     const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 4, half = d / s->heads / 2;
-    const int64_t state = 2 * N * s->heads * 4 + x,
-                  spans = s->past + 2; /* its own and the prompt */
+    const int64_t a_row = (d / s->heads + 2) * 4, state = N * s->heads * a_row;
+    int parts;
+    const int64_t cut = rows_cut(s, N, &parts) * a_row;
     const int64_t keys = (s->past + 1) * N + s->text;
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
@@ -149,8 +170,9 @@ static int predict(const struct size *s, struct prediction *out)
         { "add_rows", ELEMENTS, 3 * L, 6 * L * x + 2 * L * F * d * 4, 3 * L * x },
         { "gelu_round", ELEMENTS, L, L * N * f * 4, L * N * padded(f) * 2 },
         { "attend_begin", ATTENTION, 2 * L, 0, 2 * L * state },
-        { "attend_mma_rows", ATTENTION, spans * L, L * (spans * (x + state) + 2 * keys * d * 2),
-          spans * L * state },
+        /* Its own keys, in parts or not, and the prompt's. */
+        { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * (x + state) - cut + 2 * keys * d * 2),
+          L * (2 * state - cut + parts * cut) },
         { "attend_finish", ATTENTION, 2 * L, 2 * L * (x + N * s->heads * 4), 2 * L * x },
     };
     const int n = sizeof all / sizeof *all;
@@ -165,7 +187,11 @@ static int predict(const struct size *s, struct prediction *out)
     layers(&products, L, N, d, f);
     memcpy(out, all, sizeof all);
     out[n] = products;
-    return n + 1;
+    if (!cut)
+        return n + 1;
+    out[n + 1] =
+        (struct prediction){ "attend_parts", ATTENTION, L, L * (1 + parts) * cut, L * cut };
+    return n + 2;
 }
 
 /* ---- what it could be -------------------------------------------------------------------- */
@@ -213,7 +239,8 @@ static const struct kvr_ledger_line *find(const struct kvr_ledger_line *lines, i
 START_TEST(counted_as_predicted)
 {
     static const struct size sizes[] = { { 64, 2, 96, 32, 32, 16, 4, 8, 8, 2, 1 },
-                                         { 32, 2, 80, 32, 48, 24, 2, 4, 12, 3, 2 } };
+                                         { 32, 2, 80, 32, 48, 24, 2, 4, 12, 3, 2 },
+                                         { 128, 2, 96, 32, 32, 16, 4, 16, 24, 1, 2 } };
     struct kvr_ledger_line lines[MOST];
     struct prediction p[MOST];
     const int n = count(&sizes[_i], lines), n_predicted = predict(&sizes[_i], p);
@@ -340,7 +367,7 @@ int main(void)
         return EXIT_FAILURE;
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, the_account_itself);
-    tcase_add_loop_test(tc, counted_as_predicted, 0, 2);
+    tcase_add_loop_test(tc, counted_as_predicted, 0, 3);
     tcase_add_test(tc, at_wans_size);
     tcase_add_test(tc, the_least);
     atexit(remove_model);

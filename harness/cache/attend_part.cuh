@@ -1,0 +1,72 @@
+/* attend_part.cuh - what a block of attention has to do where some are cut (attend_split.h), and where
+ * it leaves what it comes to. */
+#ifndef KVR_CACHE_ATTEND_PART_CUH
+#define KVR_CACHE_ATTEND_PART_CUH
+
+#include "harness/cache/attend_cuda.h"
+#include "harness/cache/attend_split.h"
+#include "harness/device/kernel.cuh"
+
+enum { PART_QUERIES = KVR_ATTEND_SPLIT_QUERIES };
+
+/* Blocks that see all of n_tiles; the others are `n_cut` pieces of a head's queries, whose parts have
+ * `tiles` tiles each. */
+struct cut {
+    int n_tiles, n_whole, n_cut, tiles;
+};
+
+static inline struct cut cut_of(const struct kvr_attend_split *s, int n_tiles)
+{
+    return { n_tiles, (int)s->n_whole, (int)s->n_cut, (int)s->tiles };
+}
+
+/* Where a block is: tiles [first, first + n) of head h, for the queries from `query` on. */
+struct part {
+    int first, n, h, query;
+    int slot; /* where a part of a cut piece leaves its sums; -1: in the state */
+};
+
+static __device__ __forceinline__ struct part part_of(const struct kvr_attend_shape &a,
+                                                      const struct cut &c)
+{
+    const int b = (int)blockIdx.x, row = (int)((a.n_query + PART_QUERIES - 1) / PART_QUERIES);
+    struct part p = { 0, c.n_tiles, b / row, b % row * PART_QUERIES, -1 };
+
+    if (b < c.n_whole)
+        return p;
+    const int piece = (b - c.n_whole) % c.n_cut, part = (b - c.n_whole) / c.n_cut;
+
+    p.slot = b - c.n_whole;
+    p.h = (c.n_whole + piece) / row;
+    p.query = (c.n_whole + piece) % row * PART_QUERIES;
+    p.first = part * c.tiles;
+    p.n = c.n_tiles - p.first < c.tiles ? c.n_tiles - p.first : c.tiles;
+    return p;
+}
+
+/* Rows of a state, or of a part's own place: row i of the block is row at + i * step of them, and
+ * there are n. */
+struct rows_at {
+    int64_t at;
+    int step, n;
+    kvr_global<float> mx, sum, acc;
+};
+
+static __device__ __forceinline__ struct rows_at
+rows_of_part(const struct kvr_attend_shape &a, const struct cut &c, int slot, int h, int query,
+             kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc,
+             kvr_global<float> parts)
+{
+    const int left = (int)(a.n_query - query), n = left < PART_QUERIES ? left : (int)PART_QUERIES;
+    const bool whole = slot < 0;
+    const int64_t n_rows = (int64_t)(gridDim.x - (unsigned)c.n_whole) * PART_QUERIES;
+
+    return { whole ? (int64_t)query * a.n_heads + h : (int64_t)slot * PART_QUERIES,
+             whole ? a.n_heads : 1,
+             n,
+             whole ? mx : parts,
+             whole ? sum : parts + n_rows,
+             whole ? acc : parts + 2 * n_rows };
+}
+
+#endif
