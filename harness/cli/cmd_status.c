@@ -100,12 +100,14 @@ static void print_sweep(const json_t *o)
     const char *narrowed = json_string_value(json_object_get(o, "narrowed"));
     const json_int_t open = json_integer_value(json_object_get(o, "open"));
     static const char *const words[] = { "ok", "failed", "unsupported", "excluded", "open", NULL };
+    const char *state = json_string_value(json_object_get(o, "state"));
     char text[32];
     size_t i;
 
     printf("%s (%s): %s, started %s\n  %lld cells:", json_string_value(json_object_get(o, "name")),
            json_string_value(json_object_get(o, "config")),
-           json_string_value(json_object_get(o, "state")),
+           open && strcmp(state, "done") == 0 ? "not all"
+                                              : state, /* the run is, the sweep is not */
            json_string_value(json_object_get(o, "started")),
            (long long)json_integer_value(json_object_get(o, "cells")));
     for (int k = 0; words[k]; k++)

@@ -44,15 +44,6 @@ enum kvr_status kvr_plot_formats_parse(const char *text, unsigned *out)
     return KVR_OK;
 }
 
-/* A setting as a sweep names it. */
-static const char *setting_name(const char *column)
-{
-    for (int i = 0; i < KVR_N_SETTINGS; i++)
-        if (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, column) == 0)
-            return kvr_setting_rows[i].name;
-    return column;
-}
-
 /* Where all rows are of one machine it stands below the figure alone. */
 static bool many_machines(const struct kvr_table *t)
 {
@@ -87,7 +78,7 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
             snprintf(number, sizeof number, "%.6g", v->r);
         if (kvr_setting_unsaid(*s, number[0] ? number : v->text))
             continue;
-        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", setting_name(*s));
+        fprintf(to, "%s%s ", ftell(to) > 0 ? ", " : "", kvr_setting_said(*s));
         if (number[0])
             fputs(number, to);
         else

@@ -320,6 +320,7 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
 {
     for (; *names && t->n_rows > 0; names++) {
         int c = kvr_table_find(t, *names);
+        const char *said = kvr_setting_said(*names);
         const struct kvr_value *v;
         char text[256];
         bool all = c >= 0;
@@ -333,12 +334,12 @@ enum kvr_status kvr_table_fold(struct kvr_table *t, const char *const *names)
         }
         v = kvr_table_at(t, 0, c);
         if (v->type == KVR_VALUE_INT)
-            snprintf(text, sizeof text, "%s %lld", *names, (long long)v->i);
+            snprintf(text, sizeof text, "%s %lld", said, (long long)v->i);
         else if (v->type == KVR_VALUE_REAL)
-            snprintf(text, sizeof text, "%s %.6g", *names, v->r);
+            snprintf(text, sizeof text, "%s %.6g", said, v->r);
         else
-            snprintf(text, sizeof text, "%s %s", *names, v->text ? v->text : "-");
-        if (v->type != KVR_VALUE_NULL && !kvr_setting_unsaid(*names, text + strlen(*names) + 1))
+            snprintf(text, sizeof text, "%s %s", said, v->text ? v->text : "-");
+        if (v->type != KVR_VALUE_NULL && !kvr_setting_unsaid(*names, text + strlen(said) + 1))
             KVR_TRY(kvr_table_note(t, text));
         drop_column(t, c);
     }

@@ -321,27 +321,31 @@ enum kvr_status kvr_report_footer(char **out, const char *db_path)
 }
 
 /* What a table of means does not show, in numbers: cells whose time is not to be trusted, and
- * cells without a result. Nothing when there are none. */
+ * cells without a result, by the word for why. Nothing when there are none. */
 static enum kvr_status note_verdicts(struct kvr_table *t, const char *db_path)
 {
+    static const char *const says[] = { "NOISY: not in the runtimes",
+                                        "failed: in no mean (table failures)",
+                                        "excluded: in no mean (view holes)",
+                                        "unsupported: in no mean (view holes)" };
     struct kvr_table *n;
     char text[160];
-    int noisy, invalid;
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(kvr_table_query(&n, db_path,
-                            "SELECT coalesce(sum(verdict = 'NOISY'), 0), coalesce(sum(verdict = "
-                            "'INVALID'), 0) FROM cell WHERE run_kind = 'bench'",
+                            "SELECT sum(verdict = 'NOISY'), sum(verdict = 'INVALID' AND outcome "
+                            "NOT IN ('EXCLUDED', 'UNSUPPORTED', 'SKIPPED', 'INTERRUPTED')),\n"
+                            "  sum(outcome = 'EXCLUDED'), sum(outcome = 'UNSUPPORTED')\n"
+                            "FROM cell WHERE run_kind = 'bench'",
                             NULL));
-    noisy = (int)kvr_table_number(n, 0, 0);
-    invalid = (int)kvr_table_number(n, 0, 1);
+    for (int i = 0; st == KVR_OK && i < 4; i++) {
+        const double cells = kvr_table_number(n, 0, i); /* NaN: no cells at all */
+
+        snprintf(text, sizeof text, "%.0f cell%s %s", cells, cells > 1 ? "s" : "", says[i]);
+        if (cells > 0)
+            st = kvr_table_note(t, text);
+    }
     kvr_table_close(&n);
-    snprintf(text, sizeof text, "%d cells NOISY: not in the runtimes", noisy);
-    if (noisy)
-        st = kvr_table_note(t, text);
-    snprintf(text, sizeof text, "%d cells INVALID: in no mean (table failures)", invalid);
-    if (st == KVR_OK && invalid)
-        st = kvr_table_note(t, text);
     return st;
 }
 

@@ -322,6 +322,14 @@ bool kvr_setting_unsaid(const char *column, const char *text)
     return false;
 }
 
+const char *kvr_setting_said(const char *column)
+{
+    for (int i = 0; i < KVR_N_SETTINGS; i++)
+        if (kvr_setting_rows[i].column && strcmp(kvr_setting_rows[i].column, column) == 0)
+            return kvr_setting_rows[i].name;
+    return column;
+}
+
 /* A metric of the run of a row of cells_wide: its own, else one that another cell of the same run
  * was scored by. `column`: value, extra. `table`: with a dot behind it. */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)

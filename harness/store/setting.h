@@ -90,6 +90,9 @@ enum kvr_status kvr_settings_read_json(struct kvr_settings *s, const json_t *spe
  * written into keys only when it is CHANGED, and is not. False for other columns. */
 bool kvr_setting_unsaid(const char *column, const char *text);
 
+/* The setting with this column as a sweep names it ("device" of "backend"); of others the column. */
+const char *kvr_setting_said(const char *column);
+
 /* Replaces in a statement, with or without a table's name before the dot:
  *     {group}    {w.group}     columns that no mean is taken over: "model, frames, window, ..."
  *     {columns}  {w.columns}   the settings of a cell: "frames, seed, window, ..."

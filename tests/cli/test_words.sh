@@ -15,6 +15,9 @@ check "and that of holes" test "$(sql w.db "SELECT group_concat(kind || n, ' ') 
     'excluded1 failed1 open2'
 exits 0 "the table" report --db w.db -t coverage --format json
 json "too" '(map(.n_ok) | add) == 2 and (map(.n_failed) | add) == 1 and (map(.n_excluded) | add) == 1 and (map(.n_open) | add) == 2'
+exits 0 "what tables of means say below" report --db w.db -t summary
+prints "has the failed" '1 cell failed: in no mean'
+prints "and the excluded, which is no failure" '1 cell excluded: in no mean'
 exits 0 "the page" report --db w.db --media o -o rep
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 if [ -n "$browser" ]; then
