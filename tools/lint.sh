@@ -128,7 +128,10 @@ if have nvcc 'registers of the CUDA kernels'; then
     bash tools/sass.sh >/dev/null 2>"${BUILD:-build}/sass.log"
     case $? in
     77) echo "skip  $(cat "${BUILD:-build}/sass.log")" ;;
-    *) step "machine code of attention within its limits" bash tools/sass.sh ;;
+    *)
+        step "machine code of attention within its limits" bash tools/sass.sh
+        step "machine code of codecs within its limits" bash tools/sass-streams.sh
+        ;;
     esac
 fi
 if have cppcheck cppcheck; then

@@ -22,23 +22,7 @@
 #define KVR_DEVICE_MMA_CUH
 
 #include "harness/device/number.cuh"
-
-/* Elements of shared and global memory as another type, where they are aligned for it. */
-#ifdef KVR_EMULATED
-template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
-{
-    return kvr_emu::pointer<U>(p.address(), p.inside());
-}
-#else
-template <class U, class T> static __device__ __forceinline__ U *kvr_as(T *p)
-{
-    return reinterpret_cast<U *>(p);
-}
-template <class U, class T> static __device__ __forceinline__ const U *kvr_as(const T *p)
-{
-    return reinterpret_cast<const U *>(p);
-}
-#endif
+#include "harness/device/vector.cuh"
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 

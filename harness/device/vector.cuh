@@ -11,6 +11,23 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
     T v[N];
 };
 
+/* Elements of shared and global memory as another type, where they are aligned for it. */
+#ifdef KVR_EMULATED
+template <class U, class T> static inline kvr_emu::pointer<U> kvr_as(kvr_emu::pointer<T> p)
+{
+    return kvr_emu::pointer<U>(p.address(), p.inside());
+}
+#else
+template <class U, class T> static __device__ __forceinline__ U *kvr_as(T *p)
+{
+    return reinterpret_cast<U *>(p);
+}
+template <class U, class T> static __device__ __forceinline__ const U *kvr_as(const T *p)
+{
+    return reinterpret_cast<const U *>(p);
+}
+#endif
+
 /* Does p lie on a multiple of n bytes? */
 static inline bool kvr_aligned(const void *p, size_t n)
 {

@@ -33,6 +33,9 @@ static __device__ __forceinline__ int64_t store_plane(const struct kvr_planes p,
                                                       kvr_global<T> packed)
 {
     const int64_t rows = kvr_plane_rows(p.n_tok, F);
+    const int64_t at = plane + t8 * F * p.channels + c;
+    const unsigned row = (unsigned)p.channels;
+    const int have = (int)(rows - t8 * F < F ? rows - t8 * F : F);
 
 #pragma unroll
     for (int r = 0; r < F; r++) {
@@ -41,8 +44,8 @@ static __device__ __forceinline__ int64_t store_plane(const struct kvr_planes p,
 #pragma unroll
         for (int i = 0; i < 8 / F; i++)
             bytes |= (code[r * (8 / F) + i] >> low & kvr_fields(F)) << (i * F);
-        if (t8 * F + r < rows)
-            packed[plane + (t8 * F + r) * p.channels + c] = (T)bytes;
+        if (r < have)
+            packed[at + r * row] = (T)bytes;
     }
     return plane + rows * p.channels;
 }
@@ -53,11 +56,13 @@ static __device__ __forceinline__ int64_t load_plane(const struct kvr_planes p, 
                                                      kvr_global<const T> packed)
 {
     const int64_t rows = kvr_plane_rows(p.n_tok, F);
+    const int64_t at = plane + t8 * F * p.channels + c;
+    const unsigned row = (unsigned)p.channels;
+    const int have = (int)(rows - t8 * F < F ? rows - t8 * F : F);
 
 #pragma unroll
     for (int r = 0; r < F; r++) {
-        const unsigned bytes =
-            t8 * F + r < rows ? (unsigned)packed[plane + (t8 * F + r) * p.channels + c] : 0u;
+        const unsigned bytes = r < have ? (unsigned)packed[at + r * row] : 0u;
 
 #pragma unroll
         for (int i = 0; i < 8 / F; i++)
@@ -102,6 +107,18 @@ static __device__ __forceinline__ void kvr_load8(const struct kvr_planes p, int6
         plane = load_plane<2>(p, low -= 2, t8, c, code, plane, packed);
     if (p.bits & 1)
         load_plane<1>(p, low - 1, t8, c, code, plane, packed);
+}
+
+/* The codes of a channel side by side, token i in byte i: a loop that is not unrolled takes the next
+ * by shifting. */
+static __device__ __forceinline__ unsigned long long kvr_bytes8(const unsigned (&code)[8])
+{
+    unsigned long long all = 0;
+
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        all |= (unsigned long long)(code[i] & 255u) << 8 * i;
+    return all;
 }
 
 #endif

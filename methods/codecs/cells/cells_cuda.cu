@@ -61,7 +61,9 @@ static __host__ __device__ __forceinline__ int64_t tile_of(const struct cells &c
     return c.group > TILE ? c.group : TILE / c.group * c.group;
 }
 
-static __global__ void __launch_bounds__(THREADS)
+/* Compiled for each kind of format by itself: a kernel's code has to fit the instruction cache. */
+template <int KIND>
+static __global__ void __launch_bounds__(THREADS, 6)
     cells_encode(struct cells c, int64_t tiles, kvr_global<const float> x,
                  kvr_global<const uint8_t> whole, kvr_global<uint8_t> meta,
                  kvr_global<uint8_t> codes)
@@ -73,6 +75,8 @@ static __global__ void __launch_bounds__(THREADS)
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const float most = most_of(c, whole);
 
+    if (c.kind != KIND) /* what the compiler may assume below */
+        return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
         const int64_t t = 8 * t8 + i / groups;
         const int64_t at = t * c.channels + first + i % groups * c.group;
@@ -87,19 +91,20 @@ static __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < width; i += THREADS) {
+        const int group = i / c.group;
+        unsigned long long codes8 = 0;
         unsigned code[8];
 
-#pragma unroll
-        for (int r = 0; r < 8; r++) {
-            const int64_t t = 8 * t8 + r;
+#pragma unroll 1
+        for (int r = 0; r < 8 && 8 * t8 + r < c.n_tok; r++) {
+            const struct cells_fit f = fits[r * groups + group];
+            const float v = x[(8 * t8 + r) * c.channels + first + i];
 
-            code[r] = 0;
-            if (t >= c.n_tok)
-                continue;
-            const struct cells_fit f = fits[r * groups + i / c.group];
-
-            code[r] = cells_code(&c, &f, x[t * c.channels + first + i]);
+            codes8 |= (unsigned long long)cells_code(&c, &f, v) << 8 * r;
         }
+#pragma unroll
+        for (int r = 0; r < 8; r++)
+            code[r] = (unsigned)(codes8 >> 8 * r) & 255u;
         kvr_store8<uint8_t>(planes, t8, first + i, code, codes);
     }
 }
@@ -111,40 +116,55 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     const int64_t t8 = d.t0 / 8 + i / d.width, at = i % d.width;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
+    const int64_t groups = c.channels / c.group, group = (d.first + at) / c.group;
     const float most = most_of(c, meta);
     unsigned code[8];
 
     if (8 * t8 >= d.t0 + d.n)
         return;
     kvr_load8<uint8_t>(planes, t8, d.first + at, codes, code);
-#pragma unroll
-    for (int r = 0; r < 8; r++) {
-        const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + at;
-        const int64_t g = (t * c.channels + d.first + at) / c.group;
+    unsigned long long left = kvr_bytes8(code);
+#pragma unroll 1
+    for (int r = 0; r < 8; r++, left >>= 8) {
+        const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + at, g = t * groups + group;
         struct cells_fit f;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
         cells_read(&c, get_number(meta, c.scale_at, c.scale, g),
                    get_number(meta, c.second_at, c.second, g), most, &f);
-        const float v = d.mode == KVR_DECODE_SCALES ? f.s : cells_value(&c, &f, code[r]);
+        const float v =
+            d.mode == KVR_DECODE_SCALES ? f.s : cells_value(&c, &f, (unsigned)left & 255u);
 
         kvr_part_put(d.mode == KVR_DECODE_SCALES ? (int)KVR_DECODE_SET : d.mode, out, to, v);
     }
 }
 
+template <int KIND>
+static void encode(struct kvr_stream *s, const struct cells &c, const float *x, void *codes,
+                   void *meta)
+{
+    const int64_t tiles = (c.channels + tile_of(c) - 1) / tile_of(c);
+
+    KVR_LAUNCH(cells_encode<KIND>, (unsigned)((c.n_tok + 7) / 8 * tiles), THREADS, 0, s, c, tiles,
+               x, (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
+}
+
 void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
                            void *meta)
 {
-    const int64_t tiles = (c->channels + tile_of(*c) - 1) / tile_of(*c), n = c->n_tok * c->channels;
+    const int64_t n = c->n_tok * c->channels;
 
     if (c->relative || c->scale == CELLS_BLOCK) {
         KVR_LAUNCH(cells_clear, 1, 1, 0, s, (int *)meta);
         KVR_LAUNCH(cells_most, kvr_blocks(n, THREADS), THREADS, 0, s, n, x, (int *)meta);
     }
-    if (n)
-        KVR_LAUNCH(cells_encode, (unsigned)((c->n_tok + 7) / 8 * tiles), THREADS, 0, s, *c, tiles,
-                   x, (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
+    if (n && c->kind == CELLS_INTS)
+        encode<CELLS_INTS>(s, *c, x, codes, meta);
+    else if (n && c->kind == CELLS_FLOATS)
+        encode<CELLS_FLOATS>(s, *c, x, codes, meta);
+    else if (n)
+        encode<CELLS_LEVELS>(s, *c, x, codes, meta);
 }
 
 void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const void *codes,

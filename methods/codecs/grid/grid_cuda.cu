@@ -1,12 +1,16 @@
 /* grid_cuda.cu - the integer grids of grid.h on a device; grid.c is the definition.
  *
- * Every operation on an element is the CPU's, in its order (built with -fmad=false), so codes,
- * steps and zero points are the same bytes. Minimum and maximum are taken of integers, so the
- * order of a reduction does not show.
+ * Every operation on an element comes out as the CPU's does, rounding by rounding (built with
+ * -fmad=false), so codes, steps and zero points are the same bytes. Where the CPU divides by a set's
+ * step, kvr_quotient has the same quotient of three products; a code times its step is exact in F32,
+ * so that a sum after it may be fused. Minimum and maximum are taken of integers, so the order of a
+ * reduction does not show.
  *
  * A thread has the channels of one T: as many as T has bytes, since each has a byte of a plane's
  * row. T is uint32_t where extents and addresses are multiples of four channels: then values move
- * by 16 bytes, codes by 4, and a warp's share is a run of 512 or 128 bytes. */
+ * by 16 bytes, codes by 4, and a warp's share is a run of 512 or 128 bytes.
+ *
+ * Kernels are compiled twice: PLAIN, as intended in F32, and for any reading and arithmetic. */
 #include "methods/codecs/hadamard/fwht.cuh"
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/kernels/planes.cuh"
@@ -14,9 +18,10 @@
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
-    KEPT = 16,          /* tokens whose values a thread of grid_encode_16 keeps */
-    SPAN = 256,         /* channels that a block of encode_rows codes at a time */
-    SETS = 8 * SPAN / 8 /* 8 tokens; 8 is the shortest group */
+    KEPT = 16,           /* tokens whose values a thread of grid_encode_16 keeps */
+    SPAN = 256,          /* channels that a block of encode_rows codes at a time */
+    SETS = 8 * SPAN / 8, /* 8 tokens; 8 is the shortest group */
+    TOKEN_UNITS = 512    /* threads of a block of encode_token at most */
 };
 
 /* A grid and a block of tokens, as kernels see them. */
@@ -26,7 +31,16 @@ struct shape {
     int64_t per_token;            /* sets of a token, where sets lie within one */
     int axis, group;
     bool asym, study, bf16;
+    float most, least; /* what is rounded to a code, of which 2^(b-1) is 0 where it is symmetric */
+    float middle;      /* that code, or 0 */
+    unsigned flip;     /* from two's complement to codes, in every byte */
+    float share, halved; /* 1 / Q, Q the steps of a range or of its smaller half; 1 / 2^(b-1) */
 };
+
+static __device__ __forceinline__ int at_most(int64_t n, int most)
+{
+    return n < most ? (int)n : most;
+}
 
 /* One grid, or two of which the second has what the first left. */
 struct chain {
@@ -38,21 +52,20 @@ struct chain {
 
 static __device__ __forceinline__ int order_of(float x)
 {
-    const unsigned u = __float_as_uint(x);
+    const int u = (int)__float_as_uint(x);
 
-    return (int)(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+    return u ^ (u >> 31 & 0x7fffffff);
 }
 
 static __device__ __forceinline__ float value_of(int order)
 {
-    const unsigned u = (unsigned)order;
-
-    return __uint_as_float(u ^ (u >> 31 ? 0x7fffffffu : 0u));
+    return __uint_as_float((unsigned)(order ^ (order >> 31 & 0x7fffffff)));
 }
 
-/* q = rne((x - m) / s + pre) + post. */
+/* q = rne(((x - m) down) / s + pre) + post; inv is 1 / s. `down` is 1, or a power of two that keeps
+ * inv from being a denormal number. */
 struct fitted {
-    float s, m, pre;
+    float s, inv, m, pre, down;
     kvr_f16 step, zero;
 };
 
@@ -100,12 +113,11 @@ static __device__ __forceinline__ struct fitted fit_study(const struct shape &g,
     return f;
 }
 
-static __device__ __forceinline__ struct fitted fit_sym(int bits, float lo, float hi)
+static __device__ __forceinline__ struct fitted fit_sym(const struct shape &g, float lo, float hi)
 {
-    const float qmax = (float)((1 << (bits - 1)) - 1);
     const float pos = hi > 0 ? hi : 0, neg = lo < 0 ? -lo : 0;
-    const float wide = (pos > neg ? pos : neg) / (qmax + 1);
-    const float narrow = (pos > neg ? neg : pos) / qmax;
+    const float wide = (pos > neg ? pos : neg) * g.halved;
+    const float narrow = kvr_quotient_finite(pos > neg ? neg : pos, g.most, g.share);
     struct fitted f;
 
     f.m = f.pre = 0;
@@ -115,58 +127,101 @@ static __device__ __forceinline__ struct fitted fit_sym(int bits, float lo, floa
     return f;
 }
 
-static __device__ __forceinline__ struct fitted fit_asym(int bits, float lo, float hi)
+static __device__ __forceinline__ struct fitted fit_asym(const struct shape &g, float lo, float hi)
 {
-    const float q_top = (float)((1 << bits) - 1);
     struct fitted f;
 
     f.zero = half_down(lo);
     f.m = kvr_float_of(f.zero);
     f.pre = 0;
-    f.step = half_up((hi - f.m) / q_top);
+    f.step = half_up(kvr_quotient_finite(hi - f.m, g.most, g.share));
     f.s = kvr_float_of(f.step);
     return f;
 }
 
+template <bool PLAIN>
 static __device__ __forceinline__ struct fitted fit(const struct shape &g, int low, int high)
 {
     const float lo = value_of(low), hi = value_of(high);
     const bool bad = high >= order_of(INFINITY) || low <= order_of(-INFINITY);
-    struct fitted f = g.study  ? fit_study(g, lo, hi)
-                      : g.asym ? fit_asym(g.planes.bits, lo, hi)
-                               : fit_sym(g.planes.bits, lo, hi);
+    struct fitted f = !PLAIN && g.study ? fit_study(g, lo, hi)
+                      : g.asym          ? fit_asym(g, lo, hi)
+                                        : fit_sym(g, lo, hi);
 
     f.s = bad ? NAN : f.s == 0 ? 1 : f.s;
     f.step = bad ? 0x7e00 : f.step;
+    f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
+    f.s *= f.down;
+    f.inv = 1 / f.s;
+    if (!PLAIN && f.inv == 0) /* an infinite step, by which every number is 0 */
+        f.s = 1;
     return f;
 }
 
-/* NaN gives code 0. */
-static __device__ __forceinline__ unsigned code_of(const struct shape &g, float x, float s, float m,
-                                                   float pre)
+static __device__ __forceinline__ float rounded(float x, bool bf16)
 {
-    const float top = (float)((1 << g.planes.bits) - 1);
+    return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
+}
+
+/* A float whose low bits are the code: as two's complement where the grid is symmetric. ROUND is half
+ * way between 2^23 and 2^24, where the last place of a float is 1. A NaN gives the least. */
+static const float ROUND = 12582912;
+
+template <bool PLAIN>
+static __device__ __forceinline__ float coded(const struct shape &g, float x,
+                                              const struct fitted &f)
+{
     float v;
 
-    if (g.bf16)
-        v = kvr_round_bf16(kvr_round_bf16(kvr_round_bf16(x - m) / s) + pre);
-    else
-        v = (x - m) / s + pre;
-    v = rintf(v) + (g.asym ? 0.0f : (float)(1 << (g.planes.bits - 1)));
-    v = v > 0 ? v : 0;
-    v = v < top ? v : top;
-    return (unsigned)(int)v;
+    if (PLAIN) {
+        v = kvr_quotient_finite(x - f.m, f.s, f.inv);
+    } else {
+        v = kvr_quotient_any(rounded(x - f.m, g.bf16) * f.down, f.s, f.inv);
+        v = rounded(rounded(v, g.bf16) + f.pre, g.bf16);
+    }
+    return fminf(fmaxf(v, g.least), g.most) + ROUND;
+}
+
+/* The codes of N channels, a byte each. */
+template <int N>
+static __device__ __forceinline__ unsigned code_of(const struct shape &g, const float (&v)[N])
+{
+    unsigned u = __float_as_uint(v[0]);
+
+    if (N >= 2)
+        u = __byte_perm(u, __float_as_uint(v[1 % N]), 0x0040);
+    if (N == 4)
+        u = __byte_perm(
+            u, __byte_perm(__float_as_uint(v[2 % N]), __float_as_uint(v[3 % N]), 0x0040), 0x5410);
+    return u ^ g.flip;
 }
 
 template <class T> using values = kvr_few<float, sizeof(T)>;
 
-/* How a kernel goes about it: one grid; with the transform before it (a warp has a head); or two.
- */
+/* How a kernel goes about it: one grid; with the transform before it (a warp has a head); or two. */
 enum kind { ALONE, ROTATED, PAIR };
-template <class Codes, enum kind K>
-struct way {
-    using T = Codes; static constexpr bool rotated = K == ROTATED, pair = K == PAIR;
+template <class Codes, enum kind K, bool Plain = true, class In = float> struct way {
+    using T = Codes;
+    using X = In;
+    static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
 };
+
+/* What a kernel has of 16 tokens that is compiled for anything: a channel a thread, for less code. */
+template <bool PLAIN> struct codes_of {
+    using type = uint32_t;
+};
+template <> struct codes_of<false> {
+    using type = uint8_t;
+};
+
+static __device__ __forceinline__ float widened(float x)
+{
+    return x;
+}
+static __device__ __forceinline__ float widened(kvr_bf16 x)
+{
+    return __uint_as_float((unsigned)x << 16);
+}
 
 /* The planes, in T. */
 template <class T>
@@ -177,12 +232,13 @@ static __device__ __forceinline__ struct kvr_planes planes_of(const struct shape
 
 /* Sets along tokens, of any length: a thread has one set. x is read twice; the second time it is in
  * a cache. */
+template <bool PLAIN>
 static __global__ void __launch_bounds__(THREADS)
-    grid_encode_tokens(struct shape g, kvr_global<const float> x, kvr_global<uint8_t> codes,
-                       kvr_global<kvr_f16> meta)
+    grid_encode_tokens(struct shape g, unsigned strips, kvr_global<const float> x,
+                       kvr_global<uint8_t> codes, kvr_global<kvr_f16> meta)
 {
-    const int64_t channels = g.planes.channels, strips = (channels + THREADS - 1) / THREADS;
-    const int64_t b = blockIdx.x / strips, c = blockIdx.x % strips * THREADS + threadIdx.x;
+    const int64_t channels = g.planes.channels, b = blockIdx.x / strips;
+    const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
     const int64_t t0 = b * g.group, stored = g.planes.n_tok;
     const int64_t end = t0 + g.group < stored ? t0 + g.group : stored;
     const int64_t have = end < g.n_tok ? end : g.n_tok;
@@ -192,13 +248,14 @@ static __global__ void __launch_bounds__(THREADS)
     if (c >= channels)
         return;
     low = high = order_of(have < end ? 0.0f : (float)x[t0 * channels + c]);
+#pragma unroll 4
     for (int64_t t = t0; t < have; t++) {
         const int v = order_of(x[t * channels + c]);
 
         low = v < low ? v : low;
         high = v > high ? v : high;
     }
-    f = fit(g, low, high);
+    f = fit<PLAIN>(g, low, high);
     meta[b * channels + c] = f.step;
     if (g.asym)
         meta[g.n_sets + b * channels + c] = f.zero;
@@ -207,9 +264,10 @@ static __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const float v = t + i < have ? (float)x[(t + i) * channels + c] : 0.0f;
+            const float v[1] = { coded<PLAIN>(
+                g, t + i < have ? (float)x[(t + i) * channels + c] : 0.0f, f) };
 
-            code[i] = t + i < end ? code_of(g, v, f.s, f.m, f.pre) : 0u;
+            code[i] = t + i < end ? code_of<1>(g, v) : 0u;
         }
         kvr_store8(g.planes, t / 8, c, code, codes);
     }
@@ -220,95 +278,113 @@ struct level {
     float s, z, off;
 };
 
-/* `zero` is not used where the grid is symmetric. */
+/* `zero` is not used where the grid is symmetric. PLAIN grids have one z for all sets. */
+template <bool PLAIN>
 static __device__ __forceinline__ struct level level_of(const struct shape &g, kvr_f16 step,
                                                         kvr_f16 zero)
 {
-    struct level l = { kvr_float_of(step), (float)(1 << (g.planes.bits - 1)), 0 };
+    struct level l = { kvr_float_of(step), g.middle, 0 };
 
     if (g.asym) {
-        l.z = g.study ? kvr_float_of(zero) : 0;
-        l.off = g.study ? 0 : kvr_float_of(zero);
+        l.z = !PLAIN && g.study ? kvr_float_of(zero) : 0;
+        l.off = !PLAIN && g.study ? 0 : kvr_float_of(zero);
     }
     return l;
 }
 
-static __device__ __forceinline__ struct level load_level(const struct shape &g, int64_t set,
-                                                          kvr_global<const kvr_f16> meta)
+/* Of byte j of `code`, which is the low byte of a float of 2^23 and as much. */
+template <bool PLAIN>
+static __device__ __forceinline__ float decoded(const struct shape &g, unsigned code, int j,
+                                                const struct level &l)
 {
-    return level_of(g, meta[set], g.asym ? (kvr_f16)meta[g.n_sets + set] : (kvr_f16)0);
-}
+    const float q = __uint_as_float(__byte_perm(code, 0x4b000000u, 0x7540u | (unsigned)j));
 
-static __device__ __forceinline__ float decoded(unsigned code, const struct level &l, bool bf16)
-{
-    const float x = ((float)(int)(code & 255u) - l.z) * l.s;
+    if (PLAIN)
+        return fmaf(q - (8388608 + g.middle), l.s, l.off);
+    const float x = (q - 8388608 - l.z) * l.s;
 
-    return bf16 ? kvr_round_bf16(kvr_round_bf16(x) + l.off) : x + l.off;
+    return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
 /* Sets of 16 tokens from token t0 on, of the channels of unit c: v, of which `given` tokens are not
- * padding. What a next grid would have to code is left in v. */
-template <class T>
+ * padding. What a next grid would have to code is left in v. Not PLAIN, channels take turns in one
+ * piece of code, for there is more of it; then no grid is next to one of several channels. */
+template <class T, bool PLAIN>
 static __device__ __forceinline__ void
 encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (&v)[KEPT],
             kvr_global<T> codes, kvr_global<kvr_few<kvr_f16, sizeof(T)>> meta)
 {
     enum { V = sizeof(T) };
     const int64_t units = g.planes.channels / V, set = t0 / KEPT * units + c;
-    const int64_t left = g.planes.n_tok - t0, given = g.n_tok - t0;
+    const int left = at_most(g.planes.n_tok - t0, KEPT);
+    const int given = at_most(g.n_tok - t0, KEPT);
+    unsigned long long steps = 0, zeros = 0;
     kvr_few<kvr_f16, V> step, zero;
-    struct fitted f[V];
+    unsigned code[KEPT] = {};
+
+#pragma unroll(PLAIN ? V : 1)
+    for (int j = 0; j < V; j++) {
+        const unsigned put = (0x3210u & ~(15u << 4 * j)) | 4u << 4 * j; /* a low byte as the j-th */
+        float x[KEPT];
+        int low, high;
 
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-        int low = order_of(v[0].v[j]), high = low;
-
+        for (int i = 0; i < KEPT; i++) {
+            x[i] = v[i].v[0];
+#pragma unroll
+            for (int n = 1; n < V; n++)
+                x[i] = j == n ? v[i].v[n] : x[i];
+        }
+        low = high = order_of(x[0]);
 #pragma unroll
         for (int i = 1; i < KEPT; i++) {
-            const int o = i < left ? order_of(v[i].v[j]) : low;
+            const int o = PLAIN || i < left ? order_of(x[i]) : low;
 
             low = o < low ? o : low;
             high = o > high ? o : high;
         }
-        f[j] = fit(g, low, high);
-        step.v[j] = f[j].step;
-        zero.v[j] = f[j].zero;
+        const struct fitted f = fit<PLAIN>(g, low, high);
+        const struct level l = level_of<PLAIN>(g, f.step, f.zero);
+        const float z = PLAIN || !g.asym ? 0 : l.z;
+
+        steps |= (unsigned long long)f.step << 16 * j;
+        zeros |= (unsigned long long)f.zero << 16 * j;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const float q = coded<PLAIN>(g, x[i], f);
+
+            code[i] = __byte_perm(code[i], __float_as_uint(q), put);
+            if (next &&
+                (PLAIN || i < given)) /* what the code reads as, never in BF16; padding stays 0 */
+                v[i].v[PLAIN ? j : 0] = x[i] - fmaf(q - ROUND - z, l.s, l.off);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        step.v[j] = (kvr_f16)(steps >> 16 * j);
+        zero.v[j] = (kvr_f16)(zeros >> 16 * j);
     }
     meta[set] = step;
     if (g.asym)
         meta[g.n_sets / V + set] = zero;
 #pragma unroll
     for (int h = 0; h < KEPT; h += 8) {
-        unsigned code[8];
+        unsigned some[8];
 
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            code[i] = 0;
-#pragma unroll
-            for (int j = 0; j < V; j++)
-                if (h + i < left)
-                    code[i] |= code_of(g, v[h + i].v[j], f[j].s, f[j].m, f[j].pre) << (8 * j);
-        }
+        for (int i = 0; i < 8; i++)
+            some[i] = h + i < left ? code[h + i] ^ g.flip : 0u;
         if (h < left)
-            kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, code, codes);
-        if (!next)
-            continue;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-#pragma unroll
-            for (int j = 0; j < V; j++)
-                if (h + i < given) /* every grid has zeros for padding */
-                    v[h + i].v[j] -=
-                        decoded(code[i] >> (8 * j), level_of(g, step.v[j], zero.v[j]), false);
-        }
+            kvr_store8(planes_of<T>(g), (t0 + h) / 8, c, some, codes);
     }
 }
 
 /* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
  * once, whatever is done with it. */
 template <class W>
-static __global__ void __launch_bounds__(THREADS, 4)
-    grid_encode_16(struct chain chain, unsigned strips, kvr_global<const values<typename W::T>> x,
+static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3 : 4)
+    grid_encode_16(struct chain chain, unsigned strips,
+                   kvr_global<const kvr_few<typename W::X, sizeof(typename W::T)>> x,
                    kvr_global<typename W::T> codes,
                    kvr_global<kvr_few<kvr_f16, sizeof(typename W::T)>> meta,
                    kvr_global<typename W::T> codes_2,
@@ -319,50 +395,143 @@ static __global__ void __launch_bounds__(THREADS, 4)
     const int64_t units = chain.g[0].planes.channels / V,
                   t0 = (int64_t)(blockIdx.x / strips) * KEPT;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
-    const int64_t given = chain.g[0].n_tok - t0;
+    const int given = at_most(chain.g[0].n_tok - t0, KEPT);
+    const kvr_global<const kvr_few<typename W::X, V>> from = x + (t0 * units + c);
+    const unsigned row = (unsigned)units;
     values<T> v[KEPT];
 
     if (c >= units)
         return;
 #pragma unroll
     for (int i = 0; i < KEPT; i++) {
-        v[i] = {};
-        if (i < given)
-            v[i] = x[(t0 + i) * units + c];
+        kvr_few<typename W::X, V> there = {};
+
+        /* Without padding, the last token once more: it changes no range, and its code is dropped. */
+        if (W::plain || i < given)
+            there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            v[i].v[j] = widened(there.v[j]);
     }
     if (W::rotated)
-        kvr_fwht_warp<V, KEPT>(v, 32 * V, chain.rotate_bf16);
-    encode_kept<T>(chain.g[0], t0, c, W::pair, v, codes, meta);
-    if (W::pair)
-        encode_kept<T>(chain.g[1], t0, c, false, v, codes_2, meta_2);
+        kvr_fwht_warp<V, KEPT, false>(v, 32 * V, !W::plain && chain.rotate_bf16);
+#pragma unroll 1
+    for (int n = 0; n <= (int)W::pair; n++)
+        encode_kept<T, W::plain>(chain.g[n], t0, c, W::pair && !n, v, n ? codes_2 : codes,
+                                 n ? meta_2 : meta);
+}
+
+/* One set is all of a token: a thread has 8 tokens of its channels and keeps them, a block has all
+ * channels. Launched with a thread for each unit, and whole warps. */
+template <class W>
+static __global__ void __launch_bounds__(TOKEN_UNITS)
+    grid_encode_token(struct shape g,
+                      kvr_global<const kvr_few<typename W::X, sizeof(typename W::T)>> x,
+                      kvr_global<typename W::T> codes, kvr_global<kvr_f16> meta)
+{
+    using T = typename W::T;
+    enum { V = sizeof(T) };
+    KVR_SHARED(int, low, 8 * TOKEN_UNITS / 32);
+    KVR_SHARED(int, high, 8 * TOKEN_UNITS / 32);
+    KVR_SHARED(struct fitted, fits, 8);
+    const int64_t units = g.planes.channels / V, t0 = (int64_t)blockIdx.x * 8, c = threadIdx.x;
+    const int left = at_most(g.planes.n_tok - t0, 8);
+    const int given = at_most(g.n_tok - t0, 8);
+    const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
+    values<T> v[8];
+    unsigned code[8];
+
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        kvr_few<typename W::X, V> there = {};
+
+        if (i < given && c < units)
+            there = x[(t0 + i) * units + c];
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            v[i].v[j] = widened(there.v[j]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int lo = 0x7fffffff, hi = -0x7fffffff - 1;
+
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            const int o = order_of(v[i].v[j]);
+
+            lo = o < lo && c < units ? o : lo;
+            hi = o > hi && c < units ? o : hi;
+        }
+        lo = __reduce_min_sync(~0u, lo);
+        hi = __reduce_max_sync(~0u, hi);
+        if (threadIdx.x % 32 == 0) {
+            low[8 * warp + i] = lo;
+            high[8 * warp + i] = hi;
+        }
+    }
+    __syncthreads();
+    if ((int)threadIdx.x < left) {
+        int lo = low[threadIdx.x], hi = high[threadIdx.x];
+
+        for (int w = 1; w < warps; w++) {
+            const int l = low[8 * w + (int)threadIdx.x], h = high[8 * w + (int)threadIdx.x];
+
+            lo = l < lo ? l : lo;
+            hi = h > hi ? h : hi;
+        }
+        const struct fitted f = fit<W::plain>(g, lo, hi);
+
+        fits[threadIdx.x] = f;
+        meta[t0 + threadIdx.x] = f.step;
+        if (g.asym)
+            meta[g.n_sets + t0 + threadIdx.x] = f.zero;
+    }
+    __syncthreads();
+    if (c >= units)
+        return;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        code[i] = 0;
+        if (i >= left)
+            continue;
+        const struct fitted f = fits[i];
+        float q[V];
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            q[j] = coded<W::plain>(g, v[i].v[j], f);
+        code[i] = code_of<V>(g, q);
+    }
+    kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
 /* Sets within a token: a block has 8 tokens and either some sets of each, or one wide set of
  * each. A warp takes the range of a set, a thread fits it, and a thread codes 8 tokens of its
  * channels. */
-template <class T>
-static __global__ void __launch_bounds__(THREADS)
-    grid_encode_rows(struct shape g, int64_t span, kvr_global<const values<T>> x,
-                     kvr_global<T> codes, kvr_global<kvr_f16> meta)
+template <class W>
+static __global__ void __launch_bounds__(THREADS, 5)
+    grid_encode_rows(struct shape g, int64_t span, unsigned spans,
+                     kvr_global<const values<typename W::T>> x, kvr_global<typename W::T> codes,
+                     kvr_global<kvr_f16> meta)
 {
+    using T = typename W::T;
     enum { V = sizeof(T) };
     KVR_SHARED(int, low, SETS);
     KVR_SHARED(int, high, SETS);
-    KVR_SHARED(float, step, SETS);
-    KVR_SHARED(float, base, SETS);
-    KVR_SHARED(float, pre, SETS);
-    const int64_t channels = g.planes.channels, spans = (channels + span - 1) / span;
-    const int64_t t8 = blockIdx.x / spans, first = blockIdx.x % spans * span;
+    KVR_SHARED(struct fitted, fits, SETS);
+    const int64_t channels = g.planes.channels;
+    const int64_t t8 = blockIdx.x / spans, first = (int64_t)(blockIdx.x % spans) * span;
     const int64_t last = channels - first < span ? channels : first + span;
-    const int64_t rows = g.planes.n_tok - 8 * t8 < 8 ? g.planes.n_tok - 8 * t8 : 8;
-    const int k = (int)((last - first) / g.width), n = (int)rows * k; /* sets: of a token, of all */
-    const int lane = (int)threadIdx.x % 32;
+    const int rows = at_most(g.planes.n_tok - 8 * t8, 8);
+    const int width = (int)g.width, k = (int)(last - first) / width; /* sets of a token */
+    const int n = rows * k, lane = (int)threadIdx.x % 32;
 
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
-        const int64_t t = 8 * t8 + i / k, at = (t * channels + first + i % k * g.width) / V;
+        const int64_t t = 8 * t8 + i / k, at = (t * channels + first + i % k * width) / V;
         int lo = 0x7fffffff, hi = -0x7fffffff - 1;
 
-        for (int64_t c = lane; c < g.width / V; c += 32) {
+#pragma unroll 4
+        for (int c = lane; c < width / V; c += 32) {
             values<T> x4 = {};
 
             if (t < g.n_tok)
@@ -384,37 +553,36 @@ static __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n; i += THREADS) {
-        const struct fitted f = fit(g, low[i], high[i]);
-        const int64_t set = (8 * t8 + i / k) * g.per_token + first / g.width + i % k;
+        const struct fitted f = fit<W::plain>(g, low[i], high[i]);
+        const int64_t set = (8 * t8 + i / k) * g.per_token + first / width + i % k;
 
-        step[i] = f.s;
-        base[i] = f.m;
-        pre[i] = f.pre;
+        fits[i] = f;
         meta[set] = f.step;
         if (g.asym)
             meta[g.n_sets + set] = f.zero;
     }
     __syncthreads();
     for (int64_t c = first / V + threadIdx.x; c < last / V; c += THREADS) {
-        const int mine = (int)(c * V - first) / (int)g.width;
+        const int mine = (int)(c * V - first) / width;
         unsigned code[8];
 
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const int64_t t = 8 * t8 + i;
             values<T> x4 = {};
+            float q[V];
 
             code[i] = 0;
             if (i >= rows)
                 continue;
             if (t < g.n_tok)
-                x4 = x[(t * channels) / V + c];
-            const int set = i * k + mine;
-            const float s = step[set], m = base[set], before = pre[set];
+                x4 = x[t * (channels / V) + c];
+            const struct fitted f = fits[i * k + mine];
 
 #pragma unroll
             for (int j = 0; j < V; j++)
-                code[i] |= code_of(g, x4.v[j], s, m, before) << (8 * j);
+                q[j] = coded<W::plain>(g, x4.v[j], f);
+            code[i] = code_of<V>(g, q);
         }
         kvr_store8(planes_of<T>(g), t8, c, code, codes);
     }
@@ -426,40 +594,64 @@ struct part {
     int mode;
 };
 
-/* Tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1, as one grid has them, added to x. */
-template <class T>
-static __device__ __forceinline__ void add_decoded(const struct shape &g, const struct part &d,
+/* Tokens [8 t8, 8 t8 + 8) of channels c .. c + V - 1, as one grid has them, added to x. Those from
+ * `begin` to `end` are wanted. */
+template <class T, bool PLAIN>
+static __device__ __forceinline__ void add_decoded(const struct shape &g, int begin, int end,
                                                    int64_t t8, int64_t c, kvr_global<const T> codes,
                                                    kvr_global<const kvr_f16> meta, bool first,
                                                    values<T> (&x)[8])
 {
     enum { V = sizeof(T) };
-    const int64_t set0 = g.axis == KVR_AXIS_TOKENS ? t8 * 8 / g.group * g.planes.channels + c
-                                                   : (unsigned)c / (unsigned)g.width;
-    struct level l[V] = {};
     unsigned code[8];
 
-    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
+    /* Steps are on their way before codes, and all of them before the first is used. */
     if (g.axis == KVR_AXIS_TOKENS) { /* 8 divides the group: one set for all tokens */
+        const int64_t set = (int64_t)((unsigned)t8 * 8 / (unsigned)g.group) * g.planes.channels + c;
+        const kvr_global<const kvr_few<kvr_f16, V>> all = kvr_as<const kvr_few<kvr_f16, V>>(meta);
+        const kvr_few<kvr_f16, V> step = all[set / V];
+        kvr_few<kvr_f16, V> zero = {};
+        struct level l[V];
+
+        if (g.asym)
+            zero = all[(g.n_sets + set) / V];
+        kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            l[j] = load_level(g, set0 + j, meta);
+            l[j] = level_of<PLAIN>(g, step.v[j], zero.v[j]);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const float v = decoded<PLAIN>(g, code[i], j, l[j]);
+
+                x[i].v[j] = first ? v : x[i].v[j] + v;
+            }
+        return;
     }
+    const kvr_global<const kvr_f16> sets =
+        meta + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
+    const unsigned per = (unsigned)g.per_token;
+    kvr_f16 step[8] = {}, zero[8] = {};
+
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i >= begin && i < end)
+            step[i] = sets[per * (unsigned)(i - begin)];
+    if (g.asym) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (i >= begin && i < end)
+                zero[i] = sets[g.n_sets + per * (unsigned)(i - begin)];
+    }
+    kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int64_t t = 8 * t8 + i;
+        const struct level l = level_of<PLAIN>(g, step[i], zero[i]);
 
-        if (t < d.t0 || t >= d.t0 + d.n)
-            continue;
-        if (g.axis != KVR_AXIS_TOKENS) { /* one set for all channels */
-            l[0] = load_level(g, t * g.per_token + set0, meta);
 #pragma unroll
-            for (int j = 1; j < V; j++)
-                l[j] = l[0];
-        }
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            const float v = decoded(code[i] >> (8 * j), l[j], g.bf16);
+        for (int j = 0; j < V; j++) { /* one set for all channels */
+            const float v = decoded<PLAIN>(g, code[i], j, l);
 
             x[i].v[j] = first ? v : x[i].v[j] + v;
         }
@@ -468,7 +660,9 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, const 
 
 /* A thread has up to 8 tokens of its channels. With a transform or a second grid, mode is SET. */
 template <class W>
-static __global__ void __launch_bounds__(THREADS, 5)
+static __global__ void __launch_bounds__(THREADS, !W::plain || W::pair ? 5
+                                                  : W::rotated         ? 6
+                                                                       : 8)
     grid_decode(struct chain chain, struct part d, unsigned strips,
                 kvr_global<const typename W::T> codes, kvr_global<const kvr_f16> meta,
                 kvr_global<const typename W::T> codes_2, kvr_global<const kvr_f16> meta_2,
@@ -478,35 +672,39 @@ static __global__ void __launch_bounds__(THREADS, 5)
     enum { V = sizeof(T) };
     const int64_t units = d.width / V, t8 = d.t0 / 8 + blockIdx.x / strips;
     const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
+    const int begin = d.t0 > 8 * t8 ? (int)(d.t0 - 8 * t8) : 0;
+    const int end = at_most(d.t0 + d.n - 8 * t8, 8);
     values<T> x[8] = {};
 
     if (at >= units)
         return;
-    add_decoded<T>(chain.g[0], d, t8, d.first + at * V, codes, meta, true, x);
+    add_decoded<T, W::plain>(chain.g[0], begin, end, t8, d.first + at * V, codes, meta, true, x);
     if (W::pair)
-        add_decoded<T>(chain.g[1], d, t8, d.first + at * V, codes_2, meta_2, false, x);
+        add_decoded<T, W::plain>(chain.g[1], begin, end, t8, d.first + at * V, codes_2, meta_2,
+                                 false, x);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
 #pragma unroll
         for (int j = 0; j < V; j++)
-            x[i].v[j] = W::pair && chain.round ? kvr_round_bf16(x[i].v[j]) : x[i].v[j];
+            x[i].v[j] = W::pair ? rounded(x[i].v[j], chain.round) : x[i].v[j];
     }
     if (W::rotated)
-        kvr_fwht_warp<V, 8>(x, 32 * V, chain.rotate_bf16);
+        kvr_fwht_warp<V, 8, false>(x, 32 * V, !W::plain && chain.rotate_bf16);
+    const kvr_global<values<T>> to = out + ((8 * t8 - d.t0 + begin) * units + at);
+    const unsigned row = (unsigned)units;
+
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const int64_t t = 8 * t8 + i, row = (t - d.t0) * units + at;
-
-        if (t < d.t0 || t >= d.t0 + d.n)
+        if (i < begin || i >= end)
             continue;
         if (!W::rotated && !W::pair && d.mode != KVR_DECODE_SET) {
-            const values<T> old = out[row];
+            const values<T> old = to[row * (unsigned)(i - begin)];
 
 #pragma unroll
             for (int j = 0; j < V; j++)
                 x[i].v[j] = d.mode == KVR_DECODE_ADD ? old.v[j] + x[i].v[j] : old.v[j] - x[i].v[j];
         }
-        out[row] = x[i];
+        to[row * (unsigned)(i - begin)] = x[i];
     }
 }
 
@@ -529,6 +727,12 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
     s.bf16 = job->compute == KVR_COMPUTE_BF16;
     s.n_sets = g->axis == KVR_AXIS_TOKENS ? (s.planes.n_tok + g->group - 1) / g->group * channels
                                           : s.planes.n_tok * s.per_token;
+    s.halved = 1.0f / (float)(1 << (g->bits - 1));
+    s.middle = g->asym ? 0 : (float)(1 << (g->bits - 1));
+    s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
+    s.least = -s.middle;
+    s.share = 1.0f / s.most;
+    s.flip = g->asym ? 0 : 0x01010101u << (g->bits - 1);
     return s;
 }
 
@@ -590,6 +794,16 @@ static bool all_by(int n, const struct chain *c, int64_t first, int64_t width, c
     return all;
 }
 
+/* What kernels are compiled for without the rest. */
+static bool plain(const struct chain *c)
+{
+    bool all = !c->rotate_bf16;
+
+    for (int i = 0; i < c->n; i++)
+        all = all && !c->g[i].study && !c->g[i].bf16;
+    return all;
+}
+
 template <class W>
 static void encode_16(struct kvr_stream *s, const struct chain &c, const float *x,
                       const struct bytes &b)
@@ -599,19 +813,41 @@ static void encode_16(struct kvr_stream *s, const struct chain &c, const float *
     const unsigned strips = kvr_blocks(c.g[0].planes.channels / (int64_t)sizeof(T), THREADS);
 
     KVR_LAUNCH(grid_encode_16<W>, kvr_blocks(c.g[0].planes.n_tok, KEPT) * strips, THREADS, 0, s, c,
-               strips, (const values<T> *)x, (T *)b.codes[0], (meta *)b.meta[0], (T *)b.codes[1],
-               (meta *)b.meta[1]);
+               strips, (const kvr_few<typename W::X, sizeof(T)> *)x, (T *)b.codes[0],
+               (meta *)b.meta[0], (T *)b.codes[1], (meta *)b.meta[1]);
 }
 
-template <class T>
-static void encode_rows(struct kvr_stream *s, const struct shape &g, const float *x, void *codes,
-                        void *meta)
+template <class W>
+static void encode_token(struct kvr_stream *s, const struct shape &g, const float *x,
+                         const struct bytes &b)
+{
+    using T = typename W::T;
+    const unsigned units = (unsigned)(g.planes.channels / (int64_t)sizeof(T));
+
+    KVR_LAUNCH(grid_encode_token<W>, kvr_blocks(g.planes.n_tok, 8), (units + 31) / 32 * 32, 0, s, g,
+               (const kvr_few<typename W::X, sizeof(T)> *)x, (T *)b.codes[0], (kvr_f16 *)b.meta[0]);
+}
+
+template <class W>
+static void encode_rows(struct kvr_stream *s, const struct shape &g, const float *x,
+                        const struct bytes &b)
 {
     const int64_t span = g.width < SPAN ? SPAN / g.width * g.width : g.width;
     const unsigned spans = kvr_blocks(g.planes.channels, span);
+    using T = typename W::T;
 
-    KVR_LAUNCH(grid_encode_rows<T>, kvr_blocks(g.planes.n_tok, 8) * spans, THREADS, 0, s, g, span,
-               (const values<T> *)x, (T *)codes, (kvr_f16 *)meta);
+    KVR_LAUNCH(grid_encode_rows<W>, kvr_blocks(g.planes.n_tok, 8) * spans, THREADS, 0, s, g, span,
+               spans, (const values<T> *)x, (T *)b.codes[0], (kvr_f16 *)b.meta[0]);
+}
+
+template <bool PLAIN>
+static void encode_tokens(struct kvr_stream *s, const struct shape &g, const float *x,
+                          const struct bytes &b)
+{
+    const unsigned strips = kvr_blocks(g.planes.channels, THREADS);
+
+    KVR_LAUNCH(grid_encode_tokens<PLAIN>, kvr_blocks(g.planes.n_tok, g.group) * strips, THREADS, 0,
+               s, g, strips, x, (uint8_t *)b.codes[0], (kvr_f16 *)b.meta[0]);
 }
 
 template <class W>
@@ -627,27 +863,51 @@ static void decode(struct kvr_stream *s, const struct chain &c, const struct par
                (const kvr_f16 *)b.meta[1], (values<T> *)out);
 }
 
+template <bool PLAIN>
+static void encode_alone(struct kvr_stream *s, const struct chain &one, const float *x,
+                         const struct bytes &b)
+{
+    const struct shape &g = one.g[0];
+    const bool wide = all_by(4, &one, 0, g.planes.channels, x, &b);
+
+    if (g.axis == KVR_AXIS_TOKEN && wide && g.planes.channels <= 4 * TOKEN_UNITS)
+        encode_token<way<uint32_t, ALONE, PLAIN>>(s, g, x, b);
+    else if (g.axis != KVR_AXIS_TOKENS && wide)
+        encode_rows<way<uint32_t, ALONE, PLAIN>>(s, g, x, b);
+    else if (g.axis != KVR_AXIS_TOKENS)
+        encode_rows<way<uint8_t, ALONE, PLAIN>>(s, g, x, b);
+    else if (g.group == KEPT && (wide || !PLAIN)) /* a channel a thread: less code */
+        encode_16<way<typename codes_of<PLAIN>::type, ALONE, PLAIN>>(s, one, x, b);
+    else
+        encode_tokens<PLAIN>(s, g, x, b);
+}
+
 void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
                           const struct kvr_stage_job *job, const float *x, void *codes, void *meta)
 {
     const struct chain one = chain_of_one(g, job);
     const struct bytes b = { { codes }, { meta } };
-    const struct shape &sh = one.g[0];
-    const int64_t channels = sh.planes.channels;
-    const bool wide = by(4, &sh, 0, channels, x, codes, meta);
 
-    if (!sh.planes.n_tok || !channels)
+    if (!one.g[0].planes.n_tok || !one.g[0].planes.channels)
         return;
-    if (g->axis != KVR_AXIS_TOKENS && wide)
-        encode_rows<uint32_t>(s, sh, x, codes, meta);
-    else if (g->axis != KVR_AXIS_TOKENS)
-        encode_rows<uint8_t>(s, sh, x, codes, meta);
-    else if (g->group == KEPT && wide)
-        encode_16<way<uint32_t, ALONE>>(s, one, x, b);
+    if (plain(&one))
+        encode_alone<true>(s, one, x, b);
     else
-        KVR_LAUNCH(grid_encode_tokens,
-                   kvr_blocks(sh.planes.n_tok, g->group) * kvr_blocks(channels, THREADS), THREADS,
-                   0, s, sh, x, (uint8_t *)codes, (kvr_f16 *)meta);
+        encode_alone<false>(s, one, x, b);
+}
+
+template <bool PLAIN>
+static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
+                         const float *x, const struct bytes &b)
+{
+    if (!rotated)
+        encode_16<way<typename codes_of<PLAIN>::type, PAIR, PLAIN>>(s, chain, x, b);
+    else if (rotated == 32)
+        encode_16<way<uint8_t, ROTATED, PLAIN>>(s, chain, x, b);
+    else if (rotated == 64)
+        encode_16<way<uint16_t, ROTATED, PLAIN>>(s, chain, x, b);
+    else
+        encode_16<way<uint32_t, ROTATED, PLAIN>>(s, chain, x, b);
 }
 
 bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c, const float *x,
@@ -665,14 +925,10 @@ bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
         return false;
     if (!chain.g[0].planes.n_tok || !channels)
         return true;
-    if (!c->rotate)
-        encode_16<way<uint32_t, PAIR>>(s, chain, x, b);
-    else if (d == 32)
-        encode_16<way<uint8_t, ROTATED>>(s, chain, x, b);
-    else if (d == 64)
-        encode_16<way<uint16_t, ROTATED>>(s, chain, x, b);
+    if (plain(&chain))
+        encode_chain<true>(s, chain, c->rotate ? d : 0, x, b);
     else
-        encode_16<way<uint32_t, ROTATED>>(s, chain, x, b);
+        encode_chain<false>(s, chain, c->rotate ? d : 0, x, b);
     return true;
 }
 
@@ -684,16 +940,28 @@ static struct part part_of(const struct kvr_stage_job *job, int64_t t0, int64_t 
     return { t0, n, h0 * d, nh * d, mode };
 }
 
-template <enum kind K>
+template <enum kind K, bool PLAIN>
 static void decode_by(struct kvr_stream *s, const struct chain &c, const struct part &d,
                       const struct bytes &b, float *out)
 {
     if (!d.n || !d.width)
         return;
     if (all_by(4, &c, d.first, d.width, out, &b))
-        decode<way<uint32_t, K>>(s, c, d, b, out);
+        decode<way<uint32_t, K, PLAIN>>(s, c, d, b, out);
     else
-        decode<way<uint8_t, K>>(s, c, d, b, out);
+        decode<way<uint8_t, K, PLAIN>>(s, c, d, b, out);
+}
+
+template <bool PLAIN>
+static void decode_rotated(struct kvr_stream *s, int head_dim, const struct chain &c,
+                           const struct part &d, const struct bytes &b, float *out)
+{
+    if (head_dim == 32)
+        decode<way<uint8_t, ROTATED, PLAIN>>(s, c, d, b, out);
+    else if (head_dim == 64)
+        decode<way<uint16_t, ROTATED, PLAIN>>(s, c, d, b, out);
+    else
+        decode<way<uint32_t, ROTATED, PLAIN>>(s, c, d, b, out);
 }
 
 void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
@@ -704,7 +972,10 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
     const struct chain one = chain_of_one(g, job);
     const struct bytes b = { { (void *)codes }, { (void *)meta } };
 
-    decode_by<ALONE>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
+    if (plain(&one))
+        decode_by<ALONE, true>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
+    else
+        decode_by<ALONE, false>(s, one, part_of(job, t0, n, h0, nh, mode), b, out);
 }
 
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
@@ -716,19 +987,19 @@ bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
     const struct part d = part_of(&c->job[0], t0, n, h0, nh, KVR_DECODE_SET);
     const int dim = c->job[0].shape.head_dim;
 
-    if (!c->rotate) {
-        decode_by<PAIR>(s, chain, d, b, out);
+    if (!c->rotate && plain(&chain))
+        decode_by<PAIR, true>(s, chain, d, b, out);
+    else if (!c->rotate)
+        decode_by<PAIR, false>(s, chain, d, b, out);
+    if (!c->rotate)
         return true;
-    }
     if (c->n > 1 || dim < 32 || dim > 128 || !all_by(dim / 32, &chain, d.first, d.width, out, &b))
         return false;
     if (!n || !d.width)
         return true;
-    if (dim == 32)
-        decode<way<uint8_t, ROTATED>>(s, chain, d, b, out);
-    else if (dim == 64)
-        decode<way<uint16_t, ROTATED>>(s, chain, d, b, out);
+    if (plain(&chain))
+        decode_rotated<true>(s, dim, chain, d, b, out);
     else
-        decode<way<uint32_t, ROTATED>>(s, chain, d, b, out);
+        decode_rotated<false>(s, dim, chain, d, b, out);
     return true;
 }

@@ -6,15 +6,22 @@
 #ifndef KVR_METHODS_FWHT_CUH
 #define KVR_METHODS_FWHT_CUH
 
-#include "harness/device/number.cuh"
-#include "harness/device/vector.cuh"
+#include "harness/device/mma.cuh"
+#include "methods/kernels/quotient.h"
 
-/* Rows of d values, d = 32 V, or less with V 1. All lanes of the warp call it. */
-template <int V, int R>
+/* To BF16, where a NaN's payload does not matter. */
+static __device__ __forceinline__ float kvr_fwht_round(float x, bool bf16)
+{
+    return bf16 ? __uint_as_float(kvr_bf16_pair(0, x)) : x;
+}
+
+/* Rows of d values, d = 32 V, or less with V 1. All lanes of the warp call it. TINY: what comes out may
+ * be a denormal number, and has to be the right one. */
+template <int V, int R, bool TINY>
 static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], int d, bool bf16)
 {
-    const int lane = (int)threadIdx.x % 32;
-    const float norm = sqrtf((float)d);
+    const float norm = sqrtf((float)d), inv = 1 / norm;
+    bool tiny = false;
 
 #pragma unroll
     for (int h = 1; h < V; h *= 2) {
@@ -26,8 +33,8 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
                     continue;
                 const float a = x[r].v[j], b = x[r].v[j + h];
 
-                x[r].v[j] = bf16 ? kvr_round_bf16(a + b) : a + b;
-                x[r].v[j + h] = bf16 ? kvr_round_bf16(a - b) : a - b;
+                x[r].v[j] = kvr_fwht_round(a + b, bf16);
+                x[r].v[j + h] = kvr_fwht_round(a - b, bf16);
             }
         }
     }
@@ -35,26 +42,34 @@ static __device__ __forceinline__ void kvr_fwht_warp(kvr_few<float, V> (&x)[R], 
     for (int h = 1; h < 32; h *= 2) {
         if (V == 1 && h >= d) /* less than a warp; a loop that is left cannot be unrolled */
             continue;
+        const float sign = threadIdx.x & (unsigned)h ? -1.0f : 1.0f;
+
 #pragma unroll
         for (int r = 0; r < R; r++) {
 #pragma unroll
-            for (int j = 0; j < V; j++) {
+            for (int j = 0; j < V; j++) { /* a product with 1 rounds nothing */
                 const float v = x[r].v[j], other = __shfl_xor_sync(~0u, v, h);
-                const float sum = lane & h ? other - v : v + other;
 
-                x[r].v[j] = bf16 ? kvr_round_bf16(sum) : sum;
+                x[r].v[j] = kvr_fwht_round(fmaf(sign, v, other), bf16);
             }
         }
     }
 #pragma unroll
-    for (int r = 0; r < R; r++) {
+    for (int i = 0; TINY && i < R * V; i++)
+        tiny |= fabsf(x[i / V].v[i % V]) < 7.888609e-31f; /* 2^-100 */
+    if (TINY && tiny) {
 #pragma unroll
-        for (int j = 0; j < V; j++) {
-            /* d = 64, 256, 1024: the root is a power of two, and its inverse exact. */
-            const float y = V == 2 || V == 8 || V == 32 ? x[r].v[j] * (1 / norm) : x[r].v[j] / norm;
+        for (int i = 0; i < R * V; i++)
+            x[i / V].v[i % V] = kvr_fwht_round(x[i / V].v[i % V] / norm, bf16);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < R * V; i++) {
+        /* d = 64, 256, 1024: the root is a power of two, and its inverse exact. */
+        const float v = x[i / V].v[i % V];
+        const float y = V == 2 || V == 8 || V == 32 ? v * inv : kvr_quotient(v, norm, inv);
 
-            x[r].v[j] = bf16 ? kvr_round_bf16(y) : y;
-        }
+        x[i / V].v[i % V] = kvr_fwht_round(y, bf16);
     }
 }
 

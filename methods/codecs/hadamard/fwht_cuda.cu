@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
         if (first + r < rows && lane < units)
             v[r] = x[(first + r) * units + lane];
     }
-    kvr_fwht_warp<V, R>(v, d, bf16);
+    kvr_fwht_warp<V, R, true>(v, d, bf16);
 #pragma unroll
     for (int r = 0; r < R; r++)
         if (first + r < rows && lane < units)

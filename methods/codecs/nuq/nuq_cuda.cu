@@ -18,13 +18,14 @@ static __global__ void __launch_bounds__(THREADS)
     if (8 * t8 >= d.t0 + d.n)
         return;
     kvr_load8<uint8_t>(planes, t8, d.first + c, codes, code);
-#pragma unroll
-    for (int r = 0; r < 8; r++) {
+    unsigned long long left = kvr_bytes8(code);
+#pragma unroll 1
+    for (int r = 0; r < 8; r++, left >>= 8) {
         const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + c;
 
         if (t < d.t0 || t >= d.t0 + d.n)
             continue;
-        const float v = nuq_value(&g, meta, t, d.first + c, code[r]);
+        const float v = nuq_value(&g, meta, t, d.first + c, (unsigned)left & 255u);
 
         kvr_part_put(d.mode, out, to, v);
     }

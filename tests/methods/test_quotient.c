@@ -1,0 +1,133 @@
+/* test_quotient.c - kvr_quotient against division, to the bit: by every number of 11 bits, and by the
+ * roots that the Walsh-Hadamard transform divides by. */
+#include "methods/kernels/quotient.h"
+
+#include <stdlib.h>
+
+#include "harness/core/dtype.h"
+#include "tests/suite.h"
+
+static void check(float y, float s, float inv)
+{
+    const float want = y / s, got = kvr_quotient(y, s, inv);
+
+    if (kvr_f32_bits(want) != kvr_f32_bits(got) && !(isnan(want) && isnan(got)))
+        ck_abort_msg("%a / %a: %a, by products %a", (double)y, (double)s, (double)want,
+                     (double)got);
+    if (isfinite(y) && !(kvr_quotient_finite(y, s, inv) == want))
+        ck_abort_msg("%a / %a: finite: %a", (double)y, (double)s, (double)want);
+}
+
+/* How far apart the dividends are that are tried for each divisor of 11 bits: a prime, another first
+ * one for each. KVREEL_EVERY=1 tries all 2^33 pairs. */
+static unsigned stride(void)
+{
+    return getenv("KVREEL_EVERY") ? 1 : 1021;
+}
+
+/* Exponents and signs come out exactly in every step, so one of each significand will do. */
+START_TEST(steps)
+{
+    const unsigned every = stride();
+
+    for (unsigned m = 1024; m < 2048; m++) {
+        const float s = (float)m, inv = 1 / s;
+        unsigned wrong = 0;
+
+        for (unsigned u = m % every; u < 1u << 23; u += every) {
+            const float y = kvr_bits_f32(0x3f800000u | u);
+
+            wrong += kvr_quotient_finite(y, s, inv) != y / s;
+        }
+        ck_assert_msg(wrong == 0, "%u wrong by %u", wrong, m);
+        for (unsigned q = 0; q < 512; q++) /* what is nearest to where codes change */
+            for (int near = -2; near <= 2; near++)
+                check(kvr_bits_f32(kvr_f32_bits(((float)q + 0.5f) * s) + (unsigned)near), s, inv);
+    }
+}
+END_TEST
+
+START_TEST(roots)
+{
+    static const int d[] = { 2, 8, 32, 128, 512 };
+
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
+        const float s = sqrtf((float)d[i]), inv = 1 / s;
+        unsigned wrong = 0;
+
+        for (unsigned u = 0; u < 1u << 23; u++) {
+            const float y = kvr_bits_f32(0x3f800000u | u);
+
+            wrong += kvr_quotient(y, s, inv) != y / s;
+        }
+        ck_assert_msg(wrong == 0, "d = %d: %u", d[i], wrong);
+    }
+}
+END_TEST
+
+/* What is 0, infinite or not a number; and at the ends of what the header allows. */
+START_TEST(edges)
+{
+    static const float y[] = { 0.0f, -0.0f,     INFINITY,          -INFINITY,
+                               NAN,  0x1p-100f, -0x1.fffffep-100f, 0x1.fffffep103f };
+    static const float s[] = { 1, 3, 0x1p-24f, -0x1.ffcp-14f, 65504, 11.3137083f };
+
+    for (size_t i = 0; i < sizeof y / sizeof *y; i++)
+        for (size_t j = 0; j < sizeof s / sizeof *s; j++)
+            if (y[i] != 0 || s[j] > 0) /* of a negative divisor either zero may come out */
+                check(y[i], s[j], 1 / s[j]);
+    ck_assert(kvr_quotient(0, -3, 1.0f / -3) == 0);
+    ck_assert(isnan(kvr_quotient_any(NAN, 3, 1.0f / 3)));
+    ck_assert(kvr_quotient_any(-INFINITY, 3, 1.0f / 3) == -INFINITY);
+    ck_assert(kvr_quotient_any(0x1p127f, 1e-8f, 1 / 1e-8f) == INFINITY); /* which is too much */
+}
+END_TEST
+
+/* Below: off by a last place of what is smallest, and 0 for no other than the quotient. */
+START_TEST(below)
+{
+    static const float s[] = { 3, 7, 127, 255, 11.3137083f };
+
+    for (size_t j = 0; j < sizeof s / sizeof *s; j++)
+        for (unsigned u = 0; u < 1u << 16; u++) {
+            const float y = kvr_bits_f32(u), q = kvr_quotient_finite(y, s[j], 1 / s[j]);
+
+            ck_assert((q == 0) == (y / s[j] == 0));
+            ck_assert(fabsf(q - y / s[j]) <= 0x1p-149f);
+        }
+}
+END_TEST
+
+/* Divisors of 24 bits, by two corrections. */
+START_TEST(any_divisor)
+{
+    unsigned state = 1;
+
+    for (int i = 0; i < 1 << 20; i++) {
+        float s, y;
+
+        state = state * 1664525u + 1013904223u;
+        s = kvr_bits_f32(0x3f800000u | (state >> 9));
+        state = state * 1664525u + 1013904223u;
+        y = kvr_bits_f32(0x3f800000u | (state >> 9));
+        ck_assert(kvr_quotient_any(y, s, 1 / s) == y / s);
+        y = ((float)(i % 255) + 0.5f) * s; /* nearly where a code changes */
+        ck_assert(kvr_quotient_any(y, s, 1 / s) == y / s);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("quotient");
+    TCase *tc = tcase_create("quotient");
+
+    tcase_set_timeout(tc, 600);
+    tcase_add_test(tc, steps);
+    tcase_add_test(tc, roots);
+    tcase_add_test(tc, edges);
+    tcase_add_test(tc, below);
+    tcase_add_test(tc, any_divisor);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
