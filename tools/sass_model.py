@@ -337,7 +337,7 @@ def judge(k, warps, limits):
     beside = None
     if limit and limit.decodes:
         at = decoding_loop(k, loop, limit.decodes)
-        beside = at and hot_path(k, at, limit.decodes)
+        beside = at and hot_path(k, at, limit.decodes) * limit.steps
         if not beside:
             raise ValueError("%s: no loop decodes: %s" % (plain(k.name), limit.decodes))
     took = cycles(path, warps, beside=beside)
@@ -370,7 +370,7 @@ COLUMNS = [("kernel", "kernel", "%s"), ("products", "products a tile", "%d"),
            ("cycles", "cycles (model)", "%.0f"), ("tflops", "TFLOP/s (model)", "%.0f")]
 
 
-Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut")
+Limit = collections.namedtuple("Limit", "kernel instructions code local rounds needs tensor decodes cut steps")
 
 
 def counts(needs):
@@ -385,7 +385,8 @@ def limits_of(path):
             yield Limit(re.compile(kernel), int(most), int(code), int(local), int(rounds),
                         counts(n for n in needs if not n.startswith("decodes:")),
                         next((float(n[8:]) for n in needs if n.startswith("tensor<=")), None),
-                        counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs)
+                        counts(n[8:] for n in needs if n.startswith("decodes:")), "cut" in needs,
+                        next((int(n[6:]) for n in needs if n.startswith("steps=")), 1))
 
 
 def main():

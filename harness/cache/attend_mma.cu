@@ -41,14 +41,17 @@ enum taylor_kind {
 };
 enum { GROUPS = 16, GROUP_STRIDE = GROUPS + 8 };
 
+/* Keys and values. */
+enum { K, V };
+
 struct span_job {
-    struct tile_source k, v;
+    struct tile_source of[2];
     int t0, end;
     float log_m, scale;
     enum taylor_kind taylor;
     bool biased;
     /* Where in shared memory, by byte. */
-    int at_tiles, at_scales, at_norms, at_stage_k, at_stage_v, n_shared;
+    int at_tiles, at_scales, at_norms, at_stage[2], n_shared;
     bool plain; /* rows of BF16, and room for the next tile beside the one being read */
 };
 
@@ -79,11 +82,11 @@ template <int W>
 static __device__ __forceinline__ void clear_rest(int head_dim, int n_rows,
                                                   kvr_shared<kvr_bf16> rows)
 {
-    const int rest = (W - head_dim) / 4;
-
 #pragma unroll 1
-    for (int i = kvr_thread(); i < n_rows * rest; i += MMA_THREADS)
-        kvr_as<uint2>(rows + i / rest * (W + 8) + head_dim + i % rest * 4)[0] = uint2{ 0, 0 };
+    for (int r = kvr_thread(); r < n_rows; r += MMA_THREADS)
+#pragma unroll 1
+        for (int c = head_dim; c < W; c += 4)
+            kvr_as<uint2>(rows + r * (W + 8) + c)[0] = uint2{ 0, 0 };
 }
 
 /* Channels that share a scale of the last grid, which is one over channels. */
@@ -97,11 +100,13 @@ static __device__ __forceinline__ void load_norms(const struct kvr_attend_shape 
                                                   int h, int group, kvr_global<const float> q,
                                                   kvr_shared<kvr_bf16> out)
 {
+#pragma unroll 1
     for (int i = kvr_thread(); i < QUERIES * GROUPS; i += MMA_THREADS) {
         const int r = i / GROUPS, g = i % GROUPS;
         float sum = 0;
 
         if (first + r < a.n_query && g < a.head_dim / group)
+#pragma unroll 1
             for (int c = g * group; c < (g + 1) * group; c++) {
                 const float x = q[((int64_t)(first + r) * a.n_heads + h) * a.head_dim + c];
 
@@ -118,9 +123,9 @@ static __device__ __forceinline__ void
 load_scales(const struct span_job &j, const struct tile_place &p, int tile,
             kvr_shared<uint8_t> stage, kvr_shared<kvr_bf16> out)
 {
-    const bool second = j.k.n_grids > 1;
-    const struct tile_grid &g = second ? j.k.grid[1] : j.k.grid[0];
-    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.k.grid[0], W) : 0);
+    const bool second = j.of[K].n_grids > 1;
+    const struct tile_grid &g = second ? j.of[K].grid[1] : j.of[K].grid[0];
+    const kvr_shared<uint8_t> from = stage + (second ? stage_bytes(j.of[K].grid[0], W) : 0);
     const kvr_shared<kvr_f16> scales = kvr_as<kvr_f16>(from + 8 * g.bits * W);
     const float factor = j.scale * (-1.0f / 24.0f);
 
@@ -136,6 +141,7 @@ load_scales(const struct span_job &j, const struct tile_place &p, int tile,
     }
     const int each = j.taylor == TAYLOR_OCTETS ? 8 : 1;
 
+#pragma unroll 1
     for (int i = kvr_thread(); i < TILE / each * (W / 4); i += MMA_THREADS) {
         const int r = i / (W / 4), c = i % (W / 4) * 4;
 
@@ -434,13 +440,14 @@ load_state(const struct rows_at &at, int head_dim, bool seen, float log_m, bool 
             numbers[TOTAL + 8 * r] = read ? (float)at.sum[row] : 0.0f;
             numbers[BIAS + 8 * r] = log_m - (there && biased ? (float)bias[row] : 0.0f);
         }
+        const int columns = read ? head_dim : 0; /* a multiple of 16 */
         const kvr_global<const float> from = at.acc + ((read ? row * head_dim : 0) + lane % 4 * 2);
 
 #pragma unroll
         for (int n = 0; n < W / 8; n++) {
             float2 x = { 0, 0 };
 
-            if (read && 8 * n + lane % 4 * 2 < head_dim)
+            if (n / 2 * 16 < columns)
                 x = kvr_as<const float2>(from + 8 * n)[0];
             kept.out[r / 2][n][r % 2 * 2] = x.x;
             kept.out[r / 2][n][r % 2 * 2 + 1] = x.y;
@@ -471,7 +478,7 @@ static __device__ __forceinline__ void store_state(const struct rows_at &at, int
 
 #pragma unroll
         for (int n = 0; n < W / 8; n++)
-            if (8 * n + lane % 4 * 2 < head_dim)
+            if (n / 2 * 16 < head_dim)
                 kvr_as<float2>(to + 8 * n)[0] =
                     float2{ kept.out[r / 2][n][r % 2 * 2], kept.out[r / 2][n][r % 2 * 2 + 1] };
     }
@@ -615,9 +622,9 @@ rows_of_block(const struct kvr_attend_shape &a, int query, int h, kvr_global<flo
 
 template <int FORM>
 static __global__ void __launch_bounds__(MMA_THREADS, 2)
-    attend_mma_coded(struct kvr_attend_shape a, struct span_job j, kvr_global<const float> q,
-                     kvr_global<const float> row_bias, kvr_global<float> mx, kvr_global<float> sum,
-                     kvr_global<float> acc)
+    attend_mma_coded(struct kvr_attend_shape a, const __grid_constant__ struct span_job j,
+                     kvr_global<const float> q, kvr_global<const float> row_bias,
+                     kvr_global<float> mx, kvr_global<float> sum, kvr_global<float> acc)
 {
     KVR_SHARED_DYNAMIC(uint8_t, shared);
     KVR_SHARED(float, rows, N_NUMBERS);
@@ -628,6 +635,8 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
                         (FORM & WITH_CHAINS ? HOW_CHAINS : 0) | (FORM & WITH_ROWS ? HOW_ROWS : 0);
     constexpr int how_k = how | (of_tokens_k ? HOW_TOKENS : 0);
     constexpr int how_v = how | (FORM & OVER_TOKENS_V ? HOW_TOKENS : 0);
+    /* What has a correction is rare: keys and values share code where they can. */
+    constexpr bool alike = corrected && how_k == how_v;
     const int h = (int)blockIdx.y, block = (int)blockIdx.x * QUERIES;
     const struct tile_place first = { j.t0, j.end, a.n_heads, a.head_dim, h };
     const kvr_shared<kvr_bf16> queries = kvr_as<kvr_bf16>(shared);
@@ -638,14 +647,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     load_queries<W>(a, block, h, q, queries);
     clear_rest<W>(a.head_dim, 2 * TILE, kvr_as<kvr_bf16>(shared + j.at_tiles));
     if (corrected && j.taylor == TAYLOR_GROUPS)
-        load_norms(a, block, h, group_of(j.k, a.head_dim), q,
+        load_norms(a, block, h, group_of(j.of[K], a.head_dim), q,
                    kvr_as<kvr_bf16>(shared + j.at_norms));
     else if (corrected && j.taylor)
         clear_rest<W>(a.head_dim, j.taylor == TAYLOR_OCTETS ? 8 : TILE,
                       kvr_as<kvr_bf16>(shared + j.at_scales));
     if (!(how & HOW_PACKED)) {
-        next[threadIdx.x] = first_exact(j.k, first);
-        next[MMA_THREADS + threadIdx.x] = first_exact(j.v, first);
+        next[threadIdx.x] = first_exact(j.of[K], first);
+        next[MMA_THREADS + threadIdx.x] = first_exact(j.of[V], first);
     }
     load_state<W>(rows_of_block(a, block, h, mx, sum, acc), a.head_dim, true, j.log_m, j.biased,
                   row_bias, kvr_thread(), rows, kept);
@@ -654,7 +663,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
     for (int tile = begin - TILE; tile < j.end; tile += TILE) {
         const struct tile_place place = { j.t0, j.end, a.n_heads, a.head_dim, kvr_block_y() };
         const kvr_shared<uint8_t> here = shared + kvr_zero();
-        const kvr_shared<uint8_t> stage_k = here + j.at_stage_k, stage_v = here + j.at_stage_v;
+        const kvr_shared<uint8_t> stage_k = here + j.at_stage[K], stage_v = here + j.at_stage[V];
         const kvr_shared<kvr_bf16> keys = kvr_as<kvr_bf16>(here + j.at_tiles), values = keys + SIZE;
         const kvr_shared<kvr_bf16> scales = kvr_as<kvr_bf16>(here + j.at_scales);
         const kvr_shared<kvr_bf16> norms = kvr_as<kvr_bf16>(here + j.at_norms);
@@ -662,25 +671,37 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
         if (tile >= begin) {
             kvr_copy_wait<0>();
             __syncthreads(); /* the codes have arrived, the tile before has been read */
-            decode<W, how_k>(j.k, place, tile, stage_k, keys);
-            decode<W, how_v>(j.v, place, tile, stage_v, values);
+            if constexpr (alike) {
+#pragma unroll 1
+                for (int i = K; i <= V; i++)
+                    decode<W, how_k>(j.of[i], place, tile, here + j.at_stage[i], keys + i * SIZE);
+            } else {
+                decode<W, how_k>(j.of[K], place, tile, stage_k, keys);
+                decode<W, how_v>(j.of[V], place, tile, stage_v, values);
+            }
             if (corrected && j.taylor)
                 load_scales<W, of_tokens_k>(j, place, tile, stage_k, scales);
-            if (!(how & HOW_PACKED) && (j.k.n_exact || j.v.n_exact)) {
+            if (!(how & HOW_PACKED) && (j.of[K].n_exact || j.of[V].n_exact)) {
                 const int self = kvr_thread();
-                const int of_k = next[self], of_v = next[MMA_THREADS + self];
 
                 __syncthreads();
                 if (corrected && j.taylor)
-                    put<true>(j.k, place, tile, of_k, scales, W + 8);
-                next[self] = put<false>(j.k, place, tile, of_k, keys, W + 8);
-                next[MMA_THREADS + self] = put<false>(j.v, place, tile, of_v, values, W + 8);
+                    put<true>(j.of[K], place, tile, next[self], scales, W + 8);
+#pragma unroll 1
+                for (int i = K, at = self; i <= V; i++, at += MMA_THREADS)
+                    next[at] = put<false>(j.of[i], place, tile, next[at], keys + i * SIZE, W + 8);
             }
             __syncthreads();
         }
         if (tile + TILE < j.end) {
-            fetch_grids<W, how_k>(j.k, place, tile + TILE, stage_k);
-            fetch_grids<W, how_v>(j.v, place, tile + TILE, stage_v);
+            if constexpr (alike) {
+#pragma unroll 1
+                for (int i = K; i <= V; i++)
+                    fetch_grids<W, how_k>(j.of[i], place, tile + TILE, here + j.at_stage[i]);
+            } else {
+                fetch_grids<W, how_k>(j.of[K], place, tile + TILE, stage_k);
+                fetch_grids<W, how_v>(j.of[V], place, tile + TILE, stage_v);
+            }
             kvr_copy_commit();
         }
         if (tile < begin)
@@ -849,16 +870,17 @@ static bool job_of(size_t shared, const struct kvr_attend_shape *a,
 
     *j = {};
     if (a->head_dim < 16 || a->head_dim > KVR_ATTEND_MMA_MAX_D || a->head_dim % 16 ||
-        !kvr_tile_source_of(&span->k, &j->k) || !kvr_tile_source_of(&span->v, &j->v))
+        !kvr_tile_source_of(&span->k, &j->of[K]) || !kvr_tile_source_of(&span->v, &j->of[V]))
         return false;
-    if ((j->k.n_grids > 1 || j->v.n_grids > 1) && !(over_tokens(j->k) && over_tokens(j->v)))
+    if ((j->of[K].n_grids > 1 || j->of[V].n_grids > 1) &&
+        !(over_tokens(j->of[K]) && over_tokens(j->of[V])))
         return false;
     j->t0 = (int)span->t0;
     j->end = (int)(span->t0 + span->n);
     j->log_m = span->log_m;
     j->scale = 1.0f / sqrtf((float)a->head_dim);
     j->biased = span->row_bias != NULL;
-    j->taylor = span->taylor ? taylor_of(&j->k) : TAYLOR_NO;
+    j->taylor = span->taylor ? taylor_of(&j->of[K]) : TAYLOR_NO;
     if (j->taylor == TAYLOR_OCTETS)
         scales = 8 * row;
     if (j->taylor == TAYLOR_ELEMENTS)
@@ -866,15 +888,15 @@ static bool job_of(size_t shared, const struct kvr_attend_shape *a,
     if (j->taylor == TAYLOR_GROUPS)
         scales = TILE * GROUP_STRIDE * (int)sizeof(kvr_bf16);
     j->at_tiles = QUERIES * row;
-    j->plain = j->k.kind == ROWS_BF16 && j->v.kind == ROWS_BF16 &&
+    j->plain = j->of[K].kind == ROWS_BF16 && j->of[V].kind == ROWS_BF16 &&
                (size_t)(j->at_tiles + 4 * TILE * row + STATIC_SHARED) <= shared;
     j->at_scales = j->at_tiles + (j->plain ? 4 : 2) * TILE * row;
     j->at_norms = j->at_scales + scales;
-    j->at_stage_k =
+    j->at_stage[K] =
         j->at_norms +
         (j->taylor == TAYLOR_GROUPS ? QUERIES * GROUP_STRIDE * (int)sizeof(kvr_bf16) : 0);
-    j->at_stage_v = j->at_stage_k + stage_of(&j->k, w);
-    j->n_shared = j->at_stage_v + stage_of(&j->v, w);
+    j->at_stage[V] = j->at_stage[K] + stage_of(&j->of[K], w);
+    j->n_shared = j->at_stage[V] + stage_of(&j->of[V], w);
     return (size_t)(j->n_shared + STATIC_SHARED) <= shared;
 }
 
@@ -916,7 +938,7 @@ template <int FORM> static void launch_coded(const struct call &c, const struct 
 
 template <int FORM> static void launch_axes(const struct call &c, const struct span_job &j)
 {
-    const bool k = over_tokens(j.k), v = over_tokens(j.v);
+    const bool k = over_tokens(j.of[K]), v = over_tokens(j.of[V]);
 
     if (k && v)
         launch_coded<FORM + OVER_TOKENS_K + OVER_TOKENS_V>(c, j);
@@ -933,13 +955,13 @@ template <int FORM> static void launch_axes(const struct call &c, const struct s
 static void launch_wide(const struct call &c, const struct span_job &j)
 {
     constexpr int tokens = 128 + OVER_TOKENS_K + OVER_TOKENS_V;
-    const bool chains = j.k.n_grids > 1 || j.v.n_grids > 1;
+    const bool chains = j.of[K].n_grids > 1 || j.of[V].n_grids > 1;
 
-    if (j.k.kind != GRIDS || j.v.kind != GRIDS)
+    if (j.of[K].kind != GRIDS || j.of[V].kind != GRIDS)
         launch_axes<128 + WITH_TAYLOR + WITH_CHAINS + WITH_ROWS>(c, j);
-    else if (j.k.packed && j.v.packed && j.taylor)
+    else if (j.of[K].packed && j.of[V].packed && j.taylor)
         launch_coded<tokens + ALL_PACKED + WITH_TAYLOR>(c, j);
-    else if (j.k.packed && j.v.packed)
+    else if (j.of[K].packed && j.of[V].packed)
         launch_coded<tokens + ALL_PACKED>(c, j);
     else if (chains && j.taylor)
         launch_coded<tokens + WITH_CHAINS + WITH_TAYLOR>(c, j);
@@ -974,8 +996,8 @@ static void launch_rows(const struct call &c, const struct span_job &j, struct r
 
 static void add_rows(struct rows_list &l, int at, const struct span_job &j)
 {
-    l.k[at] = (const kvr_bf16 *)j.k.rows;
-    l.v[at] = (const kvr_bf16 *)j.v.rows;
+    l.k[at] = (const kvr_bf16 *)j.of[K].rows;
+    l.v[at] = (const kvr_bf16 *)j.of[V].rows;
     l.t0[at] = j.t0;
     l.end[at] = j.end;
     l.log_m[at] = j.log_m;

@@ -41,8 +41,9 @@ static_assert(QUERIES == CONSUMERS * ROWS, "a group has ROWS queries");
 
 /* What a launch is compiled for: the width of a head; where some spans are coded, their bits, and
  * whether keys have a scale, and perhaps a zero point, for some tokens of a channel and values for a
- * whole token (KIVI), else both one for some tokens of a channel and no zero point (RTN). */
-enum { TOKEN_VALUES = 8, BITS = 7 };
+ * whole token (KIVI), else both one for some tokens of a channel and no zero point (RTN); or both that
+ * and a second such grid of 4 bits for what the first leaves over (PRQ). */
+enum { TOKEN_VALUES = 8, BITS = 7, CHAIN = 16, MORE = 4 };
 
 template <int FORM> struct form {
     enum {
@@ -50,6 +51,7 @@ template <int FORM> struct form {
         F = FORM & BITS,
         CODED = F != 0,
         MIXED = (FORM & TOKEN_VALUES) != 0,
+        CHAINED = (FORM & CHAIN) != 0,
         PANELS = D / KVR_TILE_COLUMNS,
         /* Shared memory, by byte: panels of 64 columns of the queries of each group; of a stage's
          * keys and values; barriers. */
@@ -79,16 +81,17 @@ struct coded_rows {
 
 union rows {
     struct kvr_tensor_map map;
-    struct coded_rows coded;
+    struct coded_rows coded[2]; /* of a chain both */
 };
 
 /* What a launch is given. Kernels were allowed 4096 bytes of arguments for long. */
 struct span_list {
-    union rows k[MOST], v[MOST];
+    union rows of[2][MOST]; /* keys; values */
     int n[MOST];
     float log_m[MOST];
     unsigned coded; /* a bit for each span */
     float scale;
+    unsigned one; /* the bits of 1.0f, which the compiler does not know */
     struct cut cut;
 };
 static_assert(sizeof(struct span_list) + 256 <= 4096, "arguments of a kernel");
@@ -166,10 +169,10 @@ static __device__ __forceinline__ void produce(const struct span_list &l, const 
         const unsigned freed = (unsigned)(tile / STAGES + 1) % 2;
 
         kvr_barrier_wait(b.empty_k + stage, freed);
-        fetch<FORM>(shared + of::AT_KEYS + stage * of::TILE_BYTES, l.k[s.span].map, p.h, s.t,
+        fetch<FORM>(shared + of::AT_KEYS + stage * of::TILE_BYTES, l.of[0][s.span].map, p.h, s.t,
                     b.full_k + stage);
         kvr_barrier_wait(b.empty_v + stage, freed);
-        fetch<FORM>(shared + of::AT_VALUES + stage * of::TILE_BYTES, l.v[s.span].map, p.h, s.t,
+        fetch<FORM>(shared + of::AT_VALUES + stage * of::TILE_BYTES, l.of[1][s.span].map, p.h, s.t,
                     b.full_v + stage);
         step(l, s);
     }
@@ -308,6 +311,63 @@ decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struc
     }
 }
 
+/* The scales of a chain: of its first grid of F bits, and of the second. */
+struct chain_scales {
+    float s[2][8];
+    unsigned base[8]; /* 2^(23 - 2 i) */
+};
+
+static __device__ __forceinline__ void scale_chain(unsigned one, const uint4 &first,
+                                                   const uint4 &second, struct chain_scales &by)
+{
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        const unsigned a = word_of(first, e / 2), b = word_of(second, e / 2);
+
+        by.s[0][e] = kvr_float_of((kvr_f16)(e % 2 ? a >> 16 : a & 0xffffu));
+        by.s[1][e] = kvr_float_of((kvr_f16)(e % 2 ? b >> 16 : b & 0xffffu));
+        /* Not known to the compiler, it is put behind a code in the operation that cuts that out. */
+        by.base[e] = one + ((23u - 2 * (unsigned)e) << 23);
+    }
+}
+
+/* Code e of token i of a unit, of a symmetric grid of F bits, less its middle. */
+template <int F>
+static __device__ __forceinline__ float level_of(const struct unit<F, false> &x,
+                                                 const unsigned *base, int i, int e)
+{
+    const uint2 &row = x.codes[i / (8 / F)];
+    const unsigned word = e / 4 ? row.y : row.x, half = e % 4 / 2 ? word >> 16 : word;
+    const int at = e % 2 * 8 + i % (8 / F) * F;
+    /* As the last but `at` bits of 2^(23 - at) a code is a number on top of that. */
+    const unsigned bits = (half & ((1u << F) - 1u) << at) | base[at / 2];
+
+    return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
+}
+
+/* Tokens from FIRST on, 8 of them: both products are exact, their sum is rounded to F32 as the CPU
+ * does, then to BF16. */
+template <int F, int FIRST>
+static __device__ __forceinline__ void
+decode_chained(const struct unit<F, false> &x, const struct unit<MORE, false> &more,
+               const struct chain_scales &by, int place, kvr_shared<uint8_t> tile)
+{
+#pragma unroll
+    for (int i = FIRST; i < FIRST + 8; i++) {
+        float v[8];
+        unsigned out[4];
+
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            v[e] = fmaf(level_of<MORE>(more, by.base, i, e), by.s[1][e],
+                        fmaf(level_of<F>(x, by.base, i, e), by.s[0][e], 0.0f));
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            out[e] = kvr_bf16_pair(v[2 * e], v[2 * e + 1]);
+        put_row(tile, place, i, out);
+    }
+}
+
 /* What a thread of the group has of a tile's keys or values. */
 template <int FORM, bool VALUES> struct decoder {
     typedef form<FORM> of;
@@ -325,9 +385,9 @@ template <int FORM, bool VALUES> struct decoder {
                                          const struct span_list &l, struct spot s, int h)
     {
         const int self = kvr_thread();
-        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+        const union rows &rows = l.of[VALUES][s.span];
 
-        load_unit<F, BY_TOKEN>(a, rows.coded, l.n[s.span], h, s.t + self / LINE * UNIT,
+        load_unit<F, BY_TOKEN>(a, rows.coded[0], l.n[s.span], h, s.t + self / LINE * UNIT,
                                self % LINE * 8, x);
     }
 
@@ -336,11 +396,11 @@ template <int FORM, bool VALUES> struct decoder {
                                         kvr_shared<uint8_t> tile)
     {
         const int self = kvr_thread();
-        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+        const int place = place_of(self / LINE * UNIT, self % LINE * 8);
+        const union rows &rows = l.of[VALUES][s.span];
 
-        scale_unit<F, PACKED, BY_TOKEN>(rows.coded, x, by);
-        decode_unit<F, PACKED, BY_TOKEN, 0>(rows.coded, x, by,
-                                            place_of(self / LINE * UNIT, self % LINE * 8), tile);
+        scale_unit<F, PACKED, BY_TOKEN>(rows.coded[0], x, by);
+        decode_unit<F, PACKED, BY_TOKEN, 0>(rows.coded[0], x, by, place, tile);
     }
 
     /* And the rest. Tokens behind the span's end are 0, whatever codes and scales are. */
@@ -348,11 +408,11 @@ template <int FORM, bool VALUES> struct decoder {
                                              kvr_shared<uint8_t> tile)
     {
         const int self = kvr_thread(), row = self / LINE * UNIT, c = self % LINE * 8;
-        const union rows &rows = VALUES ? l.v[s.span] : l.k[s.span];
+        const union rows &rows = l.of[VALUES][s.span];
         const unsigned zeros[4] = { 0, 0, 0, 0 };
         const int left = l.n[s.span] - s.t;
 
-        decode_unit<F, PACKED, BY_TOKEN, 8>(rows.coded, x, by, place_of(row, c), tile);
+        decode_unit<F, PACKED, BY_TOKEN, 8>(rows.coded[0], x, by, place_of(row, c), tile);
         if (left >= KEYS)
             return;
 #pragma unroll 1
@@ -422,7 +482,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             keys.put_rest(l, here, to_k);
             hand_over(b.full_k + stage);
         } else {
-            fetch_among<FORM>(to_k, l.k[here.span].map, p.h, here.t, b.full_k + stage);
+            fetch_among<FORM>(to_k, l.of[0][here.span].map, p.h, here.t, b.full_k + stage);
         }
         step(l, s);
         const bool more = tile + 1 < p.n && is_coded(l, s);
@@ -438,8 +498,82 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
         } else {
             if (more)
                 keys.load(a, l, s, p.h);
-            fetch_among<FORM>(to_v, l.v[here.span].map, p.h, here.t, b.full_v + stage);
+            fetch_among<FORM>(to_v, l.of[1][here.span].map, p.h, here.t, b.full_v + stage);
         }
+    }
+}
+
+/* A step is a tile's keys or, after them, its values. */
+template <int FORM> struct step_of_chain {
+    struct unit<form<FORM>::F, false> x;
+    struct unit<MORE, false> more;
+
+    __device__ __forceinline__ void load(const struct kvr_attend_shape &a,
+                                         const struct span_list &l, struct spot s, int values,
+                                         int h)
+    {
+        const int self = kvr_thread(), line = form<FORM>::D / 8;
+        const union rows &rows = l.of[values][s.span];
+        const int t = s.t + self / line * UNIT, c = self % line * 8;
+
+        load_unit<form<FORM>::F, false>(a, rows.coded[0], l.n[s.span], h, t, c, x);
+        load_unit<MORE, false>(a, rows.coded[1], l.n[s.span], h, t, c, more);
+    }
+};
+
+/* Chains likewise, but keys and values by the same instructions, of which they take many: what was
+ * loaded is copied when it has come. */
+template <int FORM>
+static __device__ __forceinline__ void
+produce_chains(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
+               kvr_shared<uint8_t> shared)
+{
+    typedef form<FORM> of;
+    const kvr_shared<uint64_t> full = barriers_at<FORM>(shared).full_k;
+    struct step_of_chain<FORM> here, next;
+    struct spot s = spot_of(l, p.first);
+
+    if (is_coded(l, s))
+        here.load(a, l, s, 0, p.h);
+#pragma unroll 1
+    for (int i = 0; i < 2 * p.n; i++) {
+        const int values = i % 2, stage = i / 2 % STAGES;
+        const kvr_shared<uint8_t> to =
+            shared + of::AT_KEYS + (values * STAGES + stage) * of::TILE_BYTES;
+        /* full_k, full_v, empty_k, empty_v, STAGES of each. */
+        const kvr_shared<uint64_t> ready = full + (values * STAGES + stage);
+        const struct spot now = s;
+
+        if (values)
+            step(l, s);
+        const bool more = i + 1 < 2 * p.n && is_coded(l, s);
+
+        kvr_barrier_wait(ready + 2 * STAGES, (unsigned)(i / 2 / STAGES + 1) % 2);
+        if (!is_coded(l, now)) {
+            if (more)
+                here.load(a, l, s, !values, p.h);
+            fetch_among<FORM>(to, l.of[values][now.span].map, p.h, now.t, ready);
+            continue;
+        }
+        const int self = kvr_thread(), line = of::D / 8;
+        const int row = self / line * UNIT, c = self % line * 8, left = l.n[now.span] - now.t;
+        const unsigned zeros[4] = { 0, 0, 0, 0 };
+        struct chain_scales by;
+
+        scale_chain(l.one, here.x.scale[0], here.more.scale[0], by);
+        decode_chained<of::F, 0>(here.x, here.more, by, place_of(row, c), to);
+        __syncwarp();
+        if (more)
+            next.load(a, l, s, !values, p.h);
+        __syncwarp(); /* the other half is stored behind both */
+        decode_chained<of::F, 8>(here.x, here.more, by, place_of(row, c), to);
+        if (left < KEYS)
+#pragma unroll 1
+            for (int r = left > row ? left : row; r < row + UNIT; r++)
+                put_row(to, place_of(row, c), r - row, zeros);
+        hand_over(ready);
+        if (more)
+            here = next;
     }
 }
 
@@ -748,7 +882,9 @@ static __global__ void __launch_bounds__(KVR_HAS_WGMMA ? THREADS : 32, 1)
     __syncthreads();
     if (group == 0) {
         kvr_fewer_registers<of::OF_PRODUCER>();
-        if constexpr (of::CODED)
+        if constexpr (of::CHAINED)
+            produce_chains<FORM>(a, l, p, shared);
+        else if constexpr (of::CODED)
             produce_coded<FORM>(a, l, p, shared);
         else if (!threadIdx.x)
             produce<FORM>(l, p, shared);
@@ -781,43 +917,55 @@ static bool aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* One grid of 2 or 4 bits, as a producer decodes it: over tokens, or of whole tokens. */
-static const struct tile_grid *grid_of(const struct kvr_attend_mma_source *s, bool whole_tokens,
-                                       struct tile_source *out)
+/* Whether a producer reads this grid, of those bits: over tokens, or of whole tokens. */
+static bool is_read(const struct tile_grid *g, bool whole_tokens)
 {
-    const struct tile_grid *g = &out->grid[0];
-    const bool one = s->packed && !kvr_codec_is_raw(s->packed->codec) &&
-                     kvr_tile_source_of(s, out) && out->kind == GRIDS && out->n_grids == 1 &&
-                     !out->n_exact && (g->bits == 2 || g->bits == 4);
-
-    if (!one || !aligned(g->codes) || !aligned(g->meta) || g->n_sets % 8)
-        return NULL;
+    if ((g->bits != 2 && g->bits != 4) || !aligned(g->codes) || !aligned(g->meta) || g->n_sets % 8)
+        return false;
     /* Scales of 8 tokens are read at once; or UNIT tokens have one. */
-    if (whole_tokens ? g->axis != KVR_AXIS_TOKEN || g->n_tok % 8
-                     : g->axis != KVR_AXIS_TOKENS || 1 << g->shift < UNIT)
-        return NULL;
-    return g;
+    return whole_tokens ? g->axis == KVR_AXIS_TOKEN && g->n_tok % 8 == 0
+                        : g->axis == KVR_AXIS_TOKENS && 1 << g->shift >= UNIT;
 }
 
-/* Bits of F and TOKEN_VALUES, 0 for plain rows; -1: no kernel here reads it. */
+/* Grids alone: how many, and what they are. */
+static int grids_of(const struct kvr_attend_mma_source *s, struct tile_source *out)
+{
+    return s->packed && !kvr_codec_is_raw(s->packed->codec) && kvr_tile_source_of(s, out) &&
+                   out->kind == GRIDS && !out->n_exact
+               ? out->n_grids
+               : 0;
+}
+
+/* Two symmetric grids over tokens, the second of MORE bits. */
+static bool is_chain(const struct tile_source *s)
+{
+    return is_read(&s->grid[0], false) && is_read(&s->grid[1], false) && !s->grid[0].asym &&
+           !s->grid[1].asym && s->grid[1].bits == MORE;
+}
+
+/* Bits of F and TOKEN_VALUES or CHAIN, 0 for plain rows; -1: no kernel here reads it. */
 static int kind_of(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
 {
-    const void *k = rows_of(&span->k), *v = rows_of(&span->v);
-    struct tile_source of_k, of_v;
-    const struct tile_grid *grid_k, *grid_v;
+    const void *raw_k = rows_of(&span->k), *raw_v = rows_of(&span->v);
+    struct tile_source k, v;
+    int n;
 
     if ((a->head_dim != 64 && a->head_dim != 128) || span->row_bias)
         return -1;
-    if (k || v)
-        return k && v && aligned(k) && aligned(v) ? 0 : -1;
+    if (raw_k || raw_v)
+        return raw_k && raw_v && aligned(raw_k) && aligned(raw_v) ? 0 : -1;
     if (a->head_dim != 128 || span->t0 % UNIT || span->taylor)
         return -1;
-    grid_k = grid_of(&span->k, false, &of_k);
-    grid_v = grid_of(&span->v, false, &of_v);
-    if (grid_k && grid_v && of_k.packed && of_v.packed && grid_k->bits == grid_v->bits)
-        return grid_k->bits;
-    grid_v = grid_of(&span->v, true, &of_v);
-    return grid_k && grid_v && grid_k->bits == grid_v->bits ? grid_k->bits + TOKEN_VALUES : -1;
+    n = grids_of(&span->k, &k);
+    if (!n || grids_of(&span->v, &v) != n || k.grid[0].bits != v.grid[0].bits)
+        return -1;
+    if (n == 2)
+        return is_chain(&k) && is_chain(&v) ? k.grid[0].bits + CHAIN : -1;
+    if (!is_read(&k.grid[0], false))
+        return -1;
+    if (is_read(&v.grid[0], false) && k.packed && v.packed)
+        return k.grid[0].bits;
+    return is_read(&v.grid[0], true) ? k.grid[0].bits + TOKEN_VALUES : -1;
 }
 
 bool kvr_attend_list_can(const struct kvr_attend_shape *a, const struct kvr_attend_mma_span *span)
@@ -856,10 +1004,12 @@ static void code_rows(struct coded_rows *out, const struct kvr_attend_mma_source
     struct tile_source of;
 
     kvr_tile_source_of(s, &of);
-    const struct tile_grid &g = of.grid[0];
+    for (int i = 0; i < of.n_grids; i++) {
+        const struct tile_grid &g = of.grid[i];
 
-    *out = { g.codes, g.meta, g.n_sets,  g.n_tok,  (int)t0,
-             g.shift, g.zero, g.minimum, g.middle, g.asym };
+        out[i] = { g.codes, g.meta, g.n_sets,  g.n_tok,  (int)t0,
+                   g.shift, g.zero, g.minimum, g.middle, g.asym };
+    }
 }
 
 /* A launch that is being put together: the spans of `list`, and what kind the coded ones are. */
@@ -898,6 +1048,10 @@ static void launch(struct call *c)
         launch_form<128 + 4>(*c, n_blocks);
     else if (c->kind == 2)
         launch_form<128 + 2>(*c, n_blocks);
+    else if (c->kind == 4 + CHAIN)
+        launch_form<128 + 4 + CHAIN>(*c, n_blocks);
+    else if (c->kind == 2 + CHAIN)
+        launch_form<128 + 2 + CHAIN>(*c, n_blocks);
     else if (c->kind == 4 + TOKEN_VALUES)
         launch_form<128 + 4 + TOKEN_VALUES>(*c, n_blocks);
     else
@@ -914,15 +1068,15 @@ static bool add_span(struct call *c, const struct kvr_attend_mma_span *span, int
     union rows k, v;
 
     if (kind) {
-        code_rows(&k.coded, &span->k, span->t0);
-        code_rows(&v.coded, &span->v, span->t0);
+        code_rows(k.coded, &span->k, span->t0);
+        code_rows(v.coded, &span->v, span->t0);
         l->coded |= 1u << c->n;
         c->kind = kind;
     } else if (!map_rows(&k.map, c->a, &span->k, span) || !map_rows(&v.map, c->a, &span->v, span)) {
         return false;
     }
-    l->k[c->n] = k;
-    l->v[c->n] = v;
+    l->of[0][c->n] = k;
+    l->of[1][c->n] = v;
     l->n[c->n] = (int)span->n;
     l->log_m[c->n++] = span->log_m;
     l->cut.n_tiles += (int)((span->n + KEYS - 1) / KEYS);
@@ -944,6 +1098,7 @@ void kvr_attend_list_cuda(struct kvr_stream *s, const struct kvr_attend_shape *a
     c.parts = parts;
     c.n_floats = n_floats;
     c.list.scale = 1.0f / sqrtf((float)a->head_dim);
+    c.list.one = 0x3f800000;
     for (int i = 0; i < n_spans; i++) {
         const int kind = kind_of(a, &span[i]);
 

@@ -28,7 +28,7 @@ bool kvr_attend_list_here(const struct kvr_stream *s);
  * BF16, plain or of a codec `raw`, at a multiple of 16 bytes; with head_dim 128 keys and values of one
  * grid each, of as many bits, 2 or 4, from a multiple of 16 tokens on, without a correction: both
  * symmetric with scales for 16 or more tokens of a channel (RTN, QuaRot), or keys so and values with scales
- * for whole tokens (KIVI). */
+ * for whole tokens (KIVI); or of two such symmetric grids each, the second of 4 bits (PRQ). */
 bool kvr_attend_list_can(const struct kvr_attend_shape *shape,
                          const struct kvr_attend_mma_span *span);
 

@@ -818,7 +818,11 @@ static const struct coded_list {
     { "sym(bits=4,group=8)", "sym(bits=4)", 168, false },
     { "sym(bits=8)", "sym(bits=8)", 168, false },
     { "asym(bits=4)", "asym(bits=4,axis=channels,group=16)", 168, false },
-    { "sym(bits=2) + sym(bits=4)", "sym(bits=2) + sym(bits=4)", 168, false },
+    { "sym(bits=2) + sym(bits=4)", "sym(bits=2) + sym(bits=4)", 165, true },
+    { "sym(bits=4,group=32) + sym(bits=4)", "sym(bits=4) + sym(bits=4,group=64)", 168, true },
+    { "sym(bits=4) + sym(bits=2)", "sym(bits=4) + sym(bits=2)", 168, false },
+    { "sym(bits=4) + asym(bits=4)", "sym(bits=4) + sym(bits=4)", 168, false },
+    { "sym(bits=4) + sym(bits=4)", "sym(bits=4)", 168, false },
     { "outliers(sigma=2) | sym(bits=4)", "sym(bits=4)", 168, false },
 };
 
@@ -901,7 +905,7 @@ START_TEST(coded_spans_of_a_list)
 {
     static const enum fill hostile[] = { FILL_NORMAL, FILL_INF, FILL_OUTLIER_CHANNEL };
 
-    for (int f = 0; f < (_i == 0 || _i == 2 ? 3 : 1); f++)
+    for (int f = 0; f < (_i == 0 || _i == 2 || _i == 8 ? 3 : 1); f++)
         run_coded_list(&coded_lists[_i], hostile[f]);
 }
 END_TEST
@@ -989,6 +993,7 @@ START_TEST(coded_spans_share_a_launch)
     } t[] = { { "9.0", "sym(bits=4)", "sym(bits=4)", 1, 0 },
               { "9.0", "asym(bits=2)", "asym(bits=2,axis=token)", 1, 0 },
               { "9.0", "hadamard | sym(bits=4)", "hadamard | sym(bits=4)", 2, 0 },
+              { "9.0", "sym(bits=2) + sym(bits=4)", "sym(bits=2) + sym(bits=4)", 1, 0 },
               { "9.0", "sym(bits=3)", "sym(bits=3)", 1, 1 },
               { "8.0", "sym(bits=4)", "sym(bits=4)", 0, 1 } };
     enum { T = 3, D = 128, N = 40 };
