@@ -81,7 +81,7 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
     f = fopen(path, "r");
     if (!f)
         return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
-                        "layer budget '%s': not none, linear, moviegen or storyeval, and as a "
+                        "layer budget '%s': not none, linear, falling, moviegen or storyeval, and as a "
                         "file: %s",
                         path, strerror(errno));
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
@@ -108,7 +108,7 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
 
 bool kvr_layer_budget_is_file(const char *which)
 {
-    static const char *const words[] = { "none", "linear", "moviegen", "storyeval" };
+    static const char *const words[] = { "none", "linear", "falling", "moviegen", "storyeval" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(which, words[i]) == 0)
@@ -123,12 +123,14 @@ enum kvr_status kvr_layer_budget(const char *which, double min, double max, int 
 
     if (layer < 0 || layer >= n_layers)
         return kvr_fail(KVR_EINVAL, "layer budget: layer %d, need 0..%d", layer, n_layers - 1);
-    if (!strcmp(which, "linear")) {
+    if (!strcmp(which, "linear") || !strcmp(which, "falling")) {
+        const int at = !strcmp(which, "linear") ? layer : n_layers - 1 - layer;
+
         if (!(min > 0 && min <= max && isfinite(max)))
-            return kvr_fail(KVR_EINVAL, "layer budget: linear from %g to %g, need 0 < min <= max",
-                            min, max);
+            return kvr_fail(KVR_EINVAL, "layer budget: %s from %g to %g, need 0 < min <= max",
+                            which, min, max);
         if (n_layers > 1)
-            x = min + (double)layer / (n_layers - 1) * (max - min);
+            x = min + (double)at / (n_layers - 1) * (max - min);
     } else if (!strcmp(which, "moviegen")) {
         x = from_table(moviegen, layer, n_layers);
     } else if (!strcmp(which, "storyeval")) {

@@ -52,6 +52,8 @@ struct kvr_method {
     const char *retention; /* "saliency(retained=0.45,fill=pooled)" */
     const char *reuse;     /* feature reuse by the runner: "rel_l1(threshold=1.5)" */
     bool last_step;        /* commit=last_step unless told otherwise */
+    const char *budget;    /* layer_budget unless told otherwise, between these factors */
+    double budget_min, budget_max;
     /* The study reading, where it differs by more than the parts know themselves. */
     const char *study_k, *study_v;
     enum kvr_cadence study_cadence;

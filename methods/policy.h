@@ -231,7 +231,7 @@ enum kvr_status kvr_retention_thin(const struct kvr_retention_use *u,
                                    struct kvr_policy_state *state, uint8_t *keep);
 
 /* A layer's budget factor. `which`: "none" (1), "linear" (min + l/(L-1) (max-min), 1 when L is
- * 1), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take
+ * 1), "falling" (the same from the last layer back), "moviegen" or "storyeval" (the profiled tables of the study, 30 layers; other depths take
  * the table at the same relative depth, linearly between entries), or a file of one number per
  * line and layer ('#' comments), as `kvreel profile` writes it. */
 enum kvr_status kvr_layer_budget(const char *which, double min, double max, int layer, int n_layers,

@@ -16,11 +16,11 @@ const struct kvr_opt kvr_scheme_options[] = {
     KVR_OPT_ENUM(struct kvr_scheme_opts, correction, 0, kvr_correction_names,
                  "what is taken off the scores of coded keys"),
     KVR_OPT_STRING(struct kvr_scheme_opts, layer_budget, "none",
-                   "none, linear, profiled (= moviegen), storyeval, or a file"),
+                   "none, linear, falling, profiled (= moviegen), storyeval, or a file"),
     KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_min, 0.7, 0, 10,
-                  "linear budget of the first layer"),
+                  "linear: budget of the first layer; falling: of the last"),
     KVR_OPT_FLOAT(struct kvr_scheme_opts, budget_max, 1.3, 0, 10,
-                  "linear budget of the last layer"),
+                  "linear: budget of the last layer; falling: of the first"),
     { 0 }
 };
 
@@ -307,6 +307,11 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     kvr_opts_defaults(kvr_scheme_options, &p->opts);
     if (p->reading == KVR_STUDY)
         strcpy(p->opts.layer_budget, "moviegen");
+    if (p->method->budget && p->reading != KVR_STUDY) {
+        snprintf(p->opts.layer_budget, sizeof p->opts.layer_budget, "%s", p->method->budget);
+        p->opts.budget_min = p->method->budget_min;
+        p->opts.budget_max = p->method->budget_max;
+    }
     p->opts.commit = p->method->last_step ? KVR_COMMIT_LAST_STEP : KVR_COMMIT_CLEAN_PASS;
     st = kvr_tiers_open(&p->tiers, tiers);
     if (st == KVR_OK)

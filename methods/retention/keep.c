@@ -139,6 +139,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
         .keys = s->keys,
         .values = s->head,
         .all_keys = s->all_keys,
+        .all_values = s->all_values,
+        .turns = s->turns,
         .beyond_window = o->beyond,
     };
 }
@@ -213,7 +215,7 @@ static enum kvr_status work_open(struct work *w)
     w->mine = malloc(n * sizeof *w->mine);
     w->its = malloc(n * KVR_SCORE_MAX_MEMORY * sizeof *w->its);
     w->score = malloc(n * sizeof *w->score);
-    w->scratch = malloc((n + d) * sizeof *w->scratch);
+    w->scratch = malloc((n + d * (d + 1)) * sizeof *w->scratch);
     w->rank = malloc(n * sizeof *w->rank);
     if (!w->token || !w->memory || !w->mine || !w->its || !w->score || !w->scratch || !w->rank)
         return kvr_fail(KVR_ENOMEM, "keep: no memory for %lld tokens", (long long)w->n);

@@ -42,7 +42,7 @@ struct kvr_score_job {
     const int32_t *token;                 /* [n] ascending */
     float *memory;                        /* [n][memory]; 0 for new tokens */
     float *score;                         /* [n] */
-    float *work;                          /* [n + D] */
+    float *work;                          /* [n + D (D + 1)] */
     const struct kvr_salience_head *head; /* NULL unless asked for */
 };
 
@@ -51,6 +51,8 @@ struct kvr_score {
     int memory;          /* floats remembered per token and set */
     bool columns;        /* reads ctx->columns */
     bool keys, all_keys; /* reads ctx->k, ctx->all_keys */
+    bool all_values;     /* reads ctx->all_values, too */
+    bool turns;          /* undoes the rotation of queries: that of a video's model */
     bool queries;        /* reads ctx->q */
     bool head;           /* asks a salience head, of ctx->q, ctx->k, ctx->v */
     bool foretold;       /* reads ctx->foretold: not causal */

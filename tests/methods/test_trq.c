@@ -96,7 +96,12 @@ START_TEST(the_decoder_has_what_was_predicted_from)
     const int bits = wide ? 4 : 2, anchor_bits = wide ? 8 : 4, group = wide ? 32 : 16;
     float *x = floats(elements(&shape)), *work = floats(elements(&shape)),
           *y = floats(elements(&shape));
-    const struct trq g = { bits, anchor_bits, group, shape.n_tok, S, W };
+    const struct trq g = { .bits = bits,
+                           .anchor = anchor_bits,
+                           .group = group,
+                           .n_tok = shape.n_tok,
+                           .unit = S,
+                           .channels = W };
     struct kvr_dev *dev = open_dev();
     struct kvr_packed p;
     struct kvr_codec *c;
@@ -118,8 +123,8 @@ START_TEST(the_decoder_has_what_was_predicted_from)
             f = trq_fit(&g, anchor, e);
             for (int i = 0; i < group; i++) {
                 const float before = anchor ? 0 : trq_kept(y[(t - S) * W + at + i]);
-                const float want =
-                    trq_value(&g, anchor, &f, trq_code(&g, anchor, &f, e[i]), before);
+                const unsigned q = trq_code(anchor, anchor ? anchor_bits : bits, &f, e[i]);
+                const float want = trq_value(&g, anchor, &f, q, before);
 
                 ck_assert_msg(same(y[t * W + at + i], want), "%s, %s: token %d: %a, not %a", text,
                               fill_names[fill], (int)t, (double)y[t * W + at + i], (double)want);
@@ -188,6 +193,84 @@ START_TEST(impossible_settings_are_refused)
 }
 END_TEST
 
+/* No head fine, or all: `trq` of either width. */
+START_TEST(heads_alike_are_trq)
+{
+    static const char *const text[][2] = {
+        { "trq_heads(share=0,group=16)", "trq(bits=2,group=16)" },
+        { "trq_heads(share=1,group=16)", "trq(bits=4,group=16)" },
+    };
+    static const struct kvr_place place = { .frame_tokens = S };
+    const size_t n = elements(&shape);
+    float *x = floats(n), *work = floats(n), *y[2] = { floats(n), floats(n) };
+    struct kvr_dev *dev = open_dev();
+
+    fill_block(x, &shape, FILL_NORMAL, 7);
+    for (int k = 0; k < 2; k++) {
+        struct kvr_codec *c = open_codec(text[_i][k], KVR_K, false, KVR_COMPUTE_F32);
+        struct kvr_packed p;
+
+        ck_assert_int_eq(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p), KVR_OK);
+        kvr_codec_decode(&p, 0, shape.n_tok, 0, H, y[k]);
+        kvr_packed_free(&p);
+        kvr_codec_close(&c);
+    }
+    ck_assert_mem_eq(y[0], y[1], n * sizeof(float));
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(y[0]);
+    free(y[1]);
+}
+END_TEST
+
+/* The head whose frames differ has 4 bits, and errs less than it would have; the other has 2. */
+START_TEST(the_head_that_changes_is_fine)
+{
+    static const char *const text[] = { "trq_heads(share=0.5,group=16)", "trq(bits=2,group=16)",
+                                        "trq(bits=4,group=16)" };
+    static const struct kvr_place place = { .frame_tokens = S };
+    const size_t n = elements(&shape);
+    float *x = floats(n), *work = floats(n), *y[3] = { floats(n), floats(n), floats(n) };
+    struct kvr_dev *dev = open_dev();
+
+    fill_block(x, &shape, FILL_NORMAL, 8);
+    for (int64_t t = S; t < shape.n_tok; t++) /* the first head hardly changes */
+        for (int c = 0; c < D; c++)
+            x[t * W + c] = x[(t - S) * W + c] + x[t * W + c] / 64;
+    for (int k = 0; k < 3; k++) {
+        struct kvr_codec *c = open_codec(text[k], KVR_K, false, KVR_COMPUTE_F32);
+        struct kvr_packed p;
+
+        ck_assert_int_eq(kvr_codec_encode_at(c, dev, x, &shape, &place, work, &p), KVR_OK);
+        kvr_codec_decode(&p, 0, shape.n_tok, 0, H, y[k]);
+        kvr_packed_free(&p);
+        kvr_codec_close(&c);
+    }
+    for (size_t i = 0; i < n; i++)
+        ck_assert(y[0][i] == y[i % W < D ? 1 : 2][i]);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    for (int k = 0; k < 3; k++)
+        free(y[k]);
+}
+END_TEST
+
+/* 3.731 bits of 24 frames of 12 heads, 8 of them fine, and a byte a head. */
+START_TEST(fine_heads_cost_what_is_published)
+{
+    const struct kvr_block_shape s = { 24 * 1560, 12, 128 };
+    struct kvr_codec *c = open_codec("trq_heads(unit=1560)", KVR_K, false, KVR_COMPUTE_F32);
+    const double bits = 8 * (double)(kvr_codec_bytes(c, &s) - 12) / (double)elements(&s);
+
+    ck_assert_msg(fabs(bits - (4.25 + 23 * (8 * 4.375 + 4 * 2.375) / 12) / 24) <= 1e-9 &&
+                      fabs(bits - 3.731) <= .0005,
+                  "%g", bits);
+    kvr_codec_close(&c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("trq");
@@ -198,6 +281,9 @@ int main(void)
     tcase_add_loop_test(tc, the_decoder_has_what_was_predicted_from, 0, 2 * N_FILLS);
     tcase_add_test(tc, still_frames_cost_nothing);
     tcase_add_test(tc, impossible_settings_are_refused);
+    tcase_add_loop_test(tc, heads_alike_are_trq, 0, 2);
+    tcase_add_test(tc, the_head_that_changes_is_fine);
+    tcase_add_test(tc, fine_heads_cost_what_is_published);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

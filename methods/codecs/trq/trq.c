@@ -3,19 +3,32 @@
  *
  * After weilemo/VideoGen-Temporal-Residual-Quant, its predictor `identity`. Reading a token costs
  * as many steps as its frame is from the anchor. Where tokens have been left out a frame is what is
- * left, `unit` tokens at a time: that only makes predictions worse. */
+ * left, `unit` tokens at a time: that only makes predictions worse.
+ *
+ * `trq_heads` is its variant by head: the authors read from a file of scores which 8 of 12 heads have
+ * residuals of 4 bits; that file is not here, and those are chosen in which frames differ most. */
 #include "methods/codecs/trq/trq.h"
+
+#include "methods/kernels/share.h"
+#include "methods/kernels/topk.h"
 
 struct trq_opts {
     int bits, anchor, group, unit;
+    int fine; /* of trq_heads */
+    double share;
 };
-static const struct kvr_opt options[] = {
-    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a difference: 2, 4 or 8"),
-    KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),
-    KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,
-                "channels of a head sharing a scale, a multiple of 8"),
-    KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,
-                "tokens predicted from as many before; 0: a frame, or what is coded at one time"),
+#define TRQ_OPTIONS                                                                                \
+    KVR_OPT_INT(struct trq_opts, bits, 2, 2, 8, "bits of a difference: 2, 4 or 8"),                \
+        KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),       \
+        KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
+                    "channels of a head sharing a scale, a multiple of 8"),                        \
+        KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
+                    "tokens predicted from as many before; 0: a frame, or what is coded at one time")
+static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
+static const struct kvr_opt heads_options[] = {
+    TRQ_OPTIONS,
+    KVR_OPT_INT(struct trq_opts, fine, 4, 2, 8, "bits of a fine head's difference: 2, 4 or 8"),
+    KVR_OPT_FLOAT(struct trq_opts, share, 0.667, 0, 1, "of the heads, fine"),
     { 0 }
 };
 
@@ -24,6 +37,7 @@ static struct trq trq_of(const struct kvr_stage_job *job)
     const struct trq_opts *o = job->opts;
     const int64_t n = job->shape.n_tok;
     const int64_t unit = o->unit ? o->unit : job->place.frame_tokens ? job->place.frame_tokens : n;
+    const bool heads = job->stage->options == heads_options;
 
     return (struct trq){
         .bits = o->bits,
@@ -32,6 +46,9 @@ static struct trq trq_of(const struct kvr_stage_job *job)
         .n_tok = n,
         .unit = unit ? unit : 1,
         .channels = (int64_t)job->shape.n_heads * job->shape.head_dim,
+        .fine = heads ? o->fine : 0,
+        .n_fine = heads ? (int)kvr_share(o->share * job->shape.n_heads, 0, job->shape.n_heads) : 0,
+        .head_dim = job->shape.head_dim,
     };
 }
 
@@ -43,10 +60,16 @@ static int64_t anchors(const struct trq *g)
 static enum kvr_status check(const struct kvr_stage_job *job)
 {
     const struct trq_opts *o = job->opts;
+    const int fine = trq_of(job).fine;
 
     if ((o->bits & (o->bits - 1)) || (o->anchor & (o->anchor - 1)))
         return kvr_fail(KVR_EINVAL, "bits %d, anchor %d: each has to be 2, 4 or 8", o->bits,
                         o->anchor);
+    if (fine & (fine - 1) || (fine && fine < o->bits))
+        return kvr_fail(KVR_EINVAL, "fine %d: has to be 2, 4 or 8, and no less than bits %d", fine,
+                        o->bits);
+    if (fine && job->shape.n_heads > TRQ_MAX_HEADS)
+        return kvr_fail(KVR_EINVAL, "%d heads: %d at the most", job->shape.n_heads, TRQ_MAX_HEADS);
     if (o->group % 8 || job->shape.head_dim % o->group)
         return kvr_fail(KVR_EINVAL,
                         "group %d channels: need a multiple of 8 that divides head_dim %d",
@@ -61,20 +84,67 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
 
     *out = (struct kvr_layout){
         .bytes = { .codes = (size_t)trq_codes_at(&g, g.n_tok),
-                   .meta = (size_t)(g.n_tok * groups * 2 + (g.n_tok - anchors(&g)) * groups) },
+                   .meta = (size_t)(g.n_tok * groups * 2 + (g.n_tok - anchors(&g)) * groups) +
+                           (size_t)(g.fine ? g.channels / g.head_dim : 0) },
         .form = KVR_FORM_OWN,
         .bits = g.bits,
         .n_tok = g.n_tok,
     };
 }
 
+/* Of whom the most is left when a frame is taken for the next one; of equal ones the first. */
+static uint64_t choose_heads(const struct trq *g, const float *x)
+{
+    struct kvr_ranked rank[TRQ_MAX_HEADS];
+    const int64_t n = g->channels / g->head_dim;
+    uint64_t chosen = 0;
+
+    for (int64_t h = 0; h < n; h++) {
+        double sum = 0;
+
+        for (int64_t t = g->unit; t < g->n_tok; t++)
+            for (int64_t c = h * g->head_dim; c < (h + 1) * g->head_dim; c++) {
+                const double e = (double)x[t * g->channels + c] -
+                                 (double)x[(t - g->unit) * g->channels + c];
+
+                sum += e * e;
+            }
+        rank[h] = (struct kvr_ranked){ (float)sum, (int32_t)h };
+    }
+    kvr_topk(rank, n);
+    for (int i = 0; i < g->n_fine; i++)
+        chosen |= (uint64_t)1 << rank[i].index;
+    return chosen;
+}
+
+static const uint8_t *flags_of(const struct trq *g, const void *meta)
+{
+    const int64_t groups = g->channels / g->group;
+
+    return (const uint8_t *)meta + g->n_tok * groups * 2 + (g->n_tok - anchors(g)) * groups;
+}
+
+/* Which heads are fine, as it was stored. */
+static uint64_t stored_heads(const struct trq *g, const void *meta)
+{
+    uint64_t heads = 0;
+
+    for (int64_t h = 0; g->fine && h < g->channels / g->head_dim; h++)
+        heads |= (uint64_t)flags_of(g, meta)[h] << h;
+    return heads;
+}
+
 static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
 {
-    const struct trq g = trq_of(job);
+    struct trq g = trq_of(job);
     const int64_t groups = g.channels / g.group, n = anchors(&g);
     kvr_bf16 *scale = out->meta.p;
     uint8_t *zero = (uint8_t *)(scale + g.n_tok * groups), *codes = out->codes.p;
+    uint8_t *flags = (uint8_t *)flags_of(&g, out->meta.p);
 
+    g.heads = g.fine ? choose_heads(&g, x) : 0;
+    for (int64_t h = 0; g.fine && h < g.channels / g.head_dim; h++)
+        flags[h] = (uint8_t)(g.heads >> h & 1u);
 #pragma omp parallel for schedule(static)
     for (int64_t position = 0; position < n; position++)
         for (int64_t at = 0; at < g.channels; at += g.group) {
@@ -82,13 +152,13 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
             for (int64_t t = position; t < g.n_tok; t += g.unit) {
                 const bool anchor = t < g.unit;
-                const int bits = anchor ? g.anchor : g.bits;
-                uint8_t *to = codes + trq_codes_at(&g, t) + at * bits / 8;
+                const int bits = trq_bits(&g, anchor, at);
+                uint8_t *to = codes + trq_byte_at(&g, t, at);
                 struct trq_fit f;
 
                 for (int c = 0; c < g.group; c++) /* the anchor's r is not there yet: 0 */
                     e[c] = anchor ? x[t * g.channels + at + c] : x[t * g.channels + at + c] - r[c];
-                f = trq_fit(&g, anchor, e);
+                f = trq_fit_bits(&g, anchor, bits, e);
                 scale[t * groups + at / g.group] = (kvr_bf16)f.raw;
                 if (!anchor)
                     zero[trq_zero_at(&g, t, at)] = (uint8_t)f.z;
@@ -96,7 +166,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
                     unsigned byte = 0;
 
                     for (int j = 0; j < 8 / bits; j++) {
-                        const unsigned q = trq_code(&g, anchor, &f, e[c + j]);
+                        const unsigned q = trq_code(anchor, bits, &f, e[c + j]);
 
                         byte = byte << bits | q;
                         r[c + j] = trq_kept(trq_value(&g, anchor, &f, q, r[c + j]));
@@ -118,8 +188,8 @@ static void decode_group(const struct trq *g, const struct kvr_stage_data *in, i
 
     for (int64_t t = token % g->unit; t <= token; t += g->unit) {
         const bool anchor = t < g->unit;
-        const int bits = anchor ? g->anchor : g->bits;
-        const uint8_t *from = codes + trq_codes_at(g, t) + at * bits / 8;
+        const int bits = trq_bits(g, anchor, at);
+        const uint8_t *from = codes + trq_byte_at(g, t, at);
         const struct trq_fit f = {
             .s = cells_load(CELLS_BF16, scale[t * groups + at / g->group]),
             .z = anchor ? 0 : (float)zero[trq_zero_at(g, t, at)],
@@ -137,10 +207,11 @@ static void decode_group(const struct trq *g, const struct kvr_stage_data *in, i
 static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
                    int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
 {
-    const struct trq g = trq_of(job);
+    struct trq g = trq_of(job);
     const int64_t d = job->shape.head_dim;
     float r[TRQ_MAX_GROUP];
 
+    g.heads = stored_heads(&g, in->meta.p);
     for (int64_t t = t0; t < t0 + n; t++)
         for (int64_t at = h0 * d; at < (h0 + nh) * d; at += g.group, out += g.group) {
             decode_group(&g, in, t, at, r);
@@ -154,4 +225,22 @@ KVR_CODED_CUDA(trq)
 const struct kvr_stage kvr_stage_trq = {
     KVR_CODED_STAGE(trq), .title = "frames as differences from the decoded frame before",
     .check = check, .noise = kvr_noise_measured, /* two kinds of steps, and zero points saturate */
+};
+
+/* Heads are chosen on the host. */
+static const struct kvr_stage_ops heads_cuda = { .encode = kvr_bounce_encode,
+                                                 .decode = decode_cuda };
+
+const struct kvr_stage kvr_stage_trq_heads = {
+    .name = "trq_heads",
+    .title = "`trq`, with finer differences for the heads that change most",
+    .kind = KVR_STAGE_GRID,
+    .options = heads_options,
+    .opts_size = sizeof(struct trq_opts),
+    .deterministic = true,
+    .check = check,
+    .layout = layout,
+    .noise = kvr_noise_measured,
+    .cpu = { .encode = encode, .decode = decode },
+    .cuda = &heads_cuda,
 };

@@ -13,20 +13,26 @@
  *                           r = BF16(r + (q - z) s)
  *
  * lo, hi: of e over the group. The encoder's r is the decoder's, to the bit. A group that holds
- * what is not finite has the scale NaN and reads NaN; the frame after it is predicted from 0. */
+ * what is not finite has the scale NaN and reads NaN; the frame after it is predicted from 0.
+ *
+ * `trq_heads` has residuals of `fine` bits for some heads. */
 #ifndef KVR_METHODS_TRQ_H
 #define KVR_METHODS_TRQ_H
 
 #include "methods/codecs/cells/cells.h"
 
-enum { TRQ_MAX_GROUP = 256 };
+enum { TRQ_MAX_GROUP = 256, TRQ_MAX_HEADS = 64 };
 
 /* A block. Anchor and residual codes are token by token, in an element's order from the top bits of
  * a byte down; codes = the anchor's, then the residuals'; meta = scales [T][C / G] BF16, then the
- * residuals' zero points [T - unit][C / G], a byte each. */
+ * residuals' zero points [T - unit][C / G], a byte each, then, where there are fine heads, a byte
+ * for each head, 1: fine. */
 struct trq {
     int bits, anchor, group;
     int64_t n_tok, unit, channels;
+    int fine, n_fine; /* 0: all heads are alike */
+    int64_t head_dim;
+    uint64_t heads; /* the fine ones */
 };
 
 struct trq_fit {
@@ -43,8 +49,32 @@ CELLS float trq_round(float x)
 CELLS int64_t trq_codes_at(const struct trq *g, int64_t t)
 {
     const int64_t anchors = t < g->unit ? t : g->unit;
+    const int64_t more = g->fine ? g->n_fine * g->head_dim * (g->fine - g->bits) / 8 : 0;
 
-    return anchors * (g->channels * g->anchor / 8) + (t - anchors) * (g->channels * g->bits / 8);
+    return anchors * (g->channels * g->anchor / 8) +
+           (t - anchors) * (g->channels * g->bits / 8 + more);
+}
+
+/* Bits of channel `at` of an anchor or of what follows it. */
+CELLS int trq_bits(const struct trq *g, bool anchor, int64_t at)
+{
+    return anchor                                             ? g->anchor
+           : g->fine && (g->heads >> (at / g->head_dim) & 1u) ? g->fine
+                                                              : g->bits;
+}
+
+/* The byte that channel `at` of token t begins in. */
+CELLS int64_t trq_byte_at(const struct trq *g, int64_t t, int64_t at)
+{
+    const bool anchor = t < g->unit;
+    const int64_t head = g->fine && !anchor ? at / g->head_dim : 0, in = at - head * g->head_dim;
+    int64_t before = 0;
+
+    for (int64_t h = 0; h < head; h++)
+        before += (int64_t)(g->heads >> h & 1u);
+    return trq_codes_at(g, t) +
+           (head * g->head_dim * g->bits + before * g->head_dim * (g->fine - g->bits)) / 8 +
+           in * trq_bits(g, anchor, at) / 8;
 }
 
 /* The number of the zero point of group `at` of token t, beyond the anchor. */
@@ -54,9 +84,9 @@ CELLS int64_t trq_zero_at(const struct trq *g, int64_t t, int64_t at)
 }
 
 /* e [group]: what is coded. */
-CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)
+CELLS struct trq_fit trq_fit_bits(const struct trq *g, bool anchor, int bits, const float *e)
 {
-    const float qm = (float)(anchor ? (1 << (g->anchor - 1)) - 1 : (1 << g->bits) - 1);
+    const float qm = (float)(anchor ? (1 << (bits - 1)) - 1 : (1 << bits) - 1);
     float lo = e[0], hi = e[0], s, most;
     struct trq_fit f;
     bool bad = false;
@@ -85,9 +115,14 @@ CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)
     return f;
 }
 
-CELLS unsigned trq_code(const struct trq *g, bool anchor, const struct trq_fit *f, float e)
+CELLS struct trq_fit trq_fit(const struct trq *g, bool anchor, const float *e)
 {
-    const float qa = (float)((1 << (g->anchor - 1)) - 1), qm = (float)((1 << g->bits) - 1);
+    return trq_fit_bits(g, anchor, anchor ? g->anchor : g->bits, e);
+}
+
+CELLS unsigned trq_code(bool anchor, int bits, const struct trq_fit *f, float e)
+{
+    const float qa = (float)((1 << (bits - 1)) - 1), qm = (float)((1 << bits) - 1);
 
     if (f->s != f->s)
         return 0;

@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(THREADS)
             unsigned byte = 0;
 
             for (int j = 0; j < 8 / bits; j++) {
-                const unsigned q = trq_code(&g, anchor, &f, e[c + j]);
+                const unsigned q = trq_code(anchor, bits, &f, e[c + j]);
 
                 byte = byte << bits | q;
                 r[c + j] = trq_kept(trq_value(&g, anchor, &f, q, r[c + j]));
@@ -54,10 +54,17 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (token >= d.t0 + d.n)
         return;
+    if (g.fine) {
+        const int64_t flags = (g.n_tok - (g.unit < g.n_tok ? g.unit : g.n_tok)) * groups;
+
+        g.heads = 0;
+        for (int64_t h = 0; h < g.channels / g.head_dim; h++)
+            g.heads |= (uint64_t)(unsigned)zero[flags + h] << h;
+    }
     for (int64_t t = token % g.unit; t <= token; t += g.unit) {
         const bool anchor = t < g.unit;
-        const int bits = anchor ? g.anchor : g.bits;
-        const unsigned byte = codes[trq_codes_at(&g, t) + c * bits / 8];
+        const int bits = trq_bits(&g, anchor, c);
+        const unsigned byte = codes[trq_byte_at(&g, t, c)];
         const unsigned q = byte >> (8 - bits - c * bits % 8) & ((1u << bits) - 1u);
         struct trq_fit f;
 

@@ -1,0 +1,140 @@
+/* qjl.c - the stage `qjl`: one bit for each channel, the sign of a random projection, and the length
+ * of the head. The arithmetic is qjl.h, reading on a device qjl_cuda.cu.
+ *
+ * As a second grid it is what TurboQuant (arXiv:2504.19874) adds for inner products: products with
+ * what is decoded have no bias, and the variance of a sketch. With m = D projections that is
+ * ((pi / 2) ||q||^2 ||r||^2 - (q . r)^2) / D. On a device blocks are coded by the host. */
+#include "methods/codecs/qjl/qjl.h"
+
+#include "methods/kernels/pack.h"
+
+struct qjl_opts {
+    int seed;
+};
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct qjl_opts, seed, 1, 0, 1 << 30, "of the projections"), { 0 }
+};
+
+static struct qjl qjl_of(const struct kvr_stage_job *job)
+{
+    return (struct qjl){
+        .seed = (uint32_t)((const struct qjl_opts *)job->opts)->seed,
+        .n_heads = job->shape.n_heads,
+        .head_dim = job->shape.head_dim,
+        .n_tok = job->shape.n_tok,
+    };
+}
+
+static enum kvr_status check(const struct kvr_stage_job *job)
+{
+    if (job->shape.head_dim > QJL_MAX_DIM)
+        return kvr_fail(KVR_EINVAL, "head_dim %d: %d at the most", job->shape.head_dim,
+                        QJL_MAX_DIM);
+    return KVR_OK;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct qjl g = qjl_of(job);
+    const int64_t channels = (int64_t)g.n_heads * g.head_dim;
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = kvr_pack_bytes(g.n_tok, channels, 1),
+                   .meta = (size_t)(g.n_tok * g.n_heads) * sizeof(kvr_f16) },
+        .form = KVR_FORM_OWN,
+        .n_tok = g.n_tok,
+    };
+}
+
+/* Four times S [D,D], which a thread draws once and keeps until it is asked for others. */
+static const int8_t *draw(const struct qjl *g)
+{
+    static _Thread_local int8_t s[QJL_MAX_DIM * QJL_MAX_DIM];
+    static _Thread_local uint32_t seed;
+    static _Thread_local int d;
+
+    if (seed != g->seed || d != g->head_dim) {
+        seed = g->seed;
+        d = g->head_dim;
+        for (int i = 0; i < d; i++)
+            for (int c = 0; c < d; c++)
+                s[i * d + c] = (int8_t)qjl_number(seed, i, c);
+    }
+    return s;
+}
+
+static void code_head(const struct qjl *g, const int8_t *s, const float *r, kvr_f16 *norm,
+                      uint8_t *codes)
+{
+    const int d = g->head_dim;
+    double sum = 0;
+    float length;
+
+    for (int c = 0; c < d; c++)
+        sum += (double)r[c] * (double)r[c];
+    length = (float)sqrt(sum);
+    *norm = (kvr_f16)cells_store(CELLS_F16, length >= INFINITY ? NAN : length);
+    for (int i = 0; i < d; i++) {
+        float y = 0;
+
+        for (int c = 0; c < d; c++)
+            y += (float)s[i * d + c] * r[c];
+        codes[i] = y >= 0;
+    }
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    enum { ROWS = 8 };
+    const struct qjl g = qjl_of(job);
+    const int64_t d = g.head_dim, channels = g.n_heads * d;
+    const int8_t *s = draw(&g);
+    kvr_f16 *norm = out->meta.p;
+
+#pragma omp parallel for schedule(static)
+    for (int64_t t0 = 0; t0 < g.n_tok; t0 += ROWS) {
+        const int rows = g.n_tok - t0 < ROWS ? (int)(g.n_tok - t0) : ROWS;
+        uint8_t codes[ROWS * QJL_MAX_DIM];
+
+        for (int h = 0; h < g.n_heads; h++) {
+            for (int r = 0; r < rows; r++)
+                code_head(&g, s, x + (t0 + r) * channels + h * d, norm + (t0 + r) * g.n_heads + h,
+                          codes + r * d);
+            kvr_pack(out->codes.p, g.n_tok, channels, 1, t0, rows, h * d, d, codes);
+        }
+    }
+    return KVR_OK;
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct qjl g = qjl_of(job);
+    const int d = g.head_dim;
+    const int8_t *s = draw(&g);
+    const kvr_f16 *norm = in->meta.p;
+    uint8_t codes[QJL_MAX_DIM];
+
+    for (int64_t t = t0; t < t0 + n; t++)
+        for (int h = h0; h < h0 + nh; h++, out += d) {
+            const float length = cells_load(CELLS_F16, norm[t * g.n_heads + h]);
+            int sum[QJL_MAX_DIM] = { 0 };
+
+            kvr_unpack_token(in->codes.p, g.n_tok, (int64_t)g.n_heads * d, 1, t, (int64_t)h * d, d,
+                             codes);
+            for (int i = 0; i < d; i++)
+                for (int c = 0; c < d; c++)
+                    sum[c] += codes[i] ? s[i * d + c] : -s[i * d + c];
+            for (int c = 0; c < d; c++)
+                kvr_part_put(mode, out, c, qjl_value(&g, length, sum[c]));
+        }
+}
+
+KVR_READ_CUDA(qjl)
+
+const struct kvr_stage kvr_stage_qjl = {
+    KVR_CODED_STAGE(qjl),
+    .title = "signs of random projections and the length of the head",
+    .check = check,
+    .noise = kvr_noise_measured,
+};

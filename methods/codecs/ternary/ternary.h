@@ -1,0 +1,42 @@
+/* ternary.h - the arithmetic of the stage `ternary`, which both kinds of device do.
+ *
+ * A group is G consecutive tokens of a channel, the last one those there are. s = FP16(mean |x|);
+ * code 2 where x > dead s, 0 where x < -dead s, else 1; x^ = q s - s. Not `scaled`: x^ = q - 1. */
+#ifndef KVR_METHODS_TERNARY_H
+#define KVR_METHODS_TERNARY_H
+
+#include "methods/codecs/cells/cells.h"
+
+/* A block. Codes as pack.h says, 2 bits; meta = steps, then minima, FP16 [groups][C] each. */
+struct ternary {
+    int group;
+    float dead;
+    bool scaled;
+    int64_t n_tok, channels;
+};
+
+/* The scale of the group whose first element is x[t * channels + c]. */
+CELLS float ternary_scale(const struct ternary *g, cells_in x, int64_t t, int64_t c)
+{
+    double sum = 0;
+    int n = 0;
+    bool bad = false;
+
+    for (; n < g->group && t + n < g->n_tok; n++) {
+        const float v = x[(t + n) * g->channels + c];
+
+        bad = bad || (cells_bits(v) & 0x7fffffffu) >= 0x7f800000u;
+        sum += (double)fabsf(v);
+    }
+    return cells_load(CELLS_F16,
+                      cells_store(CELLS_F16, bad || !n ? NAN : (float)(sum / (double)n)));
+}
+
+CELLS unsigned ternary_code(const struct ternary *g, float s, float x)
+{
+    return x > g->dead * s ? 2u : x < -(g->dead * s) ? 0u : 1u;
+}
+
+KVR_ENCODE_LAUNCHER(ternary);
+
+#endif

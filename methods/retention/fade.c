@@ -1,0 +1,290 @@
+/* fade.c - the retention `fade`: the past in so many frames, near ones one by one, far ones merged.
+ *
+ * FadeMem (arXiv:2606.10671, wan/modules/fademem_memory.py at 299ecef). Every frame of a chunk that is
+ * stored becomes an entry of its own; whenever there are more than `slots`, the two neighbours in time
+ * become one whose ages, raised to `fading`, are nearest, the newest pair apart:
+ *
+ *     |(G - c_i)^fading - (G - c_i+1)^fading|      G: the frame after the chunk, c: an entry's time
+ *     k, v <- (a x_a + b x_b) / (a + b)  position by position, a and b the spans raised to `weight`
+ *
+ * c is then the mean of both, weighted by spans and rounded, and spans add up. The first frame is an
+ * anchor: what merges into it only adds its span.
+ *
+ * Keys are merged before their turn in time; rows and columns stay turned. Entries are read at their
+ * own times until there are `slots` of them and G is 18. From then on the queries are at 18 and on, the
+ * anchor at 0, the newest three at 15 .. 17, and of the others, oldest first, each at the age next to
+ * its own, as FadeMem counts ages (clamped to 4 .. 17, raised to `fading`), below the one before and
+ * with room for those that follow. Here times go on, and entries are moved along: the same distances.
+ *
+ * The authors' cache holds keys before their turn; ours turns stored keys on by the difference, at the
+ * cost of a rounding for each chunk. They weigh as one token each, as theirs do. A chunk that is
+ * stored anew finds itself merged already, and changes nothing.
+ *
+ * State: of each entry its time, its span and where it is read; entry i is held in frame i's place. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "methods/kernels/rope.h"
+#include "methods/policy.h"
+
+enum { MAX_SLOTS = 64, NEWEST = 3, NOW = 18, YOUNGEST = 4, OLDEST = 17 };
+
+struct fade_opts {
+    int slots;
+    double fading, weight;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct fade_opts, slots, 12, 5, MAX_SLOTS, "frames that the past is held in"),
+    KVR_OPT_FLOAT(struct fade_opts, fading, 0.3, 0.01, 4, "exponent of ages"),
+    KVR_OPT_FLOAT(struct fade_opts, weight, 0.5, 0, 4, "exponent of spans as weights"),
+    { 0 },
+};
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){ .by_head = true,
+                                    .all_keys = true,
+                                    .all_values = true,
+                                    .summaries = true,
+                                    .beyond_window = true,
+                                    .turns = true };
+}
+
+/* ---- which frames become one --------------------------------------------------------------- */
+
+struct entry {
+    int64_t centre, span, place; /* place: the time it is read at */
+};
+
+struct memory {
+    int64_t end; /* frames that were taken in */
+    int64_t n;
+    struct entry at[MAX_SLOTS + 1];
+};
+
+static double aged(const struct fade_opts *o, int64_t age)
+{
+    return pow((double)age, o->fading);
+}
+
+/* The first of the pair that is to become one, of n entries, one too many. */
+static int nearest_pair(const struct fade_opts *o, const struct memory *m, int64_t now)
+{
+    double least = INFINITY;
+    int best = 0;
+
+    for (int i = 0; i + 2 < m->n; i++) {
+        const double d = fabs(aged(o, now - m->at[i].centre) - aged(o, now - m->at[i + 1].centre));
+
+        if (d < least) {
+            least = d;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Entry i takes in i + 1. */
+static void join(struct memory *m, int i)
+{
+    struct entry *a = &m->at[i];
+    const struct entry b = m->at[i + 1];
+
+    if (i > 0)
+        a->centre = (int64_t)rint((double)(a->span * a->centre + b.span * b.centre) /
+                                  (double)(a->span + b.span));
+    a->span += b.span;
+    memmove(a + 1, a + 2, (size_t)(m->n - i - 2) * sizeof *a);
+    m->n--;
+}
+
+/* Times for queries from frame `now` on. */
+static void set_places(const struct fade_opts *o, struct memory *m, int64_t now)
+{
+    int64_t before = NOW;
+
+    for (int i = 0; i < m->n; i++)
+        m->at[i].place = m->at[i].centre;
+    if (now < NOW || m->n < o->slots)
+        return;
+    m->at[0].place = now - NOW;
+    for (int i = 0; i < NEWEST; i++)
+        m->at[m->n - NEWEST + i].place = now - NEWEST + i;
+    for (int64_t i = 1; i < m->n - NEWEST; i++) {
+        const int64_t left = m->n - NEWEST - 1 - i, age = now - m->at[i].centre;
+        const double own = aged(o, age < YOUNGEST ? YOUNGEST : age > OLDEST ? OLDEST : age);
+        int64_t best = YOUNGEST + left;
+
+        for (int64_t g = best; g < before; g++)
+            if (fabs(aged(o, g) - own) < fabs(aged(o, best) - own))
+                best = g;
+        m->at[i].place = now - best;
+        before = best;
+    }
+}
+
+/* ---- one call ------------------------------------------------------------------------------ */
+
+struct work {
+    const struct fade_opts *o;
+    const struct kvr_policy_ctx *ctx;
+    float *k, *v;            /* [slots + 1][S D] of one head, in the order of entries */
+    double *cosines, *sines; /* [D / 2] */
+};
+
+/* Turns n keys by `frames`. */
+static void turn(const struct work *w, float *k, int64_t n, int64_t frames)
+{
+    const int d = w->ctx->head_dim;
+    const bool back = frames < 0;
+
+    kvr_rope_angles(d, (int)(back ? -frames : frames), 0, 0, w->cosines, w->sines);
+    for (int64_t t = 0; t < n; t++)
+        kvr_rope_turn(k + t * d, d, w->cosines, w->sines, back, k + t * d);
+}
+
+/* A frame that is held in the place of frame `from`, as of time 0, into entry i. */
+static void load(const struct work *w, int h, int64_t from, int64_t time, int64_t i)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t S = ctx->tokens_per_frame, d = ctx->head_dim;
+    float *k = w->k + i * S * d, *v = w->v + i * S * d;
+
+    for (int64_t s = 0; s < S; s++) {
+        const int64_t at = ((from * S + s) * ctx->n_heads + h) * d;
+
+        memcpy(k + s * d, ctx->all_keys + at, (size_t)d * sizeof *k);
+        memcpy(v + s * d, ctx->all_values + at, (size_t)d * sizeof *v);
+    }
+    turn(w, k, S, -time);
+}
+
+/* Entry i + 1 into entry i, and those after it one down, of n. */
+static void mix(const struct work *w, const struct memory *m, int64_t i)
+{
+    const int64_t each = (int64_t)w->ctx->tokens_per_frame * w->ctx->head_dim;
+    const double a = pow((double)m->at[i].span, w->o->weight);
+    const double b = pow((double)m->at[i + 1].span, w->o->weight);
+
+    for (int64_t c = i * each; c < (i + 1) * each && i > 0; c++) {
+        w->k[c] = (float)((a * w->k[c] + b * w->k[c + each]) / (a + b));
+        w->v[c] = (float)((a * w->v[c] + b * w->v[c + each]) / (a + b));
+    }
+    memmove(w->k + (i + 1) * each, w->k + (i + 2) * each,
+            (size_t)((m->n - i - 2) * each) * sizeof *w->k);
+    memmove(w->v + (i + 1) * each, w->v + (i + 2) * each,
+            (size_t)((m->n - i - 2) * each) * sizeof *w->v);
+}
+
+/* Takes frames [m->end, frames) in, one by one; w NULL: only what is known of entries. */
+static void take_in(const struct fade_opts *o, const struct work *w, int h, int64_t frames,
+                    struct memory *m)
+{
+    for (int64_t f = m->end; f < frames; f++) {
+        m->at[m->n] = (struct entry){ f, 1, f };
+        if (w)
+            load(w, h, f, f, m->n);
+        m->n++;
+        if (m->n <= o->slots)
+            continue;
+        const int i = nearest_pair(o, m, frames);
+
+        if (w)
+            mix(w, m, i);
+        join(m, i);
+    }
+    m->end = frames;
+}
+
+static enum kvr_status hold(const struct work *w, int h, const struct memory *m)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t S = ctx->tokens_per_frame, d = ctx->head_dim;
+
+    for (int64_t i = 0; i < m->n; i++) {
+        float *k = w->k + i * S * d;
+
+        if (!ctx->counts_only)
+            turn(w, k, S, m->at[i].place);
+        for (int64_t s = 0; s < S; s++)
+            KVR_TRY(kvr_summaries_add(ctx->summaries, h, i * S + s, 1, (int)d,
+                                      ctx->counts_only ? NULL : k + s * d,
+                                      w->v + (i * S + s) * d));
+    }
+    return KVR_OK;
+}
+
+/* What a head held before, and the new frames. */
+static enum kvr_status rewrite(const struct work *w, int h, const struct memory *was,
+                               int64_t frames)
+{
+    struct memory m = *was;
+
+    if (!w->ctx->counts_only)
+        for (int64_t i = 0; i < m.n; i++)
+            load(w, h, i, m.at[i].place, i);
+    take_in(w->o, w->ctx->counts_only ? NULL : w, h, frames, &m);
+    set_places(w->o, &m, frames);
+    return hold(w, h, &m);
+}
+
+static enum kvr_status work_open(struct work *w)
+{
+    const size_t half = (size_t)(w->ctx->head_dim / 2) + 1;
+    const size_t n = (size_t)(w->o->slots + 1) * (size_t)w->ctx->tokens_per_frame *
+                     (size_t)w->ctx->head_dim;
+
+    w->cosines = malloc(2 * half * sizeof *w->cosines);
+    w->k = malloc(2 * n * sizeof *w->k);
+    if (!w->cosines || !w->k)
+        return kvr_fail(KVR_ENOMEM, "fade: no memory for %d frames", w->o->slots);
+    w->sines = w->cosines + half;
+    w->v = w->k + n;
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const int64_t frames = ctx->n_active / ctx->tokens_per_frame;
+    struct work w = { .o = opts, .ctx = ctx };
+    struct memory *m;
+    enum kvr_status st;
+
+    if (frames <= w.o->slots)
+        return KVR_OK;
+    if (!state->n) {
+        KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, sizeof *m));
+        m = state->buf.p;
+        memset(m, 0, sizeof *m);
+        take_in(w.o, NULL, 0, ctx->new0 / ctx->tokens_per_frame, m);
+        set_places(w.o, m, 0);
+        state->n = 1;
+    }
+    m = state->buf.p;
+    st = work_open(&w);
+    memset(keep, 0, (size_t)(frames * ctx->tokens_per_frame * ctx->n_heads));
+    for (int h = 0; h < ctx->n_heads && st == KVR_OK; h++)
+        st = rewrite(&w, h, m, frames);
+    if (st == KVR_OK) {
+        take_in(w.o, NULL, 0, frames, m);
+        set_places(w.o, m, frames);
+    }
+    free(w.k);
+    free(w.cosines);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_fade = {
+    .name = "fade",
+    .title = "the past in a few frames, far ones merged",
+    .options = options,
+    .opts_size = sizeof(struct fade_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};

@@ -1,0 +1,166 @@
+/* replay.c - the retention `replay`: a window whose past is a video's own beginning, again and again.
+ *
+ * Rolling Sink (arXiv:2602.07775, wan/modules/causal_model.py at d7fc0d9). The window is of `frames`,
+ * the chunk being made counted. The first R = frames - chunk are remembered, keys before their turn in
+ * time. Once a chunk that begins at frame c >= `frames` is stored, the chunk before it is overwritten by
+ * as many of those, turned to its own times: with i = c - chunk,
+ *
+ *     i / R even   frames i % R and on
+ *     i / R odd    the chunk of frames that ends at R - i % R, the last of them first
+ *
+ * so that what is attended to is the chunk being made, the one before it, and the beginning played
+ * forward and backward. A chunk that would reach beyond R takes what there is.
+ *
+ * State: the remembered frames, BF16, counted as all side information is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/dtype.h"
+#include "methods/kernels/rope.h"
+#include "methods/policy.h"
+
+struct replay_opts {
+    int frames;
+};
+
+static const struct kvr_opt options[] = {
+    KVR_OPT_INT(struct replay_opts, frames, 21, 2, 4096, "of the window, the newest chunk counted"),
+    { 0 },
+};
+
+static void needs(const void *opts, struct kvr_thin_needs *out)
+{
+    (void)opts;
+    *out = (struct kvr_thin_needs){ .by_head = true,
+                                    .all_keys = true,
+                                    .all_values = true,
+                                    .summaries = true,
+                                    .beyond_window = true,
+                                    .turns = true };
+}
+
+struct work {
+    const struct kvr_policy_ctx *ctx;
+    int64_t chunk, past;     /* frames of a chunk; frames of the window before the newest chunk, R */
+    kvr_bf16 *k, *v;         /* [R S][H][D] */
+    double *cosines, *sines; /* [D / 2] */
+    float *raw;              /* [2 D] */
+};
+
+static enum kvr_status work_open(struct work *w, const struct kvr_policy_state *state)
+{
+    const size_t d = (size_t)w->ctx->head_dim, half = d / 2 + 1;
+    const size_t n = (size_t)(w->past * w->ctx->tokens_per_frame * w->ctx->n_heads) * d;
+
+    w->k = state->buf.p;
+    w->v = w->k + n;
+    w->cosines = malloc(2 * half * sizeof *w->cosines);
+    w->raw = malloc(2 * d * sizeof *w->raw);
+    if (!w->cosines || !w->raw)
+        return kvr_fail(KVR_ENOMEM, "replay: no memory for %zu channels", d);
+    w->sines = w->cosines + half;
+    return KVR_OK;
+}
+
+static void set_time(const struct work *w, int64_t frame)
+{
+    kvr_rope_angles(w->ctx->head_dim, (int)frame, 0, 0, w->cosines, w->sines);
+}
+
+/* Frames [f, end) as they are, before their turn in time. */
+static void remember(const struct work *w, int64_t f, int64_t end)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t S = ctx->tokens_per_frame, H = ctx->n_heads, d = ctx->head_dim;
+
+    for (; f < end; f++) {
+        set_time(w, f);
+        for (int64_t i = f * S * H; i < (f + 1) * S * H; i++) {
+            kvr_rope_turn(ctx->all_keys + i * d, (int)d, w->cosines, w->sines, true, w->raw);
+            kvr_from_f32(w->k + i * d, KVR_BF16, w->raw, (size_t)d);
+            kvr_from_f32(w->v + i * d, KVR_BF16, ctx->all_values + i * d, (size_t)d);
+        }
+    }
+}
+
+/* Which remembered frame takes the place of frame `f` of the chunk that begins at `from`. */
+static int64_t stand_in(const struct work *w, int64_t from, int64_t f)
+{
+    const int64_t in = from % w->past;
+    const int64_t at = from / w->past % 2 ? w->past - in - 1 - (f - from) : in + (f - from);
+
+    return at < 0 ? 0 : at < w->past ? at : w->past - 1;
+}
+
+static enum kvr_status hold(const struct work *w, int h, int64_t from)
+{
+    const struct kvr_policy_ctx *ctx = w->ctx;
+    const int64_t S = ctx->tokens_per_frame, d = ctx->head_dim;
+
+    for (int64_t f = from; f < from + w->chunk; f++) {
+        const int64_t first = stand_in(w, from, f) * S;
+
+        if (!ctx->counts_only)
+            set_time(w, f);
+        for (int64_t s = 0; s < S; s++) {
+            const int64_t at = ((first + s) * ctx->n_heads + h) * d;
+
+            if (!ctx->counts_only) {
+                kvr_to_f32(w->raw, w->k + at, KVR_BF16, (size_t)d);
+                kvr_to_f32(w->raw + d, w->v + at, KVR_BF16, (size_t)d);
+                kvr_rope_turn(w->raw, (int)d, w->cosines, w->sines, false, w->raw);
+            }
+            KVR_TRY(kvr_summaries_add(ctx->summaries, h, f * S + s, 1, (int)d,
+                                      ctx->counts_only ? NULL : w->raw, w->raw + d));
+        }
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, struct kvr_dev *dev,
+                            struct kvr_policy_state *state, uint8_t *keep)
+{
+    const struct replay_opts *o = opts;
+    const int64_t S = ctx->tokens_per_frame, chunk = ctx->frames_per_chunk;
+    const int64_t frames = ctx->n_active / S, begin = ctx->new0 / S, past = o->frames - chunk;
+    const size_t width = (size_t)(ctx->n_heads * ctx->head_dim);
+    struct work w = { .ctx = ctx, .chunk = chunk, .past = past };
+    enum kvr_status st;
+
+    if (past < chunk)
+        return kvr_fail(KVR_EUNSUPPORTED,
+                        "replay: a window of %d frames, chunks of %lld: need two chunks at least",
+                        o->frames, (long long)chunk);
+    if (!state->n) {
+        const size_t n = 2 * (size_t)(past * S) * width * sizeof(kvr_bf16);
+
+        KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
+        memset(state->buf.p, 0, n);
+        state->n = 1;
+    }
+    st = work_open(&w, state);
+    if (st == KVR_OK && !ctx->counts_only)
+        remember(&w, begin, frames < past ? frames : past);
+    if (st == KVR_OK && frames > past)
+        memset(keep, 0, (size_t)((frames - past) * S * ctx->n_heads));
+    if (st == KVR_OK && begin >= o->frames) {
+        memset(keep + (begin - chunk) * S * ctx->n_heads, 0,
+               (size_t)(chunk * S * ctx->n_heads));
+        for (int h = 0; h < ctx->n_heads && st == KVR_OK; h++)
+            st = hold(&w, h, begin - chunk);
+    }
+    free(w.cosines);
+    free(w.raw);
+    return st;
+}
+
+const struct kvr_retention kvr_retention_replay = {
+    .name = "replay",
+    .title = "a window whose past is the video's beginning, again and again",
+    .options = options,
+    .opts_size = sizeof(struct replay_opts),
+    .unit = KVR_UNIT_TOKEN,
+    .thin = thin,
+    .needs = needs,
+    .cuda = true,
+};

@@ -1,0 +1,208 @@
+/* test_fade.c - what stands for the past in FadeMem and in Rolling Sink: frame by frame, whose values
+ * are held and for which time keys are turned. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cache/layer.h"
+#include "harness/core/dtype.h"
+#include "methods/kernels/rope.h"
+#include "tests/suite.h"
+
+enum { S = 4, F = 3, H = 2, D = 16, CHUNK = S * F, W = H * D, CHUNKS = 121 };
+enum { FRAMES = CHUNKS * F, TOKENS = FRAMES * S };
+
+static float keys[TOKENS * W], values[TOKENS * W], got_k[TOKENS * W], got_v[TOKENS * W];
+static uint8_t held[TOKENS];
+
+/* The same key everywhere, turned to its place; a value is its frame's number, and its token's. */
+static void make(void)
+{
+    double co[D / 2], si[D / 2];
+    float raw[D];
+
+    for (int c = 0; c < D; c++)
+        raw[c] = (float)(c % 5) - 1.5f;
+    for (int i = 0; i < TOKENS; i++)
+        for (int h = 0; h < H; h++) {
+            float *v = values + i * W + h * D;
+
+            kvr_rope_angles(D, i / S, i % S / 2, i % 2, co, si);
+            kvr_rope_turn(raw, D, co, si, false, keys + i * W + h * D);
+            memset(v, 0, D * sizeof *v);
+            v[0] = (float)(i / S);
+            v[1] = (float)(i % S);
+            v[2] = (float)h;
+        }
+}
+
+struct kit {
+    struct kvr_dev *dev;
+    struct kvr_scheme *scheme;
+    struct kvr_layer_scratch scratch;
+    struct kvr_layer layer;
+};
+
+/* A rollout of `frames`, the last chunk stored twice. */
+static void roll(struct kit *t, const char *retention, int frames)
+{
+    const struct kvr_setting set[] = { { "retention", retention } };
+    const struct kvr_layer_geometry geo = { .n_layers = 1,
+                                            .n_heads = H,
+                                            .head_dim = D,
+                                            .tokens_per_frame = S,
+                                            .frames_per_chunk = F,
+                                            .capacity = TOKENS };
+
+    memset(t, 0, sizeof *t);
+    make();
+    ck_assert_int_eq(kvr_dev_open(&t->dev, KVR_CPU), KVR_OK);
+    ck_assert_msg(kvr_scheme_open(&t->scheme, "F32", set, 1) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_layer_open(&t->layer, t->dev, t->scheme, &geo, &t->scratch, false),
+                     KVR_OK);
+    for (int i = 0; i <= frames / F; i++) {
+        const int chunk = i < frames / F ? i : i - 1;
+
+        ck_assert_msg(kvr_layer_commit(&t->layer, keys + chunk * CHUNK * W,
+                                       values + chunk * CHUNK * W, (int64_t)chunk * CHUNK,
+                                       CHUNK) == KVR_OK,
+                      "%s", kvr_error());
+    }
+    kvr_layer_dense(&t->layer, 0, (int64_t)frames * S, got_k, got_v, held);
+}
+
+static void done(struct kit *t)
+{
+    kvr_layer_close(&t->layer);
+    kvr_layer_scratch_free(&t->scratch);
+    kvr_scheme_close(&t->scheme);
+    kvr_dev_close(&t->dev);
+}
+
+/* Is what is held in the place of frame `at` turned to `time`? Turns of up to 121 chunks, each of
+ * which rounds to F32. */
+static void is_turned_to(int at, int time)
+{
+    for (int i = at * S * W; i < (at + 1) * S * W; i++) {
+        const float want = keys[time * S * W + i - at * S * W];
+
+        ck_assert_msg(fabsf(got_k[i] - want) <= 2e-5f, "entry %d, time %d: %g, not %g", at, time,
+                      (double)got_k[i], (double)want);
+    }
+}
+
+/* Entries [spans[i]] and the times they are read at, after so many frames: FadeMem's worked examples.
+ */
+static const struct {
+    int frames, span[12], time[12];
+} fade_cases[] = {
+    { 12, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 } },
+    { 15, { 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, { 0, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14 } },
+    /* read 18 before the chunk being made: times 0 1 2 3 4 5 8 11 13 15 16 17 */
+    { 39,
+      { 4, 8, 4, 4, 4, 4, 4, 2, 2, 1, 1, 1 },
+      { 21, 22, 23, 24, 25, 26, 29, 32, 34, 36, 37, 38 } },
+};
+
+START_TEST(fading_is_the_published)
+{
+    struct kit t;
+    int first = 0;
+
+    roll(&t, "fade", fade_cases[_i].frames);
+    for (int i = 0; i < 12; i++) {
+        const int span = fade_cases[_i].span[i];
+
+        is_turned_to(i, fade_cases[_i].time[i]);
+        for (int s = 0; s < S * H; s++) {
+            const float *v = got_v + i * S * W + s * D;
+
+            if (i == 0) /* the anchor: frame 0 and no other */
+                ck_assert(v[0] == 0);
+            else /* a mean of its frames; one of two and more is strictly within them */
+                ck_assert_msg(v[0] >= (float)first && v[0] <= (float)(first + span - 1) &&
+                                  (span == 1 || (v[0] > (float)first + .2f &&
+                                                 v[0] < (float)(first + span - 1) - .2f)),
+                              "entry %d: %g of %d..%d", i, (double)v[0], first, first + span - 1);
+            ck_assert(fabsf(v[1] - (float)(s / H)) <= 1e-5f && fabsf(v[2] - (float)(s % H)) <= 1e-5f);
+        }
+        first += span;
+    }
+    ck_assert_int_eq(first, fade_cases[_i].frames);
+    for (int i = 12 * S; i < fade_cases[_i].frames * S; i++)
+        ck_assert(!held[i]);
+    done(&t);
+}
+END_TEST
+
+/* A long video fills all times but for the newest three with the oldest entries at the beginning. */
+START_TEST(fading_goes_on)
+{
+    struct kit t;
+
+    roll(&t, "fade", 360);
+    for (int i = 0; i < 12; i++) {
+        ck_assert_msg(held[i * S], "entry %d", i);
+        if (i < 3 || i > 8)
+            is_turned_to(i, i > 8 ? 348 + i : 342 + i);
+    }
+    done(&t);
+}
+END_TEST
+
+/* Of a window of 21: once chunk `begin` is stored, which frames are in the places of the one before. */
+static const struct {
+    int begin, first, step;
+} replay_cases[] = { { 21, 17, -1 }, { 24, 14, -1 }, { 36, 2, -1 }, { 39, 0, 1 }, { 57, 17, -1 } };
+
+START_TEST(replay_is_the_published)
+{
+    const int begin = replay_cases[_i].begin, before = begin - F;
+    struct kit t;
+
+    roll(&t, "replay(frames=21)", begin + F);
+    for (int f = 0; f < begin + F; f++)
+        ck_assert_msg(held[f * S] == (f >= begin + F - 18), "frame %d", f);
+    for (int i = 0; i < F; i++) {
+        is_turned_to(begin + i, begin + i); /* what was just made */
+        ck_assert(got_v[(begin + i) * S * W] == (float)(begin + i));
+        for (int j = (before + i) * S * W; j < (before + i + 1) * S * W; j++) {
+            const float want = keys[j];
+
+            ck_assert_msg(fabsf(got_k[j] - want) <= .04f, "%g, not %g", (double)got_k[j],
+                          (double)want); /* remembered as BF16 */
+        }
+        ck_assert_msg(got_v[(before + i) * S * W] ==
+                          (float)(replay_cases[_i].first + i * replay_cases[_i].step),
+                      "%g", (double)got_v[(before + i) * S * W]);
+    }
+    done(&t);
+}
+END_TEST
+
+/* Nothing is played again before the window is full, and the first frames are what they were. */
+START_TEST(replay_waits_for_the_window)
+{
+    struct kit t;
+
+    roll(&t, "replay(frames=21)", 21);
+    ck_assert_mem_eq(got_k + 3 * S * W, keys + 3 * S * W, 18 * S * W * sizeof(float));
+    ck_assert_mem_eq(got_v + 3 * S * W, values + 3 * S * W, 18 * S * W * sizeof(float));
+    done(&t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("fade");
+    TCase *tc = tcase_create("fade");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, fading_is_the_published, 0, 3);
+    tcase_add_test(tc, fading_goes_on);
+    tcase_add_loop_test(tc, replay_is_the_published, 0, 5);
+    tcase_add_test(tc, replay_waits_for_the_window);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
