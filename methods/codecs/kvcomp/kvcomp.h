@@ -1,0 +1,104 @@
+/* kvcomp.h - the format of the stage `kvcomp`, and reading it, which both kinds of device do.
+ *
+ * Codes are PackKV's (packkv.h), with a step and a zero for each token or for each 64 tokens, all heads
+ * together. A block has one Huffman code of its symbols, each counted once more than it occurs, in
+ * canonical form: of codes of one length the smaller symbol has the smaller. A vector is a head of a
+ * token, a unit a head of 64 tokens; codes follow one another from the highest bit down, bytes are
+ * filled from the lowest bit up, and each unit ends with a byte. */
+#ifndef KVR_METHODS_KVCOMP_H
+#define KVR_METHODS_KVCOMP_H
+
+#include "methods/codecs/packkv/packkv.h"
+
+enum { KVCOMP_SYMBOLS = 16, KVCOMP_LENGTHS = 16, KVCOMP_BLOCK = 64 };
+
+/* A block. codes = what is left at the end, BF16 [T % 64][H D], then the units; meta = the lengths of
+ * the symbols' codes, a byte each; for each unit [blocks][H] where it begins, uint32, and its bytes,
+ * uint16; for each vector [T][H] its bits, uint16; s and z of each token or block, FP16. */
+struct kvcomp {
+    int bits;
+    bool by_token;
+    float rel;
+    int64_t n_tok, blocks, n_heads, head_dim;
+};
+
+CELLS int64_t kvcomp_tail(const struct kvcomp *g)
+{
+    return 2 * (g->n_tok - KVCOMP_BLOCK * g->blocks) * g->n_heads * g->head_dim;
+}
+
+CELLS int64_t kvcomp_unit_at(const struct kvcomp *g, int64_t block, int64_t h)
+{
+    return KVCOMP_SYMBOLS + 6 * (block * g->n_heads + h);
+}
+
+CELLS int64_t kvcomp_vector_at(const struct kvcomp *g, int64_t t, int64_t h)
+{
+    return kvcomp_unit_at(g, g->blocks, 0) + 2 * (t * g->n_heads + h);
+}
+
+CELLS int64_t kvcomp_scale_at(const struct kvcomp *g, int64_t t)
+{
+    return kvcomp_vector_at(g, g->blocks * KVCOMP_BLOCK, 0) +
+           4 * (g->by_token ? t : t / KVCOMP_BLOCK);
+}
+
+CELLS int64_t kvcomp_meta(const struct kvcomp *g)
+{
+    return kvcomp_scale_at(g, g->blocks * KVCOMP_BLOCK);
+}
+
+/* A canonical code: how many symbols have codes of each length, and the symbols by their codes. */
+struct kvcomp_code {
+    int count[KVCOMP_LENGTHS], symbol[KVCOMP_SYMBOLS];
+};
+
+CELLS struct kvcomp_code kvcomp_open(packkv_in meta)
+{
+    struct kvcomp_code k;
+    int n = 0;
+
+    for (int l = 0; l < KVCOMP_LENGTHS; l++) {
+        k.count[l] = 0;
+        for (int q = 0; q < KVCOMP_SYMBOLS && l > 0; q++)
+            if ((int)(unsigned)meta[q] == l) {
+                k.count[l]++;
+                k.symbol[n++] = q;
+            }
+    }
+    while (n < KVCOMP_SYMBOLS)
+        k.symbol[n++] = 0;
+    return k;
+}
+
+/* The symbol whose code begins at *bit, which is moved behind it. */
+CELLS int kvcomp_next(const struct kvcomp_code *k, packkv_in codes, int64_t at, int64_t *bit)
+{
+    int code = 0, first = 0, before = 0;
+
+    for (int l = 1; l < KVCOMP_LENGTHS; l++) {
+        code |= (int)packkv_bits(codes, at, (*bit)++, 1);
+        if (code - first < k->count[l])
+            return k->symbol[before + code - first];
+        before += k->count[l];
+        first = (first + k->count[l]) << 1;
+        code <<= 1;
+    }
+    return 0;
+}
+
+/* The bit of its unit that vector (t, h) begins at; *at: where the unit does, in codes. */
+CELLS int64_t kvcomp_find(const struct kvcomp *g, packkv_in meta, int64_t t, int64_t h, int64_t *at)
+{
+    const int64_t block = t / KVCOMP_BLOCK;
+    int64_t bit = 0;
+
+    *at = kvcomp_tail(g) + (int64_t)packkv_get(meta, kvcomp_unit_at(g, block, h), 4);
+    for (int64_t i = block * KVCOMP_BLOCK; i < t; i++)
+        bit += (int64_t)packkv_get(meta, kvcomp_vector_at(g, i, h), 2);
+    return bit;
+}
+
+KVR_DECODE_LAUNCHER(kvcomp);
+
+#endif

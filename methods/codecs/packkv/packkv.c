@@ -1,0 +1,391 @@
+/* packkv.c - the stage `packkv`: integers of a token over all heads, packed by how many bits 16
+ * neighbours of a channel need, tokens being put into an order that makes neighbours alike (PackKV,
+ * arXiv:2512.24449, f6e60df). The format is packkv.h, reading on a device packkv_cuda.cu.
+ *
+ * How many bytes a block takes depends on the data; its entries are bytes of codes. PackKV orders
+ * keys and values alike and leaves them so, attention being blind to it; here each has an order of its
+ * own, which is stored, a byte a token. Blocks lie at multiples of 64 tokens of the rollout; what a
+ * chunk leaves over is BF16 until the next one fills it up. A token that holds what is not finite has
+ * s NaN, reads NaN, and counts as zeros. On a device blocks are coded by the host. */
+#include "methods/codecs/packkv/packkv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BITS = 7 };
+
+enum { NONE, MEDIAN, GREEDY };
+static const char *const order_names[] = { "none", "median", "greedy", NULL };
+
+struct packkv_opts {
+    double rel;
+    int bits, order;
+};
+static const struct kvr_opt options[] = {
+    KVR_OPT_FLOAT(struct packkv_opts, rel, 0.1, 0.001, 1, "a step, in ranges of the token"),
+    KVR_OPT_INT(struct packkv_opts, bits, 4, 2, MOST_BITS, "of a code at the most"),
+    KVR_OPT_ENUM(struct packkv_opts, order, GREEDY, order_names,
+                 "of the tokens of a block: as they are, by the median code, one that fits next"),
+    { 0 }
+};
+
+static struct packkv packkv_of(const struct kvr_stage_job *job)
+{
+    const struct packkv_opts *o = job->opts;
+
+    return (struct packkv){
+        .bits = o->bits,
+        .lens = o->bits < 4 ? 2 : 3,
+        .rel = (float)o->rel,
+        .n_tok = job->shape.n_tok,
+        .blocks = job->shape.n_tok / PACKKV_BLOCK,
+        .n_heads = job->shape.n_heads,
+        .head_dim = job->shape.head_dim,
+    };
+}
+
+/* Bytes of a round whose numbers all have n bits. */
+static int64_t round_bytes(const struct packkv *g, int64_t n)
+{
+    return (packkv_head_bits(g) + g->head_dim * PACKKV_ROUND * n + 7) / 8;
+}
+
+static enum kvr_status check(const struct kvr_stage_job *job)
+{
+    const struct packkv g = packkv_of(job);
+
+    if (PACKKV_ROUNDS * round_bytes(&g, g.bits) > UINT16_MAX)
+        return kvr_fail(KVR_EINVAL, "head_dim %d: a unit would have more than %d bytes",
+                        job->shape.head_dim, UINT16_MAX);
+    return KVR_OK;
+}
+
+static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
+{
+    const struct packkv g = packkv_of(job);
+
+    *out = (struct kvr_layout){
+        .bytes = { .codes = (size_t)packkv_tail(&g), .meta = (size_t)packkv_order_at(&g, g.blocks) },
+        .entry.codes = 1,
+        .most_entries = g.blocks * g.n_heads * PACKKV_ROUNDS * round_bytes(&g, g.bits),
+        .form = KVR_FORM_OWN,
+        .n_tok = g.n_tok,
+        .unit_tokens = PACKKV_BLOCK,
+        .origin_tokens = PACKKV_BLOCK,
+    };
+}
+
+/* ---- codes --------------------------------------------------------------------------------- */
+
+static void put(uint8_t *to, int64_t at, int size, unsigned raw)
+{
+    for (int b = 0; b < size; b++)
+        to[at + b] = (uint8_t)(raw >> (8 * b));
+}
+
+/* Codes q [width] of a token. */
+static void code_token(const struct packkv *g, const float *x, int64_t width, uint8_t *meta,
+                       int64_t t, uint8_t *q)
+{
+    float lo = INFINITY, hi = -INFINITY;
+    struct packkv_fit f;
+    bool bad = false;
+
+    for (int64_t c = 0; c < width; c++) {
+        const float v = packkv_half(x[c]);
+
+        bad = bad || (kvr_f32_bits(x[c]) & 0x7fffffffu) >= 0x7f800000u;
+        lo = v < lo ? v : lo;
+        hi = v > hi ? v : hi;
+    }
+    f = packkv_fit(lo, hi, g->rel, bad);
+    for (int64_t c = 0; c < width; c++)
+        q[c] = (uint8_t)packkv_coded(&f, x[c], g->bits);
+    put(meta, packkv_scale_at(g, t), 2, cells_store(CELLS_F16, f.s));
+    put(meta, packkv_scale_at(g, t) + 2, 2, cells_store(CELLS_F16, f.z));
+}
+
+/* ---- the order of a block's tokens --------------------------------------------------------- */
+
+static int bits_for(unsigned spread)
+{
+    int n = 0;
+
+    while (spread >> n)
+        n++;
+    return n;
+}
+
+static int by_code(const void *a, const void *b)
+{
+    return *(const uint8_t *)a - *(const uint8_t *)b;
+}
+
+/* By the lower median of their codes, the largest first; of equal ones the older. */
+static void order_by_median(const uint8_t *q, int64_t width, uint8_t *room, uint8_t *order)
+{
+    int median[PACKKV_BLOCK];
+
+    for (int t = 0; t < PACKKV_BLOCK; t++) {
+        int i = t;
+
+        memcpy(room, q + t * width, (size_t)width);
+        qsort(room, (size_t)width, 1, by_code);
+        median[t] = room[(width - 1) / 2];
+        for (; i > 0 && median[order[i - 1]] < median[t]; i--)
+            order[i] = order[i - 1];
+        order[i] = (uint8_t)t;
+    }
+}
+
+/* The token of those left that is most like the mean of them, its codes rounded. */
+static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
+{
+    double best = -1;
+    int n = 0, seed = 0;
+
+    for (int t = 0; t < PACKKV_BLOCK; t++)
+        n += !taken[t];
+    for (int t = 0; t < PACKKV_BLOCK; t++) {
+        double dot = 0, own = 0, all = 0;
+
+        if (taken[t])
+            continue;
+        for (int64_t c = 0; c < width; c++) {
+            int sum = 0;
+
+            for (int u = 0; u < PACKKV_BLOCK; u++)
+                sum += taken[u] ? 0 : q[u * width + c];
+            const double mean = rint((double)sum / n);
+
+            dot += mean * q[t * width + c];
+            own += (double)q[t * width + c] * q[t * width + c];
+            all += mean * mean;
+        }
+        const double like = own > 0 && all > 0 ? dot / sqrt(own * all) : 0;
+
+        if (like > best) {
+            best = like;
+            seed = t;
+        }
+    }
+    return seed;
+}
+
+/* A round is begun by the token most like the mean of those left; then always the one comes next that
+ * adds the fewest bits, of equal ones the oldest. lo, hi [width]. */
+static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi, uint8_t *order)
+{
+    bool taken[PACKKV_BLOCK] = { false };
+
+    for (int i = 0; i < PACKKV_BLOCK; i++) {
+        int best = -1;
+
+        if (i % PACKKV_ROUND == 0) {
+            best = seed_of(q, width, taken);
+            memcpy(lo, q + best * width, (size_t)width);
+            memcpy(hi, q + best * width, (size_t)width);
+        } else {
+            int64_t least = INT64_MAX;
+
+            for (int t = 0; t < PACKKV_BLOCK; t++) {
+                const uint8_t *own = q + t * width;
+                int64_t bits = 0;
+
+                for (int64_t c = 0; c < width && !taken[t]; c++) {
+                    const unsigned a = own[c] < lo[c] ? own[c] : lo[c];
+                    const unsigned b = own[c] > hi[c] ? own[c] : hi[c];
+
+                    bits += bits_for(b - a);
+                }
+                if (!taken[t] && bits < least) {
+                    least = bits;
+                    best = t;
+                }
+            }
+            for (int64_t c = 0; c < width; c++) {
+                lo[c] = q[best * width + c] < lo[c] ? q[best * width + c] : lo[c];
+                hi[c] = q[best * width + c] > hi[c] ? q[best * width + c] : hi[c];
+            }
+        }
+        taken[best] = true;
+        order[i] = (uint8_t)best;
+    }
+}
+
+/* ---- packing ------------------------------------------------------------------------------- */
+
+struct writer {
+    uint8_t *to; /* zeros beyond what was written */
+    int64_t bit;
+};
+
+static void put_bits(struct writer *w, unsigned raw, int n)
+{
+    for (int i = 0; i < n; i++, w->bit++)
+        w->to[w->bit / 8] = (uint8_t)(w->to[w->bit / 8] | (raw >> i & 1u) << w->bit % 8);
+}
+
+/* One round of a head, tokens `order`; its bytes. */
+static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t width, int64_t h,
+                          const uint8_t *order, uint8_t *to)
+{
+    struct writer w = { to, 0 };
+    uint8_t lo[PACKKV_BLOCK * 64];
+    int n[PACKKV_BLOCK * 64];
+
+    for (int64_t c = 0; c < g->head_dim; c++) {
+        unsigned most = 0;
+
+        lo[c] = UINT8_MAX;
+        for (int i = 0; i < PACKKV_ROUND; i++) {
+            const uint8_t own = q[order[i] * width + h * g->head_dim + c];
+
+            lo[c] = own < lo[c] ? own : lo[c];
+            most = own > most ? own : most;
+        }
+        n[c] = bits_for(most - lo[c]);
+        put_bits(&w, lo[c], g->bits);
+    }
+    for (int64_t c = 0; c < g->head_dim; c++)
+        put_bits(&w, (unsigned)n[c], g->lens);
+    for (int64_t c = 0; c < g->head_dim; c++)
+        for (int i = 0; i < PACKKV_ROUND; i++)
+            put_bits(&w, (unsigned)(q[order[i] * width + h * g->head_dim + c] - lo[c]), n[c]);
+    return (w.bit + 7) / 8;
+}
+
+/* Block b into `to`, which is zeros; room [66 width]. Its bytes. */
+static int64_t pack_block(const struct packkv *g, const float *x, int how, int64_t b, uint8_t *room,
+                          uint8_t *meta, uint8_t *to)
+{
+    const int64_t width = g->n_heads * g->head_dim;
+    uint8_t *order = meta + packkv_order_at(g, b), *lo = room + PACKKV_BLOCK * width;
+    int64_t end = 0;
+
+    for (int64_t i = 0; i < PACKKV_BLOCK; i++) {
+        const int64_t t = b * PACKKV_BLOCK + i;
+
+        code_token(g, x + t * width, width, meta, t, room + i * width);
+        order[i] = (uint8_t)i;
+    }
+    if (how == MEDIAN)
+        order_by_median(room, width, lo, order);
+    if (how == GREEDY)
+        order_greedily(room, width, lo, lo + width, order);
+    for (int64_t h = 0; h < g->n_heads; h++) {
+        const int64_t unit = packkv_unit_at(g, b, h), begin = end;
+
+        for (int r = 0; r < PACKKV_ROUNDS; r++) {
+            end += pack_round(g, room, width, h, order + r * PACKKV_ROUND, to + end);
+            put(meta, unit + 8 + 2 * r, 2, (unsigned)(end - begin));
+        }
+        put(meta, unit, 4, (unsigned)begin);
+        put(meta, unit + 4, 4, (unsigned)(end - begin));
+    }
+    return end;
+}
+
+static enum kvr_status code_blocks(const struct kvr_stage_job *job, const struct packkv *g,
+                                   const float *x, uint8_t *packs, uint8_t *rooms, int64_t *end,
+                                   struct kvr_stage_data *out)
+{
+    const int64_t width = g->n_heads * g->head_dim, all = PACKKV_BLOCK + 2;
+    const int64_t most = g->n_heads * PACKKV_ROUNDS * round_bytes(g, g->bits);
+    const int how = ((const struct packkv_opts *)job->opts)->order;
+    int64_t total = 0;
+    uint8_t *to;
+
+    KVR_TRY(kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META,
+                          (size_t)packkv_order_at(g, g->blocks)));
+#pragma omp parallel for schedule(static)
+    for (int64_t b = 0; b < g->blocks; b++)
+        end[b] = pack_block(g, x, how, b, rooms + b * all * width, out->meta.p, packs + b * most);
+    for (int64_t b = 0; b < g->blocks; b++) {
+        for (int64_t h = 0; h < g->n_heads; h++) {
+            const int64_t unit = packkv_unit_at(g, b, h);
+
+            put(out->meta.p, unit, 4,
+                (unsigned)total + packkv_get((const uint8_t *)out->meta.p, unit, 4));
+        }
+        total += end[b];
+    }
+    out->n_entries = total;
+    KVR_TRY(kvr_buf_alloc(&out->codes, job->dev, KVR_MEM_KV, (size_t)(packkv_tail(g) + total)));
+    to = out->codes.p;
+    kvr_from_f32(to, KVR_BF16, x + g->blocks * PACKKV_BLOCK * width, (size_t)packkv_tail(g) / 2);
+    to += packkv_tail(g);
+    for (int64_t b = 0; b < g->blocks; b++) {
+        memcpy(to, packs + b * most, (size_t)end[b]);
+        to += end[b];
+    }
+    return KVR_OK;
+}
+
+static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct kvr_stage_data *out)
+{
+    const struct packkv g = packkv_of(job);
+    const size_t most = (size_t)(g.n_heads * PACKKV_ROUNDS * round_bytes(&g, g.bits));
+    const size_t room = (size_t)((PACKKV_BLOCK + 2) * g.n_heads * g.head_dim);
+    const size_t n = (size_t)g.blocks + 1;
+    uint8_t *packs = calloc(n, most), *rooms = malloc(n * room);
+    int64_t *end = malloc(n * sizeof *end);
+    enum kvr_status st = packs && rooms && end
+                             ? code_blocks(job, &g, x, packs, rooms, end, out)
+                             : kvr_fail(KVR_ENOMEM, "packkv: no memory for %zu blocks", n - 1);
+
+    free(packs);
+    free(rooms);
+    free(end);
+    return st;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *meta, int64_t t,
+                        int place, int64_t h, enum kvr_decode_mode mode, float *out)
+{
+    const int64_t round = packkv_round_at(g, meta, t / PACKKV_BLOCK, h, place);
+    const float s = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(g, t), 2));
+    const float z = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(g, t) + 2, 2));
+    int64_t bit = packkv_head_bits(g);
+
+    for (int64_t c = 0; c < g->head_dim; c++) {
+        const int n = packkv_length(g, codes, round, c);
+
+        kvr_part_put(mode, out, c,
+                     packkv_value(packkv_code(g, codes, round, c, place, bit, n), s, z));
+        bit += (int64_t)n * PACKKV_ROUND;
+    }
+}
+
+static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data *in, int64_t t0,
+                   int64_t n, int h0, int nh, enum kvr_decode_mode mode, float *out)
+{
+    const struct packkv g = packkv_of(job);
+    const uint8_t *codes = in->codes.p, *meta = in->meta.p;
+
+    for (int64_t t = t0; t < t0 + n; t++) {
+        const bool whole = t < g.blocks * PACKKV_BLOCK;
+        const int place = whole ? packkv_place(&g, meta, t) : 0;
+
+        for (int64_t h = h0; h < h0 + nh; h++, out += g.head_dim) {
+            const int64_t left = t - g.blocks * PACKKV_BLOCK;
+            const kvr_bf16 *raw = (const kvr_bf16 *)codes + (left * g.n_heads + h) * g.head_dim;
+
+            if (whole)
+                decode_head(&g, codes, meta, t, place, h, mode, out);
+            for (int64_t c = 0; c < g.head_dim && !whole; c++)
+                kvr_part_put(mode, out, c, kvr_bf16_to_f32(raw[c]));
+        }
+    }
+}
+
+KVR_READ_CUDA(packkv)
+
+const struct kvr_stage kvr_stage_packkv = {
+    KVR_CODED_STAGE(packkv),
+    .title = "integers of a token, packed by what 16 neighbours of a channel need",
+    .check = check,
+    .noise = kvr_noise_measured,
+};

@@ -1,0 +1,161 @@
+/* packkv.h - the format of the stage `packkv`, and reading it, which both kinds of device do.
+ *
+ * Of a token over all heads, with every operation rounded to FP16,
+ *
+ *     s = (max x - min x) rel    z = rne(min x / s)    q = clamp(rne(x / s) - z, 0, 2^b - 1)
+ *     x^ = (q + z) s
+ *
+ * s is max |x| / 1024 at least, so that z is a whole number of FP16.
+ *
+ * Blocks are 64 tokens from the beginning; what is left at the end, fewer, is BF16. The tokens of a
+ * block are put into an order that makes neighbours alike, and 16 of them in a row are a round. A unit
+ * is a head of a block: round after round
+ *
+ *     the least code m of each channel, b bits; how many bits n the codes less m need, in lens bits;
+ *     then channel after channel 16 n-bit numbers q - m, from the lowest bit up
+ *
+ * each round filled up to a byte. */
+#ifndef KVR_METHODS_PACKKV_H
+#define KVR_METHODS_PACKKV_H
+
+#include "methods/codecs/cells/cells.h"
+
+enum { PACKKV_BLOCK = 64, PACKKV_ROUND = 16, PACKKV_ROUNDS = PACKKV_BLOCK / PACKKV_ROUND };
+
+/* A block. codes = what is left at the end, BF16 [T % 64][H D], then the units; meta = for each unit
+ * [blocks][H] where it begins behind the former and its length, uint32, and where its rounds end,
+ * 4 uint16; then of each coded token s and z, FP16; then of each block which of its tokens comes
+ * where, a byte each. */
+struct packkv {
+    int bits, lens;
+    float rel;
+    int64_t n_tok, blocks, n_heads, head_dim;
+};
+
+#ifdef __cplusplus
+typedef kvr_global<const uint8_t> packkv_in;
+#else
+typedef const uint8_t *packkv_in;
+#endif
+
+CELLS unsigned packkv_get(packkv_in p, int64_t at, int size)
+{
+    unsigned raw = 0;
+
+    for (int b = 0; b < size; b++)
+        raw |= (unsigned)p[at + b] << (8 * b);
+    return raw;
+}
+
+/* n bits from `bit` on, at most 8, across a byte's end perhaps. */
+CELLS unsigned packkv_bits(packkv_in p, int64_t at, int64_t bit, int n)
+{
+    const int64_t byte = at + bit / 8;
+    const int shift = (int)(bit % 8);
+    unsigned raw = p[byte];
+
+    if (shift + n > 8)
+        raw |= (unsigned)p[byte + 1] << 8;
+    return raw >> shift & ((1u << n) - 1u);
+}
+
+CELLS int64_t packkv_tail(const struct packkv *g)
+{
+    return 2 * (g->n_tok - PACKKV_BLOCK * g->blocks) * g->n_heads * g->head_dim;
+}
+
+CELLS int64_t packkv_unit_at(const struct packkv *g, int64_t block, int64_t h)
+{
+    return 16 * (block * g->n_heads + h);
+}
+
+CELLS int64_t packkv_scale_at(const struct packkv *g, int64_t t)
+{
+    return packkv_unit_at(g, g->blocks, 0) + 4 * t;
+}
+
+CELLS int64_t packkv_order_at(const struct packkv *g, int64_t block)
+{
+    return packkv_scale_at(g, g->blocks * PACKKV_BLOCK) + PACKKV_BLOCK * block;
+}
+
+/* Where token t of a block lies in its order. */
+CELLS int packkv_place(const struct packkv *g, packkv_in meta, int64_t t)
+{
+    const int64_t at = packkv_order_at(g, t / PACKKV_BLOCK);
+    int i = 0;
+
+    while (i + 1 < PACKKV_BLOCK && (int64_t)(unsigned)meta[at + i] != t % PACKKV_BLOCK)
+        i++;
+    return i;
+}
+
+/* Where the round of place i of a unit begins in codes. */
+CELLS int64_t packkv_round_at(const struct packkv *g, packkv_in meta, int64_t block, int64_t h,
+                              int i)
+{
+    const int64_t unit = packkv_unit_at(g, block, h);
+    const int round = i / PACKKV_ROUND;
+    const int64_t before = round ? (int64_t)packkv_get(meta, unit + 8 + 2 * (round - 1), 2) : 0;
+
+    return packkv_tail(g) + (int64_t)packkv_get(meta, unit, 4) + before;
+}
+
+/* Bits of a round before the numbers of its channels. */
+CELLS int64_t packkv_head_bits(const struct packkv *g)
+{
+    return g->head_dim * (g->bits + g->lens);
+}
+
+CELLS int packkv_length(const struct packkv *g, packkv_in codes, int64_t round, int64_t c)
+{
+    return (int)packkv_bits(codes, round, g->head_dim * g->bits + c * g->lens, g->lens);
+}
+
+/* The code of channel c at place i of a round, whose numbers begin at `bit`. */
+CELLS unsigned packkv_code(const struct packkv *g, packkv_in codes, int64_t round, int64_t c, int i,
+                           int64_t bit, int n)
+{
+    const unsigned least = packkv_bits(codes, round, c * g->bits, g->bits);
+
+    return least + (n ? packkv_bits(codes, round, bit + (int64_t)(i % PACKKV_ROUND) * n, n) : 0u);
+}
+
+CELLS float packkv_half(float x)
+{
+    return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
+}
+
+/* The grid of numbers that PackKV and KVComp share: of finite FP16 values in lo .. hi. */
+struct packkv_fit {
+    float s, z;
+};
+
+CELLS struct packkv_fit packkv_fit(float lo, float hi, float rel, bool bad)
+{
+    const float most = fabsf(lo) > fabsf(hi) ? fabsf(lo) : fabsf(hi);
+    const float least = packkv_half(most / 1024);
+    struct packkv_fit f;
+
+    f.s = bad ? NAN : packkv_half(packkv_half(hi - lo) * rel);
+    f.s = f.s < least ? least : f.s; /* far from 0 FP16 has no such whole numbers */
+    f.z = f.s > 0 ? packkv_half(rintf(packkv_half(lo / f.s))) : 0;
+    return f;
+}
+
+CELLS unsigned packkv_coded(const struct packkv_fit *f, float x, int bits)
+{
+    if (!(f->s > 0))
+        return 0;
+    return (unsigned)cells_clamp(rintf(packkv_half(packkv_half(x) / f->s)) - f->z, 0,
+                                 (float)((1 << bits) - 1));
+}
+
+CELLS float packkv_value(unsigned q, float s, float z)
+{
+    return ((float)q + z) * s;
+}
+
+KVR_DECODE_LAUNCHER(packkv);
+
+#endif
