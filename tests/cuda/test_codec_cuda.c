@@ -69,7 +69,9 @@ static void want_all(void)
 
 /* Ragged in blocks of 16 and of 8; heads of which some can be left out, of widths that have kernels
  * of their own. */
-static const struct kvr_block_shape shapes[] = { { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 } };
+static const struct kvr_block_shape shapes[] = {
+    { 41, 3, 32 }, { 1, 2, 128 }, { 18, 2, 64 }, { 139, 1, 32 }
+};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 /* The i-th shape, or the next one that the codec can be run with. */
