@@ -336,7 +336,7 @@ static void rate_by(const struct kvr_score *by, const struct kvr_score_opts *opt
                     const struct kvr_policy_ctx *ctx, float *memory, float *score)
 {
     static const int32_t token[] = { 0, 1, 2, 3 };
-    float work[4 + 2];
+    float work[4 + 2 * 3];
 
     by->rate(&(struct kvr_score_job){ .ctx = ctx,
                                       .opts = opts,
@@ -424,6 +424,79 @@ START_TEST(scores_by_hand)
 }
 END_TEST
 
+/* Two query heads of two tokens: (1,2) (3,4), (5,6) (7,8); mean (4,5), covariances 5. */
+START_TEST(expectation_by_hand)
+{
+    const float q[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    const float k[] = { 1, 0, 1, 0, .5f, -.25f, 0, -.5f }, v[] = { 1, 0, 0, 3, 3, 4, 0, 2 };
+    const double length[] = { 1, 3, 5, 2 };
+    const struct kvr_policy_ctx ctx = { .tokens_per_frame = 1,
+                                        .frames_per_chunk = 2,
+                                        .n_heads = 1,
+                                        .n_query_heads = 2,
+                                        .head_dim = 2,
+                                        .n_tok = 4,
+                                        .n_active = 4,
+                                        .new0 = 2,
+                                        .q = q,
+                                        .all_keys = k,
+                                        .all_values = v };
+    double e[4], total = 0;
+    float score[4];
+
+    rate(score_named("expected"), &ctx, NULL, score);
+    for (int i = 0; i < 4; i++) {
+        const double a = k[2 * i], b = k[2 * i + 1];
+
+        e[i] = exp((4 * a + 5 * b) / sqrt(2) + 5 * (a + b) * (a + b) / 4);
+        total += e[i];
+    }
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(fabs(score[i] - e[i] / total * length[i]) <= 1e-5, "%d: %g, not %g", i,
+                      (double)score[i], e[i] / total * length[i]);
+}
+END_TEST
+
+/* Of two channels the rotation is one of time, by the frame. The queries are one vector Q and -Q / 2
+ * before it, at frames 2 and 3: their mean is Q / 4, their mean length 3 |Q| / 4. */
+START_TEST(turns_by_hand)
+{
+    const double Q[] = { 1.5, -.5 }, size = sqrt(2.5);
+    const float k[] = { 1, 0, 0, 1, -1, 2, .5f, .5f };
+    struct kvr_policy_ctx ctx = { .tokens_per_frame = 1,
+                                  .frames_per_chunk = 2,
+                                  .n_heads = 1,
+                                  .n_query_heads = 1,
+                                  .head_dim = 2,
+                                  .n_tok = 4,
+                                  .n_active = 4,
+                                  .new0 = 2,
+                                  .all_keys = k };
+    double re = 0, im = 0;
+    float score[4], q[4];
+
+    for (int i = 0; i < 2; i++) {
+        const double by = i ? -.5 : 1, co = cos(2 + i), si = sin(2 + i);
+
+        q[2 * i] = (float)(by * (Q[0] * co - Q[1] * si));
+        q[2 * i + 1] = (float)(by * (Q[0] * si + Q[1] * co));
+    }
+    ctx.q = q;
+    rate(score_named("trig"), &ctx, NULL, score);
+    for (int f = 1; f <= 64; f *= 2) {
+        re += cos(3 + f) / 7;
+        im += sin(3 + f) / 7;
+    }
+    for (int i = 0; i < 4; i++) {
+        const double a = k[2 * i], b = k[2 * i + 1];
+        const double due = ((Q[0] * re - Q[1] * im) * a + (Q[0] * im + Q[1] * re) * b) / 4 +
+                            (.75 - .25) * size * sqrt(a * a + b * b);
+
+        ck_assert_msg(fabs(score[i] - due) <= 1e-5, "%d: %g, not %g", i, (double)score[i], due);
+    }
+}
+END_TEST
+
 /* Of four tokens in chunks of two, against the formulas written out; the score less its minimum is
  * what is weighed. */
 START_TEST(places_are_weighed)
@@ -501,6 +574,8 @@ int main(void)
     tcase_add_test(tc, places_are_weighed);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, scores_by_hand);
+    tcase_add_test(tc, expectation_by_hand);
+    tcase_add_test(tc, turns_by_hand);
     tcase_add_test(tc, pooling);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -26,6 +26,9 @@ START_TEST(rules)
     /* 0.7 + (10/20) 0.6: one rounding per operation */
     ck_assert(fabs(budget("linear", 10, 21) - 1.0) <= 4e-16);
     ck_assert(fabs(budget("linear", 29, 30) - 1.3) <= 4e-16);
+    ck_assert(budget("falling", 0, 1) == 1);
+    for (int l = 0; l < 30; l++) /* the same, from the last layer back */
+        ck_assert(budget("falling", l, 30) == budget("linear", 29 - l, 30));
 }
 END_TEST
 
