@@ -12,6 +12,7 @@
 #include "harness/device/blaslt.h"
 #include "harness/device/cudnn_load.h"
 #include "harness/device/gpu_state.h"
+#include "harness/files/media/ffmpeg.h"
 #include "harness/plan/find.h"
 
 struct doctor_opts {
@@ -157,6 +158,20 @@ static json_t *check_library(const char *name, enum kvr_status (*find)(char *wor
     return check(name, ok || kvr_stream_emulated(), text);
 }
 
+/* FFmpeg's libraries, which write and read videos and pictures. */
+static json_t *check_videos(enum kvr_status *worst)
+{
+    const struct kvr_ffmpeg *ff;
+    const enum kvr_status st = kvr_ffmpeg_open(&ff);
+    char text[640];
+
+    weigh(st, worst);
+    if (st != KVR_OK)
+        snprintf(text, sizeof text, "cannot be made: %s; sweeps need --set videos=false",
+                 kvr_error());
+    return check("videos", st == KVR_OK, st == KVR_OK ? "FFmpeg's libraries are there" : text);
+}
+
 /* What attention is measured beside on a device. */
 static json_t *check_reference(enum kvr_status *worst)
 {
@@ -192,6 +207,7 @@ static int run(const struct kvr_call *call)
                     access(".", W_OK) == 0 ? "writable" : "read-only; use --db and --out"));
     json_array_append_new(
         list, check_program("gnuplot", "missing: plots are written as script and data"));
+    json_array_append_new(list, check_videos(&worst));
     json_array_append_new(list,
                           check_program("ffmpeg", "missing: not needed, useful to look at videos"));
     if (worst != KVR_OK) {

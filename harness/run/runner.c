@@ -2,6 +2,7 @@
  *
  * One loop polls a signal descriptor and every worker's pipes, so there is no handler and no
  * global state. A candidate starts when its baseline's frames are there. */
+#include "harness/files/media/ffmpeg.h"
 #include "harness/run/encode.h"
 #include "harness/run/run.h"
 
@@ -178,6 +179,27 @@ static enum kvr_status settle(struct runner *r, struct kvr_job *j, const struct 
 static bool wants_video(const struct runner *r, const struct kvr_cell *c)
 {
     return r->config.set.videos || strstr(c->spec, "{video}");
+}
+
+/* Rather than a sweep each of whose cells fails when its frames are there already. */
+static enum kvr_status can_make_videos(const struct runner *r)
+{
+    const struct kvr_ffmpeg *ff;
+    enum kvr_status st;
+
+    for (int i = 0; i < r->sweep.n_cells; i++) {
+        if (r->jobs[i].state != KVR_WAITING || !wants_video(r, &r->sweep.cell[i]))
+            continue;
+        st = kvr_ffmpeg_open(&ff);
+        return st == KVR_OK || st == KVR_ENOMEM
+                   ? st
+                   : kvr_fail(KVR_EINVAL,
+                              "run: no video can be made: %s; install FFmpeg's libraries (as the "
+                              "package kvreel recommends), or go without videos by --set "
+                              "videos=false: raw frames are kept either way",
+                              kvr_error());
+    }
+    return KVR_OK;
 }
 
 /* Names for people; a folder without them is as good to every program, so that one that cannot have
@@ -1300,6 +1322,7 @@ static enum kvr_status run(struct runner *r)
         return KVR_OK;
     if (r->summary->to_run == 0 && r->summary->unsupported + r->summary->excluded == 0)
         return KVR_OK;
+    KVR_TRY(can_make_videos(r));
     r->session.jobs = r->n_workers;
     r->session.order_seed = r->config.set.order_seed;
     KVR_TRY(kvr_machine_open(&r->machine, r->session.n_cpus, r->n_workers, r->gpus.n > 0));

@@ -34,6 +34,21 @@ for round in 1 2 3 4; do
 done
 [ ! -s "$work/merges" ] || cat "$work/merges"
 
+# Without FFmpeg's libraries a sweep says so before anything is computed, and can do without videos.
+mkdir "$work/none"
+for name in avformat avcodec avutil swscale; do
+    for v in 55 56 57 58 59 60 61 62; do : >"$work/none/lib$name.so.$v"; done
+done
+hidden=(env LD_LIBRARY_PATH="$work/none" "$kvreel")
+"${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q >"$out" 2>"$err"
+check "no FFmpeg is no sweep of videos" test $? -eq 2
+says "and what to do is said" 'no video can be made: FFmpeg: .*--set videos=false'
+check "before a cell failed" test "$(sql "$work/mute.db" 'SELECT count(*) FROM cell')" = 0
+"${hidden[@]}" doctor >"$out" 2>"$err"
+prints "doctor knows" '^note +videos +cannot be made: FFmpeg'
+"${hidden[@]}" run "$work/t.yaml" --db "$work/mute.db" --out "$work/mute" -q --set videos=false >"$out" 2>"$err"
+check "without videos it runs" test $? -eq 0
+
 # A folder that cannot be written: SQLite's journal needs two files there.
 mkdir "$work/fixed"
 cp "$work/held.db" "$work/fixed/a.db"
