@@ -9,6 +9,11 @@
   try {
     say(document.title.startsWith("page <b>&amp;</b>") && document.querySelector("h1").textContent === "page <b>&amp;</b>", "the page has its sweep's name", document.title);
 
+    // Every measured cell has a verdict or is a draw.
+    const fact = re => (document.body.textContent.match(re) || [0, "0"])[1] * 1;
+    say(fact(/(\d+) of \d+ measured/) > 0 && fact(/(\d+) of \d+ measured/) ===
+        fact(/Verdicts\D*(\d+) VALID/) + fact(/(\d+) NOISY/) + fact(/; (\d+) draws of chaos/), "the cells add up", $("facts") && $("facts").textContent);
+
     // Settings against quality: window is an axis of the sweep, group an option of one method.
     say([...$("o-x").options].map(o => o.value).sort().join() === "option group,window", "what was varied can be an axis", [...$("o-x").options].map(o => o.value));
     set("o-x", "window");

@@ -24,6 +24,7 @@ methods:
   - RTN_INT4
   - {method: RTN_INT4, options: {group: 32}}
 baselines: none
+control: 1
 out: runs
 YAML
 # The length comes from the command line, so that a cell's command has to say it, too.
