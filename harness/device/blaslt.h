@@ -6,7 +6,8 @@
  *     kvr_blaslt_plan_close(&p);
  *     kvr_blaslt_close(&lt);
  *
- * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums, bias and Y F32. A
+ * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums, bias and Y F32; or Y is
+ * the GELU (tanh form) of that, as BF16, where the library has such a product. A
  * program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
  * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
  * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
@@ -26,6 +27,7 @@ struct kvr_blaslt_shape {
     int64_t m;
     int n, k;
     bool bf16, bias;
+    bool gelu;              /* Y is BF16 */
     size_t workspace_bytes; /* at most */
 };
 
@@ -42,7 +44,7 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **p);
 
 /* In stream order. x, w, y and workspace are aligned to 16 bytes; bias is not read without one. */
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
-                               const void *x, const void *w, const float *bias, float *y,
+                               const void *x, const void *w, const float *bias, void *y,
                                void *workspace);
 
 #ifdef __cplusplus

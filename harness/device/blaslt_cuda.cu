@@ -152,8 +152,10 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t turned = CUBLAS_OP_T;
+    const cudaDataType_t result = s->gelu ? CUDA_R_16BF : CUDA_R_32F, biases = CUDA_R_32F;
     const cublasLtEpilogue_t epilogue =
-        s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+        s->gelu ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
+                : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     const uint64_t n = (uint64_t)s->n, m = (uint64_t)s->m, k = (uint64_t)s->k;
     const struct functions *f = p->f;
 
@@ -165,9 +167,13 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                     &epilogue, sizeof epilogue),
                   "bias"));
+    if (s->gelu && s->bias) /* else of the type that Y has */
+        KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(
+                          p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &biases, sizeof biases),
+                      "bias"));
     KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->w, type, k, n, s->k), "weights"));
     KVR_TRY(check(f->cublasLtMatrixLayoutCreate(&p->x, type, k, m, s->k), "input"));
-    return check(f->cublasLtMatrixLayoutCreate(&p->y, CUDA_R_32F, n, m, s->n), "output");
+    return check(f->cublasLtMatrixLayoutCreate(&p->y, result, n, m, s->n), "output");
 }
 
 static enum kvr_status choose(struct kvr_blaslt_plan *p, struct kvr_blaslt *lt,
@@ -245,7 +251,7 @@ void kvr_blaslt_plan_close(struct kvr_blaslt_plan **pp)
 }
 
 enum kvr_status kvr_blaslt_run(struct kvr_blaslt *lt, const struct kvr_blaslt_plan *p,
-                               const void *x, const void *w, const float *bias, float *y,
+                               const void *x, const void *w, const float *bias, void *y,
                                void *workspace)
 {
     const float one = 1, zero = 0;

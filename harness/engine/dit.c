@@ -47,9 +47,12 @@ struct kvr_dit {
     float *patches;                         /* [N, C*ph*pw]: in, and the head's out */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
-    float *time_mod, *mod;                  /* [F,6,d]: e0, and with one block's modulation */
-    float *head_mod;                        /* [F,2,d] */
-    float *text, *text_hidden, *text_k;     /* [T,d] */
+    float *time_mod;                        /* [F,6,d]: e0 */
+    float *mod, *mod_before;            /* with a block's modulation; with that of the one before,
+                                             * where what it gates may not have been added yet */
+    struct kvr_residual left;           /* what is still to be added to x */
+    float *head_mod;                    /* [F,2,d] */
+    float *text, *text_hidden, *text_k; /* [T,d] */
     float *prompt; /* [T, text_dim]; where the host's memory is apart, and so below */
     struct rope rope;
     struct rope host_rope; /* as the host made it; else the same memory */
@@ -129,6 +132,7 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
         *frames[i] = carve_floats(a, F * dim);
     d->time_mod = carve_floats(a, F * 6 * dim);
     d->mod = carve_floats(a, F * 6 * dim);
+    d->mod_before = d->ops->norm_modulate_bf16 ? carve_floats(a, F * 6 * dim) : d->mod;
     d->head_mod = carve_floats(a, F * 2 * dim);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve_floats(a, T * dim);
@@ -206,7 +210,7 @@ static enum kvr_status prepare_linears(const struct kvr_dit *d)
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         KVR_TRY(kvr_linear_prepare(all[i].l, all[i].m));
-    return KVR_OK;
+    return kvr_linear_prepare_gelu(b->ffn0, N);
 }
 
 static enum kvr_status open_memory(struct kvr_dit *d)
@@ -430,6 +434,47 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
     return linears(d, rows, x, 1, &l, &y);
 }
 
+/* GELU of a layer into ffn, as a layer takes it; done: or not. */
+static enum kvr_status linear_gelu(struct kvr_dit *d, int64_t rows, const float *x,
+                                   const struct kvr_linear *l, bool *done)
+{
+    enum kvr_status st;
+
+    kvr_phase_begin(d->phases, LINEAR);
+    st = kvr_linear_run_gelu(d->m->gemm, rows, x, l, (kvr_bf16 *)d->ffn, done);
+    kvr_phase_end(d->phases, LINEAR);
+    return st;
+}
+
+/* A layer of what the former left. */
+static enum kvr_status linear_rounded(struct kvr_dit *d, int64_t rows, const struct kvr_linear *l,
+                                      float *y)
+{
+    enum kvr_status st;
+
+    kvr_phase_begin(d->phases, LINEAR);
+    st = kvr_linear_run_rounded(d->m->gemm, rows, (const kvr_bf16 *)d->ffn, l, y);
+    kvr_phase_end(d->phases, LINEAR);
+    return st;
+}
+
+/* Add to x what is left to be added. */
+static void settle(struct kvr_dit *d, const struct kvr_rows *r)
+{
+    if (d->left.y)
+        d->ops->add(d->dev, r, d->left.y, d->left.gate, d->left.stride, d->x);
+    d->left = (struct kvr_residual){ 0 };
+}
+
+/* y, gated, is to be added to x: at once, or by the norm that follows, unless somebody looks at x. */
+static void add(struct kvr_dit *d, const struct kvr_rows *r, const float *y, const float *gate,
+                int64_t stride)
+{
+    d->left = (struct kvr_residual){ y, gate, stride };
+    if (d->tap || !d->ops->norm_modulate_bf16)
+        settle(d, r);
+}
+
 /* The norm of x that a block's layer takes, modulated, and where: NULL when it was left, rounded, for
  * the layer (kvr_gemm_input), else y. Whoever taps is shown floats. */
 static const float *norm_modulate(struct kvr_dit *d, const struct kvr_rows *r, const float *mod,
@@ -440,12 +485,15 @@ static const float *norm_modulate(struct kvr_dit *d, const struct kvr_rows *r, c
                        ? NULL
                        : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
 
-    if (to)
-        d->ops->norm_modulate_bf16(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, to,
-                                   columns);
-    else
-        d->ops->norm_modulate(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, d->y);
-    return to ? NULL : d->y;
+    if (to) {
+        d->ops->norm_modulate_bf16(d->dev, r, &d->left, d->x, mod, mod + r->d, stride, d->c->eps,
+                                   to, columns);
+        d->left = (struct kvr_residual){ 0 };
+        return NULL;
+    }
+    settle(d, r);
+    d->ops->norm_modulate(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, d->y);
+    return d->y;
 }
 
 /* The same with a norm's own weights. */
@@ -457,11 +505,14 @@ static const float *norm_affine(struct kvr_dit *d, const struct kvr_rows *r, con
                        ? NULL
                        : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
 
-    if (to)
-        d->ops->norm_affine_bf16(d->dev, r, d->x, w, b, d->c->eps, to, columns);
-    else
-        d->ops->norm_affine(d->dev, r, d->x, w, b, d->c->eps, d->y);
-    return to ? NULL : d->y;
+    if (to) {
+        d->ops->norm_affine_bf16(d->dev, r, &d->left, d->x, w, b, d->c->eps, to, columns);
+        d->left = (struct kvr_residual){ 0 };
+        return NULL;
+    }
+    settle(d, r);
+    d->ops->norm_affine(d->dev, r, d->x, w, b, d->c->eps, d->y);
+    return d->y;
 }
 
 /* The same of what ffn holds, [N,f]. */
@@ -586,7 +637,7 @@ static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr
     tap_block(d, i, "self_attn_ctx", d->ctx, n);
     KVR_TRY(linear(d, r->n, d->ctx, b->o, d->y));
     tap_block(d, i, "self_attn_out", d->y, n);
-    d->ops->add(d->dev, r, d->y, d->mod + 2 * r->d, stride, d->x);
+    add(d, r, d->y, d->mod + 2 * r->d, stride);
     return KVR_OK;
 }
 
@@ -603,7 +654,7 @@ static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kv
     kvr_phase_end(d->phases, CROSS);
     KVR_TRY(linear(d, r->n, d->ctx, b->co, d->y));
     tap_block(d, i, "cross_attn_out", d->y, r->n * r->d);
-    d->ops->add(d->dev, r, d->y, NULL, 0, d->x);
+    add(d, r, d->y, NULL, 0);
     return KVR_OK;
 }
 
@@ -612,12 +663,18 @@ static enum kvr_status feed_forward(struct kvr_dit *d, int i, const struct kvr_r
     const struct kvr_block *b = &d->m->blocks[i];
     const int64_t stride = 6 * (int64_t)r->d;
     const float *in = norm_modulate(d, r, d->mod + 3 * r->d, stride);
+    bool done;
 
     tap_block(d, i, "ffn_in", d->y, r->n * r->d);
-    KVR_TRY(linear(d, r->n, in, b->ffn0, d->ffn));
-    KVR_TRY(linear(d, r->n, gelu(d, r), b->ffn2, d->y));
+    KVR_TRY(linear_gelu(d, r->n, in, b->ffn0, &done));
+    if (done) {
+        KVR_TRY(linear_rounded(d, r->n, b->ffn2, d->y));
+    } else {
+        KVR_TRY(linear(d, r->n, in, b->ffn0, d->ffn));
+        KVR_TRY(linear(d, r->n, gelu(d, r), b->ffn2, d->y));
+    }
     tap_block(d, i, "ffn_out", d->y, r->n * r->d);
-    d->ops->add(d->dev, r, d->y, d->mod + 5 * r->d, stride, d->x);
+    add(d, r, d->y, d->mod + 5 * r->d, stride);
     return KVR_OK;
 }
 
@@ -664,7 +721,12 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
     KVR_TRY(linear(d, r.n, d->patches, d->m->patch, d->x));
     tap(d, "patch_tokens", d->x, r.n * r.d);
     KVR_TRY(kvr_reuse_skip(&d->reuse, pass, d->x, &skip));
+    d->left = (struct kvr_residual){ 0 };
     for (int i = 0; i < c->n_layers && !skip; i++) {
+        float *const before = d->mod;
+
+        d->mod = d->mod_before;
+        d->mod_before = before;
         d->ops->add_modulation(d->dev, pass->n_frames, 6, c->dim, d->m->blocks[i].modulation,
                                d->time_mod, false, d->mod);
         KVR_TRY(self_attention(d, i, &r, cache));
@@ -672,6 +734,8 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
         KVR_TRY(feed_forward(d, i, &r));
         tap_block(d, i, "out", d->x, r.n * r.d);
     }
+    if (d->reuse.on)
+        settle(d, &r);
     if (!skip)
         kvr_reuse_keep(&d->reuse, pass, d->x);
     KVR_TRY(head(d, &r, &p, out));

@@ -137,3 +137,26 @@ enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, in
         assert(l[i]->k == l[0]->k && l[i]->g == g);
     return g->kind->run(g, m, x, n_layers, l, y);
 }
+
+enum kvr_status kvr_linear_prepare_gelu(const struct kvr_linear *l, int64_t m)
+{
+    KVR_TRY(check_rows(m));
+    return l->g->kind->prepare_gelu ? l->g->kind->prepare_gelu(l, m) : KVR_OK;
+}
+
+enum kvr_status kvr_linear_run_gelu(struct kvr_gemm *g, int64_t m, const float *x,
+                                    const struct kvr_linear *l, kvr_bf16 *y, bool *done)
+{
+    assert(l->g == g);
+    *done = false;
+    KVR_TRY(check_rows(m));
+    return g->kind->run_gelu ? g->kind->run_gelu(g, m, x, l, y, done) : KVR_OK;
+}
+
+enum kvr_status kvr_linear_run_rounded(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
+                                       const struct kvr_linear *l, float *y)
+{
+    assert(l->g == g && g->kind->run_rounded);
+    KVR_TRY(check_rows(m));
+    return g->kind->run_rounded(g, m, x, l, y);
+}

@@ -12,11 +12,12 @@
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* One per shape. `lt` NULL: the library has nothing, our own kernel serves. */
+/* One per shape. `lt` NULL: the library has nothing, our own kernel serves (but for products that end
+ * in GELU, which then are two). */
 struct shape {
     int64_t m;
     int n, k;
-    bool bias;
+    bool bias, gelu;
     struct kvr_blaslt_plan *lt;
 };
 
@@ -197,18 +198,18 @@ static enum kvr_status linear_open_there(struct kvr_linear **out, struct kvr_gem
     return open_with(take_over, out, g, n, k, w, b);
 }
 
-static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m)
+static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m, bool gelu)
 {
     for (int i = 0; i < g->n_shapes; i++) {
         struct shape *s = &g->shapes[i];
 
-        if (s->m == m && s->n == l->n && s->k == l->k && s->bias == l->has_bias)
+        if (s->m == m && s->n == l->n && s->k == l->k && s->bias == l->has_bias && s->gelu == gelu)
             return s;
     }
     return NULL;
 }
 
-static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m)
+static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m, bool gelu)
 {
     const struct kvr_blaslt_shape want = {
         .m = m,
@@ -216,9 +217,10 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
         .k = columns(&g->base, l->k),
         .bf16 = g->base.compute == KVR_BF16,
         .bias = l->has_bias,
+        .gelu = gelu,
         .workspace_bytes = WORKSPACE_BYTES,
     };
-    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias };
+    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .gelu = gelu };
     enum kvr_status st = KVR_OK;
 
     if (g->n_shapes == g->cap_shapes) {
@@ -230,7 +232,7 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
         g->shapes = grown;
         g->cap_shapes = cap;
     }
-    if (g->lt)
+    if (g->lt && (!gelu || l->n == kvr_linear_padded(l->n))) /* it leaves no zeros behind */
         st = kvr_blaslt_plan(&s.lt, g->lt, &want);
     if (st != KVR_OK && st != KVR_EUNSUPPORTED)
         return st;
@@ -238,12 +240,18 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
     return KVR_OK;
 }
 
+static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, bool gelu)
+{
+    struct gemm *g = gemm_of(l);
+
+    return find(g, l, m, gelu) ? KVR_OK : add_shape(g, l, m, gelu);
+}
+
 static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
 {
     struct gemm *g = gemm_of(l);
 
-    if (!find(g, l, m))
-        KVR_TRY(add_shape(g, l, m));
+    KVR_TRY(prepare_shape(l, m, false));
     if (g->base.compute == KVR_F32)
         return KVR_OK;
     return kvr_buf_reserve(&g->rounded, g->base.dev, KVR_MEM_SCRATCH,
@@ -255,7 +263,7 @@ static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const s
 {
     struct kvr_stream *s = kvr_dev_stream(g->base.dev);
     const struct linear *mine = (const struct linear *)l;
-    const struct shape *shape = find(g, l, m);
+    const struct shape *shape = find(g, l, m, false);
     const int k = columns(&g->base, l->k);
 
     if (shape->lt)
@@ -267,6 +275,15 @@ static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const s
     return KVR_OK;
 }
 
+/* x, or what was left there, as layers of k columns take it. */
+static const kvr_bf16 *rounded(struct gemm *g, int64_t m, const float *x, int k)
+{
+    if (x)
+        kvr_linear_round_cuda(kvr_dev_stream(g->base.dev), m, k, kvr_linear_padded(k), x,
+                              g->rounded.p);
+    return g->rounded.p;
+}
+
 static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y)
 {
@@ -275,15 +292,48 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
 
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(prepare(l[i], m));
-    if (base->compute == KVR_BF16) {
-        if (x)
-            kvr_linear_round_cuda(kvr_dev_stream(base->dev), m, l[0]->k, kvr_linear_padded(l[0]->k),
-                                  x, g->rounded.p);
-        in = g->rounded.p;
-    }
+    if (base->compute == KVR_BF16)
+        in = rounded(g, m, x, l[0]->k);
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(run_one(g, m, in, l[i], y[i]));
     return KVR_OK;
+}
+
+static enum kvr_status prepare_gelu(const struct kvr_linear *l, int64_t m)
+{
+    KVR_TRY(prepare(l, m));
+    return l->g->compute == KVR_BF16 ? prepare_shape(l, m, true) : KVR_OK;
+}
+
+static enum kvr_status run_gelu(struct kvr_gemm *base, int64_t m, const float *x,
+                                const struct kvr_linear *l, kvr_bf16 *y, bool *done)
+{
+    struct gemm *g = (struct gemm *)base;
+    const struct linear *mine = (const struct linear *)l;
+    const struct shape *shape;
+
+    if (base->compute != KVR_BF16)
+        return KVR_OK;
+    KVR_TRY(prepare_gelu(l, m));
+    shape = find(g, l, m, true);
+    *done =
+        shape->lt || !find(g, l, m, false)->lt; /* the library's product and a pass are faster */
+    if (!*done)
+        return KVR_OK;
+    const kvr_bf16 *in = rounded(g, m, x, l->k);
+
+    if (shape->lt)
+        return kvr_blaslt_run(g->lt, shape->lt, in, mine->w.p, mine->bias.p, y, g->workspace.p);
+    kvr_linear_gelu_cuda(kvr_dev_stream(base->dev), m, l->n, kvr_linear_padded(l->k), in, mine->w.p,
+                         mine->bias.p, y);
+    return KVR_OK;
+}
+
+static enum kvr_status run_rounded(struct kvr_gemm *base, int64_t m, const kvr_bf16 *x,
+                                   const struct kvr_linear *l, float *y)
+{
+    KVR_TRY(prepare(l, m));
+    return run_one((struct gemm *)base, m, x, l, y);
 }
 
 static kvr_bf16 *input(struct kvr_gemm *base, int64_t m, int k, int *columns)
@@ -306,5 +356,8 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .run = run,
     .rest = rest,
     .input = input,
+    .prepare_gelu = prepare_gelu,
+    .run_gelu = run_gelu,
+    .run_rounded = run_rounded,
     .library = library,
 };

@@ -2,6 +2,7 @@
 #include "harness/engine/linear_cuda.h"
 
 #include "harness/device/mma.cuh"
+#include "harness/engine/gelu.cuh"
 #include "harness/engine/product.cuh"
 
 enum { TILE = 64 }; /* rows and columns of Y that a block has */
@@ -101,9 +102,28 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
+/* What is left of a value: a float, or the input of a layer that follows. */
+template <bool GELU> struct ended {
+    typedef float type;
+};
+template <> struct ended<true> {
+    typedef kvr_bf16 type;
+};
+static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, float v)
+{
+    y[at] = v;
+}
+static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, float v)
+{
+    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(kvr_gelu_of(v))) >> 16);
+}
+
+/* Rows of y have so many columns; of those behind n, which GELU has, GELU(0) is 0. */
+template <bool GELU>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
-                bool biased, kvr_global<const float> bias, kvr_global<float> y)
+                bool biased, kvr_global<const float> bias, int columns,
+                kvr_global<typename ended<GELU>::type> y)
 {
     enum { PART = TILE * STRIDE };
     KVR_SHARED(uint4, shared, STAGES * 2 * PART / CHUNK);
@@ -165,7 +185,10 @@ static __global__ void __launch_bounds__(BF16_THREADS)
                 const int column = n0 + wn + 8 * j + lane % 4 * 2 + e % 2;
 
                 if (row < m && column < n)
-                    y[row * n + column] = sum[i][j][e] + (biased ? (float)bias[column] : 0.0f);
+                    put(y, row * columns + column,
+                        sum[i][j][e] + (biased ? (float)bias[column] : 0.0f));
+                else if (GELU && row < m && column < columns)
+                    put(y, row * columns + column, 0);
             }
 }
 
@@ -192,8 +215,18 @@ void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, co
     const bool biased = bias != NULL;
 
     if (blocks_of(m, n))
-        KVR_LAUNCH(linear_bf16, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w, biased,
-                   bias, y);
+        KVR_LAUNCH(linear_bf16<false>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w,
+                   biased, bias, n, y);
+}
+
+void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                          const kvr_bf16 *w, const float *bias, kvr_bf16 *y)
+{
+    const bool biased = bias != NULL;
+
+    if (blocks_of(m, n))
+        KVR_LAUNCH(linear_bf16<true>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w,
+                   biased, bias, kvr_linear_padded(n), y);
 }
 
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,

@@ -25,6 +25,10 @@ void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const fl
 /* x [m,padded], w [n,padded], 16-byte aligned: products on tensor cores, sums in F32. */
 void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, float *y);
+/* The same, its GELU, rounded: y [m, kvr_linear_padded(n)], zeros behind n. The bytes of a pass of its
+ * own over what the former gives. */
+void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                          const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
 /* x [m,k] -> out [m,padded]: to the nearest BF16, zeros behind k. */
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
                            kvr_bf16 *out);

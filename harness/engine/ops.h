@@ -49,6 +49,12 @@ struct kvr_cross {
     enum kvr_dtype compute; /* of linear layers */
 };
 
+/* What a block's layer adds to x, `gate` per frame (NULL: 1): y NULL for nothing. */
+struct kvr_residual {
+    const float *y, *gate;
+    int64_t stride;
+};
+
 /* What cross_attend may need beside its result. */
 struct kvr_cross_work {
     float *max, *sum; /* [N,H] */
@@ -70,13 +76,15 @@ struct kvr_ops {
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
     /* Three of these as a linear layer takes them: rounded to BF16, with so many columns, zeros behind
-     * the last of d. And the norm of all d and the rotation of every head in one. NULL, all four,
-     * where there is nothing to gain. */
-    void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
-                               const float *shift, const float *scale, int64_t stride, double eps,
-                               kvr_bf16 *y, int columns);
-    void (*norm_affine_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
-                             const float *w, const float *b, double eps, kvr_bf16 *y, int columns);
+     * the last of d; the norms of x after `before` was added to it, which stays. And the norm of all d
+     * and the rotation of every head in one. NULL, all four, where there is nothing to gain. */
+    void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
+                               const struct kvr_residual *before, float *x, const float *shift,
+                               const float *scale, int64_t stride, double eps, kvr_bf16 *y,
+                               int columns);
+    void (*norm_affine_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
+                             const struct kvr_residual *before, float *x, const float *w,
+                             const float *b, double eps, kvr_bf16 *y, int columns);
     void (*gelu_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
                       int columns);
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,

@@ -3,6 +3,7 @@
 
 #include "harness/device/kernel.cuh"
 #include "harness/device/number.cuh"
+#include "harness/engine/gelu.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
@@ -32,28 +33,50 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
 }
 
 /* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
- * frame, or * w + b. Rows of y have so many columns, zeros behind the last. */
-enum { MODULATE = 1, ROUND = 2 };
+ * frame, or * w + b. Rows of y have so many columns, zeros behind the last. ADD: `from` is added to x
+ * before, by `gate` of the row's frame unless that is NULL. */
+enum { MODULATE = 1, ROUND = 2, ADD = 4 };
 template <bool> struct number_of {
     typedef float type;
 };
 template <> struct number_of<true> {
     typedef kvr_bf16 type;
 };
+template <bool> struct source_of {
+    typedef const float type;
+};
+template <> struct source_of<true> {
+    typedef float type;
+};
+struct affine {
+    int64_t stride; /* of frames, in `add` and `factor` */
+    float eps;
+    int columns;
+};
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
-    layer_norm(struct kvr_rows r, kvr_global<const float> x, kvr_global<const float> add,
-               kvr_global<const float> factor, int64_t stride, float eps, int columns,
-               kvr_global<typename number_of<(HOW & ROUND) != 0>::type> y)
+    layer_norm(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
+               kvr_global<const float> add, kvr_global<const float> factor, struct affine how,
+               bool gated, kvr_global<const float> from, kvr_global<const float> gate,
+               int64_t gate_stride, kvr_global<typename number_of<(HOW & ROUND) != 0>::type> y)
 {
-    const int64_t out = (int64_t)blockIdx.x * columns;
     KVR_SHARED(float, warps, WARPS);
-    const int64_t row = (int64_t)blockIdx.x * r.d;
-    const int64_t at = HOW & MODULATE ? blockIdx.x / r.tokens_per_frame * stride : 0;
+    const int64_t row = (int64_t)blockIdx.x * r.d, out = (int64_t)blockIdx.x * how.columns;
+    const int64_t frame = blockIdx.x / (unsigned)r.tokens_per_frame;
+    const int64_t at = HOW & MODULATE ? frame * how.stride : 0;
     float sum = 0, mean, inv;
 
-    for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
-        sum += x[row + i];
+    for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
+        float v = x[row + i];
+
+        if constexpr ((HOW & ADD) != 0) {
+            const float u = from[row + i];
+
+            v = gated ? fmaf(u, gate[frame * gate_stride + i], v) : v + u;
+            x[row + i] = v;
+        }
+        sum += v;
+    }
     mean = block_sum(sum, warps) / (float)r.d;
     sum = 0;
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
@@ -61,13 +84,13 @@ static __global__ void __launch_bounds__(THREADS)
 
         sum += d * d;
     }
-    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
+    inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + how.eps);
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
         const float f = factor[at + i];
 
         put(y, out + i, (x[row + i] - mean) * inv * (HOW & MODULATE ? 1.0f + f : f) + add[at + i]);
     }
-    for (int i = r.d + (int)threadIdx.x; i < columns; i += THREADS)
+    for (int i = r.d + (int)threadIdx.x; i < how.columns; i += THREADS)
         put(y, out + i, 0);
 }
 
@@ -145,26 +168,12 @@ static __global__ void __launch_bounds__(THREADS)
         x[i] = x[i] + y[i];
 }
 
-/* e^x, the argument kept within +-87 as the CPU does; NaN passes. */
-static __device__ __forceinline__ float exp_bounded(float x)
-{
-    x = x < -87.0f ? -87.0f : x;
-    return expf(x > 87.0f ? 87.0f : x);
-}
-
-static __device__ __forceinline__ float gelu_of(float u)
-{
-    const float a = -2.0f * 0.7978845608028654f, b = a * 0.044715f;
-
-    return u / (1.0f + exp_bounded(u * fmaf(b * u, u, a)));
-}
-
 static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i < n)
-        x[i] = gelu_of(x[i]);
+        x[i] = kvr_gelu_of(x[i]);
 }
 
 /* A block has a row. */
@@ -174,7 +183,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t row = blockIdx.x;
 
     for (int i = (int)threadIdx.x; i < columns; i += THREADS)
-        put(y, row * columns + i, i < d ? gelu_of(x[row * d + i]) : 0.0f);
+        put(y, row * columns + i, i < d ? kvr_gelu_of(x[row * d + i]) : 0.0f);
 }
 
 /* HERE: x and y are one array, which is then reached as y alone: two pointers that promise to share
@@ -188,7 +197,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (i < n) {
         const float u = HERE ? y[i] : x[i];
 
-        y[i] = u / (1.0f + exp_bounded(-u));
+        y[i] = u / (1.0f + kvr_exp_bounded(-u));
     }
 }
 
@@ -311,38 +320,56 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(flag + 0, 1);
 }
 
+static const float *const none = NULL;
+
 void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                             const float *shift, const float *scale, int64_t stride, double eps,
                             float *y)
 {
+    const struct affine how = { stride, (float)eps, r->d };
+
     if (r->n)
-        KVR_LAUNCH(layer_norm<MODULATE>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, stride,
-                   (float)eps, r->d, y);
+        KVR_LAUNCH(layer_norm<MODULATE>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, how,
+                   false, none, none, (int64_t)0, y);
 }
 
-void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
-                                 const float *shift, const float *scale, int64_t stride, double eps,
-                                 kvr_bf16 *y, int columns)
+void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                                 const struct kvr_residual *before, float *x, const float *shift,
+                                 const float *scale, int64_t stride, double eps, kvr_bf16 *y,
+                                 int columns)
 {
-    if (r->n)
+    const struct affine how = { stride, (float)eps, columns };
+
+    if (r->n && before->y)
+        KVR_LAUNCH(layer_norm<MODULATE | ROUND | ADD>, (unsigned)r->n, THREADS, 0, s, *r, x, shift,
+                   scale, how, before->gate != NULL, before->y, before->gate, before->stride, y);
+    else if (r->n)
         KVR_LAUNCH(layer_norm<MODULATE | ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale,
-                   stride, (float)eps, columns, y);
+                   how, false, none, none, (int64_t)0, y);
 }
 
 void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                           const float *w, const float *b, double eps, float *y)
 {
+    const struct affine how = { 0, (float)eps, r->d };
+
     if (r->n)
-        KVR_LAUNCH(layer_norm<0>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
-                   (float)eps, r->d, y);
+        KVR_LAUNCH(layer_norm<0>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how, false, none,
+                   none, (int64_t)0, y);
 }
 
-void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
-                               const float *w, const float *b, double eps, kvr_bf16 *y, int columns)
+void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                               const struct kvr_residual *before, float *x, const float *w,
+                               const float *b, double eps, kvr_bf16 *y, int columns)
 {
-    if (r->n)
-        KVR_LAUNCH(layer_norm<ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, (int64_t)0,
-                   (float)eps, columns, y);
+    const struct affine how = { 0, (float)eps, columns };
+
+    if (r->n && before->y)
+        KVR_LAUNCH(layer_norm<ROUND | ADD>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how,
+                   before->gate != NULL, before->y, before->gate, before->stride, y);
+    else if (r->n)
+        KVR_LAUNCH(layer_norm<ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how, false, none,
+                   none, (int64_t)0, y);
 }
 
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,

@@ -23,12 +23,13 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
 /* y [N,columns]: the bytes of the one without, rounded as kvr_linear_round_cuda does. */
-void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
-                                 const float *shift, const float *scale, int64_t stride, double eps,
-                                 kvr_bf16 *y, int columns);
-void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
-                               const float *w, const float *b, double eps, kvr_bf16 *y,
-                               int columns);
+void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                                 const struct kvr_residual *before, float *x, const float *shift,
+                                 const float *scale, int64_t stride, double eps, kvr_bf16 *y,
+                                 int columns);
+void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                               const struct kvr_residual *before, float *x, const float *w,
+                               const float *b, double eps, kvr_bf16 *y, int columns);
 void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
                         int columns);
 /* The bytes of kvr_rms_norm_cuda and kvr_rope_cuda after it. */

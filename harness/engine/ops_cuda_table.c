@@ -28,17 +28,20 @@ static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, co
     kvr_rope_cuda(kvr_dev_stream(dev), r, head_dim, cosines, sines, x);
 }
 
-static void norm_modulate_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
-                               const float *shift, const float *scale, int64_t stride, double eps,
-                               kvr_bf16 *y, int columns)
+static void norm_modulate_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
+                               const struct kvr_residual *before, float *x, const float *shift,
+                               const float *scale, int64_t stride, double eps, kvr_bf16 *y,
+                               int columns)
 {
-    kvr_norm_modulate_bf16_cuda(kvr_dev_stream(dev), r, x, shift, scale, stride, eps, y, columns);
+    kvr_norm_modulate_bf16_cuda(kvr_dev_stream(dev), r, before, x, shift, scale, stride, eps, y,
+                                columns);
 }
 
-static void norm_affine_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x,
-                             const float *w, const float *b, double eps, kvr_bf16 *y, int columns)
+static void norm_affine_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
+                             const struct kvr_residual *before, float *x, const float *w,
+                             const float *b, double eps, kvr_bf16 *y, int columns)
 {
-    kvr_norm_affine_bf16_cuda(kvr_dev_stream(dev), r, x, w, b, eps, y, columns);
+    kvr_norm_affine_bf16_cuda(kvr_dev_stream(dev), r, before, x, w, b, eps, y, columns);
 }
 
 static void gelu_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,

@@ -11,6 +11,7 @@
  * Sums beyond float: infinity or NaN on either side. */
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
+#include "harness/engine/ops_cuda.h"
 #include "tests/cuda/both.h"
 
 static const struct {
@@ -118,6 +119,39 @@ START_TEST(products)
 }
 END_TEST
 
+/* A product that ends in GELU: the bytes of the product, GELU and rounding in passes of their own. */
+START_TEST(product_and_gelu)
+{
+    struct job j;
+
+    job_open(&j, _i / N_FILLS, (enum fill)(_i % N_FILLS));
+    const int columns = kvr_linear_padded(j.n);
+    const size_t out = (size_t)(j.m * j.n) * sizeof(float),
+                 rounded = (size_t)(j.m * columns) * sizeof(kvr_bf16);
+    const float *bias = both_in(j.bias, (size_t)j.n * sizeof(float));
+    const kvr_bf16 *x = padded_bf16(&j, j.m, j.x), *w = padded_bf16(&j, j.n, j.w);
+    kvr_bf16 *want = malloc(rounded), *got = malloc(rounded);
+
+    ck_assert(want && got);
+    for (int biased = 0; biased < 2; biased++) {
+        float *y = both_out(out);
+        kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
+
+        kvr_linear_bf16_cuda(both_stream, j.m, j.n, j.padded, x, w, biased ? bias : NULL, y);
+        kvr_gelu_cuda(both_stream, j.m * j.n, y);
+        kvr_linear_round_cuda(both_stream, j.m, j.n, columns, y, d_want);
+        kvr_linear_gelu_cuda(both_stream, j.m, j.n, j.padded, x, w, biased ? bias : NULL, d_got);
+        both_get(want, d_want, rounded, "one after the other");
+        both_get(got, d_got, rounded, "GELU in the product");
+        ck_assert_msg(memcmp(want, got, rounded) == 0, "shape %d, fill %d", _i / N_FILLS,
+                      _i % N_FILLS);
+    }
+    free(want);
+    free(got);
+    job_close(&j);
+}
+END_TEST
+
 /* The bytes of kvr_f32_to_bf16, and zeros behind k. */
 START_TEST(rounding)
 {
@@ -196,8 +230,12 @@ START_TEST(library)
 
     for (int which = 0; which < 4; which++) {
         const bool bf16 = which % 2, biased = which / 2;
-        const struct kvr_blaslt_shape shape = { j.m,  j.n,    bf16 ? j.padded : j.k,
-                                                bf16, biased, WORKSPACE };
+        const struct kvr_blaslt_shape shape = { .m = j.m,
+                                                .n = j.n,
+                                                .k = bf16 ? j.padded : j.k,
+                                                .bf16 = bf16,
+                                                .bias = biased,
+                                                .workspace_bytes = WORKSPACE };
         struct kvr_blaslt_plan *p;
         float *y = both_out(out);
         const enum kvr_status st = kvr_blaslt_plan(&p, lt, &shape);
@@ -215,12 +253,60 @@ START_TEST(library)
 }
 END_TEST
 
+/* And so must its GELU, which is the tanh form: off by what the sum is, which GELU stretches by 1.13 at
+ * most, and by the rounding to BF16. Its own exponential may be off by 2^-10 of the value. */
+START_TEST(library_gelu)
+{
+    const struct kvr_blaslt_shape shape = {
+        16, 192, kvr_linear_padded(shapes[N_SHAPES - 1].k), true, true, true, WORKSPACE
+    };
+    struct kvr_blaslt_plan *p;
+    struct kvr_blaslt *lt;
+    struct job j;
+
+    if (kvr_blaslt_open(&lt, both_stream) != KVR_OK)
+        return;
+    job_open(&j, N_SHAPES - 1, FILL_NORMAL);
+    ck_assert(j.m == shape.m && j.n == shape.n);
+    const size_t n = (size_t)(j.m * j.n);
+    kvr_bf16 *y = both_out(n * sizeof *y), *got = malloc(n * sizeof *got);
+    const enum kvr_status st = kvr_blaslt_plan(&p, lt, &shape);
+
+    ck_assert_ptr_nonnull(got);
+    ck_assert_msg(st == KVR_OK || st == KVR_EUNSUPPORTED, "%s", kvr_error());
+    if (st == KVR_OK) {
+        ck_assert_msg(kvr_blaslt_run(lt, p, padded_bf16(&j, j.m, j.x), padded_bf16(&j, j.n, j.w),
+                                     both_in(j.bias, (size_t)j.n * sizeof(float)), y,
+                                     both_out(WORKSPACE)) == KVR_OK,
+                      "%s", kvr_error());
+        both_get(got, y, n * sizeof *got, "GELU of cuBLASLt");
+        for (size_t i = 0; i < n; i++) {
+            const double v = j.want[i] + j.bias[i % (size_t)j.n], size = j.size[i] + fabs(v);
+            const double want =
+                0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+            const double tol = (j.k + 1) * 0x1p-23 * 1.13 * size + (0x1p-9 + 0x1p-10) * fabs(want) +
+                               0x1p-10 * fmin(fabs(v), 1);
+
+            ck_assert_msg(fabs((double)kvr_bf16_to_f32(got[i]) - want) <= tol,
+                          "%zu: GELU of %g: %g, want %g", i, v, (double)kvr_bf16_to_f32(got[i]),
+                          want);
+        }
+    }
+    kvr_blaslt_plan_close(&p);
+    kvr_blaslt_close(&lt);
+    free(got);
+    job_close(&j);
+}
+END_TEST
+
 TCase *cases_gemm(void)
 {
     TCase *tc = tcase_create("linear layers");
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, products, 0, N_SHAPES * N_FILLS);
+    tcase_add_loop_test(tc, product_and_gelu, 0, N_SHAPES * N_FILLS);
+    tcase_add_test(tc, library_gelu);
     tcase_add_loop_test(tc, rounding, 0, N_FILLS);
     tcase_add_test(tc, order_does_not_show);
     tcase_add_loop_test(tc, library, 0, N_SHAPES);

@@ -141,6 +141,7 @@ START_TEST(passes_in_one)
 {
     enum { N = 7, HEADS = 3, D = 20, WIDTH = HEADS * D, COLUMNS = 64 };
     const struct kvr_rows r = { N, WIDTH, 2 };
+    const struct kvr_residual none = { NULL, NULL, 0 };
     const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
     double co[N * D / 2], si[N * D / 2];
     float *x = filled(&r, (enum fill)_i, 11), got[N * WIDTH], want[N * WIDTH];
@@ -157,12 +158,12 @@ START_TEST(passes_in_one)
         if (which == 0) {
             kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6,
                                    d_y);
-            kvr_norm_modulate_bf16_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6,
-                                        d_got, COLUMNS);
+            kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_x, d_mod, d_mod + WIDTH,
+                                        2 * WIDTH, 1e-6, d_got, COLUMNS);
         } else if (which == 1) {
             kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_y);
-            kvr_norm_affine_bf16_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_got,
-                                      COLUMNS);
+            kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_x, d_mod, d_mod + WIDTH, 1e-6,
+                                      d_got, COLUMNS);
         } else {
             d_y = both_inout(x, size);
             kvr_gelu_cuda(both_stream, N * WIDTH, d_y);
@@ -184,6 +185,48 @@ START_TEST(passes_in_one)
     ck_assert_msg(memcmp(want, got, size) == 0, "norm and rotation of fill %d", _i);
     both_free();
     free(x);
+}
+END_TEST
+
+/* A sum and the norm after it: the bytes of both, and the sum stays in x. */
+START_TEST(sum_and_norm_in_one)
+{
+    enum { N = 7, WIDTH = 300, COLUMNS = 320 };
+    const struct kvr_rows r = { N, WIDTH, 2 };
+    const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
+    const bool gated = _i / N_FILLS % 2, affine = _i / N_FILLS / 2;
+    float *x = filled(&r, (enum fill)(_i % N_FILLS), 21), *y = filled(&r, FILL_NORMAL, 22);
+    float mod[12 * WIDTH], got[N * WIDTH], want[N * WIDTH];
+    float *d_x = both_inout(x, size), *d_sum = both_inout(x, size), *d_y = both_in(y, size), *d_mod;
+    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
+    kvr_bf16 one[N * COLUMNS], other[N * COLUMNS];
+
+    kvr_normal(mod, 12 * WIDTH, 5, KVR_RNG_TEST, 23, 0, 0);
+    d_mod = both_in(mod, sizeof mod);
+    const struct kvr_residual none = { NULL, NULL, 0 },
+                              before = { d_y, gated ? d_mod + 2 * WIDTH : NULL, 3 * WIDTH };
+
+    kvr_add_cuda(both_stream, &r, d_y, before.gate, before.stride, d_sum);
+    if (affine) {
+        kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_sum, d_mod, d_mod + WIDTH, 1e-6, d_want,
+                                  COLUMNS);
+        kvr_norm_affine_bf16_cuda(both_stream, &r, &before, d_x, d_mod, d_mod + WIDTH, 1e-6, d_got,
+                                  COLUMNS);
+    } else {
+        kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_sum, d_mod, d_mod + WIDTH, 3 * WIDTH,
+                                    1e-6, d_want, COLUMNS);
+        kvr_norm_modulate_bf16_cuda(both_stream, &r, &before, d_x, d_mod, d_mod + WIDTH, 3 * WIDTH,
+                                    1e-6, d_got, COLUMNS);
+    }
+    both_get(one, d_want, rounded, "norm after a sum");
+    both_get(other, d_got, rounded, "norm of a sum");
+    both_get(want, d_sum, size, "sum");
+    both_get(got, d_x, size, "sum of the norm");
+    ck_assert_msg(memcmp(one, other, rounded) == 0, "norm %d", _i);
+    ck_assert_msg(memcmp(want, got, size) == 0, "sum %d", _i);
+    both_free();
+    free(x);
+    free(y);
 }
 END_TEST
 
@@ -496,6 +539,7 @@ TCase *cases_ops(void)
     tcase_add_loop_test(tc, norms, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, rotary, 0, N_FILLS);
     tcase_add_loop_test(tc, passes_in_one, 0, N_FILLS);
+    tcase_add_loop_test(tc, sum_and_norm_in_one, 0, 4 * N_FILLS);
     tcase_add_loop_test(tc, residual, 0, N_ROWS * N_FILLS);
     tcase_add_loop_test(tc, activations, 0, N_FILLS);
     tcase_add_loop_test(tc, patching, 0, 3);
