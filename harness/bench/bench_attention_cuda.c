@@ -8,7 +8,7 @@
 #include "harness/bench/bench_attention.h"
 #include "harness/bench/bench_cudnn.h"
 #include "harness/bench/turns_cuda.h"
-#include "harness/cache/attend_mma.h"
+#include "harness/cache/attend_wgmma.h"
 #include "harness/cache/cache.h"
 #include "harness/core/rng.h"
 #include "harness/device/stream.h"
@@ -34,7 +34,8 @@ struct kit {
     struct kvr_buf all;       /* float [2][most_chunks][T,H,D]: keys, values of every chunk */
     struct kvr_buf q, out;    /* float [T,H,D] */
     struct kvr_buf raw;       /* BF16 [2][n_key,H,D]: the decoded cache */
-    struct kvr_buf state;     /* of the dense kernel */
+    struct kvr_buf state;     /* of the dense kernel, */
+    struct kvr_buf parts;     /* and what parts of its keys come to */
     struct kvr_buf busy;      /* see turns_cuda.h */
     float *host_q, *host_out; /* [T,H,D] */
     float *k, *v;             /* [most,H,D]: the decoded cache */
@@ -51,6 +52,7 @@ static void kit_close(struct kit *t)
     kvr_buf_free(&t->out);
     kvr_buf_free(&t->raw);
     kvr_buf_free(&t->state);
+    kvr_buf_free(&t->parts);
     kvr_buf_free(&t->busy);
     free(t->host_q);
     free(t->host_out);
@@ -87,6 +89,7 @@ static enum kvr_status kit_open(struct kit *t)
 {
     const size_t n = chunk_floats(t), all = n * (size_t)t->s->most_chunks;
     const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
+    const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
     const size_t busy = kvr_stream_emulated() ? 64 : (size_t)1 << 30;
 
     t->host_q = malloc(n * sizeof(float));
@@ -101,6 +104,8 @@ static enum kvr_status kit_open(struct kit *t)
     KVR_TRY(kvr_buf_alloc(&t->out, t->dev, KVR_MEM_IO, n * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->raw, t->dev, KVR_MEM_IO, 2 * all * sizeof(kvr_bf16)));
     KVR_TRY(kvr_buf_alloc(&t->state, t->dev, KVR_MEM_SCRATCH, (2 * rows + n) * sizeof(float)));
+    KVR_TRY(kvr_buf_alloc(&t->parts, t->dev, KVR_MEM_SCRATCH,
+                          kvr_attend_parts_floats(&shape) * sizeof(float)));
     KVR_TRY(kvr_buf_alloc(&t->busy, t->dev, KVR_MEM_SCRATCH, busy));
     KVR_TRY(draw(t));
     return kvr_bench_cudnn_open(&t->cudnn, t->dev, t->s->heads, t->s->d, t->n_query, t->host_q);
@@ -120,12 +125,22 @@ static struct kvr_attend_mma_span all_keys(const struct kit *t)
     };
 }
 
+/* As a cache's plain spans are attended to: by warp groups where the device has them, a block of which
+ * is alone, else by mma.sync. */
+static bool by_groups(const struct kit *t, const struct kvr_attend_shape *shape,
+                      const struct kvr_attend_mma_span *span)
+{
+    return kvr_attend_list_here(kvr_dev_stream(t->dev)) && kvr_attend_list_can(shape, span);
+}
+
 static int dense_blocks(const struct kit *t)
 {
     const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
     const struct kvr_attend_mma_span span = all_keys(t);
 
-    return kvr_attend_mma_blocks(kvr_dev_stream(t->dev), &shape, &span);
+    return by_groups(t, &shape, &span)
+               ? 1
+               : kvr_attend_mma_blocks(kvr_dev_stream(t->dev), &shape, &span);
 }
 
 static enum kvr_status dense(void *ctx, int turn)
@@ -133,6 +148,7 @@ static enum kvr_status dense(void *ctx, int turn)
     const struct kit *t = ctx;
     const struct kvr_attend_shape shape = { t->n_query, t->s->heads, t->s->d };
     const size_t rows = (size_t)t->n_query * (size_t)t->s->heads;
+    const size_t n_parts = t->parts.n_bytes / sizeof(float);
     float *base = t->state.p;
     const struct kvr_attend_state state = { base, base + rows, base + 2 * rows };
     const struct kvr_attend_mma_span span = all_keys(t);
@@ -142,7 +158,12 @@ static enum kvr_status dense(void *ctx, int turn)
     if (!kvr_attend_mma_can(kvr_stream_block_shared(s), &shape, &span))
         return kvr_fail(KVR_EUNSUPPORTED, "bench: the dense kernel takes no head of %d", t->s->d);
     kvr_attend_begin_cuda(s, &shape, &state);
-    kvr_attend_mma_cuda(s, &shape, t->q.p, &span, &state);
+    if (by_groups(t, &shape, &span))
+        kvr_attend_list_cuda(s, &shape, t->q.p, &span, 1, &state, t->parts.p, n_parts);
+    else if (kvr_attend_rows_can(kvr_stream_block_shared(s), &shape, &span))
+        kvr_attend_rows_cuda(s, &shape, t->q.p, &span, 1, &state, t->parts.p, n_parts);
+    else
+        kvr_attend_mma_cuda(s, &shape, t->q.p, &span, &state);
     kvr_attend_finish_cuda(s, &shape, &state, t->out.p);
     return KVR_OK;
 }

@@ -270,8 +270,8 @@ scale_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct
                       by.l.off[e], by.l.m[e]);
 }
 
-/* Tokens from FIRST on, 8 of them. */
-template <int F, bool PACKED, bool BY_TOKEN, int FIRST>
+/* Tokens [FIRST, END). */
+template <int F, bool PACKED, bool BY_TOKEN, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struct unit_scales &by,
             int place, kvr_shared<uint8_t> tile)
@@ -280,7 +280,7 @@ decode_unit(const struct coded_rows &g, const struct unit<F, BY_TOKEN> &x, struc
     struct levels<8> &l = by.l;
 
 #pragma unroll
-    for (int i = FIRST; i < FIRST + 8; i++) {
+    for (int i = FIRST; i < END; i++) {
         const int field = i % (8 / F) * F;
         const unsigned raw[2] = { x.codes[i / (8 / F)].x, x.codes[i / (8 / F)].y };
         const unsigned mask = ((1u << F) - 1u) * 0x01010101u;
@@ -345,15 +345,15 @@ static __device__ __forceinline__ float level_of(const struct unit<F, false> &x,
     return __uint_as_float(bits) - (float)((1 << (23 - at)) + (1 << (F - 1)));
 }
 
-/* Tokens from FIRST on, 8 of them: both products are exact, their sum is rounded to F32 as the CPU
+/* Tokens [FIRST, END): both products are exact, their sum is rounded to F32 as the CPU
  * does, then to BF16. */
-template <int F, int FIRST>
+template <int F, int FIRST, int END>
 static __device__ __forceinline__ void
 decode_chained(const struct unit<F, false> &x, const struct unit<MORE, false> &more,
                const struct chain_scales &by, int place, kvr_shared<uint8_t> tile)
 {
 #pragma unroll
-    for (int i = FIRST; i < FIRST + 8; i++) {
+    for (int i = FIRST; i < END; i++) {
         float v[8];
         unsigned out[4];
 
@@ -376,6 +376,7 @@ template <int FORM, bool VALUES> struct decoder {
         LINE = of::D / 8,
         BY_TOKEN = of::MIXED && VALUES,
         PACKED = !of::MIXED,
+        EARLY = PACKED ? 4 : 8, /* beside zero points there is no room for more */
     };
     static_assert(!of::CODED || KEYS / UNIT * LINE == KVR_WARP_GROUP, "a unit each");
     struct unit<F, BY_TOKEN> x;
@@ -391,7 +392,7 @@ template <int FORM, bool VALUES> struct decoder {
                                self % LINE * 8, x);
     }
 
-    /* The first half of it: behind that all that was loaded is there. */
+    /* The first EARLY tokens: behind these all that was loaded is there. */
     __device__ __forceinline__ void put(const struct span_list &l, struct spot s,
                                         kvr_shared<uint8_t> tile)
     {
@@ -400,7 +401,7 @@ template <int FORM, bool VALUES> struct decoder {
         const union rows &rows = l.of[VALUES][s.span];
 
         scale_unit<F, PACKED, BY_TOKEN>(rows.coded[0], x, by);
-        decode_unit<F, PACKED, BY_TOKEN, 0>(rows.coded[0], x, by, place, tile);
+        decode_unit<F, PACKED, BY_TOKEN, 0, EARLY>(rows.coded[0], x, by, place, tile);
     }
 
     /* And the rest. Tokens behind the span's end are 0, whatever codes and scales are. */
@@ -412,7 +413,7 @@ template <int FORM, bool VALUES> struct decoder {
         const unsigned zeros[4] = { 0, 0, 0, 0 };
         const int left = l.n[s.span] - s.t;
 
-        decode_unit<F, PACKED, BY_TOKEN, 8>(rows.coded[0], x, by, place_of(row, c), tile);
+        decode_unit<F, PACKED, BY_TOKEN, EARLY, UNIT>(rows.coded[0], x, by, place_of(row, c), tile);
         if (left >= KEYS)
             return;
 #pragma unroll 1
@@ -451,7 +452,8 @@ static __device__ __forceinline__ bool is_coded(const struct span_list &l, struc
 
 /* All threads of the group. What is loaded is awaited at its first use, and with it whatever else is
  * on its way by then (a scoreboard counts loads, it does not tell them apart): so values are asked for
- * when keys have come, and the next keys when these values have. __syncwarp keeps loads behind it. */
+ * when keys have come, and the next keys when these values have. __syncwarp keeps loads behind it, and
+ * stores behind loads: else the compiler asks for values when keys are all written. */
 template <int FORM>
 static __device__ __forceinline__ void
 produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const struct part &p,
@@ -459,8 +461,10 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
 {
     typedef form<FORM> of;
     const struct barriers b = barriers_at<FORM>(shared);
-    struct decoder<FORM, false> keys;
-    struct decoder<FORM, true> values;
+    struct decoder<FORM, false> keys {
+    };
+    struct decoder<FORM, true> values {
+    };
     struct spot s = spot_of(l, p.first);
 
     if (is_coded(l, s))
@@ -479,6 +483,7 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             keys.put(l, here, to_k);
             __syncwarp();
             values.load(a, l, here, p.h);
+            __syncwarp();
             keys.put_rest(l, here, to_k);
             hand_over(b.full_k + stage);
         } else {
@@ -493,6 +498,8 @@ produce_coded(const struct kvr_attend_shape &a, const struct span_list &l, const
             __syncwarp();
             if (more)
                 keys.load(a, l, s, p.h);
+            if (!of::MIXED)
+                __syncwarp();
             values.put_rest(l, here, to_v);
             hand_over(b.full_v + stage);
         } else {
@@ -561,12 +568,12 @@ produce_chains(const struct kvr_attend_shape &a, const struct span_list &l, cons
         struct chain_scales by;
 
         scale_chain(l.one, here.x.scale[0], here.more.scale[0], by);
-        decode_chained<of::F, 0>(here.x, here.more, by, place_of(row, c), to);
+        decode_chained<of::F, 0, UNIT / 2>(here.x, here.more, by, place_of(row, c), to);
         __syncwarp();
         if (more)
             next.load(a, l, s, !values, p.h);
         __syncwarp(); /* the other half is stored behind both */
-        decode_chained<of::F, 8>(here.x, here.more, by, place_of(row, c), to);
+        decode_chained<of::F, UNIT / 2, UNIT>(here.x, here.more, by, place_of(row, c), to);
         if (left < KEYS)
 #pragma unroll 1
             for (int r = left > row ? left : row; r < row + UNIT; r++)

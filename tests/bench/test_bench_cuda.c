@@ -88,15 +88,18 @@ START_TEST(coding_is_refused)
 }
 END_TEST
 
-/* Behind the gate: every row was held to a direct softmax. */
+/* Behind the gate: every row was held to a direct softmax. By mma.sync; by warp groups. */
 START_TEST(rows_of_attention)
 {
     static const char *const paths[] = { "dense", "staged", "fused" };
     struct kvr_bench_row rows[KVR_BENCH_ATTENTION_ROWS];
     const struct kvr_bench_sink sink = { hear, rows };
-    struct kvr_dev *dev = open_device();
+    struct kvr_dev *dev;
     int n = 0, of[3] = { 0 };
 
+    setenv("KVREEL_EMULATED_CAPABILITY", _i ? "9.0" : "8.0", 1);
+    dev = open_device();
+    unsetenv("KVREEL_EMULATED_CAPABILITY");
     ck_assert_int_eq(kvr_bench_attention_cuda(dev, 2, NULL, rows, &n), KVR_EINVAL);
     n_told = 0;
     ck_assert_msg(kvr_bench_attention_cuda(dev, 3, &sink, rows, &n) == KVR_OK, "%s", kvr_error());
@@ -112,6 +115,8 @@ START_TEST(rows_of_attention)
         ck_assert_ptr_nonnull(strstr(rows[i].missing, "emulated"));
     }
     ck_assert(of[0] == 2 && of[1] == 4 && of[2] == 4);
+    ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_list") > 0) == _i);
+    ck_assert((kvr_stream_launches(kvr_dev_stream(dev), "attend_mma_rows") > 0) == !_i);
     for (uint64_t i = 1; i < 40; i += 6) {
         kvr_mem_fail_after(dev, i);
         ck_assert_int_eq(kvr_bench_attention_cuda(dev, 3, NULL, rows, &n), KVR_ENOMEM);
@@ -318,7 +323,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, rows_of_coding);
     tcase_add_test(tc, coding_is_refused);
-    tcase_add_test(tc, rows_of_attention);
+    tcase_add_loop_test(tc, rows_of_attention, 0, 2);
     tcase_add_test(tc, attention_beside_cudnn);
     tcase_add_test(tc, rows_of_layers);
     tcase_add_test(tc, turns_alternate);
