@@ -302,7 +302,7 @@ static enum kvr_status save(const struct job *j)
 
     if (j->what == BASIS)
         return write_basis(j);
-    f = open_memstream(&text, &n);
+    f = kvr_text_open(&text, &n);
     if (!f)
         return kvr_fail(KVR_ENOMEM, "profile: no memory");
     if (j->what == HEADS)

@@ -28,7 +28,7 @@ static enum kvr_status write_file(const struct kvr_table *t, enum kvr_table_form
     struct kvr_out *out;
     char *text = NULL;
     size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
+    FILE *f = kvr_text_open(&text, &n);
     enum kvr_status st;
 
     if (!f)

@@ -82,7 +82,7 @@ static enum kvr_status yaml_of(const struct kvr_suite_list *list, bool absent, c
 
     if (!absent)
         KVR_TRY(kvr_lines_read(&l, list->path));
-    to = open_memstream(text, size);
+    to = kvr_text_open(text, size);
     if (to && absent)
         write_places(to, list);
     else if (to)

@@ -365,7 +365,7 @@ static enum kvr_status put_videos(struct videos *v)
     size_t n = 0;
     enum kvr_status st = KVR_OK;
 
-    v->why = open_memstream(&why, &n);
+    v->why = kvr_text_open(&why, &n);
     if (!v->why)
         return no_memory();
     fputs("{\"has\":{", v->to);
@@ -491,7 +491,7 @@ enum kvr_status kvr_html_write(const char *db_path, const char *out_dir,
     KVR_TRY(count_cells(db_path, &out->n_cells));
     KVR_TRY(kvr_mkdirs(out_dir));
     snprintf(out->path, sizeof out->path, "%s/index.html", out_dir);
-    to = open_memstream(&page, &n);
+    to = kvr_text_open(&page, &n);
     if (!to)
         return no_memory();
     st = find_videos(&v);

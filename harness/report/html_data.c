@@ -238,7 +238,7 @@ enum kvr_status kvr_html_data(const char *db_path, const char *media, const char
 {
     char *json = NULL;
     size_t n = 0;
-    FILE *plain = open_memstream(&json, &n);
+    FILE *plain = kvr_text_open(&json, &n);
     enum kvr_status st = KVR_OK;
 
     if (!plain)

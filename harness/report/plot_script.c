@@ -431,7 +431,7 @@ static enum kvr_status write_file(const struct kvr_figure *f, const char *dir, c
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *to = open_memstream(&text, &n);
+    FILE *to = kvr_text_open(&text, &n);
     enum kvr_status st;
 
     if (!to)

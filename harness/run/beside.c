@@ -39,7 +39,7 @@ char *kvr_machine_gpus(const struct kvr_machine *m, const char uuid[][KVR_UUID_L
 {
     char *text = NULL;
     size_t size;
-    FILE *to = open_memstream(&text, &size);
+    FILE *to = kvr_text_open(&text, &size);
     int n = 0;
 
     for (int i = 0; to && i < n_gpus; i++) {

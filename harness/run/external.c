@@ -42,7 +42,7 @@ static enum kvr_status substitute(const struct kvr_external *e, const char *text
                     { "{frames}", e->frames },
                     { "{reference}", e->reference } };
     size_t n = 0;
-    FILE *f = open_memstream(out, &n);
+    FILE *f = kvr_text_open(out, &n);
 
     if (!f)
         return kvr_fail(KVR_ENOMEM, "external: no memory");

@@ -1103,7 +1103,7 @@ static enum kvr_status out_from_db(const struct kvr_run_summary *s, char **out)
 static enum kvr_status name_config(const struct runner *r, char **out)
 {
     size_t size;
-    FILE *to = open_memstream(out, &size);
+    FILE *to = kvr_text_open(out, &size);
 
     if (to)
         fputs(r->session.config_path, to);

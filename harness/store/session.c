@@ -167,7 +167,7 @@ enum kvr_status kvr_session_identify(struct kvr_session *s)
                                          "device_uuids", NULL };
     char hex[KVR_SHA256_HEX], *text = NULL;
     size_t size;
-    FILE *to = open_memstream(&text, &size);
+    FILE *to = kvr_text_open(&text, &size);
     enum kvr_status st = KVR_OK;
 
     if (to)

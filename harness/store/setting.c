@@ -382,7 +382,7 @@ char *kvr_settings_sql(const char *sql)
 {
     char *text = NULL, table[64];
     size_t size;
-    FILE *to = open_memstream(&text, &size);
+    FILE *to = kvr_text_open(&text, &size);
 
     while (to && *sql) {
         const char *open = strchr(sql, '{'), *end = open ? strchr(open, '}') : NULL;

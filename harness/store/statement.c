@@ -39,7 +39,7 @@ char *kvr_statement_fill(const char *text, const char *const *with)
 {
     char *filled = NULL;
     size_t size;
-    FILE *to = open_memstream(&filled, &size);
+    FILE *to = kvr_text_open(&filled, &size);
 
     if (to)
         kvr_statement_put(to, text, with);

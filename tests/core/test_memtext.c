@@ -1,0 +1,117 @@
+/* test_memtext.c - a text that is printed into memory is whole, or there is none. */
+#include <check.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/core/memtext.h"
+#include "tests/suite.h"
+
+/* --- memory that ends once ----------------------------------------------------------------- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OTHERS_ALLOCATE
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OTHERS_ALLOCATE
+#endif
+#ifndef __GLIBC__
+#define OTHERS_ALLOCATE
+#endif
+
+static size_t refused; /* so much or more, once; 0: nothing */
+
+#ifndef OTHERS_ALLOCATE
+void *__libc_malloc(size_t n);
+void *__libc_realloc(void *p, size_t n);
+
+static bool refuse(size_t n)
+{
+    if (!refused || n < refused)
+        return false;
+    refused = 0;
+    errno = ENOMEM;
+    return true;
+}
+
+void *malloc(size_t n)
+{
+    return refuse(n) ? NULL : __libc_malloc(n);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return refuse(n) ? NULL : __libc_realloc(p, n);
+}
+#endif
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+START_TEST(it_is_what_was_printed)
+{
+    char *text;
+    size_t n;
+    FILE *to = kvr_text_open(&text, &n);
+
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(ftell(to), 0);
+    fprintf(to, "%d and ", 7);
+    ck_assert_int_eq(ftell(to), 6);
+    for (int i = 0; i < 10000; i++)
+        fputs("0123456789", to);
+    fputc(0, to);
+    ck_assert(kvr_text_close(to, &text));
+    ck_assert_int_eq(n, 6 + 100000 + 1);
+    ck_assert(memcmp(text, "7 and 0123456789", 16) == 0);
+    ck_assert_str_eq(text + 6 + 99990, "0123456789");
+    ck_assert_int_eq(text[n], 0);
+    free(text);
+}
+END_TEST
+
+START_TEST(nothing_is_a_text)
+{
+    char *text;
+    size_t n;
+
+    ck_assert(kvr_text_close(kvr_text_open(&text, &n), &text));
+    ck_assert_str_eq(text, "");
+    ck_assert_int_eq(n, 0);
+    free(text);
+    ck_assert(!kvr_text_close(NULL, &text));
+    ck_assert_ptr_null(text);
+}
+END_TEST
+
+/* glibc's own stream goes on behind the hole, and says that it printed everything. */
+START_TEST(a_hole_is_told)
+{
+#ifndef OTHERS_ALLOCATE
+    char *text;
+    size_t n;
+    FILE *to = kvr_text_open(&text, &n);
+
+    ck_assert_ptr_nonnull(to);
+    refused = 50000;
+    for (int i = 0; i < 10000; i++)
+        fputs("0123456789", to);
+    ck_assert_int_eq(refused, 0);
+    ck_assert(!kvr_text_close(to, &text));
+    ck_assert_ptr_null(text);
+#endif
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memtext");
+    TCase *tc = tcase_create("memtext");
+
+    tcase_add_test(tc, it_is_what_was_printed);
+    tcase_add_test(tc, nothing_is_a_text);
+    tcase_add_test(tc, a_hole_is_told);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
