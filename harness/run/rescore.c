@@ -39,9 +39,13 @@ struct work {
 
 /* --- what there is ----------------------------------------------------------------------- */
 
-static char *copy(const struct kvr_value *v)
+/* NULL is no file, which no memory must not pass for. */
+static char *copy(struct work *w, const struct kvr_value *v)
 {
-    return v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
+    char *text = v->type == KVR_VALUE_TEXT ? strdup(v->text) : NULL;
+
+    w->no_memory = w->no_memory || (v->type == KVR_VALUE_TEXT && !text);
+    return text;
 }
 
 static int by_key(const void *key, const void *x)
@@ -75,23 +79,23 @@ static int read_cell(void *ctx, int n_columns, const char *const *names,
         w->room = room;
     }
     c = &w->cell[w->n_cells++];
-    *c = (struct cell){ .key = copy(&row[0]),
-                        .label = copy(&row[1]),
-                        .model = copy(&row[2]),
+    *c = (struct cell){ .key = copy(w, &row[0]),
+                        .label = copy(w, &row[1]),
+                        .model = copy(w, &row[2]),
                         .n_latent = (int)row[3].i,
-                        .frames = copy(&row[4]),
-                        .sha256 = copy(&row[5]),
-                        .reference = copy(&row[6]),
-                        .reference_sha256 = copy(&row[7]),
-                        .video = copy(&row[8]),
-                        .has = copy(&row[9]),
-                        .truth = copy(&row[10]),
-                        .truth_sha256 = copy(&row[11]),
+                        .frames = copy(w, &row[4]),
+                        .sha256 = copy(w, &row[5]),
+                        .reference = copy(w, &row[6]),
+                        .reference_sha256 = copy(w, &row[7]),
+                        .video = copy(w, &row[8]),
+                        .has = copy(w, &row[9]),
+                        .truth = copy(w, &row[10]),
+                        .truth_sha256 = copy(w, &row[11]),
                         .given = (int)row[12].i,
                         .other_build = row[13].i != 0,
-                        .video_sha256 = copy(&row[14]),
-                        .prompt = copy(&row[15]),
-                        .spec = copy(&row[16]) };
+                        .video_sha256 = copy(w, &row[14]),
+                        .prompt = copy(w, &row[15]),
+                        .spec = copy(w, &row[16]) };
     w->no_memory = w->no_memory || !c->key || !c->label || !c->model || !c->spec;
     return w->no_memory;
 }

@@ -100,12 +100,12 @@ static void check_common(struct check *c)
     if (rc == SQLITE_OK)
         rc = sqlite3_step(q);
     if (rc == SQLITE_ROW) {
-        const char *list = (const char *)sqlite3_column_text(q, 0);
+        const char *list;
 
-        sql =
-            sqlite3_mprintf("SELECT key || ' has columns that its spec does not say' FROM (SELECT "
-                            "%s FROM main.cell EXCEPT SELECT %s FROM temp.cell)",
-                            list, list);
+        if (kvr_sql_text(q, 0, &list) == KVR_OK)
+            sql = sqlite3_mprintf("SELECT key || ' has columns that its spec does not say' FROM "
+                                  "(SELECT %s FROM main.cell EXCEPT SELECT %s FROM temp.cell)",
+                                  list, list);
         if (!sql)
             rc = SQLITE_NOMEM;
     }
@@ -310,11 +310,12 @@ static enum kvr_status copy_rows(struct check *c, struct kvr_store *to, const ch
     KVR_TRY(kvr_sql_prepare(to, &q, list));
     kvr_sql_bind(q, "t", table);
     if (sqlite3_step(q) == SQLITE_ROW) {
-        const char *columns = (const char *)sqlite3_column_text(q, 0);
+        const char *columns, *values;
 
-        select = sqlite3_mprintf("SELECT %s FROM main.%s WHERE %s", columns, table, where);
-        insert = sqlite3_mprintf("INSERT INTO main.%s(%s) VALUES(%s)", table, columns,
-                                 sqlite3_column_text(q, 1));
+        if (kvr_sql_text(q, 0, &columns) == KVR_OK && kvr_sql_text(q, 1, &values) == KVR_OK) {
+            select = sqlite3_mprintf("SELECT %s FROM main.%s WHERE %s", columns, table, where);
+            insert = sqlite3_mprintf("INSERT INTO main.%s(%s) VALUES(%s)", table, columns, values);
+        }
     }
     sqlite3_finalize(q);
     if (!select || !insert)

@@ -53,16 +53,20 @@ enum kvr_status kvr_store_same_frames(struct kvr_store *s, const char *rollout, 
         "SELECT a.sha256 FROM cell c JOIN session x ON x.id = c.session JOIN artifact a ON a.cell "
         "= c.key AND a.kind = 'frames' WHERE c.outcome = 'OK' AND c.rollout = ? AND c.key <> ? AND "
         "x.code = ? AND x.compiler = ? AND x.cflags = ? AND x.cpu_model = ? LIMIT 1";
+    const char *text = NULL;
     sqlite3_stmt *q;
+    enum kvr_status st = KVR_OK;
 
     sha256[0] = 0;
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
     kvr_sql_bind(q, "tttttt", rollout, key, session->code, session->compiler, session->cflags,
                  session->cpu_model);
     if (sqlite3_step(q) == SQLITE_ROW)
-        sqlite3_snprintf(65, sha256, "%s", sqlite3_column_text(q, 0));
-    return sqlite3_finalize(q) == SQLITE_OK ? KVR_OK
-                                            : kvr_sql_fail(s->db, s->path, "asking the history");
+        st = kvr_sql_text(q, 0, &text);
+    sqlite3_snprintf(65, sha256, "%s", text ? text : "");
+    if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
+        st = kvr_sql_fail(s->db, s->path, "asking the history");
+    return st;
 }
 
 enum kvr_status kvr_store_times(struct kvr_store *s, const char *rollout,

@@ -119,13 +119,18 @@ static enum kvr_status copy_others(struct kvr_store *s)
         "SELECT t.name, (SELECT f.\"from\" FROM pragma_foreign_key_list(t.name) f WHERE "
         "f.\"table\" = 'cell') FROM main.sqlite_schema t WHERE t.type = 'table' AND t.name NOT IN "
         "('session', 'cell', 'seal', 'running') AND t.name NOT LIKE 'sqlite_%'";
+    const char *name, *column;
     sqlite3_stmt *q;
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(kvr_sql_prepare(s, &q, sql));
-    while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW)
-        st = copy_table(s, (const char *)sqlite3_column_text(q, 0),
-                        (const char *)sqlite3_column_text(q, 1));
+    while (st == KVR_OK && sqlite3_step(q) == SQLITE_ROW) {
+        st = kvr_sql_text(q, 0, &name);
+        if (st == KVR_OK)
+            st = kvr_sql_text(q, 1, &column);
+        if (st == KVR_OK)
+            st = copy_table(s, name, column);
+    }
     if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "merging");
     return st;
@@ -155,10 +160,12 @@ static enum kvr_status each_group(struct kvr_store *s, bool after)
                  kvr_seal_tables[w][0][0]);
         st = kvr_sql_prepare(s, &q, sql);
         while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-            const char *key = (const char *)sqlite3_column_text(q, 0);
+            const char *key;
 
-            st = after ? kvr_seal(s, (enum kvr_seal_what)w, key)
-                       : kvr_seal_check(s, (enum kvr_seal_what)w, key);
+            st = kvr_sql_text(q, 0, &key);
+            if (st == KVR_OK)
+                st = after ? kvr_seal(s, (enum kvr_seal_what)w, key)
+                           : kvr_seal_check(s, (enum kvr_seal_what)w, key);
         }
         if (st == KVR_OK && rc != SQLITE_DONE)
             st = kvr_sql_fail(s->db, s->path, "merging");

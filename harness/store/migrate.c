@@ -141,13 +141,16 @@ enum kvr_status kvr_sql_copy_cells(sqlite3 *db, const char *path, const char *fr
         return kvr_sql_fail(db, path, "reading the columns of cells");
     kvr_sql_bind(q, "ttt", to_schema, from_schema, from);
     if (sqlite3_step(q) == SQLITE_ROW) {
-        const char *columns = (const char *)sqlite3_column_text(q, 0);
+        const char *columns;
 
-        sql = sqlite3_mprintf("INSERT INTO %s.cell(%s) SELECT %s FROM %s.%s", to_schema, columns,
-                              columns, from_schema, from);
+        if (kvr_sql_text(q, 0, &columns) == KVR_OK)
+            sql = sqlite3_mprintf("INSERT INTO %s.cell(%s) SELECT %s FROM %s.%s", to_schema,
+                                  columns, columns, from_schema, from);
     }
     sqlite3_finalize(q);
-    if (!sql || sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+    if (!sql)
+        st = kvr_fail(KVR_ENOMEM, "store: no memory");
+    else if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
         st = kvr_sql_fail(db, path, "taking over the cells of an earlier version");
     sqlite3_free(sql);
     return st == KVR_OK ? say_excluded(db, path, to_schema) : st;
@@ -158,16 +161,19 @@ static enum kvr_status drop_views(struct kvr_store *s)
     static const char list[] =
         "SELECT group_concat('DROP VIEW \"' || name || '\"', ';') FROM sqlite_schema WHERE type = "
         "'view'";
+    const char *text = NULL;
     sqlite3_stmt *q;
     char *sql = NULL;
     enum kvr_status st = KVR_OK;
 
     KVR_TRY(kvr_sql_prepare(s, &q, list));
-    if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0))
-        sql = sqlite3_mprintf("%s", sqlite3_column_text(q, 0));
-    if (sqlite3_finalize(q) != SQLITE_OK)
+    if (sqlite3_step(q) == SQLITE_ROW)
+        st = kvr_sql_text(q, 0, &text);
+    if (text && !(sql = sqlite3_mprintf("%s", text)))
+        st = kvr_fail(KVR_ENOMEM, "store: no memory");
+    if (sqlite3_finalize(q) != SQLITE_OK && st == KVR_OK)
         st = kvr_sql_fail(s->db, s->path, "listing the views");
-    else if (sql)
+    if (st == KVR_OK && sql)
         st = kvr_sql_exec(s, sql, "dropping the views");
     sqlite3_free(sql);
     return st;

@@ -239,13 +239,17 @@ static enum kvr_status seal_cell(struct kvr_store *s, const char *key)
 static enum kvr_status each_ok_cell(struct kvr_store *s, const char *session, cell_fn *fn)
 {
     sqlite3_stmt *q;
+    const char *key;
     enum kvr_status st = KVR_OK;
     int rc = SQLITE_DONE;
 
     KVR_TRY(kvr_sql_prepare(s, &q, "SELECT key FROM cell WHERE session = ? AND outcome = 'OK'"));
     kvr_sql_bind(q, "t", session);
-    while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW)
-        st = fn(s, (const char *)sqlite3_column_text(q, 0));
+    while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        st = kvr_sql_text(q, 0, &key);
+        if (st == KVR_OK)
+            st = fn(s, key);
+    }
     if (st == KVR_OK && rc != SQLITE_DONE)
         st = kvr_sql_fail(s->db, s->path, "marking a session");
     sqlite3_finalize(q);

@@ -48,26 +48,30 @@ static char *frozen_uri(const char *path)
 }
 
 /* The database's journal beside it: what stands there is not in the file yet. */
-static bool has_wal(const char *path)
+static enum kvr_status look_for_wal(const char *path, bool *there)
 {
     char *name = sqlite3_mprintf("%s-wal", path);
     struct stat sb;
-    const bool yes = name && stat(name, &sb) == 0 && sb.st_size > 0;
 
+    if (!name)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
+    *there = stat(name, &sb) == 0 && sb.st_size > 0;
     sqlite3_free(name);
-    return yes;
+    return KVR_OK;
 }
 
 /* A database with WAL needs two files beside it, also to be read. Where they cannot be made, it is
  * read as a file that nobody changes, if all of it is in the file. */
 static enum kvr_status open_frozen(sqlite3 **db, const char *path)
 {
+    bool has_wal = false;
     char *uri;
     int rc;
 
     sqlite3_close(*db);
     *db = NULL;
-    if (has_wal(path))
+    KVR_TRY(look_for_wal(path, &has_wal));
+    if (has_wal)
         return kvr_fail(KVR_EIO,
                         "store: %s: its folder cannot be written, and %s-wal has rows that are not "
                         "in it yet; copy both to a folder that can",
@@ -153,8 +157,10 @@ static enum kvr_status prepare(sqlite3 *db, const char *path, const char *sql, s
     return KVR_OK;
 }
 
-static void read_value(sqlite3_stmt *q, int i, struct kvr_value *v)
+static enum kvr_status read_value(sqlite3_stmt *q, int i, struct kvr_value *v)
 {
+    enum kvr_status st = KVR_OK;
+
     memset(v, 0, sizeof *v);
     switch (sqlite3_column_type(q, i)) {
     case SQLITE_INTEGER:
@@ -168,7 +174,7 @@ static void read_value(sqlite3_stmt *q, int i, struct kvr_value *v)
         break;
     case SQLITE_TEXT:
         v->type = KVR_VALUE_TEXT;
-        v->text = (const char *)sqlite3_column_text(q, i);
+        st = kvr_sql_text(q, i, &v->text);
         v->n_bytes = sqlite3_column_bytes(q, i);
         break;
     case SQLITE_BLOB:
@@ -179,6 +185,7 @@ static void read_value(sqlite3_stmt *q, int i, struct kvr_value *v)
     default:
         v->type = KVR_VALUE_NULL;
     }
+    return st;
 }
 
 static enum kvr_status walk(sqlite3 *db, const char *path, sqlite3_stmt *q, kvr_row_fn *fn,
@@ -193,14 +200,16 @@ static enum kvr_status walk(sqlite3 *db, const char *path, sqlite3_stmt *q, kvr_
         st = kvr_fail(KVR_ENOMEM, "query: no memory");
         goto end;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && st == KVR_OK; i++) {
         names[i] = sqlite3_column_name(q, i);
-    if (fn(ctx, n, names, NULL))
+        st = names[i] ? KVR_OK : kvr_fail(KVR_ENOMEM, "query: no memory");
+    }
+    if (st != KVR_OK || fn(ctx, n, names, NULL))
         goto end;
     while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
-        for (int i = 0; i < n; i++)
-            read_value(q, i, &row[i]);
-        if (fn(ctx, n, names, row))
+        for (int i = 0; i < n && st == KVR_OK; i++)
+            st = read_value(q, i, &row[i]);
+        if (st != KVR_OK || fn(ctx, n, names, row))
             goto end;
     }
     if (rc != SQLITE_DONE)

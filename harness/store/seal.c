@@ -59,25 +59,30 @@ static enum kvr_status select_rows(sqlite3 *db, const char *path, const char *sc
 static enum kvr_status add_value(struct kvr_sha256 *h, sqlite3_stmt *q, int c)
 {
     const int type = sqlite3_column_type(q, c);
+    const char *name = sqlite3_column_name(q, c);
     const void *text = NULL;
     char head[192];
     int n = 0;
 
     if (type == SQLITE_NULL)
         return KVR_OK;
+    if (!name)
+        return kvr_fail(KVR_ENOMEM, "store: no memory");
     if (type == SQLITE_INTEGER) {
-        n = snprintf(head, sizeof head, "%.64s:i%" PRId64 ",", sqlite3_column_name(q, c),
+        n = snprintf(head, sizeof head, "%.64s:i%" PRId64 ",", name,
                      (int64_t)sqlite3_column_int64(q, c));
     } else if (type == SQLITE_FLOAT) {
         const double r = sqlite3_column_double(q, c);
         uint64_t bits;
 
         memcpy(&bits, &r, sizeof bits);
-        n = snprintf(head, sizeof head, "%.64s:r%016" PRIx64 ",", sqlite3_column_name(q, c), bits);
+        n = snprintf(head, sizeof head, "%.64s:r%016" PRIx64 ",", name, bits);
     } else {
         text = sqlite3_column_blob(q, c);
-        n = snprintf(head, sizeof head, "%.64s:%c%d:", sqlite3_column_name(q, c),
-                     type == SQLITE_TEXT ? 't' : 'b', sqlite3_column_bytes(q, c));
+        if (!text && sqlite3_column_bytes(q, c) > 0)
+            return kvr_fail(KVR_ENOMEM, "store: no memory");
+        n = snprintf(head, sizeof head, "%.64s:%c%d:", name, type == SQLITE_TEXT ? 't' : 'b',
+                     sqlite3_column_bytes(q, c));
     }
     KVR_TRY(kvr_sha256_add(h, head, (size_t)n));
     return text ? kvr_sha256_add(h, text, (size_t)sqlite3_column_bytes(q, c)) : KVR_OK;
@@ -154,6 +159,7 @@ static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, 
                                  char hex[KVR_SHA256_HEX])
 {
     enum kvr_status st = KVR_OK;
+    const char *text = NULL;
     int rc;
 
     hex[0] = 0;
@@ -161,9 +167,10 @@ static enum kvr_status read_seal(struct kvr_sealer *s, enum kvr_seal_what what, 
     kvr_sql_bind(s->read, "tt", kvr_seal_names[what], key);
     rc = sqlite3_step(s->read);
     if (rc == SQLITE_ROW)
-        snprintf(hex, KVR_SHA256_HEX, "%s", sqlite3_column_text(s->read, 0));
+        st = kvr_sql_text(s->read, 0, &text);
     else if (rc != SQLITE_DONE)
         st = kvr_sql_fail(s->db, s->path, "checking");
+    snprintf(hex, KVR_SHA256_HEX, "%s", text ? text : "");
     sqlite3_reset(s->read);
     return st;
 }
@@ -228,8 +235,13 @@ static enum kvr_status seal_each(struct kvr_sealer *s, enum kvr_seal_what what)
     sqlite3_free(sql);
     if (rc != SQLITE_OK)
         return kvr_sql_fail(s->db, s->path, "writing checksums");
-    while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW)
-        st = kvr_sealer_write(s, what, (const char *)sqlite3_column_text(q, 0));
+    while (st == KVR_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        const char *key;
+
+        st = kvr_sql_text(q, 0, &key);
+        if (st == KVR_OK)
+            st = kvr_sealer_write(s, what, key);
+    }
     if (st == KVR_OK && rc != SQLITE_DONE)
         st = kvr_sql_fail(s->db, s->path, "writing checksums");
     sqlite3_finalize(q);

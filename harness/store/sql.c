@@ -252,6 +252,15 @@ void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...)
     va_end(ap);
 }
 
+enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out)
+{
+    const bool some =
+        sqlite3_column_type(q, column) != SQLITE_NULL; /* it is one behind a failure */
+
+    *out = (const char *)sqlite3_column_text(q, column);
+    return some && !*out ? kvr_fail(KVR_ENOMEM, "store: no memory") : KVR_OK;
+}
+
 enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what)
 {
     enum kvr_status st = KVR_OK;

@@ -68,6 +68,10 @@ enum kvr_status kvr_sql_end(struct kvr_store *s, enum kvr_status st, const char 
 enum kvr_status kvr_sql_prepare(struct kvr_store *s, sqlite3_stmt **out, const char *sql);
 void kvr_sql_bind(sqlite3_stmt *q, const char *types, ...);
 
+/* A text of the row that `q` stands at, NULL of a NULL; lent until the next step. SQLite copies it to end
+ * it with a zero: without memory for that it is NULL as well, and this is KVR_ENOMEM. */
+enum kvr_status kvr_sql_text(sqlite3_stmt *q, int column, const char **out);
+
 /* Run a bound statement that gives no rows, and make it ready for the next binding. */
 enum kvr_status kvr_sql_step(struct kvr_store *s, sqlite3_stmt *q, const char *what);
 

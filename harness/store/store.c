@@ -306,6 +306,28 @@ void kvr_store_close(struct kvr_store **s)
     *s = NULL;
 }
 
+static enum kvr_status read_known(sqlite3_stmt *q, struct kvr_known *out)
+{
+    enum { OUTCOME, REASON, WALL, PATH, SHA256, CODE, COMPILER, CFLAGS, CPU, N };
+    const char *text[N];
+    struct kvr_session by = { 0 };
+
+    for (int i = 0; i < N; i++)
+        if (i != WALL)
+            KVR_TRY(kvr_sql_text(q, i, &text[i]));
+    by.code = text[CODE];
+    by.compiler = text[COMPILER];
+    by.cflags = text[CFLAGS];
+    by.cpu_model = (char *)(uintptr_t)text[CPU];
+    KVR_TRY(kvr_session_build(&by, out->build));
+    out->found = true;
+    out->wall_ns = sqlite3_column_int64(q, WALL);
+    sqlite3_snprintf(sizeof out->reason, out->reason, "%s", text[REASON]);
+    sqlite3_snprintf(sizeof out->frames_path, out->frames_path, "%s", text[PATH]);
+    sqlite3_snprintf(sizeof out->frames_sha256, out->frames_sha256, "%s", text[SHA256]);
+    return text[OUTCOME] && kvr_outcome_parse(text[OUTCOME], &out->outcome) ? KVR_OK : KVR_EFORMAT;
+}
+
 enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr_known *out)
 {
     static const char sql[] = "SELECT outcome, reason, coalesce(wall_ns, 0), a.path, a.sha256, "
@@ -321,22 +343,9 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     kvr_sql_bind(q, "t", key);
     rc = sqlite3_step(q);
     if (rc == SQLITE_ROW) {
-        const char *path = (const char *)sqlite3_column_text(q, 3);
-        const char *sha = (const char *)sqlite3_column_text(q, 4);
-        const char *cpu = (const char *)sqlite3_column_text(q, 8);
-        struct kvr_session by = { .code = (const char *)sqlite3_column_text(q, 5),
-                                  .compiler = (const char *)sqlite3_column_text(q, 6),
-                                  .cflags = (const char *)sqlite3_column_text(q, 7),
-                                  .cpu_model = (char *)(uintptr_t)cpu };
-
-        st = kvr_session_build(&by, out->build);
-        out->found = true;
-        if (!kvr_outcome_parse((const char *)sqlite3_column_text(q, 0), &out->outcome))
-            st = kvr_fail(KVR_EFORMAT, "store: %s: cell %s has an unknown outcome", s->path, key);
-        sqlite3_snprintf(sizeof out->reason, out->reason, "%s", sqlite3_column_text(q, 1));
-        out->wall_ns = sqlite3_column_int64(q, 2);
-        sqlite3_snprintf(sizeof out->frames_path, out->frames_path, "%s", path ? path : "");
-        sqlite3_snprintf(sizeof out->frames_sha256, out->frames_sha256, "%s", sha ? sha : "");
+        st = read_known(q, out);
+        if (st == KVR_EFORMAT)
+            st = kvr_fail(st, "store: %s: cell %s has an unknown outcome", s->path, key);
     } else if (rc != SQLITE_DONE) {
         st = kvr_sql_fail(s->db, s->path, "reading a cell");
     }
@@ -344,11 +353,13 @@ enum kvr_status kvr_store_known(struct kvr_store *s, const char *key, struct kvr
     return st;
 }
 
-static char *text_of(sqlite3_stmt *q, int column)
+static enum kvr_status text_of(sqlite3_stmt *q, int column, char **out)
 {
-    const char *t = (const char *)sqlite3_column_text(q, column);
+    const char *t;
 
-    return t ? strdup(t) : NULL;
+    KVR_TRY(kvr_sql_text(q, column, &t));
+    *out = t ? strdup(t) : NULL;
+    return t && !*out ? kvr_fail(KVR_ENOMEM, "store: no memory") : KVR_OK;
 }
 
 enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const char *spec,
@@ -369,13 +380,15 @@ enum kvr_status kvr_store_alike(struct kvr_store *s, const char *rollout, const 
     kvr_sql_bind(q, "tt", rollout, spec);
     rc = sqlite3_step(q);
     if (rc == SQLITE_ROW) {
-        sqlite3_snprintf(sizeof out->key, out->key, "%s", sqlite3_column_text(q, 0));
-        out->spec = text_of(q, 1);
-        for (int i = 0; i < 2; i++) {
-            out->frames[i] = text_of(q, 2 + 2 * i);
-            out->sha256[i] = text_of(q, 3 + 2 * i);
-        }
-        st = out->spec ? KVR_OK : kvr_fail(KVR_ENOMEM, "store: no memory");
+        char **const to[] = { &out->spec, &out->frames[0], &out->sha256[0], &out->frames[1],
+                              &out->sha256[1] };
+        const char *its;
+
+        st = kvr_sql_text(q, 0, &its);
+        if (st == KVR_OK)
+            sqlite3_snprintf(sizeof out->key, out->key, "%s", its);
+        for (int i = 0; st == KVR_OK && i < (int)(sizeof to / sizeof *to); i++)
+            st = text_of(q, 1 + i, to[i]);
     } else if (rc != SQLITE_DONE) {
         st = kvr_sql_fail(s->db, s->path, "reading a cell");
     }
@@ -391,22 +404,4 @@ void kvr_alike_free(struct kvr_alike *a)
     }
     free(a->spec);
     memset(a, 0, sizeof *a);
-}
-
-int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames,
-                             const char *kind)
-{
-    static const char sql[] =
-        "SELECT avg(ns) FROM cell JOIN sample ON cell = key AND kind = 'cell' WHERE outcome = "
-        "'OK' AND model = ? AND name = ? AND frames = ? AND run_kind = ?";
-    sqlite3_stmt *q;
-    int64_t ns = 0;
-
-    if (kvr_sql_prepare(s, &q, sql) != KVR_OK)
-        return 0;
-    kvr_sql_bind(q, "ttit", model, name, (int64_t)frames, kind);
-    if (sqlite3_step(q) == SQLITE_ROW)
-        ns = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return ns;
 }

@@ -245,11 +245,6 @@ enum kvr_status kvr_store_untimed_drift(struct kvr_store *s, const char *session
 /* Give every OK row of the session one more reason to be NOISY. */
 enum kvr_status kvr_store_noisy(struct kvr_store *s, const char *session, const char *code);
 
-/* Mean time of a whole OK cell (sample "cell") of this model and method name with `frames`
- * frames, on any host; 0 when there is none. */
-int64_t kvr_store_typical_ns(struct kvr_store *s, const char *model, const char *name, int frames,
-                             const char *kind);
-
 /* One value of a result row. */
 enum kvr_value_type {
     KVR_VALUE_NULL,

@@ -134,10 +134,15 @@ static enum kvr_status put_cells(struct import *im, const struct dimension *d, c
     stem_of(path, stem);
     kvr_sql_bind(im->find, "t", stem);
     while (st == KVR_OK && sqlite3_step(im->find) == SQLITE_ROW) {
-        const char *cell = (const char *)sqlite3_column_text(im->find, 0);
-        const char *its = (const char *)sqlite3_column_text(im->find, 1);
-        const char *artifact = (const char *)sqlite3_column_text(im->find, 2);
+        const char *cell, *its, *artifact;
 
+        st = kvr_sql_text(im->find, 0, &cell);
+        if (st == KVR_OK)
+            st = kvr_sql_text(im->find, 1, &its);
+        if (st == KVR_OK)
+            st = kvr_sql_text(im->find, 2, &artifact);
+        if (st != KVR_OK)
+            break;
         stem_of(artifact, own);
         if (strcmp(own, stem) != 0 || (exact && !ends_with(path, artifact)))
             continue;

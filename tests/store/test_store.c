@@ -172,8 +172,6 @@ START_TEST(put_and_read)
     ck_assert_int_eq(known.wall_ns, 1500000000);
     ck_assert_int_eq(kvr_store_known(s, "k2", &known), KVR_OK);
     ck_assert(!known.found);
-    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 42, "bench"), 12345);
-    ck_assert_int_eq(kvr_store_typical_ns(s, "nano", "RTN_INT4", 43, "bench"), 0);
     kvr_store_close(&s);
 
     ck_assert_double_eq(ask("SELECT psnr_db FROM summary").r, 31.5);
