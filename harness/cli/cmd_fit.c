@@ -159,20 +159,20 @@ static int by_peak(const void *a, const void *b)
 }
 
 /* Whoever needs least comes first. */
-static json_t *sorted(json_t *rows)
+static enum kvr_status sort_rows(json_t *rows)
 {
     const size_t n = json_array_size(rows);
-    json_t **all = calloc(n + 1, sizeof(json_t *)), *out = json_array();
+    json_t **all = calloc(n + 1, sizeof(json_t *));
 
-    for (size_t i = 0; all && i < n; i++)
-        all[i] = json_array_get(rows, i);
-    if (all)
-        qsort(all, n, sizeof *all, by_peak);
-    for (size_t i = 0; all && i < n; i++)
-        json_array_append(out, all[i]);
+    if (!all)
+        return kvr_fail(KVR_ENOMEM, "fit: no memory");
+    for (size_t i = 0; i < n; i++)
+        all[i] = json_incref(json_array_get(rows, i));
+    qsort(all, n, sizeof(json_t *), by_peak);
+    for (size_t i = 0; i < n; i++)
+        json_array_set_new(rows, i, all[i]);
     free(all);
-    json_decref(rows);
-    return out;
+    return KVR_OK;
 }
 
 static void print_rows(const struct job *j, const json_t *rows)
@@ -212,12 +212,13 @@ static int run(const struct kvr_call *call)
 
     if (st == KVR_OK)
         st = add_all(&j, rows);
+    if (st == KVR_OK)
+        st = sort_rows(rows);
     if (st != KVR_OK) {
         json_decref(rows);
         kvr_model_config_free(&j.config);
         return kvr_cli_fail(st);
     }
-    rows = sorted(rows);
     if (j.o->json) {
         code =
             kvr_cli_json(json_pack("{s:s, s:s, s:I, s:I, s:i, s:s, s:o}", "geometry", j.o->geometry,

@@ -50,7 +50,9 @@ static enum kvr_status merge_folder(struct state *s, const char *dir, const char
 {
     struct dirent **names;
     int n = scandir(dir, &names, is_database, alphasort);
-    enum kvr_status st = n < 0 ? kvr_fail(KVR_EIO, "merge: %s: %s", dir, strerror(errno)) : KVR_OK;
+    enum kvr_status st = n < 0 ? kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "merge: %s: %s",
+                                          dir, strerror(errno))
+                               : KVR_OK;
 
     for (int i = 0; i < n; i++) {
         char *path = kvr_path_join(dir, names[i]->d_name);

@@ -209,7 +209,9 @@ static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr
                                   const char *out_dir, unsigned formats,
                                   struct kvr_plot_result *out)
 {
+    enum kvr_status st;
     char script[128];
+    bool drawn;
 
     out->n_figures++;
     if (out->n_figures > 1)
@@ -218,9 +220,9 @@ static enum kvr_status draw_group(const struct kvr_curves_spec *spec, struct kvr
         snprintf(f->stem, sizeof f->stem, "%s", spec->name);
     KVR_TRY(kvr_curves_write(f, out_dir, formats));
     snprintf(script, sizeof script, "%s.gp", f->stem);
-    if (!kvr_gnuplot_run(out_dir, script, out->warning, sizeof out->warning))
-        out->drawn = false;
-    return KVR_OK;
+    st = kvr_gnuplot_run(out_dir, script, &drawn, out->warning, sizeof out->warning);
+    out->drawn = out->drawn && drawn;
+    return st;
 }
 
 static enum kvr_status read_rows(struct kvr_table **rows, const struct kvr_curves_spec *spec,
@@ -301,6 +303,14 @@ static enum kvr_status draw_groups(const struct kvr_curves_spec *spec, const str
     return st;
 }
 
+/* NULL where there is none: of probed cells alone, or of language models. */
+static enum kvr_status find_front(struct kvr_table **out, const struct kvr_pareto_options *o)
+{
+    const enum kvr_status st = kvr_pareto(out, o);
+
+    return st == KVR_ENOTFOUND || st == KVR_EINVAL ? KVR_OK : st;
+}
+
 enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char *db_path,
                                 const char *out_dir, unsigned formats,
                                 const struct kvr_plot_style *style, struct kvr_plot_result *out)
@@ -331,8 +341,8 @@ enum kvr_status kvr_curves_draw(const struct kvr_curves_spec *found, const char 
     st = kvr_mkdirs(out_dir);
     if (st == KVR_OK)
         st = kvr_report_footer(&host, db_path);
-    if (st == KVR_OK && kvr_pareto(&front, &pareto) != KVR_OK)
-        front = NULL; /* probed cells alone: there is no such front */
+    if (st == KVR_OK)
+        st = find_front(&front, &pareto);
     if (st == KVR_OK)
         st = draw_groups(&spec, rows, front, host, out_dir, formats, style, out);
     free(host);

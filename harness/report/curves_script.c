@@ -146,7 +146,7 @@ static bool is_data(const struct kvr_curves_figure *f, int column)
 }
 
 /* Blocks of rows, a method each, parted by two empty lines: `index N` in gnuplot. */
-static void put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
+static bool put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
     (void)formats;
     for (int i = 0; i < f->n; i++) {
@@ -172,6 +172,7 @@ static void put_data(const struct kvr_curves_figure *f, unsigned formats, FILE *
         }
     }
     fputc('\n', to);
+    return true;
 }
 
 /* Number of a column in the data, from 1. */
@@ -308,7 +309,7 @@ static void put_name(const struct kvr_curves_figure *f, const struct place *at, 
 
 /* Names at the right end of their curves, pushed apart until a line fits between; in a list where
  * curves end together, below where the picture is narrow. */
-static void put_names(const struct kvr_curves_figure *f, const struct place *at,
+static bool put_names(const struct kvr_curves_figure *f, const struct place *at,
                       const struct kvr_fig_axis *a, FILE *to)
 {
     const double step = 1.25 * at->label * px_per_pt;
@@ -316,7 +317,9 @@ static void put_names(const struct kvr_curves_figure *f, const struct place *at,
     double(*end)[2] = calloc((size_t)f->n + 1, sizeof *end); /* [n][height, curve] */
     int n = 0;
 
-    for (int i = 0; end && i < f->n; i++) {
+    if (!end)
+        return false;
+    for (int i = 0; i < f->n; i++) {
         double y = number(f, f->curve[i].to - 1, "y");
 
         if (!f->curve[i].named || (!isfinite(y) && !list))
@@ -325,7 +328,7 @@ static void put_names(const struct kvr_curves_figure *f, const struct place *at,
                          : kvr_fig_px(a, y, at->bottom, at->top);
         end[n++][1] = i;
     }
-    if (end && !list)
+    if (!list)
         qsort(end, (size_t)n, sizeof *end, by_height);
     for (int round = 0; round < 100 && !list; round++)
         for (int i = 1; i < n; i++) {
@@ -342,6 +345,7 @@ static void put_names(const struct kvr_curves_figure *f, const struct place *at,
         put_name(f, at, (int)end[i][1], at->narrow ? at->em : at->right + 0.4 * at->em, end[i][0],
                  to);
     free(end);
+    return true;
 }
 
 /* The interval of the last point of each named curve, beside each other: bands of many curves hide
@@ -402,15 +406,16 @@ static void put_lines(const struct kvr_curves_figure *f, FILE *to)
 }
 
 /* Bands and curves inside the axis; the pale curves alone do not stretch it. */
-static void fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
+static bool fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
 {
     const int n_rows = f->curve[f->n - 1].to - f->curve[0].from;
     const bool bands = column_of(f, "lo") && !f->style->no_bars;
     double *v = calloc((size_t)n_rows + 1, sizeof *v),
            *ends = calloc(2 * (size_t)n_rows + 1, sizeof *v);
+    const bool room = v && ends;
     int n = 0;
 
-    for (int i = 0; v && ends && i < f->n; i++)
+    for (int i = 0; room && i < f->n; i++)
         for (int r = f->curve[i].from; r < f->curve[i].to; r++) {
             double y = number(f, r, "y");
 
@@ -424,9 +429,10 @@ static void fit_y(const struct kvr_curves_figure *f, struct kvr_fig_axis *a)
         kvr_fig_fit(a, v, ends, n);
     free(v);
     free(ends);
+    return room;
 }
 
-static void put_line_figure(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
+static bool put_line_figure(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
 {
     const struct kvr_plot_axis spec = { .lo = f->spec->lo, .hi = f->spec->hi };
     struct kvr_fig_axis a = { .spec = &spec };
@@ -438,7 +444,8 @@ static void put_line_figure(const struct kvr_curves_figure *f, const struct plac
         a.lo = y0;
         a.hi = y1 + 0.04 * (y1 - y0);
     } else {
-        fit_y(f, &a);
+        if (!fit_y(f, &a))
+            return false;
     }
     put_axis_labels(f, at, a.cap > 0, to);
     fprintf(to,
@@ -450,7 +457,7 @@ static void put_line_figure(const struct kvr_curves_figure *f, const struct plac
         fprintf(to, "set yrange [%.9g:%.9g]\nsy(v) = v\niny(v) = v\n", a.lo, a.hi);
     else
         kvr_fig_put_axis(&a, 'y', to);
-    put_names(f, at, &a, to);
+    return put_names(f, at, &a, to);
 }
 
 static void put_panel_legend(const struct kvr_curves_figure *f, const struct place *at, FILE *to)
@@ -518,6 +525,8 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
     for (int i = 0; i < f->n; i++)
         y1 = fmax(y1,
                   number(f, f->curve[i].from, "peak") - number(f, f->curve[i].from, "at_weights"));
+    if (!(y1 > 0)) /* nothing but weights: an axis all the same */
+        y1 = 1;
     put_texts(at, to);
     put_panel_legend(f, at, to);
     fprintf(to, "set ytics %.3g\nset xtics %.3g\nset multiplot\n",
@@ -559,7 +568,11 @@ static void put_panels(const struct kvr_curves_figure *f, const struct place *at
             fprintf(to, ") with filledcurves y1=0 lc rgb '%s' fs solid notitle, \\\n",
                     tag_colour(stack[k].name));
         }
-        fprintf(to, "    %.9g with lines dt 2 lc rgb '#a4262c' notitle\n", peak);
+        if (peak >= 0)
+            fprintf(to, "    %.9g", peak);
+        else /* not known: no line, in gnuplot's spelling */
+            fputs("    NaN", to);
+        fputs(" with lines dt 2 lc rgb '#a4262c' notitle\n", to);
         if (nth++ == 0)
             fputs("unset label\n", to);
     }
@@ -618,7 +631,7 @@ static const struct {
     const char *suffix;
 } terminals[] = { { KVR_PLOT_SVG, "svg" }, { KVR_PLOT_PNG, "png" }, { KVR_PLOT_PDF, "pdf" } };
 
-static void put_script(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
+static bool put_script(const struct kvr_curves_figure *f, unsigned formats, FILE *to)
 {
     struct place at;
 
@@ -626,9 +639,9 @@ static void put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
     put_head(f, &at, to);
     if (f->spec->kind != KVR_CURVES_STACK)
         put_texts(&at, to);
-    if (f->spec->kind == KVR_CURVES_LINES)
-        put_line_figure(f, &at, to);
-    else if (f->spec->kind == KVR_CURVES_HEAT)
+    if (f->spec->kind == KVR_CURVES_LINES && !put_line_figure(f, &at, to))
+        return false;
+    if (f->spec->kind == KVR_CURVES_HEAT)
         put_heat(f, &at, to);
     for (size_t i = 0; i < sizeof terminals / sizeof terminals[0]; i++) {
         if (!(formats & terminals[i].format))
@@ -644,11 +657,13 @@ static void put_script(const struct kvr_curves_figure *f, unsigned formats, FILE
             put_heat_rows(f, to);
     }
     fputs("unset output\n", to);
+    return true;
 }
 
 /* ------------------------------------------------------------- files */
 
-typedef void put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *to);
+/* False: no memory. */
+typedef bool put_fn(const struct kvr_curves_figure *f, unsigned formats, FILE *to);
 
 static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *dir,
                                  const char *suffix, put_fn *put, unsigned formats)
@@ -656,14 +671,15 @@ static enum kvr_status write_one(const struct kvr_curves_figure *f, const char *
     char name[128], *path, *text = NULL;
     size_t n = 0;
     struct kvr_out *o = NULL;
-    FILE *to = open_memstream(&text, &n);
+    FILE *to = kvr_text_open(&text, &n);
+    bool whole = false;
     enum kvr_status st = KVR_OK;
 
     snprintf(name, sizeof name, "%s%s", f->stem, suffix);
     path = kvr_path_join(dir, name);
     if (to)
-        put(f, formats, to);
-    if (!kvr_text_close(to, &text) || !path)
+        whole = put(f, formats, to);
+    if (!kvr_text_close(to, &text) || !whole || !path)
         st = kvr_fail(KVR_ENOMEM, "plot: no memory");
     if (st == KVR_OK)
         st = kvr_out_open(&o, path);

@@ -97,7 +97,7 @@ void kvr_fig_put_axis(const struct kvr_fig_axis *a, char which, FILE *to);
  * there is none. */
 const char *kvr_fig_floor(const struct kvr_figure *f, double *floor);
 /* Ranges and ticks from the drawn points. */
-void kvr_fig_axes(struct kvr_figure *f);
+enum kvr_status kvr_fig_axes(struct kvr_figure *f);
 double kvr_fig_px(const struct kvr_fig_axis *a, double v, double lo_px, double hi_px);
 /* What the script says of a value, and of a place: a logarithm where the axis is stretched. */
 double kvr_fig_drawn(const struct kvr_fig_axis *a, double v);

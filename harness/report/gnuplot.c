@@ -55,31 +55,42 @@ static void read_tail(int fd, char *tail, size_t n)
     tail[have] = '\0';
 }
 
-bool kvr_gnuplot_run(const char *dir, const char *script, char *warning, size_t n)
+/* One that is not there is no failure; one that there is no memory to start is. */
+static enum kvr_status cannot_start(int err, const char *dir, const char *script, char *warning,
+                                    size_t n)
+{
+    snprintf(warning, n, "gnuplot cannot be run (%s): %s/%s and its data are written, not drawn",
+             strerror(err), dir, script);
+    if (err == ENOENT || err == EACCES || err == ENOTDIR)
+        return KVR_OK;
+    return kvr_fail(err == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s", warning);
+}
+
+enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn, char *warning,
+                                size_t n)
 {
     char tail[256] = "";
     int fd[2], status = 0, err;
     pid_t pid;
 
-    if (pipe2(fd, O_CLOEXEC) != 0) {
-        snprintf(warning, n, "gnuplot: cannot make a pipe: %s", strerror(errno));
-        return false;
-    }
+    *drawn = false;
+    if (pipe2(fd, O_CLOEXEC) != 0)
+        return kvr_fail(KVR_EIO, "gnuplot: cannot make a pipe: %s", strerror(errno));
     err = start(dir, script, fd[1], &pid);
     close(fd[1]);
     if (err) {
         close(fd[0]);
-        snprintf(warning, n,
-                 "gnuplot cannot be run (%s): %s/%s and its data are written, not drawn",
-                 strerror(err), dir, script);
-        return false;
+        return cannot_start(err, dir, script, warning, n);
     }
     read_tail(fd[0], tail, sizeof tail);
     close(fd[0]);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    snprintf(warning, n, "gnuplot failed on %s/%s: %s", dir, script, tail);
-    return false;
+    *drawn = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (*drawn)
+        return KVR_OK;
+    if (WIFSIGNALED(status))
+        return kvr_fail(KVR_EIO, "gnuplot was ended by signal %d on %s/%s: %s", WTERMSIG(status),
+                        dir, script, tail);
+    return kvr_fail(KVR_EIO, "gnuplot failed on %s/%s: %s", dir, script, tail);
 }

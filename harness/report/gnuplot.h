@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Run `gnuplot -d script` inside `dir`, without the user's own start-up file. False, with the
- * reason in `warning`, when gnuplot is not there or fails; its last words are in the reason. */
-bool kvr_gnuplot_run(const char *dir, const char *script, char *warning, size_t n);
+#include "harness/core/status.h"
+
+/* Run `gnuplot -d script` inside `dir`, without the user's own start-up file. Where there is none,
+ * *drawn is false and `warning` says so; one that fails is a failure, with its last words. */
+enum kvr_status kvr_gnuplot_run(const char *dir, const char *script, bool *drawn, char *warning,
+                                size_t n);
 
 #endif

@@ -61,7 +61,7 @@ static char *settings_of(const struct kvr_plot_spec *spec, const struct kvr_tabl
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *to = open_memstream(&text, &n);
+    FILE *to = kvr_text_open(&text, &n);
 
     if (!to)
         return NULL;
@@ -548,7 +548,7 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
     }
     kvr_fig_front(f);
     choose_bars(f);
-    kvr_fig_axes(f);
+    KVR_TRY(kvr_fig_axes(f));
     KVR_TRY(make_captions(f, settings, host, 0));
     kvr_fig_lay_out(f);
     KVR_TRY(place_labels(f));
@@ -562,16 +562,18 @@ static enum kvr_status fill_figure(struct kvr_figure *f, char *const *row_settin
 static enum kvr_status draw(const struct kvr_figure *f, const char *out_dir, unsigned formats,
                             struct kvr_plot_result *out)
 {
+    enum kvr_status st;
     char *script = NULL;
+    bool drawn;
 
     KVR_TRY(kvr_fig_write_data(f, out_dir));
     KVR_TRY(kvr_fig_write_script(f, out_dir, formats));
     if (asprintf(&script, "%s.gp", f->stem) < 0)
         return no_memory();
-    if (!kvr_gnuplot_run(out_dir, script, out->warning, sizeof out->warning))
-        out->drawn = false;
+    st = kvr_gnuplot_run(out_dir, script, &drawn, out->warning, sizeof out->warning);
+    out->drawn = out->drawn && drawn;
     free(script);
-    return KVR_OK;
+    return st;
 }
 
 /* One figure for each set of settings, in the order of the rows. */
@@ -733,7 +735,7 @@ static enum kvr_status restyle(struct kvr_plot_spec *spec, char label[2][128], c
 {
     char *extra = NULL;
     size_t n = 0;
-    FILE *to = open_memstream(&extra, &n);
+    FILE *to = kvr_text_open(&extra, &n);
     enum kvr_status st = to ? KVR_OK : no_memory();
 
     *sql = NULL;

@@ -159,16 +159,18 @@ void kvr_fig_fit(struct kvr_fig_axis *a, const double *v, const double *ends, in
         fit(a, lo_end, hi_end);
 }
 
-void kvr_fig_axes(struct kvr_figure *f)
+enum kvr_status kvr_fig_axes(struct kvr_figure *f)
 {
     double *x = calloc(2 * (size_t)f->n + 1, sizeof *x), *y = calloc((size_t)f->n + 1, sizeof *y);
     double *x_ends = calloc(4 * (size_t)f->n + 1, sizeof *x_ends);
     double *y_ends = calloc(2 * (size_t)f->n + 1, sizeof *y_ends);
+    enum kvr_status st =
+        x && y && x_ends && y_ends ? KVR_OK : kvr_fail(KVR_ENOMEM, "plot: no memory");
     int n = 0;
 
     f->x = (struct kvr_fig_axis){ .spec = &f->spec->x };
     f->y = (struct kvr_fig_axis){ .spec = &f->spec->y };
-    for (int i = 0; x && y && x_ends && y_ends && i < f->n; i++) {
+    for (int i = 0; st == KVR_OK && i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
 
         if (!p->drawn)
@@ -194,4 +196,5 @@ void kvr_fig_axes(struct kvr_figure *f)
     free(y);
     free(x_ends);
     free(y_ends);
+    return st;
 }
