@@ -37,7 +37,7 @@ static enum kvr_status open_temporary(struct kvr_out *o)
             o->temporary = NULL;
             return kvr_fail(KVR_ENOMEM, "%s: no memory", o->path);
         }
-        o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+        o->fd = open(o->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                      o->replaces ? o->old.st_mode & 0777 : 0666);
         if (o->fd >= 0)
             return KVR_OK;

@@ -57,7 +57,17 @@ static char **environment(int threads, const char *gpu)
     return env;
 }
 
-static int spawn(pid_t *pid, int in, int out, int err, int life, char **env)
+/* One that there is no memory for would leave the worker with a descriptor of ours. */
+static int give(posix_spawn_file_actions_t *files, const int fd[KVR_LIFE_FD + 1])
+{
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i <= KVR_LIFE_FD; i++)
+        rc = posix_spawn_file_actions_adddup2(files, fd[i], i);
+    return rc;
+}
+
+static int spawn(pid_t *pid, const int fd[KVR_LIFE_FD + 1], char **env)
 {
     static char name[] = "kvreel", command[] = "worker";
     char *argv[] = { name, command, NULL };
@@ -76,16 +86,14 @@ static int spawn(pid_t *pid, int in, int out, int err, int life, char **env)
     sigaddset(&defaults, SIGPIPE);
     posix_spawn_file_actions_init(&files);
     posix_spawnattr_init(&attr);
-    posix_spawn_file_actions_adddup2(&files, in, 0);
-    posix_spawn_file_actions_adddup2(&files, out, 1);
-    posix_spawn_file_actions_adddup2(&files, err, 2);
-    posix_spawn_file_actions_adddup2(&files, life, KVR_LIFE_FD);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &defaults);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                         POSIX_SPAWN_SETSIGDEF);
-    rc = posix_spawn(pid, self ? self : "/proc/self/exe", &files, &attr, argv, env);
+    rc = give(&files, fd);
+    if (rc == 0)
+        rc = posix_spawn(pid, self ? self : "/proc/self/exe", &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     return rc;
@@ -142,10 +150,11 @@ enum kvr_status kvr_child_start(struct kvr_child *c, const char *request, size_t
     c->out = c->err = c->life = -1;
     st = env ? open_pipes(p) : kvr_fail(KVR_ENOMEM, "run: no memory");
     if (st == KVR_OK) {
-        rc = spawn(&c->pid, p[0][0], p[1][1], p[2][1], p[3][0], env);
+        rc = spawn(&c->pid, (const int[]){ p[0][0], p[1][1], p[2][1], p[3][0] }, env);
         if (rc != 0) {
             c->pid = 0;
-            st = kvr_fail(KVR_EIO, "run: cannot start a worker: %s", strerror(rc));
+            st = kvr_fail(rc == ENOMEM ? KVR_ENOMEM : KVR_EIO, "run: cannot start a worker: %s",
+                          strerror(rc));
         }
     }
     if (st == KVR_OK) {

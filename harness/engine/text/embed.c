@@ -2,6 +2,7 @@
 #include "harness/engine/text/embed.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,6 +249,8 @@ static enum kvr_status find_encoder(const char *dir, char **out)
     struct dirent **all = NULL;
     const int n = scandir(dir, &all, is_encoder, alphasort);
 
+    if (n < 0 && errno == ENOMEM)
+        return no_memory();
     if (n > 0)
         *out = kvr_path_join(dir, all[0]->d_name);
     for (int i = 0; i < n; i++)

@@ -3,10 +3,13 @@
 #include "harness/files/media/av.h"
 #include "harness/files/media/media.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/core/outfile.h"
 
@@ -23,6 +26,114 @@ struct writer {
     AVPacket *pkt;
     uint8_t *big; /* one frame, repeated and padded: [enc->height, enc->width, 3] */
 };
+
+/* --- the file ----------------------------------------------------------------------------- */
+
+/* Ours, by its descriptor: a name may lead elsewhere, and FFmpeg's own avio_open() frees twice where it
+ * has no memory (5.1). The muxer opens it a second time, to read what it moves. */
+struct stream {
+    const struct kvr_ffmpeg *ff;
+    int fd;
+    int64_t at;
+};
+
+static int read_some(void *ctx, uint8_t *p, int n)
+{
+    struct stream *s = ctx;
+    const ssize_t got = pread(s->fd, p, (size_t)n, s->at);
+
+    if (got <= 0)
+        return got < 0 ? AVERROR(errno) : AVERROR_EOF;
+    s->at += got;
+    return (int)got;
+}
+
+#if LIBAVFORMAT_VERSION_MAJOR >= 61
+static int write_all(void *ctx, const uint8_t *p, int n)
+#else
+static int write_all(void *ctx, uint8_t *p, int n)
+#endif
+{
+    struct stream *s = ctx;
+
+    for (int done = 0; done < n;) {
+        const ssize_t put = pwrite(s->fd, p + done, (size_t)(n - done), s->at);
+
+        if (put < 0 && errno != EINTR)
+            return AVERROR(errno);
+        done += put > 0 ? (int)put : 0;
+        s->at += put > 0 ? put : 0;
+    }
+    return n;
+}
+
+static int64_t seek(void *ctx, int64_t to, int whence)
+{
+    struct stream *s = ctx;
+    const int64_t from = whence == SEEK_CUR   ? s->at
+                         : whence == SEEK_SET ? 0
+                                              : lseek(s->fd, 0, SEEK_END);
+
+    if (from < 0)
+        return AVERROR(errno);
+    if (whence & AVSEEK_SIZE)
+        return from;
+    return s->at = from + to;
+}
+
+/* NULL: no memory. */
+static AVIOContext *open_stream(const struct kvr_ffmpeg *ff, int fd, bool writes)
+{
+    enum { BUFFER = 32768 };
+    struct stream *s = calloc(1, sizeof *s);
+    uint8_t *buffer = s ? ff->av_malloc(BUFFER) : NULL;
+    AVIOContext *io =
+        buffer ? ff->avio_alloc_context(buffer, BUFFER, writes, s, read_some, write_all, seek)
+               : NULL;
+
+    if (io) {
+        *s = (struct stream){ .ff = ff, .fd = fd };
+        return io;
+    }
+    ff->av_free(buffer);
+    free(s);
+    return NULL;
+}
+
+/* What could not be written. */
+static int close_stream(const struct kvr_ffmpeg *ff, AVIOContext **io)
+{
+    int err = 0;
+
+    if (*io) {
+        if ((*io)->write_flag)
+            ff->avio_flush(*io);
+        err = (*io)->error;
+        free((*io)->opaque);
+        ff->av_free((*io)->buffer);
+        ff->avio_context_free(io);
+    }
+    return err;
+}
+
+static int open_again(AVFormatContext *mux, AVIOContext **io, const char *url, int flags,
+                      AVDictionary **options)
+{
+    const struct stream *s = mux->pb->opaque;
+
+    (void)url, (void)options;
+    *io = open_stream(s->ff, s->fd, flags & AVIO_FLAG_WRITE);
+    return *io ? 0 : AVERROR(ENOMEM);
+}
+
+static int close_again(AVFormatContext *mux, AVIOContext *io)
+{
+    const struct stream *s = mux->pb->opaque;
+
+    return close_stream(s->ff, &io);
+}
+
+/* --- the writer --------------------------------------------------------------------------- */
 
 static enum kvr_status open_encoder(struct writer *w, int width, int height, AVRational fps)
 {
@@ -80,20 +191,20 @@ static enum kvr_status open_scaler(struct writer *w)
     return err < 0 ? kvr_av_fail(w->path, "frame", err) : KVR_OK;
 }
 
-/* By its number, not by its name: the muxer opens it twice, and would follow what lies there. */
 static enum kvr_status open_muxer(struct writer *w, int fd)
 {
     AVDictionary *opts = NULL;
-    char url[64];
-    int err;
+    int err = w->ff->avformat_alloc_output_context2(&w->mux, NULL, "mp4", NULL);
 
-    snprintf(url, sizeof url, "file:/proc/self/fd/%d", fd);
-    err = w->ff->avformat_alloc_output_context2(&w->mux, NULL, "mp4", url);
-    if (err >= 0)
-        err = w->ff->avio_open(&w->mux->pb, url, AVIO_FLAG_WRITE);
+    if (err >= 0) {
+        w->mux->pb = open_stream(w->ff, fd, true);
+        err = w->mux->pb ? 0 : AVERROR(ENOMEM);
+    }
     if (err < 0)
         return kvr_av_fail(w->path, "cannot open for writing", err);
-    w->mux->flags |= AVFMT_FLAG_BITEXACT;
+    w->mux->io_open = open_again;
+    w->mux->io_close2 = close_again;
+    w->mux->flags |= AVFMT_FLAG_BITEXACT | AVFMT_FLAG_CUSTOM_IO;
     w->stream = w->ff->avformat_new_stream(w->mux, NULL);
     if (!w->stream)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for the stream", w->path);
@@ -162,14 +273,14 @@ static enum kvr_status write_frames(struct writer *w, const struct kvr_frames *f
     KVR_TRY(push(w, NULL));
     err = w->ff->av_write_trailer(w->mux);
     if (err >= 0)
-        err = w->ff->avio_closep(&w->mux->pb);
+        err = close_stream(w->ff, &w->mux->pb);
     return err < 0 ? kvr_av_fail(w->path, "cannot finish the file", err) : KVR_OK;
 }
 
 static void close_writer(struct writer *w)
 {
-    if (w->mux && w->mux->pb)
-        w->ff->avio_closep(&w->mux->pb);
+    if (w->mux)
+        close_stream(w->ff, &w->mux->pb);
     w->ff->avformat_free_context(w->mux);
     w->ff->avcodec_free_context(&w->enc);
     w->ff->sws_freeContext(w->sws);

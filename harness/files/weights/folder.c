@@ -80,7 +80,10 @@ enum kvr_status kvr_weights_in_folder(char ***out, int *n, const char *dir)
     *out = NULL;
     *n = 0;
     if (n_all < 0)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO, "%s: %s", dir, strerror(errno));
+        return kvr_fail(errno == ENOENT   ? KVR_ENOTFOUND
+                        : errno == ENOMEM ? KVR_ENOMEM
+                                          : KVR_EIO,
+                        "%s: %s", dir, strerror(errno));
     *out = calloc((size_t)n_all + 1, sizeof **out);
     if (!*out)
         st = kvr_fail(KVR_ENOMEM, "%s: no memory for its files", dir);

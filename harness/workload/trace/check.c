@@ -2,6 +2,7 @@
 #include "harness/workload/trace/check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +154,8 @@ static enum kvr_status check_folder(const struct kvr_trace *t)
     struct dirent *e;
 
     if (!d)
-        return kvr_fail(KVR_EIO, "%s: cannot be read", kvr_trace_dir(t));
+        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot be read: %s",
+                        kvr_trace_dir(t), strerror(errno));
     while (st == KVR_OK && (e = readdir(d)) != NULL)
         if (!belongs(kvr_trace_info(t), e->d_name))
             st = fail_stranger(kvr_trace_dir(t), e->d_name);

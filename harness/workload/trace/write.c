@@ -2,6 +2,7 @@
 #include "harness/workload/trace/write.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,7 +34,8 @@ static enum kvr_status check_empty(const char *dir)
     KVR_TRY(kvr_mkdirs(dir));
     d = opendir(dir);
     if (!d)
-        return kvr_fail(KVR_EIO, "%s: cannot be read", dir);
+        return kvr_fail(errno == ENOMEM ? KVR_ENOMEM : KVR_EIO, "%s: cannot be read: %s", dir,
+                        strerror(errno));
     while ((e = readdir(d)) != NULL)
         any = any || (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0);
     closedir(d);
