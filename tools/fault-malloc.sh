@@ -7,8 +7,8 @@
 # MOST of them, spread evenly, and MOST/4 allocations at even distances beside. With I/N the I-th
 # of N shares of these: what takes hours in one piece. A try is
 #     crash     a signal ended it (or its worker), or it did not end within 60 s
-#     other     exit 0, but stdout (of a sweep: cells, metrics, frames) is not what it is without the
-#               fault; or a database that is none
+#     other     exit 0, but stdout or a file that the command writes (of a sweep: cells, metrics, frames)
+#               is not what it is without the fault; or a database that is none
 #     untyped   another exit, and neither stderr nor the cell's reason speaks of memory
 # One line per command, then the sums; the exit is 1 unless all are 0. What went wrong is listed in
 # BUILD/fault-malloc.log, or FAULT_LOG: command, n, verdict, exit, what was said.
@@ -25,7 +25,8 @@ root=$PWD
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvreel-fault-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 # One thread: the order of allocations is the same every time.
-export KVREEL_DATA=$root OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive XDG_CONFIG_HOME=$work/none KVREEL_ETC=$work/none
+export KVREEL_DATA=$root OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+export XDG_CONFIG_HOME=$work/none XDG_CACHE_HOME=$work/cache KVREEL_ETC=$work/none
 : >"$log"
 
 cd "$work" || exit 1
@@ -64,6 +65,7 @@ commands=(
     "codec -m RTN_INT4 --draw 30x2x16 --json"
     "predict -m KIVI_INT2@study --geometry wan-1.3b --frames 33 --json"
     "run sweep.yaml --db base.db --out out --dry-run"
+    "run sweep.yaml --db base.db --out out --dry-run --force"
     "run sweep.yaml --dry-run --json"
     "run sweep.yaml --dump-config"
     "status --db base.db"
@@ -77,11 +79,24 @@ commands=(
     "sheet s.png --db base.db -m RTN_INT4 --worst"
     "query --db base.db --json SELECT*FROM(cells_wide)"
     "query --db base.db SELECT*FROM(summary)"
+    "query --db base.db --check SELECT*FROM(failures)"
     "report --db base.db -t summary -f latex"
     "report --db base.db -o page"
     "stats paired --db base.db --json"
     "pareto --db base.db"
     "plot pareto --db base.db -o figures --format svg"
+    "plot drift --db base.db -o figures --format svg"
+    "claims --db base.db"
+    "fit --memory 24GiB -m BF16 -m KIVI_INT2 --frames 33 --json"
+    "score sharpness --db new.db --out out"
+    "import vbench r.json --db new.db"
+    "generate -m RTN_INT4 --frames 3 -q -o made -p a+large+red+disc"
+    "trace record made -n 3 -w 3 -q -p a+large+red+disc"
+    "trace check red.kvtrace --json"
+    "trace synth made --like red.kvtrace -q"
+    "profile --prompts 1 --frames 6 -q -o made"
+    "nll $root/tests/fixtures/lm $root/tests/fixtures/lm/texts.safetensors --tokens 32"
+    "engine check $root/tests/fixtures/wan_tiny"
     "reproduce study33 --quantity compression"
     "model check $root/models/nano"
     "doctor --json"
@@ -95,6 +110,14 @@ commands=(
 )
 [ -e "$build/examples/plugin/center.so" ] && commands+=("--plugin $build/examples/plugin/center.so show CENTERED_INT4")
 
+make_scores() { # another program's, of a video of the sweep
+    make_base || return 1
+    [ -e r.json ] || (cd out/videos && set -- *.mp4 && echo "{\"imaging_quality\": [0.5, [{\"video_path\": \"$1\", \"video_results\": 50}]]}") >r.json
+}
+make_trace() {
+    [ -e red.kvtrace ] || "$kvreel" trace record red.kvtrace -n 3 -w 3 -q -p 'a large red disc'
+}
+
 # What a sweep has found, without times: of one cell per line its key, bytes, frames, metrics.
 found() { # DB
     sqlite3 -readonly "$1" "SELECT c.key, c.nominal_bytes, c.resident_bytes,
@@ -103,21 +126,37 @@ found() { # DB
         FROM cell c WHERE outcome = 'OK' ORDER BY key" 2>&1
 }
 
+# The files that a command has written: of a database what is in it.
+written() {
+    local db
+    find s.png page figures made -type f -exec sha256sum {} + 2>/dev/null | sort -k 2
+    for db in all.db new.db; do [ ! -e $db ] || echo "$(sqlite3 -readonly $db .dump 2>&1 | sha256sum) $db"; done
+}
+
 all=0 crash=0 other=0 untyped=0
 n_commands=0
 try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
-    local call=$command in=
-    rm -rf all.db* s.png page figures new.db* out2
+    local call=$command in= words
+    rm -rf all.db* s.png page figures new.db* out2 made
     case $command in
+    *" --db new.db"*) sqlite3 base.db "VACUUM INTO 'new.db'" ;;
     "sweep in "*)
         call="run one.yaml --db new.db --out out2 --jobs 1 -q"
         [ "$command" = "sweep in the parent" ] || in=worker
         ;;
     esac
-    # shellcheck disable=SC2086
-    timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" $call >out.txt 2>err.txt
+    read -ra words <<<"$call"
+    words=("${words[@]//+/ }")
+    timeout -k 5 "${2:+6}60" env LD_PRELOAD="$shim" FAULT_IN="$in" FAULT_NTH="$1" ${2:+FAULT_PLACES="$2"} "$kvreel" "${words[@]}" >out.txt 2>err.txt
     rc=$?
-    [ "$call" = "$command" ] || found new.db >out.txt
+    case $command in
+    "sweep in "*) found new.db >out.txt ;;
+    *" --db new.db"*) found new.db >>out.txt ;;
+    *" -o "* | "sheet "* | *" made "*) [ "$rc" -ne 0 ] || written >>out.txt ;;
+    *--dry-run*) # how fast a layer went just now, where what is remembered of it could not be read
+        sed -i -E 's/"(flop_per_s|at_least_s)": [0-9][0-9.e+-]*/"\1": N/' out.txt
+        ;;
+    esac
 }
 judge() { # sets verdict from rc, out.txt, err.txt and what they should be
     verdict=
@@ -154,7 +193,9 @@ said() { # why, in one line
 for command in "${commands[@]}"; do
     grep -qE -- "$only" <<<"$command" || continue
     case $command in
-    *base.db*) make_base || exit 1 ;;
+    "import "*) make_scores || exit 1 ;;
+    *base.db* | *new.db*) make_base || exit 1 ;;
+    *red.kvtrace*) make_trace || exit 1 ;;
     *a.safetensors*) make_frames || exit 1 ;;
     esac
     n_commands=$((n_commands + 1))

@@ -53,6 +53,39 @@ check "and each is what was measured" bash -c "cd e && sha256sum --quiet -c sums
 (ulimit -f 200; "$kvreel" run c.yaml --db f.db -o f -q >f.out 2>f.err; echo $? >f.rc)
 check "a limit to files' size ends with a reason" bash -c "[ \$(cat f.rc) -lt 100 ] && [ \$(cat f.rc) -gt 0 ] && grep -qi 'space\|too large' f.err"
 
+# A config that comes slowly holds the program where it has just begun.
+mkfifo slow
+begin() { # pid: of a program that waits for the rest of its config
+    local i
+    exec 4<>slow
+    "$@" 4>&- &
+    pid=$!
+    for i in $(seq 400); do
+        for fd in "/proc/$pid/fd"/*; do [ "$(readlink "$fd")" != "$PWD/slow" ] || return 0; done
+        sleep 0.05
+    done
+    fail "nobody reads the config"
+}
+go_on() {
+    cat c.yaml >&4
+    exec 4>&-
+    wait "$pid"
+}
+without_stderr() { exec "$kvreel" run slow --db x.db -o x --dry-run >/dev/null 2>&-; }
+begin without_stderr
+check "with standard error closed nothing else stands in its place" test "$(readlink "/proc/$pid/fd/2")" = /dev/null
+go_on
+
+# A plug-in that sends SIGTERM twice while it is loaded: before the command begins.
+stops=$(dirname "$kvreel")/tests/plugins/stops.so
+if [ -e "$stops" ]; then
+    env --default-signal=TERM "$kvreel" --plugin "$stops" run c.yaml --db t.db -o t >"$out" 2>"$err"
+    check "SIGTERM twice before the command begins ends in good order" test $? -eq 75
+    says "with a word" interrupted
+else
+    skip "SIGTERM before the command begins" "no $stops: make cli-test builds it"
+fi
+
 # Signals in the first instants.
 for ms in 0 0.005 0.02; do
     env --default-signal=TERM "$kvreel" run c.yaml --db "s$ms.db" -o s --jobs 1 >s.out 2>s.err &

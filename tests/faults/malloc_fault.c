@@ -9,7 +9,8 @@
  * thousand times from a thousand of them.
  * FILE gets a line for the first allocation of each, its number, and at the end how many there are.
  * Counted from main() on: what the loader and the libraries' constructors take is not the
- * program's. FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone. */
+ * program's. FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone; other
+ * programs that it starts (gnuplot, metrics) always are. */
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <dlfcn.h>
 
 /* glibc's own, which need no look-up that would itself allocate. */
@@ -232,6 +234,19 @@ void *dlopen(const char *name, int flags)
     return handle;
 }
 
+/* The one that was started first, and itself again as its workers, by the file. */
+static bool is_the_program(void)
+{
+    char is[64];
+    const char *first = getenv("FAULT_PROGRAM");
+    struct stat sb;
+
+    if (stat("/proc/self/exe", &sb) != 0)
+        return true;
+    snprintf(is, sizeof is, "%lld:%lld", (long long)sb.st_dev, (long long)sb.st_ino);
+    return first ? strcmp(first, is) == 0 : setenv("FAULT_PROGRAM", is, 1) == 0;
+}
+
 static int (*program)(int, char **, char **);
 
 static int counted_main(int argc, char **argv, char **env)
@@ -240,7 +255,7 @@ static int counted_main(int argc, char **argv, char **env)
     const bool worker = argc > 1 && strcmp(argv[1], "worker") == 0;
 
     fail_at = nth ? atol(nth) : 0;
-    if (worker == (in && strcmp(in, "worker") == 0)) {
+    if (is_the_program() && worker == (in && strcmp(in, "worker") == 0)) {
         void *callers[2];
 
         looking = getenv("FAULT_PLACES") != NULL;
