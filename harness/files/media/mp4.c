@@ -135,6 +135,17 @@ static int close_again(AVFormatContext *mux, AVIOContext *io)
 
 /* --- the writer --------------------------------------------------------------------------- */
 
+/* FFmpeg ends the process where it has no memory for an encoder's defaults: what is free in one piece
+ * here, and below malloc's threshold for mappings, is there for them after. */
+static bool has_room(void)
+{
+    void *volatile room = malloc(64 * 1024); /* else the pair would be optimised away */
+    const bool yes = room != NULL;
+
+    free(room);
+    return yes;
+}
+
 static enum kvr_status open_encoder(struct writer *w, int width, int height, AVRational fps)
 {
     const AVCodec *codec = w->ff->avcodec_find_encoder_by_name("libx264");
@@ -143,7 +154,7 @@ static enum kvr_status open_encoder(struct writer *w, int width, int height, AVR
 
     if (!codec)
         return kvr_fail(KVR_EUNSUPPORTED, "%s: this libavcodec has no libx264", w->path);
-    w->enc = w->ff->avcodec_alloc_context3(codec);
+    w->enc = has_room() ? w->ff->avcodec_alloc_context3(codec) : NULL;
     if (!w->enc)
         return kvr_fail(KVR_ENOMEM, "%s: no memory for the encoder", w->path);
     w->enc->width = width;
