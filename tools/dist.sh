@@ -31,6 +31,9 @@ libraries() {
         sqlite3 sqlite3 blessing DYNAMIC_LINK \
         openssl-libcrypto libcrypto Apache-2.0 DYNAMIC_LINK \
         sentencepiece sentencepiece Apache-2.0 DYNAMIC_LINK \
+        libgomp - 'GPL-3.0-or-later WITH GCC-exception-3.1' DYNAMIC_LINK \
+        libstdc++ - 'GPL-3.0-or-later WITH GCC-exception-3.1' DYNAMIC_LINK \
+        glibc - LGPL-2.1-or-later DYNAMIC_LINK \
         libavformat libavformat LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \
         libavcodec libavcodec LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \
         libavutil libavutil LGPL-2.1-or-later RUNTIME_DEPENDENCY_OF \
@@ -42,6 +45,9 @@ libraries() {
 version_of() { # PACKAGE PKG-CONFIG-NAME
     case $1 in
     dnnl) "$kvreel" version --json | jq -r '.libraries | to_entries[] | select(.key | test("dnn"; "i")).value' ;;
+    libgomp | libstdc++) gcc -dumpfullversion ;;
+    glibc) getconf GNU_LIBC_VERSION | cut -d ' ' -f 2 ;;
+    gnuplot) gnuplot --version 2>/dev/null | cut -d ' ' -f 2 ;;
     *) [ "$2" != - ] && pkg-config --modversion "$2" 2>/dev/null ;;
     esac || true
 }
