@@ -447,10 +447,19 @@ enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k,
 
     if (!c->in_pass || layer < 0 || layer >= c->shape.n_layers)
         return kvr_fail(KVR_EINTERNAL, "cache: append to layer %d outside a pass", layer);
-    kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
-    kvr_values_from_f32(c->dev, c->current_v.p, c->shape.exact, v, n);
+    if (k)
+        kvr_values_from_f32(c->dev, c->current_k.p, c->shape.exact, k, n);
+    if (v)
+        kvr_values_from_f32(c->dev, c->current_v.p, c->shape.exact, v, n);
     c->appended = layer;
     return KVR_OK;
+}
+
+bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v)
+{
+    *k = c->current_k.p;
+    *v = c->current_v.p;
+    return c->in_pass && c->shape.exact == KVR_BF16;
 }
 
 static enum kvr_status reserve_spans(struct kvr_cache *c, int n)

@@ -113,6 +113,9 @@ enum kvr_status kvr_cache_begin_pass(struct kvr_cache *c, const struct kvr_pass 
 /* Copy the current chunk's k, v (T = n_frames * tokens_per_frame) of one layer, rounded to
  * shape.exact. Valid until the next append. */
 enum kvr_status kvr_cache_append(struct kvr_cache *c, int layer, const float *k, const float *v);
+/* Where that leaves them, [T,H,D] each: who has them as BF16 writes them there, on the device, and then
+ * appends NULL for both. False: the cache holds another type. */
+bool kvr_cache_current(const struct kvr_cache *c, kvr_bf16 **k, kvr_bf16 **v);
 
 /* out = softmax(q K^T / sqrt(D)) V over the visible past and the current chunk. In a clean
  * pass the chunk is committed afterwards. On KVR_ENOMEM the cache is as before the call. */

@@ -7,7 +7,7 @@
  *     kvr_blaslt_close(&lt);
  *
  * Y[M,N] = X[M,K] W[N,K]^T + b: X and W both F32 (no TF32) or both BF16, sums, bias and Y F32; or Y is
- * the GELU (tanh form) of that, as BF16, where the library has such a product. A
+ * BF16, perhaps of GELU, where the library has such a product. A
  * program links no cuBLAS: without the library, or emulated, opening says so and the engine's own
  * kernels serve (harness/engine/linear_cuda.h). Two implementations, never in one program:
  * blaslt_cuda.cu (nvcc) and blaslt_emu.cc. */
@@ -23,11 +23,14 @@ extern "C" {
 struct kvr_blaslt;
 struct kvr_blaslt_plan;
 
+/* Y as floats; as BF16, of GELU (tanh form) or of itself. */
+enum kvr_blaslt_end { KVR_BLASLT_F32, KVR_BLASLT_GELU, KVR_BLASLT_BF16 };
+
 struct kvr_blaslt_shape {
     int64_t m;
     int n, k;
     bool bf16, bias;
-    bool gelu;              /* Y is BF16 */
+    enum kvr_blaslt_end end;
     size_t workspace_bytes; /* at most */
 };
 

@@ -152,10 +152,11 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
 {
     const cudaDataType_t type = s->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t turned = CUBLAS_OP_T;
-    const cudaDataType_t result = s->gelu ? CUDA_R_16BF : CUDA_R_32F, biases = CUDA_R_32F;
+    const cudaDataType_t result = s->end != KVR_BLASLT_F32 ? CUDA_R_16BF : CUDA_R_32F,
+                         biases = CUDA_R_32F;
     const cublasLtEpilogue_t epilogue =
-        s->gelu ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
-                : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+        s->end == KVR_BLASLT_GELU ? (s->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)
+                                  : (s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
     const uint64_t n = (uint64_t)s->n, m = (uint64_t)s->m, k = (uint64_t)s->k;
     const struct functions *f = p->f;
 
@@ -167,7 +168,7 @@ static enum kvr_status describe(struct kvr_blaslt_plan *p, const struct kvr_blas
     KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                     &epilogue, sizeof epilogue),
                   "bias"));
-    if (s->gelu && s->bias) /* else of the type that Y has */
+    if (s->end != KVR_BLASLT_F32 && s->bias) /* else of the type that Y has */
         KVR_TRY(check(f->cublasLtMatmulDescSetAttribute(
                           p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &biases, sizeof biases),
                       "bias"));

@@ -210,7 +210,8 @@ static enum kvr_status prepare_linears(const struct kvr_dit *d)
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         KVR_TRY(kvr_linear_prepare(all[i].l, all[i].m));
-    return kvr_linear_prepare_gelu(b->ffn0, N);
+    KVR_TRY(kvr_linear_prepare_end(b->v, N, KVR_LINEAR_ROUNDED));
+    return kvr_linear_prepare_end(b->ffn0, N, KVR_LINEAR_GELU);
 }
 
 static enum kvr_status open_memory(struct kvr_dit *d)
@@ -434,19 +435,20 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
     return linears(d, rows, x, 1, &l, &y);
 }
 
-/* GELU of a layer into ffn, as a layer takes it; done: or not. */
-static enum kvr_status linear_gelu(struct kvr_dit *d, int64_t rows, const float *x,
-                                   const struct kvr_linear *l, bool *done)
+/* A layer's result as BF16; done: or not. */
+static enum kvr_status linear_end(struct kvr_dit *d, int64_t rows, const float *x,
+                                  const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
+                                  bool *done)
 {
     enum kvr_status st;
 
     kvr_phase_begin(d->phases, LINEAR);
-    st = kvr_linear_run_gelu(d->m->gemm, rows, x, l, (kvr_bf16 *)d->ffn, done);
+    st = kvr_linear_run_end(d->m->gemm, rows, x, l, end, y, done);
     kvr_phase_end(d->phases, LINEAR);
     return st;
 }
 
-/* A layer of what the former left. */
+/* A layer of GELU that the former left in ffn. */
 static enum kvr_status linear_rounded(struct kvr_dit *d, int64_t rows, const struct kvr_linear *l,
                                       float *y)
 {
@@ -612,24 +614,42 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
+/* Queries, keys and values of what the norm left. Where the cache holds BF16, and nobody looks at keys
+ * and values, they are written where it has them. */
+static enum kvr_status attention_inputs(struct kvr_dit *d, const struct kvr_block *b,
+                                        const struct kvr_rows *r, const float *in, int i,
+                                        struct kvr_cache *cache)
+{
+    const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
+    float *const to[3] = { d->q, d->k, d->v };
+    bool done = false;
+    kvr_bf16 *k, *v;
+
+    if (!in && d->ops->rms_rope_bf16 && kvr_cache_current(cache, &k, &v))
+        KVR_TRY(linear_end(d, r->n, in, b->v, KVR_LINEAR_ROUNDED, v, &done));
+    KVR_TRY(linears(d, r->n, in, done ? 2 : 3, qkv, to));
+    rms_rope(d, r, b->norm_q, d->q);
+    if (done)
+        d->ops->rms_rope_bf16(d->dev, r, r->d / d->c->n_heads, b->norm_k, d->c->eps,
+                              d->rope.cosines, d->rope.sines, d->k, k);
+    else
+        rms_rope(d, r, b->norm_k, d->k);
+    return kvr_cache_append(cache, i, done ? NULL : d->k, done ? NULL : d->v);
+}
+
 static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                       struct kvr_cache *cache)
 {
     const struct kvr_block *b = &d->m->blocks[i];
     const int64_t n = r->n * r->d, stride = 6 * (int64_t)r->d;
-    const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
-    float *const to[3] = { d->q, d->k, d->v };
     const float *in = norm_modulate(d, r, d->mod, stride);
     enum kvr_status st;
 
     tap_block(d, i, "self_attn_in", d->y, n);
-    KVR_TRY(linears(d, r->n, in, 3, qkv, to));
-    rms_rope(d, r, b->norm_q, d->q);
-    rms_rope(d, r, b->norm_k, d->k);
+    KVR_TRY(attention_inputs(d, b, r, in, i, cache));
     tap_block(d, i, "q_rope", d->q, n);
     tap_block(d, i, "k_rope", d->k, n);
     tap_block(d, i, "v", d->v, n);
-    KVR_TRY(kvr_cache_append(cache, i, d->k, d->v));
     kvr_phase_begin(d->phases, ATTEND);
     st = kvr_cache_attend(cache, i, d->q, d->ctx);
     kvr_phase_end(d->phases, ATTEND);
@@ -666,7 +686,7 @@ static enum kvr_status feed_forward(struct kvr_dit *d, int i, const struct kvr_r
     bool done;
 
     tap_block(d, i, "ffn_in", d->y, r->n * r->d);
-    KVR_TRY(linear_gelu(d, r->n, in, b->ffn0, &done));
+    KVR_TRY(linear_end(d, r->n, in, b->ffn0, KVR_LINEAR_GELU, (kvr_bf16 *)d->ffn, &done));
     if (done) {
         KVR_TRY(linear_rounded(d, r->n, b->ffn2, d->y));
     } else {

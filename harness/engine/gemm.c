@@ -138,19 +138,21 @@ enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, in
     return g->kind->run(g, m, x, n_layers, l, y);
 }
 
-enum kvr_status kvr_linear_prepare_gelu(const struct kvr_linear *l, int64_t m)
+enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
+                                       enum kvr_linear_end end)
 {
     KVR_TRY(check_rows(m));
-    return l->g->kind->prepare_gelu ? l->g->kind->prepare_gelu(l, m) : KVR_OK;
+    return l->g->kind->prepare_end ? l->g->kind->prepare_end(l, m, end) : KVR_OK;
 }
 
-enum kvr_status kvr_linear_run_gelu(struct kvr_gemm *g, int64_t m, const float *x,
-                                    const struct kvr_linear *l, kvr_bf16 *y, bool *done)
+enum kvr_status kvr_linear_run_end(struct kvr_gemm *g, int64_t m, const float *x,
+                                   const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
+                                   bool *done)
 {
     assert(l->g == g);
     *done = false;
     KVR_TRY(check_rows(m));
-    return g->kind->run_gelu ? g->kind->run_gelu(g, m, x, l, y, done) : KVR_OK;
+    return g->kind->run_end ? g->kind->run_end(g, m, x, l, end, y, done) : KVR_OK;
 }
 
 enum kvr_status kvr_linear_run_rounded(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,

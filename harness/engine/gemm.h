@@ -80,14 +80,17 @@ kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k, int *columns);
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y);
 
-/* GELU of a layer, as a layer takes its input: y [m,n of l] BF16, zeros behind column n up to what
- * kvr_linear_run_rounded expects, which fits where m rows of n floats do. x as above. False in *done:
- * nothing was run, since this gemm takes floats or has no such product. kvr_linear_prepare_gelu says
- * beforehand that it will be asked for. */
-enum kvr_status kvr_linear_prepare_gelu(const struct kvr_linear *l, int64_t m);
-enum kvr_status kvr_linear_run_gelu(struct kvr_gemm *g, int64_t m, const float *x,
-                                    const struct kvr_linear *l, kvr_bf16 *y, bool *done);
-/* y [m,n of l] of an input that the former left. */
+/* How a layer may leave its result as BF16: GELU of it, as a layer takes its input, zeros behind column n
+ * up to what kvr_linear_run_rounded expects (which fits where m rows of n floats do); or [m,n]. */
+enum kvr_linear_end { KVR_LINEAR_GELU, KVR_LINEAR_ROUNDED, KVR_N_LINEAR_ENDS };
+/* x as above. False in *done: nothing was run, since this gemm takes floats or has no such product.
+ * kvr_linear_prepare_end says beforehand that it will be asked for. */
+enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
+                                       enum kvr_linear_end end);
+enum kvr_status kvr_linear_run_end(struct kvr_gemm *g, int64_t m, const float *x,
+                                   const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
+                                   bool *done);
+/* y [m,n of l] of an input that the former left, its GELU. */
 enum kvr_status kvr_linear_run_rounded(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
                                        const struct kvr_linear *l, float *y);
 

@@ -12,12 +12,14 @@
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* One per shape. `lt` NULL: the library has nothing, our own kernel serves (but for products that end
- * in GELU, which then are two). */
+/* One per shape and end. `lt` NULL: the library has nothing, our own kernel serves (but for results in
+ * BF16, which then take a pass of their own). */
+enum { IN_FLOATS = KVR_N_LINEAR_ENDS };
 struct shape {
     int64_t m;
     int n, k;
-    bool bias, gelu;
+    bool bias;
+    int end; /* kvr_linear_end, or IN_FLOATS */
     struct kvr_blaslt_plan *lt;
 };
 
@@ -198,18 +200,18 @@ static enum kvr_status linear_open_there(struct kvr_linear **out, struct kvr_gem
     return open_with(take_over, out, g, n, k, w, b);
 }
 
-static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m, bool gelu)
+static struct shape *find(const struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
     for (int i = 0; i < g->n_shapes; i++) {
         struct shape *s = &g->shapes[i];
 
-        if (s->m == m && s->n == l->n && s->k == l->k && s->bias == l->has_bias && s->gelu == gelu)
+        if (s->m == m && s->n == l->n && s->k == l->k && s->bias == l->has_bias && s->end == end)
             return s;
     }
     return NULL;
 }
 
-static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m, bool gelu)
+static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
     const struct kvr_blaslt_shape want = {
         .m = m,
@@ -217,10 +219,12 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
         .k = columns(&g->base, l->k),
         .bf16 = g->base.compute == KVR_BF16,
         .bias = l->has_bias,
-        .gelu = gelu,
+        .end = end == KVR_LINEAR_GELU      ? KVR_BLASLT_GELU
+               : end == KVR_LINEAR_ROUNDED ? KVR_BLASLT_BF16
+                                           : KVR_BLASLT_F32,
         .workspace_bytes = WORKSPACE_BYTES,
     };
-    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .gelu = gelu };
+    struct shape s = { .m = m, .n = l->n, .k = l->k, .bias = l->has_bias, .end = end };
     enum kvr_status st = KVR_OK;
 
     if (g->n_shapes == g->cap_shapes) {
@@ -232,7 +236,8 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
         g->shapes = grown;
         g->cap_shapes = cap;
     }
-    if (g->lt && (!gelu || l->n == kvr_linear_padded(l->n))) /* it leaves no zeros behind */
+    if (g->lt &&
+        (end != KVR_LINEAR_GELU || l->n == kvr_linear_padded(l->n))) /* it leaves no zeros behind */
         st = kvr_blaslt_plan(&s.lt, g->lt, &want);
     if (st != KVR_OK && st != KVR_EUNSUPPORTED)
         return st;
@@ -240,18 +245,18 @@ static enum kvr_status add_shape(struct gemm *g, const struct kvr_linear *l, int
     return KVR_OK;
 }
 
-static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, bool gelu)
+static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int end)
 {
     struct gemm *g = gemm_of(l);
 
-    return find(g, l, m, gelu) ? KVR_OK : add_shape(g, l, m, gelu);
+    return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
 }
 
 static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
 {
     struct gemm *g = gemm_of(l);
 
-    KVR_TRY(prepare_shape(l, m, false));
+    KVR_TRY(prepare_shape(l, m, IN_FLOATS));
     if (g->base.compute == KVR_F32)
         return KVR_OK;
     return kvr_buf_reserve(&g->rounded, g->base.dev, KVR_MEM_SCRATCH,
@@ -263,7 +268,7 @@ static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const s
 {
     struct kvr_stream *s = kvr_dev_stream(g->base.dev);
     const struct linear *mine = (const struct linear *)l;
-    const struct shape *shape = find(g, l, m, false);
+    const struct shape *shape = find(g, l, m, IN_FLOATS);
     const int k = columns(&g->base, l->k);
 
     if (shape->lt)
@@ -299,33 +304,38 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
     return KVR_OK;
 }
 
-static enum kvr_status prepare_gelu(const struct kvr_linear *l, int64_t m)
+static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end)
 {
     KVR_TRY(prepare(l, m));
-    return l->g->compute == KVR_BF16 ? prepare_shape(l, m, true) : KVR_OK;
+    return l->g->compute == KVR_BF16 ? prepare_shape(l, m, end) : KVR_OK;
 }
 
-static enum kvr_status run_gelu(struct kvr_gemm *base, int64_t m, const float *x,
-                                const struct kvr_linear *l, kvr_bf16 *y, bool *done)
+static enum kvr_status run_end(struct kvr_gemm *base, int64_t m, const float *x,
+                               const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
+                               bool *done)
 {
     struct gemm *g = (struct gemm *)base;
+    struct kvr_stream *s = kvr_dev_stream(base->dev);
     const struct linear *mine = (const struct linear *)l;
+    const int k = kvr_linear_padded(l->k);
     const struct shape *shape;
 
     if (base->compute != KVR_BF16)
         return KVR_OK;
-    KVR_TRY(prepare_gelu(l, m));
-    shape = find(g, l, m, true);
-    *done =
-        shape->lt || !find(g, l, m, false)->lt; /* the library's product and a pass are faster */
+    KVR_TRY(prepare_end(l, m, end));
+    shape = find(g, l, m, end);
+    /* The library's product and a pass are faster than our own. */
+    *done = shape->lt || !find(g, l, m, IN_FLOATS)->lt;
     if (!*done)
         return KVR_OK;
     const kvr_bf16 *in = rounded(g, m, x, l->k);
 
     if (shape->lt)
         return kvr_blaslt_run(g->lt, shape->lt, in, mine->w.p, mine->bias.p, y, g->workspace.p);
-    kvr_linear_gelu_cuda(kvr_dev_stream(base->dev), m, l->n, kvr_linear_padded(l->k), in, mine->w.p,
-                         mine->bias.p, y);
+    if (end == KVR_LINEAR_GELU)
+        kvr_linear_gelu_cuda(s, m, l->n, k, in, mine->w.p, mine->bias.p, y);
+    else
+        kvr_linear_rounded_cuda(s, m, l->n, k, in, mine->w.p, mine->bias.p, y);
     return KVR_OK;
 }
 
@@ -356,8 +366,8 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .run = run,
     .rest = rest,
     .input = input,
-    .prepare_gelu = prepare_gelu,
-    .run_gelu = run_gelu,
+    .prepare_end = prepare_end,
+    .run_end = run_end,
     .run_rounded = run_rounded,
     .library = library,
 };

@@ -22,9 +22,10 @@ struct kvr_gemm_kind {
     void (*rest)(struct kvr_gemm *g);
     kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k, int *columns); /* NULL: it has none */
     /* NULL, all three, where input is. */
-    enum kvr_status (*prepare_gelu)(const struct kvr_linear *l, int64_t m);
-    enum kvr_status (*run_gelu)(struct kvr_gemm *g, int64_t m, const float *x,
-                                const struct kvr_linear *l, kvr_bf16 *y, bool *done);
+    enum kvr_status (*prepare_end)(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end);
+    enum kvr_status (*run_end)(struct kvr_gemm *g, int64_t m, const float *x,
+                               const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
+                               bool *done);
     enum kvr_status (*run_rounded)(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
                                    const struct kvr_linear *l, float *y);
     const char *(*library)(const struct kvr_gemm *g);

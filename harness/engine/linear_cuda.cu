@@ -102,28 +102,37 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* What is left of a value: a float, or the input of a layer that follows. */
-template <bool GELU> struct ended {
-    typedef float type;
-};
-template <> struct ended<true> {
+/* What is left of a value: a float, or a BF16 number, of its GELU or of itself. */
+enum end { FLOATS, GELU, ROUNDED };
+template <enum end> struct ended {
     typedef kvr_bf16 type;
 };
+template <> struct ended<FLOATS> {
+    typedef float type;
+};
+template <enum end> static __device__ __forceinline__ float end_of(float v)
+{
+    return v;
+}
+template <> __device__ __forceinline__ float end_of<GELU>(float v)
+{
+    return kvr_gelu_of(v);
+}
 static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, float v)
 {
     y[at] = v;
 }
 static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, float v)
 {
-    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(kvr_gelu_of(v))) >> 16);
+    y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
 }
 
-/* Rows of y have so many columns; of those behind n, which GELU has, GELU(0) is 0. */
-template <bool GELU>
+/* Rows of y have so many columns, zeros behind n. */
+template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
                 bool biased, kvr_global<const float> bias, int columns,
-                kvr_global<typename ended<GELU>::type> y)
+                kvr_global<typename ended<E>::type> y)
 {
     enum { PART = TILE * STRIDE };
     KVR_SHARED(uint4, shared, STAGES * 2 * PART / CHUNK);
@@ -186,8 +195,8 @@ static __global__ void __launch_bounds__(BF16_THREADS)
 
                 if (row < m && column < n)
                     put(y, row * columns + column,
-                        sum[i][j][e] + (biased ? (float)bias[column] : 0.0f));
-                else if (GELU && row < m && column < columns)
+                        end_of<E>(sum[i][j][e] + (biased ? (float)bias[column] : 0.0f)));
+                else if (E == GELU && row < m && column < columns)
                     put(y, row * columns + column, 0);
             }
 }
@@ -209,24 +218,33 @@ void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const fl
         KVR_LAUNCH(linear_f32, blocks_of(m, n), F32_THREADS, 0, s, m, n, k, x, w, biased, bias, y);
 }
 
-void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
-                          const kvr_bf16 *w, const float *bias, float *y)
+template <enum end E>
+static void product(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                    const kvr_bf16 *w, const float *bias, int columns, typename ended<E>::type *y)
 {
     const bool biased = bias != NULL;
 
     if (blocks_of(m, n))
-        KVR_LAUNCH(linear_bf16<false>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w,
-                   biased, bias, n, y);
+        KVR_LAUNCH(linear_bf16<E>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w, biased,
+                   bias, columns, y);
+}
+
+void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                          const kvr_bf16 *w, const float *bias, float *y)
+{
+    product<FLOATS>(s, m, n, padded, x, w, bias, n, y);
 }
 
 void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, kvr_bf16 *y)
 {
-    const bool biased = bias != NULL;
+    product<GELU>(s, m, n, padded, x, w, bias, kvr_linear_padded(n), y);
+}
 
-    if (blocks_of(m, n))
-        KVR_LAUNCH(linear_bf16<true>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w,
-                   biased, bias, kvr_linear_padded(n), y);
+void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                             const kvr_bf16 *w, const float *bias, kvr_bf16 *y)
+{
+    product<ROUNDED>(s, m, n, padded, x, w, bias, n, y);
 }
 
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,

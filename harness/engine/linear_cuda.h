@@ -29,6 +29,9 @@ void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, co
  * own over what the former gives. */
 void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
+/* The same without GELU, y [m,n]. */
+void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                             const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
 /* x [m,k] -> out [m,padded]: to the nearest BF16, zeros behind k. */
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
                            kvr_bf16 *out);

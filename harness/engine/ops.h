@@ -89,6 +89,10 @@ struct kvr_ops {
                       int columns);
     void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
                      double eps, const double *cosines, const double *sines, float *x);
+    /* The same of x to y, rounded. NULL where rms_rope is. */
+    void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
+                          const float *w, double eps, const double *cosines, const double *sines,
+                          const float *x, kvr_bf16 *y);
     /* x += y * gate, gate per frame; gate NULL: x += y. */
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);

@@ -111,10 +111,13 @@ static __global__ void __launch_bounds__(THREADS)
         x[row + i] = x[row + i] * inv * w[i];
 }
 
-/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. */
+/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. Into x,
+ * or rounded into y. */
+template <bool ROUNDED>
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
-             kvr_global<const double> cosines, kvr_global<const double> sines, kvr_global<float> x)
+             kvr_global<const double> cosines, kvr_global<const double> sines,
+             kvr_global<typename source_of<!ROUNDED>::type> x, kvr_global<kvr_bf16> y)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d, angles = (int64_t)blockIdx.x * pairs_of_head;
@@ -130,9 +133,15 @@ static __global__ void __launch_bounds__(THREADS)
         const int64_t at = row + 2 * i, angle = angles + i % pairs_of_head;
         const float u = x[at] * inv * w[2 * i], v = x[at + 1] * inv * w[2 * i + 1];
         const double a = u, b = v, co = cosines[angle], si = sines[angle];
+        const float first = (float)(a * co - b * si), second = (float)(a * si + b * co);
 
-        x[at] = (float)(a * co - b * si);
-        x[at + 1] = (float)(a * si + b * co);
+        if constexpr (ROUNDED) {
+            put(y, at, first);
+            put(y, at + 1, second);
+        } else {
+            x[at] = first;
+            x[at + 1] = second;
+        }
     }
 }
 
@@ -376,8 +385,17 @@ void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_
                        double eps, const double *cosines, const double *sines, float *x)
 {
     if (r->n)
-        KVR_LAUNCH(rms_rope, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
-                   cosines, sines, x);
+        KVR_LAUNCH(rms_rope<false>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
+                   cosines, sines, x, (kvr_bf16 *)NULL);
+}
+
+void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
+                            const float *w, double eps, const double *cosines, const double *sines,
+                            const float *x, kvr_bf16 *y)
+{
+    if (r->n)
+        KVR_LAUNCH(rms_rope<true>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
+                   cosines, sines, x, y);
 }
 
 void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,

@@ -35,6 +35,10 @@ void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const fl
 /* The bytes of kvr_rms_norm_cuda and kvr_rope_cuda after it. */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
+/* And of kvr_linear_round_cuda after both, in y [N,d]; x stays. */
+void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
+                            const float *w, double eps, const double *cosines, const double *sines,
+                            const float *x, kvr_bf16 *y);
 /* gate NULL: x += y. */
 void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
                   int64_t stride, float *x);

@@ -56,6 +56,13 @@ static void rms_rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim
     kvr_rms_rope_cuda(kvr_dev_stream(dev), r, head_dim, w, eps, cosines, sines, x);
 }
 
+static void rms_rope_bf16(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
+                          const float *w, double eps, const double *cosines, const double *sines,
+                          const float *x, kvr_bf16 *y)
+{
+    kvr_rms_rope_bf16_cuda(kvr_dev_stream(dev), r, head_dim, w, eps, cosines, sines, x, y);
+}
+
 static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x)
 {
@@ -176,6 +183,7 @@ const struct kvr_ops kvr_ops_cuda = {
     .norm_affine_bf16 = norm_affine_bf16,
     .gelu_bf16 = gelu_bf16,
     .rms_rope = rms_rope,
+    .rms_rope_bf16 = rms_rope_bf16,
     .add = add,
     .gelu = gelu,
     .silu = silu,

@@ -119,7 +119,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* A product that ends in GELU: the bytes of the product, GELU and rounding in passes of their own. */
+/* A product that ends in GELU, or in BF16: the bytes of the product, GELU and rounding in passes of their own. */
 START_TEST(product_and_gelu)
 {
     struct job j;
@@ -145,6 +145,13 @@ START_TEST(product_and_gelu)
         both_get(got, d_got, rounded, "GELU in the product");
         ck_assert_msg(memcmp(want, got, rounded) == 0, "shape %d, fill %d", _i / N_FILLS,
                       _i % N_FILLS);
+        kvr_linear_bf16_cuda(both_stream, j.m, j.n, j.padded, x, w, biased ? bias : NULL, y);
+        kvr_linear_round_cuda(both_stream, j.m, j.n, j.n, y, d_want);
+        kvr_linear_rounded_cuda(both_stream, j.m, j.n, j.padded, x, w, biased ? bias : NULL, d_got);
+        both_get(want, d_want, (size_t)(j.m * j.n) * sizeof *want, "rounded after the product");
+        both_get(got, d_got, (size_t)(j.m * j.n) * sizeof *got, "rounded in the product");
+        ck_assert_msg(memcmp(want, got, (size_t)(j.m * j.n) * sizeof *got) == 0,
+                      "rounded: shape %d, fill %d", _i / N_FILLS, _i % N_FILLS);
     }
     free(want);
     free(got);
@@ -258,7 +265,7 @@ END_TEST
 START_TEST(library_gelu)
 {
     const struct kvr_blaslt_shape shape = {
-        16, 192, kvr_linear_padded(shapes[N_SHAPES - 1].k), true, true, true, WORKSPACE
+        16, 192, kvr_linear_padded(shapes[N_SHAPES - 1].k), true, true, KVR_BLASLT_GELU, WORKSPACE
     };
     struct kvr_blaslt_plan *p;
     struct kvr_blaslt *lt;

@@ -183,6 +183,12 @@ START_TEST(passes_in_one)
     both_get(want, d_x, size, "norm, then rotation");
     both_get(got, d_y, size, "both");
     ck_assert_msg(memcmp(want, got, size) == 0, "norm and rotation of fill %d", _i);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_x, d_want);
+    kvr_rms_rope_bf16_cuda(both_stream, &r, D, d_mod, 1e-6, both_in(co, sizeof co),
+                           both_in(si, sizeof si), both_in(x, size), d_got);
+    both_get(one, d_want, N * WIDTH * sizeof *one, "norm, rotation, rounding");
+    both_get(other, d_got, N * WIDTH * sizeof *other, "all of them");
+    ck_assert_msg(memcmp(one, other, N * WIDTH * sizeof *one) == 0, "rounded of fill %d", _i);
     both_free();
     free(x);
 }

@@ -165,9 +165,9 @@ static int predict(const struct size *s, struct prediction *out)
         { "layer_norm", ELEMENTS, 3 * L + 1,
           (6 * L + 1) * x + ((2 * L + 1) * F * 2 + L * 2 + 2 * L * F) * d * 4,
           (3 * L + 1) * N * padded(d) * 2 + 3 * L * x },
-        { "rms_rope", ELEMENTS, 2 * L, 2 * L * (x + d * 4 + 2 * N * half * 8), 2 * L * x },
+        /* Queries as floats, keys to where the cache has them. */
+        { "rms_rope", ELEMENTS, 2 * L, 2 * L * (x + d * 4 + 2 * N * half * 8), L * (x + x / 2) },
         { "rms_norm", ELEMENTS, L, L * (x + d * 4), L * x },
-        { "raw_to_bf16", ELEMENTS, 2 * L, 2 * L * x, L * x },
         { "attend_begin", ATTENTION, 2 * L, 0, 2 * L * state },
         /* Its own keys, in parts or not, and the prompt's. */
         { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * (x + state) - cut + 2 * keys * d * 2),
@@ -184,6 +184,7 @@ static int predict(const struct size *s, struct prediction *out)
     layers(&products, 6 * L, N, d, d);
     layers(&products, L, N, f, d);
     products.written += L * N * (padded(f) * 2 - f * 4); /* of which its GELU is left, rounded */
+    products.written -= L * x / 2;                       /* values, likewise */
     layers(&products, L, N, d, f);
     memcpy(out, all, sizeof all);
     out[n] = products;
