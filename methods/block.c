@@ -13,8 +13,8 @@ struct kind {
     void (*widen)(struct kvr_dev *dev, float *to, const kvr_bf16 *from, int64_t n);
     void (*round)(struct kvr_dev *dev, float *x, int64_t n);
     /* NULL, both: stage by stage. */
-    bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c, const float *x,
-                         const struct kvr_stage_data *const data[2]);
+    bool (*encode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                         const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
     bool (*decode_chain)(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                          const struct kvr_stage_data *const data[2], int64_t t0, int64_t n, int h0,
                          int nh, float *out);
@@ -70,7 +70,8 @@ static void round_cuda(struct kvr_dev *dev, float *x, int64_t n)
     kvr_round_bf16_cuda(kvr_dev_stream(dev), x, n);
 }
 
-static bool encode_chain_cuda(struct kvr_dev *dev, const struct kvr_grid_chain *c, const float *x,
+static bool encode_chain_cuda(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                              const struct kvr_values *x,
                               const struct kvr_stage_data *const data[2])
 {
     return kvr_chain_encode_cuda(kvr_dev_stream(dev), c, x, data);
@@ -119,8 +120,8 @@ bool kvr_block_chains(const struct kvr_dev *dev)
     return of(dev)->encode_chain != NULL;
 }
 
-bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c, const float *x,
-                            const struct kvr_stage_data *const data[2])
+bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                            const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {
     return of(dev)->encode_chain(dev, c, x, data);
 }

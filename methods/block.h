@@ -22,8 +22,8 @@ void kvr_block_round(struct kvr_dev *dev, float *x, int64_t n);
 bool kvr_block_chains(const struct kvr_dev *dev);
 /* x [T,H,D] is left alone; data[i] is the i-th grid's. False, and nothing was done: not of this
  * shape. */
-bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c, const float *x,
-                            const struct kvr_stage_data *const data[2]);
+bool kvr_block_encode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
+                            const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* Tokens [t0, t0 + n) of heads [h0, h0 + nh) -> out. */
 bool kvr_block_decode_chain(struct kvr_dev *dev, const struct kvr_grid_chain *c,
                             const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,

@@ -556,18 +556,23 @@ static enum kvr_status alloc_chain(int first, const struct kvr_grid_chain *chain
 }
 
 /* All stages from `first` on at once, where the device can; *done tells whether that could be. */
-static enum kvr_status encode_chain(const struct kvr_codec *c, int first, const float *x,
-                                    struct kvr_packed *out, bool *done)
+static enum kvr_status encode_chain(const struct kvr_codec *c, int first,
+                                    const struct kvr_values *x, struct kvr_packed *out, bool *done)
 {
     const struct kvr_stage_data *data[2] = { NULL, NULL };
     struct kvr_grid_chain chain;
 
     *done = false;
     if (!kvr_block_chains(out->dev) || !chain_of(c, first, out->dev, &out->shape, &chain) ||
-        !worth_chaining(&chain))
+        (!x->bf16 && !worth_chaining(&chain)))
         return KVR_OK;
     KVR_TRY(alloc_chain(first, &chain, out, data));
     *done = kvr_block_encode_chain(out->dev, &chain, x, data);
+    for (int i = first; x->bf16 && !*done && i < c->n_stages;
+         i++) { /* as floats it may yet be one */
+        kvr_buf_free(&out->stage[i].codes);
+        kvr_buf_free(&out->stage[i].meta);
+    }
     return KVR_OK;
 }
 
@@ -617,6 +622,8 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
 
     *out = (struct kvr_packed){ .codec = c, .dev = dev, .shape = *shape, .place = *place };
     st = encode_tiles(c, values, work, out, &done);
+    if (values->bf16 && !done && st == KVR_OK)
+        st = encode_chain(c, 0, values, out, &done);
     if (values->bf16 && !done && st == KVR_OK) {
         kvr_block_widen(dev, work, values->p, n);
         x = work;
@@ -629,7 +636,7 @@ static enum kvr_status encode(const struct kvr_codec *c, struct kvr_dev *dev,
         const bool last = i + 1 == c->n_stages;
 
         if (!d->codes.p && !d->meta.p)
-            st = encode_chain(c, i, x, out, &done);
+            st = encode_chain(c, i, &(struct kvr_values){ .p = x }, out, &done);
         if (done || st != KVR_OK)
             break;
         if (!last && !owns_copy) { /* something will be changed: change the copy */

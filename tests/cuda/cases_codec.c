@@ -219,7 +219,7 @@ static void check_chain(struct kvr_grid_chain *c, enum fill fill)
     }
     code_chain(c, work, cpu);
     d_x = both_inout(x, n * sizeof *x);
-    ck_assert(kvr_chain_encode_cuda(both_stream, c, d_x, given));
+    ck_assert(kvr_chain_encode_cuda(both_stream, c, &(struct kvr_values){ .p = d_x }, given));
     both_get(got, d_x, n * sizeof *x, fill_names[fill]);
     ck_assert_mem_eq(got, x, n * sizeof *x);
     for (int i = 0; i < c->n; i++) {
@@ -295,19 +295,19 @@ START_TEST(chains_refused)
     struct kvr_grid_chain c = chain_for(0, &wide);
 
     c.rotate = true;
-    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, &(struct kvr_values){ 0 }, data));
     ck_assert(!kvr_chain_decode_cuda(both_stream, &c, data, 0, 16, 0, 1, NULL));
     c = chain_for(0, &fits);
     c.rotate = true;
     c.grid[0].group = 8;
-    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, &(struct kvr_values){ 0 }, data));
     c.grid[0] = (struct kvr_grid){ 4, KVR_AXIS_TOKEN, 16, false };
-    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, &(struct kvr_values){ 0 }, data));
     c = chain_for(0, &odd);
     c.n = 2;
     c.grid[1] = c.grid[0];
     c.job[1] = c.job[0];
-    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, NULL, data));
+    ck_assert(!kvr_chain_encode_cuda(both_stream, &c, &(struct kvr_values){ 0 }, data));
 }
 END_TEST
 

@@ -215,6 +215,61 @@ START_TEST(every_method)
 }
 END_TEST
 
+/* Values that are held as BF16, coded without being made floats or after it. */
+START_TEST(of_bf16)
+{
+    static const char *const texts[] = { "sym(bits=4)",
+                                         "asym(bits=2)",
+                                         "asym(bits=4,axis=token)",
+                                         "sym(bits=4,axis=channels,group=32)",
+                                         "hadamard | sym(bits=4)",
+                                         "hadamard | asym(bits=3)",
+                                         "sym(bits=2) + sym(bits=4)",
+                                         "outliers(sigma=3) | sym(bits=4)" };
+    static const struct kvr_block_shape odd = { 19, 3, 2 }, wide = { 33, 1, 128 };
+    const struct kvr_block_shape *const all[] = { &shapes[0], &shapes[2], &odd, &wide };
+
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct kvr_codec *c =
+            open_codec(texts[t], KVR_K, false, _i ? KVR_COMPUTE_BF16 : KVR_COMPUTE_F32);
+        struct kvr_dev *dev = open_dev();
+
+        for (int f = 0; f < 4 * N_FILLS; f++) {
+            const struct kvr_block_shape *shape = all[f / N_FILLS];
+            const size_t n = elements(shape);
+            float *x = floats(n), *work = floats(n);
+            kvr_bf16 *narrow = malloc(n * sizeof *narrow);
+            struct kvr_packed a, b;
+
+            ck_assert_ptr_nonnull(narrow);
+            fill_block(x, shape, (enum fill)(f % N_FILLS), 3);
+            for (size_t i = 0; i < n; i++)
+                narrow[i] = kvr_f32_to_bf16(x[i]);
+            if (kvr_codec_check(c, shape->n_heads, shape->head_dim) == KVR_OK &&
+                !left_out_of_fills(f / N_FILLS, (enum fill)(f % N_FILLS))) {
+                ck_assert_int_eq(kvr_codec_encode_bf16(c, dev, narrow, shape, work, &a), KVR_OK);
+                ck_assert_msg(kvr_codec_encode_bf16(c, both_dev, both_in(narrow, 2 * n), shape,
+                                                    both_out(n * sizeof *work), &b) == KVR_OK,
+                              "%s", kvr_error());
+                ck_assert_msg(kvr_dev_sync(both_dev) == KVR_OK, "%s", kvr_error());
+                for (int i = 0; i < KVR_MAX_STAGES; i++) {
+                    same_buf(&a.stage[i].codes, &b.stage[i].codes, texts[t]);
+                    same_buf(&a.stage[i].meta, &b.stage[i].meta, texts[t]);
+                }
+                kvr_packed_free(&a);
+                kvr_packed_free(&b);
+            }
+            both_free();
+            free(x);
+            free(work);
+            free(narrow);
+        }
+        kvr_dev_close(&dev);
+        kvr_codec_close(&c);
+    }
+}
+END_TEST
+
 TCase *cases_stages(void)
 {
     TCase *tc = tcase_create("stages");
@@ -222,6 +277,7 @@ TCase *cases_stages(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_stage, 0, 2 * n_stage_pipelines());
     tcase_add_loop_test(tc, every_stage_with_a_place, 0, n_stage_pipelines());
+    tcase_add_loop_test(tc, of_bf16, 0, 2);
     tcase_add_test(tc, relative_steps);
     tcase_add_test(tc, every_method);
     return tc;

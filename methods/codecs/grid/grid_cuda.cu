@@ -67,6 +67,7 @@ static __device__ __forceinline__ float value_of(int order)
 struct fitted {
     float s, inv, m, pre, down;
     kvr_f16 step, zero;
+    bool clips; /* there may be codes beyond the last: FP16 has no such step or minimum, or NaN */
 };
 
 /* Nearest FP16 not below x >= 0, 65504 at most. */
@@ -150,6 +151,7 @@ static __device__ __forceinline__ struct fitted fit(const struct shape &g, int l
 
     f.s = bad ? NAN : f.s == 0 ? 1 : f.s;
     f.step = bad ? 0x7e00 : f.step;
+    f.clips = bad || (f.step & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
     f.inv = 1 / f.s;
@@ -167,7 +169,7 @@ static __device__ __forceinline__ float rounded(float x, bool bf16)
  * way between 2^23 and 2^24, where the last place of a float is 1. A NaN gives the least. */
 static const float ROUND = 12582912;
 
-template <bool PLAIN>
+template <bool PLAIN, bool CLIPS = true>
 static __device__ __forceinline__ float coded(const struct shape &g, float x,
                                               const struct fitted &f)
 {
@@ -179,7 +181,7 @@ static __device__ __forceinline__ float coded(const struct shape &g, float x,
         v = kvr_quotient_any(rounded(x - f.m, g.bf16) * f.down, f.s, f.inv);
         v = rounded(rounded(v, g.bf16) + f.pre, g.bf16);
     }
-    return fminf(fmaxf(v, g.least), g.most) + ROUND;
+    return (CLIPS ? fminf(fmaxf(v, g.least), g.most) : v) + ROUND;
 }
 
 /* The codes of N channels, a byte each. */
@@ -306,6 +308,26 @@ static __device__ __forceinline__ float decoded(const struct shape &g, unsigned 
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
+/* The codes of a set x of channel j, one byte of each of `code`; `next`: v is left what they do not
+ * say. */
+template <bool PLAIN, bool CLIPS, class Values>
+static __device__ __forceinline__ void encode_set(const struct shape &g, const struct fitted &f,
+                                                  const struct level &l, unsigned put, bool next,
+                                                  int given, int j, const float (&x)[KEPT],
+                                                  Values (&v)[KEPT], unsigned (&code)[KEPT])
+{
+    const float z = PLAIN || !g.asym ? 0 : l.z;
+
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        const float q = coded<PLAIN, CLIPS>(g, x[i], f);
+
+        code[i] = __byte_perm(code[i], __float_as_uint(q), put);
+        if (next && (PLAIN || i < given)) /* what the code reads as, not in BF16; padding stays 0 */
+            v[i].v[PLAIN ? j : 0] = x[i] - fmaf(q - ROUND - z, l.s, l.off);
+    }
+}
+
 /* Sets of 16 tokens from token t0 on, of the channels of unit c: v, of which `given` tokens are not
  * padding. What a next grid would have to code is left in v. Not PLAIN, channels take turns in one
  * piece of code, for there is more of it; then no grid is next to one of several channels. */
@@ -345,19 +367,13 @@ encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (
         }
         const struct fitted f = fit<PLAIN>(g, low, high);
         const struct level l = level_of<PLAIN>(g, f.step, f.zero);
-        const float z = PLAIN || !g.asym ? 0 : l.z;
 
         steps |= (unsigned long long)f.step << 16 * j;
         zeros |= (unsigned long long)f.zero << 16 * j;
-#pragma unroll
-        for (int i = 0; i < KEPT; i++) {
-            const float q = coded<PLAIN>(g, x[i], f);
-
-            code[i] = __byte_perm(code[i], __float_as_uint(q), put);
-            if (next &&
-                (PLAIN || i < given)) /* what the code reads as, never in BF16; padding stays 0 */
-                v[i].v[PLAIN ? j : 0] = x[i] - fmaf(q - ROUND - z, l.s, l.off);
-        }
+        if (PLAIN && !f.clips)
+            encode_set<PLAIN, false>(g, f, l, put, next, given, j, x, v, code);
+        else
+            encode_set<PLAIN, true>(g, f, l, put, next, given, j, x, v, code);
     }
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -805,7 +821,7 @@ static bool plain(const struct chain *c)
 }
 
 template <class W>
-static void encode_16(struct kvr_stream *s, const struct chain &c, const float *x,
+static void encode_16(struct kvr_stream *s, const struct chain &c, const void *x,
                       const struct bytes &b)
 {
     using T = typename W::T;
@@ -818,7 +834,7 @@ static void encode_16(struct kvr_stream *s, const struct chain &c, const float *
 }
 
 template <class W>
-static void encode_token(struct kvr_stream *s, const struct shape &g, const float *x,
+static void encode_token(struct kvr_stream *s, const struct shape &g, const void *x,
                          const struct bytes &b)
 {
     using T = typename W::T;
@@ -896,39 +912,51 @@ void kvr_grid_encode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
         encode_alone<false>(s, one, x, b);
 }
 
-template <bool PLAIN>
+/* Values are X. */
+template <bool PLAIN, class X>
 static void encode_chain(struct kvr_stream *s, const struct chain &chain, int rotated,
-                         const float *x, const struct bytes &b)
+                         const void *x, const struct bytes &b)
 {
-    if (!rotated)
-        encode_16<way<typename codes_of<PLAIN>::type, PAIR, PLAIN>>(s, chain, x, b);
-    else if (rotated == 32)
-        encode_16<way<uint8_t, ROTATED, PLAIN>>(s, chain, x, b);
+    using T = typename codes_of<PLAIN>::type;
+
+    if (rotated == 32)
+        encode_16<way<uint8_t, ROTATED, PLAIN, X>>(s, chain, x, b);
     else if (rotated == 64)
-        encode_16<way<uint16_t, ROTATED, PLAIN>>(s, chain, x, b);
+        encode_16<way<uint16_t, ROTATED, PLAIN, X>>(s, chain, x, b);
+    else if (rotated)
+        encode_16<way<uint32_t, ROTATED, PLAIN, X>>(s, chain, x, b);
+    else if (chain.n == 2)
+        encode_16<way<T, PAIR, PLAIN, X>>(s, chain, x, b);
     else
-        encode_16<way<uint32_t, ROTATED, PLAIN>>(s, chain, x, b);
+        encode_16<way<T, ALONE, PLAIN, X>>(s, chain, x, b);
 }
 
-bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c, const float *x,
-                           const struct kvr_stage_data *const data[2])
+bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                           const struct kvr_values *x, const struct kvr_stage_data *const data[2])
 {
     const struct chain chain = chain_of(c);
     const struct bytes b = bytes_of(data, c->n);
     const int d = c->job[0].shape.head_dim, few = c->rotate ? d / 32 : 4;
     const int64_t channels = chain.g[0].planes.channels;
+    const bool token = c->n == 1 && !c->rotate && c->grid[0].axis == KVR_AXIS_TOKEN && x->bf16 &&
+                       channels <= 4 * TOKEN_UNITS;
 
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < c->n && !token; i++)
         if (c->grid[i].axis != KVR_AXIS_TOKENS || c->grid[i].group != KEPT)
             return false;
-    if ((c->rotate && (c->n > 1 || d < 32 || d > 128)) || !all_by(few, &chain, 0, channels, x, &b))
+    if ((c->rotate && (c->n > 1 || d < 32 || d > 128)) || (x->bf16 && !plain(&chain)) ||
+        !all_by(few, &chain, 0, channels, x->p, &b))
         return false;
     if (!chain.g[0].planes.n_tok || !channels)
         return true;
-    if (plain(&chain))
-        encode_chain<true>(s, chain, c->rotate ? d : 0, x, b);
+    if (token)
+        encode_token<way<uint32_t, ALONE, true, kvr_bf16>>(s, chain.g[0], x->p, b);
+    else if (x->bf16)
+        encode_chain<true, kvr_bf16>(s, chain, c->rotate ? d : 0, x->p, b);
+    else if (plain(&chain))
+        encode_chain<true, float>(s, chain, c->rotate ? d : 0, x->p, b);
     else
-        encode_chain<false>(s, chain, c->rotate ? d : 0, x, b);
+        encode_chain<false, float>(s, chain, c->rotate ? d : 0, x->p, b);
     return true;
 }
 

@@ -26,10 +26,10 @@ void kvr_grid_decode_cuda(struct kvr_stream *s, const struct kvr_grid *g,
 /* A chain in one launch, so that what lies between its stages never reaches memory.
  *
  * x [T,H,D] is left alone; data[i] is the i-th grid's. False, and nothing launched, where the shape
- * is another than: groups of 16 tokens; multiples of four channels; to rotate, heads of 32, 64 or
- * 128. */
-bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c, const float *x,
-                           const struct kvr_stage_data *const data[2]);
+ * is another than: groups of 16 tokens, or one grid by token; multiples of four channels; to rotate,
+ * heads of 32, 64 or 128. Of BF16 also: as intended, in F32, and aligned as floats would have to be. */
+bool kvr_chain_encode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
+                           const struct kvr_values *x, const struct kvr_stage_data *const data[2]);
 /* False: to rotate, and heads are others than of 32, 64 or 128 channels. */
 bool kvr_chain_decode_cuda(struct kvr_stream *s, const struct kvr_grid_chain *c,
                            const struct kvr_stage_data *const data[2], int64_t t0, int64_t n,
