@@ -11,12 +11,13 @@ folder=$(realpath -m "$1")
 shift
 targets=("${@:-build/kvreel}")
 export CCACHE_DISABLE=1
+commit=$(git rev-parse HEAD) # once: there may be another one when the second copy is made
 jobs=1
 for side in "$folder/one" "$folder/another-place/two"; do
     rm -rf "$side"
     mkdir -p "$side"
-    git archive HEAD | tar xf - -C "$side"
-    git rev-parse HEAD >"$side/COMMIT"
+    git archive "$commit" | tar xf - -C "$side"
+    echo "$commit" >"$side/COMMIT"
     jobs=$((jobs + 1))
     make -s -j"$jobs" -C "$side" "${targets[@]}" MAKEFLAGS= >/dev/null
 done

@@ -216,13 +216,13 @@ template <> struct codes_of<false> {
     using type = uint8_t;
 };
 
-static __device__ __forceinline__ float widened(float x)
+/* A template, because a build may have no values of one of them, and clang tells. */
+template <typename X> static __device__ __forceinline__ float widened(X x)
 {
-    return x;
-}
-static __device__ __forceinline__ float widened(kvr_bf16 x)
-{
-    return __uint_as_float((unsigned)x << 16);
+    if constexpr (sizeof x == sizeof(kvr_bf16))
+        return __uint_as_float((unsigned)x << 16);
+    else
+        return x;
 }
 
 /* The planes, in T. */
