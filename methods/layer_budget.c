@@ -80,10 +80,11 @@ static enum kvr_status from_file(const char *path, int layer, int n_layers, doub
                         (long long)sb.st_size, MAX_FILE);
     f = fopen(path, "r");
     if (!f)
-        return kvr_fail(errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
-                        "layer budget '%s': not none, linear, falling, moviegen or storyeval, and as a "
-                        "file: %s",
-                        path, strerror(errno));
+        return kvr_fail(
+            errno == ENOENT ? KVR_ENOTFOUND : KVR_EIO,
+            "layer budget '%s': not none, linear, falling, moviegen or storyeval, and as a "
+            "file: %s",
+            path, strerror(errno));
     while (st == KVR_OK && (errno = 0, getline(&line, &size, f)) >= 0) {
         int got = read_line(line, &x);
 

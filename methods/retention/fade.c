@@ -211,8 +211,7 @@ static enum kvr_status hold(const struct work *w, int h, const struct memory *m)
             turn(w, k, S, m->at[i].place);
         for (int64_t s = 0; s < S; s++)
             KVR_TRY(kvr_summaries_add(ctx->summaries, h, i * S + s, 1, (int)d,
-                                      ctx->counts_only ? NULL : k + s * d,
-                                      w->v + (i * S + s) * d));
+                                      ctx->counts_only ? NULL : k + s * d, w->v + (i * S + s) * d));
     }
     return KVR_OK;
 }
@@ -234,8 +233,8 @@ static enum kvr_status rewrite(const struct work *w, int h, const struct memory 
 static enum kvr_status work_open(struct work *w)
 {
     const size_t half = (size_t)(w->ctx->head_dim / 2) + 1;
-    const size_t n = (size_t)(w->o->slots + 1) * (size_t)w->ctx->tokens_per_frame *
-                     (size_t)w->ctx->head_dim;
+    const size_t n =
+        (size_t)(w->o->slots + 1) * (size_t)w->ctx->tokens_per_frame * (size_t)w->ctx->head_dim;
 
     w->cosines = malloc(2 * half * sizeof *w->cosines);
     w->k = malloc(2 * n * sizeof *w->k);

@@ -41,8 +41,8 @@ static void needs(const void *opts, struct kvr_thin_needs *out)
 
 struct work {
     const struct kvr_policy_ctx *ctx;
-    int64_t chunk, past;     /* frames of a chunk; frames of the window before the newest chunk, R */
-    kvr_bf16 *k, *v;         /* [R S][H][D] */
+    int64_t chunk, past; /* frames of a chunk; frames of the window before the newest chunk, R */
+    kvr_bf16 *k, *v;     /* [R S][H][D] */
     double *cosines, *sines; /* [D / 2] */
     float *raw;              /* [2 D] */
 };
@@ -144,8 +144,7 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     if (st == KVR_OK && frames > past)
         memset(keep, 0, (size_t)((frames - past) * S * ctx->n_heads));
     if (st == KVR_OK && begin >= o->frames) {
-        memset(keep + (begin - chunk) * S * ctx->n_heads, 0,
-               (size_t)(chunk * S * ctx->n_heads));
+        memset(keep + (begin - chunk) * S * ctx->n_heads, 0, (size_t)(chunk * S * ctx->n_heads));
         for (int h = 0; h < ctx->n_heads && st == KVR_OK; h++)
             st = hold(&w, h, begin - chunk);
     }

@@ -90,8 +90,8 @@ static void rate(const struct kvr_score_job *job)
         for (int64_t i = 0; i < job->n; i++) {
             const int64_t at = (job->token[i] * (int64_t)ctx->n_heads + h) * d;
 
-            job->score[i] += (float)(exp(l[i] - top) / total * length(ctx->all_values + at, d) /
-                                     job->n_heads);
+            job->score[i] +=
+                (float)(exp(l[i] - top) / total * length(ctx->all_values + at, d) / job->n_heads);
         }
     }
 }

@@ -125,7 +125,8 @@ START_TEST(fading_is_the_published)
                                   (span == 1 || (v[0] > (float)first + .2f &&
                                                  v[0] < (float)(first + span - 1) - .2f)),
                               "entry %d: %g of %d..%d", i, (double)v[0], first, first + span - 1);
-            ck_assert(fabsf(v[1] - (float)(s / H)) <= 1e-5f && fabsf(v[2] - (float)(s % H)) <= 1e-5f);
+            ck_assert(fabsf(v[1] - (float)(s / H)) <= 1e-5f &&
+                      fabsf(v[2] - (float)(s % H)) <= 1e-5f);
         }
         first += span;
     }

@@ -189,6 +189,23 @@ START_TEST(random_is_seeded)
 }
 END_TEST
 
+/* Nine frames full: at the third chunk all but the newest frame go, and it fills up again. */
+START_TEST(a_reset_empties)
+{
+    const struct kvr_setting set[] = { { "frames", "9" }, { "recent", "1" }, { "sink", "1" } };
+    int64_t n = 0;
+
+    rollout("HARD_RESET", set, 3, 0, &got); /* the last pass sees four chunks stored */
+    for (int t = 0; t < 4 * CHUNK; t++) {
+        const bool held = t < S || t >= 3 * CHUNK - S;
+
+        ck_assert_msg(got.held[0][t] == held, "token %d", t);
+        n += held;
+    }
+    ck_assert_int_eq(got.n[0], n);
+}
+END_TEST
+
 /* Whole frames stay or go. */
 START_TEST(units_are_whole)
 {
@@ -490,7 +507,7 @@ START_TEST(turns_by_hand)
     for (int i = 0; i < 4; i++) {
         const double a = k[2 * i], b = k[2 * i + 1];
         const double due = ((Q[0] * re - Q[1] * im) * a + (Q[0] * im + Q[1] * re) * b) / 4 +
-                            (.75 - .25) * size * sqrt(a * a + b * b);
+                           (.75 - .25) * size * sqrt(a * a + b * b);
 
         ck_assert_msg(fabs(score[i] - due) <= 1e-5, "%d: %g, not %g", i, (double)score[i], due);
     }
@@ -568,6 +585,7 @@ int main(void)
     tcase_add_test(tc, heads_share_a_budget);
     tcase_add_test(tc, a_rolling_window_is_the_window);
     tcase_add_test(tc, random_is_seeded);
+    tcase_add_test(tc, a_reset_empties);
     tcase_add_test(tc, units_are_whole);
     tcase_add_loop_test(tc, columns_are_softmax, 0, 6);
     tcase_add_test(tc, queries_are_picked);

@@ -58,8 +58,7 @@ START_TEST(bytes_are_near_entropy)
             lo = fminf(lo, kvr_f16_to_f32(kvr_f32_to_f16(x[i])));
             hi = fmaxf(hi, kvr_f16_to_f32(kvr_f32_to_f16(x[i])));
         }
-        step = kvr_f16_to_f32(
-            kvr_f32_to_f16(kvr_f16_to_f32(kvr_f32_to_f16(hi - lo)) * .1f));
+        step = kvr_f16_to_f32(kvr_f32_to_f16(kvr_f16_to_f32(kvr_f32_to_f16(hi - lo)) * .1f));
         for (int i = b * 64 * W; i < (b + 1) * 64 * W; i++) {
             const float q = rintf(y[i] / step) - rintf(lo / step);
 

@@ -21,7 +21,8 @@ START_TEST(long_tokens_cost_the_others_nothing)
 {
     struct kvr_codec *c = open_codec("norm | asym(bits=2,group=32)", KVR_K, false, KVR_COMPUTE_F32);
     const int64_t width = shape.n_heads * shape.head_dim;
-    float *x = floats(elements(&shape)), *y = floats(elements(&shape)), *z = floats(elements(&shape));
+    float *x = floats(elements(&shape)), *y = floats(elements(&shape)),
+          *z = floats(elements(&shape));
     struct kvr_dev *dev = open_dev();
     struct kvr_packed a, b;
 

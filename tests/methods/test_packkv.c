@@ -91,8 +91,8 @@ START_TEST(most_is_the_published)
     double bits;
 
     kvr_codec_layout(c, 0, &s, &l);
-    bits = 8 * (double)(l.bytes.meta + l.bytes.codes + (size_t)l.most_entries) /
-           (double)elements(&s);
+    bits =
+        8 * (double)(l.bytes.meta + l.bytes.codes + (size_t)l.most_entries) / (double)elements(&s);
     ck_assert_msg(fabs(bits - ((_i ? 3 + 5 / 16. : 4 + 7 / 16.) + (32 + 8) / 1536. + 1 / 64.)) <=
                       1e-9,
                   "%g", bits);

@@ -55,7 +55,8 @@ END_TEST
  * variance within 8 % of ((pi / 2) |q|^2 |r|^2 - (q . r)^2) / D. */
 START_TEST(products_have_no_bias)
 {
-    float *r = floats(elements(&shape)), *q = floats(elements(&shape)), *y = floats(elements(&shape));
+    float *r = floats(elements(&shape)), *q = floats(elements(&shape)),
+          *y = floats(elements(&shape));
     double sum = 0, square = 0, formula = 0;
 
     kvr_normal(r, elements(&shape), 3, KVR_RNG_TEST, 1, 0, 0);
@@ -83,7 +84,8 @@ END_TEST
 START_TEST(distortions_are_the_published)
 {
     static const double want[] = { .5708, .1846, .0542 };
-    float *k = floats(elements(&shape)), *q = floats(elements(&shape)), *y = floats(elements(&shape));
+    float *k = floats(elements(&shape)), *q = floats(elements(&shape)),
+          *y = floats(elements(&shape));
     double got = 0;
     char text[64];
 

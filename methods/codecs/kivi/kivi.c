@@ -110,9 +110,7 @@ static void decode_raw(const struct kvr_stage_job *job, const struct kvr_stage_d
         for (int64_t i = 0; i < width; i++) {
             const float x = kvr_bf16_to_f32(from[i]);
 
-            out[i] = mode == KVR_DECODE_SET   ? x
-                     : mode == KVR_DECODE_ADD ? out[i] + x
-                                              : out[i] - x;
+            out[i] = mode == KVR_DECODE_SET ? x : mode == KVR_DECODE_ADD ? out[i] + x : out[i] - x;
         }
     }
 }

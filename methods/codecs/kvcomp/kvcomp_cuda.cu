@@ -17,9 +17,9 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     if (left >= 0) {
         for (int64_t c = 0; c < d; c++)
-            kvr_part_put(p.mode, out, to + c,
-                         cells_load(CELLS_BF16,
-                                    packkv_get(codes, 2 * ((left * g.n_heads + h) * d + c), 2)));
+            kvr_part_put(
+                p.mode, out, to + c,
+                cells_load(CELLS_BF16, packkv_get(codes, 2 * ((left * g.n_heads + h) * d + c), 2)));
         return;
     }
     const struct kvcomp_code k = kvcomp_open(meta);

@@ -65,7 +65,8 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     const struct packkv g = packkv_of(job);
 
     *out = (struct kvr_layout){
-        .bytes = { .codes = (size_t)packkv_tail(&g), .meta = (size_t)packkv_order_at(&g, g.blocks) },
+        .bytes = { .codes = (size_t)packkv_tail(&g),
+                   .meta = (size_t)packkv_order_at(&g, g.blocks) },
         .entry.codes = 1,
         .most_entries = g.blocks * g.n_heads * PACKKV_ROUNDS * round_bytes(&g, g.bits),
         .form = KVR_FORM_OWN,
@@ -174,7 +175,8 @@ static int seed_of(const uint8_t *q, int64_t width, const bool *taken)
 
 /* A round is begun by the token most like the mean of those left; then always the one comes next that
  * adds the fewest bits, of equal ones the oldest. lo, hi [width]. */
-static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi, uint8_t *order)
+static void order_greedily(const uint8_t *q, int64_t width, uint8_t *lo, uint8_t *hi,
+                           uint8_t *order)
 {
     bool taken[PACKKV_BLOCK] = { false };
 
@@ -296,8 +298,8 @@ static enum kvr_status code_blocks(const struct kvr_stage_job *job, const struct
     int64_t total = 0;
     uint8_t *to;
 
-    KVR_TRY(kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META,
-                          (size_t)packkv_order_at(g, g->blocks)));
+    KVR_TRY(
+        kvr_buf_alloc(&out->meta, job->dev, KVR_MEM_META, (size_t)packkv_order_at(g, g->blocks)));
 #pragma omp parallel for schedule(static)
     for (int64_t b = 0; b < g->blocks; b++)
         end[b] = pack_block(g, x, how, b, rooms + b * all * width, out->meta.p, packs + b * most);
@@ -342,8 +344,8 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *meta, int64_t t,
-                        int place, int64_t h, enum kvr_decode_mode mode, float *out)
+static void decode_head(const struct packkv *g, const uint8_t *codes, const uint8_t *meta,
+                        int64_t t, int place, int64_t h, enum kvr_decode_mode mode, float *out)
 {
     const int64_t round = packkv_round_at(g, meta, t / PACKKV_BLOCK, h, place);
     const float s = cells_load(CELLS_F16, packkv_get(meta, packkv_scale_at(g, t), 2));

@@ -16,8 +16,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (i >= p.n * p.width)
         return;
     if (left >= 0) {
-        const unsigned raw =
-            packkv_get(codes, 2 * ((left * g.n_heads + h) * g.head_dim + c), 2);
+        const unsigned raw = packkv_get(codes, 2 * ((left * g.n_heads + h) * g.head_dim + c), 2);
 
         kvr_part_put(p.mode, out, i, cells_load(CELLS_BF16, raw));
         return;

@@ -26,9 +26,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
         for (int r = 0; r < 8; r++)
-            code[r] = 8 * t8 + r < g.n_tok
-                          ? ternary_code(&g, s, x[(8 * t8 + r) * g.channels + c])
-                          : 0u;
+            code[r] =
+                8 * t8 + r < g.n_tok ? ternary_code(&g, s, x[(8 * t8 + r) * g.channels + c]) : 0u;
         kvr_store8<uint8_t>(planes, t8, c, code, codes);
     }
 }

@@ -22,8 +22,9 @@ struct trq_opts {
         KVR_OPT_INT(struct trq_opts, anchor, 4, 2, 8, "bits of the first frame: 2, 4 or 8"),       \
         KVR_OPT_INT(struct trq_opts, group, 64, 8, TRQ_MAX_GROUP,                                  \
                     "channels of a head sharing a scale, a multiple of 8"),                        \
-        KVR_OPT_INT(struct trq_opts, unit, 0, 0, 1 << 30,                                          \
-                    "tokens predicted from as many before; 0: a frame, or what is coded at one time")
+        KVR_OPT_INT(                                                                               \
+            struct trq_opts, unit, 0, 0, 1 << 30,                                                  \
+            "tokens predicted from as many before; 0: a frame, or what is coded at one time")
 static const struct kvr_opt options[] = { TRQ_OPTIONS, { 0 } };
 static const struct kvr_opt heads_options[] = {
     TRQ_OPTIONS,
@@ -104,8 +105,8 @@ static uint64_t choose_heads(const struct trq *g, const float *x)
 
         for (int64_t t = g->unit; t < g->n_tok; t++)
             for (int64_t c = h * g->head_dim; c < (h + 1) * g->head_dim; c++) {
-                const double e = (double)x[t * g->channels + c] -
-                                 (double)x[(t - g->unit) * g->channels + c];
+                const double e =
+                    (double)x[t * g->channels + c] - (double)x[(t - g->unit) * g->channels + c];
 
                 sum += e * e;
             }

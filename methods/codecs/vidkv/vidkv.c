@@ -65,10 +65,10 @@ static void layout(const struct kvr_stage_job *job, struct kvr_layout *out)
     const struct vidkv g = vidkv_of(job);
 
     *out = (struct kvr_layout){
-        .bytes = { .codes = (size_t)vidkv_signs_at(&g) +
-                            kvr_pack_bytes(g.n_tok, vidkv_signs(&g), 1),
-                   .meta = (size_t)vidkv_bits_at(&g) * sizeof(kvr_f16) +
-                           (size_t)(g.head_dim + 7) / 8 },
+        .bytes = { .codes =
+                       (size_t)vidkv_signs_at(&g) + kvr_pack_bytes(g.n_tok, vidkv_signs(&g), 1),
+                   .meta =
+                       (size_t)vidkv_bits_at(&g) * sizeof(kvr_f16) + (size_t)(g.head_dim + 7) / 8 },
         .form = KVR_FORM_OWN,
         .n_tok = g.n_tok,
         .unit_tokens = g.group,
@@ -155,9 +155,10 @@ static void code_hard(const struct vidkv *g, const float *x, int64_t i, int h, i
     }
     s = bad ? NAN : vidkv_half(vidkv_half(hi - lo) / 3);
     for (int64_t r = 0; r < n; r++)
-        q[r] = s > 0 ? (uint8_t)cells_clamp(
-                           rintf(vidkv_half(vidkv_half(vidkv_half(from[r * width]) - lo) / s)), 0, 3)
-                     : 0;
+        q[r] = s > 0
+                   ? (uint8_t)cells_clamp(
+                         rintf(vidkv_half(vidkv_half(vidkv_half(from[r * width]) - lo) / s)), 0, 3)
+                   : 0;
     meta[i * all + at] = (kvr_f16)cells_store(CELLS_F16, s);
     meta[vidkv_groups(g) * all + i * all + at] = (kvr_f16)cells_store(CELLS_F16, bad ? 0 : lo);
     kvr_pack(codes, g->n_tok, all, 2, i * g->group, n, at, 1, q);

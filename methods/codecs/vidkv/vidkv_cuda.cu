@@ -42,8 +42,8 @@ static __global__ void __launch_bounds__(THREADS)
     for (int f = 0; f < g.easy; f++) {
         const int a = f * before % g.easy;
         const int64_t at = (h * g.easy + f) * 2, all = vidkv_signs(&g);
-        const float re = vidkv_read(g, codes + vidkv_signs_at(&g), meta + vidkv_sign_meta_at(&g), t,
-                                    at, all, 1);
+        const float re =
+            vidkv_read(g, codes + vidkv_signs_at(&g), meta + vidkv_sign_meta_at(&g), t, at, all, 1);
         const float im = vidkv_read(g, codes + vidkv_signs_at(&g), meta + vidkv_sign_meta_at(&g), t,
                                     at + 1, all, 1);
 
