@@ -218,7 +218,7 @@ static enum kvr_status encode(const struct kvr_stage_job *job, float *x, struct 
     uint8_t *bits = (uint8_t *)(meta + vidkv_bits_at(&g)), *codes = out->codes.p;
     const size_t each = (size_t)g.group * 2 * VIDKV_MAX_EASY;
     const int64_t n = vidkv_groups(&g);
-    int easy[VIDKV_MAX_DIM], hard[VIDKV_MAX_DIM];
+    int easy[VIDKV_MAX_DIM] = { 0 }, hard[VIDKV_MAX_DIM] = { 0 };
     float *room = malloc(((size_t)n + 1) * each * sizeof *room);
 
     if (!room)
@@ -254,9 +254,9 @@ static void decode(const struct kvr_stage_job *job, const struct kvr_stage_data 
     const int64_t all_hard = vidkv_hard(&g), all_signs = vidkv_signs(&g), groups = vidkv_groups(&g);
     const kvr_f16 *meta = in->meta.p, *sign_meta = meta + vidkv_sign_meta_at(&g);
     const uint8_t *bits = (const uint8_t *)(meta + vidkv_bits_at(&g)), *codes = in->codes.p;
-    int easy[VIDKV_MAX_DIM], hard[VIDKV_MAX_DIM];
+    int easy[VIDKV_MAX_DIM] = { 0 }, hard[VIDKV_MAX_DIM] = { 0 };
     uint8_t q[2 * VIDKV_MAX_DIM];
-    float X[2 * VIDKV_MAX_EASY];
+    float X[2 * VIDKV_MAX_EASY] = { 0 };
 
     sort_channels(&g, bits, easy, hard);
     for (int64_t t = t0; t < t0 + n; t++)
