@@ -137,6 +137,19 @@ START_TEST(fading_is_the_published)
 }
 END_TEST
 
+/* Where young frames are the nearest ones the newest stays by itself all the same. */
+START_TEST(the_newest_is_not_merged)
+{
+    struct kit t;
+
+    roll(&t, "fade(fading=2)", 15);
+    ck_assert(got_v[11 * S * W] == 14);
+    ck_assert_msg(got_v[10 * S * W] < 13 && got_v[10 * S * W] > 10, "%g",
+                  (double)got_v[10 * S * W]);
+    done(&t);
+}
+END_TEST
+
 /* A long video fills all times but for the newest three with the oldest entries at the beginning. */
 START_TEST(fading_goes_on)
 {
@@ -201,6 +214,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, fading_is_the_published, 0, 3);
+    tcase_add_test(tc, the_newest_is_not_merged);
     tcase_add_test(tc, fading_goes_on);
     tcase_add_loop_test(tc, replay_is_the_published, 0, 5);
     tcase_add_test(tc, replay_waits_for_the_window);

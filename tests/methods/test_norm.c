@@ -54,6 +54,28 @@ START_TEST(long_tokens_cost_the_others_nothing)
 }
 END_TEST
 
+/* What is divided by comes back: a quotient and a product, each right to 2^-24. */
+START_TEST(nothing_is_lost)
+{
+    struct kvr_codec *c = open_codec("norm | raw(type=f32)", KVR_K, false, KVR_COMPUTE_F32);
+    float *x = floats(elements(&shape)), *y = floats(elements(&shape));
+    struct kvr_dev *dev = open_dev();
+    struct kvr_packed p;
+
+    fill_block(x, &shape, (enum fill)_i, 4);
+    p = encode(c, dev, x);
+    kvr_codec_decode(&p, 0, shape.n_tok, 0, 3, y);
+    for (size_t i = 0; i < elements(&shape); i++)
+        ck_assert_msg(fabsf(y[i] - x[i]) <= 2.5e-7f * fabsf(x[i]), "%s: %a, not %a", fill_names[_i],
+                      (double)y[i], (double)x[i]);
+    kvr_packed_free(&p);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(x);
+    free(y);
+}
+END_TEST
+
 /* OScaR: 3 bits of a grid, and 16 for a token of 12 heads of 128. */
 START_TEST(sizes_are_the_published)
 {
@@ -72,6 +94,7 @@ int main(void)
     TCase *tc = tcase_create("norm");
 
     tcase_add_test(tc, long_tokens_cost_the_others_nothing);
+    tcase_add_loop_test(tc, nothing_is_lost, 0, FILL_TINY);
     tcase_add_test(tc, sizes_are_the_published);
     suite_add_tcase(s, tc);
     return run_suite(s);
