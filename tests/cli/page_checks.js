@@ -14,6 +14,11 @@
     say(fact(/(\d+) of \d+ measured/) > 0 && fact(/(\d+) of \d+ measured/) ===
         fact(/Verdicts\D*(\d+) VALID/) + fact(/(\d+) NOISY/) + fact(/; (\d+) draws of chaos/), "the cells add up", $("facts") && $("facts").textContent);
 
+    // Nobody took care of these times: grey, with the reason, and of no part in a front.
+    const greys = all("#table td.grey");
+    say(greys.length === METHODS.length && greys.every(t => t.textContent.includes("UNTIMED") && t.title.startsWith("does not count: UNTIMED")), "times that do not count are grey and say why", greys.map(t => t.title));
+    say(frontier(METHODS, ["runtime", "ssim"], true).open.length === 0 && frontier(METHODS, ["compression", "ssim"], true).open.length > 0, "and make no front");
+
     // Settings against quality: window is an axis of the sweep, group an option of one method.
     say([...$("o-x").options].map(o => o.value).sort().join() === "option group,window", "what was varied can be an axis", [...$("o-x").options].map(o => o.value));
     set("o-x", "window");
