@@ -32,7 +32,9 @@ struct kvr_fig_key {
 struct kvr_fig_axis {
     const struct kvr_plot_axis *spec;
     double lo, hi; /* what is drawn */
-    double cap;    /* > 0: stretched towards 1, what is closer to 1 than this stands at the end */
+    bool
+        narrow; /* has room for half as many ticks: numbers beside each other in a column's width */
+    double cap; /* > 0: stretched towards 1, what is closer to 1 than this stands at the end */
     int n_ticks;
     double tick[KVR_FIG_MAX_TICKS];
 };
@@ -78,6 +80,8 @@ struct kvr_fig_shape {
 extern const struct kvr_fig_shape kvr_fig_shapes[]; /* the last is for unknown bits */
 enum { KVR_FIG_N_SHAPES = 7 };
 
+/* Too narrow for a key beside the plot: a column of a paper. */
+bool kvr_fig_is_narrow(const struct kvr_plot_style *s);
 /* Key, lines of text and places, from the points. */
 void kvr_fig_lay_out(struct kvr_figure *f);
 int kvr_fig_key_rows(const struct kvr_figure *f); /* lines of a column of the key */

@@ -68,7 +68,7 @@ static void stretched_ticks(struct kvr_fig_axis *a)
     static const double nines[] = { 0.99999, 0.99998, 0.99995, 0.9999, 0.9998, 0.9995, 0.999,
                                     0.998,   0.995,   0.99,    0.98,   0.95,   0.9,    0.8,
                                     0.7,     0.5,     0.3,     0,      -0.5,   -1 };
-    const double step = (forward(a, 1.0) - forward(a, a->lo)) / 11.0;
+    const double step = (forward(a, 1.0) - forward(a, a->lo)) / (a->narrow ? 5.5 : 11.0);
     double last = 1.0;
 
     add_tick(a, 1.0);
@@ -170,6 +170,7 @@ enum kvr_status kvr_fig_axes(struct kvr_figure *f)
 
     f->x = (struct kvr_fig_axis){ .spec = &f->spec->x };
     f->y = (struct kvr_fig_axis){ .spec = &f->spec->y };
+    f->x.narrow = kvr_fig_is_narrow(f->style);
     for (int i = 0; st == KVR_OK && i < f->n; i++) {
         const struct kvr_fig_point *p = &f->point[i];
 

@@ -100,6 +100,21 @@ int kvr_fig_key_rows(const struct kvr_figure *f)
     return (n + f->at.key_columns - 1) / f->at.key_columns;
 }
 
+static double font_of(const struct kvr_plot_style *s)
+{
+    return s->font_pt > 0 ? s->font_pt : s->width_in > 0 ? 8.0 : 12.0;
+}
+
+static double width_of(const struct kvr_plot_style *s)
+{
+    return 96.0 * (s->width_in > 0 ? s->width_in : screen_in);
+}
+
+bool kvr_fig_is_narrow(const struct kvr_plot_style *s)
+{
+    return width_of(s) < 45 * font_of(s) * px_per_pt;
+}
+
 void kvr_fig_lay_out(struct kvr_figure *f)
 {
     const struct kvr_plot_style *s = f->style;
@@ -110,8 +125,8 @@ void kvr_fig_lay_out(struct kvr_figure *f)
     char tick[32];
 
     make_key(f);
-    at->width = 96.0 * (s->width_in > 0 ? s->width_in : screen_in);
-    at->font = s->font_pt > 0 ? s->font_pt : s->width_in > 0 ? 8.0 : 12.0;
+    at->width = width_of(s);
+    at->font = font_of(s);
     at->label = fmax(least_pt, 0.75 * at->font);
     at->note = at->label;
     at->key = fmax(least_pt, 0.92 * at->font);
@@ -123,7 +138,7 @@ void kvr_fig_lay_out(struct kvr_figure *f)
         longest =
             kvr_escape_width(f->key[i].text) > longest ? kvr_escape_width(f->key[i].text) : longest;
     key_width = key_px * (1.9 + 0.58 * longest);
-    at->key_below = at->width < 45 * em;
+    at->key_below = kvr_fig_is_narrow(s);
     f->n_notes = 0;
     for (int i = 0; i < 2; i++)
         f->n_notes +=

@@ -278,6 +278,54 @@ START_TEST(settings_are_not_mixed)
 }
 END_TEST
 
+/* Of an axis that is stretched and runs along the narrow side of a page: no more numbers than stand
+ * beside each other, six of six characters. Both axes of one measure are the same. */
+START_TEST(numbers_have_room)
+{
+    static const struct kvr_column columns[] = {
+        { .name = "method" },  { .name = "family" },      { .name = "is_baseline" },
+        { .name = "bits" },    { .name = "ssim_a" },      { .name = "ssim_b" },
+        { .name = "n_ok" },    { .name = "n_attempted" }, { .name = "x_suite" },
+        { .name = "y_suite" },
+    };
+    static const double ssim[] = { 0.75, 0.91, 0.99, 0.999, 0.9999 };
+    const struct kvr_plot_style single = { .width_in = 3.35 };
+    const struct kvr_plot_spec *suites = kvr_plots;
+    struct kvr_plot_spec spec;
+    struct kvr_table *t;
+    struct kvr_plot_result r;
+    char *script, *x, *y;
+    int n = 1;
+
+    while (strcmp(suites->name, "suites") != 0)
+        suites++;
+    spec = *suites;
+    spec.name = "pareto"; /* whose files are removed */
+    ck_assert_int_eq(kvr_table_open(&t, 10, columns), KVR_OK);
+    for (int i = 0; i < 5; i++) {
+        const struct kvr_value v[] = {
+            text("A"),         text("RTN"), integer(0), real(4),    real(ssim[i]),
+            real(ssim[4 - i]), integer(2),  integer(2), text("so"), text("so"),
+        };
+
+        ck_assert_int_eq(kvr_table_add(t, v), KVR_OK);
+    }
+    ck_assert_int_eq(kvr_plot_table(&spec, t, "h", dir, KVR_PLOT_SVG, &single, &r), KVR_OK);
+    script = slurp(in_dir("pareto.gp"));
+    ck_assert_ptr_nonnull(script);
+    x = strstr(script, "set xtics (");
+    y = strstr(script, "set ytics (");
+    ck_assert(x && y);
+    *strchr(x, '\n') = *strchr(y, '\n') = '\0';
+    ck_assert_str_eq(x + 5, y + 5); /* behind "set x", "set y" */
+    for (const char *c = x; (c = strchr(c, ',')); c++)
+        n++;
+    ck_assert_msg(n >= 3 && n <= 6, "%d numbers: %s", n, x);
+    free(script);
+    kvr_table_close(&t);
+}
+END_TEST
+
 /* Two machines are two figures, which say whose they are. A bar of more than the axis holds is cut,
  * which the caption says; settings go by the names that a sweep has. */
 START_TEST(machines_are_not_mixed)
@@ -709,6 +757,7 @@ int main(void)
     tcase_add_test(tc, script_and_data_are_golden);
     tcase_add_test(tc, pictures_are_deterministic);
     tcase_add_test(tc, settings_are_not_mixed);
+    tcase_add_test(tc, numbers_have_room);
     tcase_add_test(tc, machines_are_not_mixed);
     tcase_add_test(tc, nothing_to_draw_is_an_error);
     tcase_add_test(tc, one_point_has_axes);
