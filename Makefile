@@ -124,7 +124,8 @@ $(BUILD)/libkvreel.a: $(OBJ)
 # position independent as an executable's are: everything but thread-local data and data of the C
 # library may go into a library whose own symbols are bound within. Those few are compiled for both.
 ABI_OBJ := $(ABI_SRC:%.c=$(BUILD)/%.o)
-PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o harness/device/emu.o methods/script/talk.o)
+PIC_OBJ := $(addprefix $(BUILD)/,harness/core/status.o harness/device/emu.o methods/script/talk.o \
+	methods/codecs/qjl/qjl.o)
 $(ABI_OBJ) $(filter-out %/emu.o,$(PIC_OBJ)): CFLAGS += -fPIC
 $(BUILD)/harness/device/emu.o: CXXFLAGS += -fPIC
 $(PIC_OBJ): Makefile

@@ -176,6 +176,8 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     const int64_t newest = (active - 1) / CHUNK * CHUNK;
     /* Does the newest chunk compete with the past for a budget? Then that is a chunk's tokens. */
     const bool competes = drops && strstr(retention, "recent=0") && !strstr(retention, "score=age");
+    const bool empties = drops && !strcmp(retention, "reset"); /* all but the newest chunk goes */
+    const bool moves = drops && !strcmp(retention, "fade");    /* frame i's place is entry i's */
     int64_t n, n_bad = 0;
 
     for (int i = 0; i < t->layer.n; i++) {
@@ -201,20 +203,23 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     ck_assert_int_eq(n_bad, 0);
     ck_assert_int_eq(n, count(held, 0, active));
     if (drops)
-        ck_assert_msg(n >= (competes ? CHUNK : active / 4), "%s: %lld of %lld tokens left",
+        ck_assert_msg(n >= (competes || empties ? CHUNK : active / 4), "%s: %lld of %lld tokens left",
                       t->scheme->name, (long long)n, (long long)active);
     else
         ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->scheme->name, (long long)n,
                       (long long)active);
     /* The newest chunk is always there, but where it competes with the past for a budget. */
-    if (!competes)
+    if (!competes && !moves)
         ck_assert_int_eq(count(held, newest, active), active - newest);
 }
 
 /* Coded tokens are where they belong: a misplaced one would be off by two variances; the
- * coarsest grid, two bits over 16 values, by less than half of one. */
+ * coarsest grid, two bits over 16 values, by less than half of one. Signs of a sketch are off by
+ * pi/2 of what is left to them, .57 of a key by two levels, and of few tokens by up to twice that. */
 static void check_values(const struct kit *t, const float *x)
 {
+    const double limit = strstr(t->scheme->method->k, "qjl") ? 1 : 0.5;
+
     for (int i = 0; i < t->layer.n; i++) {
         const struct kvr_segment *s = &t->layer.seg[i];
         double sum = 0;
@@ -237,7 +242,7 @@ static void check_values(const struct kit *t, const float *x)
             }
         }
         if (n)
-            ck_assert_msg(sum / (double)n <= 0.5, "%s: tier %d is off by %g", t->scheme->name,
+            ck_assert_msg(sum / (double)n <= limit, "%s: tier %d is off by %g", t->scheme->name,
                           s->tier, sum / (double)n);
     }
 }
@@ -355,7 +360,8 @@ START_TEST(same_input_same_bytes)
 }
 END_TEST
 
-/* A chunk given again replaces what it stored: as intended, the same bytes. */
+/* A chunk given again replaces what it stored: as intended, the same bytes. Where groups lie across
+ * chunks the older tokens of one are coded from what they read as, and are as near as before. */
 START_TEST(a_chunk_again)
 {
     struct kit t;
@@ -369,8 +375,12 @@ START_TEST(a_chunk_again)
     bytes = kvr_layer_nominal(&t.layer);
     ck_assert_int_eq(store(&t, 4), KVR_OK);
     y = dense(&t, NULL);
-    ck_assert_msg(!memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x), "%s", t.scheme->name);
-    ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
+    if (kvr_scheme_origin_tokens(t.scheme) > CHUNK) {
+        check_layer(&t);
+    } else {
+        ck_assert_msg(!memcmp(x, y, 2 * (size_t)TOKENS * WIDTH * sizeof *x), "%s", t.scheme->name);
+        ck_assert_uint_eq(kvr_layer_nominal(&t.layer), bytes);
+    }
     free(x);
     free(y);
     kit_close(&t);
@@ -447,12 +457,13 @@ START_TEST(eviction)
     ck_assert(!memcmp(x + from, y + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(x + end + from, y + end + from, (end - from) * sizeof *x));
     ck_assert(!memcmp(held + from / WIDTH, held_after + from / WIDTH, (end - from) / WIDTH));
-    if (kvr_tiers_together(&t.scheme->tiers) > 1) { /* a segment is seen in part */
+    if (kvr_tiers_together(&t.scheme->tiers) > 1 ||
+        kvr_scheme_origin_tokens(t.scheme) > CHUNK) { /* a segment is seen in part */
         ck_assert_int_gt(t.layer.seg[0].tok0 + t.layer.seg[0].n_tok, seen.run[0][0]);
         from = (size_t)t.layer.seg[0].tok0 * WIDTH;
     }
     ck_assert_int_eq(count(held_after, 0, (int64_t)from / WIDTH), 0);
-    if (from == 0) /* what is not seen is part of what is */
+    if (count(held, 0, (int64_t)from / WIDTH) == 0) /* what is not seen is part of what is, or gone */
         ck_assert_uint_eq(kvr_layer_resident(&t.layer, &codes), before);
     else
         ck_assert_uint_lt(kvr_layer_resident(&t.layer, &codes), before);
