@@ -257,7 +257,7 @@ $(BUILD)/%.cuda.o: %.cu
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -I. $(NVCCFLAGS) -MMD -MP -c -o $@ $< 2>$@.log || { cat $@.log; exit 1; }
 
-$(BUILD)/tests/cuda/test_%: LDFLAGS += $(SIN_OBJ) $(CUDA_TEST)
+$(BUILD)/tests/cuda/test_%: private LDFLAGS += $(SIN_OBJ) $(CUDA_TEST)
 $(filter $(BUILD)/tests/cuda/test_%,$(TEST_BIN)): $(SIN_OBJ) $(CUDA_TEST)
 
 $(BUILD)/tests/cuda/on_device: tests/cuda/test_kernels.c $(CUDA_TEST) $(CUDA_OBJ) $(TEST_HELP:%.c=$(BUILD)/%.o) \
