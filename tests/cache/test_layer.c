@@ -203,8 +203,9 @@ static void check_cover(const struct kit *t, int64_t active, const uint8_t *held
     ck_assert_int_eq(n_bad, 0);
     ck_assert_int_eq(n, count(held, 0, active));
     if (drops)
-        ck_assert_msg(n >= (competes || empties ? CHUNK : active / 4), "%s: %lld of %lld tokens left",
-                      t->scheme->name, (long long)n, (long long)active);
+        ck_assert_msg(n >= (competes || empties ? CHUNK : active / 4),
+                      "%s: %lld of %lld tokens left", t->scheme->name, (long long)n,
+                      (long long)active);
     else
         ck_assert_msg(n == active, "%s: %lld of %lld tokens", t->scheme->name, (long long)n,
                       (long long)active);
@@ -463,7 +464,8 @@ START_TEST(eviction)
         from = (size_t)t.layer.seg[0].tok0 * WIDTH;
     }
     ck_assert_int_eq(count(held_after, 0, (int64_t)from / WIDTH), 0);
-    if (count(held, 0, (int64_t)from / WIDTH) == 0) /* what is not seen is part of what is, or gone */
+    /* What is not seen may be part of what is, or gone already. */
+    if (count(held, 0, (int64_t)from / WIDTH) == 0)
         ck_assert_uint_eq(kvr_layer_resident(&t.layer, &codes), before);
     else
         ck_assert_uint_lt(kvr_layer_resident(&t.layer, &codes), before);

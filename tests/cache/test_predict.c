@@ -397,9 +397,8 @@ static bool fuses(const struct kvr_scheme *p)
 
     ck_assert_int_eq(kvr_dev_open(&dev, KVR_CUDA), KVR_OK);
     for (int t = 0; t < p->n_tiers; t++)
-        all = all && kvr_attend_fuses(dev, p->k[t], p->v[t],
-                                      kvr_correction_at(p->opts.correction), small.n_heads,
-                                      small.head_dim) == KVR_OK;
+        all = all && kvr_attend_fuses(dev, p->k[t], p->v[t], kvr_correction_at(p->opts.correction),
+                                      small.n_heads, small.head_dim) == KVR_OK;
     kvr_dev_close(&dev);
     return all;
 }

@@ -14,7 +14,8 @@ static inline void watch_rollout(const struct kvr_cache_shape *shape, int n_chun
                                  draw_chunk_fn *draw, kvr_cache_watch_fn *watch, void *ctx)
 {
     const int n_frames = shape->frames_per_chunk;
-    const size_t n = (size_t)(n_frames * shape->tokens_per_frame * shape->n_heads * shape->head_dim);
+    const size_t n =
+        (size_t)(n_frames * shape->tokens_per_frame * shape->n_heads * shape->head_dim);
     float *x = calloc(4 * n, sizeof *x); /* keys, values, queries, output */
     struct kvr_scheme *scheme;
     struct kvr_cache *cache;
