@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/cli/cli.h"
 #include "harness/core/path.h"
@@ -97,12 +98,21 @@ static int report(struct state *s, int64_t conflicts, const struct merge_opts *o
     return code;
 }
 
+/* Where nothing is there to be joined no empty database is left behind either. */
+static enum kvr_status open_for(struct state *s, const struct kvr_call *call, const char *out)
+{
+    for (int i = 0; i < call->n_words; i++)
+        if (access(call->words[i], F_OK) == 0)
+            return kvr_store_open(&s->store, out);
+    return kvr_fail(KVR_ENOTFOUND, "merge: %s: %s", call->words[0], strerror(errno));
+}
+
 static int run(const struct kvr_call *call)
 {
     const struct merge_opts *o = call->opts;
     struct state s = { .shards = json_array() };
     int64_t conflicts = 0;
-    enum kvr_status st = kvr_store_open(&s.store, o->out);
+    enum kvr_status st = open_for(&s, call, o->out);
     int code;
 
     for (int i = 0; st == KVR_OK && i < call->n_words; i++) {

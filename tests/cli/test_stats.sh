@@ -23,7 +23,8 @@ head -c 2000 shards/s1.db >cut.db
 exits 2 "damaged shards are named, the others joined" merge cut.db shards/s0.db -o some.db --json
 json "one joined, one not" '.merged == 1 and .failed == 1'
 says "by name" 'cut\.db'
-exits 2 "a shard that is not there" merge none.db -o some.db
+exits 2 "a shard that is not there" merge none.db -o empty.db
+check "nothing to join leaves no database" test ! -e empty.db
 exits 2 "a database into itself" merge all.db -o all.db
 
 # The same cell with other frames: both attempts stay, and are reported.
