@@ -18,7 +18,7 @@ packages=(
 )
 case "${1:-}" in
 '') ;;
---lint) packages+=(clang clang-format cppcheck) ;;
+--lint) packages+=(clang clang-format cppcheck shellcheck) ;;
 --neon) packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) ;;
 *)
     echo "deps: unknown argument '$1', need --lint, --neon or nothing" >&2

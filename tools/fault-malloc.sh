@@ -136,7 +136,7 @@ written() {
 all=0 crash=0 other=0 untyped=0
 n_commands=0
 try() { # NTH [PLACES]: runs $command; sets rc, leaves files out.txt and err.txt
-    local call=$command in= words
+    local call=$command in='' words
     rm -rf all.db* s.png page figures new.db* out2 made
     case $command in
     *" --db new.db"*) sqlite3 base.db "VACUUM INTO 'new.db'" ;;

@@ -225,6 +225,7 @@ static void pack_some_values(const float *rows, int n, int d, int c, int8_t *cod
         most = larger(most, size_of(*(const vec *)(in + (int64_t)t * d)));
     for (int i = 0; i < VLEN; i++) {
         scale[c + i] = most[i] < INFINITY ? most[i] / TOP : NAN;
+        // cppcheck-suppress uninitvar ; a vector, set lane by lane
         factor[i] = inverse(most[i], TOP);
     }
     for (int t = 0; t < n; t += 4) {
@@ -401,10 +402,10 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
         const bool sane = part[i] >= 0 && part[i] <= (float)(TILE * P_TOP);
 
         sum[i] = sum[i] * less[i] + (sane ? part[i] * worth[i] : NAN);
+        max[i] = now[i];
+        shrink[i] = less[i];
+        weight[i] = worth[i];
     }
-    memcpy(max, now, (size_t)m * sizeof *now);
-    memcpy(shrink, less, (size_t)m * sizeof *less);
-    memcpy(weight, worth, (size_t)m * sizeof *worth);
 }
 
 struct dot_values {

@@ -121,10 +121,11 @@ static void soften(float *s, int64_t stride, const float *bias, int m, int n, fl
     }
     for (int i = 0; i < m; i += VLEN)
         *(vec *)(less + i) = shrink_of(*(const vec *)(old + i), *(const vec *)(top + i));
-    for (int i = 0; i < m; i++)
+    for (int i = 0; i < m; i++) {
         sum[i] = sum[i] * less[i] + part[i];
-    memcpy(shrink, less, (size_t)m * sizeof *less);
-    memcpy(max, top, (size_t)m * sizeof *top);
+        shrink[i] = less[i];
+        max[i] = top[i];
+    }
 }
 
 static void scale(float *x, int n, float factor)

@@ -315,12 +315,13 @@ static void replace(struct kvr_layer *l, const struct change *past, int n_past,
     sort_by_chunk(l);
 }
 
-/* What becomes of the first n_past segments. */
-static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, bool moves, int n_past,
+/* What becomes of the first n_past segments. map: the tier of each token; NULL where all stay in
+ * theirs. */
+static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, int n_past,
                                  struct change *past)
 {
     for (int i = 0, n; i < n_past; i += n) {
-        n = moves ? together(l, i, n_past, map) : 1;
+        n = map ? together(l, i, n_past, map) : 1;
         if (n > 1) { /* the first one becomes all of them */
             const struct kvr_segment *last = &l->seg[i + n - 1];
             const int64_t tok0 = l->seg[i].tok0, n_tok = last->tok0 + last->n_tok - tok0;
@@ -333,7 +334,7 @@ static enum kvr_status move_past(struct kvr_layer *l, const uint8_t *map, bool m
             continue;
         }
         past[i].same = true;
-        KVR_TRY(move(l, i, moves ? map[l->seg[i].tok0] : (uint8_t)l->seg[i].tier, &past[i].same,
+        KVR_TRY(move(l, i, map ? map[l->seg[i].tok0] : (uint8_t)l->seg[i].tier, &past[i].same,
                      &past[i].now));
     }
     return KVR_OK;
@@ -411,7 +412,7 @@ enum kvr_status kvr_layer_commit(struct kvr_layer *l, const float *k, const floa
     if (!past)
         return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", n_past);
     if (moves || thins)
-        st = move_past(l, map, moves, n_past, past);
+        st = move_past(l, moves ? map : NULL, n_past, past);
     else
         for (int i = 0; i < n_past; i++)
             past[i].same = true;
@@ -445,7 +446,7 @@ enum kvr_status kvr_layer_follow(struct kvr_layer *l)
 
     if (!past)
         return kvr_fail(KVR_ENOMEM, "cache: no memory for %d segments", l->n);
-    st = move_past(l, NULL, false, l->n, past);
+    st = move_past(l, NULL, l->n, past);
     if (st == KVR_OK)
         replace(l, past, l->n, &none);
     else

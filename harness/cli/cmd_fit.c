@@ -79,7 +79,7 @@ static int longest(const struct job *j, int frames, double peak, int other, doub
 static enum kvr_status add_method(const struct job *j, const char *name, json_t *rows)
 {
     struct kvr_scheme *scheme = NULL;
-    struct kvr_prediction p;
+    struct kvr_prediction p = { 0 };
     const int asked = j->run.latent_frames;
     const int chunk = j->geo.frames_per_chunk;
     const int half = asked > chunk ? asked / chunk / 2 * chunk : 2 * chunk;

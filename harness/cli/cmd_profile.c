@@ -71,7 +71,7 @@ static kvr_cache_watch_fn *watcher(const struct job *j, void **ctx)
 static enum kvr_status roll(struct job *j, int prompt)
 {
     struct kvr_rollout_result r;
-    void *ctx;
+    void *ctx = NULL;
     kvr_cache_watch_fn *const watch = watcher(j, &ctx);
     const struct kvr_rollout_request req = {
         .model = j->model,

@@ -53,9 +53,12 @@ static void find_about(struct synth *s)
 {
     const struct kvr_trace_info *like = s->like ? kvr_trace_info(s->like) : NULL;
 
-    s->info.model = s->o->name     ? s->o->name
-                    : s->o->preset ? kvr_path_base(s->geo.name)
-                                   : like->model;
+    if (like)
+        s->info.model = like->model;
+    if (s->o->preset)
+        s->info.model = kvr_path_base(s->geo.name);
+    if (s->o->name)
+        s->info.model = s->o->name;
     s->info.licence = like ? like->licence : "none: drawn numbers";
     if (strcmp(s->o->licence, "unknown") != 0)
         s->info.licence = s->o->licence;

@@ -95,9 +95,9 @@ static enum kvr_status named_class(struct parse *p, struct step *s)
 static enum kvr_status brackets(struct parse *p)
 {
     struct step s = { .what = BYTE_IN };
-    const bool not = *p->at == '^';
+    const bool others = *p->at == '^';
 
-    p->at += not ;
+    p->at += others;
     for (bool first = true; first || *p->at != ']'; first = false) {
         const unsigned char from = (unsigned char)*p->at;
         unsigned char to = from;
@@ -119,7 +119,7 @@ static enum kvr_status brackets(struct parse *p)
             take(&s, b);
     }
     p->at++;
-    for (int i = 0; not &&i < 32; i++)
+    for (int i = 0; others && i < 32; i++)
         s.set[i] = (unsigned char)~s.set[i];
     return append(p, s);
 }

@@ -145,7 +145,7 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
         d->cross_work.acc = d->y; /* free while cross-attention runs */
     }
     for (int i = 0; i < c->n_layers; i++) {
-        struct kvr_cross none, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
+        struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
 
         cross->k = carve_floats(a, kvr_cross_k_floats((int)T, c->n_heads, (int)D));
         cross->v = carve_floats(a, kvr_cross_v_floats((int)T, c->n_heads, (int)D));

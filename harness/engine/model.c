@@ -244,7 +244,10 @@ static enum kvr_status hash_file(struct files_hash *f, const char *path)
 {
     char hex[KVR_SHA256_HEX];
 
-    KVR_TRY((f->cheap ? kvr_file_sha256_known : kvr_file_sha256)(path, hex));
+    if (f->cheap)
+        KVR_TRY(kvr_file_sha256_known(path, hex));
+    else
+        KVR_TRY(kvr_file_sha256(path, hex));
     f->unknown = f->unknown || !hex[0];
     return kvr_sha256_add(&f->h, hex, strlen(hex));
 }

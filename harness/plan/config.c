@@ -665,7 +665,8 @@ static enum kvr_status check_keys(const struct kvr_yaml_node *root)
     enum { N = sizeof config_keys / sizeof *config_keys - 1 };
     const char *keys[N + KVR_N_SETTINGS + 1] = { NULL };
 
-    memcpy(keys, config_keys, N * sizeof *keys);
+    for (int i = 0; i < N; i++)
+        keys[i] = config_keys[i];
     for (int i = 0; i < KVR_N_SETTINGS; i++)
         keys[N + i] = kvr_setting_rows[i].name;
     return kvr_yaml_keys(root, keys);

@@ -133,7 +133,7 @@ static enum kvr_status read_frames(struct sheet *s, struct kvr_video *v, const c
                                    const char *path, const char *sha256)
 {
     char *dir, *file;
-    char hex[KVR_SHA256_HEX];
+    char hex[KVR_SHA256_HEX] = "";
     enum kvr_status st;
 
     KVR_TRY(kvr_html_media(&dir, s->c->db, s->c->media, path));

@@ -334,6 +334,7 @@ const char *kvr_setting_said(const char *column)
  * was scored by. `column`: value, extra. `table`: with a dot behind it. */
 static void put_score(FILE *to, const char *column, const char *table, const char *metric, int n)
 {
+    // cppcheck-suppress wrongPrintfScanfArgNum ; arguments by their place
     fprintf(
         to,
         "coalesce((SELECT m.%1$s FROM metric m WHERE m.cell = %2$skey AND m.name = '%4$.*3$s'), "
@@ -345,6 +346,7 @@ static void put_score(FILE *to, const char *column, const char *table, const cha
 /* The cell of that run whose series counts. */
 static void put_series(FILE *to, const char *table, const char *metric, int n)
 {
+    // cppcheck-suppress wrongPrintfScanfArgNum ; as above
     fprintf(to,
             "coalesce((SELECT x.cell FROM series x WHERE x.cell = %1$skey AND x.name = '%3$.*2$s' "
             "LIMIT 1), (SELECT t.key FROM cell t JOIN series x ON x.cell = t.key WHERE t.run = "

@@ -170,6 +170,7 @@ static double least_of_top(const double *w, int64_t n)
         int i = 0;
 
         if (size < KVR_PROBE_TOP_KEYS) {
+            // cppcheck-suppress uninitvar ; size of them are set
             for (i = size++; i > 0 && heap[(i - 1) / 2] > w[j]; i = (i - 1) / 2)
                 heap[i] = heap[(i - 1) / 2];
         } else if (w[j] > heap[0]) {

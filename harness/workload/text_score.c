@@ -7,7 +7,7 @@
 
 enum { ROWS = 32 };
 
-/* log sum exp of n logits, and the place of the largest. NaN when one is not finite. */
+/* log sum exp of n > 0 logits, and the place of the largest. NaN when one is not finite. */
 static double log_sum(const float *x, int n, int *top)
 {
     float most = x[0];
@@ -21,6 +21,7 @@ static double log_sum(const float *x, int n, int *top)
         }
     for (int i = 0; i < n; i++)
         sum += (double)expf(x[i] - most);
+    // cppcheck-suppress invalidFunctionArg ; the largest alone adds 1
     return most + log(sum);
 }
 
@@ -43,6 +44,7 @@ static double divergence(const float *r, const float *x, double log_x, int n, in
         sum += e;
         weighed += e * ((double)r[i] - (double)x[i]);
     }
+    // cppcheck-suppress invalidFunctionArg ; as above
     return weighed / sum - (most + log(sum) - log_x);
 }
 

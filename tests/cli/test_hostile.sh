@@ -56,11 +56,10 @@ check "a limit to files' size ends with a reason" bash -c "[ \$(cat f.rc) -lt 10
 # A config that comes slowly holds the program where it has just begun.
 mkfifo slow
 begin() { # pid: of a program that waits for the rest of its config
-    local i
     exec 4<>slow
     "$@" 4>&- &
     pid=$!
-    for i in $(seq 400); do
+    for _ in $(seq 400); do
         for fd in "/proc/$pid/fd"/*; do [ "$(readlink "$fd")" != "$PWD/slow" ] || return 0; done
         sleep 0.05
     done

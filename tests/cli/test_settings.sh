@@ -19,7 +19,7 @@ exits 0 "a dry run on a database of schema 3" run a.yaml --db old.db --out o --d
 json "finds its cells" '.cells == 4 and .done_before == 4 and .to_run == 0'
 check "and leaves it alone" test "$(sqlite3 old.db 'PRAGMA user_version')" = 3 -a ! -e old.db.schema3
 for set in sink=3\ timing=true compute=bf16\ kind=probe\ probe_every=64 metrics=psnr; do
-    # shellcheck disable=SC2086 # words on purpose
+    # shellcheck disable=SC2046,SC2086 # words on purpose
     exits 0 "its cells of $set" run a.yaml --db old.db --out o -n --json -s path=staged $(printf ' -s %s' $set)
     json "are found" '.cells == 2 and .done_before == 2'
 done

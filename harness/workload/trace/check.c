@@ -88,7 +88,8 @@ static enum kvr_status same_positions(struct seen *s, const struct kvr_trace_cal
 
         if (!room)
             return kvr_fail(KVR_ENOMEM, "%s: no memory for positions", kvr_st_path(c->file));
-        s->position = memcpy(room, c->position.data, bytes);
+        s->position = room;
+        memcpy(s->position, c->position.data, bytes);
         s->chunk = chunk;
     }
     if (memcmp(s->position, c->position.data, bytes) == 0)

@@ -124,10 +124,12 @@ static void make_code(const int64_t *count, int n, uint8_t *length)
     for (int m = n; m < 2 * n - 1; m++) {
         node[m] = (struct node){ 0, -1 };
         for (int k = 0; k < 2; k++) {
-            int best = -1;
+            int best = 0;
 
-            for (int i = 0; i < m; i++)
-                if (node[i].parent < 0 && (best < 0 || node[i].count < node[best].count))
+            while (node[best].parent >= 0)
+                best++;
+            for (int i = best + 1; i < m; i++)
+                if (node[i].parent < 0 && node[i].count < node[best].count)
                     best = i;
             node[best].parent = m;
             node[m].count += node[best].count;

@@ -253,6 +253,7 @@ static int64_t pack_round(const struct packkv *g, const uint8_t *q, int64_t widt
         put_bits(&w, (unsigned)n[c], g->lens);
     for (int64_t c = 0; c < g->head_dim; c++)
         for (int i = 0; i < PACKKV_ROUND; i++)
+            // cppcheck-suppress uninitvar ; set by the first loop
             put_bits(&w, (unsigned)(q[order[i] * width + h * g->head_dim + c] - lo[c]), n[c]);
     return (w.bit + 7) / 8;
 }
