@@ -45,7 +45,8 @@ static __device__ __forceinline__ struct part part_of(const struct kvr_attend_sh
 }
 
 /* Rows of a state, or of a part's own place: row i of the block is row at + i * step of them, and
- * there are n. */
+ * there are n. Where sums and output are is a chosen start and a chosen offset: of two addresses the
+ * compiler has one ready before the loop over tiles, and on sm_100 no register to keep it in. */
 struct rows_at {
     int64_t at;
     int step, n;
@@ -65,8 +66,8 @@ rows_of_part(const struct kvr_attend_shape &a, const struct cut &c, int slot, in
              whole ? a.n_heads : 1,
              n,
              whole ? mx : parts,
-             whole ? sum : parts + n_rows,
-             whole ? acc : parts + 2 * n_rows };
+             (whole ? sum : parts) + (whole ? 0 : n_rows),
+             (whole ? acc : parts) + (whole ? 0 : 2 * n_rows) };
 }
 
 #endif
