@@ -805,6 +805,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
 {
     const struct kvr_codec *c = p->codec;
     const int last = c->n_stages - 1; /* always a grid */
+    bool exact = false;
 
     *out = (struct kvr_coding_noise){ 0 };
     for (int i = 0; i <= last; i++) {
@@ -813,6 +814,7 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->kind ==
             KVR_STAGE_TRANSFORM) /* kept elements before it are spread over all */
             *out = (struct kvr_coding_noise){ .rotated = true };
+        exact = exact || job.stage->kind == KVR_STAGE_EXACT;
         if (job.stage->noise && (job.stage->kind == KVR_STAGE_EXACT || i == last))
             job.stage->noise(&job, &p->stage[i], out);
     }
@@ -823,6 +825,8 @@ void kvr_codec_noise(const struct kvr_packed *p, struct kvr_coding_noise *out)
         if (job.stage->noise && job.stage->kind == KVR_STAGE_SHIFT)
             job.stage->noise(&job, &p->stage[i], out);
     }
+    if (out->turned && exact) /* of some pairs one channel alone errs */
+        out->kind = KVR_NOISE_MEASURED;
 }
 
 void kvr_packed_scales(const struct kvr_packed *p, int64_t t0, int64_t n, int h0, int nh,

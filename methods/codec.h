@@ -178,6 +178,8 @@ struct kvr_coding_noise {
     bool dead_zone;       /* UNIFORM, SCALES, levels -1, 0, 1: the error opposes the element */
     float relative;       /* RELATIVE */
     bool rotated;         /* all this is in the space of the codec's transform: rotate the query */
+    bool turned;          /* errors turn with the key, by pairs of channels of one scale: lengths of
+                           * a query's pairs are what counts, no channel alone */
     /* Elements held exactly, error 0: ascending flat indices (t*H + h)*D + d. In rotated
      * space where the transform precedes the EXACT stage. */
     const int32_t *exact;
@@ -262,8 +264,8 @@ struct kvr_stage {
      * every byte of its buffers. */
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* GRID: the kind of its error and all that belongs to the kind; NULL: unknown. EXACT: `exact`
-     * and `n_exact`. SHIFT: nothing, unless it does not put back all it took off; then the kind is
-     * MEASURED. Other fields are left alone. `in` may hold nothing. */
+     * and `n_exact`. SHIFT: nothing, unless it does not put back all it took off, or turns what it
+     * puts back; then the kind is MEASURED, or `turned` is set. Other fields are left alone. `in` may hold nothing. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 

@@ -75,7 +75,9 @@ enum kvr_status kvr_method_require(const struct kvr_method **out, const char *na
 bool kvr_method_spec(const struct kvr_method *m, int i, char *spec, size_t n);
 
 struct kvr_setting {
-    const char *name, *value; /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8" */
+    /* "bits", "4"; "k.group", "32"; "recent.v.bits", "8"; or a part of another row by its name, or
+     * as a text: "retention", "H2O"; "tiers", "sinks(frames=1)"; "k.codec", "unrope | sym(bits=4)" */
+    const char *name, *value;
 };
 
 /* Which pass of a chunk leaves its keys and values. LAST_STEP: that of the last denoising step, and

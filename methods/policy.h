@@ -188,6 +188,7 @@ struct kvr_retention {
     /* A sentence when the options mislead on a model of this shape, heads of keys and values being
      * n_heads (all 0: of any), else NULL; may be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
+    const char *position; /* where keys are read, if not where they were made; NULL: there */
 };
 
 /* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */

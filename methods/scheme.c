@@ -153,25 +153,117 @@ static enum kvr_status apply(struct kvr_scheme *p, const struct kvr_setting *s)
     return KVR_OK;
 }
 
-static enum kvr_status open_codecs(struct kvr_scheme *p)
+/* ---- parts of other rows ------------------------------------------------------------------- */
+
+/* Settings that name a part instead of setting its options: of all that is held
+ *
+ *     retention, tiers                  a row's by its name, "none", or the part's text
+ *     codec, k.codec, v.codec           a row's (of its first tier) by its name, or a pipeline
+ *     recent.codec, recent.k.codec      of the tier `recent` alone
+ *
+ * They are read before the options, which are those of the parts that are named. */
+static const char retention_setting[] = "retention", tiers_setting[] = "tiers";
+
+struct given {
+    const struct kvr_setting *settings;
+    int n;
+};
+
+/* The last that was given of that name, or NULL. */
+static const char *given_value(const struct given *g, const char *name)
 {
-    const struct kvr_method *m = p->method;
+    const char *value = NULL;
+
+    for (int i = 0; i < g->n; i++)
+        if (strcmp(g->settings[i].name, name) == 0)
+            value = g->settings[i].value;
+    return value;
+}
+
+/* What is said of the codec of a side of a tier, the narrower name before the wider one; NULL:
+ * nothing. Of the first tier unless a name says which. */
+static const char *codec_given(const struct kvr_scheme *p, const struct given *g, int tier,
+                               enum kvr_side side)
+{
+    const char *const forms[] = { "%s.%c.codec", "%s.codec" };
+    const char *const base[] = { side == KVR_K ? "k.codec" : "v.codec", "codec" };
+    const char *value = NULL;
+
+    for (int i = 0; i < 2 && !value; i++) {
+        char name[64];
+
+        if (p->tiers.part) {
+            snprintf(name, sizeof name, forms[i], kvr_scheme_tier_name(p, tier),
+                     side == KVR_K ? 'k' : 'v');
+            value = given_value(g, name);
+        }
+        if (!value && tier == 0)
+            value = given_value(g, base[i]);
+    }
+    return value;
+}
+
+/* Is it one of the above? */
+static bool names_a_codec(const struct kvr_scheme *p, const char *name)
+{
+    for (int t = 0; t < p->n_tiers; t++)
+        for (int side = 0; side < 2; side++) {
+            const struct kvr_setting one = { name, "" };
+
+            if (codec_given(p, &(struct given){ &one, 1 }, t, side ? KVR_V : KVR_K))
+                return true;
+        }
+    return false;
+}
+
+static enum kvr_status open_codec(const struct kvr_scheme *p, const struct given *g, int tier,
+                                  enum kvr_side side, const char *text, struct kvr_codec **out)
+{
+    const char *named = codec_given(p, g, tier, side);
+    const struct kvr_method *other = named ? kvr_method_find(named) : NULL;
+    enum kvr_status st;
+
+    if (named && p->reading == KVR_STUDY)
+        return kvr_fail(KVR_EINVAL, "%s: codec '%s': the study's reading has the study's codecs",
+                        p->name, named);
+    if (named)
+        text = !other ? named : side == KVR_K ? other->k : other->v;
+    st = kvr_codec_open(out, text, side, p->reading == KVR_STUDY);
+    return named && st != KVR_OK ? kvr_fail_prefix(st, "%s: codec '%s'", p->name, named) : st;
+}
+
+static enum kvr_status open_codecs(struct kvr_scheme *p, const struct given *g)
+{
+    const struct kvr_method *m = p->method, *other;
     const struct kvr_shipped *own = p->shipped;
     const bool study = p->reading == KVR_STUDY;
-    const char *base_k = study && m->study_k ? m->study_k : own && own->k ? own->k : m->k;
-    const char *base_v = study && m->study_v ? m->study_v : own && own->v ? own->v : m->v;
-    const char *const *tier_k = own && own->tiers ? own->tier_k : m->tier_k;
-    const char *const *tier_v = own && own->tiers ? own->tier_v : m->tier_v;
+    const char *base[] = { study && m->study_k ? m->study_k
+                           : own && own->k     ? own->k
+                                               : m->k,
+                           study && m->study_v ? m->study_v
+                           : own && own->v     ? own->v
+                                               : m->v };
+    const char *const *tier[] = { own && own->tiers ? own->tier_k : m->tier_k,
+                                  own && own->tiers ? own->tier_v : m->tier_v };
+    static const char *const nothing[KVR_MAX_TIERS];
+    const char *tiers = given_value(g, tiers_setting);
 
+    if (tiers) {
+        other = kvr_method_find(tiers);
+        tier[0] = other ? other->tier_k : nothing;
+        tier[1] = other ? other->tier_v : nothing;
+    }
     KVR_TRY(kvr_codec_open(&p->pooled, "raw", KVR_K, study));
     p->n_tiers = p->tiers.part ? p->tiers.part->n_tiers : 1;
-    for (int t = 0; t < p->n_tiers; t++) {
-        const char *k = t ? tier_k[t] : base_k;
-        const char *v = t ? tier_v[t] : base_v;
+    for (int side = 0; side < 2; side++) {
+        const enum kvr_side which = side ? KVR_V : KVR_K;
+        struct kvr_codec **codec = side ? p->v : p->k;
 
+        KVR_TRY(open_codec(p, g, 0, which, base[side], &codec[0]));
         /* A row need not name a codec for a tier its options leave empty. */
-        KVR_TRY(kvr_codec_open(&p->k[t], k ? k : base_k, KVR_K, study));
-        KVR_TRY(kvr_codec_open(&p->v[t], v ? v : base_v, KVR_V, study));
+        for (int t = 1; t < p->n_tiers; t++)
+            KVR_TRY(open_codec(p, g, t, which, tier[side][t] ? tier[side][t] : codec[0]->text,
+                               &codec[t]));
     }
     return KVR_OK;
 }
@@ -223,9 +315,7 @@ static int by_width(const struct kvr_setting *a, const struct kvr_setting *b)
     return dots ? dots : strcmp(a->name, b->name);
 }
 
-static const char retention_setting[] = "retention";
-
-/* All but `retention`, which was read before. */
+/* All but those that name parts, which were read before. */
 static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting *settings, int n)
 {
     struct kvr_setting *row = calloc((size_t)n + 1, sizeof *row);
@@ -239,7 +329,8 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
         row[at] = settings[i];
     }
     for (int i = 0; i < n && st == KVR_OK; i++) {
-        if (strcmp(row[i].name, retention_setting) == 0)
+        if (strcmp(row[i].name, retention_setting) == 0 ||
+            strcmp(row[i].name, tiers_setting) == 0 || names_a_codec(p, row[i].name))
             continue;
         st = apply(p, &row[i]);
         if (st != KVR_OK)
@@ -249,30 +340,33 @@ static enum kvr_status apply_all(struct kvr_scheme *p, const struct kvr_setting 
     return st;
 }
 
-/* What the setting `retention` says instead of the row: "none", a row's name, or a part's text. */
-static const char *retention_text(const struct kvr_scheme *p, const struct kvr_setting *settings,
-                                  int n_settings)
+/* What a setting says instead of the row: "none", a row's name, or a part's text. */
+static const char *part_text(const struct given *g, const char *name, const char *own)
 {
-    const char *text =
-        p->shipped && p->shipped->retention ? p->shipped->retention : p->method->retention;
+    const char *said = given_value(g, name);
+    const struct kvr_method *other = said ? kvr_method_find(said) : NULL;
 
-    for (int i = 0; i < n_settings; i++) {
-        const struct kvr_method *other;
-
-        if (strcmp(settings[i].name, retention_setting) != 0)
-            continue;
-        other = kvr_method_find(settings[i].value);
-        text = other                                    ? other->retention
-               : strcmp(settings[i].value, "none") == 0 ? NULL
-                                                        : settings[i].value;
-    }
-    return text;
+    if (other)
+        return name == tiers_setting ? other->tiers : other->retention;
+    return !said ? own : strcmp(said, "none") == 0 ? NULL : said;
 }
 
-static enum kvr_status open_retention(struct kvr_scheme *p, const struct kvr_setting *settings,
-                                      int n_settings)
+static enum kvr_status open_tiers(struct kvr_scheme *p, const struct given *g)
 {
-    KVR_TRY(kvr_retention_open(&p->retention, retention_text(p, settings, n_settings)));
+    const char *own = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
+
+    if (p->reading == KVR_STUDY && given_value(g, tiers_setting))
+        return kvr_fail(KVR_EINVAL, "%s: tiers '%s': the study's reading has the study's tiers",
+                        p->name, given_value(g, tiers_setting));
+    return kvr_tiers_open(&p->tiers, part_text(g, tiers_setting, own));
+}
+
+static enum kvr_status open_retention(struct kvr_scheme *p, const struct given *g)
+{
+    const char *own =
+        p->shipped && p->shipped->retention ? p->shipped->retention : p->method->retention;
+
+    KVR_TRY(kvr_retention_open(&p->retention, part_text(g, retention_setting, own)));
     if (p->reading == KVR_STUDY && p->retention.part && p->retention.part->thin)
         return kvr_fail(KVR_EINVAL,
                         "%s: retention '%s' gives up single tokens, which the study's "
@@ -286,7 +380,8 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
 {
     struct kvr_scheme *p = calloc(1, sizeof *p);
     char name[80], head[96];
-    const char *reading = NULL, *tiers = NULL;
+    const struct given given = { settings, n_settings };
+    const char *reading = NULL;
     const char *plus = strchr(spec, '+');
     enum kvr_status st;
 
@@ -303,7 +398,6 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
     reading = kvr_scheme_reading(p);
     snprintf(p->name, sizeof p->name, "%s%s%s", p->method->name,
              strcmp(reading, "intended") ? "@" : "", strcmp(reading, "intended") ? reading : "");
-    tiers = p->shipped && p->shipped->tiers ? p->shipped->tiers : p->method->tiers;
     kvr_opts_defaults(kvr_scheme_options, &p->opts);
     if (p->reading == KVR_STUDY)
         strcpy(p->opts.layer_budget, "moviegen");
@@ -313,13 +407,13 @@ enum kvr_status kvr_scheme_open(struct kvr_scheme **out, const char *spec,
         p->opts.budget_max = p->method->budget_max;
     }
     p->opts.commit = p->method->last_step ? KVR_COMMIT_LAST_STEP : KVR_COMMIT_CLEAN_PASS;
-    st = kvr_tiers_open(&p->tiers, tiers);
+    st = open_tiers(p, &given);
     if (st == KVR_OK)
-        st = open_retention(p, settings, n_settings);
+        st = open_retention(p, &given);
     if (st == KVR_OK)
         st = kvr_reuse_parse(&p->reuse, &p->reuses, p->method->reuse);
     if (st == KVR_OK)
-        st = open_codecs(p);
+        st = open_codecs(p, &given);
     if (st == KVR_OK && plus)
         st = kvr_opts_set(kvr_scheme_options, &p->opts, "correction", plus + 1);
     if (st == KVR_OK)
@@ -483,7 +577,8 @@ void kvr_plan_axes(const struct kvr_scheme *p, kvr_plan_axis_fn *fn, void *ctx)
     fn(ctx, "recode", study ? "all" : "never");
     if (study)
         fn(ctx, "coded_span", p->method->study_span == KVR_SPAN_CAPACITY ? "capacity" : "active");
-    fn(ctx, "position", "absolute");
+    fn(ctx, "position",
+       p->retention.part && p->retention.part->position ? p->retention.part->position : "absolute");
     fn(ctx, "reuse",
        p->reuses ? kvr_opts_call("rel_l1", kvr_reuse_options, &p->reuse, text, sizeof text)
                  : "none");

@@ -156,6 +156,9 @@ static enum kvr_status print_text(const json_t *doc)
         printf("\nno options\n");
         return KVR_OK;
     }
+    printf("\nparts (-O codec=, k.codec=, v.codec=, tiers=, retention=): another row's by its "
+           "name, or "
+           "a text\n");
     printf("\noptions (-O name=value; without k. or v. both sides are set)\n");
     return kvr_cli_table(options, columns);
 }

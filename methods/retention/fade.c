@@ -285,5 +285,6 @@ const struct kvr_retention kvr_retention_fade = {
     .unit = KVR_UNIT_TOKEN,
     .thin = thin,
     .needs = needs,
+    .position = "by age",
     .cuda = true,
 };

@@ -411,5 +411,6 @@ const struct kvr_retention kvr_retention_memory = {
     .unit = KVR_UNIT_TOKEN,
     .thin = thin,
     .needs = needs,
+    .position = "in cache",
     .cuda = true,
 };

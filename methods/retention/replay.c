@@ -161,5 +161,6 @@ const struct kvr_retention kvr_retention_replay = {
     .unit = KVR_UNIT_TOKEN,
     .thin = thin,
     .needs = needs,
+    .position = "in turn",
     .cuda = true,
 };

@@ -366,6 +366,50 @@ START_TEST(sizes_are_the_published)
 }
 END_TEST
 
+/* A scale rounded up to E4M3 clips nothing: no element is off by more than half of it, and it is the
+ * next E4M3 from what is wanted, 1/8 above at the most. To the nearest some are clipped. Rounding of
+ * x / s and of q s in FP32: 2^-22 of the largest code. */
+START_TEST(scales_rounded_up_clip_nothing)
+{
+    static const char *const text[] = { "ints(group=32,scale=e4m3up)",
+                                        "ints(group=32,scale=e4m3)" };
+    const struct kvr_block_shape s = { 256, 1, 64 };
+    const size_t n = elements(&s);
+    float *x = floats(n), *work = floats(n), *y = floats(n), *scale = floats(n);
+    struct kvr_dev *dev = open_dev();
+    int clipped[2] = { 0 };
+
+    for (int k = 0; k < 2; k++) {
+        struct kvr_codec *c = open_codec(text[k], KVR_K, false, KVR_COMPUTE_F32);
+        struct kvr_packed p;
+
+        kvr_normal(x, n, 17, KVR_RNG_TEST, 4, 0, 0);
+        for (size_t i = 0; i < n; i++)
+            x[i] *= 16; /* so that no scale is below E4M3's smallest normal number */
+        ck_assert_int_eq(kvr_codec_encode(c, dev, x, &s, work, &p), KVR_OK);
+        kvr_codec_decode(&p, 0, s.n_tok, 0, 1, y);
+        kvr_packed_scales(&p, 0, s.n_tok, 0, 1, scale);
+        for (size_t i = 0; i < n; i++) {
+            float most = 0;
+
+            for (size_t j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
+                most = fmaxf(most, fabsf(x[j]));
+            clipped[k] += !(fabsf(y[i] - x[i]) <= scale[i] * (0.5f + 127 * 0x1p-22f));
+            ck_assert(k || (scale[i] >= most / 127 && scale[i] <= most / 127 * 1.125f));
+        }
+        kvr_packed_free(&p);
+        kvr_codec_close(&c);
+    }
+    ck_assert_int_eq(clipped[0], 0);
+    ck_assert_int_gt(clipped[1], 0);
+    kvr_dev_close(&dev);
+    free(x);
+    free(work);
+    free(y);
+    free(scale);
+}
+END_TEST
+
 START_TEST(impossible_settings_are_refused)
 {
     static const struct {
@@ -407,6 +451,7 @@ int main(void)
     tcase_add_loop_test(tc, distortions_of_gauss, 0, 4);
     tcase_add_test(tc, norms_are_kept);
     tcase_add_loop_test(tc, sizes_are_the_published, 0, (int)(sizeof sizes / sizeof *sizes));
+    tcase_add_test(tc, scales_rounded_up_clip_nothing);
     tcase_add_test(tc, impossible_settings_are_refused);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -431,6 +431,73 @@ START_TEST(some_methods_bring_every_part)
 }
 END_TEST
 
+/* Parts of other rows, by a name or a text, the narrower name over the wider one in any order; their
+ * options beside them. */
+static const struct {
+    const char *spec;
+    struct kvr_setting set[3];
+    int n;
+    const char *axis; /* all of its line; NULL: refused ... */
+    const char *word; /* ... and why */
+} others[] = {
+    { "RTN_INT2",
+      { { "codec", "KIVI_INT4" } },
+      1,
+      "codec_v=asym(bits=4,axis=token,group=16)",
+      NULL },
+    { "RTN_INT2",
+      { { "k.codec", "unrope | asym" }, { "codec", "KIVI_INT4" }, { "group", "32" } },
+      3,
+      "codec_k=unrope(row=0) | asym(bits=4,axis=tokens,group=32)",
+      NULL },
+    { "KIVI_INT2", { { "tiers", "SINK_INT4" } }, 1, "codec_k.sink=raw(type=bf16)", NULL },
+    { "KIVI_INT2",
+      { { "tiers", "recent(chunks=1)" }, { "recent.codec", "raw" }, { "tiers.chunks", "3" } },
+      3,
+      "codec_v.recent=raw(type=bf16)",
+      NULL },
+    { "KIVI_INT2",
+      { { "tiers", "recent" }, { "tiers.chunks", "3" } },
+      2,
+      "codec_v.recent=asym(bits=2,axis=token,group=16)",
+      NULL },
+    { "RTN_INT4_RECENT2",
+      { { "recent.codec", "sym(bits=8)" }, { "recent.v.codec", "KIVI_INT8" } },
+      2,
+      "codec_k.recent=sym(bits=8,axis=tokens,group=16)",
+      NULL },
+    { "RTN_INT4_RECENT2", { { "tiers", "none" } }, 1, "tiers=none", NULL },
+    { "RTN_INT4_RECENT2", { { "codec", "raw" } }, 1, "codec_k.old=raw(type=bf16)", NULL },
+    { "QVG_INT2@qvg", { { "v.codec", "QVG_INT4" }, { "tiers", "none" } }, 2, "tiers=none", NULL },
+    { "FADEMEM_12", { { "codec", "sym" } }, 1, "position=by age", NULL },
+    { "RTN_INT2", { { "recent.codec", "raw" } }, 1, NULL, "no option 'recent.codec'" },
+    { "RTN_INT2", { { "codec", "rwa" } }, 1, NULL, "RTN_INT2: codec 'rwa': " },
+    { "RTN_INT2", { { "tiers", "recant" } }, 1, NULL, "no part 'recant'" },
+    { "RTN_INT2@study", { { "codec", "raw" } }, 1, NULL, "the study's codecs" },
+    { "RTN_INT2@study", { { "tiers", "none" } }, 1, NULL, "the study's tiers" },
+};
+
+START_TEST(parts_of_other_rows)
+{
+    struct axes a = { .text = "\n", .n = 1 };
+    struct kvr_scheme *p = NULL;
+    char line[256];
+
+    if (!others[_i].axis) {
+        ck_assert_int_ne(kvr_scheme_open(&p, others[_i].spec, others[_i].set, others[_i].n),
+                         KVR_OK);
+        ck_assert_msg(strstr(kvr_error(), others[_i].word) != NULL, "%s", kvr_error());
+        return;
+    }
+    ck_assert_msg(kvr_scheme_open(&p, others[_i].spec, others[_i].set, others[_i].n) == KVR_OK,
+                  "%s", kvr_error());
+    kvr_plan_axes(p, add_axis, &a);
+    snprintf(line, sizeof line, "\n%s\n", others[_i].axis);
+    ck_assert_msg(strstr(a.text, line) != NULL, "no '%s' in %s", others[_i].axis, a.text);
+    kvr_scheme_close(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("registry");
@@ -446,6 +513,7 @@ int main(void)
     tcase_add_loop_test(tc, options_hold_at_both_ends, 0, READINGS * n);
     tcase_add_test(tc, unknown_names_are_refused);
     tcase_add_test(tc, options_have_no_order);
+    tcase_add_loop_test(tc, parts_of_other_rows, 0, (int)(sizeof others / sizeof *others));
     tcase_add_test(tc, some_methods_bring_every_part);
     suite_add_tcase(s, tc);
     return run_suite(s);

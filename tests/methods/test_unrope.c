@@ -3,6 +3,7 @@
 #include "tests/methods/codec_tools.h"
 
 #include "methods/codecs/unrope/unrope.h"
+#include "methods/corrections/correction.h"
 #include "methods/kernels/rope.h"
 #include "tests/suite.h"
 
@@ -164,7 +165,51 @@ START_TEST(what_cannot_be_turned_is_refused)
     kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
     ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
     kvr_codec_close(&k);
+    /* Nor where a channel of a pair may be exact, and the other not. */
+    k = open_codec("unrope | outliers | asym(axis=channels,group=32)", KVR_K, false,
+                   KVR_COMPUTE_F32);
+    kvr_codec_noise(&(struct kvr_packed){ .codec = k, .shape = { 0, 1, 1 } }, &noise);
+    ck_assert_int_eq(noise.kind, KVR_NOISE_MEASURED);
+    kvr_codec_close(&k);
     kvr_codec_close(&v);
+}
+END_TEST
+
+/* Where the channels of a pair share a scale, what taylor takes off, sum_c q_c^2 s_c^2, is the same of
+ * a query as it is and of one turned back to the key's place: rounded to 2^-24 a product. */
+START_TEST(lengths_of_pairs_do_not_turn)
+{
+    static const char *const text[] = { "unrope(row=4) | ints(bits=2,group=16,zero=f16)",
+                                        "unrope(row=4) | asym(bits=2,axis=channels,group=32)" };
+    static const struct kvr_place place = { .frame_tokens = S };
+    const struct kvr_block_shape s = { T, H, 64 };
+    float *x = floats(elements(&s)), *q = floats(elements(&s)), *back = floats(elements(&s));
+    float squared[64];
+    struct kvr_coding_noise noise;
+    struct placed t;
+
+    fill_block(x, &s, FILL_NORMAL, 3);
+    fill_block(back, &s, FILL_NORMAL, 5);
+    memcpy(q, back, elements(&s) * sizeof *q);
+    rotate(q, s.head_dim, &place);
+    placed_open(&t, text[_i], &s, &place, x);
+    kvr_codec_noise(&t.packed, &noise);
+    ck_assert(noise.turned && noise.axis == KVR_AXIS_CHANNELS);
+    for (int64_t i = 0; i < T * H; i++) {
+        double as_is = 0, turned_back = 0;
+
+        kvr_squared_scales(&t.packed, (int)(i % H), i / H, 1, squared);
+        for (int c = 0; c < 64; c++) {
+            as_is += (double)squared[c] * (double)q[i * 64 + c] * (double)q[i * 64 + c];
+            turned_back += (double)squared[c] * (double)back[i * 64 + c] * (double)back[i * 64 + c];
+        }
+        ck_assert_msg(turned_back > 0 && fabs(as_is / turned_back - 1) <= 64 * 0x1p-24,
+                      "%g, turned back %g", as_is, turned_back);
+    }
+    placed_close(&t);
+    free(x);
+    free(q);
+    free(back);
 }
 END_TEST
 
@@ -179,6 +224,7 @@ int main(void)
     tcase_add_test(tc, angles_are_the_librarys);
     tcase_add_loop_test(tc, rows_that_do_not_divide_a_frame, 0, 2);
     tcase_add_test(tc, what_cannot_be_turned_is_refused);
+    tcase_add_loop_test(tc, lengths_of_pairs_do_not_turn, 0, 2);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -11,8 +11,8 @@
 
 enum { ROWS = 8 };
 
-static const char *const scale_names[] = { "one",  "block", "f32",  "f16",
-                                           "bf16", "e4m3",  "e8m0", NULL };
+static const char *const scale_names[] = { "one",  "block", "f32",    "f16", "bf16",
+                                           "e4m3", "e8m0",  "e4m3up", NULL };
 static const char *const zero_names[] = { "none", "f16",   "bf16",   "f32",
                                           "e4m3", "point", "hidden", NULL };
 static const char *const round_names[] = { "even", "away", "up", "trunc", NULL };

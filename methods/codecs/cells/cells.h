@@ -56,6 +56,7 @@ enum cells_number {
     CELLS_BF16,
     CELLS_E4M3,
     CELLS_E8M0,
+    CELLS_E4M3_UP, /* the smallest E4M3 that is not below: as a scale it clips nothing */
     CELLS_U8
 };
 
@@ -129,6 +130,15 @@ CELLS float cells_unmini(unsigned q, int man, int emin, int bits)
     return q >> (bits - 1) & 1u ? -v : v;
 }
 
+/* Away from 0 to the next of the values, which follow one another as codes do; top at the most. */
+CELLS unsigned cells_mini_up(float x, int man, int emin, float top, int bits)
+{
+    const unsigned q = cells_mini(x, man, emin, top, bits);
+    const float v = fabsf(cells_unmini(q, man, emin, bits));
+
+    return v < fabsf(x) && v < top ? q + 1 : q;
+}
+
 /* A finite number, or the scale of a group that is not: NaN. */
 CELLS unsigned cells_store(int number, float x)
 {
@@ -145,6 +155,8 @@ CELLS unsigned cells_store(int number, float x)
         return x != x ? 0x7fc0u : (h + 0x7fffu + (h >> 16 & 1u)) >> 16;
     case CELLS_E4M3:
         return x != x ? 0x7fu : cells_mini(x, 3, -6, 448, 8);
+    case CELLS_E4M3_UP:
+        return x != x ? 0x7fu : cells_mini_up(x, 3, -6, 448, 8);
     case CELLS_E8M0: /* a power of two already */
         return x != x ? 255u : cells_bits(x) >> 23;
     case CELLS_U8:
@@ -164,6 +176,7 @@ CELLS float cells_load(int number, unsigned raw)
     case CELLS_BF16:
         return cells_float(raw << 16);
     case CELLS_E4M3:
+    case CELLS_E4M3_UP:
         return raw == 0x7fu ? cells_float(0x7fc00000u) : cells_unmini(raw, 3, -6, 8);
     case CELLS_E8M0:
         return raw == 255u ? cells_float(0x7fc00000u) : cells_float(raw << 23);

@@ -4,8 +4,10 @@
  *
  * A channel that is nearly constant before the rotation swings with the place after it, so that what
  * is shared by the tokens of a channel fits better before. The grid's error is turned along with the
- * key: to a query it is that of a query turned back, another one for every place, so that nobody
- * knows its rule. Values are not rotated and are refused. Where places are not known keys are left
+ * key: to a query it is that of a query turned back, another one for every place. Where the channels
+ * of a pair share a scale, the square of that scale times the pair's part of the query's length is
+ * the same however both are turned, and so are the corrections that go by it; of other grids nobody
+ * knows the rule. Values are not rotated and are refused. Where places are not known keys are left
  * as they are; what a retention has made of several tokens counts as being where it is kept. */
 #include "methods/codecs/unrope/unrope.h"
 
@@ -169,7 +171,11 @@ static void noise(const struct kvr_stage_job *job, const struct kvr_stage_data *
                   struct kvr_coding_noise *out)
 {
     (void)job, (void)in;
-    out->kind = KVR_NOISE_MEASURED;
+    if ((out->kind == KVR_NOISE_UNIFORM || out->kind == KVR_NOISE_SCALES) &&
+        out->axis == KVR_AXIS_CHANNELS && out->group % 2 == 0 && !out->rotated)
+        out->turned = true;
+    else
+        out->kind = KVR_NOISE_MEASURED;
 }
 
 static const struct kvr_stage_ops cuda = { .encode = encode_cuda, .decode = decode_cuda };
