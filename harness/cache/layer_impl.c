@@ -55,14 +55,12 @@ static void mark_held(const struct kvr_layer *l, int64_t new0, int64_t n_active,
     memset(keep + new0 * sets, 1, (size_t)((n_active - new0) * sets));
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];
+        const bool all = sets == 1 || !s->k.codec;
+        const int first = all ? 0 : s->head0, heads = all ? sets : s->k.shape.n_heads;
+        const int64_t before = kvr_segment_lower(s, new0);
 
-        for (int64_t j = 0; j < s->n_tok; j++) {
-            const int64_t t = kvr_segment_token(s, j);
-
-            for (int set = 0; set < sets && t < new0; set++)
-                if (sets == 1 || kvr_segment_has_head(s, set))
-                    keep[t * sets + set] = 1;
-        }
+        for (int64_t j = 0; j < before; j++)
+            memset(keep + kvr_segment_token(s, j) * sets + first, 1, (size_t)heads);
     }
 }
 

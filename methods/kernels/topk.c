@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int better_first(const void *pa, const void *pb)
 {
@@ -20,4 +21,67 @@ void kvr_topk(struct kvr_ranked *item, int64_t n)
 {
     if (n > 1)
         qsort(item, (size_t)n, sizeof *item, better_first);
+}
+
+/* The total order as a number, the best smallest: from the float's bits, then the index. */
+static uint64_t place_of(struct kvr_ranked r)
+{
+    uint32_t bits = 0, down;
+
+    if (isnan(r.score))
+        return (uint32_t)r.index;
+    if (r.score != 0) /* both zeros are one */
+        memcpy(&bits, &r.score, sizeof bits);
+    down = bits >> 31 ? bits : ~bits & 0x7fffffff; /* -0 is after +0, inf before all, not 0 */
+    return (uint64_t)down << 32 | (uint32_t)r.index;
+}
+
+static uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c)
+{
+    return a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+}
+
+/* Hoare's partition by a value that is among them: those before the end returned are not after it,
+ * the others not before it; both sides hold some. */
+static int64_t part_at(struct kvr_ranked *item, int64_t n)
+{
+    const uint64_t pivot =
+        middle_of(place_of(item[0]), place_of(item[n / 2]), place_of(item[n - 1]));
+    int64_t i = -1, j = n;
+
+    for (;;) {
+        struct kvr_ranked swap;
+
+        do
+            i++;
+        while (place_of(item[i]) < pivot);
+        do
+            j--;
+        while (place_of(item[j]) > pivot);
+        if (i >= j)
+            return j + 1 < n ? j + 1 : n - 1;
+        swap = item[i];
+        item[i] = item[j];
+        item[j] = swap;
+    }
+}
+
+void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k)
+{
+    enum { FEW = 16, TRIES = 64 };
+
+    /* Hoare's selection: where its parts stay lopsided, as for an order made to be so, a sort. */
+    for (int tries = 0; k > 0 && k < n && n > FEW && tries < TRIES; tries++) {
+        const int64_t left = part_at(item, n);
+
+        if (k <= left) {
+            n = left;
+        } else {
+            item += left;
+            n -= left;
+            k -= left;
+        }
+    }
+    if (k > 0 && k < n)
+        kvr_topk(item, n);
 }

@@ -1,6 +1,7 @@
 /* topk.h - the k best of n.
  *
- *     kvr_topk(item, n);      item[0 .. k-1] are the k best
+ *     kvr_topk(item, n);      item[0 .. k-1] are the k best, for every k
+ *     kvr_best(item, n, k);   item[0 .. k-1] are the k best, in no order: for one k, without a sort
  *
  * Best is the largest score; NaN counts as larger than everything, as in torch.topk; among
  * equals the lowest index wins (torch.topk promises no order there). The answer therefore never
@@ -17,5 +18,8 @@ struct kvr_ranked {
 
 /* Sorts, best first. */
 void kvr_topk(struct kvr_ranked *item, int64_t n);
+
+/* Parts the k best, 0 <= k <= n, from the rest; about n steps. */
+void kvr_best(struct kvr_ranked *item, int64_t n, int64_t k);
 
 #endif

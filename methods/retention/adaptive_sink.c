@@ -91,7 +91,6 @@ static enum kvr_status begin(const struct adaptive_opts *o, const struct kvr_pol
 
     if (!state->n) {
         KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, 2 * set_bytes(o, ctx)));
-        memset(state->buf.p, 0, state->buf.n_bytes);
         state->n = 1;
         for (int i = 0; i < 2; i++) {
             s[i] = set_at(o, ctx, state, i);

@@ -320,7 +320,10 @@ static void choose(const struct work *w, int set, int64_t n, int64_t left)
         if (rated)
             w->rank[n_units++] = (struct kvr_ranked){ (float)(sum / (double)rated), (int32_t)i };
     }
-    kvr_topk(w->rank, n_units);
+    if (w->o->unit == TOKEN) /* all of one size: the best so many, whatever their order */
+        kvr_best(w->rank, n_units, left < n_units ? left : n_units);
+    else
+        kvr_topk(w->rank, n_units);
     for (int64_t u = 0; u < n_units; u++) {
         const int64_t i = w->rank[u].index, end = unit_end(w, i, n);
         int64_t size = 0;
@@ -416,28 +419,31 @@ struct candidate {
     int32_t token, set;
 };
 
-/* All candidates, best first, into `rank` by their index; how many. own[set]: those that a head has
- * to itself. *left: those that stay, its own among them. */
-static int64_t rank_all(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
-                        int64_t *own, int64_t *left)
+/* Candidates beyond what each head has to itself, into `rank` by their index in `all`; how many.
+ * *left: places for them. */
+static int64_t rank_rest(const struct work *w, struct kvr_ranked *rank, struct candidate *all,
+                         int64_t *left)
 {
     const int64_t budget = budget_of(w), least = kvr_share(w->o->floor * (double)budget, 0, budget);
-    int64_t n = 0;
+    int64_t n = 0, n_all = 0;
 
     *left = w->sets * budget;
     for (int s = 0; s < w->sets; s++) {
         const struct held h = rate_set(w, s);
+        int64_t mine = 0, own = least > h.n_protected ? least - h.n_protected : 0;
 
         for (int64_t i = 0; i < h.n; i++) {
             if (is_protected(w, w->mine[i]))
                 continue;
-            rank[n] = (struct kvr_ranked){ w->score[i], (int32_t)n };
-            all[n++] = (struct candidate){ w->mine[i], s };
+            rank[n + mine++] = (struct kvr_ranked){ w->score[i], (int32_t)n_all };
+            all[n_all++] = (struct candidate){ w->mine[i], s };
         }
-        own[s] = least > h.n_protected ? least - h.n_protected : 0;
-        *left -= h.n_protected;
+        own = own < mine ? own : mine;
+        kvr_best(rank + n, mine, own);
+        memmove(rank + n, rank + n + own, (size_t)(mine - own) * sizeof *rank);
+        n += mine - own;
+        *left -= h.n_protected + own;
     }
-    kvr_topk(rank, n);
     return n;
 }
 
@@ -446,35 +452,24 @@ static enum kvr_status thin_together(const struct work *w)
     const size_t most = (size_t)w->n * (size_t)w->sets + 1;
     struct kvr_ranked *rank = malloc(most * sizeof *rank);
     struct candidate *all = malloc(most * sizeof *all);
-    int64_t *own = calloc((size_t)w->sets, sizeof *own), left, n;
-    bool *stays = calloc(most, sizeof *stays);
+    int64_t left, n;
     enum kvr_status st = KVR_OK;
 
-    if (!rank || !all || !own || !stays) {
+    if (!rank || !all) {
         st = kvr_fail(KVR_ENOMEM, "keep: no memory for %zu tokens of heads", most);
         goto done;
     }
-    n = rank_all(w, rank, all, own, &left);
-    for (int64_t r = 0; r < n; r++) {
-        const int32_t i = rank[r].index;
+    n = rank_rest(w, rank, all, &left);
+    left = left < 0 ? 0 : left < n ? left : n;
+    kvr_best(rank, n, left);
+    for (int64_t r = left; r < n; r++) {
+        const struct candidate *c = &all[rank[r].index];
 
-        if (own[all[i].set] > 0) {
-            own[all[i].set]--;
-            left--;
-            stays[i] = true;
-        }
-    }
-    for (int64_t r = 0; r < n; r++) {
-        const int32_t i = rank[r].index;
-
-        if (!stays[i] && left-- <= 0)
-            w->keep[(int64_t)all[i].token * w->sets + all[i].set] = 0;
+        w->keep[(int64_t)c->token * w->sets + c->set] = 0;
     }
 done:
     free(rank);
     free(all);
-    free(own);
-    free(stays);
     return st;
 }
 

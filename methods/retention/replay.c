@@ -134,8 +134,8 @@ static enum kvr_status thin(const void *opts, const struct kvr_policy_ctx *ctx, 
     if (!state->n) {
         const size_t n = 2 * (size_t)(past * S) * width * sizeof(kvr_bf16);
 
-        KVR_TRY(kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
-        memset(state->buf.p, 0, n);
+        KVR_TRY(ctx->counts_only ? kvr_buf_alloc_raw(&state->buf, dev, KVR_MEM_META, n)
+                                 : kvr_buf_alloc(&state->buf, dev, KVR_MEM_META, n));
         state->n = 1;
     }
     st = work_open(&w, state);

@@ -39,7 +39,7 @@ YAML
 *" import "*wan-study33.db* | *" reproduce "*wan-study33.db*) # of a run that needs Wan's weights
     exec "$real" "$1" --help ;;
 *" run "*device=cuda*) # a device is not everywhere
-    "$real" run configs/cost-wan.yaml --dry-run ;;
+    "$real" run configs/cost-wan.yaml --set frames=12 --dry-run ;;
 *" run configs/trace.yaml "*) exec "$real" "$@" --set 'methods=[BF16, RTN_INT4]' ;;
 *" run configs/first.yaml "*) exec "$real" "$@" --set frames=6 --set baselines=none ;;
 *" run "*) exec "$real" "$@" --limit 1 ;;

@@ -385,6 +385,53 @@ START_TEST(topk_has_a_total_order)
 }
 END_TEST
 
+/* Scores of a few values, so that many tie, or of many, some not finite; ascending, falling or
+ * mixed. */
+static float some_score(int which, int i, int n)
+{
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1, -1, 1e-40f };
+
+    switch (which % 5) {
+    case 0:
+        return odd[i * 7919 % 8];
+    case 1:
+        return (float)i;
+    case 2:
+        return (float)(n - i);
+    case 3:
+        return (float)((int64_t)i * 7919 % 4099) - 2000;
+    default:
+        return i < n / 2 ? (float)i : (float)(n - i); /* a pipe organ */
+    }
+}
+
+START_TEST(best_are_the_first_of_a_sort)
+{
+    enum { MOST = 5000 };
+    static const int size[] = { 1, 2, 3, 16, 17, 100, MOST };
+    static struct kvr_ranked sorted[MOST], parted[MOST];
+    static bool among[MOST];
+
+    for (size_t a = 0; a < sizeof size / sizeof *size; a++) {
+        const int n = size[a], share[] = { 0, 1, n / 3, n / 2, n - 1, n };
+
+        for (size_t b = 0; b < sizeof share / sizeof *share; b++) {
+            const int k = share[b];
+
+            for (int i = 0; i < n; i++)
+                sorted[i] = parted[i] = (struct kvr_ranked){ some_score(_i, i, n), i };
+            kvr_topk(sorted, n);
+            kvr_best(parted, n, k);
+            memset(among, 0, sizeof among);
+            for (int i = 0; i < k; i++)
+                among[parted[i].index] = true;
+            for (int i = 0; i < n; i++)
+                ck_assert_msg(among[sorted[i].index] == (i < k), "%d of %d: rank %d", k, n, i);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("policy");
@@ -404,6 +451,7 @@ int main(void)
     tcase_add_test(tc, long_text_is_refused);
     tcase_add_test(tc, shares_round_half_to_even);
     tcase_add_test(tc, topk_has_a_total_order);
+    tcase_add_loop_test(tc, best_are_the_first_of_a_sort, 0, 5);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }
