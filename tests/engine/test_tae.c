@@ -12,6 +12,7 @@
 #include "harness/engine/vae/decoder.h"
 #include "harness/files/weights/kind.h"
 #include "tests/built.h"
+#include "tests/engine/film.h"
 #include "tests/suite.h"
 
 #define FOLDER "tests/fixtures/wan_real/"
@@ -61,52 +62,21 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* Frames as they come [height, width, 3], one behind the other. */
-struct film {
-    int n;
-    int64_t n_frame;
-    float *y;
-};
-
-static enum kvr_status take(void *ctx, const float *y)
-{
-    struct film *f = ctx;
-
-    memcpy(f->y + f->n++ * f->n_frame, y, (size_t)f->n_frame * sizeof *y);
-    return KVR_OK;
-}
-
 static struct film decode(struct rig *r, int n)
 {
-    const int64_t area = r->z.shape[2] * r->z.shape[3];
-    struct film f = { 0, 3 * 64 * area,
-                      calloc((size_t)(kvr_vae_frames(n) * 3 * 64 * area), sizeof(float)) };
+    struct film f = film_of(&r->z, n);
 
     for (int i = 0; i < n; i++)
-        ck_assert_msg(kvr_tae_decode(r->t, (const float *)r->z.data + i * 16 * area, take, &f) ==
-                          KVR_OK,
-                      "%s", kvr_error());
+        ck_assert_msg(kvr_tae_decode(r->t, film_latent(&r->z, i), film_take, &f) == KVR_OK, "%s",
+                      kvr_error());
     ck_assert_int_eq(f.n, kvr_vae_frames(n));
     return f;
 }
 
-/* Against want [n, 3, h, w], which is in 0..1. */
-static double film_apart(const struct film *f, const struct kvr_tensor *want)
+/* What is recorded is in 0..1. */
+static double apart(const struct film *f, const struct kvr_tensor *want)
 {
-    const float *w = want->data;
-    const int64_t area = f->n_frame / 3;
-    double off = 0, all = 0;
-
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t c = 0; c < 3; c++)
-            for (int64_t p = 0; p < area; p++) {
-                const double x = 2 * (double)w[(i * 3 + c) * area + p] - 1;
-                const double d = (double)f->y[i * f->n_frame + p * 3 + c] - x;
-
-                off += d * d;
-                all += x * x;
-            }
-    return sqrt(off / all);
+    return film_apart(f, want, 2, -1);
 }
 
 static const char *const clips[] = { "a", "b" };
@@ -120,7 +90,7 @@ START_TEST(as_recorded)
     rig_open(&r, KVR_CPU, clips[_i]);
     f = decode(&r, (int)r.z.shape[0]);
     ck_assert_int_eq(f.n, r.rgb.shape[0]);
-    ck_assert_msg(film_apart(&f, &r.rgb) <= 1e-5, "%s: %g", clips[_i], film_apart(&f, &r.rgb));
+    ck_assert_msg(apart(&f, &r.rgb) <= 1e-5, "%s: %g", clips[_i], apart(&f, &r.rgb));
     kvr_tae_reset(r.t);
     again = decode(&r, (int)r.z.shape[0]);
     ck_assert(memcmp(f.y, again.y, (size_t)(f.n * f.n_frame) * sizeof(float)) == 0);
@@ -146,7 +116,7 @@ START_TEST(on_a_device)
     else
         ck_assert_ptr_nonnull(strstr(kvr_tae_library(r.t), "kvreel ("));
     f = decode(&r, 2);
-    ck_assert_msg(film_apart(&f, &r.rgb) <= 1e-5, "%g", film_apart(&f, &r.rgb));
+    ck_assert_msg(apart(&f, &r.rgb) <= 1e-5, "%g", apart(&f, &r.rgb));
     free(f.y);
     rig_close(&r);
     unsetenv("KVREEL_CUDNN");

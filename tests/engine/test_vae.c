@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "harness/core/safetensors.h"
+#include "tests/engine/film.h"
 #include "tests/suite.h"
 
 #define FOLDER "tests/fixtures/wan_real/"
@@ -57,53 +58,18 @@ static void rig_close(struct rig *r)
     kvr_dev_close(&r->dev);
 }
 
-/* Frames as they come, one behind the other. */
-struct film {
-    int n;
-    int64_t n_frame;
-    float *y;
-};
-
-static enum kvr_status take(void *ctx, const float *y)
-{
-    struct film *f = ctx;
-
-    memcpy(f->y + f->n++ * f->n_frame, y, (size_t)f->n_frame * sizeof *y);
-    return KVR_OK;
-}
-
 static double square(double x)
 {
     return x * x;
 }
 
-/* Against want [n, 3, h, w]; y [n, h, w, 3]. */
-static double film_apart(const struct film *f, const struct kvr_tensor *want)
-{
-    const float *w = want->data;
-    const int64_t area = f->n_frame / 3;
-    double off = 0, all = 0;
-
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t c = 0; c < 3; c++)
-            for (int64_t p = 0; p < area; p++) {
-                const double x = w[(i * 3 + c) * area + p];
-
-                off += square(f->y[i * f->n_frame + p * 3 + c] - x);
-                all += x * x;
-            }
-    return sqrt(off / all);
-}
-
 static struct film decode(struct rig *r, const struct kvr_tensor *z, int n)
 {
-    const int64_t n_frame = 3 * 64 * z->shape[2] * z->shape[3], n_latent = n_frame / 192 * 16;
-    struct film f = { 0, n_frame, calloc((size_t)(kvr_vae_frames(n) * n_frame), sizeof(float)) };
+    struct film f = film_of(z, n);
 
     for (int i = 0; i < n; i++)
-        ck_assert_msg(kvr_vae_decode(r->v, (const float *)z->data + i * n_latent, take, &f) ==
-                          KVR_OK,
-                      "%s", kvr_error());
+        ck_assert_msg(kvr_vae_decode(r->v, film_latent(z, i), film_take, &f) == KVR_OK, "%s",
+                      kvr_error());
     ck_assert_int_eq(f.n, kvr_vae_frames(n));
     return f;
 }
@@ -125,7 +91,8 @@ START_TEST(as_recorded)
     rig_open(&r, KVR_CPU, (int)z.shape[2], (int)z.shape[3]);
     f = decode(&r, &z, (int)z.shape[0]);
     ck_assert_int_eq(f.n, raw.shape[0]);
-    ck_assert_msg(film_apart(&f, &raw) <= 1e-5, "%s: %g", clips[_i], film_apart(&f, &raw));
+    ck_assert_msg(film_apart(&f, &raw, 1, 0) <= 1e-5, "%s: %g", clips[_i],
+                  film_apart(&f, &raw, 1, 0));
     free(f.y);
     rig_close(&r);
 }
@@ -285,7 +252,7 @@ START_TEST(on_a_device)
     get("a.raw", &raw);
     rig_open(&r, KVR_CUDA, (int)z.shape[2], (int)z.shape[3]);
     f = decode(&r, &z, 2);
-    ck_assert_msg(film_apart(&f, &raw) <= 1e-5, "%g", film_apart(&f, &raw));
+    ck_assert_msg(film_apart(&f, &raw, 1, 0) <= 1e-5, "%g", film_apart(&f, &raw, 1, 0));
     kvr_vae_reset(r.v);
     again = decode(&r, &z, 1);
     ck_assert(memcmp(f.y, again.y, (size_t)f.n_frame * sizeof(float)) == 0);

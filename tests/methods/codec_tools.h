@@ -174,6 +174,26 @@ static inline double squared_error(const float *a, const float *b, size_t n)
     return sum;
 }
 
+/* What the codec `text`, of keys, makes of x; how many entries its first stage listed. */
+static inline int64_t there_and_back(const char *text, const struct kvr_block_shape *shape,
+                                     const float *x, float *y)
+{
+    struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
+    struct kvr_dev *dev = open_dev();
+    float *work = floats(elements(shape));
+    struct kvr_packed p;
+    int64_t n;
+
+    ck_assert_int_eq(kvr_codec_encode(c, dev, x, shape, work, &p), KVR_OK);
+    kvr_codec_decode(&p, 0, shape->n_tok, 0, shape->n_heads, y);
+    n = p.stage[0].n_entries;
+    kvr_packed_free(&p);
+    kvr_codec_close(&c);
+    kvr_dev_close(&dev);
+    free(work);
+    return n;
+}
+
 /* Pipelines that every stage of a kind can stand in; %s is its name. */
 static const char *const grid_pipelines[] = { "%s", "hadamard | %s", "sym(bits=2) + %s",
                                               "%s + asym(bits=4)", "outliers(sigma=2) | %s" };

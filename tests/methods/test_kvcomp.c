@@ -8,24 +8,6 @@ enum { T = 150, H = 2, D = 16, W = H * D };
 
 static const struct kvr_block_shape shape = { T, H, D };
 
-static int64_t through(const char *text, const float *x, float *y)
-{
-    struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
-    struct kvr_dev *dev = open_dev();
-    float *work = floats(elements(&shape));
-    struct kvr_packed p;
-    int64_t n;
-
-    ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
-    kvr_codec_decode(&p, 0, T, 0, H, y);
-    n = p.stage[0].n_entries;
-    kvr_packed_free(&p);
-    kvr_codec_close(&c);
-    kvr_dev_close(&dev);
-    free(work);
-    return n;
-}
-
 /* Its codes are PackKV's, whatever the data: a code by lengths loses nothing. */
 START_TEST(symbols_come_back)
 {
@@ -35,7 +17,7 @@ START_TEST(symbols_come_back)
 
     fill_block(x, &shape, (enum fill)(_i / 2), 3);
     for (int k = 0; k < 2; k++)
-        through(text[_i % 2][k], x, y[k]);
+        there_and_back(text[_i % 2][k], &shape, x, y[k]);
     for (int i = 0; i < T * W; i++)
         ck_assert(y[0][i] == y[1][i] || (y[0][i] != y[0][i] && y[1][i] != y[1][i]));
 }
@@ -50,7 +32,7 @@ START_TEST(bytes_are_near_entropy)
     double entropy = 0;
 
     fill_block(x, &shape, FILL_NORMAL, 5);
-    bytes = through("kvcomp(over=block)", x, y);
+    bytes = there_and_back("kvcomp(over=block)", &shape, x, y);
     for (int b = 0; b < T / 64; b++) {
         float lo = INFINITY, hi = -INFINITY, step;
 

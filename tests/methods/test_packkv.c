@@ -8,25 +8,6 @@ enum { T = 150, H = 2, D = 16, W = H * D };
 
 static const struct kvr_block_shape shape = { T, H, D };
 
-/* What `text` makes of x; the bytes of its packs. */
-static int64_t through(const char *text, const float *x, float *y)
-{
-    struct kvr_codec *c = open_codec(text, KVR_K, false, KVR_COMPUTE_F32);
-    struct kvr_dev *dev = open_dev();
-    float *work = floats(elements(&shape));
-    struct kvr_packed p;
-    int64_t n;
-
-    ck_assert_int_eq(kvr_codec_encode(c, dev, x, &shape, work, &p), KVR_OK);
-    kvr_codec_decode(&p, 0, T, 0, H, y);
-    n = p.stage[0].n_entries;
-    kvr_packed_free(&p);
-    kvr_codec_close(&c);
-    kvr_dev_close(&dev);
-    free(work);
-    return n;
-}
-
 START_TEST(an_order_is_no_loss)
 {
     static float x[T * W], y[3][T * W];
@@ -37,9 +18,9 @@ START_TEST(an_order_is_no_loss)
         for (int t = 0; t < T; t++)
             for (int c = 0; c < W; c++)
                 x[t * W + c] = x[t % 4 * W + c] + 1e-3f * x[t * W + c];
-    n[0] = through("packkv(order=none)", x, y[0]);
-    n[1] = through("packkv(order=median)", x, y[1]);
-    n[2] = through("packkv", x, y[2]);
+    n[0] = there_and_back("packkv(order=none)", &shape, x, y[0]);
+    n[1] = there_and_back("packkv(order=median)", &shape, x, y[1]);
+    n[2] = there_and_back("packkv", &shape, x, y[2]);
     for (int i = 0; i < T * W; i++)
         for (int k = 1; k < 3; k++)
             ck_assert(y[k][i] == y[0][i] || (y[k][i] != y[k][i] && y[0][i] != y[0][i]));
@@ -59,7 +40,7 @@ START_TEST(values_by_the_slow_model)
     static float x[T * W], y[T * W];
 
     fill_block(x, &shape, FILL_NORMAL, 5);
-    through(_i ? "packkv(rel=0.2,bits=3)" : "packkv", x, y);
+    there_and_back(_i ? "packkv(rel=0.2,bits=3)" : "packkv", &shape, x, y);
     for (int t = 0; t < T; t++) {
         float lo = INFINITY, hi = -INFINITY, s, z;
 
