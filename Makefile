@@ -227,14 +227,8 @@ $(BUILD)/tests/libkvreel-all.so: $(BUILD)/libkvreel.a $(EMU_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_LD) -shared -o $@ $(WHOLE) $(LDFLAGS) $(LDLIBS)
 
-$(BUILD)/harness/engine/text/spiece.o: harness/engine/text/spiece.cc
-	$(call say,CXX,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
-
-# oneDNN's exceptions end here; nothing else of ours has any.
-GUARD_OBJ := $(BUILD)/harness/core/onednn_guard.o
-$(GUARD_OBJ): harness/core/onednn_guard.cc
+# oneDNN's and sentencepiece's exceptions end here; nothing else of ours has any.
+$(BUILD)/harness/engine/text/spiece.o $(BUILD)/harness/core/onednn_guard.o: $(BUILD)/%.o: %.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(filter-out -fno-exceptions -fno-rtti,$(CXXFLAGS)) -MMD -MP -c -o $@ $<

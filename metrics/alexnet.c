@@ -99,6 +99,7 @@ bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, 
     struct kvr_alexnet_shape in = { 3, height, width };
     size_t col_floats = 0, pool_floats = 1;
     float *col, *pool;
+    bool ok;
 
     for (int i = 0; i < KVR_ALEXNET_TAPS; i++) {
         const struct layer *l = &layers[i];
@@ -113,19 +114,20 @@ bool kvr_alexnet_run(const struct kvr_alexnet *net, const float *x, int height, 
     }
     col = malloc(col_floats * sizeof *col);
     pool = malloc(pool_floats * sizeof *pool);
-    for (int i = 0; col && pool && i < KVR_ALEXNET_TAPS; i++) {
+    ok = col && pool;
+    for (int i = 0; ok && i < KVR_ALEXNET_TAPS; i++) {
         if (layers[i].pool) {
             max_pool(pool, x, &in);
             x = pool;
             in.height = pooled(in.height);
             in.width = pooled(in.width);
         }
-        kvr_strip_convolve(&layers[i].conv, net->weight[i], net->bias[i], x, in.height, in.width,
-                           shape[i].height, shape[i].width, tap[i], col);
+        ok = kvr_strip_convolve(&layers[i].conv, net->weight[i], net->bias[i], x, in.height,
+                                in.width, shape[i].height, shape[i].width, tap[i], col);
         x = tap[i];
         in = shape[i];
     }
     free(col);
     free(pool);
-    return col && pool;
+    return ok;
 }

@@ -199,8 +199,9 @@ static struct room room_for(const struct net *net)
     return r;
 }
 
-/* x [3, height, width] -> tap[i] [channels, height, width]; wide, narrow, col: of that room. */
-static void forward(const struct net *net, const float *x, struct shape in, float *const *tap,
+/* x [3, height, width] -> tap[i] [channels, height, width]; wide, narrow, col: of that room. false:
+ * there was no memory. */
+static bool forward(const struct net *net, const float *x, struct shape in, float *const *tap,
                     float *wide, float *narrow, float *col)
 {
     for (int i = 0; i < TAPS; i++) {
@@ -215,16 +216,18 @@ static void forward(const struct net *net, const float *x, struct shape in, floa
             in = (struct shape){ blurred(pooled.height), blurred(pooled.width) };
         }
         if (i == 0) {
-            kvr_strip_convolve(l, net->weight[0], net->bias[0], x, in.height, in.width,
-                               net->conv1.height, net->conv1.width, wide, col);
+            if (!kvr_strip_convolve(l, net->weight[0], net->bias[0], x, in.height, in.width,
+                                    net->conv1.height, net->conv1.width, wide, col))
+                return false;
             blur(tap[0], wide, l->out, &net->conv1, true);
-        } else {
-            kvr_strip_convolve(l, net->weight[i], net->bias[i], x, in.height, in.width,
-                               net->tap[i].height, net->tap[i].width, tap[i], col);
+        } else if (!kvr_strip_convolve(l, net->weight[i], net->bias[i], x, in.height, in.width,
+                                       net->tap[i].height, net->tap[i].width, tap[i], col)) {
+            return false;
         }
         x = tap[i];
         in = net->tap[i];
     }
+    return true;
 }
 
 static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, double *value)
@@ -236,6 +239,7 @@ static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, 
     size_t taps = 0;
     float *tap[2][TAPS], *all, *at;
     double *work;
+    bool ok = true;
 
     for (int t = 0; t < TAPS; t++)
         taps += floats(layers[t].conv.out, net->tap[t]);
@@ -247,22 +251,22 @@ static bool of_frame(const void *ctx, const struct kvr_metric_input *in, int i, 
         return false;
     }
     at = all + 3 * n + r.col + r.wide + r.narrow;
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < 2 && ok; side++) {
         for (int t = 0; t < TAPS; t++) {
             tap[side][t] = at;
             at += floats(layers[t].conv.out, net->tap[t]);
         }
         kvr_perceptual_input(all, kvr_frame_at(side ? in->test : in->ref, i), n);
-        forward(net, all, size, tap[side], all + 3 * n, all + 3 * n + r.wide,
-                all + 3 * n + r.wide + r.narrow);
+        ok = forward(net, all, size, tap[side], all + 3 * n, all + 3 * n + r.wide,
+                     all + 3 * n + r.wide + r.narrow);
     }
     *value = 0.0;
-    for (int t = 0; t < TAPS; t++)
+    for (int t = 0; t < TAPS && ok; t++)
         *value += kvr_perceptual_distance(tap[0][t], tap[1][t], net->head[t], layers[t].conv.out,
                                           floats(1, net->tap[t]), work);
     free(all);
     free(work);
-    return true;
+    return ok;
 }
 
 static enum kvr_status compute(const struct kvr_metric_input *in, struct kvr_metric_value *out)

@@ -1,9 +1,10 @@
 /* strips.c - see strips.h. */
 #include "metrics/strips.h"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "harness/core/onednn_guard.h"
 
 /* Floats of one strip of columns: about the size of a core's second-level cache. */
 enum { STRIP_FLOATS = 1 << 18 };
@@ -60,7 +61,7 @@ static void unroll(float *col, const float *x, const struct kvr_strip_layer *l, 
     }
 }
 
-void kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
+bool kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
                         const float *x, int height, int width, int out_height, int out_width,
                         float *y, float *col)
 {
@@ -78,8 +79,9 @@ void kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, co
                 for (int kx = 0; kx < l->kernel; kx++, p += n_col)
                     unroll(p, x + (size_t)c * (size_t)height * (size_t)width, l, height, width, ky,
                            kx, y0, y1, out_width);
-        dnnl_sgemm('N', 'N', l->out, n_col, k, 1.0f, weight, k, col, n_col, 0.0f,
-                   y + (size_t)y0 * (size_t)out_width, n);
+        if (kvr_dnnl_sgemm('N', 'N', l->out, n_col, k, 1.0f, weight, k, col, n_col, 0.0f,
+                           y + (size_t)y0 * (size_t)out_width, n) != dnnl_success)
+            return false;
     }
     for (int c = 0; c < l->out; c++)
         for (int64_t i = 0; i < n; i++) {
@@ -87,4 +89,5 @@ void kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, co
 
             y[(int64_t)c * n + i] = v > 0.0f || !l->relu ? v : 0.0f;
         }
+    return true;
 }

@@ -3,7 +3,7 @@
  *
  *     int oh = kvr_strip_side(h, &l), strip = kvr_strip_rows(&l, oh, ow);
  *     float *col = malloc(kvr_strip_floats(&l, oh, ow) * sizeof *col);
- *     kvr_strip_convolve(&l, weight, bias, x, h, w, oh, ow, y, col);      y [out, oh, ow]
+ *     ok = kvr_strip_convolve(&l, weight, bias, x, h, w, oh, ow, y, col); y [out, oh, ow]
  *
  * One thread. Zeros around the picture. */
 #ifndef KVR_METRICS_STRIPS_H
@@ -21,8 +21,8 @@ struct kvr_strip_layer {
 int kvr_strip_side(int n, const struct kvr_strip_layer *l);
 /* Floats of the columns' buffer. */
 size_t kvr_strip_floats(const struct kvr_strip_layer *l, int out_height, int out_width);
-/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. */
-void kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
+/* weight [out, in, kernel, kernel], bias [out], x [in, height, width]. false: oneDNN had no memory. */
+bool kvr_strip_convolve(const struct kvr_strip_layer *l, const float *weight, const float *bias,
                         const float *x, int height, int width, int out_height, int out_width,
                         float *y, float *col);
 

@@ -81,7 +81,7 @@ clang_builds_cuda() {
     for f in "${cuda[@]}"; do
         [[ $f == harness/device/*_cuda.cu ]] && continue # nvcc's alone
         exceptions=-fno-exceptions
-        [[ $f == harness/core/onednn_guard.cc ]] && exceptions=-fexceptions # where oneDNN's end
+        case $f in */onednn_guard.cc | */spiece.cc) exceptions=-fexceptions ;; esac # where those of libraries end
         clang++ -x c++ -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas "${flags[@]}" \
             -DKVR_EMULATED "$exceptions" -fno-rtti -fsyntax-only "$f" || rc=1
     done

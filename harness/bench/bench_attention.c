@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "harness/cache/cache.h"
 #include "harness/core/clock.h"
 #include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
 
 /* One chunk of queries over so many chunks of past. */
@@ -71,20 +71,25 @@ static enum kvr_status kit_open(struct kit *t)
 }
 
 /* Both products by the library, head by head; every head is one thread's. */
-static void products(struct kit *t)
+static enum kvr_status products(struct kit *t)
 {
     const int d = t->s->d;
     const dnnl_dim_t m = t->n_query, n = t->n_key, ld = (dnnl_dim_t)t->width;
+    int worst = dnnl_success;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) reduction(max : worst)
     for (int h = 0; h < t->s->heads; h++) {
         const float *q = (const float *)t->x.p + h * d;
         float *s = (float *)t->scores.p + omp_get_thread_num() * m * n;
 
-        dnnl_sgemm('N', 'T', m, n, d, 1, q, ld, (const float *)t->k.p + h * d, ld, 0, s, n);
-        dnnl_sgemm('N', 'N', m, d, n, 1, s, n, (const float *)t->v.p + h * d, ld, 0,
-                   (float *)t->product.p + h * d, ld);
+        dnnl_status_t st =
+            kvr_dnnl_sgemm('N', 'T', m, n, d, 1, q, ld, (const float *)t->k.p + h * d, ld, 0, s, n);
+        if (st == dnnl_success)
+            st = kvr_dnnl_sgemm('N', 'N', m, d, n, 1, s, n, (const float *)t->v.p + h * d, ld, 0,
+                                (float *)t->product.p + h * d, ld);
+        worst = (int)st > worst ? (int)st : worst;
     }
+    return kvr_onednn_done(worst, "bench", "a product");
 }
 
 /* A cache filled with the past, the current chunk appended; after MANY_CHUNKS they come again. No
@@ -265,7 +270,7 @@ static enum kvr_status time_cache(struct kit *t, struct kvr_cache *cache,
         if (reference) {
             KVR_TRY(attend_once(t, reference, &other));
         } else {
-            products(t);
+            KVR_TRY(products(t));
             other = kvr_now_ns() - other;
         }
         KVR_TRY(attend_once(t, cache, &ns));

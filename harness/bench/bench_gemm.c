@@ -2,10 +2,11 @@
 #include "harness/bench/bench_gemm.h"
 
 #include <math.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 
 #include "harness/core/clock.h"
+#include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 #include "harness/core/rng.h"
 #include "harness/engine/gemm.h"
 
@@ -52,10 +53,11 @@ static enum kvr_status kit_open(struct kit *t, struct kvr_dev *dev)
     return kvr_linear_prepare(t->linear, t->s->m);
 }
 
-static void plain(struct kit *t)
+static enum kvr_status plain(struct kit *t)
 {
-    dnnl_sgemm('N', 'T', t->s->m, t->s->n, t->s->k, 1, t->x.p, t->s->k, t->w.p, t->s->k, 0,
-               t->reference.p, t->s->n);
+    return kvr_onednn_done(kvr_dnnl_sgemm('N', 'T', t->s->m, t->s->n, t->s->k, 1, t->x.p, t->s->k,
+                                          t->w.p, t->s->k, 0, t->reference.p, t->s->n),
+                           "bench", "a product");
 }
 
 static enum kvr_status packed(struct kit *t)
@@ -102,7 +104,7 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
     bool last = false;
     int n = 0;
 
-    plain(t); /* not counted */
+    KVR_TRY(plain(t)); /* not counted */
     KVR_TRY(packed(t));
     for (; !last; n++) {
         int64_t t0, reference;
@@ -112,7 +114,7 @@ static enum kvr_status time_shape(struct kit *t, int rounds, struct kvr_bench_ro
                        (size_t)t->s->k * sizeof(float)); /* other rows */
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)
-            plain(t);
+            KVR_TRY(plain(t));
         reference = kvr_now_ns() - t0;
         t0 = kvr_now_ns();
         for (int r = 0; r < times; r++)

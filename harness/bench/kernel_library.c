@@ -1,9 +1,11 @@
 /* kernel_library.c - oneDNN's primitives beside the kernels that do the same. */
 #include "harness/bench/kernel_library.h"
 
-#include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 
 enum { MAX_MEMORIES = 4 };
 
@@ -26,10 +28,7 @@ struct entry {
 
 static enum kvr_status check(dnnl_status_t s, const char *what)
 {
-    if (s == dnnl_success)
-        return KVR_OK;
-    return kvr_fail(s == dnnl_out_of_memory ? KVR_ENOMEM : KVR_EINTERNAL,
-                    "kernels: oneDNN: %s failed with status %d", what, (int)s);
+    return kvr_onednn_done(s, "kernels", what);
 }
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
@@ -49,7 +48,7 @@ static enum kvr_status bind(struct kvr_kernel_library *l, int which, const dnnl_
 {
     dnnl_exec_arg_t *a = &l->arg[l->n];
 
-    DNNL_TRY(dnnl_memory_create(&a->memory, md, l->engine, p));
+    DNNL_TRY(kvr_dnnl_memory_create(&a->memory, md, l->engine, p));
     a->arg = which;
     l->n++;
     return KVR_OK;
@@ -60,8 +59,8 @@ static enum kvr_status make(struct kvr_kernel_library *l, const_dnnl_op_desc_t o
     dnnl_primitive_desc_t pd;
     enum kvr_status st;
 
-    DNNL_TRY(dnnl_primitive_desc_create(&pd, op, NULL, l->engine, NULL));
-    st = check(dnnl_primitive_create(&l->primitive, pd), "primitive");
+    DNNL_TRY(kvr_dnnl_primitive_desc_create(&pd, op, NULL, l->engine, NULL));
+    st = check(kvr_dnnl_primitive_create(&l->primitive, pd), "primitive");
     dnnl_primitive_desc_destroy(pd);
     return st;
 }
@@ -140,8 +139,8 @@ static enum kvr_status run_products(const struct kvr_kernel_library *l)
         const float *v = (const float *)a[3].p + h * d;
         float *out = (float *)a[1].p + h * d;
 
-        DNNL_TRY(dnnl_sgemm('N', 'T', m, n, d, 1, q, width, k, width, 0, l->scores, n));
-        DNNL_TRY(dnnl_sgemm('N', 'N', m, d, n, 1, l->scores, n, v, width, 0, out, width));
+        DNNL_TRY(kvr_dnnl_sgemm('N', 'T', m, n, d, 1, q, width, k, width, 0, l->scores, n));
+        DNNL_TRY(kvr_dnnl_sgemm('N', 'N', m, d, n, 1, l->scores, n, v, width, 0, out, width));
     }
     return KVR_OK;
 }
@@ -152,7 +151,7 @@ static enum kvr_status run_scores(const struct kvr_kernel_library *l)
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
     const struct kvr_case_arg *a = l->kit->arg;
 
-    return check(dnnl_sgemm('N', 'N', m, n, d, 1, a[1].p, d, a[2].p, n, 0, a[0].p, n), "sgemm");
+    return check(kvr_dnnl_sgemm('N', 'N', m, n, d, 1, a[1].p, d, a[2].p, n, 0, a[0].p, n), "sgemm");
 }
 
 static enum kvr_status run_values(const struct kvr_kernel_library *l)
@@ -160,7 +159,7 @@ static enum kvr_status run_values(const struct kvr_kernel_library *l)
     const dnnl_dim_t m = l->kit->shape[0], n = l->kit->shape[1], d = l->kit->shape[2];
     const struct kvr_case_arg *a = l->kit->arg;
 
-    return check(dnnl_sgemm('N', 'N', m, d, n, 1, a[1].p, n, a[2].p, d, 1, a[0].p, d), "sgemm");
+    return check(kvr_dnnl_sgemm('N', 'N', m, d, n, 1, a[1].p, n, a[2].p, d, 1, a[0].p, d), "sgemm");
 }
 
 static const struct entry entries[] = {
@@ -192,9 +191,10 @@ enum kvr_status kvr_kernel_library_open(struct kvr_kernel_library **out,
         return kvr_fail(KVR_ENOMEM, "kernels: no memory");
     l->entry = e;
     l->kit = k;
-    st = check(dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine");
+    st = check(kvr_dnnl_engine_create(&l->engine, dnnl_cpu, 0), "engine");
     if (st == KVR_OK)
-        st = check(dnnl_stream_create(&l->stream, l->engine, dnnl_stream_default_flags), "stream");
+        st = check(kvr_dnnl_stream_create(&l->stream, l->engine, dnnl_stream_default_flags),
+                   "stream");
     if (st == KVR_OK && e->open)
         st = e->open(l);
     if (st == KVR_OK)
@@ -208,8 +208,8 @@ enum kvr_status kvr_kernel_library_run(const struct kvr_kernel_library *l)
 {
     if (l->entry->run)
         return l->entry->run(l);
-    DNNL_TRY(dnnl_primitive_execute(l->primitive, l->stream, l->n, l->arg));
-    return check(dnnl_stream_wait(l->stream), "waiting");
+    DNNL_TRY(kvr_dnnl_primitive_execute(l->primitive, l->stream, l->n, l->arg));
+    return check(kvr_dnnl_stream_wait(l->stream), "waiting");
 }
 
 const char *kvr_kernel_library_name(const struct kvr_kernel_library *l)

@@ -240,6 +240,10 @@ static enum kvr_status input_stays(struct kvr_conform *c)
 static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
                                           char hex[KVR_SHA256_HEX])
 {
+    struct {
+        enum kvr_status st;
+        char text[256]; /* the hash, or why there is none */
+    } told = { KVR_EINTERNAL, "it ended before" };
     int fd[2], status = 0;
     ssize_t got;
     pid_t pid;
@@ -250,16 +254,18 @@ static enum kvr_status in_a_fresh_process(struct kvr_conform *c, uint32_t seed,
         struct trial t;
 
         omp_set_num_threads(1);
-        _exit(run_one(&t, c, c->dev, seed, hex) == KVR_OK &&
-                      write(fd[1], hex, KVR_SHA256_HEX) == KVR_SHA256_HEX
-                  ? 0
-                  : 1);
+        told.st = run_one(&t, c, c->dev, seed, hex);
+        snprintf(told.text, sizeof told.text, "%s", told.st == KVR_OK ? hex : kvr_error());
+        _exit(write(fd[1], &told, sizeof told) == (ssize_t)sizeof told ? 0 : 1);
     }
     close(fd[1]);
-    got = read(fd[0], hex, KVR_SHA256_HEX);
+    got = read(fd[0], &told, sizeof told);
     close(fd[0]);
-    if (waitpid(pid, &status, 0) != pid || status != 0 || got != KVR_SHA256_HEX)
-        return kvr_fail(KVR_EINTERNAL, "a second input alone, in a process of its own, fails");
+    if (waitpid(pid, &status, 0) != pid || status != 0 || got != (ssize_t)sizeof told ||
+        told.st != KVR_OK)
+        return kvr_fail(told.st == KVR_OK ? KVR_EINTERNAL : told.st,
+                        "a second input alone, in a process of its own: %s", told.text);
+    memcpy(hex, told.text, KVR_SHA256_HEX);
     return KVR_OK;
 }
 

@@ -33,3 +33,12 @@ void kvr_onednn_limit(void)
 
     pthread_once(&once, limit);
 }
+
+enum kvr_status kvr_onednn_done(int status, const char *who, const char *what)
+{
+    if (status == dnnl_success)
+        return KVR_OK;
+    if (status == dnnl_out_of_memory)
+        return kvr_fail(KVR_ENOMEM, "%s: oneDNN has no memory for %s", who, what);
+    return kvr_fail(KVR_EINTERNAL, "%s: oneDNN: %s failed with status %d", who, what, status);
+}

@@ -420,9 +420,14 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     if (s->failed || refused(s, shape))
         return;
     order = (uint32_t *)malloc(blocks * sizeof *order);
+    if (!order) {
+        record(s, "%s: the host has no memory for the order of %llu blocks", shape->name,
+               (unsigned long long)blocks);
+        return;
+    }
     if (s->serial + blocks > MAX_SERIAL)
         renumber(s);
-    if (!order || s->serial + blocks > MAX_SERIAL)
+    if (s->serial + blocks > MAX_SERIAL)
         abort();
     for (uint64_t i = 0; i < blocks; i++) {
         const uint32_t j = below(s, (uint32_t)i + 1);

@@ -64,11 +64,7 @@ static const struct linear *linear_of(const struct kvr_linear *l)
 
 static enum kvr_status check(dnnl_status_t s, const char *what)
 {
-    if (s == dnnl_success)
-        return KVR_OK;
-    if (s == dnnl_out_of_memory)
-        return kvr_fail(KVR_ENOMEM, "gemm: oneDNN has no memory for %s", what);
-    return kvr_fail(KVR_EINTERNAL, "gemm: oneDNN: %s failed with status %d", what, (int)s);
+    return kvr_onednn_done(s, "gemm", what);
 }
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))

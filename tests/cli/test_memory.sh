@@ -65,6 +65,15 @@ told "what a cell would take" kvr_estimate 1 3 5 7 -- "${plan[@]}"
 told "a codec's options" kvr_opts_parse 1 2 -- show RTN_INT4
 told "a filter's expression" kvr_regex_open 1 2 3 -- run plan.yaml --dry-run --json --filter 'method~^RTN'
 
+# Libraries that are C++ inside: an exception that met ours ended the program, and protobuf crashed on its way.
+made=pack.safetensors
+echo 'a red disc' >prompts.txt
+embed=(embed -p prompts.txt --model "$root/tests/fixtures/wan_folder" -o pack.safetensors --max-tokens 3 -q)
+told "a tokenizer's model" kvr_spiece_open 2 30 100 500 -- "${embed[@]}"
+told "a text's tokens" kvr_spiece_encode 1 2 3 4 -- "${embed[@]}"
+made=''
+told "a product of oneDNN" kvr_dnnl_sgemm 1 2 -- bench attention --shape 8x16x1x16 --rounds 3
+
 # A database that there was no memory to look at is not a damaged one.
 cd "$root" || exit 1
 common_config "$work/p.yaml"

@@ -9,7 +9,8 @@
  * thousand times from a thousand of them.
  * FILE gets a line for the first allocation of each, its number, and at the end how many there are.
  * Counted from main() on: what the loader and the libraries' constructors take is not the
- * program's. FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone; other
+ * program's. A process that is forked goes on from its parent's number, and adds its places to FILE
+ * when it ends by _exit(). FAULT_IN=worker counts in `kvreel worker` alone, else workers are left alone; other
  * programs that it starts (gnuplot, metrics) always are. */
 #include <errno.h>
 #include <execinfo.h>
@@ -22,7 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 /* glibc's own, which need no look-up that would itself allocate. */
 void *__libc_malloc(size_t n);
@@ -231,13 +234,21 @@ static void tell(void)
     FILE *f;
 
     atomic_store(&counting, false);
-    f = fopen(getenv("FAULT_PLACES"), "w");
+    f = fopen(getenv("FAULT_PLACES"), "a"); /* behind those of its children */
     if (f) {
         for (long i = 0; i < n_places; i++)
             fprintf(f, "%ld\n", first_of[i]);
         fprintf(f, "%ld\n", atomic_load(&n_asked));
         fclose(f);
     }
+}
+
+void _exit(int status)
+{
+    if (looking)
+        tell();
+    syscall(SYS_exit_group, status);
+    abort(); /* it did not return */
 }
 
 /* FFmpeg's libraries bring some fifty others, whose constructors (GLib's, C++'s) end the process

@@ -1,11 +1,14 @@
-/* spiece.cc - the only file that sees sentencepiece. */
+/* spiece.cc - the only file that sees sentencepiece. Its exceptions, of which std::bad_alloc is the one that
+ * comes, end here. */
 #include "harness/engine/text/spiece.h"
 
 #include <sentencepiece_processor.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <exception>
 #include <new>
 #include <string>
 #include <vector>
@@ -16,24 +19,94 @@ struct kvr_spiece {
     sentencepiece::SentencePieceProcessor processor;
 };
 
+/* Where memory ends while protobuf reads, it destroys messages that it never got, on the exception's way.
+ * So room for all of it is held meanwhile: the first time that `new` gets nothing it is let go, and
+ * what follows comes out of it. One thread has one reserve at a time. */
+class reserve
+{
+  public:
+    explicit reserve(size_t n_bytes) noexcept : before(std::set_new_handler(let_go))
+    {
+        held = malloc(n_bytes);
+    }
+    ~reserve()
+    {
+        std::set_new_handler(before);
+        free(held);
+        held = NULL;
+    }
+    bool is_there() const noexcept
+    {
+        return held;
+    }
+
+  private:
+    static void let_go()
+    {
+        if (!held)
+            throw std::bad_alloc();
+        free(held);
+        held = NULL;
+    }
+    static thread_local void *held;
+    std::new_handler before;
+};
+thread_local void *reserve::held = NULL;
+
+/* Models of 9 and of 16 KB took 15 and 13 times their file. */
+enum { TIMES = 32, LEAST = 1 << 20 };
+
+/* Of the exception that is being handled; darts tells the lack of memory in words. */
+static enum kvr_status failed(const char *what) noexcept
+{
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for pieces", what);
+    } catch (const std::exception &e) {
+        if (strstr(e.what(), "bad_alloc"))
+            return kvr_fail(KVR_ENOMEM, "%s: no memory for pieces: %.120s", what, e.what());
+        return kvr_fail(KVR_EINTERNAL, "%s: sentencepiece: %.120s", what, e.what());
+    } catch (...) {
+        return kvr_fail(KVR_EINTERNAL, "%s: sentencepiece: an unknown exception", what);
+    }
+}
+
+static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
+{
+    const reserve room(TIMES * n_bytes + LEAST);
+
+    if (!room.is_there())
+        return kvr_fail(KVR_ENOMEM, "%s: no memory for %d times its %zu bytes", path, (int)TIMES,
+                        n_bytes);
+    const sentencepiece::util::Status status = s->processor.Load(path);
+
+    if (!status.ok() || s->processor.GetPieceSize() < 1)
+        return kvr_fail(KVR_EFORMAT, "%s: no sentencepiece model (%.80s)", path, status.message());
+    return KVR_OK;
+}
+
 extern "C" enum kvr_status kvr_spiece_open(struct kvr_spiece **out, const char *path)
 {
-    kvr_spiece *s;
+    kvr_spiece *s = NULL;
+    enum kvr_status st;
+    struct stat sb;
 
     *out = NULL;
     KVR_TRY(kvr_infile_check(path));
-    if (access(path, R_OK) != 0)
+    if (access(path, R_OK) != 0 || stat(path, &sb) != 0)
         return kvr_fail(KVR_ENOTFOUND, "%s: cannot be read", path);
-    s = new (std::nothrow) kvr_spiece;
-    if (!s)
-        return kvr_fail(KVR_ENOMEM, "%s: no memory", path);
-    const sentencepiece::util::Status status = s->processor.Load(path);
-    if (!status.ok() || s->processor.GetPieceSize() < 1) {
-        delete s;
-        return kvr_fail(KVR_EFORMAT, "%s: no sentencepiece model (%.80s)", path, status.message());
+    try {
+        s = new kvr_spiece;
+        st = load(s, path, (size_t)sb.st_size);
+    } catch (...) {
+        st = failed(path);
     }
-    *out = s;
-    return KVR_OK;
+    if (st == KVR_OK)
+        *out = s;
+    else
+        delete s;
+    return st;
 }
 
 extern "C" void kvr_spiece_close(struct kvr_spiece **s)
@@ -44,14 +117,14 @@ extern "C" void kvr_spiece_close(struct kvr_spiece **s)
     *s = NULL;
 }
 
-extern "C" enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text,
-                                             int **ids, int *n)
+static enum kvr_status encode(const struct kvr_spiece *s, const char *text, int **ids, int *n)
 {
+    const reserve room(TIMES * strlen(text) + LEAST);
     std::vector<int> v;
-    const sentencepiece::util::Status status = s->processor.Encode(text, &v);
 
-    *ids = NULL;
-    *n = 0;
+    if (!room.is_there())
+        return kvr_fail(KVR_ENOMEM, "sentencepiece: no memory for a text");
+    const sentencepiece::util::Status status = s->processor.Encode(text, &v);
     if (!status.ok())
         return kvr_fail(KVR_EFORMAT, "sentencepiece: %.120s", status.message());
     *ids = static_cast<int *>(malloc((v.size() + 1) * sizeof **ids));
@@ -61,6 +134,18 @@ extern "C" enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const c
         memcpy(*ids, v.data(), v.size() * sizeof **ids);
     *n = static_cast<int>(v.size());
     return KVR_OK;
+}
+
+extern "C" enum kvr_status kvr_spiece_encode(const struct kvr_spiece *s, const char *text,
+                                             int **ids, int *n)
+{
+    *ids = NULL;
+    *n = 0;
+    try {
+        return encode(s, text, ids, n);
+    } catch (...) {
+        return failed("sentencepiece");
+    }
 }
 
 extern "C" bool kvr_spiece_is_byte(const struct kvr_spiece *s, int id)

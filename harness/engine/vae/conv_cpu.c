@@ -3,12 +3,12 @@
 #include "harness/engine/vae/conv_impl.h"
 
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 
 enum { STRIP_ROWS = 4, MAX_THREADS = 64 };
 
@@ -31,10 +31,7 @@ struct conv {
 
 static enum kvr_status check(dnnl_status_t s, const char *what)
 {
-    if (s == dnnl_success)
-        return KVR_OK;
-    return kvr_fail(s == dnnl_out_of_memory ? KVR_ENOMEM : KVR_EINTERNAL,
-                    "convolution: oneDNN: %s failed with status %d", what, (int)s);
+    return kvr_onednn_done(s, "convolution", what);
 }
 
 #define DNNL_TRY(call) KVR_TRY(check(call, #call))
@@ -77,9 +74,9 @@ static enum kvr_status room_open(struct kvr_conv_room **out, struct kvr_dev *dev
     snprintf(r->library, sizeof r->library, "oneDNN %d.%d", v->major, v->minor);
     r->n_threads = omp_get_max_threads() < MAX_THREADS ? omp_get_max_threads() : MAX_THREADS;
     kvr_onednn_limit();
-    st = check(dnnl_engine_create(&r->engine, dnnl_cpu, 0), "engine");
+    st = check(kvr_dnnl_engine_create(&r->engine, dnnl_cpu, 0), "engine");
     for (int i = 0; i < r->n_threads && st == KVR_OK; i++)
-        st = check(dnnl_stream_create(&r->stream[i], r->engine, dnnl_stream_default_flags),
+        st = check(kvr_dnnl_stream_create(&r->stream[i], r->engine, dnnl_stream_default_flags),
                    "stream");
     if (st != KVR_OK) {
         room_close(&r->base);
@@ -118,11 +115,11 @@ static enum kvr_status describe(const struct conv *c, dnnl_primitive_desc_t *pd,
     DNNL_TRY(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference,
                                                 dnnl_convolution_direct, src, &weights, bias, dst,
                                                 ones, zeros, zeros));
-    DNNL_TRY(dnnl_primitive_attr_create(&attr));
-    st = check(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+    DNNL_TRY(kvr_dnnl_primitive_attr_create(&attr));
+    st = check(kvr_dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                "scratchpad mode");
     if (st == KVR_OK)
-        st = check(dnnl_primitive_desc_create(pd, &desc, attr, room_of(c)->engine, NULL),
+        st = check(kvr_dnnl_primitive_desc_create(pd, &desc, attr, room_of(c)->engine, NULL),
                    "convolution");
     dnnl_primitive_attr_destroy(attr);
     return st;
@@ -152,16 +149,16 @@ static enum kvr_status reorder(struct conv *c, const float *plain, const dnnl_me
     enum kvr_status st;
 
     DNNL_TRY(dnnl_memory_desc_init_by_tag(&md, 4, w, dnnl_f32, dnnl_oihw));
-    st = check(dnnl_memory_create(&from, &md, engine, (void *)plain), "weights memory");
+    st = check(kvr_dnnl_memory_create(&from, &md, engine, (void *)plain), "weights memory");
     if (st == KVR_OK)
-        st = check(dnnl_reorder_primitive_desc_create(&pd, &md, engine, to, engine, NULL),
+        st = check(kvr_dnnl_reorder_primitive_desc_create(&pd, &md, engine, to, engine, NULL),
                    "reorder");
     if (st == KVR_OK)
-        st = check(dnnl_primitive_create(&p, pd), "reorder primitive");
+        st = check(kvr_dnnl_primitive_create(&p, pd), "reorder primitive");
     if (st == KVR_OK) {
         const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, c->weights } };
 
-        st = check(dnnl_primitive_execute(p, room_of(c)->stream[0], 2, args), "reorder run");
+        st = check(kvr_dnnl_primitive_execute(p, room_of(c)->stream[0], 2, args), "reorder run");
     }
     if (p)
         dnnl_primitive_destroy(p);
@@ -181,7 +178,7 @@ static enum kvr_status pack(struct conv *c, const dnnl_memory_desc_t *md, const 
 
     KVR_TRY(kvr_buf_alloc(&c->packed, c->base.room->dev, KVR_MEM_WEIGHTS,
                           dnnl_memory_desc_get_size(md)));
-    DNNL_TRY(dnnl_memory_create(&c->weights, md, room_of(c)->engine, c->packed.p));
+    DNNL_TRY(kvr_dnnl_memory_create(&c->weights, md, room_of(c)->engine, c->packed.p));
     KVR_TRY(kvr_buf_alloc(&plain, c->base.room->dev, KVR_MEM_WEIGHTS, n * sizeof *weight));
     by_tap(s, weight, plain.p);
     st = reorder(c, plain.p, md);
@@ -197,15 +194,15 @@ static enum kvr_status make_room(struct conv *c, const dnnl_memory_desc_t *src,
     struct room *r = room_of(c);
 
     for (int i = 0; i < r->n_threads; i++) {
-        DNNL_TRY(dnnl_memory_create(&c->src[i], src, r->engine, DNNL_MEMORY_NONE));
-        DNNL_TRY(dnnl_memory_create(&c->dst[i], dst, r->engine, DNNL_MEMORY_NONE));
+        DNNL_TRY(kvr_dnnl_memory_create(&c->src[i], src, r->engine, DNNL_MEMORY_NONE));
+        DNNL_TRY(kvr_dnnl_memory_create(&c->dst[i], dst, r->engine, DNNL_MEMORY_NONE));
         KVR_TRY(kvr_buf_reserve(&r->strip[i], r->base.dev, KVR_MEM_SCRATCH,
                                 dnnl_memory_desc_get_size(src)));
         KVR_TRY(kvr_buf_reserve(&r->out[i], r->base.dev, KVR_MEM_SCRATCH,
                                 dnnl_memory_desc_get_size(dst)));
         if (n_scratch == 0)
             continue;
-        DNNL_TRY(dnnl_memory_create(&c->scratch[i], scratch, r->engine, DNNL_MEMORY_NONE));
+        DNNL_TRY(kvr_dnnl_memory_create(&c->scratch[i], scratch, r->engine, DNNL_MEMORY_NONE));
         KVR_TRY(kvr_buf_reserve(&r->scratch[i], r->base.dev, KVR_MEM_SCRATCH, n_scratch));
     }
     return KVR_OK;
@@ -219,15 +216,15 @@ static enum kvr_status build(struct conv *c, const float *weight, const float *b
     enum kvr_status st;
 
     KVR_TRY(describe(c, &pd, &src, &dst, &b));
-    st = check(dnnl_primitive_create(&c->p, pd), "convolution primitive");
+    st = check(kvr_dnnl_primitive_create(&c->p, pd), "convolution primitive");
     if (st == KVR_OK)
         st = pack(c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), weight);
     if (st == KVR_OK)
         st = kvr_buf_alloc(&c->bias, c->base.room->dev, KVR_MEM_WEIGHTS, n_bias);
     if (st == KVR_OK) {
         memcpy(c->bias.p, bias, n_bias);
-        st =
-            check(dnnl_memory_create(&c->biases, &b, room_of(c)->engine, c->bias.p), "bias memory");
+        st = check(kvr_dnnl_memory_create(&c->biases, &b, room_of(c)->engine, c->bias.p),
+                   "bias memory");
     }
     if (st == KVR_OK)
         st =
@@ -326,13 +323,13 @@ static dnnl_status_t run_strip(struct conv *c, const struct kvr_conv_frame *f, i
 
     for (int i = 0; i < STRIP_ROWS + 2 * b; i++)
         fill_row(c, f, y0 + i - b, (float *)r->strip[thread].p + i * wide);
-    st = dnnl_memory_set_data_handle(c->src[thread], r->strip[thread].p);
+    st = kvr_dnnl_memory_set_data_handle(c->src[thread], r->strip[thread].p);
     if (st == dnnl_success)
-        st = dnnl_memory_set_data_handle(c->dst[thread], to);
+        st = kvr_dnnl_memory_set_data_handle(c->dst[thread], to);
     if (st == dnnl_success && c->scratch[thread])
-        st = dnnl_memory_set_data_handle(c->scratch[thread], r->scratch[thread].p);
+        st = kvr_dnnl_memory_set_data_handle(c->scratch[thread], r->scratch[thread].p);
     if (st == dnnl_success)
-        st = dnnl_primitive_execute(c->p, r->stream[thread], c->scratch[thread] ? 5 : 4, args);
+        st = kvr_dnnl_primitive_execute(c->p, r->stream[thread], c->scratch[thread] ? 5 : 4, args);
     if (st == dnnl_success && rows < STRIP_ROWS)
         memcpy(y + y0 * line, to, (size_t)rows * (size_t)line * sizeof *y);
     return st;

@@ -1,8 +1,9 @@
 /* vae_cpu.c - the definition of vae_ops.h, and which table a device has. */
 #include <math.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 
+#include "harness/core/onednn.h"
+#include "harness/core/onednn_guard.h"
 #include "harness/engine/vae/vae_ops.h"
 
 enum { QUERIES = 64 }; /* at a time */
@@ -48,8 +49,8 @@ static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t fir
 {
     const float scale = 1 / sqrtf((float)d);
     const int wide = 3 * d;
-    dnnl_status_t st = dnnl_sgemm('N', 'T', m, n, d, scale, qkv + first * wide, wide, qkv + d, wide,
-                                  0.0f, scores, n);
+    dnnl_status_t st = kvr_dnnl_sgemm('N', 'T', m, n, d, scale, qkv + first * wide, wide, qkv + d,
+                                      wide, 0.0f, scores, n);
 
     for (int64_t i = 0; i < m; i++) {
         float *s = scores + i * n, most = s[0], sum = 0;
@@ -65,7 +66,7 @@ static dnnl_status_t attend_some(const float *qkv, int64_t n, int d, int64_t fir
     }
     if (st != dnnl_success)
         return st;
-    return dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
+    return kvr_dnnl_sgemm('N', 'N', m, d, n, 1.0f, scores, n, qkv + 2 * d, wide, 0.0f, o, d);
 }
 
 static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d, const float *qkv,
@@ -83,9 +84,7 @@ static enum kvr_status attend(struct kvr_dev *dev, int threads, int64_t n, int d
 
         worst = st > worst ? st : worst;
     }
-    if (worst != dnnl_success)
-        return kvr_fail(KVR_EINTERNAL, "vae: oneDNN: a product failed with status %d", worst);
-    return KVR_OK;
+    return kvr_onednn_done(worst, "vae", "a product");
 }
 
 static int64_t score_floats(int threads, int64_t n)
