@@ -112,18 +112,27 @@ static void halve_in(struct search *s, double lo, double hi, bool whole)
     }
 }
 
+/* Lengths of groups and of what waits for them are often powers of two, and little else. */
+static void try_powers(struct search *s, double lo, double hi)
+{
+    for (double x = 1; x <= hi; x *= 2)
+        if (x >= lo)
+            try_value(s, x, true);
+}
+
 static void search_option(struct search *s, const struct kvr_opt *o)
 {
+    const double tokens = (double)s->frames * s->geo->tokens_per_frame;
+
     if (o->type == KVR_OPT_T_FLOAT) {
         halve_in(s, o->min, o->max, false);
     } else if (o->max - o->min <= FEW) {
         for (double x = o->min; x <= o->max; x++)
             try_value(s, x, true);
     } else if (o->max <= 1 << 14) {
-        for (double x = 1; x <= o->max; x *= 2)
-            if (x >= o->min)
-                try_value(s, x, true);
+        try_powers(s, o->min, o->max);
     } else {
+        try_powers(s, o->min, tokens < o->max ? tokens : o->max);
         halve_in(s, o->min, o->max, true);
     }
 }
@@ -207,10 +216,13 @@ enum kvr_status kvr_fit_solve(struct kvr_fit *out, const char *spec,
     search_option(&s, o);
     if (s.st != KVR_OK) /* whose message stands */
         return s.st;
+    if (!s.best[0] && !s.tried)
+        return kvr_fail(KVR_EUNSUPPORTED, "%s: none of the values of %s that were tried can be: %s",
+                        spec, settings[s.at].name, kvr_error());
     if (!s.best[0])
         return kvr_fail(KVR_EUNSUPPORTED,
                         "%s: no value of %s takes %g bits or fewer; the least is %.3g", spec,
-                        settings[s.at].name, s.budget, s.tried ? s.least : NAN);
+                        settings[s.at].name, s.budget, s.least);
     strcpy(out->value, s.best);
     out->predicted = s.best_bits;
     return KVR_OK;

@@ -43,6 +43,8 @@ static const struct {
     { "RTN_INT4", "group", "fit 5", "16", 5, 0.8 },
     { "RTN_INT4", "bits", "fit 4", "4", 4, 1.1 },
     { "AGE_TIER_INT2", "ratio", "fit 4", "0.9", 4, 0.5 },
+    /* Of most lengths nothing can be made: a group of 32 has to divide it. */
+    { "KIVI_R128_INT2", "residual", "fit 4", "128", 4, 0.12 },
 };
 
 START_TEST(the_most_that_fits)
@@ -131,6 +133,11 @@ static const struct {
       1,
       KVR_EUNSUPPORTED,
       "3 bits or fewer; the least is 4" },
+    { "INT8_PTH",
+      { { "bits", "fit 8" }, { "scale", "one" } },
+      2,
+      KVR_EUNSUPPORTED,
+      "integers need a scale" },
     { "RTN_INT4", { { "group", "fit 0" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "group", "fit x" } }, 1, KVR_EINVAL, "bits above 0" },
     { "RTN_INT4", { { "axis", "fit 3" } }, 1, KVR_EINVAL, "no option of RTN_INT4" },
