@@ -189,6 +189,7 @@ struct kvr_retention {
      * n_heads (all 0: of any), else NULL; may be NULL. */
     const char *(*warning)(const void *opts, int n_query_heads, int n_heads, int head_dim);
     const char *position; /* where keys are read, if not where they were made; NULL: there */
+    bool keeps_tokens;    /* its state is keys and values that come back: bytes of the format */
 };
 
 /* Built-in parts: methods/tiers/tiers.def, methods/retention/retention.def. NULL-terminated. */

@@ -256,10 +256,17 @@ void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more)
     to->most_bits = more->most_bits > to->most_bits ? more->most_bits : to->most_bits;
 }
 
+size_t kvr_layer_kept_beside(const struct kvr_layer *l)
+{
+    const struct kvr_retention *part = l->scheme->retention.part;
+
+    return part && part->keeps_tokens ? l->state[1].buf.n_bytes : 0;
+}
+
 size_t kvr_layer_nominal(const struct kvr_layer *l)
 {
     const bool study = kvr_scheme_is_study(l->scheme);
-    size_t total = l->study_side_bytes;
+    size_t total = l->study_side_bytes + kvr_layer_kept_beside(l);
 
     for (int i = 0; i < l->n; i++) {
         const struct kvr_segment *s = &l->seg[i];

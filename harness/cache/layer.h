@@ -106,6 +106,8 @@ size_t kvr_layer_moments_bytes(const struct kvr_layer *l, const struct kvr_codec
 
 /* Format arithmetic and bytes held. Study: section "byte accounting" of its definition. */
 size_t kvr_layer_nominal(const struct kvr_layer *l);
+/* What a retention remembers of tokens that come back; nominal has it, what scores remember not. */
+size_t kvr_layer_kept_beside(const struct kvr_layer *l);
 void kvr_varying_add(struct kvr_varying *to, const struct kvr_varying *more);
 size_t kvr_layer_resident(const struct kvr_layer *l, size_t *codes);
 /* The same by tag, also of a dry layer: codes and side information that would be held. A dry

@@ -162,5 +162,6 @@ const struct kvr_retention kvr_retention_replay = {
     .thin = thin,
     .needs = needs,
     .position = "in turn",
+    .keeps_tokens = true,
     .cuda = true,
 };

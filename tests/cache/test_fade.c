@@ -203,6 +203,9 @@ START_TEST(replay_waits_for_the_window)
     roll(&t, "replay(frames=21)", 21);
     ck_assert_mem_eq(got_k + 3 * S * W, keys + 3 * S * W, 18 * S * W * sizeof(float));
     ck_assert_mem_eq(got_v + 3 * S * W, values + 3 * S * W, 18 * S * W * sizeof(float));
+    /* The 18 frames of the window, and the first 18 in BF16 beside them. */
+    ck_assert_uint_eq(kvr_layer_nominal(&t.layer),
+                      2 * 18 * S * W * (sizeof(float) + sizeof(kvr_bf16)));
     done(&t);
 }
 END_TEST
