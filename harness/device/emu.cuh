@@ -455,6 +455,10 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
         r |= (unsigned)(both >> (8 * (which >> (4 * i) & 7u)) & 255u) << (8 * i);
     return r;
 }
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
 static inline int __popc(unsigned u)
 {
     return __builtin_popcount(u);

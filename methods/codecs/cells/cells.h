@@ -12,7 +12,8 @@
  *     levels    x^ = level[q] s
  *
  * The functions here are compiled by the host's compiler and for devices: one definition, the same
- * bytes. Sums run over the channels in order.
+ * bytes. Sums run over the channels in order. Where the host divides an element, a device multiplies by
+ * the inverse of what elements share and corrects the product, which is the same number (quotient.h).
  *
  * Bytes: codes as pack.h says; meta = the block's largest magnitude (FP32, where the format has
  * it), then the numbers of the groups, wider ones first.
@@ -27,6 +28,7 @@
 
 #ifdef __cplusplus
 #include "harness/device/number.cuh"
+#include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
 typedef kvr_global<const float> cells_in;
 #define cells_bits __float_as_uint
@@ -91,6 +93,7 @@ struct cells_fit {
     float by, low;   /* q = (x - low) / by, or times by */
     unsigned raw, z; /* as they are stored */
     bool inverse, bad;
+    float inv; /* 1 / by; 0: to be divided by `by` itself */
 };
 
 CELLS size_t cells_size(int number)
@@ -107,6 +110,26 @@ CELLS float cells_pow2(int e)
     return cells_float((unsigned)(e + 127) << 23);
 }
 
+/* What numbers are multiplied by for s: 0 where s or its inverse may leave the numbers of which
+ * cells_quotient knows the quotient. */
+CELLS float cells_inverse(float s)
+{
+    return fabsf(s) >= cells_pow2(-60) && fabsf(s) <= cells_pow2(60) ? 1 / s : 0;
+}
+
+/* y / s, inv of it. What the products cannot tell is divided: quotients of which only a sign matters.
+ * Quotients from 1e38 on come out as some such number. */
+CELLS float cells_quotient(float y, float s, float inv)
+{
+#ifdef __cplusplus
+    if (inv != 0 && (fabsf(y) >= cells_pow2(-80) || y == 0))
+        return kvr_quotient_any(y, s, inv);
+#else
+    (void)inv;
+#endif
+    return y / s;
+}
+
 /* To the nearest of the values with `man` bits of mantissa, ties to even; top at the most. The
  * sign is the bit above. a is not a NaN. */
 CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
@@ -116,7 +139,7 @@ CELLS unsigned cells_mini(float x, int man, int emin, float top, int bits)
     unsigned q;
 
     e = e < emin ? emin : e;
-    q = (unsigned)rintf(a / cells_pow2(e - man)) + ((unsigned)(e - emin) << man);
+    q = (unsigned)rintf(a * cells_pow2(man - e)) + ((unsigned)(e - emin) << man);
     return q | (cells_bits(x) >> 31 ? 1u << (bits - 1) : 0u);
 }
 
@@ -268,7 +291,7 @@ CELLS unsigned cells_code(const struct cells *c, const struct cells_fit *f, floa
 
     if (f->bad)
         return 0;
-    y = f->inverse ? (x - f->low) * f->by : (x - f->low) / f->by;
+    y = f->inverse ? (x - f->low) * f->by : cells_quotient(x - f->low, f->by, f->inv);
     if (c->kind == CELLS_FLOATS) {
         if ((cells_bits(x) & 0x7fffffffu) >= 0x7f800000u)
             return (unsigned)c->nan;
@@ -317,8 +340,12 @@ CELLS void cells_read(const struct cells *c, unsigned raw, unsigned z, float mos
         f->s = most / top;
         f->s = f->s < c->least ? c->least : f->s;
     }
-    if (c->relative) /* E4M3's 448, or 256 where 1.5 times as much has to fit */
-        f->s = f->s * most / (c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f));
+    if (c->relative) { /* E4M3's 448, or 256 where 1.5 times as much has to fit */
+        const float all = c->top * (c->pick == CELLS_BEST ? 256.0f : 448.0f);
+        const float y = f->s * most;
+
+        f->s = cells_quotient(y, all, y < cells_pow2(100) ? cells_inverse(all) : 0);
+    }
 }
 
 /* Code as the numbers are read, or else by `unrounded`. */
@@ -328,6 +355,7 @@ CELLS void cells_code_by(const struct cells *c, float unrounded, struct cells_fi
 
     f->inverse = c->by == CELLS_INVERSE || s == 0;
     f->by = s == 0 ? 0 : f->inverse ? 1 / s : s;
+    f->inv = cells_inverse(f->by);
     f->low = 0;
 }
 
@@ -415,6 +443,7 @@ CELLS void cells_fit_levels(const struct cells *c, cells_in x, int64_t at, struc
     f->low = 0;
     f->inverse = c->of_levels == CELLS_REFIT || s == 0;
     f->by = s == 0 ? 0 : f->inverse ? 1 / s : s;
+    f->inv = cells_inverse(f->by);
     if (c->of_levels == CELLS_NORM_KEPT) {
         for (int i = 0; i < c->group; i++) {
             const float v = c->level[cells_code(c, f, x[at + i])];
@@ -451,7 +480,7 @@ CELLS struct cells_fit cells_fit(const struct cells *c, cells_in x, int64_t at, 
     }
     f.bad = size >= 0x7f800000u || cells_bits(most) >= 0x7f800000u;
     if (f.bad && c->scale != CELLS_ONE) {
-        f.s = f.m = f.by = f.low = 0;
+        f.s = f.m = f.by = f.low = f.inv = 0;
         f.inverse = true;
         f.z = 0;
         f.raw = cells_store(c->scale, cells_float(0x7fc00000u));

@@ -1,7 +1,9 @@
 /* cells_cuda.cu - the formats of cells.h on a device; cells.c says what is stored where.
  *
  * A block has 8 tokens of some whole groups: a thread fits a group, then a thread has the 8 tokens
- * of a channel, whose bytes of a plane are its own. Built with -fmad=false. */
+ * of a channel, whose bytes of a plane are its own. Built with -fmad=false.
+ *
+ * No element costs a division: see cells_quotient and struct cut. */
 #include "methods/codecs/cells/cells.h"
 
 #include "methods/kernels/planes.cuh"
@@ -55,49 +57,60 @@ static __global__ void __launch_bounds__(THREADS)
         atomicMax(most + 0, top);
 }
 
-/* Channels of a tile. */
-static __host__ __device__ __forceinline__ int64_t tile_of(const struct cells &c)
+/* How a block is cut, so that no thread has to divide: i / group is the high word of i * share, which is
+ * 2^32 / group and less than 1 more; that adds up to less than 2^32 for i < 2^24, since a group has at most
+ * 256 channels. */
+struct cut {
+    unsigned share, of_token; /* groups of a token */
+    unsigned tiles, groups;   /* of a token; of a tile */
+};
+
+static struct cut cut_of(const struct cells &c)
 {
-    return c.group > TILE ? c.group : TILE / c.group * c.group;
+    const unsigned group = (unsigned)c.group, groups = c.group > TILE ? 1 : TILE / group;
+
+    return { 0xffffffffu / group + 1, (unsigned)(c.channels / c.group),
+             kvr_blocks(c.channels, groups * group), groups };
 }
 
 /* Compiled for each kind of format by itself: a kernel's code has to fit the instruction cache. */
 template <int KIND>
 static __global__ void __launch_bounds__(THREADS, 6)
-    cells_encode(struct cells c, int64_t tiles, kvr_global<const float> x,
+    cells_encode(struct cells c, struct cut cut, kvr_global<const float> x,
                  kvr_global<const uint8_t> whole, kvr_global<uint8_t> meta,
                  kvr_global<uint8_t> codes)
 {
     KVR_SHARED(struct cells_fit, fits, MOST_FITS);
-    const int64_t t8 = blockIdx.x / tiles, first = blockIdx.x % tiles * tile_of(c);
-    const int64_t left = c.channels - first;
-    const int width = (int)(left < tile_of(c) ? left : tile_of(c)), groups = width / c.group;
+    const unsigned tile = blockIdx.x % cut.tiles, left = cut.of_token - tile * cut.groups;
+    const int groups = (int)(left < cut.groups ? left : cut.groups), width = groups * c.group;
+    const int64_t t8 = blockIdx.x / cut.tiles, first = (int64_t)(tile * cut.groups) * c.group;
+    const int64_t set = 8 * t8 * cut.of_token + tile * cut.groups;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
     const float most = most_of(c, whole);
 
     if (c.kind != KIND) /* what the compiler may assume below */
         return;
     for (int i = (int)threadIdx.x; i < 8 * groups; i += THREADS) {
-        const int64_t t = 8 * t8 + i / groups;
-        const int64_t at = t * c.channels + first + i % groups * c.group;
+        const int r = i % 8, g = i / 8; /* neighbours have the tokens of a group */
+        const int64_t t = 8 * t8 + r;
 
         if (t >= c.n_tok)
             continue;
-        const struct cells_fit f = cells_fit(&c, x, at, most);
+        const struct cells_fit f = cells_fit(&c, x, t * c.channels + first + g * c.group, most);
 
-        put_number(meta, c.scale_at, c.scale, at / c.group, f.raw);
-        put_number(meta, c.second_at, c.second, at / c.group, f.z);
+        put_number(meta, c.scale_at, c.scale, set + r * cut.of_token + g, f.raw);
+        put_number(meta, c.second_at, c.second, set + r * cut.of_token + g, f.z);
         fits[i] = f;
     }
     __syncthreads();
     for (int i = (int)threadIdx.x; i < width; i += THREADS) {
-        const int group = i / c.group;
+        const int group = (int)__umulhi((unsigned)i, cut.share);
         unsigned long long codes8 = 0;
         unsigned code[8];
 
 #pragma unroll 1
         for (int r = 0; r < 8 && 8 * t8 + r < c.n_tok; r++) {
-            const struct cells_fit f = fits[r * groups + group];
+            const struct cells_fit f = fits[8 * group + r];
             const float v = x[(8 * t8 + r) * c.channels + first + i];
 
             codes8 |= (unsigned long long)cells_code(&c, &f, v) << 8 * r;
@@ -110,23 +123,24 @@ static __global__ void __launch_bounds__(THREADS, 6)
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    cells_decode(struct cells c, struct kvr_part d, kvr_global<const uint8_t> codes,
-                 kvr_global<const uint8_t> meta, kvr_global<float> out)
+    cells_decode(struct cells c, struct kvr_part d, struct cut cut, unsigned strips,
+                 kvr_global<const uint8_t> codes, kvr_global<const uint8_t> meta,
+                 kvr_global<float> out)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int64_t t8 = d.t0 / 8 + i / d.width, at = i % d.width;
+    const int64_t t8 = d.t0 / 8 + blockIdx.x / strips;
+    const int64_t at = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
     const struct kvr_planes planes = { c.n_tok, c.channels, c.bits };
-    const int64_t groups = c.channels / c.group, group = (d.first + at) / c.group;
+    const unsigned group = __umulhi((unsigned)(d.first + at), cut.share);
     const float most = most_of(c, meta);
     unsigned code[8];
 
-    if (8 * t8 >= d.t0 + d.n)
+    if (at >= d.width)
         return;
     kvr_load8<uint8_t>(planes, t8, d.first + at, codes, code);
     unsigned long long left = kvr_bytes8(code);
 #pragma unroll 1
     for (int r = 0; r < 8; r++, left >>= 8) {
-        const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + at, g = t * groups + group;
+        const int64_t t = 8 * t8 + r, to = (t - d.t0) * d.width + at, g = t * cut.of_token + group;
         struct cells_fit f;
 
         if (t < d.t0 || t >= d.t0 + d.n)
@@ -144,10 +158,10 @@ template <int KIND>
 static void encode(struct kvr_stream *s, const struct cells &c, const float *x, void *codes,
                    void *meta)
 {
-    const int64_t tiles = (c.channels + tile_of(c) - 1) / tile_of(c);
+    const struct cut cut = cut_of(c);
 
-    KVR_LAUNCH(cells_encode<KIND>, (unsigned)((c.n_tok + 7) / 8 * tiles), THREADS, 0, s, c, tiles,
-               x, (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
+    KVR_LAUNCH(cells_encode<KIND>, kvr_blocks(c.n_tok, 8) * cut.tiles, THREADS, 0, s, c, cut, x,
+               (const uint8_t *)meta, (uint8_t *)meta, (uint8_t *)codes);
 }
 
 void kvr_cells_encode_cuda(struct kvr_stream *s, const struct cells *c, const float *x, void *codes,
@@ -171,8 +185,9 @@ void kvr_cells_decode_cuda(struct kvr_stream *s, const struct cells *c, const vo
                            const void *meta, const struct kvr_part *part, float *out)
 {
     const int64_t runs = (part->t0 + part->n + 7) / 8 - part->t0 / 8;
+    const unsigned strips = kvr_blocks(part->width, THREADS);
 
     if (part->n && part->width)
-        KVR_LAUNCH(cells_decode, kvr_blocks(runs * part->width, THREADS), THREADS, 0, s, *c, *part,
-                   (const uint8_t *)codes, (const uint8_t *)meta, out);
+        KVR_LAUNCH(cells_decode, (unsigned)runs * strips, THREADS, 0, s, *c, *part, cut_of(*c),
+                   strips, (const uint8_t *)codes, (const uint8_t *)meta, out);
 }
