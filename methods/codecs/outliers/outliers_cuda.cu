@@ -140,47 +140,82 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-static __device__ __forceinline__ void merge(struct moments &a, const struct moments b)
-{
-    const double n = a.n + b.n, diff = b.mean - a.mean;
+/* What moments b of n_b elements do to those of n_a before them; what is divided does not depend on
+ * the elements, so that it is worked out beforehand, of many merges at once. */
+struct weights {
+    double of_m2, of_mean;
+};
 
-    if (b.n == 0)
-        return;
-    a.m2 += b.m2 + diff * diff * (a.n * b.n / n);
-    a.mean += diff * (b.n / n);
-    a.n = n;
+static __device__ __forceinline__ struct weights weights_of(double n_a, double n_b)
+{
+    const double n = n_a + n_b;
+
+    return { n_a * n_b / n, n_b / n };
 }
 
-/* One block: a thread merges a piece, the first thread the pieces. */
-static __global__ void __launch_bounds__(PIECES)
-    outlier_bound(int64_t spans, double padded, double sigmas, bool bf16,
+static __device__ __forceinline__ void merge(struct moments &a, double mean, double m2,
+                                             const struct weights &w)
+{
+    const double diff = mean - a.mean;
+
+    a.m2 += m2 + diff * diff * w.of_m2;
+    a.mean += diff * w.of_mean;
+}
+
+/* One block: spans are merged to PIECES, those to one, in the order of the CPU. EACH threads have a
+ * piece: they fetch as many spans of it at once, and what those weigh, and the first merges them. */
+enum { EACH = 8, BOUND_THREADS = PIECES * EACH };
+
+static __global__ void __launch_bounds__(BOUND_THREADS)
+    outlier_bound(int64_t n, int64_t spans, double padded, double sigmas, bool bf16,
                   kvr_global<const struct moments> part, kvr_global<struct choice> out,
                   kvr_global<int> bins)
 {
-    KVR_SHARED(struct moments, pieces, PIECES + 1);
-    const int64_t each = (spans + PIECES - 1) / PIECES;
+    KVR_SHARED(double, mean, BOUND_THREADS);
+    KVR_SHARED(double, m2, BOUND_THREADS);
+    KVR_SHARED(struct weights, weight, BOUND_THREADS);
+    const int self = (int)threadIdx.x, piece = self / EACH, mine = self % EACH;
+    const int64_t each = (spans + PIECES - 1) / PIECES, first = piece * each;
+    const int64_t end = first + each < spans ? first + each : spans;
     struct moments m = { 0, 0, 0 };
 
-#pragma unroll 1
-    for (int64_t i = threadIdx.x * each; i < (threadIdx.x + 1) * each && i < spans; i++)
-        merge(m, part[i]);
-    pieces[threadIdx.x] = m;
-    if (threadIdx.x == 0) {
-        const struct moments zeros = { padded, 0, 0 };
+    if (self < 256)
+        bins[self] = 0;
+    for (int64_t at = 0; at < each; at += EACH) { /* as often in every piece */
+        const int64_t i = first + at + mine;
 
-        pieces[PIECES] = zeros;
+        if (i < end) {
+            const struct moments here = part[i];
+
+            mean[self] = here.mean;
+            m2[self] = here.m2;
+            weight[self] = weights_of((double)((at + mine) * SPAN), here.n);
+        }
+        __syncthreads();
+        if (!mine)
+            for (int k = 0; k < EACH && i + k < end; k++)
+                merge(m, mean[self + k], m2[self + k], weight[self + k]);
+        __syncthreads();
     }
-    for (int b = (int)threadIdx.x; b < 256; b += PIECES)
-        bins[b] = 0;
+    if (!mine) {
+        /* Elements before the piece, and in it; only the last span is not whole. */
+        const int64_t before = first * SPAN < n ? first * SPAN : n;
+        const int64_t to = first < end ? end * SPAN : before, behind = to < n ? to : n;
+
+        mean[piece] = m.mean;
+        m2[piece] = m.m2;
+        weight[piece] = weights_of((double)before, (double)(behind - before));
+    }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (!self) {
         struct choice c = { 0, 0, 0, NAN, 0 };
-        struct moments all = { 0, 0, 0 };
+        struct moments all = { (double)n + padded, 0, 0 };
         float sigma;
 
-#pragma unroll 1
-        for (int i = 0; i <= PIECES; i++)
-            merge(all, pieces[i]);
+        for (int i = 0; i * each < spans; i++) /* pieces behind have nothing */
+            merge(all, mean[i], m2[i], weight[i]);
+        if (padded > 0)
+            merge(all, 0, 0, weights_of((double)n, padded));
         sigma = to_compute(sqrt(all.m2 / all.n), bf16);
         if (sigma <= FLT_MAX) {
             sigma = sigma < 1e-8f ? to_compute(1e-8, bf16) : sigma;
@@ -299,27 +334,34 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(bins + threadIdx.x, (int)mine[threadIdx.x]);
 }
 
-/* One thread: the bin in which the smallest kept magnitude lies; leaves the bins empty. */
-static __global__ void outlier_narrow(int shift, int64_t most, kvr_global<int> bins,
-                                      kvr_global<struct choice> choice)
+/* One block, a bin each: that in which the smallest kept magnitude lies; leaves the bins empty. */
+static __global__ void __launch_bounds__(256)
+    outlier_narrow(int shift, int64_t most, kvr_global<int> bins, kvr_global<struct choice> choice)
 {
+    KVR_SHARED(int64_t, warps, 33);
+    const unsigned b = 255u - threadIdx.x; /* from the largest on */
     struct choice c = choice[0];
-    unsigned b = 255;
+    const int mine = bins[b];
+    int64_t all;
+    const int64_t above = kvr_block_scan(mine, warps, &all);
 
+    bins[b] = 0;
     if (shift == 24) {
-        for (int i = 0; i < 256; i++)
-            c.over += bins[i];
+        c.over = all;
         c.ties = most;
     }
-    if (c.over > most)
-        for (; b > 0 && bins[b] < c.ties; b--)
-            c.ties -= bins[b];
-    c.above |= c.over > most ? b << shift : 0u;
-    if (c.over <= most)
+    if (c.over <= most) {
         c.ties = 0; /* above is 0, and so is no magnitude over a bound */
-    for (int i = 0; i < 256; i++)
-        bins[i] = 0;
-    choice[0] = c;
+        if (!b)
+            choice[0] = c;
+        return;
+    }
+    /* Those above are too few, with these there are enough; or there are no more. */
+    if ((above < c.ties || b == 255) && (above + mine >= c.ties || !b)) {
+        c.ties -= above;
+        c.above |= b << shift;
+        choice[0] = c;
+    }
 }
 
 /* Entries of a span, in the order of their elements. */
@@ -421,8 +463,10 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (k >= n_exact)
         return;
-    t = indices[k] / channels - t0;
-    c = indices[k] % channels - c0;
+    const unsigned index = (unsigned)indices[k], row = (unsigned)channels;
+
+    t = (int64_t)(index / row) - t0;
+    c = (int64_t)(index % row) - c0;
     if (t < 0 || t >= n || c < 0 || c >= width)
         return;
     v = kvr_float_of(values[k]);
@@ -443,11 +487,11 @@ void kvr_outliers_find_cuda(struct kvr_stream *s, const struct kvr_outliers_rule
     if (!r->n)
         return;
     KVR_LAUNCH(outlier_moments, kvr_blocks(w.spans, SPANS_AT_ONCE), THREADS, 0, s, r->n, x, m);
-    KVR_LAUNCH(outlier_bound, 1, PIECES, 0, s, w.spans, (double)r->padded, r->sigma, bf16, m, c,
-               bins);
+    KVR_LAUNCH(outlier_bound, 1, BOUND_THREADS, 0, s, r->n, w.spans, (double)r->padded, r->sigma,
+               bf16, m, c, bins);
     for (int shift = 24; shift >= 0; shift -= 8) {
         KVR_LAUNCH(outlier_histogram, some, THREADS, 0, s, r->n, shift, r->most, x, c, bins);
-        KVR_LAUNCH(outlier_narrow, 1, 1, 0, s, shift, r->most, bins, c);
+        KVR_LAUNCH(outlier_narrow, 1, 256, 0, s, shift, r->most, bins, c);
     }
     KVR_LAUNCH(outlier_count, (unsigned)w.spans, THREADS, 0, s, r->n, x, c, counts);
     KVR_LAUNCH(outlier_offsets, 1, OFFSET_THREADS, 0, s, w.spans, counts, c);
