@@ -69,7 +69,7 @@ told "a filter's expression" kvr_regex_open 1 2 3 -- run plan.yaml --dry-run --j
 made=pack.safetensors
 echo 'a red disc' >prompts.txt
 embed=(embed -p prompts.txt --model "$root/tests/fixtures/wan_folder" -o pack.safetensors --max-tokens 3 -q)
-told "a tokenizer's model" kvr_spiece_open 2 30 100 500 -- "${embed[@]}"
+told "a tokenizer's model" kvr_spiece_open 2 11 30 100 500 -- "${embed[@]}"
 told "a text's tokens" kvr_spiece_encode 1 2 3 4 -- "${embed[@]}"
 made=''
 told "a product of oneDNN" kvr_dnnl_sgemm 1 2 -- bench attention --shape 8x16x1x16 --rounds 3

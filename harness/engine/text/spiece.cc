@@ -2,6 +2,7 @@
  * comes, end here. */
 #include "harness/engine/text/spiece.h"
 
+#include <errno.h>
 #include <sentencepiece_processor.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,9 @@ static enum kvr_status load(kvr_spiece *s, const char *path, size_t n_bytes)
                         n_bytes);
     const sentencepiece::util::Status status = s->processor.Load(path);
 
+    /* The file is opened by a stream, which keeps the error of the system alone. */
+    if (!status.ok() && strstr(status.message(), strerror(ENOMEM)))
+        return kvr_fail(KVR_ENOMEM, "%s: no memory to open it", path);
     if (!status.ok() || s->processor.GetPieceSize() < 1)
         return kvr_fail(KVR_EFORMAT, "%s: no sentencepiece model (%.80s)", path, status.message());
     return KVR_OK;
