@@ -14,9 +14,9 @@ enum { LINE = QUADS + 1 /* keeps 8 writers on 8 banks */ };
 enum { F32_THREADS = 64, QUADS_AT_ONCE = F32_THREADS / DEPTH };
 static_assert(QUADS % QUADS_AT_ONCE == 0, "every thread fetches as many quads");
 
-/* Column k of rows [row, row + 4) of x [rows,width]; 0 outside. */
-static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int64_t rows,
-                                                         int width, int64_t row, int k)
+/* Column k of rows [row, row + 4) of x [rows,width], a tile's; 0 outside. */
+static __device__ __forceinline__ struct kvr_quad gather(kvr_global<const float> x, int rows,
+                                                         int width, int row, int k)
 {
     struct kvr_quad q;
 
@@ -35,8 +35,12 @@ static __global__ void __launch_bounds__(F32_THREADS)
     const int across = (n + TILE - 1) / TILE, tx = (int)threadIdx.x % 8, ty = (int)threadIdx.x / 8;
     const int64_t m0 = (int64_t)(blockIdx.x / (unsigned)across) * TILE;
     const int n0 = (int)(blockIdx.x % (unsigned)across) * TILE;
+    const int rows_left = m - m0 < TILE ? (int)(m - m0) : TILE;
+    const int columns_left = n - n0 < TILE ? n - n0 : TILE;
     float sum[8][8];
 
+    x = x + m0 * k;
+    w = w + (int64_t)n0 * k;
     kvr_product_begin(sum);
     for (int k0 = 0; k0 < k; k0 += DEPTH) {
         const int c = (int)threadIdx.x % DEPTH;
@@ -46,22 +50,22 @@ static __global__ void __launch_bounds__(F32_THREADS)
         for (int turn = 0; turn < QUADS / QUADS_AT_ONCE; turn++) {
             const int q = (int)threadIdx.x / DEPTH + turn * QUADS_AT_ONCE;
 
-            rows[c * LINE + q] = gather(x, m, k, m0 + 4 * q, k0 + c);
-            columns[c * LINE + q] = gather(w, n, k, n0 + 4 * q, k0 + c);
+            rows[c * LINE + q] = gather(x, rows_left, k, 4 * q, k0 + c);
+            columns[c * LINE + q] = gather(w, columns_left, k, 4 * q, k0 + c);
         }
         __syncthreads();
         kvr_product_add<LINE, 8, LINE, 8>(sum, rows, ty, columns, tx);
     }
 #pragma unroll
     for (int r = 0; r < 8; r++) {
-        const int64_t row = m0 + 4 * ty + r / 4 * 32 + r % 4;
+        const int row = 4 * ty + r / 4 * 32 + r % 4;
 
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-            const int column = n0 + 4 * tx + j / 4 * 32 + j % 4;
+            const int at = 4 * tx + j / 4 * 32 + j % 4, column = n0 + at;
 
-            if (row < m && column < n)
-                y[row * n + column] = sum[r][j] + (biased ? (float)bias[column] : 0.0f);
+            if (row < rows_left && at < columns_left)
+                y[(m0 + row) * n + column] = sum[r][j] + (biased ? (float)bias[column] : 0.0f);
         }
     }
 }
