@@ -123,11 +123,12 @@ static size_t lists(const struct kit *t)
 }
 
 /* Nominal, resident and allocated bytes agree. The layer holds more than the format counts by
- * the memory of its policy; as the study counts, a token list is part of side information
+ * the memory of its policy, but for tokens that a policy keeps to give them back; as the study counts, a token list is part of side information
  * (study_side_bytes, 8 B an index and 1 B a mask entry) instead of the 4 B an entry held. */
 static void check_bytes(const struct kit *t)
 {
-    const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes;
+    const size_t policy = t->layer.state[0].buf.n_bytes + t->layer.state[1].buf.n_bytes -
+                          kvr_layer_kept_beside(&t->layer);
     size_t codes, resident = kvr_layer_resident(&t->layer, &codes);
     const size_t nominal = kvr_layer_nominal(&t->layer);
     const struct kvr_layer_bytes held = kvr_layer_held(&t->layer);
