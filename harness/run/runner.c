@@ -1114,11 +1114,13 @@ static enum kvr_status name_config(const struct runner *r, char **out)
     return kvr_fail(KVR_ENOMEM, "run: no memory");
 }
 
-/* What narrows this run, so that its tables can say that they are not all. */
+/* Which of two runs of one second is the later, and what narrows this one, so that its tables can say
+ * that they are not all. */
 static enum kvr_status tell_session(struct runner *r)
 {
     const struct kvr_run_options *o = r->opts;
     struct kvr_session *s = &r->session;
+    struct timespec now;
     char text[64], *out;
     enum kvr_status st = out_from_db(r->summary, &out);
 
@@ -1126,6 +1128,9 @@ static enum kvr_status tell_session(struct runner *r)
         st = kvr_session_tell(s, "out", out);
     free(out);
     KVR_TRY(st);
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(text, sizeof text, "%019lld", now.tv_sec * 1000000000LL + now.tv_nsec);
+    KVR_TRY(kvr_session_tell(s, "began_ns", text));
     KVR_TRY(kvr_session_tell(s, "state", "running"));
     KVR_TRY(kvr_session_tell(s, "sweep", r->plan_id));
     if (o->filter)

@@ -43,6 +43,16 @@ check "needs no note" bash -c "! grep -q 'NOT ALL' '$out'"
 exits 0 "and has nothing open" status --db a.db --json
 json "in its status" '.sweeps[0] | .ok == 5 and .open == 0 and .excluded == 1 and .narrowed == ""'
 
+# Runs of one second: the later one tells, whatever their names.
+cp a.db second.db
+sqlite3 second.db "UPDATE session SET started = (SELECT max(started) FROM session)"
+exits 0 "runs of one second" status --db second.db --json
+json "the last is the one that began last" '.sweeps[0].narrowed == ""'
+sqlite3 second.db "UPDATE about SET value = '9' || value WHERE name = 'began_ns' AND
+    session = (SELECT session FROM about WHERE name = 'filter')"
+exits 0 "another one later" status --db second.db --json
+json "is the last" '.sweeps[0].narrowed == "filter method=RTN_INT2"'
+
 # While it runs, and when it has died.
 sed -i 's/frames: 6/frames: 96/' c.yaml
 "$kvreel" run c.yaml --db b.db -o out2 --jobs 1 -q >/dev/null 2>&1 &

@@ -2,9 +2,10 @@
 -- of it. `note`: what a reader of its numbers must know first; '': it is all there. `left_s`: by what
 -- the operations of its finished cells took.
 WITH last AS (SELECT w.id, w.name, w.config, w.cells, s.id AS session, s.jobs,
-    max(s.started || s.id) AS at, s.started
+    max(s.started || coalesce(b.value, '') || s.id) AS at, s.started
   FROM sweep w JOIN about a ON a.name = 'sweep' AND a.value = w.id
-    JOIN session s ON s.id = a.session GROUP BY w.config),
+    JOIN session s ON s.id = a.session
+    LEFT JOIN about b ON b.session = s.id AND b.name = 'began_ns' GROUP BY w.config),
 n AS (SELECT l.id, count(*) FILTER (WHERE c.outcome = 'OK') AS n_ok,
     count(*) FILTER (WHERE coalesce(c.outcome, upper(p.state)) = 'EXCLUDED') AS n_excluded,
     count(*) FILTER (WHERE coalesce(c.outcome, upper(p.state)) = 'UNSUPPORTED')
