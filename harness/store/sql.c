@@ -123,10 +123,17 @@ enum kvr_status kvr_sql_check_version(sqlite3 *db, const char *path, enum kvr_sq
 {
     int64_t app = 0, version = 0, n_tables = 0;
     bool same = false;
+    enum kvr_status st;
 
-    KVR_TRY(pragma_int(db, path, "PRAGMA application_id", &app));
-    KVR_TRY(pragma_int(db, path, "PRAGMA user_version", &version));
-    KVR_TRY(pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &n_tables));
+    /* Of one instant: another process may make the tables meanwhile. */
+    (void)sqlite3_exec(db, "SAVEPOINT form", NULL, NULL, NULL);
+    st = pragma_int(db, path, "PRAGMA application_id", &app);
+    if (st == KVR_OK)
+        st = pragma_int(db, path, "PRAGMA user_version", &version);
+    if (st == KVR_OK)
+        st = pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &n_tables);
+    (void)sqlite3_exec(db, "RELEASE form", NULL, NULL, NULL);
+    KVR_TRY(st);
     *form = KVR_FORM_EMPTY;
     if (out)
         *out = version;
