@@ -265,7 +265,8 @@ struct kvr_stage {
     void (*layout)(const struct kvr_stage_job *job, struct kvr_layout *out);
     /* GRID: the kind of its error and all that belongs to the kind; NULL: unknown. EXACT: `exact`
      * and `n_exact`. SHIFT: nothing, unless it does not put back all it took off, or turns what it
-     * puts back; then the kind is MEASURED, or `turned` is set. Other fields are left alone. `in` may hold nothing. */
+     * puts back; then the kind is MEASURED, or `turned` is set. Other fields are left alone. `in` may
+     * hold nothing. */
     void (*noise)(const struct kvr_stage_job *job, const struct kvr_stage_data *in,
                   struct kvr_coding_noise *out);
 
