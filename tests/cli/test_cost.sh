@@ -23,6 +23,16 @@ json "an estimate by arithmetic, a warm-up for each" \
 json "memory of the largest: 33 GB of keys and values or less, and the weights" \
     '.predicted_bytes > 1.7e10 and .predicted_bytes < 4e10'
 
+# A plan reads names and shapes: less memory than the weights alone would take.
+if ! "$kvreel" version | grep -q -- -fsanitize; then
+    (
+        ulimit -v 3000000
+        exec "$kvreel" run "$root/configs/cost-wan.yaml" --set frames=12 --set baselines=none \
+            --set 'methods=[BF16]' --dry-run
+    ) >plan.out 2>plan.err
+    check "a plan packs no weights" test $? -eq 0
+fi
+
 # Parts are of random models alone, and not larger than the whole.
 exits 2 "a trained model is not cut" run "$cut" --dry-run --set model=nano
 says "says why, and where" 'cost-wan-cut.yaml:[0-9]+:[0-9]+: .*trained'

@@ -300,6 +300,22 @@ START_TEST(looking_draws_nothing)
 }
 END_TEST
 
+/* And of one with trained weights: names and shapes are read, nothing is packed for products. */
+START_TEST(looking_packs_nothing)
+{
+    const struct kvr_model_use look = { .look = true };
+    struct kvr_model *model = NULL;
+    struct kvr_mem_stats mem;
+
+    write_config(1, RANDOM);
+    ck_assert_int_eq(kvr_model_open_as(&model, dev, "models/nano", &look), KVR_OK);
+    kvr_mem_stats(dev, &mem);
+    ck_assert_uint_le(mem.peak_total, 64 << 10); /* the table of a prompt's words, of 16 MB */
+    ck_assert_int_eq(kvr_model_config(model)->n_layers, 6);
+    kvr_model_close(&model);
+}
+END_TEST
+
 START_TEST(trained_models_are_not_cut)
 {
     struct kvr_model *model = NULL;
@@ -355,6 +371,7 @@ int main(void)
     tcase_add_test(models, rollout_without_frames);
     tcase_add_test(models, cut_models);
     tcase_add_test(models, looking_draws_nothing);
+    tcase_add_test(models, looking_packs_nothing);
     tcase_add_test(models, trained_models_are_not_cut);
     tcase_add_loop_test(models, config_is_refused, 0, sizeof refused / sizeof *refused);
     suite_add_tcase(s, models);
