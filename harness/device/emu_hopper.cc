@@ -35,7 +35,7 @@ enum {
     MOST_ARRIVE = 1 << 20, /* what a barrier's counts can hold */
     ALL_REGISTERS = 65536,
     N = 128, /* columns of a product's sums, at most */
-    K = 16,
+    K = 32,  /* bytes of a row that a product takes: so many bytes, or half as many BF16 numbers */
     ROWS = 64,
 };
 static_assert(WHO <= 1024, "a stamp has 10 bits for who");
@@ -73,10 +73,11 @@ struct coming {
 };
 
 struct product {
-    float *sums;
+    void *sums; /* float, or int32_t of bytes */
     struct held *held, *held_a;
     struct matrix a, b;
     unsigned of_a[4];
+    enum numbers numbers;
     int columns;
     bool registers, turned, add;
     unsigned group;
@@ -102,6 +103,7 @@ struct hopper {
     unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP]; /* threads that wait for products */
     unsigned char swizzle[SHARED_BYTES / 16];        /* how 16 bytes were last copied */
     float a[ROWS][K], b[K][N], sums[ROWS][N];        /* the product that is worked out */
+    int32_t whole_a[ROWS][K], whole_b[K][N], whole_sums[ROWS][N];
 };
 
 void hopper_close(struct kvr_stream *s)
@@ -574,19 +576,19 @@ void return_registers(struct held *h, int pending)
     h->lent = false;
 }
 
-/* Where 16 bytes of an operand are: of its row r the 8 columns from c on. */
+/* Where 16 bytes of an operand are: of its row r those from byte c on. */
 static uintptr_t place_of(const struct matrix *m, bool turned, int r, int c)
 {
     const uintptr_t rows = (uintptr_t)(r / 8) * m->stride + (uintptr_t)(r % 8) * 128;
 
-    return swizzled(turned
-                        ? m->at + rows + (uintptr_t)(c / 64) * m->leading + (uintptr_t)(c % 64) * 2
-                        : m->at + rows + (uintptr_t)c * 2);
+    return swizzled(
+        m->at + rows +
+        (turned ? (uintptr_t)(c / 128) * m->leading + (uintptr_t)(c % 128) : (uintptr_t)c));
 }
 
-/* Of rows [from, from + rows) and all columns: is it there to be read, for all that the thread that
+/* Of rows [from, from + rows) and so many bytes of each: is it there to be read, for all that the thread that
  * runs knows? core >= 0: it is read now, by this tensor core. */
-static void check_operand(const struct matrix *m, bool turned, int from, int rows, int columns,
+static void check_operand(const struct matrix *m, bool turned, int from, int rows, int n_bytes,
                           int core)
 {
     struct kvr_stream *s = running;
@@ -599,7 +601,7 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
     if (!m->in || !m->in->shared || m->at % 16 || (m->at & 0x380))
         fail("%s: not a place in shared memory where rows of a tile begin", how);
     for (int i = from; i < from + rows; i++)
-        for (int c = 0; c < columns; c += 8) {
+        for (int c = 0; c < n_bytes; c += 16) {
             const uintptr_t p = place_of(m, turned, i, c);
             const size_t at = p - (uintptr_t)m->in->base;
             struct cell *cell;
@@ -642,13 +644,14 @@ static void check_product(const struct product *p, int warp, int core)
     if (!p->registers)
         check_operand(&p->a, false, 16 * warp, 16, K, core);
     if (p->turned)
-        check_operand(&p->b, true, 0, K, p->columns, core);
+        check_operand(&p->b, true, 0, K / 2, 2 * p->columns, core);
     else
         check_operand(&p->b, false, 0, p->columns, K, core);
 }
 
-void product_begin(float *sums, struct held *of_sums, const struct matrix *a, const unsigned *of_a,
-                   struct held *held_a, const struct matrix *b, int columns, bool turned, bool add)
+void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const struct matrix *a,
+                   const unsigned *of_a, struct held *held_a, const struct matrix *b, int columns,
+                   bool turned, bool add)
 {
     struct hopper *x = clock_block();
     struct member *m = &x->member[here->linear];
@@ -661,7 +664,7 @@ void product_begin(float *sums, struct held *of_sums, const struct matrix *a, co
         fail("more than %d products (wgmma) have not been waited for", MAX_PRODUCTS);
     if (!of_sums->fenced || (held_a && !held_a->fenced))
         fail("a product (wgmma) of registers that were used since the last wgmma.fence");
-    *p = { sums, of_sums, held_a, {}, *b, {}, columns, !a, turned, add, m->group };
+    *p = { sums, of_sums, held_a, {}, *b, {}, numbers, columns, !a, turned, add, m->group };
     if (a)
         p->a = *a;
     else
@@ -689,51 +692,113 @@ static bool same_matrix(const struct matrix *a, const struct matrix *b)
 
 static kvr_bf16 element_of(const struct matrix *m, bool turned, int r, int c)
 {
-    return ((const kvr_bf16 *)place_of(m, turned, r, c & ~7))[c & 7];
+    return ((const kvr_bf16 *)place_of(m, turned, r, 2 * c & ~15))[c & 7];
+}
+
+static int32_t byte_of(enum numbers numbers, uint8_t x)
+{
+    return numbers == SIGNED_BYTES ? (int8_t)x : x;
+}
+
+/* Where a thread's registers belong: its first row of [64,32 bytes], its sum j of [64,columns]. */
+static int row_of(int thread)
+{
+    return thread / 32 * 16 + thread % 32 / 4;
+}
+static int sum_row(int thread, int j)
+{
+    return row_of(thread) + j / 2 % 2 * 8;
+}
+static int sum_column(int thread, int j)
+{
+    return j / 4 * 8 + thread % 4 * 2 + j % 2;
+}
+
+/* Exact: 32 products of bytes a sum. */
+static void multiply_bytes(struct hopper *x, const struct member *group, int at)
+{
+    const struct product *p = &group[0].product[at];
+    const int columns = p->columns;
+
+    for (int n = 0; n < columns; n++)
+        for (int k = 0; k < K; k++)
+            x->whole_b[k][n] =
+                byte_of(p->numbers, ((const uint8_t *)place_of(&p->b, false, n, k & ~15))[k & 15]);
+    for (int i = 0; i < ROWS && !p->registers; i++)
+        for (int k = 0; k < K; k++)
+            x->whole_a[i][k] =
+                byte_of(p->numbers, ((const uint8_t *)place_of(&p->a, false, i, k & ~15))[k & 15]);
+    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+        const struct product *q = &group[i].product[at];
+
+        for (int r = 0; r < 4 && p->registers; r++)
+            for (int e = 0; e < 4; e++)
+                x->whole_a[row_of(i) + r % 2 * 8][i % 4 * 4 + r / 2 * 16 + e] =
+                    byte_of(p->numbers, (uint8_t)(q->of_a[r] >> 8 * e));
+        for (int j = 0; j < columns / 2; j++)
+            x->whole_sums[sum_row(i, j)][sum_column(i, j)] =
+                p->add ? ((const int32_t *)q->sums)[j] : 0;
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < K; k++)
+            for (int n = 0; n < columns; n++)
+                x->whole_sums[i][n] += x->whole_a[i][k] * x->whole_b[k][n];
+    for (int i = 0; i < KVR_WARP_GROUP; i++)
+        for (int j = 0; j < columns / 2; j++)
+            ((int32_t *)group[i].product[at].sums)[j] =
+                x->whole_sums[sum_row(i, j)][sum_column(i, j)];
+}
+
+static void multiply_bf16(struct hopper *x, const struct member *group, int at)
+{
+    const struct product *p = &group[0].product[at];
+    const int columns = p->columns;
+
+    for (int k = 0; k < K / 2; k++)
+        for (int n = 0; n < columns; n++)
+            x->b[k][n] = kvr_bf16_to_f32(p->turned ? element_of(&p->b, true, k, n)
+                                                   : element_of(&p->b, false, n, k));
+    for (int i = 0; i < ROWS && !p->registers; i++)
+        for (int k = 0; k < K / 2; k++)
+            x->a[i][k] = kvr_bf16_to_f32(element_of(&p->a, false, i, k));
+    for (int i = 0; i < KVR_WARP_GROUP; i++) {
+        const struct product *q = &group[i].product[at];
+
+        for (int r = 0; r < 4 && p->registers; r++)
+            for (int e = 0; e < 2; e++)
+                x->a[row_of(i) + r % 2 * 8][i % 4 * 2 + r / 2 * 8 + e] = half_of(q->of_a[r], e);
+        for (int j = 0; j < columns / 2; j++)
+            x->sums[sum_row(i, j)][sum_column(i, j)] = p->add ? ((const float *)q->sums)[j] : 0.0f;
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < K / 2; k++)
+            for (int n = 0; n < columns; n++)
+                x->sums[i][n] += x->a[i][k] * x->b[k][n];
+    for (int i = 0; i < KVR_WARP_GROUP; i++)
+        for (int j = 0; j < columns / 2; j++)
+            ((float *)group[i].product[at].sums)[j] = x->sums[sum_row(i, j)][sum_column(i, j)];
 }
 
 /* Products `at` of all threads of a warp group, which are one. */
 static void multiply(struct hopper *x, const struct member *group, int at)
 {
-    float(*const a)[K] = x->a, (*const b)[N] = x->b, (*const sums)[N] = x->sums;
     const struct product *p = &group[0].product[at];
-    const int columns = p->columns;
 
     for (int i = 1; i < KVR_WARP_GROUP; i++) {
         const struct product *q = &group[i].product[at];
 
-        if (q->registers != p->registers || q->turned != p->turned || q->add != p->add ||
-            q->columns != columns || q->group != p->group || !same_matrix(&q->b, &p->b) ||
-            !same_matrix(&q->a, &p->a))
+        if (q->numbers != p->numbers || q->registers != p->registers || q->turned != p->turned ||
+            q->add != p->add || q->columns != p->columns || q->group != p->group ||
+            !same_matrix(&q->b, &p->b) || !same_matrix(&q->a, &p->a))
             fail("the threads of a warp group begin different products (wgmma)");
     }
-    for (int k = 0; k < K; k++)
-        for (int n = 0; n < columns; n++)
-            b[k][n] = kvr_bf16_to_f32(p->turned ? element_of(&p->b, true, k, n)
-                                                : element_of(&p->b, false, n, k));
-    for (int i = 0; i < ROWS && !p->registers; i++)
-        for (int k = 0; k < K; k++)
-            a[i][k] = kvr_bf16_to_f32(element_of(&p->a, false, i, k));
+    if (p->numbers == BF16)
+        multiply_bf16(x, group, at);
+    else
+        multiply_bytes(x, group, at);
     for (int i = 0; i < KVR_WARP_GROUP; i++) {
         const struct product *q = &group[i].product[at];
-        const int g = i / 32 * 16 + i % 32 / 4, t = i % 4 * 2;
 
-        for (int r = 0; r < 4 && p->registers; r++)
-            for (int e = 0; e < 2; e++)
-                a[g + r % 2 * 8][t + r / 2 * 8 + e] = half_of(q->of_a[r], e);
-        for (int j = 0; j < columns / 2; j++)
-            sums[g + j / 2 % 2 * 8][j / 4 * 8 + t + j % 2] = p->add ? q->sums[j] : 0.0f;
-    }
-    for (int i = 0; i < ROWS; i++)
-        for (int k = 0; k < K; k++)
-            for (int n = 0; n < columns; n++)
-                sums[i][n] += a[i][k] * b[k][n];
-    for (int i = 0; i < KVR_WARP_GROUP; i++) {
-        const struct product *q = &group[i].product[at];
-        const int g = i / 32 * 16 + i % 32 / 4, t = i % 4 * 2;
-
-        for (int j = 0; j < columns / 2; j++)
-            q->sums[j] = sums[g + j / 2 % 2 * 8][j / 4 * 8 + t + j % 2];
         q->held->under_way--;
         if (q->held_a)
             q->held_a->under_way--;

@@ -83,9 +83,13 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
 void use_registers(struct held *h);
 void lend_registers(struct held *h);
 void return_registers(struct held *h, int pending);
-/* [64,16] by [16,columns]; a is NULL: it is in the four registers `of_a`. */
-void product_begin(float *sums, struct held *of_sums, const struct matrix *a, const unsigned *of_a,
-                   struct held *held_a, const struct matrix *b, int columns, bool turned, bool add);
+/* What is multiplied: 16 of a row, summed as float; 32, summed as int32_t. */
+enum numbers { BF16, SIGNED_BYTES, BYTES };
+
+/* [64,k] by [k,columns]; a is NULL: it is in the four registers `of_a`. */
+void product_begin(enum numbers numbers, void *sums, struct held *of_sums, const struct matrix *a,
+                   const unsigned *of_a, struct held *held_a, const struct matrix *b, int columns,
+                   bool turned, bool add);
 void product_commit();
 void product_wait(int pending);
 
@@ -298,7 +302,8 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
 
 /* ---- products of a warp group -------------------------------------------------------------- */
 
-/* Rows of 64 elements in a tile, of which the product takes 16 columns, or (turned) 16 rows.
+/* Rows of 64 BF16 numbers in a tile, of which the product takes 16 columns, or (turned) 16 rows; or of
+ * 128 bytes, of which it takes 32 columns.
  *
  *     straight   `stride` bytes from 8 rows to the next; `leading` is not used
  *     turned     `stride` bytes from 8 rows to the next; `leading` bytes from 64 columns to the
@@ -332,6 +337,13 @@ static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<f
 #pragma unroll
     for (int i = 0; i < N; i++)
         asm volatile("" : "+f"(r.x[i])::"memory");
+}
+template <int N>
+static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<int, N> &r)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(r.x[i])::"memory");
 }
 template <int N>
 static __device__ __forceinline__ void kvr_registers_pass(struct kvr_registers<unsigned, N> &r)
@@ -379,6 +391,8 @@ template <int PENDING, class... R> static __device__ __forceinline__ void kvr_wg
 /* Sums [64,128] in F32 of all 128 threads: thread 32 w + 4 g + t has of rows 16 w + g and
  * 16 w + g + 8 and of every 8 columns the two from 2 t on, as of kvr_mma's c. */
 typedef struct kvr_registers<float, 64> kvr_sums;
+/* The same of products of bytes. */
+typedef struct kvr_registers<int, 64> kvr_whole_sums;
 
 #ifndef KVR_EMULATED
 /* clang-format off */
@@ -397,6 +411,12 @@ typedef struct kvr_registers<float, 64> kvr_sums;
 #define KVR_OF_64(d)                                                                               \
     KVR_OF_8(d, 0), KVR_OF_8(d, 8), KVR_OF_8(d, 16), KVR_OF_8(d, 24), KVR_OF_8(d, 32),             \
     KVR_OF_8(d, 40), KVR_OF_8(d, 48), KVR_OF_8(d, 56)
+#define KVR_INT_8(d, i)                                                                            \
+    "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]),    \
+    "+r"(d[i + 6]), "+r"(d[i + 7])
+#define KVR_INT_64(d)                                                                              \
+    KVR_INT_8(d, 0), KVR_INT_8(d, 8), KVR_INT_8(d, 16), KVR_INT_8(d, 24), KVR_INT_8(d, 32),        \
+    KVR_INT_8(d, 40), KVR_INT_8(d, 48), KVR_INT_8(d, 56)
 /* clang-format on */
 #endif
 
@@ -405,7 +425,7 @@ static __device__ __forceinline__ void kvr_wgmma(kvr_sums &d, kvr_operand a, kvr
                                                  bool add)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
 #else
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
@@ -422,7 +442,8 @@ static __device__ __forceinline__ void
 kvr_wgmma_turned(kvr_sums &d, struct kvr_registers<unsigned, N> &a, int i, kvr_operand b)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, true, true);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, true,
+                           true);
 #else
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " KVR_SUMS_64
                  ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
@@ -438,12 +459,67 @@ static __device__ __forceinline__ void kvr_wgmma_turned(struct kvr_registers<flo
                                                         kvr_operand b)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::product_begin(d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, true, true);
+    kvr_emu::product_begin(kvr_emu::BF16, d.x, &d.held, NULL, a.x + i, &a.held, &b, 64, true, true);
 #else
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " KVR_SUMS_32
                  ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
                  : KVR_OF_32(d.x)
                  : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b));
+#endif
+}
+
+/* ---- of bytes ------------------------------------------------------------------------------ */
+
+#ifndef KVR_EMULATED
+#define KVR_BYTES_OF_SHARED(type, d, a, b, add)                                                    \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                      \
+                 "wgmma.mma_async.sync.aligned.m64n128k32.s32." type "." type " " KVR_SUMS_64      \
+                 ", %64, %65, p;\n}"                                                               \
+                 : KVR_INT_64(d)                                                                   \
+                 : "l"(a), "l"(b), "r"((int)(add)))
+#endif
+
+/* d = a b^T, or d += a b^T if `add`: a [64,32] and b [128,32] in shared memory, signed bytes. */
+static __device__ __forceinline__ void kvr_wgmma_signed(kvr_whole_sums &d, kvr_operand a,
+                                                        kvr_operand b, bool add)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(kvr_emu::SIGNED_BYTES, d.x, &d.held, &a, NULL, NULL, &b, 128, false,
+                           add);
+#else
+    KVR_BYTES_OF_SHARED("s8", d.x, a, b, add);
+#endif
+}
+
+/* The same of unsigned bytes. */
+static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d, kvr_operand a,
+                                                       kvr_operand b, bool add)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, &a, NULL, NULL, &b, 128, false, add);
+#else
+    KVR_BYTES_OF_SHARED("u8", d.x, a, b, add);
+#endif
+}
+
+/* a [64,32], unsigned bytes, in registers i to i + 3 of each thread: thread 32 w + 4 g + t has of rows
+ * 16 w + g and 16 w + g + 8 the four from 4 t on, in registers 0 and 1, and from 4 t + 16 on, in 2
+ * and 3. */
+template <int N>
+static __device__ __forceinline__ void kvr_wgmma_bytes(kvr_whole_sums &d,
+                                                       struct kvr_registers<unsigned, N> &a, int i,
+                                                       kvr_operand b, bool add)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::product_begin(kvr_emu::BYTES, d.x, &d.held, NULL, a.x + i, &a.held, &b, 128, false,
+                           add);
+#else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32.s32.u8.u8 " KVR_SUMS_64
+                 ", {%64,%65,%66,%67}, %68, p;\n}"
+                 : KVR_INT_64(d.x)
+                 : "r"(a.x[i]), "r"(a.x[i + 1]), "r"(a.x[i + 2]), "r"(a.x[i + 3]), "l"(b),
+                   "r"((int)add));
 #endif
 }
 

@@ -261,6 +261,116 @@ template <int SIN> static void commit(struct kvr_stream *s, float *)
     kvr_device_free(s, out);
 }
 
+/* ---- products of bytes --------------------------------------------------------------------- */
+
+enum bytes_sin {
+    BYTES_RIGHT,
+    BYTES_UNFENCED, /* rows reach the products without a fence */
+    BYTES_SUMS_EARLY,
+    BYTES_OPERAND_EARLY, /* registers that products read are written */
+    BYTES_REGISTERS_UNFENCED,
+    BYTES_OTHER_SIGNS, /* of one warp */
+    BYTES_NOT_SWIZZLED,
+    BYTES_BETWEEN_ROWS,
+    BYTES_PAST_THE_END,
+    BYTES_LEFT,
+};
+
+/* a [64,128] in shared memory and then in registers, by b [128,128] in a tile. */
+template <int SIN>
+static __global__ void bytes(const __grid_constant__ struct kvr_tensor_map map,
+                             kvr_global<const uint8_t> a, kvr_global<int> out)
+{
+    KVR_SHARED_TILES(uint8_t, shared);
+    enum { A = HOPPER_ROWS * 128, B = HOPPER_COLUMNS * 128 };
+    const kvr_shared<uint64_t> full = kvr_as<uint64_t>(shared + A + B);
+    const int self = (int)threadIdx.x, row = self / 32 * 16 + self % 32 / 4;
+    const kvr_operand of_a = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    const kvr_operand of_b =
+        kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + A), 0,
+                                        SIN == BYTES_PAST_THE_END ? 4096 : 1024),
+                         SIN == BYTES_BETWEEN_ROWS ? 128 : 0);
+    struct kvr_registers<unsigned, 16> four;
+    kvr_whole_sums sums, more;
+
+    if (!self) {
+        kvr_barrier_init(full, 1);
+        kvr_fence_async();
+        kvr_barrier_expect(full, B);
+        kvr_tile_begin(kvr_as<kvr_bf16>(shared + A), map, 0, 0, 0, full);
+    }
+    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP)
+        kvr_as<uint4>(shared + i / 8 * 128 + (i % 8 ^ i / 8 % 8) * 16)[0] =
+            kvr_as<const uint4>(a + i * 16)[0];
+    if (SIN != BYTES_UNFENCED)
+        kvr_fence_async();
+    __syncthreads();
+    for (int i = 0; i < 16; i++)
+        four[i] = kvr_as<const unsigned>(a + (row + i % 2 * 8) * 128 + i / 4 * 32 + i % 4 / 2 * 16 +
+                                         self % 4 * 4)[0];
+    kvr_barrier_wait(full, 0);
+    if (SIN != BYTES_REGISTERS_UNFENCED)
+        kvr_wgmma_fence(sums, more, four);
+    for (int k = 0; k < 4; k++)
+        if (SIN == BYTES_OTHER_SIGNS && self / 32 == 2)
+            kvr_wgmma_bytes(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
+                            k > 0);
+        else
+            kvr_wgmma_signed(sums, kvr_operand_from(of_a, 32 * k), kvr_operand_from(of_b, 32 * k),
+                             k > 0);
+    kvr_wgmma_commit();
+    if (SIN == BYTES_SUMS_EARLY)
+        out[self] = sums[0];
+    for (int k = 0; k < 4; k++)
+        kvr_wgmma_bytes(more, four, 4 * k, kvr_operand_from(of_b, 32 * k), k > 0);
+    if (SIN == BYTES_OPERAND_EARLY)
+        four[3] = 0;
+    kvr_wgmma_bytes(more, of_a, of_b, true); /* the first 32 once more */
+    kvr_wgmma_commit();
+    if (SIN == BYTES_LEFT)
+        return;
+    kvr_wgmma_wait<1>(sums);
+    kvr_wgmma_wait<0>(more, four);
+    for (int i = 0; i < 64; i++) {
+        const int at = (row + i / 2 % 2 * 8) * HOPPER_COLUMNS + i / 4 * 8 + self % 4 * 2 + i % 2;
+
+        out[at] = sums[i];
+        out[HOPPER_ROWS * HOPPER_COLUMNS + at] = more[i];
+    }
+}
+
+template <int SIN>
+static void run_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
+{
+    struct kvr_tensor_map map;
+
+    kvr_tensor_map_of(&map, b, HOPPER_COLUMNS, 1, 64, HOPPER_COLUMNS,
+                      SIN == BYTES_NOT_SWIZZLED ? KVR_SWIZZLE_NONE : KVR_SWIZZLE_128);
+    KVR_LAUNCH(bytes<SIN>, 1, KVR_WARP_GROUP, (HOPPER_ROWS + HOPPER_COLUMNS) * 128 + 8, s, map,
+               (const uint8_t *)a, out);
+}
+
+void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out)
+{
+    run_bytes<BYTES_RIGHT>(s, a, b, out);
+}
+
+template <int SIN> static void commit_bytes(struct kvr_stream *s, float *)
+{
+    enum { A = HOPPER_ROWS * 128, B = HOPPER_COLUMNS * 128, OUT = 2 * 64 * 128 * 4 };
+    void *a, *b, *out;
+
+    if (kvr_device_alloc(s, &a, A) != KVR_OK || kvr_device_alloc(s, &b, B) != KVR_OK ||
+        kvr_device_alloc(s, &out, OUT) != KVR_OK)
+        return;
+    kvr_device_fill(s, a, 0, A);
+    kvr_device_fill(s, b, 0, B);
+    run_bytes<SIN>(s, a, b, (int *)out);
+    kvr_device_free(s, a);
+    kvr_device_free(s, b);
+    kvr_device_free(s, out);
+}
+
 /* ---- named barriers: 64 threads, or three warp groups --------------------------------------- */
 
 static __global__ void named_innocent(kvr_global<float> x)
@@ -403,6 +513,10 @@ COMMIT(registers_not_fewer, 1, 3 * KVR_WARP_GROUP)
     {                                                                                              \
 #name, commit_##name, expect                                                               \
     }
+#define OF_BYTES(kind, expect)                                                                     \
+    {                                                                                              \
+#kind, commit_bytes < kind>, expect                                                        \
+    }
 #define PIPELINE(kind, expect)                                                                     \
     {                                                                                              \
 #kind, commit < kind>, expect                                                              \
@@ -439,6 +553,16 @@ const struct sin hopper_sins[] = {
     PIPELINE(COPY_MISPLACED, "a bulk copy's target is not aligned"),
     PIPELINE(COPY_PAST_THE_END, "16384 bytes copied to byte 40960 of 40992"),
     PIPELINE(COPY_OTHER_CHANNELS, "bulk copy of channels 8 to 72"),
+    OF_BYTES(BYTES_RIGHT, NULL),
+    OF_BYTES(BYTES_UNFENCED, "without a fence.proxy.async between"),
+    OF_BYTES(BYTES_SUMS_EARLY, "have not been waited for"),
+    OF_BYTES(BYTES_OPERAND_EARLY, "have not been waited for"),
+    OF_BYTES(BYTES_REGISTERS_UNFENCED, "since the last wgmma.fence"),
+    OF_BYTES(BYTES_OTHER_SIGNS, "begin different products"),
+    OF_BYTES(BYTES_NOT_SWIZZLED, "which the copy to it was not"),
+    OF_BYTES(BYTES_BETWEEN_ROWS, "not a place in shared memory where rows of a tile begin"),
+    OF_BYTES(BYTES_PAST_THE_END, "read by a product (wgmma)"),
+    OF_BYTES(BYTES_LEFT, "that it has not waited for"),
     NAMED(named_innocent, NULL),
     NAMED(named_too_few, "waits at named barrier 3, where 32 of 64 threads have come"),
     NAMED(named_other_counts, "named barrier 3"),

@@ -18,6 +18,9 @@ enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS =
 void hopper_sum(struct kvr_stream *s, const float *a, const void *b, float *out);
 /* out [64,128] = a b: a [64,64] in F32, rounded to BF16; b [64,128] the rows of BF16 [64,1,128]. */
 void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *out);
+/* Of bytes a [64,128], b [128,128]: out [0] = a b^T, both signed; out [1] = a b^T, both unsigned, and
+ * that of the first 32 columns once more. */
+void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out);
 
 #ifdef __cplusplus
 }

@@ -243,6 +243,43 @@ START_TEST(products_of_a_warp_group)
 }
 END_TEST
 
+/* Signed and unsigned, from shared memory and from registers: exact, at the ends of their range, too. */
+START_TEST(products_of_bytes)
+{
+    enum { D = 128, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
+    static uint8_t a[ROWS * D], b[COLUMNS * D];
+    static int32_t out[2][ROWS * COLUMNS];
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    void *d_a, *d_b, *d_out;
+
+    for (int i = 0; i < ROWS * D; i++)
+        a[i] = (uint8_t)(i / D == 3 ? 0x80 : i / D == 4 ? 0xff : i * 37 + i / D * 11);
+    for (int i = 0; i < COLUMNS * D; i++)
+        b[i] = (uint8_t)(i / D == 5 ? 0x80 : i / D == 6 ? 0xff : i * 53 + i / D * 7 + 1);
+    d_a = device(s, a, sizeof a);
+    d_b = device(s, b, sizeof b);
+    d_out = device(s, out, sizeof out);
+    hopper_bytes(s, d_a, d_b, d_out);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, out, d_out, sizeof out), KVR_OK);
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++) {
+            int32_t want[2] = { 0, 0 };
+
+            for (int k = 0; k < D; k++) {
+                const uint8_t x = a[r * D + k], y = b[c * D + k];
+
+                want[0] += (int8_t)x * (int8_t)y;
+                want[1] += x * y * (k < 32 ? 2 : 1);
+            }
+            for (int i = 0; i < 2; i++)
+                ck_assert_msg(out[i][r * COLUMNS + c] == want[i], "%d: [%d,%d] %d, not %d", i, r, c,
+                              out[i][r * COLUMNS + c], want[i]);
+        }
+    kvr_stream_close(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("emulated device");
@@ -260,6 +297,7 @@ int main(void)
     tcase_add_loop_test(tc, warp_operations, 0, SEEDS);
     tcase_add_test(tc, copies_stay_inside);
     tcase_add_loop_test(tc, products_of_a_warp_group, 0, SEEDS);
+    tcase_add_loop_test(tc, products_of_bytes, 0, SEEDS);
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);
