@@ -30,6 +30,7 @@
 #include "harness/device/number.cuh"
 #include "methods/kernels/quotient.h"
 #define CELLS static __device__ __forceinline__
+#define CELLS_BOTH static __host__ __device__ __forceinline__ /* launchers ask it, too */
 typedef kvr_global<const float> cells_in;
 #define cells_bits __float_as_uint
 #define cells_float __uint_as_float
@@ -37,6 +38,7 @@ typedef kvr_global<const float> cells_in;
 #define cells_unhalf kvr_float_of
 #else
 #define CELLS static inline
+#define CELLS_BOTH static inline
 typedef const float *cells_in;
 #define cells_bits kvr_f32_bits
 #define cells_float kvr_bits_f32

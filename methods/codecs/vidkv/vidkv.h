@@ -31,34 +31,34 @@ CELLS float vidkv_half(float x)
     return cells_load(CELLS_F16, cells_store(CELLS_F16, x));
 }
 
-CELLS int64_t vidkv_groups(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_groups(const struct vidkv *g)
 {
     return (g->n_tok + g->group - 1) / g->group;
 }
 
-CELLS int64_t vidkv_hard(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_hard(const struct vidkv *g)
 {
     return (int64_t)g->n_heads * (g->head_dim - g->easy);
 }
 
-CELLS int64_t vidkv_signs(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_signs(const struct vidkv *g)
 {
     return 2 * (int64_t)g->n_heads * g->easy;
 }
 
 /* Where the signs begin in codes; in meta the signs' numbers and the bits of channels, in FP16
  * numbers. */
-CELLS int64_t vidkv_signs_at(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_signs_at(const struct vidkv *g)
 {
     return (g->n_tok + 3) / 4 * vidkv_hard(g);
 }
 
-CELLS int64_t vidkv_sign_meta_at(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_sign_meta_at(const struct vidkv *g)
 {
     return 2 * vidkv_groups(g) * vidkv_hard(g);
 }
 
-CELLS int64_t vidkv_bits_at(const struct vidkv *g)
+CELLS_BOTH int64_t vidkv_bits_at(const struct vidkv *g)
 {
     return vidkv_sign_meta_at(g) + 2 * vidkv_groups(g) * vidkv_signs(g);
 }
