@@ -9,6 +9,8 @@
 
 #include "harness/device/phase.h"
 #include "harness/device/names.h"
+#include "harness/cache/rows.h"
+#include "harness/engine/flow.h"
 #include "harness/engine/model_impl.h"
 #include "harness/engine/ops.h"
 #include "methods/kernels/rope.h"
@@ -42,15 +44,16 @@ struct kvr_dit {
     int tokens_per_frame; /* S */
     struct kvr_buf arena;
     /* N = frames_per_chunk * S tokens, T = text_len, F = frames_per_chunk, d, f: see config */
-    float *x, *y, *q, *k, *v, *ctx;         /* [N,d]; x is the residual stream */
-    float *ffn;                             /* [N,f] */
+    struct kvr_flow flow;                   /* and what it says that numbers between layers are: */
+    void *q, *k, *v, *ctx;                  /* [N,d] */
+    void *ffn;                              /* [N,f] */
+    float *wide[3];                         /* [N,d]: what takes floats beside such numbers */
     float *patches;                         /* [N, C*ph*pw]: in, and the head's out */
     float *sinusoid;                        /* [F, freq_dim] */
     float *time_hidden, *time_embed, *silu; /* [F,d] */
     float *time_mod;                        /* [F,6,d]: e0 */
     float *mod, *mod_before;            /* with a block's modulation; with that of the one before,
                                              * where what it gates may not have been added yet */
-    struct kvr_residual left;           /* what is still to be added to x */
     float *head_mod;                    /* [F,2,d] */
     float *text, *text_hidden, *text_k; /* [T,d] */
     float *prompt; /* [T, text_dim]; where the host's memory is apart, and so below */
@@ -119,20 +122,24 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     const struct kvr_model_config *c = d->c;
     const int64_t F = c->frames_per_chunk, N = F * d->tokens_per_frame, dim = c->dim;
     const int64_t T = c->text_len, D = c->dim / c->n_heads;
-    float **const tokens[] = { &d->x, &d->y, &d->q, &d->k, &d->v, &d->ctx };
+    void **const tokens[] = { &d->flow.x, &d->flow.y, &d->q, &d->k, &d->v, &d->ctx };
     float **const frames[] = { &d->time_hidden, &d->time_embed, &d->silu };
     float **const words[] = { &d->text, &d->text_hidden, &d->text_k };
 
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        *tokens[i] = carve_floats(a, N * dim);
-    d->ffn = carve_floats(a, N * c->ffn_dim);
+        *tokens[i] = carve(a, N * dim, kvr_flow_size(&d->flow));
+    d->ffn =
+        carve(a, N * (d->flow.narrow ? kvr_gemm_columns(d->flow.gemm, c->ffn_dim) : c->ffn_dim),
+              kvr_flow_size(&d->flow));
+    for (int i = 0; i < 3 && d->flow.narrow; i++)
+        d->wide[i] = carve_floats(a, N * dim);
     d->patches = carve_floats(a, N * c->in_dim * c->patch_h * c->patch_w);
     d->sinusoid = carve_floats(a, F * c->freq_dim);
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         *frames[i] = carve_floats(a, F * dim);
     d->time_mod = carve_floats(a, F * 6 * dim);
     d->mod = carve_floats(a, F * 6 * dim);
-    d->mod_before = d->ops->norm_modulate_bf16 ? carve_floats(a, F * 6 * dim) : d->mod;
+    d->mod_before = d->flow.narrow ? carve_floats(a, F * 6 * dim) : d->mod;
     d->head_mod = carve_floats(a, F * 2 * dim);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         *words[i] = carve_floats(a, T * dim);
@@ -142,7 +149,7 @@ static void lay_out(struct kvr_dit *d, struct carver *a)
     if (d->ops->cross_works) {
         d->cross_work.max = carve_floats(a, N * c->n_heads);
         d->cross_work.sum = carve_floats(a, N * c->n_heads);
-        d->cross_work.acc = d->y; /* free while cross-attention runs */
+        d->cross_work.acc = d->flow.narrow ? d->wide[2] : d->flow.y; /* free while it runs */
     }
     for (int i = 0; i < c->n_layers; i++) {
         struct kvr_cross none = { 0 }, *cross = d->cross ? &d->cross[i] : &none; /* sizes alone */
@@ -203,15 +210,22 @@ static enum kvr_status prepare_linears(const struct kvr_dit *d)
         const struct kvr_linear *l;
         int64_t m;
     } all[] = {
-        { m->patch, N }, { m->text0, T },     { m->text2, T }, { m->time0, F },
-        { m->time2, F }, { m->time_proj, F }, { m->head, N },  { b->q, N },
-        { b->ck, T },    { b->ffn0, N },      { b->ffn2, N },
+        { m->text0, T },     { m->text2, T }, { m->time0, F }, { m->time2, F },
+        { m->time_proj, F }, { m->head, N },  { b->ck, T },
+    };
+    const struct {
+        const struct kvr_linear *l;
+        enum kvr_linear_end end;
+    } between[] = {
+        { m->patch, KVR_LINEAR_ROUNDED }, { b->q, KVR_LINEAR_ROUNDED },  { b->o, KVR_LINEAR_ADDED },
+        { b->ffn0, KVR_LINEAR_GELU },     { b->ffn2, KVR_LINEAR_ADDED },
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         KVR_TRY(kvr_linear_prepare(all[i].l, all[i].m));
-    KVR_TRY(kvr_linear_prepare_end(b->v, N, KVR_LINEAR_ROUNDED));
-    return kvr_linear_prepare_end(b->ffn0, N, KVR_LINEAR_GELU);
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+        KVR_TRY(kvr_flow_prepare(&d->flow, between[i].l, N, between[i].end));
+    return KVR_OK;
 }
 
 static enum kvr_status open_memory(struct kvr_dit *d)
@@ -269,6 +283,7 @@ enum kvr_status kvr_dit_open(struct kvr_dit **out, struct kvr_dev *dev, struct k
     d->m = m;
     d->c = kvr_model_config(m);
     d->ops = kvr_ops_of(dev);
+    kvr_flow_open(&d->flow, dev, m->gemm, d->c->eps);
     d->tokens_per_frame = kvr_model_tokens_per_frame(m);
     d->cross = calloc((size_t)d->c->n_layers, sizeof *d->cross);
     if (!d->cross) {
@@ -373,18 +388,21 @@ enum kvr_status kvr_dit_times(const struct kvr_dit *d, struct kvr_dit_times *out
 
 /* ---- pieces --------------------------------------------------------------------------- */
 
-/* Somebody listens: bring to the host what lies elsewhere. */
-static void show(struct kvr_dit *d, const char *name, const float *data, int64_t n)
+/* Somebody listens: bring to the host what lies elsewhere, as floats. */
+static void show(struct kvr_dit *d, const char *name, const void *data, int64_t n, bool narrow)
 {
-    const size_t n_bytes = (size_t)n * sizeof *data;
+    const size_t n_bytes = (size_t)n * (narrow ? sizeof(kvr_bf16) : sizeof(float));
+    const size_t n_floats = (size_t)n * sizeof(float);
     enum kvr_status st = KVR_OK;
 
     if (apart(d)) {
-        st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_bytes);
+        st = kvr_buf_reserve(&d->shown, kvr_dev_host(d->dev), KVR_MEM_IO, n_floats + n_bytes);
         if (st == KVR_OK)
             st = kvr_dev_sync(d->dev);
         if (st == KVR_OK)
-            st = kvr_dev_get(d->dev, d->shown.p, data, n_bytes);
+            st = kvr_dev_get(d->dev, (char *)d->shown.p + (narrow ? n_floats : 0), data, n_bytes);
+        if (st == KVR_OK && narrow)
+            kvr_to_f32(d->shown.p, (char *)d->shown.p + n_floats, KVR_BF16, (size_t)n);
         data = d->shown.p;
     }
     if (st == KVR_OK)
@@ -396,7 +414,18 @@ static void show(struct kvr_dit *d, const char *name, const float *data, int64_t
 static void tap(struct kvr_dit *d, const char *name, const float *data, int64_t n)
 {
     if (d->tap)
-        show(d, name, data, n);
+        show(d, name, data, n, false);
+}
+
+/* Of a block, or of none (-1): what lies between layers. */
+static void tap_flow(struct kvr_dit *d, int block, const char *what, const void *data, int64_t n)
+{
+    char name[64];
+
+    if (!d->tap)
+        return;
+    snprintf(name, sizeof name, "block%d.%s", block, what);
+    show(d, block < 0 ? what : name, data, n, d->flow.narrow);
 }
 
 static void tap_block(struct kvr_dit *d, int block, const char *what, const float *data, int64_t n)
@@ -406,7 +435,7 @@ static void tap_block(struct kvr_dit *d, int block, const char *what, const floa
     if (!d->tap)
         return;
     snprintf(name, sizeof name, "block%d.%s", block, what);
-    show(d, name, data, n);
+    show(d, name, data, n, false);
 }
 
 /* The first thing that kept a tap from being shown something since the last call. */
@@ -435,112 +464,64 @@ static enum kvr_status linear(struct kvr_dit *d, int64_t rows, const float *x,
     return linears(d, rows, x, 1, &l, &y);
 }
 
-/* A layer's result as BF16; done: or not. */
-static enum kvr_status linear_end(struct kvr_dit *d, int64_t rows, const float *x,
-                                  const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
-                                  bool *done)
+/* ---- half a block, beginning and end ---------------------------------------------------- */
+
+/* A norm of x, which is tapped by this name, and layers over it. */
+static enum kvr_status begin(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
+                             const struct kvr_flow_norm *norm, int n,
+                             const struct kvr_linear *const *l, void *const *y)
 {
+    const struct kvr_flow_in in = kvr_flow_norm(&d->flow, r, norm, d->tap != NULL);
     enum kvr_status st;
 
+    tap_flow(d, i, name, d->flow.y, r->n * r->d);
     kvr_phase_begin(d->phases, LINEAR);
-    st = kvr_linear_run_end(d->m->gemm, rows, x, l, end, y, done);
+    st = kvr_flow_layers(&d->flow, r, in, n, l, y);
     kvr_phase_end(d->phases, LINEAR);
     return st;
 }
 
-/* A layer of GELU that the former left in ffn. */
-static enum kvr_status linear_rounded(struct kvr_dit *d, int64_t rows, const struct kvr_linear *l,
-                                      float *y)
+/* The same, GELU behind the one layer. */
+static enum kvr_status begin_gelu(struct kvr_dit *d, int i, const char *name,
+                                  const struct kvr_rows *r, const struct kvr_flow_norm *norm,
+                                  const struct kvr_linear *l, void *y, struct kvr_flow_in *out)
 {
+    const struct kvr_flow_in in = kvr_flow_norm(&d->flow, r, norm, d->tap != NULL);
     enum kvr_status st;
 
+    tap_flow(d, i, name, d->flow.y, r->n * r->d);
     kvr_phase_begin(d->phases, LINEAR);
-    st = kvr_linear_run_rounded(d->m->gemm, rows, (const kvr_bf16 *)d->ffn, l, y);
+    st = kvr_flow_gelu(&d->flow, r, in, l, y, out);
     kvr_phase_end(d->phases, LINEAR);
     return st;
 }
 
-/* Add to x what is left to be added. */
-static void settle(struct kvr_dit *d, const struct kvr_rows *r)
+/* A layer, which is tapped by this name, gated and added to x. */
+static enum kvr_status end(struct kvr_dit *d, int i, const char *name, const struct kvr_rows *r,
+                           struct kvr_flow_in in, const struct kvr_linear *l, const float *gate)
 {
-    if (d->left.y)
-        d->ops->add(d->dev, r, d->left.y, d->left.gate, d->left.stride, d->x);
-    d->left = (struct kvr_residual){ 0 };
+    enum kvr_status st;
+
+    kvr_phase_begin(d->phases, LINEAR);
+    st = kvr_flow_add(&d->flow, r, in, l, gate, gate ? 6 * (int64_t)r->d : 0, d->tap != NULL);
+    kvr_phase_end(d->phases, LINEAR);
+    KVR_TRY(st);
+    tap_flow(d, i, name, d->flow.y, r->n * r->d);
+    return KVR_OK;
 }
 
-/* y, gated, is to be added to x: at once, or by the norm that follows, unless somebody looks at x. */
-static void add(struct kvr_dit *d, const struct kvr_rows *r, const float *y, const float *gate,
-                int64_t stride)
+/* Modulated by rows `row` and `row` + 1 of what a block, or the head, adds and multiplies by. */
+static struct kvr_flow_norm modulated(const struct kvr_rows *r, const float *mod, int row,
+                                      int n_rows)
 {
-    d->left = (struct kvr_residual){ y, gate, stride };
-    if (d->tap || !d->ops->norm_modulate_bf16)
-        settle(d, r);
+    const float *shift = mod + row * (int64_t)r->d;
+
+    return (struct kvr_flow_norm){ shift + r->d, shift, n_rows * (int64_t)r->d };
 }
 
-/* The norm of x that a block's layer takes, modulated, and where: NULL when it was left, rounded, for
- * the layer (kvr_gemm_input), else y. Whoever taps is shown floats. */
-static const float *norm_modulate(struct kvr_dit *d, const struct kvr_rows *r, const float *mod,
-                                  int64_t stride)
+static struct kvr_flow_angles angles(const struct kvr_dit *d)
 {
-    int columns;
-    kvr_bf16 *to = d->tap || !d->ops->norm_modulate_bf16
-                       ? NULL
-                       : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
-
-    if (to) {
-        d->ops->norm_modulate_bf16(d->dev, r, &d->left, d->x, mod, mod + r->d, stride, d->c->eps,
-                                   to, columns);
-        d->left = (struct kvr_residual){ 0 };
-        return NULL;
-    }
-    settle(d, r);
-    d->ops->norm_modulate(d->dev, r, d->x, mod, mod + r->d, stride, d->c->eps, d->y);
-    return d->y;
-}
-
-/* The same with a norm's own weights. */
-static const float *norm_affine(struct kvr_dit *d, const struct kvr_rows *r, const float *w,
-                                const float *b)
-{
-    int columns;
-    kvr_bf16 *to = d->tap || !d->ops->norm_affine_bf16
-                       ? NULL
-                       : kvr_gemm_input(d->m->gemm, r->n, r->d, &columns);
-
-    if (to) {
-        d->ops->norm_affine_bf16(d->dev, r, &d->left, d->x, w, b, d->c->eps, to, columns);
-        d->left = (struct kvr_residual){ 0 };
-        return NULL;
-    }
-    settle(d, r);
-    d->ops->norm_affine(d->dev, r, d->x, w, b, d->c->eps, d->y);
-    return d->y;
-}
-
-/* The same of what ffn holds, [N,f]. */
-static const float *gelu(struct kvr_dit *d, const struct kvr_rows *r)
-{
-    const struct kvr_rows wide = { r->n, d->c->ffn_dim, r->tokens_per_frame };
-    int columns;
-    kvr_bf16 *to = d->ops->gelu_bf16 ? kvr_gemm_input(d->m->gemm, wide.n, wide.d, &columns) : NULL;
-
-    if (to)
-        d->ops->gelu_bf16(d->dev, &wide, d->ffn, to, columns);
-    else
-        d->ops->gelu(d->dev, wide.n * wide.d, d->ffn);
-    return to ? NULL : d->ffn;
-}
-
-static void rms_rope(struct kvr_dit *d, const struct kvr_rows *r, const float *w, float *x)
-{
-    const int head_dim = r->d / d->c->n_heads;
-
-    if (d->ops->rms_rope) {
-        d->ops->rms_rope(d->dev, r, head_dim, w, d->c->eps, d->rope.cosines, d->rope.sines, x);
-        return;
-    }
-    d->ops->rms_norm(d->dev, r, w, d->c->eps, x);
-    d->ops->rope(d->dev, r, head_dim, d->rope.cosines, d->rope.sines, x);
+    return (struct kvr_flow_angles){ d->c->dim / d->c->n_heads, d->rope.cosines, d->rope.sines };
 }
 
 /* ---- prompt --------------------------------------------------------------------------- */
@@ -567,6 +548,10 @@ static enum kvr_status take_prompt(struct kvr_dit *d, const float *P)
 
         KVR_TRY(linears(d, T, d->text, 2, kv, to));
         d->ops->rms_norm(d->dev, &rows, b->cross_norm_k, d->c->eps, d->text_k);
+        if (d->flow.rounds) {
+            kvr_values_round(d->dev, KVR_BF16, d->text_k, (size_t)(T * dim));
+            kvr_values_round(d->dev, KVR_BF16, d->text_hidden, (size_t)(T * dim));
+        }
         tap_block(d, i, "cross_k", d->text_k, T * dim);
         tap_block(d, i, "cross_v", d->text_hidden, T * dim);
         d->ops->cross_pack(d->dev, &d->cross[i], d->text_k, d->text_hidden);
@@ -614,100 +599,180 @@ static enum kvr_status embed_time(struct kvr_dit *d, int n_frames)
     return KVR_OK;
 }
 
-/* Queries, keys and values of what the norm left. Where the cache holds BF16, and nobody looks at keys
- * and values, they are written where it has them. */
-static enum kvr_status attention_inputs(struct kvr_dit *d, const struct kvr_block *b,
-                                        const struct kvr_rows *r, const float *in, int i,
+/* To the cache: what is not where it has it. */
+static enum kvr_status append(struct kvr_dit *d, const struct kvr_rows *r, struct kvr_cache *cache,
+                              int i, const void *k, const void *v)
+{
+    const size_t n = (size_t)(r->n * r->d);
+
+    if (!d->flow.narrow || !k)
+        return kvr_cache_append(cache, i, k, v);
+    kvr_values_to_f32(d->dev, d->wide[0], k, KVR_BF16, n);
+    kvr_values_to_f32(d->dev, d->wide[1], v, KVR_BF16, n);
+    return kvr_cache_append(cache, i, d->wide[0], d->wide[1]);
+}
+
+/* Queries, keys and values, all but values normed and rotated. Where the cache holds BF16 as it lies
+ * between layers, keys and values are written where it has them. */
+static enum kvr_status attention_inputs(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                         struct kvr_cache *cache)
 {
+    const struct kvr_block *b = &d->m->blocks[i];
     const struct kvr_linear *const qkv[3] = { b->q, b->k, b->v };
-    float *const to[3] = { d->q, d->k, d->v };
-    bool done = false;
-    kvr_bf16 *k, *v;
+    const struct kvr_flow_norm norm = modulated(r, d->mod, 0, 6);
+    const struct kvr_flow_angles a = angles(d);
+    const int64_t n = r->n * r->d;
+    void *const q = d->flow.narrow ? d->ctx : d->q; /* before it is rotated */
+    void *k = d->k, *v = d->v;
+    kvr_bf16 *there[2];
+    const bool in_place = d->flow.narrow && kvr_cache_current(cache, &there[0], &there[1]);
 
-    if (!in && d->ops->rms_rope_bf16 && kvr_cache_current(cache, &k, &v))
-        KVR_TRY(linear_end(d, r->n, in, b->v, KVR_LINEAR_ROUNDED, v, &done));
-    KVR_TRY(linears(d, r->n, in, done ? 2 : 3, qkv, to));
-    rms_rope(d, r, b->norm_q, d->q);
-    if (done)
-        d->ops->rms_rope_bf16(d->dev, r, r->d / d->c->n_heads, b->norm_k, d->c->eps,
-                              d->rope.cosines, d->rope.sines, d->k, k);
-    else
-        rms_rope(d, r, b->norm_k, d->k);
-    return kvr_cache_append(cache, i, done ? NULL : d->k, done ? NULL : d->v);
+    if (in_place) {
+        k = there[0];
+        v = there[1];
+    }
+    KVR_TRY(begin(d, i, "self_attn_in", r, &norm, 3, qkv, (void *const[]){ q, d->k, v }));
+    kvr_flow_rms_rope(&d->flow, r, b->norm_q, &a, q, d->q);
+    if (d->flow.narrow && !in_place)
+        k = d->ctx; /* the queries' are there no longer */
+    kvr_flow_rms_rope(&d->flow, r, b->norm_k, &a, d->k, k);
+    tap_flow(d, i, "q_rope", d->q, n);
+    tap_flow(d, i, "k_rope", k, n);
+    tap_flow(d, i, "v", v, n);
+    return append(d, r, cache, i, in_place ? NULL : k, in_place ? NULL : v);
+}
+
+static enum kvr_status attend(struct kvr_dit *d, int i, const struct kvr_rows *r,
+                              struct kvr_cache *cache)
+{
+    const size_t n = (size_t)(r->n * r->d);
+
+    if (!d->flow.narrow)
+        return kvr_cache_attend(cache, i, d->q, d->ctx);
+    kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
+    KVR_TRY(kvr_cache_attend(cache, i, d->wide[0], d->wide[1]));
+    kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
+    return KVR_OK;
+}
+
+static void cross_attend(struct kvr_dit *d, int i, const struct kvr_rows *r)
+{
+    const size_t n = (size_t)(r->n * r->d);
+    const struct kvr_cross *cross = &d->cross[i];
+
+    if (!d->flow.narrow) {
+        d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->q, d->ctx);
+        return;
+    }
+    kvr_values_to_f32(d->dev, d->wide[0], d->q, KVR_BF16, n);
+    d->ops->cross_attend(d->dev, r, cross, &d->cross_work, d->wide[0], d->wide[1]);
+    kvr_values_from_f32(d->dev, d->ctx, KVR_BF16, d->wide[1], n);
 }
 
 static enum kvr_status self_attention(struct kvr_dit *d, int i, const struct kvr_rows *r,
                                       struct kvr_cache *cache)
 {
-    const struct kvr_block *b = &d->m->blocks[i];
-    const int64_t n = r->n * r->d, stride = 6 * (int64_t)r->d;
-    const float *in = norm_modulate(d, r, d->mod, stride);
+    const struct kvr_flow_in ctx = { d->ctx, r->d };
     enum kvr_status st;
 
-    tap_block(d, i, "self_attn_in", d->y, n);
-    KVR_TRY(attention_inputs(d, b, r, in, i, cache));
-    tap_block(d, i, "q_rope", d->q, n);
-    tap_block(d, i, "k_rope", d->k, n);
-    tap_block(d, i, "v", d->v, n);
+    KVR_TRY(attention_inputs(d, i, r, cache));
     kvr_phase_begin(d->phases, ATTEND);
-    st = kvr_cache_attend(cache, i, d->q, d->ctx);
+    st = attend(d, i, r, cache);
     kvr_phase_end(d->phases, ATTEND);
     KVR_TRY(st);
-    tap_block(d, i, "self_attn_ctx", d->ctx, n);
-    KVR_TRY(linear(d, r->n, d->ctx, b->o, d->y));
-    tap_block(d, i, "self_attn_out", d->y, n);
-    add(d, r, d->y, d->mod + 2 * r->d, stride);
-    return KVR_OK;
+    tap_flow(d, i, "self_attn_ctx", d->ctx, r->n * r->d);
+    return end(d, i, "self_attn_out", r, ctx, d->m->blocks[i].o, d->mod + 2 * r->d);
 }
 
 static enum kvr_status cross_attention(struct kvr_dit *d, int i, const struct kvr_rows *r)
 {
     const struct kvr_block *b = &d->m->blocks[i];
-    const float *in = norm_affine(d, r, b->norm3_w, b->norm3_b);
+    const struct kvr_flow_norm norm = { b->norm3_w, b->norm3_b, 0 };
+    const struct kvr_flow_in ctx = { d->ctx, r->d };
 
-    tap_block(d, i, "cross_attn_in", d->y, r->n * r->d);
-    KVR_TRY(linear(d, r->n, in, b->cq, d->q));
-    d->ops->rms_norm(d->dev, r, b->cross_norm_q, d->c->eps, d->q);
+    KVR_TRY(begin(d, i, "cross_attn_in", r, &norm, 1, (const struct kvr_linear *const[]){ b->cq },
+                  &d->q));
+    kvr_flow_rms(&d->flow, r, b->cross_norm_q, d->q);
     kvr_phase_begin(d->phases, CROSS);
-    d->ops->cross_attend(d->dev, r, &d->cross[i], &d->cross_work, d->q, d->ctx);
+    cross_attend(d, i, r);
     kvr_phase_end(d->phases, CROSS);
-    KVR_TRY(linear(d, r->n, d->ctx, b->co, d->y));
-    tap_block(d, i, "cross_attn_out", d->y, r->n * r->d);
-    add(d, r, d->y, NULL, 0);
-    return KVR_OK;
+    return end(d, i, "cross_attn_out", r, ctx, b->co, NULL);
 }
 
 static enum kvr_status feed_forward(struct kvr_dit *d, int i, const struct kvr_rows *r)
 {
     const struct kvr_block *b = &d->m->blocks[i];
-    const int64_t stride = 6 * (int64_t)r->d;
-    const float *in = norm_modulate(d, r, d->mod + 3 * r->d, stride);
-    bool done;
+    const struct kvr_flow_norm norm = modulated(r, d->mod, 3, 6);
+    struct kvr_flow_in hidden;
 
-    tap_block(d, i, "ffn_in", d->y, r->n * r->d);
-    KVR_TRY(linear_end(d, r->n, in, b->ffn0, KVR_LINEAR_GELU, (kvr_bf16 *)d->ffn, &done));
-    if (done) {
-        KVR_TRY(linear_rounded(d, r->n, b->ffn2, d->y));
-    } else {
-        KVR_TRY(linear(d, r->n, in, b->ffn0, d->ffn));
-        KVR_TRY(linear(d, r->n, gelu(d, r), b->ffn2, d->y));
-    }
-    tap_block(d, i, "ffn_out", d->y, r->n * r->d);
-    add(d, r, d->y, d->mod + 5 * r->d, stride);
-    return KVR_OK;
+    KVR_TRY(begin_gelu(d, i, "ffn_in", r, &norm, b->ffn0, d->ffn, &hidden));
+    return end(d, i, "ffn_out", r, hidden, b->ffn2, d->mod + 5 * r->d);
 }
 
 static enum kvr_status head(struct kvr_dit *d, const struct kvr_rows *r,
                             const struct kvr_patching *p, float *out)
 {
-    const int64_t stride = 2 * (int64_t)r->d;
+    const struct kvr_flow_norm norm = modulated(r, d->head_mod, 0, 2);
+    struct kvr_flow_in in;
+    enum kvr_status st;
 
     d->ops->add_modulation(d->dev, p->n_frames, 2, r->d, d->m->head_modulation, d->time_embed, true,
                            d->head_mod);
-    KVR_TRY(linear(d, r->n, norm_modulate(d, r, d->head_mod, stride), d->m->head, d->patches));
+    in = kvr_flow_norm(&d->flow, r, &norm, false);
+    kvr_phase_begin(d->phases, LINEAR);
+    st = kvr_flow_out(&d->flow, r, in, d->m->head, d->patches);
+    kvr_phase_end(d->phases, LINEAR);
+    KVR_TRY(st);
     tap(d, "head", d->patches, r->n * kvr_linear_n(d->m->head));
     d->ops->unpatchify(d->dev, p, d->patches, out);
+    return KVR_OK;
+}
+
+/* The latents' patches, to x. */
+static enum kvr_status embed_patches(struct kvr_dit *d, const struct kvr_rows *r,
+                                     const struct kvr_patching *p, const float *latents)
+{
+    struct kvr_flow_in in;
+    enum kvr_status st;
+
+    d->ops->patchify(d->dev, p, latents, d->patches);
+    kvr_phase_begin(d->phases, LINEAR);
+    in = kvr_flow_floats(&d->flow, r->n, kvr_linear_k(d->m->patch), d->patches);
+    st = kvr_flow_layers(&d->flow, r, in, 1, (const struct kvr_linear *const[]){ d->m->patch },
+                         &d->flow.x);
+    kvr_phase_end(d->phases, LINEAR);
+    d->flow.left = (struct kvr_residual){ 0 };
+    tap_flow(d, -1, "patch_tokens", d->flow.x, r->n * r->d);
+    return st;
+}
+
+/* ---- reuse of features -------------------------------------------------------------------- */
+
+/* x as floats, which reuse keeps and compares. */
+static float *wide_x(struct kvr_dit *d, const struct kvr_rows *r)
+{
+    kvr_flow_settle(&d->flow, r);
+    if (!d->flow.narrow)
+        return d->flow.x;
+    kvr_values_to_f32(d->dev, d->wide[0], d->flow.x, KVR_BF16, (size_t)(r->n * r->d));
+    return d->wide[0];
+}
+
+static enum kvr_status reuse_skip(struct kvr_dit *d, const struct kvr_rows *r,
+                                  const struct kvr_pass *pass, bool *skip)
+{
+    const size_t n = (size_t)(r->n * r->d);
+    float *x;
+
+    *skip = false;
+    if (!d->reuse.on)
+        return KVR_OK;
+    x = wide_x(d, r);
+    KVR_TRY(kvr_reuse_skip(&d->reuse, pass, x, skip));
+    if (*skip && d->flow.narrow)
+        kvr_values_from_f32(d->dev, d->flow.x, KVR_BF16, x, n);
+    else if (*skip && d->flow.rounds)
+        kvr_values_round(d->dev, KVR_BF16, x, n);
     return KVR_OK;
 }
 
@@ -737,11 +802,8 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
     bool skip;
 
     KVR_TRY(embed_time(d, pass->n_frames));
-    d->ops->patchify(d->dev, &p, x, d->patches);
-    KVR_TRY(linear(d, r.n, d->patches, d->m->patch, d->x));
-    tap(d, "patch_tokens", d->x, r.n * r.d);
-    KVR_TRY(kvr_reuse_skip(&d->reuse, pass, d->x, &skip));
-    d->left = (struct kvr_residual){ 0 };
+    KVR_TRY(embed_patches(d, &r, &p, x));
+    KVR_TRY(reuse_skip(d, &r, pass, &skip));
     for (int i = 0; i < c->n_layers && !skip; i++) {
         float *const before = d->mod;
 
@@ -752,12 +814,12 @@ static enum kvr_status network(struct kvr_dit *d, struct kvr_cache *cache, const
         KVR_TRY(self_attention(d, i, &r, cache));
         KVR_TRY(cross_attention(d, i, &r));
         KVR_TRY(feed_forward(d, i, &r));
-        tap_block(d, i, "out", d->x, r.n * r.d);
+        if (d->tap)
+            kvr_flow_settle(&d->flow, &r);
+        tap_flow(d, i, "out", d->flow.x, r.n * r.d);
     }
-    if (d->reuse.on)
-        settle(d, &r);
-    if (!skip)
-        kvr_reuse_keep(&d->reuse, pass, d->x);
+    if (!skip && d->reuse.on)
+        kvr_reuse_keep(&d->reuse, pass, wide_x(d, &r));
     KVR_TRY(head(d, &r, &p, out));
     return taps_done(d);
 }

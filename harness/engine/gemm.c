@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "harness/engine/linear_cuda.h"
+
 static const struct kvr_gemm_kind *const kinds[KVR_N_BACKENDS] = {
     [KVR_CPU] = &kvr_gemm_cpu,
     [KVR_CUDA] = &kvr_gemm_cuda,
@@ -122,43 +124,70 @@ enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m)
     return l->g->kind->prepare(l, m);
 }
 
-kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k, int *columns)
-{
-    return g->kind->input ? g->kind->input(g, m, k, columns) : NULL;
-}
-
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y)
 {
     assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED);
-    assert(x || g->kind->input);
+    assert(x || kvr_gemm_narrow(g));
     KVR_TRY(check_rows(m));
     for (int i = 0; i < n_layers; i++)
         assert(l[i]->k == l[0]->k && l[i]->g == g);
     return g->kind->run(g, m, x, n_layers, l, y);
 }
 
+bool kvr_gemm_narrow(const struct kvr_gemm *g)
+{
+    return g->compute == KVR_BF16 && g->kind->holds_bf16;
+}
+
+int kvr_gemm_columns(const struct kvr_gemm *g, int k)
+{
+    return kvr_gemm_narrow(g) ? kvr_linear_padded(k) : k;
+}
+
+kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k)
+{
+    assert(kvr_gemm_narrow(g));
+    return g->kind->input(g, m, k);
+}
+
+void kvr_gemm_leave(struct kvr_gemm *g, int64_t m, int k, const float *x)
+{
+    assert(kvr_gemm_narrow(g));
+    g->kind->leave(g, m, k, x);
+}
+
 enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
                                        enum kvr_linear_end end)
 {
+    assert(kvr_gemm_narrow(l->g));
     KVR_TRY(check_rows(m));
-    return l->g->kind->prepare_end ? l->g->kind->prepare_end(l, m, end) : KVR_OK;
+    return l->g->kind->prepare_end(l, m, end);
 }
 
-enum kvr_status kvr_linear_run_end(struct kvr_gemm *g, int64_t m, const float *x,
-                                   const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
-                                   bool *done)
+static bool takes(const struct kvr_gemm *g, const struct kvr_linear *l,
+                  const struct kvr_linear_in *in)
 {
-    assert(l->g == g);
-    *done = false;
-    KVR_TRY(check_rows(m));
-    return g->kind->run_end ? g->kind->run_end(g, m, x, l, end, y, done) : KVR_OK;
+    return kvr_gemm_narrow(g) && l->g == g &&
+           (!in->x || in->columns == l->k || in->columns == kvr_gemm_columns(g, l->k));
 }
 
-enum kvr_status kvr_linear_run_rounded(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
-                                       const struct kvr_linear *l, float *y)
+enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                      int n_layers, const struct kvr_linear *const *l,
+                                      enum kvr_linear_end end, kvr_bf16 *const *y)
 {
-    assert(l->g == g && g->kind->run_rounded);
+    assert(n_layers >= 1 && n_layers <= KVR_LINEAR_MAX_FUSED && end != KVR_LINEAR_ADDED);
+    for (int i = 0; i < n_layers; i++)
+        assert(l[i]->k == l[0]->k && takes(g, l[i], &in));
     KVR_TRY(check_rows(m));
-    return g->kind->run_rounded(g, m, x, l, y);
+    return g->kind->run_narrow(g, m, in, n_layers, l, end, y);
+}
+
+enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                     const struct kvr_linear *l, const struct kvr_linear_gate *gate,
+                                     kvr_bf16 *sum, kvr_bf16 *y, bool *left)
+{
+    assert(takes(g, l, &in));
+    KVR_TRY(check_rows(m));
+    return g->kind->run_added(g, m, in, l, gate, sum, y, left);
 }

@@ -70,29 +70,51 @@ enum kvr_status kvr_linear_prepare(const struct kvr_linear *l, int64_t m);
 /* Give back the scratch that preparing took; what runs next takes it again. */
 void kvr_gemm_rest(struct kvr_gemm *g);
 
-/* Where an operation may leave the input of the next kvr_linear_run, so that rounding it takes no
- * pass of its own: [m,*columns] BF16, zeros behind column k; that run is then given no x. NULL: this
- * gemm takes floats, or no layer of k columns has been prepared for m rows. */
-kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k, int *columns);
-
 /* y[i] [m, n of l[i]] = x [m,k] of each of n_layers layers, which share k. x NULL: of what was left
  * at kvr_gemm_input. */
 enum kvr_status kvr_linear_run(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                                const struct kvr_linear *const *l, float *const *y);
 
-/* How a layer may leave its result as BF16: GELU of it, as a layer takes its input, zeros behind column n
- * up to what kvr_linear_run_rounded expects (which fits where m rows of n floats do); or [m,n]. */
-enum kvr_linear_end { KVR_LINEAR_GELU, KVR_LINEAR_ROUNDED, KVR_N_LINEAR_ENDS };
-/* x as above. False in *done: nothing was run, since this gemm takes floats or has no such product.
- * kvr_linear_prepare_end says beforehand that it will be asked for. */
+/* ---- in BF16: where kvr_gemm_narrow, a device that holds weights so, layers read and leave it -------- */
+
+bool kvr_gemm_narrow(const struct kvr_gemm *g);
+/* Columns of rows of k as a layer takes them: zeros behind k. */
+int kvr_gemm_columns(const struct kvr_gemm *g, int k);
+
+/* Where an operation may leave the input of the next run, [m, kvr_gemm_columns]; that run is then given
+ * no x. A layer of k columns has been prepared for m rows. */
+kvr_bf16 *kvr_gemm_input(struct kvr_gemm *g, int64_t m, int k);
+/* x [m,k], rounded, is left there. */
+void kvr_gemm_leave(struct kvr_gemm *g, int64_t m, int k, const float *x);
+
+/* How a layer leaves its result: rounded [m,n]; its GELU, as a layer takes its input; or, rounded, by a
+ * gate, added to what is there. */
+enum kvr_linear_end { KVR_LINEAR_ROUNDED, KVR_LINEAR_GELU, KVR_LINEAR_ADDED, KVR_N_LINEAR_ENDS };
+/* [m,columns], columns k or kvr_gemm_columns; x NULL as above. */
+struct kvr_linear_in {
+    const kvr_bf16 *x;
+    int columns;
+};
+/* What a result is multiplied by before it is added: `gate` of its row's frame, frames `stride` floats and
+ * tokens_per_frame rows apart; NULL: 1. */
+struct kvr_linear_gate {
+    const float *gate;
+    int64_t stride;
+    int tokens_per_frame;
+};
+
+/* Make what m rows that end so need, as kvr_linear_prepare does. */
 enum kvr_status kvr_linear_prepare_end(const struct kvr_linear *l, int64_t m,
                                        enum kvr_linear_end end);
-enum kvr_status kvr_linear_run_end(struct kvr_gemm *g, int64_t m, const float *x,
-                                   const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
-                                   bool *done);
-/* y [m,n of l] of an input that the former left, its GELU. */
-enum kvr_status kvr_linear_run_rounded(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
-                                       const struct kvr_linear *l, float *y);
+/* y[i], of layers that share k and end alike, rounded or in GELU. */
+enum kvr_status kvr_linear_run_narrow(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                      int n_layers, const struct kvr_linear *const *l,
+                                      enum kvr_linear_end end, kvr_bf16 *const *y);
+/* sum [m,n] += y, rounded, by the gate, and rounded; no y is left. Or *left: it is left, [m,n], and sum
+ * is as it was, since the library that computes the product adds nothing. */
+enum kvr_status kvr_linear_run_added(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                     const struct kvr_linear *l, const struct kvr_linear_gate *gate,
+                                     kvr_bf16 *sum, kvr_bf16 *y, bool *left);
 
 #ifdef __cplusplus
 }

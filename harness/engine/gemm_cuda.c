@@ -2,24 +2,27 @@
  * something for the shape, else by our own kernels. */
 #include "harness/engine/gemm_impl.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/device/blaslt.h"
 #include "harness/engine/linear_cuda.h"
+#include "harness/engine/ops_cuda.h"
 
 /* What NVIDIA recommends for Hopper; half of it would do for older devices. */
 enum { WORKSPACE_BYTES = 32 << 20 };
 
-/* One per shape and end. `lt` NULL: the library has nothing, our own kernel serves (but for results in
- * BF16, which then take a pass of their own). */
+/* One per shape and end. `lt` NULL: the library has nothing, our own kernel serves; but for results in
+ * BF16, where the library has the product in floats: these then take a pass of their own, which is
+ * faster still. */
 enum { IN_FLOATS = KVR_N_LINEAR_ENDS };
 struct shape {
     int64_t m;
     int n, k;
     bool bias;
-    int end; /* kvr_linear_end, or IN_FLOATS */
+    int end; /* kvr_linear_end but for ADDED, or IN_FLOATS */
     struct kvr_blaslt_plan *lt;
 };
 
@@ -28,6 +31,7 @@ struct gemm {
     struct kvr_blaslt *lt; /* NULL: not there */
     struct kvr_buf workspace;
     struct kvr_buf rounded; /* BF16 [m, padded k]: the input of the layers that run */
+    struct kvr_buf floats;  /* [m,n]: a result before it is rounded in a pass of its own */
     struct shape *shapes;
     int n_shapes, cap_shapes;
     char library[192];
@@ -59,6 +63,7 @@ static void gemm_close(struct kvr_gemm *base)
     kvr_blaslt_close(&g->lt);
     kvr_buf_free(&g->workspace);
     kvr_buf_free(&g->rounded);
+    kvr_buf_free(&g->floats);
     free(g);
 }
 
@@ -90,6 +95,7 @@ static enum kvr_status gemm_open(struct kvr_gemm **out, struct kvr_dev *dev, enu
 static void rest(struct kvr_gemm *g)
 {
     kvr_buf_free(&((struct gemm *)g)->rounded);
+    kvr_buf_free(&((struct gemm *)g)->floats);
 }
 
 static const char *library(const struct kvr_gemm *g)
@@ -252,17 +258,22 @@ static enum kvr_status prepare_shape(const struct kvr_linear *l, int64_t m, int 
     return find(g, l, m, end) ? KVR_OK : add_shape(g, l, m, end);
 }
 
-static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
+/* Room for an input of m rows. */
+static enum kvr_status input_room(struct gemm *g, int64_t m, int k)
 {
-    struct gemm *g = gemm_of(l);
-
-    KVR_TRY(prepare_shape(l, m, IN_FLOATS));
     if (g->base.compute == KVR_F32)
         return KVR_OK;
     return kvr_buf_reserve(&g->rounded, g->base.dev, KVR_MEM_SCRATCH,
-                           (size_t)m * (size_t)kvr_linear_padded(l->k) * sizeof(kvr_bf16));
+                           (size_t)m * (size_t)kvr_linear_padded(k) * sizeof(kvr_bf16));
 }
 
+static enum kvr_status prepare(const struct kvr_linear *l, int64_t m)
+{
+    KVR_TRY(prepare_shape(l, m, IN_FLOATS));
+    return input_room(gemm_of(l), m, l->k);
+}
+
+/* x [m,padded k], y [m,n] floats. */
 static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const struct kvr_linear *l,
                                float *y)
 {
@@ -280,12 +291,18 @@ static enum kvr_status run_one(struct gemm *g, int64_t m, const void *x, const s
     return KVR_OK;
 }
 
-/* x, or what was left there, as layers of k columns take it. */
-static const kvr_bf16 *rounded(struct gemm *g, int64_t m, const float *x, int k)
+static void leave(struct kvr_gemm *base, int64_t m, int k, const float *x)
 {
-    if (x)
-        kvr_linear_round_cuda(kvr_dev_stream(g->base.dev), m, k, kvr_linear_padded(k), x,
-                              g->rounded.p);
+    struct gemm *g = (struct gemm *)base;
+
+    kvr_linear_round_cuda(kvr_dev_stream(base->dev), m, k, kvr_linear_padded(k), x, g->rounded.p);
+}
+
+static kvr_bf16 *input(struct kvr_gemm *base, int64_t m, int k)
+{
+    const struct gemm *g = (const struct gemm *)base;
+
+    assert((size_t)m * (size_t)kvr_linear_padded(k) * sizeof(kvr_bf16) <= g->rounded.n_bytes);
     return g->rounded.p;
 }
 
@@ -293,66 +310,120 @@ static enum kvr_status run(struct kvr_gemm *base, int64_t m, const float *x, int
                            const struct kvr_linear *const *l, float *const *y)
 {
     struct gemm *g = (struct gemm *)base;
-    const void *in = x;
+    const bool rounds = base->compute == KVR_BF16;
 
     for (int i = 0; i < n_layers; i++)
         KVR_TRY(prepare(l[i], m));
-    if (base->compute == KVR_BF16)
-        in = rounded(g, m, x, l[0]->k);
+    if (rounds && x)
+        leave(base, m, l[0]->k, x);
     for (int i = 0; i < n_layers; i++)
-        KVR_TRY(run_one(g, m, in, l[i], y[i]));
+        KVR_TRY(run_one(g, m, rounds ? g->rounded.p : (const void *)x, l[i], y[i]));
     return KVR_OK;
+}
+
+/* ---- BF16 ------------------------------------------------------------------------------- */
+
+/* What the library is asked for: it adds nothing to what is there. */
+static int asked(enum kvr_linear_end end)
+{
+    return end == KVR_LINEAR_ADDED ? KVR_LINEAR_ROUNDED : (int)end;
 }
 
 static enum kvr_status prepare_end(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end)
 {
-    KVR_TRY(prepare(l, m));
-    return l->g->compute == KVR_BF16 ? prepare_shape(l, m, end) : KVR_OK;
+    struct gemm *g = gemm_of(l);
+
+    KVR_TRY(input_room(g, m, l->k));
+    KVR_TRY(prepare_shape(l, m, asked(end)));
+    if (!g->lt || find(g, l, m, asked(end))->lt)
+        return KVR_OK;
+    KVR_TRY(prepare_shape(l, m, IN_FLOATS));
+    if (!find(g, l, m, IN_FLOATS)->lt)
+        return KVR_OK;
+    return kvr_buf_reserve(&g->floats, g->base.dev, KVR_MEM_SCRATCH,
+                           (size_t)m * (size_t)l->n * sizeof(float));
 }
 
-static enum kvr_status run_end(struct kvr_gemm *base, int64_t m, const float *x,
-                               const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
-                               bool *done)
+/* Whether the library has this product, in BF16 or in floats. */
+static bool by_library(const struct gemm *g, const struct kvr_linear *l, int64_t m, int end)
 {
-    struct gemm *g = (struct gemm *)base;
-    struct kvr_stream *s = kvr_dev_stream(base->dev);
-    const struct linear *mine = (const struct linear *)l;
-    const int k = kvr_linear_padded(l->k);
-    const struct shape *shape;
+    const struct shape *floats = find(g, l, m, IN_FLOATS);
 
-    if (base->compute != KVR_BF16)
-        return KVR_OK;
-    KVR_TRY(prepare_end(l, m, end));
-    shape = find(g, l, m, end);
-    /* The library's product and a pass are faster than our own. */
-    *done = shape->lt || !find(g, l, m, IN_FLOATS)->lt;
-    if (!*done)
-        return KVR_OK;
-    const kvr_bf16 *in = rounded(g, m, x, l->k);
+    return find(g, l, m, end)->lt || (floats && floats->lt);
+}
+
+/* The input with columns as layers take them. */
+static const kvr_bf16 *taken(struct gemm *g, int64_t m, struct kvr_linear_in in, int k)
+{
+    const int padded = kvr_linear_padded(k);
+
+    if (!in.x)
+        return g->rounded.p;
+    if (in.columns == padded)
+        return in.x;
+    kvr_linear_pad_cuda(kvr_dev_stream(g->base.dev), m, k, padded, in.x, g->rounded.p);
+    return g->rounded.p;
+}
+
+static enum kvr_status run_library(struct gemm *g, int64_t m, const kvr_bf16 *x,
+                                   const struct kvr_linear *l, int end, kvr_bf16 *y)
+{
+    struct kvr_stream *s = kvr_dev_stream(g->base.dev);
+    const struct linear *mine = (const struct linear *)l;
+    const struct shape *shape = find(g, l, m, end);
+    const struct kvr_rows rows = { m, l->n, 1 };
 
     if (shape->lt)
-        return kvr_blaslt_run(g->lt, shape->lt, in, mine->w.p, mine->bias.p, y, g->workspace.p);
+        return kvr_blaslt_run(g->lt, shape->lt, x, mine->w.p, mine->bias.p, y, g->workspace.p);
+    KVR_TRY(run_one(g, m, x, l, g->floats.p));
     if (end == KVR_LINEAR_GELU)
-        kvr_linear_gelu_cuda(s, m, l->n, k, in, mine->w.p, mine->bias.p, y);
+        kvr_gelu_bf16_cuda(s, &rows, g->floats.p, y, kvr_linear_padded(l->n));
     else
-        kvr_linear_rounded_cuda(s, m, l->n, k, in, mine->w.p, mine->bias.p, y);
+        kvr_linear_round_cuda(s, m, l->n, l->n, g->floats.p, y);
     return KVR_OK;
 }
 
-static enum kvr_status run_rounded(struct kvr_gemm *base, int64_t m, const kvr_bf16 *x,
-                                   const struct kvr_linear *l, float *y)
+static enum kvr_status run_narrow(struct kvr_gemm *base, int64_t m, struct kvr_linear_in in,
+                                  int n_layers, const struct kvr_linear *const *l,
+                                  enum kvr_linear_end end, kvr_bf16 *const *y)
 {
-    KVR_TRY(prepare(l, m));
-    return run_one((struct gemm *)base, m, x, l, y);
+    struct gemm *g = (struct gemm *)base;
+    struct kvr_stream *s = kvr_dev_stream(base->dev);
+    const int k = kvr_linear_padded(l[0]->k);
+    const kvr_bf16 *x;
+
+    for (int i = 0; i < n_layers; i++)
+        KVR_TRY(prepare_end(l[i], m, end));
+    x = taken(g, m, in, l[0]->k);
+    for (int i = 0; i < n_layers; i++) {
+        const struct linear *mine = (const struct linear *)l[i];
+
+        if (by_library(g, l[i], m, end))
+            KVR_TRY(run_library(g, m, x, l[i], end, y[i]));
+        else if (end == KVR_LINEAR_GELU)
+            kvr_linear_gelu_cuda(s, m, l[i]->n, k, x, mine->w.p, mine->bias.p, y[i]);
+        else
+            kvr_linear_rounded_cuda(s, m, l[i]->n, k, x, mine->w.p, mine->bias.p, y[i]);
+    }
+    return KVR_OK;
 }
 
-static kvr_bf16 *input(struct kvr_gemm *base, int64_t m, int k, int *columns)
+static enum kvr_status run_added(struct kvr_gemm *base, int64_t m, struct kvr_linear_in in,
+                                 const struct kvr_linear *l, const struct kvr_linear_gate *gate,
+                                 kvr_bf16 *sum, kvr_bf16 *y, bool *left)
 {
-    const struct gemm *g = (const struct gemm *)base;
-    const size_t n_bytes = (size_t)m * (size_t)kvr_linear_padded(k) * sizeof(kvr_bf16);
+    struct gemm *g = (struct gemm *)base;
+    const struct linear *mine = (const struct linear *)l;
+    const kvr_bf16 *x;
 
-    *columns = kvr_linear_padded(k);
-    return base->compute == KVR_BF16 && n_bytes <= g->rounded.n_bytes ? g->rounded.p : NULL;
+    KVR_TRY(prepare_end(l, m, KVR_LINEAR_ADDED));
+    x = taken(g, m, in, l->k);
+    *left = by_library(g, l, m, KVR_LINEAR_ROUNDED);
+    if (*left)
+        return run_library(g, m, x, l, KVR_LINEAR_ROUNDED, y);
+    kvr_linear_added_cuda(kvr_dev_stream(base->dev), m, l->n, kvr_linear_padded(l->k), x, mine->w.p,
+                          mine->bias.p, gate, sum);
+    return KVR_OK;
 }
 
 const struct kvr_gemm_kind kvr_gemm_cuda = {
@@ -366,8 +437,9 @@ const struct kvr_gemm_kind kvr_gemm_cuda = {
     .run = run,
     .rest = rest,
     .input = input,
+    .leave = leave,
     .prepare_end = prepare_end,
-    .run_end = run_end,
-    .run_rounded = run_rounded,
+    .run_narrow = run_narrow,
+    .run_added = run_added,
     .library = library,
 };

@@ -20,14 +20,16 @@ struct kvr_gemm_kind {
     enum kvr_status (*run)(struct kvr_gemm *g, int64_t m, const float *x, int n_layers,
                            const struct kvr_linear *const *l, float *const *y);
     void (*rest)(struct kvr_gemm *g);
-    kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k, int *columns); /* NULL: it has none */
-    /* NULL, all three, where input is. */
+    /* NULL, all of these, where nothing is held in BF16. */
+    kvr_bf16 *(*input)(struct kvr_gemm *g, int64_t m, int k);
+    void (*leave)(struct kvr_gemm *g, int64_t m, int k, const float *x);
     enum kvr_status (*prepare_end)(const struct kvr_linear *l, int64_t m, enum kvr_linear_end end);
-    enum kvr_status (*run_end)(struct kvr_gemm *g, int64_t m, const float *x,
-                               const struct kvr_linear *l, enum kvr_linear_end end, kvr_bf16 *y,
-                               bool *done);
-    enum kvr_status (*run_rounded)(struct kvr_gemm *g, int64_t m, const kvr_bf16 *x,
-                                   const struct kvr_linear *l, float *y);
+    enum kvr_status (*run_narrow)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                  int n_layers, const struct kvr_linear *const *l,
+                                  enum kvr_linear_end end, kvr_bf16 *const *y);
+    enum kvr_status (*run_added)(struct kvr_gemm *g, int64_t m, struct kvr_linear_in in,
+                                 const struct kvr_linear *l, const struct kvr_linear_gate *gate,
+                                 kvr_bf16 *sum, kvr_bf16 *y, bool *left);
     const char *(*library)(const struct kvr_gemm *g);
 };
 extern const struct kvr_gemm_kind kvr_gemm_cpu, kvr_gemm_cuda;

@@ -75,14 +75,25 @@ static __global__ void __launch_bounds__(F32_THREADS)
 /* Lines of 32 elements and 8 more: rows that ldmatrix reads together lie on different banks. */
 enum { STRIDE = KVR_LINEAR_CUDA_DEPTH + 8, STAGES = 3, BF16_THREADS = 128, CHUNK = 8 };
 
+static __device__ __forceinline__ float value(float v)
+{
+    return v;
+}
+static __device__ __forceinline__ float value(kvr_bf16 v)
+{
+    return __uint_as_float((unsigned)v << 16);
+}
+
+/* Of floats or of BF16. */
+template <class T>
 static __global__ void __launch_bounds__(256)
-    linear_round(int64_t n, int k, int padded, kvr_global<const float> x, kvr_global<kvr_bf16> out)
+    linear_round(int64_t n, int k, int padded, kvr_global<const T> x, kvr_global<kvr_bf16> out)
 {
     const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
 
     if (i < n) {
         const int c = (int)(i % padded);
-        const float v = c < k ? (float)x[i / padded * k + c] : 0.0f;
+        const float v = c < k ? value((T)x[i / padded * k + c]) : 0.0f;
 
         out[i] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
     }
@@ -106,8 +117,8 @@ static __device__ __forceinline__ void fetch(kvr_shared<kvr_bf16> to, kvr_global
     }
 }
 
-/* What is left of a value: a float, or a BF16 number, of its GELU or of itself. */
-enum end { FLOATS, GELU, ROUNDED };
+/* What is left of a value: a float, or a BF16 number, of its GELU or of itself, or added to one. */
+enum end { FLOATS, GELU, ROUNDED, ADDED };
 template <enum end> struct ended {
     typedef kvr_bf16 type;
 };
@@ -131,12 +142,27 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
 }
 
+/* What ADDED does to v before: as kvr_linear_gate says. */
+struct gating {
+    bool gated;
+    int tokens_per_frame;
+    int64_t stride;
+};
+static __device__ __forceinline__ float added(struct gating how, kvr_global<const float> gate,
+                                              int64_t row, int column, float v, float sum)
+{
+    v = kvr_round_bf16(v);
+    if (!how.gated)
+        return sum + v;
+    return fmaf(v, gate[row / how.tokens_per_frame * how.stride + column], sum);
+}
+
 /* Rows of y have so many columns, zeros behind n. */
 template <enum end E>
 static __global__ void __launch_bounds__(BF16_THREADS)
     linear_bf16(int64_t m, int n, int k, kvr_global<const kvr_bf16> x, kvr_global<const kvr_bf16> w,
-                bool biased, kvr_global<const float> bias, int columns,
-                kvr_global<typename ended<E>::type> y)
+                bool biased, kvr_global<const float> bias, struct gating how,
+                kvr_global<const float> gate, int columns, kvr_global<typename ended<E>::type> y)
 {
     enum { PART = TILE * STRIDE };
     KVR_SHARED(uint4, shared, STAGES * 2 * PART / CHUNK);
@@ -197,10 +223,14 @@ static __global__ void __launch_bounds__(BF16_THREADS)
                 const int64_t row = m0 + wm + 16 * i + lane / 4 + e / 2 * 8;
                 const int column = n0 + wn + 8 * j + lane % 4 * 2 + e % 2;
 
-                if (row < m && column < n)
-                    put(y, row * columns + column,
-                        end_of<E>(sum[i][j][e] + (biased ? (float)bias[column] : 0.0f)));
-                else if (E == GELU && row < m && column < columns)
+                if (row < m && column < n) {
+                    const int64_t at = row * columns + column;
+                    float v = end_of<E>(sum[i][j][e] + (biased ? (float)bias[column] : 0.0f));
+
+                    if constexpr (E == ADDED)
+                        v = added(how, gate, row, column, v, value((kvr_bf16)y[at]));
+                    put(y, at, v);
+                } else if (E == GELU && row < m && column < columns)
                     put(y, row * columns + column, 0);
             }
 }
@@ -224,38 +254,62 @@ void kvr_linear_f32_cuda(struct kvr_stream *s, int64_t m, int n, int k, const fl
 
 template <enum end E>
 static void product(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
-                    const kvr_bf16 *w, const float *bias, int columns, typename ended<E>::type *y)
+                    const kvr_bf16 *w, const float *bias, const struct kvr_linear_gate *gate,
+                    int columns, typename ended<E>::type *y)
 {
     const bool biased = bias != NULL;
+    const float *gates = gate ? gate->gate : NULL;
+    const struct gating how = { gates != NULL, gate ? gate->tokens_per_frame : 1,
+                                gate ? gate->stride : 0 };
 
     if (blocks_of(m, n))
         KVR_LAUNCH(linear_bf16<E>, blocks_of(m, n), BF16_THREADS, 0, s, m, n, padded, x, w, biased,
-                   bias, columns, y);
+                   bias, how, gates, columns, y);
 }
 
 void kvr_linear_bf16_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, float *y)
 {
-    product<FLOATS>(s, m, n, padded, x, w, bias, n, y);
+    product<FLOATS>(s, m, n, padded, x, w, bias, NULL, n, y);
 }
 
 void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                           const kvr_bf16 *w, const float *bias, kvr_bf16 *y)
 {
-    product<GELU>(s, m, n, padded, x, w, bias, kvr_linear_padded(n), y);
+    product<GELU>(s, m, n, padded, x, w, bias, NULL, kvr_linear_padded(n), y);
 }
 
 void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                              const kvr_bf16 *w, const float *bias, kvr_bf16 *y)
 {
-    product<ROUNDED>(s, m, n, padded, x, w, bias, n, y);
+    product<ROUNDED>(s, m, n, padded, x, w, bias, NULL, n, y);
+}
+
+void kvr_linear_added_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                           const kvr_bf16 *w, const float *bias, const struct kvr_linear_gate *gate,
+                           kvr_bf16 *sum)
+{
+    product<ADDED>(s, m, n, padded, x, w, bias, gate, n, sum);
+}
+
+template <class T>
+static void rows_rounded(struct kvr_stream *s, int64_t m, int k, int padded, const T *x,
+                         kvr_bf16 *out)
+{
+    const int64_t n = m * padded;
+
+    if (n)
+        KVR_LAUNCH(linear_round<T>, kvr_blocks(n, 256), 256, 0, s, n, k, padded, x, out);
 }
 
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
                            kvr_bf16 *out)
 {
-    const int64_t n = m * padded;
+    rows_rounded(s, m, k, padded, x, out);
+}
 
-    if (n)
-        KVR_LAUNCH(linear_round, kvr_blocks(n, 256), 256, 0, s, n, k, padded, x, out);
+void kvr_linear_pad_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const kvr_bf16 *x,
+                         kvr_bf16 *out)
+{
+    rows_rounded(s, m, k, padded, x, out);
 }

@@ -7,6 +7,7 @@
 
 #include "harness/core/dtype.h"
 #include "harness/device/stream.h"
+#include "harness/engine/gemm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,9 +33,16 @@ void kvr_linear_gelu_cuda(struct kvr_stream *s, int64_t m, int n, int padded, co
 /* The same without GELU, y [m,n]. */
 void kvr_linear_rounded_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
                              const kvr_bf16 *w, const float *bias, kvr_bf16 *y);
+/* The same, by a gate, added to sum [m,n] in F32, and rounded again. */
+void kvr_linear_added_cuda(struct kvr_stream *s, int64_t m, int n, int padded, const kvr_bf16 *x,
+                           const kvr_bf16 *w, const float *bias, const struct kvr_linear_gate *gate,
+                           kvr_bf16 *sum);
 /* x [m,k] -> out [m,padded]: to the nearest BF16, zeros behind k. */
 void kvr_linear_round_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const float *x,
                            kvr_bf16 *out);
+/* Of BF16: zeros alone. */
+void kvr_linear_pad_cuda(struct kvr_stream *s, int64_t m, int k, int padded, const kvr_bf16 *x,
+                         kvr_bf16 *out);
 
 #ifdef __cplusplus
 }

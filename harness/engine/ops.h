@@ -51,7 +51,8 @@ struct kvr_cross {
 
 /* What a block's layer adds to x, `gate` per frame (NULL: 1): y NULL for nothing. */
 struct kvr_residual {
-    const float *y, *gate;
+    const kvr_bf16 *y;
+    const float *gate;
     int64_t stride;
 };
 
@@ -75,24 +76,26 @@ struct kvr_ops {
     /* Rotate adjacent pairs of every head, in float64. cosines, sines [N, head_dim / 2]. */
     void (*rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const double *cosines,
                  const double *sines, float *x);
-    /* Three of these as a linear layer takes them: rounded to BF16, with so many columns, zeros behind
-     * the last of d; the norms of x after `before` was added to it, which stays. And the norm of all d
-     * and the rotation of every head in one. NULL, all four, where there is nothing to gain. */
+    /* The norm of all d and the rotation of every head in one. NULL where there is nothing to gain. */
+    void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
+                     double eps, const double *cosines, const double *sines, float *x);
+    /* The same between activations in BF16: computed in F32, rounded once. Norms are of x after `before`
+     * was added to it, which stays, rounded; y has so many columns, zeros behind the last of d. NULL, all
+     * of these, on the CPU. */
     void (*norm_modulate_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
-                               const struct kvr_residual *before, float *x, const float *shift,
+                               const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
                                int columns);
     void (*norm_affine_bf16)(struct kvr_dev *dev, const struct kvr_rows *r,
-                             const struct kvr_residual *before, float *x, const float *w,
+                             const struct kvr_residual *before, kvr_bf16 *x, const float *w,
                              const float *b, double eps, kvr_bf16 *y, int columns);
-    void (*gelu_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
-                      int columns);
-    void (*rms_rope)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
-                     double eps, const double *cosines, const double *sines, float *x);
-    /* The same of x to y, rounded. NULL where rms_rope is. */
+    void (*rms_norm_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
+                          kvr_bf16 *x);
     void (*rms_rope_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *w, double eps, const double *cosines, const double *sines,
-                          const float *x, kvr_bf16 *y);
+                          const kvr_bf16 *x, kvr_bf16 *y);
+    void (*add_bf16)(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_residual *from,
+                     kvr_bf16 *x);
     /* x += y * gate, gate per frame; gate NULL: x += y. */
     void (*add)(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
                 int64_t stride, float *x);

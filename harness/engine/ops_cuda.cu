@@ -23,6 +23,14 @@ static __device__ __forceinline__ float block_sum(float v, kvr_shared<float> war
     return sum;
 }
 
+static __device__ __forceinline__ float get(kvr_global<const float> x, int64_t at)
+{
+    return x[at];
+}
+static __device__ __forceinline__ float get(kvr_global<const kvr_bf16> x, int64_t at)
+{
+    return __uint_as_float((unsigned)x[at] << 16);
+}
 static __device__ __forceinline__ void put(kvr_global<float> y, int64_t at, float v)
 {
     y[at] = v;
@@ -32,33 +40,44 @@ static __device__ __forceinline__ void put(kvr_global<kvr_bf16> y, int64_t at, f
     y[at] = (kvr_bf16)(__float_as_uint(kvr_round_bf16(v)) >> 16);
 }
 
-/* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
- * frame, or * w + b. Rows of y have so many columns, zeros behind the last. ADD: `from` is added to x
- * before, by `gate` of the row's frame unless that is NULL. */
-enum { MODULATE = 1, ROUND = 2, ADD = 4 };
-template <bool> struct number_of {
+/* What numbers are where work is between floats or between BF16. */
+template <bool NARROW> struct number_of {
     typedef float type;
 };
 template <> struct number_of<true> {
     typedef kvr_bf16 type;
 };
-template <bool> struct source_of {
-    typedef const float type;
+template <class T> static __device__ __forceinline__ float held(float v)
+{
+    return sizeof(T) == sizeof(float) ? v : kvr_round_bf16(v);
+}
+
+/* y = (x - mean) / sqrt(variance + eps), then per channel: * (1 + scale) + shift of the row's
+ * frame, or * w + b. Rows of y have so many columns, zeros behind the last. ADD: `from` is added to x
+ * before, by `gate` of the row's frame unless that is NULL. NARROW: of BF16. */
+enum { MODULATE = 1, ADD = 2, NARROW = 4 };
+template <bool, class T> struct source_of {
+    typedef const T type;
 };
-template <> struct source_of<true> {
-    typedef float type;
+template <class T> struct source_of<true, T> {
+    typedef T type;
 };
 struct affine {
     int64_t stride; /* of frames, in `add` and `factor` */
     float eps;
     int columns;
 };
+template <int HOW> struct norm_of {
+    typedef typename number_of<(HOW & NARROW) != 0>::type number;
+    typedef typename source_of<(HOW & ADD) != 0, number>::type source;
+};
 template <int HOW>
 static __global__ void __launch_bounds__(THREADS)
-    layer_norm(struct kvr_rows r, kvr_global<typename source_of<(HOW & ADD) != 0>::type> x,
+    layer_norm(struct kvr_rows r, kvr_global<typename norm_of<HOW>::source> x,
                kvr_global<const float> add, kvr_global<const float> factor, struct affine how,
-               bool gated, kvr_global<const float> from, kvr_global<const float> gate,
-               int64_t gate_stride, kvr_global<typename number_of<(HOW & ROUND) != 0>::type> y)
+               bool gated, kvr_global<const typename norm_of<HOW>::number> from,
+               kvr_global<const float> gate, int64_t gate_stride,
+               kvr_global<typename norm_of<HOW>::number> y)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d, out = (int64_t)blockIdx.x * how.columns;
@@ -67,20 +86,21 @@ static __global__ void __launch_bounds__(THREADS)
     float sum = 0, mean, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        float v = x[row + i];
+        float v = get(x, row + i);
 
         if constexpr ((HOW & ADD) != 0) {
-            const float u = from[row + i];
+            const float u = get(from, row + i);
 
-            v = gated ? fmaf(u, gate[frame * gate_stride + i], v) : v + u;
-            x[row + i] = v;
+            v = held<typename norm_of<HOW>::number>(
+                gated ? fmaf(u, gate[frame * gate_stride + i], v) : v + u);
+            put(x, row + i, v);
         }
         sum += v;
     }
     mean = block_sum(sum, warps) / (float)r.d;
     sum = 0;
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float d = x[row + i] - mean;
+        const float d = get(x, row + i) - mean;
 
         sum += d * d;
     }
@@ -88,59 +108,62 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
         const float f = factor[at + i];
 
-        put(y, out + i, (x[row + i] - mean) * inv * (HOW & MODULATE ? 1.0f + f : f) + add[at + i]);
+        put(y, out + i,
+            (get(x, row + i) - mean) * inv * (HOW & MODULATE ? 1.0f + f : f) + add[at + i]);
     }
     for (int i = r.d + (int)threadIdx.x; i < how.columns; i += THREADS)
         put(y, out + i, 0);
 }
 
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    rms_norm(struct kvr_rows r, kvr_global<const float> w, float eps, kvr_global<float> x)
+    rms_norm(struct kvr_rows r, kvr_global<const float> w, float eps, kvr_global<T> x)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d;
     float sum = 0, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float v = x[row + i];
+        const float v = get(x, row + i);
 
         sum += v * v;
     }
     inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS)
-        x[row + i] = x[row + i] * inv * w[i];
+        put(x, row + i, get(x, row + i) * inv * w[i]);
 }
 
-/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. Into x,
- * or rounded into y. */
-template <bool ROUNDED>
+/* The same, and then pairs are rotated, which takes no pass of its own: a thread has them both. Floats
+ * in x, or BF16 from x to y. */
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
     rms_rope(struct kvr_rows r, int pairs_of_head, kvr_global<const float> w, float eps,
              kvr_global<const double> cosines, kvr_global<const double> sines,
-             kvr_global<typename source_of<!ROUNDED>::type> x, kvr_global<kvr_bf16> y)
+             kvr_global<typename source_of<sizeof(T) == sizeof(float), T>::type> x,
+             kvr_global<kvr_bf16> y)
 {
     KVR_SHARED(float, warps, WARPS);
     const int64_t row = (int64_t)blockIdx.x * r.d, angles = (int64_t)blockIdx.x * pairs_of_head;
     float sum = 0, inv;
 
     for (int i = (int)threadIdx.x; i < r.d; i += THREADS) {
-        const float v = x[row + i];
+        const float v = get(x, row + i);
 
         sum += v * v;
     }
     inv = 1.0f / sqrtf(block_sum(sum, warps) / (float)r.d + eps);
     for (int i = (int)threadIdx.x; i < r.d / 2; i += THREADS) {
         const int64_t at = row + 2 * i, angle = angles + i % pairs_of_head;
-        const float u = x[at] * inv * w[2 * i], v = x[at + 1] * inv * w[2 * i + 1];
+        const float u = get(x, at) * inv * w[2 * i], v = get(x, at + 1) * inv * w[2 * i + 1];
         const double a = u, b = v, co = cosines[angle], si = sines[angle];
         const float first = (float)(a * co - b * si), second = (float)(a * si + b * co);
 
-        if constexpr (ROUNDED) {
-            put(y, at, first);
-            put(y, at + 1, second);
-        } else {
+        if constexpr (sizeof(T) == sizeof(float)) {
             x[at] = first;
             x[at + 1] = second;
+        } else {
+            put(y, at, first);
+            put(y, at + 1, second);
         }
     }
 }
@@ -162,19 +185,20 @@ static __global__ void __launch_bounds__(THREADS)
     x[2 * i + 1] = (float)(a * si + b * co);
 }
 
-template <bool GATED>
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    add_rows(struct kvr_rows r, kvr_global<const float> y, kvr_global<const float> gate,
-             int64_t stride, kvr_global<float> x)
+    add_rows(struct kvr_rows r, kvr_global<const T> y, bool gated, kvr_global<const float> gate,
+             int64_t stride, kvr_global<T> x)
 {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
 
     if (i >= r.n * r.d)
         return;
-    if (GATED)
-        x[i] = fmaf(y[i], gate[i / r.d / r.tokens_per_frame * stride + i % r.d], x[i]);
+    if (gated)
+        put(x, i,
+            fmaf(get(y, i), gate[i / r.d / r.tokens_per_frame * stride + i % r.d], get(x, i)));
     else
-        x[i] = x[i] + y[i];
+        put(x, i, get(x, i) + get(y, i));
 }
 
 static __global__ void __launch_bounds__(THREADS) gelu(int64_t n, kvr_global<float> x)
@@ -331,30 +355,47 @@ static __global__ void __launch_bounds__(THREADS)
 
 static const float *const none = NULL;
 
+template <int HOW>
+static void norm(struct kvr_stream *s, const struct kvr_rows *r, const float *x, const float *add,
+                 const float *factor, const struct affine *how, float *y)
+{
+    if (r->n)
+        KVR_LAUNCH(layer_norm<HOW>, (unsigned)r->n, THREADS, 0, s, *r, x, add, factor, *how, false,
+                   none, none, (int64_t)0, y);
+}
+
+template <int HOW>
+static void norm_bf16(struct kvr_stream *s, const struct kvr_rows *r,
+                      const struct kvr_residual *before, kvr_bf16 *x, const float *add,
+                      const float *factor, const struct affine *how, kvr_bf16 *y)
+{
+    const kvr_bf16 *const nothing = NULL, *const there = x;
+
+    if (r->n && before->y)
+        KVR_LAUNCH(layer_norm<HOW | ADD | NARROW>, (unsigned)r->n, THREADS, 0, s, *r, x, add,
+                   factor, *how, before->gate != NULL, before->y, before->gate, before->stride, y);
+    else if (r->n)
+        KVR_LAUNCH(layer_norm<HOW | NARROW>, (unsigned)r->n, THREADS, 0, s, *r, there, add, factor,
+                   *how, false, nothing, none, (int64_t)0, y);
+}
+
 void kvr_norm_modulate_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
                             const float *shift, const float *scale, int64_t stride, double eps,
                             float *y)
 {
     const struct affine how = { stride, (float)eps, r->d };
 
-    if (r->n)
-        KVR_LAUNCH(layer_norm<MODULATE>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale, how,
-                   false, none, none, (int64_t)0, y);
+    norm<MODULATE>(s, r, x, shift, scale, &how, y);
 }
 
 void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                                 const struct kvr_residual *before, float *x, const float *shift,
+                                 const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                  const float *scale, int64_t stride, double eps, kvr_bf16 *y,
                                  int columns)
 {
     const struct affine how = { stride, (float)eps, columns };
 
-    if (r->n && before->y)
-        KVR_LAUNCH(layer_norm<MODULATE | ROUND | ADD>, (unsigned)r->n, THREADS, 0, s, *r, x, shift,
-                   scale, how, before->gate != NULL, before->y, before->gate, before->stride, y);
-    else if (r->n)
-        KVR_LAUNCH(layer_norm<MODULATE | ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, shift, scale,
-                   how, false, none, none, (int64_t)0, y);
+    norm_bf16<MODULATE>(s, r, before, x, shift, scale, &how, y);
 }
 
 void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x,
@@ -362,47 +403,47 @@ void kvr_norm_affine_cuda(struct kvr_stream *s, const struct kvr_rows *r, const 
 {
     const struct affine how = { 0, (float)eps, r->d };
 
-    if (r->n)
-        KVR_LAUNCH(layer_norm<0>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how, false, none,
-                   none, (int64_t)0, y);
+    norm<0>(s, r, x, b, w, &how, y);
 }
 
 void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                               const struct kvr_residual *before, float *x, const float *w,
+                               const struct kvr_residual *before, kvr_bf16 *x, const float *w,
                                const float *b, double eps, kvr_bf16 *y, int columns)
 {
     const struct affine how = { 0, (float)eps, columns };
 
-    if (r->n && before->y)
-        KVR_LAUNCH(layer_norm<ROUND | ADD>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how,
-                   before->gate != NULL, before->y, before->gate, before->stride, y);
-    else if (r->n)
-        KVR_LAUNCH(layer_norm<ROUND>, (unsigned)r->n, THREADS, 0, s, *r, x, b, w, how, false, none,
-                   none, (int64_t)0, y);
+    norm_bf16<0>(s, r, before, x, b, w, &how, y);
 }
 
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x)
 {
     if (r->n)
-        KVR_LAUNCH(rms_rope<false>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
+        KVR_LAUNCH(rms_rope<float>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
                    cosines, sines, x, (kvr_bf16 *)NULL);
 }
 
 void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                             const float *w, double eps, const double *cosines, const double *sines,
-                            const float *x, kvr_bf16 *y)
+                            const kvr_bf16 *x, kvr_bf16 *y)
 {
     if (r->n)
-        KVR_LAUNCH(rms_rope<true>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w, (float)eps,
-                   cosines, sines, x, y);
+        KVR_LAUNCH(rms_rope<kvr_bf16>, (unsigned)r->n, THREADS, 0, s, *r, head_dim / 2, w,
+                   (float)eps, cosines, sines, x, y);
 }
 
 void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w, double eps,
                        float *x)
 {
     if (r->n)
-        KVR_LAUNCH(rms_norm, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
+        KVR_LAUNCH(rms_norm<float>, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
+}
+
+void kvr_rms_norm_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w,
+                            double eps, kvr_bf16 *x)
+{
+    if (r->n)
+        KVR_LAUNCH(rms_norm<kvr_bf16>, (unsigned)r->n, THREADS, 0, s, *r, w, (float)eps, x);
 }
 
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
@@ -415,17 +456,29 @@ void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    cosines, sines, x);
 }
 
-void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
-                  int64_t stride, float *x)
+template <class T>
+static void add_to(struct kvr_stream *s, const struct kvr_rows *r, const T *y, const float *gate,
+                   int64_t stride, T *x)
 {
     const int64_t n = r->n * r->d;
 
-    if (!n)
-        return;
-    if (gate)
-        KVR_LAUNCH(add_rows<true>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
-    else
-        KVR_LAUNCH(add_rows<false>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gate, stride, x);
+    const bool gated = gate != NULL;
+
+    if (n)
+        KVR_LAUNCH(add_rows<T>, kvr_blocks(n, THREADS), THREADS, 0, s, *r, y, gated, gate, stride,
+                   x);
+}
+
+void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
+                  int64_t stride, float *x)
+{
+    add_to(s, r, y, gate, stride, x);
+}
+
+void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                       const struct kvr_residual *from, kvr_bf16 *x)
+{
+    add_to(s, r, from->y, from->gate, from->stride, x);
 }
 
 void kvr_gelu_cuda(struct kvr_stream *s, int64_t n, float *x)

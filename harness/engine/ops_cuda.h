@@ -22,23 +22,28 @@ void kvr_rms_norm_cuda(struct kvr_stream *s, const struct kvr_rows *r, const flo
                        float *x);
 void kvr_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                    const double *cosines, const double *sines, float *x);
-/* y [N,columns]: the bytes of the one without, rounded as kvr_linear_round_cuda does. */
-void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                                 const struct kvr_residual *before, float *x, const float *shift,
-                                 const float *scale, int64_t stride, double eps, kvr_bf16 *y,
-                                 int columns);
-void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
-                               const struct kvr_residual *before, float *x, const float *w,
-                               const float *b, double eps, kvr_bf16 *y, int columns);
-void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
-                        int columns);
 /* The bytes of kvr_rms_norm_cuda and kvr_rope_cuda after it. */
 void kvr_rms_rope_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim, const float *w,
                        double eps, const double *cosines, const double *sines, float *x);
-/* And of kvr_linear_round_cuda after both, in y [N,d]; x stays. */
+/* Of BF16: the bytes of those without over the same values as floats, rounded as kvr_linear_round_cuda
+ * does; `before` is what kvr_add_bf16_cuda does before. y [N,columns] of norms; x stays in rms_rope. */
+void kvr_norm_modulate_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                                 const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
+                                 const float *scale, int64_t stride, double eps, kvr_bf16 *y,
+                                 int columns);
+void kvr_norm_affine_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                               const struct kvr_residual *before, kvr_bf16 *x, const float *w,
+                               const float *b, double eps, kvr_bf16 *y, int columns);
+void kvr_rms_norm_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *w,
+                            double eps, kvr_bf16 *x);
 void kvr_rms_rope_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, int head_dim,
                             const float *w, double eps, const double *cosines, const double *sines,
-                            const float *x, kvr_bf16 *y);
+                            const kvr_bf16 *x, kvr_bf16 *y);
+void kvr_add_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r,
+                       const struct kvr_residual *from, kvr_bf16 *x);
+/* Floats to BF16: GELU, rounded, y [N,columns]. */
+void kvr_gelu_bf16_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
+                        int columns);
 /* gate NULL: x += y. */
 void kvr_add_cuda(struct kvr_stream *s, const struct kvr_rows *r, const float *y, const float *gate,
                   int64_t stride, float *x);

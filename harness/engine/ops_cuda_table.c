@@ -29,7 +29,7 @@ static void rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, co
 }
 
 static void norm_modulate_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
-                               const struct kvr_residual *before, float *x, const float *shift,
+                               const struct kvr_residual *before, kvr_bf16 *x, const float *shift,
                                const float *scale, int64_t stride, double eps, kvr_bf16 *y,
                                int columns)
 {
@@ -38,16 +38,10 @@ static void norm_modulate_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
 }
 
 static void norm_affine_bf16(struct kvr_dev *dev, const struct kvr_rows *r,
-                             const struct kvr_residual *before, float *x, const float *w,
+                             const struct kvr_residual *before, kvr_bf16 *x, const float *w,
                              const float *b, double eps, kvr_bf16 *y, int columns)
 {
     kvr_norm_affine_bf16_cuda(kvr_dev_stream(dev), r, before, x, w, b, eps, y, columns);
-}
-
-static void gelu_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *x, kvr_bf16 *y,
-                      int columns)
-{
-    kvr_gelu_bf16_cuda(kvr_dev_stream(dev), r, x, y, columns);
 }
 
 static void rms_rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim, const float *w,
@@ -58,9 +52,21 @@ static void rms_rope(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim
 
 static void rms_rope_bf16(struct kvr_dev *dev, const struct kvr_rows *r, int head_dim,
                           const float *w, double eps, const double *cosines, const double *sines,
-                          const float *x, kvr_bf16 *y)
+                          const kvr_bf16 *x, kvr_bf16 *y)
 {
     kvr_rms_rope_bf16_cuda(kvr_dev_stream(dev), r, head_dim, w, eps, cosines, sines, x, y);
+}
+
+static void rms_norm_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const float *w, double eps,
+                          kvr_bf16 *x)
+{
+    kvr_rms_norm_bf16_cuda(kvr_dev_stream(dev), r, w, eps, x);
+}
+
+static void add_bf16(struct kvr_dev *dev, const struct kvr_rows *r, const struct kvr_residual *from,
+                     kvr_bf16 *x)
+{
+    kvr_add_bf16_cuda(kvr_dev_stream(dev), r, from, x);
 }
 
 static void add(struct kvr_dev *dev, const struct kvr_rows *r, const float *y, const float *gate,
@@ -181,7 +187,8 @@ const struct kvr_ops kvr_ops_cuda = {
     .rope = rope,
     .norm_modulate_bf16 = norm_modulate_bf16,
     .norm_affine_bf16 = norm_affine_bf16,
-    .gelu_bf16 = gelu_bf16,
+    .rms_norm_bf16 = rms_norm_bf16,
+    .add_bf16 = add_bf16,
     .rms_rope = rms_rope,
     .rms_rope_bf16 = rms_rope_bf16,
     .add = add,

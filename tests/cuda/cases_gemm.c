@@ -159,6 +159,48 @@ START_TEST(product_and_gelu)
 }
 END_TEST
 
+/* A product that is added to what is there, by a gate or not: the bytes of the rounded product and of a
+ * pass that adds it. */
+START_TEST(product_and_sum)
+{
+    const bool gated = _i / (N_SHAPES * N_FILLS);
+    struct job j;
+
+    job_open(&j, _i / N_FILLS % N_SHAPES, (enum fill)(_i % N_FILLS));
+    const struct kvr_rows r = { j.m, j.n, 2 };
+    const int64_t frames = (j.m + 1) / 2, stride = j.n + 3;
+    const size_t out = (size_t)(j.m * j.n) * sizeof(kvr_bf16);
+    const float *bias = both_in(j.bias, (size_t)j.n * sizeof(float));
+    const kvr_bf16 *x = padded_bf16(&j, j.m, j.x), *w = padded_bf16(&j, j.n, j.w);
+    kvr_bf16 *before = malloc(out), *want = malloc(out), *got = malloc(out);
+    kvr_bf16 *y = both_out(out), *d_want, *d_got;
+    float *gates = floats((size_t)(frames * stride));
+
+    ck_assert(before && want && got);
+    kvr_normal(gates, frames * stride, 7, KVR_RNG_TEST, 31, 0, 0);
+    for (int64_t i = 0; i < j.m * j.n; i++)
+        before[i] = kvr_f32_to_bf16((float)(i % 37) - 18.5f);
+    const float *d_gates = both_in(gates, (size_t)(frames * stride) * sizeof *gates);
+    const struct kvr_linear_gate gate = { gated ? d_gates : NULL, stride, 2 };
+    const struct kvr_residual from = { y, gate.gate, stride };
+
+    d_want = both_inout(before, out);
+    d_got = both_inout(before, out);
+    kvr_linear_rounded_cuda(both_stream, j.m, j.n, j.padded, x, w, bias, y);
+    kvr_add_bf16_cuda(both_stream, &r, &from, d_want);
+    kvr_linear_added_cuda(both_stream, j.m, j.n, j.padded, x, w, bias, &gate, d_got);
+    both_get(want, d_want, out, "one after the other");
+    both_get(got, d_got, out, "the sum in the product");
+    ck_assert_msg(memcmp(want, got, out) == 0, "shape %d, fill %d", _i / N_FILLS % N_SHAPES,
+                  _i % N_FILLS);
+    free(before);
+    free(want);
+    free(got);
+    free(gates);
+    job_close(&j);
+}
+END_TEST
+
 /* The bytes of kvr_f32_to_bf16, and zeros behind k. */
 START_TEST(rounding)
 {
@@ -175,6 +217,14 @@ START_TEST(rounding)
     both_get(got, out, sizeof got, "rounded");
     for (int i = 0; i < ALL; i++)
         ck_assert_int_eq(got[i], i % 64 < K ? kvr_f32_to_bf16(x[i / 64 * K + i % 64]) : 0);
+    kvr_bf16 dense[M * K], again[ALL];
+
+    for (int i = 0; i < M * K; i++) /* a NaN has become a quiet one */
+        dense[i] = kvr_f32_to_bf16(x[i]);
+    out = both_out(sizeof again);
+    kvr_linear_pad_cuda(both_stream, M, K, 64, both_in(dense, sizeof dense), out);
+    both_get(again, out, sizeof again, "padded");
+    ck_assert_mem_eq(again, got, sizeof again);
     both_free();
 }
 END_TEST
@@ -313,6 +363,7 @@ TCase *cases_gemm(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, products, 0, N_SHAPES * N_FILLS);
     tcase_add_loop_test(tc, product_and_gelu, 0, N_SHAPES * N_FILLS);
+    tcase_add_loop_test(tc, product_and_sum, 0, 2 * N_SHAPES * N_FILLS);
     tcase_add_test(tc, library_gelu);
     tcase_add_loop_test(tc, rounding, 0, N_FILLS);
     tcase_add_test(tc, order_does_not_show);

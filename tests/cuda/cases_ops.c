@@ -135,84 +135,123 @@ START_TEST(rotary)
 }
 END_TEST
 
-/* What goes on in one pass gives the bytes of what it stands for: a norm or GELU and the rounding that a
- * linear layer does, the norm of all channels and the rotation of heads. */
+static kvr_bf16 *narrow_of(const float *x, int64_t n)
+{
+    kvr_bf16 *y = malloc((size_t)n * sizeof *y);
+
+    ck_assert_ptr_nonnull(y);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = kvr_f32_to_bf16(x[i]);
+    return y;
+}
+
+static void same_bytes(const void *d_want, const void *d_got, size_t n_bytes, const char *what)
+{
+    unsigned char *want = malloc(n_bytes), *got = malloc(n_bytes);
+
+    ck_assert(want && got);
+    both_get(want, d_want, n_bytes, what);
+    both_get(got, d_got, n_bytes, what);
+    ck_assert_msg(memcmp(want, got, n_bytes) == 0, "%s", what);
+    free(want);
+    free(got);
+}
+
+/* The norm of all channels and the rotation of heads in one pass: the bytes of both. Of BF16, norms,
+ * rotation and GELU give the bytes that come of floats of the same values, rounded. */
 START_TEST(passes_in_one)
 {
     enum { N = 7, HEADS = 3, D = 20, WIDTH = HEADS * D, COLUMNS = 64 };
     const struct kvr_rows r = { N, WIDTH, 2 };
     const struct kvr_residual none = { NULL, NULL, 0 };
     const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
+    const size_t dense = N * WIDTH * sizeof(kvr_bf16);
     double co[N * D / 2], si[N * D / 2];
-    float *x = filled(&r, (enum fill)_i, 11), got[N * WIDTH], want[N * WIDTH];
-    float mod[8 * WIDTH], *d_x = both_in(x, size), *d_y = both_out(size), *d_mod;
-    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
-    kvr_bf16 one[N * COLUMNS], other[N * COLUMNS];
+    float *x = filled(&r, (enum fill)_i, 11);
+    float mod[8 * WIDTH], *d_x, *d_y = both_out(size), *d_mod;
+    const double *d_co, *d_si;
+    kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded), *narrow, *d_narrow;
 
     ck_assert_int_eq(kvr_linear_padded(WIDTH), COLUMNS);
     kvr_normal(mod, 8 * WIDTH, 5, KVR_RNG_TEST, 12, 0, 0);
     for (int i = 0; i < N; i++)
         kvr_rope_angles(D, i, 2 * i, 3 * i, co + i * (D / 2), si + i * (D / 2));
     d_mod = both_in(mod, sizeof mod);
-    for (int which = 0; which < 3; which++) {
-        if (which == 0) {
-            kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6,
-                                   d_y);
-            kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_x, d_mod, d_mod + WIDTH,
-                                        2 * WIDTH, 1e-6, d_got, COLUMNS);
-        } else if (which == 1) {
-            kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_y);
-            kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_x, d_mod, d_mod + WIDTH, 1e-6,
-                                      d_got, COLUMNS);
-        } else {
-            d_y = both_inout(x, size);
-            kvr_gelu_cuda(both_stream, N * WIDTH, d_y);
-            kvr_gelu_bf16_cuda(both_stream, &r, d_x, d_got, COLUMNS);
-        }
-        kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
-        both_get(one, d_want, rounded, "rounded after it");
-        both_get(other, d_got, rounded, "rounded in it");
-        ck_assert_msg(memcmp(one, other, rounded) == 0, "pass %d of fill %d", which, _i);
-    }
+    d_co = both_in(co, sizeof co);
+    d_si = both_in(si, sizeof si);
     d_x = both_inout(x, size);
     d_y = both_inout(x, size);
     kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_x);
-    kvr_rope_cuda(both_stream, &r, D, both_in(co, sizeof co), both_in(si, sizeof si), d_x);
-    kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, both_in(co, sizeof co),
-                      both_in(si, sizeof si), d_y);
-    both_get(want, d_x, size, "norm, then rotation");
-    both_get(got, d_y, size, "both");
-    ck_assert_msg(memcmp(want, got, size) == 0, "norm and rotation of fill %d", _i);
-    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_x, d_want);
-    kvr_rms_rope_bf16_cuda(both_stream, &r, D, d_mod, 1e-6, both_in(co, sizeof co),
-                           both_in(si, sizeof si), both_in(x, size), d_got);
-    both_get(one, d_want, N * WIDTH * sizeof *one, "norm, rotation, rounding");
-    both_get(other, d_got, N * WIDTH * sizeof *other, "all of them");
-    ck_assert_msg(memcmp(one, other, N * WIDTH * sizeof *one) == 0, "rounded of fill %d", _i);
+    kvr_rope_cuda(both_stream, &r, D, d_co, d_si, d_x);
+    kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_y);
+    same_bytes(d_x, d_y, size, "norm and rotation");
+
+    narrow = narrow_of(x, N * WIDTH);
+    for (int i = 0; i < N * WIDTH; i++)
+        x[i] = kvr_bf16_to_f32(narrow[i]);
+    d_x = both_in(x, size);
+    d_y = both_out(size);
+    d_narrow = both_inout(narrow, dense);
+    kvr_norm_modulate_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 2 * WIDTH, 1e-6, d_y);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
+    kvr_norm_modulate_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 2 * WIDTH,
+                                1e-6, d_got, COLUMNS);
+    same_bytes(d_want, d_got, rounded, "modulated");
+    kvr_norm_affine_cuda(both_stream, &r, d_x, d_mod, d_mod + WIDTH, 1e-6, d_y);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
+    kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_narrow, d_mod, d_mod + WIDTH, 1e-6, d_got,
+                              COLUMNS);
+    same_bytes(d_want, d_got, rounded, "affine");
+    d_y = both_inout(x, size);
+    kvr_gelu_cuda(both_stream, N * WIDTH, d_y);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, COLUMNS, d_y, d_want);
+    kvr_gelu_bf16_cuda(both_stream, &r, d_x, d_got, COLUMNS);
+    same_bytes(d_want, d_got, rounded, "GELU");
+    d_y = both_inout(x, size);
+    kvr_rms_rope_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_y);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_y, d_want);
+    kvr_rms_rope_bf16_cuda(both_stream, &r, D, d_mod, 1e-6, d_co, d_si, d_narrow, d_got);
+    same_bytes(d_want, d_got, dense, "norm and rotation of BF16");
+    d_y = both_inout(x, size);
+    kvr_rms_norm_cuda(both_stream, &r, d_mod, 1e-6, d_y);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_y, d_want);
+    kvr_rms_norm_bf16_cuda(both_stream, &r, d_mod, 1e-6, d_narrow);
+    same_bytes(d_want, d_narrow, dense, "norm of BF16, in its place");
     both_free();
+    free(narrow);
     free(x);
 }
 END_TEST
 
-/* A sum and the norm after it: the bytes of both, and the sum stays in x. */
+/* A sum and the norm after it: the bytes of both, and the sum stays in x, rounded. */
 START_TEST(sum_and_norm_in_one)
 {
     enum { N = 7, WIDTH = 300, COLUMNS = 320 };
     const struct kvr_rows r = { N, WIDTH, 2 };
-    const size_t size = N * WIDTH * sizeof(float), rounded = N * COLUMNS * sizeof(kvr_bf16);
+    const size_t size = N * WIDTH * sizeof(kvr_bf16), rounded = N * COLUMNS * sizeof(kvr_bf16);
     const bool gated = _i / N_FILLS % 2, affine = _i / N_FILLS / 2;
     float *x = filled(&r, (enum fill)(_i % N_FILLS), 21), *y = filled(&r, FILL_NORMAL, 22);
-    float mod[12 * WIDTH], got[N * WIDTH], want[N * WIDTH];
-    float *d_x = both_inout(x, size), *d_sum = both_inout(x, size), *d_y = both_in(y, size), *d_mod;
+    kvr_bf16 *narrow = narrow_of(x, N * WIDTH), *from = narrow_of(y, N * WIDTH);
+    float mod[12 * WIDTH], *d_mod, *d_wide, *d_from;
+    kvr_bf16 *d_x = both_inout(narrow, size), *d_sum = both_inout(narrow, size);
     kvr_bf16 *d_want = both_out(rounded), *d_got = both_out(rounded);
-    kvr_bf16 one[N * COLUMNS], other[N * COLUMNS];
 
     kvr_normal(mod, 12 * WIDTH, 5, KVR_RNG_TEST, 23, 0, 0);
     d_mod = both_in(mod, sizeof mod);
     const struct kvr_residual none = { NULL, NULL, 0 },
-                              before = { d_y, gated ? d_mod + 2 * WIDTH : NULL, 3 * WIDTH };
+                              before = { both_in(from, size), gated ? d_mod + 2 * WIDTH : NULL,
+                                         3 * WIDTH };
 
-    kvr_add_cuda(both_stream, &r, d_y, before.gate, before.stride, d_sum);
+    for (int i = 0; i < N * WIDTH; i++) {
+        x[i] = kvr_bf16_to_f32(narrow[i]);
+        y[i] = kvr_bf16_to_f32(from[i]);
+    }
+    d_wide = both_inout(x, N * WIDTH * sizeof *x);
+    d_from = both_in(y, N * WIDTH * sizeof *y);
+    kvr_add_cuda(both_stream, &r, d_from, before.gate, before.stride, d_wide);
+    kvr_linear_round_cuda(both_stream, N, WIDTH, WIDTH, d_wide, d_want);
+    kvr_add_bf16_cuda(both_stream, &r, &before, d_sum);
+    same_bytes(d_want, d_sum, size, "sum");
     if (affine) {
         kvr_norm_affine_bf16_cuda(both_stream, &r, &none, d_sum, d_mod, d_mod + WIDTH, 1e-6, d_want,
                                   COLUMNS);
@@ -224,13 +263,11 @@ START_TEST(sum_and_norm_in_one)
         kvr_norm_modulate_bf16_cuda(both_stream, &r, &before, d_x, d_mod, d_mod + WIDTH, 3 * WIDTH,
                                     1e-6, d_got, COLUMNS);
     }
-    both_get(one, d_want, rounded, "norm after a sum");
-    both_get(other, d_got, rounded, "norm of a sum");
-    both_get(want, d_sum, size, "sum");
-    both_get(got, d_x, size, "sum of the norm");
-    ck_assert_msg(memcmp(one, other, rounded) == 0, "norm %d", _i);
-    ck_assert_msg(memcmp(want, got, size) == 0, "sum %d", _i);
+    same_bytes(d_want, d_got, rounded, "norm of a sum");
+    same_bytes(d_sum, d_x, size, "sum of the norm");
     both_free();
+    free(narrow);
+    free(from);
     free(x);
     free(y);
 }

@@ -116,13 +116,13 @@ static int64_t padded(int64_t k)
     return kvr_linear_padded((int)k);
 }
 
-/* Linear layers of m rows, so many alike: inputs and weights in BF16, padded, biases and outputs in
- * F32. */
-static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, int64_t k)
+/* Linear layers of m rows, so many alike: inputs and weights in BF16, padded, biases in F32, results of
+ * `size` bytes a value. */
+static void layers(struct prediction *p, int64_t times, int64_t m, int64_t n, int64_t k, int size)
 {
     p->launches += times;
     p->read += times * ((m + n) * padded(k) * 2 + n * 4);
-    p->written += times * m * n * 4;
+    p->written += times * m * n * size;
 }
 
 /* Rows of queries whose keys are cut into parts, and how many parts: of one layer's own keys, the
@@ -147,45 +147,47 @@ static int64_t rows_cut(const struct size *s, int64_t N, int *parts)
 static int predict(const struct size *s, struct prediction *out)
 {
     const int64_t L = s->layers, F = 3, N = F * s->height * s->width / 4, d = s->dim, f = s->ffn;
-    const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 4, half = d / s->heads / 2;
+    const int64_t C = 4 * s->channels, q = s->freq, x = N * d * 2, half = d / s->heads / 2;
     const int64_t a_row = (d / s->heads + 2) * 4, state = N * s->heads * a_row;
     int parts;
     const int64_t cut = rows_cut(s, N, &parts) * a_row;
     const int64_t keys = (s->past + 1) * N + s->text;
     struct prediction products = { "linear_bf16", PRODUCTS, 0, 0, 0 };
     const struct prediction all[] = {
-        /* Into patches, three times for the time, what attention gives: self and cross. */
-        { "linear_round", ELEMENTS, 4 + 2 * L, N * C * 4 + F * (q + 2 * d) * 4 + 2 * L * x,
-          N * padded(C) * 2 + F * (padded(q) + 2 * padded(d)) * 2 + 2 * L * N * padded(d) * 2 },
+        /* Into patches, and three times for the time. */
+        { "linear_round", ELEMENTS, 4, N * C * 4 + F * (q + 2 * d) * 4,
+          N * padded(C) * 2 + F * (padded(q) + 2 * padded(d)) * 2 },
         { "silu", ELEMENTS, 2, 2 * F * d * 4, 2 * F * d * 4 },
         { "patches", ELEMENTS, 2, 2 * N * C * 4, 2 * N * C * 4 },
         { "modulation", ELEMENTS, L + 1, (L * (6 + F * 6) + 2 + F) * d * 4,
           (L * 6 + 2) * F * d * 4 },
-        /* All but the first add to x what came before, by a gate or not. */
         { "layer_norm", ELEMENTS, 3 * L + 1,
-          (6 * L + 1) * x + ((2 * L + 1) * F * 2 + L * 2 + 2 * L * F) * d * 4,
-          (3 * L + 1) * N * padded(d) * 2 + 3 * L * x },
-        /* Queries as floats, keys to where the cache has them. */
-        { "rms_rope", ELEMENTS, 2 * L, 2 * L * (x + d * 4 + 2 * N * half * 8), L * (x + x / 2) },
+          (3 * L + 1) * x + ((2 * L + 1) * F * 2 + L * 2) * d * 4,
+          (3 * L + 1) * N * padded(d) * 2 },
+        /* Queries, and keys to where the cache has them. */
+        { "rms_rope", ELEMENTS, 2 * L, 2 * L * (x + d * 4 + 2 * N * half * 8), 2 * L * x },
         { "rms_norm", ELEMENTS, L, L * (x + d * 4), L * x },
+        /* Attention takes and gives floats: self and cross. */
+        { "raw_to_f32", ELEMENTS, 2 * L, 2 * L * x, 2 * L * 2 * x },
+        { "raw_to_bf16", ELEMENTS, 2 * L, 2 * L * 2 * x, 2 * L * x },
         { "attend_begin", ATTENTION, 2 * L, 0, 2 * L * state },
         /* Its own keys, in parts or not, and the prompt's. */
-        { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * (x + state) - cut + 2 * keys * d * 2),
+        { "attend_mma_rows", ATTENTION, 2 * L, L * (2 * (2 * x + state) - cut + 2 * keys * d * 2),
           L * (2 * state - cut + parts * cut) },
-        { "attend_finish", ATTENTION, 2 * L, 2 * L * (x + N * s->heads * 4), 2 * L * x },
+        { "attend_finish", ATTENTION, 2 * L, 2 * L * (2 * x + N * s->heads * 4), 2 * L * 2 * x },
     };
     const int n = sizeof all / sizeof *all;
 
-    layers(&products, 1, N, d, C);
-    layers(&products, 1, F, d, q);
-    layers(&products, 1, F, d, d);
-    layers(&products, 1, F, 6 * d, d);
-    layers(&products, 1, N, C, d);
-    layers(&products, 6 * L, N, d, d);
-    layers(&products, L, N, f, d);
-    products.written += L * N * (padded(f) * 2 - f * 4); /* of which its GELU is left, rounded */
-    products.written -= L * x / 2;                       /* values, likewise */
-    layers(&products, L, N, d, f);
+    layers(&products, 1, N, d, C, 2);
+    layers(&products, 1, F, d, q, 4);
+    layers(&products, 1, F, d, d, 4);
+    layers(&products, 1, F, 6 * d, d, 4);
+    layers(&products, 1, N, C, d, 4);
+    layers(&products, 6 * L, N, d, d, 2);
+    layers(&products, L, N, f, d, 2);
+    products.written += L * N * (padded(f) - f) * 2; /* of which its GELU is left, zeros behind */
+    layers(&products, L, N, d, f, 2);
+    products.read += 3 * L * x + 2 * L * F * d * 4; /* three are added to x, two by a gate */
     memcpy(out, all, sizeof all);
     out[n] = products;
     if (!cut)
@@ -306,7 +308,7 @@ START_TEST(at_wans_size)
         launches[p[i].kind] += p[i].launches;
         bytes[p[i].kind] += (double)(p[i].read + p[i].written);
     }
-    ck_assert_msg(bytes[ELEMENTS] <= 20e9, "%.1f GB", bytes[ELEMENTS] / 1e9);
+    ck_assert_msg(bytes[ELEMENTS] <= 11e9, "%.1f GB", bytes[ELEMENTS] / 1e9);
     while (fgets(text, sizeof text, docs))
         for (int k = 0; k < N_KINDS; k++) {
             snprintf(row, sizeof row, "| %s | %lld | %.1f |", kind_names[k], (long long)launches[k],

@@ -1,0 +1,193 @@
+/* flow.c - see flow.h: floats, floats that are rounded, BF16. */
+#include "harness/engine/flow.h"
+
+#include <assert.h>
+
+#include "harness/cache/rows.h"
+
+void kvr_flow_open(struct kvr_flow *f, struct kvr_dev *dev, struct kvr_gemm *gemm, double eps)
+{
+    *f = (struct kvr_flow){
+        .dev = dev,
+        .ops = kvr_ops_of(dev),
+        .gemm = gemm,
+        .eps = eps,
+        .rounds = kvr_gemm_compute(gemm) == KVR_BF16,
+        .narrow = kvr_gemm_narrow(gemm),
+    };
+}
+
+size_t kvr_flow_size(const struct kvr_flow *f)
+{
+    return f->narrow ? sizeof(kvr_bf16) : sizeof(float);
+}
+
+enum kvr_status kvr_flow_prepare(const struct kvr_flow *f, const struct kvr_linear *l, int64_t m,
+                                 enum kvr_linear_end end)
+{
+    return f->narrow ? kvr_linear_prepare_end(l, m, end) : kvr_linear_prepare(l, m);
+}
+
+/* Floats that are to hold BF16 do. */
+static void rounded(const struct kvr_flow *f, float *x, int64_t n)
+{
+    if (f->rounds)
+        kvr_values_round(f->dev, KVR_BF16, x, (size_t)n);
+}
+
+/* ---- half a block begins ------------------------------------------------------------------ */
+
+static void norm_floats(struct kvr_flow *f, const struct kvr_rows *r,
+                        const struct kvr_flow_norm *how)
+{
+    if (how->stride)
+        f->ops->norm_modulate(f->dev, r, f->x, how->shift, how->factor, how->stride, f->eps, f->y);
+    else
+        f->ops->norm_affine(f->dev, r, f->x, how->factor, how->shift, f->eps, f->y);
+}
+
+struct kvr_flow_in kvr_flow_norm(struct kvr_flow *f, const struct kvr_rows *r,
+                                 const struct kvr_flow_norm *how, bool shown)
+{
+    const int columns = shown ? r->d : kvr_gemm_columns(f->gemm, r->d);
+    kvr_bf16 *y;
+
+    if (!f->narrow) {
+        norm_floats(f, r, how); /* which the layer rounds */
+        return (struct kvr_flow_in){ f->y, r->d };
+    }
+    y = shown ? f->y : kvr_gemm_input(f->gemm, r->n, r->d);
+    if (how->stride)
+        f->ops->norm_modulate_bf16(f->dev, r, &f->left, f->x, how->shift, how->factor, how->stride,
+                                   f->eps, y, columns);
+    else
+        f->ops->norm_affine_bf16(f->dev, r, &f->left, f->x, how->factor, how->shift, f->eps, y,
+                                 columns);
+    f->left = (struct kvr_residual){ 0 };
+    return (struct kvr_flow_in){ shown ? y : NULL, columns };
+}
+
+struct kvr_flow_in kvr_flow_floats(struct kvr_flow *f, int64_t m, int k, const float *x)
+{
+    if (!f->narrow)
+        return (struct kvr_flow_in){ x, k };
+    kvr_gemm_leave(f->gemm, m, k, x);
+    return (struct kvr_flow_in){ NULL, kvr_gemm_columns(f->gemm, k) };
+}
+
+static struct kvr_linear_in narrow_in(struct kvr_flow_in in)
+{
+    return (struct kvr_linear_in){ in.x, in.columns };
+}
+
+enum kvr_status kvr_flow_layers(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
+                                int n, const struct kvr_linear *const *l, void *const *y)
+{
+    kvr_bf16 *narrow[KVR_LINEAR_MAX_FUSED];
+    float *wide[KVR_LINEAR_MAX_FUSED];
+
+    assert(n <= KVR_LINEAR_MAX_FUSED);
+    for (int i = 0; i < n; i++) {
+        narrow[i] = y[i];
+        wide[i] = y[i];
+    }
+    if (f->narrow)
+        return kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), n, l, KVR_LINEAR_ROUNDED,
+                                     narrow);
+    KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, n, l, wide));
+    for (int i = 0; i < n; i++)
+        rounded(f, wide[i], r->n * kvr_linear_n(l[i]));
+    return KVR_OK;
+}
+
+enum kvr_status kvr_flow_gelu(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
+                              const struct kvr_linear *l, void *y, struct kvr_flow_in *out)
+{
+    const int n = kvr_linear_n(l);
+    kvr_bf16 *narrow = y;
+    float *wide = y;
+
+    *out = (struct kvr_flow_in){ y, kvr_gemm_columns(f->gemm, n) };
+    if (f->narrow)
+        return kvr_linear_run_narrow(f->gemm, r->n, narrow_in(in), 1, &l, KVR_LINEAR_GELU, &narrow);
+    KVR_TRY(kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &wide));
+    f->ops->gelu(f->dev, r->n * n, wide); /* which the layer rounds */
+    return KVR_OK;
+}
+
+enum kvr_status kvr_flow_out(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
+                             const struct kvr_linear *l, float *y)
+{
+    assert(!f->narrow || !in.x);
+    return kvr_linear_run(f->gemm, r->n, in.x, 1, &l, &y);
+}
+
+/* ---- and ends ----------------------------------------------------------------------------- */
+
+void kvr_flow_settle(struct kvr_flow *f, const struct kvr_rows *r)
+{
+    if (f->left.y)
+        f->ops->add_bf16(f->dev, r, &f->left, f->x);
+    f->left = (struct kvr_residual){ 0 };
+}
+
+static enum kvr_status add_narrow(struct kvr_flow *f, const struct kvr_rows *r,
+                                  struct kvr_flow_in in, const struct kvr_linear *l,
+                                  const float *gate, int64_t stride, bool shown)
+{
+    const struct kvr_linear_gate by = { gate, stride, r->tokens_per_frame };
+    void *const y[1] = { f->y };
+    bool left = true;
+
+    kvr_flow_settle(f, r); /* one at a time */
+    if (shown)
+        KVR_TRY(kvr_flow_layers(f, r, in, 1, &l, y));
+    else
+        KVR_TRY(kvr_linear_run_added(f->gemm, r->n, narrow_in(in), l, &by, f->x, f->y, &left));
+    if (left)
+        f->left = (struct kvr_residual){ f->y, gate, stride };
+    return KVR_OK;
+}
+
+enum kvr_status kvr_flow_add(struct kvr_flow *f, const struct kvr_rows *r, struct kvr_flow_in in,
+                             const struct kvr_linear *l, const float *gate, int64_t stride,
+                             bool shown)
+{
+    void *const y[1] = { f->y };
+
+    if (f->narrow)
+        return add_narrow(f, r, in, l, gate, stride, shown);
+    KVR_TRY(kvr_flow_layers(f, r, in, 1, &l, y));
+    f->ops->add(f->dev, r, f->y, gate, stride, f->x);
+    rounded(f, f->x, r->n * r->d);
+    return KVR_OK;
+}
+
+/* ---- queries and keys ---------------------------------------------------------------------- */
+
+void kvr_flow_rms(const struct kvr_flow *f, const struct kvr_rows *r, const float *w, void *x)
+{
+    if (f->narrow) {
+        f->ops->rms_norm_bf16(f->dev, r, w, f->eps, x);
+        return;
+    }
+    f->ops->rms_norm(f->dev, r, w, f->eps, x);
+    rounded(f, x, r->n * r->d);
+}
+
+void kvr_flow_rms_rope(const struct kvr_flow *f, const struct kvr_rows *r, const float *w,
+                       const struct kvr_flow_angles *a, void *x, void *y)
+{
+    if (f->narrow) {
+        f->ops->rms_rope_bf16(f->dev, r, a->head_dim, w, f->eps, a->cosines, a->sines, x, y);
+        return;
+    }
+    assert(x == y);
+    if (f->ops->rms_rope) {
+        f->ops->rms_rope(f->dev, r, a->head_dim, w, f->eps, a->cosines, a->sines, x);
+    } else {
+        f->ops->rms_norm(f->dev, r, w, f->eps, x);
+        f->ops->rope(f->dev, r, a->head_dim, a->cosines, a->sines, x);
+    }
+    rounded(f, x, r->n * r->d);
+}
