@@ -26,7 +26,7 @@ import sys
 import sass_model
 from sass_model import ALU, CLOCK, HELD, HELD_MEMORY, LATENCY, SCHEDULERS, SMS
 
-ALU.update(["VIMNMX3", "R2UR"])  # which attention does not meet
+ALU.update(["VIMNMX3", "R2UR", "HMNMX2", "VHMNMX"])  # which attention does not meet
 COPY = 4.8e12 * 0.92 / (SMS * SCHEDULERS * CLOCK)  # bytes of a cycle that are a scheduler's
 ARRIVES = 600  # cycles until what was loaded from the device's memory is there, when it is idle
 CODE, REGISTERS, THREADS, BLOCKS = 65536, 65536, 2048, 32  # an SM's

@@ -65,6 +65,41 @@ static __device__ __forceinline__ unsigned kvr_bf16_square(unsigned pair)
 #endif
 }
 
+/* Halves as integers of 16 bits in the same order; turned twice they are what they were. */
+static __device__ __forceinline__ unsigned kvr_bf16_order(unsigned pair)
+{
+#ifdef KVR_EMULATED
+    const unsigned negative = (pair >> 15 & 0x10001u) * 0xffffu;
+#else
+    unsigned negative;
+
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(pair)); /* the signs, 16 times */
+#endif
+    return pair ^ (negative & 0x7fff7fffu);
+}
+
+/* The lesser of both halves, or the larger: -0 is less than 0, and of a NaN it is 0x7fff. */
+template <bool LARGER>
+static __device__ __forceinline__ unsigned kvr_bf16_choice(unsigned a, unsigned b)
+{
+    unsigned r = 0;
+
+#ifdef KVR_EMULATED
+    for (int h = 0; h < 32; h += 16) {
+        const bool nan = (a >> h & 0x7fffu) > 0x7f80u || (b >> h & 0x7fffu) > 0x7f80u;
+        const int16_t x = (int16_t)(kvr_bf16_order(a) >> h), y = (int16_t)(kvr_bf16_order(b) >> h);
+
+        r |= (nan ? 0x7fffu : ((x < y) != LARGER ? a : b) >> h & 0xffffu) << h;
+    }
+#else
+    if (LARGER)
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    else
+        asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#endif
+    return r;
+}
+
 /* 2^x to 2 units of the last place; what is below 2^-126 is 0. */
 static __device__ __forceinline__ float kvr_exp2(float x)
 {

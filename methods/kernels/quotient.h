@@ -54,4 +54,27 @@ KVR_QUOTIENT kvr_quotient_any(float y, float s, float inv)
     return fabsf(first) < 1e38f ? fmaf(fmaf(q, s, -y), -inv, q) : first;
 }
 
+/* 1 / s, rounded to nearest, from what is within 4 units of its last place, where s is a number of at most
+ * 11 bits. e = 1 - s near has 13 bits, so that fmaf finds it exactly, and what near + e near misses of 1 / s
+ * is e e / s. That this never changes what it is rounded to is tried of every s (test_quotient.c). */
+KVR_QUOTIENT kvr_inverse_near(float near, float s)
+{
+    return fmaf(near, fmaf(-s, near, 1), near);
+}
+
+#ifdef __cplusplus
+/* The same without anything near, for a normal s whose inverse is one as well. */
+KVR_QUOTIENT kvr_inverse(float s)
+{
+#ifdef KVR_EMULATED
+    const float near = 1 / s * (1 + 0x1p-22f); /* as far off as a device may be */
+#else
+    float near;
+
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(s));
+#endif
+    return kvr_inverse_near(near, s);
+}
+#endif
+
 #endif

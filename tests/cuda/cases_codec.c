@@ -23,7 +23,7 @@ static const struct axis_case axes[] = {
     { KVR_AXIS_CHANNELS, 512, { 3, 1, 512 } }, { KVR_AXIS_TOKEN, 16, { 11, 3, 20 } },
     { KVR_AXIS_TOKEN, 16, { 5, 5, 64 } },      { KVR_AXIS_TOKENS, 16, { 1, 1, 1 } },
     { KVR_AXIS_TOKENS, 16, { 20, 1, 6 } },     { KVR_AXIS_TOKEN, 16, { 9, 3, 5 } },
-    { KVR_AXIS_CHANNELS, 9, { 9, 2, 18 } },
+    { KVR_AXIS_CHANNELS, 9, { 9, 2, 18 } },    { KVR_AXIS_TOKEN, 16, { 24, 3, 20 } },
 };
 enum { N_AXES = sizeof axes / sizeof axes[0] };
 

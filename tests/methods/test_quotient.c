@@ -47,6 +47,22 @@ START_TEST(steps)
 }
 END_TEST
 
+/* From 4 units of the last place below it to 4 above. */
+START_TEST(inverses)
+{
+    for (unsigned m = 1024; m < 2048; m++)
+        for (int sign = -1; sign <= 1; sign += 2)
+            for (int by = -4; by <= 4; by++) {
+                const float s = (float)sign * (float)m, want = 1 / s;
+                const float near = kvr_bits_f32(kvr_f32_bits(want) + (unsigned)by);
+                const float got = kvr_inverse_near(near, s);
+
+                ck_assert_msg(got == want, "1 / %u from %d: %a, not %a", m, by, (double)got,
+                              (double)want);
+            }
+}
+END_TEST
+
 START_TEST(roots)
 {
     static const int d[] = { 2, 8, 32, 128, 512 };
@@ -124,6 +140,7 @@ int main(void)
 
     tcase_set_timeout(tc, 600);
     tcase_add_test(tc, steps);
+    tcase_add_test(tc, inverses);
     tcase_add_test(tc, roots);
     tcase_add_test(tc, edges);
     tcase_add_test(tc, below);

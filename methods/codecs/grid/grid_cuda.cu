@@ -15,6 +15,8 @@
 #include "methods/codecs/grid/grid_cuda.h"
 #include "methods/kernels/planes.cuh"
 
+#include <type_traits>
+
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
@@ -34,6 +36,7 @@ struct shape {
     float most, least; /* what is rounded to a code, of which 2^(b-1) is 0 where it is symmetric */
     float middle;      /* that code, or 0 */
     unsigned flip;     /* from two's complement to codes, in every byte */
+    bool eights;       /* the steps of eight tokens are 16 bytes, and what lies behind them */
     float share, halved; /* 1 / Q, Q the steps of a range or of its smaller half; 1 / 2^(b-1) */
 };
 
@@ -70,13 +73,13 @@ struct fitted {
     bool clips; /* there may be codes beyond the last: FP16 has no such step or minimum, or NaN */
 };
 
-/* Nearest FP16 not below x >= 0, 65504 at most. */
+/* Nearest FP16 not below x >= 0, 65504 at most; of a NaN some number. */
 static __device__ __forceinline__ kvr_f16 half_up(float x)
 {
-    const kvr_f16 h = kvr_half_of(x);
-    const unsigned up = h + (kvr_float_of(h) < x ? 1u : 0u);
+    const unsigned h = __half_as_ushort(__float2half_rn(x));
+    const unsigned up = h + (kvr_float_of((kvr_f16)h) < x ? 1u : 0u);
 
-    return (kvr_f16)(up < 0x7c00u ? up : 0x7bffu);
+    return (kvr_f16)(up < 0x7bffu ? up : 0x7bffu);
 }
 
 /* Nearest FP16 not above x, -65504 at least. */
@@ -154,7 +157,7 @@ static __device__ __forceinline__ struct fitted fit(const struct shape &g, int l
     f.clips = bad || (f.step & 0x7fff) == 0x7bff || (f.zero & 0x7fff) == 0x7bff;
     f.down = !PLAIN && f.s > 0x1p100f ? 0x1p-64f : 1;
     f.s *= f.down;
-    f.inv = 1 / f.s;
+    f.inv = PLAIN ? kvr_inverse(f.s) : 1 / f.s;
     if (!PLAIN && f.inv == 0) /* an infinite step, by which every number is 0 */
         f.s = 1;
     return f;
@@ -206,6 +209,8 @@ template <class Codes, enum kind K, bool Plain = true, class In = float> struct 
     using T = Codes;
     using X = In;
     static constexpr bool rotated = K == ROTATED, pair = K == PAIR, plain = Plain;
+    static constexpr bool raw =
+        K == ALONE && sizeof(In) == 2; /* values stay BF16 until they are coded */
 };
 
 /* What a kernel has of 16 tokens that is compiled for anything: a channel a thread, for less code. */
@@ -308,6 +313,56 @@ static __device__ __forceinline__ float decoded(const struct shape &g, unsigned 
     return rounded(rounded(x, g.bf16) + l.off, g.bf16);
 }
 
+/* A token's channels of a thread: floats, or BF16 in pairs, as they are held until they are coded. */
+template <class X, int V> struct held {
+    using type = kvr_few<float, V>;
+};
+template <int V> struct held<kvr_bf16, V> {
+    using type = kvr_few<unsigned, V / 2>;
+};
+
+template <int V> static __device__ __forceinline__ float value_at(const kvr_few<float, V> &x, int j)
+{
+    float v = x.v[0];
+
+#pragma unroll
+    for (int n = 1; n < V; n++)
+        v = j == n ? x.v[n] : v;
+    return v;
+}
+
+template <int P>
+static __device__ __forceinline__ float value_at(const kvr_few<unsigned, P> &x, int j)
+{
+    const unsigned pair = x.v[j / 2];
+
+    return j % 2 ? kvr_bf16_high(pair) : kvr_bf16_low(pair);
+}
+
+template <class X, int V>
+static __device__ __forceinline__ void hold(kvr_few<float, V> &v, const kvr_few<X, V> &x)
+{
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        v.v[j] = widened(x.v[j]);
+}
+
+template <int P>
+static __device__ __forceinline__ void hold(kvr_few<unsigned, P> &v, const kvr_few<unsigned, P> &x)
+{
+    v = x;
+}
+
+template <int V>
+static __device__ __forceinline__ void leave(kvr_few<float, V> &x, int j, float what)
+{
+    x.v[j] = what;
+}
+
+template <int P> static __device__ __forceinline__ void leave(kvr_few<unsigned, P> &, int, float)
+{
+}
+
 /* The codes of a set x of channel j, one byte of each of `code`; `next`: v is left what they do not
  * say. */
 template <bool PLAIN, bool CLIPS, class Values>
@@ -322,19 +377,102 @@ static __device__ __forceinline__ void encode_set(const struct shape &g, const s
     for (int i = 0; i < KEPT; i++) {
         const float q = coded<PLAIN, CLIPS>(g, x[i], f);
 
-        code[i] = __byte_perm(code[i], __float_as_uint(q), put);
+        code[i] = j ? __byte_perm(code[i], __float_as_uint(q), put) : __float_as_uint(q);
         if (next && (PLAIN || i < given)) /* what the code reads as, not in BF16; padding stays 0 */
-            v[i].v[PLAIN ? j : 0] = x[i] - fmaf(q - ROUND - z, l.s, l.off);
+            leave(v[i], PLAIN ? j : 0, x[i] - fmaf(q - ROUND - z, l.s, l.off));
     }
+}
+
+/* Least and largest of N numbers, as order_of has them, of bits that are compared as they are: the
+ * largest unsigned is the least number where one is below 0, and the least unsigned is the least or the
+ * largest where all are on one side of it. */
+template <int N>
+static __device__ __forceinline__ void range_of(const float (&x)[N], int &low, int &high)
+{
+    unsigned least = __float_as_uint(x[0]), most = least;
+    int top = (int)least;
+
+#pragma unroll
+    for (int i = 1; i < N; i++) {
+        const unsigned u = __float_as_uint(x[i]);
+
+        least = u < least ? u : least;
+        most = u > most ? u : most;
+        top = (int)u > top ? (int)u : top;
+    }
+    low = order_of(__uint_as_float((int)most < 0 ? most : least));
+    high = order_of(__uint_as_float(top < 0 ? least : (unsigned)top));
+}
+
+/* Is either half what kvr_bf16_choice has of a NaN? */
+static __device__ __forceinline__ bool has_nan(unsigned pair)
+{
+    return isnan(kvr_bf16_low(pair)) || isnan(kvr_bf16_high(pair));
+}
+
+/* The range of the p-th pair of channels, where NaN are greater and less than numbers. */
+template <int P, int N>
+static __device__ __forceinline__ void order_all(const kvr_few<unsigned, P> (&v)[N], int p,
+                                                 unsigned &least, unsigned &most)
+{
+    int low[2] = { 0x7fffffff, 0x7fffffff }, high[2] = { -0x7fffffff, -0x7fffffff };
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const unsigned order = kvr_bf16_order(v[i].v[p]);
+
+#pragma unroll
+        for (int h = 0; h < 2; h++) { /* the upper half counts; what is below it is of no matter */
+            const int o = (int)(h ? order : order << 16);
+
+            low[h] = o < low[h] ? o : low[h];
+            high[h] = o > high[h] ? o : high[h];
+        }
+    }
+    least = kvr_bf16_order(__byte_perm((unsigned)low[0], (unsigned)low[1], 0x7632));
+    most = kvr_bf16_order(__byte_perm((unsigned)high[0], (unsigned)high[1], 0x7632));
+}
+
+/* Of channel j of N tokens. Of BF16 the range of a pair is found at once, of channels j and j + 1: where
+ * j is odd it is what `least` and `most` were left. */
+template <int V, int N>
+static __device__ __forceinline__ void range_at(const kvr_few<float, V> (&v)[N], int j, unsigned &,
+                                                unsigned &, int &low, int &high)
+{
+    float x[N];
+
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = v[i].v[j];
+    range_of(x, low, high);
+}
+
+template <int P, int N>
+static __device__ __forceinline__ void range_at(const kvr_few<unsigned, P> (&v)[N], int j,
+                                                unsigned &least, unsigned &most, int &low,
+                                                int &high)
+{
+    if (j % 2 == 0) {
+        least = most = v[0].v[j / 2];
+#pragma unroll
+        for (int i = 1; i < N; i++) {
+            least = kvr_bf16_choice<false>(least, v[i].v[j / 2]);
+            most = kvr_bf16_choice<true>(most, v[i].v[j / 2]);
+        }
+        if (has_nan(most)) /* which of them counts, as integers */
+            order_all(v, j / 2, least, most);
+    }
+    low = order_of(j % 2 ? kvr_bf16_high(least) : kvr_bf16_low(least));
+    high = order_of(j % 2 ? kvr_bf16_high(most) : kvr_bf16_low(most));
 }
 
 /* Sets of 16 tokens from token t0 on, of the channels of unit c: v, of which `given` tokens are not
  * padding. What a next grid would have to code is left in v. Not PLAIN, channels take turns in one
  * piece of code, for there is more of it; then no grid is next to one of several channels. */
-template <class T, bool PLAIN>
-static __device__ __forceinline__ void
-encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (&v)[KEPT],
-            kvr_global<T> codes, kvr_global<kvr_few<kvr_f16, sizeof(T)>> meta)
+template <class T, bool PLAIN, class Held>
+static __device__ __forceinline__ void encode_kept(const struct shape &g, int64_t t0, int64_t c,
+                                                   bool next, Held (&v)[KEPT], kvr_global<T> codes,
+                                                   kvr_global<kvr_few<kvr_f16, sizeof(T)>> meta)
 {
     enum { V = sizeof(T) };
     const int64_t units = g.planes.channels / V, set = t0 / KEPT * units + c;
@@ -342,7 +480,7 @@ encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (
     const int given = at_most(g.n_tok - t0, KEPT);
     unsigned long long steps = 0, zeros = 0;
     kvr_few<kvr_f16, V> step, zero;
-    unsigned code[KEPT] = {};
+    unsigned code[KEPT] = {}, least = 0, most = 0;
 
 #pragma unroll(PLAIN ? V : 1)
     for (int j = 0; j < V; j++) {
@@ -351,19 +489,19 @@ encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (
         int low, high;
 
 #pragma unroll
-        for (int i = 0; i < KEPT; i++) {
-            x[i] = v[i].v[0];
+        for (int i = 0; i < KEPT; i++)
+            x[i] = value_at(v[i], j);
+        if constexpr (PLAIN) {
+            range_at(v, j, least, most, low, high);
+        } else {
+            low = high = order_of(x[0]);
 #pragma unroll
-            for (int n = 1; n < V; n++)
-                x[i] = j == n ? v[i].v[n] : x[i];
-        }
-        low = high = order_of(x[0]);
-#pragma unroll
-        for (int i = 1; i < KEPT; i++) {
-            const int o = PLAIN || i < left ? order_of(x[i]) : low;
+            for (int i = 1; i < KEPT; i++) {
+                const int o = i < left ? order_of(x[i]) : low;
 
-            low = o < low ? o : low;
-            high = o > high ? o : high;
+                low = o < low ? o : low;
+                high = o > high ? o : high;
+            }
         }
         const struct fitted f = fit<PLAIN>(g, low, high);
         const struct level l = level_of<PLAIN>(g, f.step, f.zero);
@@ -398,7 +536,10 @@ encode_kept(const struct shape &g, int64_t t0, int64_t c, bool next, values<T> (
 /* Sets of 16 tokens: a thread has those of its channels and keeps their values, so that x is read
  * once, whatever is done with it. */
 template <class W>
-static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3 : 4)
+static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3
+                                                  : W::raw             ? 6
+                                                  : W::rotated         ? 5
+                                                                       : 4)
     grid_encode_16(struct chain chain, unsigned strips,
                    kvr_global<const kvr_few<typename W::X, sizeof(typename W::T)>> x,
                    kvr_global<typename W::T> codes,
@@ -412,29 +553,117 @@ static __global__ void __launch_bounds__(THREADS, W::pair || !W::plain ? 3 : 4)
                   t0 = (int64_t)(blockIdx.x / strips) * KEPT;
     const int64_t c = (int64_t)(blockIdx.x % strips) * THREADS + threadIdx.x;
     const int given = at_most(chain.g[0].n_tok - t0, KEPT);
-    const kvr_global<const kvr_few<typename W::X, V>> from = x + (t0 * units + c);
+    using Held = typename held<typename std::conditional<W::raw, kvr_bf16, float>::type, V>::type;
+    using Read = typename std::conditional<W::raw, Held, kvr_few<typename W::X, V>>::type;
+    const kvr_global<const Read> from = kvr_as<const Read>(x + (t0 * units + c));
     const unsigned row = (unsigned)units;
-    values<T> v[KEPT];
+    Held v[KEPT];
 
     if (c >= units)
         return;
+    if (given == KEPT) { /* addresses that nothing decides about */
 #pragma unroll
-    for (int i = 0; i < KEPT; i++) {
-        kvr_few<typename W::X, V> there = {};
+        for (int i = 0; i < KEPT; i++)
+            hold(v[i], (Read)from[row * (unsigned)i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            Read there = {};
 
-        /* Without padding, the last token once more: it changes no range, and its code is dropped. */
-        if (W::plain || i < given)
-            there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            v[i].v[j] = widened(there.v[j]);
+            /* Without padding, the last token once more: it changes no range, its code is dropped. */
+            if (W::plain || i < given)
+                there = from[row * (unsigned)(W::plain && i >= given ? given - 1 : i)];
+            hold(v[i], there);
+        }
     }
-    if (W::rotated)
+    if constexpr (W::rotated)
         kvr_fwht_warp<V, KEPT, false>(v, 32 * V, !W::plain && chain.rotate_bf16);
 #pragma unroll 1
     for (int n = 0; n <= (int)W::pair; n++)
         encode_kept<T, W::plain>(chain.g[n], t0, c, W::pair && !n, v, n ? codes_2 : codes,
                                  n ? meta_2 : meta);
+}
+
+/* The range of a thread's channels, of each of 8 tokens. Of BF16 its upper half counts, see whole(). */
+template <int V>
+static __device__ __forceinline__ void ranges_of(const kvr_few<float, V> (&v)[8], int (&low)[8],
+                                                 int (&high)[8])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        range_of(v[i].v, low[i], high[i]);
+}
+
+static __device__ __forceinline__ void ranges_of(const kvr_few<unsigned, 2> (&v)[8], int (&low)[8],
+                                                 int (&high)[8])
+{
+    unsigned any = 0;
+
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        unsigned least[2], most[2];
+
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            least[k] = kvr_bf16_choice<false>(v[i + k].v[0], v[i + k].v[1]);
+            most[k] = kvr_bf16_choice<true>(v[i + k].v[0], v[i + k].v[1]);
+        }
+        /* Of each pair the lower halves beside one another, and the upper. */
+        const unsigned l = kvr_bf16_choice<false>(__byte_perm(least[0], least[1], 0x5410),
+                                                  __byte_perm(least[0], least[1], 0x7632));
+        const unsigned h = kvr_bf16_choice<true>(__byte_perm(most[0], most[1], 0x5410),
+                                                 __byte_perm(most[0], most[1], 0x7632));
+
+        any = kvr_bf16_choice<true>(any, h);
+        low[i + 1] = (int)kvr_bf16_order(l);
+        low[i] = (int)((unsigned)low[i + 1] << 16);
+        high[i + 1] = (int)kvr_bf16_order(h);
+        high[i] = (int)((unsigned)high[i + 1] << 16);
+    }
+    if (!has_nan(any))
+        return;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const unsigned order[2] = { kvr_bf16_order(v[i].v[0]), kvr_bf16_order(v[i].v[1]) };
+
+        low[i] = high[i] = (int)order[0];
+#pragma unroll
+        for (int j = 1; j < 4; j++) {
+            const int o = (int)(j % 2 ? order[j / 2] << 16 : order[j / 2]);
+
+            low[i] = o < low[i] ? o : low[i];
+            high[i] = o > high[i] ? o : high[i];
+        }
+    }
+}
+
+/* The order of a number of `bytes` bytes, of what says its upper half. */
+static __device__ __forceinline__ int whole(int order, size_t bytes)
+{
+    const int low = order < 0 ? 0xffff : 0;
+
+    return bytes == 2 ? (order & ~0xffff) | low : order;
+}
+
+/* 8 tokens of a thread's channels, of which `left` are there. */
+template <bool PLAIN, bool CLIPS, class Fits, class Held>
+static __device__ __forceinline__ void code_tokens(const struct shape &g, int left,
+                                                   const Fits &fits, const Held (&v)[8],
+                                                   unsigned (&code)[8])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        code[i] = 0;
+        if (i >= left)
+            continue;
+        const struct fitted f = fits[i];
+        float q[4];
+
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            q[j] = coded<PLAIN, CLIPS>(g, value_at(v[i], j), f);
+        code[i] = code_of<4>(g, q);
+    }
 }
 
 /* One set is all of a token: a thread has 8 tokens of its channels and keeps them, a block has all
@@ -450,74 +679,65 @@ static __global__ void __launch_bounds__(TOKEN_UNITS)
     KVR_SHARED(int, low, 8 * TOKEN_UNITS / 32);
     KVR_SHARED(int, high, 8 * TOKEN_UNITS / 32);
     KVR_SHARED(struct fitted, fits, 8);
+    KVR_SHARED(int, clips, 1);
     const int64_t units = g.planes.channels / V, t0 = (int64_t)blockIdx.x * 8, c = threadIdx.x;
     const int left = at_most(g.planes.n_tok - t0, 8);
     const int given = at_most(g.n_tok - t0, 8);
     const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-    values<T> v[8];
+    using Held = typename held<typename W::X, V>::type;
+    const kvr_global<const Held> from = kvr_as<const Held>(x);
+    Held v[8];
     unsigned code[8];
+    int lo[8], hi[8];
 
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        kvr_few<typename W::X, V> there = {};
-
+        v[i] = {};
         if (i < given && c < units)
-            there = x[(t0 + i) * units + c];
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            v[i].v[j] = widened(there.v[j]);
+            v[i] = from[(t0 + i) * units + c];
     }
+    ranges_of(v, lo, hi);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        int lo = 0x7fffffff, hi = -0x7fffffff - 1;
-
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            const int o = order_of(v[i].v[j]);
-
-            lo = o < lo && c < units ? o : lo;
-            hi = o > hi && c < units ? o : hi;
-        }
-        lo = __reduce_min_sync(~0u, lo);
-        hi = __reduce_max_sync(~0u, hi);
+        lo[i] = __reduce_min_sync(~0u, c < units ? lo[i] : 0x7fffffff);
+        hi[i] = __reduce_max_sync(~0u, c < units ? hi[i] : -0x7fffffff - 1);
         if (threadIdx.x % 32 == 0) {
-            low[8 * warp + i] = lo;
-            high[8 * warp + i] = hi;
+            low[8 * warp + i] = lo[i];
+            high[8 * warp + i] = hi[i];
         }
     }
     __syncthreads();
-    if ((int)threadIdx.x < left) {
-        int lo = low[threadIdx.x], hi = high[threadIdx.x];
+    if (!warp) {
+        struct fitted f = {};
 
-        for (int w = 1; w < warps; w++) {
-            const int l = low[8 * w + (int)threadIdx.x], h = high[8 * w + (int)threadIdx.x];
+        if ((int)threadIdx.x < left) {
+            int least = low[threadIdx.x], most = high[threadIdx.x];
 
-            lo = l < lo ? l : lo;
-            hi = h > hi ? h : hi;
+            for (int w = 1; w < warps; w++) {
+                const int l = low[8 * w + (int)threadIdx.x], h = high[8 * w + (int)threadIdx.x];
+
+                least = l < least ? l : least;
+                most = h > most ? h : most;
+            }
+            f = fit<W::plain>(g, whole(least, sizeof(typename W::X)),
+                              whole(most, sizeof(typename W::X)));
+            fits[threadIdx.x] = f;
+            meta[t0 + threadIdx.x] = f.step;
+            if (g.asym)
+                meta[g.n_sets + t0 + threadIdx.x] = f.zero;
         }
-        const struct fitted f = fit<W::plain>(g, lo, hi);
+        const int any = __any_sync(~0u, f.clips);
 
-        fits[threadIdx.x] = f;
-        meta[t0 + threadIdx.x] = f.step;
-        if (g.asym)
-            meta[g.n_sets + t0 + threadIdx.x] = f.zero;
+        if (!threadIdx.x)
+            clips[0] = any;
     }
     __syncthreads();
     if (c >= units)
         return;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        code[i] = 0;
-        if (i >= left)
-            continue;
-        const struct fitted f = fits[i];
-        float q[V];
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            q[j] = coded<W::plain>(g, v[i].v[j], f);
-        code[i] = code_of<V>(g, q);
-    }
+    if (W::plain && !clips[0])
+        code_tokens<W::plain, false>(g, left, fits, v, code);
+    else
+        code_tokens<W::plain, true>(g, left, fits, v, code);
     kvr_store8(planes_of<T>(g), blockIdx.x, c, code, codes);
 }
 
@@ -648,22 +868,28 @@ static __device__ __forceinline__ void add_decoded(const struct shape &g, int be
     const kvr_global<const kvr_f16> sets =
         meta + ((8 * t8 + begin) * g.per_token + (unsigned)c / (unsigned)g.width);
     const unsigned per = (unsigned)g.per_token;
-    kvr_f16 step[8] = {}, zero[8] = {};
+    kvr_few<kvr_f16, 8> step = {}, zero = {};
 
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        if (i >= begin && i < end)
-            step[i] = sets[per * (unsigned)(i - begin)];
-    if (g.asym) {
+    if (g.eights && end - begin == 8) {
+        step = kvr_as<const kvr_few<kvr_f16, 8>>(sets)[0];
+        if (g.asym)
+            zero = kvr_as<const kvr_few<kvr_f16, 8>>(sets + g.n_sets)[0];
+    } else {
 #pragma unroll
         for (int i = 0; i < 8; i++)
             if (i >= begin && i < end)
-                zero[i] = sets[g.n_sets + per * (unsigned)(i - begin)];
+                step.v[i] = sets[per * (unsigned)(i - begin)];
+        if (g.asym) {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                if (i >= begin && i < end)
+                    zero.v[i] = sets[g.n_sets + per * (unsigned)(i - begin)];
+        }
     }
     kvr_load8(planes_of<T>(g), t8, c / V, codes, code);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const struct level l = level_of<PLAIN>(g, step[i], zero[i]);
+        const struct level l = level_of<PLAIN>(g, step.v[i], zero.v[i]);
 
 #pragma unroll
         for (int j = 0; j < V; j++) { /* one set for all channels */
@@ -748,6 +974,7 @@ static struct shape shape_of(const struct kvr_grid *g, const struct kvr_stage_jo
     s.most = g->asym ? (float)((1 << g->bits) - 1) : s.middle - 1;
     s.least = -s.middle;
     s.share = 1.0f / s.most;
+    s.eights = false;
     s.flip = g->asym ? 0 : 0x01010101u << (g->bits - 1);
     return s;
 }
@@ -867,13 +1094,16 @@ static void encode_tokens(struct kvr_stream *s, const struct shape &g, const flo
 }
 
 template <class W>
-static void decode(struct kvr_stream *s, const struct chain &c, const struct part &d,
+static void decode(struct kvr_stream *s, struct chain c, const struct part &d,
                    const struct bytes &b, float *out)
 {
     using T = typename W::T;
     const unsigned strips = kvr_blocks(d.width / (int64_t)sizeof(T), THREADS);
     const int64_t runs = (d.t0 + d.n + 7) / 8 - d.t0 / 8;
 
+    for (int i = 0; i < c.n; i++)
+        c.g[i].eights =
+            c.g[i].per_token == 1 && c.g[i].n_sets % 8 == 0 && kvr_aligned(b.meta[i], 16);
     KVR_LAUNCH(grid_decode<W>, (unsigned)runs * strips, THREADS, 0, s, c, d, strips,
                (const T *)b.codes[0], (const kvr_f16 *)b.meta[0], (const T *)b.codes[1],
                (const kvr_f16 *)b.meta[1], (values<T> *)out);
