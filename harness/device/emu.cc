@@ -1,4 +1,5 @@
-/* emu.cc - launches: blocks one after the other, their threads as fibers in a seeded order. */
+/* emu.cc - launches: blocks, or clusters of them, one after the other, their threads as fibers in a
+ * seeded order. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstdarg>
@@ -86,7 +87,7 @@ static struct context *next_of(struct kvr_stream *s)
         i = below(s, s->n_ready + s->n_coming);
         if (i < s->n_ready)
             break;
-        bulk_arrives(s, i - s->n_ready);
+        arrives(s, i - s->n_ready);
     }
     next = s->ready[i];
     s->ready[i] = s->ready[--s->n_ready];
@@ -103,10 +104,47 @@ static void fiber_main()
     s->body(s->arg);
     f = self();
     f->state = LEFT;
-    s->n_left++;
     s->warps[f->place.linear / 32].left |= 1u << f->place.linear % 32;
+    if (s->clocked)
+        thread_left(s);
+    if (++s->block[f->place.rank].n_left == s->n_threads && s->clocked && !s->failed)
+        block_ended(s);
     leave_for(&f->context, next_of(s), true);
     abort();
+}
+
+/* All threads of a block have come to __syncthreads. */
+static void open_barrier(struct kvr_stream *s, unsigned rank)
+{
+    struct fiber *fibers = s->fibers + (size_t)rank * s->n_threads, *first = fibers;
+
+    for (unsigned i = 0; i < s->n_threads; i++) {
+        struct fiber *f = &fibers[i];
+
+        if (first->line == f->line && !strcmp(first->file, f->file))
+            continue;
+        here = &f->place;
+        record(s, "%s:%d: divergent __syncthreads: thread %u waits at %s:%d", f->file, f->line,
+               first->place.linear, first->file, first->line);
+        return;
+    }
+    if (first->epoch == MAX_EPOCH && !s->clocked) {
+        here = &first->place;
+        record(s, "%s:%d: more than %d __syncthreads in a block", first->file, first->line,
+               MAX_EPOCH);
+        return;
+    }
+    s->block[rank].n_waiting = 0;
+    if (s->clocked)
+        meet_all(s, rank);
+    for (unsigned i = 0; i < s->n_threads; i++) {
+        if (!s->clocked) {
+            fibers[i].epoch++;
+            fibers[i].warp_epoch = 0;
+            restamp(s, &fibers[i]);
+        }
+        wake(s, &fibers[i]);
+    }
 }
 
 void wait_as(enum state why, const char *file, int line)
@@ -117,6 +155,8 @@ void wait_as(enum state why, const char *file, int line)
     f->state = why;
     f->file = file;
     f->line = line;
+    if (why == AT_BARRIER && ++running->block[here->rank].n_waiting == running->n_threads)
+        open_barrier(running, here->rank);
     next = next_of(running);
     if (next != &f->context) /* a copy that arrived meanwhile may have woken it */
         leave_for(&f->context, next, false);
@@ -208,7 +248,7 @@ uint64_t warp(enum warp_kind kind, unsigned mask, uint64_t value, int arg, int w
 {
     struct kvr_stream *s = running;
     const unsigned lane = here->linear % 32, first = here->linear - lane;
-    const unsigned size = s->n_threads - first < 32 ? s->n_threads - first : 32;
+    const unsigned size = s->n_fibers - first < 32 ? s->n_fibers - first : 32;
     const unsigned exist = size == 32 ? ~0u : (1u << size) - 1u;
     struct fiber *lanes = &s->fibers[first];
     struct warp_book *w = &s->warps[first / 32];
@@ -265,88 +305,70 @@ void together(void (*fn)(void *const *lanes), void *mine, const char *file, int 
 {
     const unsigned lane = here->linear % 32, first = here->linear - lane;
 
-    if (running->n_threads - first < 32)
-        fail("%s:%d: needs 32 lanes, the warp has %u", file, line, running->n_threads - first);
+    if (running->n_fibers - first < 32)
+        fail("%s:%d: needs 32 lanes, the warp has %u", file, line, running->n_fibers - first);
     running->warps[first / 32].fn[lane] = fn;
     warp(TOGETHER, ~0u, (uint64_t)(uintptr_t)mine, 0, 32, file, line);
 }
 
-/* Nobody can go on: let the barrier open, or say why not. */
-static void open_barrier(struct kvr_stream *s)
+/* Nobody can go on: say why not. */
+static void record_deadlock(struct kvr_stream *s)
 {
-    const struct fiber *first = NULL;
+    for (unsigned i = 0; i < s->n_fibers; i++) {
+        const struct fiber *f = &s->fibers[i];
+        const struct warp_book *w = &s->warps[i / 32];
+        const unsigned mask = w->mask[i % 32];
 
-    for (unsigned i = 0; i < s->n_threads; i++) {
-        struct fiber *f = &s->fibers[i];
-
-        if (f->state == LEFT)
-            continue;
-        here = &f->place;
-        if (f->state == IN_WARP) {
-            const struct warp_book *w = &s->warps[i / 32];
-            const unsigned mask = w->mask[i % 32];
-
-            if (mask & w->left)
-                record(s, LANE_LEFT, f->file, f->line, __builtin_ctz(mask & w->left), mask);
-            else
-                record(s,
-                       "%s:%d: waits in a warp operation for lanes of the mask %08x that do not "
-                       "come",
-                       f->file, f->line, mask);
-            return;
-        }
-        if (f->state != AT_BARRIER) {
-            record_stuck(s, f);
-            return;
-        }
-        if (s->n_left) {
+        if (f->state == LEFT || (f->state == AT_BARRIER && !s->block[f->place.rank].n_left))
+            continue; /* others keep it waiting */
+        here = const_cast<struct place *>(&f->place);
+        if (f->state == AT_BARRIER)
             record(s, "%s:%d: divergent __syncthreads: %u of %u threads have left the kernel",
-                   f->file, f->line, s->n_left, s->n_threads);
-            return;
-        }
-        if (first && (first->line != f->line || strcmp(first->file, f->file))) {
-            record(s, "%s:%d: divergent __syncthreads: thread %u waits at %s:%d", f->file, f->line,
-                   first->place.linear, first->file, first->line);
-            return;
-        }
-        first = first ? first : f;
-    }
-    if (first->epoch == MAX_EPOCH && !s->clocked) {
-        here = const_cast<struct place *>(&first->place);
-        record(s, "%s:%d: more than %d __syncthreads in a block", first->file, first->line,
-               MAX_EPOCH);
+                   f->file, f->line, s->block[here->rank].n_left, s->n_threads);
+        else if (f->state != IN_WARP)
+            record_stuck(s, f);
+        else if (mask & w->left)
+            record(s, LANE_LEFT, f->file, f->line, __builtin_ctz(mask & w->left), mask);
+        else
+            record(s,
+                   "%s:%d: waits in a warp operation for lanes of the mask %08x that do not come",
+                   f->file, f->line, mask);
         return;
-    }
-    here = NULL;
-    if (s->clocked)
-        meet_all(s);
-    for (unsigned i = 0; i < s->n_threads; i++) {
-        if (!s->clocked) {
-            s->fibers[i].epoch++;
-            s->fibers[i].warp_epoch = 0;
-            restamp(s, &s->fibers[i]);
-        }
-        wake(s, &s->fibers[i]);
     }
 }
 
-static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
+/* Blocks from `at` on along x, which run together. */
+static void start_threads(struct kvr_stream *s, const struct shape *shape, uint3 at)
 {
+    const dim3 block = shape->block;
     uint3 thread = { 0, 0, 0 };
 
-    s->n_ready = s->n_left = s->n_coming = 0;
+    s->n_ready = s->n_coming = 0;
     s->clocked = false;
     s->n_threads = block.x * block.y * block.z;
-    fiber_stacks(s, s->n_threads);
-    for (unsigned i = 0; i < (s->n_threads + 31) / 32; i++)
+    s->n_blocks = shape->cluster;
+    s->n_fibers = s->n_threads * s->n_blocks;
+    fiber_stacks(s, s->n_fibers);
+    for (unsigned i = 0; i < (s->n_fibers + 31) / 32; i++)
         s->warps[i].left = s->warps[i].waiting = 0;
-    for (unsigned i = 0; i < s->n_threads; i++) {
+    for (unsigned i = 0; i < s->n_blocks; i++) {
+        struct block *b = &s->block[i];
+
+        b->n_waiting = b->n_left = 0;
+        b->n_arrays = 0;
+        b->used = b->static_used = 0;
+        add_shared(s, i, NULL, "dynamic", shape->shared_bytes);
+    }
+    for (unsigned i = 0; i < s->n_fibers; i++) {
         struct fiber *f = &s->fibers[i];
 
         f->place.thread = thread;
         f->place.block = at;
+        f->place.rank = i / s->n_threads;
+        f->place.block.x += f->place.rank;
+        f->place.n_ranks = s->n_blocks;
         f->place.block_dim = block;
-        f->place.grid_dim = grid;
+        f->place.grid_dim = shape->grid;
         f->place.linear = i;
         f->epoch = f->warp_epoch = f->group = 0;
         f->n_copies = 0;
@@ -357,25 +379,30 @@ static void start_threads(struct kvr_stream *s, dim3 grid, dim3 block, uint3 at)
             thread.x = 0;
             if (++thread.y == block.y) {
                 thread.y = 0;
-                thread.z++;
+                thread.z = (thread.z + 1) % block.z;
             }
         }
     }
+    if (s->n_blocks > 1)
+        clock_cluster(s);
 }
 
-static void run_block(struct kvr_stream *s)
+static void run_threads(struct kvr_stream *s)
 {
-    while (s->n_left < s->n_threads && !s->failed) {
+    unsigned n_left;
+
+    do {
         struct context *next = next_of(s);
 
         if (next == &s->host)
-            open_barrier(s);
+            record_deadlock(s);
         else
             leave_for(&s->host, next, false);
         here = NULL;
-    }
-    if (s->clocked && !s->failed)
-        block_ended(s);
+        n_left = 0;
+        for (unsigned i = 0; i < s->n_blocks; i++)
+            n_left += s->block[i].n_left;
+    } while (n_left < s->n_fibers && !s->failed);
 }
 
 bool refused(struct kvr_stream *s, const struct shape *shape)
@@ -392,6 +419,16 @@ bool refused(struct kvr_stream *s, const struct shape *shape)
         record(s, "%s: a grid of %u x %u x %u blocks", name, grid.x, grid.y, grid.z);
     else if (shared > s->block_shared)
         record(s, "%s: %zu bytes of shared memory, at most %zu", name, shared, s->block_shared);
+    else if (!shape->cluster || shape->cluster > MAX_CLUSTER)
+        record(s, "%s: a cluster of %u blocks, emulated are 1 to %d", name, shape->cluster,
+               MAX_CLUSTER);
+    else if (grid.x % shape->cluster)
+        record(s, "%s: a grid of %u blocks along x in clusters of %u", name, grid.x,
+               shape->cluster);
+    else if (shape->cluster > 1 && (threads % 32 || threads * shape->cluster > MAX_CLOCKED))
+        record(s,
+               "%s: a cluster of %u blocks of %llu threads, emulated are whole warps and %d in all",
+               name, shape->cluster, (unsigned long long)threads, MAX_CLOCKED);
     return s->failed;
 }
 
@@ -413,12 +450,13 @@ static void count_launch(struct kvr_stream *s, const char *name)
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg)
 {
-    const dim3 grid = shape->grid, block = shape->block;
-    const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    const dim3 grid = shape->grid;
+    uint64_t blocks; /* that run together count as one */
     uint32_t *order;
 
     if (s->failed || refused(s, shape))
         return;
+    blocks = (uint64_t)grid.x * grid.y * grid.z / shape->cluster;
     order = (uint32_t *)malloc(blocks * sizeof *order);
     if (!order) {
         record(s, "%s: the host has no memory for the order of %llu blocks", shape->name,
@@ -441,14 +479,11 @@ void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), 
     s->arg = arg;
     s->launch_serial = s->serial + 1;
     for (uint64_t i = 0; i < blocks && !s->failed; i++) {
-        const uint32_t b = order[i];
+        const uint32_t x = grid.x / shape->cluster, b = order[i];
 
         s->serial++;
-        s->n_arrays = 0;
-        s->shared_used = s->static_used = 0;
-        add_shared(s, NULL, "dynamic", shape->shared_bytes);
-        start_threads(s, grid, block, { b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y });
-        run_block(s);
+        start_threads(s, shape, { b % x * shape->cluster, b / x % grid.y, b / x / grid.y });
+        run_threads(s);
     }
     free(order);
     s->kernel = NULL;

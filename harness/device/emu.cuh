@@ -1,8 +1,9 @@
 /* emu.cuh - the part of CUDA C++ that kernels here are written in, for the host's compiler.
  *
  * The threads of a block are fibers. One runs until it waits (a barrier, a warp operation) or
- * ends; then another one does, chosen by the stream's seed. Blocks run one after the other, in
- * an order also chosen by the seed. What a device lets pass is an error here:
+ * ends; then another one does, chosen by the stream's seed. Blocks run one after the other, those
+ * of a cluster together, in an order also chosen by the seed. What a device lets pass is an error
+ * here:
  *
  *     memory      an access outside its array or buffer, or not aligned; a read of bytes that
  *                 nobody has written; two threads of a launch at one byte, one of them writing,
@@ -14,8 +15,8 @@
  * What sm_90 has besides, and what is noticed of it, is in hopper.cuh.
  *
  * The first error ends the launch; kvr_stream_sync() returns it, with kernel, block, thread and
- * array. Not here: textures, grid-wide barriers, blocks that wait for other blocks, fences of
- * global memory. */
+ * array. Not here: textures, grid-wide barriers, blocks that wait for those of other clusters, fences
+ * of global memory. */
 #ifndef KVR_DEVICE_EMU_CUH
 #define KVR_DEVICE_EMU_CUH
 
@@ -64,7 +65,8 @@ namespace kvr_emu
 struct place {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
-    unsigned linear; /* of the thread in its block */
+    unsigned rank, n_ranks; /* of the block in its cluster */
+    unsigned linear;        /* of the thread, in all blocks of the cluster */
 };
 /* NULL on the host. Not thread_local, which asks at every use whether it has been initialised. */
 extern __thread struct place *here;
@@ -78,6 +80,8 @@ struct region; /* an allocation, or a block's shared array */
 struct region *find(const void *p);
 struct region *shared_array(const void *id, const char *name, size_t n_bytes);
 struct region *shared_dynamic();
+/* The same array of block `rank` of the cluster. */
+struct region *map_shared(struct region *r, unsigned rank);
 void *begin(struct region *r);
 /* Check and record an access of n bytes at address p. Returns where they really are. */
 void *touch_read(struct region *r, uintptr_t p, size_t n, size_t align);
@@ -225,6 +229,7 @@ struct shape {
     const char *name;
     dim3 grid, block;
     size_t shared_bytes;
+    unsigned cluster; /* blocks along x that run together */
 };
 
 void run(struct kvr_stream *s, const struct shape *shape, void (*body)(void *), void *arg);
@@ -297,8 +302,12 @@ template <class T> using kvr_shared = kvr_emu::pointer<T>;
     const kvr_shared<T> name((uintptr_t)kvr_emu::begin(kvr_emu::shared_dynamic()),                 \
                              kvr_emu::shared_dynamic())
 #define KVR_LAUNCH(kernel, grid, block, shared, s, ...)                                            \
-    kvr_emu::launch(s, kvr_emu::shape{ #kernel, dim3(grid), dim3(block), (size_t)(shared) },       \
-                    kernel, __VA_ARGS__)
+    KVR_LAUNCH_CLUSTERS(kernel, 1, grid, block, shared, s, __VA_ARGS__)
+#define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
+    kvr_emu::launch(                                                                               \
+        s,                                                                                         \
+        kvr_emu::shape{ #kernel, dim3(grid), dim3(block), (size_t)(shared), (unsigned)(cluster) }, \
+        kernel, __VA_ARGS__)
 
 #define threadIdx (kvr_emu::here->thread)
 #define blockIdx (kvr_emu::here->block)

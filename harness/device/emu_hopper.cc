@@ -11,7 +11,12 @@
  * has one: what products read is read when somebody waits for them. A second view says what of the
  * others' writes such asynchronous operations see, too: what was seen at the last fence.
  *
- * Copies arrive whenever the seed will have it; products are worked out when they are waited for. */
+ * Copies arrive whenever the seed will have it; products are worked out when they are waited for.
+ *
+ * Blocks of a cluster run together, with one clock for each thread of all of them. What comes to a
+ * barrier in memory from another block, arrivals and stores (st.async), is gathered in a view of its
+ * own, given to those who wait with the scope of the cluster. Such stores are done in their barrier's
+ * phase like copies, but have a clock of their own: products see them only behind a fence. */
 #include "harness/device/emu_machine.cuh"
 
 #include <cstddef>
@@ -24,13 +29,15 @@ namespace kvr_emu
 {
 
 enum {
-    MAX_CLOCKED = 768, /* threads of such a block */
     PHASED = MAX_CLOCKED,
-    MAX_PHASED = 128, /* barriers in memory */
-    CORES = PHASED + MAX_PHASED,
+    MAX_PHASED = 112,             /* barriers in memory */
+    STORED = PHASED + MAX_PHASED, /* what other blocks store, by barriers as well */
+    CORES = STORED + MAX_PHASED,
     WHO = CORES + MAX_CLOCKED / 32, /* clocks in all */
     MAX_NAMED = 16,
     MAX_COMING = 64,
+    MAX_STORES = 8192, /* to other blocks, under way */
+    STORE_BYTES = 16,
     MAX_PRODUCTS = 64,     /* of a warp group, that nobody has waited for */
     MOST_ARRIVE = 1 << 20, /* what a barrier's counts can hold */
     ALL_REGISTERS = 65536,
@@ -51,9 +58,11 @@ struct phased {
     uintptr_t at;
     stamp init;
     uint32_t phase, copied, waited; /* phases; that copies counted for, that were waited for */
+    uint32_t stored, far_waited;    /* the same of stores of other blocks */
     unsigned count, lacking;        /* arrivals, of which there lack */
     int64_t bytes;                  /* that lack as well */
     struct view open, done;         /* of those who came in this phase; in all that have ended */
+    struct view far, far_done;      /* the same of what came from other blocks */
 };
 
 struct named {
@@ -72,6 +81,20 @@ struct coming {
     int barrier;
 };
 
+struct store {
+    struct region *to;
+    uintptr_t at;
+    unsigned char bytes[STORE_BYTES];
+    int barrier;
+};
+
+/* All threads of a cluster meet in it. */
+struct meeting {
+    unsigned came;
+    uint32_t phase;
+    struct view open, done;
+};
+
 struct product {
     void *sums; /* float, or int32_t of bytes */
     struct held *held, *held_a;
@@ -86,7 +109,9 @@ struct product {
 /* What a thread has of this. */
 struct member {
     struct view view;
-    int on; /* which barrier it waits at */
+    int on;         /* which barrier it waits at */
+    bool came;      /* to the cluster's barrier, and has not waited for it */
+    uint32_t phase; /* of that barrier, which it waits for */
     int n_products, keeps;
     unsigned group;
     struct product product[MAX_PRODUCTS];
@@ -95,14 +120,19 @@ struct member {
 struct hopper {
     int n_phased;
     struct phased phased[MAX_PHASED];
-    struct named named[MAX_NAMED];
+    struct named named[MAX_CLUSTER * MAX_NAMED];
+    unsigned n_copies, n_stores;
     struct coming coming[MAX_COMING];
+    struct store store[MAX_STORES];
+    struct meeting meeting;
+    uint32_t reached[MAX_CLUSTER][MAX_CLOCKED]; /* when a thread last reached into a block, + 1 */
     struct member member[MAX_CLOCKED];
-    uint32_t core[MAX_CLOCKED / 32];             /* clocks of tensor cores */
-    int registers[MAX_CLOCKED / KVR_WARP_GROUP]; /* of a warp group's threads; 0: it never said */
-    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP]; /* threads that wait for products */
-    unsigned char swizzle[SHARED_BYTES / 16];        /* how 16 bytes were last copied */
-    float a[ROWS][K], b[K][N], sums[ROWS][N];        /* the product that is worked out */
+    uint32_t core[MAX_CLOCKED / 32]; /* clocks of tensor cores */
+    /* Of a warp group's threads, block after block; 0: it never said. */
+    int registers[MAX_CLOCKED / KVR_WARP_GROUP + MAX_CLUSTER];
+    unsigned in_group[MAX_CLOCKED / KVR_WARP_GROUP];        /* threads that wait for products */
+    unsigned char swizzle[MAX_CLUSTER * SHARED_BYTES / 16]; /* how 16 bytes were last copied */
+    float a[ROWS][K], b[K][N], sums[ROWS][N];               /* the product that is worked out */
     int32_t whole_a[ROWS][K], whole_b[K][N], whole_sums[ROWS][N];
 };
 
@@ -132,10 +162,12 @@ static void join_range(uint32_t *to, const uint32_t *from, unsigned n)
 
 static void join(const struct kvr_stream *s, struct view *to, const struct view *from)
 {
-    const unsigned n[3] = { s->n_threads, (unsigned)s->hopper->n_phased, (s->n_threads + 31) / 32 };
-    static const unsigned at[3] = { 0, PHASED, CORES };
+    const unsigned n_phased = (unsigned)s->hopper->n_phased;
+    const unsigned n[4] = { s->n_fibers, n_phased, s->n_blocks > 1 ? n_phased : 0,
+                            (s->n_fibers + 31) / 32 };
+    static const unsigned at[4] = { 0, PHASED, STORED, CORES };
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         join_range(to->seen + at[i], from->seen + at[i], n[i]);
         join_range(to->fenced + at[i], from->fenced + at[i], n[i]);
     }
@@ -156,30 +188,27 @@ static void tick(struct kvr_stream *s, struct fiber *f)
 
 /* From here views keep the order of this block. What was done before is seen as its barriers had
  * it: everything of an earlier epoch, and of an earlier one of the own warp. */
-static struct hopper *clock_block()
+static bool begin_clocks(struct kvr_stream *s)
 {
-    struct kvr_stream *s = running;
     struct hopper *x = s->hopper;
 
-    if (s->clocked)
-        return x;
-    if (s->n_threads > MAX_CLOCKED)
-        fail("barriers of sm_90 in a block of %u threads: emulated are at most %d", s->n_threads,
-             MAX_CLOCKED);
     if (!x) {
         x = (struct hopper *)calloc(1, sizeof *x);
         if (!x)
-            fail("the host has no memory for barriers of sm_90");
+            return false;
         s->hopper = x;
     }
     s->clocked = true;
     x->n_phased = 0;
+    x->n_copies = x->n_stores = 0;
+    x->meeting = {};
+    memset(x->reached, 0, sizeof x->reached);
     memset(x->core, 0, sizeof x->core);
     memset(x->registers, 0, sizeof x->registers);
     memset(x->in_group, 0, sizeof x->in_group);
-    for (int i = 0; i < MAX_NAMED; i++)
+    for (unsigned i = 0; i < s->n_blocks * MAX_NAMED; i++)
         x->named[i] = {};
-    for (unsigned i = 0; i < s->n_threads; i++) {
+    for (unsigned i = 0; i < s->n_fibers; i++) {
         struct fiber *f = &s->fibers[i];
         struct member *m = &x->member[i];
         const uint32_t now = f->epoch << 11 | f->warp_epoch;
@@ -187,11 +216,33 @@ static struct hopper *clock_block()
         m->view = {};
         m->n_products = 0;
         m->group = 0;
-        for (unsigned j = 0; j < s->n_threads; j++)
+        m->came = false;
+        for (unsigned j = 0; j < s->n_fibers; j++)
             m->view.seen[j] = j / 32 == i / 32 ? now : f->epoch << 11;
         m->view.seen[i] = now + 1;
     }
-    return x;
+    return true;
+}
+
+static struct hopper *clock_block()
+{
+    struct kvr_stream *s = running;
+
+    if (s->clocked)
+        return s->hopper;
+    if (s->n_threads > MAX_CLOCKED)
+        fail("barriers of sm_90 in a block of %u threads: emulated are at most %d", s->n_threads,
+             MAX_CLOCKED);
+    if (!begin_clocks(s))
+        fail("the host has no memory for barriers of sm_90");
+    return s->hopper;
+}
+
+/* Blocks of a cluster share a serial number, so that of them nothing but clocks tells who is who. */
+void clock_cluster(struct kvr_stream *s)
+{
+    if (!begin_clocks(s))
+        record(s, "%s: the host has no memory for clusters", s->kernel);
 }
 
 bool unseen(const struct kvr_stream *s, stamp then)
@@ -207,20 +258,26 @@ const char *who(stamp then, char *text, size_t size)
 
     if (running->clocked && by >= CORES)
         snprintf(text, size, "a product of warp %u", by - CORES);
+    else if (running->clocked && by >= STORED)
+        snprintf(text, size, "a store of another block");
     else if (running->clocked && by >= PHASED)
         snprintf(text, size, "an asynchronous copy");
+    else if (running->n_blocks > 1)
+        snprintf(text, size, "thread %u of block %u of the cluster", by % running->n_threads,
+                 by / running->n_threads);
     else
         snprintf(text, size, "thread %u of the block", by);
     return text;
 }
 
-void meet_all(struct kvr_stream *s)
+void meet_all(struct kvr_stream *s, unsigned rank)
 {
+    const unsigned first = rank * s->n_threads, end = first + s->n_threads;
     struct view all = {};
 
-    for (unsigned i = 0; i < s->n_threads; i++)
+    for (unsigned i = first; i < end; i++)
         join(s, &all, &s->hopper->member[i].view);
-    for (unsigned i = 0; i < s->n_threads; i++) {
+    for (unsigned i = first; i < end; i++) {
         join(s, &s->hopper->member[i].view, &all);
         tick(s, &s->fibers[i]);
     }
@@ -252,7 +309,7 @@ void fence_async()
 
 static void wake_those(struct kvr_stream *s, enum state why, int on)
 {
-    for (unsigned i = 0; i < s->n_threads; i++)
+    for (unsigned i = 0; i < s->n_fibers; i++)
         if (s->fibers[i].state == why && s->hopper->member[i].on == on)
             wake(s, &s->fibers[i]);
 }
@@ -279,7 +336,7 @@ void barrier_init(struct region *r, uintptr_t at, unsigned count)
     x->phased[i].at = at;
     x->phased[i].init = cell->write;
     x->phased[i].count = x->phased[i].lacking = count;
-    x->phased[i].open = x->phased[i].done = {};
+    x->phased[i].open = x->phased[i].done = x->phased[i].far = x->phased[i].far_done = {};
 }
 
 /* The barrier at this place, which the thread that runs may use. */
@@ -315,11 +372,40 @@ static void end_phase(struct kvr_stream *s, struct phased *b)
     join(s, &b->done, &b->open);
     b->open = {};
     b->done.seen[PHASED + i] = ++b->phase;
+    if (s->n_blocks > 1) {
+        join(s, &b->far_done, &b->far);
+        b->far = {};
+        b->far_done.seen[STORED + i] = b->phase;
+    }
     b->lacking = b->count;
     wake_those(s, AT_PHASE, i);
 }
 
-void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes)
+/* The thread that runs reaches into block `rank`, of which it has to know that it has begun; `until` it
+ * has seen that, that block must not end. */
+static void reach(unsigned rank, bool until, const char *how)
+{
+    struct kvr_stream *s = running;
+    struct hopper *x = clock_block();
+    const struct view *mine = &x->member[here->linear].view;
+    unsigned j = rank * s->n_threads;
+    const unsigned end = j + s->n_threads;
+
+    if (rank == here->rank)
+        return;
+    while (j < end && !mine->seen[j])
+        j++;
+    if (j == end)
+        fail("%s in block %u of the cluster, of which the thread does not know that it has begun",
+             how, rank);
+    if (s->block[rank].n_left == s->n_threads)
+        fail("%s in block %u of the cluster, which has ended", how, rank);
+    if (until)
+        x->reached[rank][here->linear] = mine->seen[here->linear];
+}
+
+/* `gives`: those who wait see what the thread that runs has seen. */
+static void arrive(struct region *r, uintptr_t at, unsigned bytes, bool gives)
 {
     struct phased *b = phased_at(r, at);
 
@@ -330,13 +416,33 @@ void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes)
     if (b->bytes >= MOST_ARRIVE)
         fail("mbarrier at byte %zu of '%s': %lld bytes to wait for, at most %d",
              at - (uintptr_t)r->base, r->name, (long long)b->bytes, MOST_ARRIVE - 1);
-    join(running, &b->open, &member_of(running, self())->view);
+    if (gives)
+        join(running, r->rank == here->rank ? &b->open : &b->far,
+             &member_of(running, self())->view);
     tick(running, self());
     b->lacking--;
     end_phase(running, b);
 }
 
-void barrier_wait(struct region *r, uintptr_t at, unsigned parity, const char *file, int line)
+void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes)
+{
+    arrive(r, at, bytes, true);
+}
+
+void remote_arrive(struct region *r, uintptr_t at)
+{
+    reach(r->rank, true, "an arrival");
+    arrive(r, at, 0, true);
+}
+
+void remote_expect(struct region *r, uintptr_t at, unsigned bytes)
+{
+    reach(r->rank, false, "an arrival");
+    arrive(r, at, bytes, false);
+}
+
+void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
+                  const char *file, int line)
 {
     struct phased *b = phased_at(r, at);
     struct member *m = member_of(running, self());
@@ -344,8 +450,122 @@ void barrier_wait(struct region *r, uintptr_t at, unsigned parity, const char *f
     m->on = (int)(b - running->hopper->phased);
     while ((b->phase & 1) == parity)
         wait_as(AT_PHASE, file, line);
-    b->waited = b->phase;
     join(running, &m->view, &b->done);
+    if (!of_cluster)
+        b->waited = b->phase;
+    else if (running->n_blocks > 1)
+        join(running, &m->view, &b->far_done);
+    if (of_cluster)
+        b->waited = b->far_waited = b->phase;
+}
+
+/* ---- clusters ------------------------------------------------------------------------------- */
+
+/* Who has left is not waited for. */
+static void end_meeting(struct kvr_stream *s)
+{
+    struct meeting *c = &s->hopper->meeting;
+    unsigned n_left = 0;
+
+    for (unsigned i = 0; c->came && i < s->n_fibers; i++)
+        n_left += s->fibers[i].state == LEFT && !s->hopper->member[i].came;
+    if (!c->came || c->came + n_left < s->n_fibers)
+        return;
+    for (unsigned i = 0; i < s->n_fibers; i++)
+        if (s->fibers[i].state == LEFT)
+            s->hopper->member[i].came = false;
+    join(s, &c->done, &c->open);
+    c->open = {};
+    c->came = 0;
+    c->phase++;
+    wake_those(s, AT_CLUSTER, 0);
+}
+
+void cluster_arrive(const char *file, int line)
+{
+    struct meeting *c = &clock_block()->meeting;
+    struct member *m = member_of(running, self());
+
+    if (m->came)
+        fail("%s:%d: the thread comes to the cluster's barrier again before it has waited", file,
+             line);
+    m->came = true;
+    m->phase = c->phase;
+    c->came++;
+    join(running, &c->open, &m->view);
+    tick(running, self());
+    end_meeting(running);
+}
+
+void cluster_wait(const char *file, int line)
+{
+    struct meeting *c = &clock_block()->meeting;
+    struct member *m = member_of(running, self());
+
+    if (!m->came)
+        fail("%s:%d: waits at the cluster's barrier, to which it has not come", file, line);
+    m->on = 0;
+    while (c->phase == m->phase)
+        wait_as(AT_CLUSTER, file, line);
+    m->came = false;
+    join(running, &m->view, &c->done);
+}
+
+void thread_left(struct kvr_stream *s)
+{
+    end_meeting(s);
+}
+
+void *remote_read(struct region *r, uintptr_t at, size_t n)
+{
+    reach(r->rank, true, "a load");
+    return touch_read(r, at, n, n);
+}
+
+/* Its bytes arrive some time later, and count for the barrier then. */
+void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
+                  uintptr_t barrier_at)
+{
+    struct hopper *x = clock_block();
+    struct store *put = &x->store[x->n_stores];
+    struct phased *b;
+    struct cell *cell;
+    size_t n_cells;
+
+    reach(r->rank, false, "a store");
+    if (barrier->rank != r->rank)
+        fail("a store in block %u of the cluster counts for an mbarrier of block %u", r->rank,
+             barrier->rank);
+    b = phased_at(barrier, barrier_at);
+    if (x->n_stores == MAX_STORES)
+        fail("more than %d stores to other blocks are under way", MAX_STORES);
+    touch_write(r, at, STORE_BYTES, STORE_BYTES);
+    n_cells = cells_of(r, at - (uintptr_t)r->base, STORE_BYTES, &cell);
+    for (size_t k = 0; k < n_cells; k++)
+        cell[k].write |= COMING;
+    b->stored = b->phase + 1;
+    *put = { r, at, {}, (int)(b - x->phased) };
+    memcpy(put->bytes, bytes, STORE_BYTES);
+    x->n_stores++;
+    running->n_coming++;
+}
+
+static void store_arrives(struct kvr_stream *s, unsigned i)
+{
+    struct hopper *x = s->hopper;
+    const struct store put = x->store[i];
+    struct phased *b = &x->phased[put.barrier];
+    const stamp now =
+        (stamp)s->serial << 36 | (stamp)b->phase << 12 | (stamp)(STORED + put.barrier) << 2;
+    struct cell *cell;
+    const size_t n_cells = cells_of(put.to, put.at - (uintptr_t)put.to->base, STORE_BYTES, &cell);
+
+    x->store[i] = x->store[--x->n_stores];
+    for (size_t k = 0; k < n_cells; k++)
+        cell[k].write = now;
+    memcpy((void *)put.at, put.bytes, STORE_BYTES);
+    b->bytes -= STORE_BYTES;
+    end_phase(s, b);
 }
 
 void named_barrier(int id, int n_threads, bool waits, const char *file, int line)
@@ -357,7 +577,7 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
 
     if (id < 1 || id >= MAX_NAMED)
         fail("%s:%d: named barrier %d, there are 1 to %d", file, line, id, MAX_NAMED - 1);
-    b = &x->named[id];
+    b = &x->named[here->rank * MAX_NAMED + (unsigned)id];
     if (n_threads < 32 || n_threads % 32 || (unsigned)n_threads > s->n_threads)
         fail("%s:%d: named barrier %d of %d threads, need a multiple of 32 up to %u", file, line,
              id, n_threads, s->n_threads);
@@ -372,29 +592,32 @@ void named_barrier(int id, int n_threads, bool waits, const char *file, int line
     b->came++;
     join(s, &b->open, &m->view);
     tick(s, self());
+    m->on = (int)(b - x->named);
     if (b->came < n_threads) {
-        m->on = id;
         if (waits)
             wait_as(AT_NAMED, file, line);
         return;
     }
-    for (unsigned i = 0; i < s->n_threads; i++)
-        if (s->fibers[i].state == AT_NAMED && x->member[i].on == id)
+    for (unsigned i = 0; i < s->n_fibers; i++)
+        if (s->fibers[i].state == AT_NAMED && x->member[i].on == m->on)
             join(s, &x->member[i].view, &b->open);
     if (waits)
         join(s, &m->view, &b->open);
     *b = {};
-    wake_those(s, AT_NAMED, id);
+    wake_those(s, AT_NAMED, m->on);
 }
 
 void record_stuck(struct kvr_stream *s, const struct fiber *f)
 {
     const int on = member_of(s, f)->on;
-    const struct phased *b = &s->hopper->phased[on];
+    const struct phased *b = s->hopper->phased + (f->state == AT_PHASE ? on : 0);
 
     if (f->state == AT_NAMED)
         record(s, "%s:%d: waits at named barrier %d, where %d of %d threads have come", f->file,
-               f->line, on, s->hopper->named[on].came, s->hopper->named[on].expected);
+               f->line, on % MAX_NAMED, s->hopper->named[on].came, s->hopper->named[on].expected);
+    else if (f->state == AT_CLUSTER)
+        record(s, "%s:%d: waits at the cluster's barrier, where %u of %u threads have come",
+               f->file, f->line, s->hopper->meeting.came, s->n_fibers);
     else if (f->state == AT_PHASE)
         record(s,
                "%s:%d: waits for phase %u of the mbarrier at byte %zu of '%s', which lacks %u of "
@@ -410,7 +633,8 @@ void set_registers(int n, bool more)
 {
     struct hopper *x = clock_block();
     const unsigned groups = (running->n_threads + KVR_WARP_GROUP - 1) / KVR_WARP_GROUP;
-    int *mine = &x->registers[here->linear / KVR_WARP_GROUP];
+    int *of_block = x->registers + here->rank * groups;
+    int *mine = &of_block[here->linear % running->n_threads / KVR_WARP_GROUP];
     const int launched = (int)(ALL_REGISTERS / running->n_threads / 8 * 8);
     const int now = *mine ? *mine : launched > 255 ? 255 : launched;
     int sum = 0;
@@ -419,22 +643,48 @@ void set_registers(int n, bool more)
         fail("setmaxnreg: %s registers, %d, than the %d it has", more ? "more" : "fewer", n, now);
     *mine = n;
     for (unsigned g = 0; g < groups; g++) /* those who have not spoken yet may take fewer */
-        sum += x->registers[g] ? x->registers[g] : 24;
+        sum += of_block[g] ? of_block[g] : 24;
     if (sum * KVR_WARP_GROUP > ALL_REGISTERS)
         fail("setmaxnreg: %d registers in all, a block has at most %d", sum * KVR_WARP_GROUP,
              ALL_REGISTERS);
 }
 
+/* Has any thread of the block seen all that other blocks' did in it? */
+static void check_reached(struct kvr_stream *s, unsigned rank)
+{
+    struct hopper *x = s->hopper;
+    const unsigned first = rank * s->n_threads;
+    struct view all = {};
+    char text[64];
+
+    for (unsigned i = first; i < first + s->n_threads; i++)
+        join(s, &all, &x->member[i].view);
+    for (unsigned i = 0; i < s->n_fibers; i++)
+        if (x->reached[rank][i] > all.seen[i])
+            record(s, "the block has ended while, for all it knows, %s reaches into it",
+                   who((stamp)i << 2, text, sizeof text));
+}
+
 void block_ended(struct kvr_stream *s)
 {
-    for (int i = 0; i < s->hopper->n_phased; i++)
-        if (s->hopper->phased[i].copied > s->hopper->phased[i].waited)
-            record(s, "%s: a block has ended before anybody waited for an asynchronous copy to it",
-                   s->kernel);
-    for (unsigned i = 0; i < s->n_threads; i++)
+    const unsigned rank = here->rank, first = rank * s->n_threads;
+
+    for (int i = 0; i < s->hopper->n_phased; i++) {
+        const struct phased *b = &s->hopper->phased[i];
+
+        if (b->in->rank != rank)
+            continue;
+        if (b->copied > b->waited)
+            record(s, "the block has ended before anybody waited for an asynchronous copy to it");
+        if (b->stored > b->far_waited)
+            record(s, "the block has ended before anybody waited for another block's stores to it");
+    }
+    if (s->n_blocks > 1)
+        check_reached(s, rank);
+    for (unsigned i = first; i < first + s->n_threads; i++)
         if (s->hopper->member[i].n_products)
-            record(s, "%s: thread %u has ended with products (wgmma) that it has not waited for",
-                   s->kernel, i);
+            record(s, "thread %u has ended with products (wgmma) that it has not waited for",
+                   i - first);
 }
 
 /* ---- bulk copies --------------------------------------------------------------------------- */
@@ -459,13 +709,13 @@ static void check_written(const struct region *r, size_t at, const struct view *
     if (by != here->linear && clock_of(then) >= mine->seen[by])
         fail("shared memory '%s', byte %zu: %s, written by %s without a barrier between", r->name,
              at, how, who(then, text, sizeof text));
-    if (by < PHASED && clock_of(then) >= mine->fenced[by])
+    if ((by < PHASED || (by >= STORED && by < CORES)) && clock_of(then) >= mine->fenced[by])
         fail("shared memory '%s', byte %zu: %s, written by %s without a fence.proxy.async between",
              r->name, at, how, who(then, text, sizeof text));
 }
 
-void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c, int h,
-                int64_t t, struct region *barrier, uintptr_t barrier_at)
+static void begin_copy(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c,
+                       int h, int64_t t, struct region *barrier, uintptr_t barrier_at)
 {
     struct phased *b = phased_at(barrier, barrier_at);
     struct kvr_stream *s = running;
@@ -482,7 +732,7 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
         fail("mbarrier at byte %zu of '%s': a copy counts for it, initialised without a "
              "fence.proxy.async between",
              barrier_at - (uintptr_t)barrier->base, barrier->name);
-    if (s->n_coming == MAX_COMING)
+    if (x->n_copies == MAX_COMING)
         fail("more than %d bulk copies are under way", MAX_COMING);
     if (!to->shared || offset > to->n || n > to->n - offset)
         fail("shared memory '%s': %zu bytes copied to byte %zu of %zu", to->name, n, offset, to->n);
@@ -518,10 +768,26 @@ void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *ma
         cell[k].write = self()->now | COMING;
     }
     b->copied = b->phase + 1;
-    x->coming[s->n_coming++] = { to, at, *map, from, c, h, t, (int)(b - x->phased) };
+    x->coming[x->n_copies++] = { to, at, *map, from, c, h, t, (int)(b - x->phased) };
+    s->n_coming++;
 }
 
-void bulk_arrives(struct kvr_stream *s, unsigned i)
+void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c, int h,
+                int64_t t, struct region *barrier, uintptr_t barrier_at, bool to_all)
+{
+    for (unsigned i = 0; i < running->n_blocks; i++) {
+        struct region *there = to_all ? map_shared(to, i) : to;
+        struct region *counts = to_all ? map_shared(barrier, i) : barrier;
+
+        if (!to_all && i != here->rank)
+            continue;
+        reach(i, false, "a bulk copy");
+        begin_copy(there, at - (uintptr_t)to->base + (uintptr_t)there->base, map, c, h, t, counts,
+                   barrier_at - (uintptr_t)barrier->base + (uintptr_t)counts->base);
+    }
+}
+
+static void copy_arrives(struct kvr_stream *s, unsigned i)
 {
     struct hopper *x = s->hopper;
     const struct coming c = x->coming[i];
@@ -533,7 +799,7 @@ void bulk_arrives(struct kvr_stream *s, unsigned i)
     struct cell *cell;
     const size_t n_cells = cells_of(c.to, offset, n, &cell);
 
-    x->coming[i] = x->coming[--s->n_coming];
+    x->coming[i] = x->coming[--x->n_copies];
     for (size_t k = 0; k < n_cells; k++)
         cell[k].write = now;
     for (size_t at = 0; at < n; at += 16) {
@@ -551,6 +817,15 @@ void bulk_arrives(struct kvr_stream *s, unsigned i)
     }
     b->bytes -= (int64_t)n;
     end_phase(s, b);
+}
+
+void arrives(struct kvr_stream *s, unsigned i)
+{
+    s->n_coming--;
+    if (i < s->hopper->n_copies)
+        copy_arrives(s, i);
+    else
+        store_arrives(s, i - s->hopper->n_copies);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */
@@ -623,7 +898,7 @@ static void check_operand(const struct matrix *m, bool turned, int from, int row
                          "under way",
                          m->in->name, byte, how);
                 check_written(m->in, byte, mine, then, how);
-                if (thread_of(then) >= PHASED &&
+                if (thread_of(then) >= PHASED && thread_of(then) < STORED &&
                     s->hopper->swizzle[(p - (uintptr_t)s->shared_bytes) / 16] != KVR_SWIZZLE_128)
                     fail("shared memory '%s', byte %zu: %s as swizzled by 128 bytes, which the "
                          "copy to it was not",
@@ -859,7 +1134,7 @@ void product_wait(int pending)
     unsigned *waiting = &x->in_group[here->linear / KVR_WARP_GROUP];
     struct member *m = &x->member[here->linear];
 
-    if (first + KVR_WARP_GROUP > s->n_threads)
+    if (s->n_threads % KVR_WARP_GROUP)
         fail("products (wgmma) in a block of %u threads, need a multiple of %d", s->n_threads,
              KVR_WARP_GROUP);
     m->keeps = pending;

@@ -49,7 +49,11 @@ enum {
     TILE_ALIGN = 1024,             /* of dynamic shared memory: tiles of hopper.cuh lie in it */
     MAX_SHARED = 227 * 1024,       /* what a block of sm_90 may have */
     MAX_STATIC_SHARED = 48 * 1024, /* what it may declare with a constant size */
-    SHARED_BYTES = TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128),
+    SHARED_BYTES = (TILE_ALIGN + MAX_SHARED + MAX_STATIC_SHARED + MAX_ARRAYS * (REDZONE + 128) +
+                    TILE_ALIGN - 1) /
+                   TILE_ALIGN * TILE_ALIGN,
+    MAX_CLUSTER = 4,   /* blocks that run together */
+    MAX_CLOCKED = 768, /* threads of blocks whose order emu_hopper.cc keeps, and of a cluster */
     MAX_KERNELS = 128,
     MAX_COPIES = 64, /* of a thread, under way */
     MESSAGE = 512,
@@ -107,6 +111,7 @@ struct region {
     struct cell *cells; /* [ceil(n / unit)]; of shared memory there is room for n */
     bool shared;
     unsigned unit;
+    unsigned rank; /* of its block in the cluster */
 };
 
 /* A step of a graph; what it was given follows. */
@@ -124,7 +129,7 @@ struct copy {
     bool zeros;
 };
 
-enum state { RUNS, AT_BARRIER, IN_WARP, AT_NAMED, AT_PHASE, IN_GROUP, LEFT };
+enum state { RUNS, AT_BARRIER, IN_WARP, AT_NAMED, AT_PHASE, IN_GROUP, AT_CLUSTER, LEFT };
 
 struct fiber {
     struct place place; /* first, so that `here` is the fiber, too */
@@ -148,6 +153,16 @@ struct warp_book {
     uint64_t value[32], result[32];
     int arg[32], width[32];
     void (*fn[32])(void *const *); /* TOGETHER */
+};
+
+/* What a block of the cluster that runs has. */
+struct block {
+    unsigned n_waiting, n_left; /* threads at __syncthreads; that have left the kernel */
+    unsigned char *bytes;       /* shared memory, */
+    struct cell *cells;
+    struct region array[MAX_ARRAYS]; /* of which array[0] is the dynamic one */
+    int n_arrays;
+    size_t used, static_used;
 };
 
 struct hopper; /* emu_hopper.cc */
@@ -181,14 +196,15 @@ struct kvr_stream {
     int64_t max_marks;
     uint32_t serial, launch_serial; /* of the block that runs; of the launch's first block */
     unsigned char *stacks;
-    unsigned n_stacks;    /* that are guarded */
-    struct fiber *fibers; /* [MAX_THREADS] */
-    unsigned *ready;      /* [MAX_THREADS] fibers that can go on */
-    unsigned n_ready, n_threads, n_left;
+    unsigned n_stacks;                     /* that are guarded */
+    struct fiber *fibers;                  /* [MAX_THREADS] */
+    unsigned *ready;                       /* [MAX_THREADS] fibers that can go on */
+    unsigned n_ready, n_threads, n_blocks; /* threads of a block, blocks that run together: */
+    unsigned n_fibers;                     /* of these all threads */
     struct warp_book warps[MAX_THREADS / 32];
     struct hopper *hopper; /* NULL: nothing has used it yet */
     bool clocked;          /* it keeps the order of the block that runs */
-    unsigned n_coming;     /* bulk copies under way */
+    unsigned n_coming;     /* bulk copies and stores to other blocks under way */
     struct context host;
     void (*body)(void *);
     void *arg;
@@ -196,9 +212,7 @@ struct kvr_stream {
     unsigned char *shared_bytes;
     struct cell *shared_cells;
     size_t n_shared_cells;
-    struct region array[MAX_ARRAYS]; /* array[0] is the dynamic one */
-    int n_arrays;
-    size_t shared_used, static_used;
+    struct block block[MAX_CLUSTER];
     bool failed;
     char error[MESSAGE];
     struct kernel_count count[MAX_KERNELS];
@@ -238,7 +252,8 @@ bool split(struct region *r, unsigned unit);
 size_t cells_of(struct region *r, size_t at, size_t n, struct cell **first);
 
 /* The next array of the block that is about to run, or runs; NULL: there are too many. */
-struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n);
+struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
+                          size_t n);
 
 /* The thread that runs waits until it is woken. */
 void wait_as(enum state why, const char *file, int line);
@@ -247,13 +262,16 @@ void wake(struct kvr_stream *s, struct fiber *f);
 /* May the thread that did something `then` not have been seen yet by the one that runs? */
 bool unseen(const struct kvr_stream *s, stamp then);
 /* What __syncthreads and __syncwarp are in a block that is `clocked`: all have seen all. */
-void meet_all(struct kvr_stream *s);
+void meet_all(struct kvr_stream *s, unsigned rank);
 void meet_lanes(struct kvr_stream *s, unsigned first, unsigned mask);
-/* Bulk copy i of those under way arrives. */
-void bulk_arrives(struct kvr_stream *s, unsigned i);
+/* Copy or store i of those under way arrives. */
+void arrives(struct kvr_stream *s, unsigned i);
+/* Keep the order of what is about to run, which is several blocks, from its beginning. */
+void clock_cluster(struct kvr_stream *s);
 /* Why a thread that waits in a state of sm_90's own cannot go on; none can. */
 void record_stuck(struct kvr_stream *s, const struct fiber *f);
-/* All threads have left, without an error so far. */
+/* The thread that runs has left; with it all of its block have. */
+void thread_left(struct kvr_stream *s);
 void block_ended(struct kvr_stream *s);
 void hopper_close(struct kvr_stream *s);
 /* Who did something `then`, in words. */

@@ -22,44 +22,61 @@ void *begin(struct region *r)
     return r->base;
 }
 
-struct region *add_shared(struct kvr_stream *s, const void *id, const char *name, size_t n)
+struct region *add_shared(struct kvr_stream *s, unsigned rank, const void *id, const char *name,
+                          size_t n)
 {
-    struct region *r = &s->array[s->n_arrays];
-    const size_t at = id ? s->shared_used + REDZONE : (size_t)TILE_ALIGN;
+    struct block *b = &s->block[rank];
+    struct region *r = &b->array[b->n_arrays];
+    const size_t at = id ? b->used + REDZONE : (size_t)TILE_ALIGN;
 
-    if (s->n_arrays == MAX_ARRAYS)
+    if (b->n_arrays == MAX_ARRAYS)
         return NULL;
-    *r = { NULL, name,    id, s->shared_bytes + at, s->shared_bytes + at, n, s->shared_cells + at,
-           true, COARSEST };
-    s->n_arrays++;
-    s->shared_used = (at + n + 127) / 128 * 128;
+    *r = { NULL, name, id, b->bytes + at, b->bytes + at, n, b->cells + at, true, COARSEST, rank };
+    b->n_arrays++;
+    b->used = (at + n + 127) / 128 * 128;
     return r;
 }
 
-struct region *shared_array(const void *id, const char *name, size_t n_bytes)
+static struct region *array_of(unsigned rank, const void *id, const char *name, size_t n_bytes)
 {
     struct kvr_stream *s = running;
+    struct block *b = &s->block[rank];
     struct region *r;
 
-    for (int i = 1; i < s->n_arrays; i++)
-        if (s->array[i].id == id)
-            return &s->array[i];
-    s->static_used += n_bytes;
-    if (s->static_used > MAX_STATIC_SHARED)
-        fail("shared array '%s': %zu bytes in all, at most %d", name, s->static_used,
+    for (int i = 1; i < b->n_arrays; i++)
+        if (b->array[i].id == id)
+            return &b->array[i];
+    b->static_used += n_bytes;
+    if (b->static_used > MAX_STATIC_SHARED)
+        fail("shared array '%s': %zu bytes in all, at most %d", name, b->static_used,
              MAX_STATIC_SHARED);
-    if (s->static_used + s->array[0].n > s->block_shared)
+    if (b->static_used + b->array[0].n > s->block_shared)
         fail("shared array '%s': %zu bytes in all, at most %zu", name,
-             s->static_used + s->array[0].n, s->block_shared);
-    r = add_shared(s, id, name, n_bytes);
+             b->static_used + b->array[0].n, s->block_shared);
+    r = add_shared(s, rank, id, name, n_bytes);
     if (!r)
         fail("more than %d shared arrays", MAX_ARRAYS - 1);
     return r;
 }
 
+struct region *shared_array(const void *id, const char *name, size_t n_bytes)
+{
+    return array_of(here->rank, id, name, n_bytes);
+}
+
 struct region *shared_dynamic()
 {
-    return &running->array[0];
+    return &running->block[here->rank].array[0];
+}
+
+/* An array is where it is in the own block, whoever came to its declaration first. */
+struct region *map_shared(struct region *r, unsigned rank)
+{
+    if (!r || !r->shared)
+        fail("'%s' is not shared memory, of which another block has some", r ? r->name : "");
+    if (rank >= here->n_ranks)
+        fail("shared memory '%s' of block %u of a cluster of %u", r->name, rank, here->n_ranks);
+    return r->id ? array_of(rank, r->id, r->name, r->n) : &running->block[rank].array[0];
 }
 
 /* From the last to the first, since shared memory's are split in place. */

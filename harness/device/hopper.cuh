@@ -17,6 +17,20 @@
  * kvr_fence_async() of the writer. What is copied in bulk, and what products read, is theirs until
  * somebody has waited for it.
  *
+ * Blocks that KVR_LAUNCH_CLUSTERS has run together reach into one another's shared memory, as soon as
+ * a barrier of the cluster has said that they have begun, and until one says that all are done:
+ *
+ *     kvr_cluster_arrive();                           kvr_barrier_wait_cluster(full, 0);
+ *     kvr_cluster_wait();                             kvr_fence_async();
+ *     kvr_remote_expect(its_full, 16);                kvr_wgmma(...);
+ *     kvr_remote_store(its_tile, x, its_full);        kvr_remote_arrive(its_empty);
+ *     ...                                             ...
+ *     kvr_cluster_arrive();                           kvr_cluster_arrive();
+ *     kvr_cluster_wait();                             kvr_cluster_wait();
+ *
+ * A store's bytes count for a barrier beside them, like those of a copy; but products do not see them
+ * without a fence of who has waited for that barrier, since no fence of the writer can be behind them.
+ *
  * Tiles in shared memory have rows of 128 bytes, begin at a multiple of 1024 bytes and are
  * swizzled: 16 bytes c of row r stand where 16 bytes c ^ r % 8 would.
  *
@@ -74,12 +88,22 @@ struct held {
 
 void barrier_init(struct region *r, uintptr_t at, unsigned count);
 void barrier_arrive(struct region *r, uintptr_t at, unsigned bytes);
-void barrier_wait(struct region *r, uintptr_t at, unsigned parity, const char *file, int line);
+void barrier_wait(struct region *r, uintptr_t at, unsigned parity, bool of_cluster,
+                  const char *file, int line);
+/* Of another block's barrier; `expect` gives nobody what the thread has seen. */
+void remote_arrive(struct region *r, uintptr_t at);
+void remote_expect(struct region *r, uintptr_t at, unsigned bytes);
+void *remote_read(struct region *r, uintptr_t at, size_t n);
+/* 16 bytes. */
+void remote_store(struct region *r, uintptr_t at, const void *bytes, struct region *barrier,
+                  uintptr_t barrier_at);
+void cluster_arrive(const char *file, int line);
+void cluster_wait(const char *file, int line);
 void fence_async();
 void named_barrier(int id, int n_threads, bool waits, const char *file, int line);
 void set_registers(int n, bool more);
 void tile_begin(struct region *to, uintptr_t at, const struct kvr_tensor_map *map, int c, int h,
-                int64_t t, struct region *barrier, uintptr_t barrier_at);
+                int64_t t, struct region *barrier, uintptr_t barrier_at, bool to_all);
 void use_registers(struct held *h);
 void lend_registers(struct held *h);
 void return_registers(struct held *h, int pending);
@@ -110,6 +134,16 @@ template <class T, int N> struct kvr_registers {
 
 typedef struct kvr_emu::matrix kvr_operand;
 
+/* A place in another block's shared memory. */
+template <class T> struct kvr_remote {
+    kvr_shared<T> p;
+
+    kvr_remote operator+(int i) const
+    {
+        return { p + i };
+    }
+};
+
 /* The block's dynamic shared memory, for tiles. */
 #define KVR_SHARED_TILES(T, name) KVR_SHARED_DYNAMIC(T, name)
 #else
@@ -127,6 +161,15 @@ template <class T, int N> struct kvr_registers {
 };
 
 typedef uint64_t kvr_operand;
+
+template <class T> struct kvr_remote {
+    unsigned at;
+
+    __device__ __forceinline__ kvr_remote operator+(int i) const
+    {
+        return { at + (unsigned)i * (unsigned)sizeof(T) };
+    }
+};
 
 #define KVR_SHARED_TILES(T, name)                                                                  \
     extern __shared__ __align__(1024) unsigned char kvr_tiles_[];                                  \
@@ -213,7 +256,19 @@ static __device__ __forceinline__ void kvr_barrier_expect(kvr_shared<uint64_t> b
 #ifdef KVR_EMULATED
 static inline void kvr_barrier_wait(kvr_shared<uint64_t> b, unsigned parity, KVR_EMU_AT)
 {
-    kvr_emu::barrier_wait(b.inside(), b.address(), parity, file, line);
+    kvr_emu::barrier_wait(b.inside(), b.address(), parity, false, file, line);
+}
+static inline void kvr_barrier_wait_cluster(kvr_shared<uint64_t> b, unsigned parity, KVR_EMU_AT)
+{
+    kvr_emu::barrier_wait(b.inside(), b.address(), parity, true, file, line);
+}
+static inline void kvr_cluster_arrive(KVR_EMU_AT)
+{
+    kvr_emu::cluster_arrive(file, line);
+}
+static inline void kvr_cluster_wait(KVR_EMU_AT)
+{
+    kvr_emu::cluster_wait(file, line);
 }
 static inline void kvr_named_sync(int id, int n_threads, KVR_EMU_AT)
 {
@@ -238,6 +293,32 @@ static __device__ __forceinline__ void kvr_barrier_wait(uint64_t *b, unsigned pa
     while (!passed);
 }
 
+/* The same, and what other blocks did before they came to it is seen as well, in shared memory. */
+static __device__ __forceinline__ void kvr_barrier_wait_cluster(uint64_t *b, unsigned parity)
+{
+    unsigned passed;
+
+    do
+        asm volatile("{\n.reg .pred p;\n"
+                     "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(passed)
+                     : "r"(kvr_shared_address(b)), "r"(parity)
+                     : "memory");
+    while (!passed);
+    asm volatile("fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
+}
+
+/* All threads of all blocks come; who has waited has seen what they did before. */
+static __device__ __forceinline__ void kvr_cluster_arrive()
+{
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+static __device__ __forceinline__ void kvr_cluster_wait()
+{
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /* Barrier `id` of the block, 1 to 15, opens when n_threads have come, a multiple of 32; those who
  * arrive do not wait. */
 static __device__ __forceinline__ void kvr_named_sync(int id, int n_threads)
@@ -257,6 +338,101 @@ static __device__ __forceinline__ void kvr_fence_async()
     kvr_emu::fence_async();
 #else
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/* ---- other blocks of the cluster ------------------------------------------------------------ */
+
+static __device__ __forceinline__ unsigned kvr_cluster_rank()
+{
+#ifdef KVR_EMULATED
+    return kvr_emu::here->rank;
+#else
+    unsigned rank;
+
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+#endif
+}
+
+/* How many blocks this one runs together with, itself among them. */
+static __device__ __forceinline__ unsigned kvr_cluster_blocks()
+{
+#ifdef KVR_EMULATED
+    return kvr_emu::here->n_ranks;
+#else
+    unsigned n;
+
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+    return n;
+#endif
+}
+
+/* What is at p, in block `rank`. */
+template <class T>
+static __device__ __forceinline__ kvr_remote<T> kvr_remote_of(kvr_shared<T> p, unsigned rank)
+{
+#ifdef KVR_EMULATED
+    struct kvr_emu::region *r = kvr_emu::map_shared(p.inside(), rank);
+
+    return { kvr_shared<T>(
+        p.address() - (uintptr_t)kvr_emu::begin(p.inside()) + (uintptr_t)kvr_emu::begin(r), r) };
+#else
+    unsigned at;
+
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(kvr_shared_address(p)), "r"(rank));
+    return { at };
+#endif
+}
+
+/* Who waits for it (kvr_barrier_wait_cluster) sees what this thread did before, in shared memory. */
+static __device__ __forceinline__ void kvr_remote_arrive(kvr_remote<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::remote_arrive(b.p.inside(), b.p.address());
+#else
+    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
+                 "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(b.at)
+                 : "memory");
+#endif
+}
+
+/* Arrive, and this phase is to wait for n_bytes more; nobody sees anything of this thread by it. */
+static __device__ __forceinline__ void kvr_remote_expect(kvr_remote<uint64_t> b, unsigned n_bytes)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::remote_expect(b.p.inside(), b.p.address(), n_bytes);
+#else
+    asm volatile(
+        "mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(b.at),
+        "r"(n_bytes)
+        : "memory");
+#endif
+}
+
+/* 16 bytes, which count for b, of the same block as `to`. */
+static __device__ __forceinline__ void kvr_remote_store(kvr_remote<uint4> to, const uint4 &x,
+                                                        kvr_remote<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::remote_store(to.p.inside(), to.p.address(), &x, b.p.inside(), b.p.address());
+#else
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+                 "[%0], {%1,%2,%3,%4}, [%5];" ::"r"(to.at),
+                 "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(b.at)
+                 : "memory");
+#endif
+}
+
+static __device__ __forceinline__ unsigned kvr_remote_load(kvr_remote<unsigned> from)
+{
+#ifdef KVR_EMULATED
+    return *(const unsigned *)kvr_emu::remote_read(from.p.inside(), from.p.address(), 4);
+#else
+    unsigned x;
+
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(x) : "r"(from.at) : "memory");
+    return x;
 #endif
 }
 
@@ -291,12 +467,30 @@ static __device__ __forceinline__ void kvr_tile_begin(kvr_shared<kvr_bf16> to,
                                                       int h, int t, kvr_shared<uint64_t> b)
 {
 #ifdef KVR_EMULATED
-    kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address());
+    kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address(), false);
 #else
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(kvr_shared_address(to)),
                  "l"(&map.map), "r"(c), "r"(h), "r"(t), "r"(kvr_shared_address(b))
                  : "memory");
+#endif
+}
+
+/* The same into all blocks of the cluster, at the same places, where it counts for the barriers at the
+ * place of b. */
+static __device__ __forceinline__ void kvr_tile_begin_all(kvr_shared<kvr_bf16> to,
+                                                          const struct kvr_tensor_map &map, int c,
+                                                          int h, int t, kvr_shared<uint64_t> b)
+{
+#ifdef KVR_EMULATED
+    kvr_emu::tile_begin(to.inside(), to.address(), &map, c, h, t, b.inside(), b.address(), true);
+#else
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(kvr_shared_address(to)),
+        "l"(&map.map), "r"(c), "r"(h), "r"(t), "r"(kvr_shared_address(b)),
+        "h"((unsigned short)((1u << kvr_cluster_blocks()) - 1))
+        : "memory");
 #endif
 }
 

@@ -61,6 +61,28 @@ extern "C" void kvr_stream_launched(struct kvr_stream *s, const char *kernel);
             kvr_stream_launched(s, #kernel);                                                       \
         }                                                                                          \
     } while (0)
+
+/* Of every `cluster` blocks along x, which divides the grid, all run together. */
+#define KVR_LAUNCH_CLUSTERS(kernel, cluster, grid, block, shared, s, ...)                          \
+    do {                                                                                           \
+        if (kvr_stream_may_launch(s) &&                                                            \
+            ((shared) <= 48 * 1024 ||                                                              \
+             kvr_stream_ask_shared(s, (const void *)(kernel), (size_t)(shared)))) {                \
+            struct cudaLaunchAttribute of_cluster = {};                                            \
+            struct cudaLaunchConfig_st launch_as = {};                                             \
+                                                                                                   \
+            of_cluster.id = cudaLaunchAttributeClusterDimension;                                   \
+            of_cluster.val.clusterDim = { (unsigned)(cluster), 1, 1 };                             \
+            launch_as.gridDim = dim3(grid);                                                        \
+            launch_as.blockDim = dim3(block);                                                      \
+            launch_as.dynamicSmemBytes = (size_t)(shared);                                         \
+            launch_as.stream = kvr_stream_ready(s);                                                \
+            launch_as.attrs = &of_cluster;                                                         \
+            launch_as.numAttrs = 1;                                                                \
+            cudaLaunchKernelEx(&launch_as, kernel, __VA_ARGS__);                                   \
+            kvr_stream_launched(s, #kernel);                                                       \
+        }                                                                                          \
+    } while (0)
 #endif
 
 /* Blocks of `size` that n things take; at least one, since a grid cannot be empty. */

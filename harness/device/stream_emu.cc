@@ -44,7 +44,7 @@ static enum kvr_status capability(int *out)
 
 enum kvr_status kvr_stream_open(struct kvr_stream **out)
 {
-    const size_t shared = SHARED_BYTES;
+    const size_t shared = (size_t)MAX_CLUSTER * SHARED_BYTES;
     struct kvr_stream *s;
     size_t total_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     size_t block_shared = MAX_SHARED;
@@ -63,8 +63,7 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
     s->serial = 1; /* the host's */
     s->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *s->fibers);
     s->ready = (unsigned *)calloc(MAX_THREADS, sizeof *s->ready);
-    s->shared_bytes = (unsigned char *)aligned_alloc(TILE_ALIGN, (shared + TILE_ALIGN - 1) /
-                                                                     TILE_ALIGN * TILE_ALIGN);
+    s->shared_bytes = (unsigned char *)aligned_alloc(TILE_ALIGN, shared);
     s->shared_cells = (struct cell *)calloc(shared, sizeof *s->shared_cells);
     s->n_shared_cells = shared;
     s->stacks =
@@ -75,6 +74,10 @@ enum kvr_status kvr_stream_open(struct kvr_stream **out)
         s->stacks = s->stacks == MAP_FAILED ? NULL : s->stacks;
         kvr_stream_close(&s);
         return kvr_fail(KVR_ENOMEM, "device emulated: no memory");
+    }
+    for (size_t i = 0; i < MAX_CLUSTER; i++) {
+        s->block[i].bytes = s->shared_bytes + i * SHARED_BYTES;
+        s->block[i].cells = s->shared_cells + i * SHARED_BYTES;
     }
     fiber_describe_host(&s->host);
     s->next = streams;

@@ -10,6 +10,8 @@ extern "C" {
 
 extern const struct sin hopper_sins[];
 extern const int n_hopper_sins;
+extern const struct sin cluster_sins[];
+extern const int n_cluster_sins;
 
 enum { HOPPER_ROWS = 64, HOPPER_COLUMNS = 128, HOPPER_TILES = 3, HOPPER_TOKENS = 300 };
 
@@ -21,6 +23,16 @@ void hopper_turned(struct kvr_stream *s, const float *a, const void *b, float *o
 /* Of bytes a [64,128], b [128,128]: out [0] = a b^T, both signed; out [1] = a b^T, both unsigned, and
  * that of the first 32 columns once more. */
 void hopper_bytes(struct kvr_stream *s, const void *a, const void *b, int *out);
+/* x[i] of 2 clusters of 2 blocks of SIN_THREADS: the sum over 3 rounds r of cluster_number(r, b, t), b
+ * the other block and t the last thread but i. */
+void cluster_exchange(struct kvr_stream *s, float *x);
+static inline int cluster_number(int r, int block, int thread)
+{
+    return 1000 * r + 100 * block + thread;
+}
+/* out [2,64,128], of each of two blocks: the sum of the first two tiles of hopper_sum. Each block puts
+ * half of the first into both, and the first has the second copied into both. */
+void cluster_product(struct kvr_stream *s, const float *a, const void *b, float *out);
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,10 @@ static void *device(struct kvr_stream *s, const void *host, size_t n)
 START_TEST(sin_is_caught)
 {
     const int which = _i / SEEDS;
-    const struct sin *sin = which < n_sins ? &sins[which] : &hopper_sins[which - n_sins];
+    const int of_hopper = which - n_sins, of_cluster = of_hopper - n_hopper_sins;
+    const struct sin *sin = of_cluster >= 0  ? &cluster_sins[of_cluster]
+                            : of_hopper >= 0 ? &hopper_sins[of_hopper]
+                                             : &sins[which];
     struct kvr_stream *s = open_stream((uint64_t)(_i % SEEDS));
     float x[N] = { 0 }, *d = device(s, x, sizeof x);
     enum kvr_status st;
@@ -280,6 +283,60 @@ START_TEST(products_of_bytes)
 }
 END_TEST
 
+/* Blocks of a cluster give one another numbers, in whichever order they run. */
+START_TEST(blocks_exchange)
+{
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    float x[N] = { 0 }, *d = device(s, x, sizeof x);
+
+    cluster_exchange(s, d);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, x, d, sizeof x), KVR_OK);
+    for (int i = 0; i < N; i++) {
+        int want = 0;
+
+        for (int r = 0; r < 3; r++)
+            want += cluster_number(r, i / SIN_THREADS % 2 ^ 1, SIN_THREADS - 1 - i % SIN_THREADS);
+        ck_assert_float_eq(x[i], (float)want);
+    }
+    kvr_stream_close(&s);
+}
+END_TEST
+
+/* And operands of products: what each of two blocks stores and what one has copied into both. */
+START_TEST(products_of_a_cluster)
+{
+    enum { D = 64, WIDE = 2 * D, ROWS = HOPPER_ROWS, COLUMNS = HOPPER_COLUMNS };
+    static kvr_bf16 b[HOPPER_TOKENS * WIDE];
+    static float a[ROWS * D], out[2][ROWS * COLUMNS];
+    struct kvr_stream *s = open_stream((uint64_t)_i);
+    void *d_a, *d_b, *d_out;
+
+    for (int i = 0; i < ROWS * D; i++)
+        a[i] = (float)number(i, 1);
+    for (int i = 0; i < HOPPER_TOKENS * WIDE; i++)
+        b[i] = kvr_f32_to_bf16((float)number(i, 5));
+    d_a = device(s, a, sizeof a);
+    d_b = device(s, b, sizeof b);
+    d_out = device(s, out, sizeof out);
+    cluster_product(s, d_a, d_b, d_out);
+    ck_assert_msg(kvr_stream_sync(s) == KVR_OK, "%s", kvr_error());
+    ck_assert_int_eq(kvr_device_get(s, out, d_out, sizeof out), KVR_OK);
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++) {
+            int want = 0;
+
+            for (int k = 0; k < D; k++)
+                for (int t = c; t < 2 * COLUMNS; t += COLUMNS)
+                    want += number(r * D + k, 1) * number(t * WIDE + D + k, 5);
+            for (int i = 0; i < 2; i++)
+                ck_assert_msg(out[i][r * COLUMNS + c] == (float)want, "%d: [%d,%d] %g, not %d", i,
+                              r, c, (double)out[i][r * COLUMNS + c], want);
+        }
+    kvr_stream_close(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("emulated device");
@@ -288,7 +345,7 @@ int main(void)
     int failed;
 
     suite_add_tcase(s, tc);
-    tcase_add_loop_test(tc, sin_is_caught, 0, (n_sins + n_hopper_sins) * SEEDS);
+    tcase_add_loop_test(tc, sin_is_caught, 0, (n_sins + n_hopper_sins + n_cluster_sins) * SEEDS);
     tcase_add_test(tc, errors_stay);
     tcase_add_loop_test(tc, sums, 0, SEEDS);
     tcase_add_loop_test(tc, atomics_add_up, 0, SEEDS);
@@ -298,6 +355,8 @@ int main(void)
     tcase_add_test(tc, copies_stay_inside);
     tcase_add_loop_test(tc, products_of_a_warp_group, 0, SEEDS);
     tcase_add_loop_test(tc, products_of_bytes, 0, SEEDS);
+    tcase_add_loop_test(tc, blocks_exchange, 0, SEEDS);
+    tcase_add_loop_test(tc, products_of_a_cluster, 0, SEEDS);
     srunner_set_fork_status(sr, CK_NOFORK);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

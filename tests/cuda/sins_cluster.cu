@@ -1,0 +1,283 @@
+/* sins_cluster.cu - blocks that reach into one another's shared memory: see sins_hopper.h. Right, or
+ * with one thing wrong. */
+#include "harness/device/kernel.cuh"
+
+#include "harness/device/hopper.cuh"
+#include "tests/cuda/sins_hopper.h"
+
+enum sin_kind {
+    NONE,
+    NOT_BEGUN, /* nobody knows that the other block has */
+    READS_EARLY,
+    WAITS_WITHIN, /* for stores, with the scope of its block */
+    FREES_WITHIN, /* for room likewise */
+    FREES_NOT,
+    ENDS_WHILE_REACHED, /* the last arrival is still to come */
+    ENDS_BEFORE_STORES,
+    ENDS_WHILE_READ,
+    RANK_OUTSIDE,
+    WARP_MEETS_NOT, /* at the cluster's barrier */
+    MEETS_TWICE,
+    WAITS_UNMET,
+    BARRIER_MISSING, /* in the other block */
+    BARRIER_ELSEWHERE,
+    BYTES_TOO_MANY,
+    GLOBAL_UNMET,  /* global memory of the other block, before a barrier */
+    READ_UNFENCED, /* stores reach products without a fence behind them */
+    COPY_NOT_BEGUN,
+};
+
+enum { ROUNDS = 3, PAIR = 2 };
+
+static __device__ void meet()
+{
+    kvr_cluster_arrive();
+    kvr_cluster_wait();
+}
+
+/* Each thread gives one of the other block a number, and takes one, three times over one place. */
+template <int SIN> static __global__ void exchange(kvr_global<float> x)
+{
+    KVR_SHARED(uint4, tile, SIN_THREADS);
+    KVR_SHARED(uint64_t, barriers, 2);
+    const int i = (int)threadIdx.x, block = (int)kvr_cluster_rank();
+    const unsigned other = SIN == RANK_OUTSIDE ? 2u : (unsigned)block ^ 1u;
+    const kvr_shared<uint64_t> full = barriers, empty = barriers + 1;
+    const kvr_remote<uint64_t> its_full = kvr_remote_of(full, other), its_empty = its_full + 1;
+    const kvr_remote<uint4> its_tile = kvr_remote_of(tile, other);
+    unsigned sum = 0;
+
+    if (!i && !(SIN == BARRIER_MISSING && block)) {
+        kvr_barrier_init(full, 1);
+        kvr_barrier_init(empty, 2);
+    }
+    __syncthreads();
+    if (SIN != NOT_BEGUN)
+        meet();
+    for (int r = 0; r < ROUNDS; r++) {
+        const unsigned n = SIN == BYTES_TOO_MANY && r == ROUNDS - 1 ? 16 : 0;
+        const uint4 mine = { (unsigned)cluster_number(r, block, i), 0, 0, 0 };
+
+        if (SIN == FREES_WITHIN)
+            kvr_barrier_wait(empty, (unsigned)(r + 1) & 1);
+        else if (SIN != FREES_NOT)
+            kvr_barrier_wait_cluster(empty, (unsigned)(r + 1) & 1);
+        if (!i)
+            kvr_remote_expect(its_full, SIN_THREADS * 16 + n);
+        kvr_remote_store(its_tile + i, mine,
+                         SIN == BARRIER_ELSEWHERE ? kvr_remote_of(full, (unsigned)block)
+                                                  : its_full);
+        if (SIN == READS_EARLY)
+            sum += ((uint4)tile[SIN_THREADS - 1 - i]).x;
+        if (SIN == ENDS_BEFORE_STORES && r == ROUNDS - 1)
+            return;
+        if (SIN == WAITS_WITHIN)
+            kvr_barrier_wait(full, (unsigned)r & 1);
+        else
+            kvr_barrier_wait_cluster(full, (unsigned)r & 1);
+        sum += ((uint4)tile[SIN_THREADS - 1 - i]).x;
+        __syncwarp();
+        if (i % 32 == 0)
+            kvr_remote_arrive(its_empty);
+    }
+    x[(int)blockIdx.x * SIN_THREADS + i] = (float)(int)sum;
+    if (SIN == WARP_MEETS_NOT && block && i < 32)
+        kvr_barrier_wait(full, ROUNDS & 1);
+    if (SIN != ENDS_WHILE_REACHED)
+        meet();
+    if (SIN == MEETS_TWICE) {
+        kvr_cluster_arrive();
+        kvr_cluster_arrive();
+    }
+    if (SIN == WAITS_UNMET)
+        kvr_cluster_wait();
+    if (SIN == ENDS_WHILE_READ && i == 5)
+        x[(int)blockIdx.x * SIN_THREADS] =
+            (float)(int)kvr_remote_load({ kvr_remote_of(kvr_as<unsigned>(tile), other) });
+}
+
+/* Global memory, of one block by the other. */
+template <int SIN> static __global__ void hand_on(kvr_global<float> x)
+{
+    const int first = (int)blockIdx.x / PAIR * PAIR * SIN_THREADS, i = (int)threadIdx.x;
+
+    if (!kvr_cluster_rank())
+        x[first + i] = 1;
+    if (SIN != GLOBAL_UNMET)
+        meet();
+    if (kvr_cluster_rank())
+        x[first + SIN_THREADS + i] = (float)x[first + SIN_THREADS - 1 - i] + 1.0f;
+}
+
+enum {
+    ROWS_EACH = HOPPER_COLUMNS / PAIR,
+    TILE_BYTES = HOPPER_COLUMNS * 128,
+    AT_PUT = HOPPER_ROWS * 128,
+    AT_COPIED = AT_PUT + TILE_BYTES,
+    AT_BARRIERS = AT_COPIED + TILE_BYTES,
+    SHARED = AT_BARRIERS + 2 * 8,
+};
+
+template <int SIN>
+static __global__ void multiply(const __grid_constant__ struct kvr_tensor_map map,
+                                kvr_global<const float> a, kvr_global<const kvr_bf16> b,
+                                kvr_global<float> out)
+{
+    KVR_SHARED_TILES(uint8_t, shared);
+    const kvr_shared<uint64_t> put = kvr_as<uint64_t>(shared + AT_BARRIERS), copied = put + 1;
+    const int self = (int)threadIdx.x, rank = (int)kvr_cluster_rank();
+    const unsigned other = (unsigned)rank ^ 1u;
+    const kvr_remote<uint64_t> its_put = kvr_remote_of(put, other);
+    const kvr_remote<uint4> its_tile = kvr_remote_of(kvr_as<uint4>(shared + AT_PUT), other);
+    const kvr_operand queries = kvr_operand_at(kvr_as<const kvr_bf16>(shared), 0, 1024);
+    kvr_sums sums;
+
+    if (!self) {
+        kvr_barrier_init(put, KVR_WARP_GROUP / 32 + 1);
+        kvr_barrier_init(copied, 1);
+        kvr_fence_async();
+    }
+    __syncthreads();
+    if (SIN != COPY_NOT_BEGUN)
+        meet();
+    if (!self)
+        kvr_barrier_expect(copied, TILE_BYTES);
+    if (!self && !rank)
+        kvr_tile_begin_all(kvr_as<kvr_bf16>(shared + AT_COPIED), map, 0, 1, HOPPER_COLUMNS, copied);
+    for (int i = self; i < HOPPER_ROWS * 8; i += KVR_WARP_GROUP) {
+        const int r = i / 8, c = i % 8;
+        const kvr_global<const float> from = a + r * 64 + c * 8;
+
+        kvr_as<uint4>(shared + r * 128 + (c ^ r % 8) * 16)[0] =
+            uint4{ kvr_bf16_pair(from[0], from[1]), kvr_bf16_pair(from[2], from[3]),
+                   kvr_bf16_pair(from[4], from[5]), kvr_bf16_pair(from[6], from[7]) };
+    }
+    for (int i = self; i < ROWS_EACH * 8; i += KVR_WARP_GROUP) {
+        const int r = rank * ROWS_EACH + i / 8, c = i % 8, at = r * 8 + (c ^ r % 8);
+        const uint4 x = kvr_as<const uint4>(b + (r * 128 + 64 + c * 8))[0];
+
+        kvr_as<uint4>(shared + AT_PUT)[at] = x;
+        kvr_remote_store(its_tile + at, x, its_put);
+    }
+    if (!self)
+        kvr_remote_expect(its_put, TILE_BYTES / PAIR);
+    kvr_fence_async();
+    __syncwarp();
+    if (self % 32 == 0)
+        kvr_barrier_arrive(put);
+    kvr_named_sync(1, KVR_WARP_GROUP); /* the queries */
+    kvr_barrier_wait_cluster(put, 0);
+    if (SIN != READ_UNFENCED)
+        kvr_fence_async();
+    kvr_barrier_wait(copied, 0);
+    kvr_wgmma_fence(sums);
+    for (int k = 0; k < 8; k++)
+        kvr_wgmma(sums, kvr_operand_from(queries, k % 4 * 32),
+                  kvr_operand_from(kvr_operand_at(kvr_as<const kvr_bf16>(shared + AT_PUT), 0, 1024),
+                                   k / 4 * TILE_BYTES + k % 4 * 32),
+                  k > 0);
+    kvr_wgmma_commit();
+    kvr_wgmma_wait<0>(sums);
+    for (int i = 0; i < 64; i++)
+        out[(rank * HOPPER_ROWS + self / 32 * 16 + self % 32 / 4 + i / 2 % 2 * 8) * HOPPER_COLUMNS +
+            i / 4 * 8 + self % 4 * 2 + i % 2] = sums[i];
+    meet();
+}
+
+/* ---- on the host -------------------------------------------------------------------------- */
+
+template <int SIN> static void commit_exchange(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH_CLUSTERS(exchange<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+}
+
+template <int SIN> static void commit_hand_on(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH_CLUSTERS(hand_on<SIN>, PAIR, SIN_BLOCKS, SIN_THREADS, 0, s, x);
+}
+
+void cluster_exchange(struct kvr_stream *s, float *x)
+{
+    commit_exchange<NONE>(s, x);
+}
+
+template <int SIN>
+static void run_multiply(struct kvr_stream *s, const float *a, const void *b, float *out)
+{
+    struct kvr_tensor_map map;
+
+    kvr_tensor_map_of(&map, b, HOPPER_TOKENS, 2, 64, HOPPER_COLUMNS, KVR_SWIZZLE_128);
+    KVR_LAUNCH_CLUSTERS(multiply<SIN>, PAIR, PAIR, KVR_WARP_GROUP, SHARED, s, map, a,
+                        (const kvr_bf16 *)b, out);
+}
+
+void cluster_product(struct kvr_stream *s, const float *a, const void *b, float *out)
+{
+    run_multiply<NONE>(s, a, b, out);
+}
+
+/* On zeros of its own. */
+template <int SIN> static void commit_multiply(struct kvr_stream *s, float *)
+{
+    enum { A = HOPPER_ROWS * 64 * 4, B = HOPPER_TOKENS * 2 * 64 * 2, OUT = 2 * 64 * 128 * 4 };
+    void *a, *b, *out;
+
+    if (kvr_device_alloc(s, &a, A) != KVR_OK || kvr_device_alloc(s, &b, B) != KVR_OK ||
+        kvr_device_alloc(s, &out, OUT) != KVR_OK)
+        return;
+    kvr_device_fill(s, a, 0, A);
+    kvr_device_fill(s, b, 0, B);
+    run_multiply<SIN>(s, (const float *)a, b, (float *)out);
+    kvr_device_free(s, a);
+    kvr_device_free(s, b);
+    kvr_device_free(s, out);
+}
+
+static void commit_odd_grid(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH_CLUSTERS(exchange<NONE>, PAIR, 3, SIN_THREADS, 0, s, x);
+}
+
+static void commit_large_cluster(struct kvr_stream *s, float *x)
+{
+    KVR_LAUNCH_CLUSTERS(exchange<NONE>, 5, 5, SIN_THREADS, 0, s, x);
+}
+
+#define EXCHANGE(kind, expect)                                                                     \
+    {                                                                                              \
+#kind, commit_exchange < kind>, expect                                                     \
+    }
+#define HAND_ON(kind, expect)                                                                      \
+    {                                                                                              \
+#kind, commit_hand_on < kind>, expect                                                      \
+    }
+#define MULTIPLY(kind, expect)                                                                     \
+    {                                                                                              \
+#kind, commit_multiply < kind>, expect                                                     \
+    }
+const struct sin cluster_sins[] = {
+    EXCHANGE(NONE, NULL),
+    EXCHANGE(NOT_BEGUN, "a store in block"),
+    EXCHANGE(READS_EARLY, "shared memory 'tile'"),
+    EXCHANGE(WAITS_WITHIN, "written by a store of another block without a barrier between"),
+    EXCHANGE(FREES_WITHIN, "by a store of another block without a barrier between"),
+    EXCHANGE(FREES_NOT, "shared memory 'tile'"),
+    EXCHANGE(ENDS_WHILE_REACHED, "has ended"),
+    EXCHANGE(ENDS_BEFORE_STORES, "has ended"),
+    EXCHANGE(ENDS_WHILE_READ, "has ended"),
+    EXCHANGE(RANK_OUTSIDE, "of block 2 of a cluster of 2"),
+    EXCHANGE(WARP_MEETS_NOT, "waits at the cluster's barrier, where 96 of 128 threads have come"),
+    EXCHANGE(MEETS_TWICE, "comes to the cluster's barrier again before it has waited"),
+    EXCHANGE(WAITS_UNMET, "to which it has not come"),
+    EXCHANGE(BARRIER_MISSING, "nobody has initialised it"),
+    EXCHANGE(BARRIER_ELSEWHERE, "counts for an mbarrier of block"),
+    EXCHANGE(BYTES_TOO_MANY, "lacks 0 of 1 arrivals and 16 bytes"),
+    HAND_ON(NONE, NULL),
+    HAND_ON(GLOBAL_UNMET, "global memory"),
+    MULTIPLY(NONE, NULL),
+    MULTIPLY(READ_UNFENCED, "written by a store of another block without a fence.proxy.async"),
+    MULTIPLY(COPY_NOT_BEGUN, "of which the thread does not know that it has begun"),
+    { "a grid that clusters do not divide", commit_odd_grid, "3 blocks along x in clusters of 2" },
+    { "too large a cluster", commit_large_cluster, "a cluster of 5 blocks" },
+};
+const int n_cluster_sins = sizeof cluster_sins / sizeof cluster_sins[0];
